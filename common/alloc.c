@@ -1,0 +1,50 @@
+/*
+ * Allocation that succeeds or ends the process. For sizes that we chose: when 100 bytes are not to
+ * be had, no error path would fare better, and untested error paths are where bugs live.
+ */
+#include "common/alloc.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+
+static void *check(void *p)
+{
+    if (p == NULL) {
+        log_error("out of memory, aborting");
+        abort();
+    }
+    return p;
+}
+
+void *alloc_array(size_t n, size_t size)
+{
+    return check(calloc(n > 0 ? n : 1, size > 0 ? size : 1));
+}
+
+char *alloc_strdup(const char *text)
+{
+    return check(strdup(text));
+}
+
+char *alloc_viewdup(struct view v)
+{
+    char *copy = alloc_array(v.len + 1, 1);
+    if (v.len > 0) {
+        memcpy(copy, v.data, v.len);
+    }
+    return copy;
+}
+
+char *alloc_printf(const char *fmt, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, fmt);
+    int n = vasprintf(&text, fmt, args);
+    va_end(args);
+    return check(n >= 0 ? text : NULL);
+}

@@ -1,0 +1,23 @@
+/*
+ * Allocation for sizes that we chose ourselves: it succeeds or ends the process with a log line.
+ * Sizes that came from outside go through buf.h, which reports instead.
+ */
+#ifndef CLOISTER_COMMON_ALLOC_H
+#define CLOISTER_COMMON_ALLOC_H
+
+#include <stddef.h>
+
+#include "common/view.h"
+
+/* Zeroed memory for n objects of `size` bytes. Never NULL. Free with free(). */
+void *alloc_array(size_t n, size_t size);
+#define alloc_one(type) ((type *)alloc_array(1, sizeof(type)))
+
+/* NUL-terminated copy. Never NULL. Free with free(). */
+char *alloc_strdup(const char *text);
+char *alloc_viewdup(struct view v);
+
+/* printf into a fresh string. Never NULL. Free with free(). For short texts of our own making. */
+char *alloc_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * The gate in front of cJSON. cJSON recurses as deep as the text is nested, stops at a NUL as if the
+ * text ended there, takes any bytes for UTF-8, and decodes \u0000 into the terminator of its own C
+ * string. One pass over the text finds all four before it is parsed.
+ */
+#include "common/io/json.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/str.h"
+
+/* Depth and NUL escapes, minding strings and backslashes. Syntax is cJSON's business. */
+static int scan(const char *text, size_t len, int max_depth, bool *ret_nul, struct err *err)
+{
+    int depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+        if (in_string) {
+            if (c == '"') {
+                in_string = false;
+            } else if (c == '\\') {
+                if (i + 5 < len && memcmp(text + i + 1, "u0000", 5) == 0) {
+                    *ret_nul = true;
+                }
+                i++;
+            }
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            if (++depth > max_depth) {
+                return err_set(err, ERR_INVALID, "JSON nested deeper than %d levels at byte %zu",
+                               max_depth, i);
+            }
+        } else if (c == '}' || c == ']') {
+            depth--;
+        }
+    }
+    return 0;
+}
+
+int json_parse(const char *text, size_t len, size_t max_bytes, int max_depth, cJSON **ret,
+               bool *ret_has_nul, struct err *err)
+{
+    if (len > max_bytes) {
+        return err_set(err, ERR_TOO_BIG, "JSON text of %zu bytes is over the limit of %zu", len,
+                       max_bytes);
+    }
+    size_t valid = utf8_valid_prefix(text, len);
+    if (valid != len) {
+        return err_set(err, ERR_INVALID, "not UTF-8 at byte %zu", valid);
+    }
+    const char *nul = len > 0 ? memchr(text, '\0', len) : NULL;
+    if (nul != NULL) {
+        return err_set(err, ERR_INVALID, "NUL byte at byte %zu", (size_t)(nul - text));
+    }
+    bool escaped_nul = false;
+    int rc = scan(text, len, max_depth, &escaped_nul, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (escaped_nul && ret_has_nul == NULL) {
+        return err_set(err, ERR_INVALID, "the character \\u0000 is not supported");
+    }
+
+    const char *end = NULL;
+    cJSON *json = cJSON_ParseWithLengthOpts(text, len, &end, false);
+    if (json == NULL) {
+        size_t at = end != NULL && end >= text ? (size_t)(end - text) : 0;
+        return err_set(err, ERR_INVALID, "not valid JSON near byte %zu", at > len ? len : at);
+    }
+    while (end < text + len && strchr(" \t\r\n", *end) != NULL) {
+        end++;
+    }
+    if (end != text + len) {
+        cJSON_Delete(json);
+        return err_set(err, ERR_INVALID, "text behind the JSON value at byte %zu",
+                       (size_t)(end - text));
+    }
+    if (ret_has_nul != NULL) {
+        *ret_has_nul = escaped_nul;
+    }
+    *ret = json;
+    return 0;
+}
+
+const cJSON *json_get(const cJSON *obj, const char *key)
+{
+    return cJSON_IsObject(obj) ? cJSON_GetObjectItemCaseSensitive(obj, key) : NULL;
+}
+
+const char *json_get_str(const cJSON *obj, const char *key)
+{
+    const cJSON *item = json_get(obj, key);
+    return cJSON_IsString(item) ? item->valuestring : NULL;
+}
+
+bool json_is_int(const cJSON *item)
+{
+    return cJSON_IsNumber(item) && fabs(item->valuedouble) <= 9007199254740991.0 &&
+           floor(item->valuedouble) == item->valuedouble;
+}

@@ -1,0 +1,41 @@
+/*
+ * Every cap of the system in one place, with its unit and its reason.
+ */
+#ifndef CLOISTER_PROTO_LIMITS_H
+#define CLOISTER_PROTO_LIMITS_H
+
+/* --- what a client may send ------------------------------------------------------------------ */
+#define LIMIT_LINE_BYTES   (16u << 20) /* one JSON-RPC line; above it nobody means well */
+#define LIMIT_JSON_DEPTH   64          /* tool arguments are flat; cJSON recurses */
+#define LIMIT_CALLS        256         /* tool calls in flight per client; above it we answer "busy" */
+#define LIMIT_OUT_QUEUE    (32u << 20) /* bytes queued to a client that does not read: then we stop reading it */
+
+/* --- messages -------------------------------------------------------------------------------- */
+#define LIMIT_NAME         64          /* identifiers, names, versions, in bytes */
+#define LIMIT_PATH         4096        /* PATH_MAX */
+#define LIMIT_TEXT         4096        /* one human-readable sentence or two */
+#define LIMIT_CODE         (12u << 20) /* code or stdin or file content of one operation */
+#define LIMIT_CHUNK        (256u << 10) /* output bytes per stream in one reply: bounds latency and memory of a hop */
+#define LIMIT_RESULT       (256u << 10) /* text of a last expression, or a traceback */
+#define LIMIT_LIST         256         /* items of a list field (env, args, languages, warnings) */
+#define LIMIT_ITEM         (64u << 10) /* bytes of one list item: an environment value may be long */
+#define LIMIT_FRAME        (26u << 20) /* one encoded message: code + stdin + lists, with room */
+#define LIMIT_FIELDS       48          /* fields of one message */
+
+/* --- agent ----------------------------------------------------------------------------------- */
+#define LIMIT_OP_OUTPUT    (256u << 10) /* unacknowledged bytes per stream; then the writer blocks */
+#define LIMIT_OPS          64          /* operations an agent remembers, running and finished together */
+#define LIMIT_ENTRIES      10000       /* directory entries in one list_files */
+
+/* --- time ------------------------------------------------------------------------------------ */
+#define TIME_HELLO_MS      10000       /* a spawned worker or started agent says hello within this */
+#define TIME_OPEN_MS       60000       /* creating a sandbox, all in all */
+#define TIME_CLOSE_MS      4000        /* closing one; the process exit budget is 5 s */
+#define TIME_INTERRUPT_MS  2000        /* from SIGINT at the deadline to SIGKILL of the tree */
+#define TIME_BACKSTOP_MS   2000        /* how much later than the worker's kill the agent acts itself */
+#define TIME_HEARTBEAT_MS  1000        /* between pings while calls are in flight */
+#define TIME_SILENCE_MS    4000        /* a worker silent for this long is replaced (found within 5 s) */
+#define TIME_WAIT_MS       20000       /* longest wait of one long poll; the caller asks again */
+#define TIME_GRACE_MS      10000       /* a sandbox without its supervisor ends after this */
+
+#endif

@@ -1,0 +1,14 @@
+/*
+ * Versions of the internal protocol. Peers exchange this number in HELLO and refuse each other
+ * when it differs, with an error that names both.
+ *
+ *   1  first version
+ */
+#ifndef CLOISTER_PROTO_VERSION_H
+#define CLOISTER_PROTO_VERSION_H
+
+#define PROTO_VERSION       1
+#define PROTO_WORKER_NAME   "cloister-worker"
+#define PROTO_AGENT_NAME    "cloister-agent"
+
+#endif
