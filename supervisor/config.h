@@ -1,0 +1,45 @@
+/*
+ * Configuration: one table of options (config.c) yields the command line, the environment
+ * variables, --help and their checks.
+ */
+#ifndef CLOISTER_SUPERVISOR_CONFIG_H
+#define CLOISTER_SUPERVISOR_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/log.h"
+
+struct config {
+    char *backend;      /* "auto" "oci" "fake" */
+    char *runtime;      /* OCI runtime, name or path; "" = first that works */
+    char *image;        /* directory with an unpacked root; "" = the host's /usr */
+    char *runtime_dir;  /* "" = by the rules of design.md section 7 */
+    char *instance;     /* "" = one of our own, gone with us */
+    char *worker_path;  /* "" = found beside this program */
+    char *agent_path;   /* "" = found beside this program */
+    uint64_t memory_mb; /* defaults of new sandboxes */
+    uint64_t cpu_milli;
+    uint64_t pids;
+    uint64_t disk_mb;
+    uint64_t files;
+    uint64_t timeout_s; /* default deadline of an execution */
+    uint64_t max_timeout_s;
+    uint64_t ttl_s;
+    uint64_t max_sandboxes;
+    bool strict;
+    enum log_level log_level;
+};
+
+/* Defaults, then environment, then arguments. `argv` starts at the first option; parsing stops at
+ * the first word that is not an option, whose index is returned in *ret_used. On error the text
+ * names the option and what was expected. */
+int config_load(struct config *c, int argc, char **argv, int *ret_used, struct err *err) WARN_UNUSED;
+
+void config_finish(struct config *c);
+
+/* Help text of all options, for --help. Written with stdio. */
+void config_print_help(void);
+
+#endif

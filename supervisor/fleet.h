@@ -1,0 +1,140 @@
+/*
+ * The fleet: all sandboxes of this server, each behind a worker process, as the MCP side sees them.
+ *
+ * The MCP side knows sandboxes by id, asks for operations by tool argument, and gets each outcome
+ * exactly once. Worker processes, restarts, generations and sockets stay behind this header.
+ *
+ * Threads: the loop thread only. Nothing blocks. Callbacks never run inside the call that takes
+ * them. Everything passed in is copied if needed longer than the call; everything passed to a
+ * callback is borrowed during it.
+ */
+#ifndef CLOISTER_SUPERVISOR_FLEET_H
+#define CLOISTER_SUPERVISOR_FLEET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "common/err.h"
+#include "common/view.h"
+#include "proto/msg.h"
+
+struct config;
+struct fleet;
+struct fleet_call;
+
+#define FLEET_ID_SIZE 32 /* bytes of a sandbox or operation id with its NUL */
+
+/* What a caller may choose; zero or NULL means the configured default. */
+struct fleet_spec {
+    const char *name; /* unique per owner, or NULL */
+    const char *image;
+    uint64_t memory_mb;
+    double cpus;
+    uint64_t pids;
+    uint64_t disk_mb;
+    uint64_t timeout_ms; /* default deadline of executions in this sandbox */
+    uint64_t ttl_ms;     /* closed after this long without a call */
+    struct view_list env; /* "K=V" */
+};
+
+/* A snapshot, borrowed during the callback that hands it over. */
+struct fleet_info {
+    const char *id;
+    const char *name; /* "" if none */
+    const char *backend;
+    const char *runtime;
+    const char *image;
+    const char *state; /* "creating" "ready" "recovering" "closing" "closed" "failed" */
+    const char *reason; /* why "failed", else "" */
+    const char *workspace;
+    const char *const *languages;
+    size_t language_count;
+    const char *const *unapplied; /* limits this host could not enforce, "name: reason" */
+    size_t unapplied_count;
+    uint64_t memory_mb, pids, disk_mb, files, timeout_ms, ttl_ms;
+    double cpus;
+    uint64_t created_wall_ms;
+    uint64_t expires_wall_ms; /* when it closes if nobody calls it meanwhile */
+    int worker_pid;           /* 0 if none at the moment */
+    uint64_t worker_restarts;
+    uint64_t executions; /* code executions ever started */
+    bool has_usage;      /* the following are known */
+    uint64_t memory_bytes, cpu_us, processes, disk_bytes;
+};
+
+/* One operation to run. */
+struct fleet_op {
+    enum op_kind kind;
+    const char *language; /* OP_EVAL */
+    struct view data;     /* code, or file content */
+    bool has_stdin;
+    struct view stdin_data;
+    struct view_list env, args;
+    const char *path;
+    uint64_t offset, length, mode, flags;
+    uint64_t timeout_ms; /* 0 = the sandbox's default */
+    size_t keep_bytes;   /* most bytes of each stream to keep; the rest is counted, not kept */
+};
+
+struct fleet_outcome {
+    const char *op;      /* the execution id */
+    const char *sandbox; /* id */
+    struct view out, err; /* what was kept */
+    uint64_t out_bytes, err_bytes; /* what the program wrote in all */
+    const struct msg_output *end; /* outcome fields; its out/err are not meaningful */
+    uint64_t duration_us;         /* of the run itself, measured by the agent */
+};
+
+/* rc < 0: err and hint explain; nothing else is valid. */
+typedef void (*fleet_info_fn)(void *arg, int rc, const struct fleet_info *info,
+                              const struct err *err, const char *hint);
+typedef void (*fleet_outcome_fn)(void *arg, int rc, const struct fleet_outcome *outcome,
+                                 const struct err *err, const char *hint);
+typedef void (*fleet_done_fn)(void *arg, int rc, const struct err *err, const char *hint);
+
+/* No side effect on the system: directories, lock, probe and workers wait for the first sandbox. */
+struct fleet *fleet_create(uv_loop_t *loop, const struct config *config);
+
+/* Creates a sandbox. An `owner` is any text that identifies a session or principal. */
+void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spec,
+                fleet_info_fn done, void *arg);
+
+/* Finds one of the owner's sandboxes by id or name and returns its id (borrowed until it closes);
+ * -ERR_SANDBOX_NOT_FOUND otherwise, also for other owners' sandboxes. */
+int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const char **ret_id,
+               struct err *err) WARN_UNUSED;
+
+/* Status of one sandbox (id from fleet_find), with usage figures if the worker can tell them. */
+void fleet_status(struct fleet *f, const char *id, fleet_info_fn done, void *arg);
+
+/* Calls `each` for every sandbox of the owner, at once, without usage figures. */
+void fleet_list(struct fleet *f, const char *owner,
+                void (*each)(void *arg, const struct fleet_info *info), void *arg);
+
+/* Ends what runs in it (those calls are answered as cancelled), removes it. */
+void fleet_close(struct fleet *f, const char *id, fleet_done_fn done, void *arg);
+
+/* Runs an operation. The returned handle is valid until `done` is called. Survives any number of
+ * worker deaths on the way. */
+struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet_op *op,
+                             fleet_outcome_fn done, void *arg);
+
+/* Asks for the operation to be stopped; `done` follows in any case. */
+void fleet_cancel(struct fleet_call *call);
+
+/* Ends every operation and sandbox, refuses new ones, and calls done when no worker is left or
+ * 4.5 s have passed (then what is left is killed). */
+void fleet_shutdown(struct fleet *f, void (*done)(void *arg), void *arg);
+
+/* After fleet_shutdown() has called back. */
+void fleet_destroy(struct fleet *f);
+
+/* For `cloister doctor`: probes every candidate backend and runtime, one `each` per candidate, then
+ * `done`. */
+void fleet_doctor(struct fleet *f,
+                  void (*each)(void *arg, const char *backend, const struct msg_probed *result),
+                  void (*done)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,133 @@
+/*
+ * The door between a worker and whatever keeps its sandbox: four duties and nothing else.
+ *
+ * A backend creates the sandbox with the agent running in it, opens a byte stream to that agent
+ * (again and again), inspects, destroys. It never sees what travels on the stream.
+ *
+ * Threads: everything here runs on the worker's loop thread. No call blocks; each reports by its
+ * callback exactly once, never from inside the call itself, unless the backend is destroyed first: then
+ * pending callbacks are dropped. One call of each kind may be under way at a time.
+ * Strings handed in are borrowed for the duration of the call only.
+ * Errors: `struct err` of common/err.h; `hint` says what a person can do (may be empty).
+ */
+#ifndef CLOISTER_WORKER_BACKEND_BACKEND_H
+#define CLOISTER_WORKER_BACKEND_BACKEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "common/err.h"
+#include "common/view.h"
+
+#define BACKEND_HINT_MAX 512
+#define BACKEND_UNAPPLIED_MAX 16
+
+struct backend_limits {
+    uint64_t memory_bytes; /* no swap on top */
+    uint64_t cpu_milli;    /* 1000 = one CPU */
+    uint64_t pids;         /* processes of user code; the agent's own come on top */
+    uint64_t disk_bytes;   /* size of the workspace */
+    uint64_t files;        /* open descriptors per process */
+};
+
+/* What to create. Borrowed during backend_create(). */
+struct backend_spec {
+    const char *id;         /* sandbox id: [a-z0-9]+ */
+    const char *dir;        /* private directory of this sandbox, exists, 0700 */
+    const char *shared_dir; /* instance directory that sandboxes' mapped root may traverse */
+    const char *agent_path; /* agent binary on this host */
+    const char *runtime;    /* name or path; "" = the backend's choice */
+    uint64_t mode;          /* from a probe of the same runtime; 0 = unknown */
+    const char *image;      /* "" = the backend's default */
+    struct backend_limits limits;
+    struct view_list env; /* "K=V" for the agent's children */
+    uint64_t grace_ms;    /* the agent ends the sandbox after this long without a link */
+    bool strict;          /* fail instead of leaving a limit unapplied */
+};
+
+/* Owned by the receiver of a callback only during that callback. */
+struct backend_info {
+    const char *runtime; /* path or name actually used */
+    const char *image;   /* what the root is made of, for people: "host:/usr", a directory, … */
+    const char *unapplied[BACKEND_UNAPPLIED_MAX]; /* "memory: no memory cgroup …" */
+    size_t unapplied_count;
+};
+
+struct backend_probe {
+    bool usable;
+    const char *runtime; /* path */
+    const char *version; /* first line of `--version`, or "" */
+    const char *reason;  /* why not usable, with the runtime's own words; "" if usable */
+    uint64_t mode;       /* pass to spec.mode */
+    const char *unapplied[BACKEND_UNAPPLIED_MAX];
+    size_t unapplied_count;
+};
+
+struct backend_usage {
+    uint64_t memory_bytes;
+    uint64_t cpu_us;
+    uint64_t pids;
+    uint64_t oom_kills; /* processes killed for memory since creation */
+};
+
+struct backend;
+
+/* rc is 0 or -ERR_*; err is valid when rc < 0. */
+typedef void (*backend_done_fn)(void *arg, int rc, const struct err *err, const char *hint);
+typedef void (*backend_create_fn)(void *arg, int rc, const struct backend_info *info,
+                                  const struct err *err, const char *hint);
+typedef void (*backend_probe_fn)(void *arg, const struct backend_probe *probe);
+/* fd is a connected, non-blocking, close-on-exec stream owned by the receiver; -1 when rc < 0. */
+typedef void (*backend_stream_fn)(void *arg, int rc, int fd, const struct err *err);
+typedef void (*backend_usage_fn)(void *arg, int rc, const struct backend_usage *usage,
+                                 const struct err *err);
+
+struct backend_ops {
+    const char *name;
+
+    /* Binds a backend object to the loop. Cheap, no side effects. Never NULL. */
+    struct backend *(*open)(uv_loop_t *loop);
+
+    /* Tries the runtime for real and removes every trace of the trial. `spec` supplies the
+     * directories, agent and runtime; its id names the trial container. */
+    void (*probe)(struct backend *b, const struct backend_spec *spec, backend_probe_fn done,
+                  void *arg);
+
+    /* Creates and starts the sandbox. On failure nothing of it is left behind. */
+    void (*create)(struct backend *b, const struct backend_spec *spec, backend_create_fn done,
+                   void *arg);
+
+    /* Finds the sandbox that an earlier backend object with the same spec created, e.g. after a
+     * crash of the worker. -ERR_GONE if it is not running any more. Changes nothing. */
+    void (*attach)(struct backend *b, const struct backend_spec *spec, backend_create_fn done,
+                   void *arg);
+
+    /* Opens one more stream to the agent. -ERR_GONE if the sandbox is not running. */
+    void (*stream)(struct backend *b, backend_stream_fn done, void *arg);
+
+    /* Figures from outside the sandbox. */
+    void (*usage)(struct backend *b, backend_usage_fn done, void *arg);
+
+    /* Ends the sandbox and removes everything that create made, also what an attach found, also
+     * half-made things (the caller sets spec for sweeping). Idempotent; an absent sandbox is a success. */
+    void (*destroy)(struct backend *b, const struct backend_spec *spec, backend_done_fn done,
+                    void *arg);
+
+    /* Frees the object; the sandbox, if any, lives on. Pending callbacks are dropped. `closed` is
+     * called when the last handle is off the loop. */
+    void (*close)(struct backend *b, void (*closed)(void *arg), void *arg);
+};
+
+/* Every backend starts with this. */
+struct backend {
+    const struct backend_ops *ops;
+};
+
+extern const struct backend_ops backend_oci;
+extern const struct backend_ops backend_fake;
+
+/* Built-in backend by name; NULL if there is none. */
+const struct backend_ops *backend_find(const char *name);
+
+#endif
