@@ -8,6 +8,8 @@
 #define LIMIT_LINE_BYTES   (16u << 20) /* one JSON-RPC line; above it nobody means well */
 #define LIMIT_JSON_DEPTH   64          /* tool arguments are flat; cJSON recurses */
 #define LIMIT_CALLS        256         /* tool calls in flight per client; above it we answer "busy" */
+#define LIMIT_CALLS_BYTES  (64u << 20) /* of requests whose calls are in flight: their arguments are kept till then */
+#define LIMIT_BATCH        64          /* messages in one JSON-RPC batch: their answers are gathered */
 #define LIMIT_OUT_QUEUE    (32u << 20) /* bytes queued to a client that does not read: then we stop reading it */
 
 /* --- messages -------------------------------------------------------------------------------- */
@@ -21,11 +23,15 @@
 #define LIMIT_ITEM         (64u << 10) /* bytes of one list item: an environment value may be long */
 #define LIMIT_FRAME        (26u << 20) /* one encoded message: code + stdin + lists, with room */
 #define LIMIT_FIELDS       48          /* fields of one message */
+#define LIMIT_AGENT_FRAME  (2u << 20)  /* one message from an agent: both chunks, result, traceback, with room */
 
 /* --- agent ----------------------------------------------------------------------------------- */
 #define LIMIT_OP_OUTPUT    (256u << 10) /* unacknowledged bytes per stream; then the writer blocks */
 #define LIMIT_OPS          64          /* operations an agent remembers, running and finished together */
 #define LIMIT_ENTRIES      10000       /* directory entries in one list_files */
+#define LIMIT_AGENT_QUEUE  (32u << 20) /* code and stdin of operations that wait for their turn, together */
+#define LIMIT_AGENT_REPLIES (1u << 20) /* replies a worker has not read: above it the agent reads no requests */
+#define LIMIT_AGENT_PENDING 4          /* connections that have not said hello; the oldest makes room */
 
 /* --- time ------------------------------------------------------------------------------------ */
 #define TIME_HELLO_MS      10000       /* a spawned worker or started agent says hello within this */

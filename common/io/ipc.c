@@ -1,0 +1,705 @@
+/*
+ * The bridge between nng's threads and one libuv loop.
+ *
+ * nng finishes an operation on a thread of its own choice. All such a thread does here is to link a
+ * record into the endpoint's queue and to wake the loop if the queue was empty; the loop then
+ * drains the whole queue in one go. Everything but that queue and the id of the current pipe
+ * belongs to the loop thread, so only those are locked.
+ *
+ * Four properties of nng shape the rest:
+ *  - REQ resends by default and then would run code twice; infinite resend time turns that off, and
+ *    a lost pipe then ends the receive with NNG_ECONNRESET.
+ *  - A REQ context may be asked to receive as soon as it has been asked to send. Both are submitted
+ *    at once, the send without a callback, which saves a thread switch per request. The price: a
+ *    context whose receive failed may still hold an unsent message and must not be used again.
+ *  - A receiver drops what it has not read yet when it sees the other side hang up. So the
+ *    answering side, before it closes, waits until the kernel says that the last answer was read.
+ *  - A pipe's removal may be reported before its arrival. Which pipe is the current one is
+ *    therefore decided in one place under the lock, and only what follows from it is reported.
+ */
+#include "common/io/ipc.h"
+
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/rep.h>
+#include <nng/protocol/reqrep0/req.h>
+#include <nng/transport/ipc/ipc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#ifdef __linux__
+#include <linux/sockios.h>
+#endif
+
+#include "common/alloc.h"
+#include "common/clock.h"
+#include "common/io/loop.h"
+
+#define RECONNECT_MIN_MS 10
+#define RECONNECT_MAX_MS 1000
+#define FLUSH_MS         500 /* longest wait for the peer to read the last answers */
+#define FLUSH_BLIND_MS   20  /* the same where the kernel cannot tell */
+#define HEADER_ROOM      64  /* nng counts its own headers as part of a message */
+#define IDLE_CALLS_MAX   16  /* contexts kept for the next request */
+#define SCAN_FDS         256 /* descriptors looked at to find the link's own */
+
+/* What nng's threads put on the queue: a call or request that is done with, or news of the link. */
+struct event {
+    struct loop_item item; /* first */
+    enum { EVENT_LINK_UP, EVENT_LINK_DOWN, EVENT_AIO } kind;
+};
+
+/* What both ends have in common. */
+struct endpoint {
+    struct loop_queue queue;
+    nng_socket socket;
+    ipc_link_fn on_link;
+    void *arg;
+    void (*on_aio)(struct endpoint *ep, struct event *event);
+    size_t max_bytes;
+    bool closing;
+    ipc_closed_fn closed;
+    void *closed_arg;
+
+    int pipe; /* the one peer, 0 if none; under the queue's lock, as nng's threads change it */
+    bool pipe_reported;
+};
+
+/* ---- link ----------------------------------------------------------------------------------- */
+
+static void on_item(void *arg, struct loop_item *item)
+{
+    struct endpoint *ep = arg;
+    struct event *event = (struct event *)item;
+    if (event->kind == EVENT_AIO) {
+        ep->on_aio(ep, event);
+        return;
+    }
+    bool up = event->kind == EVENT_LINK_UP;
+    free(event);
+    if (!ep->closing) {
+        ep->on_link(ep->arg, up);
+    }
+}
+
+/* With the lock held. */
+static bool append_link(struct endpoint *ep, bool up)
+{
+    struct event *event = alloc_one(struct event);
+    event->kind = up ? EVENT_LINK_UP : EVENT_LINK_DOWN;
+    ep->pipe_reported = up;
+    return loop_queue_append(&ep->queue, &event->item);
+}
+
+/* On any thread. The dialing side reports a link before the first message can arrive on it. */
+static void on_pipe(struct endpoint *ep, nng_pipe pipe, nng_pipe_ev ev, nng_pipe_ev report_at)
+{
+    int id = nng_pipe_id(pipe);
+    bool refuse = false;
+    bool wake = false;
+    loop_queue_lock(&ep->queue);
+    if (ev == NNG_PIPE_EV_ADD_PRE) {
+        refuse = ep->pipe != 0;
+        if (!refuse) {
+            ep->pipe = id;
+        }
+    }
+    if (ev == report_at && ep->pipe == id && !ep->pipe_reported) {
+        wake = append_link(ep, true);
+    }
+    if (ev == NNG_PIPE_EV_REM_POST && ep->pipe == id) {
+        ep->pipe = 0;
+        if (ep->pipe_reported) {
+            wake = append_link(ep, false);
+        }
+    }
+    loop_queue_unlock(&ep->queue, wake);
+    if (refuse) {
+        nng_pipe_close(pipe);
+    }
+}
+
+static void on_client_pipe(nng_pipe pipe, nng_pipe_ev ev, void *arg)
+{
+    on_pipe(arg, pipe, ev, NNG_PIPE_EV_ADD_POST);
+}
+
+static void on_server_pipe(nng_pipe pipe, nng_pipe_ev ev, void *arg)
+{
+    on_pipe(arg, pipe, ev, NNG_PIPE_EV_ADD_PRE);
+}
+
+/* ---- birth and death of an endpoint --------------------------------------------------------- */
+
+static int nng_failed(struct err *err, int rv, const char *what, const char *path)
+{
+    return err_set(err, rv == NNG_ENOMEM ? ERR_NO_MEMORY : ERR_IO, "%s %s: %s", what, path,
+                   nng_strerror(rv));
+}
+
+static int make_url(const char *path, char *url, size_t size, struct err *err)
+{
+    struct sockaddr_un addr;
+    int n = snprintf(url, size, "ipc://%s", path);
+    if (strlen(path) >= sizeof(addr.sun_path) || n < 0 || (size_t)n >= size) {
+        return err_set(err, ERR_TOO_BIG, "socket path is longer than %zu bytes: %s",
+                       sizeof(addr.sun_path) - 1, path);
+    }
+    return 0;
+}
+
+static int watch_pipes(struct endpoint *ep, nng_pipe_cb cb)
+{
+    static const nng_pipe_ev events[] = {NNG_PIPE_EV_ADD_PRE, NNG_PIPE_EV_ADD_POST,
+                                         NNG_PIPE_EV_REM_POST};
+    int rv = 0;
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]) && rv == 0; i++) {
+        rv = nng_pipe_notify(ep->socket, events[i], cb, ep);
+    }
+    return rv;
+}
+
+/* The socket is open already and is closed again on failure. */
+static int endpoint_init(struct endpoint *ep, uv_loop_t *loop, size_t max_bytes, struct err *err)
+{
+    int rc = loop_queue_init(&ep->queue, loop, on_item, ep, err);
+    if (rc < 0) {
+        nng_close(ep->socket);
+        return rc;
+    }
+    ep->queue.async.data = ep;
+    ep->max_bytes = max_bytes;
+    return 0;
+}
+
+/* Frees what nng's threads left behind. The caller frees the memory around the endpoint. */
+static void endpoint_finish(struct endpoint *ep)
+{
+    struct loop_item *item = loop_queue_take(&ep->queue);
+    while (item != NULL) {
+        struct loop_item *next = item->next;
+        if (((struct event *)item)->kind != EVENT_AIO) {
+            free(item);
+        }
+        item = next;
+    }
+    loop_queue_finish(&ep->queue);
+}
+
+/* ---- asking side ---------------------------------------------------------------------------- */
+
+struct ipc_client {
+    struct endpoint ep; /* first */
+    struct call *idle;
+    size_t idle_count;
+    size_t busy;
+};
+
+struct call {
+    struct event event; /* first */
+    struct ipc_client *client;
+    nng_ctx ctx;
+    nng_aio *send_aio, *recv_aio;
+    ipc_reply_fn done;
+    void *arg;
+    struct call *next_idle;
+};
+
+static void on_reply_aio(void *arg)
+{
+    struct call *call = arg;
+    loop_queue_post(&call->client->ep.queue, &call->event.item);
+}
+
+/* Also ends a message that is still waiting to be sent. */
+static void call_destroy(struct call *call)
+{
+    nng_ctx_close(call->ctx);
+    nng_aio_stop(call->send_aio);
+    nng_aio_stop(call->recv_aio);
+    nng_msg *unsent = nng_aio_get_msg(call->send_aio);
+    if (nng_aio_result(call->send_aio) != 0 && unsent != NULL) {
+        nng_msg_free(unsent);
+    }
+    nng_aio_free(call->send_aio);
+    nng_aio_free(call->recv_aio);
+    free(call);
+}
+
+/* A warm context if there is one. NULL if nng cannot make another. */
+static struct call *call_take(struct ipc_client *c, struct err *err)
+{
+    struct call *call = c->idle;
+    if (call != NULL) {
+        c->idle = call->next_idle;
+        c->idle_count--;
+        /* A reply can overtake the end of its own send on nng's threads; that end is at hand. */
+        nng_aio_wait(call->send_aio);
+        return call;
+    }
+    call = alloc_one(struct call);
+    call->event.kind = EVENT_AIO;
+    call->client = c;
+    int rv = nng_ctx_open(&call->ctx, c->ep.socket);
+    if (rv != 0) {
+        goto err_ctx;
+    }
+    rv = nng_aio_alloc(&call->send_aio, NULL, NULL);
+    if (rv != 0) {
+        goto err_send;
+    }
+    rv = nng_aio_alloc(&call->recv_aio, on_reply_aio, call);
+    if (rv != 0) {
+        goto err_recv;
+    }
+    nng_aio_set_timeout(call->send_aio, NNG_DURATION_INFINITE);
+    return call;
+
+err_recv:
+    nng_aio_free(call->send_aio);
+err_send:
+    nng_ctx_close(call->ctx);
+err_ctx:
+    free(call);
+    err_set(err, ERR_NO_MEMORY, "cannot make a request: %s", nng_strerror(rv));
+    return NULL;
+}
+
+static void on_client_closed(uv_handle_t *handle)
+{
+    struct ipc_client *c = handle->data;
+    ipc_closed_fn closed = c->ep.closed;
+    void *arg = c->ep.closed_arg;
+    endpoint_finish(&c->ep);
+    free(c);
+    if (closed != NULL) {
+        closed(arg);
+    }
+}
+
+static void client_check_closed(struct ipc_client *c)
+{
+    if (c->ep.closing && c->busy == 0 && !uv_is_closing((uv_handle_t *)&c->ep.queue.async)) {
+        uv_close((uv_handle_t *)&c->ep.queue.async, on_client_closed);
+    }
+}
+
+static int reply_error(const struct ipc_client *c, int rv)
+{
+    if (c->ep.closing) {
+        return -ERR_SHUTTING_DOWN;
+    }
+    return rv == NNG_ETIMEDOUT ? -ERR_TIMEOUT : -ERR_IO;
+}
+
+static void on_client_aio(struct endpoint *ep, struct event *event)
+{
+    struct ipc_client *c = (struct ipc_client *)ep;
+    struct call *call = (struct call *)event;
+    ipc_reply_fn done = call->done;
+    void *arg = call->arg;
+    int rv = nng_aio_result(call->recv_aio);
+    nng_msg *reply = rv == 0 ? nng_aio_get_msg(call->recv_aio) : NULL;
+    nng_aio_set_msg(call->recv_aio, NULL);
+
+    /* Given back first, so that a request made by `done` finds a warm context. */
+    if (reply != NULL && !ep->closing && c->idle_count < IDLE_CALLS_MAX) {
+        call->next_idle = c->idle;
+        c->idle = call;
+        c->idle_count++;
+    } else {
+        call_destroy(call);
+    }
+    if (reply != NULL) {
+        done(arg, 0, nng_msg_body(reply), nng_msg_len(reply));
+        nng_msg_free(reply);
+    } else {
+        done(arg, reply_error(c, rv), NULL, 0);
+    }
+    c->busy--;
+    client_check_closed(c);
+}
+
+int ipc_client_open(uv_loop_t *loop, const char *path, size_t max_bytes, ipc_link_fn on_link,
+                    void *arg, struct ipc_client **ret, struct err *err)
+{
+    char url[NNG_MAXADDRLEN + 16];
+    int rc = make_url(path, url, sizeof(url), err);
+    if (rc < 0) {
+        return rc;
+    }
+    struct ipc_client *c = alloc_one(struct ipc_client);
+    c->ep.on_link = on_link;
+    c->ep.arg = arg;
+    c->ep.on_aio = on_client_aio;
+    int rv = nng_req0_open(&c->ep.socket);
+    if (rv != 0) {
+        free(c);
+        return nng_failed(err, rv, "cannot open a socket for", path);
+    }
+    rc = endpoint_init(&c->ep, loop, max_bytes, err);
+    if (rc < 0) {
+        free(c);
+        return rc;
+    }
+    nng_listener listener;
+    if ((rv = nng_socket_set_ms(c->ep.socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE)) !=
+            0 ||
+        (rv = nng_socket_set_size(c->ep.socket, NNG_OPT_RECVMAXSZ, max_bytes + HEADER_ROOM)) != 0 ||
+        (rv = watch_pipes(&c->ep, on_client_pipe)) != 0 ||
+        (rv = nng_listener_create(&listener, c->ep.socket, url)) != 0 ||
+        (rv = nng_listener_set_int(listener, NNG_OPT_IPC_PERMISSIONS, 0600)) != 0 ||
+        (rv = nng_listener_start(listener, 0)) != 0) {
+        ipc_client_close(c, NULL, NULL);
+        return nng_failed(err, rv, "cannot listen on", path);
+    }
+    *ret = c;
+    return 0;
+}
+
+int ipc_client_ask(struct ipc_client *c, const void *data, size_t len, uint64_t timeout_ms,
+                   ipc_reply_fn done, void *arg, struct err *err)
+{
+    if (c->ep.closing) {
+        return err_set(err, ERR_SHUTTING_DOWN, "the link is closing");
+    }
+    if (len > c->ep.max_bytes) {
+        return err_set(err, ERR_TOO_BIG, "a request of %zu bytes, at most %zu are allowed", len,
+                       c->ep.max_bytes);
+    }
+    nng_msg *msg;
+    int rv = nng_msg_alloc(&msg, len);
+    if (rv != 0) {
+        return err_set(err, ERR_NO_MEMORY, "cannot make a request: %s", nng_strerror(rv));
+    }
+    if (len > 0) {
+        memcpy(nng_msg_body(msg), data, len);
+    }
+    struct call *call = call_take(c, err);
+    if (call == NULL) {
+        nng_msg_free(msg);
+        return -ERR_NO_MEMORY;
+    }
+    call->done = done;
+    call->arg = arg;
+    c->busy++;
+    nng_aio_set_msg(call->send_aio, msg);
+    nng_ctx_send(call->ctx, call->send_aio);
+    nng_aio_set_timeout(call->recv_aio, timeout_ms == 0 || timeout_ms > INT32_MAX
+                                            ? NNG_DURATION_INFINITE
+                                            : (nng_duration)timeout_ms);
+    nng_ctx_recv(call->ctx, call->recv_aio);
+    return 0;
+}
+
+void ipc_client_close(struct ipc_client *c, ipc_closed_fn closed, void *arg)
+{
+    c->ep.closing = true;
+    c->ep.closed = closed;
+    c->ep.closed_arg = arg;
+    while (c->idle != NULL) {
+        struct call *call = c->idle;
+        c->idle = call->next_idle;
+        call_destroy(call);
+    }
+    /* Ends every call under way; their events come through the loop. */
+    nng_close(c->ep.socket);
+    client_check_closed(c);
+}
+
+/* ---- answering side ------------------------------------------------------------------------- */
+
+enum request_phase { REQUEST_RECEIVING, REQUEST_ARRIVED, REQUEST_SENDING, REQUEST_ENDED };
+
+struct ipc_request {
+    struct event event; /* first */
+    struct ipc_server *server;
+    nng_ctx ctx;
+    nng_aio *aio;
+    enum request_phase phase; /* changed only by whoever has the context at the moment */
+    struct ipc_request *next_idle;
+};
+
+struct ipc_server {
+    struct endpoint ep; /* first */
+    ipc_request_fn on_request;
+    struct ipc_request *requests;
+    size_t request_count;
+    uv_timer_t flush_timer;
+    uint64_t flush_end_ms;
+    uint64_t flush_blind_ms;
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    int handles_left;
+
+    /* Under the lock. One context receives at a time, and the next one only after the event of the
+     * one before is queued: otherwise two of nng's threads could swap two requests. */
+    struct ipc_request *idle;
+    bool receiving;
+    bool stopped;   /* the socket is being closed */
+    size_t active;  /* contexts that nng works on, or whose event is queued */
+    size_t sending; /* answers that nng still holds */
+};
+
+/* With the lock held. The context to call receive() with once the lock is free, if any. */
+static struct ipc_request *next_receiver(struct ipc_server *s)
+{
+    struct ipc_request *r = s->idle;
+    if (s->receiving || s->stopped || r == NULL) {
+        return NULL;
+    }
+    s->idle = r->next_idle;
+    s->receiving = true;
+    s->active++;
+    r->phase = REQUEST_RECEIVING;
+    return r;
+}
+
+static void receive(struct ipc_request *r)
+{
+    if (r != NULL) {
+        nng_ctx_recv(r->ctx, r->aio);
+    }
+}
+
+/* With the lock held: nng is done with the context. */
+static void make_idle(struct ipc_server *s, struct ipc_request *r)
+{
+    r->next_idle = s->idle;
+    s->idle = r;
+    s->active--;
+}
+
+/* On a thread of nng's. */
+static void on_request_aio(void *arg)
+{
+    struct ipc_request *r = arg;
+    struct ipc_server *s = r->server;
+    bool failed = nng_aio_result(r->aio) != 0;
+    nng_msg *unsent = NULL;
+    bool queue = true;
+    bool wake = false;
+    if (r->phase == REQUEST_SENDING) {
+        unsent = failed ? nng_aio_get_msg(r->aio) : NULL;
+        nng_aio_set_msg(r->aio, NULL);
+    }
+    loop_queue_lock(&s->ep.queue);
+    if (r->phase == REQUEST_SENDING) {
+        s->sending--;
+        queue = s->stopped; /* the loop waits for the last one */
+        r->phase = REQUEST_ENDED;
+    } else {
+        s->receiving = false;
+        r->phase = failed ? REQUEST_ENDED : REQUEST_ARRIVED;
+    }
+    if (queue) {
+        wake = loop_queue_append(&s->ep.queue, &r->event.item);
+    } else {
+        make_idle(s, r);
+    }
+    struct ipc_request *next = next_receiver(s);
+    loop_queue_unlock(&s->ep.queue, wake);
+    receive(next);
+    if (unsent != NULL) {
+        nng_msg_free(unsent);
+    }
+}
+
+static void on_server_handle_closed(uv_handle_t *handle)
+{
+    struct ipc_server *s = handle->data;
+    if (--s->handles_left > 0) {
+        return;
+    }
+    ipc_closed_fn closed = s->ep.closed;
+    void *arg = s->ep.closed_arg;
+    for (size_t i = 0; i < s->request_count; i++) {
+        nng_aio_free(s->requests[i].aio);
+    }
+    endpoint_finish(&s->ep);
+    free(s->requests);
+    free(s);
+    if (closed != NULL) {
+        closed(arg);
+    }
+}
+
+static void server_check_closed(struct ipc_server *s)
+{
+    loop_queue_lock(&s->ep.queue);
+    bool over = s->stopped && s->active == 0;
+    loop_queue_unlock(&s->ep.queue, false);
+    if (over && s->handles_left == 0) {
+        for (size_t i = 0; i < s->request_count; i++) {
+            nng_aio_stop(s->requests[i].aio); /* its callback may still be about to wake the loop */
+        }
+        s->handles_left = 2;
+        uv_close((uv_handle_t *)&s->ep.queue.async, on_server_handle_closed);
+        uv_close((uv_handle_t *)&s->flush_timer, on_server_handle_closed);
+    }
+}
+
+static void on_server_aio(struct endpoint *ep, struct event *event)
+{
+    struct ipc_server *s = (struct ipc_server *)ep;
+    struct ipc_request *r = (struct ipc_request *)event;
+    loop_queue_lock(&ep->queue);
+    s->active--;
+    loop_queue_unlock(&ep->queue, false);
+    if (r->phase == REQUEST_ARRIVED) {
+        nng_msg *msg = nng_aio_get_msg(r->aio);
+        nng_aio_set_msg(r->aio, NULL);
+        if (!ep->closing) {
+            s->on_request(ep->arg, r, nng_msg_body(msg), nng_msg_len(msg));
+        }
+        nng_msg_free(msg);
+    }
+    server_check_closed(s);
+}
+
+int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t max_bytes,
+                    ipc_request_fn on_request, ipc_link_fn on_link, void *arg,
+                    struct ipc_server **ret, struct err *err)
+{
+    char url[NNG_MAXADDRLEN + 16];
+    int rc = make_url(path, url, sizeof(url), err);
+    if (rc < 0) {
+        return rc;
+    }
+    struct ipc_server *s = alloc_one(struct ipc_server);
+    s->ep.on_link = on_link;
+    s->ep.arg = arg;
+    s->ep.on_aio = on_server_aio;
+    s->on_request = on_request;
+    memcpy(s->path, path, strlen(path));
+    int rv = nng_rep0_open(&s->ep.socket);
+    if (rv != 0) {
+        free(s);
+        return nng_failed(err, rv, "cannot open a socket for", path);
+    }
+    rc = endpoint_init(&s->ep, loop, max_bytes, err);
+    if (rc < 0) {
+        free(s);
+        return rc;
+    }
+    uv_timer_init(loop, &s->flush_timer);
+    s->flush_timer.data = s;
+    s->requests = alloc_array(contexts, sizeof(s->requests[0]));
+    for (size_t i = 0; i < contexts; i++) {
+        struct ipc_request *r = &s->requests[i];
+        r->event.kind = EVENT_AIO;
+        r->server = s;
+        rv = nng_ctx_open(&r->ctx, s->ep.socket);
+        if (rv == 0) {
+            rv = nng_aio_alloc(&r->aio, on_request_aio, r);
+        }
+        if (rv != 0) {
+            goto err_open;
+        }
+        s->request_count++;
+        nng_aio_set_timeout(r->aio, NNG_DURATION_INFINITE);
+        r->next_idle = s->idle;
+        s->idle = r;
+    }
+    if ((rv = nng_socket_set_size(s->ep.socket, NNG_OPT_RECVMAXSZ, max_bytes + HEADER_ROOM)) != 0 ||
+        (rv = nng_socket_set_ms(s->ep.socket, NNG_OPT_RECONNMINT, RECONNECT_MIN_MS)) != 0 ||
+        (rv = nng_socket_set_ms(s->ep.socket, NNG_OPT_RECONNMAXT, RECONNECT_MAX_MS)) != 0 ||
+        (rv = watch_pipes(&s->ep, on_server_pipe)) != 0 ||
+        (rv = nng_dial(s->ep.socket, url, NULL, NNG_FLAG_NONBLOCK)) != 0) {
+        goto err_open;
+    }
+    loop_queue_lock(&s->ep.queue);
+    struct ipc_request *first = next_receiver(s);
+    loop_queue_unlock(&s->ep.queue, false);
+    receive(first);
+    *ret = s;
+    return 0;
+
+err_open:
+    ipc_server_close(s, NULL, NULL);
+    return nng_failed(err, rv, "cannot connect to", path);
+}
+
+void ipc_reply(struct ipc_request *r, const void *data, size_t len)
+{
+    struct ipc_server *s = r->server;
+    if (s->ep.closing) {
+        return;
+    }
+    nng_msg *msg;
+    bool failed = nng_msg_alloc(&msg, len) != 0;
+    loop_queue_lock(&s->ep.queue);
+    nng_pipe pipe = {(uint32_t)s->ep.pipe};
+    s->active++;
+    if (failed) {
+        make_idle(s, r);
+    } else {
+        s->sending++;
+        r->phase = REQUEST_SENDING;
+    }
+    struct ipc_request *next = next_receiver(s);
+    loop_queue_unlock(&s->ep.queue, false);
+    if (failed) {
+        /* Without its answer the asker would wait for nothing: a lost link it can deal with. */
+        nng_pipe_close(pipe);
+    } else {
+        if (len > 0) {
+            memcpy(nng_msg_body(msg), data, len);
+        }
+        nng_aio_set_msg(r->aio, msg);
+        nng_ctx_send(r->ctx, r->aio);
+    }
+    receive(next);
+}
+
+/* Bytes sent to the peer at `path` that it has not read; -1 if that cannot be found out. nng
+ * keeps the descriptor to itself, but a connected socket knows the name of its other end. */
+static int unread_bytes(const char *path)
+{
+#if defined(SIOCOUTQ)
+    for (int fd = 3; fd < SCAN_FDS; fd++) {
+        struct sockaddr_un addr;
+        socklen_t len = sizeof(addr);
+        memset(&addr, 0, sizeof(addr));
+        int unread;
+        if (getpeername(fd, (struct sockaddr *)&addr, &len) == 0 && addr.sun_family == AF_UNIX &&
+            strncmp(addr.sun_path, path, sizeof(addr.sun_path)) == 0 &&
+            ioctl(fd, SIOCOUTQ, &unread) == 0) {
+            return unread;
+        }
+    }
+#endif
+    return -1;
+}
+
+static void on_flush(uv_timer_t *timer)
+{
+    struct ipc_server *s = timer->data;
+    uint64_t now = clock_ms();
+    loop_queue_lock(&s->ep.queue);
+    bool linked = s->ep.pipe != 0;
+    bool sending = s->sending > 0;
+    loop_queue_unlock(&s->ep.queue, false);
+    int unread = sending || !linked ? 0 : unread_bytes(s->path);
+    bool wait = sending || unread > 0 || (unread < 0 && now < s->flush_blind_ms);
+    if (linked && wait && now < s->flush_end_ms) {
+        return;
+    }
+    uv_timer_stop(timer);
+    loop_queue_lock(&s->ep.queue);
+    s->stopped = true;
+    loop_queue_unlock(&s->ep.queue, false);
+    nng_close(s->ep.socket);
+    server_check_closed(s);
+}
+
+void ipc_server_close(struct ipc_server *s, ipc_closed_fn closed, void *arg)
+{
+    s->ep.closing = true;
+    s->ep.closed = closed;
+    s->ep.closed_arg = arg;
+    s->flush_end_ms = clock_ms() + FLUSH_MS;
+    s->flush_blind_ms = clock_ms() + FLUSH_BLIND_MS;
+    uv_timer_start(&s->flush_timer, on_flush, 0, 1);
+}
