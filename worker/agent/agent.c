@@ -1,0 +1,486 @@
+/*
+ * The loop. A round is: collect what to wait for, poll, take what came (processes first, so
+ * that what ended by itself counts as ended when a request asks to stop it), then settle: let
+ * queued operations begin, enforce the backstop, answer the waits that have news or are over.
+ * Settling walks over all operations; there are at most LIMIT_OPS.
+ *
+ * Links come and go; operations live here and do not notice. The agent outlives every link by the
+ * grace period and then ends the sandbox, so a sandbox that nobody owns any more does not stay.
+ *
+ * As pid 1 the kernel shields it from every signal of its own namespace as long as there is no
+ * handler, so dispositions stay as they are; SIGCHLD comes through a descriptor. It is not dumpable,
+ * so user code can neither trace it nor read its memory, whatever uid it has.
+ */
+#include "worker/agent/agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/clock.h"
+#include "common/fd.h"
+#include "common/log.h"
+#include "proto/exit_codes.h"
+#include "worker/agent/fileop.h"
+#include "worker/agent/killtree.h"
+
+#define END_MS          2000  /* for keepers to end everything before we go */
+#define MMAP_BYTES      65536 /* larger allocations go back to the system when freed */
+#define DEFAULT_PATH    "/usr/local/bin:/usr/bin:/bin"
+
+static const struct lang *const langs[AGENT_INTERPS] = {&lang_python, &lang_bash};
+
+/* ---- links ------------------------------------------------------------------------------------- */
+
+void agent_drop_link(struct agent *a, struct link *l)
+{
+    link_close(l);
+    if (l != a->current) {
+        return;
+    }
+    a->current = NULL;
+    a->alone_since_ms = clock_ms();
+    for (size_t i = 0; i < a->ops.count; i++) {
+        a->ops.items[i]->waiter.active = false; /* whoever comes next asks anew */
+    }
+}
+
+/* The worker lives outside the sandbox, where no pid of ours reaches: it reads as 0, like the
+ * parent of pid 1. A relay that an engine starts inside has our uid, which user code does not have. */
+static bool peer_is_welcome(const struct agent *a, int fd)
+{
+    struct ucred peer;
+    socklen_t len = sizeof(peer);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0) {
+        return false;
+    }
+    bool own_uid = !a->config.spawn.single_uid && geteuid() != a->config.spawn.uid;
+    return peer.pid == 0 || peer.pid == a->parent || (own_uid && peer.uid == geteuid());
+}
+
+/* A free place, or that of the connection that has kept us waiting for its hello longest. */
+static struct link *place_for_link(struct agent *a)
+{
+    struct link *oldest = NULL;
+    for (size_t i = 0; i < AGENT_LINKS; i++) {
+        struct link *l = &a->links[i];
+        if (!link_is_open(l)) {
+            return l;
+        }
+        if (l != a->current && (oldest == NULL || l->since_ms < oldest->since_ms)) {
+            oldest = l;
+        }
+    }
+    link_close(oldest);
+    return oldest;
+}
+
+static void accept_link(struct agent *a)
+{
+    int fd = accept4(a->config.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+        return;
+    }
+    if (!peer_is_welcome(a, fd)) {
+        log_warn("connection refused: it comes from inside the sandbox");
+        close(fd);
+        return;
+    }
+    link_open(place_for_link(a), fd);
+}
+
+static void take_requests(struct agent *a, struct link *l)
+{
+    while (link_is_open(l) && !l->last && !a->stopping && link_has_room(l)) {
+        struct err err = ERR_INIT;
+        struct msg m;
+        size_t used = 0;
+        int rc = link_next(l, &m, &used, &err);
+        if (rc == 0) {
+            return;
+        }
+        if (rc > 0) {
+            rc = agent_request(a, l, &m, &err);
+            link_next_done(l, &m, used);
+        }
+        if (rc < 0) {
+            log_warn("link closed: %s", err.text);
+            agent_drop_link(a, l);
+            return;
+        }
+    }
+}
+
+static void handle_link(struct agent *a, struct link *l, short got)
+{
+    struct err err = ERR_INIT;
+    int rc = 0;
+    if (got & POLLOUT) {
+        rc = link_flush(l, &err);
+    }
+    if (rc == 0 && (got & (POLLIN | POLLHUP | POLLERR))) {
+        rc = link_read(l, &err);
+    }
+    if (rc < 0) {
+        log_debug("link lost: %s", err.text);
+        agent_drop_link(a, l);
+        return;
+    }
+    take_requests(a, l);
+}
+
+static void expire_links(struct agent *a, uint64_t now_ms)
+{
+    for (size_t i = 0; i < AGENT_LINKS; i++) {
+        struct link *l = &a->links[i];
+        if (!link_is_open(l)) {
+            continue;
+        }
+        bool said_all = l->last && l->out.len == 0;
+        bool late = l != a->current && now_ms - l->since_ms >= TIME_HELLO_MS;
+        if (said_all || late) {
+            agent_drop_link(a, l);
+        }
+    }
+}
+
+/* ---- settling ---------------------------------------------------------------------------------- */
+
+struct interp *agent_find_interp(struct agent *a, struct view language)
+{
+    for (size_t i = 0; i < AGENT_INTERPS; i++) {
+        if (a->interps[i].path != NULL && view_is(language, a->interps[i].lang->name)) {
+            return &a->interps[i];
+        }
+    }
+    return NULL;
+}
+
+static void announce(struct agent *a, const struct op *op)
+{
+    if (a->current != NULL) {
+        struct msg m = {.type = MSG_RUNNING};
+        m.running.op = view_of(op->id);
+        agent_send(a, a->current, &m);
+    }
+}
+
+static void begin_queued(struct agent *a)
+{
+    for (size_t i = 0; i < AGENT_INTERPS; i++) {
+        struct interp *in = &a->interps[i];
+        struct op *op;
+        while (interp_is_free(in) && (op = op_next(&a->ops, in)) != NULL) {
+            interp_begin(in, &a->ops, op);
+            if (op->announce) {
+                announce(a, op);
+            }
+        }
+    }
+}
+
+static void enforce_deadline(struct agent *a, struct op *op, uint64_t now_ms)
+{
+    if (op->state != OP_RUNNING || op->kill_at_ms == 0 || now_ms < op->kill_at_ms) {
+        return;
+    }
+    op->kill_at_ms = 0;
+    if (op->file != NULL) {
+        fileop_stop(op, OP_STOP_TIMEOUT);
+    } else {
+        interp_stop(op->interp, &a->ops, OP_STOP_TIMEOUT, true);
+    }
+}
+
+static void answer(struct agent *a, struct op *op, uint64_t now_ms)
+{
+    struct op_waiter *w = &op->waiter;
+    if (!w->active || a->current == NULL || !link_has_room(a->current)) {
+        return;
+    }
+    if (op_has_news(op, w->out_from, w->err_from) || now_ms >= w->until_ms) {
+        struct msg m;
+        op_output(op, w, true, &m);
+        w->active = false;
+        agent_send(a, a->current, &m);
+    }
+}
+
+static void settle(struct agent *a)
+{
+    uint64_t now_ms = clock_ms();
+    for (size_t i = 0; i < a->ops.count; i++) {
+        enforce_deadline(a, a->ops.items[i], now_ms);
+    }
+    begin_queued(a);
+    for (size_t i = 0; i < a->ops.count; i++) {
+        struct op *op = a->ops.items[i];
+        op->announce = op->state == OP_QUEUED;
+        answer(a, op, now_ms);
+    }
+    expire_links(a, now_ms);
+    if (a->current == NULL && now_ms - a->alone_since_ms >= a->config.grace_ms) {
+        a->stopping = true;
+        a->exit_code = EXIT_CODE_ORPHANED;
+    }
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------- */
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t next_deadline_ms(const struct agent *a)
+{
+    uint64_t at = a->current == NULL ? a->alone_since_ms + a->config.grace_ms : UINT64_MAX;
+    for (size_t i = 0; i < AGENT_LINKS; i++) {
+        if (link_is_open(&a->links[i]) && &a->links[i] != a->current) {
+            at = earlier(at, a->links[i].since_ms + TIME_HELLO_MS);
+        }
+    }
+    /* a link that does not drain is woken by the socket, not by time */
+    bool can_answer = a->current != NULL && link_has_room(a->current);
+    for (size_t i = 0; i < a->ops.count; i++) {
+        const struct op *op = a->ops.items[i];
+        if (op->waiter.active && can_answer) {
+            at = earlier(at, op->waiter.until_ms);
+        }
+        if (op->kill_at_ms > 0) {
+            at = earlier(at, op->kill_at_ms);
+        }
+    }
+    return at;
+}
+
+static int collect(struct agent *a)
+{
+    struct poll_set *set = &a->polls;
+    poll_set_clear(set);
+    a->listen_slot = poll_set_add(set, a->config.listen_fd, POLLIN);
+    a->signal_slot = poll_set_add(set, a->signal_fd, POLLIN);
+    for (size_t i = 0; i < AGENT_LINKS; i++) {
+        const struct link *l = &a->links[i];
+        int events = (!l->last && link_has_room(l) ? POLLIN : 0) | (l->out.len > 0 ? POLLOUT : 0);
+        a->link_slots[i] = poll_set_add(set, l->fd, (short)events);
+    }
+    uint64_t now_us = clock_us();
+    uint64_t wake_us = UINT64_MAX;
+    for (size_t i = 0; i < AGENT_INTERPS; i++) {
+        wake_us = earlier(wake_us, interp_poll(&a->interps[i], set, now_us));
+    }
+    for (size_t i = 0; i < a->ops.count; i++) {
+        if (a->ops.items[i]->file != NULL) {
+            fileop_poll(a->ops.items[i], set);
+        }
+    }
+    uint64_t now_ms = now_us / 1000;
+    uint64_t at_ms = next_deadline_ms(a);
+    uint64_t wait_ms = at_ms == UINT64_MAX ? UINT64_MAX : at_ms > now_ms ? at_ms - now_ms : 0;
+    if (wake_us != UINT64_MAX) {
+        wait_ms = earlier(wait_ms, wake_us / 1000 + 1);
+    }
+    return wait_ms == UINT64_MAX ? -1 : (int)earlier(wait_ms, INT32_MAX);
+}
+
+static void reap(struct agent *a)
+{
+    struct signalfd_siginfo info;
+    bool strays = false;
+    (void)!read(a->signal_fd, &info, sizeof(info));
+    for (;;) {
+        int status = 0;
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+        if (pid <= 0) {
+            break;
+        }
+        bool file = false;
+        for (size_t i = 0; i < a->ops.count && !file; i++) {
+            file = fileop_reaped(a->ops.items[i], pid);
+        }
+        /* keepers exit; one that was killed leaves its interpreter's processes to us */
+        strays = strays || (!file && WIFSIGNALED(status));
+    }
+    if (!strays) {
+        return;
+    }
+    pid_t known[AGENT_INTERPS + LIMIT_OPS];
+    size_t n = 0;
+    for (size_t i = 0; i < AGENT_INTERPS; i++) {
+        known[n++] = a->interps[i].keeper.pid;
+    }
+    for (size_t i = 0; i < a->ops.count; i++) {
+        if (a->ops.items[i]->file != NULL) {
+            known[n++] = a->ops.items[i]->file->pid;
+        }
+    }
+    killtree_strays(known, n);
+}
+
+static void handle(struct agent *a)
+{
+    const struct poll_set *set = &a->polls;
+    for (size_t i = 0; i < AGENT_INTERPS; i++) {
+        interp_handle(&a->interps[i], set, &a->ops);
+    }
+    for (size_t i = 0; i < a->ops.count; i++) {
+        if (a->ops.items[i]->file != NULL) {
+            fileop_handle(&a->ops, a->ops.items[i], set);
+        }
+    }
+    if (poll_set_got(set, a->signal_slot) != 0) {
+        reap(a);
+    }
+    for (size_t i = 0; i < AGENT_LINKS; i++) {
+        short got = poll_set_got(set, a->link_slots[i]);
+        if (got != 0 && link_is_open(&a->links[i])) {
+            handle_link(a, &a->links[i], got);
+        } else if (link_is_open(&a->links[i])) {
+            take_requests(a, &a->links[i]); /* left over from when it did not drain */
+        }
+    }
+    /* last: a place that is given away here may have been looked at above */
+    if (poll_set_got(set, a->listen_slot) != 0) {
+        accept_link(a);
+    }
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------- */
+
+static char *find_program(const char *name)
+{
+    const char *dirs = getenv("PATH");
+    for (const char *p = dirs != NULL ? dirs : DEFAULT_PATH; *p != '\0';) {
+        size_t len = strcspn(p, ":");
+        char *path = alloc_printf("%.*s/%s", (int)len, p, name);
+        if (len > 0 && access(path, X_OK) == 0) {
+            return path;
+        }
+        free(path);
+        p += len + (p[len] == ':');
+    }
+    return NULL;
+}
+
+static int set_up_process(struct agent *a, struct err *err)
+{
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 ||
+        sigprocmask(SIG_SETMASK, &child, NULL) < 0) {
+        return err_sys(err, ERR_INTERNAL, errno, "cannot set the process up");
+    }
+    /* a broken pipe is an error of write(); ignoring the signal keeps it that way as any pid */
+    struct sigaction ignore;
+    memset(&ignore, 0, sizeof(ignore));
+    ignore.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &ignore, NULL);
+    a->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (a->signal_fd < 0) {
+        return err_sys(err, ERR_INTERNAL, errno, "cannot watch children");
+    }
+    int rc = fd_set_nonblock(a->config.listen_fd, err);
+    return rc < 0 ? rc : fd_set_cloexec(a->config.listen_fd, true, err);
+}
+
+static void set_up_interps(struct agent *a)
+{
+    for (size_t i = 0; i < AGENT_INTERPS; i++) {
+        /* a kill of everything is only for a namespace where nobody else lives */
+        interp_init(&a->interps[i], langs[i], find_program(langs[i]->program), &a->config.spawn,
+                    getpid() == 1);
+        struct err err = ERR_INIT;
+        if (a->interps[i].path != NULL && langs[i]->prestart &&
+            interp_prestart(&a->interps[i], &err) < 0) {
+            log_warn("%s", err.text); /* the first operation will try again and say so */
+        }
+    }
+}
+
+/* Kills everything and waits till the keepers have. */
+static void end_all(struct agent *a)
+{
+    for (size_t i = 0; i < AGENT_LINKS; i++) {
+        link_close(&a->links[i]);
+    }
+    for (size_t i = 0; i < a->ops.count; i++) {
+        struct op *op = a->ops.items[i];
+        if (op->file != NULL) {
+            fileop_stop(op, OP_STOP_CANCEL);
+            close(op->file->out_fd);
+            close(op->file->report_fd);
+            free(op->file);
+            op->file = NULL;
+        }
+    }
+    for (size_t i = 0; i < AGENT_INTERPS; i++) {
+        interp_finish(&a->interps[i]); /* closing the command pipe is the order */
+    }
+    uint64_t until = clock_ms() + END_MS;
+    for (uint64_t now = clock_ms(); now < until; now = clock_ms()) {
+        pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid < 0) {
+            break;
+        }
+        struct pollfd child = {.fd = a->signal_fd, .events = POLLIN};
+        if (pid == 0 && poll(&child, 1, (int)(until - now)) > 0) {
+            struct signalfd_siginfo info;
+            (void)!read(a->signal_fd, &info, sizeof(info));
+        }
+    }
+    op_table_finish(&a->ops);
+    close(a->signal_fd);
+    close(a->config.listen_fd);
+}
+
+int agent_run(const struct agent_config *config, struct err *err)
+{
+    struct agent *a = alloc_one(struct agent);
+    a->config = *config;
+    a->parent = getppid();
+    a->alone_since_ms = clock_ms();
+    a->exit_code = EXIT_CODE_OK;
+    op_table_init(&a->ops);
+    for (size_t i = 0; i < AGENT_LINKS; i++) {
+        link_init(&a->links[i]);
+    }
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
+#endif
+    if (set_up_process(a, err) < 0) {
+        free(a);
+        return EXIT_CODE_SETUP;
+    }
+    set_up_interps(a);
+    while (!a->stopping) {
+        int wait_ms = collect(a);
+        if (poll(a->polls.fds, (nfds_t)a->polls.count, wait_ms) < 0) {
+            if (errno != EINTR) {
+                log_error("poll: %s", strerror(errno));
+            }
+            continue; /* the slots show the last round: look again */
+        }
+        handle(a);
+        settle(a);
+    }
+    int code = a->exit_code;
+    if (code == EXIT_CODE_ORPHANED) {
+        err_set(err, ERR_GONE, "nobody came back within %llu ms",
+                (unsigned long long)config->grace_ms);
+    }
+    end_all(a);
+    free(a);
+    return code;
+}

@@ -1,0 +1,306 @@
+/*
+ * What each request does. Everything that takes time only changes an operation here; the loop's
+ * settling pass (agent.c) lets operations begin and answers waits, so that a request never
+ * depends on what another one is doing.
+ */
+#include "worker/agent/agent.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "config.h"
+#include "proto/version.h"
+#include "worker/agent/fileop.h"
+#include "worker/agent/request.h"
+
+void agent_send(struct agent *a, struct link *l, const struct msg *m)
+{
+    struct err err = ERR_INIT;
+    if (link_is_open(l) && link_send(l, m, &err) < 0) {
+        log_debug("link lost: %s", err.text);
+        agent_drop_link(a, l);
+    }
+}
+
+static void fail(struct agent *a, struct link *l, uint64_t seq, const struct err *why,
+                 const char *hint)
+{
+    struct msg m = {.type = MSG_FAILED, .seq = seq};
+    m.failed.code = (uint64_t)why->code;
+    m.failed.message = view_of(why->text);
+    m.failed.hint = view_of(hint);
+    agent_send(a, l, &m);
+}
+
+static void answer_ok(struct agent *a, struct link *l, uint64_t seq)
+{
+    struct msg m = {.type = MSG_OK, .seq = seq};
+    agent_send(a, l, &m);
+}
+
+/* ---- hello ------------------------------------------------------------------------------------- */
+
+static size_t list_languages(const struct agent *a, struct view *ret, size_t max)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < AGENT_INTERPS && n < max; i++) {
+        if (a->interps[i].path != NULL) {
+            ret[n++] = view_of(a->interps[i].lang->name);
+        }
+    }
+    return n;
+}
+
+static int check_hello(const struct agent *a, const struct msg_hello *h, struct err *err)
+{
+    if (!view_is(h->protocol, PROTO_AGENT_NAME)) {
+        return err_set(err, ERR_PROTOCOL, "this is %s, not \"%.*s\"", PROTO_AGENT_NAME,
+                       VIEW_ARG(h->protocol));
+    }
+    if (h->version != PROTO_VERSION) {
+        return err_set(err, ERR_VERSION, "the agent (%s) speaks version %d, the worker %" PRIu64,
+                       CLOISTER_VERSION, PROTO_VERSION, h->version);
+    }
+    if (!view_is(h->sandbox, a->config.sandbox)) {
+        return err_set(err, ERR_PROTOCOL, "this is sandbox %s", a->config.sandbox);
+    }
+    if (h->generation < a->generation) {
+        return err_set(err, ERR_PROTOCOL, "a newer worker (generation %" PRIu64 ") has this sandbox",
+                       a->generation);
+    }
+    return 0;
+}
+
+static int hello(struct agent *a, struct link *l, const struct msg *m, struct err *err)
+{
+    struct err why = ERR_INIT;
+    if (check_hello(a, &m->hello, &why) < 0) {
+        l->last = true;
+        fail(a, l, m->seq, &why, "");
+        return 0;
+    }
+    if (a->current != NULL) {
+        agent_drop_link(a, a->current);
+    }
+    a->current = l;
+    a->generation = m->hello.generation;
+    struct view languages[AGENT_INTERPS];
+    struct msg reply = {.type = MSG_HELLO_OK, .seq = m->seq};
+    reply.hello_ok.protocol = view_of(PROTO_AGENT_NAME);
+    reply.hello_ok.version = PROTO_VERSION;
+    reply.hello_ok.build = view_of(CLOISTER_VERSION);
+    reply.hello_ok.pid = (uint64_t)getpid();
+    reply.hello_ok.languages.items = languages;
+    reply.hello_ok.languages.count = list_languages(a, languages, AGENT_INTERPS);
+    agent_send(a, l, &reply);
+    return 0;
+}
+
+/* ---- operations -------------------------------------------------------------------------------- */
+
+/* From the offsets on: what lies before them is acknowledged. */
+static void begin_wait(struct agent *a, struct link *l, struct op *op, uint64_t seq,
+                       uint64_t out_from, uint64_t err_from, uint64_t wait_ms)
+{
+    struct err why = ERR_INIT;
+    if (op->waiter.active) {
+        struct msg m;
+        op_output(op, &op->waiter, false, &m);
+        op->waiter.active = false;
+        agent_send(a, l, &m);
+    }
+    if (op_ack(op, out_from, err_from, &why) < 0) {
+        fail(a, l, seq, &why, "ask from the end of what was received");
+        return;
+    }
+    op->waiter = (struct op_waiter){
+        .active = true,
+        .seq = seq,
+        .out_from = out_from,
+        .err_from = err_from,
+        .until_ms = clock_ms() + wait_ms,
+    };
+}
+
+static void forget_acknowledged(struct agent *a, struct view_list acks)
+{
+    for (size_t i = 0; i < acks.count; i++) {
+        struct op *op = op_find(&a->ops, acks.items[i]);
+        if (op != NULL && op->state == OP_DONE) {
+            op_forget(&a->ops, op);
+        }
+    }
+}
+
+static int begin_eval(struct agent *a, struct interp *i, struct op *op, const struct msg_start *s,
+                      struct err *err)
+{
+    struct buf request;
+    buf_init(&request, LIMIT_FRAME);
+    int rc = request_pack(s, &request, err);
+    if (rc == 0) {
+        rc = op_hold_request(&a->ops, op, &request, err);
+    }
+    buf_finish(&request);
+    if (rc == 0) {
+        op->interp = i;
+    }
+    return rc;
+}
+
+/* "this sandbox has python and bash" */
+static void hint_languages(const struct agent *a, char *hint, size_t size)
+{
+    struct view names[AGENT_INTERPS];
+    size_t n = list_languages(a, names, AGENT_INTERPS);
+    size_t at = 0;
+    for (size_t i = 0; i < n && at < size; i++) {
+        const char *before = i == 0 ? "this sandbox has " : i + 1 == n ? " and " : ", ";
+        int len = snprintf(hint + at, size - at, "%s%.*s", before, VIEW_ARG(names[i]));
+        at += len > 0 ? (size_t)len : 0;
+    }
+    if (n == 0) {
+        snprintf(hint, size, "this sandbox has no interpreter at all");
+    }
+}
+
+static int create(struct agent *a, const struct msg_start *s, struct op **ret, char *hint,
+                  size_t hint_size, struct err *err)
+{
+    struct interp *i = NULL;
+    if (s->kind == OP_EVAL) {
+        i = agent_find_interp(a, s->language);
+        if (i == NULL) {
+            hint_languages(a, hint, hint_size);
+            return err_set(err, ERR_LANGUAGE, "no interpreter for \"%.*s\" in this sandbox",
+                           VIEW_ARG(s->language));
+        }
+    } else if (s->kind < OP_EVAL || s->kind > OP_FILE_LIST) {
+        return err_set(err, ERR_INVALID, "operation of unknown kind %" PRIu64, s->kind);
+    }
+    struct op *op = NULL;
+    int rc = op_create(&a->ops, s->op, (enum op_kind)s->kind, &op, err);
+    if (rc < 0) {
+        snprintf(hint, hint_size, "wait for one of them to end");
+        return rc;
+    }
+    op->timeout_ms = s->timeout_ms;
+    if (i == NULL) {
+        fileop_begin(&a->ops, op, s, &a->config.spawn);
+    } else {
+        rc = begin_eval(a, i, op, s, err);
+    }
+    if (rc < 0) {
+        op_forget(&a->ops, op);
+        return rc;
+    }
+    *ret = op;
+    return 0;
+}
+
+static int start(struct agent *a, struct link *l, const struct msg *m, struct err *err)
+{
+    const struct msg_start *s = &m->start;
+    forget_acknowledged(a, s->acks);
+    struct op *op = op_find(&a->ops, s->op);
+    if (op == NULL) {
+        struct err why = ERR_INIT;
+        char hint[256] = "";
+        if (create(a, s, &op, hint, sizeof(hint), &why) < 0) {
+            fail(a, l, m->seq, &why, hint);
+            return 0;
+        }
+    }
+    begin_wait(a, l, op, m->seq, s->out_from, s->err_from, s->wait_ms);
+    return 0;
+}
+
+static int wait_for(struct agent *a, struct link *l, const struct msg *m, struct err *err)
+{
+    const struct msg_wait *w = &m->wait;
+    struct op *op = op_find(&a->ops, w->op);
+    if (op == NULL) {
+        struct err why = ERR_INIT;
+        err_set(&why, ERR_EXECUTION_NOT_FOUND, "the agent knows no such operation");
+        fail(a, l, m->seq, &why, "");
+        return 0;
+    }
+    begin_wait(a, l, op, m->seq, w->out_from, w->err_from, w->wait_ms);
+    return 0;
+}
+
+static int cancel(struct agent *a, struct link *l, const struct msg *m, struct err *err)
+{
+    const struct msg_cancel *c = &m->cancel;
+    if (c->reason != OP_STOP_CANCEL && c->reason != OP_STOP_TIMEOUT) {
+        struct err why = ERR_INIT;
+        err_set(&why, ERR_INVALID, "unknown reason %" PRIu64, c->reason);
+        fail(a, l, m->seq, &why, "");
+        return 0;
+    }
+    enum op_stop reason = (enum op_stop)c->reason;
+    struct op *op = op_find(&a->ops, c->op);
+    if (op != NULL && op->state == OP_QUEUED) {
+        op->stop = reason;
+        op->status = reason == OP_STOP_TIMEOUT ? OP_STATUS_TIMEOUT : OP_STATUS_CANCELLED;
+        op_done(&a->ops, op);
+    } else if (op != NULL && op->state == OP_RUNNING && op->file != NULL) {
+        fileop_stop(op, reason);
+    } else if (op != NULL && op->state == OP_RUNNING) {
+        interp_stop(op->interp, &a->ops, reason, c->force);
+    }
+    answer_ok(a, l, m->seq);
+    return 0;
+}
+
+static int status(struct agent *a, struct link *l, const struct msg *m, struct err *err)
+{
+    struct msg reply = {.type = MSG_STATUS_OK, .seq = m->seq};
+    struct msg_status_ok *s = &reply.status_ok;
+    struct statvfs fs;
+    if (statvfs(a->config.spawn.workspace, &fs) == 0) {
+        s->disk_bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
+    }
+    for (size_t i = 0; i < a->ops.count; i++) {
+        s->ops_running += a->ops.items[i]->state != OP_DONE;
+    }
+    s->ops_total = a->ops.started;
+    agent_send(a, l, &reply);
+    return 0;
+}
+
+static int shut_down(struct agent *a, struct link *l, const struct msg *m, struct err *err)
+{
+    a->stopping = true;
+    return 0;
+}
+
+/* ---- which request is legal when --------------------------------------------------------------- */
+
+struct handler {
+    enum msg_type type;
+    bool before_hello; /* legal then, and only then */
+    int (*handle)(struct agent *a, struct link *l, const struct msg *m, struct err *err);
+};
+
+static const struct handler handlers[] = {
+    {MSG_HELLO, true, hello},    {MSG_START, false, start},   {MSG_WAIT, false, wait_for},
+    {MSG_CANCEL, false, cancel}, {MSG_STATUS, false, status}, {MSG_SHUTDOWN, false, shut_down},
+};
+
+int agent_request(struct agent *a, struct link *l, const struct msg *m, struct err *err)
+{
+    bool greeted = l == a->current;
+    for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
+        if (handlers[i].type == m->type && handlers[i].before_hello == !greeted) {
+            return handlers[i].handle(a, l, m, err);
+        }
+    }
+    return err_set(err, ERR_PROTOCOL, "%s is not legal %s", msg_name(m->type),
+                   greeted ? "here" : "before hello");
+}

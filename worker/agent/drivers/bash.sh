@@ -1,0 +1,4 @@
+PS1= PS2=
+unset PROMPT_COMMAND MAILCHECK HISTFILE TMOUT
+set +o history
+set +H

@@ -1,0 +1,66 @@
+/*
+ * A keeper: the process between the agent and one interpreter, which makes sure that whatever
+ * descends from the interpreter dies with it.
+ *
+ * Thread: the agent has one. Nothing here blocks.
+ */
+#ifndef CLOISTER_WORKER_AGENT_KEEPER_H
+#define CLOISTER_WORKER_AGENT_KEEPER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+#include "worker/agent/spawn.h"
+
+#define KEEPER_FDS_MAX 8
+
+/* A descriptor of ours and the number it gets in the program. */
+struct keeper_fd {
+    int from;
+    int to;
+};
+
+struct keeper_job {
+    const char *path; /* program */
+    char *const *argv;
+    char *const *envp;
+    const char *cwd;
+    struct keeper_fd fds[KEEPER_FDS_MAX]; /* everything else is closed */
+    size_t fd_count;
+    const struct spawn_config *spawn;
+    bool last_resort; /* see killtree.h */
+};
+
+struct keeper {
+    pid_t pid;      /* 0 while there is none */
+    pid_t main_pid; /* the program; 0 until it is reported */
+    int command_fd; /* owned */
+    int status_fd;  /* owned; readable when there is news */
+    bool ended;     /* the program and everything below it is gone */
+    int wait_status;
+    uint64_t cpu_us; /* of the program and what it waited for, in all its life */
+    uint64_t max_rss_kb;
+    int exec_errno;     /* why the program could not even be started; 0 if it was */
+    char exec_step[64]; /* what failed then */
+};
+
+void keeper_init(struct keeper *k);
+
+/* Forks. -ERR_BUSY if there is no process left, -ERR_IO for anything else. */
+int keeper_start(struct keeper *k, const struct keeper_job *job, struct err *err) WARN_UNUSED;
+
+/* SIGINT to the program's process group. */
+void keeper_interrupt(const struct keeper *k);
+
+/* Kills the program and everything below it; `ended` follows. */
+void keeper_kill(const struct keeper *k);
+
+/* Reads news from status_fd. A keeper that vanishes without a word counts as ended by SIGKILL. */
+void keeper_read(struct keeper *k);
+
+/* Closes the descriptors. A keeper that is still there takes that as an order to kill. */
+void keeper_finish(struct keeper *k);
+
+#endif

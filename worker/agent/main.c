@@ -1,0 +1,156 @@
+/*
+ * Command line of the agent. It is started by backends, not by people, so options are strict and
+ * errors are one line on stderr.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/str.h"
+#include "config.h"
+#include "proto/exit_codes.h"
+#include "proto/limits.h"
+#include "proto/version.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/check.h"
+
+#define NO_FD   UINT64_MAX
+#define ID_MAX  (UINT32_MAX - 1u)
+
+struct options {
+    uint64_t fd, grace_ms, uid, gid, nproc, nofile, data_bytes;
+    const char *sandbox, *workspace, *home;
+    bool single_uid;
+};
+
+struct option_row {
+    const char *name;
+    uint64_t max;       /* of a number */
+    size_t number;      /* offset; SIZE_MAX: text */
+    size_t text;
+};
+
+#define NUMBER(name, field, max) {name, max, offsetof(struct options, field), SIZE_MAX}
+#define TEXT(name, field)        {name, 0, SIZE_MAX, offsetof(struct options, field)}
+
+static const struct option_row rows[] = {
+    NUMBER("--fd", fd, 1 << 20),
+    TEXT("--sandbox", sandbox),
+    NUMBER("--grace-ms", grace_ms, UINT32_MAX),
+    NUMBER("--uid", uid, ID_MAX),
+    NUMBER("--gid", gid, ID_MAX),
+    NUMBER("--nproc", nproc, UINT32_MAX),
+    NUMBER("--nofile", nofile, UINT32_MAX),
+    NUMBER("--data-bytes", data_bytes, INT64_MAX),
+    TEXT("--workspace", workspace),
+    TEXT("--home", home),
+};
+
+static const struct option_row *row_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (strcmp(rows[i].name, name) == 0) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+static int parse(int argc, char **argv, struct options *ret, struct err *err)
+{
+    char *base = (char *)ret;
+    for (int i = 2; i < argc; i++) {
+        if (strcmp(argv[i], "--single-uid") == 0) {
+            ret->single_uid = true;
+            continue;
+        }
+        const struct option_row *row = row_find(argv[i]);
+        if (row == NULL || i + 1 == argc) {
+            return err_set(err, ERR_INVALID, "%s: %s", argv[i],
+                           row == NULL ? "no such option" : "needs a value");
+        }
+        i++;
+        if (row->text != SIZE_MAX) {
+            memcpy(base + row->text, &argv[i], sizeof(argv[i]));
+            continue;
+        }
+        uint64_t value = 0;
+        int rc = str_to_u64(argv[i], 0, row->max, &value, err);
+        if (rc < 0) {
+            return err_wrap(err, "%s", row->name);
+        }
+        memcpy(base + row->number, &value, sizeof(value));
+    }
+    if (!ret->single_uid && ret->uid == 0) {
+        return err_set(err, ERR_INVALID, "--uid: user code needs a user of its own");
+    }
+    return 0;
+}
+
+static struct spawn_config spawn_of(const struct options *o)
+{
+    return (struct spawn_config){
+        .uid = (uid_t)o->uid,
+        .gid = (gid_t)o->gid,
+        .nproc = o->nproc,
+        .nofile = o->nofile,
+        .data_bytes = o->data_bytes,
+        .workspace = o->workspace,
+        .single_uid = o->single_uid,
+    };
+}
+
+static int serve(const struct options *o, struct err *err)
+{
+    if (o->fd == NO_FD || o->sandbox == NULL || strlen(o->sandbox) > LIMIT_NAME) {
+        err_set(err, ERR_INVALID, "serve: --fd and --sandbox are needed");
+        return EXIT_CODE_USAGE;
+    }
+    if (o->home != NULL && setenv("HOME", o->home, 1) < 0) {
+        err_set(err, ERR_NO_MEMORY, "cannot set HOME");
+        return EXIT_CODE_SETUP;
+    }
+    struct agent_config config = {
+        .listen_fd = (int)o->fd,
+        .sandbox = o->sandbox,
+        .grace_ms = o->grace_ms,
+        .spawn = spawn_of(o),
+    };
+    return agent_run(&config, err);
+}
+
+static int check(const struct options *o, struct err *err)
+{
+    struct spawn_config spawn = spawn_of(o);
+    if (check_sandbox(&spawn, err) < 0) {
+        return EXIT_CODE_SETUP;
+    }
+    printf("%s %s: ready\n", PROTO_AGENT_NAME, CLOISTER_VERSION);
+    return EXIT_CODE_OK;
+}
+
+int main(int argc, char **argv)
+{
+    struct err err = ERR_INIT;
+    struct options o = {
+        .fd = NO_FD, .grace_ms = TIME_GRACE_MS, .uid = 1000, .gid = 1000, .workspace = "/workspace"};
+    const char *verb = argc > 1 ? argv[1] : "";
+    log_set_component("agent");
+    if (strcmp(verb, "--version") == 0) {
+        printf("%s %s\n", PROTO_AGENT_NAME, CLOISTER_VERSION);
+        return EXIT_CODE_OK;
+    }
+    int code = EXIT_CODE_USAGE;
+    if (strcmp(verb, "serve") != 0 && strcmp(verb, "check") != 0) {
+        err_set(&err, ERR_INVALID, "usage: %s serve|check|--version", PROTO_AGENT_NAME);
+    } else if (parse(argc, argv, &o, &err) == 0) {
+        code = strcmp(verb, "serve") == 0 ? serve(&o, &err) : check(&o, &err);
+    }
+    if (code != EXIT_CODE_OK) {
+        fprintf(stderr, "%s: %s\n", PROTO_AGENT_NAME, err.text);
+    }
+    return code;
+}

@@ -1,0 +1,132 @@
+/*
+ * Operations: what the agent was asked to run, its output until that is acknowledged, its outcome
+ * until that is taken. They belong to the sandbox, not to the link that asked for them.
+ *
+ *            START                 turn comes              ended
+ *   (unknown) ---> OP_QUEUED ------------------> OP_RUNNING -----> OP_DONE ---> forgotten
+ *                      '------------- CANCEL ----------------------^
+ *
+ * Thread: the agent has one. Nothing blocks.
+ */
+#ifndef CLOISTER_WORKER_AGENT_OP_H
+#define CLOISTER_WORKER_AGENT_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "proto/msg.h"
+#include "worker/agent/report.h"
+
+/* When a program has ended, what it left in its pipe is taken whatever the reader does, so that
+ * the next one can begin. A pipe holds 64 KiB; user code may enlarge it to this. */
+#define OP_TAIL_MAX (1u << 20)
+
+/* Bytes of one output stream from offset `from` on; those before it are acknowledged and gone. */
+struct op_stream {
+    struct buf data;
+    uint64_t from;
+};
+
+struct interp;
+struct fileop;
+
+/* A long poll that is still unanswered. */
+struct op_waiter {
+    bool active;
+    uint64_t seq;
+    uint64_t out_from, err_from;
+    uint64_t until_ms; /* clock_ms() */
+};
+
+struct op {
+    char id[LIMIT_NAME + 1];
+    enum op_kind kind;
+    enum op_state state;
+    uint64_t order; /* of START; after the end: of ending */
+
+    struct op_stream out;
+    struct op_stream err;
+    struct op_waiter waiter;
+
+    struct buf request;    /* for the interpreter; empty once handed over */
+    struct interp *interp; /* whose turn it waits for or has; NULL for file operations */
+    struct fileop *file;   /* owned; while a file operation runs */
+    bool announce;         /* it had to queue, so RUNNING is due when it begins */
+
+    uint64_t timeout_ms;   /* as asked for; 0 = none */
+    uint64_t begun_us;     /* clock_us() when it began to run */
+    uint64_t kill_at_ms;   /* the backstop; 0 = none */
+    enum op_stop stop;     /* reason of the first CANCEL or of the backstop; 0 = none */
+
+    /* outcome, valid when done */
+    enum op_status status;
+    int64_t exit_code;
+    enum op_interpreter interpreter;
+    struct report report; /* result, error and file figures */
+    uint64_t duration_us;
+    uint64_t cpu_us;
+    uint64_t max_rss_kb;
+};
+
+struct op_table {
+    struct op *items[LIMIT_OPS]; /* owned; in no particular order */
+    size_t count;
+    uint64_t started;  /* operations ever begun here */
+    uint64_t ordinal;  /* source of op.order */
+    size_t held_bytes; /* sum of request bytes that wait for their turn */
+};
+
+void op_table_init(struct op_table *t);
+void op_table_finish(struct op_table *t);
+
+struct op *op_find(const struct op_table *t, struct view id);
+
+/* A queued operation. When the table is full the operation that finished longest ago is forgotten;
+ * -ERR_BUSY if all are still under way, -ERR_INVALID for an empty id. Owned by the table. */
+int op_create(struct op_table *t, struct view id, enum op_kind kind, struct op **ret,
+              struct err *err) WARN_UNUSED;
+
+/* Removes and frees. The operation must not be running. */
+void op_forget(struct op_table *t, struct op *op);
+
+/* Hands over bytes that the operation's program will get; -ERR_BUSY when LIMIT_AGENT_QUEUE would be
+ * passed by all waiting operations together. On success *request is empty. */
+int op_hold_request(struct op_table *t, struct op *op, struct buf *request,
+                    struct err *err) WARN_UNUSED;
+
+/* The reverse: the caller owns *ret, the operation holds nothing any more. */
+void op_take_request(struct op_table *t, struct op *op, struct buf *ret);
+
+/* Next queued operation of an interpreter in the order of START, or NULL. */
+struct op *op_next(const struct op_table *t, const struct interp *interp);
+
+/* Unacknowledged bytes that a running program may still add. */
+size_t op_stream_room(const struct op_stream *s);
+
+/* Appends what a program wrote. -ERR_TOO_BIG beyond LIMIT_OP_OUTPUT + OP_TAIL_MAX. */
+int op_stream_add(struct op_stream *s, const void *data, size_t len, struct err *err) WARN_UNUSED;
+
+/* Forgets the bytes before the offsets. -ERR_INVALID if they are forgotten already or not there yet;
+ * nothing changes then. */
+int op_ack(struct op *op, uint64_t out_from, uint64_t err_from, struct err *err) WARN_UNUSED;
+
+/* True if a wait from these offsets has something to be told now. */
+bool op_has_news(const struct op *op, uint64_t out_from, uint64_t err_from);
+
+/* Fills an OUTPUT message that borrows from the operation. With `bytes` false it has no bytes, as
+ * an abandoned wait is answered. */
+void op_output(const struct op *op, const struct op_waiter *w, bool bytes, struct msg *ret);
+
+/* A queued operation begins to run now; its deadline counts from here. */
+void op_run(struct op *op);
+
+/* The end. Status and so on are the caller's to fill first. */
+void op_done(struct op_table *t, struct op *op);
+
+/* Ends an operation that never got anywhere with status FAILED. */
+void op_fail(struct op_table *t, struct op *op, enum err_code code, const char *message);
+
+#endif

@@ -1,0 +1,191 @@
+/*
+ * A byte-wise state machine: five bytes of head, then the payload, whichever way the pipe cuts
+ * them. A length is checked against the cap of its kind before a byte of it is kept, so what a
+ * hostile driver can make us hold is the sum of the caps.
+ */
+#include "worker/agent/report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/str.h"
+#include "proto/limits.h"
+
+#define NUMBER_MAX 20 /* digits of the largest 64-bit value */
+
+struct kind {
+    char letter;
+    bool text; /* goes to a buffer; otherwise a number */
+    size_t cap;
+    size_t buf; /* offset of its buffer */
+};
+
+static const struct kind kinds[] = {
+    {'R', true, LIMIT_RESULT, offsetof(struct report, result)},
+    {'N', true, LIMIT_TEXT, offsetof(struct report, error_name)},
+    {'M', true, LIMIT_RESULT, offsetof(struct report, message)},
+    {'T', true, LIMIT_RESULT, offsetof(struct report, traceback)},
+    {'X', false, NUMBER_MAX, 0},
+    {'F', false, NUMBER_MAX, 0},
+    {'Y', false, NUMBER_MAX, 0},
+    {'S', false, NUMBER_MAX, 0},
+    {'U', false, NUMBER_MAX, 0},
+    {'D', false, NUMBER_MAX, 0},
+};
+
+#define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))
+
+static struct buf *text_of(struct report *r, const struct kind *k)
+{
+    return (struct buf *)(void *)((char *)r + k->buf);
+}
+
+void report_init(struct report *r, const char *allowed)
+{
+    memset(r, 0, sizeof(*r));
+    r->allowed = allowed;
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        if (kinds[i].text) {
+            buf_init(text_of(r, &kinds[i]), kinds[i].cap);
+        }
+    }
+}
+
+void report_finish(struct report *r)
+{
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        if (kinds[i].text) {
+            buf_finish(text_of(r, &kinds[i]));
+        }
+    }
+}
+
+void report_reset(struct report *r)
+{
+    report_finish(r);
+    report_init(r, r->allowed);
+}
+
+static const struct kind *kind_find(char letter)
+{
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        if (kinds[i].letter == letter) {
+            return &kinds[i];
+        }
+    }
+    return NULL;
+}
+
+static int begin(struct report *r, struct err *err)
+{
+    const struct kind *k = kind_find((char)r->head[0]);
+    if (k == NULL || strchr(r->allowed, k->letter) == NULL) {
+        return err_set(err, ERR_PROTOCOL, "report of unknown kind %u", r->head[0]);
+    }
+    unsigned bit = 1u << (unsigned)(k - kinds);
+    if (r->seen & bit) {
+        return err_set(err, ERR_PROTOCOL, "report %c came twice", k->letter);
+    }
+    size_t len = (size_t)r->head[1] << 24 | (size_t)r->head[2] << 16 | (size_t)r->head[3] << 8 |
+                 (size_t)r->head[4];
+    if (len > k->cap || (!k->text && len == 0)) {
+        return err_set(err, ERR_PROTOCOL, "report %c of %zu bytes", k->letter, len);
+    }
+    r->seen |= bit;
+    r->left = len;
+    r->number_len = 0;
+    return 0;
+}
+
+static int end_number(struct report *r, char letter, struct err *err)
+{
+    uint64_t value = 0;
+    r->number[r->number_len] = '\0';
+    int rc = str_to_u64(r->number, 0, letter == 'X' ? 255 : INT64_MAX, &value, err);
+    if (rc < 0) {
+        return err_set(err, ERR_PROTOCOL, "report %c is not a number in range", letter);
+    }
+    switch (letter) {
+    case 'X':
+        r->has_exit = true;
+        r->exit_code = (int64_t)value;
+        return 0;
+    case 'F':
+        r->fail_code = value;
+        return err_known(value) ? 0 : err_set(err, ERR_PROTOCOL, "report F names no error");
+    case 'Y':
+        r->file_type = value;
+        return value <= UINT8_MAX ? 0 : err_set(err, ERR_PROTOCOL, "report Y is out of range");
+    case 'S':
+        r->file_size = value;
+        return 0;
+    case 'U':
+        r->truncated = value != 0;
+        return 0;
+    default:
+        r->done = true;
+        r->run = value;
+        return 0;
+    }
+}
+
+static int end(struct report *r, struct err *err)
+{
+    char letter = (char)r->head[0];
+    r->head_len = 0;
+    if (letter == 'R') {
+        r->has_result = true;
+    }
+    return kind_find(letter)->text ? 0 : end_number(r, letter, err);
+}
+
+int report_feed(struct report *r, const void *data, size_t len, size_t *ret_used, struct err *err)
+{
+    const uint8_t *p = data;
+    size_t at = 0;
+    while (at < len && !r->done) {
+        int rc = 0;
+        if (r->head_len < REPORT_HEAD_BYTES) {
+            r->head[r->head_len++] = p[at++];
+            if (r->head_len < REPORT_HEAD_BYTES) {
+                continue;
+            }
+            rc = begin(r, err);
+        } else {
+            const struct kind *k = kind_find((char)r->head[0]);
+            size_t n = len - at < r->left ? len - at : r->left;
+            if (k->text) {
+                rc = buf_add(text_of(r, k), p + at, n, err);
+            } else {
+                memcpy(r->number + r->number_len, p + at, n);
+                r->number_len += n;
+            }
+            at += n;
+            r->left -= n;
+        }
+        if (rc == 0 && r->left == 0) {
+            rc = end(r, err);
+        }
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    *ret_used = at;
+    return 0;
+}
+
+int report_put(struct buf *out, char kind, const void *data, size_t len, struct err *err)
+{
+    uint8_t head[REPORT_HEAD_BYTES] = {(uint8_t)kind, (uint8_t)(len >> 24), (uint8_t)(len >> 16),
+                                       (uint8_t)(len >> 8), (uint8_t)len};
+    int rc = buf_add(out, head, sizeof(head), err);
+    return rc < 0 ? rc : buf_add(out, data, len, err);
+}
+
+int report_put_number(struct buf *out, char kind, uint64_t value, struct err *err)
+{
+    char text[NUMBER_MAX + 1];
+    int n = snprintf(text, sizeof(text), "%" PRIu64, value);
+    return report_put(out, kind, text, (size_t)n, err);
+}
