@@ -22,6 +22,7 @@
 
 #define BACKEND_HINT_MAX 512
 #define BACKEND_UNAPPLIED_MAX 16
+#define BACKEND_WORKSPACE     "/workspace"
 
 struct backend_limits {
     uint64_t memory_bytes; /* no swap on top */
@@ -50,6 +51,7 @@ struct backend_spec {
 struct backend_info {
     const char *runtime; /* path or name actually used */
     const char *image;   /* what the root is made of, for people: "host:/usr", a directory, … */
+    const char *workspace; /* as seen from inside; NULL = BACKEND_WORKSPACE */
     const char *unapplied[BACKEND_UNAPPLIED_MAX]; /* "memory: no memory cgroup …" */
     size_t unapplied_count;
 };

@@ -1,0 +1,580 @@
+/*
+ * The fake backend: a real agent, in no sandbox at all. For tests and fault injection only.
+ *
+ * It lets everything above a backend run on any machine, and fail on request. The agent runs as a
+ * plain process of this user, so code that it is given runs on the host: the backend is never chosen
+ * by itself, says so among the limits it could not apply, and refuses to work under `strict`.
+ *
+ * State is where the other backends have it, outside this process: the agent's socket, and a file with its
+ * process id and start time, so another worker can take the sandbox over.
+ *
+ * Faults are ordered by the image: "fault:" and a comma-separated list of
+ *     create=fail            creation fails             create=hang     it never ends
+ *     create=slow:MS         it takes that long
+ *     stream=refuse:N        the first N streams cannot be opened
+ *     stream=eof:N           the first N streams end at once
+ *     stream=garbage         what comes out of a stream is no message
+ *     agent=silent           nobody serves the agent's socket
+ *     agent=none             nobody listens at it: the sandbox is not running
+ *     agent=dies:MS          the agent is killed after that time
+ *     usage=oom              the backend counts one memory kill
+ *     usage=hang             figures never come
+ *     destroy=fail           removal fails              destroy=hang    it never ends
+ *     destroy=slow:MS        it takes that long
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/fd.h"
+#include "common/str.h"
+#include "worker/backend/agent_socket.h"
+#include "worker/backend/backend.h"
+
+#define UNAPPLIED   "isolation: the fake backend runs code on the host"
+#define PID_FILE    "agent.pid"
+#define TERM_MS     1000 /* from SIGTERM to SIGKILL */
+#define POLL_MS     5
+#define ENV_MAX     258
+#define AGENT_FD    3
+
+struct fake {
+    struct backend base;
+    uv_loop_t *loop;
+    char *dir, *image;
+    uint64_t streams; /* opened so far */
+    int listen_fd;    /* kept only for agent=silent */
+    uv_process_t *process;
+    struct later *first;
+    size_t handles;
+    void (*closed)(void *arg); /* set while closing */
+    void *closed_arg;
+};
+
+/* ---- things that happen later, for no callback may run inside its call ------------------------ */
+
+struct later {
+    struct later *prev, *next;
+    struct fake *fake;
+    uv_timer_t timer;
+    void (*run)(struct later *l);
+    backend_create_fn create;
+    backend_stream_fn stream;
+    backend_usage_fn usage;
+    backend_done_fn done;
+    void *arg;
+    int rc, fd;
+    struct err err;
+    struct backend_usage figures;
+    uint64_t kill_ms; /* destroy: when patience ends */
+};
+
+static void check_closed(struct fake *f)
+{
+    if (f->closed != NULL && f->handles == 0) {
+        void (*closed)(void *arg) = f->closed;
+        void *arg = f->closed_arg;
+        if (f->listen_fd >= 0) {
+            close(f->listen_fd);
+        }
+        free(f->dir);
+        free(f->image);
+        free(f);
+        closed(arg);
+    }
+}
+
+static void on_later_closed(uv_handle_t *handle)
+{
+    struct later *l = handle->data;
+    struct fake *f = l->fake;
+    free(l);
+    f->handles--;
+    check_closed(f);
+}
+
+static void later_drop(struct later *l)
+{
+    *(l->prev != NULL ? &l->prev->next : &l->fake->first) = l->next;
+    if (l->next != NULL) {
+        l->next->prev = l->prev;
+    }
+    uv_close((uv_handle_t *)&l->timer, on_later_closed);
+}
+
+static void on_later(uv_timer_t *timer)
+{
+    struct later *l = timer->data;
+    l->run(l);
+}
+
+static struct later *later(struct fake *f, void (*run)(struct later *l), uint64_t delay_ms)
+{
+    struct later *l = alloc_one(struct later);
+    l->fake = f;
+    l->run = run;
+    l->fd = -1;
+    l->next = f->first;
+    if (l->next != NULL) {
+        l->next->prev = l;
+    }
+    f->first = l;
+    f->handles++;
+    uv_timer_init(f->loop, &l->timer);
+    l->timer.data = l;
+    uv_timer_start(&l->timer, on_later, delay_ms, 0);
+    return l;
+}
+
+/* ---- faults --------------------------------------------------------------------------------- */
+
+/* True if the image orders `fault` ("create=slow"); *ret_number is what follows its colon. */
+static bool fault(const struct fake *f, const char *name, uint64_t *ret_number)
+{
+    const char *at = strncmp(f->image, "fault:", 6) == 0 ? f->image + 6 : "";
+    size_t len = strlen(name);
+    while (*at != '\0') {
+        size_t item = strcspn(at, ",");
+        if (strncmp(at, name, len) == 0 && (item == len || at[len] == ':')) {
+            char number[24] = "0";
+            struct err err = ERR_INIT;
+            if (item > len + 1 && item - len - 1 < sizeof(number)) {
+                memcpy(number, at + len + 1, item - len - 1);
+                number[item - len - 1] = '\0';
+            }
+            return ret_number == NULL || str_to_u64(number, 0, UINT32_MAX, ret_number, &err) == 0;
+        }
+        at += item + (at[item] == ',' ? 1 : 0);
+    }
+    return false;
+}
+
+static void set_spec(struct fake *f, const struct backend_spec *spec)
+{
+    free(f->dir);
+    free(f->image);
+    f->dir = alloc_strdup(spec->dir);
+    f->image = alloc_strdup(spec->image);
+}
+
+/* ---- the agent's process -------------------------------------------------------------------- */
+
+/* Start time of a live process in clock ticks; 0 if it is gone or only waits to be reaped. */
+static uint64_t start_time(int pid)
+{
+    CLEANUP_FREE char *path = alloc_printf("/proc/%d/stat", pid);
+    CLEANUP_BUF struct buf text;
+    struct err err = ERR_INIT;
+    buf_init(&text, 4096);
+    if (file_read(path, &text, &err) < 0 || buf_cstr(&text) == NULL) {
+        return 0;
+    }
+    /* The name in parentheses may hold anything; the 20th field after it is the start time. */
+    const char *at = strrchr((const char *)text.data, ')');
+    if (at == NULL || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X') {
+        return 0;
+    }
+    for (int field = 0; field < 20 && at != NULL; field++) {
+        at = strchr(at + 1, ' ');
+    }
+    if (at == NULL) {
+        return 0;
+    }
+    char number[24] = "";
+    uint64_t ticks = 0;
+    snprintf(number, sizeof(number), "%.*s", (int)strcspn(at + 1, " "), at + 1);
+    return str_to_u64(number, 0, UINT64_MAX, &ticks, &err) == 0 ? ticks : 0;
+}
+
+static int write_pid(const struct fake *f, int pid, struct err *err)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/%s", f->dir, PID_FILE);
+    CLEANUP_FREE char *text = alloc_printf("%d %" PRIu64, pid, start_time(pid));
+    return file_replace(path, text, strlen(text), 0600, err);
+}
+
+/* The agent of this directory, if it runs; 0 otherwise. */
+static int find_pid(const struct fake *f)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/%s", f->dir, PID_FILE);
+    CLEANUP_BUF struct buf text;
+    struct err err = ERR_INIT;
+    uint64_t pid, ticks;
+    buf_init(&text, 64);
+    if (file_read(path, &text, &err) < 0 || buf_cstr(&text) == NULL) {
+        return 0;
+    }
+    char *space = strchr((char *)text.data, ' ');
+    if (space == NULL) {
+        return 0;
+    }
+    *space = '\0';
+    if (str_to_u64((char *)text.data, 2, INT32_MAX, &pid, &err) < 0 ||
+        str_to_u64(space + 1, 1, UINT64_MAX, &ticks, &err) < 0) {
+        return 0;
+    }
+    return start_time((int)pid) == ticks ? (int)pid : 0;
+}
+
+static void on_process_closed(uv_handle_t *handle)
+{
+    struct fake *f = handle->data;
+    free(handle);
+    f->handles--;
+    check_closed(f);
+}
+
+static void drop_process(struct fake *f)
+{
+    if (f->process != NULL) {
+        uv_close((uv_handle_t *)f->process, on_process_closed);
+        f->process = NULL;
+    }
+}
+
+static void on_agent_exit(uv_process_t *process, int64_t status, int signal_number)
+{
+    drop_process(process->data);
+}
+
+static void run_kill(struct later *l)
+{
+    int pid = find_pid(l->fake);
+    if (pid > 0) {
+        uv_kill(pid, SIGKILL);
+    }
+    later_drop(l);
+}
+
+static int start_agent(struct fake *f, const struct backend_spec *spec, int listen_fd,
+                       struct err *err)
+{
+    CLEANUP_FREE char *workspace = alloc_printf("%s/workspace", f->dir);
+    CLEANUP_FREE char *home = alloc_printf("%s/home", f->dir);
+    CLEANUP_FREE char *grace = alloc_printf("%" PRIu64, spec->grace_ms);
+    CLEANUP_FREE char *uid = alloc_printf("%u", (unsigned)geteuid());
+    CLEANUP_FREE char *gid = alloc_printf("%u", (unsigned)getegid());
+    CLEANUP_FREE char *files = alloc_printf("%" PRIu64, spec->limits.files);
+    const char *args[] = {spec->agent_path,
+                    "serve",
+                    "--fd",
+                    "3",
+                    "--sandbox",
+                    spec->id,
+                    "--grace-ms",
+                    grace,
+                    "--uid",
+                    uid,
+                    "--gid",
+                    gid,
+                    /* Not what was asked for: these count for the whole user, on this host. */
+                    "--nproc",
+                    "0",
+                    "--nofile",
+                    files,
+                    "--data-bytes",
+                    "0",
+                    "--workspace",
+                    workspace,
+                    "--home",
+                    home,
+                    "--single-uid",
+                    NULL};
+    const char *env[ENV_MAX];
+    size_t env_count = 0;
+    env[env_count++] = "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+    for (size_t i = 0; i < spec->env.count && env_count + 1 < ENV_MAX; i++) {
+        env[env_count++] = spec->env.items[i].data; /* NUL-terminated copies */
+    }
+    env[env_count] = NULL;
+
+    int rc = dir_make(workspace, 0700, err);
+    if (rc == 0) {
+        rc = dir_make(home, 0700, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    uv_stdio_container_t stdio[AGENT_FD + 1] = {
+        {.flags = UV_IGNORE},
+        {.flags = UV_IGNORE},
+        {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
+        {.flags = UV_INHERIT_FD, .data.fd = listen_fd},
+    };
+    uv_process_options_t options = {
+        .exit_cb = on_agent_exit,
+        .file = spec->agent_path,
+        .args = (char **)args,
+        .env = (char **)env,
+        .cwd = workspace,
+        .flags = UV_PROCESS_DETACHED, /* it outlives this worker */
+        .stdio_count = AGENT_FD + 1,
+        .stdio = stdio,
+    };
+    f->process = alloc_one(uv_process_t);
+    f->process->data = f;
+    f->handles++;
+    rc = uv_spawn(f->loop, f->process, &options);
+    if (rc < 0) {
+        drop_process(f);
+        return err_set(err, ERR_ENGINE, "cannot start %s: %s", spec->agent_path, uv_strerror(rc));
+    }
+    uv_unref((uv_handle_t *)f->process);
+    return write_pid(f, f->process->pid, err);
+}
+
+/* ---- the vtable ------------------------------------------------------------------------------ */
+
+static struct fake *self(struct backend *b)
+{
+    return (struct fake *)b;
+}
+
+static struct backend *fake_open(uv_loop_t *loop)
+{
+    struct fake *f = alloc_one(struct fake);
+    f->base.ops = &backend_fake;
+    f->loop = loop;
+    f->listen_fd = -1;
+    f->dir = alloc_strdup("");
+    f->image = alloc_strdup("");
+    return &f->base;
+}
+
+static void run_created(struct later *l)
+{
+    struct backend_info info = {.runtime = "fake", .image = l->fake->image};
+    CLEANUP_FREE char *workspace = alloc_printf("%s/workspace", l->fake->dir);
+    info.workspace = workspace;
+    info.unapplied[info.unapplied_count++] = UNAPPLIED;
+    later_drop(l); /* its memory stays till the loop comes round; the callback may close us */
+    l->create(l->arg, l->rc, l->rc == 0 ? &info : NULL, &l->err, "");
+}
+
+static int create_now(struct fake *f, const struct backend_spec *spec, struct err *err)
+{
+    CLEANUP_FD int listen_fd = -1;
+    uint64_t delay_ms = 0;
+    if (spec->strict) {
+        return err_set(err, ERR_ENGINE, "strict limits were asked for, and " UNAPPLIED);
+    }
+    if (fault(f, "create=fail", NULL)) {
+        return err_set(err, ERR_ENGINE, "creation was ordered to fail");
+    }
+    if (fault(f, "agent=none", NULL)) {
+        return 0;
+    }
+    int rc = agent_socket_listen(f->dir, &listen_fd, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (fault(f, "agent=silent", NULL)) {
+        f->listen_fd = steal_fd(&listen_fd);
+        return 0;
+    }
+    rc = start_agent(f, spec, listen_fd, err);
+    if (rc == 0 && fault(f, "agent=dies", &delay_ms)) {
+        later(f, run_kill, delay_ms);
+    }
+    return rc;
+}
+
+static void fake_create(struct backend *b, const struct backend_spec *spec, backend_create_fn done,
+                        void *arg)
+{
+    struct fake *f = self(b);
+    uint64_t delay_ms = 0;
+    struct err err = ERR_INIT;
+    set_spec(f, spec);
+    if (fault(f, "create=hang", NULL)) {
+        return;
+    }
+    fault(f, "create=slow", &delay_ms);
+    int rc = create_now(f, spec, &err);
+    struct later *l = later(f, run_created, delay_ms);
+    l->create = done;
+    l->arg = arg;
+    l->rc = rc;
+    l->err = err;
+}
+
+static void fake_attach(struct backend *b, const struct backend_spec *spec, backend_create_fn done,
+                        void *arg)
+{
+    struct fake *f = self(b);
+    set_spec(f, spec);
+    struct later *l = later(f, run_created, 0);
+    l->create = done;
+    l->arg = arg;
+    if (find_pid(f) == 0) {
+        l->rc = err_set(&l->err, ERR_GONE, "the agent's process does not run any more");
+    }
+}
+
+struct probe_later {
+    backend_probe_fn done;
+    void *arg;
+};
+
+static void run_probed(struct later *l)
+{
+    struct probe_later *p = l->arg;
+    struct backend_probe probe = {.usable = true, .runtime = "fake", .version = "", .reason = ""};
+    probe.unapplied[probe.unapplied_count++] = UNAPPLIED;
+    later_drop(l);
+    p->done(p->arg, &probe);
+    free(p);
+}
+
+static void fake_probe(struct backend *b, const struct backend_spec *spec, backend_probe_fn done,
+                       void *arg)
+{
+    struct probe_later *p = alloc_one(struct probe_later);
+    p->done = done;
+    p->arg = arg;
+    later(self(b), run_probed, 0)->arg = p;
+}
+
+static void run_stream(struct later *l)
+{
+    later_drop(l);
+    l->stream(l->arg, l->rc, l->fd, &l->err);
+}
+
+/* A stream whose far end has said `text` and hung up. */
+static int dead_stream(const char *text, int *ret_fd, struct err *err)
+{
+    int fds[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0) {
+        return err_sys(err, ERR_IO, errno, "cannot make a socket pair");
+    }
+    int rc = fd_write_all(fds[1], text, strlen(text), err);
+    close(fds[1]);
+    if (rc < 0) {
+        close(fds[0]);
+        return rc;
+    }
+    *ret_fd = fds[0];
+    return 0;
+}
+
+static void fake_stream(struct backend *b, backend_stream_fn done, void *arg)
+{
+    struct fake *f = self(b);
+    uint64_t count = 0;
+    uint64_t number = f->streams++;
+    struct later *l = later(f, run_stream, 0);
+    l->stream = done;
+    l->arg = arg;
+    if (fault(f, "stream=refuse", &count) && number < count) {
+        l->rc = err_set(&l->err, ERR_IO, "the stream was ordered to be refused");
+    } else if (fault(f, "stream=eof", &count) && number < count) {
+        l->rc = dead_stream("", &l->fd, &l->err);
+    } else if (fault(f, "stream=garbage", NULL)) {
+        l->rc = dead_stream("HTTP/1.1 400 Bad Request\r\n\r\n", &l->fd, &l->err);
+    } else {
+        l->rc = agent_socket_connect(f->dir, &l->fd, &l->err);
+    }
+}
+
+static void run_usage(struct later *l)
+{
+    later_drop(l);
+    l->usage(l->arg, l->rc, &l->figures, &l->err);
+}
+
+static void fake_usage(struct backend *b, backend_usage_fn done, void *arg)
+{
+    struct fake *f = self(b);
+    if (fault(f, "usage=hang", NULL)) {
+        return;
+    }
+    struct later *l = later(f, run_usage, 0);
+    l->usage = done;
+    l->arg = arg;
+    l->figures.oom_kills = fault(f, "usage=oom", NULL) ? 1 : 0;
+    l->figures.pids = find_pid(f) > 0 ? 1 : 0;
+}
+
+static void run_destroy(struct later *l)
+{
+    struct fake *f = l->fake;
+    int pid = find_pid(f);
+    uint64_t now = clock_ms();
+    if (pid > 0) {
+        if (l->kill_ms == 0) {
+            l->kill_ms = now + TERM_MS;
+            uv_kill(pid, SIGTERM); /* the agent ends what it started, then itself */
+        } else if (now >= l->kill_ms) {
+            uv_kill(pid, SIGKILL);
+        }
+        uv_timer_start(&l->timer, on_later, POLL_MS, 0);
+        return;
+    }
+    static const char *const made[] = {"workspace", "home", AGENT_SOCKET_NAME, PID_FILE};
+    for (size_t i = 0; i < sizeof(made) / sizeof(made[0]) && l->rc == 0; i++) {
+        CLEANUP_FREE char *path = alloc_printf("%s/%s", f->dir, made[i]);
+        l->rc = dir_remove(path, &l->err);
+    }
+    if (l->rc == 0 && fault(f, "destroy=fail", NULL)) {
+        l->rc = err_set(&l->err, ERR_ENGINE, "removal was ordered to fail");
+    }
+    later_drop(l);
+    l->done(l->arg, l->rc, &l->err, "");
+}
+
+static void fake_destroy(struct backend *b, const struct backend_spec *spec, backend_done_fn done,
+                         void *arg)
+{
+    struct fake *f = self(b);
+    uint64_t delay_ms = 0;
+    set_spec(f, spec);
+    if (f->listen_fd >= 0) {
+        close(steal_fd(&f->listen_fd));
+    }
+    if (fault(f, "destroy=hang", NULL)) {
+        return;
+    }
+    fault(f, "destroy=slow", &delay_ms);
+    struct later *l = later(f, run_destroy, delay_ms);
+    l->done = done;
+    l->arg = arg;
+}
+
+static void fake_close(struct backend *b, void (*closed)(void *arg), void *arg)
+{
+    struct fake *f = self(b);
+    f->closed = closed;
+    f->closed_arg = arg;
+    while (f->first != NULL) {
+        struct later *l = f->first;
+        if (l->run == run_probed) {
+            free(l->arg);
+        } else if (l->run == run_stream && l->fd >= 0) {
+            close(l->fd);
+        }
+        later_drop(l);
+    }
+    drop_process(f);
+    later(f, later_drop, 0); /* so that there is a handle left whose end can be reported */
+}
+
+const struct backend_ops backend_fake = {
+    .name = "fake",
+    .open = fake_open,
+    .probe = fake_probe,
+    .create = fake_create,
+    .attach = fake_attach,
+    .stream = fake_stream,
+    .usage = fake_usage,
+    .destroy = fake_destroy,
+    .close = fake_close,
+};

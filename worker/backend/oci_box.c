@@ -1,0 +1,185 @@
+/*
+ * One directory holds everything that a container leaves outside itself, with fixed names. So removing
+ * a sandbox needs no memory of what was made: whatever of the list exists goes, whoever made it
+ * and however far they got.
+ */
+#include "worker/backend/oci_box.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/buf.h"
+#include "common/cleanup.h"
+#include "common/fd.h"
+#include "common/str.h"
+#include "worker/backend/agent_socket.h"
+#include "worker/backend/oci_etc.h"
+#include "worker/backend/oci_spec.h"
+
+#define ID_MAX 48
+
+void oci_box_init(struct oci_box *box, const char *dir, const char *id)
+{
+    *box = (struct oci_box){
+        .dir = alloc_strdup(dir),
+        .bundle = alloc_printf("%s/bundle", dir),
+        .state = alloc_printf("%s/runtime", dir),
+        .record = alloc_printf("%s/oci.record", dir),
+        .pid_file = alloc_printf("%s/oci.pid", dir),
+        .container = alloc_printf("cloister-%s", id),
+    };
+}
+
+void oci_box_copy(struct oci_box *box, const struct oci_box *from)
+{
+    oci_box_init(box, from->dir, from->container + strlen("cloister-"));
+}
+
+void oci_box_finish(struct oci_box *box)
+{
+    free(box->dir);
+    free(box->bundle);
+    free(box->state);
+    free(box->record);
+    free(box->pid_file);
+    free(box->container);
+    memset(box, 0, sizeof(*box));
+}
+
+static int write_config(const struct oci_box *box, const struct oci_spec_input *in, struct err *err)
+{
+    CLEANUP_FREE char *text = NULL;
+    int rc = oci_spec_build(in, &text, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = dir_make(box->bundle, 0700, err);
+    rc = rc < 0 ? rc : dir_make(box->state, 0700, err);
+    if (rc < 0) {
+        return err->sys == ENOSPC ? err_set(err, ERR_NO_SPACE, "no space left in %s", box->dir) : rc;
+    }
+    CLEANUP_FREE char *path = alloc_printf("%s/config.json", box->bundle);
+    return oci_put_file(AT_FDCWD, path, text, strlen(text), 0600, err);
+}
+
+int oci_box_prepare(const struct oci_box *box, const struct backend_spec *spec,
+                    const struct oci_mode *mode, const struct oci_host *host, const char *verb,
+                    struct oci_root *ret_root, char hint[BACKEND_HINT_MAX], struct err *err)
+{
+    int rc = oci_root_compose("", spec->shared_dir, spec->image, spec->agent_path, ret_root, hint,
+                              err);
+    if (rc < 0) {
+        return rc;
+    }
+    struct oci_spec_input in = {
+        .spec = spec,
+        .mode = mode,
+        .host = host,
+        .root = ret_root,
+        .container = box->container,
+        .verb = verb,
+    };
+    return write_config(box, &in, err);
+}
+
+int oci_box_read_pid(const struct oci_box *box, int *ret_pid, struct err *err)
+{
+    CLEANUP_BUF struct buf b;
+    buf_init(&b, 64);
+    int rc = file_read(box->pid_file, &b, err);
+    uint64_t pid;
+    if (rc == 0) {
+        while (b.len > 0 && b.data[b.len - 1] <= ' ') {
+            b.len--;
+        }
+        rc = buf_cstr(&b) != NULL ? str_to_u64(buf_cstr(&b), 2, INT32_MAX, &pid, err)
+                                  : err_set(err, ERR_NO_MEMORY, "no memory");
+    }
+    if (rc < 0) {
+        return err_set(err, ERR_ENGINE, "the runtime did not tell the container's process id");
+    }
+    *ret_pid = (int)pid;
+    return 0;
+}
+
+bool oci_box_has_state(const struct oci_box *box)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/%s", box->state, box->container);
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+int oci_box_clear(const struct oci_box *box, struct err *err)
+{
+    CLEANUP_FREE char *socket = alloc_printf("%s/%s", box->dir, AGENT_SOCKET_NAME);
+    CLEANUP_FREE char *tmp = alloc_printf("%s.tmp", box->record);
+    const char *const paths[] = {box->bundle, box->state, box->pid_file, socket, tmp, box->record};
+    int rc = 0;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        /* All of them are tried; the first failure is the one to tell. */
+        struct err one;
+        if (dir_remove(paths[i], &one) < 0 && rc == 0) {
+            *err = one;
+            rc = -one.code;
+        }
+    }
+    return rc;
+}
+
+static bool is_id(const char *id)
+{
+    size_t len = id != NULL ? strlen(id) : 0;
+    return len > 0 && len <= ID_MAX &&
+           strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789-") == len && id[0] != '-';
+}
+
+static const char *dup_or_empty(const char *text)
+{
+    return alloc_strdup(text != NULL ? text : "");
+}
+
+int oci_request_init(struct oci_request *r, const struct backend_spec *spec, struct err *err)
+{
+    memset(r, 0, sizeof(*r));
+    if (!is_id(spec->id)) {
+        return err_set(err, ERR_INVALID, "sandbox id \"%.64s\" is not [a-z0-9]+",
+                       spec->id != NULL ? spec->id : "");
+    }
+    if (spec->dir == NULL || spec->dir[0] != '/') {
+        return err_set(err, ERR_INVALID, "the sandbox's directory must be an absolute path");
+    }
+    r->spec = *spec;
+    r->spec.id = dup_or_empty(spec->id);
+    r->spec.dir = dup_or_empty(spec->dir);
+    r->spec.shared_dir = dup_or_empty(spec->shared_dir);
+    r->spec.agent_path = dup_or_empty(spec->agent_path);
+    r->spec.runtime = dup_or_empty(spec->runtime);
+    r->spec.image = dup_or_empty(spec->image);
+    r->spec.limits = oci_limits(&spec->limits);
+    r->env = alloc_array(spec->env.count, sizeof(*r->env));
+    for (size_t i = 0; i < spec->env.count; i++) {
+        r->env[i] = view_bytes(alloc_viewdup(spec->env.items[i]), spec->env.items[i].len);
+    }
+    r->spec.env = (struct view_list){r->env, spec->env.count};
+    return 0;
+}
+
+void oci_request_finish(struct oci_request *r)
+{
+    const char *const strings[] = {r->spec.id,         r->spec.dir,     r->spec.shared_dir,
+                                   r->spec.agent_path, r->spec.runtime, r->spec.image};
+    for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+        free((char *)(uintptr_t)strings[i]); /* ours, see oci_request_init() */
+    }
+    for (size_t i = 0; i < r->spec.env.count; i++) {
+        free((char *)(uintptr_t)r->env[i].data);
+    }
+    free(r->env);
+    memset(r, 0, sizeof(*r));
+}

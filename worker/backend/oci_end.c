@@ -1,0 +1,204 @@
+/*
+ *   KILL ──▶ DELETE ──▶ FORCE ──▶ CGROUPS ──▶ FILES ──▶ done
+ *     │         └───────────────────▲
+ *     └── (the runtime has no state) ┘
+ *
+ * Runtimes can kill and delete in one step, but they poll for the end of the process, 100 ms at a
+ * time. The first process of the sandbox is known from the record, so it is killed here by pidfd; the kernel
+ * then ends everything in its pid namespace before that descriptor reports, and deleting what is
+ * already stopped is quick. Only where the record is missing or did not help is the runtime told to
+ * force it.
+ *
+ * A record in state "starting" means that a worker died while a runtime was at work. That runtime is ended
+ * first, lest it finish what is being removed; what it had made by then is found by name: its state
+ * directory and its cgroups.
+ */
+#include "worker/backend/oci_end.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "worker/backend/oci_exec.h"
+#include "worker/backend/oci_record.h"
+#include "worker/backend/oci_runtime.h"
+
+#define KILL_MS       1500
+#define COMMAND_MS    1500
+#define CGROUP_TRY_MS 10
+#define CGROUP_TRIES  100
+
+struct oci_end {
+    struct oci_tasks *tasks;
+    struct oci_box box;
+    char *runtime; /* as asked; replaced by the record's */
+    bool has_mode;
+    struct oci_mode mode;
+    struct oci_host host;
+    bool stopped; /* we saw the end of its first process */
+    bool force;
+    int cgroup_tries;
+    struct err err; /* of a runtime that would not delete */
+    bool failed;
+    oci_end_fn fn;
+    void *arg;
+};
+
+void oci_end_free(struct oci_end *e)
+{
+    if (e != NULL) {
+        oci_box_finish(&e->box);
+        free(e->runtime);
+        free(e);
+    }
+}
+
+static void finish(struct oci_end *e)
+{
+    /* What could not be ended keeps its files: without them the next try would find nothing. */
+    struct err err = e->err;
+    int rc = e->failed ? -err.code : oci_box_clear(&e->box, &err);
+    oci_end_fn fn = e->fn;
+    void *arg = e->arg;
+    oci_end_free(e);
+    fn(arg, rc, &err);
+}
+
+static void try_cgroups(void *arg)
+{
+    struct oci_end *e = arg;
+    bool clean = oci_cgroup_remove("", &e->host.cgroup, e->box.container);
+    if (!clean && ++e->cgroup_tries < CGROUP_TRIES) {
+        oci_later(e->tasks, CGROUP_TRY_MS, try_cgroups, e);
+        return;
+    }
+    if (!clean) {
+        e->failed = true;
+        err_ignore(err_set(&e->err, ERR_ENGINE, "cannot remove the cgroup %s", e->box.container));
+    }
+    finish(e);
+}
+
+static void delete_container(struct oci_end *e);
+
+static void on_deleted(void *arg, const struct oci_exec_result *result)
+{
+    struct oci_end *e = arg;
+    if (result->exit_code != 0 && !e->force) {
+        e->force = true;
+        delete_container(e);
+        return;
+    }
+    if (result->exit_code != 0) {
+        char words[OCI_WORDS_MAX];
+        oci_runtime_words(result->err, words);
+        log_debug("runtime cannot delete container=%s: %s", e->box.container, words);
+        /* Without its first process there is no container, whatever the runtime thinks of it. */
+        if (!e->stopped && oci_box_has_state(&e->box)) {
+            e->failed = true;
+            err_ignore(err_set(&e->err, ERR_ENGINE, "the runtime cannot delete %s: %s",
+                               e->box.container, words));
+        }
+    }
+    try_cgroups(e);
+}
+
+/* The runtime's path from what we have: the record's, the one asked for, or any of the usual ones. */
+static char *runtime_path(const struct oci_end *e)
+{
+    char *path = NULL;
+    struct err err;
+    if (e->runtime[0] != '\0' && oci_runtime_find(e->runtime, &path, &err) == 0) {
+        return path;
+    }
+    for (unsigned n = 1; oci_runtime_choice(n) != NULL; n++) {
+        if (oci_runtime_find(oci_runtime_choice(n), &path, &err) == 0) {
+            return path;
+        }
+    }
+    return NULL;
+}
+
+static void delete_container(struct oci_end *e)
+{
+    CLEANUP_FREE char *path = oci_box_has_state(&e->box) ? runtime_path(e) : NULL;
+    if (path == NULL) {
+        if (!e->stopped && oci_box_has_state(&e->box)) {
+            e->failed = true;
+            err_ignore(err_set(&e->err, ERR_ENGINE, "no OCI runtime is left to delete %s",
+                               e->box.container));
+        }
+        try_cgroups(e);
+        return;
+    }
+    struct oci_args args;
+    oci_args_begin(&args, path, e->has_mode ? &e->mode : NULL, e->box.state, "delete");
+    if (e->force || !e->stopped) {
+        e->force = true;
+        oci_args_add(&args, "--force");
+    }
+    oci_args_add(&args, e->box.container);
+    struct oci_exec_options options = {
+        .argv = args.items,
+        .pass_fd = -1,
+        .deadline_ms = COMMAND_MS,
+    };
+    oci_exec_start(e->tasks, &options, on_deleted, e);
+}
+
+static void on_runtime_gone(void *arg, bool gone)
+{
+    struct oci_end *e = arg;
+    (void)gone;
+    delete_container(e);
+}
+
+static void on_agent_gone(void *arg, bool gone)
+{
+    struct oci_end *e = arg;
+    e->stopped = gone;
+    delete_container(e);
+}
+
+static void begin(void *arg)
+{
+    struct oci_end *e = arg;
+    oci_host_read("", geteuid(), getegid(), &e->host);
+
+    struct oci_record *r = alloc_one(struct oci_record);
+    struct err err;
+    int pid_fd = -1;
+    bool starting = false;
+    if (oci_record_read(e->box.record, r, &err) == 0) {
+        free(e->runtime);
+        e->runtime = alloc_strdup(r->runtime);
+        e->has_mode = oci_mode_unpack(r->mode, &e->mode);
+        starting = r->starting;
+        pid_fd = oci_process_open(r->pid, r->start);
+        uint64_t start;
+        e->stopped = !starting && !(oci_process_start(r->pid, &start) && start == r->start);
+    }
+    free(r);
+    if (pid_fd < 0) {
+        delete_container(e);
+        return;
+    }
+    oci_process_kill(pid_fd);
+    oci_wait(e->tasks, pid_fd, KILL_MS, starting ? on_runtime_gone : on_agent_gone, e);
+}
+
+struct oci_end *oci_end_start(struct oci_tasks *tasks, const struct oci_box *box, const char *runtime,
+                              oci_end_fn fn, void *arg)
+{
+    struct oci_end *e = alloc_one(struct oci_end);
+    e->tasks = tasks;
+    oci_box_copy(&e->box, box);
+    e->runtime = alloc_strdup(runtime);
+    e->fn = fn;
+    e->arg = arg;
+    oci_later(tasks, 0, begin, e);
+    return e;
+}

@@ -1,0 +1,47 @@
+/*
+ * Runs a command of an OCI runtime: no shell, bounded output, a deadline.
+ *
+ * Thread: the loop's. Nothing blocks.
+ */
+#ifndef CLOISTER_WORKER_BACKEND_OCI_EXEC_H
+#define CLOISTER_WORKER_BACKEND_OCI_EXEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/view.h"
+#include "worker/backend/oci_task.h"
+
+#define OCI_EXEC_TEXT_MAX 8192 /* of each stream the last bytes are kept */
+
+struct oci_exec_options {
+    const char *const *argv; /* NULL-ended; argv[0] is a path. Borrowed during the call */
+    int pass_fd;             /* becomes descriptor 3 of the command; -1 = none. Borrowed */
+    uint64_t deadline_ms;    /* then it is killed */
+    bool linger;             /* after success go on reading stderr, which a container inherited,
+                                into the debug log until it is closed or talks too much */
+};
+
+struct oci_exec_result {
+    int exit_code; /* -1 if it did not exit by itself */
+    int signal;    /* that ended it, else 0 */
+    bool timed_out;
+    int spawn_error; /* errno if it could not even be started, else 0 */
+    struct view out, err; /* borrowed during the callback */
+};
+
+typedef void (*oci_exec_fn)(void *arg, const struct oci_exec_result *result);
+
+struct oci_exec;
+
+/* The handle is valid until fn is called. */
+struct oci_exec *oci_exec_start(struct oci_tasks *tasks, const struct oci_exec_options *options,
+                                oci_exec_fn fn, void *arg);
+
+/* Process id, 0 if it could not be started. */
+int oci_exec_pid(const struct oci_exec *x);
+
+/* Ends the command now; fn follows. */
+void oci_exec_kill(struct oci_exec *x);
+
+#endif

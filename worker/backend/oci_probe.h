@@ -1,0 +1,43 @@
+/*
+ * Tries a runtime for real: a container with the full configuration in which the agent checks
+ * itself, in weaker and weaker modes until one works.
+ *
+ * Thread: the loop's. Nothing blocks. Far below a second where the first mode works; a few
+ * seconds at the very most.
+ */
+#ifndef CLOISTER_WORKER_BACKEND_OCI_PROBE_H
+#define CLOISTER_WORKER_BACKEND_OCI_PROBE_H
+
+#include "worker/backend/backend.h"
+#include "worker/backend/oci_host.h"
+#include "worker/backend/oci_mode.h"
+#include "worker/backend/oci_task.h"
+
+struct oci_probe;
+
+/* Owned by the probe and valid during the callback. */
+struct oci_probe_result {
+    bool usable;
+    struct oci_mode mode;
+    const char *runtime, *version, *reason, *hint;
+    const struct oci_notes *notes;
+};
+
+typedef void (*oci_probe_fn)(void *arg, const struct oci_probe_result *result);
+
+/* spec->runtime "" tries the usual runtimes in turn; spec->image is ignored. Everything is made below "<spec->dir>/probe" and
+ * gone when fn is called, except for the shared skeleton. fn is called once; the object is gone then. */
+struct oci_probe *oci_probe_start(struct oci_tasks *tasks, const struct backend_spec *spec,
+                                  oci_probe_fn fn, void *arg);
+
+/* Gives up; fn follows with a result that is not usable. */
+void oci_probe_cancel(struct oci_probe *p);
+
+/* For an owner that closes before fn was called, after oci_tasks_close(). NULL is fine. */
+void oci_probe_free(struct oci_probe *p);
+
+/* The modes worth trying on a host, strongest first; returns their number. */
+#define OCI_LADDER_MAX 18
+size_t oci_ladder(const struct oci_host *host, struct oci_mode ret_modes[OCI_LADDER_MAX]);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * What a sandbox's root directory is made of: a skeleton of our own with empty mount points and a
+ * generated /etc, and a list of read-only binds on top of it. Nothing is ever written into the host's
+ * or an image's tree.
+ *
+ * Skeletons live in the instance's shared directory under a name that is a hash of all they were
+ * made from, so sandboxes of the same image share one, and a changed image or host gets another.
+ * They are removed with the shared directory by its owner.
+ *
+ * Thread: any. Makes small files, copies the linker's cache once per skeleton.
+ */
+#ifndef CLOISTER_WORKER_BACKEND_OCI_ROOT_H
+#define CLOISTER_WORKER_BACKEND_OCI_ROOT_H
+
+#include <stddef.h>
+
+#include "common/err.h"
+#include "worker/backend/backend.h"
+
+#define OCI_ROOT_AGENT "/.cloister/agent" /* where the agent's binary is inside */
+#define OCI_ROOT_USER  "user"             /* name of uid 1000 inside */
+
+struct oci_bind {
+    char *source; /* absolute, on this host */
+    char *target; /* absolute, in the sandbox; exists in the skeleton or in an earlier bind */
+    bool deep;    /* with the mounts below it, each of which follows as a bind of its own */
+};
+
+struct oci_root {
+    char *path;  /* the skeleton */
+    char *label; /* "host:/usr" or the image directory */
+    struct oci_bind *binds;
+    size_t bind_count, bind_cap;
+};
+
+/* Builds or reuses the skeleton. `image` "" takes the host's /usr, else a directory with an unpacked
+ * root file system. `fs_root` is "" for the real system; tests point it at a small stand-in.
+ * Errors: -ERR_IMAGE with a hint, -ERR_CONFIG (no agent), -ERR_NO_SPACE, -ERR_IO. The caller calls oci_root_finish() in any
+ * case. */
+int oci_root_compose(const char *fs_root, const char *shared_dir, const char *image,
+                     const char *agent_path, struct oci_root *ret_root, char hint[BACKEND_HINT_MAX],
+                     struct err *err) WARN_UNUSED;
+
+void oci_root_finish(struct oci_root *root);
+
+#endif
