@@ -1,0 +1,723 @@
+/*
+ * A request is an entry that keeps its encoded frame until its answer has come. So a lost stream costs
+ * nothing but a new one: after the hello, all entries are written again in their old order. One thing
+ * changes then: a START or WAIT is sent with no time to wait. The answer tells at once what state the
+ * operation is in, news that may have been lost with the stream, and the asker asks again.
+ *
+ *        stream() fails: wait a little                 lost, or silent
+ *      +--------------+                     +-------------------------------+
+ *      v              |                     |                               |
+ *     DOWN -----> OPENING ------> HELLO ----+-> UP -------------------> CLOSING --> DOWN
+ *      ^                            |                                   ^   |
+ *      |                            +-----------------------------------+   |
+ *      +--------------------------------------------------------------------+
+ *                 any state ---- agent_link_end() ----> ENDED
+ *
+ * Every wait has an end. From the loss of a stream to the next hello it may take TIME_HELLO_MS; an
+ * answer may take that much longer than its request allowed. One timer serves both and the pauses
+ * between attempts; it does not run while nothing is unanswered.
+ *
+ * The agent is hostile until proven otherwise: sizes are capped, an answer must fit its request, in
+ * type, operation and offsets, and anything else is malformed and ends the link for good.
+ */
+#include "worker/agent_link.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/buf.h"
+#include "common/log.h"
+#include "common/sm.h"
+#include "config.h"
+#include "proto/codec.h"
+#include "proto/version.h"
+
+#define RETRY_MIN_MS    10
+#define RETRY_MAX_MS    1000
+#define STABLE_MS       1000 /* a stream that lived this long was not part of a series of failures */
+#define ATTEMPTS_MAX    24   /* streams in such a series */
+#define READ_BYTES      (16u << 10)
+#define KEEP_BYTES      (64u << 10)         /* of the read buffer while idle */
+#define UNANSWERED_MAX  (2u * LIMIT_FRAME)  /* bytes of requests kept */
+#define ENTRIES_MAX     512u                /* requests kept */
+
+enum link_state { LINK_DOWN, LINK_OPENING, LINK_HELLO, LINK_UP, LINK_CLOSING, LINK_ENDED };
+
+static const struct sm_state states[] = {
+    [LINK_DOWN] = {"down", SM_BIT(LINK_OPENING) | SM_BIT(LINK_ENDED)},
+    [LINK_OPENING] = {"opening", SM_BIT(LINK_DOWN) | SM_BIT(LINK_HELLO) | SM_BIT(LINK_ENDED)},
+    [LINK_HELLO] = {"hello", SM_BIT(LINK_UP) | SM_BIT(LINK_CLOSING) | SM_BIT(LINK_ENDED)},
+    [LINK_UP] = {"up", SM_BIT(LINK_CLOSING) | SM_BIT(LINK_ENDED)},
+    [LINK_CLOSING] = {"closing", SM_BIT(LINK_DOWN) | SM_BIT(LINK_ENDED)},
+    [LINK_ENDED] = {"ended", 0},
+};
+
+struct entry {
+    struct entry *next;
+    struct agent_link *link;
+    enum msg_type type;
+    uint64_t seq;
+    char op[LIMIT_NAME + 1];
+    uint64_t out_from, err_from;
+    struct buf frame;
+    uint64_t due_ms;
+    uint64_t wait_ms;
+    agent_reply_fn done;
+    void *arg;
+    uv_write_t write;
+    bool writing;  /* libuv still holds the frame */
+    bool answered; /* off the list; freed as soon as libuv lets go */
+};
+
+struct agent_link {
+    uv_loop_t *loop;
+    struct backend *backend;
+    const struct agent_link_events *events;
+    void *arg;
+    char sandbox[LIMIT_NAME + 1];
+    uint64_t generation;
+    struct sm sm;
+    bool failed;  /* on_failed has been called */
+    bool been_up; /* there has been a hello */
+
+    uv_timer_t timer;
+    uint64_t armed_ms; /* 0 = the timer does not run */
+    uint64_t down_ms;  /* since when there is no hello; 0 = there is one */
+    uint64_t up_ms;    /* when it came */
+    uint64_t retry_ms; /* when to try again, in state DOWN */
+    unsigned attempts;
+
+    uv_pipe_t *pipe; /* freed in its close callback */
+    struct buf rx;
+    struct entry *hello; /* unlike the others it dies with its stream */
+    struct entry *first;
+    struct entry **last;
+    size_t count, bytes;
+    uint64_t next_seq;
+
+    bool timer_closed;
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+static void on_timer(uv_timer_t *timer);
+
+static void set_state(struct agent_link *link, enum link_state next)
+{
+    const char *from = sm_move(&link->sm, next);
+    log_debug("agent link %s -> %s", from, sm_name(&link->sm));
+}
+
+/* ---- time ----------------------------------------------------------------------------------- */
+
+static void arm(struct agent_link *link, uint64_t due_ms)
+{
+    if (link->armed_ms != 0 && link->armed_ms <= due_ms) {
+        return;
+    }
+    uint64_t now = uv_now(link->loop);
+    link->armed_ms = due_ms;
+    uv_timer_start(&link->timer, on_timer, due_ms > now ? due_ms - now : 0, 0);
+}
+
+static void arm_all(struct agent_link *link)
+{
+    uv_timer_stop(&link->timer);
+    link->armed_ms = 0;
+    if (link->sm.state == LINK_ENDED || link->failed) {
+        return;
+    }
+    if (link->sm.state == LINK_DOWN) {
+        arm(link, link->retry_ms);
+    }
+    if (link->down_ms != 0) {
+        arm(link, link->down_ms + TIME_HELLO_MS);
+        return;
+    }
+    for (const struct entry *e = link->first; e != NULL; e = e->next) {
+        arm(link, e->due_ms);
+    }
+}
+
+/* ---- entries -------------------------------------------------------------------------------- */
+
+static void entry_free(struct entry *e)
+{
+    e->answered = true;
+    if (!e->writing) {
+        buf_finish(&e->frame);
+        free(e);
+    }
+}
+
+static void on_written(uv_write_t *req, int status)
+{
+    /* A failed write is not news: reading reports the same loss. */
+    struct entry *e = req->data;
+    e->writing = false;
+    if (e->answered) {
+        entry_free(e);
+    }
+}
+
+static struct entry *entry_unlink(struct agent_link *link, uint64_t seq)
+{
+    for (struct entry **at = &link->first; *at != NULL; at = &(*at)->next) {
+        struct entry *e = *at;
+        if (e->seq == seq) {
+            *at = e->next;
+            if (link->last == &e->next) {
+                link->last = at;
+            }
+            link->count--;
+            link->bytes -= e->frame.len;
+            return e;
+        }
+    }
+    return NULL;
+}
+
+static void entry_write(struct agent_link *link, struct entry *e)
+{
+    uv_stream_t *stream = (uv_stream_t *)link->pipe;
+    uv_buf_t out = uv_buf_init((char *)e->frame.data, (unsigned)e->frame.len);
+    int sent = uv_try_write(stream, &out, 1);
+    if (sent < 0) {
+        sent = 0; /* full, or broken, which the read side reports */
+    }
+    if ((size_t)sent == e->frame.len) {
+        return;
+    }
+    out.base += sent;
+    out.len -= (size_t)sent;
+    e->write.data = e;
+    e->writing = uv_write(&e->write, stream, &out, 1, on_written) == 0;
+}
+
+/* For a second sending: the same request, with nothing to wait for. */
+static void entry_refresh(struct entry *e)
+{
+    struct msg m;
+    struct err err = ERR_INIT;
+    if (e->type != MSG_START && e->type != MSG_WAIT) {
+        return;
+    }
+    if (msg_decode(MSG_LINK_A, e->frame.data + 4, e->frame.len - 4, &m, &err) < 0) {
+        assert(!"our own frame does not decode");
+        return;
+    }
+    *(e->type == MSG_START ? &m.start.wait_ms : &m.wait.wait_ms) = 0;
+    struct buf frame;
+    buf_init(&frame, LIMIT_FRAME + 4);
+    if (msg_encode_frame(&frame, &m, &err) == 0) {
+        e->link->bytes -= e->frame.len;
+        e->link->bytes += frame.len;
+        struct buf old = e->frame;
+        e->frame = frame;
+        frame = old;
+    }
+    msg_finish(&m);
+    buf_finish(&frame);
+    e->wait_ms = 0;
+}
+
+static int entry_create(struct agent_link *link, const struct msg *request, struct entry **ret,
+                        struct err *err)
+{
+    struct msg m = *request;
+    struct entry *e = alloc_one(struct entry);
+    m.seq = link->next_seq++;
+    e->link = link;
+    e->type = m.type;
+    e->seq = m.seq;
+    buf_init(&e->frame, LIMIT_FRAME + 4);
+    int rc = msg_encode_frame(&e->frame, &m, err);
+    if (rc < 0) {
+        entry_free(e);
+        return rc;
+    }
+    struct view op = {NULL, 0};
+    if (m.type == MSG_START) {
+        op = m.start.op;
+        e->out_from = m.start.out_from;
+        e->err_from = m.start.err_from;
+    } else if (m.type == MSG_WAIT) {
+        op = m.wait.op;
+        e->out_from = m.wait.out_from;
+        e->err_from = m.wait.err_from;
+    }
+    if (op.len > 0) {
+        memcpy(e->op, op.data, op.len);
+    }
+    *ret = e;
+    return 0;
+}
+
+/* ---- losing a stream ------------------------------------------------------------------------ */
+
+static void fail(struct agent_link *link, const struct err *err)
+{
+    if (link->failed || link->sm.state == LINK_ENDED) {
+        return;
+    }
+    link->failed = true;
+    arm_all(link);
+    link->events->on_failed(link->arg, err);
+}
+
+static void retry_later(struct agent_link *link)
+{
+    uint64_t pause = 0;
+    if (link->attempts >= ATTEMPTS_MAX) {
+        struct err err = ERR_INIT;
+        err_set(&err, ERR_TIMEOUT, "the agent in the sandbox hangs up again and again");
+        fail(link, &err);
+        return;
+    }
+    if (link->attempts > 0) {
+        unsigned shift = link->attempts < 8 ? link->attempts - 1 : 7;
+        pause = (uint64_t)RETRY_MIN_MS << shift;
+    }
+    link->attempts++;
+    link->retry_ms = uv_now(link->loop) + (pause < RETRY_MAX_MS ? pause : RETRY_MAX_MS);
+    arm_all(link);
+}
+
+static void on_pipe_closed(uv_handle_t *handle)
+{
+    struct agent_link *link = handle->data;
+    free(handle);
+    if (link->sm.state == LINK_CLOSING) {
+        set_state(link, LINK_DOWN);
+        retry_later(link);
+    } else if (link->closed != NULL && link->timer_closed) {
+        link->pipe = NULL;
+        agent_link_destroy(link, link->closed, link->closed_arg);
+        return;
+    }
+    link->pipe = NULL;
+}
+
+/* What has been read stays: a message that borrows from it may just be in somebody's hands. */
+static void hang_up(struct agent_link *link)
+{
+    if (link->pipe != NULL && !uv_is_closing((uv_handle_t *)link->pipe)) {
+        uv_close((uv_handle_t *)link->pipe, on_pipe_closed);
+    }
+    if (link->hello != NULL) {
+        entry_free(link->hello);
+        link->hello = NULL;
+    }
+}
+
+/* The stream is over, the sandbox may not be. */
+static void lose_stream(struct agent_link *link, const char *why)
+{
+    uint64_t now = uv_now(link->loop);
+    bool was_up = link->sm.state == LINK_UP;
+    log_debug("agent link lost: %s", why);
+    if (was_up) {
+        if (now - link->up_ms >= STABLE_MS) {
+            link->attempts = 0;
+        }
+        link->down_ms = now;
+    }
+    set_state(link, LINK_CLOSING);
+    hang_up(link);
+    arm_all(link);
+    if (was_up) {
+        link->events->on_lost(link->arg);
+    }
+}
+
+static void violated(struct agent_link *link, const struct err *cause)
+{
+    struct err err = *cause;
+    err.code = ERR_PROTOCOL;
+    err_wrap(&err, "the agent broke the protocol");
+    hang_up(link);
+    fail(link, &err);
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static int check_output(const struct entry *e, const struct msg_output *m, struct err *err)
+{
+    bool done = m->state == OP_DONE;
+    if (!view_is(m->op, e->op)) {
+        return err_set(err, ERR_PROTOCOL, "output of another operation than the one asked about");
+    }
+    if (m->out_from != e->out_from || m->err_from != e->err_from) {
+        return err_set(err, ERR_PROTOCOL, "output from another offset than the one asked for");
+    }
+    if (m->state < OP_QUEUED || m->state > OP_DONE ||
+        m->interpreter > OP_INTERPRETER_RESTARTED || m->file_type > FILE_TYPE_OTHER) {
+        return err_set(err, ERR_PROTOCOL, "output with an impossible state");
+    }
+    if (done != (m->status >= OP_STATUS_OK && m->status <= OP_STATUS_FAILED)) {
+        return err_set(err, ERR_PROTOCOL, "output whose status does not fit its state");
+    }
+    if (m->fail_code != 0 && !err_known(m->fail_code)) {
+        return err_set(err, ERR_PROTOCOL, "output with an unknown fail code");
+    }
+    return 0;
+}
+
+static int check_reply(const struct entry *e, const struct msg *m, struct err *err)
+{
+    enum msg_type want = MSG_NONE;
+    switch (e->type) {
+    case MSG_HELLO:
+        want = MSG_HELLO_OK;
+        break;
+    case MSG_START:
+    case MSG_WAIT:
+        want = MSG_OUTPUT;
+        break;
+    case MSG_CANCEL:
+        want = MSG_OK;
+        break;
+    case MSG_STATUS:
+        want = MSG_STATUS_OK;
+        break;
+    default:
+        break;
+    }
+    if (m->type == MSG_FAILED) {
+        return err_known(m->failed.code) ? 0 : err_set(err, ERR_PROTOCOL, "unknown error code");
+    }
+    if (m->type != want) {
+        return err_set(err, ERR_PROTOCOL, "%s as the answer to %s", msg_name(m->type),
+                       msg_name(e->type));
+    }
+    return want == MSG_OUTPUT ? check_output(e, &m->output, err) : 0;
+}
+
+static void on_hello_reply(struct agent_link *link, const struct msg *m)
+{
+    struct err err = ERR_INIT;
+    if (m->type == MSG_FAILED) {
+        err_set(&err, ERR_DENIED, "the agent refused this worker: %.*s", VIEW_ARG(m->failed.message));
+        hang_up(link);
+        fail(link, &err);
+        return;
+    }
+    const struct msg_hello_ok *hello = &m->hello_ok;
+    if (!view_is(hello->protocol, PROTO_AGENT_NAME) || hello->version != PROTO_VERSION) {
+        err_set(&err, ERR_PROTOCOL, "it speaks %.*s version %llu, not %s version %d",
+                VIEW_ARG(hello->protocol), (unsigned long long)hello->version, PROTO_AGENT_NAME,
+                PROTO_VERSION);
+        violated(link, &err);
+        return;
+    }
+    set_state(link, LINK_UP);
+    link->up_ms = uv_now(link->loop);
+    link->down_ms = 0;
+    for (struct entry *e = link->first; e != NULL; e = e->next) {
+        if (link->been_up) {
+            entry_refresh(e);
+        }
+        e->due_ms = link->up_ms + e->wait_ms + TIME_HELLO_MS;
+        entry_write(link, e);
+    }
+    link->been_up = true;
+    arm_all(link);
+    link->events->on_up(link->arg, hello);
+}
+
+/* One whole message from the agent. */
+static void handle(struct agent_link *link, const struct msg *m)
+{
+    struct err err = ERR_INIT;
+    if (m->type >= 100) {
+        if (link->sm.state != LINK_UP || m->type != MSG_RUNNING || m->seq != 0) {
+            err_set(&err, ERR_PROTOCOL, "an event that nobody expects: %s", msg_name(m->type));
+            violated(link, &err);
+            return;
+        }
+        link->events->on_event(link->arg, m);
+        return;
+    }
+    bool is_hello = link->hello != NULL && link->hello->seq == m->seq;
+    struct entry *e = is_hello ? link->hello : NULL;
+    if (link->sm.state == LINK_UP) {
+        e = entry_unlink(link, m->seq);
+    }
+    if (e == NULL) {
+        err_set(&err, ERR_PROTOCOL, "%s with number %llu answers nothing", msg_name(m->type),
+                (unsigned long long)m->seq);
+        violated(link, &err);
+        return;
+    }
+    if (is_hello) {
+        link->hello = NULL;
+    }
+    if (check_reply(e, m, &err) < 0) {
+        /* The entry is off the list, so its asker is told here; the others by agent_link_end(). */
+        violated(link, &err);
+        if (!is_hello) {
+            e->done(e->arg, NULL, &err);
+        }
+    } else if (is_hello) {
+        on_hello_reply(link, m);
+    } else {
+        if (link->first == NULL) {
+            arm_all(link);
+        }
+        e->done(e->arg, m, NULL);
+    }
+    entry_free(e);
+}
+
+static bool reading(const struct agent_link *link)
+{
+    return !link->failed && (link->sm.state == LINK_HELLO || link->sm.state == LINK_UP);
+}
+
+static void read_frames(struct agent_link *link)
+{
+    struct err err = ERR_INIT;
+    size_t at = 0;
+    while (reading(link)) {
+        struct view payload;
+        size_t used;
+        struct msg m;
+        int rc = frame_next(link->rx.data + at, link->rx.len - at, LIMIT_AGENT_FRAME, &payload,
+                            &used, &err);
+        if (rc == 0) {
+            break;
+        }
+        if (rc > 0) {
+            at += used;
+            rc = msg_decode(MSG_LINK_A, payload.data, payload.len, &m, &err);
+        }
+        if (rc < 0) {
+            violated(link, &err);
+            return;
+        }
+        handle(link, &m);
+        msg_finish(&m);
+    }
+    if (reading(link)) {
+        buf_consume(&link->rx, at);
+        if (link->rx.len == 0) {
+            buf_reset(&link->rx, KEEP_BYTES);
+        }
+    }
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
+{
+    struct agent_link *link = handle->data;
+    *ret_buf = uv_buf_init(NULL, 0);
+    if (buf_reserve(&link->rx, READ_BYTES, NULL) == 0) {
+        *ret_buf = uv_buf_init((char *)link->rx.data + link->rx.len,
+                               (unsigned)(link->rx.cap - link->rx.len));
+    }
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct agent_link *link = stream->data;
+    if (!reading(link) || n == 0) {
+        return;
+    }
+    if (n < 0) {
+        lose_stream(link, n == UV_EOF ? "end of stream" : uv_strerror((int)n));
+        return;
+    }
+    link->rx.len += (size_t)n;
+    read_frames(link);
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static void say_hello(struct agent_link *link)
+{
+    struct err err = ERR_INIT;
+    struct msg m = {.type = MSG_HELLO};
+    m.hello.protocol = view_of(PROTO_AGENT_NAME);
+    m.hello.version = PROTO_VERSION;
+    m.hello.build = view_of(CLOISTER_VERSION);
+    m.hello.sandbox = view_of(link->sandbox);
+    m.hello.generation = link->generation;
+    if (entry_create(link, &m, &link->hello, &err) < 0) {
+        fail(link, &err);
+        return;
+    }
+    entry_write(link, link->hello);
+}
+
+static void on_stream(void *arg, int rc, int fd, const struct err *err)
+{
+    struct agent_link *link = arg;
+    if (link->sm.state != LINK_OPENING || link->failed) { /* ended meanwhile */
+        if (rc == 0) {
+            close(fd);
+        }
+        return;
+    }
+    if (rc == 0) {
+        buf_reset(&link->rx, KEEP_BYTES);
+        link->pipe = alloc_one(uv_pipe_t);
+        link->pipe->data = link;
+        uv_pipe_init(link->loop, link->pipe, 0);
+        rc = uv_pipe_open(link->pipe, fd);
+        if (rc == 0) {
+            rc = uv_read_start((uv_stream_t *)link->pipe, on_alloc, on_read);
+        } else {
+            close(fd);
+        }
+        set_state(link, LINK_HELLO);
+        if (rc < 0) {
+            lose_stream(link, uv_strerror(rc));
+        } else {
+            say_hello(link);
+        }
+        return;
+    }
+    if (rc == -ERR_GONE) {
+        fail(link, err);
+        return;
+    }
+    log_debug("no stream to the agent: %s", err->text);
+    set_state(link, LINK_DOWN);
+    retry_later(link);
+}
+
+static void open_stream(struct agent_link *link)
+{
+    set_state(link, LINK_OPENING);
+    arm_all(link);
+    link->backend->ops->stream(link->backend, on_stream, link);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct agent_link *link = timer->data;
+    uint64_t now = uv_now(link->loop);
+    struct err err = ERR_INIT;
+    link->armed_ms = 0;
+    if (link->down_ms != 0 && now >= link->down_ms + TIME_HELLO_MS) {
+        err_set(&err, ERR_TIMEOUT, "the agent in the sandbox does not answer");
+        hang_up(link);
+        fail(link, &err);
+        return;
+    }
+    if (link->sm.state == LINK_DOWN && now >= link->retry_ms) {
+        open_stream(link);
+        return;
+    }
+    if (link->sm.state == LINK_UP) {
+        for (const struct entry *e = link->first; e != NULL; e = e->next) {
+            if (e->due_ms <= now) {
+                lose_stream(link, "an answer is overdue");
+                return;
+            }
+        }
+    }
+    arm_all(link);
+}
+
+/* ---- for the owner -------------------------------------------------------------------------- */
+
+struct agent_link *agent_link_create(uv_loop_t *loop, struct backend *backend, const char *sandbox,
+                                     uint64_t generation, const struct agent_link_events *events,
+                                     void *arg)
+{
+    struct agent_link *link = alloc_one(struct agent_link);
+    link->loop = loop;
+    link->backend = backend;
+    link->events = events;
+    link->arg = arg;
+    link->generation = generation;
+    link->last = &link->first;
+    link->next_seq = 1;
+    snprintf(link->sandbox, sizeof(link->sandbox), "%s", sandbox);
+    sm_init(&link->sm, states, sizeof(states) / sizeof(states[0]), LINK_DOWN);
+    uv_timer_init(loop, &link->timer);
+    link->timer.data = link;
+    buf_init(&link->rx, LIMIT_AGENT_FRAME + 4 + READ_BYTES);
+    return link;
+}
+
+void agent_link_open(struct agent_link *link)
+{
+    link->down_ms = uv_now(link->loop);
+    link->retry_ms = link->down_ms;
+    arm_all(link);
+}
+
+int agent_link_ask(struct agent_link *link, const struct msg *request, uint64_t wait_ms,
+                   agent_reply_fn done, void *arg, struct err *err)
+{
+    struct entry *e;
+    if (link->failed || link->sm.state == LINK_ENDED) {
+        return err_set(err, ERR_GONE, "the sandbox is ending");
+    }
+    if (link->count >= ENTRIES_MAX) {
+        return err_set(err, ERR_BUSY, "too many requests to the sandbox are unanswered");
+    }
+    int rc = entry_create(link, request, &e, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (link->bytes + e->frame.len > UNANSWERED_MAX) {
+        entry_free(e);
+        return err_set(err, ERR_BUSY, "requests to the sandbox are too large together");
+    }
+    e->wait_ms = wait_ms;
+    e->due_ms = uv_now(link->loop) + wait_ms + TIME_HELLO_MS;
+    e->done = done;
+    e->arg = arg;
+    *link->last = e;
+    link->last = &e->next;
+    link->count++;
+    link->bytes += e->frame.len;
+    if (link->sm.state == LINK_UP) {
+        entry_write(link, e);
+        arm(link, e->due_ms);
+    }
+    return 0;
+}
+
+void agent_link_end(struct agent_link *link, const struct err *err)
+{
+    if (link->sm.state != LINK_ENDED) {
+        set_state(link, LINK_ENDED);
+        hang_up(link);
+        arm_all(link);
+    }
+    while (link->first != NULL) {
+        struct entry *e = entry_unlink(link, link->first->seq);
+        e->done(e->arg, NULL, err);
+        entry_free(e);
+    }
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct agent_link *link = handle->data;
+    link->timer_closed = true;
+    agent_link_destroy(link, link->closed, link->closed_arg);
+}
+
+void agent_link_destroy(struct agent_link *link, void (*closed)(void *arg), void *arg)
+{
+    assert(link->sm.state == LINK_ENDED);
+    link->closed = closed;
+    link->closed_arg = arg;
+    if (!uv_is_closing((uv_handle_t *)&link->timer)) {
+        uv_close((uv_handle_t *)&link->timer, on_timer_closed);
+    }
+    if (!link->timer_closed || link->pipe != NULL) {
+        return;
+    }
+    buf_finish(&link->rx);
+    free(link);
+    closed(arg);
+}

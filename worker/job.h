@@ -1,0 +1,80 @@
+/*
+ * The deadlines of operations, as a plain data structure: no loop, no link, no clock of its own.
+ *
+ * A job is what the worker knows about an operation that may still run. The owner feeds in what
+ * happens, with the time, and asks what is due. Times are milliseconds of one monotonic clock.
+ * Thread: none of its own; one owner at a time. Nothing blocks.
+ */
+#ifndef CLOISTER_WORKER_JOB_H
+#define CLOISTER_WORKER_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/sm.h"
+#include "common/view.h"
+#include "proto/msg.h"
+
+/* Twice what an agent remembers, so a table of jobs that nobody asks for never refuses one that the agent
+ * would take. */
+#define JOBS_MAX (2 * LIMIT_OPS)
+
+enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_INTERRUPTED, JOB_KILLED };
+
+enum job_action {
+    JOB_NOTHING,
+    JOB_INTERRUPT, /* send CANCEL with the job's reason */
+    JOB_KILL,      /* the same with force */
+};
+
+struct job {
+    struct job *next;
+    char op[LIMIT_NAME + 1];
+    char language[LIMIT_NAME + 1]; /* "" if it needs no interpreter */
+    struct sm sm;
+    bool confirmed; /* the agent itself said "queued" on the present link */
+    uint64_t timeout_ms;
+    uint64_t due_ms; /* 0 = nothing is due by itself */
+    enum op_stop reason;
+};
+
+struct jobs {
+    struct job *first; /* in the order of their START */
+    size_t count;
+    bool history_known; /* this worker has seen every START of its sandbox */
+};
+
+void jobs_init(struct jobs *jobs, bool history_known);
+void jobs_finish(struct jobs *jobs);
+
+struct job *jobs_find(const struct jobs *jobs, struct view op);
+
+/* The job of an operation that is being started now; a known one is left as it is. `language` is
+ * empty for work that no interpreter does. A timeout of 0 is none. NULL if there are too many. */
+struct job *jobs_start(struct jobs *jobs, struct view op, struct view language, uint64_t timeout_ms,
+                       uint64_t now_ms);
+
+/* The agent said what state it is in, in an OUTPUT or by RUNNING. */
+void job_set_state(struct job *job, enum op_state state, uint64_t now_ms);
+
+/* Somebody asked for it to be stopped; the request itself is on its way already. */
+void job_cancel(struct job *job, enum op_stop reason, bool force, uint64_t now_ms);
+
+/* How long a START or WAIT may take: not at all while it is uncertain whether the job runs. */
+uint64_t job_wait_ms(const struct job *job, uint64_t wait_ms);
+
+/* The link to the agent was lost: a RUNNING may have been lost with it. */
+void jobs_link_lost(struct jobs *jobs);
+
+/* When something is due next; 0 if nothing ever is. */
+uint64_t jobs_next_due_ms(const struct jobs *jobs);
+
+/* Moves one job on whose time has come and says what has to be sent; JOB_NOTHING if there is none
+ * (any more). */
+enum job_action jobs_tick(struct jobs *jobs, uint64_t now_ms, struct job **ret_job);
+
+/* The operation is over or never was. */
+void jobs_remove(struct jobs *jobs, struct job *job);
+
+#endif

@@ -1,0 +1,552 @@
+/*
+ * What becomes of a worker's sandbox.
+ *
+ *     NEW --OPEN--> OPENING --agent's hello--> OPEN
+ *      |               |  |                    |  |
+ *      |         close |  | it ended by itself |  | close
+ *      |               v  v                    v  v
+ *      |            CLOSING  GONE  <--------- GONE  CLOSING
+ *      |               |      |
+ *      |               v      v       all of it removed, or out of patience
+ *      +------------> LEAVING <-----  (or: the supervisor broke the protocol, the sandbox lives on)
+ *
+ * "close" is a CLOSE of the supervisor's, a signal, or nobody having been there for the grace period. In
+ * CLOSING what runs is cancelled first, so those who wait get to know how it ended; in GONE they are
+ * told why, and if the backend knows of a memory kill, that. Then the backend removes everything.
+ *
+ * Leaving takes four steps, because callbacks must not outlive what they point to: backend objects first,
+ * which drops their callbacks; then what hung on them; then the link to the supervisor, which
+ * flushes the last answers; then the timers. Every step has an end in time.
+ */
+#include "worker/life.h"
+
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/log.h"
+#include "proto/codec.h"
+
+#define CREATE_PATIENCE_MS 2000 /* a creation under way may finish before it is torn down */
+#define FIGURES_MS         500  /* to learn why a sandbox ended */
+#define LEAVE_MS           1500
+
+static const struct sm_state states[] = {
+    [WORKER_NEW] = {"not open", SM_BIT(WORKER_OPENING) | SM_BIT(WORKER_LEAVING)},
+    [WORKER_OPENING] = {"opening", SM_BIT(WORKER_OPEN) | SM_BIT(WORKER_CLOSING) |
+                                       SM_BIT(WORKER_GONE) | SM_BIT(WORKER_LEAVING)},
+    [WORKER_OPEN] = {"open", SM_BIT(WORKER_CLOSING) | SM_BIT(WORKER_GONE) | SM_BIT(WORKER_LEAVING)},
+    [WORKER_CLOSING] = {"closing", SM_BIT(WORKER_LEAVING)},
+    [WORKER_GONE] = {"gone", SM_BIT(WORKER_LEAVING)},
+    [WORKER_LEAVING] = {"leaving", 0},
+};
+
+static void leave_step(struct worker *w);
+
+static void set_state(struct worker *w, enum worker_state next, const char *cause)
+{
+    const char *from = sm_move(&w->sm, next);
+    log_info("sandbox %s: %s -> %s: %s", w->setup->sandbox, from, sm_name(&w->sm), cause);
+}
+
+/* ---- askers --------------------------------------------------------------------------------- */
+
+/* Answers all of a list: with m, or if that is NULL with err. */
+static void answer_all(struct worker *w, struct asker **list, struct msg *m, const struct err *err,
+                       const char *hint)
+{
+    while (*list != NULL) {
+        struct asker *asker = *list;
+        *list = asker->next;
+        if (m != NULL) {
+            m->seq = asker->seq;
+            worker_answer(w, asker->request, m);
+        } else {
+            worker_answer_failed(w, asker->request, asker->seq, err, hint);
+        }
+        free(asker);
+    }
+}
+
+void life_answer_opened(struct worker *w)
+{
+    struct msg m;
+    struct err err = ERR_INIT;
+    if (msg_decode(MSG_LINK_W, w->opened.data, w->opened.len, &m, &err) < 0) {
+        answer_all(w, &w->open_askers, NULL, &err, NULL);
+        return;
+    }
+    answer_all(w, &w->open_askers, &m, NULL, NULL);
+    msg_finish(&m);
+}
+
+/* ---- removing a sandbox --------------------------------------------------------------------- */
+
+static void on_destroyed(void *arg, int rc, const struct err *err, const char *hint)
+{
+    struct worker *w = arg;
+    struct msg ok = {.type = MSG_OK};
+    if (w->sm.state == WORKER_LEAVING) {
+        return;
+    }
+    if (rc < 0) {
+        log_error("sandbox %s could not be removed: %s", w->setup->sandbox, err->text);
+    }
+    answer_all(w, &w->close_askers, rc < 0 ? NULL : &ok, err, hint);
+    life_leave(w, w->exit_code);
+}
+
+static void on_destroy_timeout(uv_timer_t *timer)
+{
+    struct worker *w = timer->data;
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_TIMEOUT, "the sandbox could not be removed within %d ms", TIME_CLOSE_MS);
+    on_destroyed(w, -ERR_TIMEOUT, &err, "");
+}
+
+static void destroy(struct worker *w)
+{
+    if (w->destroying) {
+        return; /* a creation came back while its remains are being removed */
+    }
+    w->destroying = true;
+    uv_timer_start(&w->step_timer, on_destroy_timeout, TIME_CLOSE_MS, 0);
+    w->backend->ops->destroy(w->backend, &w->spec, on_destroyed, w);
+}
+
+static void on_create_patience(uv_timer_t *timer)
+{
+    struct worker *w = timer->data;
+    log_warn("sandbox %s is removed while it is still being created", w->setup->sandbox);
+    destroy(w);
+}
+
+static void on_stopped(void *arg)
+{
+    struct worker *w = arg;
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_SHUTTING_DOWN, "the sandbox is being closed");
+    agent_link_end(w->link, &err);
+    destroy(w);
+}
+
+void life_close(struct worker *w, enum exit_code code, uint64_t grace_ms)
+{
+    struct err err = ERR_INIT;
+    struct msg ok = {.type = MSG_OK};
+    unsigned from = w->sm.state;
+    err_set(&err, ERR_SHUTTING_DOWN, "the sandbox is being closed");
+    if (from == WORKER_NEW) {
+        answer_all(w, &w->close_askers, &ok, NULL, NULL);
+        life_leave(w, code);
+        return;
+    }
+    if (from != WORKER_OPENING && from != WORKER_OPEN) {
+        return; /* already on its way; who asks is answered at its end */
+    }
+    set_state(w, WORKER_CLOSING, code == EXIT_CODE_ORPHANED ? "orphaned" : "asked to close");
+    w->exit_code = code;
+    if (from == WORKER_OPEN) {
+        operations_stop(w->operations, grace_ms < TIME_INTERRUPT_MS ? grace_ms : TIME_INTERRUPT_MS,
+                        on_stopped, w);
+        return;
+    }
+    answer_all(w, &w->open_askers, NULL, &err, NULL);
+    if (w->creating) {
+        uv_timer_start(&w->step_timer, on_create_patience, CREATE_PATIENCE_MS, 0);
+    } else {
+        agent_link_end(w->link, &err);
+        destroy(w);
+    }
+}
+
+/* ---- a sandbox that ended by itself --------------------------------------------------------- */
+
+static void tell_gone(struct worker *w, bool killed)
+{
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_GONE, "the sandbox has ended%s", killed ? ": it ran out of memory" : "");
+    if (!killed && w->gone_cause.code != ERR_GONE) {
+        err_set(&err, ERR_GONE, "the sandbox was ended: %s", w->gone_cause.text);
+    }
+    log_error("sandbox %s: %s", w->setup->sandbox, err.text);
+    agent_link_end(w->link, &err);
+    if (!w->attached) {
+        err.code = ERR_ENGINE; /* to those who wait for a new one it never was there */
+    }
+    answer_all(w, &w->open_askers, NULL, &err, NULL);
+    destroy(w);
+}
+
+static void on_gone_figures(void *arg, const struct backend_usage *usage, bool killed)
+{
+    struct worker *w = arg;
+    if (w->sm.state == WORKER_GONE && !w->gone_told) {
+        w->gone_told = true;
+        tell_gone(w, killed);
+    }
+}
+
+static void on_gone_timeout(uv_timer_t *timer)
+{
+    on_gone_figures(timer->data, NULL, false);
+}
+
+static void on_link_failed(void *arg, const struct err *err)
+{
+    struct worker *w = arg;
+    if (w->sm.state == WORKER_CLOSING) {
+        agent_link_end(w->link, err); /* nobody left who could answer; the removal goes on */
+        return;
+    }
+    if (err->code == ERR_DENIED) {
+        /* A newer worker has taken over: not our sandbox any more. */
+        log_error("sandbox %s: %s", w->setup->sandbox, err->text);
+        life_leave(w, EXIT_CODE_PROTOCOL);
+        return;
+    }
+    set_state(w, WORKER_GONE, err->text);
+    w->exit_code = EXIT_CODE_SANDBOX_GONE;
+    w->gone_cause = *err;
+    uv_timer_start(&w->step_timer, on_gone_timeout, FIGURES_MS, 0);
+    figures_ask(w->figures, true, on_gone_figures, w);
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+/* Keeps the answer for everybody who asks, now or after a lost link. */
+static void keep_opened(struct worker *w, const struct backend_info *info)
+{
+    struct err err = ERR_INIT;
+    struct view unapplied[BACKEND_UNAPPLIED_MAX];
+    struct msg m = {.type = MSG_OPENED};
+    for (size_t i = 0; i < info->unapplied_count; i++) {
+        unapplied[i] = view_of(info->unapplied[i]);
+    }
+    m.opened.backend = view_of(w->backend->ops->name);
+    m.opened.runtime = worker_text(info->runtime, LIMIT_PATH);
+    m.opened.image = worker_text(info->image, LIMIT_PATH);
+    m.opened.workspace = worker_text(info->workspace, LIMIT_PATH);
+    if (info->workspace == NULL) {
+        m.opened.workspace = view_of(BACKEND_WORKSPACE);
+    }
+    m.opened.unapplied.items = unapplied;
+    m.opened.unapplied.count = info->unapplied_count;
+    if (msg_encode(&w->opened, &m, &err) < 0) {
+        log_error("cannot tell about the sandbox: %s", err.text);
+    }
+}
+
+/* The languages are known only now. */
+static void add_languages(struct worker *w, struct view_list languages)
+{
+    struct msg m;
+    struct err err = ERR_INIT;
+    struct buf out;
+    if (msg_decode(MSG_LINK_W, w->opened.data, w->opened.len, &m, &err) < 0) {
+        return;
+    }
+    buf_init(&out, LIMIT_FRAME);
+    m.opened.languages = languages;
+    if (msg_encode(&out, &m, &err) < 0) {
+        log_error("cannot tell the sandbox's languages: %s", err.text);
+    } else {
+        struct buf old = w->opened;
+        w->opened = out;
+        out = old;
+    }
+    msg_finish(&m);
+    buf_finish(&out);
+}
+
+static void on_baseline(void *arg, const struct backend_usage *usage, bool killed)
+{
+}
+
+static void on_link_up(void *arg, const struct msg_hello_ok *hello)
+{
+    struct worker *w = arg;
+    if (w->sm.state != WORKER_OPENING) {
+        return; /* another stream; nobody above needs to know */
+    }
+    uv_timer_stop(&w->step_timer);
+    add_languages(w, hello->languages);
+    if (w->attached) {
+        /* Kills of an earlier life explain no crash of this one. */
+        figures_ask(w->figures, true, on_baseline, w);
+    }
+    set_state(w, WORKER_OPEN, w->attached ? "taken over" : "created");
+    life_answer_opened(w);
+}
+
+static void on_link_event(void *arg, const struct msg *event)
+{
+    struct worker *w = arg;
+    operations_running(w->operations, &event->running);
+}
+
+static void on_link_lost(void *arg)
+{
+    struct worker *w = arg;
+    log_info("sandbox %s: lost the stream to the agent, opening another", w->setup->sandbox);
+    operations_link_lost(w->operations);
+}
+
+static const struct agent_link_events link_events = {
+    .on_up = on_link_up,
+    .on_event = on_link_event,
+    .on_lost = on_link_lost,
+    .on_failed = on_link_failed,
+};
+
+static void on_operation_answer(void *arg, struct ipc_request *request, const struct msg *answer)
+{
+    worker_answer(arg, request, answer);
+}
+
+static void connect_agent(struct worker *w)
+{
+    w->link = agent_link_create(w->loop, w->backend, w->setup->sandbox, w->setup->generation,
+                                &link_events, w);
+    w->figures = figures_create(w->backend);
+    struct operations_setup setup = {
+        .loop = w->loop,
+        .link = w->link,
+        .figures = w->figures,
+        .memory_bytes = w->spec.limits.memory_bytes,
+        .history_known = !w->attached,
+        .answer = on_operation_answer,
+        .arg = w,
+    };
+    w->operations = operations_create(&setup);
+    agent_link_open(w->link);
+}
+
+static void on_created(void *arg, int rc, const struct backend_info *info, const struct err *err,
+                       const char *hint)
+{
+    struct worker *w = arg;
+    w->creating = false;
+    if (w->sm.state == WORKER_CLOSING) {
+        destroy(w); /* closed meanwhile */
+    } else if (rc < 0) {
+        log_error("sandbox %s could not be %s: %s", w->setup->sandbox,
+                  w->attached ? "taken over" : "created", err->text);
+        answer_all(w, &w->open_askers, NULL, err, hint);
+        life_leave(w, rc == -ERR_GONE ? EXIT_CODE_SANDBOX_GONE : EXIT_CODE_SETUP);
+    } else {
+        keep_opened(w, info);
+        connect_agent(w);
+    }
+}
+
+static void on_open_timeout(uv_timer_t *timer)
+{
+    struct worker *w = timer->data;
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_TIMEOUT, "the sandbox was not ready within %d s", TIME_OPEN_MS / 1000);
+    log_error("sandbox %s: %s", w->setup->sandbox, err.text);
+    answer_all(w, &w->open_askers, NULL, &err, NULL);
+    life_close(w, EXIT_CODE_SETUP, 0);
+}
+
+static void keep_spec(struct worker *w, const struct msg_open *m)
+{
+    struct backend_spec *spec = &w->spec;
+    struct view *env = alloc_array(m->env.count + 1, sizeof(*env));
+    for (size_t i = 0; i < m->env.count; i++) {
+        env[i] = view_bytes(alloc_viewdup(m->env.items[i]), m->env.items[i].len);
+    }
+    spec->id = w->setup->sandbox;
+    spec->dir = w->setup->dir;
+    spec->shared_dir = w->setup->shared_dir;
+    spec->agent_path = w->setup->agent_path;
+    spec->runtime = alloc_viewdup(m->runtime);
+    spec->mode = m->mode;
+    spec->image = alloc_viewdup(m->image);
+    spec->limits.memory_bytes = m->memory_bytes;
+    spec->limits.cpu_milli = m->cpu_milli;
+    spec->limits.pids = m->pids;
+    spec->limits.disk_bytes = m->disk_bytes;
+    spec->limits.files = m->files;
+    spec->env.items = env;
+    spec->env.count = m->env.count;
+    spec->grace_ms = m->grace_ms > 0 ? m->grace_ms : TIME_GRACE_MS;
+    spec->strict = m->strict;
+}
+
+static void free_spec(struct backend_spec *spec)
+{
+    for (size_t i = 0; i < spec->env.count; i++) {
+        free((void *)(uintptr_t)spec->env.items[i].data);
+    }
+    free((void *)(uintptr_t)spec->env.items);
+    free((void *)(uintptr_t)spec->runtime);
+    free((void *)(uintptr_t)spec->image);
+}
+
+void life_open(struct worker *w, const struct msg_open *m)
+{
+    char *name = alloc_viewdup(m->backend);
+    const struct backend_ops *ops = backend_find(name);
+    set_state(w, WORKER_OPENING, m->attach ? "taking over" : "creating");
+    if (ops == NULL) {
+        struct err err = ERR_INIT;
+        err_set(&err, ERR_ENGINE, "there is no backend called \"%s\"", name);
+        answer_all(w, &w->open_askers, NULL, &err, NULL);
+        life_leave(w, EXIT_CODE_SETUP);
+    } else {
+        keep_spec(w, m);
+        w->attached = m->attach;
+        w->backend = ops->open(w->loop);
+        w->creating = true;
+        uv_timer_start(&w->step_timer, on_open_timeout, TIME_OPEN_MS, 0);
+        (m->attach ? ops->attach : ops->create)(w->backend, &w->spec, on_created, w);
+    }
+    free(name);
+}
+
+/* ---- leaving -------------------------------------------------------------------------------- */
+
+static void on_errand_closed(void *arg)
+{
+    struct errand *e = arg;
+    struct worker *w = e->worker;
+    struct errand **at = &w->errands;
+    while (*at != e) {
+        at = &(*at)->next;
+    }
+    *at = e->next;
+    free(e->asker);
+    free(e);
+    leave_step(w);
+}
+
+void life_errand_done(struct errand *e)
+{
+    if (!e->closing) {
+        e->closing = true;
+        e->backend->ops->close(e->backend, on_errand_closed, e);
+    }
+}
+
+static void on_backend_closed(void *arg)
+{
+    struct worker *w = arg;
+    w->backend = NULL;
+    leave_step(w);
+}
+
+static void on_operations_closed(void *arg)
+{
+    struct worker *w = arg;
+    w->operations = NULL;
+    leave_step(w);
+}
+
+static void on_link_closed(void *arg)
+{
+    struct worker *w = arg;
+    w->link = NULL;
+    leave_step(w);
+}
+
+static void on_server_closed(void *arg)
+{
+    struct worker *w = arg;
+    w->server = NULL;
+    leave_step(w);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct worker *w = handle->data;
+    if (--w->timers_left == 0) {
+        worker_ended_fn ended = w->ended;
+        void *arg = w->ended_arg;
+        enum exit_code code = w->exit_code;
+        free_spec(&w->spec);
+        buf_finish(&w->answer);
+        buf_finish(&w->opened);
+        free(w);
+        ended(arg, code);
+    }
+}
+
+static void on_leave_timeout(uv_timer_t *timer)
+{
+    struct worker *w = timer->data;
+    log_warn("sandbox %s: not everything could be closed in time", w->setup->sandbox);
+    w->ended(w->ended_arg, w->exit_code); /* the process ends now, whatever still hangs */
+}
+
+static void leave_step(struct worker *w)
+{
+    if (w->sm.state != WORKER_LEAVING || w->errands != NULL) {
+        return;
+    }
+    if (w->backend != NULL) {
+        if (!w->backend_closing) {
+            w->backend_closing = true;
+            w->backend->ops->close(w->backend, on_backend_closed, w);
+        }
+        return;
+    }
+    if (!w->parts_closing) {
+        w->parts_closing = true;
+        figures_destroy(w->figures);
+        if (w->operations != NULL) {
+            operations_destroy(w->operations, on_operations_closed, w);
+            agent_link_destroy(w->link, on_link_closed, w);
+        }
+    }
+    if (w->operations != NULL || w->link != NULL) {
+        return;
+    }
+    if (w->server != NULL) {
+        if (!w->server_closing) {
+            w->server_closing = true;
+            ipc_server_close(w->server, on_server_closed, w);
+        }
+        return;
+    }
+    if (w->timers_left == 0) {
+        w->timers_left = 2;
+        uv_close((uv_handle_t *)&w->orphan_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&w->step_timer, on_timer_closed);
+    }
+}
+
+void life_leave(struct worker *w, enum exit_code code)
+{
+    struct err err = ERR_INIT;
+    if (w->sm.state == WORKER_LEAVING) {
+        return;
+    }
+    bool alive = w->sm.state == WORKER_OPENING || w->sm.state == WORKER_OPEN;
+    set_state(w, WORKER_LEAVING, exit_code_text((int)code));
+    w->exit_code = code;
+    w->mute = alive;
+    err_set(&err, ERR_SHUTTING_DOWN, "the worker is leaving");
+    answer_all(w, &w->open_askers, NULL, &err, NULL);
+    answer_all(w, &w->close_askers, NULL, &err, NULL);
+    if (w->link != NULL) {
+        agent_link_end(w->link, &err);
+    }
+    for (struct errand *e = w->errands, *next; e != NULL; e = next) {
+        next = e->next;
+        life_errand_done(e);
+    }
+    uv_timer_stop(&w->orphan_timer);
+    uv_timer_start(&w->step_timer, on_leave_timeout, LEAVE_MS, 0);
+    leave_step(w);
+}
+
+void life_init(struct worker *w)
+{
+    sm_init(&w->sm, states, sizeof(states) / sizeof(states[0]), WORKER_NEW);
+    w->spec.grace_ms = TIME_GRACE_MS;
+    uv_timer_init(w->loop, &w->orphan_timer);
+    uv_timer_init(w->loop, &w->step_timer);
+    w->orphan_timer.data = w;
+    w->step_timer.data = w;
+}

@@ -1,0 +1,391 @@
+/*
+ * A request of the supervisor's becomes a call: what is needed to answer it once the agent has spoken. The
+ * agent's answer is passed on field by field, since it was decoded and is encoded again, so
+ * nothing that the agent sends reaches the supervisor unread.
+ *
+ * Two things are added on the way. A job (job.h) keeps the deadline of each operation; one timer
+ * serves all of them and does not run while there is none. And an operation that seems to have crashed may have
+ * been killed for memory: only the backend can tell, so such an answer is held until it has been asked.
+ */
+#include "worker/operations.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/buf.h"
+#include "common/log.h"
+#include "common/str.h"
+#include "proto/codec.h"
+#include "worker/job.h"
+
+#define EXIT_SIGKILL 137 /* 128 + 9: a shell's child was killed, as by the kernel for memory */
+
+struct operations {
+    struct operations_setup setup;
+    struct jobs jobs;
+    uv_timer_t timer;
+    size_t calls; /* unanswered */
+
+    void (*stopped)(void *arg);
+    void *stopped_arg;
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+struct call {
+    struct operations *operations;
+    struct ipc_request *request;
+    uint64_t seq;
+    char op[LIMIT_NAME + 1];
+    bool began;      /* this call made the job */
+    struct buf held; /* an answer that waits for the backend's figures */
+};
+
+static void on_timer(uv_timer_t *timer);
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+static struct call *call_create(struct operations *o, struct ipc_request *request, uint64_t seq,
+                                struct view op)
+{
+    struct call *call = alloc_one(struct call);
+    call->operations = o;
+    call->request = request;
+    call->seq = seq;
+    if (op.len > 0) {
+        memcpy(call->op, op.data, op.len); /* decoding has checked it against LIMIT_NAME */
+    }
+    buf_init(&call->held, LIMIT_AGENT_FRAME);
+    o->calls++;
+    return call;
+}
+
+static void check_stopped(struct operations *o)
+{
+    if (o->stopped != NULL && o->calls == 0) {
+        void (*stopped)(void *arg) = o->stopped;
+        o->stopped = NULL;
+        uv_timer_stop(&o->timer);
+        stopped(o->stopped_arg);
+    }
+}
+
+static void answer(struct call *call, const struct msg *reply)
+{
+    struct operations *o = call->operations;
+    struct msg m = *reply;
+    m.seq = call->seq;
+    o->calls--;
+    o->setup.answer(o->setup.arg, call->request, &m);
+    buf_finish(&call->held);
+    free(call);
+    check_stopped(o);
+}
+
+static void answer_failed(struct call *call, const struct err *err)
+{
+    struct msg m = {.type = MSG_FAILED};
+    m.failed.code = (uint64_t)err->code;
+    m.failed.message = view_bytes(err->text, utf8_valid_prefix(err->text, strlen(err->text)));
+    answer(call, &m);
+}
+
+/* ---- deadlines ------------------------------------------------------------------------------ */
+
+static void arm(struct operations *o)
+{
+    uint64_t due = jobs_next_due_ms(&o->jobs);
+    uint64_t now = uv_now(o->setup.loop);
+    if (o->stopped != NULL) {
+        return; /* the timer counts down to the end */
+    }
+    if (due == 0) {
+        uv_timer_stop(&o->timer);
+    } else {
+        uv_timer_start(&o->timer, on_timer, due > now ? due - now : 0, 0);
+    }
+}
+
+static void on_cancelled(void *arg, const struct msg *reply, const struct err *err)
+{
+    if (reply != NULL && reply->type == MSG_FAILED) {
+        log_debug("the agent does not stop an operation: %.*s", VIEW_ARG(reply->failed.message));
+    }
+}
+
+static void send_cancel(struct operations *o, const struct job *job, bool force)
+{
+    struct err err = ERR_INIT;
+    struct msg m = {.type = MSG_CANCEL};
+    m.cancel.op = view_of(job->op);
+    m.cancel.reason = job->reason;
+    m.cancel.force = force;
+    log_debug("operation %s: %s", job->op, force ? "killed" : "interrupted");
+    if (agent_link_ask(o->setup.link, &m, 0, on_cancelled, o, &err) < 0) {
+        log_warn("cannot stop operation %s: %s", job->op, err.text);
+    }
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct operations *o = timer->data;
+    struct job *job = NULL;
+    enum job_action action;
+    if (o->stopped != NULL) {
+        void (*stopped)(void *arg) = o->stopped;
+        o->stopped = NULL;
+        stopped(o->stopped_arg);
+        return;
+    }
+    while ((action = jobs_tick(&o->jobs, uv_now(o->setup.loop), &job)) != JOB_NOTHING) {
+        send_cancel(o, job, action == JOB_KILL);
+        if (action == JOB_KILL) {
+            jobs_remove(&o->jobs, job);
+        }
+    }
+    arm(o);
+}
+
+static void forget(struct operations *o, struct job *job)
+{
+    if (job != NULL) {
+        jobs_remove(&o->jobs, job);
+        arm(o);
+    }
+}
+
+/* ---- answers of the agent ------------------------------------------------------------------- */
+
+/* The backend has told whether something was killed for memory since the last crash. */
+static void on_verdict(void *arg, const struct backend_usage *usage, bool killed)
+{
+    struct call *call = arg;
+    struct msg m;
+    struct err err = ERR_INIT;
+    char text[128];
+    if (msg_decode(MSG_LINK_W, call->held.data, call->held.len, &m, &err) < 0) {
+        answer_failed(call, &err);
+        return;
+    }
+    if (killed) {
+        snprintf(text, sizeof(text),
+                 "killed for exceeding the sandbox's memory limit of %" PRIu64 " MiB",
+                 call->operations->setup.memory_bytes >> 20);
+        m.output.status = OP_STATUS_MEMORY;
+        m.output.error_message = view_of(text);
+    }
+    answer(call, &m);
+    msg_finish(&m);
+}
+
+static bool may_be_memory(const struct msg_output *m)
+{
+    return m->state == OP_DONE &&
+           (m->status == OP_STATUS_CRASHED ||
+            (m->status == OP_STATUS_ERROR && m->exit_code == EXIT_SIGKILL));
+}
+
+static void on_output(struct call *call, const struct msg *reply)
+{
+    struct operations *o = call->operations;
+    struct job *job = jobs_find(&o->jobs, view_of(call->op));
+    if (reply->output.state == OP_DONE) {
+        forget(o, job);
+    } else if (job != NULL) {
+        job_set_state(job, (enum op_state)reply->output.state, uv_now(o->setup.loop));
+        arm(o);
+    }
+    struct err err = ERR_INIT;
+    if (may_be_memory(&reply->output) && msg_encode(&call->held, reply, &err) == 0) {
+        figures_ask(o->setup.figures, true, on_verdict, call);
+        return;
+    }
+    answer(call, reply);
+}
+
+static void on_reply(void *arg, const struct msg *reply, const struct err *err)
+{
+    struct call *call = arg;
+    struct operations *o = call->operations;
+    if (reply == NULL) {
+        answer_failed(call, err);
+    } else if (reply->type == MSG_OUTPUT) {
+        on_output(call, reply);
+    } else {
+        /* A START that was refused began nothing; and what the agent does not know cannot end. */
+        if (reply->type == MSG_FAILED &&
+            (call->began || reply->failed.code == ERR_EXECUTION_NOT_FOUND)) {
+            forget(o, jobs_find(&o->jobs, view_of(call->op)));
+        }
+        answer(call, reply);
+    }
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+void operations_start(struct operations *o, struct ipc_request *request, const struct msg *m)
+{
+    struct err err = ERR_INIT;
+    struct msg out = *m;
+    struct call *call = call_create(o, request, m->seq, m->start.op);
+    struct view no_language = {NULL, 0};
+    bool known = jobs_find(&o->jobs, m->start.op) != NULL;
+    struct job *job =
+        jobs_start(&o->jobs, m->start.op, m->start.kind == OP_EVAL ? m->start.language : no_language,
+                   m->start.timeout_ms, uv_now(o->setup.loop));
+    if (job == NULL) {
+        err_set(&err, ERR_BUSY, "more than %d operations are under way in this sandbox", JOBS_MAX);
+        answer_failed(call, &err);
+        return;
+    }
+    call->began = !known;
+    out.start.wait_ms = job_wait_ms(job, m->start.wait_ms);
+    if (agent_link_ask(o->setup.link, &out, out.start.wait_ms, on_reply, call, &err) < 0) {
+        if (!known) {
+            jobs_remove(&o->jobs, job);
+        }
+        answer_failed(call, &err);
+        return;
+    }
+    arm(o);
+}
+
+void operations_wait(struct operations *o, struct ipc_request *request, const struct msg *m)
+{
+    struct err err = ERR_INIT;
+    struct msg out = *m;
+    struct call *call = call_create(o, request, m->seq, m->wait.op);
+    out.wait.wait_ms = job_wait_ms(jobs_find(&o->jobs, m->wait.op), m->wait.wait_ms);
+    if (agent_link_ask(o->setup.link, &out, out.wait.wait_ms, on_reply, call, &err) < 0) {
+        answer_failed(call, &err);
+    }
+}
+
+void operations_cancel(struct operations *o, struct ipc_request *request, const struct msg *m)
+{
+    struct err err = ERR_INIT;
+    struct call *call = call_create(o, request, m->seq, m->cancel.op);
+    uint64_t now = uv_now(o->setup.loop);
+    struct view no_language = {NULL, 0};
+    if (agent_link_ask(o->setup.link, m, 0, on_reply, call, &err) < 0) {
+        answer_failed(call, &err);
+        return;
+    }
+    /* Also an operation that only an earlier worker knew gets its kill two seconds later. */
+    struct job *job = jobs_find(&o->jobs, m->cancel.op);
+    if (job == NULL && !m->cancel.force) {
+        job = jobs_start(&o->jobs, m->cancel.op, no_language, 0, now);
+    }
+    if (job == NULL) {
+        return;
+    }
+    job_cancel(job, (enum op_stop)m->cancel.reason, m->cancel.force, now);
+    if (job->sm.state == JOB_KILLED) {
+        jobs_remove(&o->jobs, job);
+    }
+    arm(o);
+}
+
+/* The agent has told its part; the backend's comes on top. */
+static void on_figures(void *arg, const struct backend_usage *usage, bool killed)
+{
+    struct call *call = arg;
+    struct msg m;
+    struct err err = ERR_INIT;
+    if (msg_decode(MSG_LINK_W, call->held.data, call->held.len, &m, &err) < 0) {
+        answer_failed(call, &err);
+        return;
+    }
+    if (usage != NULL) {
+        m.status_ok.memory_bytes = usage->memory_bytes;
+        m.status_ok.cpu_us = usage->cpu_us;
+        m.status_ok.pids = usage->pids;
+    }
+    answer(call, &m);
+    msg_finish(&m);
+}
+
+static void on_status(void *arg, const struct msg *reply, const struct err *err)
+{
+    struct call *call = arg;
+    struct operations *o = call->operations;
+    struct err ours = ERR_INIT;
+    if (reply == NULL) {
+        answer_failed(call, err);
+    } else if (reply->type != MSG_STATUS_OK || msg_encode(&call->held, reply, &ours) < 0) {
+        answer(call, reply);
+    } else {
+        /* With nothing running, a kill that is seen now belongs to no operation to come. */
+        figures_ask(o->setup.figures, o->jobs.count == 0, on_figures, call);
+    }
+}
+
+void operations_status(struct operations *o, struct ipc_request *request, const struct msg *m)
+{
+    struct err err = ERR_INIT;
+    struct view no_op = {NULL, 0};
+    struct call *call = call_create(o, request, m->seq, no_op);
+    if (agent_link_ask(o->setup.link, m, 0, m->status.usage ? on_status : on_reply, call, &err) <
+        0) {
+        answer_failed(call, &err);
+    }
+}
+
+/* ---- news and life -------------------------------------------------------------------------- */
+
+void operations_running(struct operations *o, const struct msg_running *m)
+{
+    struct job *job = jobs_find(&o->jobs, m->op);
+    if (job != NULL) {
+        job_set_state(job, OP_RUNNING, uv_now(o->setup.loop));
+        arm(o);
+    }
+}
+
+void operations_link_lost(struct operations *o)
+{
+    jobs_link_lost(&o->jobs);
+}
+
+struct operations *operations_create(const struct operations_setup *setup)
+{
+    struct operations *o = alloc_one(struct operations);
+    o->setup = *setup;
+    jobs_init(&o->jobs, setup->history_known);
+    uv_timer_init(setup->loop, &o->timer);
+    o->timer.data = o;
+    return o;
+}
+
+void operations_stop(struct operations *o, uint64_t grace_ms, void (*done)(void *arg), void *arg)
+{
+    for (struct job *job = o->jobs.first; job != NULL; job = job->next) {
+        job_cancel(job, OP_STOP_CANCEL, true, uv_now(o->setup.loop));
+        send_cancel(o, job, true);
+    }
+    jobs_finish(&o->jobs);
+    o->stopped = done;
+    o->stopped_arg = arg;
+    /* With nothing to wait for the timer only brings the news from the loop. */
+    uv_timer_start(&o->timer, on_timer, o->calls > 0 ? grace_ms : 0, 0);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct operations *o = handle->data;
+    void (*closed)(void *arg) = o->closed;
+    void *arg = o->closed_arg;
+    jobs_finish(&o->jobs);
+    free(o);
+    closed(arg);
+}
+
+void operations_destroy(struct operations *o, void (*closed)(void *arg), void *arg)
+{
+    o->stopped = NULL;
+    o->closed = closed;
+    o->closed_arg = arg;
+    uv_close((uv_handle_t *)&o->timer, on_timer_closed);
+}

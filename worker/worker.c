@@ -1,0 +1,375 @@
+/*
+ * What a worker can be asked, and when. The rules are a table: a message, the states in which it is
+ * legal, its handler. A message out of turn is refused with a reason and harms nothing. Bytes that are no
+ * message at all end the process, but not the sandbox: the supervisor starts another worker,
+ * which takes it over.
+ */
+#include "worker/worker.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/log.h"
+#include "common/str.h"
+#include "config.h"
+#include "proto/codec.h"
+#include "proto/version.h"
+#include "worker/life.h"
+
+#define CONTEXTS 64 /* requests that can be unanswered at a time */
+
+#define NEW     SM_BIT(WORKER_NEW)
+#define OPENING SM_BIT(WORKER_OPENING)
+#define OPEN    SM_BIT(WORKER_OPEN)
+#define CLOSING SM_BIT(WORKER_CLOSING)
+#define GONE    SM_BIT(WORKER_GONE)
+#define ANY     (NEW | OPENING | OPEN | CLOSING | GONE)
+
+struct rule {
+    enum msg_type type;
+    uint32_t states;
+    void (*handle)(struct worker *w, struct ipc_request *request, const struct msg *m);
+};
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+void worker_answer(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    struct err err = ERR_INIT;
+    if (w->mute) {
+        return;
+    }
+    w->answer.len = 0;
+    if (msg_encode(&w->answer, m, &err) < 0) {
+        log_error("cannot answer with %s: %s", msg_name(m->type), err.text);
+        life_leave(w, EXIT_CODE_PROTOCOL);
+        return;
+    }
+    ipc_reply(request, w->answer.data, w->answer.len);
+    buf_reset(&w->answer, LIMIT_CHUNK);
+}
+
+void worker_answer_failed(struct worker *w, struct ipc_request *request, uint64_t seq,
+                          const struct err *err, const char *hint)
+{
+    struct msg m = {.type = MSG_FAILED, .seq = seq};
+    m.failed.code = (uint64_t)err->code;
+    m.failed.message = worker_text(err->text, LIMIT_TEXT);
+    m.failed.hint = worker_text(hint, LIMIT_TEXT);
+    worker_answer(w, request, &m);
+}
+
+struct view worker_text(const char *text, size_t max)
+{
+    struct view v = view_of(text);
+    v.len = utf8_valid_prefix(v.data, v.len < max ? v.len : max);
+    return v;
+}
+
+struct asker *worker_asker(struct ipc_request *request, uint64_t seq)
+{
+    struct asker *asker = alloc_one(struct asker);
+    asker->request = request;
+    asker->seq = seq;
+    return asker;
+}
+
+/* ---- handlers ------------------------------------------------------------------------------- */
+
+static void handle_hello(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    struct err err = ERR_INIT;
+    const struct msg_hello *hello = &m->hello;
+    if (!view_is(hello->protocol, PROTO_WORKER_NAME) || hello->version != PROTO_VERSION) {
+        err_set(&err, ERR_VERSION, "this worker speaks %s version %d, not %.*s version %llu",
+                PROTO_WORKER_NAME, PROTO_VERSION, VIEW_ARG(hello->protocol),
+                (unsigned long long)hello->version);
+    } else if (!view_is(hello->sandbox, w->setup->sandbox)) {
+        err_set(&err, ERR_PROTOCOL, "this is the worker of sandbox %s, not %.*s", w->setup->sandbox,
+                VIEW_ARG(hello->sandbox));
+    } else if (hello->generation != w->setup->generation) {
+        err_set(&err, ERR_PROTOCOL, "this is worker number %llu of its sandbox, not %llu",
+                (unsigned long long)w->setup->generation, (unsigned long long)hello->generation);
+    }
+    if (err.code != 0) {
+        log_error("refused the supervisor: %s", err.text);
+        worker_answer_failed(w, request, m->seq, &err, NULL);
+        life_leave(w, EXIT_CODE_PROTOCOL);
+        return;
+    }
+    w->greeted = true;
+    struct msg ok = {.type = MSG_HELLO_OK, .seq = m->seq};
+    ok.hello_ok.protocol = view_of(PROTO_WORKER_NAME);
+    ok.hello_ok.version = PROTO_VERSION;
+    ok.hello_ok.build = view_of(CLOISTER_VERSION);
+    ok.hello_ok.pid = (uint64_t)getpid();
+    worker_answer(w, request, &ok);
+}
+
+static void handle_open(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    struct asker *asker = worker_asker(request, m->seq);
+    asker->next = w->open_askers;
+    w->open_askers = asker;
+    if (w->sm.state == WORKER_NEW) {
+        life_open(w, &m->open);
+    } else if (w->sm.state == WORKER_OPEN) {
+        life_answer_opened(w);
+    }
+}
+
+static void handle_close(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    struct asker *asker = worker_asker(request, m->seq);
+    asker->next = w->close_askers;
+    w->close_askers = asker;
+    life_close(w, EXIT_CODE_OK, m->close.grace_ms);
+}
+
+/* A backend object for one PROBE or SWEEP; NULL if there is no such backend, which is answered. */
+static struct errand *errand_create(struct worker *w, struct ipc_request *request, uint64_t seq,
+                                    struct view name)
+{
+    struct err err = ERR_INIT;
+    char *text = alloc_viewdup(name);
+    const struct backend_ops *ops = backend_find(text);
+    if (ops == NULL) {
+        err_set(&err, ERR_ENGINE, "there is no backend called \"%s\"", text);
+        free(text);
+        worker_answer_failed(w, request, seq, &err, NULL);
+        return NULL;
+    }
+    free(text);
+    struct errand *e = alloc_one(struct errand);
+    e->worker = w;
+    e->backend = ops->open(w->loop);
+    e->asker = worker_asker(request, seq);
+    e->next = w->errands;
+    w->errands = e;
+    return e;
+}
+
+static struct backend_spec errand_spec(const struct worker *w, const char *runtime)
+{
+    struct backend_spec spec = {0};
+    spec.id = w->setup->sandbox;
+    spec.dir = w->setup->dir;
+    spec.shared_dir = w->setup->shared_dir;
+    spec.agent_path = w->setup->agent_path;
+    spec.runtime = runtime;
+    spec.image = "";
+    return spec;
+}
+
+static void on_probed(void *arg, const struct backend_probe *probe)
+{
+    struct errand *e = arg;
+    struct view unapplied[BACKEND_UNAPPLIED_MAX];
+    struct msg m = {.type = MSG_PROBED, .seq = e->asker->seq};
+    for (size_t i = 0; i < probe->unapplied_count; i++) {
+        unapplied[i] = view_of(probe->unapplied[i]);
+    }
+    m.probed.usable = probe->usable;
+    m.probed.runtime = worker_text(probe->runtime, LIMIT_PATH);
+    m.probed.version = worker_text(probe->version, LIMIT_TEXT);
+    m.probed.reason = worker_text(probe->reason, LIMIT_TEXT);
+    m.probed.mode = probe->mode;
+    m.probed.unapplied.items = unapplied;
+    m.probed.unapplied.count = probe->unapplied_count;
+    worker_answer(e->worker, e->asker->request, &m);
+    life_errand_done(e);
+}
+
+static void handle_probe(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    struct errand *e = errand_create(w, request, m->seq, m->probe.backend);
+    if (e != NULL) {
+        char *runtime = alloc_viewdup(m->probe.runtime);
+        struct backend_spec spec = errand_spec(w, runtime);
+        e->backend->ops->probe(e->backend, &spec, on_probed, e);
+        free(runtime);
+    }
+}
+
+static void on_swept(void *arg, int rc, const struct err *err, const char *hint)
+{
+    struct errand *e = arg;
+    struct msg m = {.type = MSG_OK, .seq = e->asker->seq};
+    if (rc < 0) {
+        worker_answer_failed(e->worker, e->asker->request, e->asker->seq, err, hint);
+    } else {
+        worker_answer(e->worker, e->asker->request, &m);
+    }
+    life_errand_done(e);
+}
+
+static void handle_sweep(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    struct errand *e = errand_create(w, request, m->seq, m->sweep.backend);
+    if (e != NULL) {
+        char *runtime = alloc_viewdup(m->sweep.runtime);
+        struct backend_spec spec = errand_spec(w, runtime);
+        e->backend->ops->destroy(e->backend, &spec, on_swept, e);
+        free(runtime);
+    }
+}
+
+static void handle_ping(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    struct msg pong = {.type = MSG_PONG, .seq = m->seq};
+    pong.pong.value = m->ping.value;
+    worker_answer(w, request, &pong);
+}
+
+static void handle_start(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    operations_start(w->operations, request, m);
+}
+
+static void handle_wait(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    operations_wait(w->operations, request, m);
+}
+
+static void handle_cancel(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    operations_cancel(w->operations, request, m);
+}
+
+static void handle_status(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    operations_status(w->operations, request, m);
+}
+
+/* OPEN is legal more than once because its answer may have been lost with a supervisor. */
+static const struct rule rules[] = {
+    {MSG_HELLO, ANY, handle_hello},
+    {MSG_OPEN, NEW | OPENING | OPEN, handle_open},
+    {MSG_PROBE, NEW, handle_probe},
+    {MSG_START, OPEN, handle_start},
+    {MSG_WAIT, OPEN, handle_wait},
+    {MSG_CANCEL, OPEN, handle_cancel},
+    {MSG_PING, ANY, handle_ping},
+    {MSG_STATUS, OPEN, handle_status},
+    {MSG_CLOSE, ANY, handle_close},
+    {MSG_SWEEP, NEW, handle_sweep},
+};
+
+/* ---- the link to the supervisor ------------------------------------------------------------- */
+
+static const struct rule *find_rule(enum msg_type type)
+{
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        if (rules[i].type == type) {
+            return &rules[i];
+        }
+    }
+    return NULL;
+}
+
+static void refuse(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    struct err err = ERR_INIT;
+    switch (w->sm.state) {
+    case WORKER_CLOSING:
+        err_set(&err, ERR_SHUTTING_DOWN, "the sandbox is being closed");
+        break;
+    case WORKER_GONE:
+        err_set(&err, ERR_GONE, "the sandbox has ended");
+        break;
+    default:
+        err_set(&err, ERR_PROTOCOL, "%s is out of turn while the sandbox is %s", msg_name(m->type),
+                sm_name(&w->sm));
+        break;
+    }
+    worker_answer_failed(w, request, m->seq, &err, NULL);
+}
+
+static void on_request(void *arg, struct ipc_request *request, const void *data, size_t len)
+{
+    struct worker *w = arg;
+    struct err err = ERR_INIT;
+    struct msg m;
+    if (w->sm.state == WORKER_LEAVING) {
+        return; /* the asker notices by the lost link */
+    }
+    if (msg_decode(MSG_LINK_W, data, len, &m, &err) < 0) {
+        log_error("the supervisor broke the protocol: %s", err.text);
+        life_leave(w, EXIT_CODE_PROTOCOL);
+        return;
+    }
+    const struct rule *rule = find_rule(m.type);
+    if (rule == NULL) {
+        log_error("the supervisor broke the protocol: %s is no request", msg_name(m.type));
+        life_leave(w, EXIT_CODE_PROTOCOL);
+    } else if (!w->greeted && m.type != MSG_HELLO) {
+        /* Not its fault: a request that waited for a link goes out before anything else. */
+        err_set(&err, ERR_PROTOCOL, "%s before hello", msg_name(m.type));
+        worker_answer_failed(w, request, m.seq, &err, NULL);
+    } else if ((rule->states & SM_BIT(w->sm.state)) == 0) {
+        refuse(w, request, &m);
+    } else {
+        rule->handle(w, request, &m);
+    }
+    msg_finish(&m);
+}
+
+static void on_orphaned(uv_timer_t *timer)
+{
+    struct worker *w = timer->data;
+    log_warn("no supervisor for %llu ms, ending the sandbox", (unsigned long long)w->spec.grace_ms);
+    life_close(w, EXIT_CODE_ORPHANED, 0);
+}
+
+static void on_link(void *arg, bool up)
+{
+    struct worker *w = arg;
+    w->link_up = up;
+    w->greeted = false;
+    if (up) {
+        uv_timer_stop(&w->orphan_timer);
+    } else {
+        uv_timer_start(&w->orphan_timer, on_orphaned, w->spec.grace_ms, 0);
+    }
+    log_debug("link to the supervisor is %s", up ? "up" : "down");
+}
+
+/* ---- for main ------------------------------------------------------------------------------- */
+
+int worker_create(uv_loop_t *loop, const struct worker_setup *setup, worker_ended_fn ended, void *arg,
+                  struct worker **ret, struct err *err)
+{
+    struct worker *w = alloc_one(struct worker);
+    w->loop = loop;
+    w->setup = setup;
+    w->ended = ended;
+    w->ended_arg = arg;
+    int rc = ipc_server_open(loop, setup->socket, CONTEXTS, LIMIT_FRAME, on_request, on_link, w,
+                             &w->server, err);
+    if (rc < 0) {
+        free(w);
+        return rc;
+    }
+    buf_init(&w->answer, LIMIT_FRAME);
+    buf_init(&w->opened, LIMIT_FRAME);
+    life_init(w);
+    on_link(w, false);
+    *ret = w;
+    return 0;
+}
+
+void worker_stop(struct worker *w)
+{
+    if (w->sm.state == WORKER_NEW || w->sm.state == WORKER_OPENING || w->sm.state == WORKER_OPEN) {
+        log_info("asked to stop");
+        life_close(w, EXIT_CODE_OK, 0);
+    }
+}
+
+void worker_supervisor_died(struct worker *w)
+{
+    if (w->sm.state == WORKER_NEW && !w->link_up) {
+        life_leave(w, EXIT_CODE_ORPHANED);
+    }
+}
