@@ -1,0 +1,18 @@
+/*
+ * Base64 of RFC 4648 section 4: standard alphabet, padded, no line breaks.
+ * Thread: any. Nothing blocks.
+ */
+#ifndef CLOISTER_SUPERVISOR_BASE64_H
+#define CLOISTER_SUPERVISOR_BASE64_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "common/view.h"
+
+int base64_encode(struct buf *out, struct view data, struct err *err) WARN_UNUSED;
+
+/* Strict: foreign characters, missing padding and stray bits behind the last byte are -ERR_INVALID
+ * with the position of the first. */
+int base64_decode(struct buf *out, struct view text, struct err *err) WARN_UNUSED;
+
+#endif

@@ -1,0 +1,115 @@
+/*
+ * The doctor does what the first create_sandbox would do, for every candidate instead of up to the
+ * first that works, and says everything aloud. It uses the same probes, so what it says is what
+ * will happen; it leaves nothing behind.
+ */
+#include "supervisor/doctor.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <uv.h>
+
+#include "common/cleanup.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "supervisor/binaries.h"
+#include "supervisor/config.h"
+#include "supervisor/fleet.h"
+#include "supervisor/instance.h"
+
+struct doctor {
+    struct fleet *fleet;
+    uv_loop_t *loop;
+    unsigned usable;
+    bool first_done; /* the one that "auto" takes has been named */
+};
+
+static void print_program(const char *what, int rc, const char *path, const struct err *err)
+{
+    printf("  %-18s %s%s\n", what, rc == 0 ? path : "missing: ", rc == 0 ? "" : err->text);
+}
+
+/* Returns whether both are there. */
+static bool examine_programs(const struct config *config)
+{
+    CLEANUP_FREE char *worker = NULL;
+    CLEANUP_FREE char *agent = NULL;
+    CLEANUP_FREE char *top = instance_top(config);
+    struct err err = ERR_INIT;
+    printf("cloister %s\n", CLOISTER_VERSION);
+    int worker_rc = binaries_find_worker(config, &worker, &err);
+    print_program("worker", worker_rc, worker, &err);
+    int agent_rc = binaries_find_agent(config, &agent, &err);
+    print_program("agent", agent_rc, agent, &err);
+    printf("  %-18s %s\n\n", "runtime directory", top);
+    return worker_rc == 0 && agent_rc == 0;
+}
+
+static void on_each(void *arg, const char *backend, const struct msg_probed *p)
+{
+    struct doctor *d = arg;
+    const char *verdict = "not usable";
+    if (p->usable) {
+        verdict = d->first_done ? "usable" : "usable, and the one that is used";
+        d->first_done = true;
+        d->usable++;
+    }
+    printf("backend %s, runtime %.*s: %s\n", backend, VIEW_ARG(p->runtime), verdict);
+    if (p->version.len > 0) {
+        printf("  %-18s %.*s\n", "version", VIEW_ARG(p->version));
+    }
+    if (!p->usable) {
+        printf("  %-18s %.*s\n", "why not", VIEW_ARG(p->reason));
+    }
+    for (size_t i = 0; i < p->unapplied.count; i++) {
+        printf("  %-18s %.*s\n", i == 0 ? "not enforced here" : "",
+               VIEW_ARG(p->unapplied.items[i]));
+    }
+}
+
+static void on_stopped(void *arg)
+{
+    struct doctor *d = arg;
+    uv_stop(d->loop);
+}
+
+static void on_done(void *arg)
+{
+    struct doctor *d = arg;
+    fleet_shutdown(d->fleet, on_stopped, d);
+}
+
+static void prescribe(const struct doctor *d, bool programs)
+{
+    printf("\n");
+    if (!programs) {
+        printf("What to do: reinstall cloister (its programs belong together), or name them with\n"
+               "--worker-path and --agent-path.\n");
+    } else if (d->usable == 0) {
+        printf("What to do: install an OCI runtime, for example `apt install runc` or\n"
+               "`dnf install crun`, or name one with --runtime. If one is installed, the line\n"
+               "\"why not\" above has its own words. In a container or as an ordinary user,\n"
+               "runtimes need unprivileged user namespaces, which the host may forbid.\n");
+    } else {
+        printf("Sandboxes can be created on this host.\n");
+    }
+}
+
+int doctor_run(struct config *config)
+{
+    uv_loop_t loop;
+    if (uv_loop_init(&loop) < 0) {
+        log_error("doctor: no event loop: out of descriptors?");
+        return EXIT_FAILURE;
+    }
+    bool programs = examine_programs(config);
+    struct doctor d = {.fleet = fleet_create(&loop, config), .loop = &loop};
+    fleet_doctor(d.fleet, on_each, on_done, &d);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    prescribe(&d, programs);
+    fleet_destroy(d.fleet);
+    (void)uv_loop_close(
+        &loop); /* refuses if the fleet had to leave something behind; then we exit */
+    return d.usable > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,524 @@
+/*
+ * The list of sandboxes and the door to it. Everything that happens in a sandbox is in sandbox*.c
+ * and call.c; here is who may see which, how many there may be, and the order of starting and
+ * stopping.
+ *
+ * Nothing is touched before the first sandbox is wanted: clients start a throw-away copy of every
+ * server just to list its tools. Then, in this order: programs found, instance and lock taken,
+ * runtime probed, sandbox created; and beside it, once that is done, the leftovers of dead servers
+ * are swept.
+ *
+ * Stopping is the same for all sandboxes at once, within 4.5 s in all: 3 s for workers to close
+ * them, then kill and sweep, at 4 s kill everything, and at 4.5 s leave, whatever is left. What is
+ * left keeps its directory and loses its lock, so the next server sweeps it.
+ */
+#include "supervisor/fleet.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/log.h"
+#include "common/str.h"
+#include "supervisor/binaries.h"
+#include "supervisor/call.h"
+#include "supervisor/config.h"
+#include "supervisor/engine.h"
+#include "supervisor/fleet_host.h"
+#include "supervisor/instance.h"
+#include "supervisor/recover.h"
+#include "supervisor/sandbox.h"
+
+#define FORCE_MS  4000 /* from the begin of the shutdown to SIGKILL for all */
+#define LEAVE_MS  4500 /* and to the end of waiting */
+#define HINT_LIST "get_sandbox_status without sandbox_id lists the sandboxes that exist"
+
+struct fleet {
+    struct fleet_host host; /* first: on_released() gets it */
+    struct engine *engine;
+    struct recover *recover;
+    TAILQ_HEAD(, sandbox) sandboxes;
+
+    uv_timer_t stop_timer;
+    struct deferred_task stopped_task;
+    void (*stopped)(void *arg); /* NULL: not stopping, or told already */
+    void *stopped_arg;
+    bool left; /* the host is closed down */
+    unsigned closing;
+};
+
+/* An answer to be given later. */
+struct reply {
+    struct deferred_task task;
+    struct fleet *fleet;
+    struct err err;
+    const char *hint; /* fixed text */
+    char id[FLEET_ID_SIZE];
+    fleet_info_fn info;
+    fleet_done_fn done;
+    void *arg;
+};
+
+static void maybe_stopped(struct fleet *f);
+
+/* ---- answers for later ---- */
+
+static struct reply *new_reply(struct fleet *f, void *arg)
+{
+    struct reply *r = alloc_one(struct reply);
+    r->fleet = f;
+    r->arg = arg;
+    r->hint = "";
+    fleet_host_hold(&f->host);
+    return r;
+}
+
+static void end_reply(struct reply *r)
+{
+    struct fleet *f = r->fleet;
+    free(r);
+    fleet_host_release(&f->host);
+}
+
+static void on_fail(void *arg)
+{
+    struct reply *r = arg;
+    if (r->info != NULL) {
+        r->info(r->arg, -r->err.code, NULL, &r->err, r->hint);
+    } else {
+        r->done(r->arg, -r->err.code, &r->err, r->hint);
+    }
+    end_reply(r);
+}
+
+static void fail_info_later(struct fleet *f, const struct err *err, const char *hint,
+                            fleet_info_fn done, void *arg)
+{
+    struct reply *r = new_reply(f, arg);
+    r->err = *err;
+    r->hint = hint;
+    r->info = done;
+    deferred_post(&f->host.deferred, &r->task, on_fail, r);
+}
+
+/* ---- birth ---- */
+
+static void on_released(struct fleet_host *host)
+{
+    maybe_stopped((struct fleet *)host);
+}
+
+struct fleet *fleet_create(uv_loop_t *loop, const struct config *config)
+{
+    struct fleet *f = alloc_one(struct fleet);
+    f->host.loop = loop;
+    f->host.config = config;
+    f->host.lifeline_read = -1;
+    f->host.lifeline_write = -1;
+    f->host.on_released = on_released;
+    TAILQ_INIT(&f->host.links);
+    TAILQ_INIT(&f->sandboxes);
+    deferred_init(&f->host.deferred, loop);
+    uv_timer_init(loop, &f->stop_timer);
+    f->stop_timer.data = f;
+    f->engine = engine_create(&f->host);
+    return f;
+}
+
+/* Everything that the first worker needs. Done once; after a failure the next caller tries again.
+ */
+static int prepare(struct fleet *f, struct err *err, const char **ret_hint)
+{
+    struct fleet_host *host = &f->host;
+    if (host->instance != NULL) {
+        return 0;
+    }
+    *ret_hint = "reinstall cloister, or say with --worker-path and --agent-path where they are";
+    int rc =
+        host->worker_path != NULL ? 0 : binaries_find_worker(host->config, &host->worker_path, err);
+    if (rc == 0 && host->agent_path == NULL) {
+        rc = binaries_find_agent(host->config, &host->agent_path, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    *ret_hint = "";
+    uv_file fds[2] = {host->lifeline_read, host->lifeline_write};
+    if (host->lifeline_read < 0) {
+        int uv_rc = uv_pipe(fds, 0, 0); /* close-on-exec both */
+        if (uv_rc < 0) {
+            return err_sys(err, ERR_ENGINE, -uv_rc, "no pipe for the workers' lifeline");
+        }
+        host->lifeline_read = fds[0];
+        host->lifeline_write = fds[1];
+    }
+    *ret_hint = "choose another directory with --runtime-dir";
+    rc = instance_open(host->config, &host->instance, err);
+    if (rc < 0) {
+        return rc;
+    }
+    log_info("instance opened dir=%s", host->instance->dir);
+    f->recover = recover_create(host, engine_backend(f->engine));
+    return 0;
+}
+
+/* ---- finding ---- */
+
+static bool is_open(const struct sandbox *s)
+{
+    return sandbox_state(s) < SANDBOX_CLOSING;
+}
+
+static struct sandbox *find_id(struct fleet *f, const char *id)
+{
+    struct sandbox *s;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        if (strcmp(s->id, id) == 0 && is_open(s)) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+static struct sandbox *find_name(struct fleet *f, const char *owner, const char *name)
+{
+    struct sandbox *s;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        if (name[0] != '\0' && strcmp(s->name, name) == 0 && strcmp(s->owner, owner) == 0 &&
+            is_open(s)) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+static void set_not_found(struct err *err, const char *id)
+{
+    err_set(err, ERR_SANDBOX_NOT_FOUND, "no sandbox \"%.64s\"", id);
+}
+
+int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const char **ret_id,
+               struct err *err)
+{
+    struct sandbox *s = find_id(f, id_or_name);
+    if (s == NULL || strcmp(s->owner, owner) != 0) {
+        s = find_name(f, owner, id_or_name);
+    }
+    if (s == NULL) {
+        set_not_found(err, id_or_name);
+        return -ERR_SANDBOX_NOT_FOUND;
+    }
+    *ret_id = s->id;
+    return 0;
+}
+
+void fleet_list(struct fleet *f, const char *owner,
+                void (*each)(void *arg, const struct fleet_info *info), void *arg)
+{
+    struct sandbox *s = TAILQ_FIRST(&f->sandboxes);
+    while (s != NULL) {
+        struct sandbox *next = TAILQ_NEXT(s, node);
+        if (strcmp(s->owner, owner) == 0) {
+            struct fleet_info info = sandbox_info(s);
+            each(arg, &info);
+        }
+        s = next;
+    }
+}
+
+/* ---- opening ---- */
+
+static int check_name(struct fleet *f, const char *owner, const char *name, struct err *err)
+{
+    size_t len = strlen(name);
+    if (len > LIMIT_NAME || !utf8_valid(name, len)) {
+        return err_set(err, ERR_INVALID, "name: at most %d bytes of UTF-8 expected", LIMIT_NAME);
+    }
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f) {
+            return err_set(err, ERR_INVALID, "name: no control characters expected");
+        }
+    }
+    if (find_name(f, owner, name) != NULL) {
+        return err_set(err, ERR_INVALID, "name: there is a sandbox called \"%s\" already", name);
+    }
+    return 0;
+}
+
+static int check_limit(struct fleet *f, struct err *err)
+{
+    struct sandbox *s;
+    uint64_t count = 0;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        count += sandbox_state(s) != SANDBOX_FAILED ? 1 : 0;
+    }
+    if (count >= f->host.config->max_sandboxes) {
+        return err_set(err, ERR_SANDBOX_LIMIT, "there are %llu sandboxes already, the most allowed",
+                       (unsigned long long)count);
+    }
+    return 0;
+}
+
+/* Failed sandboxes stay to tell why, but not without bound. */
+static void bound_tombstones(struct fleet *f)
+{
+    struct sandbox *s;
+    struct sandbox *oldest = NULL;
+    uint64_t count = 0;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        if (sandbox_state(s) == SANDBOX_FAILED) {
+            oldest = oldest != NULL ? oldest : s;
+            count++;
+        }
+    }
+    if (oldest != NULL && count >= f->host.config->max_sandboxes) {
+        sandbox_close(oldest, "failed long ago", NULL, NULL);
+    }
+}
+
+static void on_gone(void *arg, struct sandbox *s)
+{
+    struct fleet *f = arg;
+    TAILQ_REMOVE(&f->sandboxes, s, node);
+}
+
+/* The first answer to the first open: now there is time for the past. */
+struct opening {
+    struct fleet *fleet;
+    fleet_info_fn done;
+    void *arg;
+};
+
+static void on_opened(void *arg, int rc, const struct fleet_info *info, const struct err *err,
+                      const char *hint)
+{
+    struct opening *o = arg;
+    if (!o->fleet->host.stopping) {
+        recover_run(o->fleet->recover);
+    }
+    o->done(o->arg, rc, info, err, hint);
+    free(o);
+}
+
+void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spec,
+                fleet_info_fn done, void *arg)
+{
+    struct err err = ERR_INIT;
+    const char *hint = "";
+    int rc;
+    if (f->host.stopping) {
+        rc = err_set(&err, ERR_SHUTTING_DOWN, "the server is shutting down");
+    } else if (spec->name != NULL && (rc = check_name(f, owner, spec->name, &err)) < 0) {
+        hint = "use the sandbox of that name, or choose another name";
+    } else if ((rc = check_limit(f, &err)) < 0) {
+        hint = "close a sandbox that is not needed any more, or raise --max-sandboxes";
+    } else {
+        rc = prepare(f, &err, &hint);
+    }
+    struct sandbox *s = NULL;
+    if (rc == 0) {
+        bound_tombstones(f);
+        struct sandbox_setup setup = {&f->host, f->engine, on_gone, f};
+        struct opening *o = alloc_one(struct opening);
+        o->fleet = f;
+        o->done = done;
+        o->arg = arg;
+        rc = sandbox_create(&setup, owner, spec, on_opened, o, &s, &err);
+        if (rc < 0) {
+            free(o);
+        }
+    }
+    if (rc < 0) {
+        fail_info_later(f, &err, hint, done, arg);
+    } else {
+        TAILQ_INSERT_TAIL(&f->sandboxes, s, node);
+    }
+}
+
+/* ---- the rest of the door ---- */
+
+static void on_status_begin(void *arg)
+{
+    struct reply *r = arg;
+    struct sandbox *s = find_id(r->fleet, r->id);
+    if (s == NULL) {
+        set_not_found(&r->err, r->id);
+        r->hint = HINT_LIST;
+        on_fail(r);
+        return;
+    }
+    sandbox_status(s, r->info, r->arg);
+    end_reply(r);
+}
+
+void fleet_status(struct fleet *f, const char *id, fleet_info_fn done, void *arg)
+{
+    struct reply *r = new_reply(f, arg);
+    r->info = done;
+    snprintf(r->id, sizeof(r->id), "%s", id);
+    deferred_post(&f->host.deferred, &r->task, on_status_begin, r);
+}
+
+void fleet_close(struct fleet *f, const char *id, fleet_done_fn done, void *arg)
+{
+    struct sandbox *s = find_id(f, id);
+    if (s != NULL) {
+        sandbox_close(s, "closed by its owner", done, arg);
+        return;
+    }
+    struct reply *r = new_reply(f, arg);
+    set_not_found(&r->err, id);
+    r->hint = HINT_LIST;
+    r->done = done;
+    deferred_post(&f->host.deferred, &r->task, on_fail, r);
+}
+
+struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet_op *op,
+                             fleet_outcome_fn done, void *arg)
+{
+    struct err err = ERR_INIT;
+    struct sandbox *s = find_id(f, id);
+    if (f->host.stopping) {
+        err_set(&err, ERR_SHUTTING_DOWN, "the server is shutting down");
+        return call_refuse(&f->host, &err, "", done, arg);
+    }
+    if (s == NULL) {
+        set_not_found(&err, id);
+        return call_refuse(&f->host, &err, HINT_LIST, done, arg);
+    }
+    if (sandbox_state(s) == SANDBOX_FAILED) {
+        err_set(&err, ERR_GONE, "the sandbox is gone: %s", s->reason);
+        return call_refuse(&f->host, &err, HINT_NEW_SANDBOX, done, arg);
+    }
+    if (s->call_count >= SANDBOX_CALLS_MAX) {
+        err_set(&err, ERR_BUSY, "%d operations are in flight in this sandbox", SANDBOX_CALLS_MAX);
+        return call_refuse(&f->host, &err, "wait for one of them, or use another sandbox", done,
+                           arg);
+    }
+    return call_begin(s, op, done, arg);
+}
+
+void fleet_cancel(struct fleet_call *call)
+{
+    call_cancel(call);
+}
+
+void fleet_doctor(struct fleet *f,
+                  void (*each)(void *arg, const char *backend, const struct msg_probed *result),
+                  void (*done)(void *arg), void *arg)
+{
+    struct err err = ERR_INIT;
+    const char *hint = "";
+    int rc = prepare(f, &err, &hint);
+    engine_survey(f->engine, rc < 0 ? &err : NULL, each, done, arg);
+}
+
+/* ---- stopping ---- */
+
+static void on_host_closed(struct fleet *f)
+{
+    if (--f->closing > 0) {
+        return;
+    }
+    void (*stopped)(void *arg) = f->stopped;
+    f->stopped = NULL;
+    stopped(f->stopped_arg);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    on_host_closed(handle->data);
+}
+
+static void on_deferred_closed(void *arg)
+{
+    on_host_closed(arg);
+}
+
+static void leave(struct fleet *f)
+{
+    struct fleet_host *host = &f->host;
+    f->left = true;
+    if (host->lifeline_write >= 0) {
+        close(host->lifeline_write);
+        close(host->lifeline_read);
+    }
+    engine_destroy(f->engine);
+    f->engine = NULL;
+    recover_destroy(f->recover);
+    f->recover = NULL;
+    instance_close(host->instance);
+    host->instance = NULL;
+    f->closing = 2;
+    uv_close((uv_handle_t *)&f->stop_timer, on_timer_closed);
+    deferred_close(&host->deferred, on_deferred_closed, f);
+}
+
+static void on_stopped(void *arg)
+{
+    struct fleet *f = arg;
+    if (f->host.held == 0 && !f->left) {
+        leave(f);
+    }
+}
+
+static void maybe_stopped(struct fleet *f)
+{
+    if (f->stopped != NULL && !f->left) {
+        deferred_post(&f->host.deferred, &f->stopped_task, on_stopped, f);
+    }
+}
+
+static void on_leave_time(uv_timer_t *timer)
+{
+    struct fleet *f = timer->data;
+    log_error("shutdown: %zu things are left behind; the next server removes them", f->host.held);
+    deferred_cancel(&f->host.deferred, &f->stopped_task);
+    void (*stopped)(void *arg) = f->stopped;
+    f->stopped = NULL;
+    stopped(f->stopped_arg);
+}
+
+static void on_force_time(uv_timer_t *timer)
+{
+    struct fleet *f = timer->data;
+    log_warn("shutdown: out of time, killing the workers that are left");
+    f->host.forcing = true;
+    worker_link_kill_all(&f->host, false, "shutdown ran out of time");
+    uv_timer_start(timer, on_leave_time, LEAVE_MS - FORCE_MS, 0);
+}
+
+void fleet_shutdown(struct fleet *f, void (*done)(void *arg), void *arg)
+{
+    assert(!f->host.stopping);
+    f->host.stopping = true;
+    f->stopped = done;
+    f->stopped_arg = arg;
+    struct sandbox *s;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        sandbox_close(s, "the server is shutting down", NULL, NULL);
+    }
+    worker_link_kill_all(&f->host, true, "the server is shutting down");
+    uv_timer_start(&f->stop_timer, on_force_time, FORCE_MS, 0);
+    if (f->host.held == 0) {
+        maybe_stopped(f);
+    }
+}
+
+void fleet_destroy(struct fleet *f)
+{
+    if (f == NULL || !f->left) {
+        return; /* what is left behind still points here: the process is about to end */
+    }
+    free(f->host.worker_path);
+    free(f->host.agent_path);
+    free(f);
+}

@@ -1,0 +1,54 @@
+/*
+ * What all parts of the fleet share: the loop, the configuration, this instance's place on disk,
+ * the programs to run, and a count of everything that must be gone before the loop may be left.
+ *
+ * Owned by fleet.c, borrowed by everybody else for the life of the fleet. Loop thread only.
+ */
+#ifndef CLOISTER_SUPERVISOR_FLEET_HOST_H
+#define CLOISTER_SUPERVISOR_FLEET_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "supervisor/deferred.h"
+
+struct config;
+struct instance;
+struct worker_link;
+
+struct fleet_host {
+    uv_loop_t *loop;
+    const struct config *config;
+    struct deferred deferred;
+
+    /* From the first sandbox on; NULL or -1 before that. */
+    struct instance *instance;
+    char *worker_path;
+    char *agent_path;
+    int lifeline_read;  /* fd 3 of every worker: at its end of file the supervisor is dead */
+    int lifeline_write; /* never handed out, never written to */
+
+    TAILQ_HEAD(, worker_link) links; /* every worker process that lives */
+    bool stopping;                   /* no new sandboxes; closing has to be quick */
+    bool forcing;                    /* out of time: no new processes at all */
+
+    size_t held; /* things with a handle on the loop */
+    void (*on_released)(struct fleet_host *host);
+};
+
+static inline void fleet_host_hold(struct fleet_host *host)
+{
+    host->held++;
+}
+
+static inline void fleet_host_release(struct fleet_host *host)
+{
+    host->held--;
+    if (host->held == 0) {
+        host->on_released(host);
+    }
+}
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * This server's place on disk: the runtime directory, the instance inside it, its lock.
+ *
+ *     <top>/<instance>/lock            held for as long as we live
+ *                      sandboxes/<id>/ one sandbox, private
+ *                      shared/         what the root user of sandboxes has to be able to traverse
+ *
+ * Loop thread only. Makes a handful of directories and does not wait for anybody.
+ */
+#ifndef CLOISTER_SUPERVISOR_INSTANCE_H
+#define CLOISTER_SUPERVISOR_INSTANCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/err.h"
+
+struct config;
+
+struct instance {
+    char *top;
+    char *name;
+    char *dir;       /* <top>/<name> */
+    char *sandboxes; /* <dir>/sandboxes */
+    char *shared;    /* <dir>/shared */
+    int lock_fd;
+    bool own; /* made for this process alone: goes with it */
+};
+
+/* Creates what is missing and takes the lock. Errors name the directory and what is wrong:
+ * -ERR_CONFIG (not ours, open to others, in use by another server), -ERR_IO. */
+int instance_open(const struct config *config, struct instance **ret, struct err *err) WARN_UNUSED;
+
+/* Gives up the lock. An own instance is removed if no sandbox is left in it, else it stays for
+ * the next server's sweep. NULL is fine. */
+void instance_close(struct instance *i);
+
+/* The directory that instance_open() would use as top, for people. Free with free(). */
+char *instance_top(const struct config *config);
+
+/* Takes the lock of another instance if that instance is dead. Returns the descriptor that holds
+ * it, or -1 if it lives, is not an instance, or is not ours. `dir` is its directory. */
+int instance_claim(const char *dir);
+
+#endif

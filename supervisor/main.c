@@ -1,0 +1,143 @@
+/*
+ * The command `cloister`: finds out what is wanted and hands over. Serving is the default, since
+ * MCP clients start servers by a bare command.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "proto/exit_codes.h"
+#include "proto/limits.h"
+#include "supervisor/config.h"
+#include "supervisor/demo.h"
+#include "supervisor/doctor.h"
+#include "supervisor/serve.h"
+
+static void print_help(void)
+{
+    printf(
+        "cloister %s: an MCP server that runs code for language models in isolated sandboxes\n"
+        "\n"
+        "usage:\n"
+        "  cloister [options]          serve MCP on stdin and stdout (clients start it this way)\n"
+        "  cloister doctor [options]   find out what can isolate sandboxes here, and what is "
+        "missing\n"
+        "  cloister demo [options]     start a server and show what it does, step by step\n"
+        "  cloister --help             this text\n"
+        "  cloister --version          version\n"
+        "\n"
+        "options (defaults in brackets; limits are those of new sandboxes):\n",
+        CLOISTER_VERSION);
+    config_print_help();
+    printf("\n"
+           "To use it from an MCP client, put this into the client's configuration:\n"
+           "  {\"mcpServers\": {\"cloister\": {\"command\": \"cloister\", \"args\": []}}}\n");
+}
+
+static int usage_error(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
+static int usage_error(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fprintf(stderr, "cloister: ");
+    vfprintf(stderr, fmt, args);
+    fprintf(stderr, "\n");
+    va_end(args);
+    return EXIT_CODE_USAGE;
+}
+
+/* Help and version win wherever they stand. */
+static bool asked_for(int argc, char **argv, const char *name, const char *letter)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], name) == 0 || strcmp(argv[i], letter) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int serve(struct config *config)
+{
+    log_set_level(config->log_level);
+    int status = serve_stdio(config);
+    config_finish(config);
+    return status;
+}
+
+static int demo(int argc, char **argv)
+{
+    char self[LIMIT_PATH];
+    size_t size = sizeof(self);
+    int rc = uv_exepath(self, &size);
+    if (rc < 0) {
+        fprintf(stderr, "cloister: cannot find this program: %s\n", uv_strerror(rc));
+        return EXIT_CODE_SETUP;
+    }
+    return demo_run(self, argc, argv);
+}
+
+/* argv[at] is the command; options may stand on either side of it. */
+static int run_command(int argc, char **argv, int at)
+{
+    const char *command = argv[at];
+    CLEANUP_FREE char **words = alloc_array((size_t)argc, sizeof(char *));
+    int count = 0;
+    for (int i = 1; i < argc; i++) {
+        if (i != at) {
+            words[count++] = argv[i];
+        }
+    }
+    struct config config;
+    struct err err = ERR_INIT;
+    int used;
+    if (config_load(&config, count, words, &used, &err) < 0) {
+        return usage_error("%s", err.text);
+    }
+    log_set_level(config.log_level);
+    int status;
+    if (used < count) {
+        status = usage_error("unexpected argument %.64s", words[used]);
+    } else if (strcmp(command, "doctor") == 0) {
+        status = doctor_run(&config);
+    } else if (strcmp(command, "demo") == 0) {
+        status = demo(count, words);
+    } else {
+        status =
+            usage_error("unknown command %.64s: expected doctor, demo, or none to serve", command);
+    }
+    config_finish(&config);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    log_set_component("cloister");
+    if (asked_for(argc, argv, "--help", "-h")) {
+        print_help();
+        return EXIT_CODE_OK;
+    }
+    if (asked_for(argc, argv, "--version", "-V")) {
+        printf("cloister %s\n", CLOISTER_VERSION);
+        return EXIT_CODE_OK;
+    }
+
+    struct config config;
+    struct err err = ERR_INIT;
+    int used;
+    if (config_load(&config, argc - 1, argv + 1, &used, &err) < 0) {
+        return usage_error("%s", err.text);
+    }
+    if (used == argc - 1) {
+        return serve(&config);
+    }
+    config_finish(&config);
+    return run_command(argc, argv, 1 + used);
+}

@@ -1,0 +1,415 @@
+/*
+ * A sandbox outlives its workers. What lives in it (processes, variables, files) is kept by the
+ * backend and the agent; a worker is only the hand that reaches in. So when a worker dies, the
+ * sandbox is RECOVERING: the next generation adopts it (OPEN with attach), and every call in
+ * flight goes on where it was. Only when there is nothing to adopt, or adopting fails again and
+ * again, has the sandbox FAILED. It stays on the list then, without any resources, so that its
+ * owner is told why; its idle time removes it.
+ *
+ * During creation it is simpler: a worker that dies before OPEN was sent is replaced, since nothing
+ * has been made yet; after that, half a sandbox may exist, and the creation fails and is swept.
+ *
+ * The drawing of the states is in the header, the way out in sandbox_close.c.
+ */
+#include "supervisor/sandbox.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/str.h"
+#include "proto/exit_codes.h"
+#include "supervisor/call.h"
+#include "supervisor/config.h"
+#include "supervisor/instance.h"
+#include "supervisor/record.h"
+
+#define HINT_HOST "the host may be out of processes, descriptors, memory or disk space; see the log"
+
+const struct sm_state sandbox_states[SANDBOX_STATE_COUNT] = {
+    [SANDBOX_CREATING] = {"creating", SM_BIT(SANDBOX_READY) | SM_BIT(SANDBOX_CLOSING)},
+    [SANDBOX_READY] = {"ready", SM_BIT(SANDBOX_RECOVERING) | SM_BIT(SANDBOX_FAILED) |
+                                    SM_BIT(SANDBOX_CLOSING)},
+    [SANDBOX_RECOVERING] = {"recovering", SM_BIT(SANDBOX_READY) | SM_BIT(SANDBOX_FAILED) |
+                                              SM_BIT(SANDBOX_CLOSING)},
+    [SANDBOX_FAILED] = {"failed", SM_BIT(SANDBOX_CLOSING)},
+    [SANDBOX_CLOSING] = {"closing", SM_BIT(SANDBOX_CLOSED)},
+    [SANDBOX_CLOSED] = {"closed", 0},
+};
+
+static void start_worker(struct sandbox *s);
+
+enum sandbox_state sandbox_state(const struct sandbox *s)
+{
+    return (enum sandbox_state)s->sm.state;
+}
+
+void sandbox_set_state(struct sandbox *s, enum sandbox_state next, const char *cause)
+{
+    const char *left = sm_move(&s->sm, next);
+    log_info("sandbox %s -> %s: %s sandbox=%s pid=%d gen=%" PRIu64, left, sm_name(&s->sm), cause,
+             s->id, s->link != NULL ? worker_link_pid(s->link) : 0, s->generation);
+}
+
+static bool is_leaving(const struct sandbox *s)
+{
+    return sandbox_state(s) >= SANDBOX_FAILED;
+}
+
+void sandbox_fail(struct sandbox *s, const char *reason)
+{
+    if (is_leaving(s)) {
+        return;
+    }
+    if (sandbox_state(s) == SANDBOX_CREATING) {
+        struct err failed = ERR_INIT;
+        err_set(&failed, ERR_GONE, "%s", reason);
+        sandbox_create_failed(s, &failed, HINT_NEW_SANDBOX);
+        return;
+    }
+    free(s->reason);
+    s->reason = alloc_strdup(reason);
+    sandbox_set_state(s, SANDBOX_FAILED, reason);
+    sandbox_cleanup(s);
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_GONE, "the sandbox is gone: %s", reason);
+    call_fail_all(s, &err, HINT_NEW_SANDBOX);
+}
+
+void sandbox_gone(struct sandbox *s, const char *reason)
+{
+    if (!is_leaving(s)) {
+        worker_link_retire(s->link, TIME_CLOSE_MS);
+        sandbox_fail(s, reason);
+    }
+}
+
+/* ---- opening ---- */
+
+static void on_opened(void *arg, int rc, const struct msg *reply, const struct err *err,
+                      const char *hint)
+{
+    struct sandbox *s = arg;
+    bool creating = sandbox_state(s) == SANDBOX_CREATING;
+    if (is_leaving(s) || (rc < 0 && err == NULL)) {
+        return; /* the worker died: on_dead() follows */
+    }
+    if (rc < 0 && creating) {
+        sandbox_create_failed(s, err, hint);
+    } else if (rc == -ERR_GONE) {
+        sandbox_gone(s, err->text);
+    } else if (rc < 0) {
+        worker_link_kill(s->link, "could not adopt the sandbox: %s", err->text);
+    } else {
+        sandbox_take_opened(s, &reply->opened);
+        sandbox_set_state(s, SANDBOX_READY, creating ? "created" : "adopted");
+        if (!creating) {
+            log_info("sandbox recovered after_us=%" PRIu64 " calls=%zu sandbox=%s gen=%" PRIu64,
+                     clock_us() - s->died_us, s->call_count, s->id, s->generation);
+        }
+        call_resume_all(s);
+        fleet_info_fn opened = s->opened;
+        s->opened = NULL;
+        if (opened != NULL) {
+            struct fleet_info info = sandbox_info(s);
+            opened(s->opened_arg, 0, &info, NULL, "");
+        }
+    }
+}
+
+/* OPEN needs two things that happen side by side: a worker that said hello, and a record on disk.
+ */
+static void open_if_prepared(struct sandbox *s)
+{
+    if (is_leaving(s) || s->open_sent || !s->record_saved || s->link == NULL ||
+        !worker_link_is_ready(s->link)) {
+        return;
+    }
+    struct msg m = {.type = MSG_OPEN};
+    m.open = s->spec;
+    m.open.attach = sandbox_state(s) == SANDBOX_RECOVERING;
+    struct err err = ERR_INIT;
+    s->open_sent = true;
+    s->ever_open_sent = true;
+    int rc = worker_link_ask(s->link, &m, TIME_OPEN_MS, on_opened, s, &err);
+    if (rc == -ERR_TOO_BIG || rc == -ERR_PROTOCOL) { /* what the client gave cannot be said */
+        err.code = ERR_INVALID;
+        sandbox_create_failed(s, &err, "shorten image and env, or leave them out");
+    } else if (rc < 0) {
+        worker_link_kill(s->link, "%s", err.text);
+    }
+}
+
+static void on_ready(void *arg)
+{
+    open_if_prepared(arg);
+}
+
+static void on_record_saved(void *arg, int rc, const struct err *err)
+{
+    struct sandbox *s = arg;
+    s->record_saved = true;
+    if (rc < 0 && sandbox_state(s) == SANDBOX_CREATING) {
+        sandbox_create_failed(s, err, HINT_HOST);
+    }
+    if (s->cleanup != CLEANUP_NONE) {
+        sandbox_cleanup(s); /* it waits for us, to remove the file that we wrote */
+    }
+    open_if_prepared(s);
+}
+
+/* ---- the worker's life ---- */
+
+static void on_restart(uv_timer_t *timer)
+{
+    struct sandbox *s = timer->data;
+    if (!is_leaving(s) && s->link == NULL) {
+        start_worker(s);
+    }
+}
+
+/* The sandbox has no worker now. Another one, or the end. */
+static void lost_worker(struct sandbox *s, const char *reason)
+{
+    uint64_t now_ms = uv_now(s->host->loop);
+    uint64_t delay_ms;
+    if (worker_policy_died(&s->policy, now_ms, s->broken_ms, &delay_ms)) {
+        if (delay_ms == 0) {
+            start_worker(s);
+        } else {
+            uv_timer_start(&s->restart, on_restart, delay_ms, 0);
+        }
+        return;
+    }
+    log_error("sandbox given up: worker died %u times without an answer, last: %s sandbox=%s "
+              "gen=%" PRIu64,
+              s->policy.deaths, reason, s->id, s->generation);
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_ENGINE, "its worker keeps dying: %s", reason);
+    if (sandbox_state(s) == SANDBOX_CREATING) {
+        sandbox_create_failed(s, &err, HINT_HOST);
+    } else {
+        sandbox_fail(s, err.text);
+    }
+}
+
+static void on_dead(void *arg, const struct worker_death *death)
+{
+    struct sandbox *s = arg;
+    struct worker_link *link = s->link;
+    s->link = NULL;
+    if (death->exit_code == EXIT_CODE_SANDBOX_GONE || death->exit_code == EXIT_CODE_ORPHANED) {
+        s->destroyed = true; /* such a worker has cleaned up */
+    }
+    CLEANUP_FREE char *reason = alloc_strdup(death->reason);
+    worker_link_destroy(link);
+    if (is_leaving(s)) {
+        sandbox_cleanup_worker_dead(s);
+        return;
+    }
+    if (sandbox_state(s) == SANDBOX_CREATING && s->ever_open_sent) {
+        struct err err = ERR_INIT;
+        err_set(&err, ERR_ENGINE, "the worker died while it created the sandbox: %s", reason);
+        sandbox_create_failed(s, &err, HINT_HOST);
+        return;
+    }
+    if (s->destroyed) {
+        sandbox_fail(s, reason);
+        return;
+    }
+    if (sandbox_state(s) == SANDBOX_READY) {
+        s->broken_ms = uv_now(s->host->loop);
+        s->died_us = clock_us();
+        sandbox_set_state(s, SANDBOX_RECOVERING, reason);
+    }
+    lost_worker(s, reason);
+}
+
+static void on_tick(void *arg)
+{
+    call_check_all(arg);
+}
+
+static void start_worker(struct sandbox *s)
+{
+    static const struct worker_link_events events = {
+        .ready = on_ready, .tick = on_tick, .dead = on_dead};
+    s->generation++;
+    s->open_sent = false;
+    CLEANUP_FREE char *socket = alloc_printf("%s/w%" PRIu64 ".sock", s->dir, s->generation);
+    struct worker_args args = {
+        .sandbox = s->id,
+        .socket = socket,
+        .dir = s->dir,
+        .shared_dir = s->host->instance->shared,
+        .generation = s->generation,
+    };
+    struct err err = ERR_INIT;
+    int rc = worker_link_start(s->host, &args, &events, s, &s->link, &err);
+    if (rc == 0) {
+        rc = record_save_worker(s->dir, worker_link_pid(s->link), s->generation, &err);
+        if (rc < 0) {
+            log_warn("sandbox: %s sandbox=%s gen=%" PRIu64, err.text, s->id, s->generation);
+        }
+        return;
+    }
+    log_error("sandbox: %s sandbox=%s gen=%" PRIu64, err.text, s->id, s->generation);
+    if (sandbox_state(s) == SANDBOX_CREATING) {
+        sandbox_create_failed(s, &err, HINT_HOST);
+    } else {
+        lost_worker(s, err.text);
+    }
+}
+
+/* ---- creating ---- */
+
+static void on_engine(void *arg, int rc, const struct engine_choice *choice, const struct err *err,
+                      const char *hint)
+{
+    struct sandbox *s = arg;
+    if (rc < 0) {
+        sandbox_create_failed(s, err, hint);
+        return;
+    }
+    s->backend = alloc_strdup(choice->backend);
+    s->runtime = alloc_strdup(choice->runtime);
+    s->spec.backend = view_of(s->backend);
+    s->spec.runtime = view_of(s->runtime);
+    s->spec.mode = choice->mode;
+    struct err failed = ERR_INIT;
+    char *dir = alloc_printf("%s/%s", s->host->instance->sandboxes, s->id);
+    if (mkdir(dir, 0700) < 0) {
+        err_sys(&failed, ERR_IO, errno, "cannot create a sandbox: %s", dir);
+        free(dir);
+        sandbox_create_failed(s, &failed, HINT_HOST);
+        return;
+    }
+    s->dir = dir;
+    struct msg m = {.type = MSG_OPEN};
+    m.open = s->spec;
+    if (record_save(s->host, s->dir, &m, on_record_saved, s, &failed) < 0) {
+        s->record_saved = true; /* nobody comes back */
+        failed.code = ERR_INVALID;
+        sandbox_create_failed(s, &failed, "shorten image and env, or leave them out");
+        return;
+    }
+    start_worker(s);
+}
+
+static void on_ttl(uv_timer_t *timer)
+{
+    struct sandbox *s = timer->data;
+    uint64_t idle_ms = uv_now(timer->loop) - s->used_ms;
+    if (sandbox_state(s) >= SANDBOX_CLOSING) {
+        return;
+    }
+    if (s->call_count > 0) {
+        uv_timer_start(timer, on_ttl, s->ttl_ms, 0);
+    } else if (idle_ms < s->ttl_ms) {
+        uv_timer_start(timer, on_ttl, s->ttl_ms - idle_ms, 0);
+    } else {
+        sandbox_close(s, "nobody called it for its ttl", NULL, NULL);
+    }
+}
+
+/* The timer is not moved at each call: it finds out when it fires. */
+void sandbox_touch(struct sandbox *s)
+{
+    s->used_ms = uv_now(s->host->loop);
+}
+
+static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
+{
+    const struct config *c = s->host->config;
+    const char *image = spec->image != NULL ? spec->image : c->image;
+    struct msg_open *o = &s->spec;
+    o->image = view_of(alloc_strdup(image != NULL ? image : ""));
+    o->memory_bytes = (spec->memory_mb != 0 ? spec->memory_mb : c->memory_mb) << 20;
+    o->cpu_milli = spec->cpus > 0 ? (uint64_t)(spec->cpus * 1000.0 + 0.5) : c->cpu_milli;
+    o->pids = spec->pids != 0 ? spec->pids : c->pids;
+    o->disk_bytes = (spec->disk_mb != 0 ? spec->disk_mb : c->disk_mb) << 20;
+    o->files = c->files;
+    o->grace_ms = TIME_GRACE_MS;
+    o->strict = c->strict;
+    s->env = alloc_array(spec->env.count + 1, sizeof(s->env[0]));
+    for (size_t i = 0; i < spec->env.count; i++) {
+        s->env[i] = view_bytes(alloc_viewdup(spec->env.items[i]), spec->env.items[i].len);
+    }
+    o->env.items = s->env;
+    o->env.count = spec->env.count;
+    s->timeout_ms = spec->timeout_ms != 0 ? spec->timeout_ms : c->timeout_s * 1000;
+    s->ttl_ms = spec->ttl_ms != 0 ? spec->ttl_ms : c->ttl_s * 1000;
+}
+
+int sandbox_create(const struct sandbox_setup *setup, const char *owner,
+                   const struct fleet_spec *spec, fleet_info_fn opened, void *arg,
+                   struct sandbox **ret, struct err *err)
+{
+    char id[17];
+    int rc = random_id(id, sizeof(id) - 1, err);
+    if (rc < 0) {
+        return rc;
+    }
+    struct sandbox *s = alloc_one(struct sandbox);
+    memcpy(s->id, id, sizeof(id));
+    s->host = setup->host;
+    s->engine = setup->engine;
+    s->on_gone = setup->on_gone;
+    s->on_gone_arg = setup->on_gone_arg;
+    s->owner = alloc_strdup(owner);
+    s->name = alloc_strdup(spec->name != NULL ? spec->name : "");
+    s->reason = alloc_strdup("");
+    s->image = alloc_strdup("");
+    s->workspace = alloc_strdup("");
+    copy_spec(s, spec);
+    sm_init(&s->sm, sandbox_states, SANDBOX_STATE_COUNT, SANDBOX_CREATING);
+    TAILQ_INIT(&s->calls);
+    TAILQ_INIT(&s->close_waiters);
+    s->opened = opened;
+    s->opened_arg = arg;
+    s->created_wall_ms = clock_wall_ms();
+    s->broken_ms = uv_now(s->host->loop);
+    sandbox_touch(s);
+    uv_timer_init(s->host->loop, &s->ttl);
+    s->ttl.data = s;
+    uv_timer_init(s->host->loop, &s->restart);
+    s->restart.data = s;
+    s->timers_open = 2;
+    fleet_host_hold(s->host);
+    uv_timer_start(&s->ttl, on_ttl, s->ttl_ms, 0);
+    uv_unref((uv_handle_t *)&s->ttl); /* an idle sandbox is no reason to stay */
+    log_info("sandbox creating: memory_mb=%" PRIu64 " cpu_milli=%" PRIu64 " pids=%" PRIu64
+             " sandbox=%s",
+             s->spec.memory_bytes >> 20, s->spec.cpu_milli, s->spec.pids, s->id);
+    engine_want(s->engine, &s->engine_wait, on_engine, s);
+    *ret = s;
+    return 0;
+}
+
+/* ---- acknowledgements ---- */
+
+void sandbox_ack(struct sandbox *s, const char *op)
+{
+    if (s->acks_to - s->acks_from == SANDBOX_ACKS_MAX) {
+        s->acks_from++; /* the agent forgets the oldest by itself */
+    }
+    char *slot = s->acks[s->acks_to % SANDBOX_ACKS_MAX];
+    snprintf(slot, FLEET_ID_SIZE, "%s", op);
+    s->acks_to++;
+}
+
+struct view_list sandbox_acks(const struct sandbox *s, struct view *items)
+{
+    struct view_list list = {items, 0};
+    for (uint64_t i = s->acks_from; i < s->acks_to; i++) {
+        items[list.count++] = view_of(s->acks[i % SANDBOX_ACKS_MAX]);
+    }
+    return list;
+}

@@ -1,0 +1,201 @@
+/*
+ * One sandbox as seen from outside: its state, its worker, the calls that wait in it.
+ *
+ * Private to the fleet (fleet.c, sandbox*.c, call.c). Loop thread only; nothing blocks. Unless said
+ * otherwise no callback of a client runs inside a function of this header.
+ */
+#ifndef CLOISTER_SUPERVISOR_SANDBOX_H
+#define CLOISTER_SUPERVISOR_SANDBOX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "common/err.h"
+#include "common/sm.h"
+#include "supervisor/engine.h"
+#include "supervisor/fleet.h"
+#include "supervisor/fleet_host.h"
+#include "supervisor/worker_link.h"
+#include "supervisor/worker_policy.h"
+
+#define SANDBOX_CALLS_MAX 32 /* operations in flight in one sandbox */
+#define SANDBOX_ACKS_MAX  64 /* outcomes the agent may forget: as many as it remembers (LIMIT_OPS) \
+                              */
+
+#define HINT_NEW_SANDBOX "create a new sandbox; files and variables of this one are lost"
+
+/*
+ *               opened              worker died
+ *     CREATING ───────▶ READY ─────────────────────▶ RECOVERING
+ *        │               │ ▲       adopted again      │     │
+ *        │               │ └──────────────────────────┘     │ gone, or given up
+ *        │ closed,       │ gone                             ▼
+ *        │ or failed     ├──────────────────────────────▶ FAILED
+ *        ▼               ▼ closed, idle       closed        │
+ *     CLOSING ◀─────────────────────────────────────────────┘   (RECOVERING too)
+ *        │ nothing left
+ *        ▼
+ *     CLOSED
+ */
+enum sandbox_state {
+    SANDBOX_CREATING,
+    SANDBOX_READY,
+    SANDBOX_RECOVERING,
+    SANDBOX_FAILED,
+    SANDBOX_CLOSING,
+    SANDBOX_CLOSED,
+    SANDBOX_STATE_COUNT,
+};
+extern const struct sm_state sandbox_states[SANDBOX_STATE_COUNT];
+
+/* The way to nothing left, for CLOSING and FAILED alike. */
+enum sandbox_cleanup {
+    CLEANUP_NONE,   /* not begun */
+    CLEANUP_WORKER, /* the worker is asked or made to end */
+    CLEANUP_SWEEP,  /* another worker removes what that one left */
+    CLEANUP_FILES,  /* the directory is being removed */
+    CLEANUP_DONE,
+};
+
+/* Texts owned by the list. */
+struct text_list {
+    char **items;
+    size_t count;
+};
+
+struct sandbox_waiter {
+    TAILQ_ENTRY(sandbox_waiter) node;
+    fleet_done_fn done;
+    void *arg;
+};
+
+struct sandbox {
+    TAILQ_ENTRY(sandbox) node; /* the fleet's list */
+    struct fleet_host *host;
+    struct engine *engine;
+    void (*on_gone)(void *arg, struct sandbox *s);
+    void *on_gone_arg;
+
+    char id[FLEET_ID_SIZE];
+    char *owner;
+    char *name; /* "" if none */
+    char *dir;
+    struct sm sm;
+    char *reason; /* why FAILED, or why it is closed */
+
+    /* What was asked for. */
+    struct msg_open spec; /* its texts are owned here */
+    struct view *env;
+    uint64_t timeout_ms;
+    uint64_t ttl_ms;
+
+    /* What it became. */
+    char *backend;
+    char *runtime;
+    char *image;
+    char *workspace;
+    struct text_list languages;
+    struct text_list unapplied;
+    uint64_t created_wall_ms;
+
+    /* Its worker. */
+    struct worker_link *link; /* NULL between two lives */
+    uint64_t generation;      /* of the latest life; the first is 1 */
+    struct worker_policy policy;
+    uint64_t broken_ms; /* since when there is no usable worker */
+    uint64_t died_us;   /* when the last one was found dead, for the log */
+    bool record_saved;
+    bool open_sent;      /* to the present worker */
+    bool ever_open_sent; /* so there may be something to destroy */
+    bool destroyed;      /* a worker has said that nothing is left */
+    unsigned sweeps;     /* attempts to remove what is left */
+    enum sandbox_cleanup cleanup;
+    bool removing; /* the directory */
+
+    /* Who waits for what. */
+    struct engine_wait engine_wait;
+    fleet_info_fn opened; /* NULL once called */
+    void *opened_arg;
+    TAILQ_HEAD(, sandbox_waiter) close_waiters;
+    struct deferred_task close_task;
+    TAILQ_HEAD(sandbox_calls, fleet_call) calls; /* unanswered, oldest first */
+    size_t call_count;
+
+    /* Operations whose outcome the agent may forget: [acks_from, acks_to) in a ring. */
+    char acks[SANDBOX_ACKS_MAX][FLEET_ID_SIZE];
+    uint64_t acks_from, acks_to;
+
+    uint64_t executions;
+    uint64_t used_ms; /* last begin or end of a call */
+    uv_timer_t ttl;
+    uv_timer_t restart;
+    unsigned timers_open;
+};
+
+struct sandbox_setup {
+    struct fleet_host *host;
+    struct engine *engine;
+    void (*on_gone)(void *arg,
+                    struct sandbox *s); /* CLOSED: take it off the list; it frees itself */
+    void *on_gone_arg;
+};
+
+/* ---- sandbox.c: the state and the worker ---- */
+
+/* Begins to create a sandbox; `opened` tells how that ended. */
+int sandbox_create(const struct sandbox_setup *setup, const char *owner,
+                   const struct fleet_spec *spec, fleet_info_fn opened, void *arg,
+                   struct sandbox **ret, struct err *err) WARN_UNUSED;
+
+enum sandbox_state sandbox_state(const struct sandbox *s);
+
+/* The only writer of the state; asserts that the move is declared, and logs it. */
+void sandbox_set_state(struct sandbox *s, enum sandbox_state next, const char *cause);
+
+/* The sandbox does not exist any more, or is given up: state FAILED, calls are answered with
+ * ERR_GONE (inside), what is left is removed. */
+void sandbox_fail(struct sandbox *s, const char *reason);
+
+/* As sandbox_fail(), on the word of the worker, which cleans up and exits by itself. */
+void sandbox_gone(struct sandbox *s, const char *reason);
+
+/* A call begins or ends: the idle time starts again. */
+void sandbox_touch(struct sandbox *s);
+
+/* Remembers an operation whose outcome has been used. */
+void sandbox_ack(struct sandbox *s, const char *op);
+
+/* Fills `items` (room for SANDBOX_ACKS_MAX) with what the next START acknowledges. */
+struct view_list sandbox_acks(const struct sandbox *s, struct view *items);
+
+/* ---- sandbox_close.c: the end ---- */
+
+/* State CLOSING; calls are answered as cancelled, later. `done` may be NULL. */
+void sandbox_close(struct sandbox *s, const char *cause, fleet_done_fn done, void *arg);
+
+/* Answers `opened`, if it has not been, with a failure, and closes. Calls back inside. */
+void sandbox_create_failed(struct sandbox *s, const struct err *err, const char *hint);
+
+/* Starts or continues the removal of everything, from state FAILED or CLOSING. */
+void sandbox_cleanup(struct sandbox *s);
+
+/* The worker is dead; called in states FAILED and CLOSING. */
+void sandbox_cleanup_worker_dead(struct sandbox *s);
+
+/* ---- sandbox_info.c: what is told about it ---- */
+
+/* A snapshot that borrows from s. */
+struct fleet_info sandbox_info(const struct sandbox *s);
+
+/* Takes over what OPENED says. */
+void sandbox_take_opened(struct sandbox *s, const struct msg_opened *opened);
+
+/* Asks the worker for figures and calls `done` with them, or without if it cannot tell (then
+ * perhaps inside). */
+void sandbox_status(struct sandbox *s, fleet_info_fn done, void *arg);
+
+void sandbox_free(struct sandbox *s);
+
+#endif

@@ -1,0 +1,264 @@
+/*
+ * The end of a sandbox. Whatever it was in the middle of, four steps lead to nothing being left:
+ *
+ *   its worker   is asked to CLOSE, which destroys the sandbox; one that cannot be asked, or does
+ *                not answer, is killed
+ *   a sweep      by another worker, if none has confirmed that nothing is left; tried twice, then
+ *                the directory stays, for the next server to sweep
+ *   its files    the directory is removed
+ *   done         a closed sandbox is forgotten; a failed one stays to tell why, with nothing behind
+ * it
+ *
+ * The client that closes is answered after the first step: the sandbox is gone then, and only we
+ * still have something to tidy.
+ */
+#include "supervisor/sandbox.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "supervisor/call.h"
+#include "supervisor/disk.h"
+#include "supervisor/instance.h"
+#include "supervisor/worker_errand.h"
+
+#define EXIT_MS           1000 /* from the answer to CLOSE to the exit */
+#define SWEEPS_MAX        2
+#define SHUTDOWN_CLOSE_MS 3000 /* leaves time for a sweep within the exit budget */
+
+static void clean_files(struct sandbox *s);
+static void sweep(struct sandbox *s);
+
+/* ---- telling ---- */
+
+static void tell_closed(struct sandbox *s, int rc, const struct err *err, const char *hint)
+{
+    struct sandbox_waiter *waiter;
+    while ((waiter = TAILQ_FIRST(&s->close_waiters)) != NULL) {
+        TAILQ_REMOVE(&s->close_waiters, waiter, node);
+        waiter->done(waiter->arg, rc, err, hint);
+        free(waiter);
+    }
+}
+
+static void tell_create_failed(struct sandbox *s, const struct err *err, const char *hint)
+{
+    fleet_info_fn opened = s->opened;
+    s->opened = NULL;
+    if (opened != NULL) {
+        opened(s->opened_arg, -err->code, NULL, err, hint);
+    }
+}
+
+/* ---- done ---- */
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct sandbox *s = handle->data;
+    if (--s->timers_open > 0) {
+        return;
+    }
+    struct fleet_host *host = s->host;
+    sandbox_free(s);
+    fleet_host_release(host);
+}
+
+static void forget(struct sandbox *s)
+{
+    tell_closed(s, 0, NULL, "");
+    sandbox_set_state(s, SANDBOX_CLOSED, "nothing left");
+    s->on_gone(s->on_gone_arg, s);
+    uv_close((uv_handle_t *)&s->ttl, on_timer_closed);
+    uv_close((uv_handle_t *)&s->restart, on_timer_closed);
+}
+
+static void end_cleanup(struct sandbox *s)
+{
+    s->cleanup = CLEANUP_DONE;
+    if (sandbox_state(s) == SANDBOX_CLOSING) {
+        forget(s);
+    }
+}
+
+/* ---- files ---- */
+
+static void on_removed(void *arg, int rc, const struct err *err)
+{
+    struct sandbox *s = arg;
+    if (rc < 0) {
+        log_warn("sandbox: directory stays: %s sandbox=%s", err->text, s->id);
+    }
+    end_cleanup(s);
+}
+
+static void clean_files(struct sandbox *s)
+{
+    if (s->dir == NULL) {
+        end_cleanup(s);
+        return;
+    }
+    s->cleanup = CLEANUP_FILES;
+    if (s->record_saved && !s->removing) {
+        s->removing = true;
+        disk_remove(s->host, s->dir, on_removed, s);
+    } /* else the record is being written: on_record_saved() comes back here */
+}
+
+/* ---- sweep ---- */
+
+static void on_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
+                     const char *hint)
+{
+    struct sandbox *s = arg;
+    (void)reply, (void)hint;
+    if (rc == 0) {
+        log_info("sandbox swept sandbox=%s", s->id);
+        s->destroyed = true;
+    } else {
+        log_warn("sandbox: sweep failed: %s sandbox=%s", err->text, s->id);
+    }
+    sweep(s);
+}
+
+static void sweep(struct sandbox *s)
+{
+    if (s->destroyed || !s->ever_open_sent) {
+        clean_files(s);
+        return;
+    }
+    s->cleanup = CLEANUP_SWEEP;
+    struct err err = ERR_INIT;
+    while (s->sweeps < SWEEPS_MAX && !s->host->forcing) {
+        s->sweeps++;
+        uint64_t generation = s->generation + s->sweeps;
+        CLEANUP_FREE char *socket = alloc_printf("%s/w%" PRIu64 ".sock", s->dir, generation);
+        struct worker_args args = {
+            .sandbox = s->id,
+            .socket = socket,
+            .dir = s->dir,
+            .shared_dir = s->host->instance->shared,
+            .generation = generation,
+        };
+        if (worker_errand_start(s->host, &args, MSG_SWEEP, s->backend, s->runtime, on_swept, s,
+                                &err) == 0) {
+            return;
+        }
+    }
+    log_error("sandbox could not be removed; the next server tries again%s%s sandbox=%s dir=%s",
+              err.code != 0 ? ": " : "", err.text, s->id, s->dir);
+    end_cleanup(s);
+}
+
+/* ---- worker ---- */
+
+static void on_closed(void *arg, int rc, const struct msg *reply, const struct err *err,
+                      const char *hint)
+{
+    struct sandbox *s = arg;
+    (void)reply, (void)hint;
+    if (rc == 0) {
+        s->destroyed = true;
+        worker_link_retire(s->link, EXIT_MS);
+        if (sandbox_state(s) == SANDBOX_CLOSING) {
+            tell_closed(s, 0, NULL, "");
+        }
+    } else if (err != NULL) {
+        worker_link_kill(s->link, "could not close the sandbox: %s", err->text);
+    } /* else it is dying: sandbox_cleanup_worker_dead() follows */
+}
+
+static void end_worker(struct sandbox *s)
+{
+    s->cleanup = CLEANUP_WORKER;
+    if (s->link == NULL) {
+        sweep(s);
+        return;
+    }
+    struct msg m = {.type = MSG_CLOSE};
+    struct err err = ERR_INIT;
+    uint64_t timeout_ms = s->host->stopping ? SHUTDOWN_CLOSE_MS : TIME_CLOSE_MS;
+    if (worker_link_is_ending(s->link)) {
+        return; /* sandbox_cleanup_worker_dead() follows */
+    }
+    if (!worker_link_is_ready(s->link)) {
+        worker_link_kill(s->link, "is not needed any more");
+    } else if (worker_link_ask(s->link, &m, timeout_ms, on_closed, s, &err) < 0) {
+        worker_link_kill(s->link, "%s", err.text);
+    }
+}
+
+void sandbox_cleanup_worker_dead(struct sandbox *s)
+{
+    if (s->cleanup == CLEANUP_WORKER) {
+        sweep(s);
+    } /* else sandbox_cleanup() has not begun: it finds no worker then */
+}
+
+void sandbox_cleanup(struct sandbox *s)
+{
+    switch (s->cleanup) {
+    case CLEANUP_NONE:
+        uv_timer_stop(&s->restart);
+        engine_forget(s->engine, &s->engine_wait);
+        end_worker(s);
+        break;
+    case CLEANUP_FILES:
+        clean_files(s);
+        break;
+    case CLEANUP_DONE:
+        end_cleanup(s);
+        break;
+    case CLEANUP_WORKER:
+    case CLEANUP_SWEEP:
+        break; /* goes on by itself */
+    }
+}
+
+/* ---- beginning of the end ---- */
+
+static void on_close(void *arg)
+{
+    struct sandbox *s = arg;
+    struct err err = ERR_INIT;
+    err_set(&err, s->host->stopping ? ERR_SHUTTING_DOWN : ERR_GONE, "the sandbox was closed: %s",
+            s->reason);
+    tell_create_failed(s, &err, "");
+    call_cancel_all(s);
+    sandbox_cleanup(s);
+}
+
+void sandbox_close(struct sandbox *s, const char *cause, fleet_done_fn done, void *arg)
+{
+    if (done != NULL) {
+        struct sandbox_waiter *waiter = alloc_one(struct sandbox_waiter);
+        waiter->done = done;
+        waiter->arg = arg;
+        TAILQ_INSERT_TAIL(&s->close_waiters, waiter, node);
+    }
+    if (sandbox_state(s) < SANDBOX_CLOSING) {
+        free(s->reason);
+        s->reason = alloc_strdup(cause);
+        sandbox_set_state(s, SANDBOX_CLOSING, cause);
+        uv_timer_stop(&s->ttl);
+        deferred_post(&s->host->deferred, &s->close_task, on_close, s);
+    }
+}
+
+void sandbox_create_failed(struct sandbox *s, const struct err *err, const char *hint)
+{
+    if (sandbox_state(s) != SANDBOX_CREATING) {
+        return;
+    }
+    struct err kept = *err;
+    CLEANUP_FREE char *kept_hint = alloc_strdup(hint);
+    free(s->reason);
+    s->reason = alloc_strdup(kept.text);
+    sandbox_set_state(s, SANDBOX_CLOSING, kept.text);
+    uv_timer_stop(&s->ttl);
+    tell_create_failed(s, &kept, kept_hint);
+    call_fail_all(s, &kept, kept_hint);
+    sandbox_cleanup(s);
+}

@@ -1,0 +1,33 @@
+/*
+ * Bytes that user code wrote, made fit for JSON: valid UTF-8, and no longer than a budget that
+ * counts what the text costs once JSON has escaped it. Clients refuse messages over 1 MiB, and a
+ * megabyte of control characters is six in JSON.
+ * Thread: any. Nothing blocks.
+ */
+#ifndef CLOISTER_SUPERVISOR_TEXT_H
+#define CLOISTER_SUPERVISOR_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/buf.h"
+#include "common/view.h"
+
+/* How many bytes of v, cut between characters, cost at most max_cost bytes inside a JSON string
+ * after utf8_add_lossy(). */
+size_t text_fit(struct view v, size_t max_cost);
+
+/* Length of v without a UTF-8 character that is cut off by its end. */
+size_t text_whole_chars(struct view v);
+
+/* Appends v lossily within the budget and returns how many bytes of v that took. A character that
+ * the end of v cuts off is left out if `more` says that v is only the beginning of something. */
+size_t text_add(struct buf *out, struct view v, size_t max_cost, bool more);
+
+/* Appends text of our own making; such buffers have room by construction. */
+void text_printf(struct buf *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* The content as a C string, "" if it is empty. Borrowed until the next change. */
+const char *text_cstr(struct buf *b);
+
+#endif

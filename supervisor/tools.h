@@ -1,0 +1,33 @@
+/*
+ * The tools this server offers: one table of rows, each with its schemas parsed once and its entry
+ * of tools/list. What a tool does is in tools/<name>.c.
+ * Thread: the loop thread.
+ */
+#ifndef CLOISTER_SUPERVISOR_TOOLS_H
+#define CLOISTER_SUPERVISOR_TOOLS_H
+
+#include <cjson/cJSON.h>
+
+#include "common/err.h"
+#include "supervisor/revision.h"
+
+struct config;
+struct tool;
+struct tools;
+
+/* `config` puts its limits into the schemas; it is borrowed during the call. */
+struct tools *tools_create(const struct config *config);
+void tools_destroy(struct tools *t);
+
+/* NULL if there is no such tool. */
+const struct tool *tools_find(const struct tools *t, const char *name);
+
+/* Checks arguments (NULL: none) against the tool's schema; -ERR_INVALID with the first objection.
+ */
+int tools_check(const struct tools *t, const struct tool *tool, const cJSON *arguments,
+                struct err *err) WARN_UNUSED;
+
+/* A new array of all tools as tools/list of that revision shows them. */
+cJSON *tools_list(const struct tools *t, enum revision revision);
+
+#endif

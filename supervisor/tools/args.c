@@ -1,0 +1,169 @@
+/*
+ * Checks beyond the schema. Paths are judged by their letters only: what they mean inside the
+ * sandbox (symbolic links and all) is decided there, by a process that can reach nothing else. What
+ * is refused here is what could not be meant well, early and with a clear answer.
+ */
+#include "supervisor/tools/args.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/io/json.h"
+#include "proto/limits.h"
+
+/* The workspace is a directory in the root, so a relative path may climb once. */
+#define WORKSPACE_DEPTH 1
+
+static bool is_name_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-';
+}
+
+int args_check_name(const char *field, const char *text, struct err *err)
+{
+    size_t len = strlen(text);
+    bool good = len >= 1 && len <= LIMIT_NAME && text[0] != '.' && strstr(text, "..") == NULL;
+    for (size_t i = 0; good && i < len; i++) {
+        good = is_name_char(text[i]);
+    }
+    if (good) {
+        return 0;
+    }
+    return err_set(err, ERR_INVALID,
+                   "%s: expected 1 to %d letters, digits, '_', '-' or single '.', not starting "
+                   "with '.'",
+                   field, LIMIT_NAME);
+}
+
+int args_check_path(const char *path, struct err *err)
+{
+    size_t len = strlen(path);
+    if (len == 0 || len >= LIMIT_PATH) {
+        return err_set(err, ERR_PATH, "path: expected 1 to %d bytes, got %zu", LIMIT_PATH - 1, len);
+    }
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)path[i];
+        if (c < 0x20 || c == 0x7f) {
+            return err_set(err, ERR_PATH, "path: control character 0x%02x at byte %zu", c, i);
+        }
+    }
+    int depth = path[0] == '/' ? 0 : WORKSPACE_DEPTH;
+    for (const char *p = path; *p != '\0';) {
+        size_t n = strcspn(p, "/");
+        if (n == 2 && p[0] == '.' && p[1] == '.') {
+            if (--depth < 0) {
+                return err_set(err, ERR_PATH,
+                               "path: \"..\" leads out of the sandbox's file system");
+            }
+        } else if (n > 1 || (n == 1 && p[0] != '.')) {
+            depth++;
+        }
+        p += n + (p[n] == '/' ? 1 : 0);
+    }
+    return 0;
+}
+
+int args_check_size(const char *field, const char *text, size_t max, struct err *err)
+{
+    size_t len = text != NULL ? strlen(text) : 0;
+    if (len > max) {
+        return err_set(err, ERR_TOO_BIG, "%s: %zu bytes, at most %zu are allowed", field, len, max);
+    }
+    return 0;
+}
+
+uint64_t args_ms(const cJSON *args, const char *field)
+{
+    const cJSON *item = json_get(args, field);
+    return item != NULL ? (uint64_t)(item->valuedouble * 1000.0 + 0.5) : 0;
+}
+
+uint64_t args_uint(const cJSON *args, const char *field)
+{
+    const cJSON *item = json_get(args, field);
+    return item != NULL && item->valuedouble > 0 ? (uint64_t)item->valuedouble : 0;
+}
+
+static bool is_env_name(const char *name)
+{
+    if (name[0] == '\0' || isdigit((unsigned char)name[0])) {
+        return false;
+    }
+    for (const char *p = name; *p != '\0'; p++) {
+        if (!isalnum((unsigned char)*p) && *p != '_') {
+            return false;
+        }
+    }
+    return true;
+}
+
+int args_env(const cJSON *args, struct args_list *ret, struct err *err)
+{
+    *ret = (struct args_list){NULL, 0, NULL};
+    const cJSON *env = json_get(args, "env");
+    size_t count = (size_t)cJSON_GetArraySize(env);
+    if (count == 0) {
+        return 0;
+    }
+    struct args_list list = {alloc_array(count, sizeof(struct view)), 0,
+                             alloc_array(count, sizeof(char *))};
+    const cJSON *member;
+    cJSON_ArrayForEach(member, env)
+    {
+        int rc = 0;
+        if (!is_env_name(member->string)) {
+            rc = err_set(err, ERR_INVALID,
+                         "env: expected names of letters, digits and '_', not starting with a "
+                         "digit");
+        } else if (strlen(member->string) + strlen(member->valuestring) + 1 > LIMIT_ITEM) {
+            rc = err_set(err, ERR_TOO_BIG, "env.%.40s: longer than %u bytes", member->string,
+                         LIMIT_ITEM);
+        }
+        if (rc < 0) {
+            args_list_finish(&list);
+            return rc;
+        }
+        list.owned[list.count] = alloc_printf("%s=%s", member->string, member->valuestring);
+        list.items[list.count] = view_of(list.owned[list.count]);
+        list.count++;
+    }
+    *ret = list;
+    return 0;
+}
+
+int args_strings(const cJSON *args, const char *field, struct args_list *ret, struct err *err)
+{
+    *ret = (struct args_list){NULL, 0, NULL};
+    const cJSON *array = json_get(args, field);
+    size_t count = (size_t)cJSON_GetArraySize(array);
+    if (count == 0) {
+        return 0;
+    }
+    struct args_list list = {alloc_array(count, sizeof(struct view)), 0, NULL};
+    const cJSON *item;
+    cJSON_ArrayForEach(item, array)
+    {
+        if (strlen(item->valuestring) > LIMIT_ITEM) {
+            int rc = err_set(err, ERR_TOO_BIG, "%s[%zu]: longer than %u bytes", field, list.count,
+                             LIMIT_ITEM);
+            args_list_finish(&list);
+            return rc;
+        }
+        list.items[list.count++] = view_of(item->valuestring);
+    }
+    *ret = list;
+    return 0;
+}
+
+void args_list_finish(struct args_list *list)
+{
+    for (size_t i = 0; list->owned != NULL && i < list->count; i++) {
+        free(list->owned[i]);
+    }
+    free(list->owned);
+    free(list->items);
+    *list = (struct args_list){NULL, 0, NULL};
+}

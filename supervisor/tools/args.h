@@ -1,0 +1,50 @@
+/*
+ * Reading tool arguments that need more checking than a schema can express. All strings are
+ * borrowed from the arguments.
+ */
+#ifndef CLOISTER_SUPERVISOR_TOOLS_ARGS_H
+#define CLOISTER_SUPERVISOR_TOOLS_ARGS_H
+
+#include <cjson/cJSON.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/view.h"
+
+/* 1 to 64 of letters, digits, '.', '_', '-', not starting with '.'. -ERR_INVALID names the field.
+ */
+int args_check_name(const char *field, const char *text, struct err *err) WARN_UNUSED;
+
+/* A path in the sandbox, absolute or relative to the workspace: not empty, at most LIMIT_PATH - 1
+ * bytes, no control characters, and never above the root on its way. -ERR_PATH. */
+int args_check_path(const char *path, struct err *err) WARN_UNUSED;
+
+/* At most max bytes. -ERR_TOO_BIG names the field. */
+int args_check_size(const char *field, const char *text, size_t max, struct err *err) WARN_UNUSED;
+
+/* Seconds (0 if absent) as milliseconds; unsigned number (0 if absent). */
+uint64_t args_ms(const cJSON *args, const char *field);
+uint64_t args_uint(const cJSON *args, const char *field);
+
+/* A list built from arguments, to be freed with args_list_finish(). */
+struct args_list {
+    struct view *items;
+    size_t count;
+    char **owned; /* texts behind the items, NULL if they are borrowed */
+};
+
+/* `env` as "K=V" items. -ERR_INVALID for names that no shell would take. */
+int args_env(const cJSON *args, struct args_list *ret, struct err *err) WARN_UNUSED;
+
+/* An array of strings. */
+int args_strings(const cJSON *args, const char *field, struct args_list *ret,
+                 struct err *err) WARN_UNUSED;
+
+void args_list_finish(struct args_list *list);
+
+static inline struct view_list args_list_view(const struct args_list *list)
+{
+    return (struct view_list){list->items, list->count};
+}
+
+#endif

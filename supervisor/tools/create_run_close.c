@@ -1,0 +1,107 @@
+/*
+ * create_run_close: a new sandbox for one piece of code, gone before the call ends.
+ *
+ *   open ──▶ run ──▶ close ──▶ end
+ *     └ failed: end      └ also when the run failed or the call was cancelled
+ */
+#include <stdio.h>
+
+#include "common/log.h"
+#include "supervisor/tools/execution.h"
+#include "supervisor/tools/sandbox_json.h"
+#include "supervisor/tools/tool.h"
+
+static void on_closed(void *arg, int rc, const struct err *err, const char *hint)
+{
+    struct tool_call *call = arg;
+    (void)hint;
+    if (rc < 0) {
+        log_warn("sandbox %s did not close: %s", call->sandbox_id, err->text);
+    }
+    result_put_bool(call->held.structured, "sandbox_closed", rc == 0);
+    tool_finish(call, &call->held);
+}
+
+static void close_sandbox(struct tool_call *call)
+{
+    fleet_close(call->session->fleet, call->sandbox_id, on_closed, call);
+}
+
+static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
+                       const struct err *err, const char *hint)
+{
+    struct tool_call *call = arg;
+    call->running = NULL;
+    if (rc < 0) {
+        result_set_failure(&call->held, rc, err->text, hint);
+    } else {
+        execution_result(call, outcome, &call->held);
+    }
+    close_sandbox(call);
+}
+
+static void on_open(void *arg, int rc, const struct fleet_info *info, const struct err *err,
+                    const char *hint)
+{
+    struct tool_call *call = arg;
+    if (rc < 0) {
+        tool_fail_fleet(call, rc, err, hint);
+        return;
+    }
+    snprintf(call->sandbox_id, sizeof(call->sandbox_id), "%s", info->id);
+    if (call->cancelled) {
+        result_set_failure(&call->held, ERR_GONE, "cancelled", NULL);
+        close_sandbox(call);
+        return;
+    }
+    execution_start(call, on_outcome);
+}
+
+static void run(struct tool_call *call)
+{
+    struct err err = ERR_INIT;
+    struct fleet_spec spec;
+    struct args_list env = {NULL, 0, NULL};
+    int rc = execution_check(call->args, &err);
+    if (rc == 0) {
+        rc = sandbox_json_read_spec(call->args, &spec, &env, &err);
+    }
+    if (rc < 0) {
+        tool_fail(call, rc, err.text, NULL);
+        return;
+    }
+    result_init(&call->held);
+    fleet_open(call->session->fleet, call->session->owner, &spec, on_open, call);
+    args_list_finish(&env);
+}
+
+/* clang-format off */
+const struct tool tool_create_run_close = {
+    .name = "create_run_close",
+    .title = "Run code in a throw-away sandbox",
+    .description =
+        "Creates a new sandbox, runs the code in it, closes it and returns the result as execute_code does. "
+        "Nothing is kept: use it for one-off code that must not see or change anything else. For several "
+        "steps, or to keep files and variables, use execute_code.",
+    .input_schema = JSON_TEXT({
+        "type": "object",
+        "properties": {
+            @run@,
+            @timeout@,
+            @limits@
+        },
+        "required": ["code"],
+        "additionalProperties": false
+    }),
+    .output_schema = JSON_TEXT({
+        "type": "object",
+        "properties": {
+            @execution_properties@,
+            "sandbox_closed": {"type": "boolean", "description": "True: nothing of the sandbox is left."}
+        },
+        @execution_required@
+    }),
+    .destructive = false,
+    .run = run,
+};
+/* clang-format on */

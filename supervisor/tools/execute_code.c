@@ -1,0 +1,65 @@
+/*
+ * execute_code: runs code in a sandbox's live interpreter of its language.
+ */
+#include "supervisor/tools/execution.h"
+#include "supervisor/tools/tool.h"
+
+static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
+                       const struct err *err, const char *hint)
+{
+    struct tool_call *call = arg;
+    if (tool_ran(call, rc, err, hint)) {
+        struct result r;
+        result_init(&r);
+        execution_result(call, outcome, &r);
+        tool_finish(call, &r);
+    }
+}
+
+static void start(struct tool_call *call)
+{
+    execution_start(call, on_outcome);
+}
+
+static void run(struct tool_call *call)
+{
+    struct err err = ERR_INIT;
+    int rc = execution_check(call->args, &err);
+    if (rc < 0) {
+        tool_fail(call, rc, err.text, "write it to a file in parts with write_file instead");
+        return;
+    }
+    tool_with_sandbox(call, start);
+}
+
+/* clang-format off */
+const struct tool tool_execute_code = {
+    .name = "execute_code",
+    .title = "Execute code",
+    .description =
+        "Runs python or bash code in an isolated sandbox and returns its output, the value of the last "
+        "expression (python) and any error with traceback. The interpreter stays alive between calls: "
+        "variables, imports, functions and the working directory are kept per sandbox and language. "
+        "Without sandbox_id the session's default sandbox is used, created on first use. The sandbox has no "
+        "network. At the deadline (default @timeout_seconds@ s) the code is interrupted; if that is enough "
+        "the variables are kept. Calls for one interpreter run one after another, others side by side.",
+    .input_schema = JSON_TEXT({
+        "type": "object",
+        "properties": {
+            @run@,
+            @sandbox_id@,
+            @timeout@,
+            @env@
+        },
+        "required": ["code"],
+        "additionalProperties": false
+    }),
+    .output_schema = JSON_TEXT({
+        "type": "object",
+        "properties": {@execution_properties@},
+        @execution_required@
+    }),
+    .destructive = true,
+    .run = run,
+};
+/* clang-format on */

@@ -1,0 +1,121 @@
+/*
+ * get_sandbox_status: one sandbox with its usage, or all of the caller's. Asking does not create
+ * the default sandbox.
+ */
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/io/json.h"
+#include "supervisor/config.h"
+#include "supervisor/text.h"
+#include "supervisor/tools/sandbox_json.h"
+#include "supervisor/tools/tool.h"
+
+#define TEXT_MAX_BYTES (2u << 20)
+#define LISTED_MAX     200 /* keeps the result below 1 MiB; nobody reads more */
+
+static void on_status(void *arg, int rc, const struct fleet_info *info, const struct err *err,
+                      const char *hint)
+{
+    struct tool_call *call = arg;
+    if (rc < 0) {
+        tool_fail_fleet(call, rc, err, hint);
+        return;
+    }
+    struct result r;
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, TEXT_MAX_BYTES);
+    result_init(&r);
+    sandbox_json_put_status(r.structured, info);
+    sandbox_json_text(&text, r.structured);
+    if (info->has_usage) {
+        text_printf(&text,
+                    "\nIn use: memory %.1f MiB, CPU time %.1f s, %.0f processes, disk %.1f MiB",
+                    (double)info->memory_bytes / 1048576.0, (double)info->cpu_us / 1e6,
+                    (double)info->processes, (double)info->disk_bytes / 1048576.0);
+    }
+    result_add_text(&r, text_cstr(&text));
+    tool_finish(call, &r);
+}
+
+static void status_of_one(struct tool_call *call)
+{
+    fleet_status(call->session->fleet, call->sandbox_id, on_status, call);
+}
+
+struct listing {
+    cJSON *sandboxes;
+    struct buf text;
+    int count;
+};
+
+static void on_each(void *arg, const struct fleet_info *info)
+{
+    struct listing *l = arg;
+    if (++l->count > LISTED_MAX) {
+        return;
+    }
+    cJSON *one = cJSON_CreateObject();
+    sandbox_json_put_status(one, info);
+    text_printf(&l->text, "\n%s%s%s: %s", info->id, info->name[0] != '\0' ? " " : "", info->name,
+                info->state);
+    cJSON_AddItemToArray(l->sandboxes, one);
+}
+
+static void status_of_all(struct tool_call *call)
+{
+    struct tool_session *s = call->session;
+    struct result r;
+    result_init(&r);
+    struct listing l = {.sandboxes = result_put_array(r.structured, "sandboxes"), .count = 0};
+    buf_init(&l.text, TEXT_MAX_BYTES);
+    fleet_list(s->fleet, s->owner, on_each, &l);
+    result_put_int(r.structured, "count", l.count);
+    const char *backend = json_get_str(l.sandboxes->child, "backend");
+    result_put_text(r.structured, "backend", backend != NULL ? backend : s->config->backend);
+    CLEANUP_FREE char *text = alloc_printf("%d sandbox%s%s%s", l.count, l.count == 1 ? "" : "es",
+                                           l.count > 0 ? ":" : "", text_cstr(&l.text));
+    result_add_text(&r, text);
+    buf_finish(&l.text);
+    tool_finish(call, &r);
+}
+
+static void run(struct tool_call *call)
+{
+    if (json_get(call->args, "sandbox_id") == NULL) {
+        status_of_all(call);
+    } else {
+        tool_with_sandbox(call, status_of_one);
+    }
+}
+
+/* clang-format off */
+const struct tool tool_get_sandbox_status = {
+    .name = "get_sandbox_status",
+    .title = "Get sandbox status",
+    .description =
+        "With sandbox_id: state, limits, resource usage and worker of that sandbox. Without: a list of all "
+        "your sandboxes.",
+    .input_schema = JSON_TEXT({
+        "type": "object",
+        "properties": {
+            "sandbox_id": {
+                "type": "string", "minLength": 1, "maxLength": 64,
+                "description": "A sandbox_id or the name given at its creation. Default: all your sandboxes."
+            }
+        },
+        "additionalProperties": false
+    }),
+    .output_schema = JSON_TEXT({
+        "type": "object",
+        "properties": {
+            @status_properties@,
+            "sandboxes": {"type": "array", "items": {"type": "object", "properties": {@status_properties@}}},
+            "count": {"type": "integer"}
+        },
+        "required": ["backend"]
+    }),
+    .read_only = true,
+    .idempotent = true,
+    .run = run,
+};
+/* clang-format on */

@@ -1,0 +1,143 @@
+/*
+ * The two directions of a sandbox's description. Limits that could not be applied on this host are
+ * told in both the fields and the text: who relies on a limit must be able to see that it is not
+ * there.
+ */
+#include "supervisor/tools/sandbox_json.h"
+
+#include "common/cleanup.h"
+#include "common/io/json.h"
+#include "supervisor/result.h"
+#include "supervisor/text.h"
+
+#define WORDS_MAX_BYTES 8192
+#define WORDS_MAX       64 /* items of a list */
+
+int sandbox_json_read_spec(const cJSON *args, struct fleet_spec *ret, struct args_list *env,
+                           struct err *err)
+{
+    const char *name = json_get_str(args, "name");
+    const cJSON *cpus = json_get(args, "cpus");
+    int rc = name != NULL ? args_check_name("name", name, err) : 0;
+    if (rc == 0) {
+        rc = args_env(args, env, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    *ret = (struct fleet_spec){
+        .name = name,
+        .image = json_get_str(args, "image"),
+        .memory_mb = args_uint(args, "memory_mb"),
+        .cpus = cpus != NULL ? cpus->valuedouble : 0,
+        .pids = args_uint(args, "pids"),
+        .disk_mb = args_uint(args, "disk_mb"),
+        .timeout_ms = args_ms(args, "timeout_seconds"),
+        .ttl_ms = args_ms(args, "ttl_seconds"),
+        .env = args_list_view(env),
+    };
+    return 0;
+}
+
+/* Words of a worker: whatever it sends, they are short and UTF-8 when they leave here. */
+static cJSON *clean(const char *words)
+{
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, WORDS_MAX_BYTES);
+    text_add(&text, view_of(words), WORDS_MAX_BYTES / 4, false);
+    return cJSON_CreateString(text_cstr(&text));
+}
+
+static void put_clean(cJSON *object, const char *key, const char *words)
+{
+    result_put(object, key, clean(words));
+}
+
+static void put_strings(cJSON *object, const char *key, const char *const *texts, size_t count)
+{
+    cJSON *array = result_put_array(object, key);
+    for (size_t i = 0; i < count && i < WORDS_MAX; i++) {
+        cJSON_AddItemToArray(array, clean(texts[i]));
+    }
+}
+
+void sandbox_json_put_info(cJSON *object, const struct fleet_info *info)
+{
+    result_put_text(object, "sandbox_id", info->id);
+    put_clean(object, "name", info->name);
+    put_clean(object, "backend", info->backend);
+    put_clean(object, "runtime", info->runtime);
+    put_clean(object, "image", info->image);
+    put_clean(object, "state", info->state);
+    if (info->reason[0] != '\0') {
+        put_clean(object, "reason", info->reason);
+    }
+    put_strings(object, "languages", info->languages, info->language_count);
+    cJSON *limits = result_put_object(object, "limits");
+    result_put_uint(limits, "memory_mb", info->memory_mb);
+    result_put_number(limits, "cpus", info->cpus);
+    result_put_uint(limits, "pids", info->pids);
+    result_put_uint(limits, "disk_mb", info->disk_mb);
+    result_put_uint(limits, "files", info->files);
+    result_put_number(limits, "timeout_seconds", (double)info->timeout_ms / 1000.0);
+    result_put_number(limits, "ttl_seconds", (double)info->ttl_ms / 1000.0);
+    put_strings(limits, "unapplied", info->unapplied, info->unapplied_count);
+    result_put_text(object, "network", "none");
+    put_clean(object, "workspace", info->workspace);
+    result_put_time(object, "created_at", info->created_wall_ms);
+    result_put_time(object, "expires_at", info->expires_wall_ms);
+}
+
+void sandbox_json_put_status(cJSON *object, const struct fleet_info *info)
+{
+    sandbox_json_put_info(object, info);
+    result_put_uint(object, "executions", info->executions);
+    cJSON *worker = result_put_object(object, "worker");
+    result_put_int(worker, "pid", info->worker_pid);
+    result_put_uint(worker, "restarts", info->worker_restarts);
+    if (info->has_usage) {
+        cJSON *usage = result_put_object(object, "usage");
+        result_put_uint(usage, "memory_bytes", info->memory_bytes);
+        result_put_number(usage, "cpu_ms", (double)info->cpu_us / 1000.0);
+        result_put_uint(usage, "processes", info->processes);
+        result_put_uint(usage, "disk_bytes", info->disk_bytes);
+    }
+}
+
+static double number(const cJSON *object, const char *key)
+{
+    const cJSON *item = json_get(object, key);
+    return item != NULL ? item->valuedouble : 0;
+}
+
+static void add_list(struct buf *text, const char *before, const char *between, const cJSON *list)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        text_printf(text, "%s%s", item == list->child ? before : between, item->valuestring);
+    }
+}
+
+void sandbox_json_text(struct buf *text, const cJSON *object)
+{
+    const char *name = json_get_str(object, "name");
+    const char *reason = json_get_str(object, "reason");
+    const cJSON *limits = json_get(object, "limits");
+    text_printf(text, "Sandbox %s", json_get_str(object, "sandbox_id"));
+    if (name[0] != '\0') {
+        text_printf(text, " (%s)", name);
+    }
+    text_printf(text, ": %s%s%s, backend %s\n", json_get_str(object, "state"),
+                reason != NULL ? ", " : "", reason != NULL ? reason : "",
+                json_get_str(object, "backend"));
+    add_list(text, "Languages: ", ", ", json_get(object, "languages"));
+    text_printf(text, "\nWorkspace: %s\n", json_get_str(object, "workspace"));
+    text_printf(text,
+                "Limits: memory %.15g MiB, %.15g CPU, %.15g processes, disk %.15g MiB, "
+                "executions %.15g s, no network; closes after %.15g s without a call",
+                number(limits, "memory_mb"), number(limits, "cpus"), number(limits, "pids"),
+                number(limits, "disk_mb"), number(limits, "timeout_seconds"),
+                number(limits, "ttl_seconds"));
+    add_list(text, "\nNot enforced on this host: ", "; ", json_get(limits, "unapplied"));
+}

@@ -1,0 +1,288 @@
+/*
+ * The texts that clients get to see are the texts in the tables, with two liberties. A name between
+ * two @ stands for a figure of this server's configuration, so that the limits a model reads are
+ * the limits it will meet, or for a piece that several tools share. And strings that stand next to
+ * each other are one, as in C, so that descriptions can be wrapped; JSON itself never has two
+ * strings side by side.
+ */
+#include "supervisor/tools/schema_text.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "supervisor/config.h"
+#include "supervisor/tools/tool.h"
+
+#define NAME_MAX_BYTES 32
+
+/* clang-format off */
+static const struct {
+    const char *name;
+    const char *text;
+} pieces[] = {
+    {"sandbox_id", JSON_TEXT(
+        "sandbox_id": {
+            "type": "string", "minLength": 1, "maxLength": 64,
+            "description": "Sandbox to use: a sandbox_id or the name given at its creation. Without it the "
+                           "session's default sandbox is used, which is created on first use."
+        })},
+    {"timeout", JSON_TEXT(
+        "timeout_seconds": {
+            "type": "number", "minimum": 0.1, "maximum": @max_timeout_seconds@,
+            "description": "Stop the code after this many seconds of running. Default: the "
+                           "sandbox's timeout_seconds, normally @timeout_seconds@."
+        })},
+    {"run", JSON_TEXT(
+        "code": {
+            "type": "string", "minLength": 1,
+            "description": "Source code to run. For python the value of the last expression is returned as result."
+        },
+        "language": {
+            "type": "string", "enum": ["python", "bash"], "default": "python",
+            "description": "Language of the code."
+        },
+        "stdin": {
+            "type": "string",
+            "description": "Text for the code to read from standard input. Default: no input."
+        },
+        "args": {
+            "type": "array", "items": {"type": "string"}, "maxItems": 256,
+            "description": "Arguments for the code: sys.argv[1:] in python, $1... in bash."
+        })},
+    {"env", JSON_TEXT(
+        "env": {
+            "type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 256,
+            "description": "Environment variables, name to value."
+        })},
+    {"limits", JSON_TEXT(
+        "image": {
+            "type": "string", "maxLength": 4095,
+            "description": "Root file system for the sandbox, as this server's backend names it. Default: the server's."
+        },
+        "memory_mb": {
+            "type": "integer", "minimum": 16, "maximum": 1048576,
+            "description": "Memory limit in MiB, no swap. Default: @memory_mb@."
+        },
+        "cpus": {
+            "type": "number", "minimum": 0.01, "maximum": 1024,
+            "description": "CPU limit in cores, may be a fraction. Default: @cpus@."
+        },
+        "pids": {
+            "type": "integer", "minimum": 8, "maximum": 1000000,
+            "description": "Most processes and threads at a time. Default: @pids@."
+        },
+        "disk_mb": {
+            "type": "integer", "minimum": 1, "maximum": 1048576,
+            "description": "Space for files, in MiB. Default: @disk_mb@."
+        },
+        "network": {
+            "type": "string", "enum": ["none"], "default": "none",
+            "description": "Network access: none."
+        },
+        @env@)},
+    {"file_path", JSON_TEXT(
+        "path": {
+            "type": "string", "minLength": 1, "maxLength": 4095,
+            "description": "File in the sandbox: absolute, or relative to the workspace."
+        })},
+    {"error", JSON_TEXT(
+        "error": {
+            "type": "object",
+            "description": "Why the call failed.",
+            "properties": {
+                "code": {"type": "string", "description": "Kind of failure, of a closed list."},
+                "message": {"type": "string", "description": "What happened."},
+                "hint": {"type": "string", "description": "What to do next."}
+            },
+            "required": ["code", "message"]
+        })},
+    {"sandbox_properties", JSON_TEXT(
+        "sandbox_id": {"type": "string"},
+        "name": {"type": "string"},
+        "backend": {"type": "string", "description": "What isolates the sandbox."},
+        "runtime": {"type": "string"},
+        "image": {"type": "string"},
+        "state": {"type": "string", "enum": ["creating", "ready", "recovering", "closing", "closed", "failed"]},
+        "reason": {"type": "string", "description": "Why the state is failed."},
+        "languages": {"type": "array", "items": {"type": "string"}},
+        "limits": {
+            "type": "object",
+            "properties": {
+                "memory_mb": {"type": "integer"},
+                "cpus": {"type": "number"},
+                "pids": {"type": "integer"},
+                "disk_mb": {"type": "integer"},
+                "files": {"type": "integer", "description": "Open files per process."},
+                "timeout_seconds": {"type": "number", "description": "Default deadline of executions."},
+                "ttl_seconds": {"type": "number", "description": "The sandbox closes after this long without a call."},
+                "unapplied": {
+                    "type": "array", "items": {"type": "string"},
+                    "description": "Limits that this host could not enforce, with the reason."
+                }
+            }
+        },
+        "network": {"type": "string"},
+        "workspace": {"type": "string", "description": "Working directory of code; relative paths start here."},
+        "created_at": {"type": "string", "format": "date-time"},
+        "expires_at": {"type": "string", "format": "date-time", "description": "When it closes unless it is used."})},
+    {"status_properties", JSON_TEXT(
+        @sandbox_properties@,
+        "executions": {"type": "integer", "description": "Code executions started so far."},
+        "worker": {
+            "type": "object",
+            "properties": {
+                "pid": {"type": "integer", "description": "Process that looks after the sandbox, 0 if none at the moment."},
+                "restarts": {"type": "integer"}
+            }
+        },
+        "usage": {
+            "type": "object",
+            "properties": {
+                "memory_bytes": {"type": "integer"},
+                "cpu_ms": {"type": "number"},
+                "processes": {"type": "integer"},
+                "disk_bytes": {"type": "integer"}
+            }
+        })},
+    {"execution_properties", JSON_TEXT(
+        "execution_id": {"type": "string"},
+        "sandbox_id": {"type": "string"},
+        "language": {"type": "string"},
+        "status": {
+            "type": "string",
+            "enum": ["ok", "error", "timeout", "memory_exceeded", "cancelled", "crashed"],
+            "description": "How it ended. Anything but ok makes the call an error."
+        },
+        "exit_code": {"type": "integer", "description": "0 if the code ended well, 1 after an uncaught error, 128+n after signal n."},
+        "stdout": {"type": "string"},
+        "stderr": {"type": "string"},
+        "stdout_bytes": {"type": "integer", "description": "Bytes written in all, shown or not."},
+        "stderr_bytes": {"type": "integer"},
+        "truncated": {"type": "boolean", "description": "True if stdout or stderr is only the beginning."},
+        "result": {"type": "string", "description": "Text of the last expression's value; absent if there is none."},
+        "error": {
+            "type": "object",
+            "description": "The error that the code did not catch (name, message, traceback), or why the call failed "
+                           "(code, message, hint).",
+            "properties": {
+                "name": {"type": "string"},
+                "message": {"type": "string"},
+                "traceback": {"type": "string"},
+                "code": {"type": "string"},
+                "hint": {"type": "string"}
+            },
+            "required": ["message"]
+        },
+        "interpreter": {
+            "type": "string", "enum": ["fresh", "kept", "restarted"],
+            "description": "fresh: first use; kept: variables of earlier calls were there; restarted: they were lost."
+        },
+        "duration_ms": {"type": "number", "description": "Time the code ran."},
+        "cpu_ms": {"type": "number", "description": "CPU time it used."},
+        "max_rss_kb": {"type": "integer", "description": "Peak memory of the interpreter in KiB."})},
+    {"execution_required", JSON_TEXT(
+        "required": ["execution_id", "sandbox_id", "language", "status", "exit_code", "stdout", "stderr",
+                     "stdout_bytes", "stderr_bytes", "truncated", "duration_ms"])},
+};
+/* clang-format on */
+
+/* The figure or piece called `name`; NULL if there is none. Figures are written into `figure`. */
+static const char *look_up(const char *name, const struct config *c, char *figure, size_t size)
+{
+    for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+        if (strcmp(pieces[i].name, name) == 0) {
+            return pieces[i].text;
+        }
+    }
+    const struct {
+        const char *name;
+        uint64_t value;
+    } figures[] = {
+        {"memory_mb", c->memory_mb},
+        {"pids", c->pids},
+        {"disk_mb", c->disk_mb},
+        {"timeout_seconds", c->timeout_s},
+        {"max_timeout_seconds", c->max_timeout_s},
+        {"ttl_seconds", c->ttl_s},
+        {"max_sandboxes", c->max_sandboxes},
+    };
+    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+        if (strcmp(figures[i].name, name) == 0) {
+            snprintf(figure, size, "%" PRIu64, figures[i].value);
+            return figure;
+        }
+    }
+    if (strcmp(name, "cpus") == 0) {
+        snprintf(figure, size, "%.15g", (double)c->cpu_milli / 1000.0);
+        return figure;
+    }
+    return NULL;
+}
+
+static int fill_in(struct buf *out, const char *text, const struct config *config, struct err *err)
+{
+    while (*text != '\0') {
+        size_t plain = strcspn(text, "@");
+        int rc = buf_add(out, text, plain, err);
+        text += plain;
+        if (rc < 0 || *text == '\0') {
+            return rc;
+        }
+        char name[NAME_MAX_BYTES + 1];
+        char figure[32];
+        size_t n = strcspn(text + 1, "@");
+        if (n > NAME_MAX_BYTES || text[n + 1] != '@') {
+            return err_set(err, ERR_INTERNAL, "unbalanced @ in a schema at \"%.20s\"", text);
+        }
+        memcpy(name, text + 1, n);
+        name[n] = '\0';
+        const char *found = look_up(name, config, figure, sizeof(figure));
+        if (found == NULL) {
+            return err_set(err, ERR_INTERNAL, "schema names unknown @%s@", name);
+        }
+        rc = fill_in(out, found, config, err);
+        if (rc < 0) {
+            return rc;
+        }
+        text += n + 2;
+    }
+    return 0;
+}
+
+/* Drops the quotes (and blanks) between a string and the string right behind it. In place. */
+static void join_strings(struct buf *b, size_t from)
+{
+    bool in_string = false;
+    size_t to = from;
+    for (size_t i = from; i < b->len; i++) {
+        char c = (char)b->data[i];
+        if (in_string && c == '\\') {
+            b->data[to++] = b->data[i++];
+        } else if (c == '"') {
+            size_t next = i + 1;
+            while (in_string && next < b->len && b->data[next] == ' ') {
+                next++;
+            }
+            if (in_string && next < b->len && b->data[next] == '"') {
+                i = next;
+                continue;
+            }
+            in_string = !in_string;
+        }
+        b->data[to++] = b->data[i];
+    }
+    b->len = to;
+}
+
+int schema_text_expand(struct buf *out, const char *text, const struct config *config,
+                       struct err *err)
+{
+    size_t from = out->len;
+    int rc = fill_in(out, text, config, err);
+    if (rc == 0) {
+        join_strings(out, from);
+    }
+    return rc;
+}

@@ -1,0 +1,20 @@
+/*
+ * A worker that is started for one request and ends after it: PROBE or SWEEP.
+ * Loop thread only; nothing blocks.
+ */
+#ifndef CLOISTER_SUPERVISOR_WORKER_ERRAND_H
+#define CLOISTER_SUPERVISOR_WORKER_ERRAND_H
+
+#include "supervisor/worker_link.h"
+
+#define ERRAND_PROBE_MS 20000
+#define ERRAND_SWEEP_MS 20000
+
+/* Starts a worker with `args` and asks it for `type` (MSG_PROBE or MSG_SWEEP) of backend and
+ * runtime. All is copied. `done` is called exactly once unless this fails, as a worker_reply_fn
+ * whose err is never NULL on failure; the worker ends by itself after it. */
+int worker_errand_start(struct fleet_host *host, const struct worker_args *args, enum msg_type type,
+                        const char *backend, const char *runtime, worker_reply_fn done, void *arg,
+                        struct err *err) WARN_UNUSED;
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * Birth and death of one worker process, and nothing in between.
+ * Loop thread only; nothing blocks.
+ */
+#ifndef CLOISTER_SUPERVISOR_WORKER_SPAWN_H
+#define CLOISTER_SUPERVISOR_WORKER_SPAWN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct fleet_host;
+struct worker_process;
+
+/* What the worker is told on its command line. Borrowed during worker_spawn(). */
+struct worker_args {
+    const char *sandbox;    /* id */
+    const char *socket;     /* path it dials */
+    const char *dir;        /* private directory of the sandbox */
+    const char *shared_dir; /* of the instance */
+    uint64_t generation;
+    bool expendable; /* killed at once when the server stops: the next one repeats its task */
+};
+
+/* exit_code is -1 if it was ended by `signal`. */
+typedef void (*worker_exit_fn)(void *arg, int exit_code, int signal);
+
+/* Starts host->worker_path in a session of its own, with /dev/null as stdin and stdout, its log as
+ * stderr and the lifeline as fd 3. Errors: -ERR_ENGINE with the reason (no processes or descriptors
+ * left, program absent, …); nothing is left behind then. */
+int worker_spawn(struct fleet_host *host, const struct worker_args *args, worker_exit_fn on_exit,
+                 void *arg, struct worker_process **ret, struct err *err) WARN_UNUSED;
+
+int worker_process_pid(const struct worker_process *p);
+
+/* SIGKILL. The exit callback follows, unless the kernel cannot let go of it. */
+void worker_process_kill(struct worker_process *p);
+
+/* No callback any more; a process that still lives is killed. Freed later by itself. */
+void worker_process_release(struct worker_process *p);
+
+/* When a process started, in the kernel's own unit and together with its pid a name that is never
+ * used twice during one boot; 0 if this system does not tell. */
+uint64_t worker_process_start_time(int pid);
+
+#endif
