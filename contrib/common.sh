@@ -1,0 +1,100 @@
+# Shared by run and test: what is installed, and how to install the rest. Sourced, never run.
+# shellcheck shell=bash
+
+say() {
+    printf '==> %s\n' "$*"
+}
+
+# Is a library known to pkg-config, or its header at hand?
+has_library() { # <pkg-config name> <header>
+    if pkg-config --exists "$1" 2>/dev/null; then
+        return 0
+    fi
+    local directory
+    for directory in /usr/include /usr/local/include /opt/homebrew/include; do
+        if [ -e "$directory/$2" ]; then
+            return 0
+        fi
+    done
+    return 1
+}
+
+has_command() {
+    command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ]
+}
+
+# Collects in `missing` the Debian names of what is not there, in `wanted` what it is for.
+missing=()
+wanted=()
+
+need_command() { # <command> <package>
+    if ! has_command "$1"; then
+        missing+=("$2")
+        wanted+=("$1 (Debian: $2)")
+    fi
+}
+
+need_library() { # <pkg-config name> <header> <package>
+    if ! has_library "$1" "$2"; then
+        missing+=("$3")
+        wanted+=("$2 (Debian: $3)")
+    fi
+}
+
+need_to_build() {
+    need_command cc build-essential
+    need_command meson meson
+    need_command ninja ninja-build
+    need_command pkg-config pkg-config
+    need_library nng nng/nng.h libnng-dev
+    need_library msgpack msgpack.h libmsgpack-dev
+    need_library libcjson cjson/cJSON.h libcjson-dev
+    need_library libuv uv.h libuv1-dev
+    need_command python3 python3
+}
+
+# A sandbox needs a runtime; an ordinary user needs the helpers that map ids as well.
+need_to_run() {
+    if ! has_command crun; then
+        need_command runc runc
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        need_command newuidmap uidmap
+    fi
+}
+
+# Installs what was collected, if anything was. Where there is no apt it says what to install.
+install_missing() {
+    if [ ${#missing[@]} -eq 0 ]; then
+        return 0
+    fi
+    local as_root=()
+    if [ "$(id -u)" -ne 0 ]; then
+        as_root=(sudo)
+    fi
+    if ! has_command apt-get || { [ ${#as_root[@]} -gt 0 ] && ! has_command sudo; }; then
+        printf 'Please install these and start again:\n' >&2
+        printf '  %s\n' "${wanted[@]}" >&2
+        return 1
+    fi
+    say "installing ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    # lists that are there are often good enough, and much faster
+    if ! "${as_root[@]}" apt-get install -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
+        "${as_root[@]}" apt-get update -q
+        "${as_root[@]}" apt-get install -y --no-install-recommends "${missing[@]}"
+    fi
+    missing=()
+    wanted=()
+}
+
+# Configures a build directory once, and again when its options have changed.
+configure() { # <source> <directory> <options…>
+    local source=$1 directory=$2
+    shift 2
+    if [ -f "$directory/build.ninja" ]; then
+        meson configure "$directory" "$@"
+    else
+        meson setup "$directory" "$source" "$@"
+    fi
+}

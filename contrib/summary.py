@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Counts test cases in meson's testlog.json files and shows what failed.
+
+Each line of TAP that a test printed is a case; a test without TAP is one case. A test that ended badly
+although all its cases were fine (a crash, a leak found at exit, a timeout) is one more failure. The last
+line is "N passed, N failed" with ", N skipped" if there were any.
+"""
+
+import json
+import re
+import sys
+
+CASE = re.compile(r"^(not )?ok\b[ \t]*(\d*)[ \t-]*([^#\n]*)(#[ \t]*(skip|todo)\b[ \t]*(.*))?", re.I | re.M)
+SKIP_ALL = re.compile(r"^1\.\.0\b[ \t]*(?:#[ \t]*skip[ \t]*(.*))?", re.I | re.M)
+TAIL_LINES = 40
+GOOD = ("OK", "EXPECTEDFAIL", "SKIP")
+
+
+def tail(record):
+    text = (record.get("stdout") or "") + "\n" + (record.get("stderr") or "")
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("ok ")]
+    return lines[-TAIL_LINES:]
+
+
+def explain(record, case):
+    """Lines of diagnosis that stand before a failed case."""
+    lines = (record.get("stdout") or "").splitlines()
+    for at, line in enumerate(lines):
+        if line == case:
+            begin = at
+            while begin > 0 and lines[begin - 1].startswith("#"):
+                begin -= 1
+            end = at + 1
+            while end < len(lines) and lines[end].startswith("#"):
+                end += 1
+            return (lines[begin:at] + lines[at + 1 : end])[-TAIL_LINES:]
+    return []
+
+
+def judge(record):
+    """(passed, failures, skips) of one test; failures and skips as (name, lines)."""
+    name = record["name"]
+    output = record.get("stdout") or ""
+    passed, failures, skips = 0, [], []
+    for match in CASE.finditer(output):
+        title = f"{name}: {match.group(3).strip() or match.group(2)}"
+        if match.group(5) and match.group(5).lower() == "skip":
+            skips.append((title, match.group(6)))
+        elif match.group(1):
+            failures.append((title, explain(record, match.group(0).rstrip())))
+        else:
+            passed += 1
+    nothing = SKIP_ALL.search(output)
+    if nothing and not (passed or failures or skips):
+        skips.append((name, nothing.group(1) or ""))
+    good = record.get("result") in GOOD
+    if good and not (passed or failures or skips):
+        if record["result"] == "SKIP":
+            skips.append((name, " ".join(tail(record))[-200:]))
+        else:
+            passed = 1
+    if not good and not failures:
+        failures.append((f"{name}: ended with {record.get('result')}", tail(record)))
+    return passed, failures, skips
+
+
+def main():
+    passed, failures, skips = 0, [], []
+    for path in sys.argv[1:]:
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                if line.strip():
+                    good, bad, left_out = judge(json.loads(line))
+                    passed += good
+                    failures += bad
+                    skips += left_out
+    for name, why in skips:
+        print(f"SKIPPED {name}: {why}")
+    for name, lines in failures:
+        print(f"\nFAILED {name}")
+        for text in lines:
+            print(f"    {text}")
+    print()
+    print(f"{passed} passed, {len(failures)} failed" + (f", {len(skips)} skipped" if skips else ""))
+    sys.exit(1 if failures or not passed else 0)
+
+
+main()

@@ -1,0 +1,285 @@
+/*
+ * Unlike the fakes of unit tests, this one decides by itself: sandboxes are rows of a small table;
+ * operations wait in a list until a step of the fuzzer lets them end. How one ends is decided by
+ * its code or path, so that an input can reach every kind of outcome: "e" error, "t" timeout, "m"
+ * memory, "c" crash, "f" failure, anything else ends well.
+ */
+#include "tests/fuzz/fake_fleet.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/str.h"
+
+enum { SANDBOXES = 4 };
+
+enum due_kind { DUE_INFO, DUE_DONE, DUE_RUN };
+
+struct slot {
+    bool used;
+    char id[FLEET_ID_SIZE];
+    char owner[64];
+    char name[80];
+};
+
+struct fleet_call {
+    struct fleet_call *next;
+    enum due_kind kind;
+    int rc;
+    size_t slot;
+    fleet_info_fn info;
+    fleet_done_fn done;
+    fleet_outcome_fn outcome;
+    void *arg;
+    enum op_kind op;
+    char hint;
+    bool cancelled;
+};
+
+struct fleet {
+    struct slot slots[SANDBOXES];
+    uint64_t made;
+    struct fleet_call *first, **last;
+};
+
+struct fleet *fleet_create(uv_loop_t *loop, const struct config *config)
+{
+    (void)loop;
+    (void)config;
+    struct fleet *f = alloc_one(struct fleet);
+    f->last = &f->first;
+    return f;
+}
+
+void fleet_destroy(struct fleet *f)
+{
+    free(f);
+}
+
+static struct fleet_call *put_off(struct fleet *f, enum due_kind kind, int rc, size_t slot,
+                                  void *arg)
+{
+    struct fleet_call *due = alloc_one(struct fleet_call);
+    due->kind = kind;
+    due->rc = rc;
+    due->slot = slot;
+    due->arg = arg;
+    *f->last = due;
+    f->last = &due->next;
+    return due;
+}
+
+static size_t slot_of(const struct fleet *f, const char *id)
+{
+    for (size_t i = 0; i < SANDBOXES; i++) {
+        if (f->slots[i].used && strcmp(f->slots[i].id, id) == 0) {
+            return i;
+        }
+    }
+    return SANDBOXES;
+}
+
+void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spec,
+                fleet_info_fn done, void *arg)
+{
+    size_t i = 0;
+    while (i < SANDBOXES && f->slots[i].used) {
+        i++;
+    }
+    if (i < SANDBOXES) {
+        struct slot *slot = &f->slots[i];
+        slot->used = true;
+        snprintf(slot->id, sizeof(slot->id), "sandbox%llu", (unsigned long long)++f->made);
+        snprintf(slot->owner, sizeof(slot->owner), "%s", owner);
+        err_ignore(str_copy(slot->name, sizeof(slot->name), spec->name ? spec->name : "", NULL));
+    }
+    put_off(f, DUE_INFO, i < SANDBOXES ? 0 : -ERR_SANDBOX_LIMIT, i, arg)->info = done;
+}
+
+int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const char **ret_id,
+               struct err *err)
+{
+    for (size_t i = 0; i < SANDBOXES; i++) {
+        const struct slot *slot = &f->slots[i];
+        if (slot->used && strcmp(slot->owner, owner) == 0 &&
+            (strcmp(slot->id, id_or_name) == 0 || strcmp(slot->name, id_or_name) == 0)) {
+            *ret_id = slot->id;
+            return 0;
+        }
+    }
+    return err_set(err, ERR_SANDBOX_NOT_FOUND, "no such sandbox: %s", id_or_name);
+}
+
+static void fill_info(const struct slot *slot, struct fleet_info *info)
+{
+    static const char *const languages[] = {"python", "bash"};
+    *info = (struct fleet_info){
+        .id = slot->id,
+        .name = slot->name,
+        .backend = "fake",
+        .runtime = "",
+        .image = "",
+        .state = "ready",
+        .reason = "",
+        .workspace = "/workspace",
+        .languages = languages,
+        .language_count = 2,
+        .worker_pid = 7,
+    };
+}
+
+void fleet_status(struct fleet *f, const char *id, fleet_info_fn done, void *arg)
+{
+    size_t slot = slot_of(f, id);
+    put_off(f, DUE_INFO, slot < SANDBOXES ? 0 : -ERR_GONE, slot, arg)->info = done;
+}
+
+void fleet_list(struct fleet *f, const char *owner,
+                void (*each)(void *arg, const struct fleet_info *info), void *arg)
+{
+    for (size_t i = 0; i < SANDBOXES; i++) {
+        if (f->slots[i].used && strcmp(f->slots[i].owner, owner) == 0) {
+            struct fleet_info info;
+            fill_info(&f->slots[i], &info);
+            each(arg, &info);
+        }
+    }
+}
+
+void fleet_close(struct fleet *f, const char *id, fleet_done_fn done, void *arg)
+{
+    size_t slot = slot_of(f, id);
+    if (slot < SANDBOXES) {
+        f->slots[slot].used = false;
+    }
+    put_off(f, DUE_DONE, 0, slot, arg)->done = done;
+}
+
+struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet_op *op,
+                             fleet_outcome_fn done, void *arg)
+{
+    size_t slot = slot_of(f, id);
+    struct fleet_call *call =
+        put_off(f, DUE_RUN, slot < SANDBOXES ? 0 : -ERR_SANDBOX_NOT_FOUND, slot, arg);
+    call->outcome = done;
+    call->op = op->kind;
+    if (op->kind == OP_EVAL) {
+        call->hint = op->data.len > 0 ? op->data.data[0] : ' ';
+    } else {
+        call->hint = op->path != NULL ? op->path[0] : ' ';
+    }
+    return call;
+}
+
+void fleet_cancel(struct fleet_call *call)
+{
+    call->cancelled = true;
+}
+
+void fleet_shutdown(struct fleet *f, void (*done)(void *arg), void *arg)
+{
+    while (fake_fleet_step(f)) {
+    }
+    memset(f->slots, 0, sizeof(f->slots)); /* ready for the next input */
+    f->made = 0;
+    done(arg);
+}
+
+void fleet_doctor(struct fleet *f,
+                  void (*each)(void *arg, const char *backend, const struct msg_probed *result),
+                  void (*done)(void *arg), void *arg)
+{
+    (void)f;
+    (void)each;
+    done(arg);
+}
+
+static enum op_status status_of(const struct fleet_call *call)
+{
+    if (call->cancelled) {
+        return OP_STATUS_CANCELLED;
+    }
+    switch (call->hint) {
+    case 'e':
+        return OP_STATUS_ERROR;
+    case 't':
+        return OP_STATUS_TIMEOUT;
+    case 'm':
+        return OP_STATUS_MEMORY;
+    case 'c':
+        return OP_STATUS_CRASHED;
+    case 'f':
+        return OP_STATUS_FAILED;
+    default:
+        return OP_STATUS_OK;
+    }
+}
+
+static void end_run(const struct fleet_call *call, const struct slot *slot)
+{
+    static const char text[] = "out\xff\0\x1b \xf0\x9f\x98\x80\n";
+    struct msg_output end = {
+        .state = OP_DONE,
+        .status = status_of(call),
+        .interpreter = OP_INTERPRETER_KEPT,
+        .has_result = call->op == OP_EVAL,
+        .result = view_bytes(text, sizeof(text)),
+        .error_name = view_of("Error"),
+        .error_message = view_bytes(text, sizeof(text)),
+        .traceback = view_bytes(text, sizeof(text)),
+        .fail_code = ERR_PATH,
+        .file_type = FILE_TYPE_FILE,
+        .file_size = 10,
+    };
+    struct fleet_outcome outcome = {
+        .op = "operation",
+        .sandbox = slot->id,
+        .out = view_bytes(text, call->op == OP_FILE_LIST ? 0 : sizeof(text)),
+        .err = view_bytes(text, sizeof(text)),
+        .out_bytes = sizeof(text),
+        .err_bytes = sizeof(text),
+        .end = &end,
+        .duration_us = 1234,
+    };
+    call->outcome(call->arg, 0, &outcome, NULL, NULL);
+}
+
+bool fake_fleet_step(struct fleet *f)
+{
+    struct fleet_call *call = f->first;
+    if (call == NULL) {
+        return false;
+    }
+    f->first = call->next;
+    if (f->first == NULL) {
+        f->last = &f->first;
+    }
+    struct err err = ERR_INIT;
+    const struct slot gone = {.id = "gone"};
+    const struct slot *slot = call->slot < SANDBOXES ? &f->slots[call->slot] : &gone;
+    if (call->rc < 0) {
+        err_set(&err, (enum err_code) - call->rc, "refused");
+    }
+    switch (call->kind) {
+    case DUE_INFO: {
+        struct fleet_info info;
+        fill_info(slot, &info);
+        call->info(call->arg, call->rc, call->rc < 0 ? NULL : &info, &err, "a hint");
+        break;
+    }
+    case DUE_DONE:
+        call->done(call->arg, call->rc, &err, "");
+        break;
+    case DUE_RUN:
+        if (call->rc < 0) {
+            call->outcome(call->arg, call->rc, NULL, &err, "a hint");
+        } else {
+            end_run(call, slot);
+        }
+        break;
+    }
+    free(call);
+    return true;
+}

@@ -1,0 +1,45 @@
+/*
+ * The command line. The words of the input are its arguments; what is accepted must be within
+ * bounds, and what is refused must say why.
+ */
+#include <string.h>
+
+#include "supervisor/config.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { WORDS_MAX = 32 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+    FUZZ_REQUIRE(text != NULL);
+    if (size > 0) {
+        memcpy(text, data, size);
+    }
+    text[size] = '\0';
+    char *words[WORDS_MAX + 1] = {NULL};
+    int count = 0;
+    for (char *at = text; count < WORDS_MAX && at < text + size;) {
+        words[count++] = at;
+        char *end = memchr(at, '\n', (size_t)(text + size - at));
+        if (end == NULL) {
+            break;
+        }
+        *end = '\0';
+        at = end + 1;
+    }
+
+    struct config config;
+    struct err err = ERR_INIT;
+    int used = -1;
+    if (config_load(&config, count, words, &used, &err) < 0) {
+        FUZZ_REQUIRE(err.text[0] != '\0');
+    } else {
+        FUZZ_REQUIRE(used >= 0 && used <= count);
+        FUZZ_REQUIRE(config.pids > 0 && config.memory_mb > 0 && config.cpu_milli > 0);
+        FUZZ_REQUIRE(config.timeout_s > 0 && config.max_sandboxes > 0);
+        config_finish(&config);
+    }
+    free(text);
+    return 0;
+}

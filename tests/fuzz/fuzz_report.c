@@ -1,0 +1,52 @@
+/*
+ * Records from a driver that user code has taken over. The first byte chooses who is speaking and
+ * how the bytes are cut up; whatever the pieces, the same outcome must come out.
+ */
+#include <string.h>
+
+#include "tests/fuzz/fuzz.h"
+#include "worker/agent/report.h"
+
+/* Feeds all of it; returns how many runs came to their end, or -1 for a sender that lied. */
+static int feed(struct report *r, const uint8_t *data, size_t size, size_t piece, uint64_t *ret_sum)
+{
+    int runs = 0;
+    size_t at = 0;
+    while (at < size) {
+        size_t len = size - at < piece ? size - at : piece;
+        size_t used = 0;
+        struct err err = ERR_INIT;
+        int rc = report_feed(r, data + at, len, &used, &err);
+        if (rc < 0) {
+            FUZZ_REQUIRE(rc == -ERR_PROTOCOL && err.text[0] != '\0');
+            return -1;
+        }
+        FUZZ_REQUIRE(used <= len && (used == len || r->done));
+        at += used;
+        if (r->done) {
+            *ret_sum += r->run + r->result.len + r->message.len + r->traceback.len + r->file_size;
+            runs++;
+            report_reset(r);
+        }
+    }
+    return runs;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 1) {
+        return 0;
+    }
+    const char *allowed = data[0] & 1 ? REPORT_OF_RUN : REPORT_OF_FILE;
+    size_t piece = (size_t)(data[0] >> 1) + 1;
+    struct report whole, pieces;
+    report_init(&whole, allowed);
+    report_init(&pieces, allowed);
+    uint64_t sum = 0, sum_of_pieces = 0;
+    int runs = feed(&whole, data + 1, size - 1, size, &sum);
+    FUZZ_REQUIRE(feed(&pieces, data + 1, size - 1, piece, &sum_of_pieces) == runs);
+    FUZZ_REQUIRE(runs < 0 || sum == sum_of_pieces);
+    report_finish(&pieces);
+    report_finish(&whole);
+    return 0;
+}

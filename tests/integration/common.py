@@ -1,0 +1,57 @@
+"""What every integration test starts from: the search path, the client, the test cases, and one
+server that most cases of a file share.
+
+Run one by hand:  CLOISTER=<build>/supervisor/cloister python3 tests/integration/test_execute.py [part of a case's name]
+"""
+
+import os
+import sys
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "lib"), os.path.join(os.path.dirname(HERE), "lib")]
+
+# pylint: disable=wrong-import-position,unused-import
+import mcp
+from mcp import LATEST_LEGACY, LEGACY, MODERN, Pending, Server, ServerGone, alive, modern_meta
+from tap import Skip, Suite, contains, equal, poll, skip_all
+
+
+def needs_runtime():
+    """Ends the whole file as skipped when no sandbox can be made on this machine."""
+    reason = mcp.usable_runtime()
+    if reason:
+        skip_all(f"no usable OCI runtime: {reason}")
+
+
+class Shared:
+    """A server with one sandbox for all cases of a file, started by the first that asks."""
+
+    def __init__(self, *options):
+        self.options = options
+        self.server = None
+        self.sandbox = None
+
+    def get(self):
+        if self.server is None:
+            self.server = Server(*self.options)
+            self.server.legacy()
+            self.sandbox = self.server.call("create_sandbox")["sandbox_id"]
+        return self.server, self.sandbox
+
+    def run(self, code, **arguments):
+        server, sandbox = self.get()
+        return server.run(code, sandbox_id=sandbox, **arguments)
+
+    def stdout(self, code, **arguments):
+        server, sandbox = self.get()
+        return server.stdout(code, sandbox_id=sandbox, **arguments)
+
+    def fresh(self, **arguments):
+        """One more sandbox on the same server."""
+        server, _ = self.get()
+        return server, server.call("create_sandbox", **arguments)["sandbox_id"]
+
+    def close(self):
+        if self.server is not None:
+            self.server.close()

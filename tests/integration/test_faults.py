@@ -1,0 +1,269 @@
+"""What happens when the machine is at its end or something on it is broken: clear errors, a server that
+lives, and a doctor that tells what is wrong."""
+
+import os
+import resource
+import shutil
+import stat
+import subprocess
+import tempfile
+import time
+
+import mcp
+from common import Server, Skip, Suite, contains, equal, needs_runtime, poll
+
+needs_runtime()
+suite = Suite()
+
+NOBODY = 65534
+
+
+def directory():
+    path = tempfile.mkdtemp(prefix="clof", dir="/tmp")
+    os.chmod(path, 0o755)
+    return path
+
+
+def script(place, text):
+    path = os.path.join(place, "runtime")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\n" + text + "\n")
+    os.chmod(path, 0o755)
+    return path
+
+
+def doctor(*options):
+    return subprocess.run([os.environ["CLOISTER"], *options, "doctor"], capture_output=True, text=True, timeout=120, check=False)
+
+
+def clear(error):
+    """An error that a person can act on."""
+    assert len(error["message"]) > 10, error
+    assert error.get("hint"), error
+    return error
+
+
+def works(server):
+    """The server lives and still makes sandboxes."""
+    equal(server.request("ping"), {})
+    sandbox = server.call("create_sandbox")["sandbox_id"]
+    equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+    server.call("close_sandbox", sandbox_id=sandbox)
+
+
+# ---- doctor ----
+
+
+@suite.case("doctor names a usable runtime with its version and leaves nothing")
+def healthy():
+    place = directory()
+    done = doctor("--runtime-dir", place)
+    equal(done.returncode, 0, done.stdout + done.stderr)
+    assert "runc" in done.stdout or "crun" in done.stdout, done.stdout
+    equal(mcp.sandbox_dirs(place), [])
+    equal(mcp.processes_of(place), [])
+    shutil.rmtree(place)
+
+
+@suite.case("doctor shows a broken runtime's own words, and fails")
+def broken_runtime():
+    place = directory()
+    path = script(place, "echo 'exploded: flux capacitor missing' >&2; exit 3")
+    done = doctor("--runtime-dir", place, "--runtime", path)
+    assert done.returncode != 0, done.stdout
+    contains(done.stdout + done.stderr, "flux capacitor")
+    shutil.rmtree(place)
+
+
+@suite.case("doctor says when a runtime is not there")
+def missing_runtime():
+    done = doctor("--runtime", "/nowhere/runc")
+    assert done.returncode != 0, done.stdout
+    contains(done.stdout + done.stderr, "/nowhere/runc")
+
+
+@suite.case("create_sandbox with a broken runtime fails with engine_unavailable and what to do")
+def engine_unavailable():
+    place = directory()
+    path = script(place, "echo 'exploded' >&2; exit 3")
+    with Server("--runtime", path) as server:
+        server.legacy()
+        error = clear(server.call_failing("create_sandbox")["error"])
+        equal(error["code"], "engine_unavailable")
+        contains(error["hint"], "doctor")
+        equal(server.call("get_sandbox_status")["count"], 0)
+        equal(server.request("ping"), {})
+    shutil.rmtree(place)
+
+
+@suite.case("a runtime that hangs blocks neither the server nor its end")
+def hanging_runtime():
+    place = directory()
+    path = script(place, f"echo $$ > {place}/started; exec tail -f /dev/null")
+    server = Server("--runtime", path)
+    server.legacy()
+    server.start_call("create_sandbox")
+    poll("the runtime was started", lambda: os.path.exists(f"{place}/started"), 20)
+    begun = time.monotonic()
+    equal(server.request("ping"), {})
+    assert time.monotonic() - begun < 1
+    begun = time.monotonic()
+    server.process.stdin.close()
+    server.wait_exit(10)
+    assert time.monotonic() - begun < 5.5, "the end took too long"
+    with open(f"{place}/started", encoding="utf-8") as file:
+        pid = int(file.read())
+    poll("the runtime is gone", lambda: not mcp.alive(pid), 5)
+    shutil.rmtree(place)
+
+
+@suite.case("an image directory that is missing is image_not_found")
+def missing_image():
+    with Server() as server:
+        server.legacy()
+        error = clear(server.call_failing("create_sandbox", image="/nowhere/root")["error"])
+        equal(error["code"], "image_not_found")
+        works(server)
+
+
+# ---- our own programs ----
+
+
+@suite.case("a worker program that cannot be used gives a clear error, not a hang")
+def bad_worker():
+    for path in ("/nowhere/worker", "/bin/false"):
+        with Server("--worker-path", path) as server:
+            server.legacy()
+            clear(server.call_failing("create_sandbox")["error"])
+            equal(server.request("ping"), {})
+
+
+@suite.case("an agent program that cannot be used gives a clear error, and nothing stays behind")
+def bad_agent():
+    for path in ("/nowhere/agent", "/bin/false"):
+        with Server("--agent-path", path) as server:
+            server.legacy()
+            clear(server.call_failing("create_sandbox")["error"])
+            equal(server.request("ping"), {})
+
+
+# ---- resources ----
+
+
+@suite.case("no descriptors left: the call fails clearly, the server lives and recovers")
+def no_descriptors():
+    limit = 64
+
+    def lower():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+
+    with Server(preexec=lower) as server:
+        server.legacy()
+        made, failed = [], None
+        for _ in range(limit):
+            result = server.start_call("create_sandbox").result()
+            if result.get("isError"):
+                failed = result["structuredContent"]["error"]
+                break
+            made.append(result["structuredContent"]["sandbox_id"])
+        assert failed, f"{len(made)} sandboxes with {limit} descriptors?"
+        assert failed["message"], failed
+        equal(server.request("ping"), {})
+        for sandbox in made:
+            server.call("close_sandbox", sandbox_id=sandbox)
+        if made:
+            works(server)
+
+
+@suite.case("fork failing: the call fails clearly, the server lives and recovers")
+def no_processes():
+    if os.getuid() == 0:
+        if subprocess.run(["setpriv", f"--reuid={NOBODY}", "--clear-groups", os.environ["CLOISTER"], "--version"], capture_output=True, check=False).returncode != 0:
+            raise Skip("the built program cannot be run by another user")
+        place = directory()
+        os.chown(place, NOBODY, NOBODY)
+        server = Server(runtime_dir=place, prefix=["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"])
+    else:
+        place = directory()
+        server = Server(runtime_dir=place)
+    with server:
+        server.legacy()
+        unlimited = resource.prlimit(server.process.pid, resource.RLIMIT_NPROC)
+        resource.prlimit(server.process.pid, resource.RLIMIT_NPROC, (1, unlimited[1]))
+        failed = server.call_failing("create_sandbox")["error"]
+        assert failed["message"], failed
+        equal(server.request("ping"), {})
+        resource.prlimit(server.process.pid, resource.RLIMIT_NPROC, unlimited)
+        again = server.start_call("create_sandbox").result()
+        if again.get("isError"):
+            clear(again["structuredContent"]["error"])
+    shutil.rmtree(place, ignore_errors=True)
+
+
+@suite.case("the runtime directory on a full disk: the call fails clearly, the server lives")
+def disk_full():
+    if os.getuid() != 0:
+        raise Skip("needs root to mount a small file system")
+    place = directory()
+    prepare = 'mount -t tmpfs -o size=32k,nr_inodes=64,mode=0755 tmpfs "$0" && { head -c 1M /dev/zero >"$0/filler" 2>/dev/null; exec "$@"; }'
+    server = Server(runtime_dir=place, prefix=["unshare", "--mount", "sh", "-c", prepare, place])
+    with server:
+        server.legacy()
+        failed = server.call_failing("create_sandbox")["error"]
+        assert "space" in failed["message"].lower() or "disk" in failed["message"].lower(), failed
+        equal(server.request("ping"), {})
+        equal(server.call("get_sandbox_status")["count"], 0)
+    shutil.rmtree(place, ignore_errors=True)
+
+
+@suite.case("a runtime directory that cannot be written: a clear error that names it")
+def unwritable():
+    place = directory()
+    blocked = os.path.join(place, "file")
+    with open(blocked, "w", encoding="utf-8") as file:
+        file.write("in the way")
+    with Server(runtime_dir=os.path.join(blocked, "run")) as server:
+        server.legacy()
+        failed = server.call_failing("create_sandbox")["error"]
+        contains(failed["message"], blocked)
+        equal(server.request("ping"), {})
+    shutil.rmtree(place)
+
+
+# ---- ordinary users ----
+
+
+@suite.case("as an ordinary user it works, or says what is missing")
+def ordinary_user():
+    if os.getuid() != 0:
+        raise Skip("all other cases run as an ordinary user already")
+    prefix = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    if subprocess.run([*prefix, os.environ["CLOISTER"], "--version"], capture_output=True, check=False).returncode != 0:
+        raise Skip("the built program cannot be run by another user")
+    place = directory()
+    os.chown(place, NOBODY, NOBODY)
+    with Server(runtime_dir=place, prefix=prefix, env={"HOME": place}) as server:
+        server.legacy()
+        result = server.start_call("create_sandbox").result()
+        if result.get("isError"):
+            clear(result["structuredContent"]["error"])
+            return
+        sandbox = result["structuredContent"]["sandbox_id"]
+        done = server.run("import os; (os.getuid(), os.path.exists('/etc/shadow'))", sandbox_id=sandbox)
+        equal(done["status"], "ok")
+        contains(done["result"], "False")
+    shutil.rmtree(place, ignore_errors=True)
+
+
+@suite.case("directories of the server are for its user only")
+def permissions():
+    with Server() as server:
+        server.legacy()
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        found = [d for d in mcp.sandbox_dirs(server.runtime_dir) if sandbox in d]
+        assert found, "no directory of the sandbox"
+        mode = stat.S_IMODE(os.stat(found[0]).st_mode)
+        equal(mode & 0o066, 0, "nobody else may list or write it")
+
+
+suite.run()

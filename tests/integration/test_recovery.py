@@ -1,0 +1,249 @@
+"""Things die: workers, agents, interpreters, the server itself."""
+
+import os
+import signal
+
+import mcp
+from common import Server, Suite, alive, contains, equal, needs_runtime, poll
+from mcp import ANSWER_SECONDS
+
+needs_runtime()
+suite = Suite()
+
+LINES = 400
+STREAM = f"""
+import time
+for i in range({LINES}):
+    print('line', i, 'x' * 200, flush=True)
+    if i == 20:
+        open('begun', 'w').close()
+    time.sleep(0.005)
+"""
+WANTED = "".join(f"line {i} {'x' * 200}\n" for i in range(LINES))
+
+
+def opened(*options):
+    server = Server(*options)
+    server.legacy()
+    return server, server.call("create_sandbox")["sandbox_id"]
+
+
+def streaming(server, sandbox, **arguments):
+    pending = server.start_call("execute_code", sandbox_id=sandbox, code=STREAM, **arguments)
+    poll("output has begun", lambda: server.read_text("begun", sandbox) is not None, 30)
+    return pending
+
+
+@suite.case("a worker killed in the middle of a call: its full result comes, once")
+def worker_killed():
+    server, sandbox = opened()
+    with server:
+        server.run("before = 'state'", sandbox_id=sandbox)
+        pending = streaming(server, sandbox)
+        first = server.worker_pid(sandbox)
+        os.kill(first, signal.SIGKILL)
+        done = pending.structured()
+        equal(done["stdout"], WANTED)
+        equal((done["status"], done["stdout_bytes"], done["interpreter"]), ("ok", len(WANTED), "kept"))
+        worker = server.call("get_sandbox_status", sandbox_id=sandbox)["worker"]
+        assert worker["pid"] != first
+        equal(worker["restarts"], 1)
+        equal(server.run("before", sandbox_id=sandbox)["result"], "'state'")
+        equal(server.unmatched, [])
+
+
+@suite.case("a worker killed again and again during one call")
+def worker_killed_often():
+    server, sandbox = opened()
+    with server:
+        pending = streaming(server, sandbox)
+        killed = set()
+        for _ in range(3):
+            pid = poll("another worker", lambda: new_worker(server, sandbox, killed), 30)
+            os.kill(pid, signal.SIGKILL)
+            killed.add(pid)
+        equal(pending.structured()["stdout"], WANTED)
+
+
+def new_worker(server, sandbox, known):
+    pid = server.call("get_sandbox_status", sandbox_id=sandbox)["worker"]["pid"]
+    return pid if pid > 1 and pid not in known and alive(pid) else None
+
+
+@suite.case("a worker killed while idle is replaced for the next call")
+def idle_worker_killed():
+    server, sandbox = opened()
+    with server:
+        server.run("x = 5", sandbox_id=sandbox)
+        pid = server.worker_pid(sandbox)
+        os.kill(pid, signal.SIGKILL)
+        poll("it is gone", lambda: not alive(pid))
+        equal(server.run("x", sandbox_id=sandbox)["result"], "5")
+
+
+@suite.case("a worker that hangs is replaced within its silence limit, the call goes on")
+def worker_stopped():
+    server, sandbox = opened()
+    with server:
+        pending = streaming(server, sandbox)
+        pid = server.worker_pid(sandbox)
+        os.kill(pid, signal.SIGSTOP)
+        done = pending.structured()
+        equal((done["status"], done["stdout"]), ("ok", WANTED))
+        poll("the stopped worker is killed", lambda: not alive(pid))
+
+
+@suite.case("a deadline holds across a worker's death")
+def deadline_across_death():
+    server, sandbox = opened()
+    with server:
+        pending = server.start_call("execute_code", sandbox_id=sandbox, code="open('begun', 'w').close()\nwhile True: pass", timeout_seconds=3)
+        poll("it runs", lambda: server.read_text("begun", sandbox) is not None, 30)
+        os.kill(server.worker_pid(sandbox), signal.SIGKILL)
+        done = pending.failed()
+        equal(done["status"], "timeout")
+        assert done["duration_ms"] < 8000, done["duration_ms"]
+
+
+@suite.case("code does not run twice when its worker dies")
+def exactly_once():
+    server, sandbox = opened()
+    with server:
+        for number in range(5):
+            code = f"import time\nopen('log', 'a').write('{number}\\n')\nopen('begun{number}', 'w').close()\ntime.sleep(0.3)"
+            pending = server.start_call("execute_code", sandbox_id=sandbox, code=code)
+            poll("it runs", lambda n=number: server.read_text(f"begun{n}", sandbox) is not None, 30)
+            os.kill(server.worker_pid(sandbox), signal.SIGKILL)
+            equal(pending.structured()["status"], "ok")
+        equal(server.read_text("log", sandbox), "0\n1\n2\n3\n4\n")
+
+
+@suite.case("an interpreter killed from outside is reported as crashed and started anew")
+def interpreter_killed():
+    server, sandbox = opened()
+    with server:
+        pending = server.start_call("execute_code", sandbox_id=sandbox, code="import os\nopen('begun', 'w').write('x')\nprint('some output', flush=True)\nmarker = 'interpreter-to-kill'\nos.execvp if False else None\nwhile True: pass")
+        poll("it runs", lambda: server.read_text("begun", sandbox) is not None, 30)
+        inside = server.stdout("grep -l Name /proc/[0-9]*/status | while read f; do grep -q python $f && basename $(dirname $f); done; true", language="bash", sandbox_id=sandbox).split()
+        server.run(f"kill -9 {' '.join(inside)}", language="bash", sandbox_id=sandbox)
+        done = pending.failed()
+        equal((done["status"], done["stdout"]), ("crashed", "some output\n"))
+        after = server.run("1 + 1", sandbox_id=sandbox)
+        equal((after["result"], after["interpreter"]), ("2", "restarted"))
+
+
+@suite.case("an agent that dies ends its sandbox with a clear error; others live on")
+def agent_killed():
+    server, sandbox = opened()
+    with server:
+        other = server.call("create_sandbox")["sandbox_id"]
+        server.run("x = 1", sandbox_id=other)
+        pending = server.start_call("execute_code", sandbox_id=sandbox, code="open('begun', 'w').close()\nwhile True: pass")
+        poll("it runs", lambda: server.read_text("begun", sandbox) is not None, 30)
+        agents = agents_of(sandbox)
+        assert agents, "no agent process found on the host"
+        for pid in agents:
+            os.kill(pid, signal.SIGKILL)
+        failed = pending.failed()
+        assert failed.get("error", {}).get("message"), failed
+        equal(failed["error"]["code"], "sandbox_not_found")
+        equal(server.run("x", sandbox_id=other)["result"], "1")
+        error = server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"]
+        equal(error["code"], "sandbox_not_found")
+        poll("nothing of it is left", lambda: not mcp.cgroups_of(sandbox) and not mcp.processes_of(sandbox))
+
+
+def agents_of(sandbox):
+    """Pids, on the host, of processes in the sandbox that are its first process."""
+    found = []
+    for pid, line in mcp.processes():
+        try:
+            with open(f"/proc/{pid}/cgroup", encoding="utf-8") as file:
+                inside = sandbox in file.read()
+            with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+                status = file.read()
+        except OSError:
+            continue
+        nested = next((text.split()[1:] for text in status.splitlines() if text.startswith("NSpid:")), [])
+        if (inside or sandbox in line) and len(nested) > 1 and nested[-1] == "1":
+            found.append(pid)
+    return found
+
+
+@suite.case("a server that is killed leaves nothing once the grace period is over")
+def server_killed():
+    server, sandbox = opened()
+    worker = server.worker_pid(sandbox)
+    server.start_call("execute_code", sandbox_id=sandbox, code="open('begun', 'w').close()\nwhile True: pass")
+    poll("it runs", lambda: server.read_text("begun", sandbox) is not None, 30)
+    agents = agents_of(sandbox)
+    assert agents, "no agent process found on the host"
+    server.kill()
+    poll("worker and agent end by themselves", lambda: not any(alive(p) for p in [worker, *agents]), 40)
+    poll("the control groups are gone", lambda: not mcp.cgroups_of(sandbox), 10)
+    equal(mcp.processes_of(sandbox), [])
+    equal(mcp.mounts_of(sandbox), [])
+
+
+@suite.case("what a killed server and its killed worker leave is swept by the next start")
+def sweep():
+    server, sandbox = opened()
+    worker = server.worker_pid(sandbox)
+    directory = server.runtime_dir
+    agents = agents_of(sandbox)
+    # the worker must not get a chance to clean up: it is stopped first
+    os.kill(worker, signal.SIGSTOP)
+    server.kill()
+    os.kill(worker, signal.SIGKILL)
+    assert any(alive(p) for p in agents), "the agent went too early for this test"
+    with Server(runtime_dir=directory) as successor:
+        successor.legacy()
+        successor.call("create_sandbox")
+        poll("the dead instance's sandbox is gone", lambda: not any(alive(p) for p in agents), 30)
+        poll("its control groups are gone", lambda: not mcp.cgroups_of(sandbox), 10)
+        poll("its directory is gone", lambda: not [d for d in mcp.sandbox_dirs(directory) if sandbox in d], 10)
+    equal(mcp.mounts_of(sandbox), [])
+    poll("nothing is left", lambda: not server.left_behind(), 10)
+
+
+@suite.case("a live neighbour on the same runtime directory is not swept")
+def neighbour_is_not_swept():
+    server, sandbox = opened()
+    with server:
+        server.run("x = 'here'", sandbox_id=sandbox)
+        with Server(runtime_dir=server.runtime_dir) as neighbour:
+            neighbour.legacy()
+            neighbour.call("create_sandbox")
+            equal(server.run("x", sandbox_id=sandbox)["result"], "'here'")
+        equal(server.run("x", sandbox_id=sandbox)["result"], "'here'")
+
+
+@suite.case("a worker that keeps dying parks its sandbox with a reason instead of burning CPU")
+def parked():
+    server, sandbox = opened()
+    with server:
+        killed = set()
+
+        def kill_next():
+            status = server.start_call("get_sandbox_status", sandbox_id=sandbox).result(ANSWER_SECONDS)
+            if status.get("isError") or status["structuredContent"]["state"] in ("failed", "closed"):
+                return True
+            pid = status["structuredContent"]["worker"]["pid"]
+            if pid > 1 and pid not in killed:
+                killed.add(pid)
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            return False
+
+        poll("the sandbox is given up", kill_next, 60)
+        assert len(killed) <= 30, f"{len(killed)} workers were started"
+        error = server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"]
+        assert error["message"], error
+        fresh = server.call("create_sandbox")["sandbox_id"]
+        equal(server.run("1 + 1", sandbox_id=fresh)["result"], "2")
+        contains(server.log_tail(400), sandbox)
+
+
+suite.run()

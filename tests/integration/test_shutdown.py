@@ -1,0 +1,141 @@
+"""The end: however it comes, it comes within 5 s and leaves nothing."""
+
+import os
+import signal
+import subprocess
+import time
+
+import mcp
+from common import Server, Suite, alive, equal, needs_runtime, poll
+
+needs_runtime()
+suite = Suite()
+
+
+def busy(count=3):
+    """A server with sandboxes that all run something, and every pid that must go."""
+    server = Server()
+    server.legacy()
+    ids = [server.call("create_sandbox")["sandbox_id"] for _ in range(count)]
+    for sandbox in ids:
+        server.start_call("execute_code", sandbox_id=sandbox, code="import subprocess\nsubprocess.Popen(['sleep', '300'])\nopen('begun', 'w').close()\nwhile True: pass")
+    for sandbox in ids:
+        poll("it runs", lambda s=sandbox: server.read_text("begun", s) is not None, 30)
+    pids = [server.worker_pid(s) for s in ids]
+    return server, ids, pids
+
+
+def check_gone(server, ids, pids, begun):
+    took = time.monotonic() - begun
+    assert took < 5.0, f"it took {took:.1f} s to end"
+    equal([p for p in pids if alive(p)], [], "workers")
+    for sandbox in ids:
+        equal(mcp.cgroups_of(sandbox), [], "control groups")
+        equal(mcp.processes_of(sandbox), [], "processes")
+        equal(mcp.mounts_of(sandbox), [], "mounts")
+    equal(mcp.sandbox_dirs(server.runtime_dir), [], "directories")
+    equal(server.violations, [], "stdout")
+    left = [os.path.join(d, f) for d, _, files in os.walk(server.runtime_dir) for f in files]
+    equal([f for f in left if not f.endswith("lock")], [], "files")
+
+
+def ended_by(end, status):
+    server, ids, pids = busy()
+    begun = time.monotonic()
+    end(server)
+    code = server.wait_exit(10)
+    check_gone(server, ids, pids, begun)
+    equal(code, status, f"exit status; {server.log_tail()}")
+
+
+@suite.case("stdin closed while everything is busy")
+def end_of_input():
+    ended_by(lambda server: server.process.stdin.close(), 0)
+
+
+@suite.case("SIGTERM while everything is busy")
+def sigterm():
+    ended_by(lambda server: server.process.send_signal(signal.SIGTERM), 0)
+
+
+@suite.case("SIGINT while everything is busy")
+def sigint():
+    ended_by(lambda server: server.process.send_signal(signal.SIGINT), 0)
+
+
+@suite.case("SIGTERM twice, and stdin closed on top")
+def impatient():
+    def end(server):
+        server.process.send_signal(signal.SIGTERM)
+        server.process.stdin.close()
+        server.process.send_signal(signal.SIGTERM)
+
+    ended_by(end, 0)
+
+
+@suite.case("stdout closed by the client ends the server as well")
+def stdout_closed():
+    server = Server("--log-level", "debug")
+    server.legacy()
+    sandbox = server.call("create_sandbox")["sandbox_id"]
+    program = server.process
+    # a second server whose stdout is a pipe that nobody reads any more
+    read_end, write_end = os.pipe()
+    other = subprocess.Popen([os.environ["CLOISTER"], "--runtime-dir", server.runtime_dir], stdin=subprocess.PIPE, stdout=write_end, stderr=subprocess.DEVNULL)
+    os.close(write_end)
+    os.close(read_end)
+    other.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    other.stdin.flush()
+    other.wait(10)
+    assert program.poll() is None
+    equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+    server.close()
+
+
+@suite.case("an idle server ends at once")
+def idle():
+    server = Server()
+    server.legacy()
+    begun = time.monotonic()
+    server.close()
+    assert time.monotonic() - begun < 2.0
+
+
+@suite.case("ended while a sandbox is being created")
+def during_creation():
+    server = Server()
+    server.legacy()
+    server.start_call("create_sandbox")
+    server.start_call("create_sandbox")
+    poll("creation has begun", lambda: mcp.sandbox_dirs(server.runtime_dir), 10, 0.001)
+    begun = time.monotonic()
+    server.process.stdin.close()
+    equal(server.wait_exit(10), 0)
+    check_gone(server, [os.path.basename(server.runtime_dir)], [], begun)
+    equal(mcp.processes_of(server.runtime_dir), [])
+
+
+@suite.case("calls sent just before the end of input are answered or ended, never hang")
+def last_words():
+    server = Server()
+    server.legacy()
+    sandbox = server.call("create_sandbox")["sandbox_id"]
+    pending = [server.start_call("execute_code", sandbox_id=sandbox, code="1 + 1"), server.start("ping")]
+    begun = time.monotonic()
+    server.process.stdin.close()
+    equal(server.wait_exit(10), 0)
+    assert time.monotonic() - begun < 5
+    server.reader.join(10)
+    equal(pending[1].result(1), {})
+
+
+@suite.case("the probe of a client, a server that is started and closed at once, costs nothing")
+def throw_away():
+    for _ in range(5):
+        with Server() as server:
+            server.modern()
+            server.request("server/discover")
+            equal(os.listdir(server.runtime_dir), [])
+
+
+suite.run()

@@ -1,0 +1,89 @@
+/*
+ * For tests: a real cloister-agent in a process of its own, and a worker's side of its link.
+ *
+ * Everything blocks with a deadline. A failure is a negative code and a text in err, as everywhere.
+ */
+#ifndef CLOISTER_TESTS_LIB_AGENT_CLIENT_H
+#define CLOISTER_TESTS_LIB_AGENT_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "proto/msg.h"
+
+#define AGENT_CLIENT_WAIT_MS 20000 /* for anything that should happen */
+
+struct agent_options {
+    const char *program;   /* path of cloister-agent */
+    uint64_t grace_ms;     /* 0: 60 s */
+    uint64_t nproc;        /* 0: no limit */
+    uint64_t data_bytes;   /* 0: no limit */
+    bool own_namespace;    /* as pid 1 of a pid namespace, with its own /proc */
+    const char *path_env;  /* PATH; NULL: ours */
+};
+
+struct agent_process {
+    pid_t pid;            /* the agent, or whoever waits for it in own_namespace */
+    char dir[64];         /* temporary, removed by agent_stop() */
+    char workspace[96];
+    char socket[96];
+    uid_t user;           /* who user code runs as */
+};
+
+/* -ERR_DENIED if this machine does not allow what the options ask for (a test skips then). */
+int agent_start(struct agent_process *p, const struct agent_options *o, struct err *err);
+
+/* Waits for the agent to end; its exit code, 128 + n for a signal, -1 if it did not end in time. */
+int agent_wait(struct agent_process *p);
+
+/* Kills what is left and removes the directory. */
+void agent_stop(struct agent_process *p);
+
+struct agent_client {
+    int fd; /* -1: not connected */
+    uint64_t seq;
+    struct buf in;
+    size_t used;         /* bytes of `in` that the last message occupies */
+    unsigned events;     /* RUNNING events met while waiting for replies */
+    char last_event[LIMIT_NAME + 1];
+};
+
+int agent_connect(struct agent_client *c, const struct agent_process *p, struct err *err);
+int agent_hello(struct agent_client *c, uint64_t generation, struct msg *reply, struct err *err);
+void agent_disconnect(struct agent_client *c);
+
+/* Sends with the next seq, which it returns in m->seq. */
+int agent_send_msg(struct agent_client *c, struct msg *m, struct err *err);
+
+/* Next message, events included; borrowed until the next call. -ERR_TIMEOUT, -ERR_GONE. */
+int agent_receive(struct agent_client *c, struct msg *ret, uint64_t wait_ms, struct err *err);
+
+/* Sends and waits for the reply with that seq; events are counted, other replies dropped. */
+int agent_ask(struct agent_client *c, struct msg *m, struct msg *reply, struct err *err);
+
+/* What became of an operation, with all of its output. */
+struct agent_result {
+    struct msg_output last; /* the final OUTPUT; views are not valid, see below */
+    char *out, *err;        /* NUL-terminated, owned */
+    size_t out_len, err_len;
+    char *result, *name, *message, *traceback; /* owned */
+    int failed;             /* code of FAILED instead of an outcome; 0 */
+};
+
+void agent_result_finish(struct agent_result *r);
+
+/* START with these fields (op, kind, ... filled in by the caller) and WAITs till it is done. */
+int agent_run_op(struct agent_client *c, const struct msg_start *start, struct agent_result *ret,
+                 struct err *err);
+
+/* WAITs till an operation that was started before is done, from these offsets on. */
+int agent_follow(struct agent_client *c, const char *op, uint64_t out_from, uint64_t err_from,
+                 struct agent_result *ret, struct err *err);
+
+/* A START message for code with a fresh id, which stays valid until the fourth next call. */
+struct msg_start agent_code(struct agent_client *c, const char *language, const char *code);
+
+#endif

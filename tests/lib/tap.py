@@ -1,0 +1,89 @@
+"""Test cases in Python, reported as TAP so that meson counts each of them.
+
+A test file declares its cases with @suite.case("what a user would notice") and ends with
+suite.run(). A case fails by raising; raising Skip skips it. Cases named on the command line (any
+part of the name) are run alone.
+"""
+
+import os
+import sys
+import time
+import traceback
+
+
+class Skip(Exception):
+    """The reason why a case cannot be tried on this machine."""
+
+
+def poll(what, probe, seconds=10.0, interval=0.02):
+    """Waits until probe() is true and returns what it returned; fails after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = probe()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(interval)
+
+
+def equal(got, wanted, what="value"):
+    if got != wanted:
+        raise AssertionError(f"{what}: got {short(got)}, wanted {short(wanted)}")
+
+
+def contains(text, part, what="text"):
+    if part not in text:
+        raise AssertionError(f"{what}: {short(part)} is not in {short(text)}")
+
+
+def short(value, limit=1500):
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
+
+
+def skip_all(reason):
+    print(f"1..0 # SKIP {reason}")
+    sys.exit(0)
+
+
+class Suite:
+    def __init__(self):
+        self.cases = []
+        self.finishers = []
+
+    def case(self, name):
+        def register(function):
+            self.cases.append((name, function))
+            return function
+
+        return register
+
+    def finish(self, function):
+        """Registers what runs after the last case; it counts as a case of its own."""
+        self.finishers.append((function.__doc__.strip(), function))
+        return function
+
+    def run(self):
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+        wanted = sys.argv[1:]
+        cases = [c for c in self.cases if not wanted or any(w in c[0] for w in wanted)]
+        cases += self.finishers
+        print(f"1..{len(cases)}", flush=True)
+        failed = 0
+        for number, (name, function) in enumerate(cases, 1):
+            begun = time.monotonic()
+            note = ""
+            try:
+                function()
+                result = "ok"
+            except Skip as reason:
+                result, note = "ok", f" # SKIP {reason}"
+            except Exception:  # a broken case must not hide the ones after it
+                failed += 1
+                result = "not ok"
+                for line in traceback.format_exc().splitlines():
+                    print(f"# {line}")
+            print(f"{result} {number} - {name.replace('#', '')}{note}")
+            print(f"# {time.monotonic() - begun:.2f} s", flush=True)
+        sys.exit(1 if failed else 0)

@@ -1,0 +1,644 @@
+/*
+ * A worker without a sandbox behind it, for tests of the supervisor: it speaks the W link and does
+ * what it is told, including everything that a worker must never do.
+ *
+ * How it behaves before a sandbox exists is chosen by the environment variable WORKER_STUB, in the
+ * life of a sandbox by its image, and in a call by the code: see the tables of words below. What an
+ * agent would keep is in the sandbox's directory, so that the next worker finds it: "op-<id>" with
+ * the code and its start time, and "runs" with one byte for every operation that was really begun.
+ * Words that misbehave do so in the first life only ("crash"), or always ("crash-always").
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "common/alloc.h"
+#include "common/buf.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/fd.h"
+#include "common/io/ipc.h"
+#include "common/log.h"
+#include "common/str.h"
+#include "proto/codec.h"
+#include "proto/exit_codes.h"
+#include "proto/version.h"
+
+#define OPS_MAX  64
+#define POLL_MS  5
+#define TEXT_MAX 4096
+
+struct op {
+    char id[LIMIT_NAME];
+    char code[TEXT_MAX]; /* "<word> <arguments>" */
+    uint64_t start_ms;
+    uint64_t timeout_ms;
+    bool stopped; /* ended by CANCEL */
+    bool forced;
+    struct ipc_request *waiter;
+    struct msg_wait wait; /* of the waiter */
+    uint64_t wait_seq;
+    uint64_t wait_since_ms;
+    struct view echo; /* stdin_data, owned */
+};
+
+struct stub {
+    uv_loop_t *loop;
+    struct ipc_server *server;
+    const char *sandbox, *dir, *behaviour;
+    uint64_t generation;
+    char image[256];
+    struct op ops[OPS_MAX];
+    size_t op_count;
+    uv_timer_t poll;
+    uv_timer_t later;
+    uv_pipe_t lifeline;
+    struct ipc_request *open_request;
+    uint64_t open_seq;
+};
+
+/* ---- doing wrong ---- */
+
+static void hang(void)
+{
+    for (;;) {
+        pause();
+    }
+}
+
+static void crash(void)
+{
+    raise(SIGKILL);
+}
+
+/* ---- answers ---- */
+
+static void send_msg(struct ipc_request *request, const struct msg *m)
+{
+    CLEANUP_BUF struct buf out;
+    struct err err = ERR_INIT;
+    buf_init(&out, LIMIT_FRAME);
+    if (msg_encode(&out, m, &err) < 0) {
+        log_error("stub: %s", err.text);
+        exit(EXIT_CODE_PROTOCOL);
+    }
+    ipc_reply(request, out.data, out.len);
+}
+
+static void send_ok(struct ipc_request *request, uint64_t seq)
+{
+    struct msg m = {.type = MSG_OK, .seq = seq};
+    send_msg(request, &m);
+}
+
+static void send_failed(struct ipc_request *request, uint64_t seq, enum err_code code,
+                        const char *message, const char *hint)
+{
+    struct msg m = {.type = MSG_FAILED, .seq = seq};
+    m.failed.code = code;
+    m.failed.message = view_of(message);
+    m.failed.hint = view_of(hint);
+    send_msg(request, &m);
+}
+
+static void on_server_closed(void *arg)
+{
+    exit(*(int *)arg);
+}
+
+/* What was answered is delivered first. */
+static void leave(struct stub *s, int code)
+{
+    static int status;
+    status = code;
+    ipc_server_close(s->server, on_server_closed, &status);
+}
+
+/* ---- what an agent would keep ---- */
+
+static uint64_t count_runs(struct stub *s)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/runs", s->dir);
+    struct stat st;
+    return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+static void begin_op(struct stub *s, struct op *op)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/op-%s", s->dir, op->id);
+    CLEANUP_FREE char *runs = alloc_printf("%s/runs", s->dir);
+    CLEANUP_BUF struct buf kept;
+    buf_init(&kept, TEXT_MAX + 64);
+    if (file_read(path, &kept, NULL) == 0) {
+        char *text = (char *)(uintptr_t)buf_cstr(&kept);
+        char *blank = strchr(text, ' ');
+        *blank = '\0';
+        err_ignore(str_to_u64(text, 0, UINT64_MAX, &op->start_ms, NULL)); /* written by us */
+        snprintf(op->code, sizeof(op->code), "%s", blank + 1);
+        return;
+    }
+    op->start_ms = clock_ms();
+    CLEANUP_FREE char *text = alloc_printf("%llu %s", (unsigned long long)op->start_ms, op->code);
+    CLEANUP_FD int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CLEANUP_FD int runs_fd = open(runs, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0 || runs_fd < 0 || fd_write_all(fd, text, strlen(text), NULL) < 0 ||
+        fd_write_all(runs_fd, "x", 1, NULL) < 0) {
+        log_error("stub: cannot keep an operation: %s", strerror(errno));
+        exit(EXIT_CODE_SETUP);
+    }
+}
+
+static struct op *find_op(struct stub *s, struct view id)
+{
+    for (size_t i = 0; i < s->op_count; i++) {
+        if (view_is(id, s->ops[i].id)) {
+            return &s->ops[i];
+        }
+    }
+    return NULL;
+}
+
+static void forget_op(struct stub *s, struct view id)
+{
+    struct op *op = find_op(s, id);
+    CLEANUP_FREE char *path = alloc_printf("%s/op-%.*s", s->dir, VIEW_ARG(id));
+    unlink(path);
+    if (op != NULL && op->waiter == NULL) {
+        free((char *)(uintptr_t)op->echo.data);
+        *op = s->ops[--s->op_count];
+    }
+}
+
+/* ---- what the code does ---- */
+
+static bool word_is(const char *code, const char *word, const char **ret_rest)
+{
+    size_t len = strlen(word);
+    if (strncmp(code, word, len) != 0 || (code[len] != '\0' && code[len] != ' ')) {
+        return false;
+    }
+    *ret_rest = code[len] == ' ' ? code + len + 1 : "";
+    return true;
+}
+
+static uint64_t number_at(const char **text)
+{
+    char word[24] = "";
+    size_t len = strcspn(*text, " ");
+    uint64_t n = 0;
+    memcpy(word, *text, len < sizeof(word) ? len : 0);
+    *text += len + ((*text)[len] == ' ');
+    err_ignore(str_to_u64(word, 0, UINT64_MAX, &n, NULL)); /* 0 then */
+    return n;
+}
+
+/* The state of op at this moment as a function of time: fills o and its bytes in out and err. */
+static void look(struct stub *s, struct op *op, struct msg_output *o, struct buf *out,
+                 struct buf *err)
+{
+    uint64_t age_ms = clock_ms() - op->start_ms;
+    const char *rest;
+    bool done = true;
+    int rc = 0;
+    o->status = OP_STATUS_OK;
+    if (word_is(op->code, "slow", &rest)) { /* slow <lines> <ms each> */
+        uint64_t lines = number_at(&rest);
+        uint64_t each_ms = number_at(&rest);
+        uint64_t ready = each_ms == 0 ? lines : age_ms / each_ms;
+        for (uint64_t i = 0; i < lines && i < ready && rc == 0; i++) {
+            rc = buf_printf(out, NULL, "line %llu\n", (unsigned long long)i);
+        }
+        done = ready >= lines;
+    } else if (word_is(op->code, "sleep", &rest)) {
+        done = age_ms >= number_at(&rest);
+    } else if (word_is(op->code, "wait", &rest)) { /* until it is cancelled */
+        done = op->stopped;
+    } else if (word_is(op->code, "stubborn", &rest)) { /* until it is killed */
+        done = op->forced;
+    } else if (word_is(op->code, "both", &rest)) {
+        rc = buf_add_str(out, "to out", NULL) < 0 || buf_add_str(err, "to err", NULL) < 0;
+    } else if (word_is(op->code, "big", &rest)) {
+        uint64_t n = number_at(&rest);
+        for (uint64_t i = 0; i < n && rc == 0; i++) {
+            char c = (char)('a' + i % 26);
+            rc = buf_add(out, &c, 1, NULL);
+        }
+    } else if (word_is(op->code, "runs", &rest)) {
+        rc = buf_printf(out, NULL, "%llu", (unsigned long long)count_runs(s));
+    } else if (word_is(op->code, "gen", &rest)) {
+        rc = buf_printf(out, NULL, "%llu", (unsigned long long)s->generation);
+    } else if (word_is(op->code, "timeout", &rest)) {
+        rc = buf_printf(out, NULL, "%llu", (unsigned long long)op->timeout_ms);
+    } else if (word_is(op->code, "stdin", &rest)) {
+        rc = buf_add(out, op->echo.data, op->echo.len, NULL);
+    } else if (word_is(op->code, "echo", &rest)) {
+        rc = buf_add_str(out, rest, NULL);
+    } else { /* words that misbehave end like this when they have done so */
+        rc = buf_add_str(out, "survived", NULL);
+    }
+    if (rc < 0) {
+        exit(EXIT_CODE_NO_MEMORY);
+    }
+    if (op->stopped) {
+        bool obeys = !word_is(op->code, "stubborn", &rest) || op->forced;
+        done = done || obeys;
+        o->status = obeys ? OP_STATUS_CANCELLED : OP_STATUS_OK;
+    }
+    o->state = done ? OP_DONE : OP_RUNNING;
+    o->duration_us = age_ms * 1000;
+}
+
+static struct view from_offset(const struct buf *b, uint64_t from, bool *ret_more)
+{
+    size_t at = from < b->len ? (size_t)from : b->len;
+    size_t len = b->len - at;
+    *ret_more = len > LIMIT_CHUNK;
+    return view_bytes(b->data != NULL ? b->data + at : NULL, len > LIMIT_CHUNK ? LIMIT_CHUNK : len);
+}
+
+/* Answers the waiter if there is something to say. */
+static void serve(struct stub *s, struct op *op)
+{
+    if (op->waiter == NULL) {
+        return;
+    }
+    CLEANUP_BUF struct buf out;
+    CLEANUP_BUF struct buf err;
+    buf_init(&out, LIMIT_FRAME);
+    buf_init(&err, LIMIT_FRAME);
+    struct msg m = {.type = MSG_OUTPUT, .seq = op->wait_seq};
+    struct msg_output *o = &m.output;
+    look(s, op, o, &out, &err);
+    bool more_out;
+    bool more_err;
+    o->op = view_of(op->id);
+    o->out_from = op->wait.out_from;
+    o->err_from = op->wait.err_from;
+    o->out = from_offset(&out, o->out_from, &more_out);
+    o->err = from_offset(&err, o->err_from, &more_err);
+    if (more_out || more_err) {
+        o->state = OP_RUNNING;
+    }
+    bool late = clock_ms() - op->wait_since_ms >= op->wait.wait_ms;
+    if (o->state != OP_DONE && o->out.len == 0 && o->err.len == 0 && !late) {
+        return;
+    }
+    const char *rest;
+    if (word_is(op->code, "bad-offset", &rest) && s->generation == 1) {
+        o->out_from += 7;
+    }
+    if (o->state != OP_DONE) {
+        o->status = 0;
+        o->duration_us = 0;
+    }
+    struct ipc_request *request = op->waiter;
+    op->waiter = NULL;
+    send_msg(request, &m);
+}
+
+static void on_poll(uv_timer_t *timer)
+{
+    struct stub *s = timer->data;
+    for (size_t i = 0; i < s->op_count; i++) {
+        serve(s, &s->ops[i]);
+    }
+}
+
+static void wait_for(struct stub *s, struct op *op, struct ipc_request *request, uint64_t seq,
+                     const struct msg_wait *wait)
+{
+    op->waiter = request;
+    op->wait = *wait;
+    op->wait_seq = seq;
+    op->wait_since_ms = clock_ms();
+    serve(s, op);
+}
+
+/* Words that do something to the worker itself. True if there is nothing more to do. */
+static bool misbehave(struct stub *s, struct ipc_request *request, uint64_t seq, const char *code)
+{
+    bool first = s->generation == 1;
+    const char *rest;
+    if (word_is(code, "crash-always", &rest) || (first && word_is(code, "crash", &rest))) {
+        crash();
+    } else if (word_is(code, "hang-always", &rest) || (first && word_is(code, "hang", &rest))) {
+        hang();
+    } else if (first && word_is(code, "garbage", &rest)) {
+        ipc_reply(request, "\xc1garbage", 8);
+        return true;
+    } else if (first && word_is(code, "other-type", &rest)) {
+        send_ok(request, seq);
+        return true;
+    } else if (first && word_is(code, "other-seq", &rest)) {
+        send_ok(request, seq + 1);
+        return true;
+    } else if (word_is(code, "exit", &rest) && first) {
+        exit((int)number_at(&rest));
+    } else if (word_is(code, "gone", &rest)) {
+        send_failed(request, seq, ERR_GONE, "the sandbox was killed from outside", "");
+        leave(s, EXIT_CODE_SANDBOX_GONE);
+        return true;
+    } else if (word_is(code, "refuse", &rest)) {
+        send_failed(request, seq, ERR_LANGUAGE, "no such language", "use another one");
+        return true;
+    } else if (word_is(code, "flood-log", &rest)) {
+        for (int i = 0; i < 20000; i++) {
+            log_error("flood %d", i);
+        }
+    }
+    return false;
+}
+
+/* ---- requests ---- */
+
+static void handle_start(struct stub *s, struct ipc_request *request, const struct msg *m)
+{
+    const struct msg_start *start = &m->start;
+    for (size_t i = 0; i < start->acks.count; i++) {
+        forget_op(s, start->acks.items[i]);
+    }
+    struct op *op = find_op(s, start->op);
+    if (op == NULL && s->op_count == OPS_MAX) {
+        send_failed(request, m->seq, ERR_BUSY, "too many operations", "");
+        return;
+    }
+    if (op == NULL) {
+        op = &s->ops[s->op_count++];
+        memset(op, 0, sizeof(*op));
+        snprintf(op->id, sizeof(op->id), "%.*s", VIEW_ARG(start->op));
+        snprintf(op->code, sizeof(op->code), "%.*s", VIEW_ARG(start->data));
+        op->timeout_ms = start->timeout_ms;
+        op->echo = view_bytes(alloc_viewdup(start->stdin_data), start->stdin_data.len);
+        begin_op(s, op);
+    }
+    if (misbehave(s, request, m->seq, op->code)) {
+        return;
+    }
+    struct msg_wait wait = {view_of(op->id), start->out_from, start->err_from, start->wait_ms};
+    wait_for(s, op, request, m->seq, &wait);
+}
+
+static void handle_wait(struct stub *s, struct ipc_request *request, const struct msg *m)
+{
+    struct op *op = find_op(s, m->wait.op);
+    if (op == NULL) {
+        send_failed(request, m->seq, ERR_EXECUTION_NOT_FOUND, "no such operation", "");
+    } else {
+        wait_for(s, op, request, m->seq, &m->wait);
+    }
+}
+
+static void handle_cancel(struct stub *s, struct ipc_request *request, const struct msg *m)
+{
+    struct op *op = find_op(s, m->cancel.op);
+    if (op != NULL) {
+        op->stopped = true;
+        op->forced = op->forced || m->cancel.force;
+    }
+    send_ok(request, m->seq);
+}
+
+static void send_opened(struct stub *s, struct ipc_request *request, uint64_t seq)
+{
+    struct view languages[] = {view_of("python"), view_of("bash")};
+    struct view unapplied[] = {view_of("disk: this is a stub")};
+    struct msg r = {.type = MSG_OPENED, .seq = seq};
+    r.opened.backend = view_of("stub");
+    r.opened.runtime = view_of("/stub");
+    r.opened.image = view_of(s->image);
+    r.opened.workspace = view_of("/workspace");
+    r.opened.languages.items = languages;
+    r.opened.languages.count = 2;
+    r.opened.unapplied.items = unapplied;
+    r.opened.unapplied.count = 1;
+    send_msg(request, &r);
+}
+
+static void on_open_later(uv_timer_t *timer)
+{
+    struct stub *s = timer->data;
+    send_opened(s, s->open_request, s->open_seq);
+}
+
+static void handle_open(struct stub *s, struct ipc_request *request, const struct msg *m)
+{
+    const char *image = s->image;
+    snprintf(s->image, sizeof(s->image), "%.*s", VIEW_ARG(m->open.image));
+    if (strcmp(image, "open-fails") == 0) {
+        send_failed(request, m->seq, ERR_IMAGE, "no image open-fails", "choose one that exists");
+    } else if (strcmp(image, "open-crashes") == 0) {
+        crash();
+    } else if (strcmp(image, "open-hangs") == 0) {
+        hang();
+    } else if (m->open.attach && strcmp(image, "attach-crashes") == 0) {
+        crash();
+    } else if (m->open.attach && strcmp(image, "attach-gone") == 0) {
+        send_failed(request, m->seq, ERR_GONE, "nothing there to adopt", "");
+        leave(s, EXIT_CODE_SANDBOX_GONE);
+    } else if (strcmp(image, "open-slow") == 0 ||
+               (m->open.attach && strcmp(image, "attach-slow") == 0)) {
+        s->open_request = request;
+        s->open_seq = m->seq;
+        uv_timer_start(&s->later, on_open_later, 300, 0);
+    } else {
+        send_opened(s, request, m->seq);
+    }
+}
+
+static void handle_hello(struct stub *s, struct ipc_request *request, const struct msg *m)
+{
+    struct msg r = {.type = MSG_HELLO_OK, .seq = m->seq};
+    r.hello_ok.protocol = view_of(PROTO_WORKER_NAME);
+    r.hello_ok.version = strcmp(s->behaviour, "hello-version") == 0 ? 999 : PROTO_VERSION;
+    r.hello_ok.build = view_of("stub");
+    r.hello_ok.pid = (uint64_t)getpid() + (strcmp(s->behaviour, "hello-pid") == 0 ? 1 : 0);
+    send_msg(request, &r);
+}
+
+static void handle_probe(struct stub *s, struct ipc_request *request, const struct msg *m)
+{
+    struct msg r = {.type = MSG_PROBED, .seq = m->seq};
+    bool usable = strcmp(s->behaviour, "probe-fails") != 0 &&
+                  (strcmp(s->behaviour, "probe-second") != 0 || view_is(m->probe.runtime, "crun"));
+    if (strcmp(s->behaviour, "probe-hangs") == 0) {
+        hang();
+    }
+    r.probed.usable = usable;
+    r.probed.runtime = m->probe.runtime;
+    r.probed.version = view_of("stub 1");
+    r.probed.reason = view_of(usable ? "" : "it says no");
+    r.probed.mode = 5;
+    send_msg(request, &r);
+}
+
+/* Leaves a note where WORKER_STUB_SWEEPS says. */
+static void handle_sweep(struct stub *s, struct ipc_request *request, const struct msg *m)
+{
+    const char *notes = getenv("WORKER_STUB_SWEEPS");
+    if (strcmp(s->behaviour, "sweep-fails") == 0) {
+        send_failed(request, m->seq, ERR_ENGINE, "cannot sweep", "");
+        return;
+    }
+    if (notes != NULL) {
+        CLEANUP_FREE char *path = alloc_printf("%s/%s", notes, s->sandbox);
+        CLEANUP_FREE char *text =
+            alloc_printf("%.*s %.*s", VIEW_ARG(m->sweep.backend), VIEW_ARG(m->sweep.runtime));
+        err_ignore(file_replace(path, text, strlen(text), 0600, NULL)); /* the test will miss it */
+    }
+    send_ok(request, m->seq);
+}
+
+static void handle_close(struct stub *s, struct ipc_request *request, const struct msg *m)
+{
+    if (strcmp(s->image, "close-hangs") == 0) {
+        hang();
+    } else if (strcmp(s->image, "close-crashes") == 0) {
+        crash();
+    } else if (strcmp(s->image, "close-fails") == 0) {
+        send_failed(request, m->seq, ERR_ENGINE, "cannot destroy it", "");
+    } else {
+        send_ok(request, m->seq);
+        if (strcmp(s->image, "close-stays") != 0) {
+            leave(s, EXIT_CODE_OK);
+        }
+    }
+}
+
+static void handle_status(struct stub *s, struct ipc_request *request, const struct msg *m)
+{
+    struct msg r = {.type = MSG_STATUS_OK, .seq = m->seq};
+    r.status_ok.memory_bytes = 1234567;
+    r.status_ok.cpu_us = 89;
+    r.status_ok.pids = 3;
+    r.status_ok.disk_bytes = 4096;
+    if (strcmp(s->image, "status-hangs") != 0) {
+        send_msg(request, &r);
+    }
+}
+
+static void on_request(void *arg, struct ipc_request *request, const void *data, size_t len)
+{
+    struct stub *s = arg;
+    struct msg m;
+    struct err err = ERR_INIT;
+    if (msg_decode(MSG_LINK_W, data, len, &m, &err) < 0) {
+        log_error("stub: %s", err.text);
+        exit(EXIT_CODE_PROTOCOL);
+    }
+    struct msg pong = {.type = MSG_PONG, .seq = m.seq};
+    switch (m.type) {
+    case MSG_HELLO:
+        handle_hello(s, request, &m);
+        break;
+    case MSG_OPEN:
+        handle_open(s, request, &m);
+        break;
+    case MSG_PROBE:
+        handle_probe(s, request, &m);
+        break;
+    case MSG_START:
+        handle_start(s, request, &m);
+        break;
+    case MSG_WAIT:
+        handle_wait(s, request, &m);
+        break;
+    case MSG_CANCEL:
+        handle_cancel(s, request, &m);
+        break;
+    case MSG_PING:
+        pong.pong.value = m.ping.value;
+        send_msg(request, &pong);
+        break;
+    case MSG_STATUS:
+        handle_status(s, request, &m);
+        break;
+    case MSG_CLOSE:
+        handle_close(s, request, &m);
+        break;
+    case MSG_SWEEP:
+        handle_sweep(s, request, &m);
+        break;
+    default:
+        exit(EXIT_CODE_PROTOCOL);
+    }
+    msg_finish(&m);
+}
+
+static void on_link(void *arg, bool up)
+{
+    (void)arg, (void)up;
+}
+
+/* ---- setting up ---- */
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
+{
+    static char byte[1];
+    (void)handle, (void)suggested;
+    *ret_buf = uv_buf_init(byte, sizeof(byte));
+}
+
+static void on_lifeline(uv_stream_t *stream, ssize_t n, const uv_buf_t *data)
+{
+    (void)stream, (void)data;
+    if (n < 0) {
+        exit(EXIT_CODE_ORPHANED);
+    }
+}
+
+static const char *option(int argc, char **argv, const char *name)
+{
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], name) == 0) {
+            return argv[i + 1];
+        }
+    }
+    fprintf(stderr, "stub: %s is missing\n", name);
+    exit(EXIT_CODE_USAGE);
+}
+
+int main(int argc, char **argv)
+{
+    static struct stub stub;
+    struct stub *s = &stub;
+    struct err err = ERR_INIT;
+    enum log_level level;
+    const char *behaviour = getenv("WORKER_STUB");
+    s->behaviour = behaviour != NULL ? behaviour : "";
+    s->sandbox = option(argc, argv, "--sandbox");
+    s->dir = option(argc, argv, "--dir");
+    (void)option(argc, argv, "--shared-dir");
+    (void)option(argc, argv, "--agent");
+    if (!log_level_parse(option(argc, argv, "--log-level"), &level) ||
+        str_to_u64(option(argc, argv, "--generation"), 0, UINT32_MAX, &s->generation, &err) < 0) {
+        return EXIT_CODE_USAGE;
+    }
+    log_set_component("stub");
+    log_info("stub runs in its own session: %s", getsid(0) == getpid() ? "yes" : "no");
+    if (strcmp(s->behaviour, "hello-crash") == 0) {
+        crash();
+    } else if (strcmp(s->behaviour, "hello-hang") == 0) {
+        hang();
+    }
+    s->loop = uv_default_loop();
+    uv_timer_init(s->loop, &s->poll);
+    s->poll.data = s;
+    uv_timer_start(&s->poll, on_poll, POLL_MS, POLL_MS);
+    uv_timer_init(s->loop, &s->later);
+    s->later.data = s;
+    uv_pipe_init(s->loop, &s->lifeline, 0);
+    if (uv_pipe_open(&s->lifeline, 3) < 0 ||
+        uv_read_start((uv_stream_t *)&s->lifeline, on_alloc, on_lifeline) < 0 ||
+        ipc_server_open(s->loop, option(argc, argv, "--socket"), 64, LIMIT_FRAME, on_request,
+                        on_link, s, &s->server, &err) < 0) {
+        log_error("stub: %s", err.text);
+        return EXIT_CODE_SETUP;
+    }
+    return uv_run(s->loop, UV_RUN_DEFAULT);
+}

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Calls that we do not make, and calls that belong to a few files."""
+
+import re
+
+from source import code_only, files, read, report
+from tap import Suite
+
+OURS = ("common", "proto", "supervisor", "worker")
+
+# pattern of a call: why not
+BANNED = {
+    r"strcpy|strcat|stpcpy|strncat|gets|sprintf|vsprintf": "writes without a bound: use str.h or buf.h",
+    r"strtok|strtok_r": "changes what it reads",
+    r"ato[ilf]|atoll": "does not report bad numbers: use str.h",
+    r"strtou?ll?|strtou?max": "needs five checks each time: use str.h",
+    r"system|popen|pclose": "goes through a shell",
+    r"alloca|strdupa": "has no failure",
+    r"signal": "means different things on different systems: use sigaction",
+    r"sleep|usleep|nanosleep|clock_nanosleep|uv_sleep": "blocks: wait for an event with a deadline",
+    r"tmpnam|mktemp|tempnam": "races",
+    r"rand|srand|random|srandom": "can be guessed: use random_id",
+}
+
+# call: (files that may make it, why)
+CONFINED = {
+    r"strtou?ll?|strtou?max": ("common/str.c", "numbers are read in common/str.c"),
+    r"cJSON_Parse\w*": ("common/io/json.c", "text is parsed in common/io/json.c"),
+    r"nng_\w+": ("common/io/ipc.c", "nng stays behind common/io/ipc.c"),
+    r"msgpack_\w+": ("proto/codec.c", "msgpack stays behind proto/codec.c"),
+    r"fork|vfork|clone|clone3|exec[lv]p?e?|fexecve|execveat": (
+        r"worker/agent/.*",
+        "only the agent forks: elsewhere uv_spawn or posix_spawn",
+    ),
+    r"waitpid|wait|wait3|wait4|waitid": (
+        r"worker/agent/.*|supervisor/demo_client\.c",
+        "libuv reaps its own children",
+    ),
+    r"kill|killpg|tgkill": (
+        r"worker/agent/.*|worker/backend/oci.*|supervisor/(demo\w*|sweep|worker_spawn)\.c|worker/main\.c",
+        "signals go through uv_process_kill",
+    ),
+    r"abort": (r"common/alloc\.c", "assert says why"),
+    r"printf|puts|putchar|fwrite": (
+        r"supervisor/(main|config|doctor|demo)\w*\.c|worker/main\.c|worker/agent/main\.c",
+        "stdout belongs to the protocol",
+    ),
+}
+
+suite = Suite()
+
+
+def calls(pattern, code):
+    # not a member, not part of a longer name; a declaration of our own would be caught too
+    for match in re.finditer(rf"(?<![\w.>])({pattern})\s*\(", code):
+        yield code.count("\n", 0, match.start()) + 1, match.group(1)
+
+
+def sources():
+    for path in files(".c", ".h", under=OURS):
+        yield path, code_only(read(path))
+
+
+@suite.case("no banned function is called")
+def banned():
+    problems = []
+    for path, code in sources():
+        for pattern, why in BANNED.items():
+            if pattern in CONFINED and re.fullmatch(CONFINED[pattern][0], path):
+                continue
+            for line, name in calls(pattern, code):
+                problems.append(f"{path}:{line}: {name}() {why}")
+    report(problems)
+
+
+@suite.case("libraries and process calls stay in the files meant for them")
+def confined():
+    problems = []
+    for path, code in sources():
+        for pattern, (allowed, why) in CONFINED.items():
+            if re.fullmatch(allowed, path):
+                continue
+            for line, name in calls(pattern, code):
+                problems.append(f"{path}:{line}: {name}(): {why}")
+    report(problems)
+
+
+@suite.case("no variable-length waitpid, no mutable file-scope state outside the log")
+def state():
+    problems = []
+    plain = re.compile(r"^static (?!const\b|inline\b|_Thread_local\b|volatile sig_atomic_t\b)[\w *]+ \**\w+(\[[^\]]*\])?( = [^;(]*)?;", re.M)
+    for path, code in sources():
+        if path == "common/log.c":
+            continue
+        for match in plain.finditer(code):
+            line = code.count("\n", 0, match.start()) + 1
+            problems.append(f"{path}:{line}: {match.group(0).strip()}")
+        for match in re.finditer(r"\bwaitpid\s*\(\s*-1", code):
+            if not path.startswith("worker/agent/"):
+                problems.append(f"{path}:{code.count(chr(10), 0, match.start()) + 1}: waitpid(-1)")
+    report(problems)
+
+
+@suite.case("no unfinished words")
+def unfinished():
+    words = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK|not implemented|unimplemented)\b")
+    problems = []
+    for path in files(".c", ".h", ".def", ".py", ".js", ".mjs", ".md", under=("",)):
+        for number, line in enumerate(read(path).split("\n"), 1):
+            if words.search(line) and not path.startswith("tests/lint/"):
+                problems.append(f"{path}:{number}: {line.strip()}")
+    report(problems)
+
+
+suite.run()

@@ -1,0 +1,127 @@
+/*
+ * The agent's path comes from the environment (CLOISTER_AGENT), set by the build.
+ */
+#include "tests/unit/agent/fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "proto/codec.h"
+
+static void must(int rc, const struct err *err)
+{
+    if (rc < 0) {
+        fail_msg("%s", err->text);
+    }
+}
+
+int fixture_start_with(void **state, struct agent_options o)
+{
+    struct err err = ERR_INIT;
+    struct fixture *f = alloc_one(struct fixture);
+    *state = f;
+    f->link.fd = -1;
+    o.program = getenv("CLOISTER_AGENT");
+    if (o.program == NULL) {
+        print_error("CLOISTER_AGENT is not set\n");
+        return -1;
+    }
+    struct msg reply;
+    if (agent_start(&f->agent, &o, &err) < 0 || agent_connect(&f->link, &f->agent, &err) < 0) {
+        print_error("%s\n", err.text);
+        return -1;
+    }
+    if (agent_hello(&f->link, 1, &reply, &err) < 0) {
+        f->absent = agent_wait(&f->agent) == 77;
+        return f->absent ? 0 : -1;
+    }
+    msg_finish(&reply);
+    return 0;
+}
+
+int fixture_start(void **state)
+{
+    return fixture_start_with(state, (struct agent_options){0});
+}
+
+int fixture_start_in_namespace(void **state)
+{
+    return fixture_start_with(state, (struct agent_options){.own_namespace = true, .nproc = 40});
+}
+
+int fixture_stop(void **state)
+{
+    struct fixture *f = *state;
+    agent_result_finish(&f->r);
+    agent_disconnect(&f->link);
+    agent_stop(&f->agent);
+    free(f);
+    return 0;
+}
+
+struct fixture *fixture_of(void **state)
+{
+    struct fixture *f = *state;
+    if (f->absent) {
+        skip();
+    }
+    return f;
+}
+
+struct agent_result *run_start(struct fixture *f, const struct msg_start *start)
+{
+    struct err err = ERR_INIT;
+    agent_result_finish(&f->r);
+    must(agent_run_op(&f->link, start, &f->r, &err), &err);
+    return &f->r;
+}
+
+struct agent_result *run(struct fixture *f, const char *language, const char *code)
+{
+    struct msg_start start = agent_code(&f->link, language, code);
+    return run_start(f, &start);
+}
+
+void start_only(struct fixture *f, const struct msg_start *start, uint64_t wait_ms)
+{
+    struct err err = ERR_INIT;
+    struct msg m = {.type = MSG_START};
+    struct msg reply;
+    m.start = *start;
+    m.start.wait_ms = wait_ms;
+    must(agent_ask(&f->link, &m, &reply, &err), &err);
+    assert_int_equal(reply.type, MSG_OUTPUT);
+}
+
+void cancel(struct fixture *f, const char *op, enum op_stop reason, bool force)
+{
+    struct err err = ERR_INIT;
+    struct msg m = {.type = MSG_CANCEL};
+    struct msg reply;
+    m.cancel.op = view_of(op);
+    m.cancel.reason = reason;
+    m.cancel.force = force;
+    must(agent_ask(&f->link, &m, &reply, &err), &err);
+    assert_int_equal(reply.type, MSG_OK);
+}
+
+struct agent_result *follow(struct fixture *f, const char *op)
+{
+    struct err err = ERR_INIT;
+    agent_result_finish(&f->r);
+    must(agent_follow(&f->link, op, 0, 0, &f->r, &err), &err);
+    return &f->r;
+}
+
+void reconnect(struct fixture *f, uint64_t generation)
+{
+    struct err err = ERR_INIT;
+    struct msg reply;
+    agent_disconnect(&f->link);
+    must(agent_connect(&f->link, &f->agent, &err), &err);
+    must(agent_hello(&f->link, generation, &reply, &err), &err);
+    assert_int_equal(reply.type, MSG_HELLO_OK);
+    msg_finish(&reply);
+}

@@ -1,0 +1,69 @@
+/*
+ * One running agent for a group of tests, and short words for what tests do with it.
+ */
+#ifndef CLOISTER_TESTS_UNIT_AGENT_FIXTURE_H
+#define CLOISTER_TESTS_UNIT_AGENT_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/agent_client.h"
+
+struct fixture {
+    struct agent_process agent;
+    struct agent_client link;
+    struct agent_result r; /* of the last run */
+    bool absent;           /* this machine does not allow it */
+};
+
+/* Group fixtures: an ordinary agent, or one as pid 1 of a namespace, with 40 processes for user
+ * code. */
+int fixture_start(void **state);
+int fixture_start_in_namespace(void **state);
+int fixture_stop(void **state);
+
+/* Starts one with these options; program and hello are taken care of. */
+int fixture_start_with(void **state, struct agent_options o);
+
+/* The fixture, connected. Skips the test if there is no agent. */
+struct fixture *fixture_of(void **state);
+
+/* Runs to the end; the result is valid until the next run. */
+struct agent_result *run(struct fixture *f, const char *language, const char *code);
+struct agent_result *run_start(struct fixture *f, const struct msg_start *start);
+
+/* Sends START without waiting for more than its first reply. */
+void start_only(struct fixture *f, const struct msg_start *start, uint64_t wait_ms);
+
+/* Asks to stop; fails the test unless the answer is OK. */
+void cancel(struct fixture *f, const char *op, enum op_stop reason, bool force);
+
+/* Waits to the end of an operation of which nothing has been acknowledged. */
+struct agent_result *follow(struct fixture *f, const char *op);
+
+void reconnect(struct fixture *f, uint64_t generation);
+
+#define assert_status(r, wanted)                                                                   \
+    do {                                                                                           \
+        if ((r)->last.status != (wanted)) {                                                        \
+            print_error("status %s: out \"%.400s\" err \"%.400s\" message \"%.400s\"\n",           \
+                        op_status_name((r)->last.status), (r)->out, (r)->err, (r)->message);       \
+        }                                                                                          \
+        assert_int_equal((r)->failed, 0);                                                          \
+        assert_int_equal((r)->last.status, (wanted));                                              \
+    } while (0)
+
+#define assert_contains(text, part)                                                                \
+    do {                                                                                           \
+        if (strstr((text), (part)) == NULL) {                                                      \
+            print_error("\"%s\" is not in:\n%s\n", (part), (text));                                \
+        }                                                                                          \
+        assert_non_null(strstr((text), (part)));                                                   \
+    } while (0)
+
+#endif

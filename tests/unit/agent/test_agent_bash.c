@@ -1,0 +1,213 @@
+/*
+ * Live bash, as the caller of execute_code sees it.
+ */
+#include "tests/unit/agent/fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+
+static void test_state_lives(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct agent_result *r =
+        run(f, "bash", "x=5; f() { echo \"f $x $1\"; }; declare -a a=(1 2 3); cd /usr\necho set");
+    assert_status(r, OP_STATUS_OK);
+    assert_string_equal(r->out, "set\n");
+    assert_string_equal(r->err, "");
+    r = run(f, "bash", "f you; pwd; echo ${a[1]}");
+    assert_string_equal(r->out, "f 5 you\n/usr\n2\n");
+    assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+}
+
+static void test_exit_codes(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct agent_result *r = run(f, "bash", "echo a; false");
+    assert_status(r, OP_STATUS_ERROR);
+    assert_int_equal(r->last.exit_code, 1);
+    assert_string_equal(r->out, "a\n");
+    r = run(f, "bash", "return 7");
+    assert_int_equal(r->last.exit_code, 7);
+    r = run(f, "bash", "nosuchcommand");
+    assert_int_equal(r->last.exit_code, 127);
+    assert_string_equal(r->err, "bash: nosuchcommand: command not found\n");
+    r = run(f, "bash", "if then");
+    assert_int_equal(r->last.exit_code, 2);
+    assert_contains(r->err, "line 1: syntax error");
+    r = run(f, "bash", "echo \"open");
+    assert_status(r, OP_STATUS_ERROR);
+    r = run(f, "bash", "echo ${unset_one:?is needed}; echo not here");
+    assert_status(r, OP_STATUS_ERROR);
+    assert_string_equal(r->out, "");
+    r = run(f, "bash", "true");
+    assert_status(r, OP_STATUS_OK);
+    assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+}
+
+static void test_shell_ends(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    static const struct {
+        const char *code;
+        int exit_code;
+        const char *out;
+    } ends[] = {
+        {"echo bye; exit 3", 3, "bye\n"},
+        {"exit", 0, ""},
+        {"set -e; echo before; false; echo after", 1, "before\n"},
+        {"exec sh -c 'echo other; exit 4'", 4, "other\n"},
+    };
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        run(f, "bash", "lost=1");
+        struct agent_result *r = run(f, "bash", ends[i].code);
+        assert_status(r, ends[i].exit_code == 0 ? OP_STATUS_OK : OP_STATUS_ERROR);
+        assert_int_equal(r->last.exit_code, ends[i].exit_code);
+        assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
+        assert_string_equal(r->out, ends[i].out);
+        assert_string_equal(r->err, ""); /* no "exit" of an interactive shell */
+        r = run(f, "bash", "echo ${lost:-gone}");
+        assert_string_equal(r->out, "gone\n");
+        assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
+    }
+    struct agent_result *r = run(f, "bash", "kill -9 $$; sleep 5");
+    assert_status(r, OP_STATUS_CRASHED);
+    assert_int_equal(r->last.exit_code, 128 + 9);
+}
+
+static void test_stdin_args_env(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct view args[] = {view_of("a b"), view_of("it's"), view_of("-n")};
+    struct view env[] = {view_of("CL_TEST=x 'y' $HOME")};
+    struct msg_start s = agent_code(&f->link, "bash",
+                                    "read -r l; echo \"$l|$#|$1|$2|$3|$CL_TEST\"; cat\n"
+                                    "printenv CL_TEST");
+    s.has_stdin = true;
+    s.stdin_data = view_of("first\nsecond\n");
+    s.args = (struct view_list){args, 3};
+    s.env = (struct view_list){env, 1};
+    struct agent_result *r = run_start(f, &s);
+    assert_status(r, OP_STATUS_OK);
+    assert_string_equal(r->out, "first|3|a b|it's|-n|x 'y' $HOME\nsecond\nx 'y' $HOME\n");
+    r = run(f, "bash", "echo \"$#|$CL_TEST|$(cat)|\"");
+    assert_string_equal(r->out, "0|||\n");
+}
+
+static void test_quiet(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct agent_result *r =
+        run(f, "bash", "sleep 0.05 & echo started; wait; history | wc -l; echo \"a!b\"");
+    assert_string_equal(r->out, "started\n0\na!b\n");
+    assert_string_equal(r->err, "");
+    r = run(f, "bash", "ls /proc/self/fd | wc -l"); /* 0 1 2 and the directory itself */
+    assert_string_equal(r->out, "4\n");
+    r = run(f, "bash", "echo err >/dev/stderr; echo out >/dev/stdout; cat /dev/stdin");
+    assert_string_equal(r->out, "out\n");
+    assert_string_equal(r->err, "err\n");
+    r = run(f, "bash", "set -x; echo traced; set +x");
+    assert_contains(r->err, "echo traced\n");
+    r = run(f, "bash", "echo $LINENO");
+    assert_string_equal(r->out, "1\n");
+}
+
+static void test_background_job(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct agent_result *r = run(f, "bash", "sleep 30 & echo started");
+    assert_status(r, OP_STATUS_OK);
+    assert_true(r->last.duration_us < 5000000);
+    r = run(f, "bash", "kill %1; wait %1; echo $?");
+    assert_contains(r->out, "143\n");
+}
+
+static void test_interrupt_keeps_state(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    run(f, "bash", "kept=still");
+    static const char *const codes[] = {
+        "echo in; sleep 60; echo not here",
+        "echo in; while :; do :; done",
+        "g() { echo in; sleep 60; }; g; echo not here",
+        "echo in | cat; (sleep 60); echo not here",
+        "echo in; read -r x < <(sleep 60)",
+    };
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        struct msg_start s = agent_code(&f->link, "bash", codes[i]);
+        char *op = alloc_viewdup(s.op);
+        start_only(f, &s, AGENT_CLIENT_WAIT_MS);
+        cancel(f, op, OP_STOP_TIMEOUT, false);
+        struct agent_result *r = follow(f, op);
+        assert_status(r, OP_STATUS_TIMEOUT);
+        assert_int_equal(r->last.exit_code, 130);
+        assert_string_equal(r->out, "in\n");
+        assert_string_equal(r->err, "");
+        assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+        free(op);
+        r = run(f, "bash", "echo $kept");
+        assert_string_equal(r->out, "still\n");
+    }
+}
+
+/* The worst moments to interrupt: when a run has hardly begun, or is just ending. */
+static void test_interrupt_any_time(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    run(f, "bash", "kept=still");
+    for (int i = 0; i < 60; i++) {
+        struct msg_start s = agent_code(&f->link, "bash", i % 2 ? "true" : "sleep 0.002");
+        char *op = alloc_viewdup(s.op);
+        start_only(f, &s, 0);
+        cancel(f, op, OP_STOP_TIMEOUT, false);
+        struct agent_result *r = follow(f, op);
+        assert_true(r->last.status == OP_STATUS_TIMEOUT || r->last.status == OP_STATUS_OK);
+        free(op);
+        r = run(f, "bash", "echo $kept");
+        assert_string_equal(r->out, "still\n");
+        assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+    }
+}
+
+static void test_large(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    size_t size = 3u << 20;
+    char *code = alloc_array(size + 64, 1);
+    memcpy(code, "s=", 2);
+    memset(code + 2, 'x', size);
+    memcpy(code + 2 + size, "; echo ${#s}", 13);
+    struct agent_result *r = run(f, "bash", code);
+    assert_string_equal(r->out, "3145728\n");
+    free(code);
+}
+
+static void test_figures(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct agent_result *r = run(f, "bash", "for ((i = 0; i < 200000; i++)); do :; done");
+    assert_true(r->last.cpu_us > 20000);
+    assert_true(r->last.cpu_us <= r->last.duration_us + 50000);
+    assert_true(r->last.max_rss_kb > 1000);
+    r = run(f, "bash", "sleep 0.1");
+    assert_true(r->last.cpu_us < 50000);
+    assert_true(r->last.duration_us >= 100000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_state_lives),
+        cmocka_unit_test(test_exit_codes),
+        cmocka_unit_test(test_shell_ends),
+        cmocka_unit_test(test_stdin_args_env),
+        cmocka_unit_test(test_quiet),
+        cmocka_unit_test(test_background_job),
+        cmocka_unit_test(test_interrupt_keeps_state),
+        cmocka_unit_test(test_interrupt_any_time),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_figures),
+    };
+    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
+}

@@ -1,0 +1,380 @@
+/*
+ * The fixture keeps one loop per test and one guard timer for all deadlines. Stopping the fleet at
+ * the end of every test is part of every test: callbacks exactly once, no handle left on the loop,
+ * no file left in the runtime directory.
+ */
+#include "tests/unit/fleet/fixture.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/clock.h"
+#include "common/fd.h"
+#include "common/log.h"
+
+#define OUTPUT_MAX (4u << 20)
+
+void answer_init(struct answer *a)
+{
+    memset(a, 0, sizeof(*a));
+    buf_init(&a->out, OUTPUT_MAX);
+    buf_init(&a->errout, OUTPUT_MAX);
+}
+
+void answer_finish(struct answer *a)
+{
+    buf_finish(&a->out);
+    buf_finish(&a->errout);
+}
+
+int fixture_setup(void **state)
+{
+    struct fixture *f = alloc_one(struct fixture);
+    log_set_level(getenv("TEST_LOG") != NULL ? LOG_DEBUG : LOG_ERROR);
+    unsetenv("WORKER_STUB");
+    snprintf(f->top, sizeof(f->top), "/tmp/cloister-test-XXXXXX");
+    assert_non_null(mkdtemp(f->top));
+    snprintf(f->sweeps, sizeof(f->sweeps), "%s.sweeps", f->top);
+    assert_int_equal(mkdir(f->sweeps, 0700), 0);
+    setenv("WORKER_STUB_SWEEPS", f->sweeps, 1);
+    assert_int_equal(uv_loop_init(&f->loop), 0);
+    uv_timer_init(&f->loop, &f->deadline);
+    f->deadline.data = f;
+
+    const char *stub = getenv("WORKER_STUB_PATH");
+    assert_non_null(stub);
+    struct config *c = &f->config;
+    c->backend = alloc_strdup("auto");
+    c->runtime = alloc_strdup("");
+    c->image = alloc_strdup("");
+    c->runtime_dir = alloc_strdup(f->top);
+    c->instance = alloc_strdup("");
+    c->worker_path = alloc_strdup(stub);
+    c->agent_path = alloc_strdup(stub);
+    c->memory_mb = 512;
+    c->cpu_milli = 1000;
+    c->pids = 256;
+    c->disk_mb = 100;
+    c->files = 1024;
+    c->timeout_s = 30;
+    c->max_timeout_s = 600;
+    c->ttl_s = 600;
+    c->max_sandboxes = 8;
+    *state = f;
+    return 0;
+}
+
+void fixture_start(struct fixture *f)
+{
+    f->fleet = fleet_create(&f->loop, &f->config);
+}
+
+static void on_stopped(void *arg)
+{
+    struct fixture *f = arg;
+    f->stopped = true;
+}
+
+uint64_t fixture_stop(struct fixture *f)
+{
+    uint64_t begin_ms = clock_ms();
+    f->stopped = false;
+    fleet_shutdown(f->fleet, on_stopped, f);
+    assert_false(f->stopped); /* never from inside */
+    wait_flag(f, &f->stopped);
+    uint64_t took_ms = clock_ms() - begin_ms;
+    fleet_destroy(f->fleet);
+    f->fleet = NULL;
+    return took_ms;
+}
+
+int fixture_teardown(void **state)
+{
+    struct fixture *f = *state;
+    unsetenv("WORKER_STUB");
+    if (f->fleet != NULL) {
+        assert_true(fixture_stop(f) < 4800);
+    }
+    uv_close((uv_handle_t *)&f->deadline, NULL);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&f->loop), 0);
+    err_ignore(dir_remove(f->top, NULL)); /* a test may have removed it itself */
+    err_ignore(dir_remove(f->sweeps, NULL));
+    char **texts[] = {&f->config.backend,   &f->config.runtime,     &f->config.image,
+                      &f->config.instance,  &f->config.runtime_dir, &f->config.worker_path,
+                      &f->config.agent_path};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        free(*texts[i]);
+    }
+    free(f);
+    return 0;
+}
+
+/* ---- waiting ---- */
+
+static void on_deadline(uv_timer_t *timer)
+{
+    struct fixture *f = timer->data;
+    f->late = true;
+}
+
+static void set_deadline(struct fixture *f, uint64_t ms)
+{
+    f->late = false;
+    uv_update_time(&f->loop);
+    uv_timer_start(&f->deadline, on_deadline, ms, 0);
+}
+
+void wait_times(struct fixture *f, const struct answer *a, unsigned times)
+{
+    set_deadline(f, WAIT_MS);
+    while (a->times < times && !f->late) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+    uv_timer_stop(&f->deadline);
+    assert_int_equal(a->times, times);
+}
+
+void wait_flag(struct fixture *f, const bool *flag)
+{
+    set_deadline(f, WAIT_MS);
+    while (!*flag && !f->late) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+    uv_timer_stop(&f->deadline);
+    assert_true(*flag);
+}
+
+void let_pass(struct fixture *f, uint64_t ms)
+{
+    set_deadline(f, ms);
+    while (!f->late) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+}
+
+struct search {
+    const char *id;
+    char state[16];
+};
+
+static void on_listed(void *arg, const struct fleet_info *info)
+{
+    struct search *search = arg;
+    if (strcmp(info->id, search->id) == 0) {
+        snprintf(search->state, sizeof(search->state), "%s", info->state);
+    }
+}
+
+void wait_state(struct fixture *f, const char *id, const char *state)
+{
+    struct search search = {.id = id};
+    uv_timer_t *turn = &f->deadline;
+    set_deadline(f, WAIT_MS);
+    for (;;) {
+        search.state[0] = '\0';
+        fleet_list(f->fleet, "me", on_listed, &search);
+        if (strcmp(search.state, state != NULL ? state : "") == 0 || f->late) {
+            break;
+        }
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+    uv_timer_stop(turn);
+    assert_string_equal(search.state, state != NULL ? state : "");
+}
+
+/* ---- callbacks ---- */
+
+static void take_result(struct answer *a, int rc, const struct err *err, const char *hint)
+{
+    a->times++;
+    a->rc = rc;
+    if (rc < 0) {
+        assert_non_null(err);
+        assert_int_equal(rc, -err->code);
+        assert_true(err->text[0] != '\0');
+        a->err = *err;
+    }
+    assert_non_null(hint);
+    snprintf(a->hint, sizeof(a->hint), "%s", hint);
+}
+
+static void take_texts(char *out, size_t size, const char *const *items, size_t count)
+{
+    out[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        size_t used = strlen(out);
+        snprintf(out + used, size - used, "%s%s", i > 0 ? "," : "", items[i]);
+    }
+}
+
+void on_info(void *arg, int rc, const struct fleet_info *info, const struct err *err,
+             const char *hint)
+{
+    struct answer *a = arg;
+    take_result(a, rc, err, hint);
+    if (rc < 0) {
+        return;
+    }
+    snprintf(a->id, sizeof(a->id), "%s", info->id);
+    snprintf(a->state, sizeof(a->state), "%s", info->state);
+    snprintf(a->reason, sizeof(a->reason), "%s", info->reason);
+    snprintf(a->runtime, sizeof(a->runtime), "%s", info->runtime);
+    take_texts(a->languages, sizeof(a->languages), info->languages, info->language_count);
+    take_texts(a->unapplied, sizeof(a->unapplied), info->unapplied, info->unapplied_count);
+    a->pid = info->worker_pid;
+    a->restarts = info->worker_restarts;
+    a->executions = info->executions;
+    a->memory_mb = info->memory_mb;
+    a->has_usage = info->has_usage;
+    a->memory_bytes = info->memory_bytes;
+}
+
+void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome, const struct err *err,
+                const char *hint)
+{
+    struct answer *a = arg;
+    take_result(a, rc, err, hint);
+    if (rc < 0) {
+        return;
+    }
+    snprintf(a->op, sizeof(a->op), "%s", outcome->op);
+    snprintf(a->id, sizeof(a->id), "%s", outcome->sandbox);
+    a->out.len = 0;
+    a->errout.len = 0;
+    assert_int_equal(buf_add(&a->out, outcome->out.data, outcome->out.len, NULL), 0);
+    assert_int_equal(buf_add(&a->errout, outcome->err.data, outcome->err.len, NULL), 0);
+    a->out_bytes = outcome->out_bytes;
+    a->err_bytes = outcome->err_bytes;
+    a->status = outcome->end->status;
+}
+
+void on_done(void *arg, int rc, const struct err *err, const char *hint)
+{
+    take_result(arg, rc, err, hint);
+}
+
+/* ---- steps ---- */
+
+void begin_open(struct fixture *f, const char *name, const char *image, struct answer *a)
+{
+    struct fleet_spec spec = {.name = name, .image = image};
+    answer_init(a);
+    fleet_open(f->fleet, "me", &spec, on_info, a);
+    assert_int_equal(a->times, 0);
+}
+
+const char *open_one(struct fixture *f, const char *image, char id[FLEET_ID_SIZE])
+{
+    struct answer a;
+    begin_open(f, NULL, image, &a);
+    wait_times(f, &a, 1);
+    if (a.rc < 0) {
+        fail_msg("open: %s", a.err.text);
+    }
+    assert_string_equal(a.state, "ready");
+    snprintf(id, FLEET_ID_SIZE, "%s", a.id);
+    answer_finish(&a);
+    return id;
+}
+
+struct fleet_call *begin_run(struct fixture *f, const char *id, const char *code, struct answer *a)
+{
+    struct fleet_op op = {
+        .kind = OP_EVAL,
+        .language = "python",
+        .data = view_of(code),
+        .keep_bytes = 1u << 20,
+    };
+    answer_init(a);
+    struct fleet_call *call = fleet_run(f->fleet, id, &op, on_outcome, a);
+    assert_non_null(call);
+    assert_int_equal(a->times, 0);
+    return call;
+}
+
+bool out_is(const struct answer *a, const char *text)
+{
+    size_t len = strlen(text);
+    return a->out.len == len && (len == 0 || memcmp(a->out.data, text, len) == 0);
+}
+
+void check_run(struct fixture *f, const char *id, const char *code, const char *expected)
+{
+    struct answer a;
+    begin_run(f, id, code, &a);
+    wait_times(f, &a, 1);
+    if (a.rc < 0) {
+        fail_msg("%s: %s", code, a.err.text);
+    }
+    assert_int_equal(a.status, OP_STATUS_OK);
+    assert_string_equal(a.id, id);
+    if (!out_is(&a, expected)) {
+        fail_msg("%s: \"%.*s\" instead of \"%s\"", code, (int)a.out.len, (char *)a.out.data,
+                 expected);
+    }
+    answer_finish(&a);
+}
+
+void close_one(struct fixture *f, const char *id)
+{
+    struct answer a;
+    answer_init(&a);
+    fleet_close(f->fleet, id, on_done, &a);
+    assert_int_equal(a.times, 0);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, 0);
+    answer_finish(&a);
+}
+
+void get_status(struct fixture *f, const char *id, struct answer *a)
+{
+    answer_init(a);
+    fleet_status(f->fleet, id, on_info, a);
+    assert_int_equal(a->times, 0);
+    wait_times(f, a, 1);
+}
+
+/* ---- the outside world ---- */
+
+int count_entries(const char *path)
+{
+    DIR *dir = opendir(path);
+    int n = 0;
+    if (dir == NULL) {
+        return -1;
+    }
+    while (readdir(dir) != NULL) {
+        n++;
+    }
+    closedir(dir);
+    return n - 2;
+}
+
+char *instance_dir(const struct fixture *f)
+{
+    DIR *dir = opendir(f->top);
+    struct dirent *entry;
+    char *found = NULL;
+    assert_non_null(dir);
+    while ((entry = readdir(dir)) != NULL) {
+        if (entry->d_name[0] != '.') {
+            assert_null(found);
+            found = alloc_printf("%s/%s", f->top, entry->d_name);
+        }
+    }
+    closedir(dir);
+    assert_non_null(found);
+    return found;
+}
+
+bool process_exists(int pid)
+{
+    return pid > 0 && kill(pid, 0) == 0;
+}

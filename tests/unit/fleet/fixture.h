@@ -1,0 +1,107 @@
+/*
+ * A fleet whose workers are tests/lib/worker_stub.c, and a loop to run it on.
+ *
+ * Every wait_*() runs the loop until the thing has happened and fails the test after a deadline, so
+ * no test sleeps to synchronise.
+ */
+#ifndef CLOISTER_TESTS_UNIT_FLEET_FIXTURE_H
+#define CLOISTER_TESTS_UNIT_FLEET_FIXTURE_H
+
+/* cmocka.h needs these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <uv.h>
+
+#include "common/buf.h"
+#include "supervisor/config.h"
+#include "supervisor/fleet.h"
+
+#define WAIT_MS 10000
+
+struct fixture {
+    uv_loop_t loop;
+    uv_timer_t deadline;
+    bool late;
+    struct config config;
+    struct fleet *fleet;
+    char top[64];    /* runtime directory */
+    char sweeps[80]; /* where the stub notes what it has swept */
+    bool stopped;
+};
+
+/* What a callback of the fleet said, and how often. */
+struct answer {
+    unsigned times;
+    int rc;
+    struct err err;
+    char hint[512];
+    /* of an info */
+    char id[FLEET_ID_SIZE];
+    char state[16];
+    char reason[256];
+    char languages[64];
+    char unapplied[128];
+    char runtime[64];
+    int pid;
+    uint64_t restarts;
+    uint64_t executions;
+    uint64_t memory_mb;
+    bool has_usage;
+    uint64_t memory_bytes;
+    /* of an outcome */
+    char op[FLEET_ID_SIZE];
+    struct buf out, errout;
+    uint64_t out_bytes, err_bytes;
+    uint64_t status;
+};
+
+void answer_init(struct answer *a);
+void answer_finish(struct answer *a);
+
+/* cmocka setup and teardown: a fresh runtime directory, no fleet; stops the fleet if there is one
+ * and checks that nothing is left on the loop. */
+int fixture_setup(void **state);
+int fixture_teardown(void **state);
+
+void fixture_start(struct fixture *f);
+/* Shuts the fleet down; returns how long that took, in ms. */
+uint64_t fixture_stop(struct fixture *f);
+
+/* Runs the loop until a->times reaches `times`. */
+void wait_times(struct fixture *f, const struct answer *a, unsigned times);
+/* Runs the loop until *flag. */
+void wait_flag(struct fixture *f, const bool *flag);
+/* Runs the loop for this long, for things that must not happen. */
+void let_pass(struct fixture *f, uint64_t ms);
+/* Runs the loop until the sandbox is in the state, or (state NULL) is not listed any more. */
+void wait_state(struct fixture *f, const char *id, const char *state);
+
+/* Callbacks that fill a struct answer. */
+void on_info(void *arg, int rc, const struct fleet_info *info, const struct err *err,
+             const char *hint);
+void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome, const struct err *err,
+                const char *hint);
+void on_done(void *arg, int rc, const struct err *err, const char *hint);
+
+/* Begins to open one with an image that the stub knows (or NULL). */
+void begin_open(struct fixture *f, const char *name, const char *image, struct answer *a);
+/* Opens one and returns its id, which must succeed. The result is valid until the next open. */
+const char *open_one(struct fixture *f, const char *image, char id[FLEET_ID_SIZE]);
+struct fleet_call *begin_run(struct fixture *f, const char *id, const char *code, struct answer *a);
+/* Runs code and checks that it ended well with this output. */
+void check_run(struct fixture *f, const char *id, const char *code, const char *expected);
+void close_one(struct fixture *f, const char *id);
+void get_status(struct fixture *f, const char *id, struct answer *a);
+bool out_is(const struct answer *a, const char *text);
+
+/* Number of entries of a directory, without the two that every one has; -1 if it does not exist. */
+int count_entries(const char *path);
+/* The instance's directory; there must be exactly one. Free with free(). */
+char *instance_dir(const struct fixture *f);
+bool process_exists(int pid);
+
+#endif

@@ -1,0 +1,352 @@
+/* Instances: one lock each, and what happens to those whose owner is dead. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/fd.h"
+#include "supervisor/instance.h"
+#include "tests/unit/fleet/fixture.h"
+
+/* ---- instances ---- */
+
+static void rename_instance(struct fixture *f, const char *name)
+{
+    free(f->config.instance);
+    f->config.instance = alloc_strdup(name);
+}
+
+static void an_instance_has_one_owner(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = ERR_INIT;
+    struct instance *one;
+    struct instance *two;
+    rename_instance(f, "main");
+    assert_int_equal(instance_open(&f->config, &one, &err), 0);
+    assert_int_equal(instance_open(&f->config, &two, &err), -ERR_CONFIG);
+    assert_non_null(strstr(err.text, "in use"));
+    assert_int_equal(instance_claim(one->dir), -1);
+    rename_instance(f, "");
+    assert_int_equal(instance_open(&f->config, &two, &err), 0);
+    assert_string_not_equal(one->dir, two->dir);
+    instance_close(two);
+    char *dir = alloc_strdup(one->dir);
+    instance_close(one);
+    int lock = instance_claim(dir);
+    assert_true(lock >= 0);
+    assert_int_equal(instance_claim(dir), -1);
+    close(lock);
+    free(dir);
+    rename_instance(f, "../main");
+    assert_int_equal(instance_open(&f->config, &one, &err), -ERR_CONFIG);
+}
+
+static void a_directory_that_others_can_touch_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = ERR_INIT;
+    struct instance *i;
+    assert_int_equal(chmod(f->top, 0777), 0);
+    assert_int_equal(instance_open(&f->config, &i, &err), -ERR_CONFIG);
+    assert_non_null(strstr(err.text, "written to by other users"));
+    assert_int_equal(chmod(f->top, 0700), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(f->top, 12345, 12345), 0);
+        assert_int_equal(instance_open(&f->config, &i, &err), -ERR_CONFIG);
+        assert_non_null(strstr(err.text, "another user"));
+        assert_int_equal(chown(f->top, 0, 0), 0);
+    }
+    char link[96];
+    snprintf(link, sizeof(link), "%s/link", f->sweeps);
+    assert_int_equal(symlink(f->top, link), 0);
+    free(f->config.runtime_dir);
+    f->config.runtime_dir = alloc_strdup(link);
+    assert_int_equal(instance_open(&f->config, &i, &err), -ERR_CONFIG);
+    assert_non_null(strstr(err.text, "not a directory"));
+}
+
+static void a_path_too_long_for_sockets_is_explained(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    free(f->config.runtime_dir);
+    f->config.runtime_dir = alloc_printf("%s/%080d", f->top, 1);
+    fixture_start(f);
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, -ERR_CONFIG);
+    assert_non_null(strstr(a.err.text, "too deep"));
+    assert_non_null(strstr(a.hint, "--runtime-dir"));
+}
+
+static void other_peoples_directories_are_no_instances(void **state)
+{
+    struct fixture *f = *state;
+    char dir[96];
+    char path[128];
+    snprintf(dir, sizeof(dir), "%s/precious", f->top);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    snprintf(path, sizeof(path), "%s/lock", dir);
+    assert_int_equal(instance_claim(dir), -1);
+    assert_int_equal(file_replace(path, "", 0, 0600, NULL), 0);
+    assert_int_equal(instance_claim(dir), -1);
+    assert_int_equal(file_replace(path, "pid 4711\n", 9, 0600, NULL), 0);
+    assert_int_equal(instance_claim(dir), -1);
+    char id[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_one(f, NULL, id);
+    let_pass(f, 100);
+    assert_int_equal(access(path, F_OK), 0);
+}
+
+/* ---- sweeping ---- */
+
+struct victim {
+    int pid;
+    int worker_pid;
+    char id[FLEET_ID_SIZE];
+};
+
+#define VICTIM_FD 9
+
+/* The other process: this program again, since nng does not survive a fork. */
+static int run_victim(char **argv)
+{
+    void *state;
+    struct answer a;
+    struct victim v;
+    memset(&v, 0, sizeof(v));
+    fixture_setup(&state);
+    struct fixture *f = state;
+    err_ignore(dir_remove(f->top, NULL)); /* we use the parent's */
+    err_ignore(dir_remove(f->sweeps, NULL));
+    free(f->config.runtime_dir);
+    f->config.runtime_dir = alloc_strdup(argv[2]);
+    rename_instance(f, argv[3]);
+    fixture_start(f);
+    open_one(f, NULL, v.id);
+    get_status(f, v.id, &a);
+    v.worker_pid = a.pid;
+    if (argv[4][0] == 's') {
+        kill(a.pid, SIGSTOP);
+    }
+    if (write(VICTIM_FD, &v, sizeof(v)) == sizeof(v)) {
+        raise(SIGKILL);
+    }
+    return EXIT_FAILURE;
+}
+
+/* A server in a process of its own, with one sandbox, which is then killed. With `stop_worker` its
+ * worker cannot notice. */
+static void make_victim(struct fixture *f, bool stop_worker, struct victim *v)
+{
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    /* Its worker becomes ours, so that we can see it end. */
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(fds[1], VICTIM_FD);
+        execl("/proc/self/exe", "test_recover", "victim", f->top, f->config.instance,
+              stop_worker ? "stop" : "run", (char *)NULL);
+        _exit(127);
+    }
+    close(fds[1]);
+    assert_int_equal(read(fds[0], v, sizeof(*v)), sizeof(*v));
+    close(fds[0]);
+    v->pid = pid;
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void wait_for_entries(struct fixture *f, const char *path, int n)
+{
+    for (int i = 0; i < 500 && count_entries(path) != n; i++) {
+        let_pass(f, 10);
+    }
+    assert_int_equal(count_entries(path), n);
+}
+
+static void check_swept(struct fixture *f, const struct victim *v)
+{
+    char path[128];
+    CLEANUP_BUF struct buf note;
+    buf_init(&note, 100);
+    snprintf(path, sizeof(path), "%s/%s", f->sweeps, v->id);
+    assert_int_equal(file_read(path, &note, NULL), 0);
+    assert_string_equal(buf_cstr(&note), "oci runc");
+}
+
+static void a_dead_server_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct victim v;
+    char id[FLEET_ID_SIZE];
+    int status;
+    make_victim(f, false, &v);
+    assert_int_equal(count_entries(f->top), 1);
+    /* Its worker ends by itself: the lifeline. */
+    assert_int_equal(waitpid(v.worker_pid, &status, 0), v.worker_pid);
+    assert_true(WIFEXITED(status));
+    fixture_start(f);
+    open_one(f, NULL, id);
+    wait_for_entries(f, f->top, 1);
+    check_swept(f, &v);
+    check_run(f, id, "echo fine", "fine");
+}
+
+static void a_worker_that_did_not_notice_is_killed(void **state)
+{
+    struct fixture *f = *state;
+    struct victim v;
+    char id[FLEET_ID_SIZE];
+    int status;
+    make_victim(f, true, &v);
+    fixture_start(f);
+    open_one(f, NULL, id);
+    assert_int_equal(waitpid(v.worker_pid, &status, 0), v.worker_pid);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGKILL);
+    wait_for_entries(f, f->top, 1);
+    check_swept(f, &v);
+}
+
+/* The note names a process that has the pid but not the start time: somebody else's. */
+static void a_process_that_only_has_the_pid_lives(void **state)
+{
+    struct fixture *f = *state;
+    struct victim v;
+    char id[FLEET_ID_SIZE];
+    int status;
+    make_victim(f, false, &v);
+    assert_int_equal(waitpid(v.worker_pid, &status, 0), v.worker_pid);
+    pid_t innocent = fork();
+    if (innocent == 0) {
+        pause();
+        _exit(0);
+    }
+    char *dir = instance_dir(f);
+    char *path = alloc_printf("%s/sandboxes/%s/worker", dir, v.id);
+    char *text = alloc_printf("%d 12345 1\n", (int)innocent);
+    assert_int_equal(file_replace(path, text, strlen(text), 0600, NULL), 0);
+    fixture_start(f);
+    open_one(f, NULL, id);
+    wait_for_entries(f, f->top, 1);
+    assert_int_equal(waitpid(innocent, &status, WNOHANG), 0);
+    kill(innocent, SIGKILL);
+    assert_int_equal(waitpid(innocent, &status, 0), innocent);
+    free(dir);
+    free(path);
+    free(text);
+}
+
+static void what_cannot_be_swept_stays_findable(void **state)
+{
+    struct fixture *f = *state;
+    struct victim v;
+    char id[FLEET_ID_SIZE];
+    make_victim(f, false, &v);
+    assert_int_equal(waitpid(v.worker_pid, NULL, 0), v.worker_pid);
+    setenv("WORKER_STUB", "sweep-fails", 1);
+    fixture_start(f);
+    open_one(f, NULL, id);
+    let_pass(f, 300);
+    assert_int_equal(count_entries(f->top), 2);
+    fixture_stop(f);
+    assert_int_equal(count_entries(f->top), 1);
+    unsetenv("WORKER_STUB");
+    fixture_start(f);
+    open_one(f, NULL, id);
+    wait_for_entries(f, f->top, 1);
+    check_swept(f, &v);
+}
+
+static void a_living_server_is_left_alone(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    char other[FLEET_ID_SIZE];
+    fixture_start(f);
+    struct fleet *first = f->fleet;
+    open_one(f, NULL, id);
+    fixture_start(f);
+    open_one(f, NULL, other);
+    let_pass(f, 200);
+    assert_int_equal(count_entries(f->top), 2);
+    assert_int_equal(count_entries(f->sweeps), 0);
+    fixture_stop(f);
+    f->fleet = first;
+    check_run(f, id, "gen", "1");
+}
+
+static void a_named_instance_sweeps_its_own_past(void **state)
+{
+    struct fixture *f = *state;
+    struct victim v;
+    char id[FLEET_ID_SIZE];
+    char path[128];
+    rename_instance(f, "main");
+    make_victim(f, false, &v);
+    assert_int_equal(waitpid(v.worker_pid, NULL, 0), v.worker_pid);
+    fixture_start(f);
+    open_one(f, NULL, id);
+    snprintf(path, sizeof(path), "%s/main/sandboxes", f->top);
+    wait_for_entries(f, path, 1);
+    check_swept(f, &v);
+    check_run(f, id, "gen", "1");
+    fixture_stop(f);
+    assert_int_equal(count_entries(path), 0); /* a named one stays, empty */
+}
+
+static void a_dead_server_without_records_is_swept_by_default(void **state)
+{
+    struct fixture *f = *state;
+    struct victim v;
+    char id[FLEET_ID_SIZE];
+    make_victim(f, false, &v);
+    assert_int_equal(waitpid(v.worker_pid, NULL, 0), v.worker_pid);
+    char *dir = instance_dir(f);
+    char *path = alloc_printf("%s/sandboxes/%s/record", dir, v.id);
+    assert_int_equal(file_replace(path, "\x00\x00\x00\x05trunc", 9, 0600, NULL), 0);
+    free(path);
+    path = alloc_printf("%s/%s", f->sweeps, v.id);
+    fixture_start(f);
+    open_one(f, NULL, id);
+    wait_for_entries(f, f->top, 1);
+    CLEANUP_BUF struct buf note;
+    buf_init(&note, 100);
+    assert_int_equal(file_read(path, &note, NULL), 0);
+    assert_string_equal(buf_cstr(&note), "oci ");
+    free(dir);
+    free(path);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 5 && strcmp(argv[1], "victim") == 0) {
+        return run_victim(argv);
+    }
+#define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        T(an_instance_has_one_owner),
+        T(a_directory_that_others_can_touch_is_refused),
+        T(a_path_too_long_for_sockets_is_explained),
+        T(other_peoples_directories_are_no_instances),
+        T(a_dead_server_leaves_nothing),
+        T(a_worker_that_did_not_notice_is_killed),
+        T(a_process_that_only_has_the_pid_lives),
+        T(what_cannot_be_swept_stays_findable),
+        T(a_living_server_is_left_alone),
+        T(a_named_instance_sweeps_its_own_past),
+        T(a_dead_server_without_records_is_swept_by_default),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

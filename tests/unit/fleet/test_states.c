@@ -1,0 +1,242 @@
+/* Everything that can be asked of a sandbox, in every state that it can be in. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "supervisor/sandbox.h"
+#include "supervisor/worker_policy.h"
+#include "tests/unit/fleet/fixture.h"
+
+/* ---- the table ---- */
+
+static void only_declared_moves_are_possible(void **state)
+{
+    /* rows: from; columns: creating ready recovering failed closing closed */
+    static const char *const expected[SANDBOX_STATE_COUNT] = {
+        [SANDBOX_CREATING] = ".+..+.",   [SANDBOX_READY] = "..+++.",
+        [SANDBOX_RECOVERING] = ".+.++.", [SANDBOX_FAILED] = "....+.",
+        [SANDBOX_CLOSING] = ".....+",    [SANDBOX_CLOSED] = "......",
+    };
+    for (unsigned from = 0; from < SANDBOX_STATE_COUNT; from++) {
+        struct sm m;
+        sm_init(&m, sandbox_states, SANDBOX_STATE_COUNT, from);
+        for (unsigned to = 0; to < SANDBOX_STATE_COUNT; to++) {
+            assert_int_equal(sm_may(&m, to), expected[from][to] == '+');
+        }
+        assert_false(sm_may(&m, SANDBOX_STATE_COUNT));
+    }
+}
+
+/* ---- the policy ---- */
+
+static void the_first_death_is_repaired_at_once_and_the_fifth_not(void **state)
+{
+    struct worker_policy p = {.deaths = 0};
+    static const uint64_t delays[] = {0, 50, 100, 200};
+    uint64_t delay_ms;
+    for (unsigned i = 0; i < 4; i++) {
+        assert_true(worker_policy_died(&p, 1000 + i, 1000, &delay_ms));
+        assert_int_equal(delay_ms, delays[i]);
+    }
+    assert_false(worker_policy_died(&p, 2000, 1000, &delay_ms));
+}
+
+static void a_success_or_much_time_between_deaths_forgives(void **state)
+{
+    struct worker_policy p = {.deaths = 0};
+    uint64_t delay_ms;
+    for (unsigned i = 0; i < 20; i++) {
+        assert_true(worker_policy_died(&p, 1000 + i, 1000 + i, &delay_ms));
+        if (i % 3 == 0) {
+            worker_policy_success(&p);
+        }
+    }
+    worker_policy_success(&p);
+    for (uint64_t i = 0; i < 20; i++) {
+        assert_true(worker_policy_died(&p, i * 10000, i * 10000, &delay_ms));
+        assert_true(delay_ms <= 2000);
+    }
+}
+
+static void a_sandbox_is_not_repaired_for_ever(void **state)
+{
+    struct worker_policy p = {.deaths = 0};
+    uint64_t delay_ms;
+    assert_true(worker_policy_died(&p, 20000, 0, &delay_ms));
+    assert_true(worker_policy_died(&p, 40000, 0, &delay_ms));
+    assert_false(worker_policy_died(&p, 60000, 0, &delay_ms));
+}
+
+/* ---- state x event ---- */
+
+enum event {
+    EVENT_RUN,
+    EVENT_RUN_AND_CANCEL,
+    EVENT_STATUS,
+    EVENT_CLOSE,
+    EVENT_CLOSE_TWICE,
+    EVENT_KILL_WORKER,
+    EVENT_SHUTDOWN,
+    EVENT_COUNT,
+};
+
+static int pid_now(struct fixture *f, const char *id);
+
+/* Brings a sandbox into the state; `opened` gets the answer of the open. */
+static void reach(struct fixture *f, enum sandbox_state wanted, struct answer *opened,
+                  struct answer *waiting, char id[FLEET_ID_SIZE])
+{
+    static const char *const images[] = {
+        [SANDBOX_CREATING] = "open-slow",     [SANDBOX_READY] = NULL,
+        [SANDBOX_RECOVERING] = "attach-slow", [SANDBOX_FAILED] = NULL,
+        [SANDBOX_CLOSING] = "close-stays",
+    };
+    const char *found;
+    struct err err = ERR_INIT;
+    struct answer a;
+    begin_open(f, "it", images[wanted], opened);
+    assert_int_equal(fleet_find(f->fleet, "me", "it", &found, &err), 0);
+    snprintf(id, FLEET_ID_SIZE, "%s", found);
+    answer_init(waiting);
+    if (wanted == SANDBOX_CREATING) {
+        begin_run(f, id, "wait", waiting);
+        return;
+    }
+    wait_times(f, opened, 1);
+    assert_int_equal(opened->rc, 0);
+    begin_run(f, id, "wait", waiting);
+    let_pass(f, 20);
+    switch (wanted) {
+    case SANDBOX_RECOVERING:
+        kill(opened->pid, SIGKILL);
+        wait_state(f, id, "recovering");
+        break;
+    case SANDBOX_FAILED:
+        begin_run(f, id, "gone", &a);
+        wait_times(f, &a, 1);
+        answer_finish(&a);
+        wait_state(f, id, "failed");
+        break;
+    case SANDBOX_CLOSING:
+        answer_init(&a);
+        fleet_close(f->fleet, id, on_done, &a);
+        wait_state(f, id, "closing");
+        wait_times(f, &a, 1);
+        break;
+    default:
+        break;
+    }
+}
+
+struct pid_search {
+    const char *id;
+    int pid;
+};
+
+static void on_pid(void *arg, const struct fleet_info *info)
+{
+    struct pid_search *search = arg;
+    if (strcmp(info->id, search->id) == 0) {
+        search->pid = info->worker_pid;
+    }
+}
+
+static int pid_now(struct fixture *f, const char *id)
+{
+    struct pid_search search = {.id = id};
+    fleet_list(f->fleet, "me", on_pid, &search);
+    return search.pid;
+}
+
+/* What a new call may be answered in a state: it runs, or is refused in this way. */
+static int refusal_in(enum sandbox_state s)
+{
+    return s == SANDBOX_FAILED ? -ERR_GONE : s == SANDBOX_CLOSING ? -ERR_SANDBOX_NOT_FOUND : 0;
+}
+
+static void do_event(struct fixture *f, enum sandbox_state s, enum event event, const char *id)
+{
+    struct answer a;
+    struct answer b;
+    int pid;
+    answer_init(&a);
+    answer_init(&b);
+    switch (event) {
+    case EVENT_RUN:
+        begin_run(f, id, "echo done", &a);
+        wait_times(f, &a, 1);
+        assert_int_equal(a.rc, refusal_in(s));
+        assert_true(a.rc < 0 || out_is(&a, "done"));
+        break;
+    case EVENT_RUN_AND_CANCEL:
+        fleet_cancel(begin_run(f, id, "wait", &a));
+        wait_times(f, &a, 1);
+        assert_int_equal(a.rc, refusal_in(s));
+        assert_true(a.rc < 0 || a.status == OP_STATUS_CANCELLED);
+        break;
+    case EVENT_STATUS:
+        get_status(f, id, &a);
+        assert_int_equal(a.rc, s == SANDBOX_CLOSING ? -ERR_SANDBOX_NOT_FOUND : 0);
+        assert_int_equal(a.has_usage, s == SANDBOX_READY);
+        break;
+    case EVENT_CLOSE:
+    case EVENT_CLOSE_TWICE:
+        fleet_close(f->fleet, id, on_done, &a);
+        if (event == EVENT_CLOSE_TWICE) {
+            fleet_close(f->fleet, id, on_done, &b);
+            wait_times(f, &b, 1);
+            assert_int_equal(b.rc, -ERR_SANDBOX_NOT_FOUND);
+        }
+        wait_times(f, &a, 1);
+        assert_int_equal(a.rc, s == SANDBOX_CLOSING ? -ERR_SANDBOX_NOT_FOUND : 0);
+        wait_state(f, id, NULL);
+        break;
+    case EVENT_KILL_WORKER:
+        pid = pid_now(f, id);
+        if (pid > 0) {
+            kill(pid, SIGKILL);
+        }
+        let_pass(f, 400);
+        break;
+    default:
+        break; /* the shutdown follows in any case */
+    }
+    answer_finish(&a);
+    answer_finish(&b);
+}
+
+static void every_event_in_every_state(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned s = SANDBOX_CREATING; s < SANDBOX_CLOSED; s++) {
+        for (unsigned e = 0; e < EVENT_COUNT; e++) {
+            struct answer opened;
+            struct answer waiting; /* a call that was there before */
+            char id[FLEET_ID_SIZE];
+            fixture_start(f);
+            reach(f, s, &opened, &waiting, id);
+            do_event(f, s, e, id);
+            assert_true(fixture_stop(f) < 2500);
+            assert_int_equal(opened.times, 1);
+            assert_int_equal(waiting.times, 1);
+            assert_true(waiting.rc == -ERR_GONE || waiting.rc == -ERR_ENGINE ||
+                        waiting.status == OP_STATUS_CANCELLED);
+            answer_finish(&opened);
+            answer_finish(&waiting);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_declared_moves_are_possible),
+        cmocka_unit_test(the_first_death_is_repaired_at_once_and_the_fifth_not),
+        cmocka_unit_test(a_success_or_much_time_between_deaths_forgives),
+        cmocka_unit_test(a_sandbox_is_not_repaired_for_ever),
+        cmocka_unit_test_setup_teardown(every_event_in_every_state, fixture_setup,
+                                        fixture_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,64 @@
+/*
+ * A loop, a directory and a backend object for tests, with every call made to look blocking.
+ */
+#ifndef CLOISTER_TESTS_UNIT_OCI_LAB_H
+#define CLOISTER_TESTS_UNIT_OCI_LAB_H
+
+#include <limits.h>
+#include <uv.h>
+
+#include "worker/backend/backend.h"
+
+struct lab {
+    uv_loop_t loop;
+    uv_timer_t guard;
+    struct backend *backend;
+    char top[PATH_MAX];    /* everything of the test, removed by lab_finish() */
+    char shared[PATH_MAX]; /* instance directory */
+    char dir[PATH_MAX];    /* of the sandbox */
+    char id[32];
+    struct backend_spec spec;
+
+    /* What the last call answered. */
+    bool answered, expired, closed;
+    int rc;
+    struct err err;
+    char hint[BACKEND_HINT_MAX];
+    char runtime[PATH_MAX], image[PATH_MAX], version[512], reason[2048];
+    bool usable;
+    uint64_t mode;
+    char unapplied[BACKEND_UNAPPLIED_MAX][512];
+    size_t unapplied_count;
+    int fd;
+    struct backend_usage usage;
+};
+
+void lab_init(struct lab *lab, const char *name, const char *agent);
+void lab_finish(struct lab *lab);
+
+/* A fresh backend object, as a restarted worker would have. The old one is closed. */
+void lab_restart(struct lab *lab);
+
+void lab_probe(struct lab *lab);
+int lab_create(struct lab *lab);
+int lab_attach(struct lab *lab);
+int lab_stream(struct lab *lab);
+int lab_usage(struct lab *lab);
+int lab_destroy(struct lab *lab);
+
+/* Runs the loop until *flag or until the time is up; false then. */
+bool lab_run_until(struct lab *lab, const bool *flag, uint64_t deadline_ms);
+
+/* Sends one line to the stand-in agent over a new stream and returns all it answers (free). */
+char *lab_say(struct lab *lab, const char *line);
+
+/* Number of processes on this host whose command line holds text. */
+int lab_count_processes(const char *text);
+
+/* Number of cgroup directories whose name holds text. */
+int lab_count_cgroups(const char *text);
+
+/* Number of entries of a directory, 0 if it is not there. */
+int lab_count_entries(const char *path);
+
+#endif

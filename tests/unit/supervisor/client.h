@@ -1,0 +1,49 @@
+/*
+ * A client of one session on the fake fleet: sends messages as text, keeps the answers as JSON.
+ */
+#ifndef CLOISTER_TESTS_UNIT_SUPERVISOR_CLIENT_H
+#define CLOISTER_TESTS_UNIT_SUPERVISOR_CLIENT_H
+
+#include <cjson/cJSON.h>
+
+#include "supervisor/config.h"
+#include "supervisor/mcp.h"
+#include "tests/unit/supervisor/fake_fleet.h"
+
+#define CLIENT_ANSWERS 400
+
+struct client {
+    struct config config;
+    struct fleet *fleet;
+    struct mcp_server *server;
+    struct mcp_session *session;
+    char *texts[CLIENT_ANSWERS]; /* as sent */
+    cJSON *answers[CLIENT_ANSWERS];
+    size_t count;
+    size_t calls; /* made with client_call(), for their ids */
+};
+
+struct client *client_create(void);
+void client_free(struct client *c);
+
+/* One line from the client; double quotes may be written as single ones. */
+void client_send(struct client *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Opens a legacy session of that revision. */
+void client_initialize(struct client *c, const char *revision);
+
+/* Sends tools/call with the next id, modern if `modern`. */
+void client_call(struct client *c, bool modern, const char *tool, const char *arguments);
+
+/* As client_call() on a legacy session, with everything answered; returns the result. */
+const cJSON *client_tool(struct client *c, const char *tool, const char *arguments);
+
+/* The latest answer, which must be there. */
+const cJSON *client_last(const struct client *c);
+
+/* Value at a path such as "result.content.0.text"; NULL if absent. */
+const cJSON *at(const cJSON *root, const char *path);
+const char *text_at(const cJSON *root, const char *path);
+double number_at(const cJSON *root, const char *path);
+
+#endif

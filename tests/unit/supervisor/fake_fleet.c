@@ -1,0 +1,295 @@
+#include "tests/unit/supervisor/fake_fleet.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+
+static const char *const languages[] = {"python", "bash"};
+static const char *const unapplied[] = {"disk: no quota on this file system"};
+
+struct fleet *fake_fleet(void)
+{
+    struct fleet *f = alloc_one(struct fleet);
+    fake_set_output(f, "", 0);
+    return f;
+}
+
+static void call_free(struct fleet_call *c)
+{
+    free(c->data);
+    free(c->input);
+    free(c->path);
+    free(c->language);
+    free(c->env);
+    free(c->args);
+}
+
+void fake_fleet_free(struct fleet *f)
+{
+    for (size_t i = 0; i < f->pending_count; i++) {
+        call_free(f->pending[i]);
+        free(f->pending[i]);
+    }
+    call_free(&f->last);
+    free(f);
+}
+
+void fake_set_output(struct fleet *f, const void *out, size_t len)
+{
+    f->fail_code = 0;
+    f->end = (struct msg_output){
+        .state = OP_DONE,
+        .status = OP_STATUS_OK,
+        .interpreter = OP_INTERPRETER_KEPT,
+        .duration_us = 1500,
+        .cpu_us = 1250,
+        .max_rss_kb = 9000,
+    };
+    f->outcome = (struct fleet_outcome){
+        .op = "ex-1",
+        .out = view_bytes(out, len),
+        .out_bytes = len,
+        .end = &f->end,
+        .duration_us = 1500,
+    };
+}
+
+static struct fake_sandbox *find(struct fleet *f, const char *id_or_name)
+{
+    for (size_t i = 0; i < f->sandbox_count; i++) {
+        struct fake_sandbox *s = &f->sandboxes[i];
+        if (s->open && (strcmp(s->id, id_or_name) == 0 ||
+                        (s->name[0] != '\0' && strcmp(s->name, id_or_name) == 0))) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+void fake_lose(struct fleet *f, const char *id)
+{
+    struct fake_sandbox *s = find(f, id);
+    assert(s != NULL);
+    s->open = false;
+}
+
+static struct fleet_info info_of(const struct fake_sandbox *s)
+{
+    return (struct fleet_info){
+        .id = s->id,
+        .name = s->name,
+        .backend = "fake",
+        .runtime = "",
+        .image = "/usr",
+        .state = "ready",
+        .reason = "",
+        .workspace = "/workspace",
+        .languages = languages,
+        .language_count = 2,
+        .unapplied = unapplied,
+        .unapplied_count = 1,
+        .memory_mb = 512,
+        .pids = 256,
+        .disk_mb = 1024,
+        .files = 1024,
+        .timeout_ms = 60000,
+        .ttl_ms = 1800000,
+        .cpus = 1.5,
+        .created_wall_ms = 1700000000000,
+        .expires_wall_ms = 1700001800000,
+        .worker_pid = 4711,
+        .executions = 3,
+        .has_usage = true,
+        .memory_bytes = 5 << 20,
+        .cpu_us = 1000,
+        .processes = 2,
+        .disk_bytes = 4096,
+    };
+}
+
+static struct fleet_call *add_pending(struct fleet *f, enum fake_kind kind, const char *id,
+                                      void *done, void *arg)
+{
+    assert(f->pending_count < FAKE_PENDING);
+    struct fleet_call *c = alloc_one(struct fleet_call);
+    c->kind = kind;
+    c->done = done;
+    c->arg = arg;
+    snprintf(c->id, sizeof(c->id), "%s", id);
+    f->pending[f->pending_count++] = c;
+    return c;
+}
+
+static void answer_run(struct fleet *f, struct fleet_call *c)
+{
+    fleet_outcome_fn done = (fleet_outcome_fn)c->done;
+    struct err err = {f->fail_code, 0, ""};
+    if (f->fail_code != 0) {
+        snprintf(err.text, sizeof(err.text), "%s", f->fail_text);
+        done(c->arg, -f->fail_code, NULL, &err, f->fail_hint);
+        return;
+    }
+    struct msg_output end = f->end;
+    struct fleet_outcome outcome = f->outcome;
+    end.status = c->cancelled ? OP_STATUS_CANCELLED : end.status;
+    outcome.end = &end;
+    outcome.sandbox = c->id;
+    done(c->arg, 0, &outcome, NULL, NULL);
+}
+
+static void answer_open(struct fleet *f, struct fleet_call *c)
+{
+    fleet_info_fn done = (fleet_info_fn)c->done;
+    struct err err = {f->fail_code, 0, ""};
+    if (f->fail_code != 0) {
+        snprintf(err.text, sizeof(err.text), "%s", f->fail_text);
+        done(c->arg, -f->fail_code, NULL, &err, f->fail_hint);
+        return;
+    }
+    struct fake_sandbox *s = find(f, c->id);
+    struct fleet_info info = info_of(s);
+    done(c->arg, 0, &info, NULL, NULL);
+}
+
+void fake_answer(struct fleet *f, size_t n)
+{
+    assert(n < f->pending_count);
+    struct fleet_call *c = f->pending[n];
+    memmove(&f->pending[n], &f->pending[n + 1], (f->pending_count - n - 1) * sizeof(c));
+    f->pending_count--;
+    switch (c->kind) {
+    case FAKE_OPEN:
+    case FAKE_STATUS:
+        answer_open(f, c);
+        break;
+    case FAKE_RUN:
+        answer_run(f, c);
+        break;
+    case FAKE_CLOSE: {
+        struct fake_sandbox *s = find(f, c->id);
+        if (s != NULL) {
+            s->open = false;
+        }
+        ((fleet_done_fn)c->done)(c->arg, 0, NULL, NULL);
+        break;
+    }
+    }
+    call_free(c);
+    free(c);
+}
+
+void fake_settle(struct fleet *f)
+{
+    while (f->pending_count > 0) {
+        fake_answer(f, 0);
+    }
+}
+
+static char *join(struct view_list list)
+{
+    char *text = alloc_strdup("");
+    for (size_t i = 0; i < list.count; i++) {
+        char *longer = alloc_printf("%s%s%.*s", text, i > 0 ? "|" : "", VIEW_ARG(list.items[i]));
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+/* ---- fleet.h -------------------------------------------------------------------------------- */
+
+struct fleet *fleet_create(uv_loop_t *loop, const struct config *config)
+{
+    (void)loop;
+    (void)config;
+    return fake_fleet();
+}
+
+void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spec,
+                fleet_info_fn done, void *arg)
+{
+    assert(f->sandbox_count < FAKE_SANDBOXES);
+    struct fake_sandbox *s = &f->sandboxes[f->sandbox_count++];
+    snprintf(s->id, sizeof(s->id), "sb%zu", f->sandbox_count);
+    snprintf(s->owner, sizeof(s->owner), "%s", owner);
+    snprintf(s->name, sizeof(s->name), "%s", spec->name != NULL ? spec->name : "");
+    s->open = true;
+    f->opens++;
+    f->spec = *spec;
+    char *env = join(spec->env);
+    snprintf(f->spec_env, sizeof(f->spec_env), "%s", env);
+    free(env);
+    snprintf(f->spec_name, sizeof(f->spec_name), "%s", s->name);
+    add_pending(f, FAKE_OPEN, s->id, (void *)done, arg);
+}
+
+int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const char **ret_id,
+               struct err *err)
+{
+    struct fake_sandbox *s = find(f, id_or_name);
+    if (s == NULL || strcmp(s->owner, owner) != 0) {
+        return err_set(err, ERR_SANDBOX_NOT_FOUND, "no sandbox %s", id_or_name);
+    }
+    *ret_id = s->id;
+    return 0;
+}
+
+void fleet_status(struct fleet *f, const char *id, fleet_info_fn done, void *arg)
+{
+    add_pending(f, FAKE_STATUS, id, (void *)done, arg);
+}
+
+void fleet_list(struct fleet *f, const char *owner,
+                void (*each)(void *arg, const struct fleet_info *info), void *arg)
+{
+    for (size_t i = 0; i < f->sandbox_count; i++) {
+        if (f->sandboxes[i].open && strcmp(f->sandboxes[i].owner, owner) == 0) {
+            struct fleet_info info = info_of(&f->sandboxes[i]);
+            each(arg, &info);
+        }
+    }
+}
+
+void fleet_close(struct fleet *f, const char *id, fleet_done_fn done, void *arg)
+{
+    f->closes++;
+    add_pending(f, FAKE_CLOSE, id, (void *)done, arg);
+}
+
+struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet_op *op,
+                             fleet_outcome_fn done, void *arg)
+{
+    f->runs++;
+    call_free(&f->last);
+    f->last = (struct fleet_call){
+        .kind = FAKE_RUN,
+        .op = *op,
+        .data = alloc_viewdup(op->data),
+        .input = alloc_viewdup(op->stdin_data),
+        .path = alloc_strdup(op->path != NULL ? op->path : ""),
+        .language = alloc_strdup(op->language != NULL ? op->language : ""),
+        .env = join(op->env),
+        .args = join(op->args),
+    };
+    snprintf(f->last.id, sizeof(f->last.id), "%s", id);
+    return add_pending(f, FAKE_RUN, id, (void *)done, arg);
+}
+
+void fleet_cancel(struct fleet_call *call)
+{
+    call->cancelled = true;
+}
+
+void fleet_shutdown(struct fleet *f, void (*done)(void *arg), void *arg)
+{
+    fake_settle(f);
+    done(arg);
+}
+
+void fleet_destroy(struct fleet *f)
+{
+    fake_fleet_free(f);
+}

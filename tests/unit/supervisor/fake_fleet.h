@@ -1,0 +1,66 @@
+/*
+ * A fleet without workers, behind the real fleet.h: it records what the MCP side asks for and
+ * answers when the test says so, with what the test says.
+ */
+#ifndef CLOISTER_TESTS_UNIT_SUPERVISOR_FAKE_FLEET_H
+#define CLOISTER_TESTS_UNIT_SUPERVISOR_FAKE_FLEET_H
+
+#include "supervisor/fleet.h"
+
+#define FAKE_SANDBOXES 16
+#define FAKE_PENDING   300
+
+enum fake_kind { FAKE_OPEN = 1, FAKE_RUN, FAKE_CLOSE, FAKE_STATUS };
+
+struct fake_sandbox {
+    char id[FLEET_ID_SIZE];
+    char name[80];
+    char owner[80];
+    bool open;
+};
+
+/* What a request said, texts copied. */
+struct fleet_call {
+    enum fake_kind kind;
+    void *done;
+    void *arg;
+    char id[FLEET_ID_SIZE]; /* sandbox */
+    struct fleet_op op;     /* figures only; texts are the copies below */
+    char *data, *input, *path, *language, *env, *args; /* lists joined by '|' */
+    bool cancelled;
+};
+
+struct fleet {
+    struct fake_sandbox sandboxes[FAKE_SANDBOXES];
+    size_t sandbox_count;
+    struct fleet_call *pending[FAKE_PENDING];
+    size_t pending_count;
+
+    struct fleet_call last; /* of fleet_run(), kept after it is answered */
+    struct fleet_spec spec; /* of fleet_open(); its name is `spec_name` */
+    char spec_name[80], spec_env[200];
+    size_t opens, runs, closes, cancels;
+
+    /* The next answers. `fail_code` != 0 makes them errors. */
+    int fail_code;
+    const char *fail_text, *fail_hint;
+    struct fleet_outcome outcome;
+    struct msg_output end;
+};
+
+struct fleet *fake_fleet(void);
+void fake_fleet_free(struct fleet *f);
+
+/* Answers the n-th request that waits (0: the oldest). */
+void fake_answer(struct fleet *f, size_t n);
+
+/* Answers everything, and what that leads to, in order. */
+void fake_settle(struct fleet *f);
+
+/* The next outcomes: output, status ok, interpreter kept. */
+void fake_set_output(struct fleet *f, const void *out, size_t len);
+
+/* A sandbox is gone from now on. */
+void fake_lose(struct fleet *f, const char *id);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * Drives a real cloister-worker process over its real link, with the `fake` backend behind it, and
+ * waits for events instead of sleeping. All failures are cmocka failures.
+ */
+#ifndef CLOISTER_TESTS_UNIT_WORKER_DRIVER_H
+#define CLOISTER_TESTS_UNIT_WORKER_DRIVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "common/buf.h"
+#include "common/io/ipc.h"
+#include "proto/codec.h"
+#include "proto/exit_codes.h"
+#include "proto/msg.h"
+
+#define DRIVER_SANDBOX "testsandbox"
+
+struct driver {
+    uv_loop_t loop;
+    struct ipc_client *client;
+    bool up; /* a worker is on the link */
+    uint64_t seq;
+    char dir[64];
+    char socket[96];
+    const char *agent; /* path */
+
+    uv_process_t *process;
+    bool running;
+    int exit_code;
+    int exit_signal;
+    int lifeline; /* our end of the worker's descriptor 3 */
+};
+
+/* The answer to one request. */
+struct answer {
+    bool done;
+    int rc;
+    struct msg m;
+    struct buf data; /* what m borrows from */
+};
+
+void driver_init(struct driver *d);
+/* Listens on the socket; the other side of driver_unlisten(). */
+void driver_listen(struct driver *d);
+void driver_unlisten(struct driver *d);
+void driver_finish(struct driver *d);
+
+/* Starts a worker process and waits for its link. */
+void driver_spawn(struct driver *d, uint64_t generation);
+/* The same, and says HELLO. */
+void driver_start(struct driver *d, uint64_t generation);
+void driver_kill(struct driver *d, int signal_number); /* and waits for the process to end */
+int driver_wait_exit(struct driver *d);                /* its exit code */
+void driver_wait_link(struct driver *d, bool up);
+
+/* Runs the loop until *flag is true, or fails the test. */
+void driver_wait_flag(struct driver *d, const bool *flag, const char *what);
+/* Lets so much time pass on the loop, for the rare cases where nothing is to happen. */
+void driver_idle(struct driver *d, uint64_t ms);
+
+void driver_send(struct driver *d, struct msg *m, struct answer *a);
+void driver_wait(struct driver *d, struct answer *a, enum msg_type want);
+/* Sends, waits, and checks the type of the answer. Free it with answer_finish(). */
+void driver_ask(struct driver *d, struct msg *m, struct answer *a, enum msg_type want);
+void answer_finish(struct answer *a);
+
+/* Requests with sensible values. Strings are borrowed. */
+struct msg make_hello(uint64_t generation);
+struct msg make_open(const char *image, bool attach);
+struct msg make_start(const char *op, const char *script, uint64_t timeout_ms, uint64_t wait_ms);
+struct msg make_wait(const char *op, uint64_t out_from, uint64_t wait_ms);
+struct msg make_cancel(const char *op, bool force);
+
+/* OPEN with this image, and the OPENED is thrown away. */
+void driver_open(struct driver *d, const char *image, bool attach);
+/* START, then WAIT until the end; the last answer is left in *a, the bytes of stdout in *out. */
+void driver_run(struct driver *d, const char *op, const char *script, uint64_t timeout_ms,
+                struct answer *a, struct buf *out);
+/* CLOSE, and the process ends as it should. */
+void driver_close(struct driver *d);
+
+#endif
