@@ -11,7 +11,7 @@
 
 #include "common/log.h"
 
-static void *check(void *p)
+void *alloc_check(void *p)
 {
     if (p == NULL) {
         log_error("out of memory, aborting");
@@ -22,12 +22,12 @@ static void *check(void *p)
 
 void *alloc_array(size_t n, size_t size)
 {
-    return check(calloc(n > 0 ? n : 1, size > 0 ? size : 1));
+    return alloc_check(calloc(n > 0 ? n : 1, size > 0 ? size : 1));
 }
 
 char *alloc_strdup(const char *text)
 {
-    return check(strdup(text));
+    return alloc_check(strdup(text));
 }
 
 char *alloc_viewdup(struct view v)
@@ -46,5 +46,5 @@ char *alloc_printf(const char *fmt, ...)
     va_start(args, fmt);
     int n = vasprintf(&text, fmt, args);
     va_end(args);
-    return check(n >= 0 ? text : NULL);
+    return alloc_check(n >= 0 ? text : NULL);
 }

@@ -13,6 +13,9 @@
 void *alloc_array(size_t n, size_t size);
 #define alloc_one(type) ((type *)alloc_array(1, sizeof(type)))
 
+/* Returns p, or ends the process if it is NULL: for small memory that a library allocated. */
+void *alloc_check(void *p);
+
 /* NUL-terminated copy. Never NULL. Free with free(). */
 char *alloc_strdup(const char *text);
 char *alloc_viewdup(struct view v);

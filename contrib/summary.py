@@ -10,7 +10,7 @@ import json
 import re
 import sys
 
-CASE = re.compile(r"^(not )?ok\b[ \t]*(\d*)[ \t-]*([^#\n]*)(#[ \t]*(skip|todo)\b[ \t]*(.*))?", re.I | re.M)
+CASE = re.compile(r"^(not )?ok\b[ \t]*(\d*)[ \t-]*([^#\n]*)(#[ \t]*(skip|todo)\b[ \t]*(.*))?", re.I)
 SKIP_ALL = re.compile(r"^1\.\.0\b[ \t]*(?:#[ \t]*skip[ \t]*(.*))?", re.I | re.M)
 TAIL_LINES = 40
 GOOD = ("OK", "EXPECTEDFAIL", "SKIP")
@@ -23,18 +23,13 @@ def tail(record):
 
 
 def explain(record, case):
-    """Lines of diagnosis that stand before a failed case."""
+    """The lines of diagnosis that follow a failed case."""
     lines = (record.get("stdout") or "").splitlines()
-    for at, line in enumerate(lines):
-        if line == case:
-            begin = at
-            while begin > 0 and lines[begin - 1].startswith("#"):
-                begin -= 1
-            end = at + 1
-            while end < len(lines) and lines[end].startswith("#"):
-                end += 1
-            return (lines[begin:at] + lines[at + 1 : end])[-TAIL_LINES:]
-    return []
+    begin = lines.index(case) + 1
+    end = begin
+    while end < len(lines) and lines[end].startswith("#"):
+        end += 1
+    return lines[begin:end][-TAIL_LINES:]
 
 
 def judge(record):
@@ -42,12 +37,15 @@ def judge(record):
     name = record["name"]
     output = record.get("stdout") or ""
     passed, failures, skips = 0, [], []
-    for match in CASE.finditer(output):
+    for line in output.splitlines():
+        match = CASE.match(line)
+        if not match:
+            continue
         title = f"{name}: {match.group(3).strip() or match.group(2)}"
         if match.group(5) and match.group(5).lower() == "skip":
             skips.append((title, match.group(6)))
         elif match.group(1):
-            failures.append((title, explain(record, match.group(0).rstrip())))
+            failures.append((title, explain(record, line)))
         else:
             passed += 1
     nothing = SKIP_ALL.search(output)
@@ -59,7 +57,8 @@ def judge(record):
             skips.append((name, " ".join(tail(record))[-200:]))
         else:
             passed = 1
-    if not good and not failures:
+    died = record.get("result") == "TIMEOUT" or record.get("returncode", 0) < 0
+    if not good and (died or not failures):
         failures.append((f"{name}: ended with {record.get('result')}", tail(record)))
     return passed, failures, skips
 

@@ -136,40 +136,39 @@ static int read_flag(const char *text, bool *ret, struct err *err)
     return 0;
 }
 
+static void set_text(char **field, const char *value)
+{
+    free(*field);
+    *field = alloc_strdup(value);
+}
+
 static int set_option(struct config *c, const struct option *o, const char *value, struct err *err)
 {
     void *field = (char *)c + o->offset;
-    int rc = 0;
     switch (o->type) {
+    case OPTION_TEXT:
+        set_text(field, value);
+        return 0;
     case OPTION_CHOICE:
         if (!is_choice(o->choices, value)) {
             return err_set(err, ERR_CONFIG, "expected one of: %s; got \"%.64s\"", o->choices,
                            value);
         }
-        /* fallthrough */
-    case OPTION_TEXT: {
-        char **text = field;
-        free(*text);
-        *text = alloc_strdup(value);
+        set_text(field, value);
         return 0;
-    }
     case OPTION_NUMBER:
-        rc = str_to_u64(value, o->min, o->max, field, err);
-        break;
+        return str_to_u64(value, o->min, o->max, field, err);
     case OPTION_MILLI:
-        rc = read_milli(value, o->min, o->max, field, err);
-        break;
+        return read_milli(value, o->min, o->max, field, err);
     case OPTION_FLAG:
-        rc = read_flag(value, field, err);
-        break;
+        return read_flag(value, field, err);
     case OPTION_LEVEL:
-        if (!log_level_parse(value, field)) {
-            rc = err_set(err, ERR_CONFIG, "expected error, warn, info or debug, got \"%.64s\"",
-                         value);
+        if (log_level_parse(value, field)) {
+            return 0;
         }
         break;
     }
-    return rc;
+    return err_set(err, ERR_CONFIG, "expected error, warn, info or debug, got \"%.64s\"", value);
 }
 
 /* ---- sources -------------------------------------------------------------------------------- */

@@ -99,6 +99,8 @@ static void prescribe(const struct doctor *d, bool programs)
 int doctor_run(struct config *config)
 {
     uv_loop_t loop;
+    /* What went well is on stdout already. */
+    log_set_level(config->log_level == LOG_INFO ? LOG_WARN : config->log_level);
     if (uv_loop_init(&loop) < 0) {
         log_error("doctor: no event loop: out of descriptors?");
         return EXIT_FAILURE;

@@ -36,6 +36,7 @@ struct candidate {
 };
 
 #define CANDIDATES_MAX 4
+#define REASON_MAX     180 /* bytes of one candidate's reason in the error; the doctor prints all */
 
 typedef void (*survey_each_fn)(void *arg, const char *backend, const struct msg_probed *result);
 
@@ -172,6 +173,9 @@ static void choose(struct engine *e, const struct candidate *tried, const struct
 static void reject(struct engine *e, const struct candidate *tried, struct view reason)
 {
     size_t used = strlen(e->reasons);
+    if (reason.len > REASON_MAX) {
+        reason.len = REASON_MAX; /* the next candidate has something to say, too */
+    }
     snprintf(e->reasons + used, sizeof(e->reasons) - used, "%s%s: %.*s", used > 0 ? "; " : "",
              tried->runtime[0] != '\0' ? tried->runtime : tried->backend, VIEW_ARG(reason));
 }

@@ -394,7 +394,7 @@ struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet
         return call_refuse(&f->host, &err, HINT_LIST, done, arg);
     }
     if (sandbox_state(s) == SANDBOX_FAILED) {
-        err_set(&err, ERR_GONE, "the sandbox is gone: %s", s->reason);
+        err_set(&err, ERR_GONE, "%s", s->reason);
         return call_refuse(&f->host, &err, HINT_NEW_SANDBOX, done, arg);
     }
     if (s->call_count >= SANDBOX_CALLS_MAX) {

@@ -5,14 +5,13 @@
  * answered, and for lists how long they stay good. Our lists depend on nothing but
  * the configuration, so anybody may keep them.
  */
-#include "supervisor/mcp_internal.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/io/json.h"
+#include "supervisor/mcp_internal.h"
 
 #define LIST_TTL_MS 300000
 

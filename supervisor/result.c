@@ -111,6 +111,43 @@ void result_add_image(struct result *r, const char *mime_type, const char *base6
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
+/* What to do next, for failures whose reporter had no better idea. */
+static const char *usual_hint(int code)
+{
+    switch (code < 0 ? -code : code) {
+    case ERR_INVALID:
+        return "correct the arguments; the tool's inputSchema describes them";
+    case ERR_SANDBOX_NOT_FOUND:
+    case ERR_GONE:
+        return "get_sandbox_status without arguments lists your sandboxes; create_sandbox makes a "
+               "new one; without sandbox_id the default sandbox is used";
+    case ERR_SANDBOX_LIMIT:
+        return "close a sandbox that is not needed any more with close_sandbox";
+    case ERR_ENGINE:
+        return "run `cloister doctor` on the server's host: it tells what is missing";
+    case ERR_PATH:
+        return "use a path in the sandbox, absolute or relative to the workspace; list_files shows "
+               "what is there";
+    case ERR_FILE_NOT_FOUND:
+        return "list_files shows what is there; relative paths start in the workspace";
+    case ERR_DENIED:
+        return "use a path in the workspace, which belongs to the sandbox's user";
+    case ERR_NO_SPACE:
+        return "remove files, or create a sandbox with a larger disk_mb";
+    case ERR_TOO_BIG:
+        return "send it in parts";
+    case ERR_LANGUAGE:
+        return "get_sandbox_status lists the sandbox's languages";
+    case ERR_BUSY:
+        return "wait for some of the calls that are under way, then try again";
+    case ERR_SHUTTING_DOWN:
+        return "the client closed the server's input or stopped it; keep it open until the answer "
+               "is there";
+    default:
+        return "try again; if it happens again, the server's log tells more";
+    }
+}
+
 void result_set_failure(struct result *r, int code, const char *message, const char *hint)
 {
     result_finish(r);
@@ -125,17 +162,16 @@ void result_set_failure(struct result *r, int code, const char *message, const c
     buf_init(&text, TEXT_MAX_BYTES);
     bool has_message = message != NULL && message[0] != '\0';
     text_add(&words, view_of(has_message ? message : err_text(code)), RESULT_MESSAGE_BYTES, false);
-    text_add(&advice, view_of(hint != NULL ? hint : ""), RESULT_MESSAGE_BYTES, false);
+    bool has_hint = hint != NULL && hint[0] != '\0';
+    text_add(&advice, view_of(has_hint ? hint : usual_hint(code)), RESULT_MESSAGE_BYTES, false);
 
     cJSON *error = result_put_object(r->structured, "error");
     result_put_text(error, "code", err_wire_name(code));
     result_put_text(error, "message", text_cstr(&words));
     result_put_text(error, "hint", text_cstr(&advice));
 
-    text_printf(&text, "Error (%s): %s", err_wire_name(code), text_cstr(&words));
-    if (advice.len > 0) {
-        text_printf(&text, "\nHint: %s", text_cstr(&advice));
-    }
+    text_printf(&text, "Error (%s): %s\nHint: %s", err_wire_name(code), text_cstr(&words),
+                text_cstr(&advice));
     result_add_text(r, text_cstr(&text));
 }
 
@@ -146,7 +182,7 @@ void result_set_operation_failure(struct result *r, const struct fleet_outcome *
     switch (end->status) {
     case OP_STATUS_TIMEOUT:
         result_set_failure(r, ERR_TIMEOUT, "the operation ran into its deadline",
-                           "try again, or with less at once");
+                           "try again, with less at once");
         break;
     case OP_STATUS_MEMORY:
         result_set_failure(r, ERR_TOO_BIG, "the sandbox ran out of memory during the operation",
@@ -224,11 +260,13 @@ static void append(struct buf *text, struct buf *part)
     }
 }
 
-static void append_status(struct buf *text, const struct fleet_outcome *o)
+/* How it ended, in the words of whoever ended it if there are any. */
+static void append_status(struct buf *text, const struct fleet_outcome *o, const char *words)
 {
     const struct msg_output *end = o->end;
     double seconds = (double)o->duration_us / 1e6;
     bool restarted = end->interpreter == OP_INTERPRETER_RESTARTED;
+    bool explained = end->error_name.len == 0 && words[0] != '\0';
     fresh_line(text);
     switch (end->status) {
     case OP_STATUS_TIMEOUT:
@@ -236,14 +274,19 @@ static void append_status(struct buf *text, const struct fleet_outcome *o)
                     restarted ? "" : "; the interpreter and its variables are still there");
         break;
     case OP_STATUS_MEMORY:
-        text_printf(text, "[killed: the sandbox's memory limit was exceeded]");
+        text_printf(text, "[%s]",
+                    explained ? words : "killed: the sandbox's memory limit was exceeded");
         break;
     case OP_STATUS_CANCELLED:
         text_printf(text, "[cancelled after %.1f s]", seconds);
         break;
     case OP_STATUS_CRASHED:
-        text_printf(text, "[the interpreter ended unexpectedly, exit code %lld]",
-                    (long long)end->exit_code);
+        if (explained) {
+            text_printf(text, "[crashed: %s]", words);
+        } else {
+            text_printf(text, "[the interpreter ended unexpectedly, exit code %lld]",
+                        (long long)end->exit_code);
+        }
         break;
     case OP_STATUS_ERROR:
         if (end->exit_code != 0 && end->error_name.len == 0 && end->traceback.len == 0) {
@@ -292,7 +335,7 @@ static void execution_content(struct result *r, const struct fleet_outcome *o,
         fresh_line(&text);
         text_printf(&text, "%s: %s", text_cstr(&t->name), text_cstr(&t->message));
     }
-    append_status(&text, o);
+    append_status(&text, o, text_cstr(&t->message));
     while (text.len > 0 && text.data[text.len - 1] == '\n') {
         text.len--;
     }

@@ -55,7 +55,8 @@ cJSON *result_put_array(cJSON *object, const char *key);
 void result_put(cJSON *object, const char *key, cJSON *owned_value);
 
 /* A call that could not be done: error{code,message,hint}. `code` is of ERR_LIST, either sign; the
- * texts may be any bytes, hint may be NULL. Replaces whatever the result held. */
+ * texts may be any bytes; a hint that is NULL or empty becomes the usual one for the code. Replaces
+ * whatever the result held. */
 void result_set_failure(struct result *r, int code, const char *message, const char *hint);
 
 /* How a run of code ended, any status but OP_STATUS_FAILED. `notice` is a line in front of the

@@ -79,7 +79,7 @@ void sandbox_fail(struct sandbox *s, const char *reason)
     sandbox_set_state(s, SANDBOX_FAILED, reason);
     sandbox_cleanup(s);
     struct err err = ERR_INIT;
-    err_set(&err, ERR_GONE, "the sandbox is gone: %s", reason);
+    err_set(&err, ERR_GONE, "%s", reason);
     call_fail_all(s, &err, HINT_NEW_SANDBOX);
 }
 
@@ -110,6 +110,9 @@ static void on_opened(void *arg, int rc, const struct msg *reply, const struct e
     } else {
         sandbox_take_opened(s, &reply->opened);
         sandbox_set_state(s, SANDBOX_READY, creating ? "created" : "adopted");
+        if (creating) {
+            sandbox_touch(s); /* being created is not being idle */
+        }
         if (!creating) {
             log_info("sandbox recovered after_us=%" PRIu64 " calls=%zu sandbox=%s gen=%" PRIu64,
                      clock_us() - s->died_us, s->call_count, s->id, s->generation);
@@ -192,7 +195,7 @@ static void lost_worker(struct sandbox *s, const char *reason)
               "gen=%" PRIu64,
               s->policy.deaths, reason, s->id, s->generation);
     struct err err = ERR_INIT;
-    err_set(&err, ERR_ENGINE, "its worker keeps dying: %s", reason);
+    err_set(&err, ERR_ENGINE, "the sandbox is given up, its worker keeps dying: %s", reason);
     if (sandbox_state(s) == SANDBOX_CREATING) {
         sandbox_create_failed(s, &err, HINT_HOST);
     } else {
@@ -205,9 +208,9 @@ static void on_dead(void *arg, const struct worker_death *death)
     struct sandbox *s = arg;
     struct worker_link *link = s->link;
     s->link = NULL;
-    if (death->exit_code == EXIT_CODE_SANDBOX_GONE || death->exit_code == EXIT_CODE_ORPHANED) {
-        s->destroyed = true; /* such a worker has cleaned up */
-    }
+    /* Such a worker has cleaned up, or tried to: the sweep that follows finds out. */
+    bool gone =
+        death->exit_code == EXIT_CODE_SANDBOX_GONE || death->exit_code == EXIT_CODE_ORPHANED;
     CLEANUP_FREE char *reason = alloc_strdup(death->reason);
     worker_link_destroy(link);
     if (is_leaving(s)) {
@@ -220,8 +223,9 @@ static void on_dead(void *arg, const struct worker_death *death)
         sandbox_create_failed(s, &err, HINT_HOST);
         return;
     }
-    if (s->destroyed) {
-        sandbox_fail(s, reason);
+    if (gone) {
+        CLEANUP_FREE char *text = alloc_printf("the sandbox has ended (its worker %s)", reason);
+        sandbox_fail(s, text);
         return;
     }
     if (sandbox_state(s) == SANDBOX_READY) {
@@ -310,7 +314,7 @@ static void on_ttl(uv_timer_t *timer)
     if (sandbox_state(s) >= SANDBOX_CLOSING) {
         return;
     }
-    if (s->call_count > 0) {
+    if (s->call_count > 0 || sandbox_state(s) == SANDBOX_CREATING) {
         uv_timer_start(timer, on_ttl, s->ttl_ms, 0);
     } else if (idle_ms < s->ttl_ms) {
         uv_timer_start(timer, on_ttl, s->ttl_ms - idle_ms, 0);

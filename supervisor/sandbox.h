@@ -21,8 +21,9 @@
 #include "supervisor/worker_policy.h"
 
 #define SANDBOX_CALLS_MAX 32 /* operations in flight in one sandbox */
-#define SANDBOX_ACKS_MAX  64 /* outcomes the agent may forget: as many as it remembers (LIMIT_OPS) \
-                              */
+#define SANDBOX_ACKS_MAX                                                                           \
+    64 /* outcomes the agent may forget: as many as it remembers (LIMIT_OPS)                       \
+        */
 
 #define HINT_NEW_SANDBOX "create a new sandbox; files and variables of this one are lost"
 

@@ -12,8 +12,6 @@
  * The client that closes is answered after the first step: the sandbox is gone then, and only we
  * still have something to tidy.
  */
-#include "supervisor/sandbox.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -23,6 +21,7 @@
 #include "supervisor/call.h"
 #include "supervisor/disk.h"
 #include "supervisor/instance.h"
+#include "supervisor/sandbox.h"
 #include "supervisor/worker_errand.h"
 
 #define EXIT_MS           1000 /* from the answer to CLOSE to the exit */

@@ -3,12 +3,11 @@
  * for one callback; figures of use are asked of the worker at that moment and never cached, and a
  * worker that cannot answer soon costs the figures, not the answer.
  */
-#include "supervisor/sandbox.h"
-
 #include <stdlib.h>
 
 #include "common/alloc.h"
 #include "common/clock.h"
+#include "supervisor/sandbox.h"
 
 #define STATUS_MS 2000
 

@@ -145,10 +145,8 @@ static void on_end(void *arg, bool broken)
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct serve *s = handle->data;
-    if (s->state >= SERVE_STOPPING) {
-        log_warn("second signal: leaving at once");
-        _exit(128 + number); /* the workers notice, and clean up behind us */
-    }
+    /* Clients close our input first and send SIGTERM when that takes a while; stopping has a
+     * deadline of its own, so a signal on top of it changes nothing. */
     stop(s, number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
@@ -164,18 +162,10 @@ static int ignore_sigpipe(struct err *err)
     return 0;
 }
 
-static int start(struct serve *s, const struct config *config, struct err *err)
+static int start(struct serve *s, const struct config *config, int in_fd, int out_fd,
+                 struct err *err)
 {
     static const struct stdio_events events = {on_line, on_too_long, on_end};
-    int in_fd;
-    int out_fd;
-    int rc = ignore_sigpipe(err);
-    if (rc == 0) {
-        rc = stdio_claim(&in_fd, &out_fd, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
     uv_signal_init(&s->loop, &s->on_term);
     uv_signal_init(&s->loop, &s->on_int);
     uv_timer_init(&s->loop, &s->drain);
@@ -192,13 +182,20 @@ int serve_stdio(const struct config *config)
 {
     struct err err = ERR_INIT;
     struct serve s;
+    int in_fd;
+    int out_fd;
     memset(&s, 0, sizeof(s));
+    /* First of all: whatever opens a descriptor before could be given one of the standard ones. */
+    if (stdio_claim(&in_fd, &out_fd, &err) < 0 || ignore_sigpipe(&err) < 0) {
+        log_error("%s", err.text);
+        return EXIT_CODE_SETUP;
+    }
     int rc = uv_loop_init(&s.loop);
     if (rc < 0) {
         log_error("cannot make an event loop: %s", uv_strerror(rc));
         return EXIT_CODE_SETUP;
     }
-    if (start(&s, config, &err) < 0) {
+    if (start(&s, config, in_fd, out_fd, &err) < 0) {
         log_error("%s", err.text);
         return EXIT_CODE_SETUP;
     }

@@ -50,6 +50,7 @@ static void on_answer(void *arg, int rc, const struct msg *reply, const struct e
     if (rc < 0 && err == NULL) {
         return; /* on_dead() knows why */
     }
+    worker_link_keep(e->link);
     finish(e, rc, reply, err, hint);
     struct msg m = {.type = MSG_CLOSE};
     if (worker_link_ask(e->link, &m, TIME_CLOSE_MS, on_closed, e, NULL) < 0) {

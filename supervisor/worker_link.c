@@ -10,6 +10,8 @@
  * lead to one place, fail(), the first one gives the reason, and the owner hears of it once, when
  * the process has been reaped, so that an old life never overlaps with the next one. A closed
  * socket usually means that the process is exiting: it gets a moment to tell why by its exit code.
+ * The other way round, answers that it gave before it exited may still be on their way through
+ * nng's threads: they are waited for, since "closed, nothing is left" may be among them.
  *
  * A worker is hung if it answers nothing for TIME_SILENCE_MS. It is pinged once a second, but only
  * while requests are unanswered: nobody waits for an idle worker, and an idle sandbox must not wake
@@ -36,7 +38,7 @@
 #include "supervisor/fleet.h"
 #include "supervisor/fleet_host.h"
 
-#define EXIT_MS      100  /* from a closed socket to the exit that usually follows */
+#define EXIT_MS      100  /* from a closed socket to the exit, or from that to the last answers */
 #define REAP_MS      1000 /* from SIGKILL to the exit; then the process is left to the kernel */
 #define SCRATCH_KEEP 4096 /* encoding buffer kept between requests */
 
@@ -70,6 +72,8 @@ struct worker_link {
     bool pinging;
     bool said_hello;
     bool retired; /* it was told to go */
+    bool reaped;
+    int exit_code; /* -1 until it has exited by itself */
     bool expendable;
     uint64_t heard_ms;
     uint64_t beat_ms;
@@ -103,9 +107,11 @@ static enum msg_type answer_to(enum msg_type request)
 
 /* ---- dying ---- */
 
-static void dead(struct worker_link *link, int exit_code)
+static void dead(struct worker_link *link)
 {
     link->state = LINK_DEAD;
+    log_line(link->retired ? LOG_INFO : LOG_WARN, "worker ended: %s sandbox=%s pid=%d gen=%llu",
+             link->reason, link->sandbox, link->pid, (unsigned long long)link->generation);
     uv_timer_stop(&link->beat);
     uv_timer_stop(&link->patience);
     struct link_request *request;
@@ -117,7 +123,7 @@ static void dead(struct worker_link *link, int exit_code)
             done(request->arg, -ERR_IO, NULL, NULL, "");
         }
     }
-    struct worker_death death = {exit_code, link->said_hello, link->reason};
+    struct worker_death death = {link->exit_code, link->said_hello, link->reason};
     link->events.dead(link->arg, &death);
 }
 
@@ -126,13 +132,13 @@ static void on_reap_timeout(uv_timer_t *timer)
     struct worker_link *link = timer->data;
     log_error("worker does not die, left to the kernel sandbox=%s pid=%d gen=%llu", link->sandbox,
               link->pid, (unsigned long long)link->generation);
-    dead(link, -1);
+    dead(link);
 }
 
 /* Every way to die comes through here. The first reason stays. */
 static void fail(struct worker_link *link, const char *reason)
 {
-    if (link->state >= LINK_DYING) {
+    if (link->state >= LINK_DYING || link->reaped) {
         return;
     }
     link->state = LINK_DYING;
@@ -155,18 +161,28 @@ static void describe_exit(char *out, size_t size, int exit_code, int signal)
     }
 }
 
+static void on_drain_timeout(uv_timer_t *timer)
+{
+    dead(timer->data);
+}
+
 static void on_reaped(void *arg, int exit_code, int signal)
 {
     struct worker_link *link = arg;
     if (link->state == LINK_DEAD) {
         return;
     }
+    link->reaped = true;
+    link->exit_code = exit_code;
     if (link->reason[0] == '\0') {
         describe_exit(link->reason, sizeof(link->reason), exit_code, signal);
     }
-    log_line(link->retired ? LOG_INFO : LOG_WARN, "worker ended: %s sandbox=%s pid=%d gen=%llu",
-             link->reason, link->sandbox, link->pid, (unsigned long long)link->generation);
-    dead(link, exit_code);
+    if (link->said_hello && link->state < LINK_DYING && !TAILQ_EMPTY(&link->requests)) {
+        link->state = LINK_LEAVING;
+        uv_timer_start(&link->patience, on_drain_timeout, EXIT_MS, 0);
+    } else {
+        dead(link);
+    }
 }
 
 static void on_exit_timeout(uv_timer_t *timer)
@@ -182,7 +198,7 @@ static void on_retire_timeout(uv_timer_t *timer)
 static void on_ipc_link(void *arg, bool up)
 {
     struct worker_link *link = arg;
-    if (!up && link->state < LINK_LEAVING) {
+    if (!up && link->state < LINK_LEAVING) { /* the process has not been reaped, then */
         link->state = LINK_LEAVING;
         uv_timer_start(&link->patience, on_exit_timeout, EXIT_MS, 0);
     }
@@ -200,11 +216,16 @@ void worker_link_kill(struct worker_link *link, const char *fmt, ...)
 
 void worker_link_retire(struct worker_link *link, uint64_t exit_ms)
 {
-    if (link->state < LINK_DYING) {
+    link->retired = true;
+    if (link->state < LINK_DYING && !link->reaped) {
         link->state = LINK_LEAVING;
-        link->retired = true;
         uv_timer_start(&link->patience, on_retire_timeout, exit_ms, 0);
     }
+}
+
+void worker_link_keep(struct worker_link *link)
+{
+    link->expendable = false;
 }
 
 void worker_link_kill_all(struct fleet_host *host, bool expendable_only, const char *reason)
@@ -334,6 +355,9 @@ static void on_reply(void *arg, int rc, const void *data, size_t len)
         request->done(request->arg, rc < 0 ? rc : -ERR_IO, NULL, NULL, "");
     }
     free(request);
+    if (link->reaped && link->state < LINK_DYING && TAILQ_EMPTY(&link->requests)) {
+        dead(link);
+    }
 }
 
 int worker_link_ask(struct worker_link *link, struct msg *m, uint64_t timeout_ms,
@@ -466,6 +490,7 @@ int worker_link_start(struct fleet_host *host, const struct worker_args *args,
     snprintf(link->sandbox, sizeof(link->sandbox), "%s", args->sandbox);
     link->generation = args->generation;
     link->expendable = args->expendable;
+    link->exit_code = -1;
     buf_init(&link->scratch, LIMIT_FRAME);
     TAILQ_INIT(&link->requests);
     int rc =

@@ -64,6 +64,9 @@ void worker_link_kill(struct worker_link *link, const char *fmt, ...) PRINTF_LIK
 /* The worker has said that it is about to exit: it may take this long for that. */
 void worker_link_retire(struct worker_link *link, uint64_t exit_ms);
 
+/* Not expendable any more: it has done what it was started for, and ends in order. */
+void worker_link_keep(struct worker_link *link);
+
 /* Inside or after `dead` only. */
 void worker_link_destroy(struct worker_link *link);
 

@@ -19,6 +19,7 @@
  */
 #include "common/io/ipc.h"
 
+#include <errno.h>
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
 #include <nng/protocol/reqrep0/req.h>
@@ -29,6 +30,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 #ifdef __linux__
 #include <linux/sockios.h>
 #endif
@@ -329,6 +331,10 @@ int ipc_client_open(uv_loop_t *loop, const char *path, size_t max_bytes, ipc_lin
     int rc = make_url(path, url, sizeof(url), err);
     if (rc < 0) {
         return rc;
+    }
+    /* nng would first connect to it, to see whether it is in use, and may harm a listener so. */
+    if (unlink(path) < 0 && errno != ENOENT) {
+        return err_sys(err, ERR_IO, errno, "cannot replace %s", path);
     }
     struct ipc_client *c = alloc_one(struct ipc_client);
     c->ep.on_link = on_link;

@@ -14,10 +14,6 @@
 #include "common/io/json.h"
 #include "supervisor/tools/args.h"
 
-#define HINT_NOT_FOUND                                                                             \
-    "get_sandbox_status without arguments lists your sandboxes; create_sandbox makes a new one; "  \
-    "without sandbox_id the default sandbox is used"
-
 void tool_session_init(struct tool_session *s, struct fleet *fleet, const struct config *config,
                        const char *owner)
 {
@@ -42,9 +38,6 @@ void tool_fail(struct tool_call *call, int code, const char *message, const char
 
 void tool_fail_fleet(struct tool_call *call, int rc, const struct err *err, const char *hint)
 {
-    if ((hint == NULL || hint[0] == '\0') && rc == -ERR_SANDBOX_NOT_FOUND) {
-        hint = HINT_NOT_FOUND;
-    }
     tool_fail(call, rc, err != NULL ? err->text : NULL, hint);
 }
 

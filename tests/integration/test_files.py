@@ -38,8 +38,7 @@ def binary():
     equal((read["encoding"], base64.b64decode(read["content"])), ("base64", data))
     forced = call("read_file", path="dir/sub/note.txt", encoding="base64")
     contains(base64.b64decode(forced["content"]), "zeile zwei".encode())
-    wrong = failing("read_file", path="data.bin", encoding="utf-8")
-    assert wrong["message"]
+    contains(call("read_file", path="data.bin", encoding="utf-8", length=200)["content"], "~\x7f\ufffd")
     bad = failing("write_file", path="data.bin", content="not base64!", encoding="base64")
     equal(bad["code"], "invalid_argument")
 
@@ -126,22 +125,22 @@ def many_entries():
 
 @suite.case("what is missing, no file or not allowed is said as such")
 def refusals():
-    shared.run("import os\nos.makedirs('plain/dir', exist_ok=True)\nif not os.path.exists('plain/fifo'): os.mkfifo('plain/fifo')")
+    shared.run("import os\nos.makedirs('plain/dir', exist_ok=True)\nif not os.path.exists('plain/fifo'): os.mkfifo('plain/fifo')\nopen('plain/file', 'w').close()")
     equal(failing("read_file", path="nowhere.txt")["code"], "file_not_found")
     equal(failing("list_files", path="nowhere")["code"], "file_not_found")
     equal(failing("read_file", path="plain/dir")["code"], "path_invalid")
     equal(failing("read_file", path="plain/fifo")["code"], "path_invalid")
     equal(failing("read_file", path="/dev/zero")["code"], "path_invalid")
-    equal(failing("list_files", path="digits")["code"], "path_invalid")
+    equal(failing("list_files", path="plain/file")["code"], "path_invalid")
     equal(failing("write_file", path="plain/dir", content="x")["code"], "path_invalid")
-    assert failing("write_file", path="/usr/bin/new", content="x")["code"] in ("path_invalid", "internal")
-    assert failing("write_file", path="/proc/sys/kernel/hostname", content="x")["code"] in ("path_invalid", "internal")
-    equal(failing("read_file", path="/proc/1/environ")["code"], "path_invalid")
+    for path in ("/usr/bin/new", "/etc/passwd", "/new"):
+        equal(failing("write_file", path=path, content="x")["code"], "path_invalid", path)
+    contains(["path_invalid", "file_not_found"], failing("read_file", path="/proc/1/environ")["code"])
 
 
-@suite.case("paths with .. or control characters, or too long, are refused")
+@suite.case("paths that lead out of the sandbox, have control characters or are too long are refused")
 def bad_paths():
-    for path in ("../up", "a/../../up", "/workspace/../etc/passwd", "..", "bell\x07", "line\nbreak", "x" * 5000, ""):
+    for path in ("../../up", "a/../../../up", "/../etc/passwd", "/workspace/../../etc/passwd", "bell\x07", "line\nbreak", "x" * 5000, ""):
         for tool, more in (("read_file", {}), ("write_file", {"content": "x"}), ("list_files", {})):
             code = failing(tool, path=path, **more)["code"]
             assert code in ("path_invalid", "invalid_argument"), f"{tool} {path!r}: {code}"

@@ -3,8 +3,8 @@
 import os
 import signal
 
-import mcp
 from common import Server, Suite, alive, contains, equal, needs_runtime, poll
+import mcp
 from mcp import ANSWER_SECONDS
 
 needs_runtime()

@@ -5,8 +5,8 @@ import signal
 import subprocess
 import time
 
-import mcp
 from common import Server, Suite, alive, equal, needs_runtime, poll
+import mcp
 
 needs_runtime()
 suite = Suite()

@@ -233,11 +233,8 @@ int agent_receive(struct agent_client *c, struct msg *ret, uint64_t wait_ms, str
             return rc;
         }
         if (rc > 0) {
-            rc = msg_decode(MSG_LINK_A, payload.data, payload.len, ret, err);
-            if (rc == 0 && ret->type != MSG_HELLO_OK) {
-                msg_finish(ret); /* nothing else that an agent sends has a list */
-            }
-            return rc;
+            /* only HELLO_OK has a list, so nothing else needs msg_finish() */
+            return msg_decode(MSG_LINK_A, payload.data, payload.len, ret, err);
         }
         uint64_t now = clock_ms();
         struct pollfd p = {.fd = c->fd, .events = POLLIN};

@@ -11,6 +11,9 @@ import time
 import traceback
 
 
+SLOW_SECONDS = 5  # worth a remark
+
+
 class Skip(Exception):
     """The reason why a case cannot be tried on this machine."""
 
@@ -73,17 +76,19 @@ class Suite:
         failed = 0
         for number, (name, function) in enumerate(cases, 1):
             begun = time.monotonic()
-            note = ""
+            result, note, diagnosis = "ok", "", ""
             try:
                 function()
-                result = "ok"
             except Skip as reason:
-                result, note = "ok", f" # SKIP {reason}"
+                note = f" # SKIP {reason}"
             except Exception:  # a broken case must not hide the ones after it
                 failed += 1
-                result = "not ok"
-                for line in traceback.format_exc().splitlines():
-                    print(f"# {line}")
+                result, diagnosis = "not ok", traceback.format_exc()
             print(f"{result} {number} - {name.replace('#', '')}{note}")
-            print(f"# {time.monotonic() - begun:.2f} s", flush=True)
+            for line in diagnosis.splitlines():
+                print(f"# {line}")
+            seconds = time.monotonic() - begun
+            if seconds > SLOW_SECONDS:
+                print(f"# took {seconds:.1f} s")
+            sys.stdout.flush()
         sys.exit(1 if failed else 0)

@@ -40,7 +40,6 @@ CONFINED = {
         r"worker/agent/.*|worker/backend/oci.*|supervisor/(demo\w*|sweep|worker_spawn)\.c|worker/main\.c",
         "signals go through uv_process_kill",
     ),
-    r"abort": (r"common/alloc\.c", "assert says why"),
     r"printf|puts|putchar|fwrite": (
         r"supervisor/(main|config|doctor|demo)\w*\.c|worker/main\.c|worker/agent/main\.c",
         "stdout belongs to the protocol",

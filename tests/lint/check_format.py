@@ -48,6 +48,7 @@ def braces():
     problems = []
     for path in files(".c", ".h"):
         code = code_only(read(path))
+        code = re.sub(r"\}\s*while\b", "}", code)  # the end of a do
         for match in re.finditer(r"\b(if|for|while)\s*\(|\b(else)\b(?!\s*(if\b|\{))", code):
             if match.group(2) or after_parenthesis(code, match.end() - 1) not in "{;":
                 if not code[: match.start()].rstrip(" ").endswith("#"):

@@ -358,13 +358,13 @@ static void handle(struct agent *a)
 
 /* ---- beginning and end ------------------------------------------------------------------------- */
 
-static char *find_program(const char *name)
+static char *find_program(const struct spawn_config *c, const char *name)
 {
     const char *dirs = getenv("PATH");
     for (const char *p = dirs != NULL ? dirs : DEFAULT_PATH; *p != '\0';) {
         size_t len = strcspn(p, ":");
         char *path = alloc_printf("%.*s/%s", (int)len, p, name);
-        if (len > 0 && access(path, X_OK) == 0) {
+        if (len > 0 && spawn_can_execute(c, path)) {
             return path;
         }
         free(path);
@@ -399,7 +399,7 @@ static void set_up_interps(struct agent *a)
 {
     for (size_t i = 0; i < AGENT_INTERPS; i++) {
         /* a kill of everything is only for a namespace where nobody else lives */
-        interp_init(&a->interps[i], langs[i], find_program(langs[i]->program), &a->config.spawn,
+        interp_init(&a->interps[i], langs[i], find_program(&a->config.spawn, langs[i]->program), &a->config.spawn,
                     getpid() == 1);
         struct err err = ERR_INIT;
         if (a->interps[i].path != NULL && langs[i]->prestart &&

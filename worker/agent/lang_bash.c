@@ -118,7 +118,8 @@ static int build_script(struct request *r, struct buf *out, struct err *err)
         rc = add_assignment(out, request_next(r), err);
     }
     if (rc == 0) {
-        rc = buf_add_str(out, "builtin eval ", err);
+        /* not "builtin eval", which forgets the assignments after the first command */
+        rc = buf_add_str(out, "eval ", err);
     }
     if (rc == 0) {
         rc = add_quoted(out, r->code, err);

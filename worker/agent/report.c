@@ -102,8 +102,8 @@ static int end_number(struct report *r, char letter, struct err *err)
 {
     uint64_t value = 0;
     r->number[r->number_len] = '\0';
-    int rc = str_to_u64(r->number, 0, letter == 'X' ? 255 : INT64_MAX, &value, err);
-    if (rc < 0) {
+    bool whole = strlen(r->number) == r->number_len; /* no NUL in between */
+    if (!whole || str_to_u64(r->number, 0, letter == 'X' ? 255 : INT64_MAX, &value, err) < 0) {
         return err_set(err, ERR_PROTOCOL, "report %c is not a number in range", letter);
     }
     switch (letter) {

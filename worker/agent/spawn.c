@@ -232,3 +232,10 @@ int spawn_open_as_user(const struct spawn_config *c, const char *path, int flags
     errno = sys;
     return fd;
 }
+
+bool spawn_can_execute(const struct spawn_config *c, const char *path)
+{
+    CLEANUP_FD int fd = spawn_open_as_user(c, path, O_PATH); /* checks the way there */
+    struct stat st;
+    return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0111) != 0;
+}

@@ -37,6 +37,9 @@ void spawn_close_all_but(const int *keep, size_t count);
  * Both ends are close-on-exec; the agent's end `ours` (0 reading, 1 writing) does not block. */
 int spawn_pipe(const struct spawn_config *c, int ours, int ret_fds[2], struct err *err) WARN_UNUSED;
 
+/* True for a program that user code may run. */
+bool spawn_can_execute(const struct spawn_config *c, const char *path);
+
 /* open(2), close-on-exec, with the rights that user code has to files. Returns -1 and errno. */
 int spawn_open_as_user(const struct spawn_config *c, const char *path, int flags);
 

@@ -8,8 +8,8 @@
  *   oci_cgroup  limits and figures    oci_host     ids and other facts
  *
  * All state that matters is on disk (oci_record) or in the kernel, so an object can be opened on a
- * sandbox that another worker made. What is kept here is a cache of that: the process, its cgroups, and
- * the directory with the agent's socket.
+ * sandbox that another worker made. What is kept here is a cache of that: the process, its cgroups,
+ * and the directory with the agent's socket.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -125,16 +125,39 @@ static void on_destroy(void *arg, int rc, const struct err *err)
     o->ending = NULL;
     backend_done_fn done = o->destroy_done;
     o->destroy_done = NULL;
+    free(o->end_runtime);
+    o->end_runtime = NULL;
     done(o->destroy_arg, rc, rc == 0 ? NULL : err,
-         rc == 0 ? "" : "see the log of the worker; `cloister` sweeps what is left at its next start");
+         rc == 0 ? ""
+                 : "see the log of the worker; `cloister` sweeps what is left at its next start");
+}
+
+static void on_probe_swept(void *arg, int rc, const struct err *err)
+{
+    struct oci *o = arg;
+    o->ending = NULL;
+    if (rc < 0) {
+        on_destroy(o, rc, err);
+        return;
+    }
+    CLEANUP_FREE char *dir = alloc_printf("%s/probe", o->box.dir);
+    rmdir(dir);
+    o->ending = oci_end_start(&o->tasks, &o->box, o->end_runtime, on_destroy, o);
 }
 
 static void begin_destroy(struct oci *o)
 {
     o->known = false;
-    o->ending = oci_end_start(&o->tasks, &o->box, o->end_runtime, on_destroy, o);
-    free(o->end_runtime);
-    o->end_runtime = NULL;
+    CLEANUP_FREE char *dir = alloc_printf("%s/probe", o->box.dir);
+    if (access(dir, F_OK) < 0) {
+        o->ending = oci_end_start(&o->tasks, &o->box, o->end_runtime, on_destroy, o);
+        return;
+    }
+    /* A worker died during a probe: its trial container goes first. */
+    struct oci_box trial;
+    oci_probe_box(&trial, o->box.dir, o->box.container + strlen("cloister-"));
+    o->ending = oci_end_start(&o->tasks, &trial, o->end_runtime, on_probe_swept, o);
+    oci_box_finish(&trial);
 }
 
 static void on_create(void *arg, int rc, const struct oci_record *record,

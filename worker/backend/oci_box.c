@@ -1,7 +1,7 @@
 /*
- * One directory holds everything that a container leaves outside itself, with fixed names. So removing
- * a sandbox needs no memory of what was made: whatever of the list exists goes, whoever made it
- * and however far they got.
+ * One directory holds everything that a container leaves outside itself, with fixed names. So
+ * removing a sandbox needs no memory of what was made: whatever of the list exists goes, whoever
+ * made it and however far they got.
  */
 #include "worker/backend/oci_box.h"
 
@@ -62,7 +62,8 @@ static int write_config(const struct oci_box *box, const struct oci_spec_input *
     rc = dir_make(box->bundle, 0700, err);
     rc = rc < 0 ? rc : dir_make(box->state, 0700, err);
     if (rc < 0) {
-        return err->sys == ENOSPC ? err_set(err, ERR_NO_SPACE, "no space left in %s", box->dir) : rc;
+        return err->sys == ENOSPC ? err_set(err, ERR_NO_SPACE, "no space left in %s", box->dir)
+                                  : rc;
     }
     CLEANUP_FREE char *path = alloc_printf("%s/config.json", box->bundle);
     return oci_put_file(AT_FDCWD, path, text, strlen(text), 0600, err);
@@ -72,8 +73,8 @@ int oci_box_prepare(const struct oci_box *box, const struct backend_spec *spec,
                     const struct oci_mode *mode, const struct oci_host *host, const char *verb,
                     struct oci_root *ret_root, char hint[BACKEND_HINT_MAX], struct err *err)
 {
-    int rc = oci_root_compose("", spec->shared_dir, spec->image, spec->agent_path, ret_root, hint,
-                              err);
+    int rc =
+        oci_root_compose("", spec->shared_dir, spec->image, spec->agent_path, ret_root, hint, err);
     if (rc < 0) {
         return rc;
     }
@@ -135,8 +136,8 @@ int oci_box_clear(const struct oci_box *box, struct err *err)
 static bool is_id(const char *id)
 {
     size_t len = id != NULL ? strlen(id) : 0;
-    return len > 0 && len <= ID_MAX &&
-           strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789-") == len && id[0] != '-';
+    return len > 0 && len <= ID_MAX && strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789-") == len &&
+           id[0] != '-';
 }
 
 static const char *dup_or_empty(const char *text)

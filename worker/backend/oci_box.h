@@ -1,5 +1,6 @@
 /*
- * The files of one container in a sandbox's directory, and what must outlive the call that names it.
+ * The files of one container in a sandbox's directory, and what must outlive the call that names
+ * it.
  *
  * Thread: any. Small files only.
  */
@@ -30,8 +31,8 @@ void oci_box_finish(struct oci_box *box);
  * any case (oci_root_finish). */
 int oci_box_prepare(const struct oci_box *box, const struct backend_spec *spec,
                     const struct oci_mode *mode, const struct oci_host *host, const char *verb,
-                    struct oci_root *ret_root, char hint[BACKEND_HINT_MAX], struct err *err)
-    WARN_UNUSED;
+                    struct oci_root *ret_root, char hint[BACKEND_HINT_MAX],
+                    struct err *err) WARN_UNUSED;
 
 /* Pid that the runtime wrote; -ERR_ENGINE if there is none. */
 int oci_box_read_pid(const struct oci_box *box, int *ret_pid, struct err *err) WARN_UNUSED;
@@ -49,8 +50,8 @@ struct oci_request {
 };
 
 /* -ERR_INVALID if the id or a directory cannot be used. */
-int oci_request_init(struct oci_request *r, const struct backend_spec *spec, struct err *err)
-    WARN_UNUSED;
+int oci_request_init(struct oci_request *r, const struct backend_spec *spec,
+                     struct err *err) WARN_UNUSED;
 void oci_request_finish(struct oci_request *r);
 
 #endif

@@ -1,12 +1,13 @@
 /*
  * Everything is derived from /proc/self/mountinfo and /proc/<pid>/cgroup, because distributions,
- * containers and hand-made hosts mount controllers at different places and in different company. A host
- * counts as version 2 only if no version 1 controller is mounted: on "hybrid" hosts the unified
- * hierarchy exists but holds no controllers, and that is how the runtimes see it as well.
+ * containers and hand-made hosts mount controllers at different places and in different company. A
+ * host counts as version 2 only if no version 1 controller is mounted: on "hybrid" hosts the
+ * unified hierarchy exists but holds no controllers, and that is how the runtimes see it as well.
  *
- * Where the group of a sandbox is made: root uses the top, a flat "/cloister-<id>", so that nothing but
- * the group itself is ever left over. An ordinary user can make groups only below a delegated one, which
- * is the parent of our own (the sibling, since a group with processes may not have controlled children).
+ * Where the group of a sandbox is made: root uses the top, a flat "/cloister-<id>", so that nothing
+ * but the group itself is ever left over. An ordinary user can make groups only below a delegated
+ * one, which is the parent of our own (the sibling, since a group with processes may not have
+ * controlled children).
  *
  * Removing is the backstop behind the runtime's own delete. A group that still has processes
  * belongs to a container whose runtime died half-way, so they are killed here.
@@ -149,11 +150,10 @@ static bool membership(const char *text, const char *controller, char *out, size
         *path++ = '\0';
         names++;
         char list[256], needle[32];
-        bool match = controller == NULL
-                         ? names[0] == '\0'
-                         : join(list, sizeof(list), ",", names, ",") &&
-                               join(needle, sizeof(needle), ",", controller, ",") &&
-                               strstr(list, needle) != NULL;
+        bool match = controller == NULL ? names[0] == '\0'
+                                        : join(list, sizeof(list), ",", names, ",") &&
+                                              join(needle, sizeof(needle), ",", controller, ",") &&
+                                              strstr(list, needle) != NULL;
         if (match) {
             return join(out, size, path, "", "");
         }
@@ -302,8 +302,7 @@ static uint64_t figure(const char *dir, const char *name, const char *key)
         if (key == NULL && sscanf(line, "%llu", &value) == 1) {
             return value;
         }
-        if (key != NULL && sscanf(line, "%63s %llu", word, &value) == 2 &&
-            strcmp(word, key) == 0) {
+        if (key != NULL && sscanf(line, "%63s %llu", word, &value) == 2 && strcmp(word, key) == 0) {
             return value;
         }
     }
@@ -384,4 +383,3 @@ bool oci_cgroup_remove(const char *fs_root, const struct oci_cgroup_host *host,
     }
     return clean;
 }
-

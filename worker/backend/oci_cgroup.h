@@ -1,6 +1,6 @@
 /*
- * Control groups as seen from outside a sandbox: which limits this host can apply, where the figures
- * of a running container are, and what a container left behind.
+ * Control groups as seen from outside a sandbox: which limits this host can apply, where the
+ * figures of a running container are, and what a container left behind.
  *
  * `fs_root` is "" for the real system; tests point it at a directory with canned files.
  * Thread: any. Reads and writes small kernel files only.
@@ -22,7 +22,7 @@ enum oci_cgroup_version {
 };
 
 #define OCI_CGROUP_MOUNTS_MAX 24
-#define OCI_CGROUP_PATH_MAX 512
+#define OCI_CGROUP_PATH_MAX   512
 
 struct oci_cgroup_mount {
     char point[OCI_CGROUP_PATH_MAX]; /* without fs_root */

@@ -2,14 +2,14 @@
  *   (PROBE) ──▶ LAUNCH ──▶ runtime "run -d" ──ok──▶ RECORD ──▶ done
  *                  │               └─failed─▶ END ──▶ error
  *
- * On the usual path this runs exactly one command of the runtime; everything else is small files. The
- * agent's socket is made here and inherited, so that inside the sandbox nothing leads to it and a
- * stream can be opened before the agent has come up. Our own copy is closed as soon as the runtime has
- * it: from then on a refused connection means that the agent is gone.
+ * On the usual path this runs exactly one command of the runtime; everything else is small files.
+ * The agent's socket is made here and inherited, so that inside the sandbox nothing leads to it and
+ * a stream can be opened before the agent has come up. Our own copy is closed as soon as the
+ * runtime has it: from then on a refused connection means that the agent is gone.
  *
- * Two records frame the command. Before the first the container cannot exist, between them a worker's
- * death leaves "a runtime at work" for the sweep to find, after the second the container is a known
- * process that the next worker can attach to.
+ * Two records frame the command. Before the first the container cannot exist, between them a
+ * worker's death leaves "a runtime at work" for the sweep to find, after the second the container
+ * is a known process that the next worker can attach to.
  */
 #include "worker/backend/oci_create.h"
 
@@ -161,11 +161,11 @@ static int launch(struct oci_create *c)
         }
     }
     if (spec->strict && c->notes.count > 0) {
-        snprintf(c->hint, sizeof(c->hint), "run without --strict to accept this, or see `cloister "
-                                           "doctor` for what the host lacks");
+        snprintf(c->hint, sizeof(c->hint),
+                 "run without --strict to accept this, or see `cloister "
+                 "doctor` for what the host lacks");
         return err_set(err, ERR_ENGINE, "this host cannot apply: %s%s%s", c->notes.text[0],
-                       c->notes.count > 1 ? "; " : "",
-                       c->notes.count > 1 ? c->notes.text[1] : "");
+                       c->notes.count > 1 ? "; " : "", c->notes.count > 1 ? c->notes.text[1] : "");
     }
     int rc = oci_box_prepare(&c->box, spec, &c->mode, &c->host, "serve", &c->root, c->hint, err);
     rc = rc < 0 ? rc : agent_socket_listen(c->box.dir, &c->listen_fd, err);

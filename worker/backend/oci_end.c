@@ -4,14 +4,14 @@
  *     └── (the runtime has no state) ┘
  *
  * Runtimes can kill and delete in one step, but they poll for the end of the process, 100 ms at a
- * time. The first process of the sandbox is known from the record, so it is killed here by pidfd; the kernel
- * then ends everything in its pid namespace before that descriptor reports, and deleting what is
- * already stopped is quick. Only where the record is missing or did not help is the runtime told to
- * force it.
+ * time. The first process of the sandbox is known from the record, so it is killed here by pidfd;
+ * the kernel then ends everything in its pid namespace before that descriptor reports, and deleting
+ * what is already stopped is quick. Only where the record is missing or did not help is the runtime
+ * told to force it.
  *
- * A record in state "starting" means that a worker died while a runtime was at work. That runtime is ended
- * first, lest it finish what is being removed; what it had made by then is found by name: its state
- * directory and its cgroups.
+ * A record in state "starting" means that a worker died while a runtime was at work. That runtime
+ * is ended first, lest it finish what is being removed; what it had made by then is found by name:
+ * its state directory and its cgroups.
  */
 #include "worker/backend/oci_end.h"
 
@@ -21,15 +21,17 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "worker/backend/oci_exec.h"
 #include "worker/backend/oci_record.h"
 #include "worker/backend/oci_runtime.h"
 
+#define TOTAL_MS      3000 /* of everything together; closing a sandbox is promised in four seconds */
 #define KILL_MS       1500
 #define COMMAND_MS    1500
+#define LEAST_MS      200 /* a step that is reached late still gets this */
 #define CGROUP_TRY_MS 10
-#define CGROUP_TRIES  100
 
 struct oci_end {
     struct oci_tasks *tasks;
@@ -40,7 +42,7 @@ struct oci_end {
     struct oci_host host;
     bool stopped; /* we saw the end of its first process */
     bool force;
-    int cgroup_tries;
+    uint64_t started_ms;
     struct err err; /* of a runtime that would not delete */
     bool failed;
     oci_end_fn fn;
@@ -67,11 +69,19 @@ static void finish(struct oci_end *e)
     fn(arg, rc, &err);
 }
 
+/* What a step may take at most, of what is left. */
+static uint64_t within(const struct oci_end *e, uint64_t step_ms)
+{
+    uint64_t used = clock_ms() - e->started_ms;
+    uint64_t left = used + LEAST_MS < TOTAL_MS ? TOTAL_MS - used : LEAST_MS;
+    return step_ms < left ? step_ms : left;
+}
+
 static void try_cgroups(void *arg)
 {
     struct oci_end *e = arg;
     bool clean = oci_cgroup_remove("", &e->host.cgroup, e->box.container);
-    if (!clean && ++e->cgroup_tries < CGROUP_TRIES) {
+    if (!clean && clock_ms() - e->started_ms < TOTAL_MS) {
         oci_later(e->tasks, CGROUP_TRY_MS, try_cgroups, e);
         return;
     }
@@ -106,7 +116,8 @@ static void on_deleted(void *arg, const struct oci_exec_result *result)
     try_cgroups(e);
 }
 
-/* The runtime's path from what we have: the record's, the one asked for, or any of the usual ones. */
+/* The runtime's path from what we have: the record's, the one asked for, or any of the usual ones.
+ */
 static char *runtime_path(const struct oci_end *e)
 {
     char *path = NULL;
@@ -144,7 +155,7 @@ static void delete_container(struct oci_end *e)
     struct oci_exec_options options = {
         .argv = args.items,
         .pass_fd = -1,
-        .deadline_ms = COMMAND_MS,
+        .deadline_ms = within(e, COMMAND_MS),
     };
     oci_exec_start(e->tasks, &options, on_deleted, e);
 }
@@ -166,6 +177,7 @@ static void on_agent_gone(void *arg, bool gone)
 static void begin(void *arg)
 {
     struct oci_end *e = arg;
+    e->started_ms = clock_ms();
     oci_host_read("", geteuid(), getegid(), &e->host);
 
     struct oci_record *r = alloc_one(struct oci_record);
@@ -187,11 +199,11 @@ static void begin(void *arg)
         return;
     }
     oci_process_kill(pid_fd);
-    oci_wait(e->tasks, pid_fd, KILL_MS, starting ? on_runtime_gone : on_agent_gone, e);
+    oci_wait(e->tasks, pid_fd, within(e, KILL_MS), starting ? on_runtime_gone : on_agent_gone, e);
 }
 
-struct oci_end *oci_end_start(struct oci_tasks *tasks, const struct oci_box *box, const char *runtime,
-                              oci_end_fn fn, void *arg)
+struct oci_end *oci_end_start(struct oci_tasks *tasks, const struct oci_box *box,
+                              const char *runtime, oci_end_fn fn, void *arg)
 {
     struct oci_end *e = alloc_one(struct oci_end);
     e->tasks = tasks;

@@ -1,8 +1,8 @@
 /*
  * Programs expect a few things of /etc: that their uid has a name, that "localhost" resolves,
  * that the dynamic linker's cache fits the libraries, and that /usr/bin/awk, a link into
- * /etc/alternatives, leads somewhere. This makes exactly those. Everything else of a host's /etc is none of
- * a sandbox's business: accounts, mounts, keys, names of machines.
+ * /etc/alternatives, leads somewhere. This makes exactly those. Everything else of a host's /etc is
+ * none of a sandbox's business: accounts, mounts, keys, names of machines.
  */
 #include "worker/backend/oci_etc.h"
 
@@ -20,17 +20,18 @@
 #include "common/fd.h"
 #include "worker/backend/oci_host.h"
 
-#define CACHE_MAX      (8u << 20)  /* ld.so.cache of a machine with very many libraries */
-#define ACCOUNTS_MAX   (256u << 10)
-#define CONF_MAX       (64u << 10)
-#define ENTRIES_MAX    8192        /* links in /etc/alternatives, files in ld.so.conf.d */
+#define CACHE_MAX    (8u << 20) /* ld.so.cache of a machine with very many libraries */
+#define ACCOUNTS_MAX (256u << 10)
+#define CONF_MAX     (64u << 10)
+#define ENTRIES_MAX  8192 /* links in /etc/alternatives, files in ld.so.conf.d */
 
-#define PASSWD_USER    "user:x:1000:1000:user:/home/user:/bin/sh\n"
-#define PASSWD_MINIMAL "root:x:0:0:root:/:/bin/false\n"                                            \
-                       "nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
-#define GROUP_USER     "user:x:1000:\n"
-#define GROUP_MINIMAL  "root:x:0:\nnogroup:x:65534:\n"
-#define HOSTS          "127.0.0.1 localhost sandbox\n::1 localhost\n"
+#define PASSWD_USER "user:x:1000:1000:user:/home/user:/bin/sh\n"
+#define PASSWD_MINIMAL                                                                             \
+    "root:x:0:0:root:/:/bin/false\n"                                                               \
+    "nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
+#define GROUP_USER    "user:x:1000:\n"
+#define GROUP_MINIMAL "root:x:0:\nnogroup:x:65534:\n"
+#define HOSTS         "127.0.0.1 localhost sandbox\n::1 localhost\n"
 
 const char *const oci_etc_names[] = {"passwd", "group", "hosts", NULL};
 
@@ -116,8 +117,8 @@ static int copy_entry(const char *from_dir, const char *name, bool links, int to
     }
     char path[PATH_MAX], target[PATH_MAX];
     int n = snprintf(path, sizeof(path), "%s/%s", from_dir, name);
-    ssize_t len = n > 0 && (size_t)n < sizeof(path) ? readlink(path, target, sizeof(target) - 1)
-                                                    : -1;
+    ssize_t len =
+        n > 0 && (size_t)n < sizeof(path) ? readlink(path, target, sizeof(target) - 1) : -1;
     if (len <= 0) {
         return 0; /* not a link: none of ours */
     }

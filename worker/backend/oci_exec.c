@@ -3,9 +3,10 @@
  * stderr and keeps it open. So the end of a command is its exit, never the end of a stream; what it
  * wrote before is in the pipe by then and is drained on the spot.
  *
- * Only the last bytes of each stream are kept, because a runtime that fails says why at the end, and a
- * runtime that floods must not cost memory. The command gets a session of its own, so that Ctrl-C
- * at a terminal cannot interrupt it half-way through a clean-up, and a small environment of its own.
+ * Only the last bytes of each stream are kept, because a runtime that fails says why at the end,
+ * and a runtime that floods must not cost memory. The command gets a session of its own, so that
+ * Ctrl-C at a terminal cannot interrupt it half-way through a clean-up, and a small environment of
+ * its own.
  */
 #include "worker/backend/oci_exec.h"
 
@@ -20,10 +21,10 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 
-#define DRAIN_MAX   (256u << 10) /* bytes still taken from a pipe at exit */
-#define LINGER_MAX  (64u << 10)  /* bytes of a container's complaints that are logged */
-#define PASSED_FD   3
-#define STREAMS     2
+#define DRAIN_MAX  (256u << 10) /* bytes still taken from a pipe at exit */
+#define LINGER_MAX (64u << 10)  /* bytes of a container's complaints that are logged */
+#define PASSED_FD  3
+#define STREAMS    2
 
 #define SYSTEM_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -43,11 +44,11 @@ struct oci_exec {
     uv_process_t process;
     uv_timer_t deadline;
     struct stream streams[STREAMS]; /* stdout, stderr */
-    bool running;  /* the process handle waits for an exit */
-    bool dropped;  /* nobody wants to hear of it */
+    bool running;                   /* the process handle waits for an exit */
+    bool dropped;                   /* nobody wants to hear of it */
     bool lingering;
     bool linger_wanted;
-    int handles;   /* not closed yet */
+    int handles; /* not closed yet */
     int spawn_error;
     bool timed_out;
     size_t lingered;
@@ -199,7 +200,8 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct oci_exec *x = stream->data;
-    struct stream *s = (uv_stream_t *)&x->streams[0].pipe == stream ? &x->streams[0] : &x->streams[1];
+    struct stream *s =
+        (uv_stream_t *)&x->streams[0].pipe == stream ? &x->streams[0] : &x->streams[1];
     if (n > 0 && !x->lingering) {
         tail_add(&s->tail, buf->base, (size_t)n);
     } else if (n > 0 && x->lingered + (size_t)n <= LINGER_MAX) {
@@ -214,8 +216,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
  * user's service manager and its temporary files. */
 static char **make_env(void)
 {
-    static const char *const kept[] = {"HOME", "USER", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
-                                       "TMPDIR"};
+    static const char *const kept[] = {"HOME", "USER", "XDG_RUNTIME_DIR",
+                                       "DBUS_SESSION_BUS_ADDRESS", "TMPDIR"};
     size_t count = sizeof(kept) / sizeof(kept[0]);
     char **env = alloc_array(count + 2, sizeof(*env));
     const char *path = getenv("PATH");
@@ -253,7 +255,8 @@ static int spawn(struct oci_exec *x, const struct oci_exec_options *options)
     uv_process_options_t po = {
         .exit_cb = on_command_exit,
         .file = options->argv[0],
-        .args = (char **)(uintptr_t)options->argv, /* not written to; the type is older than const */
+        .args =
+            (char **)(uintptr_t)options->argv, /* not written to; the type is older than const */
         .env = env,
         .cwd = "/",
         .flags = UV_PROCESS_DETACHED,

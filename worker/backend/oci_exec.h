@@ -26,7 +26,7 @@ struct oci_exec_result {
     int exit_code; /* -1 if it did not exit by itself */
     int signal;    /* that ended it, else 0 */
     bool timed_out;
-    int spawn_error; /* errno if it could not even be started, else 0 */
+    int spawn_error;      /* errno if it could not even be started, else 0 */
     struct view out, err; /* borrowed during the callback */
 };
 

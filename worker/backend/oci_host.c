@@ -1,9 +1,9 @@
 /*
- * Two kinds of callers want ids for a sandbox. Root maps whatever its own namespace holds: on a plain
- * host that is every number, and each sandbox gets 65536 from a high, sparsely used region; inside
- * another container it may be a short run, of which all but the first 65536 are cut into slots. An
- * ordinary user has what /etc/subuid and /etc/subgid grant, which newuidmap checks again; its own id
- * becomes root inside and the granted ones follow from 1 on.
+ * Two kinds of callers want ids for a sandbox. Root maps whatever its own namespace holds: on a
+ * plain host that is every number, and each sandbox gets 65536 from a high, sparsely used region;
+ * inside another container it may be a short run, of which all but the first 65536 are cut into
+ * slots. An ordinary user has what /etc/subuid and /etc/subgid grant, which newuidmap checks again;
+ * its own id becomes root inside and the granted ones follow from 1 on.
  */
 #include "worker/backend/oci_host.h"
 

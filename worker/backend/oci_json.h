@@ -1,7 +1,7 @@
 /*
- * Building JSON that must be complete: each function succeeds or ends the process (see alloc.h). cJSON
- * by itself skips what it has no memory for, and a container's configuration that silently lacks
- * a limit is worse than none.
+ * Building JSON that must be complete: each function succeeds or ends the process (see alloc.h).
+ * cJSON by itself skips what it has no memory for, and a container's configuration that silently
+ * lacks a limit is worse than none.
  *
  * Thread: any. Nothing blocks. Results are borrowed from the parent, except of oci_json_new().
  */

@@ -1,9 +1,9 @@
 /*
  * Whether a runtime works here cannot be looked up: it depends on its version, build options, the
- * kernel's configuration, security modules, the service manager and on what we run in. So a real container
- * is run, and the next rung of the ladder is tried only if it fails: first weaker ways to limit
- * resources, then weaker user namespaces, and hiding processes is given up last of all. What the
- * facts of the host rule out is not tried.
+ * kernel's configuration, security modules, the service manager and on what we run in. So a real
+ * container is run, and the next rung of the ladder is tried only if it fails: first weaker ways to
+ * limit resources, then weaker user namespaces, and hiding processes is given up last of all. What
+ * the facts of the host rule out is not tried.
  *
  *   for each runtime:  VERSION ──▶ TRY rung ──ok──▶ CLEAN ──▶ done
  *                                   ▲   └─failed─▶ CLEAN ─┐
@@ -109,7 +109,8 @@ void oci_probe_free(struct oci_probe *p)
 static void add_reason(struct oci_probe *p, const char *who, const char *why)
 {
     size_t used = strlen(p->reason);
-    snprintf(p->reason + used, sizeof(p->reason) - used, "%s%s: %s", used > 0 ? "; " : "", who, why);
+    snprintf(p->reason + used, sizeof(p->reason) - used, "%s%s: %s", used > 0 ? "; " : "", who,
+             why);
 }
 
 static void finish(struct oci_probe *p)
@@ -223,8 +224,8 @@ static void try_rung(struct oci_probe *p)
     mode->crun = p->crun;
     struct oci_root root;
     struct err err;
-    int rc = oci_box_prepare(&p->box, &p->request.spec, mode, &p->host, "check", &root, p->hint,
-                             &err);
+    int rc =
+        oci_box_prepare(&p->box, &p->request.spec, mode, &p->host, "check", &root, p->hint, &err);
     oci_root_finish(&root);
     if (rc < 0) {
         give_up(p, err.text);
@@ -270,11 +271,6 @@ static void on_version(void *arg, const struct oci_exec_result *result)
 
 static void next_runtime(struct oci_probe *p)
 {
-    free(p->runtime);
-    p->runtime = NULL;
-    p->version[0] = '\0';
-    p->cgroup_words[0] = '\0';
-    p->rung = 0;
     const char *name = p->request.spec.runtime;
     if (name[0] == '\0') {
         name = oci_runtime_choice(++p->choice);
@@ -282,9 +278,14 @@ static void next_runtime(struct oci_probe *p)
         name = NULL; /* the one asked for has been tried */
     }
     if (name == NULL) {
-        finish(p);
+        finish(p); /* what was tried last is what the result names */
         return;
     }
+    free(p->runtime);
+    p->runtime = NULL;
+    p->version[0] = '\0';
+    p->cgroup_words[0] = '\0';
+    p->rung = 0;
     struct err err;
     if (oci_runtime_find(name, &p->runtime, &err) < 0) {
         add_reason(p, name, "not installed");
@@ -327,6 +328,13 @@ static void begin(void *arg)
     next_runtime(p);
 }
 
+void oci_probe_box(struct oci_box *ret_box, const char *dir, const char *id)
+{
+    CLEANUP_FREE char *trial_dir = alloc_printf("%s/probe", dir);
+    CLEANUP_FREE char *trial_id = alloc_printf("%s-probe", id);
+    oci_box_init(ret_box, trial_dir, trial_id);
+}
+
 struct oci_probe *oci_probe_start(struct oci_tasks *tasks, const struct backend_spec *spec,
                                   oci_probe_fn fn, void *arg)
 {
@@ -335,13 +343,11 @@ struct oci_probe *oci_probe_start(struct oci_tasks *tasks, const struct backend_
     p->fn = fn;
     p->arg = arg;
     struct err err;
-    CLEANUP_FREE char *id = alloc_printf("%s-probe", spec->id != NULL ? spec->id : "");
-    CLEANUP_FREE char *dir = alloc_printf("%s/probe", spec->dir != NULL ? spec->dir : "");
+    oci_probe_box(&p->box, spec->dir != NULL ? spec->dir : "", spec->id != NULL ? spec->id : "");
     struct backend_spec trial = *spec;
-    trial.id = id;
-    trial.dir = dir;
+    trial.id = p->box.container + strlen("cloister-");
+    trial.dir = p->box.dir;
     trial.image = ""; /* what is tried is the runtime; an image has errors of its own */
-    oci_box_init(&p->box, dir, id);
     if (oci_request_init(&p->request, &trial, &err) < 0) {
         add_reason(p, "oci", err.text);
         p->stop = true;

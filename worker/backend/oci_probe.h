@@ -9,6 +9,7 @@
 #define CLOISTER_WORKER_BACKEND_OCI_PROBE_H
 
 #include "worker/backend/backend.h"
+#include "worker/backend/oci_box.h"
 #include "worker/backend/oci_host.h"
 #include "worker/backend/oci_mode.h"
 #include "worker/backend/oci_task.h"
@@ -25,8 +26,9 @@ struct oci_probe_result {
 
 typedef void (*oci_probe_fn)(void *arg, const struct oci_probe_result *result);
 
-/* spec->runtime "" tries the usual runtimes in turn; spec->image is ignored. Everything is made below "<spec->dir>/probe" and
- * gone when fn is called, except for the shared skeleton. fn is called once; the object is gone then. */
+/* spec->runtime "" tries the usual runtimes in turn; spec->image is ignored. Everything is made
+ * below "<spec->dir>/probe" and gone when fn is called, except for the shared skeleton. fn is
+ * called once; the object is gone then. */
 struct oci_probe *oci_probe_start(struct oci_tasks *tasks, const struct backend_spec *spec,
                                   oci_probe_fn fn, void *arg);
 
@@ -35,6 +37,10 @@ void oci_probe_cancel(struct oci_probe *p);
 
 /* For an owner that closes before fn was called, after oci_tasks_close(). NULL is fine. */
 void oci_probe_free(struct oci_probe *p);
+
+/* The files of the trial container, for whoever cleans up after a worker that died during a probe.
+ * The caller finishes *ret_box. */
+void oci_probe_box(struct oci_box *ret_box, const char *dir, const char *id);
 
 /* The modes worth trying on a host, strongest first; returns their number. */
 #define OCI_LADDER_MAX 18

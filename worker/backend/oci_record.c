@@ -1,7 +1,7 @@
 /*
  * A pid alone names nothing: by the time it is read the number may belong to somebody else. Start
- * time and boot id make it unique, and a pidfd that was opened first and compared afterwards keeps it
- * so while we act on it.
+ * time and boot id make it unique, and a pidfd that was opened first and compared afterwards keeps
+ * it so while we act on it.
  */
 #include "worker/backend/oci_record.h"
 
@@ -54,8 +54,8 @@ int oci_record_write(const char *path, const struct oci_record *record, struct e
     char boot[BOOT_SIZE];
     boot_id(boot);
     CLEANUP_FREE char *text = alloc_printf(
-        MAGIC "\nboot %s\nstate %s\npid %d\nstart %llu\nmode %llu\nruntime %s\nimage %s\nend\n", boot,
-        record->starting ? "starting" : "running", (int)record->pid,
+        MAGIC "\nboot %s\nstate %s\npid %d\nstart %llu\nmode %llu\nruntime %s\nimage %s\nend\n",
+        boot, record->starting ? "starting" : "running", (int)record->pid,
         (unsigned long long)record->start, (unsigned long long)record->mode, record->runtime,
         record->image);
     CLEANUP_FREE char *tmp = alloc_printf("%s.tmp", path);
@@ -148,8 +148,9 @@ bool oci_process_start(pid_t pid, uint64_t *ret_start)
     char state;
     unsigned long long start;
     if (after == NULL ||
-        sscanf(after, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-                      "%*s %llu",
+        sscanf(after,
+               ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+               "%*s %llu",
                &state, &start) != 2 ||
         state == 'Z' || state == 'X') {
         return false;

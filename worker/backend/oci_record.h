@@ -1,6 +1,6 @@
 /*
- * What a worker writes down about its container, so that the next worker of the same sandbox finds it
- * and a sweep removes it; and processes named so that a reused pid is not mistaken for them.
+ * What a worker writes down about its container, so that the next worker of the same sandbox finds
+ * it and a sweep removes it; and processes named so that a reused pid is not mistaken for them.
  *
  * Thread: any. Small files only.
  */
@@ -23,9 +23,10 @@ struct oci_record {
     char image[PATH_MAX]; /* for people */
 };
 
-/* Replaces the file at once: a reader sees the old record or the new one. Not synced: a machine that
- * loses it has lost the container too. Neither string may hold control characters. */
-int oci_record_write(const char *path, const struct oci_record *record, struct err *err) WARN_UNUSED;
+/* Replaces the file at once: a reader sees the old record or the new one. Not synced: a machine
+ * that loses it has lost the container too. Neither string may hold control characters. */
+int oci_record_write(const char *path, const struct oci_record *record,
+                     struct err *err) WARN_UNUSED;
 
 /* -ERR_FILE_NOT_FOUND if there is none, -ERR_GONE if it was written before the last boot,
  * -ERR_INVALID if it is none of ours. */

@@ -4,13 +4,13 @@
  * empty directory tree costs a few inodes and a bind costs microseconds.
  *
  * The skeleton is what the runtime takes as root directory, so whoever is root in the sandbox,
- * a uid that owns nothing here, must be able to walk to it: its own mode is 0755 and its parents are
- * the caller's business (shared_dir). It is built under a temporary name and renamed, so two workers
- * may build the same one at once and a dead one leaves no half of it under the final name.
+ * a uid that owns nothing here, must be able to walk to it: its own mode is 0755 and its parents
+ * are the caller's business (shared_dir). It is built under a temporary name and renamed, so two
+ * workers may build the same one at once and a dead one leaves no half of it under the final name.
  *
  * In a user namespace the kernel refuses to bind a directory without the mounts below it, as that
- * could uncover what they hide. Such a directory is bound with them, and, as read-only applies to the top
- * mount alone, each of them is bound once more, read-only, over itself.
+ * could uncover what they hide. Such a directory is bound with them, and, as read-only applies to
+ * the top mount alone, each of them is bound once more, read-only, over itself.
  */
 #include "worker/backend/oci_root.h"
 
@@ -32,9 +32,9 @@
 #include "worker/backend/oci_etc.h"
 #include "worker/backend/oci_host.h"
 
-#define FORMAT      "cloister skeleton 1" /* part of the hash: change it with the layout */
-#define ENTRIES_MAX 64                    /* at the top of an image */
-#define MOUNTS_MAX  256                   /* below one bound directory */
+#define FORMAT        "cloister skeleton 1" /* part of the hash: change it with the layout */
+#define ENTRIES_MAX   64                    /* at the top of an image */
+#define MOUNTS_MAX    256                   /* below one bound directory */
 #define MOUNTINFO_MAX (4u << 20)
 
 /* Directories of every skeleton; what is mounted there is the spec's business. Some runtimes give a
@@ -44,9 +44,9 @@ static const struct {
     const char *name;
     mode_t mode;
 } dirs[] = {
-    {".cloister", 0711}, {"dev", 0755},  {"home", 0755}, {"home/user", 0755}, {"media", 0755},
-    {"mnt", 0755},       {"proc", 0555}, {"run", 0755},  {"sys", 0555},       {"tmp", 01755},
-    {"workspace", 0755},
+    {".cloister", 0711}, {"dev", 0755},  {"home", 0755},      {"home/user", 0755},
+    {"media", 0755},     {"mnt", 0755},  {"proc", 0555},      {"run", 0755},
+    {"sys", 0555},       {"tmp", 01755}, {"workspace", 0755},
 };
 
 /* One entry at the top of the tree that the root is made of. */
@@ -262,7 +262,7 @@ static int fill_skeleton(const char *fs_root, const struct layout *l, int fd, st
     for (size_t i = 0; rc == 0 && i < sizeof(dirs) / sizeof(dirs[0]); i++) {
         rc = oci_put_dir(fd, dirs[i].name, dirs[i].mode, err);
     }
-    rc = rc < 0 ? rc : oci_put_file(fd, OCI_ROOT_AGENT + 1, "", 0, 0755, err);
+    rc = rc < 0 ? rc : oci_put_file(fd, &OCI_ROOT_AGENT[1], "", 0, 0755, err);
     for (size_t i = 0; rc == 0 && i < l->count; i++) {
         const struct entry *e = &l->entries[i];
         if (S_ISDIR(e->type)) {
@@ -374,7 +374,8 @@ static int add_binds(const char *fs_root, const struct layout *l, const char *ag
     if (rc == 0 && !l->host && has_entry(l, "etc")) {
         for (size_t i = 0; oci_etc_names[i] != NULL; i++) {
             CLEANUP_FREE char *over = alloc_printf("%s/etc/%s", l->top, oci_etc_names[i]);
-            CLEANUP_FREE char *ours = alloc_printf("%s/.cloister/etc/%s", root->path, oci_etc_names[i]);
+            CLEANUP_FREE char *ours =
+                alloc_printf("%s/.cloister/etc/%s", root->path, oci_etc_names[i]);
             CLEANUP_FREE char *target = alloc_printf("/etc/%s", oci_etc_names[i]);
             struct stat st;
             if (lstat(over, &st) == 0 && S_ISREG(st.st_mode)) {
@@ -403,8 +404,8 @@ int oci_root_compose(const char *fs_root, const char *shared_dir, const char *im
         return rc;
     }
     ret_root->label = alloc_strdup(l.host ? "host:/usr" : l.top);
-    ret_root->path = alloc_printf("%s/root-%016llx", shared_dir,
-                                  (unsigned long long)hash_layout(fs_root, &l));
+    ret_root->path =
+        alloc_printf("%s/root-%016llx", shared_dir, (unsigned long long)hash_layout(fs_root, &l));
     struct stat st;
     if (lstat(ret_root->path, &st) < 0) {
         rc = build_skeleton(fs_root, shared_dir, &l, ret_root->path, err);

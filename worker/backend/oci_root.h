@@ -1,7 +1,7 @@
 /*
  * What a sandbox's root directory is made of: a skeleton of our own with empty mount points and a
- * generated /etc, and a list of read-only binds on top of it. Nothing is ever written into the host's
- * or an image's tree.
+ * generated /etc, and a list of read-only binds on top of it. Nothing is ever written into the
+ * host's or an image's tree.
  *
  * Skeletons live in the instance's shared directory under a name that is a hash of all they were
  * made from, so sandboxes of the same image share one, and a changed image or host gets another.
@@ -33,10 +33,10 @@ struct oci_root {
     size_t bind_count, bind_cap;
 };
 
-/* Builds or reuses the skeleton. `image` "" takes the host's /usr, else a directory with an unpacked
- * root file system. `fs_root` is "" for the real system; tests point it at a small stand-in.
- * Errors: -ERR_IMAGE with a hint, -ERR_CONFIG (no agent), -ERR_NO_SPACE, -ERR_IO. The caller calls oci_root_finish() in any
- * case. */
+/* Builds or reuses the skeleton. `image` "" takes the host's /usr, else a directory with an
+ * unpacked root file system. `fs_root` is "" for the real system; tests point it at a small
+ * stand-in. Errors: -ERR_IMAGE with a hint, -ERR_CONFIG (no agent), -ERR_NO_SPACE, -ERR_IO. The
+ * caller calls oci_root_finish() in any case. */
 int oci_root_compose(const char *fs_root, const char *shared_dir, const char *image,
                      const char *agent_path, struct oci_root *ret_root, char hint[BACKEND_HINT_MAX],
                      struct err *err) WARN_UNUSED;

@@ -1,12 +1,13 @@
 /*
- * The command line is the interface that all OCI runtimes share (create, run, delete, --root), and the
- * only one that needs neither a daemon nor a library of one of them. Its weak side is errors: prose
- * on stderr, decorated differently by each. So the one line that says most is picked by simple
- * signs and passed on verbatim; only the hints know some of the phrases, and where they guess wrong
- * the words still stand.
+ * The command line is the interface that all OCI runtimes share (create, run, delete, --root), and
+ * the only one that needs neither a daemon nor a library of one of them. Its weak side is errors:
+ * prose on stderr, decorated differently by each. So the one line that says most is picked by
+ * simple signs and passed on verbatim; only the hints know some of the phrases, and where they
+ * guess wrong the words still stand.
  */
 #include "worker/backend/oci_runtime.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,9 +76,7 @@ int oci_runtime_find(const char *name, char **ret_path, struct err *err)
 
 void oci_args_add(struct oci_args *args, const char *item)
 {
-    if (args->count == OCI_ARGS_MAX) {
-        abort(); /* our own call sites are fixed */
-    }
+    assert(args->count < OCI_ARGS_MAX);
     args->items[args->count++] = item;
     args->items[args->count] = NULL;
 }
@@ -101,7 +100,7 @@ void oci_args_begin(struct oci_args *args, const char *runtime, const struct oci
 
 static bool contains(struct view line, const char *needle)
 {
-    return memmem(line.data, line.len, needle, strlen(needle)) != NULL;
+    return line.data != NULL && memmem(line.data, line.len, needle, strlen(needle)) != NULL;
 }
 
 /* How much a line tells: the last one of the best kind is taken. */
@@ -124,7 +123,8 @@ static int weight(struct view line)
 static struct view inner(struct view line)
 {
     static const char key[] = "msg=\"";
-    const char *start = memmem(line.data, line.len, key, sizeof(key) - 1);
+    const char *start =
+        line.data != NULL ? memmem(line.data, line.len, key, sizeof(key) - 1) : NULL;
     if (start == NULL) {
         return line;
     }
@@ -162,7 +162,8 @@ void oci_runtime_words(struct view text, char out[OCI_WORDS_MAX])
     size_t n = 0;
     for (size_t i = 0; i < best.len && n < OCI_WORDS_MAX - 1; i++) {
         unsigned char c = (unsigned char)best.data[i];
-        if (c == '\\' && i + 1 < best.len && (best.data[i + 1] == '"' || best.data[i + 1] == '\\')) {
+        if (c == '\\' && i + 1 < best.len &&
+            (best.data[i + 1] == '"' || best.data[i + 1] == '\\')) {
             continue;
         }
         out[n++] = c < 0x20 || c == 0x7f ? ' ' : (char)c;
@@ -179,12 +180,14 @@ void oci_runtime_hint(const char *words, const struct oci_host *host, char out[B
                       "--add-subuids 100000-165535 --add-subgids 100000-165535 NAME"},
         {"newgidmap", "install newgidmap (apt install uidmap) and grant the user a range: usermod "
                       "--add-subuids 100000-165535 --add-subgids 100000-165535 NAME"},
-        {"hybrid mode", "this runtime does not support this host's mix of cgroup versions: use runc "
-                        "(apt install runc), or boot with systemd.unified_cgroup_hierarchy=1"},
+        {"hybrid mode",
+         "this runtime does not support this host's mix of cgroup versions: use runc "
+         "(apt install runc), or boot with systemd.unified_cgroup_hierarchy=1"},
         {"exec format error", "the agent was built for another architecture than this host"},
         {"no space left", "free some space where the runtime directory is"},
-        {"seccomp not supported", "this runtime seems to be built without seccomp: use another, e.g. apt install "
-                    "runc"},
+        {"seccomp not supported",
+         "this runtime seems to be built without seccomp: use another, e.g. apt install "
+         "runc"},
         {"ermission denied", "the directories above the runtime directory and the agent must be "
                              "searchable for everybody (chmod o+x)"},
     };

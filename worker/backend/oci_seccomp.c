@@ -1,17 +1,18 @@
 /*
  * Three answers to a system call. The ones that ordinary programs need are allowed. The ones that
- * would reach for other namespaces, mounts, kernel keys, tracing of the kernel or the machine itself are
- * refused with EPERM, which is what a program without privilege expects to hear. Everything else,
- * above all what kernels newer than this table will add, "does not exist" (ENOSYS): C libraries then
- * fall back to the older call, where EPERM would make them give up. clone3 is answered so on purpose,
- * because its flags lie in memory where a filter cannot look, while those of clone can be checked.
+ * would reach for other namespaces, mounts, kernel keys, tracing of the kernel or the machine
+ * itself are refused with EPERM, which is what a program without privilege expects to hear.
+ * Everything else, above all what kernels newer than this table will add, "does not exist"
+ * (ENOSYS): C libraries then fall back to the older call, where EPERM would make them give up.
+ * clone3 is answered so on purpose, because its flags lie in memory where a filter cannot look,
+ * while those of clone can be checked.
  *
- * Network families are allowed by name, because not all of them respect network namespaces: AF_VSOCK
- * would reach the hypervisor from a sandbox that has no network at all.
+ * Network families are allowed by name, because not all of them respect network namespaces:
+ * AF_VSOCK would reach the hypervisor from a sandbox that has no network at all.
  *
- * Only the native system calls exist; 32-bit programs (and "int 0x80") are killed. On 32-bit x86 the
- * family of a socket hides in memory behind socketcall, and the library that builds these filters then
- * drops the condition on it, which would open AF_VSOCK again.
+ * Only the native system calls exist; 32-bit programs (and "int 0x80") are killed. On 32-bit x86
+ * the family of a socket hides in memory behind socketcall, and the library that builds these
+ * filters then drops the condition on it, which would open AF_VSOCK again.
  */
 #include "worker/backend/oci_seccomp.h"
 

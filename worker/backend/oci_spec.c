@@ -3,9 +3,9 @@
  * can reach means reading the resulting config.json and this page.
  *
  * Who is who inside: uid 0 is the agent, which keeps four capabilities in order to become, end and
- * bound the user's processes; they are in none of the sets that survive an exec, and user code gets none
- * anyway. uid 1000 is user code. With a single mapped id both are uid 0 without capabilities over
- * anything that the host's user did not own already.
+ * bound the user's processes; they are in none of the sets that survive an exec, and user code gets
+ * none anyway. uid 1000 is user code. With a single mapped id both are uid 0 without capabilities
+ * over anything that the host's user did not own already.
  *
  * What is writable is tmpfs with a size and a number of inodes. Their sum stays below the default
  * memory limit, since pages of a tmpfs count as memory of whoever filled them.
@@ -32,9 +32,10 @@
 /* Under memory pressure of the whole host a sandbox goes before the server does. */
 #define OOM_SCORE_ADJ 500
 
-#define INODE_BYTES  4096 /* one inode for each page of a tmpfs, within reason: they are kernel memory */
-#define INODES_MIN   1024
-#define INODES_MAX   65536
+#define INODE_BYTES                                                                                \
+    4096 /* one inode for each page of a tmpfs, within reason: they are kernel memory */
+#define INODES_MIN 1024
+#define INODES_MAX 65536
 
 static void append_number(cJSON *array, const char *flag, uint64_t value)
 {
@@ -137,8 +138,8 @@ static int add_process(cJSON *config, const struct oci_spec_input *in, struct er
     oci_json_string(process, "cwd", "/");
     oci_json_bool(process, "noNewPrivileges", true);
 
-    /* Become the user (SETUID, SETGID), end its processes (KILL), empty its bounding set (SETPCAP). Not
-     * inheritable and not ambient, so they end with the agent's own program. */
+    /* Become the user (SETUID, SETGID), end its processes (KILL), empty its bounding set (SETPCAP).
+     * Not inheritable and not ambient, so they end with the agent's own program. */
     static const char *const caps[] = {"CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_SETPCAP"};
     static const char *const sets[] = {"bounding", "effective", "permitted"};
     cJSON *capabilities = oci_json_object(process, "capabilities");
@@ -182,9 +183,9 @@ static void add_tmpfs(cJSON *mounts, const char *target, const char *mode, uint6
 {
     uint64_t inodes = size_bytes / INODE_BYTES;
     inodes = inodes < INODES_MIN ? INODES_MIN : inodes > INODES_MAX ? INODES_MAX : inodes;
-    CLEANUP_FREE char *options = alloc_printf(
-        "nosuid,nodev,mode=%s,size=%llu,nr_inodes=%llu%s", mode, (unsigned long long)size_bytes,
-        (unsigned long long)inodes, more);
+    CLEANUP_FREE char *options =
+        alloc_printf("nosuid,nodev,mode=%s,size=%llu,nr_inodes=%llu%s", mode,
+                     (unsigned long long)size_bytes, (unsigned long long)inodes, more);
     add_mount(mounts, target, "tmpfs", "tmpfs", options);
 }
 
@@ -193,9 +194,9 @@ static void add_mounts(cJSON *config, const struct oci_spec_input *in)
     bool single = in->mode->userns == OCI_USERNS_SINGLE;
     cJSON *mounts = oci_json_array(config, "mounts");
 
-    /* Members of group 0, which is the agent alone, see every process; code sees those that it could
-     * trace. With one id for both the group would let everybody in, and the agent is hidden by being
-     * untraceable. */
+    /* Members of group 0, which is the agent alone, see every process; code sees those that it
+     * could trace. With one id for both the group would let everybody in, and the agent is hidden
+     * by being untraceable. */
     const char *hide = !in->mode->hide ? "" : single ? ",hidepid=2" : ",hidepid=2,gid=0";
     CLEANUP_FREE char *proc = alloc_printf("nosuid,noexec,nodev%s", hide);
     add_mount(mounts, "/proc", "proc", "proc", proc);
@@ -290,8 +291,7 @@ static void add_resources(cJSON *linux, const struct oci_spec_input *in)
     if (mode->cpu) {
         uint64_t quota = limits->cpu_milli * (CPU_PERIOD_US / 1000);
         cJSON *cpu = oci_json_object(resources, "cpu");
-        oci_json_number(cpu, "quota",
-                                (quota < CPU_QUOTA_MIN ? CPU_QUOTA_MIN : quota));
+        oci_json_number(cpu, "quota", (quota < CPU_QUOTA_MIN ? CPU_QUOTA_MIN : quota));
         oci_json_number(cpu, "period", CPU_PERIOD_US);
     }
     if (mode->pids) {
@@ -304,9 +304,18 @@ static int add_linux(cJSON *config, const struct oci_spec_input *in, struct err 
 {
     /* What leaks the host's state or could change it, as in the defaults of container engines. */
     static const char *const masked[] = {
-        "/proc/acpi",        "/proc/asound",        "/proc/interrupts",  "/proc/kcore",
-        "/proc/keys",        "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
-        "/proc/timer_list",  "/proc/timer_stats",   "/sys/firmware",     "/sys/dev/block",
+        "/proc/acpi",
+        "/proc/asound",
+        "/proc/interrupts",
+        "/proc/kcore",
+        "/proc/keys",
+        "/proc/latency_stats",
+        "/proc/sched_debug",
+        "/proc/scsi",
+        "/proc/timer_list",
+        "/proc/timer_stats",
+        "/sys/firmware",
+        "/sys/dev/block",
         "/sys/devices/virtual/powercap",
     };
     static const char *const fixed[] = {

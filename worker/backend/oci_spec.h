@@ -12,7 +12,7 @@
 #include "worker/backend/oci_mode.h"
 #include "worker/backend/oci_root.h"
 
-#define OCI_SPEC_AGENT_FD 3  /* the listening socket in the agent */
+#define OCI_SPEC_AGENT_FD  3  /* the listening socket in the agent */
 #define OCI_SPEC_PIDS_ROOM 32 /* of the pids limit, for the agent and the runtime's init */
 
 struct oci_spec_input {
@@ -24,8 +24,8 @@ struct oci_spec_input {
     const char *verb;      /* what the agent shall do: "serve" or "check" */
 };
 
-/* The whole text; the caller owns *ret_text (free). -ERR_INVALID for an environment entry that is no
- * "K=V", -ERR_ENGINE if the mode does not fit the host. */
+/* The whole text; the caller owns *ret_text (free). -ERR_INVALID for an environment entry that is
+ * no "K=V", -ERR_ENGINE if the mode does not fit the host. */
 int oci_spec_build(const struct oci_spec_input *in, char **ret_text, struct err *err) WARN_UNUSED;
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * libuv frees nothing by itself: a handle's memory must outlive the close callback, which runs a
- * loop turn later. A backend object has a changing set of handles (timers, pipes, processes) on behalf
- * of several calls at once, so each set is a task in one list. Closing the object drops all tasks and
- * waits for the list to run empty; nobody else has to count.
+ * loop turn later. A backend object has a changing set of handles (timers, pipes, processes) on
+ * behalf of several calls at once, so each set is a task in one list. Closing the object drops all
+ * tasks and waits for the list to run empty; nobody else has to count.
  */
 #include "worker/backend/oci_task.h"
 

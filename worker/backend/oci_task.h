@@ -2,8 +2,8 @@
  * What one backend object has on the loop, so that closing it can drop everything at once and tell
  * when the last handle is gone.
  *
- * Thread: the loop's. Nothing blocks. Callbacks never run inside the call that takes them, and never
- * after oci_tasks_close().
+ * Thread: the loop's. Nothing blocks. Callbacks never run inside the call that takes them, and
+ * never after oci_tasks_close().
  */
 #ifndef CLOISTER_WORKER_BACKEND_OCI_TASK_H
 #define CLOISTER_WORKER_BACKEND_OCI_TASK_H

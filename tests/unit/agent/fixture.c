@@ -125,3 +125,11 @@ void reconnect(struct fixture *f, uint64_t generation)
     assert_int_equal(reply.type, MSG_HELLO_OK);
     msg_finish(&reply);
 }
+
+void assert_contains(const char *text, const char *part)
+{
+    assert_non_null(text);
+    if (strstr(text, part) == NULL) {
+        fail_msg("\"%s\" is not in:\n%s", part, text);
+    }
+}

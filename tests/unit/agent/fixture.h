@@ -58,12 +58,6 @@ void reconnect(struct fixture *f, uint64_t generation);
         assert_int_equal((r)->last.status, (wanted));                                              \
     } while (0)
 
-#define assert_contains(text, part)                                                                \
-    do {                                                                                           \
-        if (strstr((text), (part)) == NULL) {                                                      \
-            print_error("\"%s\" is not in:\n%s\n", (part), (text));                                \
-        }                                                                                          \
-        assert_non_null(strstr((text), (part)));                                                   \
-    } while (0)
+void assert_contains(const char *text, const char *part);
 
 #endif

@@ -1,1 +1,194 @@
-int main(void){return 0;}
+/*
+ * What user code cannot do: outlive its interpreter, outrun its keeper, see, trace or signal the
+ * agent, keep a capability. The agent is pid 1 of a namespace of its own here.
+ */
+#include "tests/unit/agent/fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+
+/* Kills the running operation by force, as a deadline would in the end. */
+static struct agent_result *kill_after_first_output(struct fixture *f, const char *language,
+                                                    const char *code)
+{
+    struct msg_start s = agent_code(&f->link, language, code);
+    char *op = alloc_viewdup(s.op);
+    start_only(f, &s, AGENT_CLIENT_WAIT_MS);
+    cancel(f, op, OP_STOP_TIMEOUT, true);
+    struct agent_result *r = follow(f, op);
+    assert_status(r, OP_STATUS_TIMEOUT);
+    assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
+    free(op);
+    return r;
+}
+
+/* How many processes of the sandbox user run a command of this name. */
+static int count_of(struct fixture *f, const char *name)
+{
+    char code[256];
+    snprintf(code, sizeof(code),
+             "n=0; for c in /proc/[0-9]*/comm; do [ \"$(cat $c 2>/dev/null)\" = %s ] && n=$((n+1)); "
+             "done; echo $n", name);
+    struct agent_result *r = run(f, "bash", code);
+    assert_status(r, OP_STATUS_OK);
+    return (int)strtol(r->out, NULL, 10);
+}
+
+static void test_escapees_die(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    kill_after_first_output(f, "python",
+                            "import os, subprocess, time\n"
+                            "subprocess.Popen(['setsid', 'sleep', '600'])\n"
+                            "if os.fork() == 0:\n"
+                            "    os.setsid()\n"
+                            "    if os.fork() == 0:\n"
+                            "        os.execvp('sleep', ['sleep', '601'])\n"
+                            "    os._exit(0)\n"
+                            "time.sleep(0.2)\n"
+                            "print('in')\ntime.sleep(60)");
+    assert_int_equal(count_of(f, "sleep"), 0);
+    /* the same when the interpreter ends by itself */
+    run(f, "python", "import subprocess, os\nsubprocess.Popen(['setsid', 'sleep', '602'])\nos._exit(0)");
+    assert_int_equal(count_of(f, "sleep"), 0);
+}
+
+static void test_survivors_of_kept_interpreters(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    run(f, "python", "import subprocess\np = subprocess.Popen(['sleep', '603'])");
+    assert_int_equal(count_of(f, "sleep"), 1); /* it belongs to a live interpreter */
+    run(f, "python", "p.kill(); p.wait()");
+}
+
+static void test_fork_bombs(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    kill_after_first_output(f, "bash", "echo in; b() { b | b & }; b; sleep 60");
+    assert_string_equal(run(f, "bash", "echo fine")->out, "fine\n");
+    kill_after_first_output(f, "python",
+                            "import os\nprint('in', flush=True)\n"
+                            "while True:\n"
+                            "    try: os.fork()\n"
+                            "    except OSError: pass");
+    assert_string_equal(run(f, "python", "'fine'")->result, "'fine'");
+    /* one that ends its own shell */
+    run(f, "bash", "b() { b | b & }; b; b; exit 0");
+    assert_string_equal(run(f, "bash", "echo fine")->out, "fine\n");
+    assert_true(count_of(f, "bash") <= 3);
+}
+
+static void test_stubborn_tree(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    /* children that keep waking each other up and restarting what dies */
+    kill_after_first_output(f, "python",
+                            "import os, signal, time\n"
+                            "for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): "
+                            "signal.signal(s, signal.SIG_IGN)\n"
+                            "pids = []\n"
+                            "for i in range(6):\n"
+                            "    pid = os.fork()\n"
+                            "    if pid == 0:\n"
+                            "        while True:\n"
+                            "            try: os.kill(-1, signal.SIGCONT)\n"
+                            "            except OSError: pass\n"
+                            "            if os.fork() == 0: os._exit(0)\n"
+                            "            os.wait()\n"
+                            "print('in', flush=True)\ntime.sleep(60)");
+    assert_string_equal(run(f, "python", "'fine'")->result, "'fine'");
+    assert_true(count_of(f, "python3") <= 1);
+}
+
+static void test_no_way_to_the_agent(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct agent_result *r = run(f, "bash",
+                                 "kill -9 1 2>/dev/null; kill -STOP 1 2>/dev/null; kill -INT 1 2>/dev/null\n"
+                                 "cat /proc/1/maps 2>/dev/null; cat /proc/1/environ 2>/dev/null\n"
+                                 "ls /proc/1/fd 2>/dev/null; echo done");
+    assert_string_equal(r->out, "done\n");
+    r = run(f, "python",
+            "import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+            "[libc.ptrace(16, p, 0, 0) for p in (1, os.getppid())]");
+    assert_string_equal(r->result, "[-1, -1]");
+    if (geteuid() == 0) {
+        /* keepers and agent belong to somebody else, and /proc does not show them */
+        r = run(f, "python",
+                "got = []\n"
+                "for p in (1, os.getppid()):\n"
+                "    try: os.kill(p, 9)\n"
+                "    except OSError as e: got.append(type(e).__name__)\n"
+                "got, os.path.exists('/proc/1'), os.getresuid() == (61234,) * 3, os.getgroups()");
+        assert_string_equal(r->result,
+                            "(['PermissionError', 'PermissionError'], False, True, [])");
+    }
+    r = run(f, "python", "1");
+    assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+}
+
+static void test_no_privileges(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct agent_result *r =
+        run(f, "bash", "grep -E '^(Cap|NoNewPrivs|Sig(Blk|Ign))' /proc/self/status; umask; ulimit -c");
+    static const char *const none[] = {"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000",
+                                       "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000",
+                                       "NoNewPrivs:\t1", "SigBlk:\t0000000000000000",
+                                       "SigIgn:\t0000000000000000", "\n0022\n0\n"};
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        assert_contains(r->out, none[i]);
+    }
+    if (geteuid() == 0) {
+        assert_contains(r->out, "CapBnd:\t0000000000000000");
+    }
+    r = run(f, "bash", "cat /proc/self/oom_score_adj; ulimit -u");
+    assert_contains(r->out, "1000\n40\n");
+    r = run(f, "python", "import os; sorted(map(int, os.listdir('/proc/self/fd')))[:4]");
+    assert_string_equal(r->result, "[0, 1, 2, 3]"); /* 3 is the listing itself */
+    r = run(f, "bash", "sleep 0.01; ls -l /proc/self/fd | grep -c socket");
+    assert_string_equal(r->out, "0\n");
+}
+
+/* A file operation works when the user's processes are used up, and cannot be caught by links to
+ * what only the agent could open. */
+static void test_files_as_user(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct msg_start bomb = agent_code(&f->link, "bash", "for i in {1..60}; do sleep 5 & done; echo in; wait");
+    char *op = alloc_viewdup(bomb.op);
+    start_only(f, &bomb, AGENT_CLIENT_WAIT_MS);
+    struct msg_start s = agent_code(&f->link, "", "x");
+    s.kind = OP_FILE_WRITE;
+    s.path = view_of("under-pressure");
+    assert_status(run_start(f, &s), OP_STATUS_OK);
+    cancel(f, op, OP_STOP_CANCEL, true);
+    follow(f, op);
+    free(op);
+    s = agent_code(&f->link, "", "");
+    s.kind = OP_FILE_READ;
+    s.path = view_of("/proc/1/environ");
+    assert_status(run_start(f, &s), OP_STATUS_FAILED);
+    s = agent_code(&f->link, "", "");
+    s.kind = OP_FILE_READ;
+    s.path = view_of("/proc/self/mem");
+    assert_status(run_start(f, &s), OP_STATUS_FAILED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_escapees_die),
+        cmocka_unit_test(test_survivors_of_kept_interpreters),
+        cmocka_unit_test(test_fork_bombs),
+        cmocka_unit_test(test_stubborn_tree),
+        cmocka_unit_test(test_no_way_to_the_agent),
+        cmocka_unit_test(test_no_privileges),
+        cmocka_unit_test(test_files_as_user),
+    };
+    return cmocka_run_group_tests(tests, fixture_start_in_namespace, fixture_stop);
+}

@@ -1,1 +1,274 @@
-int main(void){return 0;}
+/*
+ * Links: who gets in, who wins, what a broken one costs, and how the agent ends.
+ */
+#include "tests/unit/agent/fixture.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "proto/codec.h"
+#include "proto/exit_codes.h"
+#include "proto/version.h"
+
+static struct agent_client another(struct fixture *f)
+{
+    struct err err = ERR_INIT;
+    struct agent_client c;
+    assert_int_equal(agent_connect(&c, &f->agent, &err), 0);
+    return c;
+}
+
+/* True if the agent closes the link without another word. */
+static bool is_closed(struct agent_client *c)
+{
+    struct err err = ERR_INIT;
+    struct msg m;
+    return agent_receive(c, &m, 5000, &err) == -ERR_GONE;
+}
+
+static void assert_alive(struct fixture *f)
+{
+    struct agent_result *r = run(f, "python", "'alive'");
+    assert_string_equal(r->result, "'alive'");
+}
+
+static struct msg good_hello(void)
+{
+    struct msg m = {.type = MSG_HELLO};
+    m.hello.protocol = view_of(PROTO_AGENT_NAME);
+    m.hello.version = PROTO_VERSION;
+    m.hello.build = view_of("test");
+    m.hello.sandbox = view_of("testbox");
+    m.hello.generation = 1;
+    return m;
+}
+
+static void test_hello(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    reconnect(f, 1);
+    struct err err = ERR_INIT;
+    struct agent_client c = another(f);
+    struct msg reply;
+    assert_int_equal(agent_hello(&c, 1, &reply, &err), 0);
+    assert_int_equal(reply.type, MSG_HELLO_OK);
+    assert_true(view_is(reply.hello_ok.protocol, PROTO_AGENT_NAME));
+    assert_int_equal(reply.hello_ok.version, PROTO_VERSION);
+    assert_int_equal(reply.hello_ok.languages.count, 2);
+    assert_true(view_is(reply.hello_ok.languages.items[0], "python"));
+    assert_true(view_is(reply.hello_ok.languages.items[1], "bash"));
+    msg_finish(&reply);
+    assert_true(is_closed(&f->link)); /* the newer one has it */
+    agent_disconnect(&c);
+    reconnect(f, 1);
+}
+
+static void test_wrong_hello(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    reconnect(f, 5);
+    for (int i = 0; i < 4; i++) {
+        struct err err = ERR_INIT;
+        struct agent_client c = another(f);
+        struct msg m = good_hello();
+        struct msg reply;
+        m.hello.generation = 5;
+        if (i == 0) {
+            m.hello.protocol = view_of("something-else");
+        } else if (i == 1) {
+            m.hello.version = PROTO_VERSION + 1;
+        } else if (i == 2) {
+            m.hello.sandbox = view_of("otherbox");
+        } else {
+            m.hello.generation = 4; /* an old worker that is not dead yet */
+        }
+        assert_int_equal(agent_ask(&c, &m, &reply, &err), 0);
+        assert_int_equal(reply.type, MSG_FAILED);
+        assert_int_equal(reply.failed.code, i == 1 ? ERR_VERSION : ERR_PROTOCOL);
+        assert_true(is_closed(&c));
+        agent_disconnect(&c);
+    }
+    assert_alive(f);
+}
+
+static void send_raw(struct agent_client *c, const void *data, size_t len)
+{
+    assert_int_equal(send(c->fd, data, len, MSG_NOSIGNAL), len);
+}
+
+#define RAW(c, text) send_raw((c), (text), sizeof(text) - 1)
+
+static void test_malformed(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    for (int i = 0; i < 6; i++) {
+        struct err err = ERR_INIT;
+        struct agent_client c = another(f);
+        struct msg m = {.type = MSG_STATUS};
+        switch (i) {
+        case 0:
+            RAW(&c, "\xff\xff\xff\xff garbage"); /* longer than any frame */
+            break;
+        case 1:
+            RAW(&c, "\0\0\0\4GET /");
+            break;
+        case 2:
+            RAW(&c, "\0\0\0\0");
+            break;
+        case 3:
+            RAW(&c, "\0\0\0\3\x92\x10\0"); /* STATUS without its field */
+            break;
+        case 4:
+            assert_int_equal(agent_send_msg(&c, &m, &err), 0); /* before hello */
+            break;
+        default:
+            m = (struct msg){.type = MSG_OK}; /* a reply where a request belongs */
+            assert_int_equal(agent_send_msg(&c, &m, &err), 0);
+            break;
+        }
+        assert_true(is_closed(&c));
+        agent_disconnect(&c);
+        assert_alive(f); /* the link that has said hello does not notice */
+    }
+    /* a second hello, and garbage, on the link itself */
+    struct err err = ERR_INIT;
+    struct msg m = good_hello();
+    m.hello.generation = 9;
+    assert_int_equal(agent_send_msg(&f->link, &m, &err), 0);
+    assert_true(is_closed(&f->link));
+    reconnect(f, 9);
+    RAW(&f->link, "\0\0\0\1\xc1");
+    assert_true(is_closed(&f->link));
+    reconnect(f, 9);
+    assert_alive(f);
+}
+
+static void test_silent_connections(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct agent_client c[LIMIT_AGENT_PENDING + 3];
+    for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+        c[i] = another(f);
+        poll(NULL, 0, 5); /* so that one is the oldest */
+    }
+    assert_true(is_closed(&c[0])); /* the oldest made room */
+    assert_alive(f);
+    for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+        agent_disconnect(&c[i]);
+    }
+    assert_alive(f);
+}
+
+static void test_half_a_frame(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct agent_client c = another(f);
+    RAW(&c, "\0\0\0\100abc");
+    assert_alive(f);
+    agent_disconnect(&c);
+    assert_alive(f);
+}
+
+/* User code knows the path (here; in a sandbox it does not even see it) and still gets nothing. */
+static void test_user_is_refused(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    if (geteuid() != 0) {
+        skip();
+    }
+    assert_int_equal(chmod(f->agent.socket, 0777), 0);
+    char code[512];
+    snprintf(code, sizeof(code),
+             "import socket\ns = socket.socket(socket.AF_UNIX)\ns.connect('%s')\n"
+             "s.settimeout(5)\ns.recv(1)",
+             f->agent.socket);
+    struct agent_result *r = run(f, "python", code);
+    assert_status(r, OP_STATUS_OK);
+    assert_string_equal(r->result, "b''");
+}
+
+static void test_reader_that_stops(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct err err = ERR_INIT;
+    struct msg_start s = agent_code(&f->link, "python", "print('x' * 200000)");
+    run_start(f, &s);
+    /* ask for it again and again without reading: the agent must stop taking requests */
+    struct msg m = {.type = MSG_WAIT};
+    m.wait.op = view_of("none");
+    unsigned sent = 0;
+    struct timeval soon = {.tv_usec = 300000};
+    setsockopt(f->link.fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon));
+    while (sent < 2000000 && agent_send_msg(&f->link, &m, &err) == 0) {
+        sent++;
+    }
+    assert_true(sent < 2000000);
+    reconnect(f, 9);
+    assert_alive(f);
+}
+
+static void test_shutdown(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct err err = ERR_INIT;
+    run(f, "bash", "sleep 300 & disown; setsid sleep 301 & echo $!");
+    pid_t left = (pid_t)strtol(f->r.out, NULL, 10);
+    assert_true(left > 0);
+    struct msg m = {.type = MSG_SHUTDOWN};
+    assert_int_equal(agent_send_msg(&f->link, &m, &err), 0);
+    assert_true(is_closed(&f->link));
+    assert_int_equal(agent_wait(&f->agent), EXIT_CODE_OK);
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d", (int)left);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+static void test_grace(void **state)
+{
+    void *own = NULL;
+    assert_int_equal(fixture_start_with(&own, (struct agent_options){.grace_ms = 300}), 0);
+    struct fixture *f = own;
+    poll(NULL, 0, 600); /* with a link there is no hurry */
+    assert_alive(f);
+    agent_disconnect(&f->link);
+    uint64_t before = clock_ms();
+    assert_int_equal(agent_wait(&f->agent), EXIT_CODE_ORPHANED);
+    assert_true(clock_ms() - before >= 250);
+    fixture_stop(&own);
+}
+
+static void test_no_interpreters(void **state)
+{
+    void *own = NULL;
+    assert_int_equal(fixture_start_with(&own, (struct agent_options){.path_env = "/nonexistent"}), 0);
+    struct fixture *f = own;
+    struct agent_result *r = run(f, "python", "1");
+    assert_int_equal(r->failed, ERR_LANGUAGE);
+    assert_contains(r->result, "no interpreter");
+    fixture_stop(&own);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hello),
+        cmocka_unit_test(test_wrong_hello),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_silent_connections),
+        cmocka_unit_test(test_half_a_frame),
+        cmocka_unit_test(test_user_is_refused),
+        cmocka_unit_test(test_reader_that_stops),
+        cmocka_unit_test(test_grace),
+        cmocka_unit_test(test_no_interpreters),
+        cmocka_unit_test(test_shutdown), /* last: it ends the group's agent */
+    };
+    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
+}

@@ -1,1 +1,352 @@
-int main(void){return 0;}
+/*
+ * Operations as a worker sees them: exactly once, in order, resumable, bounded.
+ */
+#include "tests/unit/agent/fixture.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/clock.h"
+
+static struct msg ask(struct fixture *f, struct msg m)
+{
+    struct err err = ERR_INIT;
+    struct msg reply;
+    if (agent_ask(&f->link, &m, &reply, &err) < 0) {
+        fail_msg("%s", err.text);
+    }
+    return reply;
+}
+
+static struct msg ask_wait(struct fixture *f, const char *op, uint64_t out_from, uint64_t wait_ms)
+{
+    struct msg m = {.type = MSG_WAIT};
+    m.wait.op = view_of(op);
+    m.wait.out_from = out_from;
+    m.wait.wait_ms = wait_ms;
+    return ask(f, m);
+}
+
+static void test_start_twice_runs_once(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    run(f, "python", "n = 0");
+    struct msg_start s = agent_code(&f->link, "python", "n += 1\nprint('ran')\nn");
+    char *op = alloc_viewdup(s.op);
+    s.op = view_of(op);
+    start_only(f, &s, 0);
+    start_only(f, &s, 0);
+    s.data = view_of("something else that is ignored");
+    s.kind = 0;
+    struct agent_result *r = run_start(f, &s);
+    assert_status(r, OP_STATUS_OK);
+    assert_string_equal(r->out, "ran\n");
+    assert_string_equal(r->result, "1");
+    r = run_start(f, &s); /* and after its end too */
+    assert_string_equal(r->out, "ran\n");
+    assert_string_equal(r->result, "1");
+    /* until it is acknowledged */
+    struct view acks[] = {view_of(op), view_of("unknown")};
+    struct msg_start next = agent_code(&f->link, "python", "n");
+    next.acks = (struct view_list){acks, 2};
+    r = run_start(f, &next);
+    assert_string_equal(r->result, "1");
+    struct msg reply = ask_wait(f, op, 0, 0);
+    assert_int_equal(reply.type, MSG_FAILED);
+    assert_int_equal(reply.failed.code, ERR_EXECUTION_NOT_FOUND);
+    free(op);
+}
+
+static void test_link_lost_in_the_middle(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct msg_start s = agent_code(&f->link, "python",
+                                    "import time\nfor i in range(2000):\n"
+                                    "    print(i)\n    if i % 100 == 0: time.sleep(0.01)\n'end'");
+    char *op = alloc_viewdup(s.op);
+    char *all = alloc_array(1 << 20, 1);
+    size_t len = 0;
+    s.op = view_of(op);
+    start_only(f, &s, 0);
+    for (unsigned life = 2;; life++) {
+        struct msg m = {.type = MSG_START};
+        m.start = s;
+        m.start.out_from = len;
+        m.start.wait_ms = 1000;
+        struct msg reply = ask(f, m);
+        assert_int_equal(reply.type, MSG_OUTPUT);
+        assert_int_equal(reply.output.out_from, len);
+        memcpy(all + len, reply.output.out.data != NULL ? reply.output.out.data : "",
+               reply.output.out.len);
+        len += reply.output.out.len;
+        if (reply.output.state == OP_DONE) {
+            assert_true(view_is(reply.output.result, "'end'"));
+            break;
+        }
+        if (life < 6) {
+            reconnect(f, life);
+        }
+    }
+    char *expected = alloc_array(1 << 20, 1);
+    for (int i = 0; i < 2000; i++) {
+        sprintf(expected + strlen(expected), "%d\n", i);
+    }
+    assert_string_equal(all, expected);
+    free(expected);
+    free(all);
+    free(op);
+}
+
+static void test_queue_and_running_event(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct msg_start first = agent_code(&f->link, "python", "import time; time.sleep(0.3); order = [1]");
+    struct msg_start second = agent_code(&f->link, "python", "order.append(2)");
+    struct msg_start third = agent_code(&f->link, "python", "order.append(3)");
+    f->link.events = 0;
+    start_only(f, &first, 0);
+    struct msg m = {.type = MSG_START};
+    m.start = second;
+    struct msg reply = ask(f, m);
+    assert_int_equal(reply.output.state, OP_QUEUED);
+    start_only(f, &third, 0);
+    /* another interpreter and files do not wait for this one */
+    uint64_t before = clock_ms();
+    struct agent_result *r = run(f, "bash", "echo beside");
+    assert_string_equal(r->out, "beside\n");
+    assert_true(clock_ms() - before < 250);
+    assert_int_equal(f->link.events, 0);
+    r = run(f, "python", "order");
+    assert_string_equal(r->result, "[1, 2, 3]");
+    assert_int_equal(f->link.events, 3); /* second, third and this one; not the first */
+}
+
+static void test_cancel_queued(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    run(f, "python", "touched = False");
+    struct msg_start first = agent_code(&f->link, "python", "import time; time.sleep(0.2)");
+    struct msg_start second = agent_code(&f->link, "python", "touched = True");
+    char *op = alloc_viewdup(second.op);
+    start_only(f, &first, 0);
+    start_only(f, &second, 0);
+    cancel(f, op, OP_STOP_CANCEL, false);
+    struct agent_result *r = follow(f, op);
+    assert_status(r, OP_STATUS_CANCELLED);
+    assert_int_equal(r->last.duration_us, 0);
+    r = run(f, "python", "touched");
+    assert_string_equal(r->result, "False");
+    cancel(f, op, OP_STOP_CANCEL, true);        /* finished: fine */
+    cancel(f, "unknown", OP_STOP_TIMEOUT, true); /* never heard of: fine */
+    r = follow(f, op);
+    assert_status(r, OP_STATUS_CANCELLED);
+    free(op);
+}
+
+static void test_force_restarts(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    run(f, "python", "lost = 1");
+    struct msg_start s = agent_code(
+        &f->link, "python",
+        "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('in')\nwhile True: pass");
+    char *op = alloc_viewdup(s.op);
+    start_only(f, &s, AGENT_CLIENT_WAIT_MS);
+    struct msg_start queued = agent_code(&f->link, "python", "'lost' in globals()");
+    char *after = alloc_viewdup(queued.op);
+    start_only(f, &queued, 0);
+    cancel(f, op, OP_STOP_TIMEOUT, false);
+    struct msg reply = ask_wait(f, op, 3, 100);
+    assert_int_equal(reply.output.state, OP_RUNNING);
+    cancel(f, op, OP_STOP_CANCEL, true); /* the first reason counts */
+    struct agent_result *r = follow(f, after);
+    assert_string_equal(r->result, "False");
+    assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
+    struct err err = ERR_INIT;
+    agent_result_finish(&f->r);
+    assert_int_equal(agent_follow(&f->link, op, 3, 0, &f->r, &err), 0);
+    assert_status(&f->r, OP_STATUS_TIMEOUT);
+    assert_int_equal(f->r.last.exit_code, 128 + 9);
+    assert_int_equal(f->r.last.interpreter, OP_INTERPRETER_RESTARTED);
+    free(op);
+    free(after);
+}
+
+static void test_backstop(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct msg_start s = agent_code(&f->link, "bash", "trap '' INT; sleep 60");
+    s.timeout_ms = 100;
+    uint64_t before = clock_ms();
+    struct agent_result *r = run_start(f, &s);
+    uint64_t took = clock_ms() - before;
+    assert_status(r, OP_STATUS_TIMEOUT);
+    assert_true(took >= 100 + TIME_INTERRUPT_MS + TIME_BACKSTOP_MS);
+    assert_true(took < 100 + TIME_INTERRUPT_MS + TIME_BACKSTOP_MS + 2000);
+}
+
+static void test_slow_reader_slows_the_writer(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct msg_start s = agent_code(&f->link, "bash", "yes | head -c 20000000");
+    char *op = alloc_viewdup(s.op);
+    start_only(f, &s, 0);
+    poll(NULL, 0, 500); /* long enough to write it all, if anybody let it */
+    struct msg reply = ask_wait(f, op, 0, 0);
+    assert_int_equal(reply.output.state, OP_RUNNING);
+    assert_int_equal(reply.output.out.len, LIMIT_CHUNK);
+    uint64_t from = LIMIT_CHUNK;
+    reply = ask_wait(f, op, from, 0);
+    assert_true(reply.output.out.len < LIMIT_OP_OUTPUT + (128u << 10));
+    reply = ask_wait(f, op, 0, 0);
+    assert_int_equal(reply.type, MSG_FAILED); /* acknowledged and gone */
+    assert_int_equal(reply.failed.code, ERR_INVALID);
+    struct err err = ERR_INIT;
+    agent_result_finish(&f->r);
+    assert_int_equal(agent_follow(&f->link, op, from, 0, &f->r, &err), 0);
+    assert_status(&f->r, OP_STATUS_OK);
+    assert_int_equal(from + f->r.out_len, 20000000);
+    free(op);
+}
+
+static void test_tail_without_reader(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    /* more than the agent takes from a running program: the rest is in the pipe when it ends */
+    struct msg_start s = agent_code(&f->link, "python",
+                                    "import sys, threading\nn = sys.stdout.write('x' * 300000)");
+    char *op = alloc_viewdup(s.op);
+    start_only(f, &s, 0);
+    struct agent_result *r = run(f, "python", "n"); /* the interpreter is free again */
+    assert_string_equal(r->result, "300000");
+    r = follow(f, op);
+    assert_int_equal(r->out_len, 300000);
+    free(op);
+}
+
+static void test_one_waiter(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct err err = ERR_INIT;
+    struct msg_start s = agent_code(&f->link, "python", "import time; time.sleep(0.2); print('x')");
+    char *op = alloc_viewdup(s.op);
+    start_only(f, &s, 0);
+    struct msg first = {.type = MSG_WAIT};
+    first.wait.op = view_of(op);
+    first.wait.wait_ms = 10000;
+    struct msg second = first;
+    assert_int_equal(agent_send_msg(&f->link, &first, &err), 0);
+    assert_int_equal(agent_send_msg(&f->link, &second, &err), 0);
+    struct msg reply;
+    assert_int_equal(agent_receive(&f->link, &reply, 5000, &err), 0);
+    assert_int_equal(reply.seq, first.seq);
+    assert_int_equal(reply.output.out.len, 0);
+    assert_int_equal(reply.output.state, OP_RUNNING);
+    assert_int_equal(agent_receive(&f->link, &reply, 5000, &err), 0);
+    assert_int_equal(reply.seq, second.seq);
+    assert_true(view_is(reply.output.out, "x\n"));
+    free(op);
+}
+
+static void test_wait_ends(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct msg_start s = agent_code(&f->link, "bash", "sleep 0.5");
+    char *op = alloc_viewdup(s.op);
+    start_only(f, &s, 0);
+    uint64_t before = clock_ms();
+    struct msg reply = ask_wait(f, op, 0, 100);
+    assert_true(clock_ms() - before >= 100);
+    assert_int_equal(reply.output.state, OP_RUNNING);
+    follow(f, op);
+    free(op);
+}
+
+static void test_bad_requests(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct agent_result *r = run(f, "cobol", "DISPLAY 'x'.");
+    assert_int_equal(r->failed, ERR_LANGUAGE);
+    assert_contains(r->result, "this sandbox has python and bash"); /* the hint */
+    struct msg_start s = agent_code(&f->link, "python", "1");
+    s.kind = 99;
+    assert_int_equal(run_start(f, &s)->failed, ERR_INVALID);
+    s = agent_code(&f->link, "python", "1");
+    s.op = view_of("");
+    assert_int_equal(run_start(f, &s)->failed, ERR_INVALID);
+    struct view env = view_of("NOT AN ENTRY");
+    s = agent_code(&f->link, "python", "1");
+    s.env = (struct view_list){&env, 1};
+    r = run_start(f, &s);
+    assert_int_equal(r->failed, ERR_INVALID);
+    struct msg m = {.type = MSG_CANCEL};
+    m.cancel.op = view_of("x");
+    m.cancel.reason = 9;
+    assert_int_equal(ask(f, m).type, MSG_FAILED);
+    r = run(f, "python", "'fine'");
+    assert_string_equal(r->result, "'fine'");
+}
+
+static void test_many_operations(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    for (int i = 0; i < 3 * LIMIT_OPS; i++) {
+        struct agent_result *r = run(f, "python", "1 + 1");
+        assert_string_equal(r->result, "2");
+    }
+    struct msg_start s = agent_code(&f->link, "bash", "sleep 1");
+    char ids[LIMIT_OPS + 1][16];
+    struct err err = ERR_INIT;
+    unsigned busy = 0;
+    for (int i = 0; i <= LIMIT_OPS; i++) {
+        snprintf(ids[i], sizeof(ids[i]), "many%d", i);
+        struct msg m = {.type = MSG_START};
+        struct msg reply;
+        m.start = s;
+        m.start.op = view_of(ids[i]);
+        assert_int_equal(agent_ask(&f->link, &m, &reply, &err), 0);
+        if (reply.type == MSG_FAILED) {
+            assert_int_equal(reply.failed.code, ERR_BUSY);
+            busy++;
+        }
+    }
+    assert_int_equal(busy, 1);
+    for (int i = 0; i <= LIMIT_OPS; i++) {
+        cancel(f, ids[i], OP_STOP_CANCEL, true);
+    }
+    struct agent_result *r = run(f, "bash", "echo free");
+    assert_string_equal(r->out, "free\n");
+}
+
+static void test_status(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct msg reply = ask(f, (struct msg){.type = MSG_STATUS});
+    assert_int_equal(reply.type, MSG_STATUS_OK);
+    assert_true(reply.status_ok.ops_total > 0);
+    assert_int_equal(reply.status_ok.ops_running, 0);
+    assert_true(reply.status_ok.disk_bytes > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_start_twice_runs_once),
+        cmocka_unit_test(test_link_lost_in_the_middle),
+        cmocka_unit_test(test_queue_and_running_event),
+        cmocka_unit_test(test_cancel_queued),
+        cmocka_unit_test(test_force_restarts),
+        cmocka_unit_test(test_backstop),
+        cmocka_unit_test(test_slow_reader_slows_the_writer),
+        cmocka_unit_test(test_tail_without_reader),
+        cmocka_unit_test(test_one_waiter),
+        cmocka_unit_test(test_wait_ends),
+        cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_many_operations),
+        cmocka_unit_test(test_status),
+    };
+    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
+}

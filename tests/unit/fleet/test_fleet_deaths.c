@@ -54,7 +54,7 @@ static void a_call_survives_its_workers(void **state)
     answer_finish(&a);
 }
 
-static void a_killed_worker_is_replaced_within_200_ms(void **state)
+static void a_killed_worker_is_replaced_at_once(void **state)
 {
     struct fixture *f = *state;
     char id[FLEET_ID_SIZE];
@@ -70,7 +70,7 @@ static void a_killed_worker_is_replaced_within_200_ms(void **state)
     uint64_t begin_ms = clock_ms();
     wait_times(f, &a, 1);
     assert_int_equal(a.rc, 0);
-    /* Sanitizers make spawning several times slower, so the bound here is a loose one. */
+    /* The target is 200 ms; sanitizers and other tests beside this one get the rest. */
     assert_true(clock_ms() - begin_ms < 400);
     answer_finish(&a);
 }
@@ -449,7 +449,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         T(a_call_survives_its_workers),
-        T(a_killed_worker_is_replaced_within_200_ms),
+        T(a_killed_worker_is_replaced_at_once),
         T(misbehaving_workers_are_replaced),
         T(a_hanging_worker_is_found_and_replaced),
         T(a_stopped_worker_is_replaced),

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/buf.h"
@@ -159,6 +160,71 @@ static void on_usage(void *arg, int rc, const struct backend_usage *usage, const
 static void on_done(void *arg, int rc, const struct err *err, const char *hint)
 {
     answer(arg, rc, err, hint);
+}
+
+static void on_create_cut(void *arg, int rc, const struct backend_info *info, const struct err *err,
+                          const char *hint)
+{
+    struct lab *lab = arg;
+    (void)info;
+    (void)err;
+    (void)hint;
+    if (lab->create_answered) {
+        fail("a callback ran twice");
+    }
+    lab->create_answered = true;
+    lab->create_rc = rc;
+}
+
+/* Starts a creation and runs the loop until its runtime is at work. */
+static void create_until_begun(struct lab *lab)
+{
+    char path[PATH_MAX + 32];
+    struct stat st;
+    snprintf(path, sizeof(path), "%s/runtime/begun", lab->dir);
+    lab->create_answered = false;
+    backend_oci.create(lab->backend, &lab->spec, on_create_cut, lab);
+    for (int i = 0; stat(path, &st) < 0; i++) {
+        static const bool never = false;
+        if (i == 3000 || lab->create_answered) {
+            fail("the runtime was not started");
+        }
+        lab_run_until(lab, &never, 10);
+    }
+}
+
+void lab_begin_create(struct lab *lab)
+{
+    static const bool never = false;
+    lab->create_answered = false;
+    backend_oci.create(lab->backend, &lab->spec, on_create_cut, lab);
+    lab_run_until(lab, &never, 5);
+}
+
+int lab_destroy_while_creating(struct lab *lab)
+{
+    create_until_begun(lab);
+    begin(lab);
+    backend_oci.destroy(lab->backend, &lab->spec, on_done, lab);
+    await(lab, "destroy did not answer");
+    if (!lab->create_answered) {
+        fail("create was not answered");
+    }
+    return lab->rc;
+}
+
+void lab_orphan_creation(struct lab *lab)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        uv_loop_fork(&lab->loop);
+        create_until_begun(lab);
+        _exit(0);
+    }
+    int status = -1;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
+        fail("the worker to be orphaned failed");
+    }
 }
 
 void lab_probe(struct lab *lab)

@@ -31,6 +31,8 @@ struct lab {
     size_t unapplied_count;
     int fd;
     struct backend_usage usage;
+    bool create_answered;
+    int create_rc;
 };
 
 void lab_init(struct lab *lab, const char *name, const char *agent);
@@ -45,6 +47,16 @@ int lab_attach(struct lab *lab);
 int lab_stream(struct lab *lab);
 int lab_usage(struct lab *lab);
 int lab_destroy(struct lab *lab);
+
+/* Starts a creation whose answer is not waited for. */
+void lab_begin_create(struct lab *lab);
+
+/* Asks for the end as soon as the runtime of a creation has made "<dir>/runtime/begun". */
+int lab_destroy_while_creating(struct lab *lab);
+
+/* Leaves a creation at that point as the death of a worker would: the runtime lives on and nobody
+ * cleans up. Done in a child process. */
+void lab_orphan_creation(struct lab *lab);
 
 /* Runs the loop until *flag or until the time is up; false then. */
 bool lab_run_until(struct lab *lab, const bool *flag, uint64_t deadline_ms);

@@ -1,8 +1,8 @@
 /*
  * Stands in for the agent in tests of the oci backend: first process of the sandbox, serves one
  * connection at a time on the inherited socket. A connection sends one line, "user <command>" or
- * "agent <command>", and gets back what the shell command prints, run as user code or as the agent itself, until
- * the connection is closed. "quit" ends the sandbox, "sleep" of `check` hangs.
+ * "agent <command>", and gets back what the shell command prints, run as user code or as the agent
+ * itself, until the connection is closed. "quit" ends the sandbox, "sleep" of `check` hangs.
  *
  * Statically linked, so that it runs in any root directory.
  */
@@ -96,7 +96,8 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "check") == 0) {
         return access("/bin/sh", X_OK) == 0 ? 0 : 1;
     }
-    if (argc < 2 || strcmp(argv[1], "serve") != 0 || strcmp(value_of(argc, argv, "--fd"), "3") != 0) {
+    if (argc < 2 || strcmp(argv[1], "serve") != 0 ||
+        strcmp(value_of(argc, argv, "--fd"), "3") != 0) {
         return 64;
     }
     signal(SIGPIPE, SIG_IGN);

@@ -269,6 +269,18 @@ static void deep_nesting_is_refused(void **state)
     assert_error(c, -32700, "nested");
 }
 
+static void millions_of_values_are_refused(void **state)
+{
+    struct client *c = *state;
+    char *zeros = alloc_array(600001, 1);
+    for (size_t i = 0; i < 600000; i += 2) {
+        memcpy(zeros + i, "0,", 2);
+    }
+    client_send(c, "{'jsonrpc':'2.0','id':1,'method':'ping','params':{'x':[%s0]}}", zeros);
+    free(zeros);
+    assert_error(c, -32700, "values");
+}
+
 static void a_nul_character_is_refused_with_the_id(void **state)
 {
     struct client *c = *state;
@@ -594,6 +606,7 @@ int main(void)
         TEST(a_cursor_is_never_ours),
         TEST(errors_without_a_known_id_are_as_the_revision_wants),
         TEST(deep_nesting_is_refused),
+        TEST(millions_of_values_are_refused),
         TEST(a_nul_character_is_refused_with_the_id),
         TEST(notifications_and_responses_are_never_answered),
         TEST(ids_come_back_as_they_were_sent),

@@ -1,4 +1,5 @@
 PS1= PS2=
 unset PROMPT_COMMAND MAILCHECK HISTFILE TMOUT
-set +o history
 set +H
+set +o history
+history -c

@@ -1,0 +1,364 @@
+/*
+ * Running commands: output that floods, garbage, hangs, children that hold streams open; what is
+ * made of a runtime's words; records and process identities.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/oci/tree.h"
+#include "worker/backend/oci_exec.h"
+#include "worker/backend/oci_record.h"
+#include "worker/backend/oci_runtime.h"
+
+struct bench {
+    uv_loop_t loop;
+    struct oci_tasks tasks;
+    struct tree tree;
+    int calls;
+    bool empty;
+    struct oci_exec_result result;
+    char out[OCI_EXEC_TEXT_MAX + 1], err[OCI_EXEC_TEXT_MAX + 1];
+};
+
+static int setup(void **state)
+{
+    struct bench *b = calloc(1, sizeof(*b));
+    uv_loop_init(&b->loop);
+    oci_tasks_init(&b->tasks, &b->loop);
+    tree_init(&b->tree);
+    *state = b;
+    return 0;
+}
+
+static void on_empty(void *arg)
+{
+    struct bench *b = arg;
+    b->empty = true;
+}
+
+static int teardown(void **state)
+{
+    struct bench *b = *state;
+    oci_tasks_close(&b->tasks, on_empty, b);
+    if (b->empty) {
+        return -1;
+    }
+    uv_run(&b->loop, UV_RUN_DEFAULT);
+    int rc = b->empty && uv_loop_close(&b->loop) == 0 ? 0 : -1;
+    tree_finish(&b->tree);
+    free(b);
+    return rc;
+}
+
+static void on_done(void *arg, const struct oci_exec_result *result)
+{
+    struct bench *b = arg;
+    b->calls++;
+    b->result = *result;
+    snprintf(b->out, sizeof(b->out), "%.*s", VIEW_ARG(result->out));
+    snprintf(b->err, sizeof(b->err), "%.*s", VIEW_ARG(result->err));
+}
+
+static struct oci_exec *start(struct bench *b, const char *script, uint64_t deadline_ms,
+                              bool linger)
+{
+    const char *argv[] = {"/bin/sh", "-c", script, NULL};
+    struct oci_exec_options options = {
+        .argv = argv,
+        .pass_fd = -1,
+        .deadline_ms = deadline_ms,
+        .linger = linger,
+    };
+    return oci_exec_start(&b->tasks, &options, on_done, b);
+}
+
+static void until_done(struct bench *b)
+{
+    while (b->calls == 0) {
+        uv_run(&b->loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(b->calls, 1);
+}
+
+static void output_and_status_arrive(void **state)
+{
+    struct bench *b = *state;
+    start(b, "echo out; echo err >&2; exit 7", 10000, false);
+    assert_int_equal(b->calls, 0);
+    until_done(b);
+    assert_int_equal(b->result.exit_code, 7);
+    assert_false(b->result.timed_out);
+    assert_string_equal(b->out, "out\n");
+    assert_string_equal(b->err, "err\n");
+}
+
+static void a_flood_keeps_its_end_only(void **state)
+{
+    struct bench *b = *state;
+    start(b, "head -c 3000000 /dev/zero | tr '\\0' x >&2; echo the end >&2", 20000, false);
+    until_done(b);
+    assert_int_equal(b->result.exit_code, 0);
+    assert_int_equal(b->result.err.len, OCI_EXEC_TEXT_MAX);
+    assert_non_null(strstr(b->err, "xxxthe end\n"));
+}
+
+static void a_hang_ends_at_the_deadline(void **state)
+{
+    struct bench *b = *state;
+    start(b, "exec sleep 60", 50, false);
+    until_done(b);
+    assert_true(b->result.timed_out);
+    assert_int_equal(b->result.exit_code, -1);
+    assert_int_equal(b->result.signal, SIGKILL);
+}
+
+static void a_child_that_holds_the_streams_does_not_delay(void **state)
+{
+    struct bench *b = *state;
+    start(b, "sleep 60 & echo $!", 10000, false);
+    until_done(b);
+    assert_int_equal(b->result.exit_code, 0);
+    kill((pid_t)strtol(b->out, NULL, 10), SIGKILL);
+}
+
+static void stderr_of_a_container_outlives_the_command(void **state)
+{
+    struct bench *b = *state;
+    start(b, "(sleep 0.05; head -c 200000 /dev/zero >&2; echo) </dev/null >/dev/null & exit 0",
+          10000, true);
+    until_done(b);
+    assert_int_equal(b->result.exit_code, 0);
+    /* The rest is read and dropped, and the handles go without anybody's help. */
+    uv_run(&b->loop, UV_RUN_DEFAULT);
+    assert_null(b->tasks.first);
+}
+
+static void what_cannot_run_is_reported_later(void **state)
+{
+    struct bench *b = *state;
+    const char *argv[] = {"/no/such/program", NULL};
+    struct oci_exec_options options = {.argv = argv, .pass_fd = -1, .deadline_ms = 1000};
+    struct oci_exec *x = oci_exec_start(&b->tasks, &options, on_done, b);
+    assert_int_equal(oci_exec_pid(x), 0);
+    assert_int_equal(b->calls, 0);
+    until_done(b);
+    assert_int_equal(b->result.spawn_error, ENOENT);
+    assert_int_equal(b->result.exit_code, -1);
+}
+
+static void a_descriptor_is_passed_as_number_three(void **state)
+{
+    struct bench *b = *state;
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    const char *argv[] = {"/bin/sh", "-c", "echo through >&3", NULL};
+    struct oci_exec_options options = {.argv = argv, .pass_fd = fds[1], .deadline_ms = 10000};
+    oci_exec_start(&b->tasks, &options, on_done, b);
+    close(fds[1]);
+    until_done(b);
+    char text[16] = "";
+    assert_int_equal(read(fds[0], text, sizeof(text) - 1), 8);
+    assert_string_equal(text, "through\n");
+    close(fds[0]);
+}
+
+static void the_environment_stays_behind(void **state)
+{
+    struct bench *b = *state;
+    setenv("CLOISTER_TEST_SECRET", "s3cret", 1);
+    start(b, "env; pwd", 10000, false);
+    until_done(b);
+    unsetenv("CLOISTER_TEST_SECRET");
+    assert_null(strstr(b->out, "s3cret"));
+    assert_non_null(strstr(b->out, "PATH="));
+    assert_non_null(strstr(b->out, "\n/\n"));
+}
+
+static void closing_drops_a_running_command(void **state)
+{
+    struct bench *b = *state;
+    start(b, "exec sleep 60", 60000, false);
+    uv_run(&b->loop, UV_RUN_NOWAIT);
+    /* teardown() closes; it would hang if the command were waited for. */
+}
+
+static void expect_words(const char *text, const char *words)
+{
+    char out[OCI_WORDS_MAX];
+    oci_runtime_words(view_of(text), out);
+    assert_string_equal(out, words);
+}
+
+static void words_are_picked_from_any_decoration(void **state)
+{
+    (void)state;
+    expect_words("", "");
+    expect_words("\n \n\t\n", "");
+    expect_words("one\ntwo\n", "two");
+    expect_words("runc run failed: no mounts\n", "runc run failed: no mounts");
+    expect_words("time=\"2025\" level=warning msg=\"careful\"\n"
+                 "time=\"2025\" level=error msg=\"runc run failed: \\\"x\\\" is bad\"\n"
+                 "time=\"2025\" level=warning msg=\"after\"\n",
+                 "runc run failed: \"x\" is bad");
+    expect_words("newuidmap: Cannot determine your user name.\nsome error\nbye\n", "some error");
+    expect_words("an error \x1b[31m\x07 with controls\n", "an error  [31m  with controls");
+    expect_words("msg=\"never closed", "never closed");
+}
+
+static void garbage_gives_short_valid_words(void **state)
+{
+    (void)state;
+    char noise[20000], out[OCI_WORDS_MAX];
+    unsigned seed = 1;
+    for (int round = 0; round < 200; round++) {
+        for (size_t i = 0; i < sizeof(noise); i++) {
+            seed = seed * 1103515245u + 12345u;
+            noise[i] = (char)(seed >> 16);
+        }
+        oci_runtime_words(view_bytes(noise, sizeof(noise) - (size_t)round), out);
+        assert_true(strlen(out) < OCI_WORDS_MAX);
+        for (const char *p = out; *p != '\0'; p++) {
+            assert_true((unsigned char)*p >= 0x20);
+        }
+    }
+    memset(noise, 'x', sizeof(noise));
+    oci_runtime_words(view_bytes(noise, sizeof(noise)), out);
+    assert_int_equal(strlen(out), OCI_WORDS_MAX - 1);
+}
+
+static void runtimes_are_found_by_name_or_path(void **state)
+{
+    struct bench *b = *state;
+    struct err err;
+    char *path = NULL;
+    assert_int_equal(oci_runtime_find("sh", &path, &err), 0);
+    assert_int_equal(path[0], '/');
+    free(path);
+    assert_int_equal(oci_runtime_find("/bin/sh", &path, &err), 0);
+    assert_string_equal(path, "/bin/sh");
+    free(path);
+    assert_int_equal(oci_runtime_find("no-such-runtime", &path, &err), -ERR_ENGINE);
+    assert_int_equal(oci_runtime_find("", &path, &err), -ERR_ENGINE);
+    assert_int_equal(oci_runtime_find("/etc", &path, &err), -ERR_ENGINE);
+    assert_int_equal(oci_runtime_find(b->tree.root, &path, &err), -ERR_ENGINE);
+}
+
+static void hints_name_the_cure(void **state)
+{
+    (void)state;
+    struct oci_host host = {0};
+    char hint[BACKEND_HINT_MAX];
+    oci_runtime_hint("exec: \"newuidmap\": executable file not found", &host, hint);
+    assert_non_null(strstr(hint, "apt install uidmap"));
+    oci_runtime_hint("something new", &host, hint);
+    assert_string_equal(hint, "");
+    snprintf(host.userns_off, sizeof(host.userns_off), "sysctl x is 0");
+    oci_runtime_hint("something new", &host, hint);
+    assert_non_null(strstr(hint, "sysctl x is 0"));
+}
+
+static void records_come_back_as_written(void **state)
+{
+    struct bench *b = *state;
+    struct err err;
+    const char *path = tree_path(&b->tree, "/oci.record");
+    struct oci_record in = {.starting = true, .pid = 4711, .start = 123456789, .mode = 0x10001f15};
+    snprintf(in.runtime, sizeof(in.runtime), "/opt/my runtimes/runc");
+    snprintf(in.image, sizeof(in.image), "host:/usr");
+    struct oci_record out;
+    assert_int_equal(oci_record_write(path, &in, &err), 0);
+    assert_int_equal(oci_record_read(path, &out, &err), 0);
+    assert_true(out.starting && out.pid == 4711 && out.start == 123456789 && out.mode == in.mode);
+    assert_string_equal(out.runtime, in.runtime);
+    assert_string_equal(out.image, in.image);
+
+    snprintf(in.image, sizeof(in.image), "/a\nimage /b");
+    assert_int_equal(oci_record_write(path, &in, &err), -ERR_INVALID);
+}
+
+static void damaged_records_are_refused(void **state)
+{
+    struct bench *b = *state;
+    struct err err;
+    struct oci_record out, in = {.pid = 4711, .start = 1, .mode = 1, .runtime = "/r", .image = "i"};
+    const char *path = tree_path(&b->tree, "/oci.record");
+    assert_int_equal(oci_record_read(path, &out, &err), -ERR_FILE_NOT_FOUND);
+    assert_int_equal(oci_record_write(path, &in, &err), 0);
+    char *good = tree_read(path);
+    size_t len = strlen(good);
+    for (size_t cut = 0; cut < len; cut++) {
+        char *bad = strdup(good);
+        bad[cut] = '\0';
+        tree_file(&b->tree, "/oci.record", bad);
+        assert_int_equal(oci_record_read(path, &out, &err), -ERR_INVALID);
+        free(bad);
+    }
+    char *boot = strstr(good, "boot ");
+    boot[5] = boot[5] == 'a' ? 'b' : 'a';
+    tree_file(&b->tree, "/oci.record", good);
+    assert_int_equal(oci_record_read(path, &out, &err), -ERR_GONE);
+    free(good);
+}
+
+static void a_process_is_known_by_its_start(void **state)
+{
+    (void)state;
+    uint64_t start = 0, later = 0;
+    assert_true(oci_process_start(getpid(), &start) && start > 0);
+    int fd = oci_process_open(getpid(), start);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(oci_process_open(getpid(), start + 1), -1);
+
+    pid_t pid = fork();
+    if (pid == 0) {
+        pause();
+        _exit(0);
+    }
+    assert_true(oci_process_start(pid, &later) && later >= start);
+    fd = oci_process_open(pid, later);
+    oci_process_kill(fd);
+    siginfo_t info;
+    waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT); /* a zombie now */
+    assert_false(oci_process_start(pid, &later));
+    assert_int_equal(oci_process_open(pid, later), -1);
+    waitpid(pid, NULL, 0);
+    oci_process_kill(fd); /* gone: fine */
+    close(fd);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(output_and_status_arrive),
+        TEST(a_flood_keeps_its_end_only),
+        TEST(a_hang_ends_at_the_deadline),
+        TEST(a_child_that_holds_the_streams_does_not_delay),
+        TEST(stderr_of_a_container_outlives_the_command),
+        TEST(what_cannot_run_is_reported_later),
+        TEST(a_descriptor_is_passed_as_number_three),
+        TEST(the_environment_stays_behind),
+        TEST(closing_drops_a_running_command),
+        TEST(words_are_picked_from_any_decoration),
+        TEST(garbage_gives_short_valid_words),
+        TEST(runtimes_are_found_by_name_or_path),
+        TEST(hints_name_the_cure),
+        TEST(records_come_back_as_written),
+        TEST(damaged_records_are_refused),
+        TEST(a_process_is_known_by_its_start),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

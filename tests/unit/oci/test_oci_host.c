@@ -1,0 +1,339 @@
+/*
+ * What a host allows, read from canned files: cgroup versions, figures, ids, the ladder of modes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/oci/tree.h"
+#include "worker/backend/oci_host.h"
+#include "worker/backend/oci_probe.h"
+
+#define V1_MOUNTS                                                                                  \
+    "22 1 0:20 / /proc rw - proc proc rw\n"                                                        \
+    "30 23 0:26 / /sys/fs/cgroup ro - tmpfs tmpfs ro,mode=755\n"                                   \
+    "31 30 0:27 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory\n"          \
+    "32 30 0:28 / /sys/fs/cgroup/cpu,cpuacct rw shared:10 - cgroup cgroup rw,cpu,cpuacct\n"        \
+    "33 30 0:29 / /sys/fs/cgroup/pids rw shared:11 - cgroup cgroup rw,pids\n"                      \
+    "34 30 0:30 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n"
+#define HYBRID_MOUNTS V1_MOUNTS "35 30 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+#define V2_MOUNTS     "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
+
+static int setup(void **state)
+{
+    struct tree *t = malloc(sizeof(*t));
+    tree_init(t);
+    *state = t;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    tree_finish(*state);
+    free(*state);
+    return 0;
+}
+
+static void version_1(void **state)
+{
+    struct tree *t = *state;
+    struct oci_cgroup_host h;
+    tree_file(t, "/proc/self/mountinfo", V1_MOUNTS);
+    tree_dir(t, "/sys/fs/cgroup/memory");
+    oci_cgroup_detect(t->root, true, &h);
+    assert_int_equal(h.version, OCI_CGROUP_VERSION_1);
+    assert_true(h.memory && h.cpu && h.pids && h.parent_writable);
+    assert_false(h.swap);
+    assert_string_equal(h.parent, "");
+    tree_file(t, "/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes", "0\n");
+    oci_cgroup_detect(t->root, true, &h);
+    assert_true(h.swap);
+}
+
+static void hybrid_counts_as_version_1(void **state)
+{
+    struct tree *t = *state;
+    struct oci_cgroup_host h;
+    tree_file(t, "/proc/self/mountinfo", HYBRID_MOUNTS);
+    oci_cgroup_detect(t->root, true, &h);
+    assert_int_equal(h.version, OCI_CGROUP_VERSION_1);
+}
+
+static void version_2_as_root(void **state)
+{
+    struct tree *t = *state;
+    struct oci_cgroup_host h;
+    tree_file(t, "/proc/self/mountinfo", V2_MOUNTS);
+    tree_file(t, "/proc/self/cgroup", "0::/system.slice/cloister.service\n");
+    tree_file(t, "/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb pids rdma\n");
+    tree_file(t, "/sys/fs/cgroup/system.slice/cloister.service/memory.max", "max\n");
+    oci_cgroup_detect(t->root, true, &h);
+    assert_int_equal(h.version, OCI_CGROUP_VERSION_2);
+    assert_true(h.memory && h.cpu && h.pids);
+    assert_false(h.swap);
+    assert_string_equal(h.parent, "");
+    tree_file(t, "/sys/fs/cgroup/system.slice/cloister.service/memory.swap.max", "max\n");
+    oci_cgroup_detect(t->root, true, &h);
+    assert_true(h.swap);
+}
+
+static void version_2_as_a_user_with_delegation(void **state)
+{
+    struct tree *t = *state;
+    struct oci_cgroup_host h;
+    tree_file(t, "/proc/self/mountinfo", V2_MOUNTS);
+    tree_file(t, "/proc/self/cgroup", "0::/user.slice/user-5.slice/user@5.service/app.slice/x\n");
+    tree_file(t, "/sys/fs/cgroup/cgroup.controllers", "cpu memory pids\n");
+    tree_file(t,
+              "/sys/fs/cgroup/user.slice/user-5.slice/user@5.service/app.slice/cgroup.controllers",
+              "memory pids\n");
+    oci_cgroup_detect(t->root, false, &h);
+    assert_string_equal(h.parent, "/user.slice/user-5.slice/user@5.service/app.slice");
+    assert_true(h.memory && h.pids && h.parent_writable);
+    assert_false(h.cpu);
+}
+
+static void no_cgroups_at_all(void **state)
+{
+    struct tree *t = *state;
+    struct oci_cgroup_host h;
+    oci_cgroup_detect(t->root, true, &h); /* not even /proc */
+    assert_int_equal(h.version, OCI_CGROUP_VERSION_NONE);
+    tree_file(t, "/proc/self/mountinfo",
+              "garbage\n - \n1 2 3 - cgroup\n\xff\xfe - cgroup c rw,memory\n");
+    oci_cgroup_detect(t->root, true, &h);
+    assert_int_equal(h.version, OCI_CGROUP_VERSION_NONE);
+    assert_false(h.memory || h.cpu || h.pids || h.parent_writable);
+}
+
+static void figures_of_version_1(void **state)
+{
+    struct tree *t = *state;
+    struct oci_cgroup_host h;
+    struct oci_cgroup_dirs dirs;
+    struct backend_usage usage;
+    tree_file(t, "/proc/self/mountinfo", HYBRID_MOUNTS);
+    tree_file(t, "/proc/77/cgroup",
+              "3:pids:/cloister-a\n2:cpu,cpuacct:/cloister-a\n"
+              "1:memory:/cloister-a\n0::/cloister-a\n");
+    tree_file(t, "/sys/fs/cgroup/memory/cloister-a/memory.usage_in_bytes", "4096\n");
+    tree_file(t, "/sys/fs/cgroup/memory/cloister-a/memory.oom_control",
+              "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+    tree_file(t, "/sys/fs/cgroup/cpu,cpuacct/cloister-a/cpuacct.usage", "5000000\n");
+    tree_file(t, "/sys/fs/cgroup/pids/cloister-a/pids.current", "7\n");
+    oci_cgroup_detect(t->root, true, &h);
+    assert_true(oci_cgroup_find(t->root, &h, 77, "cloister-a", &dirs));
+    oci_cgroup_usage(&dirs, &usage);
+    assert_int_equal(usage.memory_bytes, 4096);
+    assert_int_equal(usage.cpu_us, 5000);
+    assert_int_equal(usage.pids, 7);
+    assert_int_equal(usage.oom_kills, 3);
+}
+
+static void figures_of_version_2(void **state)
+{
+    struct tree *t = *state;
+    struct oci_cgroup_host h;
+    struct oci_cgroup_dirs dirs;
+    struct backend_usage usage;
+    tree_file(t, "/proc/self/mountinfo", V2_MOUNTS);
+    tree_file(t, "/proc/self/cgroup", "0::/\n");
+    tree_file(t, "/proc/77/cgroup", "0::/x.slice/cloister-a.scope/container\n");
+    tree_file(t, "/sys/fs/cgroup/x.slice/cloister-a.scope/container/memory.current", "8192\n");
+    tree_file(t, "/sys/fs/cgroup/x.slice/cloister-a.scope/container/memory.events",
+              "low 0\nhigh 0\nmax 9\noom 2\noom_kill 1\n");
+    tree_file(t, "/sys/fs/cgroup/x.slice/cloister-a.scope/container/cpu.stat",
+              "usage_usec 123\nuser_usec 100\n");
+    oci_cgroup_detect(t->root, true, &h);
+    assert_true(oci_cgroup_find(t->root, &h, 77, "cloister-a", &dirs));
+    oci_cgroup_usage(&dirs, &usage);
+    assert_int_equal(usage.memory_bytes, 8192);
+    assert_int_equal(usage.cpu_us, 123);
+    assert_int_equal(usage.pids, 0); /* no such file */
+    assert_int_equal(usage.oom_kills, 1);
+}
+
+static void figures_of_others_are_not_taken(void **state)
+{
+    struct tree *t = *state;
+    struct oci_cgroup_host h;
+    struct oci_cgroup_dirs dirs;
+    tree_file(t, "/proc/self/mountinfo", V1_MOUNTS);
+    tree_file(t, "/proc/77/cgroup", "1:memory:/user.slice\n3:pids:/\n");
+    oci_cgroup_detect(t->root, true, &h);
+    assert_false(oci_cgroup_find(t->root, &h, 77, "cloister-a", &dirs));
+    assert_false(oci_cgroup_find(t->root, &h, 78, "cloister-a", &dirs));
+}
+
+static void leftover_groups_are_removed(void **state)
+{
+    struct tree *t = *state;
+    struct oci_cgroup_host h;
+    struct stat st;
+    tree_file(t, "/proc/self/mountinfo", V1_MOUNTS);
+    tree_dir(t, "/sys/fs/cgroup/memory/cloister-a/nested/deeper");
+    tree_dir(t, "/sys/fs/cgroup/memory/cloister-ab");
+    tree_dir(t, "/sys/fs/cgroup/pids/cloister-a");
+    oci_cgroup_detect(t->root, true, &h);
+    assert_true(oci_cgroup_remove(t->root, &h, "cloister-a"));
+    assert_true(stat(tree_path(t, "/sys/fs/cgroup/memory/cloister-a"), &st) < 0);
+    assert_true(stat(tree_path(t, "/sys/fs/cgroup/pids/cloister-a"), &st) < 0);
+    assert_int_equal(stat(tree_path(t, "/sys/fs/cgroup/memory/cloister-ab"), &st), 0);
+    assert_true(oci_cgroup_remove(t->root, &h, "cloister-a")); /* nothing there is fine */
+
+    /* A group that cannot go is reported. Pids 0 and 1 in it are never killed: 0 would be us. */
+    tree_file(t, "/sys/fs/cgroup/pids/cloister-a/cgroup.procs", "0\n1\nx\n");
+    assert_false(oci_cgroup_remove(t->root, &h, "cloister-a"));
+}
+
+static struct oci_host read_host(const struct tree *t, uid_t uid)
+{
+    struct oci_host h;
+    oci_host_read(t->root, uid, (gid_t)uid, &h);
+    return h;
+}
+
+static void root_spreads_sandboxes_over_high_ids(void **state)
+{
+    struct tree *t = *state;
+    struct oci_extent a[2], b[2];
+    tree_file(t, "/proc/self/uid_map", "         0          0 4294967295\n");
+    tree_file(t, "/proc/self/gid_map", "         0          0 4294967295\n");
+    struct oci_host h = read_host(t, 0);
+    assert_true(oci_host_has_range(&h));
+    assert_int_equal(oci_host_extents(&h, &h.uids, 0, "one", a), 1);
+    assert_int_equal(oci_host_extents(&h, &h.uids, 0, "two", b), 1);
+    assert_true(a[0].outside >= 0x10000000u && a[0].outside % 65536 == 0);
+    assert_true((uint64_t)a[0].outside + a[0].count <= 0xf0000000u);
+    assert_int_equal(a[0].count, 65536);
+    assert_int_not_equal(a[0].outside, b[0].outside);
+    oci_host_extents(&h, &h.uids, 0, "one", b);
+    assert_int_equal(a[0].outside, b[0].outside); /* the same for its whole life */
+}
+
+static void root_in_a_container_uses_what_it_has(void **state)
+{
+    struct tree *t = *state;
+    struct oci_extent e[2];
+    tree_file(t, "/proc/self/uid_map", "0 100000 1000000\n");
+    tree_file(t, "/proc/self/gid_map", "0 100000 2000\n");
+    struct oci_host h = read_host(t, 0);
+    assert_int_equal(oci_host_extents(&h, &h.uids, 0, "one", e), 1);
+    assert_true(e[0].outside >= 65536 && (uint64_t)e[0].outside + e[0].count <= 1000000);
+    assert_int_equal(oci_host_extents(&h, &h.gids, 0, "one", e), 1);
+    assert_int_equal(e[0].outside, 0);
+    assert_int_equal(e[0].count, 2000);
+    tree_file(t, "/proc/self/gid_map", "0 100000 1000\n");
+    h = read_host(t, 0);
+    assert_false(oci_host_has_range(&h));
+}
+
+static void users_have_what_was_granted(void **state)
+{
+    struct tree *t = *state;
+    struct oci_extent e[2];
+    tree_file(t, "/etc/passwd",
+              "root:x:0:0::/:/bin/sh\nann:x:1001:1001:,,,:/home/ann:/bin/sh\n"
+              "noshell\n:::\nbob::1002:1002:::\n");
+    tree_file(t, "/etc/subuid", "#comment\nbob:1:2\nann:100000:65536\n1001:5:10\nann:7\n");
+    tree_file(t, "/etc/subgid", "1001:200000:70000\n");
+    struct oci_host h = read_host(t, 1001);
+    assert_true(oci_host_has_range(&h));
+    assert_int_equal(oci_host_extents(&h, &h.uids, 1001, "x", e), 2);
+    assert_int_equal(e[0].inside, 0);
+    assert_int_equal(e[0].outside, 1001);
+    assert_int_equal(e[1].inside, 1);
+    assert_int_equal(e[1].outside, 100000);
+    assert_int_equal(e[1].count, 65536);
+    h = read_host(t, 1002); /* a grant of two ids is too small */
+    assert_false(oci_host_has_range(&h));
+}
+
+static size_t ladder(const struct tree *t, uid_t uid, struct oci_mode modes[OCI_LADDER_MAX])
+{
+    struct oci_host h = read_host(t, uid);
+    return oci_ladder(&h, modes);
+}
+
+static void the_strongest_mode_comes_first(void **state)
+{
+    struct tree *t = *state;
+    struct oci_mode m[OCI_LADDER_MAX];
+    tree_file(t, "/proc/self/uid_map", "0 0 4294967295\n");
+    tree_file(t, "/proc/self/gid_map", "0 0 4294967295\n");
+    tree_file(t, "/proc/self/mountinfo", V1_MOUNTS);
+    tree_dir(t, "/sys/fs/cgroup/memory");
+    size_t n = ladder(t, 0, m);
+    assert_true(n >= 4);
+    assert_int_equal(m[0].userns, OCI_USERNS_RANGE);
+    assert_int_equal(m[0].cgroups, OCI_CGROUPS_FS);
+    assert_true(m[0].hide && m[0].memory && m[0].cpu && m[0].pids);
+    assert_int_equal(m[n - 1].userns, OCI_USERNS_NONE);
+    assert_int_equal(m[n - 1].cgroups, OCI_CGROUPS_NONE);
+    assert_false(m[n - 1].hide || m[n - 1].memory);
+
+    /* A user has nothing to hope for in version 1 and no way without a user namespace. */
+    tree_file(t, "/etc/passwd", "ann:x:1001:1001::/:/bin/sh\n");
+    n = ladder(t, 1001, m);
+    assert_int_equal(n, 2);
+    assert_int_equal(m[0].userns, OCI_USERNS_SINGLE);
+    assert_int_equal(m[0].cgroups, OCI_CGROUPS_NONE);
+
+    tree_dir(t, "/run/user/1001/systemd/private");
+    tree_file(t, "/proc/self/mountinfo", V2_MOUNTS);
+    tree_file(t, "/etc/subuid", "ann:100000:65536\n");
+    tree_file(t, "/etc/subgid", "ann:100000:65536\n");
+    ladder(t, 1001, m);
+    assert_int_equal(m[0].userns, OCI_USERNS_RANGE);
+}
+
+static void reasons_and_swap_are_found(void **state)
+{
+    struct tree *t = *state;
+    struct oci_host h = read_host(t, 1001);
+    assert_string_equal(h.userns_off, "");
+    assert_false(h.swap_active);
+    tree_file(t, "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n");
+    tree_file(t, "/proc/swaps", "Filename\tType\tSize\n/dev/sda2 partition 100 0 -2\n");
+    h = read_host(t, 1001);
+    assert_non_null(strstr(h.userns_off, "apparmor_restrict_unprivileged_userns"));
+    assert_true(h.swap_active);
+    h = read_host(t, 0);
+    assert_string_equal(h.userns_off, "");
+    tree_file(t, "/proc/sys/user/max_user_namespaces", "0\n");
+    tree_file(t, "/proc/swaps", "Filename\tType\tSize\n");
+    h = read_host(t, 0);
+    assert_non_null(strstr(h.userns_off, "max_user_namespaces"));
+    assert_false(h.swap_active);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(version_1),
+        TEST(hybrid_counts_as_version_1),
+        TEST(version_2_as_root),
+        TEST(version_2_as_a_user_with_delegation),
+        TEST(no_cgroups_at_all),
+        TEST(figures_of_version_1),
+        TEST(figures_of_version_2),
+        TEST(figures_of_others_are_not_taken),
+        TEST(leftover_groups_are_removed),
+        TEST(root_spreads_sandboxes_over_high_ids),
+        TEST(root_in_a_container_uses_what_it_has),
+        TEST(users_have_what_was_granted),
+        TEST(the_strongest_mode_comes_first),
+        TEST(reasons_and_swap_are_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

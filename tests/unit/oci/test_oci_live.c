@@ -1,0 +1,284 @@
+/*
+ * The backend with a real runtime of this host and a stand-in for the agent. Skipped with the
+ * reason where no runtime works.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/clock.h"
+#include "tests/unit/oci/lab.h"
+#include "worker/backend/oci_mode.h"
+#include "worker/backend/oci_record.h"
+
+#define SKIP 77
+
+static void nothing_is_left(struct lab *lab)
+{
+    assert_int_equal(lab_count_entries(lab->dir), 0);
+    assert_int_equal(lab_count_cgroups(lab->id), 0);
+    assert_int_equal(lab_count_processes(lab->id), 0);
+}
+
+static int setup(void **state)
+{
+    struct lab *shared = *state;
+    struct lab *lab = calloc(1, sizeof(*lab));
+    lab_init(lab, "live", shared->spec.agent_path);
+    lab->spec.mode = shared->spec.mode;
+    *state = lab;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct lab *lab = *state;
+    lab_destroy(lab);
+    lab_finish(lab);
+    free(lab);
+    return 0;
+}
+
+static void create(struct lab *lab)
+{
+    if (lab_create(lab) < 0) {
+        fail_msg("%s", lab->err.text);
+    }
+}
+
+/* Runs a command as user code and compares all it prints. */
+static void expect(struct lab *lab, const char *command, const char *output)
+{
+    char line[4096];
+    snprintf(line, sizeof(line), "user %s", command);
+    char *text = lab_say(lab, line);
+    bool same = strcmp(text, output) == 0;
+    if (!same) {
+        print_error("%s\n  printed: %s\n  expected: %s\n", command, text, output);
+    }
+    free(text);
+    assert_true(same);
+}
+
+static struct oci_mode mode_of(const struct lab *lab)
+{
+    struct oci_mode mode;
+    assert_true(oci_mode_unpack(lab->spec.mode, &mode));
+    return mode;
+}
+
+static void a_sandbox_lives_and_leaves_nothing(void **state)
+{
+    struct lab *lab = *state;
+    create(lab);
+    assert_string_equal(lab->image, "host:/usr");
+    assert_int_equal(lab->runtime[0], '/');
+    expect(lab, "echo hello; echo $HOME $PWD", "hello\n/home/user /workspace\n");
+    expect(lab, "echo kept > file", "");
+    expect(lab, "cat file", "kept\n"); /* a stream is opened again and again */
+    assert_int_equal(lab_usage(lab), 0);
+    if (mode_of(lab).memory) {
+        assert_true(lab->usage.memory_bytes > 0);
+    }
+    assert_int_equal(lab_destroy(lab), 0);
+    nothing_is_left(lab);
+    assert_int_equal(lab_stream(lab), -ERR_GONE);
+    assert_int_equal(lab_destroy(lab), 0);
+}
+
+static void a_mode_of_zero_probes_first(void **state)
+{
+    struct lab *lab = *state;
+    lab->spec.mode = 0;
+    create(lab);
+    expect(lab, "echo up", "up\n");
+    assert_int_equal(lab_destroy(lab), 0);
+    nothing_is_left(lab);
+}
+
+static void the_next_worker_finds_it(void **state)
+{
+    struct lab *lab = *state;
+    create(lab);
+    expect(lab, "echo before > file", "");
+    lab_restart(lab);
+    assert_int_equal(lab_attach(lab), 0);
+    assert_string_equal(lab->image, "host:/usr");
+    expect(lab, "cat file", "before\n");
+    assert_int_equal(lab_usage(lab), 0);
+    lab_restart(lab);
+    assert_int_equal(lab_destroy(lab), 0); /* a sweep needs no attach */
+    nothing_is_left(lab);
+}
+
+static void an_end_of_its_own_is_noticed(void **state)
+{
+    struct lab *lab = *state;
+    create(lab);
+    free(lab_say(lab, "quit"));
+    int rc = 0;
+    for (uint64_t end = clock_ms() + 5000; clock_ms() < end && rc == 0;) {
+        rc = lab_stream(lab);
+        if (rc == 0) {
+            close(lab->fd);
+        }
+    }
+    assert_int_equal(rc, -ERR_GONE);
+    lab_restart(lab);
+    assert_int_equal(lab_attach(lab), -ERR_GONE);
+    assert_int_equal(lab_destroy(lab), 0);
+    nothing_is_left(lab);
+}
+
+static void it_is_destroyed_without_a_record(void **state)
+{
+    struct lab *lab = *state;
+    char path[PATH_MAX + 32];
+    create(lab);
+    snprintf(path, sizeof(path), "%s/oci.record", lab->dir);
+    assert_int_equal(unlink(path), 0);
+    lab_restart(lab);
+    assert_int_equal(lab_destroy(lab), 0);
+    nothing_is_left(lab);
+}
+
+static void destroy_is_quick(void **state)
+{
+    struct lab *lab = *state;
+    create(lab);
+    expect(lab, "sleep 60 >/dev/null 2>&1 & sleep 60 >/dev/null 2>&1 & true", "");
+    uint64_t begin = clock_ms();
+    assert_int_equal(lab_destroy(lab), 0);
+    assert_true(clock_ms() - begin < 3000);
+    nothing_is_left(lab);
+}
+
+static void closing_in_the_middle_is_swept(void **state)
+{
+    struct lab *lab = *state;
+    create(lab);
+    lab_destroy(lab);
+    lab_begin_create(lab);
+    lab_restart(lab); /* drops the creation */
+    assert_int_equal(lab_destroy(lab), 0);
+    nothing_is_left(lab);
+}
+
+static void code_has_no_privileges(void **state)
+{
+    struct lab *lab = *state;
+    create(lab);
+    expect(lab,
+           "grep -E '^Cap(Inh|Prm|Eff|Bnd|Amb):' /proc/self/status | grep -vc 0000000000000000",
+           "0\n");
+    expect(lab, "grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t'",
+           "NoNewPrivs:1\nSeccomp:2\n");
+    expect(lab, "mount -t tmpfs none /tmp 2>/dev/null || echo refused", "refused\n");
+    expect(lab, "unshare -U true 2>/dev/null || echo refused", "refused\n");
+    if (mode_of(lab).hide) {
+        expect(lab, "ls -d /proc/1 2>/dev/null | wc -l", "0\n");
+    }
+    expect(lab, "cat /proc/1/environ 2>/dev/null; echo $?", "1\n");
+    if (mode_of(lab).userns != OCI_USERNS_SINGLE) {
+        expect(lab, "ls /.cloister 2>/dev/null; echo $?", "2\n");
+    }
+}
+
+static void the_host_cannot_be_seen_or_changed(void **state)
+{
+    struct lab *lab = *state;
+    create(lab);
+    expect(lab, "ls /home; ls /root /opt /mnt /media /srv 2>/dev/null | grep -v -e : -e '^$'",
+           "user\n");
+    expect(lab, "touch /x /etc/x /usr/x 2>/dev/null; echo $?", "1\n");
+    expect(lab, "cat /etc/shadow 2>/dev/null; echo $?", "1\n");
+    expect(lab, "ls /sys | wc -l", "0\n");
+    expect(lab, "hostname", "sandbox\n");
+    expect(lab, "ls /dev | grep -c -e sd -e vd -e kvm -e mem", "0\n");
+    expect(lab, "cat /proc/net/dev | tail -n +3 | cut -d: -f1 | tr -d ' '", "lo\n");
+}
+
+static void the_disk_has_its_size(void **state)
+{
+    struct lab *lab = *state;
+    create(lab);
+    expect(lab, "head -c 8000000 /dev/zero > big 2>/dev/null; wc -c < big", "4194304\n");
+    expect(lab,
+           "rm big; seq 2000 | xargs touch 2>/dev/null; [ $(ls | wc -l) -lt 1100 ] && echo few",
+           "few\n");
+}
+
+static void memory_has_its_limit(void **state)
+{
+    struct lab *lab = *state;
+    if (!mode_of(lab).memory) {
+        skip();
+    }
+    create(lab);
+    expect(lab, "(head -c 200000000 /dev/zero | tail -c 190000000) >/dev/null 2>&1", "");
+    assert_int_equal(lab_usage(lab), 0);
+    assert_true(lab->usage.oom_kills >= 1);
+    expect(lab, "echo alive", "alive\n");
+}
+
+static void processes_have_their_limit(void **state)
+{
+    struct lab *lab = *state;
+    if (!mode_of(lab).pids) {
+        skip();
+    }
+    create(lab);
+    expect(lab,
+           "i=0; while [ $i -lt 200 ]; do sleep 60 >/dev/null 2>&1 & i=$((i+1)); done 2>/dev/null",
+           "");
+    assert_int_equal(lab_usage(lab), 0);
+    assert_true(lab->usage.pids <= lab->spec.limits.pids + 32);
+    assert_int_equal(lab_destroy(lab), 0);
+    nothing_is_left(lab);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: test_oci_live STANDIN\n");
+        return 2;
+    }
+    struct lab lab;
+    lab_init(&lab, "probe", argv[1]);
+    lab_probe(&lab);
+    lab.spec.mode = lab.mode;
+    int left = lab_count_entries(lab.dir) + lab_count_cgroups(lab.id) + lab_count_processes(lab.id);
+    bool usable = lab.usable;
+    lab_finish(&lab);
+    if (!usable) {
+        printf("skipped: %s\n", lab.reason);
+        return SKIP;
+    }
+    if (left != 0) {
+        fprintf(stderr, "the probe left something behind\n");
+        return 1;
+    }
+#define TEST(name) cmocka_unit_test_prestate_setup_teardown(name, setup, teardown, &lab)
+    const struct CMUnitTest tests[] = {
+        TEST(a_sandbox_lives_and_leaves_nothing),
+        TEST(a_mode_of_zero_probes_first),
+        TEST(the_next_worker_finds_it),
+        TEST(an_end_of_its_own_is_noticed),
+        TEST(it_is_destroyed_without_a_record),
+        TEST(destroy_is_quick),
+        TEST(closing_in_the_middle_is_swept),
+        TEST(code_has_no_privileges),
+        TEST(the_host_cannot_be_seen_or_changed),
+        TEST(the_disk_has_its_size),
+        TEST(memory_has_its_limit),
+        TEST(processes_have_their_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,339 @@
+/*
+ * What a sandbox sees as its root directory, composed from small stand-ins for a host and an image.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/oci/lab.h"
+#include "tests/unit/oci/tree.h"
+#include "worker/backend/oci_root.h"
+
+struct fixture {
+    struct tree host; /* stands for "/" */
+    struct tree work; /* shared directory, images */
+    struct oci_root root;
+    char hint[BACKEND_HINT_MAX];
+    struct err err;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    tree_init(&f->host);
+    tree_init(&f->work);
+    tree_file(&f->work, "/agent", "binary");
+    tree_dir(&f->work, "/shared");
+    tree_file(&f->host, "/usr/bin/python3", "x");
+    tree_link(&f->host, "/bin", "usr/bin");
+    tree_link(&f->host, "/lib64", "usr/lib64");
+    tree_dir(&f->host, "/lib"); /* not merged */
+    tree_file(&f->host, "/home/ann/secret", "x");
+    tree_file(&f->host, "/etc/passwd", "ann:x:1001:1001::/home/ann:/bin/sh\n");
+    tree_file(&f->host, "/etc/shadow", "ann:hash\n");
+    tree_file(&f->host, "/etc/ld.so.cache", "cache");
+    tree_file(&f->host, "/etc/ld.so.conf.d/a.conf", "/usr/lib/a\n");
+    tree_link(&f->host, "/etc/alternatives/awk", "/usr/bin/mawk");
+    tree_file(&f->host, "/etc/alternatives/README", "not a link");
+    tree_file(&f->host, "/proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda rw\n");
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    oci_root_finish(&f->root);
+    tree_finish(&f->host);
+    tree_finish(&f->work);
+    free(f);
+    return 0;
+}
+
+static int compose(struct fixture *f, const char *image)
+{
+    oci_root_finish(&f->root);
+    return oci_root_compose(f->host.root, tree_path(&f->work, "/shared"), image,
+                            tree_path(&f->work, "/agent"), &f->root, f->hint, &f->err);
+}
+
+static char *content(const struct fixture *f, const char *path)
+{
+    char full[PATH_MAX];
+    snprintf(full, sizeof(full), "%s%s", f->root.path, path);
+    return tree_read(full);
+}
+
+static bool has(const struct fixture *f, const char *path)
+{
+    char full[PATH_MAX];
+    struct stat st;
+    snprintf(full, sizeof(full), "%s%s", f->root.path, path);
+    return lstat(full, &st) == 0;
+}
+
+/* The bind at a place inside; all NULL if there is none. */
+static struct oci_bind bind_at(const struct fixture *f, const char *target)
+{
+    for (size_t i = 0; i < f->root.bind_count; i++) {
+        if (strcmp(f->root.binds[i].target, target) == 0) {
+            return f->root.binds[i];
+        }
+    }
+    return (struct oci_bind){0};
+}
+
+static bool is_bound(const struct fixture *f, const char *target)
+{
+    return bind_at(f, target).source != NULL;
+}
+
+static void expect(const struct fixture *f, const char *path, const char *text)
+{
+    char *found = content(f, path);
+    assert_non_null(found);
+    assert_string_equal(found, text);
+    free(found);
+}
+
+static void the_host_gives_usr_and_little_else(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(compose(f, ""), 0);
+    assert_string_equal(f->root.label, "host:/usr");
+
+    assert_string_equal(bind_at(f, "/usr").source, tree_path(&f->host, "/usr"));
+    assert_true(is_bound(f, "/lib"));  /* a real directory is bound */
+    assert_false(is_bound(f, "/bin")); /* a link is made again */
+    char full[PATH_MAX], target[64] = "";
+    snprintf(full, sizeof(full), "%s/bin", f->root.path);
+    assert_true(readlink(full, target, sizeof(target) - 1) > 0);
+    assert_string_equal(target, "usr/bin");
+    assert_string_equal(bind_at(f, OCI_ROOT_AGENT).source, tree_path(&f->work, "/agent"));
+    assert_int_equal(f->root.bind_count, 3);
+
+    assert_false(has(f, "/home/ann"));
+    assert_false(has(f, "/etc/shadow"));
+    char *passwd = content(f, "/etc/passwd");
+    assert_null(strstr(passwd, "ann"));
+    assert_non_null(strstr(passwd, "user:x:1000:1000:"));
+    free(passwd);
+    expect(f, "/etc/ld.so.cache", "cache");
+    expect(f, "/etc/ld.so.conf.d/a.conf", "/usr/lib/a\n");
+    snprintf(full, sizeof(full), "%s/etc/alternatives/awk", f->root.path);
+    memset(target, 0, sizeof(target));
+    assert_true(readlink(full, target, sizeof(target) - 1) > 0);
+    assert_string_equal(target, "/usr/bin/mawk");
+    assert_false(has(f, "/etc/alternatives/README"));
+}
+
+static void nothing_of_it_is_writable_for_everybody(void **state)
+{
+    struct fixture *f = *state;
+    mode_t before = umask(0077); /* must not matter */
+    assert_int_equal(compose(f, ""), 0);
+    umask(before);
+    static const struct {
+        const char *path;
+        mode_t mode;
+    } rows[] = {{"", 0755},      {"/tmp", 01755},       {"/workspace", 0755}, {"/.cloister", 0711},
+                {"/root", 0700}, {"/etc/passwd", 0644}, {"/etc", 0755},       {"/home/user", 0755}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char full[PATH_MAX];
+        struct stat st;
+        snprintf(full, sizeof(full), "%s%s", f->root.path, rows[i].path);
+        assert_int_equal(stat(full, &st), 0);
+        assert_int_equal(st.st_mode & 07777, rows[i].mode);
+    }
+}
+
+static void the_same_skeleton_is_used_again(void **state)
+{
+    struct fixture *f = *state;
+    char first[PATH_MAX];
+    assert_int_equal(compose(f, ""), 0);
+    snprintf(first, sizeof(first), "%s", f->root.path);
+    assert_int_equal(compose(f, ""), 0);
+    assert_string_equal(f->root.path, first);
+    assert_int_equal(lab_count_entries(tree_path(&f->work, "/shared")),
+                     1); /* and nothing beside it */
+
+    unlink(tree_path(&f->host, "/lib64")); /* a changed host makes another */
+    assert_int_equal(compose(f, ""), 0);
+    assert_string_not_equal(f->root.path, first);
+}
+
+static void builders_at_once_agree(void **state)
+{
+    struct fixture *f = *state;
+    pid_t pids[6];
+    for (size_t i = 0; i < 6; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0) {
+            _exit(compose(f, "") == 0 ? 0 : 1);
+        }
+    }
+    for (size_t i = 0; i < 6; i++) {
+        int status = -1;
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_int_equal(status, 0);
+    }
+    assert_int_equal(lab_count_entries(tree_path(&f->work, "/shared")), 1);
+    assert_int_equal(compose(f, ""), 0);
+    expect(f, "/etc/ld.so.cache", "cache");
+}
+
+static void mounts_below_are_bound_read_only_too(void **state)
+{
+    struct fixture *f = *state;
+    char text[4 * PATH_MAX];
+    snprintf(text, sizeof(text),
+             "1 0 8:1 / / rw - ext4 /dev/sda rw\n"
+             "2 1 8:2 / %s/usr/local rw - ext4 /dev/sdb rw\n"
+             "3 2 8:3 / %s/usr/local/a\\040b rw - ext4 /dev/sdc rw\n"
+             "4 1 8:4 / %s/usrx rw - ext4 /dev/sdd rw\n",
+             f->host.root, f->host.root, f->host.root);
+    tree_file(&f->host, "/proc/self/mountinfo", text);
+    assert_int_equal(compose(f, ""), 0);
+    assert_true(bind_at(f, "/usr").deep);
+    assert_true(bind_at(f, "/usr/local").deep);
+    assert_true(is_bound(f, "/usr/local/a b"));
+    assert_false(is_bound(f, "/usrx"));
+    assert_false(bind_at(f, "/lib").deep);
+}
+
+static void make_image(struct fixture *f)
+{
+    tree_file(&f->work, "/image/bin/sh", "x");
+    tree_dir(&f->work, "/image/usr/bin");
+    tree_dir(&f->work, "/image/opt");
+    tree_dir(&f->work, "/image/proc");
+    tree_dir(&f->work, "/image/workspace");
+    tree_dir(&f->work, "/image/home/node");
+    tree_link(&f->work, "/image/lib", "usr/lib");
+    tree_file(&f->work, "/image/entry.sh", "x");
+    tree_file(&f->work, "/image/etc/passwd", "root:x:0:0::/root:/bin/sh\nnode:x:1000:1000::/:/x\n");
+    tree_file(&f->work, "/image/etc/group", "root:x:0:\n");
+}
+
+static void an_image_is_bound_entry_by_entry(void **state)
+{
+    struct fixture *f = *state;
+    make_image(f);
+    assert_int_equal(compose(f, tree_path(&f->work, "/image")), 0);
+    assert_string_equal(f->root.label, tree_path(&f->work, "/image"));
+    assert_true(is_bound(f, "/usr"));
+    assert_true(is_bound(f, "/opt"));
+    assert_true(is_bound(f, "/etc"));
+    assert_true(is_bound(f, "/entry.sh"));
+    assert_false(is_bound(f, "/proc"));
+    assert_false(is_bound(f, "/workspace"));
+    assert_false(is_bound(f, "/home"));
+    assert_false(is_bound(f, "/lib"));
+    assert_true(has(f, "/lib") && has(f, "/entry.sh") && has(f, "/opt"));
+
+    /* Ours first, so uid 1000 is "user"; theirs stay. */
+    char *passwd = tree_read(bind_at(f, "/etc/passwd").source);
+    assert_int_equal(strncmp(passwd, "user:x:1000:", 12), 0);
+    assert_non_null(strstr(passwd, "node:x:1000:"));
+    free(passwd);
+    assert_true(is_bound(f, "/etc/group"));
+    assert_false(is_bound(f, "/etc/hosts")); /* the image has none to bind over */
+
+    /* And the image is as it was. */
+    char *theirs = tree_read(tree_path(&f->work, "/image/etc/passwd"));
+    assert_null(strstr(theirs, "user:"));
+    free(theirs);
+}
+
+static void an_image_without_etc_gets_one(void **state)
+{
+    struct fixture *f = *state;
+    tree_file(&f->work, "/image/bin/busybox", "x");
+    assert_int_equal(compose(f, tree_path(&f->work, "/image")), 0);
+    char *passwd = content(f, "/etc/passwd");
+    assert_non_null(strstr(passwd, "user:x:1000:"));
+    free(passwd);
+}
+
+static void links_in_an_image_are_not_followed(void **state)
+{
+    struct fixture *f = *state;
+    make_image(f);
+    unlink(tree_path(&f->work, "/image/etc/passwd"));
+    tree_link(&f->work, "/image/etc/passwd", tree_path(&f->host, "/etc/shadow"));
+    assert_int_equal(compose(f, tree_path(&f->work, "/image")), 0);
+    assert_false(is_bound(f, "/etc/passwd"));
+    char *made = content(f, "/.cloister/etc/passwd");
+    assert_null(strstr(made, "hash"));
+    free(made);
+}
+
+static void what_is_no_image_is_refused_with_a_hint(void **state)
+{
+    struct fixture *f = *state;
+    tree_file(&f->work, "/file", "x");
+    tree_dir(&f->work, "/empty");
+    const char *const bad[] = {"relative",
+                               "/",
+                               "/proc/self/root",
+                               tree_path(&f->work, "/file"),
+                               tree_path(&f->work, "/empty"),
+                               tree_path(&f->work, "/absent")};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(compose(f, bad[i]), -ERR_IMAGE);
+        assert_non_null(strstr(f->hint, "unpacked root file system"));
+    }
+    assert_int_equal(lab_count_entries(tree_path(&f->work, "/shared")), 0);
+
+    for (int i = 0; i < 70; i++) {
+        char path[64];
+        snprintf(path, sizeof(path), "/many/d%d", i);
+        tree_dir(&f->work, path);
+    }
+    tree_file(&f->work, "/many/bin/sh", "x");
+    assert_int_equal(compose(f, tree_path(&f->work, "/many")), -ERR_IMAGE);
+}
+
+static void failures_leave_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct oci_root root;
+    assert_int_equal(oci_root_compose(f->host.root, tree_path(&f->work, "/absent"), "",
+                                      tree_path(&f->work, "/agent"), &root, f->hint, &f->err),
+                     -ERR_IO);
+    oci_root_finish(&root);
+    assert_int_equal(oci_root_compose(f->host.root, tree_path(&f->work, "/shared"), "",
+                                      tree_path(&f->work, "/no-agent"), &root, f->hint, &f->err),
+                     -ERR_CONFIG);
+    oci_root_finish(&root);
+    assert_int_equal(lab_count_entries(tree_path(&f->work, "/shared")), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_host_gives_usr_and_little_else),
+        TEST(nothing_of_it_is_writable_for_everybody),
+        TEST(the_same_skeleton_is_used_again),
+        TEST(builders_at_once_agree),
+        TEST(mounts_below_are_bound_read_only_too),
+        TEST(an_image_is_bound_entry_by_entry),
+        TEST(an_image_without_etc_gets_one),
+        TEST(links_in_an_image_are_not_followed),
+        TEST(what_is_no_image_is_refused_with_a_hint),
+        TEST(failures_leave_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,27 @@
+/*
+ * A directory of canned files that stands for a host's /proc, /sys and /etc.
+ */
+#ifndef CLOISTER_TESTS_UNIT_OCI_TREE_H
+#define CLOISTER_TESTS_UNIT_OCI_TREE_H
+
+#include <limits.h>
+
+struct tree {
+    char root[PATH_MAX];
+};
+
+void tree_init(struct tree *t);
+void tree_finish(struct tree *t);
+
+/* Creates parents. The path starts with a slash. */
+void tree_file(const struct tree *t, const char *path, const char *text);
+void tree_dir(const struct tree *t, const char *path);
+void tree_link(const struct tree *t, const char *path, const char *target);
+
+/* Absolute path of something inside; valid until the eighth call after. */
+const char *tree_path(const struct tree *t, const char *path);
+
+/* Content of a file anywhere (free); NULL if it cannot be read. */
+char *tree_read(const char *path);
+
+#endif

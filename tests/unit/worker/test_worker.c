@@ -1,0 +1,581 @@
+/* What a worker does for its supervisor when all goes well, and what it refuses when. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/alloc.h"
+#include "common/clock.h"
+#include "tests/unit/worker/driver.h"
+
+static int setup(void **state)
+{
+    struct driver *d = alloc_one(struct driver);
+    driver_init(d);
+    *state = d;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    driver_finish(*state);
+    free(*state);
+    return 0;
+}
+
+static void expect_failed(struct driver *d, struct msg *m, enum err_code code)
+{
+    struct answer a;
+    driver_ask(d, m, &a, MSG_FAILED);
+    if (a.m.failed.code != code) {
+        fail_msg("%.*s", VIEW_ARG(a.m.failed.message));
+    }
+    assert_true(a.m.failed.message.len > 0);
+    answer_finish(&a);
+}
+
+/* ---- opening and closing -------------------------------------------------------------------- */
+
+static void a_sandbox_is_opened_used_and_closed(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    struct buf out;
+    struct msg m = make_open("", false);
+    buf_init(&out, 1 << 20);
+    driver_start(d, 1);
+    driver_ask(d, &m, &a, MSG_OPENED);
+    assert_true(view_is(a.m.opened.backend, "fake"));
+    assert_int_equal(a.m.opened.languages.count, 2);
+    assert_true(view_is(a.m.opened.languages.items[1], "python"));
+    assert_true(a.m.opened.workspace.len > 0);
+    assert_int_equal(a.m.opened.unapplied.count, 1);
+    assert_true(a.m.opened.unapplied.items[0].len > 10 &&
+                memcmp(a.m.opened.unapplied.items[0].data, "isolation:", 10) == 0);
+    answer_finish(&a);
+    driver_run(d, "op1", "echo hello", 5000, &a, &out);
+    assert_int_equal(a.m.output.status, OP_STATUS_OK);
+    assert_int_equal(out.len, 5);
+    assert_memory_equal(out.data, "hello", 5);
+    answer_finish(&a);
+    driver_close(d);
+    buf_finish(&out);
+    /* nothing of it is left but the socket, which is ours */
+    char path[128];
+    static const char *const made[] = {"workspace", "home", "agent.sock", "agent.pid"};
+    for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", d->dir, made[i]);
+        assert_int_equal(access(path, F_OK), -1);
+    }
+}
+
+static void open_can_be_repeated_and_gets_the_same_answer(void **state)
+{
+    struct driver *d = *state;
+    struct answer first, again, attach;
+    struct msg m = make_open("", false);
+    driver_start(d, 1);
+    driver_ask(d, &m, &first, MSG_OPENED);
+    driver_ask(d, &m, &again, MSG_OPENED);
+    m.open.attach = true;
+    driver_ask(d, &m, &attach, MSG_OPENED);
+    assert_int_equal(again.m.opened.languages.count, 2);
+    assert_int_equal(attach.m.opened.languages.count, 2);
+    answer_finish(&first);
+    answer_finish(&again);
+    answer_finish(&attach);
+    driver_close(d);
+}
+
+static void a_worker_that_was_never_opened_closes_too(void **state)
+{
+    struct driver *d = *state;
+    driver_start(d, 1);
+    driver_close(d);
+}
+
+static void closing_ends_what_runs_as_cancelled(void **state)
+{
+    struct driver *d = *state;
+    struct answer run, close;
+    struct msg m = make_start("op1", "sleep 60000", 0, 20000);
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    driver_send(d, &m, &run);
+    driver_idle(d, 50);
+    struct msg bye = {.type = MSG_CLOSE, .close.grace_ms = 2000};
+    driver_send(d, &bye, &close);
+    driver_wait(d, &run, MSG_OUTPUT);
+    assert_int_equal(run.m.output.status, OP_STATUS_CANCELLED);
+    driver_wait(d, &close, MSG_OK);
+    assert_int_equal(driver_wait_exit(d), EXIT_CODE_OK);
+    answer_finish(&run);
+    answer_finish(&close);
+}
+
+static void everybody_who_asks_to_close_is_answered(void **state)
+{
+    struct driver *d = *state;
+    struct answer a[3];
+    struct msg m = {.type = MSG_CLOSE};
+    driver_start(d, 1);
+    driver_open(d, "fault:destroy=slow:100", false);
+    for (int i = 0; i < 3; i++) {
+        driver_send(d, &m, &a[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        driver_wait(d, &a[i], MSG_OK);
+        answer_finish(&a[i]);
+    }
+    assert_int_equal(driver_wait_exit(d), EXIT_CODE_OK);
+}
+
+static void a_signal_closes_the_sandbox_in_order(void **state)
+{
+    struct driver *d = *state;
+    struct answer run;
+    struct msg m = make_start("op1", "sleep 60000", 0, 20000);
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    driver_send(d, &m, &run);
+    driver_idle(d, 50);
+    uv_process_kill(d->process, SIGTERM);
+    driver_wait_flag(d, &run.done, "an answer");
+    assert_int_equal(driver_wait_exit(d), EXIT_CODE_OK);
+    answer_finish(&run);
+}
+
+static void probes_answer_without_a_sandbox(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    struct msg m = {.type = MSG_PROBE};
+    m.probe.backend = view_of("fake");
+    driver_start(d, 1);
+    driver_ask(d, &m, &a, MSG_PROBED);
+    assert_true(a.m.probed.usable);
+    answer_finish(&a);
+    m.probe.backend = view_of("nonsense");
+    expect_failed(d, &m, ERR_ENGINE);
+    driver_close(d);
+}
+
+static void sweeping_removes_what_a_dead_worker_left(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    char path[128];
+    struct msg m = {.type = MSG_SWEEP};
+    m.sweep.backend = view_of("fake");
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    driver_kill(d, SIGKILL);
+    driver_wait_link(d, false);
+    snprintf(path, sizeof(path), "%s/agent.pid", d->dir);
+    assert_int_equal(access(path, F_OK), 0);
+    driver_start(d, 2);
+    driver_ask(d, &m, &a, MSG_OK);
+    assert_int_equal(access(path, F_OK), -1);
+    answer_finish(&a);
+    driver_close(d);
+}
+
+static void pings_and_figures_are_answered(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    struct msg ping = {.type = MSG_PING, .ping.value = 4711};
+    struct msg status = {.type = MSG_STATUS, .status.usage = true};
+    driver_start(d, 1);
+    driver_ask(d, &ping, &a, MSG_PONG);
+    assert_int_equal(a.m.pong.value, 4711);
+    answer_finish(&a);
+    driver_open(d, "", false);
+    driver_run(d, "op1", "echo x", 1000, &a, NULL);
+    answer_finish(&a);
+    driver_ask(d, &status, &a, MSG_STATUS_OK);
+    assert_int_equal(a.m.status_ok.pids, 1);          /* from the backend */
+    assert_int_equal(a.m.status_ok.disk_bytes, 4096); /* from the agent */
+    assert_int_equal(a.m.status_ok.ops_total, 1);
+    answer_finish(&a);
+    driver_close(d);
+}
+
+/* ---- state x message ------------------------------------------------------------------------ */
+
+/* What each request is answered with in each state. */
+struct expectation {
+    enum msg_type request;
+    enum msg_type in_new, opening, open, closing, gone; /* MSG_NONE: it is answered later */
+};
+
+static const struct expectation expectations[] = {
+    {MSG_HELLO, MSG_HELLO_OK, MSG_HELLO_OK, MSG_HELLO_OK, MSG_HELLO_OK, MSG_HELLO_OK},
+    {MSG_PING, MSG_PONG, MSG_PONG, MSG_PONG, MSG_PONG, MSG_PONG},
+    {MSG_START, MSG_FAILED, MSG_FAILED, MSG_OUTPUT, MSG_FAILED, MSG_FAILED},
+    {MSG_WAIT, MSG_FAILED, MSG_FAILED, MSG_FAILED, MSG_FAILED, MSG_FAILED}, /* unknown operation */
+    {MSG_CANCEL, MSG_FAILED, MSG_FAILED, MSG_OK, MSG_FAILED, MSG_FAILED},
+    {MSG_STATUS, MSG_FAILED, MSG_FAILED, MSG_STATUS_OK, MSG_FAILED, MSG_FAILED},
+    {MSG_PROBE, MSG_PROBED, MSG_FAILED, MSG_FAILED, MSG_FAILED, MSG_FAILED},
+    {MSG_SWEEP, MSG_OK, MSG_FAILED, MSG_FAILED, MSG_FAILED, MSG_FAILED},
+    {MSG_OPEN, MSG_NONE, MSG_NONE, MSG_OPENED, MSG_FAILED, MSG_FAILED},
+    {MSG_CLOSE, MSG_NONE, MSG_NONE, MSG_NONE, MSG_NONE, MSG_NONE},
+};
+
+enum column { IN_NEW, OPENING, OPEN, CLOSING, GONE };
+
+static enum msg_type expected(const struct expectation *e, enum column column)
+{
+    const enum msg_type answers[] = {e->in_new, e->opening, e->open, e->closing, e->gone};
+    return answers[column];
+}
+
+static struct msg sample(enum msg_type type)
+{
+    struct msg m = {.type = type};
+    switch (type) {
+    case MSG_HELLO:
+        return make_hello(1);
+    case MSG_OPEN:
+        return make_open("", false);
+    case MSG_START:
+        return make_start("op", "echo x", 1000, 1000);
+    case MSG_WAIT:
+        return make_wait("unknown", 0, 0);
+    case MSG_CANCEL:
+        return make_cancel("op", false);
+    case MSG_PROBE:
+        m.probe.backend = view_of("fake");
+        return m;
+    case MSG_SWEEP:
+        m.sweep.backend = view_of("fake");
+        return m;
+    default:
+        return m;
+    }
+}
+
+/* Brings a fresh worker into a state in which it stays. */
+static void enter(struct driver *d, enum column column, struct answer *pending)
+{
+    struct msg m;
+    memset(pending, 0, sizeof(*pending));
+    driver_start(d, 1);
+    switch (column) {
+    case IN_NEW:
+        break;
+    case OPENING:
+        m = make_open("fault:create=hang", false);
+        driver_send(d, &m, pending);
+        break;
+    case OPEN:
+        driver_open(d, "", false);
+        break;
+    case CLOSING:
+        driver_open(d, "fault:destroy=hang", false);
+        m = (struct msg){.type = MSG_CLOSE};
+        driver_send(d, &m, pending);
+        break;
+    case GONE:
+        driver_open(d, "fault:destroy=hang", false);
+        m = make_start("op", "exit", 0, 20000);
+        driver_ask(d, &m, pending, MSG_FAILED);
+        assert_int_equal(pending->m.failed.code, ERR_GONE);
+        break;
+    }
+}
+
+static void every_request_has_its_answer_in_every_state(void **state)
+{
+    struct driver *d = *state;
+    for (enum column column = IN_NEW; column <= GONE; column++) {
+        struct answer pending;
+        enter(d, column, &pending);
+        for (size_t i = 0; i < sizeof(expectations) / sizeof(expectations[0]); i++) {
+            enum msg_type want = expected(&expectations[i], column);
+            struct answer a;
+            struct msg m = sample(expectations[i].request);
+            if (want == MSG_NONE) {
+                continue;
+            }
+            driver_ask(d, &m, &a, want);
+            if (want == MSG_FAILED && column == CLOSING) {
+                assert_int_equal(a.m.failed.code, ERR_SHUTTING_DOWN);
+            } else if (want == MSG_FAILED && column == GONE) {
+                assert_int_equal(a.m.failed.code, ERR_GONE);
+            }
+            answer_finish(&a);
+        }
+        driver_kill(d, SIGKILL);
+        driver_wait_link(d, false);
+        if (column != IN_NEW && column != OPEN && column != GONE) {
+            driver_wait_flag(d, &pending.done, "the end of what was pending");
+        }
+        answer_finish(&pending);
+    }
+}
+
+static void the_table_of_expectations_is_complete(void **state)
+{
+    for (size_t i = 0; i < msg_schema_count; i++) {
+        if ((msg_schemas[i].links & MSG_LINK_W) == 0 || !msg_is_request(msg_schemas[i].type)) {
+            continue;
+        }
+        bool found = false;
+        for (size_t j = 0; j < sizeof(expectations) / sizeof(expectations[0]); j++) {
+            found = found || expectations[j].request == msg_schemas[i].type;
+        }
+        if (!found) {
+            fail_msg("%s is in no row", msg_schemas[i].name);
+        }
+    }
+}
+
+/* ---- hello ---------------------------------------------------------------------------------- */
+
+static void nothing_is_done_before_hello(void **state)
+{
+    struct driver *d = *state;
+    struct msg m = make_open("", false);
+    driver_spawn(d, 1);
+    expect_failed(d, &m, ERR_PROTOCOL);
+    struct answer a;
+    struct msg hello = make_hello(1);
+    driver_ask(d, &hello, &a, MSG_HELLO_OK); /* and then it goes on */
+    answer_finish(&a);
+    driver_close(d);
+}
+
+static void refused_with(struct driver *d, struct msg hello, enum err_code code)
+{
+    driver_spawn(d, 3);
+    expect_failed(d, &hello, code);
+    assert_int_equal(driver_wait_exit(d), EXIT_CODE_PROTOCOL);
+    driver_wait_link(d, false);
+}
+
+static void a_hello_that_does_not_fit_is_refused(void **state)
+{
+    struct driver *d = *state;
+    struct msg m = make_hello(3);
+    m.hello.version = 99;
+    refused_with(d, m, ERR_VERSION);
+    m = make_hello(3);
+    m.hello.protocol = view_of("cloister-agent");
+    refused_with(d, m, ERR_VERSION);
+    m = make_hello(3);
+    m.hello.sandbox = view_of("another");
+    refused_with(d, m, ERR_PROTOCOL);
+    m = make_hello(4);
+    refused_with(d, m, ERR_PROTOCOL);
+}
+
+/* ---- operations ----------------------------------------------------------------------------- */
+
+static void output_of_any_size_arrives_whole(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    struct buf out;
+    buf_init(&out, 4 << 20);
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    driver_run(d, "op1", "flood 2000000", 10000, &a, &out);
+    assert_int_equal(out.len, 2000000);
+    assert_int_equal(a.m.output.status, OP_STATUS_OK);
+    answer_finish(&a);
+    driver_run(d, "op2", "utf8", 10000, &a, NULL);
+    assert_memory_equal(a.m.output.out.data, "\xff\xfe\x80", 3);
+    answer_finish(&a);
+    buf_finish(&out);
+    driver_close(d);
+}
+
+static void a_repeated_start_runs_nothing_twice(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    driver_run(d, "op1", "echo x", 1000, &a, NULL);
+    answer_finish(&a);
+    driver_run(d, "op1", "echo y", 1000, &a, NULL); /* joins the first */
+    assert_memory_equal(a.m.output.out.data, "x", 1);
+    answer_finish(&a);
+    driver_run(d, "op2", "runs", 1000, &a, NULL);
+    assert_memory_equal(a.m.output.out.data, "2", 1);
+    answer_finish(&a);
+    driver_close(d);
+}
+
+static void the_deadline_interrupts(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    uint64_t begin = clock_ms();
+    driver_run(d, "op1", "sleep 60000", 300, &a, NULL);
+    uint64_t took = clock_ms() - begin;
+    assert_int_equal(a.m.output.status, OP_STATUS_TIMEOUT);
+    assert_int_equal(a.m.output.exit_code, 130);
+    assert_in_range(took, 300, 2000);
+    answer_finish(&a);
+    driver_run(d, "op2", "echo fine", 1000, &a, NULL);
+    assert_int_equal(a.m.output.status, OP_STATUS_OK);
+    answer_finish(&a);
+    driver_close(d);
+}
+
+static void what_ignores_the_interrupt_is_killed(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    uint64_t begin = clock_ms();
+    driver_run(d, "op1", "stubborn 60000", 200, &a, NULL);
+    uint64_t took = clock_ms() - begin;
+    assert_int_equal(a.m.output.status, OP_STATUS_TIMEOUT);
+    assert_int_equal(a.m.output.exit_code, 137);
+    assert_in_range(took, 200 + TIME_INTERRUPT_MS, 200 + TIME_INTERRUPT_MS + 3000);
+    answer_finish(&a);
+    driver_close(d);
+}
+
+static void waiting_in_the_queue_does_not_count_towards_the_deadline(void **state)
+{
+    struct driver *d = *state;
+    struct answer first, a;
+    struct msg m = make_start("op1", "sleep 900", 5000, 20000);
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    driver_send(d, &m, &first);
+    driver_run(d, "op2", "sleep 300", 700, &a, NULL); /* 900 queued + 300 running */
+    assert_int_equal(a.m.output.status, OP_STATUS_OK);
+    answer_finish(&a);
+    driver_wait(d, &first, MSG_OUTPUT);
+    answer_finish(&first);
+    driver_run(d, "op3", "sleep 60000", 200, &a, NULL); /* and it still has one */
+    assert_int_equal(a.m.output.status, OP_STATUS_TIMEOUT);
+    answer_finish(&a);
+    driver_close(d);
+}
+
+static void a_queued_operation_is_timed_from_when_it_begins(void **state)
+{
+    struct driver *d = *state;
+    struct answer first, second;
+    struct msg m = make_start("op1", "sleep 500", 5000, 20000);
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    uint64_t begin = clock_ms();
+    driver_send(d, &m, &first);
+    driver_run(d, "op2", "sleep 60000", 400, &second, NULL);
+    uint64_t took = clock_ms() - begin;
+    assert_int_equal(second.m.output.status, OP_STATUS_TIMEOUT);
+    assert_in_range(took, 900, 3000);
+    driver_wait(d, &first, MSG_OUTPUT);
+    assert_int_equal(first.m.output.status, OP_STATUS_OK);
+    answer_finish(&first);
+    answer_finish(&second);
+    driver_close(d);
+}
+
+static void cancelling_ends_an_operation_even_a_stubborn_one(void **state)
+{
+    struct driver *d = *state;
+    struct answer run, ok;
+    struct msg m = make_start("op1", "stubborn 60000", 0, 20000);
+    struct msg cancel = make_cancel("op1", false);
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    driver_send(d, &m, &run);
+    driver_ask(d, &cancel, &ok, MSG_OK);
+    answer_finish(&ok);
+    driver_wait(d, &run, MSG_OUTPUT);
+    assert_int_equal(run.m.output.status, OP_STATUS_CANCELLED);
+    assert_int_equal(run.m.output.exit_code, 137);
+    answer_finish(&run);
+    cancel = make_cancel("never-heard-of", false);
+    driver_ask(d, &cancel, &ok, MSG_OK);
+    answer_finish(&ok);
+    driver_close(d);
+}
+
+static void slow_operations_do_not_hold_up_others(void **state)
+{
+    struct driver *d = *state;
+    struct answer slow, fast;
+    struct msg m = make_start("op1", "sleep 5000", 10000, 20000);
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    driver_send(d, &m, &slow);
+    m = make_start("op2", "echo x", 1000, 1000);
+    m.start.language = view_of("bash");
+    driver_ask(d, &m, &fast, MSG_OUTPUT);
+    assert_int_equal(fast.m.output.state, OP_DONE);
+    assert_false(slow.done);
+    answer_finish(&fast);
+    m = make_cancel("op1", true);
+    driver_ask(d, &m, &fast, MSG_OK);
+    answer_finish(&fast);
+    driver_wait(d, &slow, MSG_OUTPUT);
+    answer_finish(&slow);
+    driver_close(d);
+}
+
+static void a_crash_is_a_memory_kill_only_if_the_backend_saw_one(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    driver_start(d, 1);
+    driver_open(d, "fault:usage=oom", false); /* it saw exactly one */
+    driver_run(d, "op1", "killed", 1000, &a, NULL);
+    assert_int_equal(a.m.output.status, OP_STATUS_MEMORY);
+    assert_true(view_is(a.m.output.error_message,
+                        "killed for exceeding the sandbox's memory limit of 64 MiB"));
+    answer_finish(&a);
+    driver_run(d, "op2", "crash", 1000, &a, NULL);
+    assert_int_equal(a.m.output.status, OP_STATUS_CRASHED);
+    answer_finish(&a);
+    driver_close(d);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(a_sandbox_is_opened_used_and_closed),
+        CASE(open_can_be_repeated_and_gets_the_same_answer),
+        CASE(a_worker_that_was_never_opened_closes_too),
+        CASE(closing_ends_what_runs_as_cancelled),
+        CASE(everybody_who_asks_to_close_is_answered),
+        CASE(a_signal_closes_the_sandbox_in_order),
+        CASE(probes_answer_without_a_sandbox),
+        CASE(sweeping_removes_what_a_dead_worker_left),
+        CASE(pings_and_figures_are_answered),
+        cmocka_unit_test(the_table_of_expectations_is_complete),
+        CASE(every_request_has_its_answer_in_every_state),
+        CASE(nothing_is_done_before_hello),
+        CASE(a_hello_that_does_not_fit_is_refused),
+        CASE(output_of_any_size_arrives_whole),
+        CASE(a_repeated_start_runs_nothing_twice),
+        CASE(the_deadline_interrupts),
+        CASE(what_ignores_the_interrupt_is_killed),
+        CASE(waiting_in_the_queue_does_not_count_towards_the_deadline),
+        CASE(a_queued_operation_is_timed_from_when_it_begins),
+        CASE(cancelling_ends_an_operation_even_a_stubborn_one),
+        CASE(slow_operations_do_not_hold_up_others),
+        CASE(a_crash_is_a_memory_kill_only_if_the_backend_saw_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
