@@ -8,7 +8,8 @@
  *  - A success never touches it, so one object can serve a whole function.
  *  - Low layers (common, proto, backend) report; only the top of a process logs.
  *  - err_wrap() puts context in front while unwinding: "outer: inner".
- *  - Where the result really does not matter, err_ignore(f(...)) says so; a plain call does not compile.
+ *  - Where the result really does not matter, err_ignore(f(...)) says so; a plain call does not
+ * compile.
  *
  * Thread: any. Nothing here blocks or allocates.
  */
@@ -17,7 +18,7 @@
 
 #include <stdbool.h>
 
-#define WARN_UNUSED    __attribute__((warn_unused_result))
+#define WARN_UNUSED       __attribute__((warn_unused_result))
 #define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
 
 /* Numbers cross process borders: append only, never reuse.

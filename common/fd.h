@@ -17,12 +17,13 @@ int fd_set_cloexec(int fd, bool on, struct err *err) WARN_UNUSED;
 /* Writes all of it to a blocking descriptor. */
 int fd_write_all(int fd, const void *data, size_t len, struct err *err) WARN_UNUSED;
 
-/* Reads a whole small file (also of /proc and /sys, whose sizes lie); -ERR_TOO_BIG over out->max. */
+/* Reads a whole small file (also of /proc and /sys, whose sizes lie); -ERR_TOO_BIG over out->max.
+ */
 int file_read(const char *path, struct buf *out, struct err *err) WARN_UNUSED;
 
 /* Writes to "<path>.tmp", syncs, renames: readers see the old content or the new, never a part. */
-int file_replace(const char *path, const void *data, size_t len, mode_t mode, struct err *err)
-    WARN_UNUSED;
+int file_replace(const char *path, const void *data, size_t len, mode_t mode,
+                 struct err *err) WARN_UNUSED;
 
 /* Creates path and its parents; existing directories are fine. `mode` is for those created. */
 int dir_make(const char *path, mode_t mode, struct err *err) WARN_UNUSED;

@@ -13,8 +13,8 @@
 #include "common/view.h"
 
 /* Whole-string decimal within [min, max]; *ret is written on success only. */
-int str_to_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret, struct err *err)
-    WARN_UNUSED;
+int str_to_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret,
+               struct err *err) WARN_UNUSED;
 
 /* Copies into a fixed array; -ERR_TOO_BIG (array emptied) if it does not fit with its NUL. */
 int str_copy(char *dst, size_t size, const char *src, struct err *err) WARN_UNUSED;

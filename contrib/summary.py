@@ -4,6 +4,9 @@
 Each line of TAP that a test printed is a case; a test without TAP is one case. A test that ended badly
 although all its cases were fine (a crash, a leak found at exit, a timeout) is one more failure. The last
 line is "N passed, N failed" with ", N skipped" if there were any.
+
+usage: summary.py <testlog.json>…
+       summary.py --record <name> <log>     prints the record of a step that failed
 """
 
 import json
@@ -63,7 +66,16 @@ def judge(record):
     return passed, failures, skips
 
 
+def failed_step(name, log):
+    """What stands for a step that is no test, in the form of testlog.json."""
+    with open(log, encoding="utf-8", errors="replace") as file:
+        return {"name": name, "result": "FAIL", "stderr": file.read()[-8000:]}
+
+
 def main():
+    if sys.argv[1] == "--record":
+        print(json.dumps(failed_step(*sys.argv[2:])))
+        return
     passed, failures, skips = 0, [], []
     for path in sys.argv[1:]:
         with open(path, encoding="utf-8") as file:

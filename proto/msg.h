@@ -4,8 +4,8 @@
  *
  * `struct msg` is one message of any type. After msg_decode() its views borrow from the decoded
  * bytes, and its lists from the message; both are valid until msg_finish() or the bytes are freed,
- * whichever comes first. A message that is built to be encoded borrows whatever it is given and needs no
- * msg_finish().
+ * whichever comes first. A message that is built to be encoded borrows whatever it is given and
+ * needs no msg_finish().
  */
 #ifndef CLOISTER_PROTO_MSG_H
 #define CLOISTER_PROTO_MSG_H
@@ -37,7 +37,7 @@ enum field_type { FIELD_UINT, FIELD_INT, FIELD_BOOL, FIELD_STR, FIELD_BIN, FIELD
 #define FIELD_C_BIN  struct view
 #define FIELD_C_LIST struct view_list
 
-#define F(T, type, field, max)       FIELD_C_##type field;
+#define F(T, type, field, max) FIELD_C_##type field;
 #define X(NAME, number, name, links)                                                               \
     struct msg_##name {                                                                            \
         FIELDS_##name(F, )                                                                         \
@@ -131,7 +131,12 @@ const char *op_interpreter_name(uint64_t value); /* "fresh" "kept" "restarted" "
 
 enum op_stop { OP_STOP_CANCEL = 1, OP_STOP_TIMEOUT = 2 };
 
-enum file_type { FILE_TYPE_FILE = 1, FILE_TYPE_DIRECTORY = 2, FILE_TYPE_SYMLINK = 3, FILE_TYPE_OTHER = 4 };
+enum file_type {
+    FILE_TYPE_FILE = 1,
+    FILE_TYPE_DIRECTORY = 2,
+    FILE_TYPE_SYMLINK = 3,
+    FILE_TYPE_OTHER = 4
+};
 const char *file_type_name(uint64_t type); /* "file" "directory" "symlink" "other" */
 
 #endif

@@ -7,8 +7,8 @@
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION       1
-#define PROTO_WORKER_NAME   "cloister-worker"
-#define PROTO_AGENT_NAME    "cloister-agent"
+#define PROTO_VERSION     1
+#define PROTO_WORKER_NAME "cloister-worker"
+#define PROTO_AGENT_NAME  "cloister-agent"
 
 #endif

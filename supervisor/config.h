@@ -15,6 +15,7 @@ struct config {
     char *backend;      /* "auto" "oci" "fake" */
     char *runtime;      /* OCI runtime, name or path; "" = first that works */
     char *image;        /* directory with an unpacked root; "" = the host's /usr */
+    char *image_dir;    /* directory whose entries clients may choose as images; "" = none */
     char *runtime_dir;  /* "" = by the rules of design.md section 7 */
     char *instance;     /* "" = one of our own, gone with us */
     char *worker_path;  /* "" = found beside this program */
@@ -35,7 +36,8 @@ struct config {
 /* Defaults, then environment, then arguments. `argv` starts at the first option; parsing stops at
  * the first word that is not an option, whose index is returned in *ret_used. On error the text
  * names the option and what was expected. */
-int config_load(struct config *c, int argc, char **argv, int *ret_used, struct err *err) WARN_UNUSED;
+int config_load(struct config *c, int argc, char **argv, int *ret_used,
+                struct err *err) WARN_UNUSED;
 
 void config_finish(struct config *c);
 

@@ -34,8 +34,8 @@ struct fleet_spec {
     double cpus;
     uint64_t pids;
     uint64_t disk_mb;
-    uint64_t timeout_ms; /* default deadline of executions in this sandbox */
-    uint64_t ttl_ms;     /* closed after this long without a call */
+    uint64_t timeout_ms;  /* default deadline of executions in this sandbox */
+    uint64_t ttl_ms;      /* closed after this long without a call */
     struct view_list env; /* "K=V" */
 };
 
@@ -46,7 +46,7 @@ struct fleet_info {
     const char *backend;
     const char *runtime;
     const char *image;
-    const char *state; /* "creating" "ready" "recovering" "closing" "closed" "failed" */
+    const char *state;  /* "creating" "ready" "recovering" "closing" "closed" "failed" */
     const char *reason; /* why "failed", else "" */
     const char *workspace;
     const char *const *languages;
@@ -79,12 +79,12 @@ struct fleet_op {
 };
 
 struct fleet_outcome {
-    const char *op;      /* the execution id */
-    const char *sandbox; /* id */
-    struct view out, err; /* what was kept */
+    const char *op;                /* the execution id */
+    const char *sandbox;           /* id */
+    struct view out, err;          /* what was kept */
     uint64_t out_bytes, err_bytes; /* what the program wrote in all */
-    const struct msg_output *end; /* outcome fields; its out/err are not meaningful */
-    uint64_t duration_us;         /* of the run itself, measured by the agent */
+    const struct msg_output *end;  /* outcome fields; its out/err are not meaningful */
+    uint64_t duration_us;          /* of the run itself, measured by the agent */
 };
 
 /* rc < 0: err and hint explain; nothing else is valid. */

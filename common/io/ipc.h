@@ -5,8 +5,8 @@
  * puts a record on a locked queue and wakes the loop; every callback below runs on the loop
  * thread. Nothing blocks. nng appears in ipc.c only.
  *
- * Roles: the supervisor listens with REQ (ipc_client), the worker dials with REP (ipc_server), which
- * nng allows. So a worker is ready the moment its dial succeeds, nobody polls for a socket to
+ * Roles: the supervisor listens with REQ (ipc_client), the worker dials with REP (ipc_server),
+ * which nng allows. So a worker is ready the moment its dial succeeds, nobody polls for a socket to
  * appear, and a worker that outlives its supervisor finds the next one on the same path.
  *
  * REQ's automatic resend is switched off: a request reaches a worker at most once, and the ids
@@ -43,8 +43,8 @@ int ipc_client_open(uv_loop_t *loop, const char *path, size_t max_bytes, ipc_lin
 int ipc_client_ask(struct ipc_client *c, const void *data, size_t len, uint64_t timeout_ms,
                    ipc_reply_fn done, void *arg, struct err *err) WARN_UNUSED;
 
-/* Ends all requests under way with -ERR_SHUTTING_DOWN, from the loop, then calls `closed` and frees.
- * No other callback after `closed`. `closed` may be NULL. */
+/* Ends all requests under way with -ERR_SHUTTING_DOWN, from the loop, then calls `closed` and
+ * frees. No other callback after `closed`. `closed` may be NULL. */
 void ipc_client_close(struct ipc_client *c, ipc_closed_fn closed, void *arg);
 
 /* ---- answering side ---- */
@@ -53,7 +53,8 @@ struct ipc_request;
 
 /* data is borrowed during the call. Every request is answered exactly once with ipc_reply(), now
  * or later; `contexts` of them can be unanswered at a time. */
-typedef void (*ipc_request_fn)(void *arg, struct ipc_request *request, const void *data, size_t len);
+typedef void (*ipc_request_fn)(void *arg, struct ipc_request *request, const void *data,
+                               size_t len);
 
 /* Dials "ipc://<path>", and again whenever the link is lost. */
 int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t max_bytes,

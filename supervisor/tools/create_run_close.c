@@ -60,19 +60,18 @@ static void on_open(void *arg, int rc, const struct fleet_info *info, const stru
 static void run(struct tool_call *call)
 {
     struct err err = ERR_INIT;
-    struct fleet_spec spec;
-    struct args_list env = {NULL, 0, NULL};
+    struct sandbox_choice choice;
     int rc = execution_check(call->args, &err);
     if (rc == 0) {
-        rc = sandbox_json_read_spec(call->args, &spec, &env, &err);
+        rc = sandbox_choice_read(&choice, call->args, call->session->config, &err);
     }
     if (rc < 0) {
         tool_fail(call, rc, err.text, NULL);
         return;
     }
     result_init(&call->held);
-    fleet_open(call->session->fleet, call->session->owner, &spec, on_open, call);
-    args_list_finish(&env);
+    fleet_open(call->session->fleet, call->session->owner, &choice.spec, on_open, call);
+    sandbox_choice_finish(&choice);
 }
 
 /* clang-format off */

@@ -5,38 +5,74 @@
  */
 #include "supervisor/tools/sandbox_json.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 #include "common/cleanup.h"
 #include "common/io/json.h"
+#include "supervisor/config.h"
 #include "supervisor/result.h"
 #include "supervisor/text.h"
 
 #define WORDS_MAX_BYTES 8192
 #define WORDS_MAX       64 /* items of a list */
 
-int sandbox_json_read_spec(const cJSON *args, struct fleet_spec *ret, struct args_list *env,
-                           struct err *err)
+static int choose_image(struct sandbox_choice *c, const char *name, const struct config *config,
+                        struct err *err)
 {
-    const char *name = json_get_str(args, "name");
-    const cJSON *cpus = json_get(args, "cpus");
-    int rc = name != NULL ? args_check_name("name", name, err) : 0;
-    if (rc == 0) {
-        rc = args_env(args, env, err);
-    }
+    int rc = args_check_name("image", name, err);
     if (rc < 0) {
         return rc;
     }
-    *ret = (struct fleet_spec){
-        .name = name,
-        .image = json_get_str(args, "image"),
-        .memory_mb = args_uint(args, "memory_mb"),
-        .cpus = cpus != NULL ? cpus->valuedouble : 0,
-        .pids = args_uint(args, "pids"),
-        .disk_mb = args_uint(args, "disk_mb"),
-        .timeout_ms = args_ms(args, "timeout_seconds"),
-        .ttl_ms = args_ms(args, "ttl_seconds"),
-        .env = args_list_view(env),
-    };
+    if (config->image_dir[0] == '\0') {
+        return err_set(err, ERR_IMAGE,
+                       "this server offers no images to choose from (its operator can, with "
+                       "--image-dir); leave image out");
+    }
+    int n = snprintf(c->image, sizeof(c->image), "%s/%s", config->image_dir, name);
+    if (n < 0 || (size_t)n >= sizeof(c->image)) {
+        return err_set(err, ERR_IMAGE, "the path of image %s is too long", name);
+    }
+    if (access(c->image, F_OK) < 0) {
+        return err_set(err, ERR_IMAGE, "this server has no image named %s", name);
+    }
+    c->spec.image = c->image;
     return 0;
+}
+
+int sandbox_choice_read(struct sandbox_choice *ret, const cJSON *args, const struct config *config,
+                        struct err *err)
+{
+    *ret = (struct sandbox_choice){.env = {NULL, 0, NULL}};
+    const char *name = json_get_str(args, "name");
+    const char *image = json_get_str(args, "image");
+    const cJSON *cpus = json_get(args, "cpus");
+    int rc = name != NULL ? args_check_name("name", name, err) : 0;
+    if (rc == 0 && image != NULL) {
+        rc = choose_image(ret, image, config, err);
+    }
+    if (rc == 0) {
+        rc = args_env(args, &ret->env, err);
+    }
+    if (rc < 0) {
+        sandbox_choice_finish(ret);
+        return rc;
+    }
+    struct fleet_spec *spec = &ret->spec;
+    spec->name = name;
+    spec->memory_mb = args_uint(args, "memory_mb");
+    spec->cpus = cpus != NULL ? cpus->valuedouble : 0;
+    spec->pids = args_uint(args, "pids");
+    spec->disk_mb = args_uint(args, "disk_mb");
+    spec->timeout_ms = args_ms(args, "timeout_seconds");
+    spec->ttl_ms = args_ms(args, "ttl_seconds");
+    spec->env = args_list_view(&ret->env);
+    return 0;
+}
+
+void sandbox_choice_finish(struct sandbox_choice *choice)
+{
+    args_list_finish(&choice->env);
 }
 
 /* Words of a worker: whatever it sends, they are short and UTF-8 when they leave here. */

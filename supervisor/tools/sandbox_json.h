@@ -7,13 +7,25 @@
 #include <cjson/cJSON.h>
 
 #include "common/buf.h"
+#include "proto/limits.h"
 #include "supervisor/fleet.h"
 #include "supervisor/tools/args.h"
 
-/* Reads what create_sandbox takes. `ret->env` borrows from *env, which the caller finishes once
- * fleet_open() has returned; strings are borrowed from args. */
-int sandbox_json_read_spec(const cJSON *args, struct fleet_spec *ret, struct args_list *env,
-                           struct err *err) WARN_UNUSED;
+struct config;
+
+/* What a client chose. The specification borrows from the arguments and from this object. */
+struct sandbox_choice {
+    struct fleet_spec spec;
+    struct args_list env;
+    char image[LIMIT_PATH];
+};
+
+/* Reads what create_sandbox takes. An image is named, never given as a path: which directories of
+ * this host a sandbox may show is the operator's decision (--image-dir), not the model's.
+ * After a success the caller finishes *ret once fleet_open() has returned. */
+int sandbox_choice_read(struct sandbox_choice *ret, const cJSON *args, const struct config *config,
+                        struct err *err) WARN_UNUSED;
+void sandbox_choice_finish(struct sandbox_choice *choice);
 
 /* What creation tells about a sandbox; */
 void sandbox_json_put_info(cJSON *object, const struct fleet_info *info);

@@ -58,8 +58,8 @@ static const struct {
         })},
     {"limits", JSON_TEXT(
         "image": {
-            "type": "string", "maxLength": 4095,
-            "description": "Root file system for the sandbox, as this server's backend names it. Default: the server's."
+            "type": "string", "minLength": 1, "maxLength": 64,
+            "description": "Name of the root file system, one of those this server offers. Default: the server's."
         },
         "memory_mb": {
             "type": "integer", "minimum": 16, "maximum": 1048576,

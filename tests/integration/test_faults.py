@@ -126,13 +126,27 @@ def hanging_runtime():
     shutil.rmtree(place)
 
 
-@suite.case("an image directory that is missing is image_not_found")
-def missing_image():
+@suite.case("only images that the operator offers can be chosen, and only by name")
+def chosen_images():
     with Server() as server:
         server.legacy()
-        error = clear(server.call_failing("create_sandbox", image="/nowhere/root")["error"])
+        for image in ("/proc/1/root", "..", "/"):
+            error = clear(server.call_failing("create_sandbox", image=image)["error"])
+            equal(error["code"], "invalid_argument", image)
+        error = clear(server.call_failing("create_sandbox", image="root")["error"])
         equal(error["code"], "image_not_found")
         works(server)
+    place = tempfile.mkdtemp(prefix="cloister-images-")
+    try:
+        os.mkdir(f"{place}/empty")
+        with Server("--image-dir", place) as server:
+            server.legacy()
+            for image in ("absent", "empty"):
+                error = clear(server.call_failing("create_sandbox", image=image)["error"])
+                equal(error["code"], "image_not_found", image)
+            works(server)
+    finally:
+        shutil.rmtree(place)
 
 
 # ---- our own programs ----

@@ -32,7 +32,8 @@
 #define TEST_FD    30
 #define SANDBOX_ID "testbox"
 
-/* ---- the process ------------------------------------------------------------------------------- */
+/* ---- the process -------------------------------------------------------------------------------
+ */
 
 static int listen_at(const char *path, struct err *err)
 {
@@ -87,7 +88,8 @@ static void enter_namespace(void)
     }
 }
 
-static void become_agent(const struct agent_process *p, const struct agent_options *o, int listen_fd)
+static void become_agent(const struct agent_process *p, const struct agent_options *o,
+                         int listen_fd)
 {
     char grace[32], nproc[32], data[32], user[32], fd[32];
     snprintf(grace, sizeof(grace), "%llu", (unsigned long long)(o->grace_ms ? o->grace_ms : 60000));
@@ -108,10 +110,10 @@ static void become_agent(const struct agent_process *p, const struct agent_optio
     }
     const char *argv[32];
     size_t n = 0;
-    const char *fixed[] = {o->program, "serve",     "--fd",        fd,      "--sandbox",
-                           SANDBOX_ID, "--grace-ms", grace,        "--nproc", nproc,
-                           "--nofile", "1024",      "--data-bytes", data,  "--workspace",
-                           p->workspace, "--home",  p->workspace};
+    const char *fixed[] = {o->program,   "serve",      "--fd",         fd,        "--sandbox",
+                           SANDBOX_ID,   "--grace-ms", grace,          "--nproc", nproc,
+                           "--nofile",   "1024",       "--data-bytes", data,      "--workspace",
+                           p->workspace, "--home",     p->workspace};
     for (; n < sizeof(fixed) / sizeof(fixed[0]); n++) {
         argv[n] = fixed[n];
     }
@@ -181,7 +183,8 @@ void agent_stop(struct agent_process *p)
     }
 }
 
-/* ---- the link ---------------------------------------------------------------------------------- */
+/* ---- the link ----------------------------------------------------------------------------------
+ */
 
 int agent_connect(struct agent_client *c, const struct agent_process *p, struct err *err)
 {
@@ -279,7 +282,8 @@ int agent_hello(struct agent_client *c, uint64_t generation, struct msg *reply, 
     return agent_ask(c, &m, reply, err);
 }
 
-/* ---- operations -------------------------------------------------------------------------------- */
+/* ---- operations --------------------------------------------------------------------------------
+ */
 
 void agent_result_finish(struct agent_result *r)
 {

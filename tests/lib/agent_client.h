@@ -17,20 +17,20 @@
 #define AGENT_CLIENT_WAIT_MS 20000 /* for anything that should happen */
 
 struct agent_options {
-    const char *program;   /* path of cloister-agent */
-    uint64_t grace_ms;     /* 0: 60 s */
-    uint64_t nproc;        /* 0: no limit */
-    uint64_t data_bytes;   /* 0: no limit */
-    bool own_namespace;    /* as pid 1 of a pid namespace, with its own /proc */
-    const char *path_env;  /* PATH; NULL: ours */
+    const char *program;  /* path of cloister-agent */
+    uint64_t grace_ms;    /* 0: 60 s */
+    uint64_t nproc;       /* 0: no limit */
+    uint64_t data_bytes;  /* 0: no limit */
+    bool own_namespace;   /* as pid 1 of a pid namespace, with its own /proc */
+    const char *path_env; /* PATH; NULL: ours */
 };
 
 struct agent_process {
-    pid_t pid;            /* the agent, or whoever waits for it in own_namespace */
-    char dir[64];         /* temporary, removed by agent_stop() */
+    pid_t pid;    /* the agent, or whoever waits for it in own_namespace */
+    char dir[64]; /* temporary, removed by agent_stop() */
     char workspace[96];
     char socket[96];
-    uid_t user;           /* who user code runs as */
+    uid_t user; /* who user code runs as */
 };
 
 /* -ERR_DENIED if this machine does not allow what the options ask for (a test skips then). */
@@ -46,8 +46,8 @@ struct agent_client {
     int fd; /* -1: not connected */
     uint64_t seq;
     struct buf in;
-    size_t used;         /* bytes of `in` that the last message occupies */
-    unsigned events;     /* RUNNING events met while waiting for replies */
+    size_t used;     /* bytes of `in` that the last message occupies */
+    unsigned events; /* RUNNING events met while waiting for replies */
     char last_event[LIMIT_NAME + 1];
 };
 
@@ -70,7 +70,7 @@ struct agent_result {
     char *out, *err;        /* NUL-terminated, owned */
     size_t out_len, err_len;
     char *result, *name, *message, *traceback; /* owned */
-    int failed;             /* code of FAILED instead of an outcome; 0 */
+    int failed;                                /* code of FAILED instead of an outcome; 0 */
 };
 
 void agent_result_finish(struct agent_result *r);

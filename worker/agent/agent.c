@@ -8,8 +8,8 @@
  * grace period and then ends the sandbox, so a sandbox that nobody owns any more does not stay.
  *
  * As pid 1 the kernel shields it from every signal of its own namespace as long as there is no
- * handler, so dispositions stay as they are; SIGCHLD comes through a descriptor. It is not dumpable,
- * so user code can neither trace it nor read its memory, whatever uid it has.
+ * handler, so dispositions stay as they are; SIGCHLD comes through a descriptor. It is not
+ * dumpable, so user code can neither trace it nor read its memory, whatever uid it has.
  */
 #include "worker/agent/agent.h"
 
@@ -34,13 +34,14 @@
 #include "worker/agent/fileop.h"
 #include "worker/agent/killtree.h"
 
-#define END_MS          2000  /* for keepers to end everything before we go */
-#define MMAP_BYTES      65536 /* larger allocations go back to the system when freed */
-#define DEFAULT_PATH    "/usr/local/bin:/usr/bin:/bin"
+#define END_MS       2000  /* for keepers to end everything before we go */
+#define MMAP_BYTES   65536 /* larger allocations go back to the system when freed */
+#define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
 static const struct lang *const langs[AGENT_INTERPS] = {&lang_python, &lang_bash};
 
-/* ---- links ------------------------------------------------------------------------------------- */
+/* ---- links -------------------------------------------------------------------------------------
+ */
 
 void agent_drop_link(struct agent *a, struct link *l)
 {
@@ -56,7 +57,8 @@ void agent_drop_link(struct agent *a, struct link *l)
 }
 
 /* The worker lives outside the sandbox, where no pid of ours reaches: it reads as 0, like the
- * parent of pid 1. A relay that an engine starts inside has our uid, which user code does not have. */
+ * parent of pid 1. A relay that an engine starts inside has our uid, which user code does not have.
+ */
 static bool peer_is_welcome(const struct agent *a, int fd)
 {
     struct ucred peer;
@@ -154,7 +156,8 @@ static void expire_links(struct agent *a, uint64_t now_ms)
     }
 }
 
-/* ---- settling ---------------------------------------------------------------------------------- */
+/* ---- settling ----------------------------------------------------------------------------------
+ */
 
 struct interp *agent_find_interp(struct agent *a, struct view language)
 {
@@ -235,7 +238,8 @@ static void settle(struct agent *a)
     }
 }
 
-/* ---- waiting ----------------------------------------------------------------------------------- */
+/* ---- waiting -----------------------------------------------------------------------------------
+ */
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -356,7 +360,8 @@ static void handle(struct agent *a)
     }
 }
 
-/* ---- beginning and end ------------------------------------------------------------------------- */
+/* ---- beginning and end -------------------------------------------------------------------------
+ */
 
 static char *find_program(const struct spawn_config *c, const char *name)
 {
@@ -399,8 +404,8 @@ static void set_up_interps(struct agent *a)
 {
     for (size_t i = 0; i < AGENT_INTERPS; i++) {
         /* a kill of everything is only for a namespace where nobody else lives */
-        interp_init(&a->interps[i], langs[i], find_program(&a->config.spawn, langs[i]->program), &a->config.spawn,
-                    getpid() == 1);
+        interp_init(&a->interps[i], langs[i], find_program(&a->config.spawn, langs[i]->program),
+                    &a->config.spawn, getpid() == 1);
         struct err err = ERR_INIT;
         if (a->interps[i].path != NULL && langs[i]->prestart &&
             interp_prestart(&a->interps[i], &err) < 0) {
@@ -409,7 +414,24 @@ static void set_up_interps(struct agent *a)
     }
 }
 
-/* Kills everything and waits till the keepers have. */
+/* Waits till the keepers have killed everything. As pid 1 there is no need: with us, the kernel
+ * ends every process of the namespace. */
+static void wait_for_keepers(const struct agent *a)
+{
+    uint64_t until = clock_ms() + END_MS;
+    for (uint64_t now = clock_ms(); getpid() != 1 && now < until; now = clock_ms()) {
+        pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid < 0) {
+            return;
+        }
+        struct pollfd child = {.fd = a->signal_fd, .events = POLLIN};
+        if (pid == 0 && poll(&child, 1, (int)(until - now)) > 0) {
+            struct signalfd_siginfo info;
+            (void)!read(a->signal_fd, &info, sizeof(info));
+        }
+    }
+}
+
 static void end_all(struct agent *a)
 {
     for (size_t i = 0; i < AGENT_LINKS; i++) {
@@ -428,18 +450,7 @@ static void end_all(struct agent *a)
     for (size_t i = 0; i < AGENT_INTERPS; i++) {
         interp_finish(&a->interps[i]); /* closing the command pipe is the order */
     }
-    uint64_t until = clock_ms() + END_MS;
-    for (uint64_t now = clock_ms(); now < until; now = clock_ms()) {
-        pid_t pid = waitpid(-1, NULL, WNOHANG);
-        if (pid < 0) {
-            break;
-        }
-        struct pollfd child = {.fd = a->signal_fd, .events = POLLIN};
-        if (pid == 0 && poll(&child, 1, (int)(until - now)) > 0) {
-            struct signalfd_siginfo info;
-            (void)!read(a->signal_fd, &info, sizeof(info));
-        }
-    }
+    wait_for_keepers(a);
     op_table_finish(&a->ops);
     close(a->signal_fd);
     close(a->config.listen_fd);

@@ -51,7 +51,8 @@ struct agent {
 int agent_run(const struct agent_config *config, struct err *err);
 
 /* dispatch.c: one decoded request. -ERR_PROTOCOL for one that is not legal now: close that link. */
-int agent_request(struct agent *a, struct link *l, const struct msg *m, struct err *err) WARN_UNUSED;
+int agent_request(struct agent *a, struct link *l, const struct msg *m,
+                  struct err *err) WARN_UNUSED;
 
 /* dispatch.c: sends to a link, closing it if that fails. */
 void agent_send(struct agent *a, struct link *l, const struct msg *m);

@@ -1,6 +1,6 @@
 /*
- * Everything that could be wrong with a sandbox and would otherwise show in the first call, as an error
- * that explains nothing: tried once, in the order in which it would fail.
+ * Everything that could be wrong with a sandbox and would otherwise show in the first call, as an
+ * error that explains nothing: tried once, in the order in which it would fail.
  */
 #include "worker/agent/check.h"
 

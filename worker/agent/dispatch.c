@@ -3,8 +3,6 @@
  * settling pass (agent.c) lets operations begin and answers waits, so that a request never
  * depends on what another one is doing.
  */
-#include "worker/agent/agent.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +13,7 @@
 #include "common/log.h"
 #include "config.h"
 #include "proto/version.h"
+#include "worker/agent/agent.h"
 #include "worker/agent/fileop.h"
 #include "worker/agent/request.h"
 
@@ -43,7 +42,8 @@ static void answer_ok(struct agent *a, struct link *l, uint64_t seq)
     agent_send(a, l, &m);
 }
 
-/* ---- hello ------------------------------------------------------------------------------------- */
+/* ---- hello -------------------------------------------------------------------------------------
+ */
 
 static size_t list_languages(const struct agent *a, struct view *ret, size_t max)
 {
@@ -70,8 +70,8 @@ static int check_hello(const struct agent *a, const struct msg_hello *h, struct 
         return err_set(err, ERR_PROTOCOL, "this is sandbox %s", a->config.sandbox);
     }
     if (h->generation < a->generation) {
-        return err_set(err, ERR_PROTOCOL, "a newer worker (generation %" PRIu64 ") has this sandbox",
-                       a->generation);
+        return err_set(err, ERR_PROTOCOL,
+                       "a newer worker (generation %" PRIu64 ") has this sandbox", a->generation);
     }
     return 0;
 }
@@ -101,7 +101,8 @@ static int hello(struct agent *a, struct link *l, const struct msg *m, struct er
     return 0;
 }
 
-/* ---- operations -------------------------------------------------------------------------------- */
+/* ---- operations --------------------------------------------------------------------------------
+ */
 
 /* From the offsets on: what lies before them is acknowledged. */
 static void begin_wait(struct agent *a, struct link *l, struct op *op, uint64_t seq,
@@ -280,7 +281,8 @@ static int shut_down(struct agent *a, struct link *l, const struct msg *m, struc
     return 0;
 }
 
-/* ---- which request is legal when --------------------------------------------------------------- */
+/* ---- which request is legal when ---------------------------------------------------------------
+ */
 
 struct handler {
     enum msg_type type;

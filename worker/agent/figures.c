@@ -1,6 +1,6 @@
 /*
- * The files stay open over all calls, so that a call costs two reads and a write here. The CPU clock
- * of the process is exact to the nanosecond but does not know its children; /proc/<pid>/stat
+ * The files stay open over all calls, so that a call costs two reads and a write here. The CPU
+ * clock of the process is exact to the nanosecond but does not know its children; /proc/<pid>/stat
  * does, in clock ticks.
  */
 #include "worker/agent/figures.h"

@@ -1,12 +1,10 @@
 /*
  * Listing directories, depth first and each sorted by name, so that the same tree always gives the
  * same list and a cut list is its beginning. A directory is read completely before its first entry
- * is reported, but never more than LIST_SLACK times the names that can still be reported are kept: the
- * largest are dropped. No descriptor stays open on the way down, so depth is limited by the length of
- * paths only. Symlinks are reported, never followed.
+ * is reported, but never more than LIST_SLACK times the names that can still be reported are kept:
+ * the largest are dropped. No descriptor stays open on the way down, so depth is limited by the
+ * length of paths only. Symlinks are reported, never followed.
  */
-#include "worker/agent/filework.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +17,7 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "proto/codec.h"
+#include "worker/agent/filework.h"
 
 #define LIST_SLACK  2
 #define FLUSH_BYTES (32u << 10)
@@ -27,7 +26,7 @@ struct listing {
     struct filework *w;
     int root;
     bool recursive;
-    size_t left; /* entries that may still be reported */
+    size_t left;               /* entries that may still be reported */
     char path[LIMIT_PATH + 1]; /* of the entry at hand, relative to the root */
     struct buf frames;
 };
@@ -174,8 +173,7 @@ static int walk(struct listing *l, int fd, size_t path_len, struct err *err)
     return rc;
 }
 
-int filework_list(struct filework *w, const struct msg_start *m, const char *path,
-                  struct err *err)
+int filework_list(struct filework *w, const struct msg_start *m, const char *path, struct err *err)
 {
     CLEANUP_FD int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct stat st;

@@ -2,7 +2,8 @@
  * Working as the sandbox user in a process without any of our descriptors is what makes paths
  * harmless: whatever symlink, /proc entry or mount they lead through, user code could have gone
  * there itself. Nothing is executed, so no program of the image is needed and exhausted process
- * limits of the user do not matter. Content to be written needs no pipe: fork has given it to the child.
+ * limits of the user do not matter. Content to be written needs no pipe: fork has given it to the
+ * child.
  */
 #include "worker/agent/fileop.h"
 
@@ -30,8 +31,7 @@ __attribute__((noreturn)) static void become_worker(const struct msg_start *m,
                                                     int report_fd)
 {
     struct err err = ERR_INIT;
-    int keep[] = {out_fd < report_fd ? out_fd : report_fd,
-                  out_fd < report_fd ? report_fd : out_fd};
+    int keep[] = {out_fd < report_fd ? out_fd : report_fd, out_fd < report_fd ? report_fd : out_fd};
     spawn_close_all_but(keep, 2);
     int rc = spawn_become_user(spawn, &err);
     /* this process holds a copy of the agent's memory: nobody may look into it */
@@ -63,8 +63,8 @@ void fileop_begin(struct op_table *t, struct op *op, const struct msg_start *m,
             become_worker(m, spawn, out[1], report[1]);
         }
         if (pid < 0) {
-            rc = err_sys(&err, errno == EAGAIN ? ERR_BUSY : ERR_IO, errno,
-                         "cannot start a process");
+            rc =
+                err_sys(&err, errno == EAGAIN ? ERR_BUSY : ERR_IO, errno, "cannot start a process");
         }
     }
     close_and_forget(&out[1]);

@@ -1,9 +1,9 @@
 /*
  * Reading and writing files, and the frame around all three kinds of work.
  *
- * Only regular files are touched: opening with O_NONBLOCK and looking at what was opened (not at what was
- * there a moment earlier) means that a FIFO or a device can neither block us nor be read. A
- * whole write goes to a temporary file beside the target and is renamed, so that a reader, or a
+ * Only regular files are touched: opening with O_NONBLOCK and looking at what was opened (not at
+ * what was there a moment earlier) means that a FIFO or a device can neither block us nor be read.
+ * A whole write goes to a temporary file beside the target and is renamed, so that a reader, or a
  * full disk, never leaves half a file.
  */
 #include "worker/agent/filework.h"
@@ -78,8 +78,7 @@ static int refuse_kind(struct err *err, unsigned mode, const char *path)
                    S_ISDIR(mode) ? "is a directory" : "is not a regular file");
 }
 
-int filework_read(struct filework *w, const struct msg_start *m, const char *path,
-                  struct err *err)
+int filework_read(struct filework *w, const struct msg_start *m, const char *path, struct err *err)
 {
     CLEANUP_FD int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     struct stat st;
@@ -230,8 +229,7 @@ static int write_in_place(const struct msg_start *m, const char *path, int how, 
     return 0;
 }
 
-int filework_write(struct filework *w, const struct msg_start *m, const char *path,
-                   struct err *err)
+int filework_write(struct filework *w, const struct msg_start *m, const char *path, struct err *err)
 {
     char target[PATH_MAX];
     struct stat st;

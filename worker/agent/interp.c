@@ -1,16 +1,16 @@
 /*
- * The agent talks to an interpreter over four pipes: requests to it, reports from it, and its stdout and
- * stderr. A run ends with a DONE record; what the run wrote is in the pipes by then, so they
- * are emptied once more and nothing is lost. Between runs nobody reads stdout and stderr: what
+ * The agent talks to an interpreter over four pipes: requests to it, reports from it, and its
+ * stdout and stderr. A run ends with a DONE record; what the run wrote is in the pipes by then, so
+ * they are emptied once more and nothing is lost. Between runs nobody reads stdout and stderr: what
  * background processes write stays in the pipe, and comes with the next run.
  *
  * Most calls print a line and end within a millisecond. If their output were passed on when it
- * appears, each would need two replies; so for the first QUIET_US of a run the output pipes are left alone and
- * output and outcome travel together.
+ * appears, each would need two replies; so for the first QUIET_US of a run the output pipes are
+ * left alone and output and outcome travel together.
  *
- * The reports come from a process that user code shares. A malformed one ends the interpreter; a missing one
- * is what deadlines are for. When an interpreter closes its report pipe during a run it may just have
- * exec'd something else, so the run then ends with the process.
+ * The reports come from a process that user code shares. A malformed one ends the interpreter; a
+ * missing one is what deadlines are for. When an interpreter closes its report pipe during a run it
+ * may just have exec'd something else, so the run then ends with the process.
  */
 #include "worker/agent/interp.h"
 
@@ -111,7 +111,8 @@ static void order_end(struct interp *i, const char *why)
     }
 }
 
-/* ---- starting ---------------------------------------------------------------------------------- */
+/* ---- starting ----------------------------------------------------------------------------------
+ */
 
 static int make_pipes(struct interp *i, struct interp_start *s, struct err *err)
 {
@@ -176,13 +177,14 @@ int interp_prestart(struct interp *i, struct err *err)
     return 0;
 }
 
-/* ---- writing requests -------------------------------------------------------------------------- */
+/* ---- writing requests --------------------------------------------------------------------------
+ */
 
 static int flush_pending(struct interp *i, struct err *err)
 {
     while (i->pending_at < i->pending.len) {
-        ssize_t n = write(i->request_fd, i->pending.data + i->pending_at,
-                          i->pending.len - i->pending_at);
+        ssize_t n =
+            write(i->request_fd, i->pending.data + i->pending_at, i->pending.len - i->pending_at);
         if (n < 0) {
             if (errno == EINTR) {
                 continue;
@@ -241,7 +243,8 @@ void interp_begin(struct interp *i, struct op_table *t, struct op *op)
     }
 }
 
-/* ---- the end of a run -------------------------------------------------------------------------- */
+/* ---- the end of a run --------------------------------------------------------------------------
+ */
 
 static enum op_status stopped_status(enum op_stop stop)
 {
@@ -318,8 +321,7 @@ static void end_dead(struct interp *i, struct op_table *t)
     }
     take_tails(i, op);
     bool exited = WIFEXITED(k->wait_status);
-    op->exit_code =
-        exited ? WEXITSTATUS(k->wait_status) : SIGNAL_EXIT + WTERMSIG(k->wait_status);
+    op->exit_code = exited ? WEXITSTATUS(k->wait_status) : SIGNAL_EXIT + WTERMSIG(k->wait_status);
     op->interpreter = OP_INTERPRETER_RESTARTED;
     op->cpu_us = since(k->cpu_us, i->cpu_base_us);
     op->max_rss_kb = k->max_rss_kb;
@@ -396,7 +398,8 @@ void interp_stop(struct interp *i, struct op_table *t, enum op_stop reason, bool
     }
 }
 
-/* ---- waiting ----------------------------------------------------------------------------------- */
+/* ---- waiting -----------------------------------------------------------------------------------
+ */
 
 uint64_t interp_poll(struct interp *i, struct poll_set *set, uint64_t now_us)
 {

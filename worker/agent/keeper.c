@@ -1,11 +1,12 @@
 /*
  * agent --fork--> keeper --fork, drop, exec--> interpreter --> whatever user code starts
  *
- * The keeper is a subreaper, so nothing that user code does (double forks, sessions of its own) takes a
- * process out of its reach, and it is the sandbox's root, so user code can neither signal nor
- * trace it. When the interpreter ends it kills what is left below and only then reports, so a
+ * The keeper is a subreaper, so nothing that user code does (double forks, sessions of its own)
+ * takes a process out of its reach, and it is the sandbox's root, so user code can neither signal
+ * nor trace it. When the interpreter ends it kills what is left below and only then reports, so a
  * new interpreter never meets ghosts of the old one. It waits for two things only: SIGCHLD and
- * one-byte commands. The end of the command pipe means that the agent is gone, and is an order to kill.
+ * one-byte commands. The end of the command pipe means that the agent is gone, and is an order to
+ * kill.
  *
  * Only the keeper can say that the interpreter's pid is still the interpreter's, since it is the
  * one who reaps it; hence the interrupt goes through here too.
@@ -59,7 +60,8 @@ static void tell(int fd, const struct news *n)
     err_ignore(fd_write_all(fd, n, sizeof(*n), NULL));
 }
 
-/* ---- in the interpreter-to-be ------------------------------------------------------------------ */
+/* ---- in the interpreter-to-be ------------------------------------------------------------------
+ */
 
 __attribute__((noreturn)) static void give_up(int status_fd, int sys, const char *step)
 {
@@ -124,7 +126,8 @@ __attribute__((noreturn)) static void become_program(const struct keeper_job *jo
     give_up(status, errno, "run the program");
 }
 
-/* ---- in the keeper ----------------------------------------------------------------------------- */
+/* ---- in the keeper -----------------------------------------------------------------------------
+ */
 
 static void on_reaped(void *arg, pid_t pid, int wait_status)
 {
@@ -240,7 +243,8 @@ __attribute__((noreturn)) static void become_keeper(const struct keeper_job *job
     keep(&k);
 }
 
-/* ---- in the agent ------------------------------------------------------------------------------ */
+/* ---- in the agent ------------------------------------------------------------------------------
+ */
 
 void keeper_init(struct keeper *k)
 {

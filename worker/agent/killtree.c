@@ -1,14 +1,15 @@
 /*
  * Processes that fork while they are being killed can outrun whoever kills them one by one. So a
  * round first stops everything it can see below us, and only when a round meets nobody new does it
- * kill: a stopped process neither forks nor, by dying, makes room for others to fork. Children of a killed
- * process come to us, because we are their subreaper, and are still below us in the next round.
+ * kill: a stopped process neither forks nor, by dying, makes room for others to fork. Children of a
+ * killed process come to us, because we are their subreaper, and are still below us in the next
+ * round.
  *
  * User code may fight back by continuing what was stopped. After STOP_ROUNDS the rounds kill
- * whatever they see; after KILL_ROUNDS, if the caller allows it, a process of the sandbox user sends
- * kill(-1, SIGKILL), which the kernel does in one sweep that no fork can slip through. That takes everything else
- * of this user with it, other live interpreters included, which then report a crash; it is
- * only done inside a pid namespace of our own, where there is nobody else.
+ * whatever they see; after KILL_ROUNDS, if the caller allows it, a process of the sandbox user
+ * sends kill(-1, SIGKILL), which the kernel does in one sweep that no fork can slip through. That
+ * takes everything else of this user with it, other live interpreters included, which then report a
+ * crash; it is only done inside a pid namespace of our own, where there is nobody else.
  */
 #include "worker/agent/killtree.h"
 
@@ -102,8 +103,7 @@ static void mark_below(struct table *t, pid_t root)
         for (size_t i = 0; i < t->count; i++) {
             struct proc *p = &t->procs[i];
             for (size_t k = 0; !p->below && k < t->count; k++) {
-                if (p->parent == root ||
-                    (t->procs[k].below && t->procs[k].pid == p->parent)) {
+                if (p->parent == root || (t->procs[k].below && t->procs[k].pid == p->parent)) {
                     p->below = true;
                     changed = true;
                 }
@@ -198,8 +198,8 @@ static void kill_all_of_user(const struct spawn_config *c)
     }
 }
 
-bool killtree_descendants(const struct spawn_config *c, bool last_resort,
-                          killtree_reaped_fn reaped, void *arg)
+bool killtree_descendants(const struct spawn_config *c, bool last_resort, killtree_reaped_fn reaped,
+                          void *arg)
 {
     struct table seen = {0};
     bool none = reap_all(reaped, arg);

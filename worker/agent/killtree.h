@@ -16,8 +16,8 @@ typedef void (*killtree_reaped_fn)(void *arg, pid_t pid, int wait_status);
 /* Kills and reaps every descendant of the calling process, which must be a subreaper or pid 1.
  * `last_resort` allows a kill of everything that the sandbox user runs, if nothing else helps. True
  * when none is left. */
-bool killtree_descendants(const struct spawn_config *c, bool last_resort,
-                          killtree_reaped_fn reaped, void *arg);
+bool killtree_descendants(const struct spawn_config *c, bool last_resort, killtree_reaped_fn reaped,
+                          void *arg);
 
 /* Kills the children of the calling process that are not in known[]: processes that were left to
  * it by a parent that died. One pass, nothing is reaped. */

@@ -1,21 +1,21 @@
 /*
  * Bash needs no driver process: an interactive shell already has what a live interpreter needs. It
  * reads commands from its stdin, a pipe from us; SIGINT throws it back to reading the next
- * command instead of ending it; an error in a script does neither. Interactive noise (prompts, the newline
- * after an interrupt) goes to its own stderr, which is /dev/null; user code gets the real one.
+ * command instead of ending it; an error in a script does neither. Interactive noise (prompts, the
+ * newline after an interrupt) goes to its own stderr, which is /dev/null; user code gets the real
+ * one.
  *
  * A run is two lines on that pipe. The first sources a memory file that we have written: set the
  * arguments, then eval the code with stdin, stderr and environment of this run, and our
- * descriptors closed. Inside a sourced file bash does not consider itself interactive, so neither "exit" nor job
- * numbers are printed. eval keeps the code out of a function, where `declare` would be local. The
- * second line reports $?. Bash reads such a pipe byte by byte, so the lines are short.
+ * descriptors closed. Inside a sourced file bash does not consider itself interactive, so neither
+ * "exit" nor job numbers are printed. eval keeps the code out of a function, where `declare` would
+ * be local. The second line reports $?. Bash reads such a pipe byte by byte, so the lines are
+ * short.
  *
- * An interrupt that arrives while bash reads the second line discards it, and the run would never be
- * reported; so after an interrupt the line is sent again, and a second report of the same run is
+ * An interrupt that arrives while bash reads the second line discards it, and the run would never
+ * be reported; so after an interrupt the line is sent again, and a second report of the same run is
  * ignored (interp.c). If the shell ends (exit, set -e, exec), its exit code is the outcome.
  */
-#include "worker/agent/interp.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -24,6 +24,7 @@
 
 #include "common/fd.h"
 #include "worker/agent/drivers.h"
+#include "worker/agent/interp.h"
 #include "worker/agent/request.h"
 
 /* In the shell. Above the numbers that scripts use and that bash takes for itself. */

@@ -103,8 +103,7 @@ int link_flush(struct link *l, struct err *err)
 {
     size_t at = 0;
     while (at < l->out.len) {
-        ssize_t n =
-            send(l->fd, l->out.data + at, l->out.len - at, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = send(l->fd, l->out.data + at, l->out.len - at, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0) {
             if (errno == EINTR) {
                 continue;

@@ -35,7 +35,8 @@ int link_read(struct link *l, struct err *err) WARN_UNUSED;
 int link_next(struct link *l, struct msg *ret, size_t *ret_used, struct err *err) WARN_UNUSED;
 void link_next_done(struct link *l, struct msg *m, size_t used);
 
-/* Queues a message and sends as much as the socket takes. An error means that the link is of no more use. */
+/* Queues a message and sends as much as the socket takes. An error means that the link is of no
+ * more use. */
 int link_send(struct link *l, const struct msg *m, struct err *err) WARN_UNUSED;
 int link_flush(struct link *l, struct err *err) WARN_UNUSED;
 

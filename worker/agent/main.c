@@ -17,8 +17,8 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/check.h"
 
-#define NO_FD   UINT64_MAX
-#define ID_MAX  (UINT32_MAX - 1u)
+#define NO_FD  UINT64_MAX
+#define ID_MAX (UINT32_MAX - 1u)
 
 struct options {
     uint64_t fd, grace_ms, uid, gid, nproc, nofile, data_bytes;
@@ -28,13 +28,19 @@ struct options {
 
 struct option_row {
     const char *name;
-    uint64_t max;       /* of a number */
-    size_t number;      /* offset; SIZE_MAX: text */
+    uint64_t max;  /* of a number */
+    size_t number; /* offset; SIZE_MAX: text */
     size_t text;
 };
 
-#define NUMBER(name, field, max) {name, max, offsetof(struct options, field), SIZE_MAX}
-#define TEXT(name, field)        {name, 0, SIZE_MAX, offsetof(struct options, field)}
+#define NUMBER(name, field, max)                                                                   \
+    {                                                                                              \
+        name, max, offsetof(struct options, field), SIZE_MAX                                       \
+    }
+#define TEXT(name, field)                                                                          \
+    {                                                                                              \
+        name, 0, SIZE_MAX, offsetof(struct options, field)                                         \
+    }
 
 static const struct option_row rows[] = {
     NUMBER("--fd", fd, 1 << 20),
@@ -135,8 +141,11 @@ static int check(const struct options *o, struct err *err)
 int main(int argc, char **argv)
 {
     struct err err = ERR_INIT;
-    struct options o = {
-        .fd = NO_FD, .grace_ms = TIME_GRACE_MS, .uid = 1000, .gid = 1000, .workspace = "/workspace"};
+    struct options o = {.fd = NO_FD,
+                        .grace_ms = TIME_GRACE_MS,
+                        .uid = 1000,
+                        .gid = 1000,
+                        .workspace = "/workspace"};
     const char *verb = argc > 1 ? argv[1] : "";
     log_set_component("agent");
     if (strcmp(verb, "--version") == 0) {

@@ -276,6 +276,7 @@ void op_fail(struct op_table *t, struct op *op, enum err_code code, const char *
     report_reset(&op->report);
     op->status = OP_STATUS_FAILED;
     op->report.fail_code = code;
-    err_ignore(buf_add_str(&op->report.message, message, NULL)); /* out of memory: the code must do */
+    err_ignore(
+        buf_add_str(&op->report.message, message, NULL)); /* out of memory: the code must do */
     op_done(t, op);
 }

@@ -56,10 +56,10 @@ struct op {
     struct fileop *file;   /* owned; while a file operation runs */
     bool announce;         /* it had to queue, so RUNNING is due when it begins */
 
-    uint64_t timeout_ms;   /* as asked for; 0 = none */
-    uint64_t begun_us;     /* clock_us() when it began to run */
-    uint64_t kill_at_ms;   /* the backstop; 0 = none */
-    enum op_stop stop;     /* reason of the first CANCEL or of the backstop; 0 = none */
+    uint64_t timeout_ms; /* as asked for; 0 = none */
+    uint64_t begun_us;   /* clock_us() when it began to run */
+    uint64_t kill_at_ms; /* the backstop; 0 = none */
+    enum op_stop stop;   /* reason of the first CANCEL or of the backstop; 0 = none */
 
     /* outcome, valid when done */
     enum op_status status;
@@ -109,8 +109,8 @@ size_t op_stream_room(const struct op_stream *s);
 /* Appends what a program wrote. -ERR_TOO_BIG beyond LIMIT_OP_OUTPUT + OP_TAIL_MAX. */
 int op_stream_add(struct op_stream *s, const void *data, size_t len, struct err *err) WARN_UNUSED;
 
-/* Forgets the bytes before the offsets. -ERR_INVALID if they are forgotten already or not there yet;
- * nothing changes then. */
+/* Forgets the bytes before the offsets. -ERR_INVALID if they are forgotten already or not there
+ * yet; nothing changes then. */
 int op_ack(struct op *op, uint64_t out_from, uint64_t err_from, struct err *err) WARN_UNUSED;
 
 /* True if a wait from these offsets has something to be told now. */

@@ -1,6 +1,6 @@
 /*
- * The descriptors of one round of poll(2). Whoever wants to wait for one asks for a slot before the round
- * and looks at it afterwards. Thread: the agent has one.
+ * The descriptors of one round of poll(2). Whoever wants to wait for one asks for a slot before the
+ * round and looks at it afterwards. Thread: the agent has one.
  */
 #ifndef CLOISTER_WORKER_AGENT_POLL_SET_H
 #define CLOISTER_WORKER_AGENT_POLL_SET_H

@@ -52,8 +52,8 @@ void pump_tail(int fd, struct op_stream *s)
     if (ioctl(fd, FIONREAD, &there) < 0 || there <= 0) {
         return;
     }
-    size_t left = (size_t)there < OP_TAIL_MAX - CHUNK_BYTES ? (size_t)there
-                                                            : OP_TAIL_MAX - CHUNK_BYTES;
+    size_t left =
+        (size_t)there < OP_TAIL_MAX - CHUNK_BYTES ? (size_t)there : OP_TAIL_MAX - CHUNK_BYTES;
     while (left > 0) {
         ssize_t n = take(fd, s, left);
         if (n <= 0) {

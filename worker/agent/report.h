@@ -41,7 +41,7 @@ struct report {
 
     /* parsing */
     const char *allowed; /* letters of the kinds that this sender may use; borrowed for ever */
-    unsigned seen; /* kinds so far, one bit each */
+    unsigned seen;       /* kinds so far, one bit each */
     uint8_t head[REPORT_HEAD_BYTES];
     size_t head_len;
     size_t left; /* payload bytes still to come */
@@ -60,12 +60,12 @@ void report_reset(struct report *r);
 
 /* Takes bytes up to and including a DONE record; *ret_used says how many. -ERR_PROTOCOL for
  * anything that is not a record. Must not be called again after `done` before a reset. */
-int report_feed(struct report *r, const void *data, size_t len, size_t *ret_used, struct err *err)
-    WARN_UNUSED;
+int report_feed(struct report *r, const void *data, size_t len, size_t *ret_used,
+                struct err *err) WARN_UNUSED;
 
 /* Appends one record; for the side that reports. */
-int report_put(struct buf *out, char kind, const void *data, size_t len, struct err *err)
-    WARN_UNUSED;
+int report_put(struct buf *out, char kind, const void *data, size_t len,
+               struct err *err) WARN_UNUSED;
 int report_put_number(struct buf *out, char kind, uint64_t value, struct err *err) WARN_UNUSED;
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The agent is the sandbox's root with four capabilities (SETUID, SETGID, KILL, SETPCAP); user code is
- * an ordinary user with none. This file is the only way from the one to the other.
+ * The agent is the sandbox's root with four capabilities (SETUID, SETGID, KILL, SETPCAP); user code
+ * is an ordinary user with none. This file is the only way from the one to the other.
  *
  * The order matters. The memory-kill score and the limits are set while /proc/self still belongs
  * to us and the limits can still be raised; the bounding set is emptied while CAP_SETPCAP is there;

@@ -27,7 +27,8 @@ struct spawn_config {
  * signals. -ERR_DENIED with the step that failed; the caller must exit then. */
 int spawn_become_user(const struct spawn_config *c, struct err *err) WARN_UNUSED;
 
-/* As above but keeps descriptors, limits and signals alone and says whether it could: for a trial. */
+/* As above but keeps descriptors, limits and signals alone and says whether it could: for a trial.
+ */
 int spawn_drop_privileges(const struct spawn_config *c, struct err *err) WARN_UNUSED;
 
 /* Closes every descriptor that is not in keep[] (ascending order). */

@@ -5,10 +5,10 @@
  * (again and again), inspects, destroys. It never sees what travels on the stream.
  *
  * Threads: everything here runs on the worker's loop thread. No call blocks; each reports by its
- * callback exactly once, never from inside the call itself, unless the backend is destroyed first: then
- * pending callbacks are dropped. One call of each kind may be under way at a time.
- * Strings handed in are borrowed for the duration of the call only.
- * Errors: `struct err` of common/err.h; `hint` says what a person can do (may be empty).
+ * callback exactly once, never from inside the call itself, unless the backend is destroyed first:
+ * then pending callbacks are dropped. One call of each kind may be under way at a time. Strings
+ * handed in are borrowed for the duration of the call only. Errors: `struct err` of common/err.h;
+ * `hint` says what a person can do (may be empty).
  */
 #ifndef CLOISTER_WORKER_BACKEND_BACKEND_H
 #define CLOISTER_WORKER_BACKEND_BACKEND_H
@@ -20,7 +20,7 @@
 #include "common/err.h"
 #include "common/view.h"
 
-#define BACKEND_HINT_MAX 512
+#define BACKEND_HINT_MAX      512
 #define BACKEND_UNAPPLIED_MAX 16
 #define BACKEND_WORKSPACE     "/workspace"
 
@@ -49,8 +49,8 @@ struct backend_spec {
 
 /* Owned by the receiver of a callback only during that callback. */
 struct backend_info {
-    const char *runtime; /* path or name actually used */
-    const char *image;   /* what the root is made of, for people: "host:/usr", a directory, … */
+    const char *runtime;   /* path or name actually used */
+    const char *image;     /* what the root is made of, for people: "host:/usr", a directory, … */
     const char *workspace; /* as seen from inside; NULL = BACKEND_WORKSPACE */
     const char *unapplied[BACKEND_UNAPPLIED_MAX]; /* "memory: no memory cgroup …" */
     size_t unapplied_count;
@@ -112,7 +112,8 @@ struct backend_ops {
     void (*usage)(struct backend *b, backend_usage_fn done, void *arg);
 
     /* Ends the sandbox and removes everything that create made, also what an attach found, also
-     * half-made things (the caller sets spec for sweeping). Idempotent; an absent sandbox is a success. */
+     * half-made things (the caller sets spec for sweeping). Idempotent; an absent sandbox is a
+     * success. */
     void (*destroy)(struct backend *b, const struct backend_spec *spec, backend_done_fn done,
                     void *arg);
 

@@ -38,10 +38,10 @@ export async function run() {
             console.log(`ok ${index + 1} - ${name}`);
         } catch (problem) {
             failed++;
+            console.log(`not ok ${index + 1} - ${name}`);
             for (const line of String(problem?.stack ?? problem).split('\n')) {
                 console.log(`# ${line}`);
             }
-            console.log(`not ok ${index + 1} - ${name}`);
         }
     }
     process.exitCode = failed ? 1 : 0;

@@ -30,9 +30,11 @@ static struct agent_result *kill_after_first_output(struct fixture *f, const cha
 static int count_of(struct fixture *f, const char *name)
 {
     char code[256];
-    snprintf(code, sizeof(code),
-             "n=0; for c in /proc/[0-9]*/comm; do [ \"$(cat $c 2>/dev/null)\" = %s ] && n=$((n+1)); "
-             "done; echo $n", name);
+    snprintf(
+        code, sizeof(code),
+        "n=0; for c in /proc/[0-9]*/comm; do [ \"$(cat $c 2>/dev/null)\" = %s ] && n=$((n+1)); "
+        "done; echo $n",
+        name);
     struct agent_result *r = run(f, "bash", code);
     assert_status(r, OP_STATUS_OK);
     return (int)strtol(r->out, NULL, 10);
@@ -53,7 +55,8 @@ static void test_escapees_die(void **state)
                             "print('in')\ntime.sleep(60)");
     assert_int_equal(count_of(f, "sleep"), 0);
     /* the same when the interpreter ends by itself */
-    run(f, "python", "import subprocess, os\nsubprocess.Popen(['setsid', 'sleep', '602'])\nos._exit(0)");
+    run(f, "python",
+        "import subprocess, os\nsubprocess.Popen(['setsid', 'sleep', '602'])\nos._exit(0)");
     assert_int_equal(count_of(f, "sleep"), 0);
 }
 
@@ -107,10 +110,11 @@ static void test_stubborn_tree(void **state)
 static void test_no_way_to_the_agent(void **state)
 {
     struct fixture *f = fixture_of(state);
-    struct agent_result *r = run(f, "bash",
-                                 "kill -9 1 2>/dev/null; kill -STOP 1 2>/dev/null; kill -INT 1 2>/dev/null\n"
-                                 "cat /proc/1/maps 2>/dev/null; cat /proc/1/environ 2>/dev/null\n"
-                                 "ls /proc/1/fd 2>/dev/null; echo done");
+    struct agent_result *r =
+        run(f, "bash",
+            "kill -9 1 2>/dev/null; kill -STOP 1 2>/dev/null; kill -INT 1 2>/dev/null\n"
+            "cat /proc/1/maps 2>/dev/null; cat /proc/1/environ 2>/dev/null\n"
+            "ls /proc/1/fd 2>/dev/null; echo done");
     assert_string_equal(r->out, "done\n");
     r = run(f, "python",
             "import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\n"
@@ -124,8 +128,7 @@ static void test_no_way_to_the_agent(void **state)
                 "    try: os.kill(p, 9)\n"
                 "    except OSError as e: got.append(type(e).__name__)\n"
                 "got, os.path.exists('/proc/1'), os.getresuid() == (61234,) * 3, os.getgroups()");
-        assert_string_equal(r->result,
-                            "(['PermissionError', 'PermissionError'], False, True, [])");
+        assert_string_equal(r->result, "(['PermissionError', 'PermissionError'], False, True, [])");
     }
     r = run(f, "python", "1");
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
@@ -134,12 +137,16 @@ static void test_no_way_to_the_agent(void **state)
 static void test_no_privileges(void **state)
 {
     struct fixture *f = fixture_of(state);
-    struct agent_result *r =
-        run(f, "bash", "grep -E '^(Cap|NoNewPrivs|Sig(Blk|Ign))' /proc/self/status; umask; ulimit -c");
-    static const char *const none[] = {"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000",
-                                       "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000",
-                                       "NoNewPrivs:\t1", "SigBlk:\t0000000000000000",
-                                       "SigIgn:\t0000000000000000", "\n0022\n0\n"};
+    struct agent_result *r = run(
+        f, "bash", "grep -E '^(Cap|NoNewPrivs|Sig(Blk|Ign))' /proc/self/status; umask; ulimit -c");
+    static const char *const none[] = {"CapInh:\t0000000000000000",
+                                       "CapPrm:\t0000000000000000",
+                                       "CapEff:\t0000000000000000",
+                                       "CapAmb:\t0000000000000000",
+                                       "NoNewPrivs:\t1",
+                                       "SigBlk:\t0000000000000000",
+                                       "SigIgn:\t0000000000000000",
+                                       "\n0022\n0\n"};
     for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
         assert_contains(r->out, none[i]);
     }
@@ -159,7 +166,8 @@ static void test_no_privileges(void **state)
 static void test_files_as_user(void **state)
 {
     struct fixture *f = fixture_of(state);
-    struct msg_start bomb = agent_code(&f->link, "bash", "for i in {1..60}; do sleep 5 & done; echo in; wait");
+    struct msg_start bomb =
+        agent_code(&f->link, "bash", "for i in {1..60}; do sleep 5 & done; echo in; wait");
     char *op = alloc_viewdup(bomb.op);
     start_only(f, &bomb, AGENT_CLIENT_WAIT_MS);
     struct msg_start s = agent_code(&f->link, "", "x");

@@ -54,7 +54,8 @@ static char *list_files(struct fixture *f, const char *path, uint64_t flags, uin
         struct msg m;
         struct err err = ERR_INIT;
         size_t used = 0;
-        assert_int_equal(frame_next(r->out + at, r->out_len - at, LIMIT_PATH * 2, &payload, &used, &err), 1);
+        assert_int_equal(
+            frame_next(r->out + at, r->out_len - at, LIMIT_PATH * 2, &payload, &used, &err), 1);
         assert_int_equal(msg_decode(MSG_LINK_A, payload.data, payload.len, &m, &err), 0);
         char *more = alloc_printf("%s%s %.*s %d\n", lines, file_type_name(m.entry.type),
                                   VIEW_ARG(m.entry.path), (int)m.entry.size);
@@ -150,8 +151,9 @@ static void assert_fails(struct agent_result *r, int code, const char *part)
 static void test_refusals(void **state)
 {
     struct fixture *f = fixture_of(state);
-    run(f, "bash", "cd; mkfifo fifo; mkdir -p dir locked; ln -s loop loop; echo x > file\n"
-                   "chmod 000 locked");
+    run(f, "bash",
+        "cd; mkfifo fifo; mkdir -p dir locked; ln -s loop loop; echo x > file\n"
+        "chmod 000 locked");
     assert_fails(read_file(f, "absent", 0, 0), ERR_FILE_NOT_FOUND, "absent");
     assert_fails(read_file(f, "fifo", 0, 0), ERR_PATH, "not a regular file");
     assert_fails(read_file(f, "/dev/zero", 0, 10), ERR_PATH, "/dev/zero");
@@ -189,8 +191,9 @@ static void test_refusals(void **state)
 static void test_symlinks(void **state)
 {
     struct fixture *f = fixture_of(state);
-    run(f, "bash", "cd; mkdir real; echo old > real/target; ln -s real/target link\n"
-                   "ln -s nowhere/new dangling; ln -s real realdir");
+    run(f, "bash",
+        "cd; mkdir real; echo old > real/target; ln -s real/target link\n"
+        "ln -s nowhere/new dangling; ln -s real realdir");
     assert_string_equal(read_file(f, "link", 0, 0)->out, "old\n");
     assert_status(write_file(f, "link", "new", 0, 0), OP_STATUS_OK);
     assert_string_equal(run(f, "bash", "cd; readlink link; cat real/target")->out,
@@ -207,8 +210,9 @@ static void test_symlinks(void **state)
 static void test_list(void **state)
 {
     struct fixture *f = fixture_of(state);
-    run(f, "bash", "cd; mkdir -p l/b/deep l/a; echo 1 > l/b/x; echo 22 > l/b/deep/y; touch l/c l/.h\n"
-                   "ln -s /usr l/up; mkfifo l/z; printf n > $'l/\\xff'");
+    run(f, "bash",
+        "cd; mkdir -p l/b/deep l/a; echo 1 > l/b/x; echo 22 > l/b/deep/y; touch l/c l/.h\n"
+        "ln -s /usr l/up; mkfifo l/z; printf n > $'l/\\xff'");
     char *list = list_files(f, "l", 0, 0);
     assert_contains(list, "file .h 0\ndirectory a ");
     assert_contains(list, "\nfile c 0\nsymlink up 4\nother z 0\nfile \xff 1\n");
@@ -267,10 +271,14 @@ static void test_cancel_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_write_and_read), cmocka_unit_test(test_modes),
-        cmocka_unit_test(test_large),          cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_symlinks),       cmocka_unit_test(test_list),
-        cmocka_unit_test(test_writes_do_not_wait), cmocka_unit_test(test_cancel_read),
+        cmocka_unit_test(test_write_and_read),
+        cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_symlinks),
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_writes_do_not_wait),
+        cmocka_unit_test(test_cancel_read),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

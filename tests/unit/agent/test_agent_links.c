@@ -248,7 +248,8 @@ static void test_grace(void **state)
 static void test_no_interpreters(void **state)
 {
     void *own = NULL;
-    assert_int_equal(fixture_start_with(&own, (struct agent_options){.path_env = "/nonexistent"}), 0);
+    assert_int_equal(fixture_start_with(&own, (struct agent_options){.path_env = "/nonexistent"}),
+                     0);
     struct fixture *f = own;
     struct agent_result *r = run(f, "python", "1");
     assert_int_equal(r->failed, ERR_LANGUAGE);

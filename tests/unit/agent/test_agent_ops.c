@@ -4,9 +4,11 @@
 #include "tests/unit/agent/fixture.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
 #include "common/clock.h"
@@ -91,8 +93,8 @@ static void test_link_lost_in_the_middle(void **state)
         }
     }
     char *expected = alloc_array(1 << 20, 1);
-    for (int i = 0; i < 2000; i++) {
-        sprintf(expected + strlen(expected), "%d\n", i);
+    for (int i = 0, at = 0; i < 2000; i++) {
+        at += snprintf(expected + at, 16, "%d\n", i);
     }
     assert_string_equal(all, expected);
     free(expected);
@@ -103,7 +105,8 @@ static void test_link_lost_in_the_middle(void **state)
 static void test_queue_and_running_event(void **state)
 {
     struct fixture *f = fixture_of(state);
-    struct msg_start first = agent_code(&f->link, "python", "import time; time.sleep(0.3); order = [1]");
+    struct msg_start first =
+        agent_code(&f->link, "python", "import time; time.sleep(0.3); order = [1]");
     struct msg_start second = agent_code(&f->link, "python", "order.append(2)");
     struct msg_start third = agent_code(&f->link, "python", "order.append(3)");
     f->link.events = 0;
@@ -139,7 +142,7 @@ static void test_cancel_queued(void **state)
     assert_int_equal(r->last.duration_us, 0);
     r = run(f, "python", "touched");
     assert_string_equal(r->result, "False");
-    cancel(f, op, OP_STOP_CANCEL, true);        /* finished: fine */
+    cancel(f, op, OP_STOP_CANCEL, true);         /* finished: fine */
     cancel(f, "unknown", OP_STOP_TIMEOUT, true); /* never heard of: fine */
     r = follow(f, op);
     assert_status(r, OP_STATUS_CANCELLED);
@@ -150,9 +153,9 @@ static void test_force_restarts(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "python", "lost = 1");
-    struct msg_start s = agent_code(
-        &f->link, "python",
-        "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('in')\nwhile True: pass");
+    struct msg_start s = agent_code(&f->link, "python",
+                                    "import signal\nsignal.signal(signal.SIGINT, "
+                                    "signal.SIG_IGN)\nprint('in')\nwhile True: pass");
     char *op = alloc_viewdup(s.op);
     start_only(f, &s, AGENT_CLIENT_WAIT_MS);
     struct msg_start queued = agent_code(&f->link, "python", "'lost' in globals()");
@@ -216,8 +219,8 @@ static void test_tail_without_reader(void **state)
 {
     struct fixture *f = fixture_of(state);
     /* more than the agent takes from a running program: the rest is in the pipe when it ends */
-    struct msg_start s = agent_code(&f->link, "python",
-                                    "import sys, threading\nn = sys.stdout.write('x' * 300000)");
+    struct msg_start s =
+        agent_code(&f->link, "python", "import sys, threading\nn = sys.stdout.write('x' * 300000)");
     char *op = alloc_viewdup(s.op);
     start_only(f, &s, 0);
     struct agent_result *r = run(f, "python", "n"); /* the interpreter is free again */
@@ -321,6 +324,40 @@ static void test_many_operations(void **state)
     assert_string_equal(r->out, "free\n");
 }
 
+static bool is_gone(pid_t pid)
+{
+    uint64_t until = clock_ms() + 5000;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    while (access(path, F_OK) == 0 && clock_ms() < until) {
+        poll(NULL, 0, 5);
+    }
+    return access(path, F_OK) < 0;
+}
+
+/* Only the kernel or the machine's root can do that; nothing may be left all the same. */
+static void test_keeper_killed(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    run(f, "python",
+        "import os, subprocess\nprint(os.getppid(), "
+        "subprocess.Popen(['setsid', 'sleep', '600']).pid)");
+    char *end = NULL;
+    pid_t keeper = (pid_t)strtol(f->r.out, &end, 10);
+    pid_t escaped = (pid_t)strtol(end, NULL, 10);
+    struct msg_start s = agent_code(&f->link, "python", "print('in')\nwhile True: pass");
+    char *op = alloc_viewdup(s.op);
+    start_only(f, &s, AGENT_CLIENT_WAIT_MS);
+    assert_int_equal(kill(keeper, SIGKILL), 0);
+    struct agent_result *r = follow(f, op);
+    assert_status(r, OP_STATUS_CRASHED);
+    assert_true(is_gone(escaped));
+    r = run(f, "python", "'again'");
+    assert_string_equal(r->result, "'again'");
+    assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
+    free(op);
+}
+
 static void test_status(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -346,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_wait_ends),
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_many_operations),
+        cmocka_unit_test(test_keeper_killed),
         cmocka_unit_test(test_status),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);

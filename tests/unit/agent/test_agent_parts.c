@@ -18,7 +18,8 @@
 #include "worker/agent/report.h"
 #include "worker/agent/request.h"
 
-/* ---- reports ----------------------------------------------------------------------------------- */
+/* ---- reports -----------------------------------------------------------------------------------
+ */
 
 static void put(struct buf *b, char kind, const char *text)
 {
@@ -104,19 +105,24 @@ static void refuse(const char *allowed, const void *data, size_t len)
 
 static void test_report_refuses(void **state)
 {
-    REFUSE(REPORT_OF_RUN, "Z\0\0\0\1x");                 /* unknown */
-    REFUSE(REPORT_OF_RUN, "S\0\0\0\1" "1");              /* not of a run */
-    REFUSE(REPORT_OF_FILE, "R\0\0\0\1x");                /* not of a file */
-    REFUSE(REPORT_OF_RUN, "R\0\0\0\1xR\0\0\0\1x");       /* twice */
-    REFUSE(REPORT_OF_RUN, "R\xff\xff\xff\xff");          /* too long */
-    REFUSE(REPORT_OF_RUN, "R\0\4\0\1");                  /* one over the cap */
-    REFUSE(REPORT_OF_RUN, "X\0\0\0\0");                  /* no digits */
-    REFUSE(REPORT_OF_RUN, "X\0\0\0\3" "256");               /* no exit code */
+    REFUSE(REPORT_OF_RUN, "Z\0\0\0\1x"); /* unknown */
+    REFUSE(REPORT_OF_RUN, "S\0\0\0\1"
+                          "1");                    /* not of a run */
+    REFUSE(REPORT_OF_FILE, "R\0\0\0\1x");          /* not of a file */
+    REFUSE(REPORT_OF_RUN, "R\0\0\0\1xR\0\0\0\1x"); /* twice */
+    REFUSE(REPORT_OF_RUN, "R\xff\xff\xff\xff");    /* too long */
+    REFUSE(REPORT_OF_RUN, "R\0\4\0\1");            /* one over the cap */
+    REFUSE(REPORT_OF_RUN, "X\0\0\0\0");            /* no digits */
+    REFUSE(REPORT_OF_RUN, "X\0\0\0\3"
+                          "256"); /* no exit code */
     REFUSE(REPORT_OF_RUN, "X\0\0\0\2-1");
     REFUSE(REPORT_OF_RUN, "D\0\0\0\2 1");
-    REFUSE(REPORT_OF_RUN, "D\0\0\0\2" "1\0");
-    REFUSE(REPORT_OF_RUN, "D\0\0\0\24" "99999999999999999999");
-    REFUSE(REPORT_OF_FILE, "F\0\0\0\5" "65535");         /* not one of our codes */
+    REFUSE(REPORT_OF_RUN, "D\0\0\0\2"
+                          "1\0");
+    REFUSE(REPORT_OF_RUN, "D\0\0\0\24"
+                          "99999999999999999999");
+    REFUSE(REPORT_OF_FILE, "F\0\0\0\5"
+                           "65535"); /* not one of our codes */
 }
 
 /* Every bit flip and every truncation of a good report: refused, or read without harm. */
@@ -143,7 +149,8 @@ static void test_report_mutations(void **state)
     buf_finish(&b);
 }
 
-/* ---- requests ---------------------------------------------------------------------------------- */
+/* ---- requests ----------------------------------------------------------------------------------
+ */
 
 static void test_request_round_trip(void **state)
 {
@@ -173,7 +180,7 @@ static void test_request_round_trip(void **state)
 static void test_request_refuses(void **state)
 {
     const struct view bad_env[] = {view_of("NOVALUE"), view_of("=x"), view_of("A B=x"),
-                                   view_of("1A=x"), view_of(""), view_bytes("A=\0", 3)};
+                                   view_of("1A=x"),    view_of(""),   view_bytes("A=\0", 3)};
     for (size_t i = 0; i < sizeof(bad_env) / sizeof(bad_env[0]); i++) {
         struct msg_start m = {.env = {&bad_env[i], 1}};
         struct buf b;
@@ -189,7 +196,8 @@ static void test_request_refuses(void **state)
     buf_finish(&b);
 }
 
-/* ---- operations -------------------------------------------------------------------------------- */
+/* ---- operations --------------------------------------------------------------------------------
+ */
 
 static struct op *create(struct op_table *t, const char *id)
 {

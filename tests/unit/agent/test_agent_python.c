@@ -57,15 +57,15 @@ static void test_odd_errors(void **state)
     assert_contains(r->traceback, "line 2\n    if a\n");
     assert_null(strstr(r->traceback, "Traceback"));
     assert_null(strstr(r->traceback, "cloister"));
-    r = run(f, "python", "try:\n  1/0\nexcept ZeroDivisionError as e:\n  raise KeyError('k') from e");
+    r = run(f, "python",
+            "try:\n  1/0\nexcept ZeroDivisionError as e:\n  raise KeyError('k') from e");
     assert_string_equal(r->name, "KeyError");
     assert_contains(r->traceback, "direct cause");
     assert_null(strstr(r->traceback, "cloister"));
     r = run(f, "python", "def g(): g()\ng()");
     assert_string_equal(r->name, "RecursionError");
     assert_contains(r->traceback, "more times]");
-    r = run(f, "python",
-            "class Bad:\n  def __repr__(self): raise ValueError('no repr')\nBad()");
+    r = run(f, "python", "class Bad:\n  def __repr__(self): raise ValueError('no repr')\nBad()");
     assert_status(r, OP_STATUS_ERROR);
     assert_string_equal(r->message, "no repr");
     r = run(f, "python",
@@ -84,12 +84,13 @@ static void test_odd_errors(void **state)
 static void test_exception_group(void **state)
 {
     struct fixture *f = fixture_of(state);
-    struct agent_result *r = run(f, "python",
-                                 "import sys\n"
-                                 "if sys.version_info >= (3, 11):\n"
-                                 "  raise ExceptionGroup('both', [ValueError('one'), KeyError(2)])\n"
-                                 "else:\n"
-                                 "  raise ValueError('both: one')");
+    struct agent_result *r =
+        run(f, "python",
+            "import sys\n"
+            "if sys.version_info >= (3, 11):\n"
+            "  raise ExceptionGroup('both', [ValueError('one'), KeyError(2)])\n"
+            "else:\n"
+            "  raise ValueError('both: one')");
     assert_status(r, OP_STATUS_ERROR);
     assert_contains(r->traceback, "both");
     assert_contains(r->traceback, "one");
@@ -139,6 +140,10 @@ static void test_exit(void **state)
     assert_string_equal(r->err, "so long\n");
     r = run(f, "python", "sys.exit()");
     assert_status(r, OP_STATUS_OK);
+    r = run(f, "python", "quit(4)"); /* closes sys.stdin, too */
+    assert_int_equal(r->last.exit_code, 4);
+    r = run(f, "python", "sys.stdin.read()");
+    assert_string_equal(r->result, "''");
     r = run(f, "python", "kept");
     assert_string_equal(r->result, "'yes'");
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
@@ -147,7 +152,8 @@ static void test_exit(void **state)
 static void test_text(void **state)
 {
     struct fixture *f = fixture_of(state);
-    struct agent_result *r = run(f, "python", "print('z\xc3\xbcrich \xf0\x9f\x90\x8d')\n'\xe2\x82\xac'");
+    struct agent_result *r =
+        run(f, "python", "print('z\xc3\xbcrich \xf0\x9f\x90\x8d')\n'\xe2\x82\xac'");
     assert_string_equal(r->out, "z\xc3\xbcrich \xf0\x9f\x90\x8d\n");
     assert_string_equal(r->result, "'\xe2\x82\xac'");
     r = run(f, "python",
@@ -192,10 +198,11 @@ static void test_streams_replaced(void **state)
 static void test_await(void **state)
 {
     struct fixture *f = fixture_of(state);
-    struct agent_result *r = run(f, "python",
-                                 "import asyncio\n"
-                                 "async def twice(n):\n    await asyncio.sleep(0.01)\n    return 2 * n\n"
-                                 "y = await twice(4)\nawait twice(y)");
+    struct agent_result *r =
+        run(f, "python",
+            "import asyncio\n"
+            "async def twice(n):\n    await asyncio.sleep(0.01)\n    return 2 * n\n"
+            "y = await twice(4)\nawait twice(y)");
     assert_status(r, OP_STATUS_OK);
     assert_string_equal(r->result, "16");
     r = run(f, "python", "async def bad():\n    raise KeyError('deep')\nawait bad()");
@@ -211,9 +218,10 @@ static void test_await(void **state)
 static void test_module_of_workspace(void **state)
 {
     struct fixture *f = fixture_of(state);
-    struct agent_result *r = run(f, "python",
-                                 "open('mymodule.py', 'w').write('value = 7')\n"
-                                 "import mymodule, os\nmymodule.value, os.path.basename(os.getcwd())");
+    struct agent_result *r =
+        run(f, "python",
+            "open('mymodule.py', 'w').write('value = 7')\n"
+            "import mymodule, os\nmymodule.value, os.path.basename(os.getcwd())");
     assert_string_equal(r->result, "(7, 'workspace')");
     r = run(f, "python",
             "import pickle, sys\nclass P: pass\n"
@@ -228,10 +236,11 @@ static void test_module_of_workspace(void **state)
 static void test_fork_in_cell(void **state)
 {
     struct fixture *f = fixture_of(state);
-    struct agent_result *r = run(f, "python",
-                                 "import os\npid = os.fork()\n"
-                                 "if pid == 0:\n    print('child')\n"
-                                 "else:\n    code = os.waitpid(pid, 0)[1]\n    print('parent', code)");
+    struct agent_result *r =
+        run(f, "python",
+            "import os\npid = os.fork()\n"
+            "if pid == 0:\n    print('child')\n"
+            "else:\n    code = os.waitpid(pid, 0)[1]\n    print('parent', code)");
     assert_status(r, OP_STATUS_OK);
     assert_string_equal(r->out, "child\nparent 0\n");
     r = run(f, "python",
@@ -310,8 +319,7 @@ static void test_death_and_return(void **state)
         assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
     }
     /* between runs */
-    run(f, "python",
-        "import threading, os\nthreading.Timer(0.05, lambda: os._exit(0)).start()");
+    run(f, "python", "import threading, os\nthreading.Timer(0.05, lambda: os._exit(0)).start()");
     run(f, "bash", "sleep 0.3");
     struct agent_result *r = run(f, "python", "1");
     assert_string_equal(r->result, "1");
@@ -332,18 +340,15 @@ static void test_garbage_reports(void **state)
 {
     struct fixture *f = fixture_of(state);
     /* a hostile interpreter: finds the report pipe and writes nonsense into it */
-    static const char find[] =
-        "import os, stat\n"
-        "for fd in range(60, 80):\n"
-        "    try:\n"
-        "        os.write(fd, BAD)\n"
-        "    except OSError: pass\n"
-        "import time; time.sleep(20)";
+    static const char find[] = "import os, stat\n"
+                               "for fd in range(60, 80):\n"
+                               "    try:\n"
+                               "        os.write(fd, BAD)\n"
+                               "    except OSError: pass\n"
+                               "import time; time.sleep(20)";
     static const char *const bad[] = {
-        "BAD = b'this is no report'\n",
-        "BAD = b'R\\xff\\xff\\xff\\xff'\n",
-        "BAD = b'D\\0\\0\\0\\x0299'\n",
-        "BAD = b'X\\0\\0\\0\\x03abcD\\0\\0\\0\\x011'\n",
+        "BAD = b'this is no report'\n", "BAD = b'R\\xff\\xff\\xff\\xff'\n",
+        "BAD = b'D\\0\\0\\0\\x0299'\n", "BAD = b'X\\0\\0\\0\\x03abcD\\0\\0\\0\\x011'\n",
         "BAD = b'S\\0\\0\\0\\x011'\n",
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

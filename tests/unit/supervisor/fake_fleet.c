@@ -223,6 +223,7 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
     snprintf(f->spec_env, sizeof(f->spec_env), "%s", env);
     free(env);
     snprintf(f->spec_name, sizeof(f->spec_name), "%s", s->name);
+    snprintf(f->spec_image, sizeof(f->spec_image), "%s", spec->image != NULL ? spec->image : "");
     add_pending(f, FAKE_OPEN, s->id, (void *)done, arg);
 }
 

@@ -37,8 +37,8 @@ struct fleet {
     size_t pending_count;
 
     struct fleet_call last; /* of fleet_run(), kept after it is answered */
-    struct fleet_spec spec; /* of fleet_open(); its name is `spec_name` */
-    char spec_name[80], spec_env[200];
+    struct fleet_spec spec; /* of fleet_open(); what it borrowed is below */
+    char spec_name[80], spec_image[80], spec_env[200];
     size_t opens, runs, closes, cancels;
 
     /* The next answers. `fail_code` != 0 makes them errors. */

@@ -374,13 +374,16 @@ static void an_unknown_sandbox_is_not_found(void **state)
 static void a_sandbox_is_created_as_wanted_and_described(void **state)
 {
     struct client *c = *state;
+    free(c->config.image_dir);
+    c->config.image_dir = strdup("/"); /* whose entry "usr" exists everywhere */
     const cJSON *result =
         client_tool(c, "create_sandbox",
-                    "{'name':'n1','image':'/img','memory_mb':64,'cpus':0.5,'pids':32,'disk_mb':9,"
+                    "{'name':'n1','image':'usr','memory_mb':64,'cpus':0.5,'pids':32,'disk_mb':9,"
                     "'network':'none','env':{'K':'v'},'timeout_seconds':2.5,'ttl_seconds':600}");
     const struct fleet_spec *spec = &c->fleet->spec;
     assert_string_equal(c->fleet->spec_name, "n1");
     assert_string_equal(c->fleet->spec_env, "K=v");
+    assert_string_equal(c->fleet->spec_image, "//usr");
     assert_int_equal(spec->memory_mb, 64);
     assert_true(spec->cpus == 0.5);
     assert_int_equal(spec->pids, 32);

@@ -105,14 +105,15 @@ def _cloister_driver():
         return io.TextIOWrapper(io.BufferedReader(raw), "utf-8", "surrogateescape")
 
     class Streams:
-        out = err = stdin = None
-        fed = False
+        out = err = None
+        fed = True  # whatever was there before us
 
     streams = Streams()
 
     def open_stdin(data):
         if data is None:
-            if not streams.fed and streams.stdin is not None:
+            # exit() and quit() close it
+            if not streams.fed and not getattr(sys.stdin, "closed", True):
                 return
             os_dup2(devnull, 0)
             streams.fed = False
@@ -131,7 +132,7 @@ def _cloister_driver():
             os_dup2(fd, 0)
             os_close(fd)
             streams.fed = True
-        streams.stdin = sys.stdin = sys.__stdin__ = reader()
+        sys.stdin = sys.__stdin__ = reader()
 
     def mend_streams():
         # closed by an earlier run, on purpose or not
