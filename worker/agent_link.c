@@ -207,7 +207,7 @@ static void entry_refresh(struct entry *e)
         return;
     }
     if (msg_decode(MSG_LINK_A, e->frame.data + 4, e->frame.len - 4, &m, &err) < 0) {
-        assert(!"our own frame does not decode");
+        assert(false && "our own frame does not decode");
         return;
     }
     *(e->type == MSG_START ? &m.start.wait_ms : &m.wait.wait_ms) = 0;

@@ -2,6 +2,8 @@
  * get_sandbox_status: one sandbox with its usage, or all of the caller's. Asking does not create
  * the default sandbox.
  */
+#include <string.h>
+
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/io/json.h"
@@ -51,6 +53,9 @@ struct listing {
 static void on_each(void *arg, const struct fleet_info *info)
 {
     struct listing *l = arg;
+    if (strcmp(info->state, "closing") == 0 || strcmp(info->state, "closed") == 0) {
+        return; /* gone as far as a client is concerned: only we have something left to tidy */
+    }
     if (++l->count > LISTED_MAX) {
         return;
     }

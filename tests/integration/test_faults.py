@@ -4,6 +4,7 @@ lives, and a doctor that tells what is wrong."""
 import os
 import resource
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
@@ -122,8 +123,12 @@ def hanging_runtime():
     assert time.monotonic() - begun < 5.5, "the end took too long"
     with open(f"{place}/started", encoding="utf-8") as file:
         pid = int(file.read())
-    poll("the runtime is gone", lambda: not mcp.alive(pid), 5)
-    shutil.rmtree(place)
+    try:
+        poll("the runtime is gone", lambda: not mcp.alive(pid), 5)
+    finally:
+        if mcp.alive(pid):
+            os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(place)
 
 
 @suite.case("only images that the operator offers can be chosen, and only by name")
