@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/io/threads.h"
 #include "common/log.h"
 #include "common/str.h"
 #include "supervisor/binaries.h"
@@ -136,9 +137,16 @@ static int prepare(struct fleet *f, struct err *err, const char **ret_hint)
     if (host->instance != NULL) {
         return 0;
     }
+    *ret_hint = "raise the limit on this user's processes and threads (ulimit -u, or pids of the "
+                "control group that this server runs in)";
+    int rc = threads_check(THREADS_NEEDED, err);
+    if (rc < 0) {
+        return rc;
+    }
     *ret_hint = "reinstall cloister, or say with --worker-path and --agent-path where they are";
-    int rc =
-        host->worker_path != NULL ? 0 : binaries_find_worker(host->config, &host->worker_path, err);
+    if (host->worker_path == NULL) {
+        rc = binaries_find_worker(host->config, &host->worker_path, err);
+    }
     if (rc == 0 && host->agent_path == NULL) {
         rc = binaries_find_agent(host->config, &host->agent_path, err);
     }
@@ -491,7 +499,7 @@ static void on_force_time(uv_timer_t *timer)
     struct fleet *f = timer->data;
     log_warn("shutdown: out of time, killing the workers that are left");
     f->host.forcing = true;
-    worker_link_kill_all(&f->host, false, "shutdown ran out of time");
+    worker_link_kill_all(&f->host, "shutdown ran out of time");
     uv_timer_start(timer, on_leave_time, LEAVE_MS - FORCE_MS, 0);
 }
 
@@ -506,7 +514,7 @@ void fleet_shutdown(struct fleet *f, void (*done)(void *arg), void *arg)
     {
         sandbox_close(s, "the server is shutting down", NULL, NULL);
     }
-    worker_link_kill_all(&f->host, true, "the server is shutting down");
+    worker_link_stop_expendable(&f->host);
     uv_timer_start(&f->stop_timer, on_force_time, FORCE_MS, 0);
     if (f->host.held == 0) {
         maybe_stopped(f);

@@ -228,14 +228,24 @@ void worker_link_keep(struct worker_link *link)
     link->expendable = false;
 }
 
-void worker_link_kill_all(struct fleet_host *host, bool expendable_only, const char *reason)
+/* Asked, not killed: a worker that is killed in the middle of a trial leaves the runtime behind. */
+void worker_link_stop_expendable(struct fleet_host *host)
 {
     struct worker_link *link;
     TAILQ_FOREACH(link, &host->links, node)
     {
-        if (link->expendable || !expendable_only) {
-            fail(link, reason);
+        if (link->expendable && link->process != NULL) {
+            worker_process_stop(link->process);
         }
+    }
+}
+
+void worker_link_kill_all(struct fleet_host *host, const char *reason)
+{
+    struct worker_link *link;
+    TAILQ_FOREACH(link, &host->links, node)
+    {
+        fail(link, reason);
     }
 }
 

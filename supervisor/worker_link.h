@@ -70,7 +70,10 @@ void worker_link_keep(struct worker_link *link);
 /* Inside or after `dead` only. */
 void worker_link_destroy(struct worker_link *link);
 
-/* Kills every worker there is, or all that are expendable. */
-void worker_link_kill_all(struct fleet_host *host, bool expendable_only, const char *reason);
+/* Asks all that are expendable to end what they are doing; their `dead` follows. */
+void worker_link_stop_expendable(struct fleet_host *host);
+
+/* Kills every worker there is. */
+void worker_link_kill_all(struct fleet_host *host, const char *reason);
 
 #endif

@@ -135,6 +135,13 @@ int worker_process_pid(const struct worker_process *p)
     return p->process.pid;
 }
 
+void worker_process_stop(struct worker_process *p)
+{
+    if (p->on_exit != NULL) {
+        (void)uv_process_kill(&p->process, SIGTERM);
+    }
+}
+
 void worker_process_kill(struct worker_process *p)
 {
     if (p->on_exit != NULL) {

@@ -34,6 +34,9 @@ int worker_spawn(struct fleet_host *host, const struct worker_args *args, worker
 
 int worker_process_pid(const struct worker_process *p);
 
+/* SIGTERM: end in order. */
+void worker_process_stop(struct worker_process *p);
+
 /* SIGKILL. The exit callback follows, unless the kernel cannot let go of it. */
 void worker_process_kill(struct worker_process *p);
 

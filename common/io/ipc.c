@@ -6,16 +6,19 @@
  * drains the whole queue in one go. Everything but that queue and the id of the current pipe
  * belongs to the loop thread, so only those are locked.
  *
- * Four properties of nng shape the rest:
+ * Some properties of nng (1.5, as distributions have it) shape the rest:
  *  - REQ resends by default and then would run code twice; infinite resend time turns that off, and
  *    a lost pipe then ends the receive with NNG_ECONNRESET.
  *  - A REQ context may be asked to receive as soon as it has been asked to send. Both are submitted
  *    at once, the send without a callback, which saves a thread switch per request. The price: a
  *    context whose receive failed may still hold an unsent message and must not be used again.
- *  - A receiver drops what it has not read yet when it sees the other side hang up. So the
- *    answering side, before it closes, waits until the kernel says that the last answer was read.
+ *  - An answer counts as sent when nng has begun to write it. So the answering side, before it
+ *    closes, waits until the kernel says that the peer has read everything.
  *  - A pipe's removal may be reported before its arrival. Which pipe is the current one is
  *    therefore decided in one place under the lock, and only what follows from it is reported.
+ *  - A pipe that is closed from our side in the middle of a message may never be removed, and then
+ *    nng_close() waits for ever. So a link is ended by shutting its socket down, which nng sees as
+ * a hang-up of the peer and survives, and nng_close() is left to a thread of its own.
  */
 #include "common/io/ipc.h"
 
@@ -24,20 +27,18 @@
 #include <nng/protocol/reqrep0/rep.h>
 #include <nng/protocol/reqrep0/req.h>
 #include <nng/transport/ipc/ipc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <linux/sockios.h>
-#endif
 
 #include "common/alloc.h"
 #include "common/clock.h"
 #include "common/io/loop.h"
+#include "common/io/unix_link.h"
+#include "common/str.h"
 
 #define RECONNECT_MIN_MS 10
 #define RECONNECT_MAX_MS 1000
@@ -45,7 +46,7 @@
 #define FLUSH_BLIND_MS   20  /* the same where the kernel cannot tell */
 #define HEADER_ROOM      64  /* nng counts its own headers as part of a message */
 #define IDLE_CALLS_MAX   16  /* contexts kept for the next request */
-#define SCAN_FDS         256 /* descriptors looked at to find the link's own */
+#define HANG_UP_MS       100 /* for nng to notice that a socket was shut down; 0.1 ms are usual */
 
 /* What nng's threads put on the queue: a call or request that is done with, or news of the link. */
 struct event {
@@ -57,16 +58,21 @@ struct event {
 struct endpoint {
     struct loop_queue queue;
     nng_socket socket;
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    bool listens;
     ipc_link_fn on_link;
     void *arg;
     void (*on_aio)(struct endpoint *ep, struct event *event);
     size_t max_bytes;
-    bool closing;
     ipc_closed_fn closed;
     void *closed_arg;
 
-    int pipe; /* the one peer, 0 if none; under the queue's lock, as nng's threads change it */
+    /* Under the queue's lock, as nng's threads look at it. */
+    int pipe; /* the one peer, 0 if none */
     bool pipe_reported;
+    bool closing;   /* changed on the loop only, which may read it without the lock */
+    bool abandoned; /* nng has lost a pipe: the memory must stay, and nobody may be called */
+    uv_cond_t pipe_gone;
 };
 
 /* ---- link ----------------------------------------------------------------------------------- */
@@ -103,7 +109,7 @@ static void on_pipe(struct endpoint *ep, nng_pipe pipe, nng_pipe_ev ev, nng_pipe
     bool wake = false;
     loop_queue_lock(&ep->queue);
     if (ev == NNG_PIPE_EV_ADD_PRE) {
-        refuse = ep->pipe != 0;
+        refuse = ep->pipe != 0 || ep->closing;
         if (!refuse) {
             ep->pipe = id;
         }
@@ -113,9 +119,10 @@ static void on_pipe(struct endpoint *ep, nng_pipe pipe, nng_pipe_ev ev, nng_pipe
     }
     if (ev == NNG_PIPE_EV_REM_POST && ep->pipe == id) {
         ep->pipe = 0;
-        if (ep->pipe_reported) {
+        if (ep->pipe_reported && !ep->abandoned) {
             wake = append_link(ep, false);
         }
+        uv_cond_signal(&ep->pipe_gone);
     }
     loop_queue_unlock(&ep->queue, wake);
     if (refuse) {
@@ -163,20 +170,58 @@ static int watch_pipes(struct endpoint *ep, nng_pipe_cb cb)
     return rv;
 }
 
-/* The socket is open already and is closed again on failure. */
-static int endpoint_init(struct endpoint *ep, uv_loop_t *loop, size_t max_bytes, struct err *err)
+static int endpoint_init(struct endpoint *ep, uv_loop_t *loop, const char *path, size_t max_bytes,
+                         struct err *err)
 {
-    int rc = loop_queue_init(&ep->queue, loop, on_item, ep, err);
+    int rc = str_copy(ep->path, sizeof(ep->path), path, err);
+    if (rc == 0) {
+        rc = loop_queue_init(&ep->queue, loop, on_item, ep, err);
+    }
     if (rc < 0) {
-        nng_close(ep->socket);
         return rc;
     }
     ep->queue.async.data = ep;
     ep->max_bytes = max_bytes;
+    uv_cond_init(&ep->pipe_gone);
     return 0;
 }
 
-/* Frees what nng's threads left behind. The caller frees the memory around the endpoint. */
+/* Ends the link and lets no other come up. Waits for nng to have let go of it. */
+static void hang_up(struct endpoint *ep)
+{
+    uint64_t end_ms = clock_ms() + HANG_UP_MS;
+    loop_queue_lock(&ep->queue);
+    ep->closing = true;
+    if (ep->pipe != 0) {
+        unix_link_shutdown(ep->path, ep->listens);
+    }
+    while (ep->pipe != 0 && clock_ms() < end_ms) {
+        err_ignore(uv_cond_timedwait(&ep->pipe_gone, &ep->queue.lock, HANG_UP_MS * 1000000u));
+    }
+    ep->abandoned = ep->pipe != 0;
+    loop_queue_unlock(&ep->queue, false);
+}
+
+static void *close_thread(void *arg)
+{
+    nng_socket socket = {(uint32_t)(uintptr_t)arg};
+    nng_close(socket);
+    return NULL;
+}
+
+/* Nothing of the socket refers to the endpoint any more, so nobody has to wait for its end. */
+static void close_socket(nng_socket socket)
+{
+    pthread_t thread;
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    /* Without a thread the socket stays, idle and unreachable, which is better than to hang. */
+    (void)pthread_create(&thread, &attr, close_thread, (void *)(uintptr_t)socket.id);
+    pthread_attr_destroy(&attr);
+}
+
+/* Frees what nng's threads left behind, and the endpoint with all that is around it. */
 static void endpoint_finish(struct endpoint *ep)
 {
     struct loop_item *item = loop_queue_take(&ep->queue);
@@ -187,16 +232,20 @@ static void endpoint_finish(struct endpoint *ep)
         }
         item = next;
     }
-    loop_queue_finish(&ep->queue);
+    if (!ep->abandoned) {
+        uv_cond_destroy(&ep->pipe_gone);
+        loop_queue_finish(&ep->queue);
+        free(ep); /* it is the first member of the client or server */
+    }
 }
 
 /* ---- asking side ---------------------------------------------------------------------------- */
 
 struct ipc_client {
     struct endpoint ep; /* first */
-    struct call *idle;
+    nng_listener listener;
+    struct call *idle, *busy;
     size_t idle_count;
-    size_t busy;
 };
 
 struct call {
@@ -206,7 +255,7 @@ struct call {
     nng_aio *send_aio, *recv_aio;
     ipc_reply_fn done;
     void *arg;
-    struct call *next_idle;
+    struct call *prev, *next; /* among the busy or the idle */
 };
 
 static void on_reply_aio(void *arg)
@@ -235,7 +284,7 @@ static struct call *call_take(struct ipc_client *c, struct err *err)
 {
     struct call *call = c->idle;
     if (call != NULL) {
-        c->idle = call->next_idle;
+        c->idle = call->next;
         c->idle_count--;
         /* A reply can overtake the end of its own send on nng's threads; that end is at hand. */
         nng_aio_wait(call->send_aio);
@@ -275,7 +324,6 @@ static void on_client_closed(uv_handle_t *handle)
     ipc_closed_fn closed = c->ep.closed;
     void *arg = c->ep.closed_arg;
     endpoint_finish(&c->ep);
-    free(c);
     if (closed != NULL) {
         closed(arg);
     }
@@ -283,7 +331,7 @@ static void on_client_closed(uv_handle_t *handle)
 
 static void client_check_closed(struct ipc_client *c)
 {
-    if (c->ep.closing && c->busy == 0 && !uv_is_closing((uv_handle_t *)&c->ep.queue.async)) {
+    if (c->ep.closing && c->busy == NULL && !uv_is_closing((uv_handle_t *)&c->ep.queue.async)) {
         uv_close((uv_handle_t *)&c->ep.queue.async, on_client_closed);
     }
 }
@@ -307,8 +355,12 @@ static void on_client_aio(struct endpoint *ep, struct event *event)
     nng_aio_set_msg(call->recv_aio, NULL);
 
     /* Given back first, so that a request made by `done` finds a warm context. */
+    *(call->prev != NULL ? &call->prev->next : &c->busy) = call->next;
+    if (call->next != NULL) {
+        call->next->prev = call->prev;
+    }
     if (reply != NULL && !ep->closing && c->idle_count < IDLE_CALLS_MAX) {
-        call->next_idle = c->idle;
+        call->next = c->idle;
         c->idle = call;
         c->idle_count++;
     } else {
@@ -320,7 +372,6 @@ static void on_client_aio(struct endpoint *ep, struct event *event)
     } else {
         done(arg, reply_error(c, rv), NULL, 0);
     }
-    c->busy--;
     client_check_closed(c);
 }
 
@@ -340,24 +391,21 @@ int ipc_client_open(uv_loop_t *loop, const char *path, size_t max_bytes, ipc_lin
     c->ep.on_link = on_link;
     c->ep.arg = arg;
     c->ep.on_aio = on_client_aio;
-    int rv = nng_req0_open(&c->ep.socket);
-    if (rv != 0) {
-        free(c);
-        return nng_failed(err, rv, "cannot open a socket for", path);
-    }
-    rc = endpoint_init(&c->ep, loop, max_bytes, err);
+    c->ep.listens = true;
+    rc = endpoint_init(&c->ep, loop, path, max_bytes, err);
     if (rc < 0) {
         free(c);
         return rc;
     }
-    nng_listener listener;
-    if ((rv = nng_socket_set_ms(c->ep.socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE)) !=
+    int rv;
+    if ((rv = nng_req0_open(&c->ep.socket)) != 0 ||
+        (rv = nng_socket_set_ms(c->ep.socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE)) !=
             0 ||
         (rv = nng_socket_set_size(c->ep.socket, NNG_OPT_RECVMAXSZ, max_bytes + HEADER_ROOM)) != 0 ||
         (rv = watch_pipes(&c->ep, on_client_pipe)) != 0 ||
-        (rv = nng_listener_create(&listener, c->ep.socket, url)) != 0 ||
-        (rv = nng_listener_set_int(listener, NNG_OPT_IPC_PERMISSIONS, 0600)) != 0 ||
-        (rv = nng_listener_start(listener, 0)) != 0) {
+        (rv = nng_listener_create(&c->listener, c->ep.socket, url)) != 0 ||
+        (rv = nng_listener_set_int(c->listener, NNG_OPT_IPC_PERMISSIONS, 0600)) != 0 ||
+        (rv = nng_listener_start(c->listener, 0)) != 0) {
         ipc_client_close(c, NULL, NULL);
         return nng_failed(err, rv, "cannot listen on", path);
     }
@@ -390,7 +438,12 @@ int ipc_client_ask(struct ipc_client *c, const void *data, size_t len, uint64_t 
     }
     call->done = done;
     call->arg = arg;
-    c->busy++;
+    call->prev = NULL;
+    call->next = c->busy;
+    if (c->busy != NULL) {
+        c->busy->prev = call;
+    }
+    c->busy = call;
     nng_aio_set_msg(call->send_aio, msg);
     nng_ctx_send(call->ctx, call->send_aio);
     nng_aio_set_timeout(call->recv_aio, timeout_ms == 0 || timeout_ms > INT32_MAX
@@ -402,16 +455,19 @@ int ipc_client_ask(struct ipc_client *c, const void *data, size_t len, uint64_t 
 
 void ipc_client_close(struct ipc_client *c, ipc_closed_fn closed, void *arg)
 {
-    c->ep.closing = true;
     c->ep.closed = closed;
     c->ep.closed_arg = arg;
+    hang_up(&c->ep);
+    nng_listener_close(c->listener);
     while (c->idle != NULL) {
         struct call *call = c->idle;
-        c->idle = call->next_idle;
+        c->idle = call->next;
         call_destroy(call);
     }
-    /* Ends every call under way; their events come through the loop. */
-    nng_close(c->ep.socket);
+    for (struct call *call = c->busy; call != NULL; call = call->next) {
+        nng_ctx_close(call->ctx); /* the end of each call comes through the loop */
+    }
+    close_socket(c->ep.socket);
     client_check_closed(c);
 }
 
@@ -436,7 +492,7 @@ struct ipc_server {
     uv_timer_t flush_timer;
     uint64_t flush_end_ms;
     uint64_t flush_blind_ms;
-    char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    nng_dialer dialer;
     int handles_left;
 
     /* Under the lock. One context receives at a time, and the next one only after the event of the
@@ -523,9 +579,8 @@ static void on_server_handle_closed(uv_handle_t *handle)
     for (size_t i = 0; i < s->request_count; i++) {
         nng_aio_free(s->requests[i].aio);
     }
-    endpoint_finish(&s->ep);
     free(s->requests);
-    free(s);
+    endpoint_finish(&s->ep);
     if (closed != NULL) {
         closed(arg);
     }
@@ -578,21 +633,16 @@ int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t m
     s->ep.arg = arg;
     s->ep.on_aio = on_server_aio;
     s->on_request = on_request;
-    memcpy(s->path, path, strlen(path));
-    int rv = nng_rep0_open(&s->ep.socket);
-    if (rv != 0) {
-        free(s);
-        return nng_failed(err, rv, "cannot open a socket for", path);
-    }
-    rc = endpoint_init(&s->ep, loop, max_bytes, err);
+    rc = endpoint_init(&s->ep, loop, path, max_bytes, err);
     if (rc < 0) {
         free(s);
         return rc;
     }
+    int rv = nng_rep0_open(&s->ep.socket);
     uv_timer_init(loop, &s->flush_timer);
     s->flush_timer.data = s;
     s->requests = alloc_array(contexts, sizeof(s->requests[0]));
-    for (size_t i = 0; i < contexts; i++) {
+    for (size_t i = 0; i < contexts && rv == 0; i++) {
         struct ipc_request *r = &s->requests[i];
         r->event.kind = EVENT_AIO;
         r->server = s;
@@ -601,19 +651,21 @@ int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t m
             rv = nng_aio_alloc(&r->aio, on_request_aio, r);
         }
         if (rv != 0) {
-            goto err_open;
+            break;
         }
         s->request_count++;
         nng_aio_set_timeout(r->aio, NNG_DURATION_INFINITE);
         r->next_idle = s->idle;
         s->idle = r;
     }
-    if ((rv = nng_socket_set_size(s->ep.socket, NNG_OPT_RECVMAXSZ, max_bytes + HEADER_ROOM)) != 0 ||
+    if (rv != 0 ||
+        (rv = nng_socket_set_size(s->ep.socket, NNG_OPT_RECVMAXSZ, max_bytes + HEADER_ROOM)) != 0 ||
         (rv = nng_socket_set_ms(s->ep.socket, NNG_OPT_RECONNMINT, RECONNECT_MIN_MS)) != 0 ||
         (rv = nng_socket_set_ms(s->ep.socket, NNG_OPT_RECONNMAXT, RECONNECT_MAX_MS)) != 0 ||
         (rv = watch_pipes(&s->ep, on_server_pipe)) != 0 ||
-        (rv = nng_dial(s->ep.socket, url, NULL, NNG_FLAG_NONBLOCK)) != 0) {
-        goto err_open;
+        (rv = nng_dial(s->ep.socket, url, &s->dialer, NNG_FLAG_NONBLOCK)) != 0) {
+        ipc_server_close(s, NULL, NULL);
+        return nng_failed(err, rv, "cannot connect to", path);
     }
     loop_queue_lock(&s->ep.queue);
     struct ipc_request *first = next_receiver(s);
@@ -621,10 +673,6 @@ int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t m
     receive(first);
     *ret = s;
     return 0;
-
-err_open:
-    ipc_server_close(s, NULL, NULL);
-    return nng_failed(err, rv, "cannot connect to", path);
 }
 
 void ipc_reply(struct ipc_request *r, const void *data, size_t len)
@@ -659,26 +707,6 @@ void ipc_reply(struct ipc_request *r, const void *data, size_t len)
     receive(next);
 }
 
-/* Bytes sent to the peer at `path` that it has not read; -1 if that cannot be found out. nng
- * keeps the descriptor to itself, but a connected socket knows the name of its other end. */
-static int unread_bytes(const char *path)
-{
-#if defined(SIOCOUTQ)
-    for (int fd = 3; fd < SCAN_FDS; fd++) {
-        struct sockaddr_un addr;
-        socklen_t len = sizeof(addr);
-        memset(&addr, 0, sizeof(addr));
-        int unread;
-        if (getpeername(fd, (struct sockaddr *)&addr, &len) == 0 && addr.sun_family == AF_UNIX &&
-            strncmp(addr.sun_path, path, sizeof(addr.sun_path)) == 0 &&
-            ioctl(fd, SIOCOUTQ, &unread) == 0) {
-            return unread;
-        }
-    }
-#endif
-    return -1;
-}
-
 static void on_flush(uv_timer_t *timer)
 {
     struct ipc_server *s = timer->data;
@@ -687,7 +715,7 @@ static void on_flush(uv_timer_t *timer)
     bool linked = s->ep.pipe != 0;
     bool sending = s->sending > 0;
     loop_queue_unlock(&s->ep.queue, false);
-    int unread = sending || !linked ? 0 : unread_bytes(s->path);
+    int unread = unix_link_unread(s->ep.path, s->ep.listens);
     bool wait = sending || unread > 0 || (unread < 0 && now < s->flush_blind_ms);
     if (linked && wait && now < s->flush_end_ms) {
         return;
@@ -696,13 +724,20 @@ static void on_flush(uv_timer_t *timer)
     loop_queue_lock(&s->ep.queue);
     s->stopped = true;
     loop_queue_unlock(&s->ep.queue, false);
-    nng_close(s->ep.socket);
+    hang_up(&s->ep);
+    nng_dialer_close(s->dialer);
+    for (size_t i = 0; i < s->request_count; i++) {
+        nng_ctx_close(s->requests[i].ctx);
+    }
+    close_socket(s->ep.socket);
     server_check_closed(s);
 }
 
 void ipc_server_close(struct ipc_server *s, ipc_closed_fn closed, void *arg)
 {
+    loop_queue_lock(&s->ep.queue);
     s->ep.closing = true;
+    loop_queue_unlock(&s->ep.queue, false);
     s->ep.closed = closed;
     s->ep.closed_arg = arg;
     s->flush_end_ms = clock_ms() + FLUSH_MS;

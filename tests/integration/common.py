@@ -52,6 +52,14 @@ class Shared:
         server, _ = self.get()
         return server, server.call("create_sandbox", **arguments)["sandbox_id"]
 
+    def enforced(self, *limits):
+        """Skips the case if this host cannot enforce one of these, as the sandbox itself says."""
+        server, sandbox = self.get()
+        status = server.call("get_sandbox_status", sandbox_id=sandbox)
+        for missing in status["limits"]["unapplied"]:
+            if missing.split(":")[0] in limits:
+                raise Skip(f"not enforced on this host: {missing}")
+
     def close(self):
         if self.server is not None:
             self.server.close()

@@ -8,6 +8,10 @@
  * appears, each would need two replies; so for the first QUIET_US of a run the output pipes are
  * left alone and output and outcome travel together.
  *
+ * An interrupt that is late must not hit the next run. So the keeper says when it has sent one, and
+ * only then the next run begins. One that is early is reported as missed by the driver, and sent
+ * again. See lang_bash.c for what a shell needs on top.
+ *
  * The reports come from a process that user code shares. A malformed one ends the interpreter; a
  * missing one is what deadlines are for. When an interpreter closes its report pipe during a run it
  * may just have exec'd something else, so the run then ends with the process.
@@ -32,6 +36,8 @@
 
 #define QUIET_US     1000
 #define REPORT_CHUNK 8192
+#define RETRY_US     100000
+#define RETRIES_MAX  10
 #define SIGNAL_EXIT  128 /* exit code of a program that signal n ended: 128 + n */
 
 static void close_and_forget(int *fd)
@@ -80,6 +86,8 @@ static void tear_down(struct interp *i)
     i->lost_state = i->lost_state || i->had_state;
     i->had_state = false;
     i->dying = false;
+    i->syncing = false;
+    i->retry_us = 0;
     i->offence[0] = '\0';
 }
 
@@ -98,7 +106,7 @@ static bool has_process(const struct interp *i)
 
 bool interp_is_free(const struct interp *i)
 {
-    return i->current == NULL && !i->dying &&
+    return i->current == NULL && !i->dying && !i->syncing && i->keeper.owed == 0 &&
            (!has_process(i) || (i->request_fd >= 0 && i->report_fd >= 0));
 }
 
@@ -283,6 +291,9 @@ static void end_run(struct interp *i, struct op_table *t)
     op->cpu_us = since(figures_cpu_us(&i->figures), i->cpu_base_us);
     op->max_rss_kb = figures_peak_kb(&i->figures);
     i->current = NULL;
+    i->retry_us = 0;
+    i->syncing = op->stop != 0 && i->lang->sync != NULL;
+    i->retries = 0;
     op_done(t, op);
     if (i->lang->after != NULL) {
         i->lang->after(i);
@@ -336,10 +347,57 @@ static void end_dead(struct interp *i, struct op_table *t)
     op_done(t, op);
 }
 
+/* ---- interrupts --------------------------------------------------------------------------------
+ */
+
+static void interrupt(struct interp *i)
+{
+    keeper_interrupt(&i->keeper);
+    if (i->lang->interrupted != NULL) {
+        i->lang->interrupted(i);
+        i->retry_us = clock_us() + RETRY_US;
+    }
+}
+
+/* Asks for a sign of life under a run number of its own, when no interrupt is on its way any more.
+ */
+static void sync_on(struct interp *i)
+{
+    if (i->syncing && i->retry_us == 0 && i->keeper.owed == 0 && !i->dying) {
+        i->run++;
+        i->lang->sync(i);
+        i->retry_us = clock_us() + RETRY_US;
+    }
+}
+
+/* No answer: the interrupt, or the question, got lost on the way. */
+static void retry(struct interp *i)
+{
+    if (i->retry_us == 0 || i->dying || clock_us() < i->retry_us) {
+        return;
+    }
+    i->retry_us = 0;
+    if (i->retries++ < RETRIES_MAX) {
+        if (i->syncing) {
+            keeper_interrupt(&i->keeper); /* out of a quotation that it may be in */
+        } else {
+            interrupt(i);
+        }
+    } else if (i->syncing) {
+        order_end(i, "it does not answer after an interrupt");
+    }
+}
+
+/* ---- reports -----------------------------------------------------------------------------------
+ */
+
 static void on_done_record(struct interp *i, struct op_table *t)
 {
     if (i->current != NULL && i->report.run == i->run) {
         end_run(i, t);
+    } else if (i->syncing && i->report.run == i->run) {
+        i->syncing = false;
+        i->retry_us = 0;
     } else if (i->report.run > i->run) {
         order_end(i, "it reported the end of a run that never began");
     }
@@ -367,6 +425,12 @@ static void take_reports(struct interp *i, struct op_table *t)
                 return;
             }
             at += used;
+            if (i->report.missed_interrupt) {
+                i->report.missed_interrupt = false;
+                if (i->current != NULL && i->current->stop != 0) {
+                    interrupt(i);
+                }
+            }
             if (i->report.done) {
                 on_done_record(i, t);
             }
@@ -384,17 +448,14 @@ void interp_stop(struct interp *i, struct op_table *t, enum op_stop reason, bool
     if (op == NULL || i->current != op) {
         return;
     }
-    bool first = op->stop == 0;
-    if (first) {
+    if (op->stop == 0) {
         op->stop = reason;
     }
+    i->retries = 0;
     if (force) {
         order_end(i, "");
-        return;
-    }
-    keeper_interrupt(&i->keeper);
-    if (first && i->lang->interrupted != NULL) {
-        i->lang->interrupted(i);
+    } else {
+        interrupt(i);
     }
 }
 
@@ -413,13 +474,14 @@ uint64_t interp_poll(struct interp *i, struct poll_set *set, uint64_t now_us)
         i->slot_report = poll_set_add(set, i->report_fd, POLLIN);
         i->slot_request = poll_set_add(set, i->request_fd, i->pending.len > 0 ? POLLOUT : 0);
     }
+    uint64_t wake_us = i->retry_us > 0 && !i->dying ? since(i->retry_us, now_us) : UINT64_MAX;
     struct op *op = i->current;
     if (op == NULL) {
-        return UINT64_MAX;
+        return wake_us;
     }
     uint64_t ran_us = since(now_us, op->begun_us);
     if (ran_us < QUIET_US) {
-        return QUIET_US - ran_us;
+        return QUIET_US - ran_us < wake_us ? QUIET_US - ran_us : wake_us;
     }
     if (op_stream_room(&op->out) > 0) {
         i->slot_out = poll_set_add(set, i->out_fd, POLLIN);
@@ -427,7 +489,7 @@ uint64_t interp_poll(struct interp *i, struct poll_set *set, uint64_t now_us)
     if (op_stream_room(&op->err) > 0) {
         i->slot_err = poll_set_add(set, i->err_fd, POLLIN);
     }
-    return UINT64_MAX;
+    return wake_us;
 }
 
 void interp_handle(struct interp *i, const struct poll_set *set, struct op_table *t)
@@ -464,5 +526,8 @@ void interp_handle(struct interp *i, const struct poll_set *set, struct op_table
         tear_down(i);
     } else if (i->current == NULL && (i->request_fd < 0 || i->report_fd < 0)) {
         order_end(i, ""); /* idle and deaf: a new one will do better */
+    } else {
+        retry(i);
+        sync_on(i);
     }
 }

@@ -44,8 +44,11 @@ struct lang {
     int (*start)(struct interp *i, struct interp_start *s, struct err *err);
     /* Hands the interpreter its next run; takes over *request. */
     int (*submit)(struct interp *i, struct buf *request, struct err *err);
-    /* After the SIGINT of a run; may be NULL. */
+    /* For those whose protocol an interrupt can disturb; NULL for others. `interrupted` makes sure
+     * that run i->run is reported as interrupted if it is not reported otherwise; `sync` that it is
+     * reported. */
     void (*interrupted)(struct interp *i);
+    void (*sync)(struct interp *i);
     /* After a run; may be NULL. */
     void (*after)(struct interp *i);
 };
@@ -73,6 +76,9 @@ struct interp {
     bool had_state;     /* an operation has run in this process */
     bool lost_state;    /* an earlier process had state */
     bool dying;         /* we have ordered its end */
+    bool syncing;       /* finding out whether it still listens, after an interrupt */
+    unsigned retries;   /* of an interrupt, or of syncing */
+    uint64_t retry_us;  /* clock_us() when to try again; 0 = no need to */
     char offence[256];  /* why we have, if it misbehaved */
 
     struct poll_slot slot_status, slot_report, slot_request, slot_out, slot_err;

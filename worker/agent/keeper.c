@@ -37,7 +37,7 @@
 
 /* On the status pipe, in one write each: same binary on both ends. */
 struct news {
-    enum { NEWS_STARTED = 1, NEWS_FAILED, NEWS_ENDED } what;
+    enum { NEWS_STARTED = 1, NEWS_FAILED, NEWS_INTERRUPTED, NEWS_ENDED } what;
     pid_t pid;
     int wait_status;
     int sys;
@@ -188,6 +188,8 @@ static void obey(struct keeping *k)
         if (!k->main_ended && kill(-k->main_pid, SIGINT) < 0) {
             (void)kill(k->main_pid, SIGINT); /* it has not got as far as its own group */
         }
+        struct news done = {.what = NEWS_INTERRUPTED};
+        tell(k->status_fd, &done);
     }
 }
 
@@ -288,21 +290,21 @@ int keeper_start(struct keeper *k, const struct keeper_job *job, struct err *err
     return rc;
 }
 
-static void command(const struct keeper *k, char c)
+static bool command(const struct keeper *k, char c)
 {
-    if (k->command_fd >= 0) {
-        (void)!write(k->command_fd, &c, 1); /* a full pipe holds enough of the same already */
-    }
+    return k->command_fd >= 0 && write(k->command_fd, &c, 1) == 1;
 }
 
-void keeper_interrupt(const struct keeper *k)
+void keeper_interrupt(struct keeper *k)
 {
-    command(k, COMMAND_INTERRUPT);
+    if (command(k, COMMAND_INTERRUPT)) {
+        k->owed++;
+    }
 }
 
 void keeper_kill(const struct keeper *k)
 {
-    command(k, COMMAND_KILL);
+    (void)command(k, COMMAND_KILL); /* a keeper that is not there has ended, and that shows */
 }
 
 void keeper_read(struct keeper *k)
@@ -325,6 +327,8 @@ void keeper_read(struct keeper *k)
         }
         if (n.what == NEWS_STARTED) {
             k->main_pid = n.pid;
+        } else if (n.what == NEWS_INTERRUPTED) {
+            k->owed -= k->owed > 0;
         } else if (n.what == NEWS_FAILED) {
             k->exec_errno = n.sys;
             n.step[sizeof(n.step) - 1] = '\0';

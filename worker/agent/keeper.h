@@ -38,6 +38,7 @@ struct keeper {
     pid_t main_pid; /* the program; 0 until it is reported */
     int command_fd; /* owned */
     int status_fd;  /* owned; readable when there is news */
+    unsigned owed;  /* interrupts that have been ordered and not sent yet */
     bool ended;     /* the program and everything below it is gone */
     int wait_status;
     uint64_t cpu_us; /* of the program and what it waited for, in all its life */
@@ -51,8 +52,8 @@ void keeper_init(struct keeper *k);
 /* Forks. -ERR_BUSY if there is no process left, -ERR_IO for anything else. */
 int keeper_start(struct keeper *k, const struct keeper_job *job, struct err *err) WARN_UNUSED;
 
-/* SIGINT to the program's process group. */
-void keeper_interrupt(const struct keeper *k);
+/* SIGINT to the program's process group. Until `owed` is 0 again it may still come. */
+void keeper_interrupt(struct keeper *k);
 
 /* Kills the program and everything below it; `ended` follows. */
 void keeper_kill(const struct keeper *k);

@@ -12,9 +12,13 @@
  * be local. The second line reports $?. Bash reads such a pipe byte by byte, so the lines are
  * short.
  *
- * An interrupt that arrives while bash reads the second line discards it, and the run would never
- * be reported; so after an interrupt the line is sent again, and a second report of the same run is
- * ignored (interp.c). If the shell ends (exit, set -e, exec), its exit code is the outcome.
+ * SIGINT is a blunt tool here. Bash now and then overlooks one (when it is just forking), and now
+ * and then acts on one twice: by itself, and because the program it waited for died of it. The
+ * second time it throws away the line that it is reading, which may be our second line. Therefore
+ * an interrupt is followed by one more report line, of a code that says what happened, and both are
+ * repeated while no report comes. The first report of a run counts (interp.c). And before the next
+ * run begins, the shell has to answer once, so that it is known to read from the start of a line.
+ * If the shell ends (exit, set -e, exec), its exit code is the outcome.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -32,6 +36,8 @@
 #define STDIN_FD  61
 #define ERR_FD    62
 #define REPORT_FD 63
+
+#define INTERRUPTED "130" /* 128 + SIGINT */
 
 #define QUOTE_GROWTH 4           /* ' becomes '\'' */
 #define KEEP_BYTES   (64u << 10) /* memory files are emptied after a run that made them larger */
@@ -145,13 +151,14 @@ static int fill(int fd, const void *data, size_t len, struct err *err)
     return fd_write_all(fd, data, len, err);
 }
 
-/* The report line: exit code as three digits, run number as ten. */
-static int add_report_line(const struct interp *i, struct buf *out, struct err *err)
+/* Reports a run: the exit code as three digits, the run number as ten. */
+static int add_report_line(const struct interp *i, const char *code, struct buf *out,
+                           struct err *err)
 {
     return buf_printf(out, err,
                       "builtin printf X\\\\0\\\\0\\\\0\\\\3%%03dD\\\\0\\\\0\\\\0\\\\012%010" PRIu32
-                      " \"$?\" >&%d\n",
-                      i->run, REPORT_FD);
+                      " %s >&%d\n",
+                      i->run, code, REPORT_FD);
 }
 
 static int submit(struct interp *i, struct buf *request, struct err *err)
@@ -173,7 +180,7 @@ static int submit(struct interp *i, struct buf *request, struct err *err)
         rc = buf_printf(&lines, err, ". /proc/self/fd/%d\n", SCRIPT_FD);
     }
     if (rc == 0) {
-        rc = add_report_line(i, &lines, err);
+        rc = add_report_line(i, "\"$?\"", &lines, err);
     }
     if (rc == 0) {
         rc = interp_write(i, &lines, err);
@@ -183,15 +190,26 @@ static int submit(struct interp *i, struct buf *request, struct err *err)
     return rc;
 }
 
-static void interrupted(struct interp *i)
+/* A report on a line of its own; whatever is left of a half-read line ends before it. If memory is
+ * out, there are the retries and the deadline. */
+static void report_again(struct interp *i, const char *code)
 {
     struct buf again;
     buf_init(&again, LIMIT_TEXT);
-    /* what is left of a half-read line ends here. If this fails, the deadline is still there. */
-    if (buf_add(&again, "\n", 1, NULL) == 0 && add_report_line(i, &again, NULL) == 0) {
+    if (buf_add(&again, "\n", 1, NULL) == 0 && add_report_line(i, code, &again, NULL) == 0) {
         err_ignore(interp_write(i, &again, NULL));
     }
     buf_finish(&again);
+}
+
+static void interrupted(struct interp *i)
+{
+    report_again(i, INTERRUPTED);
+}
+
+static void sync_again(struct interp *i)
+{
+    report_again(i, "0");
 }
 
 static void shrink(int fd)
@@ -215,5 +233,6 @@ const struct lang lang_bash = {
     .start = start,
     .submit = submit,
     .interrupted = interrupted,
+    .sync = sync_again,
     .after = after,
 };

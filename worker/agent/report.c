@@ -32,6 +32,7 @@ static const struct kind kinds[] = {
     {'S', false, NUMBER_MAX, 0},
     {'U', false, NUMBER_MAX, 0},
     {'D', false, NUMBER_MAX, 0},
+    {'I', false, 0, 0},
 };
 
 #define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))
@@ -89,7 +90,7 @@ static int begin(struct report *r, struct err *err)
     }
     size_t len = (size_t)r->head[1] << 24 | (size_t)r->head[2] << 16 | (size_t)r->head[3] << 8 |
                  (size_t)r->head[4];
-    if (len > k->cap || (!k->text && len == 0)) {
+    if (len > k->cap || (!k->text && k->cap > 0 && len == 0)) {
         return err_set(err, ERR_PROTOCOL, "report %c of %zu bytes", k->letter, len);
     }
     r->seen |= bit;
@@ -136,6 +137,9 @@ static int end(struct report *r, struct err *err)
     r->head_len = 0;
     if (letter == 'R') {
         r->has_result = true;
+    } else if (letter == 'I') {
+        r->missed_interrupt = true;
+        return 0;
     }
     return kind_find(letter)->text ? 0 : end_number(r, letter, err);
 }

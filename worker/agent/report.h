@@ -7,6 +7,7 @@
  *   R result text      N error name        M error or failure message    T traceback
  *   X exit code        F number of ERR_LIST   Y file type   S file size   U 1 if truncated
  *   D done, with the number of the run that it ends
+ *   I an interrupt came while no user code ran (empty)
  *
  * Numbers are decimal text. Anything else is an error, and the sender is not to be trusted further.
  * Thread: none of its own. Nothing blocks.
@@ -36,6 +37,7 @@ struct report {
     uint64_t file_type;
     uint64_t file_size;
     bool truncated;
+    bool missed_interrupt;
     bool done;
     uint64_t run; /* of DONE */
 
@@ -49,8 +51,8 @@ struct report {
     size_t number_len;
 };
 
-#define REPORT_OF_RUN  "RNMTXD" /* what drivers say */
-#define REPORT_OF_FILE "FMYSUD" /* what file workers say */
+#define REPORT_OF_RUN  "RNMTXDI" /* what drivers say */
+#define REPORT_OF_FILE "FMYSUD"  /* what file workers say */
 
 void report_init(struct report *r, const char *allowed);
 void report_finish(struct report *r);

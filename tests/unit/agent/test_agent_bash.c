@@ -156,17 +156,26 @@ static void test_interrupt_any_time(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "bash", "kept=still");
-    for (int i = 0; i < 60; i++) {
-        struct msg_start s = agent_code(&f->link, "bash", i % 2 ? "true" : "sleep 0.002");
+    for (int i = 0; i < 150; i++) {
+        static const char *const codes[] = {"sleep 20", "true", "sleep 0.002"};
+        struct msg_start s = agent_code(&f->link, "bash", codes[i % 3]);
+        struct msg_start next = agent_code(&f->link, "bash", "echo $kept");
         char *op = alloc_viewdup(s.op);
+        char *after = alloc_viewdup(next.op);
         start_only(f, &s, 0);
+        start_only(f, &next, 0);
         cancel(f, op, OP_STOP_TIMEOUT, false);
         struct agent_result *r = follow(f, op);
         assert_true(r->last.status == OP_STATUS_TIMEOUT || r->last.status == OP_STATUS_OK);
-        free(op);
-        r = run(f, "bash", "echo $kept");
+        assert_true(r->last.status == OP_STATUS_TIMEOUT || i % 3 > 0);
+        assert_true(r->last.duration_us < 2000000);
+        r = follow(f, after);
+        assert_status(r, OP_STATUS_OK);
         assert_string_equal(r->out, "still\n");
+        assert_string_equal(r->err, "");
         assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+        free(op);
+        free(after);
     }
 }
 

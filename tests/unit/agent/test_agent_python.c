@@ -292,6 +292,34 @@ static void test_interrupt_keeps_state(void **state)
     free(op);
 }
 
+/* The worst moments to interrupt: when a run has hardly begun, or is just ending. It must neither be
+ * lost nor hit the next run. */
+static void test_interrupt_any_time(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    run(f, "python", "kept = 'still'; import time");
+    for (int i = 0; i < 200; i++) {
+        static const char *const codes[] = {"time.sleep(20)", "1", "time.sleep(0.0005)"};
+        struct msg_start s = agent_code(&f->link, "python", codes[i % 3]);
+        struct msg_start next = agent_code(&f->link, "python", "kept");
+        char *op = alloc_viewdup(s.op);
+        char *after = alloc_viewdup(next.op);
+        start_only(f, &s, 0);
+        start_only(f, &next, 0);
+        cancel(f, op, OP_STOP_TIMEOUT, false);
+        struct agent_result *r = follow(f, op);
+        assert_true(r->last.status == OP_STATUS_TIMEOUT || r->last.status == OP_STATUS_OK);
+        assert_true(r->last.status == OP_STATUS_TIMEOUT || i % 3 > 0);
+        assert_true(r->last.duration_us < 2000000);
+        r = follow(f, after);
+        assert_status(r, OP_STATUS_OK);
+        assert_string_equal(r->result, "'still'");
+        assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+        free(op);
+        free(after);
+    }
+}
+
 static void test_death_and_return(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -414,6 +442,7 @@ int main(void)
         cmocka_unit_test(test_module_of_workspace),
         cmocka_unit_test(test_fork_in_cell),
         cmocka_unit_test(test_interrupt_keeps_state),
+        cmocka_unit_test(test_interrupt_any_time),
         cmocka_unit_test(test_death_and_return),
         cmocka_unit_test(test_exec_away),
         cmocka_unit_test(test_garbage_reports),

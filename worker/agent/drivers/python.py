@@ -225,13 +225,14 @@ def _cloister_driver():
         held = 0  # characters in cells
         flags = 0  # __future__ features that cells have switched on
         handler = default_int  # what SIGINT does while user code runs
+        missed = False  # an interrupt came while no user code ran
         loop = None
         task = None
 
     state = State()
 
     def ignore_interrupt(signum, frame):
-        pass
+        state.missed = True
 
     def remember(name, code):
         linecache.cache[name] = (len(code), None, code.splitlines(True), name)
@@ -303,6 +304,10 @@ def _cloister_driver():
         try:
             try:
                 setsignal(SIGINT, state.handler)
+                if state.missed:
+                    # for this run, just too early, or for the last one: the agent knows
+                    state.missed = False
+                    send([(b"I", b"")])
                 run_user(code, records)
                 flush()
             finally:
