@@ -55,9 +55,7 @@ need_to_build() {
 
 # A sandbox needs a runtime; an ordinary user needs the helpers that map ids as well.
 need_to_run() {
-    if ! has_command crun; then
-        need_command runc runc
-    fi
+    need_command runc runc # crun alone is not enough: some versions refuse hosts with cgroups in hybrid mode
     if [ "$(id -u)" -ne 0 ]; then
         need_command newuidmap uidmap
     fi
