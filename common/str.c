@@ -1,6 +1,7 @@
 /*
- * Checked text helpers. The UTF-8 reader follows RFC 3629 table by table (no surrogates, no overlong
- * forms, nothing above U+10FFFF), since what we pass on must survive any strict JSON reader.
+ * Checked text helpers. The UTF-8 reader follows RFC 3629 table by table (no surrogates, no
+ * overlong forms, nothing above U+10FFFF), since what we pass on must survive any strict JSON
+ * reader.
  */
 #include "common/str.h"
 

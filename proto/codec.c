@@ -1,8 +1,8 @@
 /*
  * One encoder and one decoder for all messages, both walking the field tables of msg.h.
  *
- * Decoding is built on msgpack-c's unpack template, the part of the library that calls back for every
- * value. The ready-made decoder of the library reserves memory for an array when its header
+ * Decoding is built on msgpack-c's unpack template, the part of the library that calls back for
+ * every value. The ready-made decoder of the library reserves memory for an array when its header
  * arrives, so five hostile bytes could ask for 64 GiB; with the callbacks we see the count first.
  * The callbacks below only collect at most LIMIT_FIELDS + 2 flat items and the items of lists, all
  * of them views into the input. Whether they make a valid message is then a walk over the table.
@@ -22,7 +22,16 @@
 #define MAX_ITEMS  (LIMIT_FIELDS + HEAD_ITEMS)
 #define FRAME_HEAD 4
 
-enum item_kind { ITEM_NIL, ITEM_UINT, ITEM_INT, ITEM_BOOL, ITEM_STR, ITEM_BIN, ITEM_LIST, ITEM_TOP };
+enum item_kind {
+    ITEM_NIL,
+    ITEM_UINT,
+    ITEM_INT,
+    ITEM_BOOL,
+    ITEM_STR,
+    ITEM_BIN,
+    ITEM_LIST,
+    ITEM_TOP
+};
 
 struct item {
     enum item_kind kind;
@@ -46,7 +55,8 @@ struct reader {
     const char *objection; /* why a callback refused */
 };
 
-/* ---- callbacks of the unpack template ---------------------------------------------------------- */
+/* ---- callbacks of the unpack template ----------------------------------------------------------
+ */
 
 #define msgpack_unpack_struct(name)    struct unpack##name
 #define msgpack_unpack_func(ret, name) static ret unpack##name
@@ -194,7 +204,8 @@ static int on_array_item(struct reader *r, struct item *array, struct item value
 #include <msgpack/unpack_define.h>
 #include <msgpack/unpack_template.h>
 
-/* ---- decoding ---------------------------------------------------------------------------------- */
+/* ---- decoding ----------------------------------------------------------------------------------
+ */
 
 static void *field_of(struct msg *m, const struct msg_field *f)
 {
@@ -340,7 +351,8 @@ void msg_finish(struct msg *m)
     memset(m, 0, sizeof(*m));
 }
 
-/* ---- encoding ---------------------------------------------------------------------------------- */
+/* ---- encoding ----------------------------------------------------------------------------------
+ */
 
 static int pack_to_buf(void *arg, const char *data, size_t len)
 {
@@ -497,8 +509,8 @@ int msg_encode_frame(struct buf *out, const struct msg *m, struct err *err)
     return 0;
 }
 
-int frame_next(const void *data, size_t len, size_t max, struct view *ret_payload,
-               size_t *ret_used, struct err *err)
+int frame_next(const void *data, size_t len, size_t max, struct view *ret_payload, size_t *ret_used,
+               struct err *err)
 {
     if (len < FRAME_HEAD) {
         return 0;

@@ -1,8 +1,8 @@
 /*
- * The gate in front of cJSON. cJSON recurses as deep as the text is nested, stops at a NUL as if the
- * text ended there, takes any bytes for UTF-8, and decodes \u0000 into the terminator of its own C
- * string; and it makes 64 bytes of two, if given a list of digits. One pass over the text finds all
- * five before it is parsed.
+ * The gate in front of cJSON. cJSON recurses as deep as the text is nested, stops at a NUL as if
+ * the text ended there, takes any bytes for UTF-8, and decodes \u0000 into the terminator of its
+ * own C string; and it makes 64 bytes of two, if given a list of digits. One pass over the text
+ * finds all five before it is parsed.
  */
 #include "common/io/json.h"
 

@@ -19,12 +19,6 @@ suite = Suite()
 NOBODY = 65534
 
 
-def directory():
-    path = tempfile.mkdtemp(prefix="clof", dir="/tmp")
-    os.chmod(path, 0o755)
-    return path
-
-
 def script(place, text):
     path = os.path.join(place, "runtime")
     with open(path, "w", encoding="utf-8") as file:
@@ -66,7 +60,7 @@ def works(server):
 
 @suite.case("doctor names a usable runtime with its version and leaves nothing")
 def healthy():
-    place = directory()
+    place = mcp.temporary_directory()
     done = doctor("--runtime-dir", place)
     equal(done.returncode, 0, done.stdout + done.stderr)
     assert "runc" in done.stdout or "crun" in done.stdout, done.stdout
@@ -77,7 +71,7 @@ def healthy():
 
 @suite.case("doctor shows a broken runtime's own words, and fails")
 def broken_runtime():
-    place = directory()
+    place = mcp.temporary_directory()
     path = script(place, "echo 'exploded: flux capacitor missing' >&2; exit 3")
     done = doctor("--runtime-dir", place, "--runtime", path)
     assert done.returncode != 0, done.stdout
@@ -94,7 +88,7 @@ def missing_runtime():
 
 @suite.case("create_sandbox with a broken runtime fails with engine_unavailable and what to do")
 def engine_unavailable():
-    place = directory()
+    place = mcp.temporary_directory()
     path = script(place, "echo 'exploded' >&2; exit 3")
     with Server("--runtime", path) as server:
         server.legacy()
@@ -108,7 +102,7 @@ def engine_unavailable():
 
 @suite.case("a runtime that hangs blocks neither the server nor its end")
 def hanging_runtime():
-    place = directory()
+    place = mcp.temporary_directory()
     path = script(place, f"echo $$ > {place}/started; exec tail -f /dev/null")
     server = Server("--runtime", path)
     server.legacy()
@@ -160,7 +154,7 @@ def chosen_images():
 @suite.case("a worker program that cannot be used gives a clear error, not a hang")
 def bad_worker():
     for path in ("/nowhere/worker", "/bin/false"):
-        place = directory()  # nobody is there who could clean up behind such a worker
+        place = mcp.temporary_directory()  # nobody is there who could clean up behind such a worker
         with Server("--worker-path", path, runtime_dir=place) as server:
             server.legacy()
             clear(server.call_failing("create_sandbox")["error"])
@@ -208,7 +202,7 @@ def no_descriptors():
 @suite.case("fork failing: the call fails clearly, whatever the limit, and the server lives")
 def no_processes():
     for limit in (1, 2, 4, 6, 8, 12):
-        place = directory()
+        place = mcp.temporary_directory()
         prefix = ["bash", "-c", f'ulimit -u {limit} && exec "$0" "$@"']
         if os.getuid() == 0:  # root is not bound by it
             prefix = [*as_nobody(), *prefix]
@@ -228,7 +222,7 @@ def no_processes():
 def disk_full():
     if os.getuid() != 0:
         raise Skip("needs root to mount a small file system")
-    place = directory()
+    place = mcp.temporary_directory()
     prepare = 'mount -t tmpfs -o size=32k,nr_inodes=64,mode=0755 tmpfs "$0" && { head -c 1M /dev/zero >"$0/filler" 2>/dev/null; exec "$@"; }'
     server = Server(runtime_dir=place, prefix=["unshare", "--mount", "sh", "-c", prepare, place])
     with server:
@@ -242,7 +236,7 @@ def disk_full():
 
 @suite.case("a runtime directory that cannot be written: a clear error that names it")
 def unwritable():
-    place = directory()
+    place = mcp.temporary_directory()
     blocked = os.path.join(place, "file")
     with open(blocked, "w", encoding="utf-8") as file:
         file.write("in the way")
@@ -261,7 +255,7 @@ def unwritable():
 def ordinary_user():
     if os.getuid() != 0:
         raise Skip("all other cases run as an ordinary user already")
-    place = directory()
+    place = mcp.temporary_directory()
     os.chown(place, NOBODY, NOBODY)
     with Server(runtime_dir=place, prefix=as_nobody(), env={"HOME": place}) as server:
         server.legacy()

@@ -6,6 +6,7 @@ insists on what every client may insist on: whole lines of JSON on stdout, nothi
 per request.
 """
 
+import atexit
 import base64
 import json
 import os
@@ -94,15 +95,21 @@ class Pending:
         return self.ended - self.begun
 
 
+def temporary_directory():
+    """Short enough for socket names, open for sandboxes' mapped users, gone when the test ends."""
+    path = tempfile.mkdtemp(prefix="clotest", dir="/tmp")
+    os.chmod(path, 0o755)
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
 class Server:
     """One cloister process on pipes, with a runtime directory of its own."""
 
     def __init__(self, *options, env=None, program=None, runtime_dir=None, preexec=None, prefix=()):
         self.own_dir = None
         if runtime_dir is None:
-            self.own_dir = tempfile.mkdtemp(prefix="clo", dir="/tmp")
-            os.chmod(self.own_dir, 0o755)
-            runtime_dir = self.own_dir
+            self.own_dir = runtime_dir = temporary_directory()
         self.runtime_dir = runtime_dir
         environment = dict(os.environ, **(env or {}))
         command = [*prefix, program or os.environ["CLOISTER"], "--runtime-dir", runtime_dir, *options]
