@@ -53,6 +53,17 @@ static bool read_number(const char *fs_root, const char *path, long long *ret)
 }
 
 /* The longest extent of /proc/self/uid_map, as numbers of our own namespace. */
+/* A run is cut where the ids end; the last number is the invalid id. */
+static void take_longer(struct oci_ids *best, unsigned first, unsigned count)
+{
+    if (count > UINT32_MAX - first) {
+        count = UINT32_MAX - first;
+    }
+    if (count > best->count) {
+        *best = (struct oci_ids){first, count};
+    }
+}
+
 static struct oci_ids own_ids(const char *fs_root, const char *path)
 {
     struct oci_ids best = {0, 0};
@@ -62,8 +73,8 @@ static struct oci_ids own_ids(const char *fs_root, const char *path)
     }
     for (const char *line = buf_cstr(&b); line != NULL && *line != '\0';) {
         unsigned inside, outside, count;
-        if (sscanf(line, "%u %u %u", &inside, &outside, &count) == 3 && count > best.count) {
-            best = (struct oci_ids){inside, count};
+        if (sscanf(line, "%u %u %u", &inside, &outside, &count) == 3) {
+            take_longer(&best, inside, count);
         }
         line = strchr(line, '\n');
         line = line != NULL ? line + 1 : NULL;
@@ -105,9 +116,9 @@ static struct oci_ids granted_ids(const char *fs_root, const char *path, const c
     for (const char *line = buf_cstr(&b); line != NULL && *line != '\0';) {
         char who[64];
         unsigned first, count;
-        if (sscanf(line, "%63[^:\n]:%u:%u", who, &first, &count) == 3 && count > best.count &&
+        if (sscanf(line, "%63[^:\n]:%u:%u", who, &first, &count) == 3 &&
             ((name[0] != '\0' && strcmp(who, name) == 0) || strcmp(who, number) == 0)) {
-            best = (struct oci_ids){first, count};
+            take_longer(&best, first, count);
         }
         line = strchr(line, '\n');
         line = line != NULL ? line + 1 : NULL;
