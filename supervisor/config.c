@@ -57,7 +57,7 @@ static const struct option options[] = {
      "processes and threads of a sandbox", NULL},
     {"disk-mb", OPTION_NUMBER, FIELD(disk_mb), "256", 1, 1048576, "MIB",
      "space for files of a sandbox", NULL},
-    {"files", OPTION_NUMBER, FIELD(files), "1024", 64, 1048576, "N",
+    {"files", OPTION_NUMBER, FIELD(files), "1024", 128, 1048576, "N",
      "open files of a process in a sandbox", NULL},
     {"timeout-seconds", OPTION_NUMBER, FIELD(timeout_s), "60", 1, 86400, "S",
      "deadline of an execution that names none", NULL},

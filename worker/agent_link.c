@@ -1,8 +1,9 @@
 /*
- * A request is an entry that keeps its encoded frame until its answer has come. So a lost stream costs
- * nothing but a new one: after the hello, all entries are written again in their old order. One thing
- * changes then: a START or WAIT is sent with no time to wait. The answer tells at once what state the
- * operation is in, news that may have been lost with the stream, and the asker asks again.
+ * A request is an entry that keeps its encoded frame until its answer has come. So a lost stream
+ * costs nothing but a new one: after the hello, all entries are written again in their old order.
+ * One thing changes then: a START or WAIT is sent with no time to wait. The answer tells at once
+ * what state the operation is in, news that may have been lost with the stream, and the asker asks
+ * again.
  *
  *        stream() fails: wait a little                 lost, or silent
  *      +--------------+                     +-------------------------------+
@@ -36,14 +37,14 @@
 #include "proto/codec.h"
 #include "proto/version.h"
 
-#define RETRY_MIN_MS    10
-#define RETRY_MAX_MS    1000
-#define STABLE_MS       1000 /* a stream that lived this long was not part of a series of failures */
-#define ATTEMPTS_MAX    24   /* streams in such a series */
-#define READ_BYTES      (16u << 10)
-#define KEEP_BYTES      (64u << 10)         /* of the read buffer while idle */
-#define UNANSWERED_MAX  (2u * LIMIT_FRAME)  /* bytes of requests kept */
-#define ENTRIES_MAX     512u                /* requests kept */
+#define RETRY_MIN_MS   10
+#define RETRY_MAX_MS   1000
+#define STABLE_MS      1000 /* a stream that lived this long was not part of a series of failures */
+#define ATTEMPTS_MAX   24   /* streams in such a series */
+#define READ_BYTES     (16u << 10)
+#define KEEP_BYTES     (64u << 10)        /* of the read buffer while idle */
+#define UNANSWERED_MAX (2u * LIMIT_FRAME) /* bytes of requests kept */
+#define ENTRIES_MAX    512u               /* requests kept */
 
 enum link_state { LINK_DOWN, LINK_OPENING, LINK_HELLO, LINK_UP, LINK_CLOSING, LINK_ENDED };
 
@@ -354,8 +355,8 @@ static int check_output(const struct entry *e, const struct msg_output *m, struc
     if (m->out_from != e->out_from || m->err_from != e->err_from) {
         return err_set(err, ERR_PROTOCOL, "output from another offset than the one asked for");
     }
-    if (m->state < OP_QUEUED || m->state > OP_DONE ||
-        m->interpreter > OP_INTERPRETER_RESTARTED || m->file_type > FILE_TYPE_OTHER) {
+    if (m->state < OP_QUEUED || m->state > OP_DONE || m->interpreter > OP_INTERPRETER_RESTARTED ||
+        m->file_type > FILE_TYPE_OTHER) {
         return err_set(err, ERR_PROTOCOL, "output with an impossible state");
     }
     if (done != (m->status >= OP_STATUS_OK && m->status <= OP_STATUS_FAILED)) {
@@ -401,7 +402,8 @@ static void on_hello_reply(struct agent_link *link, const struct msg *m)
 {
     struct err err = ERR_INIT;
     if (m->type == MSG_FAILED) {
-        err_set(&err, ERR_DENIED, "the agent refused this worker: %.*s", VIEW_ARG(m->failed.message));
+        err_set(&err, ERR_DENIED, "the agent refused this worker: %.*s",
+                VIEW_ARG(m->failed.message));
         hang_up(link);
         fail(link, &err);
         return;

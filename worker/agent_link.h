@@ -2,10 +2,10 @@
  * The worker's link to the agent of its sandbox: requests out, replies and events in.
  *
  * What the agent says is read strictly and handed on decoded, never as bytes: the agent lives where
- * user code lives. Streams are lost at times (a relay dies, a connection breaks) while the sandbox lives
- * on; then the link opens another one and sends again what was not answered, which every request
- * allows: START joins a known operation, the others change nothing by being repeated. Callers notice
- * nothing but the time it takes.
+ * user code lives. Streams are lost at times (a relay dies, a connection breaks) while the sandbox
+ * lives on; then the link opens another one and sends again what was not answered, which every
+ * request allows: START joins a known operation, the others change nothing by being repeated.
+ * Callers notice nothing but the time it takes.
  *
  * Thread: the loop thread. Nothing blocks. Callbacks never run inside the call that takes them.
  */
@@ -31,8 +31,9 @@ struct agent_link_events {
     /* The stream was lost; another one is being opened. */
     void (*on_lost)(void *arg);
     /* No stream will come any more, called once: -ERR_GONE the sandbox is not running,
-     * -ERR_PROTOCOL the agent sent something malformed, -ERR_TIMEOUT it does not answer, -ERR_DENIED it
-     * refused this worker, else what the backend said. Requests stay unanswered till agent_link_end(). */
+     * -ERR_PROTOCOL the agent sent something malformed, -ERR_TIMEOUT it does not answer,
+     * -ERR_DENIED it refused this worker, else what the backend said. Requests stay unanswered till
+     * agent_link_end(). */
     void (*on_failed)(void *arg, const struct err *err);
 };
 
@@ -44,17 +45,17 @@ struct agent_link *agent_link_create(uv_loop_t *loop, struct backend *backend, c
 
 void agent_link_open(struct agent_link *link);
 
-/* Sends a copy of the request; its seq is the link's own business. It may take wait_ms longer than usual until
- * the answer comes. -ERR_BUSY if too much is unanswered, -ERR_GONE after agent_link_end(), or what
- * encoding says. On an error `done` is not called. */
+/* Sends a copy of the request; its seq is the link's own business. It may take wait_ms longer than
+ * usual until the answer comes. -ERR_BUSY if too much is unanswered, -ERR_GONE after
+ * agent_link_end(), or what encoding says. On an error `done` is not called. */
 int agent_link_ask(struct agent_link *link, const struct msg *request, uint64_t wait_ms,
                    agent_reply_fn done, void *arg, struct err *err) WARN_UNUSED;
 
 /* Answers every request with `err`, hangs up and takes no more requests. Harmless if repeated. */
 void agent_link_end(struct agent_link *link, const struct err *err);
 
-/* After agent_link_end(), and after the backend object is closed, since that drops the callback of a
- * stream that is still being opened. Frees; then calls `closed`. */
+/* After agent_link_end(), and after the backend object is closed, since that drops the callback of
+ * a stream that is still being opened. Frees; then calls `closed`. */
 void agent_link_destroy(struct agent_link *link, void (*closed)(void *arg), void *arg);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * A backend takes one question of a kind at a time, and its answer describes the moment it was asked
- * at. So whoever asks while a question is under way does not share its answer, which may be older than the
- * event he asks about, but that of the next one, which serves all who wait by then.
+ * A backend takes one question of a kind at a time, and its answer describes the moment it was
+ * asked at. So whoever asks while a question is under way does not share its answer, which may be
+ * older than the event he asks about, but that of the next one, which serves all who wait by then.
  */
 #include "worker/figures.h"
 

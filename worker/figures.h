@@ -1,7 +1,7 @@
 /*
- * The backend's figures, asked for by several at once, and the one thing that is remembered about them: how
- * many memory kills were known already.
- * Thread: the loop thread. Nothing blocks. Callbacks never run inside the call that takes them.
+ * The backend's figures, asked for by several at once, and the one thing that is remembered about
+ * them: how many memory kills were known already. Thread: the loop thread. Nothing blocks.
+ * Callbacks never run inside the call that takes them.
  */
 #ifndef CLOISTER_WORKER_FIGURES_H
 #define CLOISTER_WORKER_FIGURES_H
@@ -12,8 +12,8 @@
 
 struct figures;
 
-/* usage is borrowed; NULL if it could not be had. killed: something in the sandbox was killed for memory
- * since the last time somebody was told so. */
+/* usage is borrowed; NULL if it could not be had. killed: something in the sandbox was killed for
+ * memory since the last time somebody was told so. */
 typedef void (*figures_fn)(void *arg, const struct backend_usage *usage, bool killed);
 
 struct figures *figures_create(struct backend *backend);

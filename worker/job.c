@@ -1,8 +1,9 @@
 /*
  * Deadlines count from the moment an operation begins to run, and only the agent knows that moment
  * if the operation had to queue for its interpreter. Asking about it on every start would
- * cost the common case a round trip, so a job is taken to run at once unless the worker has reason for
- * doubt: an earlier job of the same interpreter is not over, or it does not know the sandbox's history.
+ * cost the common case a round trip, so a job is taken to run at once unless the worker has reason
+ * for doubt: an earlier job of the same interpreter is not over, or it does not know the sandbox's
+ * history.
  *
  *                  START, doubtful                  START
  *                        |                            |
@@ -13,9 +14,9 @@
  *                        | cancelled                  v
  *                        +---------------------> INTERRUPTED ---- 2 s later ----> KILLED
  *
- * While a doubtful job is unconfirmed its requests are sent with no time to wait, which makes the agent
- * tell the state at once. From then on RUNNING, sent for queued operations only, is reliable, till
- * the link is lost. An operation that ends leaves from any state.
+ * While a doubtful job is unconfirmed its requests are sent with no time to wait, which makes the
+ * agent tell the state at once. From then on RUNNING, sent for queued operations only, is reliable,
+ * till the link is lost. An operation that ends leaves from any state.
  */
 #include "worker/job.h"
 
@@ -24,10 +25,8 @@
 #include "common/alloc.h"
 
 static const struct sm_state states[] = {
-    [JOB_QUEUED] = {"queued",
-                    SM_BIT(JOB_RUNNING) | SM_BIT(JOB_INTERRUPTED) | SM_BIT(JOB_KILLED)},
-    [JOB_RUNNING] = {"running",
-                     SM_BIT(JOB_QUEUED) | SM_BIT(JOB_INTERRUPTED) | SM_BIT(JOB_KILLED)},
+    [JOB_QUEUED] = {"queued", SM_BIT(JOB_RUNNING) | SM_BIT(JOB_INTERRUPTED) | SM_BIT(JOB_KILLED)},
+    [JOB_RUNNING] = {"running", SM_BIT(JOB_QUEUED) | SM_BIT(JOB_INTERRUPTED) | SM_BIT(JOB_KILLED)},
     [JOB_INTERRUPTED] = {"interrupted", SM_BIT(JOB_KILLED)},
     [JOB_KILLED] = {"killed", 0},
 };

@@ -16,8 +16,8 @@
 #include "common/view.h"
 #include "proto/msg.h"
 
-/* Twice what an agent remembers, so a table of jobs that nobody asks for never refuses one that the agent
- * would take. */
+/* Twice what an agent remembers, so a table of jobs that nobody asks for never refuses one that the
+ * agent would take. */
 #define JOBS_MAX (2 * LIMIT_OPS)
 
 enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_INTERRUPTED, JOB_KILLED };

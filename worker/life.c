@@ -10,13 +10,14 @@
  *      |               v      v       all of it removed, or out of patience
  *      +------------> LEAVING <-----  (or: the supervisor broke the protocol, the sandbox lives on)
  *
- * "close" is a CLOSE of the supervisor's, a signal, or nobody having been there for the grace period. In
- * CLOSING what runs is cancelled first, so those who wait get to know how it ended; in GONE they are
- * told why, and if the backend knows of a memory kill, that. Then the backend removes everything.
+ * "close" is a CLOSE of the supervisor's, a signal, or nobody having been there for the grace
+ * period. In CLOSING what runs is cancelled first, so those who wait get to know how it ended; in
+ * GONE they are told why, and if the backend knows of a memory kill, that. Then the backend removes
+ * everything.
  *
- * Leaving takes four steps, because callbacks must not outlive what they point to: backend objects first,
- * which drops their callbacks; then what hung on them; then the link to the supervisor, which
- * flushes the last answers; then the timers. Every step has an end in time.
+ * Leaving takes four steps, because callbacks must not outlive what they point to: backend objects
+ * first, which drops their callbacks; then what hung on them; then the link to the supervisor,
+ * which flushes the last answers; then the timers. Every step has an end in time.
  */
 #include "worker/life.h"
 

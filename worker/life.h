@@ -70,8 +70,8 @@ void worker_answer_failed(struct worker *w, struct ipc_request *request, uint64_
                           const struct err *err, const char *hint);
 struct asker *worker_asker(struct ipc_request *request, uint64_t seq);
 
-/* As much of text, which may be NULL, as a STR field of at most max bytes can hold: other programs' words
- * may be long, or cut off within a character. Borrowed from text. */
+/* As much of text, which may be NULL, as a STR field of at most max bytes can hold: other programs'
+ * words may be long, or cut off within a character. Borrowed from text. */
 struct view worker_text(const char *text, size_t max);
 
 /* ---- life.c ---- */

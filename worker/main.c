@@ -2,13 +2,14 @@
  * cloister-worker: reads its command line, arranges its descriptors, runs one loop with one worker
  * on it, and turns the reason of its end into an exit code.
  *
- * Started by the supervisor only. stdin and stdout are /dev/null; stderr is a pipe to the supervisor, written
- * without blocking, since a supervisor that does not read must not stop a sandbox; descriptor 3, if
- * open, is a pipe whose other end the supervisor holds and whose end-of-file says that it died.
+ * Started by the supervisor only. stdin and stdout are /dev/null; stderr is a pipe to the
+ * supervisor, written without blocking, since a supervisor that does not read must not stop a
+ * sandbox; descriptor 3, if open, is a pipe whose other end the supervisor holds and whose
+ * end-of-file says that it died.
  *
- * The worker is a session of its own: a ^C on the terminal is for the supervisor, which ends its workers
- * in order. It keeps the right to gain privileges, because a runtime started by an ordinary user needs the
- * setuid helpers newuidmap and newgidmap.
+ * The worker is a session of its own: a ^C on the terminal is for the supervisor, which ends its
+ * workers in order. It keeps the right to gain privileges, because a runtime started by an ordinary
+ * user needs the setuid helpers newuidmap and newgidmap.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,12 @@
 /*
- * A request of the supervisor's becomes a call: what is needed to answer it once the agent has spoken. The
- * agent's answer is passed on field by field, since it was decoded and is encoded again, so
- * nothing that the agent sends reaches the supervisor unread.
+ * A request of the supervisor's becomes a call: what is needed to answer it once the agent has
+ * spoken. The agent's answer is passed on field by field, since it was decoded and is encoded
+ * again, so nothing that the agent sends reaches the supervisor unread.
  *
  * Two things are added on the way. A job (job.h) keeps the deadline of each operation; one timer
- * serves all of them and does not run while there is none. And an operation that seems to have crashed may have
- * been killed for memory: only the backend can tell, so such an answer is held until it has been asked.
+ * serves all of them and does not run while there is none. And an operation that seems to have
+ * crashed may have been killed for memory: only the backend can tell, so such an answer is held
+ * until it has been asked.
  */
 #include "worker/operations.h"
 
@@ -182,9 +183,8 @@ static void on_verdict(void *arg, const struct backend_usage *usage, bool killed
 
 static bool may_be_memory(const struct msg_output *m)
 {
-    return m->state == OP_DONE &&
-           (m->status == OP_STATUS_CRASHED ||
-            (m->status == OP_STATUS_ERROR && m->exit_code == EXIT_SIGKILL));
+    return m->state == OP_DONE && (m->status == OP_STATUS_CRASHED ||
+                                   (m->status == OP_STATUS_ERROR && m->exit_code == EXIT_SIGKILL));
 }
 
 static void on_output(struct call *call, const struct msg *reply)
@@ -232,9 +232,9 @@ void operations_start(struct operations *o, struct ipc_request *request, const s
     struct call *call = call_create(o, request, m->seq, m->start.op);
     struct view no_language = {NULL, 0};
     bool known = jobs_find(&o->jobs, m->start.op) != NULL;
-    struct job *job =
-        jobs_start(&o->jobs, m->start.op, m->start.kind == OP_EVAL ? m->start.language : no_language,
-                   m->start.timeout_ms, uv_now(o->setup.loop));
+    struct job *job = jobs_start(&o->jobs, m->start.op,
+                                 m->start.kind == OP_EVAL ? m->start.language : no_language,
+                                 m->start.timeout_ms, uv_now(o->setup.loop));
     if (job == NULL) {
         err_set(&err, ERR_BUSY, "more than %d operations are under way in this sandbox", JOBS_MAX);
         answer_failed(call, &err);

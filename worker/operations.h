@@ -1,9 +1,10 @@
 /*
- * What the supervisor asks of a running sandbox: START, WAIT, CANCEL and STATUS, passed on to the agent and
- * answered from it, with deadlines kept and memory kills told apart from crashes on the way.
+ * What the supervisor asks of a running sandbox: START, WAIT, CANCEL and STATUS, passed on to the
+ * agent and answered from it, with deadlines kept and memory kills told apart from crashes on the
+ * way.
  *
- * Thread: the loop thread. Nothing blocks. Answers never come from inside the call that asks, except
- * refusals.
+ * Thread: the loop thread. Nothing blocks. Answers never come from inside the call that asks,
+ * except refusals.
  */
 #ifndef CLOISTER_WORKER_OPERATIONS_H
 #define CLOISTER_WORKER_OPERATIONS_H
@@ -23,10 +24,10 @@ typedef void (*operations_answer_fn)(void *arg, struct ipc_request *request,
 
 struct operations_setup {
     uv_loop_t *loop;
-    struct agent_link *link;  /* borrowed for good, as the next */
+    struct agent_link *link; /* borrowed for good, as the next */
     struct figures *figures;
-    uint64_t memory_bytes;    /* the sandbox's limit, for a message */
-    bool history_known;       /* the sandbox was created by this worker */
+    uint64_t memory_bytes; /* the sandbox's limit, for a message */
+    bool history_known;    /* the sandbox was created by this worker */
     operations_answer_fn answer;
     void *arg;
 };
@@ -43,11 +44,12 @@ void operations_status(struct operations *o, struct ipc_request *request, const 
 void operations_running(struct operations *o, const struct msg_running *m);
 void operations_link_lost(struct operations *o);
 
-/* Cancels all that runs, at once and with force; `done` when every request is answered or grace_ms have
- * passed, whichever comes first. */
+/* Cancels all that runs, at once and with force; `done` when every request is answered or grace_ms
+ * have passed, whichever comes first. */
 void operations_stop(struct operations *o, uint64_t grace_ms, void (*done)(void *arg), void *arg);
 
-/* When agent_link_end() and figures_destroy() have answered what was left. Frees, then calls `closed`. */
+/* When agent_link_end() and figures_destroy() have answered what was left. Frees, then calls
+ * `closed`. */
 void operations_destroy(struct operations *o, void (*closed)(void *arg), void *arg);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * What a worker can be asked, and when. The rules are a table: a message, the states in which it is
- * legal, its handler. A message out of turn is refused with a reason and harms nothing. Bytes that are no
- * message at all end the process, but not the sandbox: the supervisor starts another worker,
+ * legal, its handler. A message out of turn is refused with a reason and harms nothing. Bytes that
+ * are no message at all end the process, but not the sandbox: the supervisor starts another worker,
  * which takes it over.
  */
 #include "worker/worker.h"
@@ -244,16 +244,11 @@ static void handle_status(struct worker *w, struct ipc_request *request, const s
 
 /* OPEN is legal more than once because its answer may have been lost with a supervisor. */
 static const struct rule rules[] = {
-    {MSG_HELLO, ANY, handle_hello},
-    {MSG_OPEN, NEW | OPENING | OPEN, handle_open},
-    {MSG_PROBE, NEW, handle_probe},
-    {MSG_START, OPEN, handle_start},
-    {MSG_WAIT, OPEN, handle_wait},
-    {MSG_CANCEL, OPEN, handle_cancel},
-    {MSG_PING, ANY, handle_ping},
-    {MSG_STATUS, OPEN, handle_status},
-    {MSG_CLOSE, ANY, handle_close},
-    {MSG_SWEEP, NEW, handle_sweep},
+    {MSG_HELLO, ANY, handle_hello}, {MSG_OPEN, NEW | OPENING | OPEN, handle_open},
+    {MSG_PROBE, NEW, handle_probe}, {MSG_START, OPEN, handle_start},
+    {MSG_WAIT, OPEN, handle_wait},  {MSG_CANCEL, OPEN, handle_cancel},
+    {MSG_PING, ANY, handle_ping},   {MSG_STATUS, OPEN, handle_status},
+    {MSG_CLOSE, ANY, handle_close}, {MSG_SWEEP, NEW, handle_sweep},
 };
 
 /* ---- the link to the supervisor ------------------------------------------------------------- */
@@ -337,8 +332,8 @@ static void on_link(void *arg, bool up)
 
 /* ---- for main ------------------------------------------------------------------------------- */
 
-int worker_create(uv_loop_t *loop, const struct worker_setup *setup, worker_ended_fn ended, void *arg,
-                  struct worker **ret, struct err *err)
+int worker_create(uv_loop_t *loop, const struct worker_setup *setup, worker_ended_fn ended,
+                  void *arg, struct worker **ret, struct err *err)
 {
     struct worker *w = alloc_one(struct worker);
     w->loop = loop;

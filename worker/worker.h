@@ -37,8 +37,8 @@ struct worker_setup {
 typedef void (*worker_ended_fn)(void *arg, enum exit_code code);
 
 /* Starts dialling. The setup is borrowed for good. */
-int worker_create(uv_loop_t *loop, const struct worker_setup *setup, worker_ended_fn ended, void *arg,
-                  struct worker **ret, struct err *err) WARN_UNUSED;
+int worker_create(uv_loop_t *loop, const struct worker_setup *setup, worker_ended_fn ended,
+                  void *arg, struct worker **ret, struct err *err) WARN_UNUSED;
 
 /* Ends the sandbox in an orderly way, as CLOSE does; then the worker ends with EXIT_CODE_OK. */
 void worker_stop(struct worker *w);

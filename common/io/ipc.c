@@ -28,6 +28,7 @@
 #include <nng/protocol/reqrep0/req.h>
 #include <nng/transport/ipc/ipc.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,11 +43,14 @@
 
 #define RECONNECT_MIN_MS 10
 #define RECONNECT_MAX_MS 1000
-#define FLUSH_MS         500 /* longest wait for the peer to read the last answers */
-#define FLUSH_BLIND_MS   20  /* the same where the kernel cannot tell */
-#define HEADER_ROOM      64  /* nng counts its own headers as part of a message */
-#define IDLE_CALLS_MAX   16  /* contexts kept for the next request */
-#define HANG_UP_MS       100 /* for nng to notice that a socket was shut down; 0.1 ms are usual */
+#define REDIAL_MS        3000 /* without a link: then the dialer is replaced */
+#define FLUSH_MS         500  /* longest wait for the peer to read the last answers */
+#define FLUSH_BLIND_MS   20   /* the same where the kernel cannot tell */
+#define HEADER_ROOM      64   /* nng counts its own headers as part of a message */
+#define IDLE_CALLS_MAX   16   /* contexts kept for the next request */
+#define HANG_UP_MS       100  /* for nng to notice that a socket was shut down; 0.1 ms are usual */
+
+#define URL_SIZE (sizeof(((struct sockaddr_un *)0)->sun_path) + 8)
 
 /* What nng's threads put on the queue: a call or request that is done with, or news of the link. */
 struct event {
@@ -59,10 +63,10 @@ struct endpoint {
     struct loop_queue queue;
     nng_socket socket;
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-    bool listens;
     ipc_link_fn on_link;
     void *arg;
     void (*on_aio)(struct endpoint *ep, struct event *event);
+    void (*on_news)(struct endpoint *ep, bool up); /* of the link; may be NULL */
     size_t max_bytes;
     ipc_closed_fn closed;
     void *closed_arg;
@@ -70,9 +74,9 @@ struct endpoint {
     /* Under the queue's lock, as nng's threads look at it. */
     int pipe; /* the one peer, 0 if none */
     bool pipe_reported;
-    bool closing;   /* changed on the loop only, which may read it without the lock */
-    bool abandoned; /* nng has lost a pipe: the memory must stay, and nobody may be called */
+    bool closing; /* changed on the loop only, which may read it without the lock */
     uv_cond_t pipe_gone;
+    atomic_int refs; /* the loop's and the socket's: late news of pipes needs the memory */
 };
 
 /* ---- link ----------------------------------------------------------------------------------- */
@@ -88,6 +92,9 @@ static void on_item(void *arg, struct loop_item *item)
     bool up = event->kind == EVENT_LINK_UP;
     free(event);
     if (!ep->closing) {
+        if (ep->on_news != NULL) {
+            ep->on_news(ep, up);
+        }
         ep->on_link(ep->arg, up);
     }
 }
@@ -114,12 +121,12 @@ static void on_pipe(struct endpoint *ep, nng_pipe pipe, nng_pipe_ev ev, nng_pipe
             ep->pipe = id;
         }
     }
-    if (ev == report_at && ep->pipe == id && !ep->pipe_reported) {
+    if (ev == report_at && ep->pipe == id && !ep->pipe_reported && !ep->closing) {
         wake = append_link(ep, true);
     }
     if (ev == NNG_PIPE_EV_REM_POST && ep->pipe == id) {
         ep->pipe = 0;
-        if (ep->pipe_reported && !ep->abandoned) {
+        if (ep->pipe_reported && !ep->closing) {
             wake = append_link(ep, false);
         }
         uv_cond_signal(&ep->pipe_gone);
@@ -183,45 +190,58 @@ static int endpoint_init(struct endpoint *ep, uv_loop_t *loop, const char *path,
     ep->queue.async.data = ep;
     ep->max_bytes = max_bytes;
     uv_cond_init(&ep->pipe_gone);
+    atomic_init(&ep->refs, 2);
     return 0;
 }
 
-/* Ends the link and lets no other come up. Waits for nng to have let go of it. */
-static void hang_up(struct endpoint *ep)
+static void endpoint_release(struct endpoint *ep)
+{
+    if (atomic_fetch_sub(&ep->refs, 1) == 1) {
+        uv_cond_destroy(&ep->pipe_gone);
+        loop_queue_finish(&ep->queue);
+        free(ep); /* the first member of the client or server */
+    }
+}
+
+static void set_closing(struct endpoint *ep)
+{
+    loop_queue_lock(&ep->queue);
+    ep->closing = true;
+    loop_queue_unlock(&ep->queue, false);
+}
+
+/* Waits for nng to let go of a link that has been ended. */
+static void wait_pipe_gone(struct endpoint *ep)
 {
     uint64_t end_ms = clock_ms() + HANG_UP_MS;
     loop_queue_lock(&ep->queue);
-    ep->closing = true;
-    if (ep->pipe != 0) {
-        unix_link_shutdown(ep->path, ep->listens);
-    }
     while (ep->pipe != 0 && clock_ms() < end_ms) {
         err_ignore(uv_cond_timedwait(&ep->pipe_gone, &ep->queue.lock, HANG_UP_MS * 1000000u));
     }
-    ep->abandoned = ep->pipe != 0;
     loop_queue_unlock(&ep->queue, false);
 }
 
 static void *close_thread(void *arg)
 {
-    nng_socket socket = {(uint32_t)(uintptr_t)arg};
-    nng_close(socket);
+    struct endpoint *ep = arg;
+    nng_close(ep->socket);
+    endpoint_release(ep);
     return NULL;
 }
 
-/* Nothing of the socket refers to the endpoint any more, so nobody has to wait for its end. */
-static void close_socket(nng_socket socket)
+/* What refers to the loop has been ended before, so nobody has to wait for this. */
+static void close_socket(struct endpoint *ep)
 {
     pthread_t thread;
     pthread_attr_t attr;
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     /* Without a thread the socket stays, idle and unreachable, which is better than to hang. */
-    (void)pthread_create(&thread, &attr, close_thread, (void *)(uintptr_t)socket.id);
+    (void)pthread_create(&thread, &attr, close_thread, ep);
     pthread_attr_destroy(&attr);
 }
 
-/* Frees what nng's threads left behind, and the endpoint with all that is around it. */
+/* The loop's side is over. */
 static void endpoint_finish(struct endpoint *ep)
 {
     struct loop_item *item = loop_queue_take(&ep->queue);
@@ -232,11 +252,7 @@ static void endpoint_finish(struct endpoint *ep)
         }
         item = next;
     }
-    if (!ep->abandoned) {
-        uv_cond_destroy(&ep->pipe_gone);
-        loop_queue_finish(&ep->queue);
-        free(ep); /* it is the first member of the client or server */
-    }
+    endpoint_release(ep);
 }
 
 /* ---- asking side ---------------------------------------------------------------------------- */
@@ -378,7 +394,7 @@ static void on_client_aio(struct endpoint *ep, struct event *event)
 int ipc_client_open(uv_loop_t *loop, const char *path, size_t max_bytes, ipc_link_fn on_link,
                     void *arg, struct ipc_client **ret, struct err *err)
 {
-    char url[NNG_MAXADDRLEN + 16];
+    char url[URL_SIZE];
     int rc = make_url(path, url, sizeof(url), err);
     if (rc < 0) {
         return rc;
@@ -391,7 +407,6 @@ int ipc_client_open(uv_loop_t *loop, const char *path, size_t max_bytes, ipc_lin
     c->ep.on_link = on_link;
     c->ep.arg = arg;
     c->ep.on_aio = on_client_aio;
-    c->ep.listens = true;
     rc = endpoint_init(&c->ep, loop, path, max_bytes, err);
     if (rc < 0) {
         free(c);
@@ -457,7 +472,10 @@ void ipc_client_close(struct ipc_client *c, ipc_closed_fn closed, void *arg)
 {
     c->ep.closed = closed;
     c->ep.closed_arg = arg;
-    hang_up(&c->ep);
+    set_closing(&c->ep);
+    (void)unlink(c->ep.path); /* so that the peer, which dials at once, is not cut off half-way */
+    unix_link_shutdown(c->ep.path, true);
+    wait_pipe_gone(&c->ep);
     nng_listener_close(c->listener);
     while (c->idle != NULL) {
         struct call *call = c->idle;
@@ -467,7 +485,7 @@ void ipc_client_close(struct ipc_client *c, ipc_closed_fn closed, void *arg)
     for (struct call *call = c->busy; call != NULL; call = call->next) {
         nng_ctx_close(call->ctx); /* the end of each call comes through the loop */
     }
-    close_socket(c->ep.socket);
+    close_socket(&c->ep);
     client_check_closed(c);
 }
 
@@ -489,10 +507,11 @@ struct ipc_server {
     ipc_request_fn on_request;
     struct ipc_request *requests;
     size_t request_count;
-    uv_timer_t flush_timer;
+    uv_timer_t timer; /* for dialling again, then for flushing */
     uint64_t flush_end_ms;
     uint64_t flush_blind_ms;
     nng_dialer dialer;
+    char url[URL_SIZE];
     int handles_left;
 
     /* Under the lock. One context receives at a time, and the next one only after the event of the
@@ -597,7 +616,7 @@ static void server_check_closed(struct ipc_server *s)
         }
         s->handles_left = 2;
         uv_close((uv_handle_t *)&s->ep.queue.async, on_server_handle_closed);
-        uv_close((uv_handle_t *)&s->flush_timer, on_server_handle_closed);
+        uv_close((uv_handle_t *)&s->timer, on_server_handle_closed);
     }
 }
 
@@ -619,19 +638,39 @@ static void on_server_aio(struct endpoint *ep, struct event *event)
     server_check_closed(s);
 }
 
+static void on_redial(uv_timer_t *timer)
+{
+    struct ipc_server *s = timer->data;
+    nng_dialer_close(s->dialer);
+    /* Should it fail, the next time is REDIAL_MS away. */
+    (void)nng_dial(s->ep.socket, s->url, &s->dialer, NNG_FLAG_NONBLOCK);
+}
+
+static void on_server_news(struct endpoint *ep, bool up)
+{
+    struct ipc_server *s = (struct ipc_server *)ep;
+    if (up) {
+        uv_timer_stop(&s->timer);
+    } else {
+        uv_timer_start(&s->timer, on_redial, REDIAL_MS, REDIAL_MS);
+    }
+}
+
 int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t max_bytes,
                     ipc_request_fn on_request, ipc_link_fn on_link, void *arg,
                     struct ipc_server **ret, struct err *err)
 {
-    char url[NNG_MAXADDRLEN + 16];
+    char url[URL_SIZE];
     int rc = make_url(path, url, sizeof(url), err);
     if (rc < 0) {
         return rc;
     }
     struct ipc_server *s = alloc_one(struct ipc_server);
+    memcpy(s->url, url, sizeof(url));
     s->ep.on_link = on_link;
     s->ep.arg = arg;
     s->ep.on_aio = on_server_aio;
+    s->ep.on_news = on_server_news;
     s->on_request = on_request;
     rc = endpoint_init(&s->ep, loop, path, max_bytes, err);
     if (rc < 0) {
@@ -639,8 +678,8 @@ int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t m
         return rc;
     }
     int rv = nng_rep0_open(&s->ep.socket);
-    uv_timer_init(loop, &s->flush_timer);
-    s->flush_timer.data = s;
+    uv_timer_init(loop, &s->timer);
+    s->timer.data = s;
     s->requests = alloc_array(contexts, sizeof(s->requests[0]));
     for (size_t i = 0; i < contexts && rv == 0; i++) {
         struct ipc_request *r = &s->requests[i];
@@ -671,6 +710,7 @@ int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t m
     struct ipc_request *first = next_receiver(s);
     loop_queue_unlock(&s->ep.queue, false);
     receive(first);
+    on_server_news(&s->ep, false);
     *ret = s;
     return 0;
 }
@@ -715,7 +755,7 @@ static void on_flush(uv_timer_t *timer)
     bool linked = s->ep.pipe != 0;
     bool sending = s->sending > 0;
     loop_queue_unlock(&s->ep.queue, false);
-    int unread = unix_link_unread(s->ep.path, s->ep.listens);
+    int unread = unix_link_unread(s->ep.path, false);
     bool wait = sending || unread > 0 || (unread < 0 && now < s->flush_blind_ms);
     if (linked && wait && now < s->flush_end_ms) {
         return;
@@ -724,23 +764,22 @@ static void on_flush(uv_timer_t *timer)
     loop_queue_lock(&s->ep.queue);
     s->stopped = true;
     loop_queue_unlock(&s->ep.queue, false);
-    hang_up(&s->ep);
+    /* Not by shutting the socket down: nng would dial again, and be cut off in the middle of it. */
     nng_dialer_close(s->dialer);
+    wait_pipe_gone(&s->ep);
     for (size_t i = 0; i < s->request_count; i++) {
         nng_ctx_close(s->requests[i].ctx);
     }
-    close_socket(s->ep.socket);
+    close_socket(&s->ep);
     server_check_closed(s);
 }
 
 void ipc_server_close(struct ipc_server *s, ipc_closed_fn closed, void *arg)
 {
-    loop_queue_lock(&s->ep.queue);
-    s->ep.closing = true;
-    loop_queue_unlock(&s->ep.queue, false);
+    set_closing(&s->ep);
     s->ep.closed = closed;
     s->ep.closed_arg = arg;
     s->flush_end_ms = clock_ms() + FLUSH_MS;
     s->flush_blind_ms = clock_ms() + FLUSH_BLIND_MS;
-    uv_timer_start(&s->flush_timer, on_flush, 0, 1);
+    uv_timer_start(&s->timer, on_flush, 0, 1);
 }

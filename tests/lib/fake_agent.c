@@ -1,7 +1,7 @@
 /*
  * A stand-in for cloister-agent with the same command line, for tests of what lies above it. It
- * runs nothing: the code of an operation is a script of one word and a number, so a test can have the
- * agent be slow, stubborn, broken or hostile at exactly the moment it wants.
+ * runs nothing: the code of an operation is a script of one word and a number, so a test can have
+ * the agent be slow, stubborn, broken or hostile at exactly the moment it wants.
  *
  *     echo TEXT      ends at once with TEXT on stdout
  *     sleep MS       ends after that time; any CANCEL ends it at once
@@ -18,8 +18,9 @@
  *     number         answers under another number
  *     utf8           ends with bytes on stdout that are no text
  *
- * Operations of one language run one after another. Faults at hello come by the environment:
- * FAKE_HELLO = version | refuse | silent | garbage.
+ * Operations of one language run one after another. Like the real agent it ends when nobody has
+ * been connected for its grace period. Faults at hello come by the environment: FAKE_HELLO =
+ * version | refuse | silent | garbage.
  */
 #include <errno.h>
 #include <poll.h>
@@ -33,6 +34,7 @@
 #include "common/alloc.h"
 #include "common/buf.h"
 #include "common/clock.h"
+#include "common/str.h"
 #include "proto/codec.h"
 #include "proto/version.h"
 
@@ -59,6 +61,8 @@ struct op {
 
 struct agent {
     int conn;
+    uint64_t grace_ms;
+    uint64_t alone_ms; /* since when nobody is connected */
     struct buf rx;
     struct op ops[OPS];
     size_t count;
@@ -92,6 +96,7 @@ static void hang_up(struct agent *a)
     if (a->conn >= 0) {
         close(a->conn);
         a->conn = -1;
+        a->alone_ms = clock_ms();
     }
     a->rx.len = 0;
     for (size_t i = 0; i < a->count; i++) {
@@ -110,8 +115,8 @@ static void send_output(struct agent *a, struct op *op)
     m.output.op = view_of(op->id);
     m.output.out_from = op->out_from;
     m.output.err_from = op->err_from;
-    m.output.out = op->text[0] != '\0' ? view_bytes(op->text + op->out_from, now)
-                                       : view_bytes(letters, now);
+    m.output.out =
+        op->text[0] != '\0' ? view_bytes(op->text + op->out_from, now) : view_bytes(letters, now);
     m.output.state = all ? OP_DONE : op->state == OP_DONE ? OP_RUNNING : op->state;
     if (all) {
         m.output.status = op->status;
@@ -354,6 +359,9 @@ static int tick(struct agent *a)
 {
     uint64_t now = clock_ms();
     uint64_t next = now + 1000;
+    if (a->conn < 0 && now >= a->alone_ms + a->grace_ms) {
+        exit(0);
+    }
     for (size_t i = 0; i < a->count; i++) {
         struct op *op = &a->ops[i];
         if (op->due_ms != 0 && op->due_ms <= now) {
@@ -410,10 +418,19 @@ static void read_conn(struct agent *a)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct agent *a = alloc_one(struct agent);
+    struct err err = ERR_INIT;
     a->conn = -1;
+    a->grace_ms = TIME_GRACE_MS;
+    a->alone_ms = clock_ms();
+    for (int i = 1; i + 1 < argc; i++) {
+        if (strcmp(argv[i], "--grace-ms") == 0 &&
+            str_to_u64(argv[i + 1], 1, UINT32_MAX, &a->grace_ms, &err) < 0) {
+            return 64;
+        }
+    }
     buf_init(&a->rx, LIMIT_FRAME + 65536);
     for (;;) {
         int timeout = tick(a);

@@ -31,13 +31,14 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/log.h"
 #include "worker/agent/pump.h"
 #include "worker/agent/request.h"
 
 #define QUIET_US     1000
 #define REPORT_CHUNK 8192
-#define RETRY_US     100000
-#define RETRIES_MAX  10
+#define RETRY_US     100000u /* doubled each time */
+#define RETRIES_MAX  4
 #define SIGNAL_EXIT  128 /* exit code of a program that signal n ended: 128 + n */
 
 static void close_and_forget(int *fd)
@@ -115,6 +116,9 @@ static void order_end(struct interp *i, const char *why)
     if (has_process(i) && !i->dying) {
         i->dying = true;
         snprintf(i->offence, sizeof(i->offence), "%s", why);
+        if (why[0] != '\0') {
+            log_warn("%s has to be restarted: %s", i->lang->name, why);
+        }
         keeper_kill(&i->keeper);
     }
 }
@@ -158,7 +162,8 @@ int interp_prestart(struct interp *i, struct err *err)
                 .envp = environ,
                 .cwd = i->spawn->workspace,
                 .spawn = i->spawn,
-                .last_resort = i->last_resort},
+                .last_resort = i->last_resort,
+                .careful_interrupt = i->lang->interrupted != NULL},
         .request_end = -1,
         .report_end = -1,
         .out_end = -1,
@@ -355,8 +360,8 @@ static void interrupt(struct interp *i)
     keeper_interrupt(&i->keeper);
     if (i->lang->interrupted != NULL) {
         i->lang->interrupted(i);
-        i->retry_us = clock_us() + RETRY_US;
     }
+    i->retry_us = clock_us() + (RETRY_US << i->retries);
 }
 
 /* Asks for a sign of life under a run number of its own, when no interrupt is on its way any more.
@@ -370,7 +375,9 @@ static void sync_on(struct interp *i)
     }
 }
 
-/* No answer: the interrupt, or the question, got lost on the way. */
+/* No answer: the interrupt, or the question, got lost on the way. A shell gets the same again; for
+ * others, whose handling of the first should not be disturbed by a second, it is enough to wake
+ * them up. */
 static void retry(struct interp *i)
 {
     if (i->retry_us == 0 || i->dying || clock_us() < i->retry_us) {
@@ -380,8 +387,11 @@ static void retry(struct interp *i)
     if (i->retries++ < RETRIES_MAX) {
         if (i->syncing) {
             keeper_interrupt(&i->keeper); /* out of a quotation that it may be in */
-        } else {
+        } else if (i->lang->interrupted != NULL) {
             interrupt(i);
+        } else {
+            keeper_wake(&i->keeper);
+            i->retry_us = clock_us() + (RETRY_US << i->retries);
         }
     } else if (i->syncing) {
         order_end(i, "it does not answer after an interrupt");

@@ -28,12 +28,14 @@
 
 #include "common/cleanup.h"
 #include "common/fd.h"
+#include "worker/agent/interrupt.h"
 #include "worker/agent/killtree.h"
 
 #define COMMAND_INTERRUPT 'I'
+#define COMMAND_WAKE      'W'
 #define COMMAND_KILL      'K'
 
-#define FD_PARK 100 /* above every number that a program is given */
+#define FD_PARK 80 /* above every number that a program is given; limits can be as low as 128 */
 
 /* On the status pipe, in one write each: same binary on both ends. */
 struct news {
@@ -52,6 +54,7 @@ struct keeping {
     pid_t main_pid;
     bool main_ended;
     int wait_status;
+    struct interrupt interrupt;
 };
 
 static void tell(int fd, const struct news *n)
@@ -185,9 +188,11 @@ static void obey(struct keeping *k)
         if (commands[i] == COMMAND_KILL) {
             end_all(k);
         }
-        if (!k->main_ended && kill(-k->main_pid, SIGINT) < 0) {
-            (void)kill(k->main_pid, SIGINT); /* it has not got as far as its own group */
+        if (commands[i] == COMMAND_WAKE) {
+            (void)kill(k->main_pid, KEEPER_WAKE_SIGNAL);
+            continue;
         }
+        interrupt_group(&k->interrupt, k->main_pid, k->job->careful_interrupt);
         struct news done = {.what = NEWS_INTERRUPTED};
         tell(k->status_fd, &done);
     }
@@ -300,6 +305,11 @@ void keeper_interrupt(struct keeper *k)
     if (command(k, COMMAND_INTERRUPT)) {
         k->owed++;
     }
+}
+
+void keeper_wake(const struct keeper *k)
+{
+    (void)command(k, COMMAND_WAKE);
 }
 
 void keeper_kill(const struct keeper *k)

@@ -7,6 +7,7 @@
 #ifndef CLOISTER_WORKER_AGENT_KEEPER_H
 #define CLOISTER_WORKER_AGENT_KEEPER_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -14,7 +15,8 @@
 #include "common/err.h"
 #include "worker/agent/spawn.h"
 
-#define KEEPER_FDS_MAX 8
+#define KEEPER_FDS_MAX     8
+#define KEEPER_WAKE_SIGNAL SIGURG /* ignored unless a driver asks for it */
 
 /* A descriptor of ours and the number it gets in the program. */
 struct keeper_fd {
@@ -30,7 +32,8 @@ struct keeper_job {
     struct keeper_fd fds[KEEPER_FDS_MAX]; /* everything else is closed */
     size_t fd_count;
     const struct spawn_config *spawn;
-    bool last_resort; /* see killtree.h */
+    bool last_resort;       /* see killtree.h */
+    bool careful_interrupt; /* see interrupt.h */
 };
 
 struct keeper {
@@ -54,6 +57,10 @@ int keeper_start(struct keeper *k, const struct keeper_job *job, struct err *err
 
 /* SIGINT to the program's process group. Until `owed` is 0 again it may still come. */
 void keeper_interrupt(struct keeper *k);
+
+/* Sends the program a signal that means nothing, so that a system call which began in the very
+ * moment of an interrupt ends and the interrupt is seen. */
+void keeper_wake(const struct keeper *k);
 
 /* Kills the program and everything below it; `ended` follows. */
 void keeper_kill(const struct keeper *k);

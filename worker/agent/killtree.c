@@ -13,97 +13,28 @@
  */
 #include "worker/agent/killtree.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
+#include "worker/agent/procs.h"
 
 #define STOP_ROUNDS 30
 #define KILL_ROUNDS 200
 #define MORE_ROUNDS 2000
 #define PAUSE_MS    1
-#define PIDS_MAX    65536 /* entries of one look at /proc */
 
-struct proc {
-    pid_t pid;
-    pid_t parent;
-    bool below;   /* a descendant of ours */
-    bool stopped; /* by us, in an earlier round */
-};
-
-struct table {
-    struct proc *procs; /* owned; in the order of /proc, ascending */
-    size_t count, cap;
-};
-
-static pid_t read_pid(const char *text)
-{
-    long value = 0;
-    for (const char *p = text; isdigit((unsigned char)*p); p++) {
-        value = value * 10 + (*p - '0');
-        if (value > INT32_MAX) {
-            return 0;
-        }
-    }
-    return (pid_t)value;
-}
-
-/* "pid (name) state parent ...", where the name may hold anything, parentheses too. */
-static pid_t parent_of(pid_t pid, char *ret_state)
-{
-    char path[64];
-    char text[512];
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return -1;
-    }
-    ssize_t n = read(fd, text, sizeof(text) - 1);
-    if (n <= 0) {
-        return -1;
-    }
-    text[n] = '\0';
-    const char *name_end = strrchr(text, ')');
-    if (name_end == NULL || name_end[1] != ' ' || name_end[2] == '\0' || name_end[3] != ' ') {
-        return -1;
-    }
-    *ret_state = name_end[2];
-    return read_pid(name_end + 4);
-}
-
-static bool table_add(struct table *t, struct proc p)
-{
-    if (t->count == t->cap) {
-        size_t cap = t->cap > 0 ? t->cap * 2 : 64;
-        struct proc *procs = cap <= PIDS_MAX ? realloc(t->procs, cap * sizeof(*procs)) : NULL;
-        if (procs == NULL) {
-            return false; /* what does not fit is met in a later round */
-        }
-        t->procs = procs;
-        t->cap = cap;
-    }
-    t->procs[t->count++] = p;
-    return true;
-}
-
-static void mark_below(struct table *t, pid_t root)
+static void mark_below(struct procs *t, pid_t root)
 {
     bool changed = true;
     while (changed) {
         changed = false;
         for (size_t i = 0; i < t->count; i++) {
-            struct proc *p = &t->procs[i];
+            struct proc *p = &t->items[i];
             for (size_t k = 0; !p->below && k < t->count; k++) {
-                if (p->parent == root || (t->procs[k].below && t->procs[k].pid == p->parent)) {
+                if (p->parent == root || (t->items[k].below && t->items[k].pid == p->parent)) {
                     p->below = true;
                     changed = true;
                 }
@@ -112,47 +43,25 @@ static void mark_below(struct table *t, pid_t root)
     }
 }
 
-/* Everything alive. Zombies are left out: they neither run nor have children. */
-static void look(struct table *ret)
-{
-    DIR *dir = opendir("/proc");
-    if (dir == NULL) {
-        return;
-    }
-    struct dirent *entry;
-    while ((entry = readdir(dir)) != NULL) {
-        if (!isdigit((unsigned char)entry->d_name[0])) {
-            continue;
-        }
-        char state = '?';
-        struct proc p = {.pid = read_pid(entry->d_name)};
-        p.parent = parent_of(p.pid, &state);
-        if (p.parent >= 0 && state != 'Z' && state != 'X' && !table_add(ret, p)) {
-            break;
-        }
-    }
-    closedir(dir);
-}
-
-static bool was_stopped(const struct table *before, pid_t pid)
+static bool was_stopped(const struct procs *before, pid_t pid)
 {
     for (size_t i = 0; i < before->count; i++) {
-        if (before->procs[i].pid == pid) {
-            return before->procs[i].stopped;
+        if (before->items[i].pid == pid) {
+            return before->items[i].stopped;
         }
     }
     return false;
 }
 
 /* Stops who is new, or kills all if nobody is or `force`. */
-static void round_of(struct table *before, bool force)
+static void round_of(struct procs *before, bool force)
 {
-    struct table now = {0};
-    look(&now);
+    struct procs now = {0};
+    procs_look(&now);
     mark_below(&now, getpid());
     bool news = false;
     for (size_t i = 0; i < now.count; i++) {
-        struct proc *p = &now.procs[i];
+        struct proc *p = &now.items[i];
         if (!p->below) {
             continue;
         }
@@ -163,11 +72,11 @@ static void round_of(struct table *before, bool force)
         }
     }
     for (size_t i = 0; (force || !news) && i < now.count; i++) {
-        if (now.procs[i].below) {
-            (void)kill(now.procs[i].pid, SIGKILL);
+        if (now.items[i].below) {
+            (void)kill(now.items[i].pid, SIGKILL);
         }
     }
-    free(before->procs);
+    procs_finish(before);
     *before = now;
 }
 
@@ -201,7 +110,7 @@ static void kill_all_of_user(const struct spawn_config *c)
 bool killtree_descendants(const struct spawn_config *c, bool last_resort, killtree_reaped_fn reaped,
                           void *arg)
 {
-    struct table seen = {0};
+    struct procs seen = {0};
     bool none = reap_all(reaped, arg);
     for (int i = 0; !none && i < MORE_ROUNDS; i++) {
         if (last_resort && i >= KILL_ROUNDS && i % KILL_ROUNDS == 0) {
@@ -214,22 +123,22 @@ bool killtree_descendants(const struct spawn_config *c, bool last_resort, killtr
             none = reap_all(reaped, arg);
         }
     }
-    free(seen.procs);
+    procs_finish(&seen);
     return none;
 }
 
 void killtree_strays(const pid_t *known, size_t count)
 {
-    struct table all = {0};
-    look(&all);
+    struct procs all = {0};
+    procs_look(&all);
     for (size_t i = 0; i < all.count; i++) {
         bool ours = false;
         for (size_t k = 0; k < count; k++) {
-            ours = ours || known[k] == all.procs[i].pid;
+            ours = ours || known[k] == all.items[i].pid;
         }
-        if (!ours && all.procs[i].parent == getpid()) {
-            (void)kill(all.procs[i].pid, SIGKILL);
+        if (!ours && all.items[i].parent == getpid()) {
+            (void)kill(all.items[i].pid, SIGKILL);
         }
     }
-    free(all.procs);
+    procs_finish(&all);
 }

@@ -1,29 +1,31 @@
 /*
  * Bash needs no driver process: an interactive shell already has what a live interpreter needs. It
- * reads commands from its stdin, a pipe from us; SIGINT throws it back to reading the next
- * command instead of ending it; an error in a script does neither. Interactive noise (prompts, the
- * newline after an interrupt) goes to its own stderr, which is /dev/null; user code gets the real
- * one.
+ * reads commands from its stdin, a pipe from us; SIGINT throws it back to reading the next command
+ * instead of ending it; an error in a script does neither. Interactive noise (prompts, the newline
+ * after an interrupt) goes to its own stderr, which is /dev/null; user code gets the real one.
  *
- * A run is two lines on that pipe. The first sources a memory file that we have written: set the
- * arguments, then eval the code with stdin, stderr and environment of this run, and our
- * descriptors closed. Inside a sourced file bash does not consider itself interactive, so neither
- * "exit" nor job numbers are printed. eval keeps the code out of a function, where `declare` would
- * be local. The second line reports $?. Bash reads such a pipe byte by byte, so the lines are
- * short.
+ * A run is one line on that pipe: source a memory file that we have written. That sets the
+ * arguments, evals the code with stdin, stderr and environment of this run and with our descriptors
+ * closed, and reports $?. Inside a sourced file bash does not consider itself interactive, so
+ * neither "exit" nor job numbers are printed. eval keeps the code out of a function, where
+ * `declare` would be local. What does not reach the end of the file (return, an interrupt) is
+ * reported by PROMPT_COMMAND (drivers/bash.sh). If the shell ends (exit, set -e, exec), its exit
+ * code is the outcome.
  *
  * SIGINT is a blunt tool here. Bash now and then overlooks one (when it is just forking), and now
- * and then acts on one twice: by itself, and because the program it waited for died of it. The
- * second time it throws away the line that it is reading, which may be our second line. Therefore
- * an interrupt is followed by one more report line, of a code that says what happened, and both are
- * repeated while no report comes. The first report of a run counts (interp.c). And before the next
- * run begins, the shell has to answer once, so that it is known to read from the start of a line.
- * If the shell ends (exit, set -e, exec), its exit code is the outcome.
+ * and then acts on one twice: by itself, and because the program it waited for died of it; the
+ * second time it throws away the line that it is reading. So everything can be repeated without
+ * harm: the file runs once per run number, the first report of a run counts (interp.c), what is
+ * left of a line does nothing. While an interrupted run is not reported the interrupt is repeated,
+ * and before the next run begins the shell has to answer once, so that it is known to listen.
+ *
+ * Worse, a child that was forked in the moment of an interrupt may take it for its own, give up
+ * what it was forked for and read commands, ours. The keeper does its best not to cause that
+ * (interrupt.c), and PROMPT_COMMAND ends such a child before it reads anything.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/fd.h"
@@ -31,22 +33,17 @@
 #include "worker/agent/interp.h"
 #include "worker/agent/request.h"
 
-/* In the shell. Above the numbers that scripts use and that bash takes for itself. */
-#define SCRIPT_FD 60
-#define STDIN_FD  61
-#define ERR_FD    62
-#define REPORT_FD 63
+/* In the shell. Above the numbers that scripts use and that bash takes for itself: from 10 up, and
+ * from 63 down. */
+#define SCRIPT_FD 70
+#define STDIN_FD  71
+#define ERR_FD    72
+#define REPORT_FD 73 /* in drivers/bash.sh too */
 
-#define INTERRUPTED "130" /* 128 + SIGINT */
+#define INTERRUPTED 130 /* 128 + SIGINT */
 
 #define QUOTE_GROWTH 4           /* ' becomes '\'' */
 #define KEEP_BYTES   (64u << 10) /* memory files are emptied after a run that made them larger */
-
-static int memory_file(const char *name, int *ret_fd, struct err *err)
-{
-    *ret_fd = memfd_create(name, MFD_CLOEXEC);
-    return *ret_fd < 0 ? err_sys(err, ERR_IO, errno, "cannot make a memory file") : 0;
-}
 
 static int start(struct interp *i, struct interp_start *s, struct err *err)
 {
@@ -54,9 +51,9 @@ static int start(struct interp *i, struct interp_start *s, struct err *err)
     for (size_t k = 0; k < sizeof(argv) / sizeof(argv[0]); k++) {
         s->argv[k] = (char *)(uintptr_t)argv[k];
     }
-    int rc = memory_file("script", &i->script_fd, err);
+    int rc = spawn_memory_file(i->spawn, "script", &i->script_fd, err);
     if (rc == 0) {
-        rc = memory_file("stdin", &i->stdin_fd, err);
+        rc = spawn_memory_file(i->spawn, "stdin", &i->stdin_fd, err);
     }
     struct buf setup;
     buf_init(&setup, LIMIT_CODE);
@@ -77,6 +74,17 @@ static int start(struct interp *i, struct interp_start *s, struct err *err)
     }
     return rc;
 }
+
+/* A file runs once per run number. */
+#define BEGIN_RUN                                                                                  \
+    "[[ $__cloister_run == %010" PRIu32 " ]] && return; __cloister_run=%010" PRIu32 "; "
+
+/* Records of report.h. echo looks for interrupts after each argument and before it flushes, but its
+ * stdout is line-buffered: one argument with its newline in it is written at once or not at all,
+ * while a printf cut in two would leave the rest for the next one who writes. */
+#define REPORT_RUN                                                                                 \
+    "__cloister_status=$?; builtin echo -n \"X0000000${#__cloister_status}${__cloister_status}"    \
+    "D0000000a%010" PRIu32 "\n\" >&%d; __cloister_told=%010" PRIu32 "\n"
 
 static int add_quoted(struct buf *out, struct view v, struct err *err)
 {
@@ -109,9 +117,10 @@ static int add_assignment(struct buf *out, struct view entry, struct err *err)
     return rc < 0 ? rc : buf_add(out, " ", 1, err);
 }
 
-static int build_script(struct request *r, struct buf *out, struct err *err)
+/* The code begins on the first line, so that its line numbers are right. */
+static int build_script(const struct interp *i, struct request *r, struct buf *out, struct err *err)
 {
-    int rc = buf_add_str(out, "builtin set --", err);
+    int rc = buf_printf(out, err, BEGIN_RUN "builtin set --", i->run, i->run);
     for (size_t k = 0; rc == 0 && k < r->arg_count; k++) {
         rc = buf_add(out, " ", 1, err);
         if (rc == 0) {
@@ -137,8 +146,11 @@ static int build_script(struct request *r, struct buf *out, struct err *err)
         rc = buf_add_str(out, " </dev/null", err);
     }
     if (rc == 0) {
-        rc = buf_printf(out, err, " 2>&%d %d<&- %d<&- %d>&- %d>&-\n", ERR_FD, SCRIPT_FD, STDIN_FD,
+        rc = buf_printf(out, err, " 2>&%d %d<&- %d<&- %d>&- %d>&-; ", ERR_FD, SCRIPT_FD, STDIN_FD,
                         ERR_FD, REPORT_FD);
+    }
+    if (rc == 0) {
+        rc = buf_printf(out, err, REPORT_RUN, i->run, REPORT_FD, i->run);
     }
     return rc;
 }
@@ -151,65 +163,60 @@ static int fill(int fd, const void *data, size_t len, struct err *err)
     return fd_write_all(fd, data, len, err);
 }
 
-/* Reports a run: the exit code as three digits, the run number as ten. */
-static int add_report_line(const struct interp *i, const char *code, struct buf *out,
-                           struct err *err)
+/* Has the shell source the script, which must end in a report of i->run. */
+static int offer(struct interp *i, const struct buf *script, bool again, struct err *err)
 {
-    return buf_printf(out, err,
-                      "builtin printf X\\\\0\\\\0\\\\0\\\\3%%03dD\\\\0\\\\0\\\\0\\\\012%010" PRIu32
-                      " %s >&%d\n",
-                      i->run, code, REPORT_FD);
+    struct buf line;
+    buf_init(&line, LIMIT_TEXT);
+    int rc = fill(i->script_fd, script->data, script->len, err);
+    if (rc == 0) {
+        /* the first newline ends what may be left of a line */
+        rc = buf_printf(&line, err, "%s. /proc/self/fd/%d\n", again ? "\n" : "", SCRIPT_FD);
+    }
+    if (rc == 0) {
+        rc = interp_write(i, &line, err);
+    }
+    buf_finish(&line);
+    return rc;
 }
 
 static int submit(struct interp *i, struct buf *request, struct err *err)
 {
     struct request r;
     struct buf script;
-    struct buf lines;
     request_open(request, &r);
     buf_init(&script, (size_t)LIMIT_FRAME * QUOTE_GROWTH);
-    buf_init(&lines, LIMIT_TEXT);
-    int rc = build_script(&r, &script, err);
-    if (rc == 0) {
-        rc = fill(i->script_fd, script.data, script.len, err);
-    }
+    int rc = build_script(i, &r, &script, err);
     if (rc == 0 && r.has_stdin) {
         rc = fill(i->stdin_fd, r.stdin_data.data, r.stdin_data.len, err);
     }
     if (rc == 0) {
-        rc = buf_printf(&lines, err, ". /proc/self/fd/%d\n", SCRIPT_FD);
+        rc = offer(i, &script, false, err);
     }
-    if (rc == 0) {
-        rc = add_report_line(i, "\"$?\"", &lines, err);
-    }
-    if (rc == 0) {
-        rc = interp_write(i, &lines, err);
-    }
-    buf_finish(&lines);
     buf_finish(&script);
     return rc;
 }
 
-/* A report on a line of its own; whatever is left of a half-read line ends before it. If memory is
- * out, there are the retries and the deadline. */
-static void report_again(struct interp *i, const char *code)
+/* A run of no code that ends with this exit code, unless that run has begun already. Should it get
+ * lost, or memory be out, there are the retries and the deadline. */
+static void empty_run(struct interp *i, int code)
 {
-    struct buf again;
-    buf_init(&again, LIMIT_TEXT);
-    if (buf_add(&again, "\n", 1, NULL) == 0 && add_report_line(i, code, &again, NULL) == 0) {
-        err_ignore(interp_write(i, &again, NULL));
+    struct buf script;
+    buf_init(&script, LIMIT_TEXT);
+    if (buf_printf(&script, NULL, BEGIN_RUN "return %d\n", i->run, i->run, code) == 0) {
+        err_ignore(offer(i, &script, true, NULL));
     }
-    buf_finish(&again);
+    buf_finish(&script);
 }
 
 static void interrupted(struct interp *i)
 {
-    report_again(i, INTERRUPTED);
+    empty_run(i, INTERRUPTED);
 }
 
 static void sync_again(struct interp *i)
 {
-    report_again(i, "0");
+    empty_run(i, 0);
 }
 
 static void shrink(int fd)

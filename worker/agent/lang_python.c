@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/fd.h"
@@ -24,11 +23,10 @@ static const char loader[] =
 
 static int offer_source(struct interp *i, struct err *err)
 {
-    i->script_fd = memfd_create("driver", MFD_CLOEXEC);
-    if (i->script_fd < 0) {
-        return err_sys(err, ERR_IO, errno, "cannot make a memory file");
+    int rc = spawn_memory_file(i->spawn, "driver", &i->script_fd, err);
+    if (rc == 0) {
+        rc = fd_write_all(i->script_fd, driver_python, strlen(driver_python), err);
     }
-    int rc = fd_write_all(i->script_fd, driver_python, strlen(driver_python), err);
     if (rc == 0 && lseek(i->script_fd, 0, SEEK_SET) < 0) {
         rc = err_sys(err, ERR_IO, errno, "cannot rewind a memory file");
     }

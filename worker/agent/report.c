@@ -1,5 +1,5 @@
 /*
- * A byte-wise state machine: five bytes of head, then the payload, whichever way the pipe cuts
+ * A byte-wise state machine: nine bytes of head, then the payload, whichever way the pipe cuts
  * them. A length is checked against the cap of its kind before a byte of it is kept, so what a
  * hostile driver can make us hold is the sum of the caps.
  */
@@ -14,14 +14,14 @@
 
 #define NUMBER_MAX 20 /* digits of the largest 64-bit value */
 
-struct kind {
+struct report_kind {
     char letter;
     bool text; /* goes to a buffer; otherwise a number */
     size_t cap;
     size_t buf; /* offset of its buffer */
 };
 
-static const struct kind kinds[] = {
+static const struct report_kind kinds[] = {
     {'R', true, LIMIT_RESULT, offsetof(struct report, result)},
     {'N', true, LIMIT_TEXT, offsetof(struct report, error_name)},
     {'M', true, LIMIT_RESULT, offsetof(struct report, message)},
@@ -37,7 +37,7 @@ static const struct kind kinds[] = {
 
 #define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))
 
-static struct buf *text_of(struct report *r, const struct kind *k)
+static struct buf *text_of(struct report *r, const struct report_kind *k)
 {
     return (struct buf *)(void *)((char *)r + k->buf);
 }
@@ -68,7 +68,7 @@ void report_reset(struct report *r)
     report_init(r, r->allowed);
 }
 
-static const struct kind *kind_find(char letter)
+static const struct report_kind *kind_find(char letter)
 {
     for (size_t i = 0; i < KIND_COUNT; i++) {
         if (kinds[i].letter == letter) {
@@ -78,9 +78,14 @@ static const struct kind *kind_find(char letter)
     return NULL;
 }
 
+static int hex_digit(uint8_t c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 static int begin(struct report *r, struct err *err)
 {
-    const struct kind *k = kind_find((char)r->head[0]);
+    const struct report_kind *k = kind_find((char)r->head[0]);
     if (k == NULL || strchr(r->allowed, k->letter) == NULL) {
         return err_set(err, ERR_PROTOCOL, "report of unknown kind %u", r->head[0]);
     }
@@ -88,12 +93,19 @@ static int begin(struct report *r, struct err *err)
     if (r->seen & bit) {
         return err_set(err, ERR_PROTOCOL, "report %c came twice", k->letter);
     }
-    size_t len = (size_t)r->head[1] << 24 | (size_t)r->head[2] << 16 | (size_t)r->head[3] << 8 |
-                 (size_t)r->head[4];
+    size_t len = 0;
+    for (size_t i = 1; i < REPORT_HEAD_BYTES; i++) {
+        int digit = hex_digit(r->head[i]);
+        if (digit < 0) {
+            return err_set(err, ERR_PROTOCOL, "report %c has no length", k->letter);
+        }
+        len = len << 4 | (size_t)digit;
+    }
     if (len > k->cap || (!k->text && k->cap > 0 && len == 0)) {
         return err_set(err, ERR_PROTOCOL, "report %c of %zu bytes", k->letter, len);
     }
     r->seen |= bit;
+    r->kind = k;
     r->left = len;
     r->number_len = 0;
     return 0;
@@ -141,7 +153,7 @@ static int end(struct report *r, struct err *err)
         r->missed_interrupt = true;
         return 0;
     }
-    return kind_find(letter)->text ? 0 : end_number(r, letter, err);
+    return r->kind->text ? 0 : end_number(r, letter, err);
 }
 
 int report_feed(struct report *r, const void *data, size_t len, size_t *ret_used, struct err *err)
@@ -151,13 +163,17 @@ int report_feed(struct report *r, const void *data, size_t len, size_t *ret_used
     while (at < len && !r->done) {
         int rc = 0;
         if (r->head_len < REPORT_HEAD_BYTES) {
+            if (r->head_len == 0 && p[at] == '\n') {
+                at++;
+                continue;
+            }
             r->head[r->head_len++] = p[at++];
             if (r->head_len < REPORT_HEAD_BYTES) {
                 continue;
             }
             rc = begin(r, err);
         } else {
-            const struct kind *k = kind_find((char)r->head[0]);
+            const struct report_kind *k = r->kind;
             size_t n = len - at < r->left ? len - at : r->left;
             if (k->text) {
                 rc = buf_add(text_of(r, k), p + at, n, err);
@@ -181,9 +197,7 @@ int report_feed(struct report *r, const void *data, size_t len, size_t *ret_used
 
 int report_put(struct buf *out, char kind, const void *data, size_t len, struct err *err)
 {
-    uint8_t head[REPORT_HEAD_BYTES] = {(uint8_t)kind, (uint8_t)(len >> 24), (uint8_t)(len >> 16),
-                                       (uint8_t)(len >> 8), (uint8_t)len};
-    int rc = buf_add(out, head, sizeof(head), err);
+    int rc = buf_printf(out, err, "%c%08zx", kind, len);
     return rc < 0 ? rc : buf_add(out, data, len, err);
 }
 

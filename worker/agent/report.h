@@ -1,7 +1,8 @@
 /*
  * Records that drivers and file workers send to the agent, read as hostile.
  *
- * A record is a kind byte, a length (4 bytes, big endian) and that many bytes. Each kind has a cap
+ * A record is a kind byte, a length (8 hexadecimal digits) and that many bytes; newlines may stand
+ * between records. So a shell can say it too, and in one write (lang_bash.c). Each kind has a cap
  * and comes at most once before DONE:
  *
  *   R result text      N error name        M error or failure message    T traceback
@@ -22,7 +23,9 @@
 #include "common/buf.h"
 #include "common/err.h"
 
-#define REPORT_HEAD_BYTES 5
+#define REPORT_HEAD_BYTES 9
+
+struct report_kind;
 
 struct report {
     /* what has arrived since the last reset */
@@ -46,7 +49,8 @@ struct report {
     unsigned seen;       /* kinds so far, one bit each */
     uint8_t head[REPORT_HEAD_BYTES];
     size_t head_len;
-    size_t left; /* payload bytes still to come */
+    const struct report_kind *kind; /* of the record under way */
+    size_t left;                    /* payload bytes still to come */
     char number[24];
     size_t number_len;
 };

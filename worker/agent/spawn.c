@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -220,6 +221,23 @@ int spawn_pipe(const struct spawn_config *c, int ours, int ret_fds[2], struct er
         return rc;
     }
     memcpy(ret_fds, fds, sizeof(fds));
+    return 0;
+}
+
+int spawn_memory_file(const struct spawn_config *c, const char *name, int *ret_fd, struct err *err)
+{
+    act_as_user(c, true);
+    int fd = memfd_create(name, MFD_CLOEXEC);
+    int rc = fd >= 0 ? fchmod(fd, 0600) : -1;
+    int sys = errno;
+    act_as_user(c, false);
+    if (rc < 0) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        return err_sys(err, ERR_IO, sys, "cannot make a memory file");
+    }
+    *ret_fd = fd;
     return 0;
 }
 

@@ -38,6 +38,11 @@ void spawn_close_all_but(const int *keep, size_t count);
  * Both ends are close-on-exec; the agent's end `ours` (0 reading, 1 writing) does not block. */
 int spawn_pipe(const struct spawn_config *c, int ours, int ret_fds[2], struct err *err) WARN_UNUSED;
 
+/* A memory file that the sandbox user owns and may read and write, but not execute; close-on-exec.
+ */
+int spawn_memory_file(const struct spawn_config *c, const char *name, int *ret_fd,
+                      struct err *err) WARN_UNUSED;
+
 /* True for a program that user code may run. */
 bool spawn_can_execute(const struct spawn_config *c, const char *path);
 

@@ -3,8 +3,8 @@
  * whose agent shares this host's kernel.
  *
  * The worker makes the socket listen before the agent exists and hands the descriptor down, so the
- * sandbox needs no path to it, a stream can be opened before the agent has come up, and nobody polls
- * for a file to appear. A directory of any length will do: see agent_socket.c.
+ * sandbox needs no path to it, a stream can be opened before the agent has come up, and nobody
+ * polls for a file to appear. A directory of any length will do: see agent_socket.c.
  *
  * Thread: any. Nothing blocks longer than the file system does.
  */

@@ -2,11 +2,12 @@
  * The fake backend: a real agent, in no sandbox at all. For tests and fault injection only.
  *
  * It lets everything above a backend run on any machine, and fail on request. The agent runs as a
- * plain process of this user, so code that it is given runs on the host: the backend is never chosen
- * by itself, says so among the limits it could not apply, and refuses to work under `strict`.
+ * plain process of this user, so code that it is given runs on the host: the backend is never
+ * chosen by itself, says so among the limits it could not apply, and refuses to work under
+ * `strict`.
  *
- * State is where the other backends have it, outside this process: the agent's socket, and a file with its
- * process id and start time, so another worker can take the sandbox over.
+ * State is where the other backends have it, outside this process: the agent's socket, and a file
+ * with its process id and start time, so another worker can take the sandbox over.
  *
  * Faults are ordered by the image: "fault:" and a comma-separated list of
  *     create=fail            creation fails             create=hang     it never ends
@@ -39,12 +40,12 @@
 #include "worker/backend/agent_socket.h"
 #include "worker/backend/backend.h"
 
-#define UNAPPLIED   "isolation: the fake backend runs code on the host"
-#define PID_FILE    "agent.pid"
-#define TERM_MS     1000 /* from SIGTERM to SIGKILL */
-#define POLL_MS     5
-#define ENV_MAX     258
-#define AGENT_FD    3
+#define UNAPPLIED "isolation: the fake backend runs code on the host"
+#define PID_FILE  "agent.pid"
+#define TERM_MS   1000 /* from SIGTERM to SIGKILL */
+#define POLL_MS   5
+#define ENV_MAX   258
+#define AGENT_FD  3
 
 struct fake {
     struct backend base;
@@ -59,7 +60,8 @@ struct fake {
     void *closed_arg;
 };
 
-/* ---- things that happen later, for no callback may run inside its call ------------------------ */
+/* ---- things that happen later, for no callback may run inside its call ------------------------
+ */
 
 struct later {
     struct later *prev, *next;
@@ -263,31 +265,12 @@ static int start_agent(struct fake *f, const struct backend_spec *spec, int list
     CLEANUP_FREE char *uid = alloc_printf("%u", (unsigned)geteuid());
     CLEANUP_FREE char *gid = alloc_printf("%u", (unsigned)getegid());
     CLEANUP_FREE char *files = alloc_printf("%" PRIu64, spec->limits.files);
-    const char *args[] = {spec->agent_path,
-                    "serve",
-                    "--fd",
-                    "3",
-                    "--sandbox",
-                    spec->id,
-                    "--grace-ms",
-                    grace,
-                    "--uid",
-                    uid,
-                    "--gid",
-                    gid,
-                    /* Not what was asked for: these count for the whole user, on this host. */
-                    "--nproc",
-                    "0",
-                    "--nofile",
-                    files,
-                    "--data-bytes",
-                    "0",
-                    "--workspace",
-                    workspace,
-                    "--home",
-                    home,
-                    "--single-uid",
-                    NULL};
+    const char *args[] = {
+        spec->agent_path, "serve", "--fd", "3", "--sandbox", spec->id, "--grace-ms", grace, "--uid",
+        uid, "--gid", gid,
+        /* Not what was asked for: these count for the whole user, on this host. */
+        "--nproc", "0", "--nofile", files, "--data-bytes", "0", "--workspace", workspace, "--home",
+        home, "--single-uid", NULL};
     const char *env[ENV_MAX];
     size_t env_count = 0;
     env[env_count++] = "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";

@@ -105,24 +105,22 @@ static void refuse(const char *allowed, const void *data, size_t len)
 
 static void test_report_refuses(void **state)
 {
-    REFUSE(REPORT_OF_RUN, "Z\0\0\0\1x"); /* unknown */
-    REFUSE(REPORT_OF_RUN, "S\0\0\0\1"
-                          "1");                    /* not of a run */
-    REFUSE(REPORT_OF_FILE, "R\0\0\0\1x");          /* not of a file */
-    REFUSE(REPORT_OF_RUN, "R\0\0\0\1xR\0\0\0\1x"); /* twice */
-    REFUSE(REPORT_OF_RUN, "R\xff\xff\xff\xff");    /* too long */
-    REFUSE(REPORT_OF_RUN, "R\0\4\0\1");            /* one over the cap */
-    REFUSE(REPORT_OF_RUN, "X\0\0\0\0");            /* no digits */
-    REFUSE(REPORT_OF_RUN, "X\0\0\0\3"
-                          "256"); /* no exit code */
-    REFUSE(REPORT_OF_RUN, "X\0\0\0\2-1");
-    REFUSE(REPORT_OF_RUN, "D\0\0\0\2 1");
-    REFUSE(REPORT_OF_RUN, "D\0\0\0\2"
-                          "1\0");
-    REFUSE(REPORT_OF_RUN, "D\0\0\0\24"
-                          "99999999999999999999");
-    REFUSE(REPORT_OF_FILE, "F\0\0\0\5"
-                           "65535"); /* not one of our codes */
+    REFUSE(REPORT_OF_RUN, "Z00000001x");           /* unknown */
+    REFUSE(REPORT_OF_RUN, "S000000011");           /* not of a run */
+    REFUSE(REPORT_OF_FILE, "R00000001x");          /* not of a file */
+    REFUSE(REPORT_OF_RUN, "R00000001xR00000001x"); /* twice */
+    REFUSE(REPORT_OF_RUN, "Rffffffff");            /* too long */
+    REFUSE(REPORT_OF_RUN, "R00040001");            /* one over the cap */
+    REFUSE(REPORT_OF_RUN, "R0000000Gx");           /* no length */
+    REFUSE(REPORT_OF_RUN, "R 0000001x");
+    REFUSE(REPORT_OF_RUN, "X00000000");    /* no digits */
+    REFUSE(REPORT_OF_RUN, "X00000003256"); /* no exit code */
+    REFUSE(REPORT_OF_RUN, "X00000002-1");
+    REFUSE(REPORT_OF_RUN, "D00000002 1");
+    REFUSE(REPORT_OF_RUN, "D000000021\0");
+    REFUSE(REPORT_OF_RUN, "D0000001499999999999999999999");
+    REFUSE(REPORT_OF_RUN, "I00000001x");      /* has no content */
+    REFUSE(REPORT_OF_FILE, "F0000000565535"); /* not one of our codes */
 }
 
 /* Every bit flip and every truncation of a good report: refused, or read without harm. */

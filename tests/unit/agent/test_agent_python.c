@@ -292,8 +292,8 @@ static void test_interrupt_keeps_state(void **state)
     free(op);
 }
 
-/* The worst moments to interrupt: when a run has hardly begun, or is just ending. It must neither be
- * lost nor hit the next run. */
+/* The worst moments to interrupt: when a run has hardly begun, or is just ending. It must neither
+ * be lost nor hit the next run. */
 static void test_interrupt_any_time(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -375,9 +375,8 @@ static void test_garbage_reports(void **state)
                                "    except OSError: pass\n"
                                "import time; time.sleep(20)";
     static const char *const bad[] = {
-        "BAD = b'this is no report'\n", "BAD = b'R\\xff\\xff\\xff\\xff'\n",
-        "BAD = b'D\\0\\0\\0\\x0299'\n", "BAD = b'X\\0\\0\\0\\x03abcD\\0\\0\\0\\x011'\n",
-        "BAD = b'S\\0\\0\\0\\x011'\n",
+        "BAD = b'this is no report'\n",      "BAD = b'Rffffffff'\n",  "BAD = b'D0000000599999'\n",
+        "BAD = b'X00000003abcD000000011'\n", "BAD = b'S000000011'\n",
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char *code = alloc_printf("%s%s", bad[i], find);

@@ -80,7 +80,7 @@ def _cloister_driver():
         return run, fields[0], stdin, fields[2 : 2 + count_args], fields[2 + count_args :]
 
     def send(records):
-        data = b"".join([kind + len(body).to_bytes(4, "big") + body for kind, body in records])
+        data = b"".join([b"%c%08x%b" % (kind, len(body), body) for kind, body in records])
         while data:
             data = data[os_write(reports, data) :]
 
@@ -233,6 +233,9 @@ def _cloister_driver():
 
     def ignore_interrupt(signum, frame):
         state.missed = True
+
+    def wake(signum, frame):
+        pass  # its arrival alone makes a blocking call look whether there was an interrupt
 
     def remember(name, code):
         linecache.cache[name] = (len(code), None, code.splitlines(True), name)
@@ -387,6 +390,7 @@ def _cloister_driver():
 
     os.register_at_fork(after_in_child=close_control)
     setsignal(SIGINT, ignore_interrupt)
+    setsignal(signal.SIGURG, wake)
     sys.stdout = sys.__stdout__ = streams.out = writer(1)
     sys.stderr = sys.__stderr__ = streams.err = writer(2)
     open_stdin(None)
