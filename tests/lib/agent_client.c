@@ -28,9 +28,10 @@
 #include "proto/codec.h"
 #include "proto/version.h"
 
-#define TEST_UID   61234
-#define TEST_FD    30
-#define SANDBOX_ID "testbox"
+#define TEST_UID_FIRST 61000
+#define TEST_UIDS      4000
+#define TEST_FD        30
+#define SANDBOX_ID     "testbox"
 
 /* ---- the process -------------------------------------------------------------------------------
  */
@@ -95,7 +96,7 @@ static void become_agent(const struct agent_process *p, const struct agent_optio
     snprintf(grace, sizeof(grace), "%llu", (unsigned long long)(o->grace_ms ? o->grace_ms : 60000));
     snprintf(nproc, sizeof(nproc), "%llu", (unsigned long long)o->nproc);
     snprintf(data, sizeof(data), "%llu", (unsigned long long)o->data_bytes);
-    snprintf(user, sizeof(user), "%u", (unsigned)TEST_UID);
+    snprintf(user, sizeof(user), "%u", (unsigned)p->user);
     snprintf(fd, sizeof(fd), "%d", TEST_FD);
     setenv("LANG", "C.UTF-8", 1);
     if (o->path_env != NULL) {
@@ -139,9 +140,10 @@ int agent_start(struct agent_process *p, const struct agent_options *o, struct e
     }
     snprintf(p->workspace, sizeof(p->workspace), "%s/workspace", p->dir);
     snprintf(p->socket, sizeof(p->socket), "%s/agent.sock", p->dir);
-    p->user = geteuid() == 0 ? TEST_UID : geteuid();
+    /* limits on processes count by user: tests that run beside this one must have another */
+    p->user = geteuid() == 0 ? TEST_UID_FIRST + (uid_t)getpid() % TEST_UIDS : geteuid();
     if (chmod(p->dir, 0755) < 0 || mkdir(p->workspace, 0755) < 0 ||
-        chown(p->workspace, p->user, geteuid() == 0 ? TEST_UID : getegid()) < 0) {
+        chown(p->workspace, p->user, geteuid() == 0 ? (gid_t)p->user : getegid()) < 0) {
         return err_sys(err, ERR_IO, errno, "%s", p->workspace);
     }
     int fd = listen_at(p->socket, err);

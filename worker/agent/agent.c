@@ -67,7 +67,8 @@ static bool peer_is_welcome(const struct agent *a, int fd)
         return false;
     }
     bool own_uid = !a->config.spawn.single_uid && geteuid() != a->config.spawn.uid;
-    return peer.pid == 0 || peer.pid == a->parent || (own_uid && peer.uid == geteuid());
+    return peer.pid == 0 || peer.pid == a->parent || a->config.any_peer ||
+           (own_uid && peer.uid == geteuid());
 }
 
 /* A free place, or that of the connection that has kept us waiting for its hello longest. */

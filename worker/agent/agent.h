@@ -23,6 +23,7 @@ struct agent_config {
     int listen_fd;       /* a listening unix stream socket; owned by the agent */
     const char *sandbox; /* id that HELLO must name; borrowed for ever */
     uint64_t grace_ms;   /* without a link for this long: the end */
+    bool any_peer;       /* there is no sandbox to keep connections out of */
     struct spawn_config spawn;
 };
 

@@ -23,7 +23,7 @@
 struct options {
     uint64_t fd, grace_ms, uid, gid, nproc, nofile, data_bytes;
     const char *sandbox, *workspace, *home;
-    bool single_uid;
+    bool single_uid, any_peer;
 };
 
 struct option_row {
@@ -71,6 +71,10 @@ static int parse(int argc, char **argv, struct options *ret, struct err *err)
     for (int i = 2; i < argc; i++) {
         if (strcmp(argv[i], "--single-uid") == 0) {
             ret->single_uid = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--any-peer") == 0) {
+            ret->any_peer = true;
             continue;
         }
         const struct option_row *row = row_find(argv[i]);
@@ -123,6 +127,7 @@ static int serve(const struct options *o, struct err *err)
         .listen_fd = (int)o->fd,
         .sandbox = o->sandbox,
         .grace_ms = o->grace_ms,
+        .any_peer = o->any_peer,
         .spawn = spawn_of(o),
     };
     return agent_run(&config, err);
