@@ -139,7 +139,7 @@ static int prepare(struct fleet *f, struct err *err, const char **ret_hint)
     }
     *ret_hint = "raise the limit on this user's processes and threads (ulimit -u, or pids of the "
                 "control group that this server runs in)";
-    int rc = threads_check(THREADS_NEEDED, err);
+    int rc = threads_check(threads_needed(), err);
     if (rc < 0) {
         return rc;
     }

@@ -40,9 +40,10 @@ struct worker {
 
     struct ipc_server *server;
     bool link_up;
-    bool greeted;      /* HELLO has been said on the present link */
-    bool mute;         /* leaving a live sandbox to the next worker: who asked asks that one */
-    struct buf answer; /* scratch for encoding */
+    bool supervisor_died; /* the one that started us */
+    bool greeted;         /* HELLO has been said on the present link */
+    bool mute;            /* leaving a live sandbox to the next worker: who asked asks that one */
+    struct buf answer;    /* scratch for encoding */
 
     struct backend_spec spec; /* strings owned */
     bool attached;

@@ -317,6 +317,13 @@ static void on_orphaned(uv_timer_t *timer)
     life_close(w, EXIT_CODE_ORPHANED, 0);
 }
 
+static void leave_if_useless(struct worker *w)
+{
+    if (w->supervisor_died && !w->link_up && w->sm.state == WORKER_NEW) {
+        life_leave(w, EXIT_CODE_ORPHANED);
+    }
+}
+
 static void on_link(void *arg, bool up)
 {
     struct worker *w = arg;
@@ -328,6 +335,7 @@ static void on_link(void *arg, bool up)
         uv_timer_start(&w->orphan_timer, on_orphaned, w->spec.grace_ms, 0);
     }
     log_debug("link to the supervisor is %s", up ? "up" : "down");
+    leave_if_useless(w);
 }
 
 /* ---- for main ------------------------------------------------------------------------------- */
@@ -364,7 +372,6 @@ void worker_stop(struct worker *w)
 
 void worker_supervisor_died(struct worker *w)
 {
-    if (w->sm.state == WORKER_NEW && !w->link_up) {
-        life_leave(w, EXIT_CODE_ORPHANED);
-    }
+    w->supervisor_died = true;
+    leave_if_useless(w);
 }

@@ -7,10 +7,18 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
 
 #define STACK_BYTES (64u << 10)
+#define OWN_THREADS 24 /* whatever the number of CPUs */
+
+unsigned threads_needed(void)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    return OWN_THREADS + 2 * (unsigned)(cpus > 0 ? cpus : 1);
+}
 
 static void *wait_for_lock(void *arg)
 {

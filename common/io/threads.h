@@ -10,9 +10,9 @@
 
 #include "common/err.h"
 
-/* More than nng (two per CPU for tasks up to a bound, resolver, poller, timer) and libuv (four)
- * start on a machine of any size that sandboxes run on. */
-#define THREADS_NEEDED 48
+/* As many as nng (two per CPU for tasks, and a few for names, polling and timers) and libuv (four)
+ * start on this machine, with room. */
+unsigned threads_needed(void);
 
 /* Starts `count` threads that do nothing and ends them again, which takes about 20 us each.
  * -ERR_NO_MEMORY if the system refuses one. Blocks for that long; any thread. */

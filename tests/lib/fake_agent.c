@@ -254,8 +254,19 @@ static void wait_for(struct agent *a, struct op *op, uint64_t seq, uint64_t out_
     op->wait_end_ms = clock_ms() + wait_ms;
 }
 
+static void forget(struct agent *a, struct view id)
+{
+    struct op *op = find(a, id);
+    if (op != NULL && op->state == OP_DONE) {
+        *op = a->ops[--a->count];
+    }
+}
+
 static void on_start(struct agent *a, const struct msg *m)
 {
+    for (size_t i = 0; i < m->start.acks.count; i++) {
+        forget(a, m->start.acks.items[i]);
+    }
     struct op *op = find(a, m->start.op);
     if (op == NULL) {
         if (a->count == OPS) {
