@@ -90,10 +90,34 @@ static void adopt(struct oci *o, pid_t pid)
 
 /* ---- probe ---------------------------------------------------------------------------------- */
 
+static void on_empty(void *arg)
+{
+    struct oci *o = arg;
+    void (*closed)(void *) = o->closed;
+    void *closed_arg = o->closed_arg;
+    oci_box_finish(&o->box);
+    free(o->end_runtime);
+    free(o);
+    closed(closed_arg);
+}
+
+static void close_tasks(struct oci *o)
+{
+    oci_tasks_close(&o->tasks, on_empty, o);
+    oci_create_free(o->creating);
+    oci_end_free(o->ending);
+    o->creating = NULL;
+    o->ending = NULL;
+}
+
 static void on_probe(void *arg, const struct oci_probe_result *result)
 {
     struct oci *o = arg;
     o->probing = NULL;
+    if (o->closed != NULL) {
+        close_tasks(o);
+        return;
+    }
     CLEANUP_FREE char *reason = result->hint[0] != '\0'
                                     ? alloc_printf("%s (%s)", result->reason, result->hint)
                                     : alloc_strdup(result->reason);
@@ -301,17 +325,6 @@ static void oci_usage(struct backend *b, backend_usage_fn done, void *arg)
 
 /* ---- close ---------------------------------------------------------------------------------- */
 
-static void on_empty(void *arg)
-{
-    struct oci *o = arg;
-    void (*closed)(void *) = o->closed;
-    void *closed_arg = o->closed_arg;
-    oci_box_finish(&o->box);
-    free(o->end_runtime);
-    free(o);
-    closed(closed_arg);
-}
-
 static void closed_by_nobody(void *arg)
 {
     (void)arg;
@@ -322,13 +335,11 @@ static void oci_close(struct backend *b, void (*closed)(void *arg), void *arg)
     struct oci *o = self(b);
     o->closed = closed != NULL ? closed : closed_by_nobody;
     o->closed_arg = arg;
-    oci_tasks_close(&o->tasks, on_empty, o);
-    oci_create_free(o->creating);
-    oci_end_free(o->ending);
-    oci_probe_free(o->probing);
-    o->creating = NULL;
-    o->ending = NULL;
-    o->probing = NULL;
+    if (o->probing != NULL) {
+        oci_probe_cancel(o->probing); /* nobody else knows of the trial: it ends before we do */
+    } else {
+        close_tasks(o);
+    }
 }
 
 const struct backend_ops backend_oci = {
