@@ -181,9 +181,6 @@ static void test_half_a_frame(void **state)
 static void test_user_is_refused(void **state)
 {
     struct fixture *f = fixture_of(state);
-    if (geteuid() != 0) {
-        skip();
-    }
     assert_int_equal(chmod(f->agent.socket, 0777), 0);
     char code[512];
     snprintf(code, sizeof(code),
@@ -260,16 +257,18 @@ static void test_no_interpreters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hello),
-        cmocka_unit_test(test_wrong_hello),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_silent_connections),
-        cmocka_unit_test(test_half_a_frame),
-        cmocka_unit_test(test_user_is_refused),
-        cmocka_unit_test(test_reader_that_stops),
-        cmocka_unit_test(test_grace),
-        cmocka_unit_test(test_no_interpreters),
+        cmocka_unit_test(test_user_is_refused), /* first: may be left out */
+        cmocka_unit_test(test_hello),           cmocka_unit_test(test_wrong_hello),
+        cmocka_unit_test(test_malformed),       cmocka_unit_test(test_silent_connections),
+        cmocka_unit_test(test_half_a_frame),    cmocka_unit_test(test_reader_that_stops),
+        cmocka_unit_test(test_grace),           cmocka_unit_test(test_no_interpreters),
         cmocka_unit_test(test_shutdown), /* last: it ends the group's agent */
     };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
+    /* Code under a uid of its own takes root; and what cmocka prints for skip() is not TAP. */
+    size_t left_out = geteuid() == 0 ? 0 : 1;
+    if (left_out > 0) {
+        printf("# test_user_is_refused needs root and is left out\n");
+    }
+    size_t count = sizeof(tests) / sizeof(tests[0]) - left_out;
+    return _cmocka_run_group_tests("tests", tests + left_out, count, fixture_start, fixture_stop);
 }
