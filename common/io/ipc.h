@@ -3,7 +3,7 @@
  *
  * nng completes its operations on threads of its own. This file is the one bridge: a completion
  * puts a record on a locked queue and wakes the loop; every callback below runs on the loop
- * thread. Nothing blocks. nng appears in ipc.c only.
+ * thread. Nothing blocks. nng appears in ipc_*.c only.
  *
  * Roles: the supervisor listens with REQ (ipc_client), the worker dials with REP (ipc_server),
  * which nng allows. So a worker is ready the moment its dial succeeds, nobody polls for a socket to
@@ -44,7 +44,11 @@ int ipc_client_ask(struct ipc_client *c, const void *data, size_t len, uint64_t 
                    ipc_reply_fn done, void *arg, struct err *err) WARN_UNUSED;
 
 /* Ends all requests under way with -ERR_SHUTTING_DOWN, from the loop, then calls `closed` and
- * frees. No other callback after `closed`. `closed` may be NULL. */
+ * frees. No other callback after `closed`. `closed` may be NULL.
+ *
+ * By then nng has closed its socket, and the path is free for another; this takes a millisecond.
+ * Should nng hang, the socket is left behind after 1 s, with a warning. The same holds for the
+ * other side. */
 void ipc_client_close(struct ipc_client *c, ipc_closed_fn closed, void *arg);
 
 /* ---- answering side ---- */

@@ -1,22 +1,32 @@
 /*
  * Asking the kernel for the name of each descriptor costs a few microseconds for the handful that a
  * process of ours has, and is done only when a link ends.
+ *
+ * Another thread may close a descriptor at any moment, and its number may then be given to
+ * something else. So whatever has the right name is duplicated, and looked at again before anything
+ * is done to it.
  */
 #include "common/io/unix_link.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 #ifdef __linux__
 #include <linux/sockios.h>
 #endif
 
+#include "common/cleanup.h"
 #include "common/str.h"
 
-static bool is_link(int fd, const char *path, bool accepted)
+enum kind { KIND_OTHER, KIND_LINK, KIND_LISTENER };
+
+static enum kind kind_of(int fd, const char *path, bool accepted)
 {
     struct sockaddr_un addr;
     socklen_t len = sizeof(addr);
@@ -26,22 +36,32 @@ static bool is_link(int fd, const char *path, bool accepted)
                       : getpeername(fd, (struct sockaddr *)&addr, &len);
     if (rc < 0 || addr.sun_family != AF_UNIX ||
         strncmp(addr.sun_path, path, sizeof(addr.sun_path)) != 0) {
-        return false;
+        return KIND_OTHER;
     }
     len = sizeof(listening);
-    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) == 0 && listening == 0;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) < 0) {
+        return KIND_OTHER;
+    }
+    return listening != 0 ? KIND_LISTENER : KIND_LINK;
 }
 
-static void each_link(const char *path, bool accepted, void (*fn)(int fd, int *total), int *total)
+typedef void (*link_fn)(int fd, enum kind kind, int *total);
+
+static void each_link(const char *path, bool accepted, link_fn fn, int *total)
 {
     DIR *dir = opendir("/dev/fd");
     const struct dirent *entry;
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         struct err err = ERR_INIT;
-        uint64_t fd;
-        if (str_to_u64(entry->d_name, 0, INT32_MAX, &fd, &err) == 0 &&
-            is_link((int)fd, path, accepted)) {
-            fn((int)fd, total);
+        uint64_t number;
+        if (str_to_u64(entry->d_name, 0, INT32_MAX, &number, &err) < 0 ||
+            kind_of((int)number, path, accepted) == KIND_OTHER) {
+            continue;
+        }
+        CLEANUP_FD int fd = fcntl((int)number, F_DUPFD_CLOEXEC, 0);
+        enum kind kind = fd < 0 ? KIND_OTHER : kind_of(fd, path, accepted);
+        if (kind != KIND_OTHER) {
+            fn(fd, kind, total);
         }
     }
     if (dir != NULL) {
@@ -49,22 +69,39 @@ static void each_link(const char *path, bool accepted, void (*fn)(int fd, int *t
     }
 }
 
-static void shut_down(int fd, int *total)
+static void count(int fd, enum kind kind, int *total)
 {
-    *total += shutdown(fd, SHUT_RDWR) == 0 ? 1 : 0;
+    struct pollfd waiting = {.fd = fd, .events = POLLIN};
+    *total += kind == KIND_LINK || poll(&waiting, 1, 0) > 0 ? 1 : 0;
 }
 
-void unix_link_shutdown(const char *path, bool accepted)
+int unix_link_count(const char *path, bool accepted)
 {
-    int count = 0;
-    each_link(path, accepted, shut_down, &count);
+    int total = 0;
+    each_link(path, accepted, count, &total);
+    return total;
 }
 
-static void add_unread(int fd, int *total)
+static void shut_down(int fd, enum kind kind, int *total)
+{
+    if (kind == KIND_LINK) {
+        shutdown(fd, SHUT_RDWR);
+    }
+    count(fd, kind, total);
+}
+
+int unix_link_shutdown(const char *path, bool accepted)
+{
+    int total = 0;
+    each_link(path, accepted, shut_down, &total);
+    return total;
+}
+
+static void add_unread(int fd, enum kind kind, int *total)
 {
 #if defined(SIOCOUTQ)
     int bytes = 0;
-    if (ioctl(fd, SIOCOUTQ, &bytes) == 0) {
+    if (kind == KIND_LINK && ioctl(fd, SIOCOUTQ, &bytes) == 0) {
         *total = (*total < 0 ? 0 : *total) + bytes;
     }
 #endif

@@ -1,0 +1,304 @@
+/*
+ * The asking side: a REQ socket that listens, one context for each request under way.
+ *
+ * REQ resends by default and then would run code twice; infinite resend time turns that off, and a
+ * lost pipe then ends the receive with NNG_ECONNRESET.
+ *
+ * A context may be asked to receive as soon as it has been asked to send. Both are submitted at
+ * once, the send without a callback, which saves a thread switch per request. The price: a context
+ * whose receive failed may still hold an unsent message and must not be used again.
+ *
+ * Three properties of nng's listener (1.5) decide how it is closed:
+ *  - A link that we close in the middle of a message may never be removed. So it is ended by
+ *    shutting its socket down, which nng sees as a hang-up of the peer and survives.
+ *  - A connection that has said hello, but has not become a pipe yet, is forgotten when its
+ *    listener closes: memory and descriptors of both stay for ever. So nobody can connect any more,
+ *    and all who have are gone, before the listener is closed.
+ *  - After a peer that dies before nng has said hello to it, a listener takes no further one. That
+ *    is found out by whoever waits for the peer, who has to close the client and open another.
+ */
+#include <errno.h>
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/req.h>
+#include <nng/transport/ipc/ipc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/clock.h"
+#include "common/io/ipc_endpoint.h"
+#include "common/io/unix_link.h"
+
+#define IDLE_CALLS_MAX 16  /* contexts kept for the next request */
+#define HANG_UP_MS     300 /* for nng to notice that sockets were shut down; 0.1 ms are usual */
+
+struct ipc_client {
+    struct ipc_endpoint ep; /* first */
+    nng_listener listener;
+    struct call *idle, *busy;
+    size_t idle_count;
+};
+
+struct call {
+    struct ipc_event event; /* first */
+    struct ipc_client *client;
+    nng_ctx ctx;
+    nng_aio *send_aio, *recv_aio;
+    ipc_reply_fn done;
+    void *arg;
+    struct call *prev, *next; /* among the busy or the idle */
+};
+
+static void on_client_pipe(nng_pipe pipe, nng_pipe_ev ev, void *arg)
+{
+    if (ipc_endpoint_take_pipe(arg, pipe, ev, NNG_PIPE_EV_ADD_POST)) {
+        nng_pipe_close(pipe);
+    }
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+static void on_reply_aio(void *arg)
+{
+    struct call *call = arg;
+    struct ipc_endpoint *ep = &call->client->ep;
+    ipc_endpoint_lock(ep);
+    ipc_endpoint_unlock(ep, loop_queue_append(&ep->queue, &call->event.item));
+}
+
+/* Also ends a message that is still waiting to be sent. */
+static void call_destroy(struct call *call)
+{
+    nng_ctx_close(call->ctx);
+    nng_aio_stop(call->send_aio);
+    nng_aio_stop(call->recv_aio);
+    nng_msg *unsent = nng_aio_get_msg(call->send_aio);
+    if (nng_aio_result(call->send_aio) != 0 && unsent != NULL) {
+        nng_msg_free(unsent);
+    }
+    nng_aio_free(call->send_aio);
+    nng_aio_free(call->recv_aio);
+    free(call);
+}
+
+/* A warm context if there is one. NULL if nng cannot make another. */
+static struct call *call_take(struct ipc_client *c, struct err *err)
+{
+    struct call *call = c->idle;
+    if (call != NULL) {
+        c->idle = call->next;
+        c->idle_count--;
+        /* A reply can overtake the end of its own send on nng's threads; that end is at hand. */
+        nng_aio_wait(call->send_aio);
+        return call;
+    }
+    call = alloc_one(struct call);
+    call->event.kind = IPC_EVENT_AIO;
+    call->client = c;
+    int rv = nng_ctx_open(&call->ctx, c->ep.socket);
+    if (rv != 0) {
+        goto err_ctx;
+    }
+    rv = nng_aio_alloc(&call->send_aio, NULL, NULL);
+    if (rv != 0) {
+        goto err_send;
+    }
+    rv = nng_aio_alloc(&call->recv_aio, on_reply_aio, call);
+    if (rv != 0) {
+        goto err_recv;
+    }
+    nng_aio_set_timeout(call->send_aio, NNG_DURATION_INFINITE);
+    return call;
+
+err_recv:
+    nng_aio_free(call->send_aio);
+err_send:
+    nng_ctx_close(call->ctx);
+err_ctx:
+    free(call);
+    err_set(err, ERR_NO_MEMORY, "cannot make a request: %s", nng_strerror(rv));
+    return NULL;
+}
+
+static int reply_error(const struct ipc_client *c, int rv)
+{
+    if (c->ep.closing) {
+        return -ERR_SHUTTING_DOWN;
+    }
+    return rv == NNG_ETIMEDOUT ? -ERR_TIMEOUT : -ERR_IO;
+}
+
+static void on_client_aio(struct ipc_endpoint *ep, struct ipc_event *event)
+{
+    struct ipc_client *c = (struct ipc_client *)ep;
+    struct call *call = (struct call *)event;
+    ipc_reply_fn done = call->done;
+    void *arg = call->arg;
+    int rv = nng_aio_result(call->recv_aio);
+    nng_msg *reply = rv == 0 ? nng_aio_get_msg(call->recv_aio) : NULL;
+    nng_aio_set_msg(call->recv_aio, NULL);
+
+    /* Given back first, so that a request made by `done` finds a warm context. */
+    *(call->prev != NULL ? &call->prev->next : &c->busy) = call->next;
+    if (call->next != NULL) {
+        call->next->prev = call->prev;
+    }
+    if (reply != NULL && !ep->closing && c->idle_count < IDLE_CALLS_MAX) {
+        call->next = c->idle;
+        c->idle = call;
+        c->idle_count++;
+    } else {
+        call_destroy(call);
+    }
+    if (reply != NULL) {
+        done(arg, 0, nng_msg_body(reply), nng_msg_len(reply));
+        nng_msg_free(reply);
+    } else {
+        done(arg, reply_error(c, rv), NULL, 0);
+    }
+    ipc_endpoint_check_closed(ep);
+}
+
+static bool client_is_idle(struct ipc_endpoint *ep)
+{
+    return ((struct ipc_client *)ep)->busy == NULL;
+}
+
+/* There are calls left only if nng was given up. */
+static void client_finish(struct ipc_endpoint *ep)
+{
+    struct ipc_client *c = (struct ipc_client *)ep;
+    while (c->busy != NULL) {
+        struct call *call = c->busy;
+        c->busy = call->next;
+        nng_aio_stop(call->recv_aio);
+        nng_msg *reply = nng_aio_get_msg(call->recv_aio);
+        if (nng_aio_result(call->recv_aio) == 0 && reply != NULL) {
+            nng_msg_free(reply);
+        }
+        call_destroy(call);
+    }
+}
+
+static void client_abandon(struct ipc_endpoint *ep)
+{
+    for (struct call *call = ((struct ipc_client *)ep)->busy; call != NULL; call = call->next) {
+        call->done(call->arg, -ERR_SHUTTING_DOWN, NULL, 0);
+    }
+}
+
+/* ---- birth and death ------------------------------------------------------------------------ */
+
+static void client_end_link(struct ipc_endpoint *ep)
+{
+    uint64_t end_ms = clock_ms() + HANG_UP_MS;
+    int connections = unix_link_shutdown(ep->path, true);
+    ipc_endpoint_lock(ep);
+    while ((connections > 0 || ep->pipe != 0) && clock_ms() < end_ms) {
+        ipc_endpoint_wait_moment(ep);
+        ipc_endpoint_unlock(ep, false);
+        connections = unix_link_shutdown(ep->path, true);
+        ipc_endpoint_lock(ep);
+    }
+    ipc_endpoint_unlock(ep, false);
+    nng_listener_close(((struct ipc_client *)ep)->listener);
+}
+
+static const struct ipc_endpoint_ops client_ops = {
+    .on_aio = on_client_aio,
+    .end_link = client_end_link,
+    .is_idle = client_is_idle,
+    .finish = client_finish,
+    .abandon = client_abandon,
+};
+
+int ipc_client_open(uv_loop_t *loop, const char *path, size_t max_bytes, ipc_link_fn on_link,
+                    void *arg, struct ipc_client **ret, struct err *err)
+{
+    char url[IPC_URL_SIZE];
+    int rc = ipc_endpoint_url(path, url, err);
+    if (rc < 0) {
+        return rc;
+    }
+    /* nng would first connect to it, to see whether it is in use, and may harm a listener so. */
+    if (unlink(path) < 0 && errno != ENOENT) {
+        return err_sys(err, ERR_IO, errno, "cannot replace %s", path);
+    }
+    struct ipc_client *c = alloc_one(struct ipc_client);
+    c->ep.on_link = on_link;
+    c->ep.arg = arg;
+    rc = ipc_endpoint_init(&c->ep, loop, path, max_bytes, &client_ops, err);
+    if (rc < 0) {
+        free(c);
+        return rc;
+    }
+    int rv;
+    if ((rv = nng_req0_open(&c->ep.socket)) != 0 ||
+        (rv = nng_socket_set_ms(c->ep.socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE)) !=
+            0 ||
+        (rv = ipc_endpoint_set_up(&c->ep, on_client_pipe)) != 0 ||
+        (rv = nng_listener_create(&c->listener, c->ep.socket, url)) != 0 ||
+        (rv = nng_listener_set_int(c->listener, NNG_OPT_IPC_PERMISSIONS, 0600)) != 0 ||
+        (rv = nng_listener_start(c->listener, 0)) != 0) {
+        ipc_client_close(c, NULL, NULL);
+        return ipc_endpoint_failed(err, rv, "cannot listen on", path);
+    }
+    *ret = c;
+    return 0;
+}
+
+int ipc_client_ask(struct ipc_client *c, const void *data, size_t len, uint64_t timeout_ms,
+                   ipc_reply_fn done, void *arg, struct err *err)
+{
+    if (c->ep.closing) {
+        return err_set(err, ERR_SHUTTING_DOWN, "the link is closing");
+    }
+    if (len > c->ep.max_bytes) {
+        return err_set(err, ERR_TOO_BIG, "a request of %zu bytes, at most %zu are allowed", len,
+                       c->ep.max_bytes);
+    }
+    nng_msg *msg;
+    int rv = nng_msg_alloc(&msg, len);
+    if (rv != 0) {
+        return err_set(err, ERR_NO_MEMORY, "cannot make a request: %s", nng_strerror(rv));
+    }
+    if (len > 0) {
+        memcpy(nng_msg_body(msg), data, len);
+    }
+    struct call *call = call_take(c, err);
+    if (call == NULL) {
+        nng_msg_free(msg);
+        return -ERR_NO_MEMORY;
+    }
+    call->done = done;
+    call->arg = arg;
+    call->prev = NULL;
+    call->next = c->busy;
+    if (c->busy != NULL) {
+        c->busy->prev = call;
+    }
+    c->busy = call;
+    nng_aio_set_msg(call->send_aio, msg);
+    nng_ctx_send(call->ctx, call->send_aio);
+    nng_aio_set_timeout(call->recv_aio, timeout_ms == 0 || timeout_ms > INT32_MAX
+                                            ? NNG_DURATION_INFINITE
+                                            : (nng_duration)timeout_ms);
+    nng_ctx_recv(call->ctx, call->recv_aio);
+    return 0;
+}
+
+void ipc_client_close(struct ipc_client *c, ipc_closed_fn closed, void *arg)
+{
+    ipc_endpoint_set_closing(&c->ep, closed, arg);
+    (void)unlink(c->ep.path); /* so that the peer, which dials at once, is not cut off half-way */
+    while (c->idle != NULL) {
+        struct call *call = c->idle;
+        c->idle = call->next;
+        call_destroy(call);
+    }
+    for (struct call *call = c->busy; call != NULL; call = call->next) {
+        nng_ctx_close(call->ctx); /* the end of each call comes through the loop */
+    }
+    ipc_endpoint_close(&c->ep);
+}

@@ -1,0 +1,116 @@
+/*
+ * What both ends of a link have in common: the way from nng's threads to the loop, the one peer,
+ * and the end. Internal to ipc_*.c, which are the only files that know nng.
+ *
+ * Thread: the loop, unless stated. Nothing blocks, unless stated.
+ */
+#ifndef CLOISTER_COMMON_IO_IPC_ENDPOINT_H
+#define CLOISTER_COMMON_IO_IPC_ENDPOINT_H
+
+#include <nng/nng.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/un.h>
+#include <uv.h>
+
+#include "common/err.h"
+#include "common/io/ipc.h"
+#include "common/io/loop.h"
+
+#define IPC_HEADER_ROOM 64 /* nng counts its own headers as part of a message */
+#define IPC_URL_SIZE    (sizeof(((struct sockaddr_un *)0)->sun_path) + 8)
+
+enum ipc_event_kind {
+    IPC_EVENT_LINK_UP,
+    IPC_EVENT_LINK_DOWN,
+    IPC_EVENT_AIO,   /* a call or request that nng is done with */
+    IPC_EVENT_CLOSED /* the socket is gone */
+};
+
+/* First member of whatever is queued for the loop. */
+struct ipc_event {
+    struct loop_item item; /* first */
+    enum ipc_event_kind kind;
+};
+
+enum ipc_closer {
+    IPC_CLOSER_IDLE,
+    IPC_CLOSER_RUNNING,
+    IPC_CLOSER_DONE, /* has nothing more to do but to end */
+    IPC_CLOSER_JOINED,
+    IPC_CLOSER_GIVEN_UP
+};
+
+struct ipc_endpoint;
+
+struct ipc_endpoint_ops {
+    void (*on_aio)(struct ipc_endpoint *ep, struct ipc_event *event);
+    void (*on_news)(struct ipc_endpoint *ep, bool up); /* of the link; may be NULL */
+    /* On the closing thread, which may wait: ends the link so that nng can close the socket. */
+    void (*end_link)(struct ipc_endpoint *ep);
+    bool (*is_idle)(struct ipc_endpoint *ep); /* nng works on none of its operations any more */
+    /* Frees what it owns, but not itself; any thread, the last that knows it. */
+    void (*finish)(struct ipc_endpoint *ep);
+    void (*abandon)(struct ipc_endpoint *ep); /* tells whoever waits, frees nothing; may be NULL */
+};
+
+/* First member of a client or server, and freed as such. */
+struct ipc_endpoint {
+    struct loop_queue queue;
+    uv_timer_t timer; /* the owner's until ipc_endpoint_close() */
+    const struct ipc_endpoint_ops *ops;
+    nng_socket socket;
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    ipc_link_fn on_link;
+    void *arg;
+    size_t max_bytes;
+    ipc_closed_fn closed;
+    void *closed_arg;
+    pthread_t thread;
+    struct ipc_event thread_event;
+    unsigned handles_left;
+
+    /* Under the queue's lock, as other threads look at it. */
+    int pipe;          /* the one peer, 0 if none */
+    bool pipe_settled; /* nng has done with its arrival */
+    bool pipe_reported;
+    bool closing; /* changed on the loop only, which may read it without the lock */
+    enum ipc_closer closer;
+    bool thread_back, handles_closed; /* after giving up: the later one frees */
+    uv_cond_t changed;                /* something of this, for the closing thread */
+};
+
+/* "ipc://<path>" into url (IPC_URL_SIZE bytes). -ERR_TOO_BIG if no socket address can hold it. */
+int ipc_endpoint_url(const char *path, char *url, struct err *err) WARN_UNUSED;
+
+/* After an error there is nothing to undo. */
+int ipc_endpoint_init(struct ipc_endpoint *ep, uv_loop_t *loop, const char *path, size_t max_bytes,
+                      const struct ipc_endpoint_ops *ops, struct err *err) WARN_UNUSED;
+
+/* What both kinds of socket are told before they listen or dial; `cb` hears of pipes. */
+int ipc_endpoint_set_up(struct ipc_endpoint *ep, nng_pipe_cb cb);
+
+int ipc_endpoint_failed(struct err *err, int rv, const char *what, const char *path);
+
+void ipc_endpoint_lock(struct ipc_endpoint *ep);
+void ipc_endpoint_unlock(struct ipc_endpoint *ep, bool wake);
+
+/* Any thread. Keeps the record of the one peer; the link is reported at `report_at`. Returns
+ * whether this pipe is one too many and has to be closed. */
+bool ipc_endpoint_take_pipe(struct ipc_endpoint *ep, nng_pipe pipe, nng_pipe_ev ev,
+                            nng_pipe_ev report_at) WARN_UNUSED;
+
+/* Nothing of the link is reported any more. */
+void ipc_endpoint_set_closing(struct ipc_endpoint *ep, ipc_closed_fn closed, void *arg);
+
+/* Ends link and socket on a thread of their own; the last step of both kinds of closing. */
+void ipc_endpoint_close(struct ipc_endpoint *ep);
+
+/* Whenever an operation of a closing endpoint has ended: was it the last? */
+void ipc_endpoint_check_closed(struct ipc_endpoint *ep);
+
+/* On the closing thread. Waits with the lock held for up to 1 ms, less if something changes. */
+void ipc_endpoint_wait_moment(struct ipc_endpoint *ep);
+
+#endif

@@ -1,0 +1,374 @@
+/*
+ * The answering side: a REP socket that dials, with a fixed number of contexts.
+ *
+ * One context receives at a time, and the next one only after the event of the one before is
+ * queued: otherwise two of nng's threads could swap two requests.
+ *
+ * An answer counts as sent when nng has begun to write it. So before it closes, this side waits
+ * until the kernel says that the peer has read everything.
+ *
+ * nng (1.5) has two faults at the moment when a dialer is closed. A connection that has said hello,
+ * but has not become a pipe yet, is forgotten: memory and descriptor stay for ever. And while a
+ * pipe is arriving, or an attempt is failing, dialer and socket wait for each other for ever. A
+ * dialer whose pipe has arrived is in neither state and does not dial before that pipe has been
+ * removed, so that is when to close it: while there is a link, or else as soon as the next one is
+ * there, and at the latest within that link's removal. Where none comes for a while, the dialer
+ * sleeps between two attempts most of the time.
+ */
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/rep.h>
+#include <nng/transport/ipc/ipc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/clock.h"
+#include "common/io/ipc_endpoint.h"
+#include "common/io/unix_link.h"
+
+#define RECONNECT_MIN_MS 10
+#define RECONNECT_MAX_MS 1000
+#define REDIAL_MS        3000 /* without a link: then the dialer is replaced */
+#define FLUSH_MS         500  /* longest wait for the peer to read the last answers */
+#define FLUSH_BLIND_MS   20   /* the same where the kernel cannot tell */
+#define ARRIVAL_MS       400  /* for the next link to come up, where a dialer has none */
+#define HANG_UP_MS       100  /* for nng to let go of a link; 0.1 ms are usual */
+
+enum request_phase { REQUEST_RECEIVING, REQUEST_ARRIVED, REQUEST_SENDING, REQUEST_ENDED };
+
+struct ipc_request {
+    struct ipc_event event; /* first */
+    struct ipc_server *server;
+    nng_ctx ctx;
+    nng_aio *aio;
+    enum request_phase phase; /* changed only by whoever has the context at the moment */
+    struct ipc_request *next_idle;
+};
+
+struct ipc_server {
+    struct ipc_endpoint ep; /* first */
+    ipc_request_fn on_request;
+    struct ipc_request *requests;
+    size_t request_count;
+    uint64_t flush_end_ms;
+    uint64_t flush_blind_ms;
+    nng_dialer dialer;      /* left alone by the loop once `stopped` is set */
+    uv_mutex_t dialer_lock; /* so that who comes second to close it knows that it is closed */
+    bool cut_off;           /* its last attempt was ended, it was not replaced */
+    char url[IPC_URL_SIZE];
+
+    /* Under the lock. */
+    struct ipc_request *idle;
+    bool receiving;
+    bool stopped;   /* the socket is being closed */
+    size_t active;  /* contexts that nng works on, or whose event is queued */
+    size_t sending; /* answers that nng still holds */
+};
+
+static void close_dialer(struct ipc_server *s)
+{
+    uv_mutex_lock(&s->dialer_lock);
+    nng_dialer_close(s->dialer);
+    uv_mutex_unlock(&s->dialer_lock);
+}
+
+/* On a thread of nng's. This side reports a link before the first message can arrive on it. */
+static void on_server_pipe(nng_pipe pipe, nng_pipe_ev ev, void *arg)
+{
+    struct ipc_server *s = arg;
+    ipc_endpoint_lock(&s->ep);
+    bool last = ev == NNG_PIPE_EV_REM_POST && s->stopped && s->ep.pipe_settled &&
+                s->ep.pipe == nng_pipe_id(pipe);
+    ipc_endpoint_unlock(&s->ep, false);
+    if (last) {
+        close_dialer(s); /* before it dials again, which comes next */
+    }
+    if (ipc_endpoint_take_pipe(&s->ep, pipe, ev, NNG_PIPE_EV_ADD_PRE)) {
+        nng_pipe_close(pipe);
+    }
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+/* With the lock held. The context to call receive() with once the lock is free, if any. */
+static struct ipc_request *next_receiver(struct ipc_server *s)
+{
+    struct ipc_request *r = s->idle;
+    if (s->receiving || s->stopped || r == NULL) {
+        return NULL;
+    }
+    s->idle = r->next_idle;
+    s->receiving = true;
+    s->active++;
+    r->phase = REQUEST_RECEIVING;
+    return r;
+}
+
+static void receive(struct ipc_request *r)
+{
+    if (r != NULL) {
+        nng_ctx_recv(r->ctx, r->aio);
+    }
+}
+
+/* With the lock held: nng is done with the context. */
+static void make_idle(struct ipc_server *s, struct ipc_request *r)
+{
+    r->next_idle = s->idle;
+    s->idle = r;
+    s->active--;
+}
+
+/* On a thread of nng's. */
+static void on_request_aio(void *arg)
+{
+    struct ipc_request *r = arg;
+    struct ipc_server *s = r->server;
+    bool failed = nng_aio_result(r->aio) != 0;
+    nng_msg *unsent = NULL;
+    bool queue = true;
+    bool wake = false;
+    if (r->phase == REQUEST_SENDING) {
+        unsent = failed ? nng_aio_get_msg(r->aio) : NULL;
+        nng_aio_set_msg(r->aio, NULL);
+    }
+    ipc_endpoint_lock(&s->ep);
+    if (r->phase == REQUEST_SENDING) {
+        s->sending--;
+        queue = s->stopped; /* the loop waits for the last one */
+        r->phase = REQUEST_ENDED;
+    } else {
+        s->receiving = false;
+        r->phase = failed ? REQUEST_ENDED : REQUEST_ARRIVED;
+    }
+    if (queue) {
+        wake = loop_queue_append(&s->ep.queue, &r->event.item);
+    } else {
+        make_idle(s, r);
+    }
+    struct ipc_request *next = next_receiver(s);
+    ipc_endpoint_unlock(&s->ep, wake);
+    receive(next);
+    if (unsent != NULL) {
+        nng_msg_free(unsent);
+    }
+}
+
+static void on_server_aio(struct ipc_endpoint *ep, struct ipc_event *event)
+{
+    struct ipc_server *s = (struct ipc_server *)ep;
+    struct ipc_request *r = (struct ipc_request *)event;
+    ipc_endpoint_lock(ep);
+    s->active--;
+    ipc_endpoint_unlock(ep, false);
+    if (r->phase == REQUEST_ARRIVED) {
+        nng_msg *msg = nng_aio_get_msg(r->aio);
+        nng_aio_set_msg(r->aio, NULL);
+        if (!ep->closing) {
+            s->on_request(ep->arg, r, nng_msg_body(msg), nng_msg_len(msg));
+        }
+        nng_msg_free(msg);
+    }
+    ipc_endpoint_check_closed(ep);
+}
+
+/* ---- link ----------------------------------------------------------------------------------- */
+
+static void on_redial(uv_timer_t *timer)
+{
+    struct ipc_server *s = timer->data;
+    if (access(s->ep.path, F_OK) < 0) {
+        return; /* nobody to dial: not the dialer's fault */
+    }
+    /* Not in the middle of a hello. If that has hung for so long, it is ended; if it is still there
+     * the next time, it is one that nng has forgotten. */
+    s->cut_off = !s->cut_off && unix_link_shutdown(s->ep.path, false) > 0;
+    if (s->cut_off) {
+        return;
+    }
+    nng_dialer_close(s->dialer);
+    /* Should it fail, the next time is REDIAL_MS away. */
+    (void)nng_dial(s->ep.socket, s->url, &s->dialer, NNG_FLAG_NONBLOCK);
+}
+
+static void on_server_news(struct ipc_endpoint *ep, bool up)
+{
+    struct ipc_server *s = (struct ipc_server *)ep;
+    if (up) {
+        uv_timer_stop(&s->ep.timer);
+    } else {
+        uv_timer_start(&s->ep.timer, on_redial, REDIAL_MS, REDIAL_MS);
+    }
+}
+
+/* ---- birth and death ------------------------------------------------------------------------ */
+
+static bool server_is_idle(struct ipc_endpoint *ep)
+{
+    struct ipc_server *s = (struct ipc_server *)ep;
+    ipc_endpoint_lock(ep);
+    bool idle = s->active == 0;
+    ipc_endpoint_unlock(ep, false);
+    return idle;
+}
+
+static void server_finish(struct ipc_endpoint *ep)
+{
+    struct ipc_server *s = (struct ipc_server *)ep;
+    for (size_t i = 0; i < s->request_count; i++) {
+        struct ipc_request *r = &s->requests[i];
+        nng_msg *unread = r->phase == REQUEST_ARRIVED ? nng_aio_get_msg(r->aio) : NULL;
+        if (unread != NULL) { /* only if nng was given up */
+            nng_msg_free(unread);
+        }
+        nng_aio_free(r->aio);
+    }
+    free(s->requests);
+    uv_mutex_destroy(&s->dialer_lock);
+}
+
+static void server_end_link(struct ipc_endpoint *ep)
+{
+    struct ipc_server *s = (struct ipc_server *)ep;
+    uint64_t end_ms = clock_ms() + ARRIVAL_MS;
+    ipc_endpoint_lock(ep);
+    while (!ep->pipe_settled && clock_ms() < end_ms && access(ep->path, F_OK) == 0) {
+        ipc_endpoint_wait_moment(ep);
+    }
+    ipc_endpoint_unlock(ep, false);
+    close_dialer(s);
+    end_ms = clock_ms() + HANG_UP_MS;
+    ipc_endpoint_lock(ep);
+    while (ep->pipe != 0 && clock_ms() < end_ms) {
+        ipc_endpoint_wait_moment(ep);
+    }
+    ipc_endpoint_unlock(ep, false);
+    for (size_t i = 0; i < s->request_count; i++) {
+        nng_ctx_close(s->requests[i].ctx);
+        nng_aio_stop(s->requests[i].aio); /* its callback may still be about to wake the loop */
+    }
+}
+
+static const struct ipc_endpoint_ops server_ops = {
+    .on_aio = on_server_aio,
+    .on_news = on_server_news,
+    .end_link = server_end_link,
+    .is_idle = server_is_idle,
+    .finish = server_finish,
+};
+
+int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t max_bytes,
+                    ipc_request_fn on_request, ipc_link_fn on_link, void *arg,
+                    struct ipc_server **ret, struct err *err)
+{
+    char url[IPC_URL_SIZE];
+    int rc = ipc_endpoint_url(path, url, err);
+    if (rc < 0) {
+        return rc;
+    }
+    struct ipc_server *s = alloc_one(struct ipc_server);
+    memcpy(s->url, url, sizeof(url));
+    s->ep.on_link = on_link;
+    s->ep.arg = arg;
+    s->on_request = on_request;
+    rc = ipc_endpoint_init(&s->ep, loop, path, max_bytes, &server_ops, err);
+    if (rc < 0) {
+        free(s);
+        return rc;
+    }
+    uv_mutex_init(&s->dialer_lock);
+    int rv = nng_rep0_open(&s->ep.socket);
+    s->requests = alloc_array(contexts, sizeof(s->requests[0]));
+    for (size_t i = 0; i < contexts && rv == 0; i++) {
+        struct ipc_request *r = &s->requests[i];
+        r->event.kind = IPC_EVENT_AIO;
+        r->server = s;
+        rv = nng_ctx_open(&r->ctx, s->ep.socket);
+        if (rv == 0) {
+            rv = nng_aio_alloc(&r->aio, on_request_aio, r);
+        }
+        if (rv != 0) {
+            break;
+        }
+        s->request_count++;
+        nng_aio_set_timeout(r->aio, NNG_DURATION_INFINITE);
+        r->next_idle = s->idle;
+        s->idle = r;
+    }
+    if (rv != 0 ||
+        (rv = nng_socket_set_ms(s->ep.socket, NNG_OPT_RECONNMINT, RECONNECT_MIN_MS)) != 0 ||
+        (rv = nng_socket_set_ms(s->ep.socket, NNG_OPT_RECONNMAXT, RECONNECT_MAX_MS)) != 0 ||
+        (rv = ipc_endpoint_set_up(&s->ep, on_server_pipe)) != 0 ||
+        (rv = nng_dial(s->ep.socket, url, &s->dialer, NNG_FLAG_NONBLOCK)) != 0) {
+        ipc_server_close(s, NULL, NULL);
+        return ipc_endpoint_failed(err, rv, "cannot connect to", path);
+    }
+    ipc_endpoint_lock(&s->ep);
+    struct ipc_request *first = next_receiver(s);
+    ipc_endpoint_unlock(&s->ep, false);
+    receive(first);
+    on_server_news(&s->ep, false);
+    *ret = s;
+    return 0;
+}
+
+void ipc_reply(struct ipc_request *r, const void *data, size_t len)
+{
+    struct ipc_server *s = r->server;
+    if (s->ep.closing) {
+        return;
+    }
+    nng_msg *msg;
+    bool failed = nng_msg_alloc(&msg, len) != 0;
+    ipc_endpoint_lock(&s->ep);
+    nng_pipe pipe = {(uint32_t)s->ep.pipe};
+    s->active++;
+    if (failed) {
+        make_idle(s, r);
+    } else {
+        s->sending++;
+        r->phase = REQUEST_SENDING;
+    }
+    struct ipc_request *next = next_receiver(s);
+    ipc_endpoint_unlock(&s->ep, false);
+    if (failed) {
+        /* Without its answer the asker would wait for nothing: a lost link it can deal with. */
+        nng_pipe_close(pipe);
+    } else {
+        if (len > 0) {
+            memcpy(nng_msg_body(msg), data, len);
+        }
+        nng_aio_set_msg(r->aio, msg);
+        nng_ctx_send(r->ctx, r->aio);
+    }
+    receive(next);
+}
+
+static void on_flush(uv_timer_t *timer)
+{
+    struct ipc_server *s = timer->data;
+    uint64_t now = clock_ms();
+    ipc_endpoint_lock(&s->ep);
+    bool linked = s->ep.pipe != 0;
+    bool sending = s->sending > 0;
+    ipc_endpoint_unlock(&s->ep, false);
+    int unread = unix_link_unread(s->ep.path, false);
+    bool wait = sending || unread > 0 || (unread < 0 && now < s->flush_blind_ms);
+    if (linked && wait && now < s->flush_end_ms) {
+        return;
+    }
+    uv_timer_stop(timer);
+    ipc_endpoint_lock(&s->ep);
+    s->stopped = true;
+    ipc_endpoint_unlock(&s->ep, false);
+    ipc_endpoint_close(&s->ep);
+}
+
+void ipc_server_close(struct ipc_server *s, ipc_closed_fn closed, void *arg)
+{
+    ipc_endpoint_set_closing(&s->ep, closed, arg);
+    s->flush_end_ms = clock_ms() + FLUSH_MS;
+    s->flush_blind_ms = clock_ms() + FLUSH_BLIND_MS;
+    uv_timer_start(&s->ep.timer, on_flush, 0, 1);
+}
