@@ -106,15 +106,33 @@ static void become_agent(const struct agent_process *p, const struct agent_optio
     if (o->own_namespace) {
         enter_namespace();
     }
-    if (dup2(listen_fd, TEST_FD) < 0) {
+    if (!o->listens && dup2(listen_fd, TEST_FD) < 0) {
+        _exit(78);
+    }
+    if (o->relays_stdio &&
+        (dup2(o->stdin_fd, STDIN_FILENO) < 0 || dup2(o->stdout_fd, STDOUT_FILENO) < 0)) {
         _exit(78);
     }
     const char *argv[32];
     size_t n = 0;
-    const char *fixed[] = {o->program,   "serve",      "--fd",         fd,        "--sandbox",
-                           SANDBOX_ID,   "--grace-ms", grace,          "--nproc", nproc,
-                           "--nofile",   "1024",       "--data-bytes", data,      "--workspace",
-                           p->workspace, "--home",     p->workspace};
+    const char *fixed[] = {o->program,
+                           "serve",
+                           o->listens ? "--listen" : "--fd",
+                           o->listens ? p->socket : fd,
+                           "--sandbox",
+                           SANDBOX_ID,
+                           "--grace-ms",
+                           grace,
+                           "--nproc",
+                           nproc,
+                           "--nofile",
+                           "1024",
+                           "--data-bytes",
+                           data,
+                           "--workspace",
+                           p->workspace,
+                           "--home",
+                           p->workspace};
     for (; n < sizeof(fixed) / sizeof(fixed[0]); n++) {
         argv[n] = fixed[n];
     }
@@ -125,6 +143,12 @@ static void become_agent(const struct agent_process *p, const struct agent_optio
         argv[n++] = user;
     } else {
         argv[n++] = "--single-uid";
+    }
+    if (o->listens && !root) {
+        argv[n++] = "--any-peer"; /* relays have no uid of their own here */
+    }
+    if (o->relays_stdio) {
+        argv[n++] = "--relay-stdio";
     }
     argv[n] = NULL;
     execv(o->program, (char *const *)(uintptr_t)argv);
@@ -146,8 +170,13 @@ int agent_start(struct agent_process *p, const struct agent_options *o, struct e
         chown(p->workspace, p->user, geteuid() == 0 ? (gid_t)p->user : getegid()) < 0) {
         return err_sys(err, ERR_IO, errno, "%s", p->workspace);
     }
-    int fd = listen_at(p->socket, err);
-    if (fd < 0) {
+    return agent_start_again(p, o, err);
+}
+
+int agent_start_again(struct agent_process *p, const struct agent_options *o, struct err *err)
+{
+    int fd = o->listens ? -1 : listen_at(p->socket, err);
+    if (fd < 0 && !o->listens) {
         return fd;
     }
     p->pid = fork();
@@ -155,7 +184,9 @@ int agent_start(struct agent_process *p, const struct agent_options *o, struct e
         setpgid(0, 0); /* so that agent_stop() finds all of it */
         become_agent(p, o, fd);
     }
-    close(fd);
+    if (fd >= 0) {
+        close(fd);
+    }
     return p->pid < 0 ? err_sys(err, ERR_IO, errno, "fork") : 0;
 }
 
@@ -188,13 +219,18 @@ void agent_stop(struct agent_process *p)
 /* ---- the link ----------------------------------------------------------------------------------
  */
 
-int agent_connect(struct agent_client *c, const struct agent_process *p, struct err *err)
+void agent_adopt(struct agent_client *c, int fd)
 {
     memset(c, 0, sizeof(*c));
     buf_init(&c->in, LIMIT_FRAME + 4);
+    c->fd = fd;
+}
+
+int agent_connect(struct agent_client *c, const struct agent_process *p, struct err *err)
+{
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     int rc = str_copy(at.sun_path, sizeof(at.sun_path), p->socket, err);
-    c->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    agent_adopt(c, socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (rc < 0 || c->fd < 0 || connect(c->fd, (struct sockaddr *)&at, sizeof(at)) < 0) {
         return err_sys(err, ERR_IO, errno, "connect to the agent");
     }
@@ -375,9 +411,9 @@ int agent_follow(struct agent_client *c, const char *op, uint64_t out_from, uint
 
 struct msg_start agent_code(struct agent_client *c, const char *language, const char *code)
 {
-    static char ids[4][32];
+    static char ids[16][32];
     static unsigned next;
-    char *id = ids[next++ % 4];
+    char *id = ids[next++ % 16];
     snprintf(id, sizeof(ids[0]), "op%u-%d", next, (int)getpid());
     return (struct msg_start){
         .op = view_of(id),

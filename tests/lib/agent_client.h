@@ -23,6 +23,9 @@ struct agent_options {
     uint64_t data_bytes;  /* 0: no limit */
     bool own_namespace;   /* as pid 1 of a pid namespace, with its own /proc */
     const char *path_env; /* PATH; NULL: ours */
+    bool listens;         /* makes its socket itself, soon; and lets anybody in who has our uid */
+    bool relays_stdio;    /* with its own relay, on these two; needs `listens` */
+    int stdin_fd, stdout_fd;
 };
 
 struct agent_process {
@@ -35,6 +38,9 @@ struct agent_process {
 
 /* -ERR_DENIED if this machine does not allow what the options ask for (a test skips then). */
 int agent_start(struct agent_process *p, const struct agent_options *o, struct err *err);
+
+/* The same in a directory that is there already, after an agent that has ended. */
+int agent_start_again(struct agent_process *p, const struct agent_options *o, struct err *err);
 
 /* Waits for the agent to end; its exit code, 128 + n for a signal, -1 if it did not end in time. */
 int agent_wait(struct agent_process *p);
@@ -54,6 +60,9 @@ struct agent_client {
 int agent_connect(struct agent_client *c, const struct agent_process *p, struct err *err);
 int agent_hello(struct agent_client *c, uint64_t generation, struct msg *reply, struct err *err);
 void agent_disconnect(struct agent_client *c);
+
+/* A client on a stream that is connected already; it owns fd, a socket. */
+void agent_adopt(struct agent_client *c, int fd);
 
 /* Sends with the next seq, which it returns in m->seq. */
 int agent_send_msg(struct agent_client *c, struct msg *m, struct err *err);
@@ -83,7 +92,7 @@ int agent_run_op(struct agent_client *c, const struct msg_start *start, struct a
 int agent_follow(struct agent_client *c, const char *op, uint64_t out_from, uint64_t err_from,
                  struct agent_result *ret, struct err *err);
 
-/* A START message for code with a fresh id, which stays valid until the fourth next call. */
+/* A START message for code with a fresh id: NUL-terminated, valid until the 16th next call. */
 struct msg_start agent_code(struct agent_client *c, const char *language, const char *code);
 
 #endif

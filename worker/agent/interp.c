@@ -371,7 +371,7 @@ static void sync_on(struct interp *i)
     if (i->syncing && i->retry_us == 0 && i->keeper.owed == 0 && !i->dying) {
         i->run++;
         i->lang->sync(i);
-        i->retry_us = clock_us() + RETRY_US;
+        i->retry_us = clock_us() + (RETRY_US << i->retries);
     }
 }
 
@@ -406,7 +406,8 @@ static void on_done_record(struct interp *i, struct op_table *t)
     if (i->current != NULL && i->report.run == i->run) {
         end_run(i, t);
     } else if (i->syncing && i->report.run == i->run) {
-        i->syncing = false;
+        /* unless the next interrupt is on its way, which would hit the next run: then ask again */
+        i->syncing = i->keeper.owed > 0;
         i->retry_us = 0;
     } else if (i->report.run > i->run) {
         order_end(i, "it reported the end of a run that never began");

@@ -1,4 +1,13 @@
 /*
+ * A shell that waits for a program forgets a SIGINT unless the program dies of it: one that comes
+ * when the program is just ending is lost, and the list goes on with its next command. A trap is
+ * not forgotten, it runs before the next command; so a shell gets INTERRUPT_NOTICE as well, and its
+ * trap for that (drivers/bash.sh) interrupts it where nothing is waited for.
+ *
+ * Bash has a fault there: a trap that runs when it has just begun to parse a $( ends in a syntax
+ * error. A SIGINT at the same time prevents that, since reading the trap's first line heeds it. So
+ * the shell is stopped for as long as it takes to send both, and finds both.
+ *
  * Between fork and exec a child of bash still has the handlers of its parent. A SIGINT that comes
  * just then does not end the child: it makes it a second shell that reads our commands. So
  * an interrupt of a shell goes to each process of its group by itself, and one that has a handler
@@ -8,26 +17,40 @@
  *
  * The leader comes first: a shell that knows of the interrupt when the program it waits for dies
  * of it takes both for one.
+ *
+ * Subshells lose SIGINTs in the same way and have no trap of ours. One that has been met, has been
+ * sent a SIGINT and is met once more gets SIGTERM, which a shell does not put off.
  */
 #include "worker/agent/interrupt.h"
 
-#include <signal.h>
-
 #include "worker/agent/procs.h"
 
-/* True the first time. */
-static bool spare(struct interrupt *i, pid_t pid)
+/* In how many interrupts this one has been met, the present one included. */
+static unsigned meet(struct interrupt *i, pid_t pid)
 {
-    for (size_t k = 0; k < i->spared_count; k++) {
-        if (i->spared[k] == pid) {
-            return false;
+    for (size_t k = 0; k < i->known_count; k++) {
+        if (i->known[k].pid == pid) {
+            return ++i->known[k].met;
         }
     }
-    if (i->spared_count == INTERRUPT_SPARED_MAX) {
-        i->spared_count = 0; /* long gone, most of them */
+    if (i->known_count == INTERRUPT_KNOWN_MAX) {
+        i->known_count = 0; /* long gone, most of them */
     }
-    i->spared[i->spared_count++] = pid;
-    return true;
+    i->known[i->known_count].pid = pid;
+    i->known[i->known_count].met = 1;
+    i->known_count++;
+    return 1;
+}
+
+static void interrupt_member(struct interrupt *i, pid_t leader, pid_t pid)
+{
+    unsigned met = proc_catches(pid, SIGINT) ? meet(i, pid) : 0;
+    if (met != 1) {
+        (void)kill(pid, SIGINT);
+    }
+    if (met > 2 && procs_same_program(pid, leader)) {
+        (void)kill(pid, SIGTERM);
+    }
 }
 
 void interrupt_group(struct interrupt *i, pid_t leader, bool careful)
@@ -39,15 +62,15 @@ void interrupt_group(struct interrupt *i, pid_t leader, bool careful)
         return;
     }
     struct procs all = {0};
+    (void)kill(leader, SIGSTOP);
+    (void)kill(leader, INTERRUPT_NOTICE);
     (void)kill(leader, SIGINT);
+    (void)kill(leader, SIGCONT);
     procs_look(&all);
     for (size_t k = 0; k < all.count; k++) {
         const struct proc *p = &all.items[k];
-        if (p->group != leader || p->pid == leader) {
-            continue;
-        }
-        if (!proc_catches(p->pid, SIGINT) || !spare(i, p->pid)) {
-            (void)kill(p->pid, SIGINT);
+        if (p->group == leader && p->pid != leader) {
+            interrupt_member(i, leader, p->pid);
         }
     }
     procs_finish(&all);

@@ -4,19 +4,26 @@
 #ifndef CLOISTER_WORKER_AGENT_INTERRUPT_H
 #define CLOISTER_WORKER_AGENT_INTERRUPT_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-#define INTERRUPT_SPARED_MAX 64
+#define INTERRUPT_NOTICE    SIGURG /* what a shell's driver has a trap for; others ignore it */
+#define INTERRUPT_KNOWN_MAX 64
 
+/* Who had a handler for SIGINT, and in how many interrupts so far. */
 struct interrupt {
-    pid_t spared[INTERRUPT_SPARED_MAX]; /* by the interrupts so far */
-    size_t spared_count;
+    struct {
+        pid_t pid;
+        unsigned met;
+    } known[INTERRUPT_KNOWN_MAX];
+    size_t known_count;
 };
 
-/* Interrupts the group that `leader` leads. With `careful` its other members are spared once as
- * long as they have a handler for SIGINT. */
+/* Interrupts the group that `leader` leads. With `careful` the leader is a shell: it gets
+ * INTERRUPT_NOTICE, too, and other members are spared once as long as they have a handler for
+ * SIGINT. Those that run the leader's program and outlive an interrupt are ended by SIGTERM. */
 void interrupt_group(struct interrupt *i, pid_t leader, bool careful);
 
 #endif

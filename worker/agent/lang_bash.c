@@ -10,14 +10,19 @@
  * neither "exit" nor job numbers are printed. eval keeps the code out of a function, where
  * `declare` would be local. What does not reach the end of the file (return, an interrupt) is
  * reported by PROMPT_COMMAND (drivers/bash.sh). If the shell ends (exit, set -e, exec), its exit
- * code is the outcome.
+ * code is the outcome. An interrupt leaves the rest of the line out, and so is told from a return;
+ * $? is that of whatever was running then, but an interrupted run has 130.
  *
- * SIGINT is a blunt tool here. Bash now and then overlooks one (when it is just forking), and now
- * and then acts on one twice: by itself, and because the program it waited for died of it; the
+ * SIGINT is a blunt tool here. Bash forgets one that comes while a program that it waits for ends
+ * by itself, which a trap does not; so a trap (drivers/bash.sh) sees to it that the list stops
+ * before its next command (interrupt.c). And bash now and then acts on an interrupt twice; the
  * second time it throws away the line that it is reading. So everything can be repeated without
  * harm: the file runs once per run number, the first report of a run counts (interp.c), what is
- * left of a line does nothing. While an interrupted run is not reported the interrupt is repeated,
- * and before the next run begins the shell has to answer once, so that it is known to listen.
+ * left of a line does nothing, and the trap does nothing when no run is on. While an interrupted
+ * run is not reported the interrupt is repeated, and before the next run begins the shell has to
+ * answer once, so that it is known to listen and to have no trap waiting. An interrupted `wait`
+ * also cuts the next one short, whenever that is; so PROMPT_COMMAND waits for something that never
+ * was.
  *
  * Worse, a child that was forked in the moment of an interrupt may take it for its own, give up
  * what it was forked for and read commands, ours. The keeper does its best not to cause that
@@ -171,7 +176,8 @@ static int offer(struct interp *i, const struct buf *script, bool again, struct 
     int rc = fill(i->script_fd, script->data, script->len, err);
     if (rc == 0) {
         /* the first newline ends what may be left of a line */
-        rc = buf_printf(&line, err, "%s. /proc/self/fd/%d\n", again ? "\n" : "", SCRIPT_FD);
+        rc = buf_printf(&line, err, "%s. /proc/self/fd/%d; __cloister_left=$?\n", again ? "\n" : "",
+                        SCRIPT_FD);
     }
     if (rc == 0) {
         rc = interp_write(i, &line, err);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -117,4 +118,19 @@ bool proc_catches(pid_t pid, int sig)
     char c = digits[sizeof(label) - 1 + len - 1 - nibble];
     unsigned value = (unsigned)(isdigit((unsigned char)c) ? c - '0' : c - 'a' + 10);
     return (value >> (sig - 1) % 4 & 1) != 0;
+}
+
+static bool stat_program(pid_t pid, struct stat *ret)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    return stat(path, ret) == 0;
+}
+
+bool procs_same_program(pid_t a, pid_t b)
+{
+    struct stat of_a;
+    struct stat of_b;
+    return stat_program(a, &of_a) && stat_program(b, &of_b) && of_a.st_dev == of_b.st_dev &&
+           of_a.st_ino == of_b.st_ino;
 }

@@ -30,4 +30,7 @@ void procs_finish(struct procs *p);
 /* True if the process has a handler for the signal. */
 bool proc_catches(pid_t pid, int sig);
 
+/* True if both run the same executable file. */
+bool procs_same_program(pid_t a, pid_t b);
+
 #endif

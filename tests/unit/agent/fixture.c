@@ -3,9 +3,10 @@
  */
 #include "tests/unit/agent/fixture.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "common/alloc.h"
 #include "proto/codec.h"
@@ -35,7 +36,7 @@ int fixture_start_with(void **state, struct agent_options o)
     }
     if (agent_hello(&f->link, 1, &reply, &err) < 0) {
         f->absent = agent_wait(&f->agent) == 77;
-        return f->absent ? 0 : -1;
+        return -1;
     }
     msg_finish(&reply);
     return 0;
@@ -61,13 +62,21 @@ int fixture_stop(void **state)
     return 0;
 }
 
+bool fixture_namespace_allowed(void)
+{
+    void *state = NULL;
+    (void)fixture_start_in_namespace(&state);
+    bool absent = ((struct fixture *)state)->absent;
+    fixture_stop(&state);
+    if (absent) {
+        printf("1..0 # SKIP this machine does not allow namespaces\n");
+    }
+    return !absent;
+}
+
 struct fixture *fixture_of(void **state)
 {
-    struct fixture *f = *state;
-    if (f->absent) {
-        skip();
-    }
-    return f;
+    return *state;
 }
 
 struct agent_result *run_start(struct fixture *f, const struct msg_start *start)
@@ -113,6 +122,41 @@ struct agent_result *follow(struct fixture *f, const char *op)
     agent_result_finish(&f->r);
     must(agent_follow(&f->link, op, 0, 0, &f->r, &err), &err);
     return &f->r;
+}
+
+struct agent_result *run_interrupted(struct fixture *f, const char *language, const char *code,
+                                     unsigned delay_us)
+{
+    const struct timespec delay = {.tv_nsec = (long)delay_us * 1000};
+    struct msg_start s = agent_code(&f->link, language, code);
+    start_only(f, &s, AGENT_CLIENT_WAIT_MS); /* returns when it has printed */
+    nanosleep(&delay, NULL);
+    cancel(f, s.op.data, OP_STOP_TIMEOUT, false);
+    struct agent_result *r = follow(f, s.op.data);
+    assert_status(r, OP_STATUS_TIMEOUT);
+    assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+    return r;
+}
+
+void interrupt_any_time(struct fixture *f, const char *language, const char *const codes[3],
+                        const char *probe)
+{
+    for (int i = 0; i < 180; i++) {
+        struct msg_start s = agent_code(&f->link, language, codes[i % 3]);
+        struct msg_start next = agent_code(&f->link, language, probe);
+        start_only(f, &s, 0);
+        start_only(f, &next, 0);
+        cancel(f, s.op.data, OP_STOP_TIMEOUT, false);
+        struct agent_result *r = follow(f, s.op.data);
+        assert_true(r->last.status == OP_STATUS_TIMEOUT || r->last.status == OP_STATUS_OK);
+        assert_true(r->last.status == OP_STATUS_TIMEOUT || i % 3 > 0);
+        assert_true(r->last.duration_us < 2000000);
+        r = follow(f, next.op.data);
+        assert_status(r, OP_STATUS_OK);
+        assert_string_equal(r->out, "still\n");
+        assert_string_equal(r->err, "");
+        assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+    }
 }
 
 void reconnect(struct fixture *f, uint64_t generation)

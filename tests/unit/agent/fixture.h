@@ -30,7 +30,11 @@ int fixture_stop(void **state);
 /* Starts one with these options; program and hello are taken care of. */
 int fixture_start_with(void **state, struct agent_options o);
 
-/* The fixture, connected. Skips the test if there is no agent. */
+/* False if this machine does not let fixture_start_in_namespace() work. Then it has told so in
+ * words of TAP, and the group must not run. */
+bool fixture_namespace_allowed(void);
+
+/* The fixture, connected. */
 struct fixture *fixture_of(void **state);
 
 /* Runs to the end; the result is valid until the next run. */
@@ -45,6 +49,17 @@ void cancel(struct fixture *f, const char *op, enum op_stop reason, bool force);
 
 /* Waits to the end of an operation of which nothing has been acknowledged. */
 struct agent_result *follow(struct fixture *f, const char *op);
+
+/* Interrupts code at its first output, or delay_us later. Fails the test unless that is its outcome
+ * and the interpreter lives on. */
+struct agent_result *run_interrupted(struct fixture *f, const char *language, const char *code,
+                                     unsigned delay_us);
+
+/* Interrupts in the worst moments: when a run has hardly begun, or is just ending. The first code
+ * must run for long, the others end by themselves. An interrupt must neither be lost nor hit the
+ * next run: that is `probe`, which prints "still". */
+void interrupt_any_time(struct fixture *f, const char *language, const char *const codes[3],
+                        const char *probe);
 
 void reconnect(struct fixture *f, uint64_t generation);
 

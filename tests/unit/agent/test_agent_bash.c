@@ -133,50 +133,69 @@ static void test_interrupt_keeps_state(void **state)
         "g() { echo in; sleep 60; }; g; echo not here",
         "echo in | cat; (sleep 60); echo not here",
         "echo in; read -r x < <(sleep 60)",
+        "sleep 60 & echo in; wait; echo not here",
     };
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
-        struct msg_start s = agent_code(&f->link, "bash", codes[i]);
-        char *op = alloc_viewdup(s.op);
-        start_only(f, &s, AGENT_CLIENT_WAIT_MS);
-        cancel(f, op, OP_STOP_TIMEOUT, false);
-        struct agent_result *r = follow(f, op);
-        assert_status(r, OP_STATUS_TIMEOUT);
+        struct agent_result *r = run_interrupted(f, "bash", codes[i], 0);
         assert_int_equal(r->last.exit_code, 130);
         assert_string_equal(r->out, "in\n");
         assert_string_equal(r->err, "");
-        assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
-        free(op);
         r = run(f, "bash", "echo $kept");
         assert_string_equal(r->out, "still\n");
     }
 }
 
-/* The worst moments to interrupt: when a run has hardly begun, or is just ending. */
-static void test_interrupt_any_time(void **state)
+/* Between two programs a shell is busy forking, or is told that one has ended: no interrupt may get
+ * lost there, and none may end one program only. */
+static void test_interrupt_among_forks(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    run(f, "bash", "kept=still; f() { echo \"f $kept\"; }; cd /usr");
+    static const char *const codes[] = {
+        "echo in; for i in $(seq 1 100000); do /bin/true; done; echo after",
+        "echo in; for i in {1..100000}; do ( : ); done; echo after",
+        "echo in; for i in {1..100000}; do x=$(echo $i); done; echo after",
+        "echo in; for i in {1..100000}; do echo $i | cat >/dev/null; done; echo after",
+        "echo in; for i in {1..100000}; do /bin/true & wait; done; echo after",
+        "echo in; while /bin/true && ! /bin/false; do :; done; echo after",
+    };
+    const unsigned count = sizeof(codes) / sizeof(codes[0]);
+    for (unsigned i = 0; i < 12 * count; i++) {
+        struct agent_result *r = run_interrupted(f, "bash", codes[i % count], i * 331 % 5000);
+        assert_int_equal(r->last.exit_code, 130);
+        assert_string_equal(r->out, "in\n");
+        assert_string_equal(r->err, "");
+        r = run(f, "bash", "f; pwd; sleep 0.005 & wait $! && echo waited");
+        assert_string_equal(r->out, "f still\n/usr\nwaited\n");
+    }
+}
+
+/* A subshell may have to be told more than once, but not so often that it has to be killed. */
+static void test_interrupt_subshells(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "bash", "kept=still");
-    for (int i = 0; i < 150; i++) {
-        static const char *const codes[] = {"sleep 20", "true", "sleep 0.002"};
-        struct msg_start s = agent_code(&f->link, "bash", codes[i % 3]);
-        struct msg_start next = agent_code(&f->link, "bash", "echo $kept");
-        char *op = alloc_viewdup(s.op);
-        char *after = alloc_viewdup(next.op);
-        start_only(f, &s, 0);
-        start_only(f, &next, 0);
-        cancel(f, op, OP_STOP_TIMEOUT, false);
-        struct agent_result *r = follow(f, op);
-        assert_true(r->last.status == OP_STATUS_TIMEOUT || r->last.status == OP_STATUS_OK);
-        assert_true(r->last.status == OP_STATUS_TIMEOUT || i % 3 > 0);
-        assert_true(r->last.duration_us < 2000000);
-        r = follow(f, after);
-        assert_status(r, OP_STATUS_OK);
+    static const char *const codes[] = {
+        "echo in; (for i in {1..100000}; do /bin/true; done; echo after); echo after",
+        "echo in; for i in {1..100000}; do /bin/true; done | cat; echo after",
+        "echo in; x=$(for i in {1..100000}; do /bin/true; done); echo after",
+        "echo in; bash -c 'while :; do /bin/true; done'; echo after",
+    };
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        struct agent_result *r = run_interrupted(f, "bash", codes[i], 0);
+        assert_int_equal(r->last.exit_code, 130);
+        assert_string_equal(r->out, "in\n");
+        r = run(f, "bash", "echo $kept");
         assert_string_equal(r->out, "still\n");
-        assert_string_equal(r->err, "");
-        assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
-        free(op);
-        free(after);
     }
+}
+
+static void test_interrupt_any_time(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    static const char *const codes[] = {"sleep 20", "true", "sleep 0.002"};
+    run(f, "bash", "kept=still");
+    interrupt_any_time(f, "bash", codes, "echo $kept");
 }
 
 static void test_large(void **state)
@@ -214,6 +233,8 @@ int main(void)
         cmocka_unit_test(test_quiet),
         cmocka_unit_test(test_background_job),
         cmocka_unit_test(test_interrupt_keeps_state),
+        cmocka_unit_test(test_interrupt_among_forks),
+        cmocka_unit_test(test_interrupt_subshells),
         cmocka_unit_test(test_interrupt_any_time),
         cmocka_unit_test(test_large),
         cmocka_unit_test(test_figures),

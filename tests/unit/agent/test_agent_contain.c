@@ -16,13 +16,12 @@ static struct agent_result *kill_after_first_output(struct fixture *f, const cha
                                                     const char *code)
 {
     struct msg_start s = agent_code(&f->link, language, code);
-    char *op = alloc_viewdup(s.op);
+    const char *op = s.op.data;
     start_only(f, &s, AGENT_CLIENT_WAIT_MS);
     cancel(f, op, OP_STOP_TIMEOUT, true);
     struct agent_result *r = follow(f, op);
     assert_status(r, OP_STATUS_TIMEOUT);
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
-    free(op);
     return r;
 }
 
@@ -172,7 +171,7 @@ static void test_files_as_user(void **state)
     struct fixture *f = fixture_of(state);
     struct msg_start bomb =
         agent_code(&f->link, "bash", "for i in {1..60}; do sleep 5 & done; echo in; wait");
-    char *op = alloc_viewdup(bomb.op);
+    const char *op = bomb.op.data;
     start_only(f, &bomb, AGENT_CLIENT_WAIT_MS);
     struct msg_start s = agent_code(&f->link, "", "x");
     s.kind = OP_FILE_WRITE;
@@ -180,7 +179,6 @@ static void test_files_as_user(void **state)
     assert_status(run_start(f, &s), OP_STATUS_OK);
     cancel(f, op, OP_STOP_CANCEL, true);
     follow(f, op);
-    free(op);
     s = agent_code(&f->link, "", "");
     s.kind = OP_FILE_READ;
     s.path = view_of("/proc/1/environ");
@@ -202,5 +200,8 @@ int main(void)
         cmocka_unit_test(test_no_privileges),
         cmocka_unit_test(test_files_as_user),
     };
+    if (!fixture_namespace_allowed()) {
+        return 0;
+    }
     return cmocka_run_group_tests(tests, fixture_start_in_namespace, fixture_stop);
 }

@@ -37,7 +37,7 @@ static void test_start_twice_runs_once(void **state)
     struct fixture *f = fixture_of(state);
     run(f, "python", "n = 0");
     struct msg_start s = agent_code(&f->link, "python", "n += 1\nprint('ran')\nn");
-    char *op = alloc_viewdup(s.op);
+    const char *op = s.op.data;
     s.op = view_of(op);
     start_only(f, &s, 0);
     start_only(f, &s, 0);
@@ -60,7 +60,6 @@ static void test_start_twice_runs_once(void **state)
     struct msg reply = ask_wait(f, op, 0, 0);
     assert_int_equal(reply.type, MSG_FAILED);
     assert_int_equal(reply.failed.code, ERR_EXECUTION_NOT_FOUND);
-    free(op);
 }
 
 static void test_link_lost_in_the_middle(void **state)
@@ -69,7 +68,7 @@ static void test_link_lost_in_the_middle(void **state)
     struct msg_start s = agent_code(&f->link, "python",
                                     "import time\nfor i in range(2000):\n"
                                     "    print(i)\n    if i % 100 == 0: time.sleep(0.01)\n'end'");
-    char *op = alloc_viewdup(s.op);
+    const char *op = s.op.data;
     char *all = alloc_array(1 << 20, 1);
     size_t len = 0;
     s.op = view_of(op);
@@ -100,7 +99,6 @@ static void test_link_lost_in_the_middle(void **state)
     assert_string_equal(all, expected);
     free(expected);
     free(all);
-    free(op);
 }
 
 static void test_queue_and_running_event(void **state)
@@ -134,7 +132,7 @@ static void test_cancel_queued(void **state)
     run(f, "python", "touched = False");
     struct msg_start first = agent_code(&f->link, "python", "import time; time.sleep(0.2)");
     struct msg_start second = agent_code(&f->link, "python", "touched = True");
-    char *op = alloc_viewdup(second.op);
+    const char *op = second.op.data;
     start_only(f, &first, 0);
     start_only(f, &second, 0);
     cancel(f, op, OP_STOP_CANCEL, false);
@@ -147,7 +145,6 @@ static void test_cancel_queued(void **state)
     cancel(f, "unknown", OP_STOP_TIMEOUT, true); /* never heard of: fine */
     r = follow(f, op);
     assert_status(r, OP_STATUS_CANCELLED);
-    free(op);
 }
 
 static void test_force_restarts(void **state)
@@ -157,10 +154,10 @@ static void test_force_restarts(void **state)
     struct msg_start s = agent_code(&f->link, "python",
                                     "import signal\nsignal.signal(signal.SIGINT, "
                                     "signal.SIG_IGN)\nprint('in')\nwhile True: pass");
-    char *op = alloc_viewdup(s.op);
+    const char *op = s.op.data;
     start_only(f, &s, AGENT_CLIENT_WAIT_MS);
     struct msg_start queued = agent_code(&f->link, "python", "'lost' in globals()");
-    char *after = alloc_viewdup(queued.op);
+    const char *after = queued.op.data;
     start_only(f, &queued, 0);
     cancel(f, op, OP_STOP_TIMEOUT, false);
     struct msg reply = ask_wait(f, op, 3, 100);
@@ -175,8 +172,6 @@ static void test_force_restarts(void **state)
     assert_status(&f->r, OP_STATUS_TIMEOUT);
     assert_int_equal(f->r.last.exit_code, 128 + 9);
     assert_int_equal(f->r.last.interpreter, OP_INTERPRETER_RESTARTED);
-    free(op);
-    free(after);
 }
 
 static void test_backstop(void **state)
@@ -196,7 +191,7 @@ static void test_slow_reader_slows_the_writer(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct msg_start s = agent_code(&f->link, "bash", "yes | head -c 20000000");
-    char *op = alloc_viewdup(s.op);
+    const char *op = s.op.data;
     start_only(f, &s, 0);
     poll(NULL, 0, 500); /* long enough to write it all, if anybody let it */
     struct msg reply = ask_wait(f, op, 0, 0);
@@ -213,7 +208,6 @@ static void test_slow_reader_slows_the_writer(void **state)
     assert_int_equal(agent_follow(&f->link, op, from, 0, &f->r, &err), 0);
     assert_status(&f->r, OP_STATUS_OK);
     assert_int_equal(from + f->r.out_len, 20000000);
-    free(op);
 }
 
 static void test_tail_without_reader(void **state)
@@ -222,13 +216,12 @@ static void test_tail_without_reader(void **state)
     /* more than the agent takes from a running program: the rest is in the pipe when it ends */
     struct msg_start s =
         agent_code(&f->link, "python", "import sys, threading\nn = sys.stdout.write('x' * 300000)");
-    char *op = alloc_viewdup(s.op);
+    const char *op = s.op.data;
     start_only(f, &s, 0);
     struct agent_result *r = run(f, "python", "n"); /* the interpreter is free again */
     assert_string_equal(r->result, "300000");
     r = follow(f, op);
     assert_int_equal(r->out_len, 300000);
-    free(op);
 }
 
 static void test_one_waiter(void **state)
@@ -236,7 +229,7 @@ static void test_one_waiter(void **state)
     struct fixture *f = fixture_of(state);
     struct err err = ERR_INIT;
     struct msg_start s = agent_code(&f->link, "python", "import time; time.sleep(0.2); print('x')");
-    char *op = alloc_viewdup(s.op);
+    const char *op = s.op.data;
     start_only(f, &s, 0);
     struct msg first = {.type = MSG_WAIT};
     first.wait.op = view_of(op);
@@ -252,21 +245,19 @@ static void test_one_waiter(void **state)
     assert_int_equal(agent_receive(&f->link, &reply, 5000, &err), 0);
     assert_int_equal(reply.seq, second.seq);
     assert_true(view_is(reply.output.out, "x\n"));
-    free(op);
 }
 
 static void test_wait_ends(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct msg_start s = agent_code(&f->link, "bash", "sleep 0.5");
-    char *op = alloc_viewdup(s.op);
+    const char *op = s.op.data;
     start_only(f, &s, 0);
     uint64_t before = clock_ms();
     struct msg reply = ask_wait(f, op, 0, 100);
     assert_true(clock_ms() - before >= 100);
     assert_int_equal(reply.output.state, OP_RUNNING);
     follow(f, op);
-    free(op);
 }
 
 static void test_bad_requests(void **state)
@@ -347,7 +338,7 @@ static void test_keeper_killed(void **state)
     pid_t keeper = (pid_t)strtol(f->r.out, &end, 10);
     pid_t escaped = (pid_t)strtol(end, NULL, 10);
     struct msg_start s = agent_code(&f->link, "python", "print('in')\nwhile True: pass");
-    char *op = alloc_viewdup(s.op);
+    const char *op = s.op.data;
     start_only(f, &s, AGENT_CLIENT_WAIT_MS);
     assert_int_equal(kill(keeper, SIGKILL), 0);
     struct agent_result *r = follow(f, op);
@@ -356,7 +347,6 @@ static void test_keeper_killed(void **state)
     r = run(f, "python", "'again'");
     assert_string_equal(r->result, "'again'");
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
-    free(op);
 }
 
 static void test_status(void **state)

@@ -1,11 +1,16 @@
 # Setting up the shell; why, is in lang_bash.c. 73 is the report pipe there.
-PS1= PS2= __cloister_run=0000000000 __cloister_told=0000000000
-PROMPT_COMMAND='__cloister_status=$?
+PS1= PS2= __cloister_run=0000000000 __cloister_told=0000000000 __cloister_left=
+__cloister_trap='[[ $__cloister_told == "$__cloister_run" ]] || builtin kill -INT "$BASHPID"'
+PROMPT_COMMAND='__cloister_status=${__cloister_left:-$?}
 [[ $BASHPID == "$$" ]] || builtin kill -9 "$BASHPID"
+builtin trap -- "$__cloister_trap" URG
 [[ $__cloister_told == "$__cloister_run" ]] || {
+[[ -z $__cloister_left ]] && (( __cloister_status > 128 )) && __cloister_status=130
+builtin wait "$$"
 builtin echo -n "X0000000${#__cloister_status}${__cloister_status}D0000000a$__cloister_run
 " >&73
-__cloister_told=$__cloister_run; }'
+__cloister_told=$__cloister_run; }
+__cloister_left='
 unset MAILCHECK HISTFILE TMOUT
 set +H
 set +o history
