@@ -40,14 +40,15 @@
 #define LIMIT_AGENT_PENDING 4 /* connections that have not said hello; the oldest makes room */
 
 /* --- time ------------------------------------------------------------------------------------ */
-#define TIME_HELLO_MS     10000 /* a spawned worker or started agent says hello within this */
-#define TIME_OPEN_MS      60000 /* creating a sandbox, all in all */
-#define TIME_CLOSE_MS     4000  /* closing one; the process exit budget is 5 s */
-#define TIME_INTERRUPT_MS 2000  /* from SIGINT at the deadline to SIGKILL of the tree */
-#define TIME_BACKSTOP_MS  2000  /* how much later than the worker's kill the agent acts itself */
-#define TIME_HEARTBEAT_MS 1000  /* between pings while calls are in flight */
-#define TIME_SILENCE_MS   4000  /* a worker silent for this long is replaced (found within 5 s) */
-#define TIME_WAIT_MS      20000 /* longest wait of one long poll; the caller asks again */
-#define TIME_GRACE_MS     10000 /* a sandbox without its supervisor ends after this */
+#define TIME_HELLO_MS     10000   /* a spawned worker or started agent says hello within this */
+#define TIME_OPEN_MS      60000   /* creating a sandbox; news of progress starts it anew */
+#define TIME_OPEN_MAX_MS  1800000 /* all in all: some GB of an image over a slow line, no more */
+#define TIME_CLOSE_MS     4000    /* closing one; the process exit budget is 5 s */
+#define TIME_INTERRUPT_MS 2000    /* from SIGINT at the deadline to SIGKILL of the tree */
+#define TIME_BACKSTOP_MS  2000    /* how much later than the worker's kill the agent acts itself */
+#define TIME_HEARTBEAT_MS 1000    /* between pings while calls are in flight */
+#define TIME_SILENCE_MS   4000    /* a worker silent for this long is replaced (found within 5 s) */
+#define TIME_WAIT_MS      20000   /* longest wait of one long poll; the caller asks again */
+#define TIME_GRACE_MS     10000   /* a sandbox without its supervisor ends after this */
 
 #endif

@@ -3,11 +3,12 @@
  * when it differs, with an error that names both.
  *
  *   1  first version
+ *   2  an engine has a place; progress of a creation; memory kills as the agent counts them
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION     1
+#define PROTO_VERSION     2
 #define PROTO_WORKER_NAME "cloister-worker"
 #define PROTO_AGENT_NAME  "cloister-agent"
 

@@ -654,6 +654,11 @@ void agent_link_open(struct agent_link *link)
     arm_all(link);
 }
 
+bool agent_link_is_up(const struct agent_link *link)
+{
+    return link->sm.state == LINK_UP && !link->failed;
+}
+
 int agent_link_ask(struct agent_link *link, const struct msg *request, uint64_t wait_ms,
                    agent_reply_fn done, void *arg, struct err *err)
 {

@@ -45,6 +45,9 @@ struct agent_link *agent_link_create(uv_loop_t *loop, struct backend *backend, c
 
 void agent_link_open(struct agent_link *link);
 
+/* True between a hello and the loss of its stream. */
+bool agent_link_is_up(const struct agent_link *link);
+
 /* Sends a copy of the request; its seq is the link's own business. It may take wait_ms longer than
  * usual until the answer comes. -ERR_BUSY if too much is unanswered, -ERR_GONE after
  * agent_link_end(), or what encoding says. On an error `done` is not called. */

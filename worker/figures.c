@@ -2,12 +2,20 @@
  * A backend takes one question of a kind at a time, and its answer describes the moment it was
  * asked at. So whoever asks while a question is under way does not share its answer, which may be
  * older than the event he asks about, but that of the next one, which serves all who wait by then.
+ *
+ * Some engines only remember that there was a memory kill, and would have the second one in a
+ * sandbox pass for a crash. The agent can count, but lives next to the code that it reports about
+ * and may be gone or busy: it is asked second, only while it is there, only where the backend says
+ * that its own count is coarse, and not waited for long. Neither is believed to have seen less than
+ * the other.
  */
 #include "worker/figures.h"
 
 #include <stdlib.h>
 
 #include "common/alloc.h"
+
+#define AGENT_MS 1000 /* for its answer, which is a matter of microseconds */
 
 struct asker {
     struct asker *next;
@@ -16,10 +24,21 @@ struct asker {
     void *arg;
 };
 
+/* To the agent. Whoever comes first, answer or end of patience, takes `figures` away. */
+struct question {
+    struct figures *figures;
+};
+
 struct figures {
     struct backend *backend;
+    struct agent_link *link;
+    uv_timer_t *timer;     /* for the agent's answer; freed in its close callback */
     struct asker *waiting; /* for the next question */
     struct asker *asking;  /* for the answer under way */
+    struct question *question;
+    struct backend_usage usage; /* the backend's part of that answer */
+    bool known;                 /* it had one */
+    bool coarse;                /* as it said last */
     uint64_t kills_known;
 };
 
@@ -44,26 +63,88 @@ static void ask(struct figures *f)
     }
 }
 
-static void on_usage(void *arg, int rc, const struct backend_usage *usage, const struct err *err)
+static void conclude(struct figures *f, uint64_t agent_kills)
 {
-    struct figures *f = arg;
     struct asker *list = f->asking;
-    bool known = rc == 0;
-    bool killed = known && usage->oom_kills > f->kills_known;
+    struct backend_usage usage = f->usage;
+    bool known = f->known;
+    if (usage.oom_kills < agent_kills) {
+        usage.oom_kills = agent_kills;
+    }
+    bool killed = usage.oom_kills > f->kills_known;
     f->asking = NULL;
     for (const struct asker *a = list; a != NULL; a = a->next) {
-        if (known && a->look) {
-            f->kills_known = usage->oom_kills;
+        if (killed && a->look) {
+            f->kills_known = usage.oom_kills;
         }
     }
     ask(f);
-    tell(list, known ? usage : NULL, killed);
+    tell(list, known ? &usage : NULL, killed);
 }
 
-struct figures *figures_create(struct backend *backend)
+/* ---- the agent's part ----------------------------------------------------------------------- */
+
+static void on_agent(void *arg, const struct msg *reply, const struct err *err)
+{
+    struct question *q = arg;
+    struct figures *f = q->figures;
+    free(q);
+    if (f != NULL) {
+        f->question = NULL;
+        uv_timer_stop(f->timer);
+        conclude(f, reply != NULL && reply->type == MSG_STATUS_OK ? reply->status_ok.oom_kills : 0);
+    }
+}
+
+static void on_agent_late(uv_timer_t *timer)
+{
+    struct figures *f = timer->data;
+    f->question->figures = NULL;
+    f->question = NULL;
+    conclude(f, 0);
+}
+
+/* False if it cannot be asked. */
+static bool ask_agent(struct figures *f)
+{
+    struct err err = ERR_INIT;
+    struct msg m = {.type = MSG_STATUS};
+    if (!f->coarse || !agent_link_is_up(f->link)) {
+        return false;
+    }
+    struct question *q = alloc_one(struct question);
+    if (agent_link_ask(f->link, &m, 0, on_agent, q, &err) < 0) {
+        free(q);
+        return false;
+    }
+    q->figures = f;
+    f->question = q;
+    uv_timer_start(f->timer, on_agent_late, AGENT_MS, 0);
+    return true;
+}
+
+static void on_usage(void *arg, int rc, const struct backend_usage *usage, const struct err *err)
+{
+    struct figures *f = arg;
+    struct backend_usage none = {0};
+    f->known = rc == 0;
+    f->usage = rc == 0 ? *usage : none;
+    f->coarse = rc == 0 ? usage->oom_kills_coarse : f->coarse;
+    if (!ask_agent(f)) {
+        conclude(f, 0);
+    }
+}
+
+/* ---- for the owner -------------------------------------------------------------------------- */
+
+struct figures *figures_create(uv_loop_t *loop, struct backend *backend, struct agent_link *link)
 {
     struct figures *f = alloc_one(struct figures);
     f->backend = backend;
+    f->link = link;
+    f->timer = alloc_one(uv_timer_t);
+    f->timer->data = f;
+    uv_timer_init(loop, f->timer);
     return f;
 }
 
@@ -86,6 +167,10 @@ void figures_destroy(struct figures *f)
     if (f != NULL) {
         struct asker *asking = f->asking;
         struct asker *waiting = f->waiting;
+        if (f->question != NULL) {
+            f->question->figures = NULL;
+        }
+        uv_close((uv_handle_t *)f->timer, (uv_close_cb)free);
         free(f);
         tell(asking, NULL, false);
         tell(waiting, NULL, false);

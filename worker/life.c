@@ -27,7 +27,7 @@
 #include "common/log.h"
 #include "proto/codec.h"
 
-#define CREATE_PATIENCE_MS 2000 /* a creation under way may finish before it is torn down */
+#define CREATE_PATIENCE_MS 1000 /* a creation under way may finish before it is torn down */
 #define FIGURES_MS         500  /* to learn why a sandbox ended */
 #define LEAVE_MS           1500
 
@@ -45,6 +45,9 @@ static void leave_step(struct worker *w);
 
 static void set_state(struct worker *w, enum worker_state next, const char *cause)
 {
+    if (w->sm.state == WORKER_OPENING) {
+        progress_over(w->progress);
+    }
     const char *from = sm_move(&w->sm, next);
     log_info("sandbox %s: %s -> %s: %s", w->setup->sandbox, from, sm_name(&w->sm), cause);
 }
@@ -66,6 +69,11 @@ static void answer_all(struct worker *w, struct asker **list, struct msg *m, con
         }
         free(asker);
     }
+}
+
+static void on_answer(void *arg, struct ipc_request *request, const struct msg *answer)
+{
+    worker_answer(arg, request, answer);
 }
 
 void life_answer_opened(struct worker *w)
@@ -269,7 +277,6 @@ static void on_link_up(void *arg, const struct msg_hello_ok *hello)
     if (w->sm.state != WORKER_OPENING) {
         return; /* another stream; nobody above needs to know */
     }
-    uv_timer_stop(&w->step_timer);
     add_languages(w, hello->languages);
     if (w->attached) {
         /* Kills of an earlier life explain no crash of this one. */
@@ -299,23 +306,18 @@ static const struct agent_link_events link_events = {
     .on_failed = on_link_failed,
 };
 
-static void on_operation_answer(void *arg, struct ipc_request *request, const struct msg *answer)
-{
-    worker_answer(arg, request, answer);
-}
-
 static void connect_agent(struct worker *w)
 {
     w->link = agent_link_create(w->loop, w->backend, w->setup->sandbox, w->setup->generation,
                                 &link_events, w);
-    w->figures = figures_create(w->backend);
+    w->figures = figures_create(w->loop, w->backend, w->link);
     struct operations_setup setup = {
         .loop = w->loop,
         .link = w->link,
         .figures = w->figures,
         .memory_bytes = w->spec.limits.memory_bytes,
         .history_known = !w->attached,
-        .answer = on_operation_answer,
+        .answer = on_answer,
         .arg = w,
     };
     w->operations = operations_create(&setup);
@@ -340,14 +342,20 @@ static void on_created(void *arg, int rc, const struct backend_info *info, const
     }
 }
 
-static void on_open_timeout(uv_timer_t *timer)
+static void on_open_late(void *arg, const struct err *err)
 {
-    struct worker *w = timer->data;
-    struct err err = ERR_INIT;
-    err_set(&err, ERR_TIMEOUT, "the sandbox was not ready within %d s", TIME_OPEN_MS / 1000);
-    log_error("sandbox %s: %s", w->setup->sandbox, err.text);
-    answer_all(w, &w->open_askers, NULL, &err, NULL);
+    struct worker *w = arg;
+    log_error("sandbox %s: %s", w->setup->sandbox, err->text);
+    answer_all(w, &w->open_askers, NULL, err, NULL);
     life_close(w, EXIT_CODE_SETUP, 0);
+}
+
+static void on_progress(void *arg, const char *text, uint64_t done, uint64_t total)
+{
+    struct worker *w = arg;
+    if (w->creating) {
+        progress_news(w->progress, text, done, total);
+    }
 }
 
 static void keep_spec(struct worker *w, const struct msg_open *m)
@@ -361,6 +369,7 @@ static void keep_spec(struct worker *w, const struct msg_open *m)
     spec->dir = w->setup->dir;
     spec->shared_dir = w->setup->shared_dir;
     spec->agent_path = w->setup->agent_path;
+    spec->engine = alloc_viewdup(m->engine);
     spec->runtime = alloc_viewdup(m->runtime);
     spec->mode = m->mode;
     spec->image = alloc_viewdup(m->image);
@@ -373,6 +382,9 @@ static void keep_spec(struct worker *w, const struct msg_open *m)
     spec->env.count = m->env.count;
     spec->grace_ms = m->grace_ms > 0 ? m->grace_ms : TIME_GRACE_MS;
     spec->strict = m->strict;
+    spec->pull = m->pull;
+    spec->progress = on_progress;
+    spec->progress_arg = w;
 }
 
 static void free_spec(struct backend_spec *spec)
@@ -381,6 +393,7 @@ static void free_spec(struct backend_spec *spec)
         free((void *)(uintptr_t)spec->env.items[i].data);
     }
     free((void *)(uintptr_t)spec->env.items);
+    free((void *)(uintptr_t)spec->engine);
     free((void *)(uintptr_t)spec->runtime);
     free((void *)(uintptr_t)spec->image);
 }
@@ -400,7 +413,7 @@ void life_open(struct worker *w, const struct msg_open *m)
         w->attached = m->attach;
         w->backend = ops->open(w->loop);
         w->creating = true;
-        uv_timer_start(&w->step_timer, on_open_timeout, TIME_OPEN_MS, 0);
+        progress_begin(w->progress);
         (m->attach ? ops->attach : ops->create)(w->backend, &w->spec, on_created, w);
     }
     free(name);
@@ -512,6 +525,7 @@ static void leave_step(struct worker *w)
     }
     if (w->timers_left == 0) {
         w->timers_left = 2;
+        progress_destroy(w->progress);
         uv_close((uv_handle_t *)&w->orphan_timer, on_timer_closed);
         uv_close((uv_handle_t *)&w->step_timer, on_timer_closed);
     }
@@ -546,6 +560,15 @@ void life_init(struct worker *w)
 {
     sm_init(&w->sm, states, sizeof(states) / sizeof(states[0]), WORKER_NEW);
     w->spec.grace_ms = TIME_GRACE_MS;
+    struct progress_setup setup = {
+        .loop = w->loop,
+        .patience_ms = TIME_OPEN_MS,
+        .cap_ms = TIME_OPEN_MAX_MS,
+        .on_late = on_open_late,
+        .answer = on_answer,
+        .arg = w,
+    };
+    w->progress = progress_create(&setup);
     uv_timer_init(w->loop, &w->orphan_timer);
     uv_timer_init(w->loop, &w->step_timer);
     w->orphan_timer.data = w;

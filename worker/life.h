@@ -12,6 +12,7 @@
 #include "worker/backend/backend.h"
 #include "worker/figures.h"
 #include "worker/operations.h"
+#include "worker/progress.h"
 #include "worker/worker.h"
 
 /* A request that is answered later. */
@@ -48,6 +49,7 @@ struct worker {
     struct backend_spec spec; /* strings owned */
     bool attached;
     struct backend *backend;
+    struct progress *progress;
     bool creating;   /* create or attach has not called back yet */
     bool destroying; /* destroy has been called */
     struct agent_link *link;

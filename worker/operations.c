@@ -302,6 +302,9 @@ static void on_figures(void *arg, const struct backend_usage *usage, bool killed
         m.status_ok.memory_bytes = usage->memory_bytes;
         m.status_ok.cpu_us = usage->cpu_us;
         m.status_ok.pids = usage->pids;
+        if (m.status_ok.oom_kills < usage->oom_kills) {
+            m.status_ok.oom_kills = usage->oom_kills;
+        }
     }
     answer(call, &m);
     msg_finish(&m);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "common/log.h"
 #include "common/str.h"
 #include "config.h"
@@ -150,13 +151,15 @@ static struct errand *errand_create(struct worker *w, struct ipc_request *reques
     return e;
 }
 
-static struct backend_spec errand_spec(const struct worker *w, const char *runtime)
+static struct backend_spec errand_spec(const struct worker *w, const char *engine,
+                                       const char *runtime)
 {
     struct backend_spec spec = {0};
     spec.id = w->setup->sandbox;
     spec.dir = w->setup->dir;
     spec.shared_dir = w->setup->shared_dir;
     spec.agent_path = w->setup->agent_path;
+    spec.engine = engine;
     spec.runtime = runtime;
     spec.image = "";
     return spec;
@@ -166,17 +169,31 @@ static void on_probed(void *arg, const struct backend_probe *probe)
 {
     struct errand *e = arg;
     struct view unapplied[BACKEND_UNAPPLIED_MAX];
+    struct view tried[BACKEND_TRIED_MAX];
     struct msg m = {.type = MSG_PROBED, .seq = e->asker->seq};
+    if (probe->left_behind) {
+        struct err err = ERR_INIT;
+        err_set(&err, ERR_ENGINE, "%s", probe->reason);
+        worker_answer_failed(e->worker, e->asker->request, e->asker->seq, &err, NULL);
+        life_errand_done(e);
+        return;
+    }
     for (size_t i = 0; i < probe->unapplied_count; i++) {
         unapplied[i] = view_of(probe->unapplied[i]);
     }
+    for (size_t i = 0; i < probe->tried_count; i++) {
+        tried[i] = view_of(probe->tried[i]);
+    }
     m.probed.usable = probe->usable;
+    m.probed.engine = worker_text(probe->engine, LIMIT_PATH);
     m.probed.runtime = worker_text(probe->runtime, LIMIT_PATH);
     m.probed.version = worker_text(probe->version, LIMIT_TEXT);
     m.probed.reason = worker_text(probe->reason, LIMIT_TEXT);
     m.probed.mode = probe->mode;
     m.probed.unapplied.items = unapplied;
     m.probed.unapplied.count = probe->unapplied_count;
+    m.probed.tried.items = tried;
+    m.probed.tried.count = probe->tried_count;
     worker_answer(e->worker, e->asker->request, &m);
     life_errand_done(e);
 }
@@ -185,10 +202,10 @@ static void handle_probe(struct worker *w, struct ipc_request *request, const st
 {
     struct errand *e = errand_create(w, request, m->seq, m->probe.backend);
     if (e != NULL) {
-        char *runtime = alloc_viewdup(m->probe.runtime);
-        struct backend_spec spec = errand_spec(w, runtime);
+        CLEANUP_FREE char *engine = alloc_viewdup(m->probe.engine);
+        CLEANUP_FREE char *runtime = alloc_viewdup(m->probe.runtime);
+        struct backend_spec spec = errand_spec(w, engine, runtime);
         e->backend->ops->probe(e->backend, &spec, on_probed, e);
-        free(runtime);
     }
 }
 
@@ -208,10 +225,10 @@ static void handle_sweep(struct worker *w, struct ipc_request *request, const st
 {
     struct errand *e = errand_create(w, request, m->seq, m->sweep.backend);
     if (e != NULL) {
-        char *runtime = alloc_viewdup(m->sweep.runtime);
-        struct backend_spec spec = errand_spec(w, runtime);
+        CLEANUP_FREE char *engine = alloc_viewdup(m->sweep.engine);
+        CLEANUP_FREE char *runtime = alloc_viewdup(m->sweep.runtime);
+        struct backend_spec spec = errand_spec(w, engine, runtime);
         e->backend->ops->destroy(e->backend, &spec, on_swept, e);
-        free(runtime);
     }
 }
 
@@ -220,6 +237,11 @@ static void handle_ping(struct worker *w, struct ipc_request *request, const str
     struct msg pong = {.type = MSG_PONG, .seq = m->seq};
     pong.pong.value = m->ping.value;
     worker_answer(w, request, &pong);
+}
+
+static void handle_progress(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    progress_ask(w->progress, request, m);
 }
 
 static void handle_start(struct worker *w, struct ipc_request *request, const struct msg *m)
@@ -244,11 +266,12 @@ static void handle_status(struct worker *w, struct ipc_request *request, const s
 
 /* OPEN is legal more than once because its answer may have been lost with a supervisor. */
 static const struct rule rules[] = {
-    {MSG_HELLO, ANY, handle_hello}, {MSG_OPEN, NEW | OPENING | OPEN, handle_open},
-    {MSG_PROBE, NEW, handle_probe}, {MSG_START, OPEN, handle_start},
-    {MSG_WAIT, OPEN, handle_wait},  {MSG_CANCEL, OPEN, handle_cancel},
-    {MSG_PING, ANY, handle_ping},   {MSG_STATUS, OPEN, handle_status},
-    {MSG_CLOSE, ANY, handle_close}, {MSG_SWEEP, NEW, handle_sweep},
+    {MSG_HELLO, ANY, handle_hello},       {MSG_OPEN, NEW | OPENING | OPEN, handle_open},
+    {MSG_PROBE, NEW, handle_probe},       {MSG_START, OPEN, handle_start},
+    {MSG_WAIT, OPEN, handle_wait},        {MSG_CANCEL, OPEN, handle_cancel},
+    {MSG_PING, ANY, handle_ping},         {MSG_STATUS, OPEN, handle_status},
+    {MSG_CLOSE, ANY, handle_close},       {MSG_SWEEP, NEW, handle_sweep},
+    {MSG_PROGRESS, ANY, handle_progress},
 };
 
 /* ---- the link to the supervisor ------------------------------------------------------------- */

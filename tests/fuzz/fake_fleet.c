@@ -32,6 +32,7 @@ struct fleet_call {
     fleet_info_fn info;
     fleet_done_fn done;
     fleet_outcome_fn outcome;
+    fleet_progress_fn progress;
     void *arg;
     enum op_kind op;
     char hint;
@@ -95,7 +96,9 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
         snprintf(slot->owner, sizeof(slot->owner), "%s", owner);
         err_ignore(str_copy(slot->name, sizeof(slot->name), spec->name ? spec->name : "", NULL));
     }
-    put_off(f, DUE_INFO, i < SANDBOXES ? 0 : -ERR_SANDBOX_LIMIT, i, arg)->info = done;
+    struct fleet_call *call = put_off(f, DUE_INFO, i < SANDBOXES ? 0 : -ERR_SANDBOX_LIMIT, i, arg);
+    call->info = done;
+    call->progress = spec->progress;
 }
 
 int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const char **ret_id,
@@ -265,6 +268,10 @@ bool fake_fleet_step(struct fleet *f)
     switch (call->kind) {
     case DUE_INFO: {
         struct fleet_info info;
+        struct fleet_progress progress = {"a step that takes long: \xff", 1, 2};
+        if (call->progress != NULL) {
+            call->progress(call->arg, &progress);
+        }
         fill_info(slot, &info);
         call->info(call->arg, call->rc, call->rc < 0 ? NULL : &info, &err, "a hint");
         break;

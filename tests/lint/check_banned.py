@@ -26,7 +26,7 @@ BANNED = {
 CONFINED = {
     r"strtou?ll?|strtou?max": ("common/str.c", "numbers are read in common/str.c"),
     r"cJSON_Parse\w*": ("common/io/json.c", "text is parsed in common/io/json.c"),
-    r"nng_\w+": ("common/io/ipc.c", "nng stays behind common/io/ipc.c"),
+    r"nng_\w+": (r"common/io/ipc_\w+\.c", "nng stays behind common/io/ipc_*.c"),
     r"msgpack_\w+": ("proto/codec.c", "msgpack stays behind proto/codec.c"),
     r"fork|vfork|clone|clone3|exec[lv]p?e?|fexecve|execveat": (
         r"worker/agent/.*",

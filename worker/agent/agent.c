@@ -31,8 +31,10 @@
 #include "common/fd.h"
 #include "common/log.h"
 #include "proto/exit_codes.h"
+#include "worker/agent/endpoint.h"
 #include "worker/agent/fileop.h"
 #include "worker/agent/killtree.h"
+#include "worker/agent/relay.h"
 
 #define END_MS       2000  /* for keepers to end everything before we go */
 #define MMAP_BYTES   65536 /* larger allocations go back to the system when freed */
@@ -58,6 +60,7 @@ void agent_drop_link(struct agent *a, struct link *l)
 
 /* The worker lives outside the sandbox, where no pid of ours reaches: it reads as 0, like the
  * parent of pid 1. A relay that an engine starts inside has our uid, which user code does not have.
+ * Only relays know a socket that we made ourselves.
  */
 static bool peer_is_welcome(const struct agent *a, int fd)
 {
@@ -67,8 +70,11 @@ static bool peer_is_welcome(const struct agent *a, int fd)
         return false;
     }
     bool own_uid = !a->config.spawn.single_uid && geteuid() != a->config.spawn.uid;
-    return peer.pid == 0 || peer.pid == a->parent || a->config.any_peer ||
-           (own_uid && peer.uid == geteuid());
+    if (a->config.listen != NULL && peer.uid != geteuid()) {
+        return false;
+    }
+    return peer.pid == 0 || (a->relay != 0 && peer.pid == a->relay) || peer.pid == a->parent ||
+           a->config.any_peer || (own_uid && peer.uid == geteuid());
 }
 
 /* A free place, or that of the connection that has kept us waiting for its hello longest. */
@@ -310,6 +316,10 @@ static void reap(struct agent *a)
         if (pid <= 0) {
             break;
         }
+        if (pid == a->relay) {
+            a->relay = 0; /* its client is gone; the next one comes by another relay */
+            continue;
+        }
         bool file = false;
         for (size_t i = 0; i < a->ops.count && !file; i++) {
             file = fileop_reaped(a->ops.items[i], pid);
@@ -320,8 +330,9 @@ static void reap(struct agent *a)
     if (!strays) {
         return;
     }
-    pid_t known[AGENT_INTERPS + LIMIT_OPS];
+    pid_t known[1 + AGENT_INTERPS + LIMIT_OPS];
     size_t n = 0;
+    known[n++] = a->relay;
     for (size_t i = 0; i < AGENT_INTERPS; i++) {
         known[n++] = a->interps[i].keeper.pid;
     }
@@ -397,7 +408,13 @@ static int set_up_process(struct agent *a, struct err *err)
     if (a->signal_fd < 0) {
         return err_sys(err, ERR_INTERNAL, errno, "cannot watch children");
     }
-    int rc = fd_set_nonblock(a->config.listen_fd, err);
+    int rc = 0;
+    if (a->config.listen != NULL) {
+        rc = endpoint_listen(a->config.listen, &a->config.listen_fd, err);
+    }
+    if (rc == 0) {
+        rc = fd_set_nonblock(a->config.listen_fd, err);
+    }
     return rc < 0 ? rc : fd_set_cloexec(a->config.listen_fd, true, err);
 }
 
@@ -435,6 +452,11 @@ static void wait_for_keepers(const struct agent *a)
 
 static void end_all(struct agent *a)
 {
+    /* first: a relay that still waits to be accepted ends by it, as others by their links */
+    close(a->config.listen_fd);
+    if (a->config.listen != NULL) {
+        unlink(a->config.listen);
+    }
     for (size_t i = 0; i < AGENT_LINKS; i++) {
         link_close(&a->links[i]);
     }
@@ -454,7 +476,7 @@ static void end_all(struct agent *a)
     wait_for_keepers(a);
     op_table_finish(&a->ops);
     close(a->signal_fd);
-    close(a->config.listen_fd);
+    oom_close(&a->oom);
 }
 
 int agent_run(const struct agent_config *config, struct err *err)
@@ -471,10 +493,12 @@ int agent_run(const struct agent_config *config, struct err *err)
 #ifdef __GLIBC__
     mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
 #endif
-    if (set_up_process(a, err) < 0) {
+    if (set_up_process(a, err) < 0 ||
+        (config->relay_stdio && relay_start(config->listen, &a->relay, err) < 0)) {
         free(a);
         return EXIT_CODE_SETUP;
     }
+    oom_open(&a->oom, OOM_CGROUPS, OOM_SELF);
     set_up_interps(a);
     while (!a->stopping) {
         int wait_ms = collect(a);

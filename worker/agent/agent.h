@@ -12,6 +12,7 @@
 #include "common/err.h"
 #include "worker/agent/interp.h"
 #include "worker/agent/link.h"
+#include "worker/agent/oom.h"
 #include "worker/agent/op.h"
 #include "worker/agent/poll_set.h"
 #include "worker/agent/spawn.h"
@@ -20,7 +21,9 @@
 #define AGENT_INTERPS 2
 
 struct agent_config {
-    int listen_fd;       /* a listening unix stream socket; owned by the agent */
+    int listen_fd;       /* a listening unix stream socket; owned by the agent; or -1 and: */
+    const char *listen;  /* where the agent makes one; borrowed for ever */
+    bool relay_stdio;    /* the first relay is ours, on stdin and stdout; needs `listen` */
     const char *sandbox; /* id that HELLO must name; borrowed for ever */
     uint64_t grace_ms;   /* without a link for this long: the end */
     bool any_peer;       /* there is no sandbox to keep connections out of */
@@ -31,6 +34,8 @@ struct agent {
     struct agent_config config;
     pid_t parent; /* at the start; 0 if it is outside our pid namespace */
     int signal_fd;
+    pid_t relay; /* our own; 0 while there is none */
+    struct oom oom;
 
     struct link links[AGENT_LINKS];
     struct poll_slot link_slots[AGENT_LINKS];

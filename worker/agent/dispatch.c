@@ -271,6 +271,7 @@ static int status(struct agent *a, struct link *l, const struct msg *m, struct e
         s->ops_running += a->ops.items[i]->state != OP_DONE;
     }
     s->ops_total = a->ops.started;
+    s->oom_kills = oom_kills(&a->oom);
     agent_send(a, l, &reply);
     return 0;
 }

@@ -16,14 +16,16 @@
 #include "proto/version.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/check.h"
+#include "worker/agent/endpoint.h"
+#include "worker/agent/relay.h"
 
 #define NO_FD  UINT64_MAX
 #define ID_MAX (UINT32_MAX - 1u)
 
 struct options {
     uint64_t fd, grace_ms, uid, gid, nproc, nofile, data_bytes;
-    const char *sandbox, *workspace, *home;
-    bool single_uid, any_peer;
+    const char *listen, *socket, *sandbox, *workspace, *home;
+    bool single_uid, any_peer, relay_stdio;
 };
 
 struct option_row {
@@ -44,6 +46,8 @@ struct option_row {
 
 static const struct option_row rows[] = {
     NUMBER("--fd", fd, 1 << 20),
+    TEXT("--listen", listen),
+    TEXT("--socket", socket),
     TEXT("--sandbox", sandbox),
     NUMBER("--grace-ms", grace_ms, UINT32_MAX),
     NUMBER("--uid", uid, ID_MAX),
@@ -75,6 +79,10 @@ static int parse(int argc, char **argv, struct options *ret, struct err *err)
         }
         if (strcmp(argv[i], "--any-peer") == 0) {
             ret->any_peer = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--relay-stdio") == 0) {
+            ret->relay_stdio = true;
             continue;
         }
         const struct option_row *row = row_find(argv[i]);
@@ -115,8 +123,13 @@ static struct spawn_config spawn_of(const struct options *o)
 
 static int serve(const struct options *o, struct err *err)
 {
-    if (o->fd == NO_FD || o->sandbox == NULL || strlen(o->sandbox) > LIMIT_NAME) {
-        err_set(err, ERR_INVALID, "serve: --fd and --sandbox are needed");
+    if ((o->fd == NO_FD) == (o->listen == NULL) || o->sandbox == NULL ||
+        strlen(o->sandbox) > LIMIT_NAME) {
+        err_set(err, ERR_INVALID, "serve: --sandbox and one of --fd and --listen are needed");
+        return EXIT_CODE_USAGE;
+    }
+    if (o->relay_stdio && o->listen == NULL) {
+        err_set(err, ERR_INVALID, "serve: --relay-stdio needs --listen");
         return EXIT_CODE_USAGE;
     }
     if (o->home != NULL && setenv("HOME", o->home, 1) < 0) {
@@ -124,13 +137,20 @@ static int serve(const struct options *o, struct err *err)
         return EXIT_CODE_SETUP;
     }
     struct agent_config config = {
-        .listen_fd = (int)o->fd,
+        .listen_fd = o->listen == NULL ? (int)o->fd : -1,
+        .listen = o->listen,
+        .relay_stdio = o->relay_stdio,
         .sandbox = o->sandbox,
         .grace_ms = o->grace_ms,
         .any_peer = o->any_peer,
         .spawn = spawn_of(o),
     };
     return agent_run(&config, err);
+}
+
+static int relay(const struct options *o, struct err *err)
+{
+    return relay_run(o->socket, err);
 }
 
 static int check(const struct options *o, struct err *err)
@@ -143,25 +163,44 @@ static int check(const struct options *o, struct err *err)
     return EXIT_CODE_OK;
 }
 
+struct verb {
+    const char *name;
+    int (*run)(const struct options *o, struct err *err);
+};
+
+static const struct verb verbs[] = {{"serve", serve}, {"relay", relay}, {"check", check}};
+
+static const struct verb *verb_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        if (strcmp(verbs[i].name, name) == 0) {
+            return &verbs[i];
+        }
+    }
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     struct err err = ERR_INIT;
     struct options o = {.fd = NO_FD,
+                        .socket = ENDPOINT_DEFAULT,
                         .grace_ms = TIME_GRACE_MS,
                         .uid = 1000,
                         .gid = 1000,
                         .workspace = "/workspace"};
-    const char *verb = argc > 1 ? argv[1] : "";
+    const char *name = argc > 1 ? argv[1] : "";
+    const struct verb *verb = verb_find(name);
     log_set_component("agent");
-    if (strcmp(verb, "--version") == 0) {
+    if (strcmp(name, "--version") == 0) {
         printf("%s %s\n", PROTO_AGENT_NAME, CLOISTER_VERSION);
         return EXIT_CODE_OK;
     }
     int code = EXIT_CODE_USAGE;
-    if (strcmp(verb, "serve") != 0 && strcmp(verb, "check") != 0) {
-        err_set(&err, ERR_INVALID, "usage: %s serve|check|--version", PROTO_AGENT_NAME);
+    if (verb == NULL) {
+        err_set(&err, ERR_INVALID, "usage: %s serve|relay|check|--version", PROTO_AGENT_NAME);
     } else if (parse(argc, argv, &o, &err) == 0) {
-        code = strcmp(verb, "serve") == 0 ? serve(&o, &err) : check(&o, &err);
+        code = verb->run(&o, &err);
     }
     if (code != EXIT_CODE_OK) {
         fprintf(stderr, "%s: %s\n", PROTO_AGENT_NAME, err.text);

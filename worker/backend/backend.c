@@ -7,6 +7,7 @@
 #include <string.h>
 
 static const struct backend_ops *const builtin[] = {
+    &backend_docker,
     &backend_oci,
     &backend_fake,
 };

@@ -22,6 +22,7 @@
 
 #define BACKEND_HINT_MAX      512
 #define BACKEND_UNAPPLIED_MAX 16
+#define BACKEND_TRIED_MAX     16
 #define BACKEND_WORKSPACE     "/workspace"
 
 struct backend_limits {
@@ -38,13 +39,20 @@ struct backend_spec {
     const char *dir;        /* private directory of this sandbox, exists, 0700 */
     const char *shared_dir; /* instance directory that sandboxes' mapped root may traverse */
     const char *agent_path; /* agent binary on this host */
-    const char *runtime;    /* name or path; "" = the backend's choice */
-    uint64_t mode;          /* from a probe of the same runtime; 0 = unknown */
-    const char *image;      /* "" = the backend's default */
+    const char *engine; /* where the engine is, as a probe returned it; "" = none, or look for it */
+    const char *runtime; /* name or path; "" = the backend's choice */
+    uint64_t mode;       /* from a probe of the same runtime; 0 = unknown */
+    const char *image;   /* "" = the backend's default */
     struct backend_limits limits;
     struct view_list env; /* "K=V" for the agent's children */
     uint64_t grace_ms;    /* the agent ends the sandbox after this long without a link */
     bool strict;          /* fail instead of leaving a limit unapplied */
+    bool pull;            /* fetch an image that the engine does not have */
+
+    /* Told what takes long, such as fetching an image; NULL = nobody wants to know. `text` is one
+     * line for people; done and total are bytes, total 0 if unknown. */
+    void (*progress)(void *arg, const char *text, uint64_t done, uint64_t total);
+    void *progress_arg; /* both must stay valid until create is done */
 };
 
 /* Owned by the receiver of a callback only during that callback. */
@@ -58,19 +66,25 @@ struct backend_info {
 
 struct backend_probe {
     bool usable;
-    const char *runtime; /* path */
+    const char *engine;  /* pass to spec.engine; "" if there is none */
+    const char *runtime; /* path, or what the engine calls it */
     const char *version; /* first line of `--version`, or "" */
     const char *reason;  /* why not usable, with the runtime's own words; "" if usable */
+    bool left_behind;    /* the trial could not be removed; not usable then */
     uint64_t mode;       /* pass to spec.mode */
     const char *unapplied[BACKEND_UNAPPLIED_MAX];
     size_t unapplied_count;
+    const char *tried[BACKEND_TRIED_MAX]; /* each place that was looked at: "place: its answer" */
+    size_t tried_count;
 };
 
 struct backend_usage {
     uint64_t memory_bytes;
     uint64_t cpu_us;
     uint64_t pids;
-    uint64_t oom_kills; /* processes killed for memory since creation */
+    uint64_t
+        oom_kills; /* processes killed for memory since creation, or 1 if only that is known: */
+    bool oom_kills_coarse; /* then the agent is asked, too; it may have counted more */
 };
 
 struct backend;
@@ -117,8 +131,9 @@ struct backend_ops {
     void (*destroy)(struct backend *b, const struct backend_spec *spec, backend_done_fn done,
                     void *arg);
 
-    /* Frees the object; the sandbox, if any, lives on. Pending callbacks are dropped. `closed` is
-     * called when the last handle is off the loop. */
+    /* Frees the object; the sandbox, if any, lives on. Pending callbacks are dropped, but for one:
+     * a trial that has to be ended first may still be answered. `closed` is called when the last
+     * handle is off the loop. */
     void (*close)(struct backend *b, void (*closed)(void *arg), void *arg);
 };
 
@@ -127,6 +142,7 @@ struct backend {
     const struct backend_ops *ops;
 };
 
+extern const struct backend_ops backend_docker;
 extern const struct backend_ops backend_oci;
 extern const struct backend_ops backend_fake;
 

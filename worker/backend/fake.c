@@ -9,9 +9,10 @@
  * State is where the other backends have it, outside this process: the agent's socket, and a file
  * with its process id and start time, so another worker can take the sandbox over.
  *
- * Faults are ordered by the image: "fault:" and a comma-separated list of
+ * Faults are ordered by the image or by the engine: "fault:" and a comma-separated list of
  *     create=fail            creation fails             create=hang     it never ends
- *     create=slow:MS         it takes that long
+ *     create=slow:MS         it takes that long      create=progress:N  with N pieces of news
+ *     image=absent           there is no image, unless it may be pulled
  *     stream=refuse:N        the first N streams cannot be opened
  *     stream=eof:N           the first N streams end at once
  *     stream=garbage         what comes out of a stream is no message
@@ -19,6 +20,7 @@
  *     agent=none             nobody listens at it: the sandbox is not running
  *     agent=dies:MS          the agent is killed after that time
  *     usage=oom              the backend counts one memory kill
+ *     usage=coarse:N         the same for N, and it says that it cannot count
  *     usage=hang             figures never come
  *     destroy=fail           removal fails              destroy=hang    it never ends
  *     destroy=slow:MS        it takes that long
@@ -44,13 +46,14 @@
 #define PID_FILE  "agent.pid"
 #define TERM_MS   1000 /* from SIGTERM to SIGKILL */
 #define POLL_MS   5
+#define NEWS_MS   20 /* from one piece of news to the next */
 #define ENV_MAX   258
 #define AGENT_FD  3
 
 struct fake {
     struct backend base;
     uv_loop_t *loop;
-    char *dir, *image;
+    char *dir, *image, *engine;
     uint64_t streams; /* opened so far */
     int listen_fd;    /* kept only for agent=silent */
     uv_process_t *process;
@@ -77,6 +80,9 @@ struct later {
     struct err err;
     struct backend_usage figures;
     uint64_t kill_ms; /* destroy: when patience ends */
+    void (*progress)(void *arg, const char *text, uint64_t done, uint64_t total);
+    void *progress_arg;
+    uint64_t news, news_total;
 };
 
 static void check_closed(struct fake *f)
@@ -89,6 +95,7 @@ static void check_closed(struct fake *f)
         }
         free(f->dir);
         free(f->image);
+        free(f->engine);
         free(f);
         closed(arg);
     }
@@ -138,10 +145,9 @@ static struct later *later(struct fake *f, void (*run)(struct later *l), uint64_
 
 /* ---- faults --------------------------------------------------------------------------------- */
 
-/* True if the image orders `fault` ("create=slow"); *ret_number is what follows its colon. */
-static bool fault(const struct fake *f, const char *name, uint64_t *ret_number)
+static bool fault_in(const char *order, const char *name, uint64_t *ret_number)
 {
-    const char *at = strncmp(f->image, "fault:", 6) == 0 ? f->image + 6 : "";
+    const char *at = strncmp(order, "fault:", 6) == 0 ? order + 6 : "";
     size_t len = strlen(name);
     while (*at != '\0') {
         size_t item = strcspn(at, ",");
@@ -159,12 +165,20 @@ static bool fault(const struct fake *f, const char *name, uint64_t *ret_number)
     return false;
 }
 
+/* True if `name` ("create=slow") is ordered; *ret_number is what follows its colon. */
+static bool fault(const struct fake *f, const char *name, uint64_t *ret_number)
+{
+    return fault_in(f->image, name, ret_number) || fault_in(f->engine, name, ret_number);
+}
+
 static void set_spec(struct fake *f, const struct backend_spec *spec)
 {
     free(f->dir);
     free(f->image);
+    free(f->engine);
     f->dir = alloc_strdup(spec->dir);
     f->image = alloc_strdup(spec->image);
+    f->engine = alloc_strdup(spec->engine);
 }
 
 /* ---- the agent's process -------------------------------------------------------------------- */
@@ -331,6 +345,7 @@ static struct backend *fake_open(uv_loop_t *loop)
     f->listen_fd = -1;
     f->dir = alloc_strdup("");
     f->image = alloc_strdup("");
+    f->engine = alloc_strdup("");
     return &f->base;
 }
 
@@ -354,6 +369,9 @@ static int create_now(struct fake *f, const struct backend_spec *spec, struct er
     if (fault(f, "create=fail", NULL)) {
         return err_set(err, ERR_ENGINE, "creation was ordered to fail");
     }
+    if (fault(f, "image=absent", NULL) && !spec->pull) {
+        return err_set(err, ERR_IMAGE, "there is no image, and it may not be pulled");
+    }
     if (fault(f, "agent=none", NULL)) {
         return 0;
     }
@@ -370,6 +388,19 @@ static int create_now(struct fake *f, const struct backend_spec *spec, struct er
         later(f, run_kill, delay_ms);
     }
     return rc;
+}
+
+static void run_news(struct later *l)
+{
+    if (l->news == l->news_total) {
+        l->run = run_created;
+        run_created(l);
+        return;
+    }
+    l->news++;
+    CLEANUP_FREE char *text = alloc_printf("layer %" PRIu64, l->news);
+    l->progress(l->progress_arg, text, l->news * 1000, l->news_total * 1000);
+    uv_timer_start(&l->timer, on_later, NEWS_MS, 0);
 }
 
 static void fake_create(struct backend *b, const struct backend_spec *spec, backend_create_fn done,
@@ -389,6 +420,11 @@ static void fake_create(struct backend *b, const struct backend_spec *spec, back
     l->arg = arg;
     l->rc = rc;
     l->err = err;
+    if (spec->progress != NULL && fault(f, "create=progress", &l->news_total)) {
+        l->run = run_news;
+        l->progress = spec->progress;
+        l->progress_arg = spec->progress_arg;
+    }
 }
 
 static void fake_attach(struct backend *b, const struct backend_spec *spec, backend_create_fn done,
@@ -407,16 +443,26 @@ static void fake_attach(struct backend *b, const struct backend_spec *spec, back
 struct probe_later {
     backend_probe_fn done;
     void *arg;
+    char *engine;
 };
+
+static void probe_free(struct probe_later *p)
+{
+    free(p->engine);
+    free(p);
+}
 
 static void run_probed(struct later *l)
 {
     struct probe_later *p = l->arg;
     struct backend_probe probe = {.usable = true, .runtime = "fake", .version = "", .reason = ""};
+    CLEANUP_FREE char *tried = alloc_printf("%s: it is a fake", p->engine);
+    probe.engine = p->engine;
+    probe.tried[probe.tried_count++] = tried;
     probe.unapplied[probe.unapplied_count++] = UNAPPLIED;
     later_drop(l);
     p->done(p->arg, &probe);
-    free(p);
+    probe_free(p);
 }
 
 static void fake_probe(struct backend *b, const struct backend_spec *spec, backend_probe_fn done,
@@ -425,6 +471,7 @@ static void fake_probe(struct backend *b, const struct backend_spec *spec, backe
     struct probe_later *p = alloc_one(struct probe_later);
     p->done = done;
     p->arg = arg;
+    p->engine = alloc_strdup(spec->engine);
     later(self(b), run_probed, 0)->arg = p;
 }
 
@@ -486,6 +533,7 @@ static void fake_usage(struct backend *b, backend_usage_fn done, void *arg)
     l->usage = done;
     l->arg = arg;
     l->figures.oom_kills = fault(f, "usage=oom", NULL) ? 1 : 0;
+    l->figures.oom_kills_coarse = fault(f, "usage=coarse", &l->figures.oom_kills);
     l->figures.pids = find_pid(f) > 0 ? 1 : 0;
 }
 
@@ -542,7 +590,7 @@ static void fake_close(struct backend *b, void (*closed)(void *arg), void *arg)
     while (f->first != NULL) {
         struct later *l = f->first;
         if (l->run == run_probed) {
-            free(l->arg);
+            probe_free(l->arg);
         } else if (l->run == run_stream && l->fd >= 0) {
             close(l->fd);
         }

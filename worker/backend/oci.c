@@ -114,10 +114,7 @@ static void on_probe(void *arg, const struct oci_probe_result *result)
 {
     struct oci *o = arg;
     o->probing = NULL;
-    if (o->closed != NULL) {
-        close_tasks(o);
-        return;
-    }
+    bool closing = o->closed != NULL; /* the callback may close us, too */
     CLEANUP_FREE char *reason = result->hint[0] != '\0'
                                     ? alloc_printf("%s (%s)", result->reason, result->hint)
                                     : alloc_strdup(result->reason);
@@ -126,10 +123,14 @@ static void on_probe(void *arg, const struct oci_probe_result *result)
         .runtime = result->runtime,
         .version = result->version,
         .reason = reason,
+        .left_behind = result->left_behind,
         .mode = result->usable ? oci_mode_pack(&result->mode) : 0,
     };
     probe.unapplied_count = oci_notes_list(result->notes, probe.unapplied);
     o->probe_done(o->probe_arg, &probe);
+    if (closing) {
+        close_tasks(o);
+    }
 }
 
 static void oci_probe(struct backend *b, const struct backend_spec *spec, backend_probe_fn done,
@@ -189,11 +190,13 @@ static void on_create(void *arg, int rc, const struct oci_record *record,
 {
     struct oci *o = arg;
     o->creating = NULL;
+    /* Asked before the callback, which may want the same and then has begun it. */
+    bool cancelled = o->destroy_done != NULL;
     if (rc == 0) {
         adopt(o, record->pid);
     }
     o->create_done(o->create_arg, rc, info, err, hint);
-    if (o->destroy_done != NULL && o->closed == NULL) {
+    if (cancelled && o->closed == NULL) {
         begin_destroy(o);
     }
 }
@@ -336,7 +339,8 @@ static void oci_close(struct backend *b, void (*closed)(void *arg), void *arg)
     o->closed = closed != NULL ? closed : closed_by_nobody;
     o->closed_arg = arg;
     if (o->probing != NULL) {
-        oci_probe_cancel(o->probing); /* nobody else knows of the trial: it ends before we do */
+        /* Nobody else knows of the trial: it ends before we do, and on_probe() tells. */
+        oci_probe_cancel(o->probing);
     } else {
         close_tasks(o);
     }

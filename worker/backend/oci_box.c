@@ -5,11 +5,13 @@
  */
 #include "worker/backend/oci_box.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -116,6 +118,24 @@ bool oci_box_has_state(const struct oci_box *box)
     return lstat(path, &st) == 0;
 }
 
+/* runc binds its own program over "runc.XXXXXX" beside its state, for a moment at each start, so
+ * that a container never gets hold of the original. Killed in that moment it leaves the mount. */
+void oci_box_unmount(const struct oci_box *box)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/%s", box->state, box->container);
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (strncmp(entry->d_name, "runc.", strlen("runc.")) == 0) {
+            CLEANUP_FREE char *point = alloc_printf("%s/%s", path, entry->d_name);
+            (void)umount2(point, MNT_DETACH | UMOUNT_NOFOLLOW);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
 int oci_box_clear(const struct oci_box *box, struct err *err)
 {
     CLEANUP_FREE char *socket = alloc_printf("%s/%s", box->dir, AGENT_SOCKET_NAME);
@@ -160,6 +180,7 @@ int oci_request_init(struct oci_request *r, const struct backend_spec *spec, str
     r->spec.dir = dup_or_empty(spec->dir);
     r->spec.shared_dir = dup_or_empty(spec->shared_dir);
     r->spec.agent_path = dup_or_empty(spec->agent_path);
+    r->spec.engine = dup_or_empty(spec->engine);
     r->spec.runtime = dup_or_empty(spec->runtime);
     r->spec.image = dup_or_empty(spec->image);
     r->spec.limits = oci_limits(&spec->limits);
@@ -174,7 +195,8 @@ int oci_request_init(struct oci_request *r, const struct backend_spec *spec, str
 void oci_request_finish(struct oci_request *r)
 {
     const char *const strings[] = {r->spec.id,         r->spec.dir,     r->spec.shared_dir,
-                                   r->spec.agent_path, r->spec.runtime, r->spec.image};
+                                   r->spec.agent_path, r->spec.runtime, r->spec.image,
+                                   r->spec.engine};
     for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
         free((char *)(uintptr_t)strings[i]); /* ours, see oci_request_init() */
     }

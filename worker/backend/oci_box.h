@@ -40,6 +40,10 @@ int oci_box_read_pid(const struct oci_box *box, int *ret_pid, struct err *err) W
 /* True if the runtime may know the container. */
 bool oci_box_has_state(const struct oci_box *box);
 
+/* Unmounts what a runtime that was killed had mounted in its state directory. Nothing to unmount is
+ * fine; what cannot be is found by the removal. */
+void oci_box_unmount(const struct oci_box *box);
+
 /* Removes all files of the box, the agent's socket included, but not dir itself. */
 int oci_box_clear(const struct oci_box *box, struct err *err) WARN_UNUSED;
 

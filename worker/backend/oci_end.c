@@ -135,6 +135,7 @@ static char *runtime_path(const struct oci_end *e)
 
 static void delete_container(struct oci_end *e)
 {
+    oci_box_unmount(&e->box);
     CLEANUP_FREE char *path = oci_box_has_state(&e->box) ? runtime_path(e) : NULL;
     if (path == NULL) {
         if (!e->stopped && oci_box_has_state(&e->box)) {

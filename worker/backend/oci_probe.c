@@ -28,6 +28,7 @@
 #include "worker/backend/oci_box.h"
 #include "worker/backend/oci_end.h"
 #include "worker/backend/oci_exec.h"
+#include "worker/backend/oci_record.h"
 #include "worker/backend/oci_runtime.h"
 
 #define VERSION_MS 2000
@@ -51,7 +52,7 @@ struct oci_probe {
     char cgroup_words[OCI_WORDS_MAX]; /* why the last rung with cgroups failed */
     char reason[REASON_MAX];
     char hint[BACKEND_HINT_MAX];
-    bool usable, stop;
+    bool usable, stop, left_behind;
     struct oci_exec *exec;
     struct oci_end *end;
     oci_probe_fn fn;
@@ -121,6 +122,7 @@ static void finish(struct oci_probe *p)
     }
     struct oci_probe_result result = {
         .usable = p->usable,
+        .left_behind = p->left_behind,
         .runtime = p->runtime != NULL ? p->runtime : p->request.spec.runtime,
         .version = p->version,
         .reason = p->usable ? "" : p->reason,
@@ -146,8 +148,13 @@ static void on_cleaned(void *arg, int rc, const struct err *err)
 {
     struct oci_probe *p = arg;
     p->end = NULL;
-    if (rc < 0) {
-        log_debug("probe left something behind: %s", err->text);
+    if (rc < 0) { /* whoever asked has it swept */
+        CLEANUP_FREE char *why =
+            alloc_printf("a trial container could not be removed: %s", err->text);
+        add_reason(p, p->runtime, why);
+        p->left_behind = true;
+        p->usable = false;
+        p->stop = true;
     }
     if (p->usable || p->stop) {
         finish(p);
@@ -175,13 +182,9 @@ static void on_tried(void *arg, const struct oci_exec_result *result)
 {
     struct oci_probe *p = arg;
     p->exec = NULL;
-    p->usable = result->exit_code == 0;
-    if (p->usable) {
+    p->usable = result->exit_code == 0 && !p->stop;
+    if (p->usable || p->stop) {
         clean(p);
-        return;
-    }
-    if (p->stop) {
-        give_up(p, "the trial was cancelled");
         return;
     }
     if (result->timed_out) {
@@ -218,6 +221,20 @@ static void on_tried(void *arg, const struct oci_exec_result *result)
     clean(p);
 }
 
+/* If we die now, the sweep ends the runtime before it removes what that is working on. */
+static int record_trial(const struct oci_probe *p, int pid, struct err *err)
+{
+    struct oci_record *r = alloc_one(struct oci_record);
+    r->starting = true;
+    r->pid = pid;
+    r->mode = oci_mode_pack(&p->ladder[p->rung]);
+    snprintf(r->runtime, sizeof(r->runtime), "%s", p->runtime);
+    /* A trial that has ended already needs none. */
+    int rc = oci_process_start(pid, &r->start) ? oci_record_write(p->box.record, r, err) : 0;
+    free(r);
+    return rc;
+}
+
 static void try_rung(struct oci_probe *p)
 {
     struct oci_mode *mode = &p->ladder[p->rung];
@@ -242,6 +259,10 @@ static void try_rung(struct oci_probe *p)
         .deadline_ms = TRY_MS,
     };
     p->exec = oci_exec_start(p->tasks, &options, on_tried, p);
+    if (oci_exec_pid(p->exec) != 0 && record_trial(p, oci_exec_pid(p->exec), &err) < 0) {
+        add_reason(p, p->runtime, err.text);
+        oci_probe_cancel(p); /* without a record a sweep would not find it */
+    }
 }
 
 /* ---- one runtime ---------------------------------------------------------------------------- */
@@ -258,7 +279,7 @@ static void on_version(void *arg, const struct oci_exec_result *result)
     oci_runtime_words(text, p->version);
     p->crun = strncmp(p->version, "crun", 4) == 0 || strncmp(p->version, "krun", 4) == 0;
     if (p->stop) {
-        give_up(p, "the trial was cancelled");
+        clean(p);
     } else if (result->exit_code != 0) {
         char why[OCI_WORDS_MAX];
         oci_runtime_words(result->err, why);

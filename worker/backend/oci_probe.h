@@ -19,6 +19,7 @@ struct oci_probe;
 /* Owned by the probe and valid during the callback. */
 struct oci_probe_result {
     bool usable;
+    bool left_behind; /* a trial container could not be removed; not usable then */
     struct oci_mode mode;
     const char *runtime, *version, *reason, *hint;
     const struct oci_notes *notes;
@@ -27,8 +28,8 @@ struct oci_probe_result {
 typedef void (*oci_probe_fn)(void *arg, const struct oci_probe_result *result);
 
 /* spec->runtime "" tries the usual runtimes in turn; spec->image is ignored. Everything is made
- * below "<spec->dir>/probe" and gone when fn is called, except for the shared skeleton. fn is
- * called once; the object is gone then. */
+ * below "<spec->dir>/probe" and gone when fn is called, unless left_behind, and except for the
+ * shared skeleton. fn is called once; the object is gone then. */
 struct oci_probe *oci_probe_start(struct oci_tasks *tasks, const struct backend_spec *spec,
                                   oci_probe_fn fn, void *arg);
 

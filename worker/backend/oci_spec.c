@@ -1,6 +1,7 @@
 /*
  * Every default of a sandbox is in this file, next to its reason, so that reviewing what user code
- * can reach means reading the resulting config.json and this page.
+ * can reach means reading the resulting config.json and this page. What all backends have in common
+ * (sizes, environment) is in sandbox_defaults.
  *
  * Who is who inside: uid 0 is the agent, which keeps four capabilities in order to become, end and
  * bound the user's processes; they are in none of the sets that survive an exec, and user code gets
@@ -20,22 +21,10 @@
 #include "common/cleanup.h"
 #include "worker/backend/oci_json.h"
 #include "worker/backend/oci_seccomp.h"
-
-#define USER_ID 1000
+#include "worker/backend/sandbox_defaults.h"
 
 #define CPU_PERIOD_US 100000
 #define CPU_QUOTA_MIN 1000 /* the kernel refuses less */
-
-/* The agent's own descriptors: three pipes for each remembered operation, and its links. */
-#define AGENT_FILES 4096
-
-/* Under memory pressure of the whole host a sandbox goes before the server does. */
-#define OOM_SCORE_ADJ 500
-
-#define INODE_BYTES                                                                                \
-    4096 /* one inode for each page of a tmpfs, within reason: they are kernel memory */
-#define INODES_MIN 1024
-#define INODES_MAX 65536
 
 static void append_number(cJSON *array, const char *flag, uint64_t value)
 {
@@ -57,8 +46,8 @@ static void add_args(cJSON *process, const struct oci_spec_input *in)
     oci_json_append_string(args, "--sandbox");
     oci_json_append_string(args, in->spec->id);
     append_number(args, "--grace-ms", in->spec->grace_ms);
-    append_number(args, "--uid", USER_ID);
-    append_number(args, "--gid", USER_ID);
+    append_number(args, "--uid", SANDBOX_UID);
+    append_number(args, "--gid", SANDBOX_UID);
     append_number(args, "--nproc", limits->pids);
     append_number(args, "--nofile", limits->files);
     /* 0: the cgroup holds memory, which counts what is used rather than what is reserved. */
@@ -66,53 +55,10 @@ static void add_args(cJSON *process, const struct oci_spec_input *in)
     oci_json_append_string(args, "--workspace");
     oci_json_append_string(args, "/workspace");
     oci_json_append_string(args, "--home");
-    oci_json_append_string(args, "/home/user");
+    oci_json_append_string(args, SANDBOX_HOME);
     if (in->mode->userns == OCI_USERNS_SINGLE) {
         oci_json_append_string(args, "--single-uid");
     }
-}
-
-static bool names_key(struct view entry, const char *pair)
-{
-    size_t key = (size_t)(strchr(pair, '=') - pair) + 1;
-    return entry.len >= key && memcmp(entry.data, pair, key) == 0;
-}
-
-static int add_env(cJSON *process, const struct view_list *extra, struct err *err)
-{
-    static const char *const defaults[] = {
-        "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
-        "HOME=/home/user",
-        "USER=user",
-        "LOGNAME=user",
-        "SHELL=/bin/sh",
-        "LANG=C.UTF-8",
-        "TERM=dumb",
-        "TMPDIR=/tmp",
-        "MPLBACKEND=Agg", /* there is no display to draw on */
-    };
-    cJSON *env = oci_json_array(process, "env");
-    /* A name must not come twice: which one counts would be up to the reader. */
-    for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
-        bool given = false;
-        for (size_t j = 0; j < extra->count && !given; j++) {
-            given = names_key(extra->items[j], defaults[i]);
-        }
-        if (!given) {
-            oci_json_append_string(env, defaults[i]);
-        }
-    }
-    for (size_t i = 0; i < extra->count; i++) {
-        struct view v = extra->items[i];
-        const char *equals = v.len > 0 ? memchr(v.data, '=', v.len) : NULL;
-        if (equals == NULL || equals == v.data || memchr(v.data, '\0', v.len) != NULL) {
-            return err_set(err, ERR_INVALID, "environment entry \"%.*s\" is not NAME=VALUE",
-                           v.len < 64 ? (int)v.len : 64, v.len > 0 ? v.data : "");
-        }
-        CLEANUP_FREE char *text = alloc_viewdup(v);
-        oci_json_append_string(env, text);
-    }
-    return 0;
 }
 
 static void add_rlimit(cJSON *list, const char *type, uint64_t value)
@@ -131,7 +77,7 @@ static int add_process(cJSON *config, const struct oci_spec_input *in, struct er
     oci_json_number(user, "gid", 0);
     oci_json_number(user, "umask", 022);
     add_args(process, in);
-    int rc = add_env(process, &in->spec->env, err);
+    int rc = sandbox_env_add(oci_json_array(process, "env"), true, &in->spec->env, err);
     if (rc < 0) {
         return rc;
     }
@@ -147,12 +93,14 @@ static int add_process(cJSON *config, const struct oci_spec_input *in, struct er
         oci_json_strings(capabilities, sets[i], caps, sizeof(caps) / sizeof(caps[0]));
     }
 
-    uint64_t files = in->spec->limits.files > AGENT_FILES ? in->spec->limits.files : AGENT_FILES;
+    uint64_t files =
+        in->spec->limits.files > SANDBOX_AGENT_FILES ? in->spec->limits.files : SANDBOX_AGENT_FILES;
     cJSON *rlimits = oci_json_array(process, "rlimits");
     add_rlimit(rlimits, "RLIMIT_CORE", 0);
     add_rlimit(rlimits, "RLIMIT_NOFILE", files < in->host->files_max ? files : in->host->files_max);
 
-    int adjust = in->host->oom_score_adj > OOM_SCORE_ADJ ? in->host->oom_score_adj : OOM_SCORE_ADJ;
+    int adjust = in->host->oom_score_adj > SANDBOX_OOM_SCORE_ADJ ? in->host->oom_score_adj
+                                                                 : SANDBOX_OOM_SCORE_ADJ;
     oci_json_number(process, "oomScoreAdj", (uint64_t)adjust);
     return 0;
 }
@@ -181,11 +129,9 @@ static void add_mount(cJSON *mounts, const char *target, const char *type, const
 static void add_tmpfs(cJSON *mounts, const char *target, const char *mode, uint64_t size_bytes,
                       const char *more)
 {
-    uint64_t inodes = size_bytes / INODE_BYTES;
-    inodes = inodes < INODES_MIN ? INODES_MIN : inodes > INODES_MAX ? INODES_MAX : inodes;
-    CLEANUP_FREE char *options =
-        alloc_printf("nosuid,nodev,mode=%s,size=%llu,nr_inodes=%llu%s", mode,
-                     (unsigned long long)size_bytes, (unsigned long long)inodes, more);
+    CLEANUP_FREE char *options = alloc_printf("nosuid,nodev,mode=%s,size=%llu,nr_inodes=%llu%s",
+                                              mode, (unsigned long long)size_bytes,
+                                              (unsigned long long)sandbox_inodes(size_bytes), more);
     add_mount(mounts, target, "tmpfs", "tmpfs", options);
 }
 
@@ -203,14 +149,14 @@ static void add_mounts(cJSON *config, const struct oci_spec_input *in)
     add_mount(mounts, "/dev", "tmpfs", "tmpfs", "nosuid,noexec,mode=755,size=65536,nr_inodes=256");
     add_mount(mounts, "/dev/pts", "devpts", "devpts",
               "nosuid,noexec,newinstance,ptmxmode=0666,mode=0620");
-    add_tmpfs(mounts, "/dev/shm", "1777", (uint64_t)64 << 20, ",noexec");
-    add_tmpfs(mounts, "/run", "0755", (uint64_t)1 << 20, ",noexec");
+    add_tmpfs(mounts, "/dev/shm", "1777", SANDBOX_SHM_BYTES, ",noexec");
+    add_tmpfs(mounts, "/run", "0755", SANDBOX_RUN_BYTES, ",noexec");
     char ids[48] = "";
     if (!single) {
-        snprintf(ids, sizeof(ids), ",uid=%d,gid=%d", USER_ID, USER_ID);
+        snprintf(ids, sizeof(ids), ",uid=%d,gid=%d", SANDBOX_UID, SANDBOX_UID);
     }
-    add_tmpfs(mounts, "/tmp", "1777", (uint64_t)64 << 20, ids);
-    add_tmpfs(mounts, "/home/user", "0755", (uint64_t)64 << 20, ids);
+    add_tmpfs(mounts, "/tmp", "1777", SANDBOX_TMP_BYTES, ids);
+    add_tmpfs(mounts, SANDBOX_HOME, "0755", SANDBOX_HOME_BYTES, ids);
     add_tmpfs(mounts, "/workspace", "0755", in->spec->limits.disk_bytes, ids);
 
     for (size_t i = 0; i < in->root->bind_count; i++) {
@@ -346,7 +292,7 @@ int oci_spec_build(const struct oci_spec_input *in, char **ret_text, struct err 
     cJSON *root = oci_json_object(config, "root");
     oci_json_string(root, "path", in->root->path);
     oci_json_bool(root, "readonly", true);
-    oci_json_string(config, "hostname", "sandbox");
+    oci_json_string(config, "hostname", SANDBOX_HOST);
     int rc = add_process(config, in, err);
     if (rc == 0) {
         add_mounts(config, in);

@@ -50,9 +50,13 @@ int fixture_setup(void **state)
     const char *stub = getenv("WORKER_STUB_PATH");
     assert_non_null(stub);
     struct config *c = &f->config;
-    c->backend = alloc_strdup("auto");
+    c->backend = alloc_strdup("oci");
+    c->engine = alloc_strdup("");
     c->runtime = alloc_strdup("");
     c->image = alloc_strdup("");
+    c->pull = alloc_strdup("missing");
+    c->allow_images = alloc_strdup("");
+    c->image_dir = alloc_strdup("");
     c->runtime_dir = alloc_strdup(f->top);
     c->instance = alloc_strdup("");
     c->worker_path = alloc_strdup(stub);
@@ -106,9 +110,10 @@ int fixture_teardown(void **state)
     assert_int_equal(uv_loop_close(&f->loop), 0);
     err_ignore(dir_remove(f->top, NULL)); /* a test may have removed it itself */
     err_ignore(dir_remove(f->sweeps, NULL));
-    char **texts[] = {&f->config.backend,   &f->config.runtime,     &f->config.image,
-                      &f->config.instance,  &f->config.runtime_dir, &f->config.worker_path,
-                      &f->config.agent_path};
+    char **texts[] = {&f->config.backend,     &f->config.engine,    &f->config.runtime,
+                      &f->config.image,       &f->config.pull,      &f->config.allow_images,
+                      &f->config.image_dir,   &f->config.instance,  &f->config.runtime_dir,
+                      &f->config.worker_path, &f->config.agent_path};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         free(*texts[i]);
     }
@@ -149,6 +154,26 @@ void wait_flag(struct fixture *f, const bool *flag)
     }
     uv_timer_stop(&f->deadline);
     assert_true(*flag);
+}
+
+static void on_tick(uv_timer_t *tick)
+{
+    (void)tick; /* the loop turns, which is all that is wanted */
+}
+
+void wait_entries(struct fixture *f, const char *path, int count)
+{
+    uv_timer_t tick;
+    uv_timer_init(&f->loop, &tick);
+    uv_timer_start(&tick, on_tick, 5, 5);
+    set_deadline(f, WAIT_MS);
+    while (count_entries(path) < count && !f->late) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+    uv_timer_stop(&f->deadline);
+    uv_close((uv_handle_t *)&tick, NULL);
+    uv_run(&f->loop, UV_RUN_NOWAIT); /* which lets go of it */
+    assert_int_equal(count_entries(path), count);
 }
 
 void let_pass(struct fixture *f, uint64_t ms)
@@ -225,7 +250,9 @@ void on_info(void *arg, int rc, const struct fleet_info *info, const struct err 
     snprintf(a->id, sizeof(a->id), "%s", info->id);
     snprintf(a->state, sizeof(a->state), "%s", info->state);
     snprintf(a->reason, sizeof(a->reason), "%s", info->reason);
+    snprintf(a->backend, sizeof(a->backend), "%s", info->backend);
     snprintf(a->runtime, sizeof(a->runtime), "%s", info->runtime);
+    snprintf(a->image, sizeof(a->image), "%s", info->image);
     take_texts(a->languages, sizeof(a->languages), info->languages, info->language_count);
     take_texts(a->unapplied, sizeof(a->unapplied), info->unapplied, info->unapplied_count);
     a->pid = info->worker_pid;
@@ -234,6 +261,16 @@ void on_info(void *arg, int rc, const struct fleet_info *info, const struct err 
     a->memory_mb = info->memory_mb;
     a->has_usage = info->has_usage;
     a->memory_bytes = info->memory_bytes;
+}
+
+void on_progress(void *arg, const struct fleet_progress *progress)
+{
+    struct answer *a = arg;
+    assert_int_equal(a->times, 0);
+    a->news++;
+    snprintf(a->news_text, sizeof(a->news_text), "%s", progress->text);
+    a->news_done = progress->done;
+    a->news_total = progress->total;
 }
 
 void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome, const struct err *err,
@@ -264,7 +301,7 @@ void on_done(void *arg, int rc, const struct err *err, const char *hint)
 
 void begin_open(struct fixture *f, const char *name, const char *image, struct answer *a)
 {
-    struct fleet_spec spec = {.name = name, .image = image};
+    struct fleet_spec spec = {.name = name, .image = image, .progress = on_progress};
     answer_init(a);
     fleet_open(f->fleet, "me", &spec, on_info, a);
     assert_int_equal(a->times, 0);

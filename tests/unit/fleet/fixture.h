@@ -29,7 +29,8 @@ struct fixture {
     struct config config;
     struct fleet *fleet;
     char top[64];    /* runtime directory */
-    char sweeps[80]; /* where the stub notes what it has swept */
+    char sweeps[80]; /* where the stub notes what it has swept, and that a hanging probe was asked
+                        for */
     bool stopped;
 };
 
@@ -45,13 +46,19 @@ struct answer {
     char reason[256];
     char languages[64];
     char unapplied[128];
+    char backend[16];
     char runtime[64];
+    char image[64];
     int pid;
     uint64_t restarts;
     uint64_t executions;
     uint64_t memory_mb;
     bool has_usage;
     uint64_t memory_bytes;
+    /* of a creation under way */
+    unsigned news;
+    char news_text[64];
+    uint64_t news_done, news_total;
     /* of an outcome */
     char op[FLEET_ID_SIZE];
     struct buf out, errout;
@@ -75,12 +82,15 @@ uint64_t fixture_stop(struct fixture *f);
 void wait_times(struct fixture *f, const struct answer *a, unsigned times);
 /* Runs the loop until *flag. */
 void wait_flag(struct fixture *f, const bool *flag);
+/* Runs the loop until a directory has that many entries. */
+void wait_entries(struct fixture *f, const char *path, int count);
 /* Runs the loop for this long, for things that must not happen. */
 void let_pass(struct fixture *f, uint64_t ms);
 /* Runs the loop until the sandbox is in the state, or (state NULL) is not listed any more. */
 void wait_state(struct fixture *f, const char *id, const char *state);
 
 /* Callbacks that fill a struct answer. */
+void on_progress(void *arg, const struct fleet_progress *progress);
 void on_info(void *arg, int rc, const struct fleet_info *info, const struct err *err,
              const char *hint);
 void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome, const struct err *err,

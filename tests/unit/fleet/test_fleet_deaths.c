@@ -63,7 +63,7 @@ static void a_killed_worker_is_replaced_at_once(void **state)
     open_one(f, NULL, id);
     int pid = pid_of(f, id);
     begin_run(f, id, "sleep 50", &a);
-    let_pass(f, 60);
+    wait_times(f, &a, 1);
     answer_finish(&a);
     begin_run(f, id, "gen", &a);
     kill(pid, SIGKILL);
@@ -436,12 +436,50 @@ static void shutdown_in_the_middle_of_creating(void **state)
         fixture_start(f);
         setenv("WORKER_STUB", behaviours[i], 1);
         begin_open(f, NULL, "open-slow", &a);
-        let_pass(f, 150);
+        if (strcmp(behaviours[i], "probe-hangs") == 0) {
+            wait_entries(f, f->sweeps, 1); /* the stub's note that it has been asked */
+        } else {
+            let_pass(f, 150);
+        }
         uint64_t took_ms = fixture_stop(f);
         assert_true(took_ms < 1500);
         assert_int_equal(a.times, 1);
         assert_int_equal(a.rc, -ERR_SHUTTING_DOWN);
+        assert_int_equal(count_entries(f->top), 0);
     }
+    /* Beside the note, only the trial that had been begun: where nobody was asked there is nothing
+     * to sweep. */
+    assert_int_equal(count_entries(f->sweeps), 2);
+}
+
+static void shutdown_hurries_what_was_being_closed(void **state)
+{
+    struct fixture *f = *state;
+    struct answer closing;
+    char id[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_one(f, "close-hangs", id);
+    answer_init(&closing);
+    fleet_close(f->fleet, id, on_done, &closing);
+    let_pass(f, 50); /* now it has been asked, with more time than a shutdown has */
+    assert_true(fixture_stop(f) < 3900);
+    assert_int_equal(closing.times, 1);
+    assert_int_equal(count_entries(f->top), 0);
+    assert_int_equal(count_entries(f->sweeps), 1);
+    answer_finish(&closing);
+}
+
+static void shutdown_before_a_probe_begins_starts_none(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    fixture_start(f);
+    setenv("WORKER_STUB", "probe-hangs", 1);
+    begin_open(f, NULL, NULL, &a);
+    assert_true(fixture_stop(f) < 1000);
+    assert_int_equal(a.rc, -ERR_SHUTTING_DOWN);
+    assert_int_equal(count_entries(f->top), 0);
+    assert_int_equal(count_entries(f->sweeps), 0);
 }
 
 int main(void)
@@ -466,6 +504,8 @@ int main(void)
         T(closing_never_depends_on_the_worker),
         T(shutdown_is_in_time_whatever_the_workers_do),
         T(shutdown_in_the_middle_of_creating),
+        T(shutdown_hurries_what_was_being_closed),
+        T(shutdown_before_a_probe_begins_starts_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

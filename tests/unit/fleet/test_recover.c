@@ -131,6 +131,13 @@ static int run_victim(char **argv)
     free(f->config.runtime_dir);
     f->config.runtime_dir = alloc_strdup(argv[2]);
     rename_instance(f, argv[3]);
+    if (argv[5][0] != '\0') {
+        setenv("WORKER_STUB", "docker", 1);
+        free(f->config.backend);
+        f->config.backend = alloc_strdup("docker");
+        free(f->config.engine);
+        f->config.engine = alloc_strdup(argv[5]);
+    }
     fixture_start(f);
     open_one(f, NULL, v.id);
     get_status(f, v.id, &a);
@@ -145,8 +152,9 @@ static int run_victim(char **argv)
 }
 
 /* A server in a process of its own, with one sandbox, which is then killed. With `stop_worker` its
- * worker cannot notice. */
-static void make_victim(struct fixture *f, bool stop_worker, struct victim *v)
+ * worker cannot notice. `engine` "" is oci, else docker. */
+static void make_victim_on(struct fixture *f, const char *engine, bool stop_worker,
+                           struct victim *v)
 {
     int fds[2];
     assert_int_equal(pipe(fds), 0);
@@ -157,7 +165,7 @@ static void make_victim(struct fixture *f, bool stop_worker, struct victim *v)
     if (pid == 0) {
         dup2(fds[1], VICTIM_FD);
         execl("/proc/self/exe", "test_recover", "victim", f->top, f->config.instance,
-              stop_worker ? "stop" : "run", (char *)NULL);
+              stop_worker ? "stop" : "run", engine, (char *)NULL);
         _exit(127);
     }
     close(fds[1]);
@@ -165,6 +173,11 @@ static void make_victim(struct fixture *f, bool stop_worker, struct victim *v)
     close(fds[0]);
     v->pid = pid;
     assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void make_victim(struct fixture *f, bool stop_worker, struct victim *v)
+{
+    make_victim_on(f, "", stop_worker, v);
 }
 
 static void wait_for_entries(struct fixture *f, const char *path, int n)
@@ -175,14 +188,33 @@ static void wait_for_entries(struct fixture *f, const char *path, int n)
     assert_int_equal(count_entries(path), n);
 }
 
-static void check_swept(struct fixture *f, const struct victim *v)
+static void check_swept_by(struct fixture *f, const struct victim *v, const char *how)
 {
     char path[128];
     CLEANUP_BUF struct buf note;
     buf_init(&note, 100);
     snprintf(path, sizeof(path), "%s/%s", f->sweeps, v->id);
     assert_int_equal(file_read(path, &note, NULL), 0);
-    assert_string_equal(buf_cstr(&note), "oci runc");
+    assert_string_equal(buf_cstr(&note), how);
+}
+
+static void check_swept(struct fixture *f, const struct victim *v)
+{
+    check_swept_by(f, v, "oci runc");
+}
+
+static void what_a_dead_server_left_in_an_engine_is_swept_there(void **state)
+{
+    struct fixture *f = *state;
+    struct victim v;
+    char id[FLEET_ID_SIZE];
+    make_victim_on(f, "unix:///run/other.sock", false, &v);
+    assert_int_equal(waitpid(v.worker_pid, NULL, 0), v.worker_pid);
+    fixture_start(f); /* on oci, and knowing of no engine */
+    open_one(f, NULL, id);
+    wait_for_entries(f, f->sweeps, 1);
+    wait_for_entries(f, f->top, 1);
+    check_swept_by(f, &v, "docker  unix:///run/other.sock");
 }
 
 static void a_dead_server_leaves_nothing(void **state)
@@ -331,7 +363,7 @@ static void a_dead_server_without_records_is_swept_by_default(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc == 5 && strcmp(argv[1], "victim") == 0) {
+    if (argc == 6 && strcmp(argv[1], "victim") == 0) {
         return run_victim(argv);
     }
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -341,6 +373,7 @@ int main(int argc, char **argv)
         T(a_path_too_long_for_sockets_is_explained),
         T(other_peoples_directories_are_no_instances),
         T(a_dead_server_leaves_nothing),
+        T(what_a_dead_server_left_in_an_engine_is_swept_there),
         T(a_worker_that_did_not_notice_is_killed),
         T(a_process_that_only_has_the_pid_lives),
         T(what_cannot_be_swept_stays_findable),

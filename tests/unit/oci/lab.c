@@ -134,6 +134,7 @@ static void on_probe(void *arg, const struct backend_probe *probe)
     struct lab *lab = arg;
     answer(lab, 0, NULL, NULL);
     lab->usable = probe->usable;
+    lab->left_behind = probe->left_behind;
     lab->mode = probe->mode;
     snprintf(lab->runtime, sizeof(lab->runtime), "%s", probe->runtime);
     snprintf(lab->version, sizeof(lab->version), "%s", probe->version);
@@ -210,6 +211,25 @@ int lab_destroy_while_creating(struct lab *lab)
     if (!lab->create_answered) {
         fail("create was not answered");
     }
+    return lab->rc;
+}
+
+static void on_created_to_end(void *arg, int rc, const struct backend_info *info,
+                              const struct err *err, const char *hint)
+{
+    struct lab *lab = arg;
+    on_create_cut(lab, rc, info, err, hint);
+    backend_oci.destroy(lab->backend, &lab->spec, on_done, lab);
+}
+
+int lab_destroy_when_created(struct lab *lab)
+{
+    static const bool never = false;
+    begin(lab);
+    lab->create_answered = false;
+    backend_oci.create(lab->backend, &lab->spec, on_created_to_end, lab);
+    await(lab, "destroy did not answer");
+    lab_run_until(lab, &never, 100); /* a second end would answer again */
     return lab->rc;
 }
 

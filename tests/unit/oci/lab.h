@@ -25,7 +25,7 @@ struct lab {
     struct err err;
     char hint[BACKEND_HINT_MAX];
     char runtime[PATH_MAX], image[PATH_MAX], version[512], reason[2048];
-    bool usable;
+    bool usable, left_behind;
     uint64_t mode;
     char unapplied[BACKEND_UNAPPLIED_MAX][512];
     size_t unapplied_count;
@@ -53,6 +53,9 @@ void lab_begin_create(struct lab *lab);
 
 /* Asks for the end as soon as the runtime of a creation has made "<dir>/runtime/begun". */
 int lab_destroy_while_creating(struct lab *lab);
+
+/* Asks for the end in the callback of the creation. */
+int lab_destroy_when_created(struct lab *lab);
 
 /* Leaves a creation at that point as the death of a worker would: the runtime lives on and nobody
  * cleans up. Done in a child process. */

@@ -1,5 +1,6 @@
 /*
- * The backend with runtimes that misbehave: scripts that play one. No privileges are needed.
+ * The backend with runtimes that misbehave: scripts that play one. No privileges are needed, but
+ * for a mount that one of them leaves.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -184,6 +186,24 @@ static void destroy_cuts_a_creation_short(void **state)
     nothing_is_left(s);
 }
 
+/* A worker that is told to close while it creates asks for the end in the answer to the creation.
+ */
+static void an_end_wanted_by_the_creations_answer_comes_once(void **state)
+{
+    struct stage *s = *state;
+    struct lab *lab = &s->lab;
+    play(s, "[ $cmd = run ] && { mkdir -p $root/$id; (exec sleep 62 >&- 2>&-) & echo $! > "
+            "$pid_file; exit 0; }\n"
+            "[ $cmd = delete ] && { echo once >> $0.deleted; rm -rf $root/$id; }; exit 0");
+    assert_int_equal(lab_destroy_when_created(lab), 0);
+    assert_int_equal(lab->create_rc, 0);
+    char *deleted = tree_read(tree_path(&s->tree, "/runtime.deleted"));
+    assert_non_null(deleted);
+    assert_string_equal(deleted, "once\n");
+    free(deleted);
+    nothing_is_left(s);
+}
+
 static void a_sweep_ends_a_runtime_at_work(void **state)
 {
     struct stage *s = *state;
@@ -229,6 +249,42 @@ static void what_a_dead_probe_left_is_swept_too(void **state)
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(lab_destroy(lab), 0);
     assert_true(was_called(s, "-probe"));
+    nothing_is_left(s);
+}
+
+static void a_trial_that_cannot_be_removed_is_told(void **state)
+{
+    struct stage *s = *state;
+    struct lab *lab = &s->lab;
+    play(s, "[ $cmd = run ] && { mkdir -p $root/$id; exit 0; }\necho 'delete error' >&2; exit 1");
+    lab_probe(lab);
+    assert_false(lab->usable);
+    assert_true(lab->left_behind);
+    assert_non_null(strstr(lab->reason, "delete error"));
+    assert_int_equal(lab_count_entries(lab->dir), 1); /* for the sweep to find */
+    play(s, "rm -rf $root/$id");
+    assert_int_equal(lab_destroy(lab), 0);
+    nothing_is_left(s);
+}
+
+/* What runc does to its own program while it starts, when it is killed at the wrong moment. */
+static void a_mount_that_a_killed_runtime_left_is_undone(void **state)
+{
+    struct stage *s = *state;
+    struct lab *lab = &s->lab;
+    char path[PATH_MAX + 64];
+    play(s, "[ $cmd = delete ] && rm -rf $root/$id && exit 0; exit 1");
+    snprintf(path, sizeof(path), "%s/runtime", lab->dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof(path), "%s/runtime/cloister-%s", lab->dir, lab->id);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof(path), "%s/runtime/cloister-%s/runc.a1b2c3", lab->dir, lab->id);
+    FILE *point = fopen(path, "we");
+    assert_non_null(point);
+    fclose(point);
+    assert_int_equal(mount("/bin/sh", path, NULL, MS_BIND, NULL), 0);
+    assert_int_not_equal(unlink(path), 0);
+    assert_int_equal(lab_destroy(lab), 0);
     nothing_is_left(s);
 }
 
@@ -280,6 +336,7 @@ static void bad_specs_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_mount_that_a_killed_runtime_left_is_undone), /* first: may be left out */
         TEST(a_refusal_is_told_in_the_runtimes_words),
         TEST(garbage_and_floods_stay_one_line),
         TEST(success_without_a_pid_is_a_failure),
@@ -288,11 +345,19 @@ int main(void)
         TEST(a_probe_walks_down_to_what_works),
         TEST(strict_refuses_what_is_not_applied),
         TEST(destroy_cuts_a_creation_short),
+        TEST(an_end_wanted_by_the_creations_answer_comes_once),
         TEST(a_sweep_ends_a_runtime_at_work),
         TEST(what_cannot_be_deleted_is_kept_and_told),
         TEST(what_a_dead_probe_left_is_swept_too),
+        TEST(a_trial_that_cannot_be_removed_is_told),
         TEST(absent_sandboxes_are_told_apart),
         TEST(bad_specs_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    /* Mounting takes root; and what cmocka prints for skip() is not TAP. */
+    size_t left_out = geteuid() == 0 ? 0 : 1;
+    if (left_out > 0) {
+        printf("# a_mount_that_a_killed_runtime_left_is_undone needs root and is left out\n");
+    }
+    size_t count = sizeof(tests) / sizeof(tests[0]) - left_out;
+    return _cmocka_run_group_tests("tests", tests + left_out, count, NULL, NULL);
 }

@@ -181,6 +181,16 @@ void fake_answer(struct fleet *f, size_t n)
     free(c);
 }
 
+void fake_progress(struct fleet *f, size_t n, const char *text, uint64_t done, uint64_t total)
+{
+    assert(n < f->pending_count && f->pending[n]->kind == FAKE_OPEN);
+    struct fleet_call *c = f->pending[n];
+    struct fleet_progress progress = {text, done, total};
+    if (c->progress != NULL) {
+        c->progress(c->arg, &progress);
+    }
+}
+
 void fake_settle(struct fleet *f)
 {
     while (f->pending_count > 0) {
@@ -224,7 +234,7 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
     free(env);
     snprintf(f->spec_name, sizeof(f->spec_name), "%s", s->name);
     snprintf(f->spec_image, sizeof(f->spec_image), "%s", spec->image != NULL ? spec->image : "");
-    add_pending(f, FAKE_OPEN, s->id, (void *)done, arg);
+    add_pending(f, FAKE_OPEN, s->id, (void *)done, arg)->progress = spec->progress;
 }
 
 int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const char **ret_id,

@@ -24,8 +24,9 @@ struct fleet_call {
     enum fake_kind kind;
     void *done;
     void *arg;
-    char id[FLEET_ID_SIZE]; /* sandbox */
-    struct fleet_op op;     /* figures only; texts are the copies below */
+    fleet_progress_fn progress; /* FAKE_OPEN; may be NULL */
+    char id[FLEET_ID_SIZE];     /* sandbox */
+    struct fleet_op op;         /* figures only; texts are the copies below */
     char *data, *input, *path, *language, *env, *args; /* lists joined by '|' */
     bool cancelled;
 };
@@ -38,7 +39,7 @@ struct fleet {
 
     struct fleet_call last; /* of fleet_run(), kept after it is answered */
     struct fleet_spec spec; /* of fleet_open(); what it borrowed is below */
-    char spec_name[80], spec_image[80], spec_env[200];
+    char spec_name[80], spec_image[600], spec_env[200];
     size_t opens, runs, closes, cancels;
 
     /* The next answers. `fail_code` != 0 makes them errors. */
@@ -53,6 +54,9 @@ void fake_fleet_free(struct fleet *f);
 
 /* Answers the n-th request that waits (0: the oldest). */
 void fake_answer(struct fleet *f, size_t n);
+
+/* Tells the n-th request, which must be a FAKE_OPEN, what takes so long. */
+void fake_progress(struct fleet *f, size_t n, const char *text, uint64_t done, uint64_t total);
 
 /* Answers everything, and what that leads to, in order. */
 void fake_settle(struct fleet *f);

@@ -158,9 +158,13 @@ static void probes_answer_without_a_sandbox(void **state)
     struct answer a;
     struct msg m = {.type = MSG_PROBE};
     m.probe.backend = view_of("fake");
+    m.probe.engine = view_of("unix:///run/engine");
     driver_start(d, 1);
     driver_ask(d, &m, &a, MSG_PROBED);
     assert_true(a.m.probed.usable);
+    assert_true(view_is(a.m.probed.engine, "unix:///run/engine"));
+    assert_int_equal(a.m.probed.tried.count, 1);
+    assert_true(view_is(a.m.probed.tried.items[0], "unix:///run/engine: it is a fake"));
     answer_finish(&a);
     m.probe.backend = view_of("nonsense");
     expect_failed(d, &m, ERR_ENGINE);
@@ -185,6 +189,93 @@ static void sweeping_removes_what_a_dead_worker_left(void **state)
     assert_int_equal(access(path, F_OK), -1);
     answer_finish(&a);
     driver_close(d);
+}
+
+static void the_backend_is_told_where_its_engine_is(void **state)
+{
+    struct driver *d = *state;
+    struct msg m = {.type = MSG_SWEEP};
+    m.sweep.backend = view_of("fake");
+    m.sweep.engine = view_of("fault:destroy=fail");
+    driver_start(d, 1);
+    expect_failed(d, &m, ERR_ENGINE);
+    m = make_open("", false);
+    m.open.engine = view_of("fault:create=fail");
+    expect_failed(d, &m, ERR_ENGINE);
+    assert_int_equal(driver_wait_exit(d), EXIT_CODE_SETUP);
+}
+
+static void an_image_is_pulled_only_if_that_is_allowed(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    struct msg m = make_open("fault:image=absent", false);
+    driver_start(d, 1);
+    expect_failed(d, &m, ERR_IMAGE);
+    assert_int_equal(driver_wait_exit(d), EXIT_CODE_SETUP);
+    driver_wait_link(d, false);
+    driver_start(d, 2);
+    m.open.pull = true;
+    driver_ask(d, &m, &a, MSG_OPENED);
+    answer_finish(&a);
+    driver_close(d);
+}
+
+static void a_creation_tells_how_it_gets_on(void **state)
+{
+    struct driver *d = *state;
+    struct answer open, a, idle;
+    struct msg m = make_open("fault:create=progress:5", false);
+    struct msg ask = {.type = MSG_PROGRESS};
+    ask.progress.wait_ms = 20000;
+    driver_start(d, 1);
+    driver_send(d, &m, &open);
+    uint64_t last = 0;
+    for (;;) {
+        driver_ask(d, &ask, &a, MSG_PROGRESS_OK);
+        const struct msg_progress_ok *p = &a.m.progress_ok;
+        if (p->text.len == 0) {
+            break; /* it is over: told without waiting for the long time asked for */
+        }
+        char text[32];
+        assert_true(p->number > last && p->number <= 5);
+        last = p->number;
+        snprintf(text, sizeof(text), "layer %u", (unsigned)p->number);
+        assert_true(view_is(p->text, text));
+        assert_int_equal(p->done, p->number * 1000);
+        assert_int_equal(p->total, 5000);
+        ask.progress.seen = p->number;
+        answer_finish(&a);
+    }
+    assert_int_equal(last, 5);
+    assert_int_equal(a.m.progress_ok.number, 5);
+    answer_finish(&a);
+    driver_wait(d, &open, MSG_OPENED);
+    answer_finish(&open);
+    driver_ask(d, &ask, &idle, MSG_PROGRESS_OK);
+    assert_int_equal(idle.m.progress_ok.number, 5);
+    answer_finish(&idle);
+    driver_close(d);
+}
+
+static void who_waits_for_news_is_answered_when_the_sandbox_is_closed(void **state)
+{
+    struct driver *d = *state;
+    struct answer open, news, a;
+    struct msg m = make_open("fault:create=slow:60000", false);
+    struct msg ask = {.type = MSG_PROGRESS, .progress.wait_ms = 60000};
+    struct msg close = {.type = MSG_CLOSE};
+    driver_start(d, 1);
+    driver_send(d, &m, &open);
+    driver_send(d, &ask, &news);
+    driver_ask(d, &close, &a, MSG_OK);
+    driver_wait(d, &news, MSG_PROGRESS_OK);
+    assert_int_equal(news.m.progress_ok.number, 0);
+    driver_wait(d, &open, MSG_FAILED);
+    answer_finish(&a);
+    answer_finish(&news);
+    answer_finish(&open);
+    driver_wait_exit(d);
 }
 
 static void pings_and_figures_are_answered(void **state)
@@ -219,6 +310,8 @@ struct expectation {
 static const struct expectation expectations[] = {
     {MSG_HELLO, MSG_HELLO_OK, MSG_HELLO_OK, MSG_HELLO_OK, MSG_HELLO_OK, MSG_HELLO_OK},
     {MSG_PING, MSG_PONG, MSG_PONG, MSG_PONG, MSG_PONG, MSG_PONG},
+    {MSG_PROGRESS, MSG_PROGRESS_OK, MSG_PROGRESS_OK, MSG_PROGRESS_OK, MSG_PROGRESS_OK,
+     MSG_PROGRESS_OK},
     {MSG_START, MSG_FAILED, MSG_FAILED, MSG_OUTPUT, MSG_FAILED, MSG_FAILED},
     {MSG_WAIT, MSG_FAILED, MSG_FAILED, MSG_FAILED, MSG_FAILED, MSG_FAILED}, /* unknown operation */
     {MSG_CANCEL, MSG_FAILED, MSG_FAILED, MSG_OK, MSG_FAILED, MSG_FAILED},
@@ -549,6 +642,75 @@ static void a_crash_is_a_memory_kill_only_if_the_backend_saw_one(void **state)
     driver_close(d);
 }
 
+static void expect_status(struct driver *d, const char *op, const char *script, uint64_t status)
+{
+    struct answer a;
+    driver_run(d, op, script, 1000, &a, NULL);
+    assert_int_equal(a.m.output.status, status);
+    answer_finish(&a);
+}
+
+/* An engine that only remembers that there was a kill; the agent counts. */
+static void every_memory_kill_is_told_although_the_backend_cannot_count(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    struct msg status = {.type = MSG_STATUS, .status.usage = true};
+    driver_start(d, 1);
+    driver_open(d, "fault:usage=coarse:0", false);
+    expect_status(d, "op1", "killed", OP_STATUS_ERROR);
+    expect_status(d, "op2", "oom", OP_STATUS_MEMORY);
+    expect_status(d, "op3", "crash", OP_STATUS_CRASHED);
+    expect_status(d, "op4", "oom", OP_STATUS_MEMORY);
+    expect_status(d, "op5", "oom", OP_STATUS_MEMORY);
+    driver_ask(d, &status, &a, MSG_STATUS_OK);
+    assert_int_equal(a.m.status_ok.oom_kills, 3);
+    answer_finish(&a);
+    driver_kill(d, SIGKILL);
+    driver_wait_link(d, false);
+    driver_start(d, 2); /* another worker does not take the old ones for new */
+    driver_open(d, "fault:usage=coarse:0", true);
+    expect_status(d, "op6", "crash", OP_STATUS_CRASHED);
+    expect_status(d, "op7", "oom", OP_STATUS_MEMORY);
+    driver_close(d);
+}
+
+static void a_backend_that_only_knows_of_one_kill_is_believed_once(void **state)
+{
+    struct driver *d = *state;
+    driver_start(d, 1);
+    driver_open(d, "fault:usage=coarse:1", false);
+    expect_status(d, "op1", "oom", OP_STATUS_MEMORY); /* both saw it */
+    expect_status(d, "op2", "killed", OP_STATUS_ERROR);
+    expect_status(d, "op3", "oom", OP_STATUS_MEMORY);
+    driver_close(d);
+}
+
+static void an_agent_that_does_not_count_holds_nothing_up(void **state)
+{
+    struct driver *d = *state;
+    driver_start(d, 1);
+    driver_open(d, "fault:usage=coarse:0", false);
+    expect_status(d, "op1", "mute", OP_STATUS_OK);
+    uint64_t begin = clock_ms();
+    expect_status(d, "op2", "crash", OP_STATUS_CRASHED);
+    assert_in_range(clock_ms() - begin, 900, 5000);
+    expect_status(d, "op3", "echo x", OP_STATUS_OK);
+    driver_close(d);
+}
+
+static void a_backend_that_counts_is_enough(void **state)
+{
+    struct driver *d = *state;
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    expect_status(d, "op1", "mute", OP_STATUS_OK); /* and is not asked */
+    uint64_t begin = clock_ms();
+    expect_status(d, "op2", "oom", OP_STATUS_ERROR);
+    assert_in_range(clock_ms() - begin, 0, 900);
+    driver_close(d);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -562,6 +724,10 @@ int main(void)
         CASE(a_signal_closes_the_sandbox_in_order),
         CASE(probes_answer_without_a_sandbox),
         CASE(sweeping_removes_what_a_dead_worker_left),
+        CASE(the_backend_is_told_where_its_engine_is),
+        CASE(an_image_is_pulled_only_if_that_is_allowed),
+        CASE(a_creation_tells_how_it_gets_on),
+        CASE(who_waits_for_news_is_answered_when_the_sandbox_is_closed),
         CASE(pings_and_figures_are_answered),
         cmocka_unit_test(the_table_of_expectations_is_complete),
         CASE(every_request_has_its_answer_in_every_state),
@@ -576,6 +742,10 @@ int main(void)
         CASE(cancelling_ends_an_operation_even_a_stubborn_one),
         CASE(slow_operations_do_not_hold_up_others),
         CASE(a_crash_is_a_memory_kill_only_if_the_backend_saw_one),
+        CASE(every_memory_kill_is_told_although_the_backend_cannot_count),
+        CASE(a_backend_that_only_knows_of_one_kill_is_believed_once),
+        CASE(an_agent_that_does_not_count_holds_nothing_up),
+        CASE(a_backend_that_counts_is_enough),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,124 @@
+/*
+ * What is read to find a Docker engine: an endpoint as text, Docker's configuration, a context's
+ * file, and DOCKER_HOST beside the variables for TLS. The first byte chooses. Files are real files
+ * below a directory of our own, which is all the home that the search knows.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/fd.h"
+#include "tests/fuzz/fuzz.h"
+#include "worker/backend/docker_places.h"
+
+enum { TEXT, CONFIG, CONTEXT, HOST, KINDS };
+
+#define CONFIG_FILE  "/config.json"
+#define CONTEXT_DIR  "/contexts/meta/0"
+#define CONTEXT_FILE CONTEXT_DIR "/meta.json"
+
+static char root[] = "/tmp/cloister-fuzz-XXXXXX";
+
+static void remove_root(void)
+{
+    err_ignore(dir_remove(root, NULL));
+}
+
+static void make_root(void)
+{
+    char path[128];
+    FUZZ_REQUIRE(mkdtemp(root) != NULL);
+    atexit(remove_root);
+    snprintf(path, sizeof(path), "%s%s", root, CONTEXT_DIR);
+    FUZZ_REQUIRE(dir_make(path, 0700, NULL) == 0);
+}
+
+static void put(const char *name, const void *data, size_t size)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s%s", root, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    FUZZ_REQUIRE(fd >= 0);
+    FUZZ_REQUIRE(fd_write_all(fd, data, size, NULL) == 0);
+    close(fd);
+}
+
+struct input {
+    size_t kind;
+    const char *text;
+};
+
+static const char *get(void *arg, const char *name)
+{
+    const struct input *in = arg;
+    if (strcmp(name, "DOCKER_CONFIG") == 0 || strcmp(name, "XDG_RUNTIME_DIR") == 0) {
+        return root;
+    }
+    if (in->kind == CONTEXT && strcmp(name, "DOCKER_CONTEXT") == 0) {
+        return "fuzz";
+    }
+    if (in->kind == HOST && (strcmp(name, "DOCKER_HOST") == 0 || strcmp(name, "DOCKER_TLS") == 0)) {
+        return in->text;
+    }
+    return NULL;
+}
+
+/* What was accepted has every part, nothing that ends a line, and reads back as itself. */
+static void check(const struct docker_endpoint *e)
+{
+    struct docker_endpoint again;
+    FUZZ_REQUIRE(e->base_url != NULL && (e->cert_file == NULL) == (e->key_file == NULL));
+    for (const char *p = e->text; *p != '\0'; p++) {
+        FUZZ_REQUIRE((unsigned char)*p >= 0x20 && *p != 0x7f);
+    }
+    FUZZ_REQUIRE(strpbrk(e->base_url, " ?#\"\\") == NULL);
+    FUZZ_REQUIRE(docker_endpoint_parse(e->text, &again, NULL) == 0);
+    FUZZ_REQUIRE(strcmp(again.text, e->text) == 0);
+    FUZZ_REQUIRE(strcmp(again.base_url, e->base_url) == 0);
+    FUZZ_REQUIRE(again.verify == e->verify);
+    docker_endpoint_finish(&again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 1) {
+        return 0;
+    }
+    if (root[strlen(root) - 1] == 'X') {
+        make_root();
+    }
+    char *text = malloc(size);
+    FUZZ_REQUIRE(text != NULL);
+    memcpy(text, data + 1, size - 1);
+    text[size - 1] = '\0';
+    struct input in = {data[0] % KINDS, text};
+    struct err err = ERR_INIT;
+    if (in.kind == TEXT) {
+        struct docker_endpoint e;
+        if (docker_endpoint_parse(text, &e, &err) == 0) {
+            check(&e);
+            docker_endpoint_finish(&e);
+        } else {
+            FUZZ_REQUIRE(err.code == ERR_CONFIG && err.text[0] != '\0');
+        }
+        free(text);
+        return 0;
+    }
+    put(CONFIG_FILE, data + 1, in.kind == CONFIG ? size - 1 : 0);
+    put(CONTEXT_FILE, data + 1, in.kind == CONTEXT ? size - 1 : 0);
+    struct docker_places places;
+    docker_places_find("", get, &in, &places);
+    FUZZ_REQUIRE(places.count <= DOCKER_ENDPOINTS_MAX);
+    for (size_t i = 0; i < places.count; i++) {
+        const struct docker_place *p = &places.items[i];
+        FUZZ_REQUIRE(p->endpoint.origin != NULL);
+        if (p->problem.code == 0) {
+            check(&p->endpoint);
+        } else {
+            FUZZ_REQUIRE(p->problem.text[0] != '\0' && p->endpoint.text == NULL);
+        }
+    }
+    docker_places_finish(&places);
+    free(text);
+    return 0;
+}

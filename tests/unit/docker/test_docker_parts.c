@@ -1,0 +1,350 @@
+/*
+ * The small parts of the docker backend that need no engine: framing, progress of a pull, what an
+ * engine says about itself, owners, references, the archive with the agent.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/cleanup.h"
+#include "common/io/json.h"
+#include "worker/backend/docker_engine.h"
+#include "worker/backend/docker_frames.h"
+#include "worker/backend/docker_image.h"
+#include "worker/backend/docker_owner.h"
+#include "worker/backend/docker_pull.h"
+#include "worker/backend/docker_tar.h"
+
+/* ---- frames --------------------------------------------------------------------------------- */
+
+/* Feeds a stream in pieces of `step` bytes and gathers what came on stdout and stderr. */
+static int unframe(const char *data, size_t len, size_t step, char *out, char *other)
+{
+    struct docker_frames frames = DOCKER_FRAMES_INIT;
+    struct err err = ERR_INIT;
+    out[0] = '\0';
+    other[0] = '\0';
+    for (size_t at = 0; at < len; at += step) {
+        struct view rest = view_bytes(data + at, len - at < step ? len - at : step);
+        struct view piece;
+        enum docker_stream_type type;
+        int rc;
+        while ((rc = docker_frames_next(&frames, &rest, &type, &piece, &err)) > 0) {
+            assert_true(piece.len > 0);
+            strncat(type == DOCKER_STDOUT ? out : other, piece.data, piece.len);
+        }
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static void test_frames(void **state)
+{
+    static const char stream[] = "\1\0\0\0\0\0\0\5hello\2\0\0\0\0\0\0\4oops\1\0\0\0\0\0\0\0"
+                                 "\1\0\0\0\0\0\0\6 world";
+    char out[64], other[64];
+    (void)state;
+    for (size_t step = 1; step <= sizeof(stream); step++) {
+        assert_int_equal(unframe(stream, sizeof(stream) - 1, step, out, other), 0);
+        assert_string_equal(out, "hello world");
+        assert_string_equal(other, "oops");
+    }
+}
+
+static void test_frames_refused(void **state)
+{
+    char out[64], other[64];
+    (void)state;
+    assert_int_equal(unframe("HTTP/1.1 ", 9, 9, out, other), -ERR_PROTOCOL);
+    assert_int_equal(unframe("\7\0\0\0\0\0\0\1x", 9, 2, out, other), -ERR_PROTOCOL);
+    assert_int_equal(unframe("\1\0\1\0\0\0\0\1x", 9, 9, out, other), -ERR_PROTOCOL);
+}
+
+/* ---- pull ----------------------------------------------------------------------------------- */
+
+static const char pull_report[] =
+    "{\"status\":\"Pulling from library/python\",\"id\":\"3\"}\r\n"
+    "{\"status\":\"Downloading\",\"progressDetail\":{\"current\":10,\"total\":100},\"id\":\"aaaa\"}"
+    "\r\n"
+    "{\"status\":\"Downloading\",\"progressDetail\":{\"current\":5,\"total\":50},\"id\":\"bbbb\"}\n"
+    "{\"status\":\"Downloading\",\"progressDetail\":{\"current\":60,\"total\":100},\"id\":\"aaaa\"}"
+    "\n"
+    "not json\n"
+    "{\"status\":\"Extracting\",\"progressDetail\":{\"current\":1,\"total\":100},\"id\":\"aaaa\"}"
+    "\n";
+
+static void test_pull_progress(void **state)
+{
+    (void)state;
+    for (size_t step = 1; step < sizeof(pull_report); step += 7) {
+        struct docker_pull p;
+        struct err err = ERR_INIT;
+        docker_pull_init(&p);
+        for (size_t at = 0; at < sizeof(pull_report) - 1; at += step) {
+            size_t left = sizeof(pull_report) - 1 - at;
+            struct view piece = view_bytes(pull_report + at, left < step ? left : step);
+            assert_int_equal(docker_pull_feed(&p, piece, &err), 0);
+        }
+        assert_int_equal(p.done, 65);
+        assert_int_equal(p.total, 150);
+        assert_string_equal(p.status, "Extracting");
+        assert_string_equal(p.error, "");
+        docker_pull_finish(&p);
+    }
+}
+
+static void test_pull_error(void **state)
+{
+    static const char *const reports[] = {
+        "{\"errorDetail\":{\"code\":1,\"message\":\"no\\nroute\"},\"error\":\"old form\"}\n",
+        "{\"error\":\"no route\"}\n",
+    };
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct docker_pull p;
+        struct err err = ERR_INIT;
+        docker_pull_init(&p);
+        assert_int_equal(docker_pull_feed(&p, view_of(reports[i]), &err), 0);
+        assert_string_equal(p.error, "no route");
+        docker_pull_finish(&p);
+    }
+}
+
+static void test_pull_bounds(void **state)
+{
+    struct docker_pull p;
+    struct err err = ERR_INIT;
+    char line[128];
+    (void)state;
+    docker_pull_init(&p);
+    for (int i = 0; i < 1000; i++) { /* more layers than anybody counts */
+        snprintf(line, sizeof(line),
+                 "{\"status\":\"Downloading\",\"progressDetail\":{\"current\":1,\"total\":2},"
+                 "\"id\":\"%d\"}\n",
+                 i);
+        assert_int_equal(docker_pull_feed(&p, view_of(line), &err), 0);
+    }
+    assert_int_equal(p.total, 2 * DOCKER_PULL_LAYERS);
+    memset(line, 'x', sizeof(line));
+    int rc = 0;
+    for (int i = 0; i < 10000 && rc == 0; i++) { /* a line without end */
+        rc = docker_pull_feed(&p, view_bytes(line, sizeof(line)), &err);
+    }
+    assert_int_equal(rc, -ERR_TOO_BIG);
+    docker_pull_finish(&p);
+}
+
+/* ---- the engine about itself ---------------------------------------------------------------- */
+
+static void test_negotiation(void **state)
+{
+    struct docker_engine e = {0};
+    struct err err = ERR_INIT;
+    (void)state;
+    assert_int_equal(docker_engine_negotiate(&e, view_of("1.43"), view_of("linux"), NULL, &err), 0);
+    assert_int_equal(e.api_minor, 43);
+    assert_int_equal(docker_engine_negotiate(&e, view_of("1.99"), view_of(""), "", &err), 0);
+    assert_int_equal(e.api_minor, DOCKER_API_MINOR_MAX);
+    assert_int_equal(docker_engine_negotiate(&e, view_of("1.47"), view_of("linux"), "1.45", &err),
+                     0);
+    assert_int_equal(e.api_minor, 45);
+
+    assert_int_equal(docker_engine_negotiate(&e, view_of("1.40"), view_of("linux"), NULL, &err),
+                     -ERR_ENGINE);
+    assert_non_null(strstr(err.text, "too old"));
+    assert_int_equal(docker_engine_negotiate(&e, view_of("1.43"), view_of("windows"), NULL, &err),
+                     -ERR_ENGINE);
+    assert_non_null(strstr(err.text, "Linux containers"));
+    assert_int_equal(docker_engine_negotiate(&e, view_of(""), view_of(""), NULL, &err),
+                     -ERR_ENGINE);
+    assert_int_equal(docker_engine_negotiate(&e, view_of("2.1"), view_of(""), NULL, &err),
+                     -ERR_ENGINE);
+    assert_int_equal(docker_engine_negotiate(&e, view_of("1.43"), view_of(""), "latest", &err),
+                     -ERR_CONFIG);
+}
+
+static cJSON *parsed(const char *text)
+{
+    cJSON *json;
+    struct err err = ERR_INIT;
+    assert_int_equal(json_parse(text, strlen(text), 1 << 20, 16, &json, NULL, &err), 0);
+    return json;
+}
+
+static void test_info(void **state)
+{
+    struct docker_engine e = {.api_minor = 43};
+    struct docker_engine back;
+    struct err err = ERR_INIT;
+    (void)state;
+    cJSON *info =
+        parsed("{\"OSType\":\"linux\",\"NCPU\":8,\"MemoryLimit\":true,\"SwapLimit\":false,"
+               "\"PidsLimit\":true,\"CpuCfsQuota\":true,\"CgroupDriver\":\"systemd\","
+               "\"SecurityOptions\":[\"name=seccomp,profile=builtin\",\"name=rootless\","
+               "\"name=usernsx\"],\"Runtimes\":{\"runc\":{},\"runsc\":{}}}");
+    assert_int_equal(docker_engine_read(&e, info, &err), 0);
+    assert_true(e.memory_limit && e.pids_limit && e.cpu_quota && e.seccomp && e.rootless);
+    assert_false(e.swap_limit || e.userns || e.cgroup_none);
+    assert_int_equal(e.cpu_milli_max, 8000);
+    assert_true(docker_engine_has_runtime(info, "runsc"));
+    assert_false(docker_engine_has_runtime(info, "kata"));
+    cJSON_Delete(info);
+
+    assert_true(docker_engine_unpack(docker_engine_pack(&e), &back));
+    assert_memory_equal(&e, &back, sizeof(e));
+    assert_false(docker_engine_unpack(0, &back));
+
+    info = parsed("{\"message\":\"page not found\"}");
+    assert_int_equal(docker_engine_read(&e, info, &err), -ERR_ENGINE);
+    cJSON_Delete(info);
+    info = parsed("{\"OSType\":\"windows\"}");
+    assert_int_equal(docker_engine_read(&e, info, &err), -ERR_ENGINE);
+    cJSON_Delete(info);
+    assert_int_equal(docker_engine_read(&e, NULL, &err), -ERR_ENGINE);
+}
+
+/* ---- owners --------------------------------------------------------------------------------- */
+
+static void set(cJSON *labels, const char *name, const char *value)
+{
+    char key[64];
+    snprintf(key, sizeof(key), "%s%s", DOCKER_LABEL, name);
+    cJSON_DeleteItemFromObject(labels, key);
+    cJSON_AddStringToObject(labels, key, value);
+}
+
+static void test_owners(void **state)
+{
+    char host[DOCKER_HOST_SIZE];
+    char dir[] = "/tmp/cloister-owner-XXXXXX";
+    (void)state;
+    docker_owner_host(host);
+    assert_non_null(mkdtemp(dir));
+    cJSON *labels = cJSON_CreateObject();
+    docker_owner_label(labels, "abc", dir);
+    assert_false(docker_owner_is_gone(labels)); /* its directory is there */
+    assert_int_equal(rmdir(dir), 0);
+    bool provable = host[0] != '\0'; /* a host without an identity proves nothing */
+    assert_true(docker_owner_is_gone(labels) == provable);
+    set(labels, "host", "elsewhere 0123456789abcdef");
+    assert_false(docker_owner_is_gone(labels)); /* somebody else's to judge */
+    cJSON_Delete(labels);
+
+    labels = cJSON_CreateObject();
+    docker_owner_label(labels, "abc", "/");
+    assert_false(docker_owner_is_gone(labels));
+    set(labels, "boot", "another boot");
+    assert_true(docker_owner_is_gone(labels) == provable);
+    set(labels, "boot", "");
+    assert_false(docker_owner_is_gone(labels));
+    cJSON_Delete(labels);
+
+    labels = cJSON_CreateObject(); /* a helper lives as long as its maker */
+    docker_owner_label(labels, "", "");
+    assert_false(docker_owner_is_gone(labels));
+    set(labels, "process", "1 999999999999");
+    assert_true(docker_owner_is_gone(labels) == provable);
+    set(labels, "process", "nonsense");
+    assert_false(docker_owner_is_gone(labels));
+    cJSON_Delete(labels);
+    labels = cJSON_CreateObject();
+    assert_false(docker_owner_is_gone(labels)); /* not one of ours */
+    cJSON_Delete(labels);
+}
+
+/* ---- references, archive -------------------------------------------------------------------- */
+
+static void test_references(void **state)
+{
+    static const struct {
+        const char *reference, *name, *tag;
+    } rows[] = {
+        {"python", "python", "latest"},
+        {"python:3.13-slim", "python", "3.13-slim"},
+        {"host:5000/team/python", "host:5000/team/python", "latest"},
+        {"host:5000/team/python:3", "host:5000/team/python", "3"},
+        {"python@sha256:00ff", "python", "sha256:00ff"},
+        {"host:5000/python:3@sha256:00ff", "host:5000/python", "sha256:00ff"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        CLEANUP_FREE char *name = NULL;
+        CLEANUP_FREE char *tag = NULL;
+        docker_image_split(rows[i].reference, &name, &tag);
+        assert_string_equal(name, rows[i].name);
+        assert_string_equal(tag, rows[i].tag);
+    }
+}
+
+static void test_architecture(void **state)
+{
+    const char *arch = NULL;
+    struct err err = ERR_INIT;
+    (void)state;
+    assert_int_equal(docker_image_agent_arch("/proc/self/exe", &arch, &err), 0);
+#if defined(__x86_64__)
+    assert_string_equal(arch, "amd64");
+#elif defined(__aarch64__)
+    assert_string_equal(arch, "arm64");
+#endif
+    assert_int_equal(docker_image_agent_arch("/etc/passwd", &arch, &err), -ERR_CONFIG);
+    assert_int_equal(docker_image_agent_arch("/nowhere", &arch, &err), -ERR_CONFIG);
+}
+
+/* What `tar` itself makes of it. */
+static void test_archive(void **state)
+{
+    char dir[] = "/tmp/cloister-tar-XXXXXX";
+    char path[64], command[256], line[128];
+    struct docker_tar_file files[] = {{"cloister-agent", view_of("#!/bin/true\n")},
+                                      {"complete", view_of("")}};
+    struct err err = ERR_INIT;
+    CLEANUP_BUF struct buf out;
+    (void)state;
+    buf_init(&out, 1 << 20);
+    assert_int_equal(docker_tar_write(files, 2, &out, &err), 0);
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/a.tar", dir);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(out.data, 1, out.len, f), out.len);
+    fclose(f);
+    snprintf(command, sizeof(command), "tar --numeric-owner -tvf %s", path);
+    FILE *list = popen(command, "r");
+    assert_non_null(list);
+    assert_non_null(fgets(line, sizeof(line), list));
+    assert_int_equal(strncmp(line, "-r-xr-xr-x 0/0", 14), 0);
+    assert_non_null(strstr(line, " cloister-agent"));
+    assert_non_null(fgets(line, sizeof(line), list));
+    assert_non_null(strstr(line, " complete"));
+    assert_int_equal(pclose(list), 0);
+    unlink(path);
+    rmdir(dir);
+
+    CLEANUP_BUF struct buf small;
+    buf_init(&small, 600);
+    assert_int_equal(docker_tar_write(files, 2, &small, &err), -ERR_TOO_BIG);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_frames),        cmocka_unit_test(test_frames_refused),
+        cmocka_unit_test(test_pull_progress), cmocka_unit_test(test_pull_error),
+        cmocka_unit_test(test_pull_bounds),   cmocka_unit_test(test_negotiation),
+        cmocka_unit_test(test_info),          cmocka_unit_test(test_owners),
+        cmocka_unit_test(test_references),    cmocka_unit_test(test_architecture),
+        cmocka_unit_test(test_archive),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

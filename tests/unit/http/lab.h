@@ -1,0 +1,85 @@
+/*
+ * A server in a process of its own (server.py), a loop, a client, and answers to wait for.
+ */
+#ifndef CLOISTER_TESTS_UNIT_HTTP_LAB_H
+#define CLOISTER_TESTS_UNIT_HTTP_LAB_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <limits.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "common/buf.h"
+#include "worker/backend/http_client.h"
+
+struct lab {
+    char top[64]; /* socket and certificates; removed at the end */
+    pid_t server;
+    int server_in;
+    unsigned tcp, tls, mutual, mute; /* ports */
+
+    uv_loop_t loop;
+    uv_timer_t guard;
+    bool expired;
+    struct http_client *client;
+    bool closed;
+};
+
+/* For a group of tests: the server. */
+int lab_begin(void **state);
+int lab_end(void **state);
+
+/* For each test: a loop before; afterwards the client is closed if it was not, and the loop must
+ * have nothing left. */
+int lab_setup(void **state);
+int lab_teardown(void **state);
+
+enum place { PLACE_UNIX, PLACE_TCP, PLACE_TLS, PLACE_MUTUAL, PLACE_MUTE, PLACE_MUTE_TLS };
+
+/* The endpoint as a caller would give it; paths are in static memory of the lab. */
+struct http_endpoint lab_endpoint(struct lab *lab, enum place place);
+void lab_connect(struct lab *lab, enum place place);
+void lab_connect_to(struct lab *lab, const struct http_endpoint *endpoint);
+void lab_close(struct lab *lab);
+
+struct answer {
+    struct lab *lab;
+    int times;
+    int rc;
+    int status;
+    struct err err;
+    struct buf body;
+    char header[128]; /* the value of X-Reply or of Content-Type */
+    struct http_tunnel *tunnel;
+    struct http_call *call;
+    bool cancel_in_data, refuse_data; /* what a piece of the body leads to */
+    struct answer *other;             /* cancelled by it as well */
+    size_t streamed, largest_piece;
+};
+
+void answer_init(struct answer *a, struct lab *lab);
+void answer_finish(struct answer *a);
+void on_answer(void *arg, int rc, const struct http_response *response, const struct err *err);
+void on_answer_tunnel(void *arg, int rc, struct http_tunnel *tunnel,
+                      const struct http_response *response, const struct err *err);
+
+/* Runs the loop until it is so; fails the test after ten seconds. */
+void lab_wait(struct lab *lab, const int *number, int wanted);
+void lab_wait_true(struct lab *lab, const bool *flag);
+void lab_pass(struct lab *lab); /* one turn, without waiting */
+
+/* GET, five seconds for everything. */
+struct http_request lab_request(const char *path);
+void lab_get(struct answer *a, const char *path);
+void lab_ask(struct answer *a, const struct http_request *request); /* sends and waits */
+void lab_upgrade(struct answer *a, const char *path);               /* waits */
+bool body_is(const struct answer *a, const char *text);
+
+/* A figure of the server. */
+int lab_count(struct lab *lab, const char *name);
+
+#endif

@@ -1,0 +1,410 @@
+/*
+ *     IMAGE --> MAKE --> ATTACH --> START --> GREETING --> done
+ *                          ^          |          |
+ *                          +-- FILL <-+----------+     once: the agent was not in its volume
+ *
+ *     from anywhere behind MAKE:  failed or cancelled --> REMOVE --> error
+ *
+ * Nothing is asked beforehand about the agent's volume: it is there unless this is the first
+ * sandbox on the engine or somebody tidied up. A container whose volume is empty does not start,
+ * or starts an agent that is cut off; either way filling the volume and one more try costs time
+ * only when it is needed.
+ *
+ * Being attached before the start saves the exec that later streams need, which takes an engine
+ * about as long as everything else here together.
+ */
+#include "worker/backend/docker_create.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/io/json.h"
+#include "common/log.h"
+#include "worker/backend/docker_end.h"
+#include "worker/backend/docker_image.h"
+#include "worker/backend/docker_owner.h"
+#include "worker/backend/docker_spec.h"
+#include "worker/backend/docker_stream.h"
+#include "worker/backend/docker_volume.h"
+#include "worker/backend/oci_box.h"
+#include "worker/backend/oci_json.h"
+
+#define WARNINGS_MAX 16
+
+struct docker_create {
+    struct oci_tasks *tasks;
+    struct docker_api *api;
+    struct docker_engine engine;
+    struct oci_request request;
+    bool has_request;
+    char *container; /* name */
+    char *volume;
+    char *image_id;
+    char *unapplied[BACKEND_UNAPPLIED_MAX];
+    size_t unapplied_count;
+    bool made;   /* there may be a container */
+    bool filled; /* the volume has been filled for us: once is enough */
+    bool cancelled;
+    bool starting; /* the engine has not answered yet */
+    bool waiting;  /* it has; only the greeting is missing */
+    int fd;        /* the first stream, -1 before the greeting */
+    struct docker_image *image;
+    struct docker_volume *filling;
+    struct docker_stream *stream;
+    struct docker_end *end;
+    struct err err;
+    char hint[BACKEND_HINT_MAX];
+    docker_create_fn fn;
+    void *arg;
+};
+
+static void attach(struct docker_create *c);
+
+char *docker_container_name(const char *sandbox)
+{
+    return alloc_printf("cloister-%s", sandbox);
+}
+
+void docker_create_free(struct docker_create *c)
+{
+    if (c == NULL) {
+        return;
+    }
+    docker_image_cancel(c->image);
+    docker_volume_cancel(c->filling);
+    docker_end_free(c->end);
+    if (c->has_request) {
+        oci_request_finish(&c->request);
+    }
+    for (size_t i = 0; i < c->unapplied_count; i++) {
+        free(c->unapplied[i]);
+    }
+    if (c->fd >= 0) {
+        close(c->fd);
+    }
+    free(c->container);
+    free(c->volume);
+    free(c->image_id);
+    free(c);
+}
+
+/* ---- ends ----------------------------------------------------------------------------------- */
+
+static void finish(struct docker_create *c, int rc)
+{
+    int fd = -1;
+    struct backend_info info = {
+        .runtime = c->has_request ? c->request.spec.runtime : "",
+        .image = c->has_request ? c->request.spec.image : "",
+        .unapplied_count = c->unapplied_count,
+    };
+    for (size_t i = 0; i < c->unapplied_count; i++) {
+        info.unapplied[i] = c->unapplied[i];
+    }
+    if (rc == 0) {
+        fd = c->fd;
+        c->fd = -1;
+    }
+    c->fn(c->arg, rc, fd, rc == 0 ? &info : NULL, rc == 0 ? NULL : &c->err, rc == 0 ? "" : c->hint);
+    docker_create_free(c);
+}
+
+static void on_removed(void *arg, int rc, const struct err *err)
+{
+    struct docker_create *c = arg;
+    c->end = NULL;
+    if (rc < 0) {
+        log_warn("a container that did not come to life stays: %s", err->text);
+    }
+    finish(c, -c->err.code);
+}
+
+/* Removes what was made so far, then reports c->err. */
+static void fail(struct docker_create *c)
+{
+    if (c->cancelled) {
+        err_set(&c->err, ERR_SHUTTING_DOWN, "closed while it was being created");
+        c->hint[0] = '\0';
+    }
+    if (c->stream != NULL) {
+        docker_stream_cancel(c->stream);
+        c->stream = NULL;
+    }
+    if (c->made) {
+        c->end = docker_end_start(c->tasks, c->api, c->container, on_removed, c);
+    } else {
+        finish(c, -c->err.code);
+    }
+}
+
+static void fail_with(struct docker_create *c, const struct err *err, const char *context)
+{
+    c->err = *err;
+    err_ignore(err_wrap(&c->err, "%s", context));
+    fail(c);
+}
+
+/* ---- the agent's volume --------------------------------------------------------------------- */
+
+static void on_filled(void *arg, int rc, const struct err *err)
+{
+    struct docker_create *c = arg;
+    c->filling = NULL;
+    if (rc < 0) {
+        c->err = *err;
+        fail(c);
+    } else if (c->cancelled) {
+        fail(c);
+    } else {
+        attach(c);
+    }
+}
+
+/* The container did not come to life. The usual reason is that its agent is not there. */
+static void start_failed(struct docker_create *c, const struct err *err)
+{
+    c->err = *err;
+    err_ignore(err_wrap(&c->err, "the container does not start"));
+    if (c->fd >= 0) {
+        close(c->fd);
+        c->fd = -1;
+    }
+    if (c->stream != NULL) {
+        docker_stream_cancel(c->stream);
+        c->stream = NULL;
+    }
+    if (c->filled || c->cancelled || err->code == ERR_TIMEOUT) {
+        fail(c);
+        return;
+    }
+    log_info("%s; is the agent in its volume?", c->err.text);
+    c->filled = true;
+    c->filling = docker_volume_fill(c->api, c->volume, c->request.spec.agent_path, c->image_id,
+                                    on_filled, c);
+}
+
+/* ---- start ---------------------------------------------------------------------------------- */
+
+/* Both answers, the engine's and the agent's, come in any order; the latter of them decides. */
+static void settle(struct docker_create *c)
+{
+    if (c->starting) {
+        return;
+    }
+    if (c->cancelled) {
+        fail(c);
+    } else if (c->fd >= 0) {
+        finish(c, 0);
+    } else if (c->stream == NULL) {
+        struct err err = c->err;
+        start_failed(c, &err);
+    } else {
+        c->waiting = true;
+    }
+}
+
+static void on_greeted(void *arg, int rc, int fd, const struct err *err)
+{
+    struct docker_create *c = arg;
+    c->stream = NULL;
+    c->waiting = false;
+    c->fd = fd;
+    if (rc < 0) {
+        c->err = *err;
+    }
+    settle(c);
+}
+
+static void on_started(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+{
+    struct docker_create *c = arg;
+    (void)reply;
+    c->starting = false;
+    if (rc < 0 && !c->cancelled) {
+        start_failed(c, err);
+    } else {
+        settle(c);
+    }
+}
+
+static void on_attached(void *arg, int rc, int fd, const struct err *err)
+{
+    struct docker_create *c = arg;
+    (void)fd;
+    if (rc < 0) {
+        c->stream = NULL;
+        start_failed(c, err); /* Podman sets a container up when somebody attaches to it */
+        return;
+    }
+    if (c->cancelled) {
+        fail(c);
+        return;
+    }
+    CLEANUP_FREE char *path = alloc_printf("/containers/%s/start", c->container);
+    struct docker_request request = {.method = "POST", .path = path};
+    c->starting = true;
+    docker_api_call(c->api, &request, on_started, c);
+}
+
+static void attach(struct docker_create *c)
+{
+    c->stream = docker_stream_attach(c->tasks, c->api, c->container, on_attached, on_greeted, c);
+}
+
+/* ---- make ----------------------------------------------------------------------------------- */
+
+/* What the engine says it left out. */
+static void note_warnings(struct docker_create *c, const cJSON *reply)
+{
+    const char *warnings[WARNINGS_MAX];
+    size_t count = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, json_get(reply, "Warnings"))
+    {
+        if (cJSON_IsString(item) && count < WARNINGS_MAX) {
+            warnings[count++] = item->valuestring;
+        }
+    }
+    c->unapplied_count = docker_spec_unapplied(&c->engine, warnings, count, c->unapplied);
+}
+
+static void on_made(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+{
+    struct docker_create *c = arg;
+    /* Without an answer it may be there or come later: the removal sees to it. */
+    c->made = rc == 0 || reply->status == 0;
+    if (c->cancelled) {
+        fail(c);
+        return;
+    }
+    if (rc < 0) {
+        if (rc == -ERR_INVALID && c->request.spec.runtime[0] != '\0') {
+            snprintf(c->hint, sizeof(c->hint),
+                     "`docker info` lists the runtimes that the engine knows; --runtime names one");
+        }
+        fail_with(c, err, "cannot create the container");
+        return;
+    }
+    note_warnings(c, reply->json);
+    if (c->request.spec.strict && c->unapplied_count > 0) {
+        err_set(&c->err, ERR_ENGINE, "this engine cannot apply: %s%s%s", c->unapplied[0],
+                c->unapplied_count > 1 ? "; " : "", c->unapplied_count > 1 ? c->unapplied[1] : "");
+        snprintf(
+            c->hint, sizeof(c->hint),
+            "run without --strict to accept this; `cloister doctor` says what the engine lacks");
+        fail(c);
+        return;
+    }
+    attach(c);
+}
+
+static void make(struct docker_create *c)
+{
+    const struct backend_spec *spec = &c->request.spec;
+    cJSON *labels = oci_json_new();
+    docker_owner_label(labels, spec->id, spec->dir);
+    const char *flat[16] = {NULL};
+    size_t count = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, labels)
+    {
+        flat[count++] = item->string;
+        flat[count++] = item->valuestring;
+    }
+    struct docker_spec_input in = {
+        .spec = spec,
+        .engine = &c->engine,
+        .image = c->image_id,
+        .volume = c->volume,
+        .runtime = c->engine.podman ? "" : spec->runtime,
+        .labels = flat,
+    };
+    CLEANUP_FREE char *body = NULL;
+    int rc = docker_spec_build(&in, &body, &c->err);
+    cJSON_Delete(labels);
+    if (rc < 0) {
+        fail(c);
+        return;
+    }
+    CLEANUP_FREE char *path = alloc_printf("/containers/create?name=%s", c->container);
+    struct docker_request request = {.method = "POST", .path = path, .json = body};
+    docker_api_call(c->api, &request, on_made, c);
+}
+
+static void on_image(void *arg, int rc, const char *id, const struct err *err, const char *hint)
+{
+    struct docker_create *c = arg;
+    c->image = NULL;
+    if (rc < 0) {
+        c->err = *err;
+        snprintf(c->hint, sizeof(c->hint), "%s", hint);
+        fail(c);
+    } else if (c->cancelled) {
+        fail(c);
+    } else {
+        c->image_id = alloc_strdup(id);
+        make(c);
+    }
+}
+
+static void begin(void *arg)
+{
+    struct docker_create *c = arg;
+    if (c->err.code == 0 && c->request.spec.image[0] == '\0') {
+        err_set(&c->err, ERR_IMAGE, "no image is named");
+        snprintf(c->hint, sizeof(c->hint), "name one with --image");
+    }
+    if (c->err.code == 0) {
+        err_ignore(docker_volume_name(c->request.spec.agent_path, &c->volume, &c->err));
+    }
+    if (c->err.code != 0 || c->cancelled) {
+        fail(c);
+        return;
+    }
+    c->image = docker_image_get(c->api, &c->request.spec, on_image, c);
+}
+
+struct docker_create *docker_create_start(struct oci_tasks *tasks, struct docker_api *api,
+                                          const struct docker_engine *engine,
+                                          const struct backend_spec *spec, docker_create_fn fn,
+                                          void *arg)
+{
+    struct docker_create *c = alloc_one(struct docker_create);
+    c->tasks = tasks;
+    c->api = api;
+    c->engine = *engine;
+    c->fd = -1;
+    c->fn = fn;
+    c->arg = arg;
+    c->container = docker_container_name(spec->id);
+    c->has_request = oci_request_init(&c->request, spec, &c->err) == 0;
+    oci_later(tasks, 0, begin, c);
+    return c;
+}
+
+static void give_up(void *arg)
+{
+    fail(arg);
+}
+
+void docker_create_cancel(struct docker_create *c)
+{
+    bool idle = false;
+    c->cancelled = true;
+    if (c->image != NULL) { /* may be fetching one, for minutes */
+        docker_image_cancel(c->image);
+        c->image = NULL;
+        idle = true;
+    } else if (c->stream != NULL && c->waiting) {
+        docker_stream_cancel(c->stream);
+        c->stream = NULL;
+        idle = true;
+    }
+    if (idle) {
+        oci_later(c->tasks, 0, give_up, c);
+    }
+}

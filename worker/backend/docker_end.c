@@ -1,0 +1,162 @@
+/*
+ * A removal may already be under way, by an earlier worker whose request the engine is still busy
+ * with, and is then refused to others; all that is left to do is to wait until it is over, by
+ * asking again.
+ */
+#include "worker/backend/docker_end.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/io/json.h"
+#include "common/log.h"
+#include "worker/backend/docker_owner.h"
+#include "worker/backend/oci_json.h"
+
+#define AGAIN_MS  100
+#define AGAIN_MAX 30
+#define REMOVE_MS 10000
+#define LIST_MS   5000
+#define SWEEP_MAX 32 /* containers in one go; the next probe finds the rest */
+
+struct docker_end {
+    struct oci_tasks *tasks;
+    struct docker_api *api;
+    char *path;
+    int tries;
+    docker_end_fn done;
+    void *arg;
+};
+
+static void try_remove(void *arg);
+
+void docker_end_free(struct docker_end *e)
+{
+    if (e != NULL) {
+        free(e->path);
+        free(e);
+    }
+}
+
+static void on_removed(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+{
+    struct docker_end *e = arg;
+    docker_end_fn done = e->done;
+    void *done_arg = e->arg;
+    if (reply->status == 409 && ++e->tries < AGAIN_MAX) {
+        oci_later(e->tasks, AGAIN_MS, try_remove, e);
+        return;
+    }
+    if (reply->status == 404 || rc == -ERR_GONE) {
+        rc = 0;
+    }
+    docker_end_free(e);
+    done(done_arg, rc, rc < 0 ? err : NULL);
+}
+
+static void try_remove(void *arg)
+{
+    struct docker_end *e = arg;
+    struct docker_request request = {.method = "DELETE", .path = e->path, .total_ms = REMOVE_MS};
+    docker_api_call(e->api, &request, on_removed, e);
+}
+
+struct docker_end *docker_end_start(struct oci_tasks *tasks, struct docker_api *api,
+                                    const char *container, docker_end_fn done, void *arg)
+{
+    struct docker_end *e = alloc_one(struct docker_end);
+    e->tasks = tasks;
+    e->api = api;
+    e->path = alloc_printf("/containers/%s?force=1&v=1", container);
+    e->done = done;
+    e->arg = arg;
+    try_remove(e);
+    return e;
+}
+
+/* ---- what dead servers left ----------------------------------------------------------------- */
+
+struct docker_sweep {
+    struct docker_api *api;
+    size_t pending;
+    void (*done)(void *arg);
+    void *arg;
+};
+
+void docker_sweep_free(struct docker_sweep *s)
+{
+    free(s);
+}
+
+static void count_down(struct docker_sweep *s)
+{
+    if (--s->pending == 0) {
+        void (*done)(void *) = s->done;
+        void *arg = s->arg;
+        docker_sweep_free(s);
+        done(arg);
+    }
+}
+
+static void on_swept(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+{
+    if (rc < 0 && reply->status != 404 && reply->status != 409) {
+        log_warn("a container of a server that is gone stays: %s", err->text);
+    }
+    count_down(arg);
+}
+
+static bool is_stopped(const cJSON *container)
+{
+    const char *state = json_get_str(container, "State");
+    return state != NULL && (strcmp(state, "created") == 0 || strcmp(state, "exited") == 0 ||
+                             strcmp(state, "dead") == 0 || strcmp(state, "stopped") == 0);
+}
+
+static void on_listed(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+{
+    struct docker_sweep *s = arg;
+    const cJSON *list = rc < 0 ? NULL : reply->json;
+    const cJSON *container;
+    if (rc < 0) {
+        log_debug("cannot look for containers of servers that are gone: %s", err->text);
+    }
+    cJSON_ArrayForEach(container, list)
+    {
+        const char *id = json_get_str(container, "Id");
+        if (id == NULL || s->pending > SWEEP_MAX || !is_stopped(container) ||
+            !docker_owner_is_gone(json_get(container, "Labels"))) {
+            continue;
+        }
+        CLEANUP_FREE char *escaped = http_escape(id);
+        CLEANUP_FREE char *path = alloc_printf("/containers/%s?force=1&v=1", escaped);
+        struct docker_request request = {.method = "DELETE", .path = path, .total_ms = REMOVE_MS};
+        log_info("removing container %.12s of a server that is gone", id);
+        s->pending++;
+        docker_api_call(s->api, &request, on_swept, s);
+    }
+    count_down(s);
+}
+
+struct docker_sweep *docker_sweep_start(struct docker_api *api, void (*done)(void *arg), void *arg)
+{
+    struct docker_sweep *s = alloc_one(struct docker_sweep);
+    char host[DOCKER_HOST_SIZE];
+    docker_owner_host(host);
+    CLEANUP_FREE char *label = alloc_printf("%shost=%s", DOCKER_LABEL, host);
+    cJSON *filters = oci_json_new();
+    oci_json_append_string(oci_json_array(filters, "label"), label);
+    CLEANUP_FREE char *text = oci_json_print(filters);
+    CLEANUP_FREE char *escaped = http_escape(text);
+    CLEANUP_FREE char *path = alloc_printf("/containers/json?all=1&filters=%s", escaped);
+    cJSON_Delete(filters);
+    struct docker_request request = {.method = "GET", .path = path, .total_ms = LIST_MS};
+    s->api = api;
+    s->pending = 1; /* the list itself */
+    s->done = done;
+    s->arg = arg;
+    docker_api_call(api, &request, on_listed, s);
+    return s;
+}

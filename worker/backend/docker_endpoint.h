@@ -1,0 +1,52 @@
+/*
+ * Where a Docker Engine (or Podman's compatible socket) listens, as text and taken apart.
+ *
+ * An endpoint has a text form that says all of it, so that it can be written to a record and used
+ * by another worker later, whatever the environment is then; values are percent-encoded:
+ *     unix:///run/docker.sock
+ *     tcp://host:2375
+ *     tcp://host:2376?tls=1&verify=1&ca=/p/ca.pem&cert=/p/cert.pem&key=/p/key.pem
+ *
+ * Thread: any. No file is touched.
+ */
+#ifndef CLOISTER_WORKER_BACKEND_DOCKER_ENDPOINT_H
+#define CLOISTER_WORKER_BACKEND_DOCKER_ENDPOINT_H
+
+#include <stdbool.h>
+
+#include "common/err.h"
+#include "worker/backend/http_client.h"
+
+#define DOCKER_SOCKET_USUAL "/var/run/docker.sock"
+
+struct docker_endpoint {
+    char *text;     /* the text form */
+    char *origin;   /* for people: "DOCKER_HOST", "the usual socket of OrbStack"; may be NULL */
+    char *base_url; /* as in http_endpoint, also what follows; NULL: none */
+    char *unix_socket;
+    char *ca_file, *cert_file, *key_file;
+    bool verify;
+};
+
+/* From the text form or a DOCKER_HOST value (bare "h:port" is tcp; ssh, npipe, fd are refused with
+ * a hint in the text). -ERR_CONFIG. */
+int docker_endpoint_parse(const char *text, struct docker_endpoint *ret,
+                          struct err *err) WARN_UNUSED;
+void docker_endpoint_finish(struct docker_endpoint *e);
+
+/* What Docker keeps apart from an address. Paths are absolute and owned; NULL: none. */
+struct docker_tls {
+    bool on, verify;
+    char *ca_file, *cert_file, *key_file;
+};
+
+/* As parse, with the TLS of an address that says nothing of it itself; `tls` may be NULL, is not
+ * looked at for sockets, and stays the caller's. */
+int docker_endpoint_make(const char *text, const struct docker_tls *tls,
+                         struct docker_endpoint *ret, struct err *err) WARN_UNUSED;
+void docker_tls_finish(struct docker_tls *tls);
+
+/* Borrows from e. */
+void docker_endpoint_http(const struct docker_endpoint *e, struct http_endpoint *ret);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * What an engine says about itself, as far as it matters here, and a number that holds all of it,
+ * so that only the first worker has to ask.
+ *
+ * Thread: any. Nothing blocks.
+ */
+#ifndef CLOISTER_WORKER_BACKEND_DOCKER_ENGINE_H
+#define CLOISTER_WORKER_BACKEND_DOCKER_ENGINE_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/view.h"
+
+#define DOCKER_API_MINOR_MIN 41 /* Docker 20.10; Podman 4 says the same */
+#define DOCKER_API_MINOR_MAX 51 /* the newest that this code was written against */
+
+struct docker_engine {
+    unsigned api_minor; /* of the version to speak, 1.x; 0: not negotiated */
+    bool podman;
+    bool userns;   /* each container has a user namespace of its own ("name=userns") */
+    bool rootless; /* "name=rootless" */
+    bool memory_limit, swap_limit, pids_limit, cpu_quota; /* what the kernel there can enforce */
+    bool seccomp;
+    bool cgroup_none;       /* CgroupDriver "none": no limit at all is applied */
+    uint64_t cpu_milli_max; /* all CPUs of the engine's host; 0: unknown */
+};
+
+/* From the headers of /_ping; `override` is DOCKER_API_VERSION or NULL. -ERR_ENGINE if no version
+ * is spoken by both sides, or the engine runs other than Linux containers. */
+int docker_engine_negotiate(struct docker_engine *e, struct view api_version, struct view os_type,
+                            const char *override, struct err *err) WARN_UNUSED;
+
+/* From the object that /info answers. -ERR_ENGINE if it is not one. */
+int docker_engine_read(struct docker_engine *e, const cJSON *info, struct err *err) WARN_UNUSED;
+
+/* True if the engine has an OCI runtime of this name. */
+bool docker_engine_has_runtime(const cJSON *info, const char *name);
+
+/* Never 0. */
+uint32_t docker_engine_pack(const struct docker_engine *e);
+
+/* False for a number that is not one of ours. */
+bool docker_engine_unpack(uint64_t mode, struct docker_engine *ret);
+
+#endif

@@ -1,0 +1,431 @@
+/*
+ * Every default of a sandbox on a Docker engine is in this file, next to its reason. It follows
+ * oci_spec.c as far as the engine lets it; where the two differ, the reason is one of these:
+ *
+ * The engine composes the container, and merges the image's configuration into it. What the image
+ * may say is therefore said here as well, so that ours counts: program, user, directory, health
+ * check, stop signal. What cannot be overruled are the image's VOLUMEs: the engine adds each of
+ * them as an anonymous writable volume, however the request is written. They are outside of the
+ * disk limit, and go with the container (DELETE with v=1); user code can write there only if
+ * the image gave that directory to everybody, or to an id that user code happens to have. Paths
+ * that matter are safe, since a tmpfs is mounted over them: both engines prefer it to the image's
+ * volume.
+ *
+ * Podman's compatible socket reads some of the same words in other ways: a profile for seccomp is a
+ * file's name to it, and a tmpfs can have neither owner nor number of inodes.
+ *
+ * What the engine says it cannot enforce is not asked for: Docker would drop most of it with a
+ * warning but refuse CPUs, Podman would fail at the start. docker_spec_unapplied() tells of it.
+ */
+#include "worker/backend/docker_spec.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "worker/backend/oci_json.h"
+#include "worker/backend/oci_mode.h"
+#include "worker/backend/oci_seccomp.h"
+#include "worker/backend/sandbox_defaults.h"
+
+/* Where ids are those of the engine's host: above all ranges that distributions, systemd and its
+ * containers assign (they end at 0x6fffffff), below the sign bit, which some programs choke on. */
+#define UID_FIRST 0x70000000u
+#define UID_COUNT (1u << 27)
+
+/* Where only some 65536 ids are mapped: above ordinary users of the image, below the end. */
+#define UID_SMALL_FIRST 20000u
+#define UID_SMALL_COUNT 40000u
+
+#define NANO_PER_MILLI 1000000u
+#define CPU_MILLI_MIN  10 /* the engine refuses less than 0.01 */
+#define CPU_MILLI_MAX  ((uint64_t)1 << 30)
+
+#define SOCKET_BYTES  65536 /* of the tmpfs that holds nothing but the agent's socket */
+#define SOCKET_INODES 16
+
+#define PODMAN_NPROC 32768 /* its own limit, which it does not raise */
+
+#define NOTE_MAX 240
+
+/* ---- what this engine can do ------------------------------------------------------------------
+ */
+
+static bool holds_memory(const struct docker_engine *e)
+{
+    return e->memory_limit && !e->cgroup_none;
+}
+
+static bool holds_pids(const struct docker_engine *e)
+{
+    return e->pids_limit && !e->cgroup_none;
+}
+
+/* With cgroup v2 Podman says that it knows neither, since it looks for files of cgroup v1, yet it
+ * applies both. */
+static bool holds_swap(const struct docker_engine *e)
+{
+    return holds_memory(e) && (e->swap_limit || e->podman);
+}
+
+static bool holds_cpus(const struct docker_engine *e)
+{
+    return (e->cpu_quota || e->podman) && !e->cgroup_none;
+}
+
+uint32_t docker_spec_uid(const struct docker_engine *engine, const char *sandbox)
+{
+    if (engine->userns) {
+        return SANDBOX_UID;
+    }
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    for (const char *p = sandbox; *p != '\0'; p++) {
+        hash = (hash ^ (unsigned char)*p) * 0x100000001b3u;
+    }
+    hash ^= hash >> 32;
+    if (engine->rootless || engine->podman) {
+        return UID_SMALL_FIRST + (uint32_t)(hash % UID_SMALL_COUNT);
+    }
+    return UID_FIRST + (uint32_t)(hash % UID_COUNT);
+}
+
+/* ---- process ----------------------------------------------------------------------------------
+ */
+
+static void append_number(cJSON *array, const char *flag, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+    oci_json_append_string(array, flag);
+    oci_json_append_string(array, text);
+}
+
+static void append_pair(cJSON *array, const char *flag, const char *value)
+{
+    oci_json_append_string(array, flag);
+    oci_json_append_string(array, value);
+}
+
+static void add_command(cJSON *body, const struct docker_spec_input *in,
+                        const struct backend_limits *limits)
+{
+    uint32_t uid = docker_spec_uid(in->engine, in->spec->id);
+    oci_json_append_string(oci_json_array(body, "Entrypoint"), DOCKER_AGENT_PATH);
+    cJSON *args = oci_json_array(body, "Cmd");
+    oci_json_append_string(args, "serve");
+    append_pair(args, "--listen", DOCKER_AGENT_SOCKET);
+    oci_json_append_string(args, "--relay-stdio");
+    append_pair(args, "--sandbox", in->spec->id);
+    append_number(args, "--grace-ms", in->spec->grace_ms);
+    append_number(args, "--uid", uid);
+    append_number(args, "--gid", uid);
+    append_number(args, "--nproc", limits->pids);
+    append_number(args, "--nofile", limits->files);
+    /* 0: the cgroup holds memory, which counts what is used rather than what is reserved. */
+    append_number(args, "--data-bytes", holds_memory(in->engine) ? 0 : limits->memory_bytes);
+    append_pair(args, "--workspace", BACKEND_WORKSPACE);
+    append_pair(args, "--home", SANDBOX_HOME);
+}
+
+/* Members of the body itself. */
+static int add_config(cJSON *body, const struct docker_spec_input *in,
+                      const struct backend_limits *limits, struct err *err)
+{
+    oci_json_string(body, "Image", in->image);
+    oci_json_string(body, "Hostname", SANDBOX_HOST);
+    oci_json_string(body, "User", "0:0"); /* the agent; user code gets an id of its own from it */
+    oci_json_string(body, "WorkingDir", "/");
+    add_command(body, in, limits);
+
+    /* No PATH: the engine takes the image's, or its own if the image has none, and the agent hands
+     * on what it gets. So user code finds what the image's maker meant to be found. */
+    int rc = sandbox_env_add(oci_json_array(body, "Env"), false, &in->spec->env, err);
+    if (rc < 0) {
+        return rc;
+    }
+
+    /* The first stream is the container's own stdin and stdout. When its connection ends, stdin
+     * must end too, or the agent would not notice. */
+    oci_json_bool(body, "OpenStdin", true);
+    oci_json_bool(body, "StdinOnce", true);
+    oci_json_bool(body, "AttachStdin", true);
+    oci_json_bool(body, "AttachStdout", true);
+    oci_json_bool(body, "AttachStderr", true);
+    oci_json_bool(body, "Tty", false);
+
+    oci_json_string(body, "StopSignal", "SIGKILL"); /* there is nothing to wait for */
+    /* A check of the image would run its program as the agent's user, again and again. */
+    oci_json_append_string(oci_json_array(oci_json_object(body, "Healthcheck"), "Test"), "NONE");
+
+    cJSON *labels = oci_json_object(body, "Labels");
+    for (const char *const *label = in->labels; label[0] != NULL; label += 2) {
+        oci_json_string(labels, label[0], label[1]);
+    }
+    return 0;
+}
+
+/* ---- file systems -----------------------------------------------------------------------------
+ */
+
+/* `more` and `owner` are further options; Podman knows no owner, so there everybody may write, as
+ * in /tmp, and nobody else is in the container. */
+static void add_tmpfs(cJSON *tmpfs, const struct docker_engine *engine, const char *target,
+                      const char *mode, uint64_t size_bytes, uint64_t inodes, const char *more)
+{
+    CLEANUP_FREE char *options = NULL;
+    if (engine->podman) {
+        /* It would copy what the image has there, which may be more than fits. */
+        options = alloc_printf("rw,nosuid,nodev,notmpcopyup%s,mode=%s,size=%llu", more, mode,
+                               (unsigned long long)size_bytes);
+    } else {
+        options = alloc_printf("rw,nosuid,nodev%s,mode=%s,size=%llu,nr_inodes=%llu", more, mode,
+                               (unsigned long long)size_bytes, (unsigned long long)inodes);
+    }
+    oci_json_string(tmpfs, target, options);
+}
+
+static void add_user_tmpfs(cJSON *tmpfs, const struct docker_spec_input *in, const char *target,
+                           const char *mode, uint64_t size_bytes)
+{
+    if (in->engine->podman) {
+        add_tmpfs(tmpfs, in->engine, target, "1777", size_bytes, 0, ",exec");
+        return;
+    }
+    uint32_t uid = docker_spec_uid(in->engine, in->spec->id);
+    CLEANUP_FREE char *more =
+        alloc_printf(",exec,uid=%lu,gid=%lu", (unsigned long)uid, (unsigned long)uid);
+    add_tmpfs(tmpfs, in->engine, target, mode, size_bytes, sandbox_inodes(size_bytes), more);
+}
+
+static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
+                             const struct backend_limits *limits)
+{
+    oci_json_bool(host, "ReadonlyRootfs", true);
+    oci_json_number(host, "ShmSize", SANDBOX_SHM_BYTES);
+
+    cJSON *tmpfs = oci_json_object(host, "Tmpfs");
+    add_tmpfs(tmpfs, in->engine, "/run", "0755", SANDBOX_RUN_BYTES,
+              sandbox_inodes(SANDBOX_RUN_BYTES), ",noexec");
+    /* Of its own, so that nothing else can fill it and keep the agent from listening. */
+    add_tmpfs(tmpfs, in->engine, DOCKER_SOCKET_DIR, "0700", SOCKET_BYTES, SOCKET_INODES, ",noexec");
+    add_user_tmpfs(tmpfs, in, "/tmp", "1777", SANDBOX_TMP_BYTES);
+    add_user_tmpfs(tmpfs, in, SANDBOX_HOME, "0755", SANDBOX_HOME_BYTES);
+    add_user_tmpfs(tmpfs, in, BACKEND_WORKSPACE, "0755", limits->disk_bytes);
+
+    cJSON *mount = oci_json_append_object(oci_json_array(host, "Mounts"));
+    oci_json_string(mount, "Type", "volume");
+    oci_json_string(mount, "Source", in->volume);
+    oci_json_string(mount, "Target", DOCKER_AGENT_DIR);
+    oci_json_bool(mount, "ReadOnly", true);
+    /* An empty volume is not to be filled with what the image has at that path. */
+    oci_json_bool(oci_json_object(mount, "VolumeOptions"), "NoCopy", true);
+}
+
+/* ---- privileges -------------------------------------------------------------------------------
+ */
+
+/* Our filter in the engine's own format, which is that of the OCI but for two things. Architectures
+ * are left out, because the engine's need not be ours; the native one is what it takes then. And
+ * clone3 is named: old engines do not know `defaultErrnoRet` and would answer EPERM, where C
+ * libraries give up instead of falling back to clone. */
+static char *seccomp_option(void)
+{
+    static const char *const clone3[] = {"clone3"};
+    cJSON *profile = oci_seccomp_build(true);
+    cJSON_DeleteItemFromObjectCaseSensitive(profile, "architectures");
+    cJSON *rules = cJSON_GetObjectItemCaseSensitive(profile, "syscalls");
+    cJSON *rule = oci_json_append_object(rules);
+    oci_json_strings(rule, "names", clone3, 1);
+    oci_json_string(rule, "action", "SCMP_ACT_ERRNO");
+    oci_json_number(rule, "errnoRet", ENOSYS);
+    CLEANUP_FREE char *text = oci_json_print(profile);
+    cJSON_Delete(profile);
+    return alloc_printf("seccomp=%s", text);
+}
+
+static void add_privileges(cJSON *host, const struct docker_engine *engine)
+{
+    oci_json_string(host, "NetworkMode", "none");
+    oci_json_bool(host, "Privileged", false);
+    oci_json_string(host, "IpcMode", "private"); /* of the container alone, nobody can join */
+    oci_json_string(host, "CgroupnsMode", "private");
+
+    /* Become the user (SETUID, SETGID), end its processes (KILL), empty its bounding set (SETPCAP).
+     * The agent clears all of them for user code. */
+    static const char *const caps[] = {"SETUID", "SETGID", "KILL", "SETPCAP"};
+    oci_json_append_string(oci_json_array(host, "CapDrop"), "ALL");
+    oci_json_strings(host, "CapAdd", caps, sizeof(caps) / sizeof(caps[0]));
+
+    /* Paths of /proc and /sys that are hidden or read-only, and AppArmor or SELinux: the engine's
+     * defaults, which it has for its own host. */
+    cJSON *options = oci_json_array(host, "SecurityOpt");
+    oci_json_append_string(options, "no-new-privileges");
+    if (engine->seccomp && !engine->podman) {
+        CLEANUP_FREE char *seccomp = seccomp_option();
+        oci_json_append_string(options, seccomp);
+    }
+}
+
+/* ---- limits -----------------------------------------------------------------------------------
+ */
+
+static void add_ulimit(cJSON *list, const char *name, uint64_t value)
+{
+    cJSON *limit = oci_json_append_object(list);
+    oci_json_string(limit, "Name", name);
+    oci_json_number(limit, "Soft", value);
+    oci_json_number(limit, "Hard", value);
+}
+
+static uint64_t nano_cpus(const struct docker_engine *engine, uint64_t milli)
+{
+    /* More than all CPUs is refused, and would be all CPUs. */
+    uint64_t most = engine->cpu_milli_max != 0 ? engine->cpu_milli_max : CPU_MILLI_MAX;
+    milli = milli < CPU_MILLI_MIN ? CPU_MILLI_MIN : milli;
+    return (milli < most ? milli : most) * NANO_PER_MILLI;
+}
+
+static void add_limits(cJSON *host, const struct docker_engine *engine,
+                       const struct backend_limits *limits)
+{
+    if (holds_memory(engine)) {
+        oci_json_number(host, "Memory", limits->memory_bytes);
+        /* Memory and swap together, so none on top; left out it would be as much again. */
+        oci_json_number(host, "MemorySwap", limits->memory_bytes);
+    }
+    if (holds_cpus(engine)) {
+        oci_json_number(host, "NanoCpus", nano_cpus(engine, limits->cpu_milli));
+    }
+    if (holds_pids(engine)) {
+        oci_json_number(host, "PidsLimit", limits->pids + DOCKER_PIDS_ROOM);
+    }
+    oci_json_number(host, "OomScoreAdj", SANDBOX_OOM_SCORE_ADJ);
+
+    cJSON *ulimits = oci_json_array(host, "Ulimits");
+    add_ulimit(ulimits, "nofile",
+               limits->files > SANDBOX_AGENT_FILES ? limits->files : SANDBOX_AGENT_FILES);
+    add_ulimit(ulimits, "core", 0);
+    if (engine->podman && !engine->rootless) {
+        /* Left out, Podman asks for 2^20, which one that is itself in a container may not have. */
+        add_ulimit(ulimits, "nproc", limits->pids > PODMAN_NPROC ? limits->pids : PODMAN_NPROC);
+    }
+}
+
+int docker_spec_build(const struct docker_spec_input *in, char **ret_text, struct err *err)
+{
+    struct backend_limits limits = oci_limits(&in->spec->limits);
+    cJSON *body = oci_json_new();
+    int rc = add_config(body, in, &limits, err);
+    if (rc == 0) {
+        cJSON *host = oci_json_object(body, "HostConfig");
+        add_privileges(host, in->engine);
+        add_file_systems(host, in, &limits);
+        add_limits(host, in->engine, &limits);
+        /* What the agent prints is read from the stream; a log would grow without a bound. */
+        oci_json_string(oci_json_object(host, "LogConfig"), "Type", "none");
+        /* A sandbox that ended stays ended, and is there to be asked why until we remove it. */
+        oci_json_string(oci_json_object(host, "RestartPolicy"), "Name", "no");
+        oci_json_bool(host, "AutoRemove", false);
+        oci_json_bool(host, "Init", false); /* the agent is pid 1 and reaps */
+        if (in->runtime[0] != '\0') {
+            oci_json_string(host, "Runtime", in->runtime);
+        }
+        *ret_text = oci_json_print(body);
+    }
+    cJSON_Delete(body);
+    return rc;
+}
+
+/* ---- what will not hold -----------------------------------------------------------------------
+ */
+
+struct notes {
+    char **texts;
+    size_t count;
+};
+
+/* At most one note for each name, but for the engine's other warnings: the first, which knows most.
+ */
+static void note(struct notes *n, const char *name, const char *reason)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; i < n->count && strcmp(name, "engine") != 0; i++) {
+        if (strncmp(n->texts[i], name, len) == 0 && n->texts[i][len] == ':') {
+            return;
+        }
+    }
+    if (n->count < BACKEND_UNAPPLIED_MAX) {
+        n->texts[n->count++] = alloc_printf("%s: %s", name, reason);
+    }
+}
+
+/* A warning as one line of bounded length that is safe to log. */
+static char *clean(const char *warning)
+{
+    size_t len = strnlen(warning, NOTE_MAX);
+    len = utf8_valid_prefix(warning, len);
+    char *line = alloc_viewdup(view_bytes(warning, len));
+    for (char *p = line; *p != '\0'; p++) {
+        *p = (unsigned char)*p < 0x20 || *p == 0x7f ? ' ' : *p;
+    }
+    return line;
+}
+
+/* The limit that a warning is about; both engines took their words from the same source. */
+static void note_warning(struct notes *n, const char *warning)
+{
+    static const struct {
+        const char *words, *name;
+    } known[] = {
+        {"swap limit", "swap"}, /* before memory: it goes on "Memory limited without swap" */
+        {"memory limit", "memory"}, {"pids limit", "pids"},
+        {"cpu cfs", "cpus"},        {"nanocpus", "cpus"},
+    };
+    CLEANUP_FREE char *text = clean(warning);
+    if (strcasestr(text, "resource limits are not supported") != NULL) {
+        note(n, "memory", text);
+        note(n, "cpus", text);
+        note(n, "pids", text);
+        return;
+    }
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (strcasestr(text, known[i].words) != NULL) {
+            note(n, known[i].name, text);
+            return;
+        }
+    }
+    note(n, "engine", text);
+}
+
+size_t docker_spec_unapplied(const struct docker_engine *engine, const char *const *warnings,
+                             size_t warning_count, char *ret[BACKEND_UNAPPLIED_MAX])
+{
+    struct notes n = {.texts = ret};
+    const char *why = engine->cgroup_none ? "the engine runs without cgroups"
+                                          : "the engine's kernel has no such cgroup controller";
+    if (!holds_memory(engine)) {
+        CLEANUP_FREE char *text = alloc_printf("%s; RLIMIT_DATA per process stands in", why);
+        note(&n, "memory", text);
+    } else if (!holds_swap(engine)) {
+        note(&n, "swap", "the engine's kernel does not account it; memory may swap out");
+    }
+    if (!holds_cpus(engine)) {
+        note(&n, "cpus", why);
+    }
+    if (!holds_pids(engine)) {
+        CLEANUP_FREE char *text = alloc_printf("%s; RLIMIT_NPROC stands in", why);
+        note(&n, "pids", text);
+    }
+    if (!engine->seccomp) {
+        note(&n, "seccomp", "the engine has no system call filter");
+    }
+    for (size_t i = 0; i < warning_count; i++) {
+        note_warning(&n, warnings[i]);
+    }
+    return n.count;
+}

@@ -1,0 +1,31 @@
+/*
+ * Libraries that only some backends need, loaded when one of them is first used: each brings so
+ * many others that linking it would cost every worker milliseconds and megabytes.
+ *
+ * Thread: the loop thread. Loading reads files and runs initialisers; it blocks for that long,
+ * once.
+ */
+#ifndef CLOISTER_WORKER_BACKEND_DYNLIB_H
+#define CLOISTER_WORKER_BACKEND_DYNLIB_H
+
+#include <stddef.h>
+
+#include "common/err.h"
+
+struct dynlib_symbol {
+    const char *name;
+    size_t offset; /* of the function pointer in the table */
+};
+
+/* Tries `names` (ended by NULL) in order and fills the pointers of `table`, all or none.
+ * *ret_handle is for dynlib_close(). `what` ("libcurl") and `package` ("libcurl4") are for the
+ * error, -ERR_ENGINE.
+ */
+int dynlib_open(const char *const *names, const struct dynlib_symbol *symbols, size_t count,
+                void *table, const char *what, const char *package, void **ret_handle,
+                struct err *err) WARN_UNUSED;
+
+/* NULL is fine. The code stays in the process. */
+void dynlib_close(void *handle);
+
+#endif

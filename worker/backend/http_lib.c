@@ -1,0 +1,62 @@
+/*
+ * Loading libcurl (see dynlib.h).
+ *
+ * Two builds of it are common on Debian and its relatives, with OpenSSL and with GnuTLS; both have
+ * the same interface, and a machine may have either one. The name holds the number of the interface
+ * (4), which has not changed since 2006, so what can be missing is only a function that is younger
+ * than the library found. Each client holds its own table; libcurl counts how often it was started.
+ */
+#include "worker/backend/http_lib.h"
+
+#include <stddef.h>
+
+#include "worker/backend/dynlib.h"
+
+static const char *const library_names[] = {
+#ifdef __APPLE__
+    "libcurl.4.dylib",
+    "/usr/lib/libcurl.4.dylib",
+#else
+    "libcurl.so.4",
+    "libcurl-gnutls.so.4",
+#endif
+    NULL,
+};
+
+static const struct dynlib_symbol symbols[] = {
+#define X(name) {"curl_" #name, offsetof(struct http_lib, name)},
+    HTTP_LIB_LIST(X)
+#undef X
+};
+
+int http_lib_open_from(const char *const *names, struct http_lib *ret, struct err *err)
+{
+    struct http_lib lib = {0};
+    int rc = dynlib_open(names, symbols, sizeof(symbols) / sizeof(symbols[0]), &lib, "libcurl",
+                         "libcurl4", &lib.handle, err);
+    if (rc < 0) {
+        return rc;
+    }
+    CURLcode code = lib.global_init(CURL_GLOBAL_DEFAULT);
+    if (code != CURLE_OK) {
+        rc = err_set(err, ERR_ENGINE, "libcurl does not start: %s", lib.easy_strerror(code));
+        dynlib_close(lib.handle);
+        return rc;
+    }
+    *ret = lib;
+    return 0;
+}
+
+int http_lib_open(struct http_lib *ret, struct err *err)
+{
+    return http_lib_open_from(library_names, ret, err);
+}
+
+void http_lib_close(struct http_lib *lib)
+{
+    if (lib->handle != NULL) {
+        lib->global_cleanup();
+        dynlib_close(lib->handle);
+        lib->handle = NULL;
+    }
+}

@@ -1,0 +1,76 @@
+/*
+ * One table of environment variables for all backends. It names only what must fit the sandbox
+ * (its home, its temporary directory, that there is no terminal and no display); the rest is the
+ * image's business or the caller's.
+ *
+ * PATH is special. Where the root is made of the host's directories somebody has to choose one.
+ * An image chose already: its interpreters may lie in places that no list of ours would have.
+ */
+#include "worker/backend/sandbox_defaults.h"
+
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/str.h"
+#include "worker/backend/oci_json.h"
+
+#define INODE_BYTES 4096
+#define INODES_MIN  1024
+#define INODES_MAX  65536
+
+uint64_t sandbox_inodes(uint64_t size_bytes)
+{
+    uint64_t inodes = size_bytes / INODE_BYTES;
+    return inodes < INODES_MIN ? INODES_MIN : inodes > INODES_MAX ? INODES_MAX : inodes;
+}
+
+static const char *const defaults[] = {
+    "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin", /* first: may be left out
+                                                                          */
+    ("HOME=" SANDBOX_HOME),
+    "USER=user",
+    "LOGNAME=user",
+    "SHELL=/bin/sh",
+    "LANG=C.UTF-8",
+    "TERM=dumb",
+    "TMPDIR=/tmp",
+    "MPLBACKEND=Agg", /* there is no display to draw on */
+};
+
+static bool names_key(struct view entry, const char *pair)
+{
+    size_t key = (size_t)(strchr(pair, '=') - pair) + 1;
+    return entry.len >= key && memcmp(entry.data, pair, key) == 0;
+}
+
+int sandbox_env_add(cJSON *array, bool path, const struct view_list *extra, struct err *err)
+{
+    /* A name must not come twice: which one counts would be up to the reader. */
+    for (size_t i = path ? 0 : 1; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
+        bool given = false;
+        for (size_t j = 0; j < extra->count && !given; j++) {
+            given = names_key(extra->items[j], defaults[i]);
+        }
+        if (!given) {
+            oci_json_append_string(array, defaults[i]);
+        }
+    }
+    for (size_t i = 0; i < extra->count; i++) {
+        struct view v = extra->items[i];
+        /* Readers of the JSON would put something else in the place of such bytes, or refuse all of
+         * it. The text is not quoted: it would spoil whatever carries it. */
+        if (!utf8_valid(v.data, v.len)) {
+            return err_set(err, ERR_INVALID, "environment entry %zu is not UTF-8", i + 1);
+        }
+        const char *equals = v.len > 0 ? memchr(v.data, '=', v.len) : NULL;
+        if (equals == NULL || equals == v.data || memchr(v.data, '\0', v.len) != NULL) {
+            size_t shown = utf8_valid_prefix(v.data, v.len < 64 ? v.len : 64);
+            return err_set(err, ERR_INVALID, "environment entry \"%.*s\" is not NAME=VALUE",
+                           (int)shown, v.len > 0 ? v.data : "");
+        }
+        CLEANUP_FREE char *text = alloc_viewdup(v);
+        oci_json_append_string(array, text);
+    }
+    return 0;
+}

@@ -1,0 +1,43 @@
+/*
+ * What a sandbox is like whatever keeps it: the figures and the environment that every backend
+ * gives user code, so that a program finds the same world under each of them.
+ *
+ * Thread: any. Nothing blocks.
+ */
+#ifndef CLOISTER_WORKER_BACKEND_SANDBOX_DEFAULTS_H
+#define CLOISTER_WORKER_BACKEND_SANDBOX_DEFAULTS_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/view.h"
+
+#define SANDBOX_UID  1000 /* of user code, where ids of the sandbox are its own */
+#define SANDBOX_HOME "/home/user"
+#define SANDBOX_HOST "sandbox"
+
+/* The sum of these, with the workspace, stays below the default memory limit: pages of a tmpfs
+ * count as memory of whoever filled them. */
+#define SANDBOX_SHM_BYTES  ((uint64_t)64 << 20)
+#define SANDBOX_TMP_BYTES  ((uint64_t)64 << 20)
+#define SANDBOX_HOME_BYTES ((uint64_t)64 << 20)
+#define SANDBOX_RUN_BYTES  ((uint64_t)1 << 20)
+
+/* The agent's own descriptors: three pipes for each remembered operation, and its links. */
+#define SANDBOX_AGENT_FILES 4096
+
+/* Under memory pressure of the whole host a sandbox goes before the server does. */
+#define SANDBOX_OOM_SCORE_ADJ 500
+
+/* Inodes for a tmpfs of that size: one for each page, within reason, as they are kernel memory. */
+uint64_t sandbox_inodes(uint64_t size_bytes);
+
+/* Appends "NAME=VALUE" strings: the defaults that `extra` does not name, then `extra`. `path`:
+ * whether PATH is one of the defaults; false where the image says it. -ERR_INVALID for an entry
+ * that is no NAME=VALUE in UTF-8. */
+int sandbox_env_add(cJSON *array, bool path, const struct view_list *extra,
+                    struct err *err) WARN_UNUSED;
+
+#endif
