@@ -15,10 +15,12 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "supervisor/image.h"
 
 enum option_type {
     OPTION_TEXT,
-    OPTION_CHOICE, /* one of `choices` */
+    OPTION_CHOICE,   /* one of `choices` */
+    OPTION_PATTERNS, /* of image references */
     OPTION_NUMBER,
     OPTION_MILLI, /* "1.5" as 1500 */
     OPTION_FLAG,  /* no value needed on the command line */
@@ -41,14 +43,28 @@ struct option {
 /* clang-format off */
 static const struct option options[] = {
     {"backend", OPTION_CHOICE, FIELD(backend), "auto", 0, 0, "NAME",
-     "what isolates sandboxes: auto, oci (runc, crun, ... on this host) or fake (nothing at all, for tests)",
-     "auto oci fake"},
+     "what isolates sandboxes: docker (a container engine), oci (runc, crun, ... on this host), auto "
+     "(docker if an engine answers, else oci) or fake (nothing at all, for tests)",
+     "auto docker oci fake"},
+    {"engine", OPTION_TEXT, FIELD(engine), "", 0, 0, "ADDRESS",
+     "docker: where the engine is, unix:///path or tcp://host:port; default: looked for as the docker "
+     "command does (DOCKER_HOST, context, usual sockets)", NULL},
     {"runtime", OPTION_TEXT, FIELD(runtime), "", 0, 0, "NAME",
-     "OCI runtime by name or path; default: the first that works", NULL},
-    {"image", OPTION_TEXT, FIELD(image), "", 0, 0, "DIR",
-     "directory with the sandboxes' root file system; default: this host's /usr", NULL},
+     "OCI runtime by name or path; docker: the engine's name for it (runsc, kata, ...); default: the first "
+     "that works, or the engine's own; with auto it means oci", NULL},
+    {"image", OPTION_TEXT, FIELD(image), "", 0, 0, "IMAGE",
+     "root file system of sandboxes; docker: an image reference, default " IMAGE_DOCKER_DEFAULT "; oci: a "
+     "directory, default this host's /usr; with auto a path (/dir or ./dir) means oci, anything else docker",
+     NULL},
+    {"pull", OPTION_CHOICE, FIELD(pull), "missing", 0, 0, "WHEN",
+     "docker: whether the engine fetches an image that it does not have: missing or never",
+     "missing never"},
+    {"allow-images", OPTION_PATTERNS, FIELD(allow_images), "", 0, 0, "PATTERNS",
+     "docker: image references that clients may choose, separated by commas, * for any characters but /, "
+     "NAME/* for all below NAME; default: any", NULL},
     {"image-dir", OPTION_TEXT, FIELD(image_dir), "", 0, 0, "DIR",
-     "directory of such directories, which clients may choose from by name; default: no choice", NULL},
+     "oci: directory of root directories, which clients may choose from by name; default: no choice; with "
+     "auto it means oci", NULL},
     {"memory-mb", OPTION_NUMBER, FIELD(memory_mb), "512", 16, 1048576, "MIB",
      "memory of a sandbox", NULL},
     {"cpus", OPTION_MILLI, FIELD(cpu_milli), "1", 10, 1024000, "N",
@@ -82,6 +98,8 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
+#define HELP_INDENT  29
+#define HELP_WIDTH   (size_t)70
 #define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -138,6 +156,11 @@ static int read_flag(const char *text, bool *ret, struct err *err)
     return 0;
 }
 
+static bool is_text(const struct option *o)
+{
+    return o->type == OPTION_TEXT || o->type == OPTION_CHOICE || o->type == OPTION_PATTERNS;
+}
+
 static void set_text(char **field, const char *value)
 {
     free(*field);
@@ -155,6 +178,12 @@ static int set_option(struct config *c, const struct option *o, const char *valu
         if (!is_choice(o->choices, value)) {
             return err_set(err, ERR_CONFIG, "expected one of: %s; got \"%.64s\"", o->choices,
                            value);
+        }
+        set_text(field, value);
+        return 0;
+    case OPTION_PATTERNS:
+        if (image_check_patterns(value, err) < 0) {
+            return -ERR_CONFIG;
         }
         set_text(field, value);
         return 0;
@@ -195,8 +224,10 @@ static int read_env(struct config *c, const struct option *o, const char *name, 
 
 static int read_environment(struct config *c, struct err *err)
 {
-    /* The name by which users of similar servers know the choice of backend. */
-    int rc = read_env(c, &options[0], "INTERPRETER_TYPE", err);
+    /* The name by which users of similar servers know the choice of backend. It may be there for
+     * such a server, with a value that we do not know: our own name for it comes first. */
+    const char *own = getenv("CLOISTER_BACKEND");
+    int rc = own == NULL || own[0] == '\0' ? read_env(c, &options[0], "INTERPRETER_TYPE", err) : 0;
     for (size_t i = 0; rc == 0 && i < OPTION_COUNT; i++) {
         CLEANUP_FREE char *name = env_name(&options[i]);
         rc = read_env(c, &options[i], name, err);
@@ -235,6 +266,36 @@ static int read_argument(struct config *c, int argc, char **argv, int *at, struc
     return set_option(c, o, value, err) < 0 ? err_wrap(err, "--%s", o->name) : 0;
 }
 
+static int check_together(const struct config *c, struct err *err)
+{
+    if (c->timeout_s > c->max_timeout_s) {
+        return err_set(err, ERR_CONFIG,
+                       "--timeout-seconds (%" PRIu64 ") is more than "
+                       "--max-timeout-seconds (%" PRIu64 ")",
+                       c->timeout_s, c->max_timeout_s);
+    }
+    if (config_plan(c) == CONFIG_PLAN_DOCKER && c->image[0] != '\0' &&
+        image_check_reference(c->image, err) < 0) {
+        err->code = ERR_CONFIG;
+        return err_wrap(err, "--image on docker");
+    }
+    return 0;
+}
+
+enum config_plan config_plan(const struct config *c)
+{
+    if (strcmp(c->backend, "fake") == 0) {
+        return CONFIG_PLAN_FAKE;
+    }
+    if (strcmp(c->backend, "auto") != 0) {
+        return strcmp(c->backend, "docker") == 0 ? CONFIG_PLAN_DOCKER : CONFIG_PLAN_OCI;
+    }
+    if (c->runtime[0] != '\0' || c->image_dir[0] != '\0' || image_is_path(c->image)) {
+        return CONFIG_PLAN_OCI;
+    }
+    return c->image[0] != '\0' ? CONFIG_PLAN_DOCKER : CONFIG_PLAN_AUTO;
+}
+
 int config_load(struct config *c, int argc, char **argv, int *ret_used, struct err *err)
 {
     memset(c, 0, sizeof(*c));
@@ -249,11 +310,8 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
     while (rc == 0 && at < argc && argv[at][0] == '-' && strcmp(argv[at], "--") != 0) {
         rc = read_argument(c, argc, argv, &at, err);
     }
-    if (rc == 0 && c->timeout_s > c->max_timeout_s) {
-        rc = err_set(err, ERR_CONFIG,
-                     "--timeout-seconds (%" PRIu64 ") is more than "
-                     "--max-timeout-seconds (%" PRIu64 ")",
-                     c->timeout_s, c->max_timeout_s);
+    if (rc == 0) {
+        rc = check_together(c, err);
     }
     if (rc < 0) {
         config_finish(c);
@@ -266,10 +324,31 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
 void config_finish(struct config *c)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++) {
-        if (options[i].type == OPTION_TEXT || options[i].type == OPTION_CHOICE) {
+        if (is_text(&options[i])) {
             char **text = (char **)(void *)((char *)c + options[i].offset);
             free(*text);
             *text = NULL;
+        }
+    }
+}
+
+/* One option's line, broken at blanks and continued under itself. */
+static void print_option(const char *flag, const char *text)
+{
+    printf("  %-*s", HELP_INDENT - 3, flag);
+    while (*text != '\0') {
+        size_t len = strlen(text);
+        size_t n = len;
+        if (len > HELP_WIDTH) {
+            for (n = HELP_WIDTH; n > 0 && text[n] != ' '; n--) {
+            }
+            n = n > 0 ? n : strcspn(text, " ");
+        }
+        printf(" %.*s\n", (int)n, text);
+        text += n;
+        text += strspn(text, " ");
+        if (*text != '\0') {
+            printf("%*s", HELP_INDENT - 1, "");
         }
     }
 }
@@ -281,13 +360,13 @@ void config_print_help(void)
         CLEANUP_FREE char *flag =
             alloc_printf("--%s%s%s", o->name, o->placeholder != NULL ? " " : "",
                          o->placeholder != NULL ? o->placeholder : "");
-        printf("  %-26s %s", flag, o->help);
-        if (o->value[0] != '\0') {
-            printf(" [%s]", o->value);
-        }
-        printf("\n");
+        bool has_default = o->value[0] != '\0';
+        CLEANUP_FREE char *text = alloc_printf("%s%s%s%s", o->help, has_default ? " [" : "",
+                                               o->value, has_default ? "]" : "");
+        print_option(flag, text);
     }
     printf(
         "\nEach option is also read from the environment, --memory-mb for example from\n"
-        "CLOISTER_MEMORY_MB; the command line wins. INTERPRETER_TYPE is the same as --backend.\n");
+        "CLOISTER_MEMORY_MB; the command line wins. INTERPRETER_TYPE stands for CLOISTER_BACKEND\n"
+        "where that is not set.\n");
 }

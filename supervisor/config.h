@@ -12,10 +12,13 @@
 #include "common/log.h"
 
 struct config {
-    char *backend;      /* "auto" "oci" "fake" */
-    char *runtime;      /* OCI runtime, name or path; "" = first that works */
-    char *image;        /* directory with an unpacked root; "" = the host's /usr */
-    char *image_dir;    /* directory whose entries clients may choose as images; "" = none */
+    char *backend;      /* "auto" "docker" "oci" "fake" */
+    char *engine;       /* where the container engine is; "" = looked for */
+    char *runtime;      /* OCI runtime, name or path; "" = the backend's choice */
+    char *image;        /* oci: directory with an unpacked root; docker: reference; "" = default */
+    char *pull;         /* "missing" "never" */
+    char *allow_images; /* docker: patterns of images that clients may choose; "" = any */
+    char *image_dir;    /* oci: directory whose entries clients may choose as images; "" = none */
     char *runtime_dir;  /* "" = by the rules of design.md section 7 */
     char *instance;     /* "" = one of our own, gone with us */
     char *worker_path;  /* "" = found beside this program */
@@ -32,6 +35,16 @@ struct config {
     bool strict;
     enum log_level log_level;
 };
+
+/* Which backends come into question. "auto" means both only as long as nothing else in the
+ * configuration belongs to one of them. */
+enum config_plan {
+    CONFIG_PLAN_AUTO, /* docker if an engine answers, else oci */
+    CONFIG_PLAN_DOCKER,
+    CONFIG_PLAN_OCI,
+    CONFIG_PLAN_FAKE,
+};
+enum config_plan config_plan(const struct config *c);
 
 /* Defaults, then environment, then arguments. `argv` starts at the first option; parsing stops at
  * the first word that is not an option, whose index is returned in *ret_used. On error the text

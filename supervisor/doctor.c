@@ -46,6 +46,13 @@ static bool examine_programs(const struct config *config)
     return worker_rc == 0 && agent_rc == 0;
 }
 
+static void print_list(const char *what, const struct view_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        printf("  %-18s %.*s\n", i == 0 ? what : "", VIEW_ARG(list->items[i]));
+    }
+}
+
 static void on_each(void *arg, const char *backend, const struct msg_probed *p)
 {
     struct doctor *d = arg;
@@ -55,17 +62,22 @@ static void on_each(void *arg, const char *backend, const struct msg_probed *p)
         d->first_done = true;
         d->usable++;
     }
-    printf("backend %s, runtime %.*s: %s\n", backend, VIEW_ARG(p->runtime), verdict);
+    printf("backend %s", backend);
+    if (p->engine.len > 0) {
+        printf(", engine %.*s", VIEW_ARG(p->engine));
+    }
+    if (p->runtime.len > 0) {
+        printf(", runtime %.*s", VIEW_ARG(p->runtime));
+    }
+    printf(": %s\n", verdict);
+    print_list("places tried", &p->tried);
     if (p->version.len > 0) {
         printf("  %-18s %.*s\n", "version", VIEW_ARG(p->version));
     }
     if (!p->usable) {
         printf("  %-18s %.*s\n", "why not", VIEW_ARG(p->reason));
     }
-    for (size_t i = 0; i < p->unapplied.count; i++) {
-        printf("  %-18s %.*s\n", i == 0 ? "not enforced here" : "",
-               VIEW_ARG(p->unapplied.items[i]));
-    }
+    print_list("not enforced here", &p->unapplied);
 }
 
 static void on_stopped(void *arg)
@@ -80,17 +92,37 @@ static void on_done(void *arg)
     fleet_shutdown(d->fleet, on_stopped, d);
 }
 
-static void prescribe(const struct doctor *d, bool programs)
+static void prescribe_oci(void)
+{
+    printf(
+        "Install an OCI runtime, for example `apt install runc` or `dnf install crun`, or name\n"
+        "one with --runtime. If one is installed, the line \"why not\" above has its own words.\n"
+        "In a container or as an ordinary user, runtimes need unprivileged user namespaces,\n"
+        "which the host may forbid.\n");
+}
+
+static void prescribe_docker(void)
+{
+    printf("Start a container engine: Docker Desktop, `colima start`, OrbStack, Rancher Desktop,\n"
+           "`podman machine start`, `systemctl start docker` or, for one of your own,\n"
+           "`systemctl --user start podman.socket`. If one is running, say where with --engine or\n"
+           "DOCKER_HOST, and see that you may use it (`docker info` works).\n");
+}
+
+static void prescribe(const struct doctor *d, enum config_plan plan, bool programs)
 {
     printf("\n");
     if (!programs) {
         printf("What to do: reinstall cloister (its programs belong together), or name them with\n"
                "--worker-path and --agent-path.\n");
     } else if (d->usable == 0) {
-        printf("What to do: install an OCI runtime, for example `apt install runc` or\n"
-               "`dnf install crun`, or name one with --runtime. If one is installed, the line\n"
-               "\"why not\" above has its own words. In a container or as an ordinary user,\n"
-               "runtimes need unprivileged user namespaces, which the host may forbid.\n");
+        printf("What to do:%s\n", plan == CONFIG_PLAN_AUTO ? " one of these two." : "");
+        if (plan == CONFIG_PLAN_DOCKER || plan == CONFIG_PLAN_AUTO) {
+            prescribe_docker();
+        }
+        if (plan != CONFIG_PLAN_DOCKER) {
+            prescribe_oci();
+        }
     } else {
         printf("Sandboxes can be created on this host.\n");
     }
@@ -109,7 +141,7 @@ int doctor_run(struct config *config)
     struct doctor d = {.fleet = fleet_create(&loop, config), .loop = &loop};
     fleet_doctor(d.fleet, on_each, on_done, &d);
     uv_run(&loop, UV_RUN_DEFAULT);
-    prescribe(&d, programs);
+    prescribe(&d, config_plan(config), programs);
     fleet_destroy(d.fleet);
     (void)uv_loop_close(
         &loop); /* refuses if the fleet had to leave something behind; then we exit */

@@ -1,14 +1,18 @@
 /*
  * Whether a runtime works here is not asked of the runtime but tried: a throw-away worker starts a
  * real container with every limit, looks at it from inside, and reports (PROBE). That costs about
- * as much as a sandbox, so the first runtime that passes is remembered for the life of the server,
- * with its `mode`, the backend's own note of what works on this host. A failure is not remembered:
- * the person who reads the message will install what is missing and try again.
+ * as much as a sandbox, so the first runtime that passes is remembered until a creation fails with
+ * it, together with its `mode`, the backend's own note of what works on this host. A failure is not
+ * remembered: the person who reads the message will install what is missing and try again.
+ *
+ * Asking for a container engine costs next to nothing, so "auto" asks for that first. Somebody who
+ * has named an engine expects it to be used: going on without it is not done in silence.
  */
 #include "supervisor/engine.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,28 +30,26 @@
 #include "supervisor/instance.h"
 #include "supervisor/worker_errand.h"
 
-#define HINT_INSTALL                                                                               \
-    "install an OCI runtime (runc or crun, for example `apt install runc`) or name one with "      \
-    "--runtime; `cloister doctor` shows what was tried and why it was rejected"
-
-struct candidate {
-    const char *backend;
-    const char *runtime;
-};
+#define START_ENGINE                                                                               \
+    "start a container engine (Docker Desktop, `colima start`, `podman machine start`, "           \
+    "`systemctl start docker` or `systemctl --user start podman.socket`)"
+#define INSTALL_RUNTIME "install an OCI runtime (runc or crun, for example `apt install runc`)"
+#define SEE_DOCTOR      "; `cloister doctor` shows what was tried and why it was rejected"
 
 #define CANDIDATES_MAX 4
-#define REASON_MAX     180 /* bytes of one candidate's reason in the error; the doctor prints all */
+#define SWEEPS_MAX     2
+#define REASONS_MAX    420 /* bytes of all candidates' reasons in the error; the doctor prints all */
 
 typedef void (*survey_each_fn)(void *arg, const char *backend, const struct msg_probed *result);
 
 struct engine {
     struct fleet_host *host;
-    struct candidate candidates[CANDIDATES_MAX];
+    struct errand_target candidates[CANDIDATES_MAX]; /* texts of the configuration, or literals */
     size_t candidate_count;
 
     bool known;
     struct engine_choice choice;
-    char *runtime; /* behind choice.runtime */
+    char *at, *runtime; /* behind choice.engine and choice.runtime */
 
     TAILQ_HEAD(, engine_wait) waiting;
     struct deferred_task begin;
@@ -60,7 +62,7 @@ struct engine {
     size_t next;  /* candidate that is being tried */
     char probe_id[FLEET_ID_SIZE];
     char *probe_dir;
-    char reasons[400]; /* why the candidates so far were rejected */
+    char reasons[REASONS_MAX]; /* why the candidates so far were rejected */
     struct err failure;
     survey_each_fn each;
     void (*done)(void *arg);
@@ -70,23 +72,52 @@ struct engine {
 static void on_begin(void *arg);
 static void try_next(struct engine *e);
 
+static void add_candidate(struct engine *e, const char *backend, const char *at,
+                          const char *runtime)
+{
+    e->candidates[e->candidate_count++] = (struct errand_target){backend, at, runtime};
+}
+
 static void list_candidates(struct engine *e)
 {
     const struct config *c = e->host->config;
-    bool fake = c->backend != NULL && strcmp(c->backend, "fake") == 0;
-    bool named = c->runtime != NULL && c->runtime[0] != '\0';
-    const char *runtimes[] = {"runc", "crun"};
-    if (fake || named) {
-        e->candidates[0].backend = fake ? "fake" : "oci";
-        e->candidates[0].runtime = named ? c->runtime : "";
-        e->candidate_count = 1;
+    enum config_plan plan = config_plan(c);
+    if (plan == CONFIG_PLAN_FAKE) {
+        add_candidate(e, "fake", "", c->runtime);
         return;
     }
-    for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++) {
-        e->candidates[i].backend = "oci";
-        e->candidates[i].runtime = runtimes[i];
-        e->candidate_count++;
+    if (plan != CONFIG_PLAN_OCI) {
+        add_candidate(e, "docker", c->engine, c->runtime);
     }
+    if (plan == CONFIG_PLAN_OCI && c->runtime[0] != '\0') {
+        add_candidate(e, "oci", "", c->runtime);
+    } else if (plan != CONFIG_PLAN_DOCKER) {
+        add_candidate(e, "oci", "", "runc");
+        add_candidate(e, "oci", "", "crun");
+    }
+}
+
+/* Whether somebody has said where the engine is, so that there ought to be one. */
+static bool is_engine_named(const struct config *c)
+{
+    const char *host = getenv("DOCKER_HOST");
+    const char *context = getenv("DOCKER_CONTEXT");
+    return c->engine[0] != '\0' || (host != NULL && host[0] != '\0') ||
+           (context != NULL && context[0] != '\0');
+}
+
+static const char *hint_of(const struct engine *e)
+{
+    switch (config_plan(e->host->config)) {
+    case CONFIG_PLAN_DOCKER:
+        return START_ENGINE ", or say with --engine or DOCKER_HOST where it is" SEE_DOCTOR;
+    case CONFIG_PLAN_AUTO:
+        return START_ENGINE ", or " INSTALL_RUNTIME SEE_DOCTOR;
+    case CONFIG_PLAN_OCI:
+    case CONFIG_PLAN_FAKE:
+        break;
+    }
+    return INSTALL_RUNTIME " or name one with --runtime" SEE_DOCTOR;
 }
 
 struct engine *engine_create(struct fleet_host *host)
@@ -106,13 +137,15 @@ void engine_destroy(struct engine *e)
     assert(TAILQ_EMPTY(&e->waiting) && !e->probing);
     deferred_cancel(&e->host->deferred, &e->begin);
     deferred_cancel(&e->host->deferred, &e->tell);
+    free(e->at);
     free(e->runtime);
     free(e);
 }
 
 const char *engine_backend(const struct engine *e)
 {
-    return e->candidates[0].backend;
+    /* The last: of a trial of oci something may be left, of asking for an engine nothing is. */
+    return e->candidates[e->candidate_count - 1].backend;
 }
 
 /* Answers everybody who waits, with the choice or with the failure. */
@@ -126,7 +159,7 @@ static void on_tell(void *arg)
         if (e->known) {
             wait->fn(wait->arg, 0, &e->choice, NULL, "");
         } else {
-            wait->fn(wait->arg, -e->failure.code, NULL, &e->failure, HINT_INSTALL);
+            wait->fn(wait->arg, -e->failure.code, NULL, &e->failure, hint_of(e));
         }
     }
 }
@@ -159,31 +192,46 @@ static void on_removed(void *arg, int rc, const struct err *err)
     }
 }
 
-static void choose(struct engine *e, const struct candidate *tried, const struct msg_probed *probed)
+static void choose(struct engine *e, const struct errand_target *tried,
+                   const struct msg_probed *probed)
 {
     e->known = true;
+    free(e->at);
+    free(e->runtime);
+    e->at = alloc_viewdup(probed->engine);
     e->runtime = alloc_viewdup(probed->runtime);
     e->choice.backend = tried->backend;
+    e->choice.engine = e->at;
     e->choice.runtime = e->runtime;
     e->choice.mode = probed->mode;
-    log_info("engine: %s with %s (%.*s) mode=%llu", tried->backend, e->runtime,
-             VIEW_ARG(probed->version), (unsigned long long)probed->mode);
+    log_info("engine: %s with %s (%.*s) at=%s mode=%llu", tried->backend, e->runtime,
+             VIEW_ARG(probed->version), e->at, (unsigned long long)probed->mode);
 }
 
-static void reject(struct engine *e, const struct candidate *tried, struct view reason)
+static void reject(struct engine *e, const struct errand_target *tried, struct view reason)
 {
+    bool is_oci = strcmp(tried->backend, "oci") == 0;
+    if (!is_oci && e->candidate_count > 1 && is_engine_named(e->host->config)) {
+        log_warn("engine: the container engine that is configured cannot be used, going on without "
+                 "it: %.*s",
+                 VIEW_ARG(reason));
+    } else {
+        log_info("engine: %s %s is not usable: %.*s", tried->backend, tried->runtime,
+                 VIEW_ARG(reason));
+    }
     size_t used = strlen(e->reasons);
-    if (reason.len > REASON_MAX) {
-        reason.len = REASON_MAX; /* the next candidate has something to say, too */
+    size_t share = sizeof(e->reasons) / e->candidate_count - sizeof("; docker: ");
+    if (reason.len > share) {
+        reason.len = share; /* the next candidate has something to say, too */
     }
     snprintf(e->reasons + used, sizeof(e->reasons) - used, "%s%s: %.*s", used > 0 ? "; " : "",
-             tried->runtime[0] != '\0' ? tried->runtime : tried->backend, VIEW_ARG(reason));
+             is_oci ? tried->runtime : tried->backend, VIEW_ARG(reason));
 }
 
 /* The result of one candidate: the worker's, or one that we make up if there was none. */
 static void take_result(struct engine *e, const struct msg_probed *probed)
 {
-    const struct candidate *tried = &e->candidates[e->next];
+    const struct errand_target *tried = &e->candidates[e->next];
     e->next++;
     if (e->survey) {
         e->each(e->arg, tried->backend, probed);
@@ -211,8 +259,19 @@ static void take_failure(struct engine *e, const struct err *err)
 /* What a probe leaves that did not come to its end. */
 struct remains {
     struct fleet_host *host;
+    const struct errand_target *target;
+    char id[FLEET_ID_SIZE];
     char *dir;
+    uint64_t sweeps;
 };
+
+static void free_remains(struct remains *r)
+{
+    free(r->dir);
+    free(r);
+}
+
+static void sweep(struct remains *r);
 
 static void on_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
                      const char *hint)
@@ -221,36 +280,46 @@ static void on_swept(void *arg, int rc, const struct msg *reply, const struct er
     (void)reply, (void)hint;
     if (rc == 0) {
         disk_remove(r->host, r->dir, on_removed, NULL);
-    } else { /* with its directory it stays findable for the next server's sweep */
-        log_warn("engine: a probe left something behind: %s dir=%s", err->text, r->dir);
+        free_remains(r);
+    } else {
+        log_warn("engine: sweep after a probe failed: %s dir=%s", err->text, r->dir);
+        sweep(r);
     }
-    free(r->dir);
-    free(r);
 }
 
+static void sweep(struct remains *r)
+{
+    struct err err = ERR_INIT;
+    while (r->sweeps < SWEEPS_MAX && !r->host->forcing) {
+        r->sweeps++;
+        CLEANUP_FREE char *socket = alloc_printf("%s/sweep%" PRIu64 ".sock", r->dir, r->sweeps);
+        struct worker_args args = {
+            .sandbox = r->id,
+            .socket = socket,
+            .dir = r->dir,
+            .shared_dir = r->host->instance->shared,
+            .generation = r->sweeps,
+        };
+        if (worker_errand_start(r->host, &args, MSG_SWEEP, r->target, on_swept, r, &err) == 0) {
+            return;
+        }
+    }
+    /* With its directory it stays findable for the next server's sweep. */
+    log_warn("engine: a probe left something behind%s%s dir=%s", err.code != 0 ? ": " : "",
+             err.text, r->dir);
+    free_remains(r);
+}
+
+/* A worker that ends a trial early answers when nothing is left of it. Without an answer another
+ * worker makes sure, during a shutdown as well, since nobody else knows of the trial. */
 static void sweep_probe(struct engine *e)
 {
-    struct fleet_host *host = e->host;
-    const struct candidate *candidate = &e->candidates[e->next];
     struct remains *r = alloc_one(struct remains);
-    r->host = host;
+    r->host = e->host;
+    r->target = &e->candidates[e->next];
+    snprintf(r->id, sizeof(r->id), "%s", e->probe_id);
     r->dir = alloc_strdup(e->probe_dir);
-    CLEANUP_FREE char *socket = alloc_printf("%s/sweep.sock", r->dir);
-    struct worker_args args = {
-        .sandbox = e->probe_id,
-        .socket = socket,
-        .dir = r->dir,
-        .shared_dir = host->instance->shared,
-        .generation = 1,
-        .expendable = true,
-    };
-    struct err err = ERR_INIT;
-    int rc = host->stopping ? err_set(&err, ERR_SHUTTING_DOWN, "no time to sweep it")
-                            : worker_errand_start(host, &args, MSG_SWEEP, candidate->backend,
-                                                  candidate->runtime, on_swept, r, &err);
-    if (rc < 0) {
-        on_swept(r, rc, NULL, &err, "");
-    }
+    sweep(r);
 }
 
 static void on_probed(void *arg, int rc, const struct msg *reply, const struct err *err,
@@ -258,7 +327,9 @@ static void on_probed(void *arg, int rc, const struct msg *reply, const struct e
 {
     struct engine *e = arg;
     (void)hint;
-    if (rc == 0) {
+    /* GONE: it was never asked, so nothing was tried. Of docker nothing is made to try it. */
+    bool is_docker = strcmp(e->candidates[e->next].backend, "docker") == 0;
+    if (rc == 0 || rc == -ERR_GONE || is_docker) {
         disk_remove(e->host, e->probe_dir, on_removed, NULL);
     } else {
         sweep_probe(e);
@@ -274,7 +345,6 @@ static void on_probed(void *arg, int rc, const struct msg *reply, const struct e
 static int start_probe(struct engine *e, struct err *err)
 {
     struct fleet_host *host = e->host;
-    const struct candidate *candidate = &e->candidates[e->next];
     int rc = random_id(e->probe_id, 16, err);
     if (rc < 0) {
         return rc;
@@ -292,8 +362,8 @@ static int start_probe(struct engine *e, struct err *err)
     if (mkdir(e->probe_dir, 0700) < 0) {
         rc = err_sys(err, ERR_IO, errno, "%s", e->probe_dir);
     } else {
-        rc = worker_errand_start(host, &args, MSG_PROBE, candidate->backend, candidate->runtime,
-                                 on_probed, e, err);
+        rc =
+            worker_errand_start(host, &args, MSG_PROBE, &e->candidates[e->next], on_probed, e, err);
     }
     if (rc < 0) {
         rmdir(e->probe_dir);
@@ -316,8 +386,8 @@ static void try_next(struct engine *e)
 static void on_begin(void *arg)
 {
     struct engine *e = arg;
-    if ((e->probing || TAILQ_EMPTY(&e->waiting)) && !e->survey) {
-        return;
+    if ((e->probing || e->host->stopping || TAILQ_EMPTY(&e->waiting)) && !e->survey) {
+        return; /* at a shutdown, those who wait are closed and forget us in this same turn */
     }
     if (e->survey || !e->known) {
         e->probing = true;
@@ -337,6 +407,11 @@ void engine_want(struct engine *e, struct engine_wait *wait, engine_fn fn, void 
     if (!e->probing) {
         deferred_post(&e->host->deferred, &e->begin, on_begin, e);
     }
+}
+
+void engine_doubt(struct engine *e)
+{
+    e->known = false;
 }
 
 void engine_forget(struct engine *e, struct engine_wait *wait)

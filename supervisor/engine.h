@@ -17,11 +17,12 @@ struct engine;
 
 struct engine_choice {
     const char *backend;
+    const char *engine; /* where it is, from PROBED; "" if the backend has none */
     const char *runtime;
     uint64_t mode; /* from PROBED, opaque */
 };
 
-/* The choice is borrowed for the life of the engine. */
+/* The choice is borrowed during the call. */
 typedef void (*engine_fn)(void *arg, int rc, const struct engine_choice *choice,
                           const struct err *err, const char *hint);
 
@@ -42,6 +43,10 @@ void engine_destroy(struct engine *e);
  * waiters share one probe. */
 void engine_want(struct engine *e, struct engine_wait *wait, engine_fn fn, void *arg);
 
+/* A sandbox could not be created with the choice for a reason that may be the engine's: whoever
+ * wants it next has it looked for again. Engines are stopped, upgraded and moved while we run. */
+void engine_doubt(struct engine *e);
+
 /* fn will not be called. */
 void engine_forget(struct engine *e, struct engine_wait *wait);
 
@@ -51,7 +56,7 @@ void engine_survey(struct engine *e, const struct err *blocked,
                    void (*each)(void *arg, const char *backend, const struct msg_probed *result),
                    void (*done)(void *arg), void *arg);
 
-/* What configuration says about the backend, "auto" resolved; for things without a record. */
+/* The backend that a thing without a record may be left of, as far as configuration tells. */
 const char *engine_backend(const struct engine *e);
 
 #endif

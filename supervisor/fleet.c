@@ -10,7 +10,8 @@
  *
  * Stopping is the same for all sandboxes at once, within 4.5 s in all: 3 s for workers to close
  * them, then kill and sweep, at 4 s kill everything, and at 4.5 s leave, whatever is left. What is
- * left keeps its directory and loses its lock, so the next server sweeps it.
+ * left keeps its directory and loses its lock, so the next server sweeps it. What becomes of a
+ * sandbox that is just being created is a table in contrib/HACKING.md.
  */
 #include "supervisor/fleet.h"
 
@@ -301,8 +302,17 @@ static void on_gone(void *arg, struct sandbox *s)
 struct opening {
     struct fleet *fleet;
     fleet_info_fn done;
+    fleet_progress_fn progress; /* may be NULL */
     void *arg;
 };
+
+static void on_progress(void *arg, const struct fleet_progress *progress)
+{
+    struct opening *o = arg;
+    if (o->progress != NULL) {
+        o->progress(o->arg, progress);
+    }
+}
 
 static void on_opened(void *arg, int rc, const struct fleet_info *info, const struct err *err,
                       const char *hint)
@@ -337,8 +347,11 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
         struct opening *o = alloc_one(struct opening);
         o->fleet = f;
         o->done = done;
+        o->progress = spec->progress;
         o->arg = arg;
-        rc = sandbox_create(&setup, owner, spec, on_opened, o, &s, &err);
+        struct fleet_spec own = *spec;
+        own.progress = on_progress;
+        rc = sandbox_create(&setup, owner, &own, on_opened, o, &s, &err);
         if (rc < 0) {
             free(o);
         }

@@ -26,10 +26,18 @@ struct fleet_call;
 
 #define FLEET_ID_SIZE 32 /* bytes of a sandbox or operation id with its NUL */
 
+/* What something that takes long is busy with. Borrowed during the callback. */
+struct fleet_progress {
+    const char *text;     /* one line for people; other processes' words, so any bytes */
+    uint64_t done, total; /* bytes; total 0: unknown */
+};
+typedef void (*fleet_progress_fn)(void *arg, const struct fleet_progress *progress);
+
 /* What a caller may choose; zero or NULL means the configured default. */
 struct fleet_spec {
     const char *name; /* unique per owner, or NULL */
     const char *image;
+    bool image_is_reference; /* for an engine: with oci it is refused; else a directory */
     uint64_t memory_mb;
     double cpus;
     uint64_t pids;
@@ -37,6 +45,9 @@ struct fleet_spec {
     uint64_t timeout_ms;  /* default deadline of executions in this sandbox */
     uint64_t ttl_ms;      /* closed after this long without a call */
     struct view_list env; /* "K=V" */
+    /* Called with the `arg` of fleet_open(), if it takes long, any number of times before `done`.
+     */
+    fleet_progress_fn progress;
 };
 
 /* A snapshot, borrowed during the callback that hands it over. */

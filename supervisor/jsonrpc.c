@@ -112,6 +112,16 @@ char *jsonrpc_result(const char *id, cJSON *result)
     return print(root, id);
 }
 
+char *jsonrpc_notification(const char *method, cJSON *params)
+{
+    cJSON *root = envelope(NULL, false);
+    cJSON_AddItemToObjectCS(root, "method", cJSON_CreateStringReference(method));
+    cJSON_AddItemToObjectCS(root, "params", params);
+    char *line = cJSON_PrintBuffered(root, PRINT_FIRST_BYTES, false);
+    cJSON_Delete(root);
+    return line;
+}
+
 char *jsonrpc_error(const char *id, bool null_id, int code, const char *message, cJSON *data)
 {
     cJSON *root = envelope(id, null_id);

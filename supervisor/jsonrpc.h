@@ -48,6 +48,9 @@ char *jsonrpc_id_text(const cJSON *id);
  * the value they are given. */
 char *jsonrpc_result(const char *id, cJSON *result);
 
+/* NULL if there is no memory for it: nobody waits for a notification. Takes the params. */
+char *jsonrpc_notification(const char *method, cJSON *params);
+
 /* `id` NULL: unknown; then `null_id` decides between null and no member at all. `message` may be
  * any bytes, `data` may be NULL. */
 char *jsonrpc_error(const char *id, bool null_id, int code, const char *message, cJSON *data);

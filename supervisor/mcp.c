@@ -7,7 +7,8 @@
  *
  * Everything but tools/call is answered on the spot. A tool call owns its message until it is done;
  * it is found again by its id, for cancellation and to refuse an id twice. A cancelled call
- * is never answered, but stays in flight until the fleet has let go of it.
+ * is never answered, but stays in flight until the fleet has let go of it. Whoever gave a progress
+ * token is told meanwhile what takes long.
  */
 #include "supervisor/mcp.h"
 
@@ -16,10 +17,12 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/io/json.h"
 #include "common/log.h"
 #include "proto/limits.h"
 #include "supervisor/mcp_internal.h"
+#include "supervisor/progress.h"
 
 #define BATCH_MAX_BYTES (LIMIT_BATCH * (2u << 20)) /* a result is below 1 MiB */
 
@@ -33,6 +36,7 @@ struct mcp_call {
     struct mcp_batch *batch;
     cJSON *message; /* what the arguments borrow from */
     size_t bytes;
+    struct progress progress;
     bool silent; /* cancelled: no answer */
 };
 
@@ -111,6 +115,7 @@ static void call_free(struct mcp_call *c)
     s->call_count--;
     s->call_bytes -= c->bytes;
     tool_call_finish(&c->tool);
+    progress_finish(&c->progress);
     cJSON_Delete(c->message);
     free(c->id);
     free(c);
@@ -133,6 +138,16 @@ static void on_tool_done(struct tool_call *tool, struct result *result)
     }
     if (batch != NULL) {
         batch_settle(s, batch);
+    }
+}
+
+/* It never is a part of a batch, which is sent when all is over. */
+static void on_tool_progress(struct tool_call *tool, const struct fleet_progress *news)
+{
+    struct mcp_call *c = (struct mcp_call *)tool; /* its first member */
+    char *json = c->silent ? NULL : progress_tell(&c->progress, news, clock_ms());
+    if (json != NULL) {
+        c->session->send(c->session->send_arg, json);
     }
 }
 
@@ -166,6 +181,8 @@ void mcp_call_start(const struct mcp_request *r, const struct tool *tool, const 
     c->tool.session = &s->tools;
     c->tool.args = arguments;
     c->tool.done = on_tool_done;
+    c->tool.progress = on_tool_progress;
+    progress_init(&c->progress, r->params, revision_has_progress_message(r->revision));
     c->next = s->calls;
     if (c->next != NULL) {
         c->next->prev = c;

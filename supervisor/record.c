@@ -43,7 +43,14 @@ int record_save(struct fleet_host *host, const char *dir, const struct msg *open
     return 0;
 }
 
-int record_load(const char *dir, char **ret_backend, char **ret_runtime, struct err *err)
+void record_place_finish(struct record_place *place)
+{
+    free(place->backend);
+    free(place->engine);
+    free(place->runtime);
+}
+
+int record_load(const char *dir, struct record_place *ret, struct err *err)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/record", dir);
     CLEANUP_BUF struct buf frame;
@@ -69,8 +76,9 @@ int record_load(const char *dir, char **ret_backend, char **ret_runtime, struct 
         msg_finish(&m);
         return err_set(err, ERR_PROTOCOL, "%s holds no sandbox", path);
     }
-    *ret_backend = alloc_viewdup(m.open.backend);
-    *ret_runtime = alloc_viewdup(m.open.runtime);
+    ret->backend = alloc_viewdup(m.open.backend);
+    ret->engine = alloc_viewdup(m.open.engine);
+    ret->runtime = alloc_viewdup(m.open.runtime);
     msg_finish(&m);
     return 0;
 }

@@ -1,7 +1,7 @@
 /*
  * What a sandbox's directory says about it, for a server that has to clean up after this one.
  *
- *     record   the OPEN message, framed: which backend and runtime hold the sandbox, and its spec
+ *     record   the OPEN message, framed: its backend, engine and runtime, and its specification
  *     worker   "<pid> <start time> <generation>" of the worker that was started last
  *
  * Loop thread only.
@@ -17,10 +17,15 @@
 int record_save(struct fleet_host *host, const char *dir, const struct msg *open, disk_done_fn done,
                 void *arg, struct err *err) WARN_UNUSED;
 
-/* Reads backend and runtime back; both are owned by the caller. -ERR_IO or -ERR_PROTOCOL if there
+/* Where a sandbox is; texts owned by the holder. */
+struct record_place {
+    char *backend, *engine, *runtime;
+};
+
+/* Reads back where it is, to be freed with record_place_finish(). -ERR_IO or -ERR_PROTOCOL if there
  * is no whole record. */
-int record_load(const char *dir, char **ret_backend, char **ret_runtime,
-                struct err *err) WARN_UNUSED;
+int record_load(const char *dir, struct record_place *ret, struct err *err) WARN_UNUSED;
+void record_place_finish(struct record_place *place);
 
 /* Notes who works on the sandbox now. Not synced: after a power failure there is no worker. */
 int record_save_worker(const char *dir, int pid, uint64_t generation, struct err *err) WARN_UNUSED;

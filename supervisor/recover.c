@@ -21,6 +21,7 @@
 #include "common/fd.h"
 #include "common/log.h"
 #include "proto/msg.h"
+#include "supervisor/config.h"
 #include "supervisor/disk.h"
 #include "supervisor/fleet_host.h"
 #include "supervisor/instance.h"
@@ -207,13 +208,13 @@ static void start_sweep(struct leftover *l)
     if (record_kill_worker(l->dir)) {
         log_warn("sweep: left-over worker killed sandbox=%s", l->id);
     }
-    CLEANUP_FREE char *backend = NULL;
-    CLEANUP_FREE char *runtime = NULL;
+    struct record_place place;
     struct err err = ERR_INIT;
-    if (record_load(l->dir, &backend, &runtime, &err) < 0) {
+    if (record_load(l->dir, &place, &err) < 0) {
         log_debug("sweep: %s sandbox=%s", err.text, l->id);
-        backend = alloc_strdup(r->backend);
-        runtime = alloc_strdup("");
+        place.backend = alloc_strdup(r->backend);
+        place.engine = alloc_strdup(r->host->config->engine);
+        place.runtime = alloc_strdup("");
     }
     CLEANUP_FREE char *socket = alloc_printf("%s/sweep.sock", l->dir);
     CLEANUP_FREE char *shared = alloc_printf("%s/shared", l->instance->dir);
@@ -225,7 +226,10 @@ static void start_sweep(struct leftover *l)
         .generation = SWEEP_GENERATION,
         .expendable = true,
     };
-    if (worker_errand_start(r->host, &args, MSG_SWEEP, backend, runtime, on_swept, l, &err) < 0) {
+    struct errand_target target = {place.backend, place.engine, place.runtime};
+    int rc = worker_errand_start(r->host, &args, MSG_SWEEP, &target, on_swept, l, &err);
+    record_place_finish(&place);
+    if (rc < 0) {
         log_warn("sweep: sandbox stays for now: %s sandbox=%s", err.text, l->id);
         end_leftover(l, false);
     }

@@ -39,6 +39,12 @@ static inline bool revision_has_annotations(enum revision r)
     return r >= REVISION_2025_03_26;
 }
 
+/* notifications/progress say in words what is going on. */
+static inline bool revision_has_progress_message(enum revision r)
+{
+    return r >= REVISION_2025_03_26;
+}
+
 /* title, outputSchema, structuredContent */
 static inline bool revision_has_structure(enum revision r)
 {

@@ -28,6 +28,7 @@
 #include "proto/exit_codes.h"
 #include "supervisor/call.h"
 #include "supervisor/config.h"
+#include "supervisor/image.h"
 #include "supervisor/instance.h"
 #include "supervisor/record.h"
 
@@ -102,6 +103,9 @@ static void on_opened(void *arg, int rc, const struct msg *reply, const struct e
         return; /* the worker died: on_dead() follows */
     }
     if (rc < 0 && creating) {
+        if (rc == -ERR_ENGINE || rc == -ERR_TIMEOUT || rc == -ERR_INVALID) {
+            engine_doubt(s->engine);
+        }
         sandbox_create_failed(s, err, hint);
     } else if (rc == -ERR_GONE) {
         sandbox_gone(s, err->text);
@@ -141,12 +145,16 @@ static void open_if_prepared(struct sandbox *s)
     struct err err = ERR_INIT;
     s->open_sent = true;
     s->ever_open_sent = true;
-    int rc = worker_link_ask(s->link, &m, TIME_OPEN_MS, on_opened, s, &err);
+    /* Creating may take long as long as it goes on, which is watched; adopting is quick. */
+    uint64_t timeout_ms = m.open.attach ? TIME_OPEN_MS : TIME_OPEN_MAX_MS + SANDBOX_MARGIN_MS;
+    int rc = worker_link_ask(s->link, &m, timeout_ms, on_opened, s, &err);
     if (rc == -ERR_TOO_BIG || rc == -ERR_PROTOCOL) { /* what the client gave cannot be said */
         err.code = ERR_INVALID;
         sandbox_create_failed(s, &err, "shorten image and env, or leave them out");
     } else if (rc < 0) {
         worker_link_kill(s->link, "%s", err.text);
+    } else if (!m.open.attach) {
+        sandbox_watch(s);
     }
 }
 
@@ -274,20 +282,47 @@ static void start_worker(struct sandbox *s)
 
 /* ---- creating ---- */
 
+/* What an image is depends on the backend, which is known only now. */
+static int settle_image(struct sandbox *s, struct err *err)
+{
+    struct view *image = &s->spec.image;
+    bool on_engine = strcmp(s->backend, "docker") == 0;
+    if (s->image_is_reference && !on_engine) {
+        return err_set(err, ERR_IMAGE,
+                       "image %.*s: no container engine answered on this host, and sandboxes of "
+                       "%s have no images to choose from",
+                       VIEW_ARG(*image), s->backend);
+    }
+    if (image->len == 0 && on_engine) {
+        free((char *)(uintptr_t)image->data);
+        *image = view_of(alloc_strdup(IMAGE_DOCKER_DEFAULT));
+    }
+    return 0;
+}
+
 static void on_engine(void *arg, int rc, const struct engine_choice *choice, const struct err *err,
                       const char *hint)
 {
     struct sandbox *s = arg;
+    if (is_leaving(s)) {
+        return; /* closed in the same moment: nothing has been made for it */
+    }
     if (rc < 0) {
         sandbox_create_failed(s, err, hint);
         return;
     }
     s->backend = alloc_strdup(choice->backend);
+    s->engine_at = alloc_strdup(choice->engine);
     s->runtime = alloc_strdup(choice->runtime);
     s->spec.backend = view_of(s->backend);
+    s->spec.engine = view_of(s->engine_at);
     s->spec.runtime = view_of(s->runtime);
     s->spec.mode = choice->mode;
     struct err failed = ERR_INIT;
+    if (settle_image(s, &failed) < 0) {
+        sandbox_create_failed(s, &failed, "leave image out");
+        return;
+    }
     char *dir = alloc_printf("%s/%s", s->host->instance->sandboxes, s->id);
     if (mkdir(dir, 0700) < 0) {
         err_sys(&failed, ERR_IO, errno, "cannot create a sandbox: %s", dir);
@@ -334,6 +369,7 @@ static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
     const struct config *c = s->host->config;
     const char *image = spec->image != NULL ? spec->image : c->image;
     struct msg_open *o = &s->spec;
+    s->image_is_reference = spec->image_is_reference;
     o->image = view_of(alloc_strdup(image != NULL ? image : ""));
     o->memory_bytes = (spec->memory_mb != 0 ? spec->memory_mb : c->memory_mb) << 20;
     o->cpu_milli = spec->cpus > 0 ? (uint64_t)(spec->cpus * 1000.0 + 0.5) : c->cpu_milli;
@@ -342,6 +378,7 @@ static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
     o->files = c->files;
     o->grace_ms = TIME_GRACE_MS;
     o->strict = c->strict;
+    o->pull = strcmp(c->pull, "missing") == 0;
     s->env = alloc_array(spec->env.count + 1, sizeof(s->env[0]));
     for (size_t i = 0; i < spec->env.count; i++) {
         s->env[i] = view_bytes(alloc_viewdup(spec->env.items[i]), spec->env.items[i].len);
@@ -378,6 +415,7 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
     TAILQ_INIT(&s->close_waiters);
     s->opened = opened;
     s->opened_arg = arg;
+    s->progress = spec->progress;
     s->created_wall_ms = clock_wall_ms();
     s->broken_ms = uv_now(s->host->loop);
     sandbox_touch(s);
@@ -385,7 +423,9 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
     s->ttl.data = s;
     uv_timer_init(s->host->loop, &s->restart);
     s->restart.data = s;
-    s->timers_open = 2;
+    uv_timer_init(s->host->loop, &s->news);
+    s->news.data = s;
+    s->timers_open = 3;
     fleet_host_hold(s->host);
     uv_timer_start(&s->ttl, on_ttl, s->ttl_ms, 0);
     uv_unref((uv_handle_t *)&s->ttl); /* an idle sandbox is no reason to stay */

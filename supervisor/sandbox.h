@@ -25,6 +25,8 @@
     64 /* outcomes the agent may forget: as many as it remembers (LIMIT_OPS)                       \
         */
 
+#define SANDBOX_MARGIN_MS 2000 /* for the worker to be the first to say that it took too long */
+
 #define HINT_NEW_SANDBOX "create a new sandbox; files and variables of this one are lost"
 
 /*
@@ -72,6 +74,13 @@ struct sandbox_waiter {
     void *arg;
 };
 
+/* How a creation goes on, by what its worker tells. Times are monotonic milliseconds. */
+struct sandbox_news {
+    uint64_t seen;      /* number of the latest news */
+    uint64_t moved_ms;  /* when there were any, or when it began */
+    uint64_t logged_ms; /* 0: never */
+};
+
 struct sandbox {
     TAILQ_ENTRY(sandbox) node; /* the fleet's list */
     struct fleet_host *host;
@@ -89,11 +98,13 @@ struct sandbox {
     /* What was asked for. */
     struct msg_open spec; /* its texts are owned here */
     struct view *env;
+    bool image_is_reference; /* the client's choice, for an engine only */
     uint64_t timeout_ms;
     uint64_t ttl_ms;
 
     /* What it became. */
     char *backend;
+    char *engine_at; /* where the engine is, "" if there is none */
     char *runtime;
     char *image;
     char *workspace;
@@ -117,7 +128,9 @@ struct sandbox {
 
     /* Who waits for what. */
     struct engine_wait engine_wait;
-    fleet_info_fn opened; /* NULL once called */
+    fleet_info_fn opened;       /* NULL once called */
+    fleet_progress_fn progress; /* with opened_arg; may be NULL */
+    struct sandbox_news watch;
     void *opened_arg;
     TAILQ_HEAD(, sandbox_waiter) close_waiters;
     struct deferred_task close_task;
@@ -132,6 +145,7 @@ struct sandbox {
     uint64_t used_ms; /* last begin or end of a call */
     uv_timer_t ttl;
     uv_timer_t restart;
+    uv_timer_t news; /* next question for progress */
     unsigned timers_open;
 };
 
@@ -145,7 +159,8 @@ struct sandbox_setup {
 
 /* ---- sandbox.c: the state and the worker ---- */
 
-/* Begins to create a sandbox; `opened` tells how that ended. */
+/* Begins to create a sandbox; `opened` tells how that ended, and the specification's `progress`
+ * before that what takes long, with the same arg. */
 int sandbox_create(const struct sandbox_setup *setup, const char *owner,
                    const struct fleet_spec *spec, fleet_info_fn opened, void *arg,
                    struct sandbox **ret, struct err *err) WARN_UNUSED;
@@ -170,6 +185,19 @@ void sandbox_ack(struct sandbox *s, const char *op);
 
 /* Fills `items` (room for SANDBOX_ACKS_MAX) with what the next START acknowledges. */
 struct view_list sandbox_acks(const struct sandbox *s, struct view *items);
+
+/* ---- sandbox_news.c: how creating goes on ---- */
+
+/* OPEN was sent to create it: asks for progress from now on, and ends a worker that makes none. */
+void sandbox_watch(struct sandbox *s);
+
+void sandbox_news_begin(struct sandbox_news *n, uint64_t now_ms);
+
+/* True if `number` is new. */
+bool sandbox_news_take(struct sandbox_news *n, uint64_t number, uint64_t now_ms);
+
+/* There have been none for too long. */
+bool sandbox_news_overdue(const struct sandbox_news *n, uint64_t now_ms);
 
 /* ---- sandbox_close.c: the end ---- */
 

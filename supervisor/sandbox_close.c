@@ -72,6 +72,7 @@ static void forget(struct sandbox *s)
     s->on_gone(s->on_gone_arg, s);
     uv_close((uv_handle_t *)&s->ttl, on_timer_closed);
     uv_close((uv_handle_t *)&s->restart, on_timer_closed);
+    uv_close((uv_handle_t *)&s->news, on_timer_closed);
 }
 
 static void end_cleanup(struct sandbox *s)
@@ -129,6 +130,7 @@ static void sweep(struct sandbox *s)
         return;
     }
     s->cleanup = CLEANUP_SWEEP;
+    const struct errand_target target = {s->backend, s->engine_at, s->runtime};
     struct err err = ERR_INIT;
     while (s->sweeps < SWEEPS_MAX && !s->host->forcing) {
         s->sweeps++;
@@ -141,8 +143,7 @@ static void sweep(struct sandbox *s)
             .shared_dir = s->host->instance->shared,
             .generation = generation,
         };
-        if (worker_errand_start(s->host, &args, MSG_SWEEP, s->backend, s->runtime, on_swept, s,
-                                &err) == 0) {
+        if (worker_errand_start(s->host, &args, MSG_SWEEP, &target, on_swept, s, &err) == 0) {
             return;
         }
     }
@@ -196,11 +197,22 @@ void sandbox_cleanup_worker_dead(struct sandbox *s)
     } /* else sandbox_cleanup() has not begun: it finds no worker then */
 }
 
+/* Its worker was asked to CLOSE before the server began to stop, and so given longer than there is
+ * now. */
+static void hurry(struct sandbox *s)
+{
+    if (s->host->stopping && s->cleanup == CLEANUP_WORKER && s->link != NULL &&
+        !worker_link_is_ending(s->link)) {
+        worker_link_retire(s->link, SHUTDOWN_CLOSE_MS);
+    }
+}
+
 void sandbox_cleanup(struct sandbox *s)
 {
     switch (s->cleanup) {
     case CLEANUP_NONE:
         uv_timer_stop(&s->restart);
+        uv_timer_stop(&s->news);
         engine_forget(s->engine, &s->engine_wait);
         end_worker(s);
         break;
@@ -211,6 +223,8 @@ void sandbox_cleanup(struct sandbox *s)
         end_cleanup(s);
         break;
     case CLEANUP_WORKER:
+        hurry(s);
+        break;
     case CLEANUP_SWEEP:
         break; /* goes on by itself */
     }
@@ -243,6 +257,8 @@ void sandbox_close(struct sandbox *s, const char *cause, fleet_done_fn done, voi
         sandbox_set_state(s, SANDBOX_CLOSING, cause);
         uv_timer_stop(&s->ttl);
         deferred_post(&s->host->deferred, &s->close_task, on_close, s);
+    } else {
+        hurry(s);
     }
 }
 

@@ -132,6 +132,7 @@ void sandbox_free(struct sandbox *s)
     free(s->dir);
     free(s->reason);
     free(s->backend);
+    free(s->engine_at);
     free(s->runtime);
     free(s->image);
     free(s->workspace);

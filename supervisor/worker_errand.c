@@ -16,10 +16,20 @@ struct errand {
     struct worker_link *link;
     enum msg_type type;
     char *backend;
+    char *engine;
     char *runtime;
+    bool asked;
     worker_reply_fn done; /* NULL once called */
     void *arg;
 };
+
+static void free_errand(struct errand *e)
+{
+    free(e->backend);
+    free(e->engine);
+    free(e->runtime);
+    free(e);
+}
 
 static void finish(struct errand *e, int rc, const struct msg *reply, const struct err *err,
                    const char *hint)
@@ -52,6 +62,9 @@ static void on_answer(void *arg, int rc, const struct msg *reply, const struct e
     }
     worker_link_keep(e->link);
     finish(e, rc, reply, err, hint);
+    if (worker_link_is_ending(e->link)) {
+        return; /* it was stopped in the same moment */
+    }
     struct msg m = {.type = MSG_CLOSE};
     if (worker_link_ask(e->link, &m, TIME_CLOSE_MS, on_closed, e, NULL) < 0) {
         worker_link_kill(e->link, "could not be told to end");
@@ -65,13 +78,16 @@ static void on_ready(void *arg)
     uint64_t timeout_ms = ERRAND_SWEEP_MS;
     if (e->type == MSG_PROBE) {
         m.probe.backend = view_of(e->backend);
+        m.probe.engine = view_of(e->engine);
         m.probe.runtime = view_of(e->runtime);
         timeout_ms = ERRAND_PROBE_MS;
     } else {
         m.sweep.backend = view_of(e->backend);
+        m.sweep.engine = view_of(e->engine);
         m.sweep.runtime = view_of(e->runtime);
     }
     struct err err = ERR_INIT;
+    e->asked = true;
     if (worker_link_ask(e->link, &m, timeout_ms, on_answer, e, &err) < 0) {
         worker_link_kill(e->link, "%s", err.text);
     }
@@ -81,30 +97,28 @@ static void on_dead(void *arg, const struct worker_death *death)
 {
     struct errand *e = arg;
     struct err err = ERR_INIT;
-    err_set(&err, ERR_ENGINE, "the worker died before it answered: %s", death->reason);
-    finish(e, -ERR_ENGINE, NULL, &err, "");
+    err_set(&err, e->asked ? ERR_ENGINE : ERR_GONE, "the worker died before it %s: %s",
+            e->asked ? "answered" : "was asked", death->reason);
+    finish(e, -err.code, NULL, &err, "");
     worker_link_destroy(e->link);
-    free(e->backend);
-    free(e->runtime);
-    free(e);
+    free_errand(e);
 }
 
 int worker_errand_start(struct fleet_host *host, const struct worker_args *args, enum msg_type type,
-                        const char *backend, const char *runtime, worker_reply_fn done, void *arg,
+                        const struct errand_target *target, worker_reply_fn done, void *arg,
                         struct err *err)
 {
     static const struct worker_link_events events = {.ready = on_ready, .dead = on_dead};
     struct errand *e = alloc_one(struct errand);
     e->type = type;
-    e->backend = alloc_strdup(backend);
-    e->runtime = alloc_strdup(runtime);
+    e->backend = alloc_strdup(target->backend);
+    e->engine = alloc_strdup(target->engine);
+    e->runtime = alloc_strdup(target->runtime);
     e->done = done;
     e->arg = arg;
     int rc = worker_link_start(host, args, &events, e, &e->link, err);
     if (rc < 0) {
-        free(e->backend);
-        free(e->runtime);
-        free(e);
+        free_errand(e);
     }
     return rc;
 }

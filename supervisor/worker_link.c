@@ -39,6 +39,7 @@
 #include "supervisor/fleet_host.h"
 
 #define EXIT_MS      100  /* from a closed socket to the exit, or from that to the last answers */
+#define STOP_MS      2000 /* from SIGTERM to the exit; a worker gives itself less */
 #define REAP_MS      1000 /* from SIGKILL to the exit; then the process is left to the kernel */
 #define SCRATCH_KEEP 4096 /* encoding buffer kept between requests */
 
@@ -98,6 +99,8 @@ static enum msg_type answer_to(enum msg_type request)
         return MSG_OUTPUT;
     case MSG_PING:
         return MSG_PONG;
+    case MSG_PROGRESS:
+        return MSG_PROGRESS_OK;
     case MSG_STATUS:
         return MSG_STATUS_OK;
     default:
@@ -228,7 +231,8 @@ void worker_link_keep(struct worker_link *link)
     link->expendable = false;
 }
 
-/* Asked, not killed: a worker that is killed in the middle of a trial leaves the runtime behind. */
+/* Asked, not killed: a worker that is killed in the middle of a trial leaves the runtime behind.
+ * One that does not listen is killed while there is still time to sweep after it. */
 void worker_link_stop_expendable(struct fleet_host *host)
 {
     struct worker_link *link;
@@ -236,6 +240,7 @@ void worker_link_stop_expendable(struct fleet_host *host)
     {
         if (link->expendable && link->process != NULL) {
             worker_process_stop(link->process);
+            worker_link_retire(link, STOP_MS);
         }
     }
 }

@@ -46,8 +46,8 @@ int worker_link_start(struct fleet_host *host, const struct worker_args *args,
                       struct err *err) WARN_UNUSED;
 
 /* Sends a request; its seq is chosen here. `done` is called exactly once unless this fails.
- * A worker that has not answered after timeout_ms is killed (not for STATUS); one that is dead or
- * hangs is found much earlier. */
+ * A worker that has not answered after timeout_ms (0: no limit) is killed (not for STATUS); one
+ * that is dead or hangs is found much earlier. */
 int worker_link_ask(struct worker_link *link, struct msg *request, uint64_t timeout_ms,
                     worker_reply_fn done, void *arg, struct err *err) WARN_UNUSED;
 
@@ -61,7 +61,7 @@ int worker_link_pid(const struct worker_link *link);
  */
 void worker_link_kill(struct worker_link *link, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* The worker has said that it is about to exit: it may take this long for that. */
+/* The worker is about to exit, by its word or ours: it may take this long for that. */
 void worker_link_retire(struct worker_link *link, uint64_t exit_ms);
 
 /* Not expendable any more: it has done what it was started for, and ends in order. */

@@ -20,7 +20,7 @@ struct worker_args {
     const char *dir;        /* private directory of the sandbox */
     const char *shared_dir; /* of the instance */
     uint64_t generation;
-    bool expendable; /* killed at once when the server stops: the next one repeats its task */
+    bool expendable; /* asked to end when the server stops: its task has no use any more */
 };
 
 /* exit_code is -1 if it was ended by `signal`. */

@@ -70,6 +70,7 @@ static void run(struct tool_call *call)
         return;
     }
     result_init(&call->held);
+    choice.spec.progress = tool_tell;
     fleet_open(call->session->fleet, call->session->owner, &choice.spec, on_open, call);
     sandbox_choice_finish(&choice);
 }

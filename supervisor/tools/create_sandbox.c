@@ -51,6 +51,7 @@ static void run(struct tool_call *call)
         tool_fail(call, rc, err.text, NULL);
         return;
     }
+    choice.spec.progress = tool_tell;
     fleet_open(call->session->fleet, call->session->owner, &choice.spec, on_open, call);
     sandbox_choice_finish(&choice);
 }

@@ -6,19 +6,40 @@
 #include "supervisor/tools/sandbox_json.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "supervisor/config.h"
+#include "supervisor/image.h"
 #include "supervisor/result.h"
 #include "supervisor/text.h"
 
 #define WORDS_MAX_BYTES 8192
 #define WORDS_MAX       64 /* items of a list */
 
-static int choose_image(struct sandbox_choice *c, const char *name, const struct config *config,
-                        struct err *err)
+/* A reference for an engine. Whether there is an engine is known when the sandbox is made. */
+static int choose_reference(struct sandbox_choice *c, const char *reference,
+                            const struct config *config, struct err *err)
+{
+    int rc = image_check_reference(reference, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (strcmp(reference, config->image) != 0 &&
+        !image_is_allowed(config->allow_images, reference)) {
+        return err_set(err, ERR_IMAGE,
+                       "image %s is not one that this server allows (--allow-images): %.300s",
+                       reference, config->allow_images);
+    }
+    c->spec.image = reference;
+    c->spec.image_is_reference = true;
+    return 0;
+}
+
+static int choose_directory(struct sandbox_choice *c, const char *name, const struct config *config,
+                            struct err *err)
 {
     int rc = args_check_name("image", name, err);
     if (rc < 0) {
@@ -49,7 +70,10 @@ int sandbox_choice_read(struct sandbox_choice *ret, const cJSON *args, const str
     const cJSON *cpus = json_get(args, "cpus");
     int rc = name != NULL ? args_check_name("name", name, err) : 0;
     if (rc == 0 && image != NULL) {
-        rc = choose_image(ret, image, config, err);
+        enum config_plan plan = config_plan(config);
+        bool reference = plan == CONFIG_PLAN_DOCKER || plan == CONFIG_PLAN_AUTO;
+        rc = reference ? choose_reference(ret, image, config, err)
+                       : choose_directory(ret, image, config, err);
     }
     if (rc == 0) {
         rc = args_env(args, &ret->env, err);
@@ -164,9 +188,10 @@ void sandbox_json_text(struct buf *text, const cJSON *object)
     if (name[0] != '\0') {
         text_printf(text, " (%s)", name);
     }
-    text_printf(text, ": %s%s%s, backend %s\n", json_get_str(object, "state"),
+    const char *image = json_get_str(object, "image");
+    text_printf(text, ": %s%s%s, backend %s%s%s\n", json_get_str(object, "state"),
                 reason != NULL ? ", " : "", reason != NULL ? reason : "",
-                json_get_str(object, "backend"));
+                json_get_str(object, "backend"), image[0] != '\0' ? ", image " : "", image);
     add_list(text, "Languages: ", ", ", json_get(object, "languages"));
     text_printf(text, "\nWorkspace: %s\n", json_get_str(object, "workspace"));
     text_printf(text,

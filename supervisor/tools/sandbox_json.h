@@ -20,8 +20,9 @@ struct sandbox_choice {
     char image[LIMIT_PATH];
 };
 
-/* Reads what create_sandbox takes. An image is named, never given as a path: which directories of
- * this host a sandbox may show is the operator's decision (--image-dir), not the model's.
+/* Reads what create_sandbox takes. An image is a reference for an engine, within what the operator
+ * allows (--allow-images), or the name of a directory, never its path: which directories of this
+ * host a sandbox may show is the operator's decision (--image-dir), not the model's.
  * After a success the caller finishes *ret once fleet_open() has returned. */
 int sandbox_choice_read(struct sandbox_choice *ret, const cJSON *args, const struct config *config,
                         struct err *err) WARN_UNUSED;

@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/limits.h"
 #include "supervisor/config.h"
+#include "supervisor/image.h"
 #include "supervisor/tools/tool.h"
 
 #define NAME_MAX_BYTES 32
@@ -58,8 +60,8 @@ static const struct {
         })},
     {"limits", JSON_TEXT(
         "image": {
-            "type": "string", "minLength": 1, "maxLength": 64,
-            "description": "Name of the root file system, one of those this server offers. Default: the server's."
+            "type": "string", "minLength": 1, "maxLength": @image_length@,
+            "description": "@image_about@"
         },
         "memory_mb": {
             "type": "integer", "minimum": 16, "maximum": 1048576,
@@ -188,6 +190,39 @@ static const struct {
 };
 /* clang-format on */
 
+static bool names_references(const struct config *c)
+{
+    enum config_plan plan = config_plan(c);
+    return plan == CONFIG_PLAN_DOCKER || plan == CONFIG_PLAN_AUTO;
+}
+
+/* What a client may say for `image`, which depends on where sandboxes run. */
+static const char *image_about(const struct config *c)
+{
+    switch (config_plan(c)) {
+    case CONFIG_PLAN_DOCKER:
+        return c->allow_images[0] != '\0'
+                   ? "Image reference of the root file system; allowed are, with * for any "
+                     "characters: @allow_images@. Default: @image@."
+                   : "Image reference of the root file system, such as python:3.13-slim. "
+                     "Default: @image@.";
+    case CONFIG_PLAN_AUTO:
+        return c->allow_images[0] != '\0'
+                   ? "Image reference of the root file system, if sandboxes run in a container "
+                     "engine; allowed are, with * for any characters: @allow_images@. Default: "
+                     "the server's."
+                   : "Image reference of the root file system, such as python:3.13-slim, if "
+                     "sandboxes run in a container engine. Default: the server's.";
+    case CONFIG_PLAN_OCI:
+    case CONFIG_PLAN_FAKE:
+        break;
+    }
+    return c->image_dir[0] != '\0'
+               ? "Name of the root file system, one of those this server offers. Default: the "
+                 "server's."
+               : "This server offers no choice of root file systems: leave it out.";
+}
+
 /* The figure or piece called `name`; NULL if there is none. Figures are written into `figure`. */
 static const char *look_up(const char *name, const struct config *c, char *figure, size_t size)
 {
@@ -207,6 +242,7 @@ static const char *look_up(const char *name, const struct config *c, char *figur
         {"max_timeout_seconds", c->max_timeout_s},
         {"ttl_seconds", c->ttl_s},
         {"max_sandboxes", c->max_sandboxes},
+        {"image_length", names_references(c) ? IMAGE_REFERENCE_MAX : LIMIT_NAME},
     };
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
         if (strcmp(figures[i].name, name) == 0) {
@@ -217,6 +253,19 @@ static const char *look_up(const char *name, const struct config *c, char *figur
     if (strcmp(name, "cpus") == 0) {
         snprintf(figure, size, "%.15g", (double)c->cpu_milli / 1000.0);
         return figure;
+    }
+    return strcmp(name, "image_about") == 0 ? image_about(c) : NULL;
+}
+
+/* Texts of the configuration that stand in a schema as they are: neither holds a quote. NULL if
+ * there is none of that name. */
+static const char *configured(const char *name, const struct config *c)
+{
+    if (strcmp(name, "allow_images") == 0) {
+        return c->allow_images;
+    }
+    if (strcmp(name, "image") == 0 && config_plan(c) == CONFIG_PLAN_DOCKER) {
+        return c->image[0] != '\0' ? c->image : IMAGE_DOCKER_DEFAULT;
     }
     return NULL;
 }
@@ -238,6 +287,15 @@ static int fill_in(struct buf *out, const char *text, const struct config *confi
         }
         memcpy(name, text + 1, n);
         name[n] = '\0';
+        const char *literal = configured(name, config);
+        text += n + 2;
+        if (literal != NULL) {
+            rc = buf_add_str(out, literal, err);
+            if (rc < 0) {
+                return rc;
+            }
+            continue;
+        }
         const char *found = look_up(name, config, figure, sizeof(figure));
         if (found == NULL) {
             return err_set(err, ERR_INTERNAL, "schema names unknown @%s@", name);
@@ -246,7 +304,6 @@ static int fill_in(struct buf *out, const char *text, const struct config *confi
         if (rc < 0) {
             return rc;
         }
-        text += n + 2;
     }
     return 0;
 }

@@ -46,6 +46,22 @@ static void copy_id(char *to, const char *id)
     snprintf(to, FLEET_ID_SIZE, "%s", id);
 }
 
+void tool_tell(void *arg, const struct fleet_progress *progress)
+{
+    struct tool_call *call = arg;
+    if (call->progress != NULL) {
+        call->progress(call, progress);
+    }
+}
+
+static void on_default_progress(void *arg, const struct fleet_progress *progress)
+{
+    struct tool_session *s = arg;
+    for (struct tool_call *call = s->waiting; call != NULL; call = call->next_waiting) {
+        tool_tell(call, progress);
+    }
+}
+
 /* Hands the outcome of opening the default sandbox to everyone who waited for it. Ending a call may
  * start others, so the queue is taken off first. */
 static void on_default_open(void *arg, int rc, const struct fleet_info *info, const struct err *err,
@@ -87,7 +103,7 @@ static void wait_for_default(struct tool_call *call)
     *end = call;
     if (!s->default_opening) {
         s->default_opening = true;
-        struct fleet_spec spec = {0};
+        struct fleet_spec spec = {.progress = on_default_progress};
         fleet_open(s->fleet, s->owner, &spec, on_default_open, s);
     }
 }

@@ -55,6 +55,8 @@ struct tool_call {
     struct tool_session *session;
     const cJSON *args; /* object, fits the tool's schema; NULL if none were given */
     void (*done)(struct tool_call *call, struct result *result); /* result is borrowed */
+    /* Any number of times before done(), through tool_tell(); NULL: nobody wants to know. */
+    void (*progress)(struct tool_call *call, const struct fleet_progress *progress);
     /* Of the tools. */
     char sandbox_id[FLEET_ID_SIZE];
     struct fleet_call *running; /* what tool_cancel() stops */
@@ -77,6 +79,10 @@ void tool_fail(struct tool_call *call, int code, const char *message, const char
 
 /* As tool_fail, with what a fleet callback was given. */
 void tool_fail_fleet(struct tool_call *call, int rc, const struct err *err, const char *hint);
+
+/* Tells the client what its call is busy with, if it wants to know. A fleet_progress_fn whose
+ * argument is the call. */
+void tool_tell(void *call, const struct fleet_progress *progress);
 
 /* Stops a call that nobody wants any more; it still ends as every call does. */
 void tool_cancel(struct tool_call *call);

@@ -8,6 +8,8 @@
  *     stubborn MS    the same, but only a CANCEL with force ends it
  *     flood BYTES    writes that many bytes, in as many chunks as it takes
  *     crash          ends as CRASHED            killed       ends as ERROR with exit code 137
+ *     oom            as killed, and counts a memory kill
+ *     mute           STATUS is not answered any more
  *     runs           writes how many operations have run so far, this one included
  *     drop           closes the stream once, without an answer, then ends with "dropped"
  *     exit           the agent's process ends without a word
@@ -67,6 +69,8 @@ struct agent {
     struct op ops[OPS];
     size_t count;
     unsigned runs;
+    uint64_t oom_kills;
+    bool mute;
 };
 
 static void send_msg(struct agent *a, const struct msg *m)
@@ -178,6 +182,8 @@ static void run(struct agent *a, struct op *op)
         op->out_len = strlen(op->text);
     } else if (strcmp(word, "utf8") == 0) {
         say(op, "\xff\xfe\x80");
+    } else if (strcmp(word, "mute") == 0) {
+        a->mute = true;
     } else if (strcmp(word, "exit") == 0) {
         exit(0);
     } else if (strcmp(word, "drop") == 0) {
@@ -196,7 +202,8 @@ static void run(struct agent *a, struct op *op)
     }
     if (strcmp(word, "crash") == 0) {
         finish(op, OP_STATUS_CRASHED, 139);
-    } else if (strcmp(word, "killed") == 0) {
+    } else if (strcmp(word, "killed") == 0 || strcmp(word, "oom") == 0) {
+        a->oom_kills += word[0] == 'o';
         finish(op, OP_STATUS_ERROR, 137);
     } else {
         finish(op, OP_STATUS_OK, 0);
@@ -355,7 +362,10 @@ static void handle(struct agent *a, const struct msg *m)
         answer.type = MSG_STATUS_OK;
         answer.status_ok.ops_total = a->count;
         answer.status_ok.disk_bytes = 4096;
-        send_msg(a, &answer);
+        answer.status_ok.oom_kills = a->oom_kills;
+        if (!a->mute) {
+            send_msg(a, &answer);
+        }
         break;
     case MSG_SHUTDOWN:
         exit(0);

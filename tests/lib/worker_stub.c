@@ -34,6 +34,9 @@
 #define POLL_MS  5
 #define TEXT_MAX 4096
 
+#define NEWS_MS    700
+#define NEWS_COUNT 4
+
 struct op {
     char id[LIMIT_NAME];
     char code[TEXT_MAX]; /* "<word> <arguments>" */
@@ -61,6 +64,10 @@ struct stub {
     uv_pipe_t lifeline;
     struct ipc_request *open_request;
     uint64_t open_seq;
+    uint64_t open_since_ms;
+    struct ipc_request *news_request; /* PROGRESS that waits */
+    uint64_t news_seq, news_since_ms;
+    struct msg_progress news_wait;
 };
 
 /* ---- doing wrong ---- */
@@ -302,12 +309,15 @@ static void serve(struct stub *s, struct op *op)
     send_msg(request, &m);
 }
 
+static void serve_news(struct stub *s);
+
 static void on_poll(uv_timer_t *timer)
 {
     struct stub *s = timer->data;
     for (size_t i = 0; i < s->op_count; i++) {
         serve(s, &s->ops[i]);
     }
+    serve_news(s);
 }
 
 static void wait_for(struct stub *s, struct op *op, struct ipc_request *request, uint64_t seq,
@@ -420,10 +430,60 @@ static void send_opened(struct stub *s, struct ipc_request *request, uint64_t se
     send_msg(request, &r);
 }
 
+/* ---- a creation that lasts ---- */
+
+/* News come every NEWS_MS, NEWS_COUNT times, and then the sandbox is there. */
+static uint64_t news_number(const struct stub *s)
+{
+    uint64_t n = (clock_ms() - s->open_since_ms) / NEWS_MS;
+    bool any = s->open_request != NULL && strcmp(s->image, "open-progress") == 0;
+    return !any ? 0 : n < NEWS_COUNT ? n : NEWS_COUNT;
+}
+
+static void serve_news(struct stub *s)
+{
+    struct msg m = {.type = MSG_PROGRESS_OK, .seq = s->news_seq};
+    uint64_t number = news_number(s);
+    bool late = clock_ms() - s->news_since_ms >= s->news_wait.wait_ms;
+    if (s->news_request == NULL || (number <= s->news_wait.seen && !late && s->open_request)) {
+        return;
+    }
+    CLEANUP_FREE char *text = alloc_printf("step %llu", (unsigned long long)number);
+    m.progress_ok.number = number;
+    m.progress_ok.text = view_of(number > 0 ? text : "");
+    m.progress_ok.done = number * 1000;
+    m.progress_ok.total = number > 0 ? NEWS_COUNT * 1000 : 0;
+    struct ipc_request *request = s->news_request;
+    s->news_request = NULL;
+    send_msg(request, &m);
+}
+
+static void handle_progress(struct stub *s, struct ipc_request *request, const struct msg *m)
+{
+    s->news_request = request;
+    s->news_seq = m->seq;
+    s->news_wait = m->progress;
+    s->news_since_ms = clock_ms();
+    serve_news(s);
+}
+
 static void on_open_later(uv_timer_t *timer)
 {
     struct stub *s = timer->data;
-    send_opened(s, s->open_request, s->open_seq);
+    struct ipc_request *request = s->open_request;
+    s->open_request = NULL;
+    send_opened(s, request, s->open_seq);
+    serve_news(s);
+}
+
+static void open_later(struct stub *s, struct ipc_request *request, uint64_t seq, uint64_t ms)
+{
+    s->open_request = request;
+    s->open_seq = seq;
+    s->open_since_ms = clock_ms();
+    if (ms > 0) {
+        uv_timer_start(&s->later, on_open_later, ms, 0);
+    }
 }
 
 static void handle_open(struct stub *s, struct ipc_request *request, const struct msg *m)
@@ -443,9 +503,11 @@ static void handle_open(struct stub *s, struct ipc_request *request, const struc
         leave(s, EXIT_CODE_SANDBOX_GONE);
     } else if (strcmp(image, "open-slow") == 0 ||
                (m->open.attach && strcmp(image, "attach-slow") == 0)) {
-        s->open_request = request;
-        s->open_seq = m->seq;
-        uv_timer_start(&s->later, on_open_later, 300, 0);
+        open_later(s, request, m->seq, 300);
+    } else if (strcmp(image, "open-progress") == 0) {
+        open_later(s, request, m->seq, (NEWS_COUNT + 1) * NEWS_MS);
+    } else if (strcmp(image, "open-stalls") == 0) { /* alive, and for ever at it */
+        open_later(s, request, m->seq, 0);
     } else {
         send_opened(s, request, m->seq);
     }
@@ -461,36 +523,51 @@ static void handle_hello(struct stub *s, struct ipc_request *request, const stru
     send_msg(request, &r);
 }
 
+/* In the directory that WORKER_STUB_SWEEPS names, if there is one; a test will miss what fails. */
+static void leave_note(const char *name, const char *text)
+{
+    const char *notes = getenv("WORKER_STUB_SWEEPS");
+    if (notes != NULL) {
+        CLEANUP_FREE char *path = alloc_printf("%s/%s", notes, name);
+        err_ignore(file_replace(path, text, strlen(text), 0600, NULL));
+    }
+}
+
 static void handle_probe(struct stub *s, struct ipc_request *request, const struct msg *m)
 {
     struct msg r = {.type = MSG_PROBED, .seq = m->seq};
+    bool is_docker = view_is(m->probe.backend, "docker");
     bool usable = strcmp(s->behaviour, "probe-fails") != 0 &&
                   (strcmp(s->behaviour, "probe-second") != 0 || view_is(m->probe.runtime, "crun"));
+    struct view tried[] = {view_of("unix:///stub.sock: it was tried")};
+    if (is_docker) {
+        usable = strcmp(s->behaviour, "docker") == 0;
+        r.probed.engine = m->probe.engine.len > 0 ? m->probe.engine : view_of("unix:///stub.sock");
+        r.probed.tried = (struct view_list){tried, 1};
+    }
     if (strcmp(s->behaviour, "probe-hangs") == 0) {
+        leave_note("probing", "");
         hang();
     }
     r.probed.usable = usable;
     r.probed.runtime = m->probe.runtime;
     r.probed.version = view_of("stub 1");
-    r.probed.reason = view_of(usable ? "" : "it says no");
+    r.probed.reason = view_of(usable ? "" : is_docker ? "no engine here" : "it says no");
     r.probed.mode = 5;
     send_msg(request, &r);
 }
 
-/* Leaves a note where WORKER_STUB_SWEEPS says. */
 static void handle_sweep(struct stub *s, struct ipc_request *request, const struct msg *m)
 {
-    const char *notes = getenv("WORKER_STUB_SWEEPS");
     if (strcmp(s->behaviour, "sweep-fails") == 0) {
         send_failed(request, m->seq, ERR_ENGINE, "cannot sweep", "");
         return;
     }
-    if (notes != NULL) {
-        CLEANUP_FREE char *path = alloc_printf("%s/%s", notes, s->sandbox);
-        CLEANUP_FREE char *text =
-            alloc_printf("%.*s %.*s", VIEW_ARG(m->sweep.backend), VIEW_ARG(m->sweep.runtime));
-        err_ignore(file_replace(path, text, strlen(text), 0600, NULL)); /* the test will miss it */
-    }
+    const struct msg_sweep *w = &m->sweep;
+    CLEANUP_FREE char *text =
+        alloc_printf("%.*s %.*s%s%.*s", VIEW_ARG(w->backend), VIEW_ARG(w->runtime),
+                     w->engine.len > 0 ? " " : "", VIEW_ARG(w->engine));
+    leave_note(s->sandbox, text);
     send_ok(request, m->seq);
 }
 
@@ -554,6 +631,9 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
     case MSG_PING:
         pong.pong.value = m.ping.value;
         send_msg(request, &pong);
+        break;
+    case MSG_PROGRESS:
+        handle_progress(s, request, &m);
         break;
     case MSG_STATUS:
         handle_status(s, request, &m);
