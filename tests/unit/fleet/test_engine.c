@@ -1,0 +1,366 @@
+/* Which backend is taken, what is kept of the choice, and how a creation that lasts is followed. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/fd.h"
+#include "common/log.h"
+#include "proto/codec.h"
+#include "supervisor/image.h"
+#include "supervisor/sandbox.h"
+#include "tests/unit/fleet/fixture.h"
+
+static void configure(char **field, const char *value)
+{
+    free(*field);
+    *field = alloc_strdup(value);
+}
+
+static int setup(void **state)
+{
+    unsetenv("DOCKER_HOST");
+    unsetenv("DOCKER_CONTEXT");
+    int rc = fixture_setup(state);
+    struct fixture *f = *state;
+    configure(&f->config.backend, "auto");
+    return rc;
+}
+
+/* Opens one with an image as a client names it. */
+static void open_reference(struct fixture *f, const char *image, struct answer *a)
+{
+    struct fleet_spec spec = {.image = image, .image_is_reference = true, .progress = on_progress};
+    answer_init(a);
+    fleet_open(f->fleet, "me", &spec, on_info, a);
+    wait_times(f, a, 1);
+}
+
+/* The record of a sandbox, as OPEN; finish it with msg_finish(). */
+static void read_record(const struct fixture *f, const char *id, struct msg *ret)
+{
+    CLEANUP_FREE char *dir = instance_dir(f);
+    CLEANUP_FREE char *path = alloc_printf("%s/sandboxes/%s/record", dir, id);
+    static struct buf frame; /* the message borrows from it */
+    struct err err = ERR_INIT;
+    struct view payload;
+    size_t used;
+    buf_finish(&frame);
+    buf_init(&frame, LIMIT_FRAME + 4);
+    assert_int_equal(file_read(path, &frame, &err), 0);
+    assert_true(frame_next(frame.data, frame.len, LIMIT_FRAME, &payload, &used, &err) > 0);
+    assert_int_equal(msg_decode(MSG_LINK_W, payload.data, payload.len, ret, &err), 0);
+    assert_int_equal(ret->type, MSG_OPEN);
+}
+
+/* ---- the choice ---- */
+
+static void auto_takes_docker_if_an_engine_answers(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    struct msg m;
+    setenv("WORKER_STUB", "docker", 1);
+    fixture_start(f);
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, 0);
+    assert_string_equal(a.backend, "docker");
+    assert_string_equal(a.image, IMAGE_DOCKER_DEFAULT);
+    read_record(f, a.id, &m);
+    assert_true(view_is(m.open.engine, "unix:///stub.sock"));
+    assert_true(view_is(m.open.runtime, ""));
+    assert_true(m.open.pull);
+    msg_finish(&m);
+    answer_finish(&a);
+}
+
+static void auto_falls_to_oci_in_order(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    fixture_start(f);
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    assert_string_equal(a.backend, "oci");
+    assert_string_equal(a.runtime, "runc");
+    assert_string_equal(a.image, "");
+    fixture_stop(f);
+    setenv("WORKER_STUB", "probe-second", 1);
+    fixture_start(f);
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    assert_string_equal(a.runtime, "crun");
+    fixture_stop(f);
+    setenv("WORKER_STUB", "probe-fails", 1);
+    fixture_start(f);
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, -ERR_ENGINE);
+    assert_non_null(strstr(a.err.text, "docker: no engine here; runc: it says no; crun: it says"));
+    assert_non_null(strstr(a.hint, "systemctl start docker"));
+    assert_non_null(strstr(a.hint, "apt install runc"));
+}
+
+static void docker_alone_never_falls_to_oci(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    configure(&f->config.backend, "docker");
+    fixture_start(f);
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, -ERR_ENGINE);
+    assert_non_null(strstr(a.err.text, "docker: no engine here"));
+    assert_null(strstr(a.err.text, "runc"));
+    assert_non_null(strstr(a.hint, "colima start"));
+    assert_null(strstr(a.hint, "runc"));
+    fixture_stop(f);
+
+    struct msg m;
+    setenv("WORKER_STUB", "docker", 1);
+    configure(&f->config.engine, "tcp://there:2375");
+    configure(&f->config.runtime, "runsc");
+    configure(&f->config.image, "debian:12");
+    configure(&f->config.pull, "never");
+    fixture_start(f);
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    assert_string_equal(a.backend, "docker");
+    assert_string_equal(a.runtime, "runsc");
+    assert_string_equal(a.image, "debian:12");
+    read_record(f, a.id, &m);
+    assert_true(view_is(m.open.engine, "tcp://there:2375"));
+    assert_false(m.open.pull);
+    msg_finish(&m);
+}
+
+static void what_belongs_to_one_backend_decides_for_auto(void **state)
+{
+    static const struct {
+        const char *runtime, *image, *image_dir;
+        enum config_plan plan;
+    } cases[] = {
+        {"", "", "", CONFIG_PLAN_AUTO},           {"crun", "", "", CONFIG_PLAN_OCI},
+        {"", "/srv/root", "", CONFIG_PLAN_OCI},   {"", "./root", "", CONFIG_PLAN_OCI},
+        {"", "python:3", "", CONFIG_PLAN_DOCKER}, {"", "", "/srv", CONFIG_PLAN_OCI},
+    };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        configure(&f->config.runtime, cases[i].runtime);
+        configure(&f->config.image, cases[i].image);
+        configure(&f->config.image_dir, cases[i].image_dir);
+        assert_int_equal(config_plan(&f->config), cases[i].plan);
+    }
+    /* So a runtime named with auto is one of this host, whatever engine there is. */
+    setenv("WORKER_STUB", "docker", 1);
+    configure(&f->config.runtime, "crun");
+    configure(&f->config.image, "");
+    configure(&f->config.image_dir, "");
+    struct answer a;
+    fixture_start(f);
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    assert_string_equal(a.backend, "oci");
+    assert_string_equal(a.runtime, "crun");
+}
+
+/* What a step writes to stderr, in a buffer to be finished. */
+static void capture(struct fixture *f, struct buf *out)
+{
+    struct answer a;
+    CLEANUP_FREE char *path = alloc_printf("%s/log", f->sweeps);
+    fflush(stderr);
+    int saved = dup(2);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(saved >= 0 && fd >= 0);
+    dup2(fd, 2);
+    close(fd);
+    log_set_level(LOG_WARN);
+    fixture_start(f);
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    fixture_stop(f);
+    log_set_level(LOG_ERROR);
+    fflush(stderr);
+    dup2(saved, 2);
+    close(saved);
+    assert_string_equal(a.backend, "oci");
+    buf_init(out, 1u << 20);
+    assert_int_equal(file_read(path, out, NULL), 0);
+    unlink(path);
+}
+
+static void an_engine_that_was_named_is_not_left_in_silence(void **state)
+{
+    struct fixture *f = *state;
+    struct buf log;
+    capture(f, &log);
+    assert_true(log.len == 0 || strstr(buf_cstr(&log), "going on without") == NULL);
+    buf_finish(&log);
+    setenv("DOCKER_HOST", "tcp://nowhere:1", 1);
+    capture(f, &log);
+    unsetenv("DOCKER_HOST");
+    assert_non_null(strstr(buf_cstr(&log), "going on without it: no engine here"));
+    buf_finish(&log);
+}
+
+struct survey {
+    char text[256];
+    bool done;
+};
+
+static void on_each(void *arg, const char *backend, const struct msg_probed *p)
+{
+    struct survey *s = arg;
+    size_t used = strlen(s->text);
+    snprintf(s->text + used, sizeof(s->text) - used, "%s %.*s %zu %d; ", backend,
+             VIEW_ARG(p->runtime), p->tried.count, p->usable);
+}
+
+static void on_surveyed(void *arg)
+{
+    struct survey *s = arg;
+    s->done = true;
+}
+
+static void the_doctor_sees_every_candidate_and_place(void **state)
+{
+    struct fixture *f = *state;
+    struct survey s = {.text = ""};
+    fixture_start(f);
+    fleet_doctor(f->fleet, on_each, on_surveyed, &s);
+    wait_flag(f, &s.done);
+    assert_string_equal(s.text, "docker  1 0; oci runc 0 1; oci crun 0 1; ");
+}
+
+/* ---- what is kept of it ---- */
+
+static void the_engine_is_known_to_whoever_sweeps(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    CLEANUP_FREE char *path = NULL;
+    CLEANUP_BUF struct buf note;
+    buf_init(&note, 200);
+    setenv("WORKER_STUB", "docker", 1);
+    configure(&f->config.engine, "unix:///run/mine.sock");
+    fixture_start(f);
+    open_one(f, "close-crashes", id);
+    close_one(f, id);
+    wait_state(f, id, NULL);
+    path = alloc_printf("%s/%s", f->sweeps, id);
+    assert_int_equal(file_read(path, &note, NULL), 0);
+    assert_string_equal(buf_cstr(&note), "docker  unix:///run/mine.sock");
+}
+
+/* ---- images that clients name ---- */
+
+static void a_reference_is_for_engines_only(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    fixture_start(f);
+    open_reference(f, "python:3.13", &a);
+    assert_int_equal(a.rc, -ERR_IMAGE);
+    assert_non_null(strstr(a.err.text, "python:3.13"));
+    assert_non_null(strstr(a.err.text, "no container engine"));
+    fixture_stop(f);
+    assert_int_equal(count_entries(f->top), 0);
+    setenv("WORKER_STUB", "docker", 1);
+    fixture_start(f);
+    open_reference(f, "python:3.13", &a);
+    assert_int_equal(a.rc, 0);
+    assert_string_equal(a.image, "python:3.13");
+}
+
+/* ---- a creation that lasts ---- */
+
+static void news_of_a_creation_reach_who_waits_for_it(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    fixture_start(f);
+    begin_open(f, NULL, "open-progress", &a);
+    uint64_t begin_ms = clock_ms();
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, 0);
+    /* The stub has news every 700 ms; the first are told after a second. */
+    assert_true(clock_ms() - begin_ms >= 3000);
+    assert_in_range(a.news, 2, 4);
+    assert_string_equal(a.news_text, "step 4");
+    assert_int_equal(a.news_done, 4000);
+    assert_int_equal(a.news_total, 4000);
+    check_run(f, a.id, "echo fine", "fine");
+    answer_finish(&a);
+}
+
+static void a_quick_creation_tells_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    fixture_start(f);
+    begin_open(f, NULL, "open-slow", &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, 0);
+    let_pass(f, 1200);
+    assert_int_equal(a.news, 0);
+    check_run(f, a.id, "echo fine", "fine");
+}
+
+static void a_creation_can_be_stopped_while_it_is_asked_for_news(void **state)
+{
+    static const char *const images[] = {"open-stalls", "open-progress"};
+    struct fixture *f = *state;
+    for (size_t i = 0; i < 2; i++) {
+        struct answer a;
+        fixture_start(f);
+        begin_open(f, NULL, images[i], &a);
+        let_pass(f, 1500);
+        assert_int_equal(a.times, 0);
+        assert_true(fixture_stop(f) < 4000);
+        assert_int_equal(a.times, 1);
+        assert_int_equal(a.rc, -ERR_SHUTTING_DOWN);
+        assert_int_equal(count_entries(f->top), 0);
+    }
+}
+
+static void a_creation_may_last_while_it_moves_and_no_longer(void **state)
+{
+    struct sandbox_news n;
+    uint64_t now_ms = 5000;
+    sandbox_news_begin(&n, now_ms);
+    for (uint64_t number = 1; number <= 20; number++) { /* 19 minutes */
+        now_ms += TIME_OPEN_MS - 1000;
+        assert_false(sandbox_news_overdue(&n, now_ms));
+        assert_true(sandbox_news_take(&n, number, now_ms));
+        assert_false(sandbox_news_take(&n, number, now_ms + 500)); /* nothing new */
+    }
+    assert_false(sandbox_news_overdue(&n, now_ms + TIME_OPEN_MS)); /* the worker speaks first */
+    assert_true(sandbox_news_overdue(&n, now_ms + TIME_OPEN_MS + 2000));
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        T(auto_takes_docker_if_an_engine_answers),
+        T(auto_falls_to_oci_in_order),
+        T(docker_alone_never_falls_to_oci),
+        T(what_belongs_to_one_backend_decides_for_auto),
+        T(an_engine_that_was_named_is_not_left_in_silence),
+        T(the_doctor_sees_every_candidate_and_place),
+        T(the_engine_is_known_to_whoever_sweeps),
+        T(a_reference_is_for_engines_only),
+        T(news_of_a_creation_reach_who_waits_for_it),
+        T(a_quick_creation_tells_nothing),
+        T(a_creation_can_be_stopped_while_it_is_asked_for_news),
+        T(a_creation_may_last_while_it_moves_and_no_longer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
