@@ -50,6 +50,7 @@ need_to_build() {
     need_library msgpack msgpack.h libmsgpack-dev
     need_library libcjson cjson/cJSON.h libcjson-dev
     need_library libuv uv.h libuv1-dev
+    need_library libcurl curl/curl.h libcurl4-openssl-dev # the header; the library is loaded if it is needed
     need_command python3 python3
 }
 
@@ -84,6 +85,21 @@ install_missing() {
     fi
     missing=()
     wanted=()
+}
+
+# Engines for their tests. Those tests need root and are skipped without it, or where a package is missing.
+install_engines() {
+    local each command
+    for each in dockerd:docker.io podman:podman mmdebstrap:mmdebstrap; do
+        command=${each%%:*}
+        if [ "$(id -u)" -eq 0 ] && has_command apt-get; then
+            need_command "$command" "${each#*:}"
+            install_missing >/dev/null 2>&1 || true
+            missing=()
+            wanted=()
+        fi
+        has_command "$command" || say "no $command here: tests that need it will be skipped"
+    done
 }
 
 # Configures a build directory once, and again when its options have changed.

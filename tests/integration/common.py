@@ -1,5 +1,5 @@
 """What every integration test starts from: the search path, the client, the test cases, and one
-server that most cases of a file share.
+server that most cases of a file share. The files run on the oci backend, and by with_engine.py on a container engine as well.
 
 Run one by hand:  CLOISTER=<build>/supervisor/cloister python3 tests/integration/test_execute.py [part of a case's name]
 """
@@ -17,11 +17,24 @@ from mcp import LATEST_LEGACY, LEGACY, MODERN, Pending, Server, ServerGone, aliv
 from tap import Skip, Suite, contains, equal, poll, skip_all
 
 
+ON_OCI = mcp.BACKEND == "oci"  # for what is about that backend alone
+
+
 def needs_runtime():
-    """Ends the whole file as skipped when no sandbox can be made on this machine."""
-    reason = mcp.usable_runtime()
+    """Ends the whole file as skipped when no sandbox can be made on this machine. An engine that the tests have
+    started is known to run containers, so there it is a failure."""
+    reason = mcp.unusable_backend()
+    if reason and mcp.ENGINE is not None:
+        sys.exit(f"{mcp.BACKEND} cannot use an engine that works: {reason}")
     if reason:
         skip_all(f"no usable OCI runtime: {reason}")
+
+
+def needs_engine(kind=None):
+    """Ends the whole file as skipped unless with_engine.py runs it; returns the engine."""
+    if mcp.ENGINE is None or kind not in (None, mcp.ENGINE.state["kind"]):
+        skip_all(f"runs on {kind or 'a container engine'} only, by with_engine.py")
+    return mcp.ENGINE
 
 
 class Shared:
@@ -36,6 +49,7 @@ class Shared:
         if self.server is None:
             self.server = Server(*self.options)
             self.server.legacy()
+        if self.sandbox is None:
             self.sandbox = self.server.call("create_sandbox")["sandbox_id"]
         return self.server, self.sandbox
 

@@ -3,6 +3,7 @@
 import json
 
 from common import Shared, Suite, contains, equal, needs_runtime, poll
+import mcp
 
 needs_runtime()
 suite = Suite()
@@ -401,7 +402,7 @@ def settings():
     status = server.call("get_sandbox_status", sandbox_id=sandbox)
     limits = status["limits"]
     equal((limits["memory_mb"], limits["cpus"], limits["pids"], limits["disk_mb"]), (256, 0.5, 40, 32))
-    equal((status["state"], status["backend"], status["network"], status["workspace"]), ("ready", "oci", "none", "/workspace"))
+    equal((status["state"], status["backend"], status["network"], status["workspace"]), ("ready", mcp.BACKEND, "none", "/workspace"))
     contains(status["languages"], "python")
     contains(status["languages"], "bash")
     equal(server.run("import os; os.environ['GREETING']", sandbox_id=sandbox)["result"], "'hi'")

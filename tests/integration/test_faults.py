@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from common import Server, Skip, Suite, contains, equal, needs_runtime, poll
+from common import ON_OCI, Server, Skip, Suite, contains, equal, needs_runtime, poll
 import mcp
 
 needs_runtime()
@@ -58,18 +58,23 @@ def works(server):
 # ---- doctor ----
 
 
-@suite.case("doctor names a usable runtime with its version and leaves nothing")
+@suite.case("doctor names a usable runtime or engine with its version and leaves nothing")
 def healthy():
     place = mcp.temporary_directory()
     done = doctor("--runtime-dir", place)
     equal(done.returncode, 0, done.stdout + done.stderr)
-    assert "runc" in done.stdout or "crun" in done.stdout, done.stdout
+    if ON_OCI:
+        assert "runc" in done.stdout or "crun" in done.stdout, done.stdout
+    else:
+        contains(done.stdout, os.environ["DOCKER_HOST"])
+        contains(done.stdout, mcp.ENGINE.ask("GET", "/version")["Version"])
+        equal(mcp.containers_of(place), [])
     equal(mcp.sandbox_dirs(place), [])
     equal(mcp.processes_of(place), [])
     shutil.rmtree(place)
 
 
-@suite.case("doctor shows a broken runtime's own words, and fails")
+@suite.case("doctor shows a broken runtime's own words, and fails", when=ON_OCI)
 def broken_runtime():
     place = mcp.temporary_directory()
     path = script(place, "echo 'exploded: flux capacitor missing' >&2; exit 3")
@@ -79,14 +84,14 @@ def broken_runtime():
     shutil.rmtree(place)
 
 
-@suite.case("doctor says when a runtime is not there")
+@suite.case("doctor says when a runtime is not there", when=ON_OCI)
 def missing_runtime():
     done = doctor("--runtime", "/nowhere/runc")
     assert done.returncode != 0, done.stdout
     contains(done.stdout + done.stderr, "/nowhere/runc")
 
 
-@suite.case("create_sandbox with a broken runtime fails with engine_unavailable and what to do")
+@suite.case("create_sandbox with a broken runtime fails with engine_unavailable and what to do", when=ON_OCI)
 def engine_unavailable():
     place = mcp.temporary_directory()
     path = script(place, "echo 'exploded' >&2; exit 3")
@@ -100,7 +105,7 @@ def engine_unavailable():
     shutil.rmtree(place)
 
 
-@suite.case("a runtime that hangs blocks neither the server nor its end")
+@suite.case("a runtime that hangs blocks neither the server nor its end", when=ON_OCI)
 def hanging_runtime():
     place = mcp.temporary_directory()
     path = script(place, f"echo $$ > {place}/started; exec tail -f /dev/null")
@@ -125,7 +130,7 @@ def hanging_runtime():
         shutil.rmtree(place)
 
 
-@suite.case("only images that the operator offers can be chosen, and only by name")
+@suite.case("only images that the operator offers can be chosen, and only by name", when=ON_OCI)
 def chosen_images():
     with Server() as server:
         server.legacy()

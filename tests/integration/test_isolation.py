@@ -1,10 +1,13 @@
 """What user code must not be able to do. Every case tries it for real, from inside."""
 
+import contextlib
 import os
+import pwd
 import socket
 import tempfile
 
-from common import Server, Shared, Suite, contains, equal, needs_runtime, poll
+from common import ON_OCI, Server, Shared, Suite, contains, equal, needs_runtime, poll
+import mcp
 
 needs_runtime()
 suite = Suite()
@@ -43,6 +46,23 @@ def value(code):
     return eval(done["result"], {})  # our own repr() of plain values
 
 
+def user_uid():
+    """The uid of user code: 1000 where the sandbox has ids of its own. On an engine without user namespaces it is
+    the same number on the host, and there must be one that nobody has."""
+    uid = value("__import__('os').getuid()")
+    if ON_OCI or engine_has_user_namespaces():
+        equal(uid, 1000, "uid of user code")
+        return uid
+    equal(uid, int(shared.stdout("id -u", language="bash")))
+    assert 20000 <= uid <= 59999 or uid >= 1879048192, f"uid {uid} may be somebody's on this host"
+    assert uid not in [account.pw_uid for account in pwd.getpwall()], f"uid {uid} is somebody's on this host"
+    return uid
+
+
+def engine_has_user_namespaces():
+    return "name=userns" in (mcp.ENGINE.ask("GET", "/info").get("SecurityOptions") or [])
+
+
 def refused(what, *expected):
     """Every attempt of a dict {name: errno} must have failed."""
     got = value(what)
@@ -58,7 +78,7 @@ def refused(what, *expected):
 # ---- files ----
 
 
-@suite.case("host files outside /usr and the generated ones are invisible")
+@suite.case("host files outside /usr and the generated ones are invisible", when=ON_OCI)
 def host_files():
     prepared()
     with tempfile.NamedTemporaryFile(prefix="secret", dir="/tmp") as in_tmp, tempfile.NamedTemporaryFile(
@@ -77,7 +97,39 @@ def host_files():
         assert not shown, f"{path} shows the host's {shown}"
 
 
-@suite.case("/etc is generated: no host accounts, host names or secrets in it")
+@suite.case("nothing of the host's files is visible beside an image", when=not ON_OCI)
+def host_files_beside_image():
+    prepared()
+    with contextlib.ExitStack() as stack:
+        names = [os.path.abspath(__file__), os.environ["CLOISTER"]]
+        for place in ("/tmp", "/var/tmp", "/run", os.path.expanduser("~")):
+            names.append(stack.enter_context(tempfile.NamedTemporaryFile(prefix="secret", dir=place)).name)
+        for name in names:
+            equal(value(f"os.path.exists({name!r})"), False, name)
+        bases = [os.path.basename(name) for name in names if "secret" in name]
+        equal(value(f"[d for d, _, files in os.walk('/') if not d.startswith(('/proc', '/sys')) for n in files if n in {bases!r}]"), [])
+    foreign = value("[line.split()[4] for line in open('/proc/self/mountinfo') if line.split(' - ')[1].split()[0] in ('ext4', 'xfs', 'btrfs', 'zfs')]")
+    usual = {"/.cloister", "/etc/resolv.conf", "/etc/hostname", "/etc/hosts", "/run/.containerenv", "/dev/termination-log"}
+    assert set(foreign) <= usual, f"mounts of host directories: {foreign}"
+
+
+@suite.case("accounts, names and secrets of the host are not in the image's /etc", when=not ON_OCI)
+def image_etc():
+    people = {a.pw_name for a in pwd.getpwall() if 1000 <= a.pw_uid < 60000}
+    inside = {line.split(":")[0] for line in value("open('/etc/passwd').read()").splitlines()}
+    equal(people & inside, set(), "accounts")
+    for path in ("/etc/machine-id", "/etc/shadow", "/etc/ssh/ssh_host_ed25519_key"):
+        seen = value(f"open({path!r}).read() if os.access({path!r}, os.R_OK) else ''")
+        if seen.strip() and os.access(path, os.R_OK):
+            with open(path, encoding="utf-8") as file:
+                assert seen != file.read(), f"{path} is the host's"
+    if socket.gethostname() != "localhost":
+        if mcp.ENGINE.state["kind"] == "docker":  # Podman copies the host's file, which its compatible API cannot change
+            assert socket.gethostname() not in value("open('/etc/hosts').read()").split()
+        assert value("os.uname().nodename") != socket.gethostname()
+
+
+@suite.case("/etc is generated: no host accounts, host names or secrets in it", when=ON_OCI)
 def generated_etc():
     accounts = value("open('/etc/passwd').read()").splitlines()
     assert 1 <= len(accounts) <= 6, accounts
@@ -121,19 +173,20 @@ def devices():
 # ---- processes ----
 
 
-@suite.case("user code is uid 1000 without capabilities, with no-new-privileges and seccomp")
+@suite.case("user code has a uid of its own, no capabilities, no-new-privileges and seccomp")
 def privileges():
     shared.enforced("uid")
+    uid = str(user_uid())
     status = dict(
         line.split(":\t", 1) for line in value("open('/proc/self/status').read()").splitlines() if ":\t" in line
     )
     for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
         equal(int(status[name], 16), 0, name)
-    equal(status["Uid"].split(), ["1000"] * 4)
-    equal(status["Gid"].split(), ["1000"] * 4)
+    equal(status["Uid"].split(), [uid] * 4)
+    equal(status["Gid"].split(), [uid] * 4)
     equal(status["NoNewPrivs"].strip(), "1")
     equal(status["Seccomp"].strip(), "2")
-    assert set(status["Groups"].split()) <= {"1000"}, status["Groups"]
+    assert set(status["Groups"].split()) <= {uid}, status["Groups"]
     shell = shared.run("grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status", language="bash")["stdout"]
     contains(shell, "CapEff:\t0000000000000000")
     contains(shell, "CapBnd:\t0000000000000000")
@@ -145,21 +198,35 @@ def escalation():
     prepared()
     refused("{'setuid': attempt(os.setuid, 0), 'setgid': attempt(os.setgid, 0), 'setgroups': attempt(os.setgroups, [0]), 'setresuid': attempt(os.setresuid, 0, 0, 0), 'chown': attempt(os.chown, '/workspace', 0, 0), 'chroot': attempt(os.chroot, '/tmp')}")
     tried = shared.run("cp /usr/bin/id /tmp/myid; chmod 6755 /tmp/myid; /tmp/myid -u; for p in su sudo newgrp pkexec mount; do command -v $p >/dev/null && $p -c id </dev/null 2>&1; done; true", language="bash")["stdout"]
-    contains(tried, "1000")
+    contains(tried, str(user_uid()))
     assert "uid=0" not in tried, tried
     refused("{'newuser': tried(libc.unshare, 0x10000000), 'newns': tried(libc.unshare, 0x00020000), 'newpid': tried(libc.unshare, 0x20000000), 'newnet': tried(libc.unshare, 0x40000000)}")
 
 
+# Engines cannot be asked to hide processes, so there the agent's own can be seen; the rest holds everywhere.
 @suite.case("only the sandbox's own processes are visible, and not the agent's insides")
 def visible_processes():
     shared.enforced("uid")
     prepared()
+    uid = user_uid()
     seen = value("{int(p): os.stat('/proc/' + p).st_uid for p in os.listdir('/proc') if p.isdigit()}")
     assert len(seen) < 40, f"{len(seen)} processes are visible"
-    equal({uid for pid, uid in seen.items() if pid != 1} - {1000}, set(), "owners of visible processes")
-    assert os.getpid() not in seen or seen[os.getpid()] == 1000
-    refused("{n: attempt(lambda n: os.listdir('/proc/1/' + n) if n in ('fd', 'map_files', 'task') and n != 'task' else open('/proc/1/' + n, 'rb').read(1), n) for n in ('environ', 'mem', 'maps', 'fd', 'stack', 'auxv')}")
-    refused("{n: attempt(os.readlink, '/proc/1/' + n) for n in ('exe', 'cwd', 'root')}")
+    known = {uid} if ON_OCI else {uid, 0}
+    equal({owner for pid, owner in seen.items() if pid != 1} - known, set(), "owners of visible processes")
+    if ON_OCI:
+        assert os.getpid() not in seen or seen[os.getpid()] == uid
+    for pid in sorted(p for p, owner in seen.items() if p == 1 or owner != uid):
+        gone = f"not os.path.exists('/proc/{pid}')"  # relays come and go
+        refused(f"{{}} if {gone} else {{n: attempt(lambda n: os.listdir('/proc/{pid}/' + n) if n in ('fd', 'map_files') else open('/proc/{pid}/' + n, 'rb').read(1), n) for n in ('environ', 'mem', 'maps', 'fd', 'map_files', 'stack', 'auxv')}}")
+        refused(f"{{}} if {gone} else {{n: attempt(os.readlink, '/proc/{pid}/' + n) for n in ('exe', 'cwd', 'root')}}")
+
+
+@suite.case("no namespace is shared with the host")
+def namespaces():
+    for kind in ("pid", "mnt", "net", "ipc", "uts"):
+        inside = value(f"__import__('os').readlink('/proc/self/ns/{kind}')")
+        assert inside.startswith(kind + ":["), inside
+        assert inside != os.readlink(f"/proc/self/ns/{kind}"), f"{kind} is the host's"
 
 
 @suite.case("the agent cannot be signalled, traced, renamed or starved")
@@ -385,6 +452,9 @@ def neighbours():
     segment = server.run("import ctypes\nctypes.CDLL(None).shmget(4711, 4096, 0o1666 )", sandbox_id=first)
     if segment.get("result") not in (None, "-1"):
         equal(other("tried(libc.shmget, 4711, 4096, 0)"), "ENOENT")
+    if not ON_OCI and not engine_has_user_namespaces():
+        uids = {value("os.getuid()"), other("os.getuid()")}
+        equal(len(uids), 2, "each sandbox has a uid of its own, and with it a count of processes of its own")
     server.call("close_sandbox", sandbox_id=second)
 
 

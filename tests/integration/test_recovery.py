@@ -140,7 +140,7 @@ def agent_killed():
         server.run("x = 1", sandbox_id=other)
         pending = server.start_call("execute_code", sandbox_id=sandbox, code="open('begun', 'w').close()\nwhile True: pass")
         poll("it runs", lambda: server.read_text("begun", sandbox) is not None, 30)
-        agents = agents_of(sandbox)
+        agents = mcp.agents_of(sandbox)
         assert agents, "no agent process found on the host"
         for pid in agents:
             os.kill(pid, signal.SIGKILL)
@@ -150,24 +150,7 @@ def agent_killed():
         equal(server.run("x", sandbox_id=other)["result"], "1")
         error = server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"]
         equal(error["code"], "sandbox_not_found")
-        poll("nothing of it is left", lambda: not mcp.cgroups_of(sandbox) and not mcp.processes_of(sandbox))
-
-
-def agents_of(sandbox):
-    """Pids, on the host, of processes in the sandbox that are its first process."""
-    found = []
-    for pid, line in mcp.processes():
-        try:
-            with open(f"/proc/{pid}/cgroup", encoding="utf-8") as file:
-                inside = sandbox in file.read()
-            with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-                status = file.read()
-        except OSError:
-            continue
-        nested = next((text.split()[1:] for text in status.splitlines() if text.startswith("NSpid:")), [])
-        if (inside or sandbox in line) and len(nested) > 1 and nested[-1] == "1":
-            found.append(pid)
-    return found
+        poll("nothing of it is left", lambda: not mcp.traces_of(sandbox))
 
 
 @suite.case("a server that is killed leaves nothing once the grace period is over")
@@ -176,13 +159,12 @@ def server_killed():
     worker = server.worker_pid(sandbox)
     server.start_call("execute_code", sandbox_id=sandbox, code="open('begun', 'w').close()\nwhile True: pass")
     poll("it runs", lambda: server.read_text("begun", sandbox) is not None, 30)
-    agents = agents_of(sandbox)
+    agents = mcp.agents_of(sandbox)
     assert agents, "no agent process found on the host"
     server.kill()
     poll("worker and agent end by themselves", lambda: not any(alive(p) for p in [worker, *agents]), 40)
-    poll("the control groups are gone", lambda: not mcp.cgroups_of(sandbox), 10)
-    equal(mcp.processes_of(sandbox), [])
-    equal(mcp.mounts_of(sandbox), [])
+    poll("the control groups or the container are gone", lambda: not mcp.cgroups_of(sandbox) and not mcp.containers_of(sandbox), 10)
+    equal(mcp.traces_of(sandbox), [])
 
 
 @suite.case("what a killed server and its killed worker leave is swept by the next start")
@@ -190,7 +172,7 @@ def sweep():
     server, sandbox = opened()
     worker = server.worker_pid(sandbox)
     directory = server.runtime_dir
-    agents = agents_of(sandbox)
+    agents = mcp.agents_of(sandbox)
     # the worker must not get a chance to clean up: it is stopped first
     os.kill(worker, signal.SIGSTOP)
     server.kill()
@@ -200,7 +182,7 @@ def sweep():
         successor.legacy()
         successor.call("create_sandbox")
         poll("the dead instance's sandbox is gone", lambda: not any(alive(p) for p in agents), 30)
-        poll("its control groups are gone", lambda: not mcp.cgroups_of(sandbox), 10)
+        poll("its control groups or its container are gone", lambda: not mcp.cgroups_of(sandbox) and not mcp.containers_of(sandbox), 10)
         poll("its directory is gone", lambda: not [d for d in mcp.sandbox_dirs(directory) if sandbox in d], 10)
     equal(mcp.mounts_of(sandbox), [])
     poll("nothing is left", lambda: not server.left_behind(), 10)

@@ -1,15 +1,20 @@
 """The end: however it comes, it comes within 5 s and leaves nothing."""
 
 import os
+import random
+import re
 import signal
 import subprocess
 import time
 
-from common import Server, Suite, alive, equal, needs_runtime, poll
+from common import ON_OCI, Server, Suite, alive, equal, needs_runtime, poll
 import mcp
 
 needs_runtime()
 suite = Suite()
+
+CREATION_SECONDS = 0.4 if ON_OCI else 1.2  # a trial and a creation, on a busy machine
+ROUNDS = 15
 
 
 def busy(count=3):
@@ -33,10 +38,28 @@ def check_gone(server, ids, pids, begun):
         equal(mcp.cgroups_of(sandbox), [], "control groups")
         equal(mcp.processes_of(sandbox), [], "processes")
         equal(mcp.mounts_of(sandbox), [], "mounts")
+        equal(mcp.containers_of(sandbox), [], "containers")
     equal(mcp.sandbox_dirs(server.runtime_dir), [], "directories")
     equal(server.violations, [], "stdout")
     left = [os.path.join(d, f) for d, _, files in os.walk(server.runtime_dir) for f in files]
     equal([f for f in left if not f.endswith("lock")], [], "files")
+
+
+def check_nothing(server, begun):
+    """As above, of a server that told no names: those of its sandboxes and trials are in its log."""
+    took = time.monotonic() - begun
+    assert took < 5.0, f"it took {took:.1f} s to end"
+    server.logger.join(10)
+    for name in sorted(set(re.findall(r"sandbox=([a-z0-9]+)", "\n".join(server.log)))):
+        equal(mcp.cgroups_of(name), [], "control groups")
+        equal(mcp.processes_of(name), [], "processes")
+        equal(mcp.mounts_of(name), [], "mounts")
+        equal(mcp.containers_of(name), [], "containers")
+    equal(mcp.processes_of(server.runtime_dir), [], "processes")
+    equal(mcp.containers_of(server.runtime_dir), [], "containers")
+    equal(os.listdir(server.runtime_dir), [], "runtime directory")
+    equal(server.violations, [], "stdout")
+    equal([line for line in server.log if "Sanitizer" in line], [], "sanitizers")
 
 
 def ended_by(end, status):
@@ -111,8 +134,34 @@ def during_creation():
     begun = time.monotonic()
     server.process.stdin.close()
     equal(server.wait_exit(10), 0)
-    check_gone(server, [os.path.basename(server.runtime_dir)], [], begun)
-    equal(mcp.processes_of(server.runtime_dir), [])
+    check_nothing(server, begun)
+
+
+@suite.case("ended at any moment of a creation, in every way")
+def any_moment_of_creation():
+    ways = {
+        "stdin closed": lambda server: server.process.stdin.close(),
+        "SIGTERM": lambda server: server.process.send_signal(signal.SIGTERM),
+        "SIGINT": lambda server: server.process.send_signal(signal.SIGINT),
+    }
+    # One moment in each slice of the time that a creation may take, each in one of the ways.
+    chance = random.Random(4)
+    for step in range(ROUNDS):
+        way = list(ways)[step % len(ways)]
+        delay = CREATION_SECONDS * (step + chance.random()) / ROUNDS
+        server = Server("--log-level", "debug")
+        server.legacy()
+        pending = [server.start_call("create_sandbox") for _ in range(1 + step % 2)]
+        time.sleep(delay)  # the moment is the input of this test
+        begun = time.monotonic()
+        ways[way](server)
+        try:
+            equal(server.wait_exit(10), 0)
+            check_nothing(server, begun)
+            for call in pending:
+                call.box.get(timeout=1)  # answered, or ended with the server
+        except AssertionError as problem:
+            raise AssertionError(f"{way} after {delay * 1000:.0f} ms: {problem}\n{server.log_tail(60)}") from None
 
 
 @suite.case("calls sent just before the end of input are answered or ended, never hang")

@@ -18,6 +18,12 @@ import tempfile
 import threading
 import time
 
+from engine import Engine, is_waiting_monitor
+
+# Said aloud, so that an engine which this machine happens to run is not taken. with_engine.py sets another.
+BACKEND = os.environ.setdefault("CLOISTER_BACKEND", "oci")
+ENGINE = Engine.attached()  # the one that belongs to the tests, or None
+
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 LATEST_LEGACY = LEGACY[-1]
 MODERN = "2026-07-28"
@@ -333,8 +339,8 @@ class Server:
         self.logger.join(10)
 
     def left_behind(self):
-        """Processes and sandbox directories that still belong to this runtime directory."""
-        return processes_of(self.runtime_dir) + sandbox_dirs(self.runtime_dir)
+        """Processes, sandbox directories and containers that still belong to this runtime directory."""
+        return processes_of(self.runtime_dir) + sandbox_dirs(self.runtime_dir) + containers_of(self.runtime_dir)
 
     def __enter__(self):
         return self
@@ -379,7 +385,8 @@ def alive(pid):
 def processes_of(text):
     """Command lines that name `text`, e.g. a runtime directory; the test itself left out."""
     mine = {os.getpid(), os.getppid()}
-    return [f"{pid} {line}" for pid, line in processes() if text in line and pid not in mine]
+    found = [(pid, line) for pid, line in processes() if text in line and pid not in mine]
+    return [f"{pid} {line}" for pid, line in found if not is_waiting_monitor(line)]
 
 
 def sandbox_dirs(runtime_dir):
@@ -405,8 +412,40 @@ def mounts_of(text):
         return [line.strip() for line in file if text in line]
 
 
-def usable_runtime():
-    """None if some OCI runtime works here, else the reason why none does."""
+def containers_of(text):
+    """Containers of the tests' engine, running or not, with `text` in their names or labels; none without an engine."""
+    if ENGINE is None:
+        return []
+    return [f"{c['Id'][:12]} {c['Name']} ({c['State']['Status']})" for c in ENGINE.containers(text)]
+
+
+def traces_of(sandbox):
+    """All that can be seen of a sandbox on this host: empty once it is gone."""
+    return cgroups_of(sandbox) + processes_of(sandbox) + mounts_of(sandbox) + containers_of(sandbox)
+
+
+def agents_of(sandbox):
+    """Pids, on the host, of processes in the sandbox that are its first process."""
+    if ENGINE is not None:
+        states = [c["State"] for c in ENGINE.containers(sandbox)]
+        return [s["Pid"] for s in states if s["Running"] and s["Pid"] > 0]
+    found = []
+    for pid, line in processes():
+        try:
+            with open(f"/proc/{pid}/cgroup", encoding="utf-8") as file:
+                inside = sandbox in file.read()
+            with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+                status = file.read()
+        except OSError:
+            continue
+        nested = next((text.split()[1:] for text in status.splitlines() if text.startswith("NSpid:")), [])
+        if (inside or sandbox in line) and len(nested) > 1 and nested[-1] == "1":
+            found.append(pid)
+    return found
+
+
+def unusable_backend():
+    """None if sandboxes can be made here by the backend under test, else the reason why not."""
     done = subprocess.run(
         [os.environ["CLOISTER"], "doctor"], capture_output=True, text=True, timeout=120, check=False
     )

@@ -1,0 +1,88 @@
+"""The engine's side of bench: what the same things cost without cloister in between.
+
+DOCKER_HOST names the engine that is measured; without it one is started for the measurement, with the image that
+the tests use, and ended behind it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tests", "integration", "lib"))
+
+# pylint: disable=wrong-import-position
+import engine as engines
+
+
+class EngineSide:
+    def __init__(self, image):
+        """`image`: "" = the tests' own, or with DOCKER_HOST what cloister takes by default."""
+        self.own = None
+        host = os.environ.get("DOCKER_HOST", "")
+        if host and not host.startswith("unix://"):
+            raise SystemExit("bench measures an engine on this machine: DOCKER_HOST must be unix://…")
+        if not host:
+            place = os.environ.get("CLOISTER_TEST_IMAGES") or os.path.join(tempfile.gettempdir(), "cloister-test-images")
+            subprocess.run([os.path.join(HERE, "images", "make-test-image"), place], check=True)
+            try:
+                self.own = engines.Engine.create("docker")
+            except engines.Unusable as reason:
+                raise SystemExit(f"no engine to measure: {reason}") from None
+            self.own.load(engines.IMAGE, os.path.join(place, "python.tar"))
+            host, image = self.own.host, image or engines.IMAGE
+        self.host = host
+        self.api = self.own or engines.Api(host.removeprefix("unix://"))
+        self.environment = {"CLOISTER_BACKEND": "docker", "DOCKER_HOST": host, "CLOISTER_IMAGE": image}
+        self.command = shutil.which("docker")
+
+    def close(self):
+        if self.own:
+            self.own.destroy()
+
+    def container(self, sandbox):
+        return self.api.containers(sandbox)[0]
+
+    def version(self):
+        about = self.api.ask("GET", "/version")
+        return f"Docker Engine {about['Version']}"
+
+    # ---- what others do for each call ----
+
+    def exec_python(self, container, code):
+        """`docker exec CONTAINER python3 -c CODE` by the docker command, or the two requests that it makes."""
+        if self.command:
+            done = subprocess.run(
+                [self.command, "--host", self.host, "exec", container, "python3", "-c", code],
+                stdin=subprocess.DEVNULL, capture_output=True, check=True,
+            )
+            return done.stdout
+        return self.exec_api(container, "python3", "-c", code)
+
+    def exec_api(self, container, *command):
+        body = {"AttachStdout": True, "AttachStderr": True, "Cmd": list(command)}
+        made = self.api.ask("POST", f"/containers/{container}/exec", body)["Id"]
+        status, output = self.api.send("POST", f"/exec/{made}/start", {"Detach": False, "Tty": False})
+        if status >= 400:
+            raise SystemExit(f"exec failed: {output[:300]}")
+        return output[8:]  # without the head of the one frame there is
+
+    # ---- create and start, with the same options ----
+
+    def body_of(self, sandbox):
+        """What would make one more container like this sandbox's."""
+        made = self.container(sandbox)
+        return {**made["Config"], "Hostname": "bench", "HostConfig": made["HostConfig"]}
+
+    def create_and_start(self, body):
+        """Milliseconds; the container is removed behind it."""
+        begun = time.perf_counter_ns()
+        made = self.api.ask("POST", "/containers/create", body)["Id"]
+        self.api.ask("POST", f"/containers/{made}/start")
+        spent = (time.perf_counter_ns() - begun) / 1e6
+        self.api.ask("DELETE", f"/containers/{made}", force="1", v="1")
+        return spent

@@ -1,0 +1,581 @@
+"""A container engine that belongs to the tests: dockerd, or Podman's service, in directories of its own.
+
+It has its own socket, storage, containerd and control groups, no bridge and no packet filter rules, so
+it disturbs neither an engine that the machine already runs nor its network, and all that
+it may leave is found by the name of its directory. Several processes may hold the same engine: the
+driver starts it and writes down where it is, a test file attaches to it and may stop, kill and
+restart it. Both engines need root.
+
+Two helpers are this file as a program. A keeper stands between us and the engine and reaps what that orphans: a
+machine whose first process is slow at it would keep a dead containerd in the process table, for which
+dockerd then waits. A guard ends the engine when the process that created it dies before doing so.
+"""
+
+import ctypes
+import http.client
+import io
+import json
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import urllib.parse
+
+VARIABLE = "CLOISTER_TEST_ENGINE"  # names the file in which an engine is written down
+IMAGE = "localhost/cloister-test:python"  # bash and Python, as make-test-image makes them
+PLAIN = "localhost/cloister-test:plain"  # no Python in it
+FOREIGN = "localhost/cloister-test:foreign"  # says that it is for another architecture
+START_SECONDS = 40.0
+STOP_SECONDS = 20.0
+PODMAN_TASKS = 32768  # to which it lowers its own limit
+
+
+class Unusable(Exception):
+    """Why there can be no engine here."""
+
+
+class Connection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path, seconds):
+        super().__init__("localhost", timeout=seconds)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Answer(Exception):
+    """An answer of the engine that is an error."""
+
+    def __init__(self, what, status, body):
+        super().__init__(f"{what}: {status} {body[:400].decode('utf-8', 'replace')}")
+        self.status = status
+        # Podman has more than one way to say that something went in the meantime
+        self.gone = status == 404 or b"no such container" in body
+
+
+class Api:
+    """Docker's HTTP API on a unix socket, of our engine or of any other."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def send(self, method, path, body=None, seconds=60.0, **query):
+        """Status and body; `body` is JSON, or an open file or bytes of a tar."""
+        if query:
+            text = {k: v if isinstance(v, str) else json.dumps(v) for k, v in query.items()}
+            path += "?" + urllib.parse.urlencode(text)
+        headers = {}
+        if isinstance(body, (dict, list)):
+            body, headers = json.dumps(body), {"Content-Type": "application/json"}
+        elif body is not None:
+            headers = {"Content-Type": "application/x-tar"}
+        connection = Connection(self.path, seconds)
+        try:
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def ask(self, method, path, body=None, seconds=60.0, **query):
+        """The JSON of a good answer; None if it is empty."""
+        status, data = self.send(method, path, body, seconds, **query)
+        if status >= 400:
+            raise Answer(f"{method} {path}", status, data)
+        return json.loads(data) if data.strip() else None
+
+    def answers(self):
+        try:
+            return self.send("GET", "/_ping", seconds=5.0)[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    # ---- images ----
+
+    def load(self, reference, layer, architecture=None):
+        """An image of one layer, from the path of a tar or its bytes; other architectures are only a label."""
+        if architecture is None:
+            with open(layer, "rb") as tar:  # Podman takes the tag from `repo` only
+                status, data = self.send("POST", "/images/create", tar, 300.0, fromSrc="-", repo=reference)
+            if status >= 400 or b'"error"' in data:
+                raise Answer(f"import of {reference}", status, data)
+            return
+        status, data = self.send("POST", "/images/load", image_archive(reference, layer, architecture), 300.0)
+        if status >= 400 or b'"error"' in data:
+            raise Answer("load of an image", status, data)
+
+    def derive(self, base, reference, *changes):
+        """An image with other settings on the same files; `changes` are lines of a Dockerfile."""
+        made = self.ask("POST", "/containers/create", {"Image": base, "Cmd": ["true"]})["Id"]
+        try:
+            repository, tag = reference.rsplit(":", 1)
+            query = urllib.parse.urlencode(
+                [("container", made), ("repo", repository), ("tag", tag), *(("changes", line) for line in changes)]
+            )
+            self.ask("POST", "/commit?" + query, {})
+        finally:
+            self.ask("DELETE", f"/containers/{made}", force="1", v="1")
+
+    # ---- containers ----
+
+    def containers(self, text=""):
+        """Inspections of all containers, running or not, whose name or labels contain `text`."""
+        found = []
+        for listed in self.ask("GET", "/containers/json", all="1"):
+            words = [*(listed.get("Names") or []), *(listed.get("Labels") or {}).values()]
+            if any(text in word for word in words):
+                try:
+                    found.append(self.ask("GET", f"/containers/{listed['Id']}/json"))
+                except Answer as problem:
+                    if not problem.gone:
+                        raise
+        return found
+
+    def volumes(self):
+        return (self.ask("GET", "/volumes") or {}).get("Volumes") or []
+
+    def networks(self):
+        return [n["Name"] for n in self.ask("GET", "/networks")]
+
+    def run(self, image, *command, seconds=60.0):
+        """Exit status of a container that ends by itself, made as plainly as possible."""
+        body = {
+            "Image": image,
+            "Entrypoint": [command[0]],
+            "Cmd": list(command[1:]),
+            "HostConfig": {"NetworkMode": "none", "Memory": 256 << 20, "PidsLimit": 64},
+        }
+        made = self.ask("POST", "/containers/create", body, seconds)["Id"]
+        try:
+            self.ask("POST", f"/containers/{made}/start", seconds=seconds)
+            return self.ask("POST", f"/containers/{made}/wait", seconds=seconds)["StatusCode"]
+        finally:
+            self.ask("DELETE", f"/containers/{made}", seconds=seconds, force="1", v="1")
+
+
+def image_archive(reference, layer, architecture):
+    """What `docker save` would write, of one layer."""
+    from hashlib import sha256
+
+    digest = sha256(layer).hexdigest()
+    config = json.dumps(
+        {
+            "architecture": architecture,
+            "os": "linux",
+            "config": {"Cmd": ["/bin/sh"]},
+            "rootfs": {"type": "layers", "diff_ids": ["sha256:" + digest]},
+            "history": [{"created": "2024-01-01T00:00:00Z", "created_by": "test"}],
+        }
+    ).encode()
+    name = sha256(config).hexdigest() + ".json"
+    manifest = [{"Config": name, "RepoTags": [reference], "Layers": [digest + "/layer.tar"]}]
+    files = {name: config, digest + "/layer.tar": layer, "manifest.json": json.dumps(manifest).encode()}
+    return tar_of(files)
+
+
+def tar_of(files):
+    """A tar in memory, {path: bytes}."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for path, data in files.items():
+            member = tarfile.TarInfo(path)
+            member.size = len(data)
+            member.mode = 0o755
+            tar.addfile(member, io.BytesIO(data))
+    return packed.getvalue()
+
+
+class Engine(Api):
+    """One engine in one directory. `state` is all there is to know of it, and can be written down."""
+
+    def __init__(self, state):
+        super().__init__(state["socket"])
+        self.state = state
+        self.place = state["place"]
+        self.host = "unix://" + state["socket"]
+        self.keepers = []  # those that this process has started
+        self.guard = None  # in the process that created the engine
+
+    # ---- beginning ----
+
+    @classmethod
+    def create(cls, kind):
+        """A new engine of kind "docker" or "podman", running; Unusable with the reason if it cannot be."""
+        if os.geteuid() != 0:
+            raise Unusable(f"starting {kind} for tests needs root")
+        program = {"docker": "dockerd", "podman": "podman"}[kind]
+        path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
+        found = shutil.which(program, path=path)
+        if found is None:
+            raise Unusable(f"there is no {program} here")
+        place = tempfile.mkdtemp(prefix="cloeng", dir="/tmp")  # short: sockets live below it
+        state = {
+            "kind": kind,
+            "program": found,
+            "place": place,
+            "socket": f"{place}/s",
+            "cgroup": os.path.basename(place),
+            "storage": "",
+            "live_restore": False,
+            "cgroups_before": sorted(parent_cgroups()),
+            "pid": 0,
+            "keepers": [],
+        }
+        engine = cls(state)
+        reasons = []
+        for storage in {"docker": ("overlay2", "vfs"), "podman": ("overlay", "vfs")}[kind]:
+            state["storage"] = storage
+            try:
+                engine.start()
+                engine.guard = subprocess.Popen(
+                    [sys.executable, __file__, "guard", place], stdin=subprocess.PIPE, start_new_session=True
+                )
+                return engine
+            except Unusable as problem:
+                reasons.append(f"{storage}: {problem}")
+                engine.kill()
+        engine.destroy()
+        raise Unusable("; ".join(reasons))
+
+    @classmethod
+    def attached(cls):
+        """The engine that the driver started, or None outside of it."""
+        path = os.environ.get(VARIABLE)
+        if not path:
+            return None
+        with open(path, encoding="utf-8") as file:
+            return cls(json.load(file))
+
+    def save(self):
+        """Writes the state down; returns the path, the value of VARIABLE."""
+        path = f"{self.place}/state.json"
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(self.state, file)
+        os.rename(path + ".new", path)
+        return path
+
+    def reload(self):
+        """Takes over what another process did to the engine."""
+        with open(f"{self.place}/state.json", encoding="utf-8") as file:
+            self.state = json.load(file)
+
+    def docker_command(self):
+        with open(f"{self.place}/daemon.json", "w", encoding="utf-8") as file:
+            file.write("{}\n")  # and not what the machine's own engine is configured with
+        return [
+            self.state["program"],
+            *("--config-file", f"{self.place}/daemon.json"),
+            *("--data-root", f"{self.place}/data"),
+            *("--exec-root", f"{self.place}/exec"),
+            *("--pidfile", f"{self.place}/pid"),
+            *("--host", self.host),
+            *("--storage-driver", self.state["storage"]),
+            *("--bridge", "none"),
+            *("--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false"),
+            *("--userland-proxy=false", "--shutdown-timeout", "2"),
+            *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", "/" + self.state["cgroup"]),
+            *(["--live-restore"] if self.state["live_restore"] else []),
+            *("--log-level", "warn"),
+        ]
+
+    def podman_command(self):
+        # what Podman would ask for by itself may be more than it can have where it runs in a container
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        tasks = min(resource.getrlimit(resource.RLIMIT_NPROC)[1], PODMAN_TASKS)
+        ulimits = f'"nofile={files}:{files}", "nproc={tasks}:{tasks}"'
+        files = {
+            # crun refuses hosts with control groups in hybrid mode; file locks are private, those in
+            # shared memory would be shared with the machine's own Podman
+            "containers.conf": '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "none"\n'
+            f'lock_type = "file"\n[containers]\nlog_driver = "k8s-file"\ndefault_ulimits = [{ulimits}]\n',
+            "storage.conf": f'[storage]\ndriver = "{self.state["storage"]}"\n'
+            f'graphroot = "{self.place}/data"\nrunroot = "{self.place}/run"\n',
+            "registries.conf": "unqualified-search-registries = []\n",
+        }
+        for name, text in files.items():
+            with open(f"{self.place}/{name}", "w", encoding="utf-8") as file:
+                file.write(text)
+        return [
+            self.state["program"],
+            *("--root", f"{self.place}/data", "--runroot", f"{self.place}/run", "--tmpdir", f"{self.place}/tmp"),
+            *("--storage-driver", self.state["storage"], "--runtime", shutil.which("runc") or "/usr/sbin/runc"),
+            *("--cgroup-manager", "cgroupfs", "--events-backend", "none", "--log-level", "warn"),
+            *("system", "service", "--time=0", self.host),
+        ]
+
+    def start(self):
+        """Starts it and waits until it answers."""
+        command = self.docker_command() if self.state["kind"] == "docker" else self.podman_command()
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("DOCKER_", "CONTAINER_"))}
+        environment.update(
+            CONTAINERS_CONF=f"{self.place}/containers.conf",
+            CONTAINERS_STORAGE_CONF=f"{self.place}/storage.conf",
+            CONTAINERS_REGISTRIES_CONF=f"{self.place}/registries.conf",
+        )
+        with open(f"{self.place}/log", "ab") as log:
+            keeper = subprocess.Popen(
+                [sys.executable, __file__, "keep", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+        self.state["pid"] = int(keeper.stdout.readline())
+        self.state["keepers"].append(keeper.pid)
+        keeper.stdout.close()
+        self.keepers.append(keeper)
+        self.save()
+        deadline = time.monotonic() + START_SECONDS
+        while not self.answers():
+            if not self.running():
+                raise Unusable(f"{os.path.basename(command[0])} ended at once: {self.last_words()}")
+            if time.monotonic() > deadline:
+                raise Unusable(f"no answer within {START_SECONDS:.0f} s: {self.last_words()}")
+            time.sleep(0.02)
+
+    def last_words(self):
+        with open(f"{self.place}/log", encoding="utf-8", errors="replace") as file:
+            lines = [line for line in file.read().splitlines() if line.strip()]
+        return " ".join(lines[-1:])[-400:]
+
+    def log_tail(self, lines=40):
+        with open(f"{self.place}/log", encoding="utf-8", errors="replace") as file:
+            return "\n".join(file.read().splitlines()[-lines:])
+
+    # ---- ending ----
+
+    def signal(self, number):
+        if self.running():
+            os.kill(self.state["pid"], number)
+
+    def running(self):
+        return bool(self.state["pid"]) and alive(self.state["pid"])
+
+    def wait_gone(self):
+        """True when the engine and its containerd have ended."""
+        deadline = time.monotonic() + STOP_SECONDS
+        while self.running() or [line for _, line in self.helpers() if "shim" not in line and "conmon" not in line]:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        self.state["pid"] = 0
+        self.save()
+        return True
+
+    def stop(self):
+        """Ends it as a service manager does; containers end with it, unless they are to be restored."""
+        self.signal(signal.SIGTERM)
+        if not self.wait_gone():
+            self.kill()
+            raise AssertionError(f"the engine did not end within {STOP_SECONDS} s:\n{self.log_tail()}")
+
+    def kill(self):
+        """SIGKILL to the engine itself; its containers live on."""
+        self.signal(signal.SIGKILL)
+        self.wait_gone()
+
+    def restart(self, live_restore=None):
+        if live_restore is not None:
+            self.state["live_restore"] = live_restore
+        self.stop()
+        self.start()
+
+    # ---- what there is ----
+
+    def helpers(self, waiting=False):
+        """Pids of the engine's other processes: containerd, shims, monitors; `waiting`: also those that only wait."""
+        own = {os.getpid(), self.state["pid"]}
+        found = []
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{entry}/cmdline", "rb") as file:
+                    line = file.read().replace(b"\0", b" ").decode("utf-8", "replace")
+            except OSError:
+                continue
+            if is_waiting_monitor(line) and not waiting:
+                continue
+            program = os.path.basename(line.split(" ", 1)[0])
+            if self.place + "/" in line and program.startswith(("containerd", "conmon", "runc", "dockerd", "podman")):
+                if int(entry) not in own and alive(int(entry)):
+                    found.append((int(entry), line.strip()))
+        return found
+
+    def mounts(self):
+        with open("/proc/self/mountinfo", encoding="utf-8") as file:
+            points = [line.split()[4] for line in file]
+        return sorted((p for p in points if p.startswith(self.place + "/")), key=len, reverse=True)
+
+    def cgroups(self):
+        """Control groups of its containers, deepest first."""
+        names = [self.state["cgroup"]]
+        if self.state["kind"] == "podman":
+            names = [f"libpod-{c}" for c in self.known_containers()]
+        found = []
+        for top, directories, _ in os.walk("/sys/fs/cgroup"):
+            for name in directories:
+                path = os.path.join(top, name)
+                if name in names or any(f"/{n}/" in path for n in names):
+                    found.append(path)
+        return sorted(found, key=len, reverse=True)
+
+    def known_containers(self):
+        """Ids in Podman's own records, which are there without its service."""
+        for storage in ("overlay", "vfs"):
+            try:
+                with open(f"{self.place}/data/{storage}-containers/containers.json", encoding="utf-8") as file:
+                    return [c["id"] for c in json.load(file)]
+            except (OSError, ValueError):
+                continue
+        return []
+
+    def left(self, volumes=()):
+        """What a test has left in a running engine; `volumes`: prefixes of names that may stay."""
+        found = [f"container {c['Name']} ({c['State']['Status']})" for c in self.containers()]
+        found += [f"volume {v['Name']}" for v in self.volumes() if not v["Name"].startswith(tuple(volumes))]
+        usual = {"none", "host", "bridge", "podman"}
+        found += [f"network {n}" for n in self.networks() if n not in usual]
+        found += [f"process {pid} {line}" for pid, line in self.helpers() if "shim" in line or "conmon" in line]
+        busy = ("/merged", "/shm", "/rootfs")
+        found += [f"mount {p}" for p in self.mounts() if p.endswith(busy)]
+        return found
+
+    def remove_contents(self):
+        """Containers and volumes, whoever made them."""
+        for container in self.containers():
+            self.send("DELETE", f"/containers/{container['Id']}", force="1", v="1")
+        for volume in self.volumes():
+            self.send("DELETE", f"/volumes/{volume['Name']}", force="1")
+
+    def destroy(self):
+        """Ends the engine with everything in it. Returns what had to be ended or removed by force."""
+        self.reload()
+        forced = []
+        if self.running():
+            try:
+                self.remove_contents()
+            except (OSError, Answer, http.client.HTTPException) as problem:
+                forced.append(f"contents: {problem}")
+        cgroups = self.cgroups()
+        self.signal(signal.SIGTERM)
+        if not self.wait_gone():
+            forced.append("the engine itself")
+            self.kill()
+        deadline = time.monotonic() + 5
+        while self.helpers() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for pid, line in [*self.helpers(), *members(cgroups)]:
+            forced.append(f"process {pid} {line}")
+            kill(pid)
+        for pid, _ in self.helpers(waiting=True):
+            kill(pid)
+        while [p for p in self.state["keepers"] if alive(p)] and time.monotonic() < deadline + 5:
+            time.sleep(0.01)
+        forced += [f"keeper {p}" for p in self.state["keepers"] if alive(p)]
+        for keeper in self.keepers:
+            keeper.poll()
+        for point in self.mounts():
+            if point.endswith(("/merged", "/shm", "/rootfs")):
+                forced.append(f"mount {point}")
+            subprocess.run(["umount", "--lazy", point], capture_output=True, check=False)
+        for path in cgroups:
+            try:
+                os.rmdir(path)
+            except FileNotFoundError:
+                pass
+            except OSError as problem:
+                forced.append(f"{path}: {problem.strerror}")
+        for path in sorted(parent_cgroups() - set(self.state["cgroups_before"]), key=len, reverse=True):
+            try:
+                os.rmdir(path)
+            except OSError:
+                pass  # another Podman has begun to use it
+        shutil.rmtree(self.place, ignore_errors=True)
+        if os.path.exists(self.place):
+            forced.append(self.place)
+        if self.guard is not None:
+            self.guard.communicate(b"ended")
+        return forced
+
+
+def parent_cgroups():
+    """Where Podman puts the control groups of its containers."""
+    found = set()
+    for top, directories, _ in os.walk("/sys/fs/cgroup"):
+        found |= {os.path.join(top, name) for name in directories if name == "libpod_parent" or top.endswith("/libpod_parent")}
+    return found
+
+
+def members(cgroups):
+    """(pid, name) of the processes in control groups that are all ours."""
+    found = {}
+    for path in cgroups:
+        try:
+            with open(f"{path}/cgroup.procs", encoding="utf-8") as file:
+                for pid in map(int, file.read().split()):
+                    with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as name:
+                        found[pid] = name.read().strip()
+        except OSError:
+            continue
+    return list(found.items())
+
+
+def kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def is_waiting_monitor(line):
+    """Podman keeps the monitor of an exec for five minutes after its end, whatever happens to the container."""
+    return "conmon " in line and "--exec-process-spec" in line
+
+
+def alive(pid):
+    """True if the process exists and is not a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+def keep(command):
+    """Runs an engine, says its pid, and reaps all that it orphans until nothing is left."""
+    set_child_subreaper = 36
+    ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
+    out = os.dup(1)
+    os.dup2(2, 1)
+    child = subprocess.Popen(command)
+    os.write(out, b"%d\n" % child.pid)
+    os.close(out)
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def stand_guard(place):
+    """Waits for the creator's word that all is ended, or for its end without one."""
+    if not sys.stdin.buffer.read():
+        with open(f"{place}/state.json", encoding="utf-8") as file:
+            Engine(json.load(file)).destroy()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "keep":
+        keep(sys.argv[2:])
+    else:
+        stand_guard(sys.argv[2])

@@ -1,0 +1,555 @@
+"""What goes wrong with container engines: they end, hang, talk nonsense or lack an image, and people
+remove containers by hand. Each ends in a clear answer within bounded time.
+
+Runs by with_engine.py only, as the last of its files: it stops and kills the engine.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+from common import Server, Skip, Suite, alive, contains, equal, needs_engine, needs_runtime, poll
+import engine as engines
+import mcp
+from standin import Standin, WarningProxy
+
+running = needs_engine()
+needs_runtime()
+suite = Suite()
+DOCKER = running.state["kind"] == "docker"
+
+BOUND_SECONDS = 15.0  # from a loss to the answer
+LINES = 400
+STREAM = f"import time\nfor i in range({LINES}):\n    print('line', i, flush=True)\n    if i == 20:\n        open('begun', 'w').close()\n    time.sleep(0.01)"
+WANTED = "".join(f"line {i}\n" for i in range(LINES))
+ENDLESS = "open('begun', 'w').close()\nwhile True: pass"
+
+
+def opened(*options, **arguments):
+    server = Server(*options)
+    server.legacy()
+    return server, server.call("create_sandbox", **arguments)["sandbox_id"]
+
+
+def begun(server, sandbox, code, **arguments):
+    pending = server.start_call("execute_code", sandbox_id=sandbox, code=code, **arguments)
+    poll("the code runs", lambda: server.read_text("begun", sandbox) is not None, 30)
+    return pending
+
+
+def clear(error):
+    """An error that a person can act on."""
+    assert len(error["message"]) > 10, error
+    assert error.get("hint"), error
+    return error
+
+
+def works(server):
+    """The server lives and makes sandboxes."""
+    equal(server.request("ping"), {})
+    sandbox = server.call("create_sandbox")["sandbox_id"]
+    equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+    server.call("close_sandbox", sandbox_id=sandbox)
+
+
+def container_of(sandbox):
+    found = running.containers(sandbox)
+    equal(len(found), 1, f"containers of {sandbox}")
+    return found[0]
+
+
+def lost(server, sandbox, pending, since):
+    """The call of a sandbox that is no more has ended clearly, and so does the next."""
+    failed = pending.failed(BOUND_SECONDS + 5)
+    took = time.monotonic() - since
+    assert took < BOUND_SECONDS, f"the answer came after {took:.1f} s"
+    clear(failed["error"])
+    contains(["sandbox_not_found", "engine_unavailable"], failed["error"]["code"])
+    error = clear(server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"])
+    contains(["sandbox_not_found", "engine_unavailable"], error["code"])
+    listed = {s["sandbox_id"]: s["state"] for s in server.call("get_sandbox_status")["sandboxes"]}
+    assert listed.get(sandbox) != "ready", listed
+
+
+def doctor(*options, **env):
+    environment = {k: v for k, v in dict(os.environ, **env).items() if v is not None}
+    return subprocess.run(
+        [os.environ["CLOISTER"], *options, "doctor"], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+# ---- what was asked of the engine ----
+
+
+@suite.case("hardening, read back from the engine")
+def hardening():
+    server, sandbox = opened("--memory-mb", "128", "--cpus", "0.5", "--pids", "50")
+    with server:
+        made = container_of(sandbox)
+        host, config = made["HostConfig"], made["Config"]
+        equal(host["NetworkMode"], "none")
+        equal(host["ReadonlyRootfs"], True)
+        equal(host["Privileged"], False)
+        unapplied = [u.split(":")[0] for u in server.call("get_sandbox_status", sandbox_id=sandbox)["limits"]["unapplied"]]
+        if "memory" not in unapplied:
+            equal(host["Memory"], 128 << 20)
+        if not {"memory", "swap"} & set(unapplied):
+            equal(host["MemorySwap"], host["Memory"], "no swap on top")
+        if "cpus" not in unapplied:
+            equal(host["NanoCpus"] or host["CpuQuota"] * 1_000_000_000 // (host["CpuPeriod"] or 100_000), 500_000_000)
+        if "pids" not in unapplied:
+            assert 50 <= host["PidsLimit"] <= 50 + 64, host["PidsLimit"]
+        assert not any("unconfined" in o for o in host["SecurityOpt"] or []), host["SecurityOpt"]
+        assert not host.get("Binds"), host.get("Binds")
+        assert not host.get("Devices"), host.get("Devices")
+        equal(sorted({m["Type"] for m in made["Mounts"]} - {"tmpfs"}), ["volume"])
+        equal([m["RW"] for m in made["Mounts"] if m["Type"] == "volume"], [False], "the agent's volume is read-only")
+        contains(json.dumps(config["Labels"]), sandbox)
+        contains(json.dumps(config["Labels"]), server.runtime_dir)
+        if DOCKER:
+            equal(host["CapDrop"], ["ALL"])
+            contains([o.removesuffix("=true") for o in host["SecurityOpt"]], "no-new-privileges")
+            assert {c.removeprefix("CAP_") for c in host["CapAdd"] or []} <= {"SETUID", "SETGID", "KILL", "SETPCAP"}, host["CapAdd"]
+            equal(host["LogConfig"]["Type"], "none")
+            equal(host["IpcMode"], "private")
+            assert host["PidMode"] == "" and host["UTSMode"] == "", (host["PidMode"], host["UTSMode"])
+            assert any(o.startswith("seccomp=") for o in host["SecurityOpt"]) or "name=seccomp" in str(running.ask("GET", "/info")["SecurityOptions"])
+        with open(f"/proc/{made['State']['Pid']}/status", encoding="utf-8") as file:
+            bounding = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+        wanted = sum(1 << bit for bit in (5, 6, 7, 8))  # KILL, SETGID, SETUID, SETPCAP
+        equal(int(bounding["CapBnd"], 16) & ~wanted, 0, "capabilities of the agent")
+        equal((bounding["NoNewPrivs"], bounding["Seccomp"]), ("1", "2"))
+
+
+@suite.case("a limit that the engine drops with a warning is named, and --strict refuses to go without it")
+def dropped_limits():
+    for warning, name in (
+        ("Your kernel does not support pids limit capabilities or the cgroup is not mounted. PIDs limit discarded.", "pids"),
+        ("Your kernel does not support swap limit capabilities or the cgroup is not mounted. Memory limited without swap.", "swap"),
+    ):
+        with WarningProxy(running.path, mcp.temporary_directory(), warning) as proxy:
+            environment = {"DOCKER_HOST": proxy.host}
+            with Server(env=environment) as server:
+                server.legacy()
+                limits = server.call("create_sandbox")["limits"]
+                contains([u.split(":")[0] for u in limits["unapplied"]], name)
+            with Server("--strict", env=environment) as server:
+                server.legacy()
+                error = clear(server.call_failing("create_sandbox")["error"])
+                contains(error["message"].lower(), name)
+                poll("nothing of it is left", lambda s=server: not mcp.containers_of(s.runtime_dir))
+
+
+# ---- images ----
+
+
+def image_error(*options, image, code):
+    with Server(*options, "--image", image) as server:
+        server.legacy()
+        begin = time.monotonic()
+        error = clear(server.call_failing("create_sandbox")["error"])
+        assert time.monotonic() - begin < 30, "the answer took too long"
+        equal(error["code"], code)
+        contains(error["message"] + error["hint"], image)
+        equal(server.request("ping"), {})
+        equal(server.call("get_sandbox_status")["count"], 0)
+        return error
+
+
+@suite.case("an image that is not there and may not be fetched: the error says how to get it")
+def image_missing():
+    error = image_error("--pull", "never", image="localhost/cloister-test:absent", code="image_not_found")
+    contains(error["hint"], "pull")
+
+
+@suite.case("an image that cannot be fetched, since no registry answers: the error says how to get it")
+def registry_unreachable():
+    image_error("--pull", "missing", image="localhost:1/cloister-test:absent", code="image_not_found")
+
+
+@suite.case("an image without Python: bash works, and what the image has is listed")
+def image_without_python():
+    server, sandbox = opened("--image", engines.PLAIN)
+    with server:
+        status = server.call("get_sandbox_status", sandbox_id=sandbox)
+        contains(status["languages"], "bash")
+        assert "python" not in status["languages"], status["languages"]
+        equal(status["image"], engines.PLAIN)
+        equal(server.run("echo $((6*7))", language="bash", sandbox_id=sandbox)["stdout"], "42\n")
+        error = clear(server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"])
+        equal(error["code"], "language_unavailable")
+        contains(error["message"] + error["hint"], "bash")
+        equal(server.run("echo on", language="bash", sandbox_id=sandbox)["stdout"], "on\n")
+
+
+@suite.case("an image of another architecture is named as that")
+def image_of_another_architecture():
+    with Server("--image", engines.FOREIGN) as server:
+        server.legacy()
+        error = clear(server.call_failing("create_sandbox")["error"])
+        equal(error["code"], "image_not_found")
+        contains(error["message"], "s390x")
+        poll("nothing of it is left", lambda: not mcp.containers_of(server.runtime_dir))
+
+
+@suite.case("what an image says about user, program, directory, health and volumes changes nothing")
+def image_settings():
+    reference = "localhost/cloister-test:odd"
+    changes = ['ENTRYPOINT ["/nowhere"]', 'CMD ["nothing"]', "USER 12345:12345", "WORKDIR /nowhere", "VOLUME /odd", "ENV FROM_IMAGE=yes"]
+    if DOCKER:
+        changes += ["HEALTHCHECK --interval=1s CMD /nowhere"]
+    running.derive(engines.IMAGE, reference, *changes)
+    before = {v["Name"] for v in running.volumes()}
+    server, sandbox = opened("--image", reference)
+    with server:
+        done = server.run("import os; (os.getcwd(), os.environ.get('FROM_IMAGE'), os.getuid() != 12345)", sandbox_id=sandbox)
+        equal(done["result"], "('/workspace', 'yes', True)")
+        done = server.run("open('/odd/file', 'w')", sandbox_id=sandbox)
+        equal(done["status"], "error", "writing into a volume of the image")
+        server.call("close_sandbox", sandbox_id=sandbox)
+    equal({v["Name"] for v in running.volumes() if not v["Name"].startswith("cloister")} - before, set(), "volumes left")
+    running.ask("DELETE", f"/images/{reference}", force="1")
+
+
+# ---- the container ----
+
+
+@suite.case("a container removed by hand under a running call: a clear end, others live on")
+def removed_by_hand():
+    server, sandbox = opened()
+    with server:
+        other = server.call("create_sandbox")["sandbox_id"]
+        server.run("x = 1", sandbox_id=other)
+        pending = begun(server, sandbox, ENDLESS)
+        since = time.monotonic()
+        running.ask("DELETE", f"/containers/{container_of(sandbox)['Id']}", force="1", v="1")
+        lost(server, sandbox, pending, since)
+        equal(server.run("x", sandbox_id=other)["result"], "1")
+
+
+@suite.case("a container killed by hand under a running call: a clear end, and it is removed")
+def killed_by_hand():
+    server, sandbox = opened()
+    with server:
+        other = server.call("create_sandbox")["sandbox_id"]
+        pending = begun(server, sandbox, ENDLESS)
+        since = time.monotonic()
+        running.ask("POST", f"/containers/{container_of(sandbox)['Id']}/kill")
+        lost(server, sandbox, pending, since)
+        poll("its container is removed", lambda: not mcp.containers_of(sandbox))
+        equal(server.run("1 + 1", sandbox_id=other)["result"], "2")
+
+
+@suite.case("an idle sandbox whose container was removed says so at the next call")
+def removed_while_idle():
+    server, sandbox = opened()
+    with server:
+        running.ask("DELETE", f"/containers/{container_of(sandbox)['Id']}", force="1", v="1")
+        begin = time.monotonic()
+        error = clear(server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"])
+        equal(error["code"], "sandbox_not_found")
+        assert time.monotonic() - begin < BOUND_SECONDS
+        works(server)
+
+
+@suite.case("memory that no process holds, files in tmpfs, ends in a clear state as well")
+def whole_container_out_of_memory():
+    server, sandbox = opened(memory_mb=64, disk_mb=512)
+    with server:
+        shared = server.call("get_sandbox_status", sandbox_id=sandbox)["limits"]["unapplied"]
+        if any(u.startswith("memory") for u in shared):
+            raise Skip(f"not enforced on this host: {shared}")
+        fill = "for p in ('/workspace/a', '/tmp/a', '/dev/shm/a'):\n    with open(p, 'wb', 0) as f:\n        try:\n            while True: f.write(b'x' * 1048576)\n        except OSError: pass"
+        done = server.start_call("execute_code", sandbox_id=sandbox, code=fill, timeout_seconds=20).failed(40)
+        if "status" in done:
+            equal(done["status"], "memory_exceeded")
+        else:  # the agent was killed as well, and the sandbox with it
+            clear(done["error"])
+        after = server.start_call("execute_code", sandbox_id=sandbox, code="1 + 1", timeout_seconds=20).result(40)
+        text = json.dumps(after)
+        assert "memory" in text or "sandbox_not_found" in text or after["structuredContent"].get("result") == "2", text
+        works(server)
+
+
+@suite.case("a fork bomb does not keep a new worker from opening its link")
+def fork_bomb_and_worker():
+    server, sandbox = opened(pids=40)
+    with server:
+        bomb = "import os, time\nn = 0\ntry:\n    while True:\n        if os.fork() == 0:\n            time.sleep(300)\n            os._exit(0)\n        n += 1\nexcept BlockingIOError: pass\nopen('begun', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.02)\nprint('held', n >= 5)"
+        pending = begun(server, sandbox, bomb)
+        for _ in range(2):
+            first = server.worker_pid(sandbox)
+            os.kill(first, signal.SIGKILL)
+            poll("another worker", lambda f=first: server.worker_pid(sandbox) not in (f, 0), 30)
+            equal(server.read_text("begun", sandbox), "")
+        server.call("write_file", sandbox_id=sandbox, path="go", content="")
+        equal(pending.structured()["stdout"], "held True\n")
+
+
+# One that still runs is left to its agent, which ends it when nobody comes back.
+@suite.case("ended containers of a server whose directory is gone are swept by any other server")
+def swept_without_records():
+    if not os.path.exists("/etc/machine-id"):
+        raise Skip("this host has no identity, so its containers cannot be told from those of another")
+
+    server, sandbox = opened()
+    worker = server.worker_pid(sandbox)
+    os.kill(worker, signal.SIGSTOP)  # it must not get a chance to clean up
+    server.kill()
+    os.kill(worker, signal.SIGKILL)
+    poll("the worker is gone", lambda: not alive(worker))
+    assert mcp.containers_of(sandbox), "the container went too early for this test"
+    shutil.rmtree(server.runtime_dir)
+    running.ask("POST", f"/containers/{container_of(sandbox)['Id']}/kill")
+    poll("the container has ended", lambda: not container_of(sandbox)["State"]["Running"])
+    with Server() as successor:
+        successor.legacy()
+        successor.call("create_sandbox")
+        poll("the dead server's container is gone", lambda: not mcp.containers_of(sandbox), 30)
+
+
+# ---- the engine ends ----
+
+
+@suite.case("the engine stopped under running sandboxes: clear answers in bounded time, and it can come back", when=DOCKER)
+def engine_stopped():
+    directory = mcp.temporary_directory()
+    server = Server(runtime_dir=directory)
+    server.legacy()
+    sandbox = server.call("create_sandbox")["sandbox_id"]
+    with server:
+        pending = begun(server, sandbox, ENDLESS)
+        idle = server.call("create_sandbox")["sandbox_id"]
+        since = time.monotonic()
+        running.signal(signal.SIGTERM)
+        begin = time.monotonic()
+        equal(server.request("ping"), {})
+        equal(len(server.request("tools/list")["tools"]), 8)
+        assert time.monotonic() - begin < 2, "other calls were held up"
+        running.wait_gone()
+        lost(server, sandbox, pending, since)
+        begin = time.monotonic()
+        error = clear(server.call_failing("create_sandbox")["error"])
+        equal(error["code"], "engine_unavailable")
+        assert time.monotonic() - begin < BOUND_SECONDS
+        running.start()
+        clear(server.call_failing("execute_code", sandbox_id=idle, code="1")["error"])
+        works(server)
+    # what could not be removed without the engine is noted on disk, and removed by the next server
+    with Server(runtime_dir=directory) as successor:
+        successor.legacy()
+        works(successor)
+        poll("nothing is left of them", lambda: not mcp.sandbox_dirs(directory) and not mcp.containers_of(directory), 20)
+
+
+def engine_comes_back(end):
+    server, sandbox = opened()
+    with server:
+        other = server.call("create_sandbox")["sandbox_id"]
+        server.run("before = 'state'", sandbox_id=sandbox)
+        server.run("idle = 'here'", sandbox_id=other)
+        pending = begun(server, sandbox, STREAM)
+        end()
+        begin = time.monotonic()
+        equal(server.request("ping"), {})
+        assert time.monotonic() - begin < 2, "other calls were held up"
+        running.start()
+        done = pending.structured()
+        equal((done["status"], done["stdout"]), ("ok", WANTED))
+        equal(server.run("before", sandbox_id=sandbox)["result"], "'state'")
+        equal(server.run("idle", sandbox_id=other)["result"], "'here'")
+        works(server)
+
+
+@suite.case("the engine restarted with live-restore: the call goes on, variables live")
+def live_restore():
+    if DOCKER:
+        running.restart(live_restore=True)
+    try:
+        engine_comes_back(running.stop)
+    finally:
+        if DOCKER:
+            ensure_running(live_restore=False)
+
+
+@suite.case("the engine killed and started again with live-restore: the call goes on, variables live")
+def live_restore_killed():
+    if DOCKER:
+        running.restart(live_restore=True)
+    try:
+        engine_comes_back(running.kill)
+    finally:
+        if DOCKER:
+            ensure_running(live_restore=False)
+
+
+def ensure_running(live_restore):
+    if running.running():
+        running.remove_contents()
+    running.restart(live_restore=live_restore)
+
+
+@suite.case("the engine hangs for a moment: nothing is lost, nobody else waits")
+def engine_hangs():
+    server, sandbox = opened()
+    with server:
+        pending = begun(server, sandbox, STREAM)
+        running.signal(signal.SIGSTOP)
+        try:
+            until = time.monotonic() + 2.0  # how long it hangs is the input of this test
+            while time.monotonic() < until:
+                begin = time.monotonic()
+                equal(server.request("ping"), {})
+                assert time.monotonic() - begin < 1, "ping was held up"
+                time.sleep(0.1)
+        finally:
+            running.signal(signal.SIGCONT)
+        equal(pending.structured()["stdout"], WANTED)
+        works(server)
+
+
+# ---- no engine, or something else in its place ----
+
+
+def unavailable(env, bound=BOUND_SECONDS, options=()):
+    with Server(*options, env=env) as server:
+        server.legacy()
+        begin = time.monotonic()
+        pending = server.start_call("create_sandbox")
+        equal(server.request("ping"), {})
+        assert time.monotonic() - begin < 1, "ping was held up"
+        error = clear(pending.failed(bound + 10)["error"])
+        took = time.monotonic() - begin
+        assert took < bound, f"the answer came after {took:.1f} s"
+        equal(error["code"], "engine_unavailable")
+        equal(server.call("get_sandbox_status")["count"], 0)
+        return error
+
+
+@suite.case("an engine that accepts and never answers: engine_unavailable in bounded time")
+def silent_engine():
+    with Standin(mcp.temporary_directory(), b"", hold=True) as standin:
+        error = unavailable({"DOCKER_HOST": standin.host})
+        contains(error["message"], standin.path)
+
+
+@suite.case("auto takes no engine that does not answer, and falls to oci at once")
+def auto_falls_to_oci():
+    base = {"CLOISTER_BACKEND": "oci", "CLOISTER_IMAGE": ""}
+    with Server(env=base) as server:
+        server.legacy()
+        result = server.start_call("create_sandbox").result()
+        if result.get("isError"):
+            raise Skip(f"oci does not work here: {result['structuredContent']['error']['message']}")
+    with Standin(mcp.temporary_directory(), b"", hold=True) as standin:
+        home = mcp.temporary_directory()
+        os.makedirs(f"{home}/.docker/run")
+        os.symlink(standin.path, f"{home}/.docker/run/docker.sock")
+        for env in ({"DOCKER_HOST": standin.host}, {"DOCKER_HOST": "", "HOME": home}):
+            with Server(env={**base, "CLOISTER_BACKEND": "auto", **env}) as server:
+                server.legacy()
+                begin = time.monotonic()
+                made = server.call("create_sandbox")
+                took = time.monotonic() - begin
+                equal(made["backend"], "oci", str(env))
+                assert took < 8, f"it took {took:.1f} s"
+
+
+@suite.case("auto takes an engine that answers")
+def auto_takes_engine():
+    with Server(env={"CLOISTER_BACKEND": "auto"}) as server:
+        server.legacy()
+        equal(server.call("create_sandbox")["backend"], "docker")
+
+
+@suite.case("an engine that talks nonsense: engine_unavailable, whatever it says")
+def nonsense():
+    head = b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nOstype: linux\r\n"
+    for answer in (
+        b"\x00\xff\xfegarbage" * 100,
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nshort",
+        b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 2\r\n\r\nno",
+        head + b"Content-Length: 10\r\n\r\n{\"Version\"",
+        head + b"Content-Length: 2\r\n\r\n[]",
+        head + b"\r\n" + b"x" * (8 << 20),
+        b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * (1 << 20) + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nApi-Version: 0.1\r\nOstype: linux\r\nContent-Length: 2\r\n\r\nOK",
+        b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nOstype: windows\r\nContent-Length: 2\r\n\r\nOK",
+    ):
+        with Standin(mcp.temporary_directory(), answer) as standin:
+            unavailable({"DOCKER_HOST": standin.host})
+
+
+@suite.case("no engine at the address: refused, absent or unreadable, each is named")
+def absent():
+    directory = mcp.temporary_directory()
+    for path, words in ((f"{directory}/absent.sock", "absent.sock"), (f"{directory}/file", "file")):
+        if path.endswith("file"):
+            with open(path, "w", encoding="utf-8"):
+                pass
+        contains(unavailable({"DOCKER_HOST": f"unix://{path}"})["message"], words)
+    contains(unavailable({"DOCKER_HOST": "tcp://127.0.0.1:1"})["message"], "127.0.0.1:1")
+    contains(unavailable({"DOCKER_HOST": ""}, options=("--engine", f"unix://{directory}/named.sock"))["message"], "named.sock")
+
+
+@suite.case("ssh:// is refused, and the hint says what to do instead")
+def ssh_refused():
+    error = unavailable({"DOCKER_HOST": "ssh://somebody@example.org"})
+    contains(error["message"] + error["hint"], "ssh")
+    done = doctor(DOCKER_HOST="ssh://somebody@example.org")
+    assert done.returncode != 0, done.stdout
+    contains(done.stdout, "ssh")
+
+
+@suite.case("doctor shows each place that was tried, and what it answered")
+def doctor_places():
+    home = mcp.temporary_directory()
+    done = doctor(DOCKER_HOST=f"unix://{home}/nothing.sock")
+    assert done.returncode != 0, done.stdout
+    contains(done.stdout, f"{home}/nothing.sock")
+    contains(done.stdout, "DOCKER_HOST")
+    done = doctor(DOCKER_HOST=None, HOME=home, XDG_RUNTIME_DIR=home)
+    contains(done.stdout, "docker.sock")
+    done = doctor()
+    equal(done.returncode, 0, done.stdout)
+    contains(done.stdout, running.path)
+
+
+@suite.case("the engine is found by a docker context as well, and the doctor names it")
+def context():
+    home = mcp.temporary_directory()
+    name = "tests"
+    meta = f"{home}/contexts/meta/{hashlib.sha256(name.encode()).hexdigest()}"
+    os.makedirs(meta)
+    with open(f"{meta}/meta.json", "w", encoding="utf-8") as file:
+        json.dump({"Name": name, "Metadata": {}, "Endpoints": {"docker": {"Host": running.host, "SkipTLSVerify": False}}}, file)
+    with open(f"{home}/config.json", "w", encoding="utf-8") as file:
+        json.dump({"currentContext": name}, file)
+    done = doctor(DOCKER_HOST=None, DOCKER_CONFIG=home)
+    equal(done.returncode, 0, done.stdout)
+    contains(done.stdout, name)
+    with Server(env={"DOCKER_HOST": "", "DOCKER_CONFIG": home}) as server:
+        server.legacy()
+        works(server)
+    with Server(env={"DOCKER_HOST": "", "DOCKER_CONFIG": home, "DOCKER_CONTEXT": "nosuch"}) as server:
+        server.legacy()
+        contains(clear(server.call_failing("create_sandbox")["error"])["message"], "nosuch")
+
+
+@suite.finish
+def restore():
+    """the engine runs as it did before"""
+    with contextlib.suppress(AssertionError):
+        running.signal(signal.SIGCONT)
+    if not running.running():
+        running.start()
+    equal(running.answers(), True)
+
+
+suite.run()

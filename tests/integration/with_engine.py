@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Runs test files on a real container engine that is started for them and ended behind them.
+
+usage: with_engine.py docker|podman TEST_FILE… [-- part of a case's name…]
+
+The files run unchanged: what tells them apart from a run on the oci backend is the environment. Their TAP is
+merged into one stream, names prefixed by the file. After each file nothing may be left in the engine but the agent's
+volume, and in the end nothing of the engine on this machine. Where no engine can be started, or where it cannot
+run containers itself, all is skipped with the reason.
+
+CLOISTER_TEST_IMAGES  directory in which test images are kept (a directory in the system's temporary one)
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.join(HERE, "lib"), os.path.join(os.path.dirname(HERE), "lib")]
+
+# pylint: disable=wrong-import-position
+import engine
+from tap import skip_all
+
+MAKE_IMAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "contrib", "images", "make-test-image")
+LEFT_SECONDS = 10.0  # what the engine needs to remove what it was told to
+CASE = re.compile(r"^(ok|not ok)\b *\d* *-? *(.*)")
+PLAN = re.compile(r"^1\.\.(\d+)(?: *# *SKIP *(.*))?", re.I)
+AGENT_VOLUMES = "cloister-agent"  # prefix of their names
+
+
+class Stream:
+    """The merged TAP."""
+
+    def __init__(self):
+        self.count = 0
+        self.failed = 0
+
+    def case(self, good, title):
+        self.count += 1
+        self.failed += not good
+        print(f"{'ok' if good else 'not ok'} {self.count} - {title}", flush=True)
+
+    def remark(self, text):
+        for line in str(text).splitlines():
+            print(f"# {line}", flush=True)
+
+    def check(self, title, problems):
+        """A case of our own; `problems` is a list of texts."""
+        self.case(not problems, title)
+        for problem in problems:
+            self.remark(problem)
+
+    def end(self):
+        print(f"1..{self.count}", flush=True)
+        sys.exit(1 if self.failed else 0)
+
+
+def make_images():
+    """The directory of the test images."""
+    place = os.environ.get("CLOISTER_TEST_IMAGES") or os.path.join(tempfile.gettempdir(), "cloister-test-images")
+    done = subprocess.run([MAKE_IMAGES, place], capture_output=True, text=True, check=False)
+    if done.returncode == 77:
+        skip_all(" ".join(done.stderr.split())[-300:])
+    if done.returncode != 0:
+        sys.exit(f"{MAKE_IMAGES} failed:\n{done.stderr[-3000:]}")
+    return place
+
+
+def begin(kind, images):
+    """A running engine with the test images, of which one has been seen to run."""
+    try:
+        running = engine.Engine.create(kind)
+    except engine.Unusable as reason:
+        skip_all(f"no {kind} for tests: {reason}")
+    try:
+        running.load(engine.IMAGE, os.path.join(images, "python.tar"))
+        running.load(engine.PLAIN, os.path.join(images, "plain.tar"))
+        running.load(engine.FOREIGN, engine.tar_of({"etc/hostname": b"foreign\n"}), "s390x")
+        try:
+            status = running.run(engine.IMAGE, "python3", "-c", "pass")
+        except engine.Answer as problem:
+            status = str(problem)
+    except BaseException:
+        running.destroy()
+        raise
+    if status != 0:
+        running.destroy()
+        skip_all(f"{kind} starts here but cannot run a container: {status}")
+    return running
+
+
+def environment_for(running):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("DOCKER_") and k != "INTERPRETER_TYPE"}
+    return dict(
+        clean,
+        CLOISTER_BACKEND="docker",
+        CLOISTER_IMAGE=engine.IMAGE,
+        DOCKER_HOST=running.host,
+        **{engine.VARIABLE: running.save()},
+    )
+
+
+def run_file(stream, path, names, environment):
+    """One test file; its cases go on in our stream."""
+    prefix = os.path.basename(path).removesuffix(".py").removeprefix("test_")
+    seen, planned = 0, None
+    child = subprocess.Popen(
+        [sys.executable, path, *names], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace", env=environment
+    )
+    try:
+        for line in child.stdout:
+            line = line.rstrip("\n")
+            case, plan = CASE.match(line), PLAN.match(line)
+            if plan:
+                planned = int(plan.group(1))
+                if plan.group(2) is not None:
+                    stream.case(True, f"{prefix} # SKIP {plan.group(2)}")
+            elif case:
+                seen += 1
+                stream.case(case.group(1) == "ok", f"{prefix}: {case.group(2)}")
+            else:
+                stream.remark(line.removeprefix("# "))
+        status = child.wait()
+    finally:
+        if child.poll() is None:
+            child.terminate()
+            child.wait()
+    if planned != seen or status not in (0, 1):
+        stream.case(False, f"{prefix}: the file ran to its end")
+        stream.remark(f"{seen} of {planned} cases, exit status {status}")
+
+
+def left_in(running):
+    """What is still there when the engine has had time to remove it."""
+    running.reload()
+    if not running.running():
+        running.start()
+        return ["the engine was not running"]
+    deadline = time.monotonic() + LEFT_SECONDS
+    while True:
+        found = running.left(volumes=[AGENT_VOLUMES])
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.05)
+
+
+def on_signal(number, _frame):
+    sys.exit(128 + number)  # through all `finally`
+
+
+def main():
+    kind, rest = sys.argv[1], sys.argv[2:]
+    files = rest[: rest.index("--")] if "--" in rest else rest
+    names = rest[rest.index("--") + 1 :] if "--" in rest else []
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+    stream = Stream()
+    running = begin(kind, make_images())
+    stream.remark(f"{kind} {running.ask('GET', '/version')['Version']}, storage {running.state['storage']}")
+    forced = []
+    try:
+        for path in files:
+            begun = time.monotonic()
+            run_file(stream, path, names, environment_for(running))
+            title = os.path.basename(path).removesuffix(".py").removeprefix("test_")
+            left = left_in(running)
+            stream.check(f"{title}: nothing is left in the engine", left)
+            if left:
+                running.remove_contents()
+            stream.remark(f"{title} took {time.monotonic() - begun:.0f} s")
+        if stream.failed:
+            stream.remark(running.log_tail())
+    except Exception:  # the engine is ended and the plan printed whatever happens
+        stream.check("the driver ran to its end", traceback.format_exc().splitlines())
+    finally:
+        running.reload()
+        left = [v["Name"] for v in running.volumes()] if running.running() else []
+        stream.remark(f"volumes at the end: {', '.join(left) or 'none'}")
+        forced = running.destroy()
+    stream.check("nothing of the engine is left on this machine", forced)
+    stream.end()
+
+
+if __name__ == "__main__":
+    main()
