@@ -408,10 +408,16 @@ def disk():
             assert result[1] <= 70, f"{result[1]} MiB fit in {path}"
     limited = eval(server.run("os.remove('/workspace/big'); fill('/workspace/big')", sandbox_id=sandbox)["result"], {})
     assert 12 <= limited[1] <= 16, f"{limited[1]} MiB fit in a workspace of 16"
+    if mcp.ENGINE is None or mcp.ENGINE.state["kind"] != "podman":
+        # Podman's interface takes no number of inodes: there the memory limit ends this, and the sandbox
+        inodes_are_capped(server, sandbox)
+    server.call("close_sandbox", sandbox_id=sandbox)
+
+
+def inodes_are_capped(server, sandbox):
     inodes = server.run("for i in range(10_000_000):\n    open(f'/workspace/{i}', 'w').close()", sandbox_id=sandbox, timeout_seconds=30)
     assert inodes["status"] in ("error", "timeout", "memory_exceeded"), inodes
     equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
-    server.call("close_sandbox", sandbox_id=sandbox)
 
 
 @suite.case("open files are limited, core files are not written")

@@ -36,7 +36,7 @@ def check_gone(server, ids, pids, begun):
     equal([p for p in pids if alive(p)], [], "workers")
     for sandbox in ids:
         equal(mcp.cgroups_of(sandbox), [], "control groups")
-        equal(mcp.processes_of(sandbox), [], "processes")
+        equal(mcp.processes_left(sandbox), [], "processes")
         equal(mcp.mounts_of(sandbox), [], "mounts")
         equal(mcp.containers_of(sandbox), [], "containers")
     equal(mcp.sandbox_dirs(server.runtime_dir), [], "directories")
@@ -52,7 +52,7 @@ def check_nothing(server, begun):
     server.logger.join(10)
     for name in sorted(set(re.findall(r"sandbox=([a-z0-9]+)", "\n".join(server.log)))):
         equal(mcp.cgroups_of(name), [], "control groups")
-        equal(mcp.processes_of(name), [], "processes")
+        equal(mcp.processes_left(name), [], "processes")
         equal(mcp.mounts_of(name), [], "mounts")
         equal(mcp.containers_of(name), [], "containers")
     equal(mcp.processes_of(server.runtime_dir), [], "processes")

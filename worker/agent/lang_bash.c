@@ -80,16 +80,18 @@ static int start(struct interp *i, struct interp_start *s, struct err *err)
     return rc;
 }
 
-/* A file runs once per run number. */
+/* A file runs once per run number. It is one group: a line that is left from before may have the
+ * shell read the file while it is being written, and half a group is a syntax error, which does
+ * nothing; the line that belongs to the file is yet to come then. */
 #define BEGIN_RUN                                                                                  \
-    "[[ $__cloister_run == %010" PRIu32 " ]] && return; __cloister_run=%010" PRIu32 "; "
+    "{ [[ $__cloister_run == %010" PRIu32 " ]] && return; __cloister_run=%010" PRIu32 "; "
 
 /* Records of report.h. echo looks for interrupts after each argument and before it flushes, but its
  * stdout is line-buffered: one argument with its newline in it is written at once or not at all,
  * while a printf cut in two would leave the rest for the next one who writes. */
 #define REPORT_RUN                                                                                 \
     "__cloister_status=$?; builtin echo -n \"X0000000${#__cloister_status}${__cloister_status}"    \
-    "D0000000a%010" PRIu32 "\n\" >&%d; __cloister_told=%010" PRIu32 "\n"
+    "D0000000a%010" PRIu32 "\n\" >&%d; __cloister_told=%010" PRIu32 "; }\n"
 
 static int add_quoted(struct buf *out, struct view v, struct err *err)
 {
@@ -209,7 +211,7 @@ static void empty_run(struct interp *i, int code)
 {
     struct buf script;
     buf_init(&script, LIMIT_TEXT);
-    if (buf_printf(&script, NULL, BEGIN_RUN "return %d\n", i->run, i->run, code) == 0) {
+    if (buf_printf(&script, NULL, BEGIN_RUN "return %d; }\n", i->run, i->run, code) == 0) {
         err_ignore(offer(i, &script, true, NULL));
     }
     buf_finish(&script);

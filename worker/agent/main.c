@@ -2,11 +2,14 @@
  * Command line of the agent. It is started by backends, not by people, so options are strict and
  * errors are one line on stderr.
  */
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/log.h"
 #include "common/str.h"
@@ -25,7 +28,7 @@
 struct options {
     uint64_t fd, grace_ms, uid, gid, nproc, nofile, data_bytes;
     const char *listen, *socket, *sandbox, *workspace, *home;
-    bool single_uid, any_peer, relay_stdio;
+    bool single_uid, any_peer, relay_stdio, filter;
 };
 
 struct option_row {
@@ -81,6 +84,10 @@ static int parse(int argc, char **argv, struct options *ret, struct err *err)
             ret->any_peer = true;
             continue;
         }
+        if (strcmp(argv[i], "--filter") == 0) {
+            ret->filter = true;
+            continue;
+        }
         if (strcmp(argv[i], "--relay-stdio") == 0) {
             ret->relay_stdio = true;
             continue;
@@ -118,7 +125,22 @@ static struct spawn_config spawn_of(const struct options *o)
         .data_bytes = o->data_bytes,
         .workspace = o->workspace,
         .single_uid = o->single_uid,
+        .filter = o->filter,
     };
+}
+
+/* An engine may give a directory the mode that its image has there, whatever it was asked for. What
+ * is ours and closed to the user is opened, as /tmp is; there is nobody else in the sandbox. */
+static void open_to_user(const struct options *o, const char *path)
+{
+    struct stat st;
+    if (o->single_uid || stat(path, &st) < 0 || st.st_uid == o->uid || st.st_uid != geteuid() ||
+        (st.st_mode & 0002) != 0) {
+        return;
+    }
+    if (chmod(path, 01777) < 0) {
+        log_warn("cannot open %s to the user: %s", path, strerror(errno));
+    }
 }
 
 static int serve(const struct options *o, struct err *err)
@@ -135,6 +157,10 @@ static int serve(const struct options *o, struct err *err)
     if (o->home != NULL && setenv("HOME", o->home, 1) < 0) {
         err_set(err, ERR_NO_MEMORY, "cannot set HOME");
         return EXIT_CODE_SETUP;
+    }
+    if (o->listen != NULL) {
+        open_to_user(o, o->workspace);
+        open_to_user(o, o->home != NULL ? o->home : o->workspace);
     }
     struct agent_config config = {
         .listen_fd = o->listen == NULL ? (int)o->fd : -1,

@@ -27,6 +27,7 @@
 
 #include "common/cleanup.h"
 #include "common/fd.h"
+#include "worker/agent/filter.h"
 
 #define CAPABILITY_MAX 63 /* the kernel refuses the first one that it does not know */
 
@@ -129,6 +130,9 @@ int spawn_drop_privileges(const struct spawn_config *c, struct err *err)
     }
     if (rc == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
         rc = denied(err, "set no_new_privs");
+    }
+    if (rc == 0 && c->filter) {
+        rc = filter_install(!c->single_uid, err);
     }
     return rc;
 }

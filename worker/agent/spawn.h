@@ -19,6 +19,7 @@ struct spawn_config {
     uint64_t nofile;       /* RLIMIT_NOFILE, 0 = leave */
     uint64_t data_bytes;   /* RLIMIT_DATA, 0 = leave */
     const char *workspace; /* where relative paths start; borrowed for ever */
+    bool filter;           /* filter its system calls: the container does not */
     bool single_uid;       /* there is only one uid here: drop everything else */
 };
 

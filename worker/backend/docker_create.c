@@ -1,7 +1,7 @@
 /*
  *     IMAGE --> MAKE --> ATTACH --> START --> GREETING --> done
- *                          ^          |          |
- *                          +-- FILL <-+----------+     once: the agent was not in its volume
+ *                ^          |         |          |
+ *                +-- FILL <-+---------+----------+     once: the agent was not in its volume
  *
  *     from anywhere behind MAKE:  failed or cancelled --> REMOVE --> error
  *
@@ -62,7 +62,7 @@ struct docker_create {
     void *arg;
 };
 
-static void attach(struct docker_create *c);
+static void make(struct docker_create *c);
 
 char *docker_container_name(const char *sandbox)
 {
@@ -150,6 +150,21 @@ static void fail_with(struct docker_create *c, const struct err *err, const char
 
 /* ---- the agent's volume --------------------------------------------------------------------- */
 
+static void on_unmade(void *arg, int rc, const struct err *err)
+{
+    struct docker_create *c = arg;
+    c->end = NULL;
+    if (rc < 0) {
+        c->err = *err;
+        fail(c);
+    } else if (c->cancelled) {
+        fail(c);
+    } else {
+        make(c);
+    }
+}
+
+/* Once more from the beginning: what a failed start has left in a container is up to the engine. */
 static void on_filled(void *arg, int rc, const struct err *err)
 {
     struct docker_create *c = arg;
@@ -157,10 +172,8 @@ static void on_filled(void *arg, int rc, const struct err *err)
     if (rc < 0) {
         c->err = *err;
         fail(c);
-    } else if (c->cancelled) {
-        fail(c);
     } else {
-        attach(c);
+        c->end = docker_end_start(c->tasks, c->api, c->container, on_unmade, c);
     }
 }
 
@@ -268,6 +281,9 @@ static void note_warnings(struct docker_create *c, const cJSON *reply)
         if (cJSON_IsString(item) && count < WARNINGS_MAX) {
             warnings[count++] = item->valuestring;
         }
+    }
+    for (size_t i = 0; i < c->unapplied_count; i++) { /* of a first try */
+        free(c->unapplied[i]);
     }
     c->unapplied_count = docker_spec_unapplied(&c->engine, warnings, count, c->unapplied);
 }

@@ -22,7 +22,7 @@
 
 #define LOOK_MS  1000
 #define NAMED_MS 5000
-#define INFO_MS  5000
+#define INFO_MS  10000 /* an engine counts containers and images for it */
 
 struct docker_probe {
     uv_loop_t *loop;

@@ -111,6 +111,12 @@ static void append_pair(cJSON *array, const char *flag, const char *value)
     oci_json_append_string(array, value);
 }
 
+/* Else the agent filters the system calls of user code itself. */
+static bool takes_filter(const struct docker_engine *engine)
+{
+    return engine->seccomp && !engine->podman;
+}
+
 static void add_command(cJSON *body, const struct docker_spec_input *in,
                         const struct backend_limits *limits)
 {
@@ -130,6 +136,9 @@ static void add_command(cJSON *body, const struct docker_spec_input *in,
     append_number(args, "--data-bytes", holds_memory(in->engine) ? 0 : limits->memory_bytes);
     append_pair(args, "--workspace", BACKEND_WORKSPACE);
     append_pair(args, "--home", SANDBOX_HOME);
+    if (!takes_filter(in->engine)) {
+        oci_json_append_string(args, "--filter");
+    }
 }
 
 /* Members of the body itself. */
@@ -217,6 +226,10 @@ static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
     add_user_tmpfs(tmpfs, in, SANDBOX_HOME, "0755", SANDBOX_HOME_BYTES);
     add_user_tmpfs(tmpfs, in, BACKEND_WORKSPACE, "0755", limits->disk_bytes);
 
+    if (in->engine->podman) { /* it would make one without a size */
+        add_user_tmpfs(tmpfs, in, "/var/tmp", "1777", SANDBOX_RUN_BYTES);
+    }
+
     cJSON *mount = oci_json_append_object(oci_json_array(host, "Mounts"));
     oci_json_string(mount, "Type", "volume");
     oci_json_string(mount, "Source", in->volume);
@@ -265,7 +278,7 @@ static void add_privileges(cJSON *host, const struct docker_engine *engine)
      * defaults, which it has for its own host. */
     cJSON *options = oci_json_array(host, "SecurityOpt");
     oci_json_append_string(options, "no-new-privileges");
-    if (engine->seccomp && !engine->podman) {
+    if (takes_filter(engine)) {
         CLEANUP_FREE char *seccomp = seccomp_option();
         oci_json_append_string(options, seccomp);
     }
@@ -420,9 +433,6 @@ size_t docker_spec_unapplied(const struct docker_engine *engine, const char *con
     if (!holds_pids(engine)) {
         CLEANUP_FREE char *text = alloc_printf("%s; RLIMIT_NPROC stands in", why);
         note(&n, "pids", text);
-    }
-    if (!engine->seccomp) {
-        note(&n, "seccomp", "the engine has no system call filter");
     }
     for (size_t i = 0; i < warning_count; i++) {
         note_warning(&n, warnings[i]);

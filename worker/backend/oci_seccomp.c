@@ -1,14 +1,5 @@
 /*
- * Three answers to a system call. The ones that ordinary programs need are allowed. The ones that
- * would reach for other namespaces, mounts, kernel keys, tracing of the kernel or the machine
- * itself are refused with EPERM, which is what a program without privilege expects to hear.
- * Everything else, above all what kernels newer than this table will add, "does not exist"
- * (ENOSYS): C libraries then fall back to the older call, where EPERM would make them give up.
- * clone3 is answered so on purpose, because its flags lie in memory where a filter cannot look,
- * while those of clone can be checked.
- *
- * Network families are allowed by name, because not all of them respect network namespaces:
- * AF_VSOCK would reach the hypervisor from a sandbox that has no network at all.
+ * The tables and their reasons are in common/syscalls.h; here they become a profile.
  *
  * Only the native system calls exist; 32-bit programs (and "int 0x80") are killed. On 32-bit x86
  * the family of a socket hides in memory behind socketcall, and the library that builds these
@@ -20,86 +11,18 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "common/syscalls.h"
 #include "worker/backend/oci_json.h"
 
-/* clang-format off */
-static const char *const allowed[] = {
-    "accept", "accept4", "access", "alarm", "arch_prctl", "bind", "brk", "cachestat", "capget",
-    "capset", "chdir", "chmod", "chown", "clock_getres", "clock_gettime", "clock_nanosleep",
-    "close", "close_range", "connect", "copy_file_range", "creat", "dup", "dup2", "dup3",
-    "epoll_create", "epoll_create1", "epoll_ctl", "epoll_ctl_old", "epoll_pwait",
-    "epoll_pwait2", "epoll_wait", "epoll_wait_old", "eventfd", "eventfd2", "execve", "execveat",
-    "exit", "exit_group", "faccessat", "faccessat2", "fadvise64", "fallocate", "fchdir",
-    "fchmod", "fchmodat", "fchmodat2", "fchown", "fchownat", "fcntl", "fdatasync", "fgetxattr",
-    "flistxattr", "flock", "fork", "fremovexattr", "fsetxattr", "fstat", "fstatfs", "fsync",
-    "ftruncate", "futex", "futex_requeue", "futex_wait", "futex_waitv", "futex_wake",
-    "futimesat", "get_robust_list", "get_thread_area", "getcpu", "getcwd", "getdents",
-    "getdents64", "getegid", "geteuid", "getgid", "getgroups", "getitimer", "getpeername",
-    "getpgid", "getpgrp", "getpid", "getppid", "getpriority", "getrandom", "getresgid",
-    "getresuid", "getrlimit", "getrusage", "getsid", "getsockname", "getsockopt", "gettid",
-    "gettimeofday", "getuid", "getxattr", "getxattrat", "inotify_add_watch", "inotify_init",
-    "inotify_init1", "inotify_rm_watch", "io_cancel", "io_destroy", "io_getevents",
-    "io_pgetevents", "io_setup", "io_submit", "ioctl", "ioprio_get", "ioprio_set", "kill",
-    "landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self", "lchown",
-    "lgetxattr", "link", "linkat", "listen", "listxattr", "listxattrat", "llistxattr",
-    "lremovexattr", "lseek", "lsetxattr", "lstat", "madvise", "map_shadow_stack", "membarrier",
-    "memfd_create", "memfd_secret", "mincore", "mkdir", "mkdirat", "mknod", "mknodat", "mlock",
-    "mlock2", "mlockall", "mmap", "mprotect", "mq_getsetattr", "mq_notify", "mq_open",
-    "mq_timedreceive", "mq_timedsend", "mq_unlink", "mremap", "mseal", "msgctl", "msgget",
-    "msgrcv", "msgsnd", "msync", "munlock", "munlockall", "munmap", "nanosleep", "newfstatat",
-    "open", "openat", "openat2", "pause", "pidfd_open", "pidfd_send_signal", "pipe", "pipe2",
-    "pkey_alloc", "pkey_free", "pkey_mprotect", "poll", "ppoll", "prctl", "pread64", "preadv",
-    "preadv2", "prlimit64", "process_mrelease", "pselect6", "pwrite64", "pwritev", "pwritev2",
-    "read", "readahead", "readlink", "readlinkat", "readv", "recvfrom", "recvmmsg", "recvmsg",
-    "remap_file_pages", "removexattr", "removexattrat", "rename", "renameat", "renameat2",
-    "restart_syscall", "riscv_flush_icache", "riscv_hwprobe", "rmdir", "rseq", "rt_sigaction",
-    "rt_sigpending", "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn", "rt_sigsuspend",
-    "rt_sigtimedwait", "rt_tgsigqueueinfo", "sched_get_priority_max", "sched_get_priority_min",
-    "sched_getaffinity", "sched_getattr", "sched_getparam", "sched_getscheduler",
-    "sched_rr_get_interval", "sched_setaffinity", "sched_setattr", "sched_setparam",
-    "sched_setscheduler", "sched_yield", "seccomp", "select", "semctl", "semget", "semop",
-    "semtimedop", "sendfile", "sendmmsg", "sendmsg", "sendto", "set_robust_list",
-    "set_thread_area", "set_tid_address", "setfsgid", "setfsuid", "setgid", "setgroups",
-    "setitimer", "setpgid", "setpriority", "setregid", "setresgid", "setresuid", "setreuid",
-    "setrlimit", "setsid", "setsockopt", "setuid", "setxattr", "setxattrat", "shmat", "shmctl",
-    "shmdt", "shmget", "shutdown", "sigaltstack", "signalfd", "signalfd4", "socketpair",
-    "splice", "stat", "statfs", "statx", "symlink", "symlinkat", "sync", "sync_file_range",
-    "syncfs", "sysinfo", "tee", "tgkill", "time", "timer_create", "timer_delete",
-    "timer_getoverrun", "timer_gettime", "timer_settime", "timerfd_create", "timerfd_gettime",
-    "timerfd_settime", "times", "tkill", "truncate", "umask", "uname", "unlink", "unlinkat",
-    "utime", "utimensat", "utimes", "vfork", "vmsplice", "wait4", "waitid", "write", "writev",
-};
+#define NAME(name) #name,
+static const char *const allowed[] = {SYSCALLS_ALLOWED(NAME)};
+static const char *const refused[] = {SYSCALLS_REFUSED(NAME)};
+static const char *const tracers[] = {SYSCALLS_TRACING(NAME)};
+#undef NAME
 
-static const char *const refused[] = {
-    "acct", "add_key", "adjtimex", "bpf", "chroot", "clock_adjtime", "clock_settime",
-    "delete_module", "fanotify_init", "fanotify_mark", "finit_module", "fsconfig", "fsmount",
-    "fsopen", "fspick", "get_mempolicy", "init_module", "ioperm", "iopl", "kcmp",
-    "kexec_file_load", "kexec_load", "keyctl", "listmount", "lookup_dcookie", "mbind",
-    "migrate_pages", "modify_ldt", "mount", "mount_setattr", "move_mount", "move_pages",
-    "name_to_handle_at", "open_by_handle_at", "open_tree", "open_tree_attr", "perf_event_open",
-    "pidfd_getfd", "pivot_root", "process_madvise", "quotactl", "quotactl_fd", "reboot",
-    "request_key", "set_mempolicy", "set_mempolicy_home_node", "setdomainname", "sethostname",
-    "setns", "settimeofday", "statmount", "swapoff", "swapon", "syslog", "umount2", "unshare",
-    "userfaultfd", "vhangup",
-};
-
-static const char *const tracers[] = {"process_vm_readv", "process_vm_writev", "ptrace"};
-/* clang-format on */
-
-/* Every flag of clone() that makes a namespace. CLONE_NEWTIME shares its bit with the signal number
- * in clone() and works in clone3 and unshare only. */
-#define NEW_NAMESPACES                                                                             \
-    (0x00020000u /* NEWNS */ | 0x02000000u /* NEWCGROUP */ | 0x04000000u /* NEWUTS */ |            \
-     0x08000000u /* NEWIPC */ | 0x10000000u /* NEWUSER */ | 0x20000000u /* NEWPID */ |             \
-     0x40000000u /* NEWNET */)
-
-/* Plain Linux, 32-bit Linux, both claiming to be version 2.6, and "which is it?". */
-static const uint32_t personalities[] = {0x0, 0x8, 0x20000, 0x20008, 0xffffffff};
-
-static const uint64_t families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
-
-/* Programs that look for these can cope with a kernel that was built without them. */
-static const uint64_t absent_families[] = {AF_PACKET, AF_CAN, AF_BLUETOOTH, AF_ALG, AF_VSOCK};
+static const uint32_t personalities[] = {SYSCALLS_PERSONALITIES};
+static const uint64_t families[] = {SYSCALLS_FAMILIES};
+static const uint64_t absent_families[] = {SYSCALLS_ABSENT_FAMILIES};
 
 static cJSON *add_rule(cJSON *rules, const char *const *names, size_t count, const char *action)
 {
@@ -157,7 +80,8 @@ cJSON *oci_seccomp_build(bool tracing)
     }
 
     static const char *const clone_name[] = {"clone"};
-    add_arg(add_rule(rules, clone_name, 1, "SCMP_ACT_ALLOW"), NEW_NAMESPACES, "SCMP_CMP_MASKED_EQ");
+    add_arg(add_rule(rules, clone_name, 1, "SCMP_ACT_ALLOW"), SYSCALLS_NEW_NAMESPACES,
+            "SCMP_CMP_MASKED_EQ");
 
     static const char *const personality_name[] = {"personality"};
     for (size_t i = 0; i < sizeof(personalities) / sizeof(personalities[0]); i++) {

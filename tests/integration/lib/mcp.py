@@ -389,6 +389,16 @@ def processes_of(text):
     return [f"{pid} {line}" for pid, line in found if not is_waiting_monitor(line)]
 
 
+def processes_left(text):
+    """As above, when the engine's monitors have had a moment to see that their container is gone."""
+    deadline = time.monotonic() + 2
+    while True:
+        found = processes_of(text)
+        if not any("/conmon " in line or "containerd-shim" in line for line in found) or time.monotonic() > deadline:
+            return found
+        time.sleep(0.02)
+
+
 def sandbox_dirs(runtime_dir):
     """Directories of sandboxes below a runtime directory."""
     found = []

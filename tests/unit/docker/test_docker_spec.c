@@ -503,6 +503,34 @@ static void the_agent_cannot_be_altered(void **state)
 /* ---- podman -------------------------------------------------------------------------------------
  */
 
+static bool agent_filters(const struct fixture *f)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, at(f, "Cmd"))
+    {
+        if (strcmp(item->valuestring, "--filter") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void somebody_filters_system_calls(void **state)
+{
+    struct fixture f = make();
+    (void)state;
+    build(&f);
+    assert_false(agent_filters(&f));
+    f.engine.podman = true;
+    build(&f);
+    assert_true(agent_filters(&f));
+    f.engine.podman = false;
+    f.engine.seccomp = false;
+    build(&f);
+    assert_true(agent_filters(&f));
+    cJSON_Delete(f.body);
+}
+
 static void podman_gets_what_it_understands(void **state)
 {
     static const char *const shared[] = {"/tmp", "/home/user", "/workspace"};
@@ -602,11 +630,11 @@ static void a_good_engine_applies_everything(void **state)
 
 static void what_the_engine_lacks_is_told(void **state)
 {
-    static const char *const all[] = {"memory: ", "cpus: ", "pids: ", "seccomp: "};
+    static const char *const all[] = {"memory: ", "cpus: ", "pids: "};
     static const char *const swap[] = {"swap: "};
     struct docker_engine engine = {.podman = false};
     (void)state;
-    expect_notes(&engine, NULL, 0, all, 4);
+    expect_notes(&engine, NULL, 0, all, 3);
     engine = make().engine;
     engine.cgroup_none = true;
     expect_notes(&engine, NULL, 0, all, 3);
@@ -683,6 +711,7 @@ int main(void)
         cmocka_unit_test(what_the_engine_cannot_do_is_not_asked_for),
         cmocka_unit_test(what_is_writable_is_bounded),
         cmocka_unit_test(the_agent_cannot_be_altered),
+        cmocka_unit_test(somebody_filters_system_calls),
         cmocka_unit_test(podman_gets_what_it_understands),
         cmocka_unit_test(each_sandbox_has_an_id_of_its_own),
         cmocka_unit_test(a_good_engine_applies_everything),
