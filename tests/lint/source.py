@@ -17,7 +17,8 @@ def files(*endings, under=C_DIRECTORIES):
     found = []
     for top in under:
         for directory, names, entries in os.walk(os.path.join(ROOT, top)):
-            names[:] = [n for n in names if n not in ("node_modules", "__pycache__")]
+            # what a build makes is nobody's to read; its directories are ignored by git under these names
+            names[:] = [n for n in names if n not in ("node_modules", "__pycache__") and not n.startswith("build")]
             for entry in entries:
                 if entry.endswith(endings):
                     found.append(os.path.relpath(os.path.join(directory, entry), ROOT))

@@ -24,8 +24,8 @@
 #include "worker/backend/docker_probe.h"
 #include "worker/backend/docker_spec.h"
 #include "worker/backend/docker_stream.h"
-#include "worker/backend/oci_box.h"
-#include "worker/backend/oci_task.h"
+#include "worker/backend/spec_copy.h"
+#include "worker/backend/task.h"
 
 #define HINT_ENGINE                                                                                \
     "start the engine (Docker Desktop, `systemctl start docker`, `colima start`, `podman machine " \
@@ -38,10 +38,10 @@ enum { WANT_CREATE = 1, WANT_ATTACH = 2, WANT_DESTROY = 4 };
 
 struct docker {
     struct backend base;
-    struct oci_tasks tasks;
+    struct tasks tasks;
     struct docker_api *api; /* NULL before the first need */
     struct docker_engine engine;
-    struct oci_request request; /* the spec that came last */
+    struct spec_copy request; /* the spec that came last */
     bool has_request;
     char *container; /* its container's name */
     int fd;          /* first stream of a creation, until it is asked for; else -1 */
@@ -80,7 +80,7 @@ static struct backend *docker_open(uv_loop_t *loop)
     struct docker *d = alloc_one(struct docker);
     d->base.ops = &backend_docker;
     d->fd = -1;
-    oci_tasks_init(&d->tasks, loop);
+    tasks_init(&d->tasks, loop);
     return &d->base;
 }
 
@@ -195,18 +195,18 @@ static void with_engine(struct docker *d, const struct backend_spec *spec, unsig
         return;
     }
     if (d->has_request) {
-        oci_request_finish(&d->request);
+        spec_copy_finish(&d->request);
         free(d->container);
         d->container = NULL;
     }
-    d->has_request = oci_request_init(&d->request, spec, &err) == 0;
+    d->has_request = spec_copy_init(&d->request, spec, &err) == 0;
     if (!d->has_request) {
-        oci_later(&d->tasks, 0, on_bad_spec, d);
+        task_later(&d->tasks, 0, on_bad_spec, d);
         return;
     }
     d->container = docker_container_name(d->request.spec.id);
     if (d->api != NULL || connect_known(d)) {
-        oci_later(&d->tasks, 0, on_connected, d);
+        task_later(&d->tasks, 0, on_connected, d);
         return;
     }
     d->connecting =
@@ -361,7 +361,7 @@ static void docker_stream(struct backend *b, backend_stream_fn done, void *arg)
     d->stream_done = done;
     d->stream_arg = arg;
     if (d->fd >= 0 || d->api == NULL || d->container == NULL) {
-        oci_later(&d->tasks, 0, on_first_stream, d);
+        task_later(&d->tasks, 0, on_first_stream, d);
     } else {
         docker_stream_exec(&d->tasks, d->api, d->container, on_stream, d);
     }
@@ -433,7 +433,7 @@ static void docker_usage(struct backend *b, backend_usage_fn done, void *arg)
     d->usage_arg = arg;
     d->usage = (struct backend_usage){0};
     if (d->api == NULL || d->container == NULL) {
-        oci_later(&d->tasks, 0, on_no_usage, d);
+        task_later(&d->tasks, 0, on_no_usage, d);
         return;
     }
     CLEANUP_FREE char *path = alloc_printf("/containers/%s/json", d->container);
@@ -457,7 +457,7 @@ static void on_part_closed(void *arg)
     void (*closed)(void *) = d->closed;
     void *closed_arg = d->closed_arg;
     if (d->has_request) {
-        oci_request_finish(&d->request);
+        spec_copy_finish(&d->request);
     }
     if (d->fd >= 0) {
         close(d->fd);
@@ -483,7 +483,7 @@ static void docker_close(struct backend *b, void (*closed)(void *arg), void *arg
     /* Who uses the connection goes before it. */
     docker_create_free(d->creating);
     docker_end_free(d->ending);
-    oci_tasks_close(&d->tasks, on_part_closed, d);
+    tasks_close(&d->tasks, on_part_closed, d);
     if (d->api != NULL) {
         d->open++;
         docker_api_close(d->api, on_part_closed, d);

@@ -30,16 +30,16 @@
 #include "worker/backend/docker_spec.h"
 #include "worker/backend/docker_stream.h"
 #include "worker/backend/docker_volume.h"
-#include "worker/backend/oci_box.h"
-#include "worker/backend/oci_json.h"
+#include "worker/backend/json_build.h"
+#include "worker/backend/spec_copy.h"
 
 #define WARNINGS_MAX 16
 
 struct docker_create {
-    struct oci_tasks *tasks;
+    struct tasks *tasks;
     struct docker_api *api;
     struct docker_engine engine;
-    struct oci_request request;
+    struct spec_copy request;
     bool has_request;
     char *container; /* name */
     char *volume;
@@ -78,7 +78,7 @@ void docker_create_free(struct docker_create *c)
     docker_volume_cancel(c->filling);
     docker_end_free(c->end);
     if (c->has_request) {
-        oci_request_finish(&c->request);
+        spec_copy_finish(&c->request);
     }
     for (size_t i = 0; i < c->unapplied_count; i++) {
         free(c->unapplied[i]);
@@ -321,7 +321,7 @@ static void on_made(void *arg, int rc, const struct docker_reply *reply, const s
 static void make(struct docker_create *c)
 {
     const struct backend_spec *spec = &c->request.spec;
-    cJSON *labels = oci_json_new();
+    cJSON *labels = json_build_new();
     docker_owner_label(labels, spec->id, spec->dir);
     const char *flat[16] = {NULL};
     size_t count = 0;
@@ -384,7 +384,7 @@ static void begin(void *arg)
     c->image = docker_image_get(c->api, &c->request.spec, on_image, c);
 }
 
-struct docker_create *docker_create_start(struct oci_tasks *tasks, struct docker_api *api,
+struct docker_create *docker_create_start(struct tasks *tasks, struct docker_api *api,
                                           const struct docker_engine *engine,
                                           const struct backend_spec *spec, docker_create_fn fn,
                                           void *arg)
@@ -397,8 +397,8 @@ struct docker_create *docker_create_start(struct oci_tasks *tasks, struct docker
     c->fn = fn;
     c->arg = arg;
     c->container = docker_container_name(spec->id);
-    c->has_request = oci_request_init(&c->request, spec, &c->err) == 0;
-    oci_later(tasks, 0, begin, c);
+    c->has_request = spec_copy_init(&c->request, spec, &c->err) == 0;
+    task_later(tasks, 0, begin, c);
     return c;
 }
 
@@ -421,6 +421,6 @@ void docker_create_cancel(struct docker_create *c)
         idle = true;
     }
     if (idle) {
-        oci_later(c->tasks, 0, give_up, c);
+        task_later(c->tasks, 0, give_up, c);
     }
 }

@@ -10,7 +10,7 @@
 #include "worker/backend/backend.h"
 #include "worker/backend/docker_api.h"
 #include "worker/backend/docker_engine.h"
-#include "worker/backend/oci_task.h"
+#include "worker/backend/task.h"
 
 struct docker_create;
 
@@ -20,7 +20,7 @@ typedef void (*docker_create_fn)(void *arg, int rc, int fd, const struct backend
                                  const struct err *err, const char *hint);
 
 /* The object is gone when fn is called. `spec` is copied, the rest borrowed until then. */
-struct docker_create *docker_create_start(struct oci_tasks *tasks, struct docker_api *api,
+struct docker_create *docker_create_start(struct tasks *tasks, struct docker_api *api,
                                           const struct docker_engine *engine,
                                           const struct backend_spec *spec, docker_create_fn fn,
                                           void *arg);

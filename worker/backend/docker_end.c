@@ -13,7 +13,7 @@
 #include "common/io/json.h"
 #include "common/log.h"
 #include "worker/backend/docker_owner.h"
-#include "worker/backend/oci_json.h"
+#include "worker/backend/json_build.h"
 
 #define AGAIN_MS  100
 #define AGAIN_MAX 30
@@ -22,7 +22,7 @@
 #define SWEEP_MAX 32 /* containers in one go; the next probe finds the rest */
 
 struct docker_end {
-    struct oci_tasks *tasks;
+    struct tasks *tasks;
     struct docker_api *api;
     char *path;
     int tries;
@@ -46,7 +46,7 @@ static void on_removed(void *arg, int rc, const struct docker_reply *reply, cons
     docker_end_fn done = e->done;
     void *done_arg = e->arg;
     if (reply->status == 409 && ++e->tries < AGAIN_MAX) {
-        oci_later(e->tasks, AGAIN_MS, try_remove, e);
+        task_later(e->tasks, AGAIN_MS, try_remove, e);
         return;
     }
     if (reply->status == 404 || rc == -ERR_GONE) {
@@ -63,7 +63,7 @@ static void try_remove(void *arg)
     docker_api_call(e->api, &request, on_removed, e);
 }
 
-struct docker_end *docker_end_start(struct oci_tasks *tasks, struct docker_api *api,
+struct docker_end *docker_end_start(struct tasks *tasks, struct docker_api *api,
                                     const char *container, docker_end_fn done, void *arg)
 {
     struct docker_end *e = alloc_one(struct docker_end);
@@ -146,9 +146,9 @@ struct docker_sweep *docker_sweep_start(struct docker_api *api, void (*done)(voi
     char host[DOCKER_HOST_SIZE];
     docker_owner_host(host);
     CLEANUP_FREE char *label = alloc_printf("%shost=%s", DOCKER_LABEL, host);
-    cJSON *filters = oci_json_new();
-    oci_json_append_string(oci_json_array(filters, "label"), label);
-    CLEANUP_FREE char *text = oci_json_print(filters);
+    cJSON *filters = json_build_new();
+    json_build_append_string(json_build_array(filters, "label"), label);
+    CLEANUP_FREE char *text = json_build_print(filters);
     CLEANUP_FREE char *escaped = http_escape(text);
     CLEANUP_FREE char *path = alloc_printf("/containers/json?all=1&filters=%s", escaped);
     cJSON_Delete(filters);

@@ -8,7 +8,7 @@
 
 #include "common/err.h"
 #include "worker/backend/docker_api.h"
-#include "worker/backend/oci_task.h"
+#include "worker/backend/task.h"
 
 struct docker_end;
 
@@ -16,7 +16,7 @@ typedef void (*docker_end_fn)(void *arg, int rc, const struct err *err);
 
 /* Kills and removes a container with its anonymous volumes. One that is not there is a success. The
  * object is gone at `done`. */
-struct docker_end *docker_end_start(struct oci_tasks *tasks, struct docker_api *api,
+struct docker_end *docker_end_start(struct tasks *tasks, struct docker_api *api,
                                     const char *container, docker_end_fn done, void *arg);
 
 /* For an owner that closes before `done`, together with tasks and api. NULL is fine. */

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/cleanup.h"
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "common/io/json.h"
 #include "common/str.h"
 

@@ -22,7 +22,7 @@
 #include "common/hash.h"
 #include "common/io/json.h"
 #include "common/str.h"
-#include "worker/backend/oci_json.h"
+#include "worker/backend/json_build.h"
 #include "worker/backend/oci_record.h"
 
 #define BOOT_FILE    "/proc/sys/kernel/random/boot_id"
@@ -66,11 +66,11 @@ void docker_owner_label(cJSON *labels, const char *sandbox, const char *dir)
         start = 0;
     }
     snprintf(process, sizeof(process), "%d %llu", (int)getpid(), (unsigned long long)start);
-    oci_json_string(labels, DOCKER_LABEL "host", host);
-    oci_json_string(labels, DOCKER_LABEL "boot", boot);
-    oci_json_string(labels, DOCKER_LABEL "process", process);
-    oci_json_string(labels, DOCKER_LABEL "sandbox", sandbox);
-    oci_json_string(labels, DOCKER_LABEL "dir", dir);
+    json_build_string(labels, DOCKER_LABEL "host", host);
+    json_build_string(labels, DOCKER_LABEL "boot", boot);
+    json_build_string(labels, DOCKER_LABEL "process", process);
+    json_build_string(labels, DOCKER_LABEL "sandbox", sandbox);
+    json_build_string(labels, DOCKER_LABEL "dir", dir);
 }
 
 static bool is_gone_dir(const char *dir)

@@ -10,7 +10,7 @@
 #include "worker/backend/backend.h"
 #include "worker/backend/docker_api.h"
 #include "worker/backend/docker_engine.h"
-#include "worker/backend/oci_task.h"
+#include "worker/backend/task.h"
 
 struct docker_probe;
 

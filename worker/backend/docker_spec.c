@@ -28,10 +28,11 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/str.h"
-#include "worker/backend/oci_json.h"
+#include "worker/backend/json_build.h"
 #include "worker/backend/oci_mode.h"
 #include "worker/backend/oci_seccomp.h"
 #include "worker/backend/sandbox_defaults.h"
+#include "worker/backend/spec_copy.h"
 
 /* Where ids are those of the engine's host: above all ranges that distributions, systemd and its
  * containers assign (they end at 0x6fffffff), below the sign bit, which some programs choke on. */
@@ -101,14 +102,14 @@ static void append_number(cJSON *array, const char *flag, uint64_t value)
 {
     char text[24];
     snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
-    oci_json_append_string(array, flag);
-    oci_json_append_string(array, text);
+    json_build_append_string(array, flag);
+    json_build_append_string(array, text);
 }
 
 static void append_pair(cJSON *array, const char *flag, const char *value)
 {
-    oci_json_append_string(array, flag);
-    oci_json_append_string(array, value);
+    json_build_append_string(array, flag);
+    json_build_append_string(array, value);
 }
 
 /* Else the agent filters the system calls of user code itself. */
@@ -121,11 +122,11 @@ static void add_command(cJSON *body, const struct docker_spec_input *in,
                         const struct backend_limits *limits)
 {
     uint32_t uid = docker_spec_uid(in->engine, in->spec->id);
-    oci_json_append_string(oci_json_array(body, "Entrypoint"), DOCKER_AGENT_PATH);
-    cJSON *args = oci_json_array(body, "Cmd");
-    oci_json_append_string(args, "serve");
+    json_build_append_string(json_build_array(body, "Entrypoint"), DOCKER_AGENT_PATH);
+    cJSON *args = json_build_array(body, "Cmd");
+    json_build_append_string(args, "serve");
     append_pair(args, "--listen", DOCKER_AGENT_SOCKET);
-    oci_json_append_string(args, "--relay-stdio");
+    json_build_append_string(args, "--relay-stdio");
     append_pair(args, "--sandbox", in->spec->id);
     append_number(args, "--grace-ms", in->spec->grace_ms);
     append_number(args, "--uid", uid);
@@ -137,7 +138,7 @@ static void add_command(cJSON *body, const struct docker_spec_input *in,
     append_pair(args, "--workspace", BACKEND_WORKSPACE);
     append_pair(args, "--home", SANDBOX_HOME);
     if (!takes_filter(in->engine)) {
-        oci_json_append_string(args, "--filter");
+        json_build_append_string(args, "--filter");
     }
 }
 
@@ -145,35 +146,36 @@ static void add_command(cJSON *body, const struct docker_spec_input *in,
 static int add_config(cJSON *body, const struct docker_spec_input *in,
                       const struct backend_limits *limits, struct err *err)
 {
-    oci_json_string(body, "Image", in->image);
-    oci_json_string(body, "Hostname", SANDBOX_HOST);
-    oci_json_string(body, "User", "0:0"); /* the agent; user code gets an id of its own from it */
-    oci_json_string(body, "WorkingDir", "/");
+    json_build_string(body, "Image", in->image);
+    json_build_string(body, "Hostname", SANDBOX_HOST);
+    json_build_string(body, "User", "0:0"); /* the agent; user code gets an id of its own from it */
+    json_build_string(body, "WorkingDir", "/");
     add_command(body, in, limits);
 
     /* No PATH: the engine takes the image's, or its own if the image has none, and the agent hands
      * on what it gets. So user code finds what the image's maker meant to be found. */
-    int rc = sandbox_env_add(oci_json_array(body, "Env"), false, &in->spec->env, err);
+    int rc = sandbox_env_add(json_build_array(body, "Env"), false, &in->spec->env, err);
     if (rc < 0) {
         return rc;
     }
 
     /* The first stream is the container's own stdin and stdout. When its connection ends, stdin
      * must end too, or the agent would not notice. */
-    oci_json_bool(body, "OpenStdin", true);
-    oci_json_bool(body, "StdinOnce", true);
-    oci_json_bool(body, "AttachStdin", true);
-    oci_json_bool(body, "AttachStdout", true);
-    oci_json_bool(body, "AttachStderr", true);
-    oci_json_bool(body, "Tty", false);
+    json_build_bool(body, "OpenStdin", true);
+    json_build_bool(body, "StdinOnce", true);
+    json_build_bool(body, "AttachStdin", true);
+    json_build_bool(body, "AttachStdout", true);
+    json_build_bool(body, "AttachStderr", true);
+    json_build_bool(body, "Tty", false);
 
-    oci_json_string(body, "StopSignal", "SIGKILL"); /* there is nothing to wait for */
+    json_build_string(body, "StopSignal", "SIGKILL"); /* there is nothing to wait for */
     /* A check of the image would run its program as the agent's user, again and again. */
-    oci_json_append_string(oci_json_array(oci_json_object(body, "Healthcheck"), "Test"), "NONE");
+    json_build_append_string(json_build_array(json_build_object(body, "Healthcheck"), "Test"),
+                             "NONE");
 
-    cJSON *labels = oci_json_object(body, "Labels");
+    cJSON *labels = json_build_object(body, "Labels");
     for (const char *const *label = in->labels; label[0] != NULL; label += 2) {
-        oci_json_string(labels, label[0], label[1]);
+        json_build_string(labels, label[0], label[1]);
     }
     return 0;
 }
@@ -195,7 +197,7 @@ static void add_tmpfs(cJSON *tmpfs, const struct docker_engine *engine, const ch
         options = alloc_printf("rw,nosuid,nodev%s,mode=%s,size=%llu,nr_inodes=%llu", more, mode,
                                (unsigned long long)size_bytes, (unsigned long long)inodes);
     }
-    oci_json_string(tmpfs, target, options);
+    json_build_string(tmpfs, target, options);
 }
 
 static void add_user_tmpfs(cJSON *tmpfs, const struct docker_spec_input *in, const char *target,
@@ -214,10 +216,10 @@ static void add_user_tmpfs(cJSON *tmpfs, const struct docker_spec_input *in, con
 static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
                              const struct backend_limits *limits)
 {
-    oci_json_bool(host, "ReadonlyRootfs", true);
-    oci_json_number(host, "ShmSize", SANDBOX_SHM_BYTES);
+    json_build_bool(host, "ReadonlyRootfs", true);
+    json_build_number(host, "ShmSize", SANDBOX_SHM_BYTES);
 
-    cJSON *tmpfs = oci_json_object(host, "Tmpfs");
+    cJSON *tmpfs = json_build_object(host, "Tmpfs");
     add_tmpfs(tmpfs, in->engine, "/run", "0755", SANDBOX_RUN_BYTES,
               sandbox_inodes(SANDBOX_RUN_BYTES), ",noexec");
     /* Of its own, so that nothing else can fill it and keep the agent from listening. */
@@ -230,13 +232,13 @@ static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
         add_user_tmpfs(tmpfs, in, "/var/tmp", "1777", SANDBOX_RUN_BYTES);
     }
 
-    cJSON *mount = oci_json_append_object(oci_json_array(host, "Mounts"));
-    oci_json_string(mount, "Type", "volume");
-    oci_json_string(mount, "Source", in->volume);
-    oci_json_string(mount, "Target", DOCKER_AGENT_DIR);
-    oci_json_bool(mount, "ReadOnly", true);
+    cJSON *mount = json_build_append_object(json_build_array(host, "Mounts"));
+    json_build_string(mount, "Type", "volume");
+    json_build_string(mount, "Source", in->volume);
+    json_build_string(mount, "Target", DOCKER_AGENT_DIR);
+    json_build_bool(mount, "ReadOnly", true);
     /* An empty volume is not to be filled with what the image has at that path. */
-    oci_json_bool(oci_json_object(mount, "VolumeOptions"), "NoCopy", true);
+    json_build_bool(json_build_object(mount, "VolumeOptions"), "NoCopy", true);
 }
 
 /* ---- privileges -------------------------------------------------------------------------------
@@ -252,35 +254,35 @@ static char *seccomp_option(void)
     cJSON *profile = oci_seccomp_build(true);
     cJSON_DeleteItemFromObjectCaseSensitive(profile, "architectures");
     cJSON *rules = cJSON_GetObjectItemCaseSensitive(profile, "syscalls");
-    cJSON *rule = oci_json_append_object(rules);
-    oci_json_strings(rule, "names", clone3, 1);
-    oci_json_string(rule, "action", "SCMP_ACT_ERRNO");
-    oci_json_number(rule, "errnoRet", ENOSYS);
-    CLEANUP_FREE char *text = oci_json_print(profile);
+    cJSON *rule = json_build_append_object(rules);
+    json_build_strings(rule, "names", clone3, 1);
+    json_build_string(rule, "action", "SCMP_ACT_ERRNO");
+    json_build_number(rule, "errnoRet", ENOSYS);
+    CLEANUP_FREE char *text = json_build_print(profile);
     cJSON_Delete(profile);
     return alloc_printf("seccomp=%s", text);
 }
 
 static void add_privileges(cJSON *host, const struct docker_engine *engine)
 {
-    oci_json_string(host, "NetworkMode", "none");
-    oci_json_bool(host, "Privileged", false);
-    oci_json_string(host, "IpcMode", "private"); /* of the container alone, nobody can join */
-    oci_json_string(host, "CgroupnsMode", "private");
+    json_build_string(host, "NetworkMode", "none");
+    json_build_bool(host, "Privileged", false);
+    json_build_string(host, "IpcMode", "private"); /* of the container alone, nobody can join */
+    json_build_string(host, "CgroupnsMode", "private");
 
     /* Become the user (SETUID, SETGID), end its processes (KILL), empty its bounding set (SETPCAP).
      * The agent clears all of them for user code. */
     static const char *const caps[] = {"SETUID", "SETGID", "KILL", "SETPCAP"};
-    oci_json_append_string(oci_json_array(host, "CapDrop"), "ALL");
-    oci_json_strings(host, "CapAdd", caps, sizeof(caps) / sizeof(caps[0]));
+    json_build_append_string(json_build_array(host, "CapDrop"), "ALL");
+    json_build_strings(host, "CapAdd", caps, sizeof(caps) / sizeof(caps[0]));
 
     /* Paths of /proc and /sys that are hidden or read-only, and AppArmor or SELinux: the engine's
      * defaults, which it has for its own host. */
-    cJSON *options = oci_json_array(host, "SecurityOpt");
-    oci_json_append_string(options, "no-new-privileges");
+    cJSON *options = json_build_array(host, "SecurityOpt");
+    json_build_append_string(options, "no-new-privileges");
     if (takes_filter(engine)) {
         CLEANUP_FREE char *seccomp = seccomp_option();
-        oci_json_append_string(options, seccomp);
+        json_build_append_string(options, seccomp);
     }
 }
 
@@ -289,10 +291,10 @@ static void add_privileges(cJSON *host, const struct docker_engine *engine)
 
 static void add_ulimit(cJSON *list, const char *name, uint64_t value)
 {
-    cJSON *limit = oci_json_append_object(list);
-    oci_json_string(limit, "Name", name);
-    oci_json_number(limit, "Soft", value);
-    oci_json_number(limit, "Hard", value);
+    cJSON *limit = json_build_append_object(list);
+    json_build_string(limit, "Name", name);
+    json_build_number(limit, "Soft", value);
+    json_build_number(limit, "Hard", value);
 }
 
 static uint64_t nano_cpus(const struct docker_engine *engine, uint64_t milli)
@@ -307,19 +309,19 @@ static void add_limits(cJSON *host, const struct docker_engine *engine,
                        const struct backend_limits *limits)
 {
     if (holds_memory(engine)) {
-        oci_json_number(host, "Memory", limits->memory_bytes);
+        json_build_number(host, "Memory", limits->memory_bytes);
         /* Memory and swap together, so none on top; left out it would be as much again. */
-        oci_json_number(host, "MemorySwap", limits->memory_bytes);
+        json_build_number(host, "MemorySwap", limits->memory_bytes);
     }
     if (holds_cpus(engine)) {
-        oci_json_number(host, "NanoCpus", nano_cpus(engine, limits->cpu_milli));
+        json_build_number(host, "NanoCpus", nano_cpus(engine, limits->cpu_milli));
     }
     if (holds_pids(engine)) {
-        oci_json_number(host, "PidsLimit", limits->pids + DOCKER_PIDS_ROOM);
+        json_build_number(host, "PidsLimit", limits->pids + DOCKER_PIDS_ROOM);
     }
-    oci_json_number(host, "OomScoreAdj", SANDBOX_OOM_SCORE_ADJ);
+    json_build_number(host, "OomScoreAdj", SANDBOX_OOM_SCORE_ADJ);
 
-    cJSON *ulimits = oci_json_array(host, "Ulimits");
+    cJSON *ulimits = json_build_array(host, "Ulimits");
     add_ulimit(ulimits, "nofile",
                limits->files > SANDBOX_AGENT_FILES ? limits->files : SANDBOX_AGENT_FILES);
     add_ulimit(ulimits, "core", 0);
@@ -331,24 +333,24 @@ static void add_limits(cJSON *host, const struct docker_engine *engine,
 
 int docker_spec_build(const struct docker_spec_input *in, char **ret_text, struct err *err)
 {
-    struct backend_limits limits = oci_limits(&in->spec->limits);
-    cJSON *body = oci_json_new();
+    struct backend_limits limits = spec_copy_limits(&in->spec->limits);
+    cJSON *body = json_build_new();
     int rc = add_config(body, in, &limits, err);
     if (rc == 0) {
-        cJSON *host = oci_json_object(body, "HostConfig");
+        cJSON *host = json_build_object(body, "HostConfig");
         add_privileges(host, in->engine);
         add_file_systems(host, in, &limits);
         add_limits(host, in->engine, &limits);
         /* What the agent prints is read from the stream; a log would grow without a bound. */
-        oci_json_string(oci_json_object(host, "LogConfig"), "Type", "none");
+        json_build_string(json_build_object(host, "LogConfig"), "Type", "none");
         /* A sandbox that ended stays ended, and is there to be asked why until we remove it. */
-        oci_json_string(oci_json_object(host, "RestartPolicy"), "Name", "no");
-        oci_json_bool(host, "AutoRemove", false);
-        oci_json_bool(host, "Init", false); /* the agent is pid 1 and reaps */
+        json_build_string(json_build_object(host, "RestartPolicy"), "Name", "no");
+        json_build_bool(host, "AutoRemove", false);
+        json_build_bool(host, "Init", false); /* the agent is pid 1 and reaps */
         if (in->runtime[0] != '\0') {
-            oci_json_string(host, "Runtime", in->runtime);
+            json_build_string(host, "Runtime", in->runtime);
         }
-        *ret_text = oci_json_print(body);
+        *ret_text = json_build_print(body);
     }
     cJSON_Delete(body);
     return rc;

@@ -36,7 +36,7 @@ struct docker_spec_input {
  * over all containers, and 1000 may be a person there. */
 uint32_t docker_spec_uid(const struct docker_engine *engine, const char *sandbox);
 
-/* JSON text, owned by the caller. Limits of 0 are those of oci_limits(). -ERR_INVALID: an
+/* JSON text, owned by the caller. Limits of 0 are those of spec_copy_limits(). -ERR_INVALID: an
  * environment entry that is none. */
 int docker_spec_build(const struct docker_spec_input *in, char **ret_text,
                       struct err *err) WARN_UNUSED;

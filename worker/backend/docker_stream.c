@@ -26,7 +26,7 @@
 #include "common/relay.h"
 #include "worker/backend/docker_frames.h"
 #include "worker/backend/docker_spec.h"
-#include "worker/backend/oci_json.h"
+#include "worker/backend/json_build.h"
 
 #define BUFFER_BYTES (64u << 10)
 #define TURNS_MAX    16   /* buffers carried in one go, so that others get their turn */
@@ -37,7 +37,7 @@
 enum stream_state { STREAM_UPGRADING, STREAM_GREETING, STREAM_JOINED };
 
 struct docker_stream {
-    struct oci_task task;
+    struct task task;
     struct docker_api *api;
     char *container;
     enum stream_state state;
@@ -74,7 +74,7 @@ static void on_handle_closed(uv_handle_t *handle)
     if (--s->open_handles > 0) {
         return;
     }
-    oci_task_leave(&s->task);
+    task_leave(&s->task);
     if (s->fd >= 0) {
         close(s->fd);
     }
@@ -100,7 +100,7 @@ static void stream_end(struct docker_stream *s)
     }
 }
 
-static void on_drop(struct oci_task *task)
+static void on_drop(struct task *task)
 {
     stream_end((struct docker_stream *)task);
 }
@@ -378,7 +378,7 @@ static void on_tunnel(void *arg, int rc, struct http_tunnel *tunnel, const struc
     }
 }
 
-static struct docker_stream *stream_new(struct oci_tasks *tasks, struct docker_api *api,
+static struct docker_stream *stream_new(struct tasks *tasks, struct docker_api *api,
                                         const char *container, docker_stream_fn done, void *arg,
                                         uint64_t patience_ms)
 {
@@ -391,7 +391,7 @@ static struct docker_stream *stream_new(struct oci_tasks *tasks, struct docker_a
     uv_timer_init(tasks->loop, &s->timer);
     s->timer.data = s;
     s->open_handles = 1;
-    oci_task_enter(tasks, &s->task, on_drop);
+    task_enter(tasks, &s->task, on_drop);
     uv_timer_start(&s->timer, on_timeout, patience_ms, 0);
     return s;
 }
@@ -417,21 +417,21 @@ static void on_exec_made(void *arg, int rc, const struct docker_reply *reply,
     s->call = docker_api_upgrade(s->api, path, "{\"Detach\":false,\"Tty\":false}", on_tunnel, s);
 }
 
-struct docker_stream *docker_stream_exec(struct oci_tasks *tasks, struct docker_api *api,
+struct docker_stream *docker_stream_exec(struct tasks *tasks, struct docker_api *api,
                                          const char *container, docker_stream_fn done, void *arg)
 {
     static const char *const command[] = {DOCKER_AGENT_PATH, "relay", "--socket",
                                           DOCKER_AGENT_SOCKET};
     struct docker_stream *s = stream_new(tasks, api, container, done, arg, EXEC_MS);
-    cJSON *body = oci_json_new();
-    oci_json_bool(body, "AttachStdin", true);
-    oci_json_bool(body, "AttachStdout", true);
-    oci_json_bool(body, "AttachStderr", true);
-    oci_json_bool(body, "Tty", false);
-    oci_json_string(body, "User", "0:0");
-    oci_json_string(body, "WorkingDir", "/");
-    oci_json_strings(body, "Cmd", command, sizeof(command) / sizeof(command[0]));
-    CLEANUP_FREE char *text = oci_json_print(body);
+    cJSON *body = json_build_new();
+    json_build_bool(body, "AttachStdin", true);
+    json_build_bool(body, "AttachStdout", true);
+    json_build_bool(body, "AttachStderr", true);
+    json_build_bool(body, "Tty", false);
+    json_build_string(body, "User", "0:0");
+    json_build_string(body, "WorkingDir", "/");
+    json_build_strings(body, "Cmd", command, sizeof(command) / sizeof(command[0]));
+    CLEANUP_FREE char *text = json_build_print(body);
     CLEANUP_FREE char *path = alloc_printf("/containers/%s/exec", container);
     cJSON_Delete(body);
     struct docker_request request = {
@@ -444,7 +444,7 @@ struct docker_stream *docker_stream_exec(struct oci_tasks *tasks, struct docker_
     return s;
 }
 
-struct docker_stream *docker_stream_attach(struct oci_tasks *tasks, struct docker_api *api,
+struct docker_stream *docker_stream_attach(struct tasks *tasks, struct docker_api *api,
                                            const char *container, docker_stream_fn attached,
                                            docker_stream_fn done, void *arg)
 {

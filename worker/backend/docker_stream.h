@@ -10,7 +10,7 @@
 
 #include "common/err.h"
 #include "worker/backend/docker_api.h"
-#include "worker/backend/oci_task.h"
+#include "worker/backend/task.h"
 
 struct docker_stream;
 
@@ -20,13 +20,13 @@ struct docker_stream;
 typedef void (*docker_stream_fn)(void *arg, int rc, int fd, const struct err *err);
 
 /* Starts a relay in a running container. -ERR_GONE if it is not running. */
-struct docker_stream *docker_stream_exec(struct oci_tasks *tasks, struct docker_api *api,
+struct docker_stream *docker_stream_exec(struct tasks *tasks, struct docker_api *api,
                                          const char *container, docker_stream_fn done, void *arg);
 
 /* Joins stdin and stdout of a container that is yet to start. `attached` comes first, when the
  * container may start (or rc < 0: nothing follows); `done` when the agent's own relay has spoken.
  */
-struct docker_stream *docker_stream_attach(struct oci_tasks *tasks, struct docker_api *api,
+struct docker_stream *docker_stream_attach(struct tasks *tasks, struct docker_api *api,
                                            const char *container, docker_stream_fn attached,
                                            docker_stream_fn done, void *arg);
 

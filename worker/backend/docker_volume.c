@@ -26,7 +26,7 @@
 #include "worker/backend/docker_owner.h"
 #include "worker/backend/docker_spec.h"
 #include "worker/backend/docker_tar.h"
-#include "worker/backend/oci_json.h"
+#include "worker/backend/json_build.h"
 
 #define AGENT_NAME "cloister-agent"
 #define AGENT_MAX  (32u << 20) /* a static program; an instrumented one is large */
@@ -191,20 +191,20 @@ static void on_helper(void *arg, int rc, const struct docker_reply *reply, const
 static char *helper_body(const struct docker_volume *v)
 {
     static const char *const entry[] = {DOCKER_AGENT_PATH};
-    cJSON *body = oci_json_new();
-    oci_json_string(body, "Image", v->image);
-    oci_json_strings(body, "Entrypoint", entry, 1);
-    oci_json_strings(body, "Cmd", entry, 0);
-    oci_json_bool(body, "NetworkDisabled", true);
-    docker_owner_label(oci_json_object(body, "Labels"), "", "");
-    cJSON *host = oci_json_object(body, "HostConfig");
-    oci_json_string(host, "NetworkMode", "none");
-    cJSON *mount = oci_json_append_object(oci_json_array(host, "Mounts"));
-    oci_json_string(mount, "Type", "volume");
-    oci_json_string(mount, "Source", v->name);
-    oci_json_string(mount, "Target", DOCKER_AGENT_DIR);
-    oci_json_bool(oci_json_object(mount, "VolumeOptions"), "NoCopy", true);
-    char *text = oci_json_print(body);
+    cJSON *body = json_build_new();
+    json_build_string(body, "Image", v->image);
+    json_build_strings(body, "Entrypoint", entry, 1);
+    json_build_strings(body, "Cmd", entry, 0);
+    json_build_bool(body, "NetworkDisabled", true);
+    docker_owner_label(json_build_object(body, "Labels"), "", "");
+    cJSON *host = json_build_object(body, "HostConfig");
+    json_build_string(host, "NetworkMode", "none");
+    cJSON *mount = json_build_append_object(json_build_array(host, "Mounts"));
+    json_build_string(mount, "Type", "volume");
+    json_build_string(mount, "Source", v->name);
+    json_build_string(mount, "Target", DOCKER_AGENT_DIR);
+    json_build_bool(json_build_object(mount, "VolumeOptions"), "NoCopy", true);
+    char *text = json_build_print(body);
     cJSON_Delete(body);
     return text;
 }
@@ -250,10 +250,10 @@ struct docker_volume *docker_volume_fill(struct docker_api *api, const char *nam
         return v;
     }
     log_info("bringing the agent to the engine: volume %s", name);
-    cJSON *body = oci_json_new();
-    oci_json_string(body, "Name", name);
-    oci_json_string(oci_json_object(body, "Labels"), DOCKER_LABEL "agent", name);
-    CLEANUP_FREE char *text = oci_json_print(body);
+    cJSON *body = json_build_new();
+    json_build_string(body, "Name", name);
+    json_build_string(json_build_object(body, "Labels"), DOCKER_LABEL "agent", name);
+    CLEANUP_FREE char *text = json_build_print(body);
     cJSON_Delete(body);
     ask(v, "POST", "/volumes/create", text, on_volume);
     return v;

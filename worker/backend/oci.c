@@ -31,7 +31,7 @@
 
 struct oci {
     struct backend base;
-    struct oci_tasks tasks;
+    struct tasks tasks;
     struct oci_box box; /* of the sandbox named last; all NULL before */
     bool known;         /* created or attached: */
     struct oci_cgroup_dirs dirs;
@@ -68,7 +68,7 @@ static struct backend *oci_open(uv_loop_t *loop)
 {
     struct oci *o = alloc_one(struct oci);
     o->base.ops = &backend_oci;
-    oci_tasks_init(&o->tasks, loop);
+    tasks_init(&o->tasks, loop);
     return &o->base;
 }
 
@@ -103,7 +103,7 @@ static void on_empty(void *arg)
 
 static void close_tasks(struct oci *o)
 {
-    oci_tasks_close(&o->tasks, on_empty, o);
+    tasks_close(&o->tasks, on_empty, o);
     oci_create_free(o->creating);
     oci_end_free(o->ending);
     o->creating = NULL;
@@ -275,7 +275,7 @@ static void oci_attach(struct backend *b, const struct backend_spec *spec, backe
     name_box(o, spec);
     o->attach_done = done;
     o->attach_arg = arg;
-    oci_later(&o->tasks, 0, on_attach, o);
+    task_later(&o->tasks, 0, on_attach, o);
 }
 
 /* ---- stream, usage -------------------------------------------------------------------------- */
@@ -288,7 +288,7 @@ static void on_stream(void *arg)
     int rc = o->known ? agent_socket_connect(o->box.dir, &fd, &err)
                       : err_set(&err, ERR_GONE, "there is no sandbox");
     if (rc == -ERR_BUSY && ++o->stream_tries < STREAM_TRIES) {
-        oci_later(&o->tasks, STREAM_TRY_MS, on_stream, o);
+        task_later(&o->tasks, STREAM_TRY_MS, on_stream, o);
         return;
     }
     o->stream_done(o->stream_arg, rc, fd, rc == 0 ? NULL : &err);
@@ -300,7 +300,7 @@ static void oci_stream(struct backend *b, backend_stream_fn done, void *arg)
     o->stream_done = done;
     o->stream_arg = arg;
     o->stream_tries = 0;
-    oci_later(&o->tasks, 0, on_stream, o);
+    task_later(&o->tasks, 0, on_stream, o);
 }
 
 static void on_usage(void *arg)
@@ -323,7 +323,7 @@ static void oci_usage(struct backend *b, backend_usage_fn done, void *arg)
     struct oci *o = self(b);
     o->usage_done = done;
     o->usage_arg = arg;
-    oci_later(&o->tasks, 0, on_usage, o);
+    task_later(&o->tasks, 0, on_usage, o);
 }
 
 /* ---- close ---------------------------------------------------------------------------------- */

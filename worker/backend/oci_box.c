@@ -24,8 +24,6 @@
 #include "worker/backend/oci_etc.h"
 #include "worker/backend/oci_spec.h"
 
-#define ID_MAX 48
-
 void oci_box_init(struct oci_box *box, const char *dir, const char *id)
 {
     *box = (struct oci_box){
@@ -151,58 +149,4 @@ int oci_box_clear(const struct oci_box *box, struct err *err)
         }
     }
     return rc;
-}
-
-static bool is_id(const char *id)
-{
-    size_t len = id != NULL ? strlen(id) : 0;
-    return len > 0 && len <= ID_MAX && strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789-") == len &&
-           id[0] != '-';
-}
-
-static const char *dup_or_empty(const char *text)
-{
-    return alloc_strdup(text != NULL ? text : "");
-}
-
-int oci_request_init(struct oci_request *r, const struct backend_spec *spec, struct err *err)
-{
-    memset(r, 0, sizeof(*r));
-    if (!is_id(spec->id)) {
-        return err_set(err, ERR_INVALID, "sandbox id \"%.64s\" is not [a-z0-9]+",
-                       spec->id != NULL ? spec->id : "");
-    }
-    if (spec->dir == NULL || spec->dir[0] != '/') {
-        return err_set(err, ERR_INVALID, "the sandbox's directory must be an absolute path");
-    }
-    r->spec = *spec;
-    r->spec.id = dup_or_empty(spec->id);
-    r->spec.dir = dup_or_empty(spec->dir);
-    r->spec.shared_dir = dup_or_empty(spec->shared_dir);
-    r->spec.agent_path = dup_or_empty(spec->agent_path);
-    r->spec.engine = dup_or_empty(spec->engine);
-    r->spec.runtime = dup_or_empty(spec->runtime);
-    r->spec.image = dup_or_empty(spec->image);
-    r->spec.limits = oci_limits(&spec->limits);
-    r->env = alloc_array(spec->env.count, sizeof(*r->env));
-    for (size_t i = 0; i < spec->env.count; i++) {
-        r->env[i] = view_bytes(alloc_viewdup(spec->env.items[i]), spec->env.items[i].len);
-    }
-    r->spec.env = (struct view_list){r->env, spec->env.count};
-    return 0;
-}
-
-void oci_request_finish(struct oci_request *r)
-{
-    const char *const strings[] = {r->spec.id,         r->spec.dir,     r->spec.shared_dir,
-                                   r->spec.agent_path, r->spec.runtime, r->spec.image,
-                                   r->spec.engine};
-    for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
-        free((char *)(uintptr_t)strings[i]); /* ours, see oci_request_init() */
-    }
-    for (size_t i = 0; i < r->spec.env.count; i++) {
-        free((char *)(uintptr_t)r->env[i].data);
-    }
-    free(r->env);
-    memset(r, 0, sizeof(*r));
 }

@@ -47,15 +47,4 @@ void oci_box_unmount(const struct oci_box *box);
 /* Removes all files of the box, the agent's socket included, but not dir itself. */
 int oci_box_clear(const struct oci_box *box, struct err *err) WARN_UNUSED;
 
-/* A copy of a spec that outlives the call: zero limits are filled in, NULL strings become "". */
-struct oci_request {
-    struct backend_spec spec;
-    struct view *env;
-};
-
-/* -ERR_INVALID if the id or a directory cannot be used. */
-int oci_request_init(struct oci_request *r, const struct backend_spec *spec,
-                     struct err *err) WARN_UNUSED;
-void oci_request_finish(struct oci_request *r);
-
 #endif

@@ -27,12 +27,13 @@
 #include "worker/backend/oci_exec.h"
 #include "worker/backend/oci_probe.h"
 #include "worker/backend/oci_runtime.h"
+#include "worker/backend/spec_copy.h"
 
 #define RUN_MS 20000 /* 30 ms are usual; a host that swaps may take seconds */
 
 struct oci_create {
-    struct oci_tasks *tasks;
-    struct oci_request request;
+    struct tasks *tasks;
+    struct spec_copy request;
     struct oci_mode mode;
     struct oci_host host;
     struct oci_box box;
@@ -56,7 +57,7 @@ void oci_create_free(struct oci_create *c)
     if (c != NULL) {
         oci_probe_free(c->probe);
         oci_end_free(c->end);
-        oci_request_finish(&c->request);
+        spec_copy_finish(&c->request);
         oci_box_finish(&c->box);
         oci_root_finish(&c->root);
         free(c->runtime);
@@ -242,7 +243,7 @@ static void begin(void *arg)
     }
 }
 
-struct oci_create *oci_create_start(struct oci_tasks *tasks, const struct backend_spec *spec,
+struct oci_create *oci_create_start(struct tasks *tasks, const struct backend_spec *spec,
                                     oci_create_fn fn, void *arg)
 {
     struct oci_create *c = alloc_one(struct oci_create);
@@ -251,8 +252,8 @@ struct oci_create *oci_create_start(struct oci_tasks *tasks, const struct backen
     c->fn = fn;
     c->arg = arg;
     oci_box_init(&c->box, spec->dir != NULL ? spec->dir : "", spec->id != NULL ? spec->id : "");
-    err_ignore(oci_request_init(&c->request, spec, &c->err));
-    oci_later(tasks, 0, begin, c);
+    err_ignore(spec_copy_init(&c->request, spec, &c->err));
+    task_later(tasks, 0, begin, c);
     return c;
 }
 

@@ -8,7 +8,7 @@
 
 #include "worker/backend/backend.h"
 #include "worker/backend/oci_record.h"
-#include "worker/backend/oci_task.h"
+#include "worker/backend/task.h"
 
 struct oci_create;
 
@@ -18,13 +18,13 @@ typedef void (*oci_create_fn)(void *arg, int rc, const struct oci_record *record
                               const char *hint);
 
 /* Probes first if spec->mode is unknown. fn is called once; the object is gone then. */
-struct oci_create *oci_create_start(struct oci_tasks *tasks, const struct backend_spec *spec,
+struct oci_create *oci_create_start(struct tasks *tasks, const struct backend_spec *spec,
                                     oci_create_fn fn, void *arg);
 
 /* Gives up as soon as possible; fn follows with an error. */
 void oci_create_cancel(struct oci_create *c);
 
-/* For an owner that closes before fn was called, after oci_tasks_close(). NULL is fine. */
+/* For an owner that closes before fn was called, after tasks_close(). NULL is fine. */
 void oci_create_free(struct oci_create *c);
 
 #endif

@@ -34,7 +34,7 @@
 #define CGROUP_TRY_MS 10
 
 struct oci_end {
-    struct oci_tasks *tasks;
+    struct tasks *tasks;
     struct oci_box box;
     char *runtime; /* as asked; replaced by the record's */
     bool has_mode;
@@ -82,7 +82,7 @@ static void try_cgroups(void *arg)
     struct oci_end *e = arg;
     bool clean = oci_cgroup_remove("", &e->host.cgroup, e->box.container);
     if (!clean && clock_ms() - e->started_ms < TOTAL_MS) {
-        oci_later(e->tasks, CGROUP_TRY_MS, try_cgroups, e);
+        task_later(e->tasks, CGROUP_TRY_MS, try_cgroups, e);
         return;
     }
     if (!clean) {
@@ -200,11 +200,11 @@ static void begin(void *arg)
         return;
     }
     oci_process_kill(pid_fd);
-    oci_wait(e->tasks, pid_fd, within(e, KILL_MS), starting ? on_runtime_gone : on_agent_gone, e);
+    task_wait(e->tasks, pid_fd, within(e, KILL_MS), starting ? on_runtime_gone : on_agent_gone, e);
 }
 
-struct oci_end *oci_end_start(struct oci_tasks *tasks, const struct oci_box *box,
-                              const char *runtime, oci_end_fn fn, void *arg)
+struct oci_end *oci_end_start(struct tasks *tasks, const struct oci_box *box, const char *runtime,
+                              oci_end_fn fn, void *arg)
 {
     struct oci_end *e = alloc_one(struct oci_end);
     e->tasks = tasks;
@@ -212,6 +212,6 @@ struct oci_end *oci_end_start(struct oci_tasks *tasks, const struct oci_box *box
     e->runtime = alloc_strdup(runtime);
     e->fn = fn;
     e->arg = arg;
-    oci_later(tasks, 0, begin, e);
+    task_later(tasks, 0, begin, e);
     return e;
 }

@@ -9,7 +9,7 @@
 
 #include "common/err.h"
 #include "worker/backend/oci_box.h"
-#include "worker/backend/oci_task.h"
+#include "worker/backend/task.h"
 
 struct oci_end;
 
@@ -18,10 +18,10 @@ typedef void (*oci_end_fn)(void *arg, int rc, const struct err *err);
 /* Ends the container of the box and removes its cgroups and files. `runtime` (name or path, "" for
  * any) is used if the box has no record that names one. fn is called once; the object is gone then.
  */
-struct oci_end *oci_end_start(struct oci_tasks *tasks, const struct oci_box *box,
-                              const char *runtime, oci_end_fn fn, void *arg);
+struct oci_end *oci_end_start(struct tasks *tasks, const struct oci_box *box, const char *runtime,
+                              oci_end_fn fn, void *arg);
 
-/* For an owner that closes before fn was called, after oci_tasks_close(). NULL is fine. */
+/* For an owner that closes before fn was called, after tasks_close(). NULL is fine. */
 void oci_end_free(struct oci_end *e);
 
 #endif

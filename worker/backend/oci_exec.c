@@ -40,7 +40,7 @@ struct stream {
 };
 
 struct oci_exec {
-    struct oci_task task;
+    struct task task;
     uv_process_t process;
     uv_timer_t deadline;
     struct stream streams[STREAMS]; /* stdout, stderr */
@@ -77,7 +77,7 @@ static void on_closed(uv_handle_t *handle)
 {
     struct oci_exec *x = handle->data;
     if (--x->handles == 0) {
-        oci_task_leave(&x->task);
+        task_leave(&x->task);
         free(x);
     }
 }
@@ -109,7 +109,7 @@ static void close_all(struct oci_exec *x)
     }
 }
 
-static void exec_drop(struct oci_task *task)
+static void exec_drop(struct task *task)
 {
     struct oci_exec *x = (struct oci_exec *)task;
     x->dropped = true;
@@ -268,14 +268,14 @@ static int spawn(struct oci_exec *x, const struct oci_exec_options *options)
     return rc;
 }
 
-struct oci_exec *oci_exec_start(struct oci_tasks *tasks, const struct oci_exec_options *options,
+struct oci_exec *oci_exec_start(struct tasks *tasks, const struct oci_exec_options *options,
                                 oci_exec_fn fn, void *arg)
 {
     struct oci_exec *x = alloc_one(struct oci_exec);
     x->fn = fn;
     x->arg = arg;
     x->linger_wanted = options->linger;
-    oci_task_enter(tasks, &x->task, exec_drop);
+    task_enter(tasks, &x->task, exec_drop);
     uv_timer_init(tasks->loop, &x->deadline);
     x->deadline.data = x;
     for (int i = 0; i < STREAMS; i++) {

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "common/view.h"
-#include "worker/backend/oci_task.h"
+#include "worker/backend/task.h"
 
 #define OCI_EXEC_TEXT_MAX 8192 /* of each stream the last bytes are kept */
 
@@ -35,7 +35,7 @@ typedef void (*oci_exec_fn)(void *arg, const struct oci_exec_result *result);
 struct oci_exec;
 
 /* The handle is valid until fn is called. */
-struct oci_exec *oci_exec_start(struct oci_tasks *tasks, const struct oci_exec_options *options,
+struct oci_exec *oci_exec_start(struct tasks *tasks, const struct oci_exec_options *options,
                                 oci_exec_fn fn, void *arg);
 
 /* Process id, 0 if it could not be started. */

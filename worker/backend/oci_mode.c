@@ -117,14 +117,3 @@ size_t oci_notes_list(const struct oci_notes *notes, const char *list[BACKEND_UN
     }
     return notes->count;
 }
-
-struct backend_limits oci_limits(const struct backend_limits *asked)
-{
-    struct backend_limits out = *asked;
-    out.memory_bytes = out.memory_bytes != 0 ? out.memory_bytes : (uint64_t)512 << 20;
-    out.cpu_milli = out.cpu_milli != 0 ? out.cpu_milli : 1000;
-    out.pids = out.pids != 0 ? out.pids : 256;
-    out.disk_bytes = out.disk_bytes != 0 ? out.disk_bytes : (uint64_t)256 << 20;
-    out.files = out.files != 0 ? out.files : 1024;
-    return out;
-}

@@ -59,7 +59,4 @@ void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const cha
 /* Points the `unapplied` array of backend_info or backend_probe into notes. */
 size_t oci_notes_list(const struct oci_notes *notes, const char *list[BACKEND_UNAPPLIED_MAX]);
 
-/* Limits with zeros replaced by the defaults of a sandbox. */
-struct backend_limits oci_limits(const struct backend_limits *asked);
-
 #endif

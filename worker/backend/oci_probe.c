@@ -30,6 +30,7 @@
 #include "worker/backend/oci_exec.h"
 #include "worker/backend/oci_record.h"
 #include "worker/backend/oci_runtime.h"
+#include "worker/backend/spec_copy.h"
 
 #define VERSION_MS 2000
 #define TRY_MS     4000 /* one container; 30 to 80 ms are usual */
@@ -37,8 +38,8 @@
 #define REASON_MAX 1024
 
 struct oci_probe {
-    struct oci_tasks *tasks;
-    struct oci_request request;
+    struct tasks *tasks;
+    struct spec_copy request;
     struct oci_host host;
     struct oci_box box;
     unsigned choice; /* 1-based place in the default list; 0 for the one that was asked for */
@@ -100,7 +101,7 @@ void oci_probe_free(struct oci_probe *p)
 {
     if (p != NULL) {
         oci_end_free(p->end);
-        oci_request_finish(&p->request);
+        spec_copy_finish(&p->request);
         oci_box_finish(&p->box);
         free(p->runtime);
         free(p);
@@ -356,7 +357,7 @@ void oci_probe_box(struct oci_box *ret_box, const char *dir, const char *id)
     oci_box_init(ret_box, trial_dir, trial_id);
 }
 
-struct oci_probe *oci_probe_start(struct oci_tasks *tasks, const struct backend_spec *spec,
+struct oci_probe *oci_probe_start(struct tasks *tasks, const struct backend_spec *spec,
                                   oci_probe_fn fn, void *arg)
 {
     struct oci_probe *p = alloc_one(struct oci_probe);
@@ -369,11 +370,11 @@ struct oci_probe *oci_probe_start(struct oci_tasks *tasks, const struct backend_
     trial.id = p->box.container + strlen("cloister-");
     trial.dir = p->box.dir;
     trial.image = ""; /* what is tried is the runtime; an image has errors of its own */
-    if (oci_request_init(&p->request, &trial, &err) < 0) {
+    if (spec_copy_init(&p->request, &trial, &err) < 0) {
         add_reason(p, "oci", err.text);
         p->stop = true;
     }
-    oci_later(tasks, 0, begin, p);
+    task_later(tasks, 0, begin, p);
     return p;
 }
 

@@ -12,7 +12,7 @@
 #include "worker/backend/oci_box.h"
 #include "worker/backend/oci_host.h"
 #include "worker/backend/oci_mode.h"
-#include "worker/backend/oci_task.h"
+#include "worker/backend/task.h"
 
 struct oci_probe;
 
@@ -30,13 +30,13 @@ typedef void (*oci_probe_fn)(void *arg, const struct oci_probe_result *result);
 /* spec->runtime "" tries the usual runtimes in turn; spec->image is ignored. Everything is made
  * below "<spec->dir>/probe" and gone when fn is called, unless left_behind, and except for the
  * shared skeleton. fn is called once; the object is gone then. */
-struct oci_probe *oci_probe_start(struct oci_tasks *tasks, const struct backend_spec *spec,
+struct oci_probe *oci_probe_start(struct tasks *tasks, const struct backend_spec *spec,
                                   oci_probe_fn fn, void *arg);
 
 /* Gives up; fn follows with a result that is not usable. */
 void oci_probe_cancel(struct oci_probe *p);
 
-/* For an owner that closes before fn was called, after oci_tasks_close(). NULL is fine. */
+/* For an owner that closes before fn was called, after tasks_close(). NULL is fine. */
 void oci_probe_free(struct oci_probe *p);
 
 /* The files of the trial container, for whoever cleans up after a worker that died during a probe.

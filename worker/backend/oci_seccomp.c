@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 #include "common/syscalls.h"
-#include "worker/backend/oci_json.h"
+#include "worker/backend/json_build.h"
 
 #define NAME(name) #name,
 static const char *const allowed[] = {SYSCALLS_ALLOWED(NAME)};
@@ -26,24 +26,25 @@ static const uint64_t absent_families[] = {SYSCALLS_ABSENT_FAMILIES};
 
 static cJSON *add_rule(cJSON *rules, const char *const *names, size_t count, const char *action)
 {
-    cJSON *rule = oci_json_append_object(rules);
-    oci_json_strings(rule, "names", names, count);
-    oci_json_string(rule, "action", action);
+    cJSON *rule = json_build_append_object(rules);
+    json_build_strings(rule, "names", names, count);
+    json_build_string(rule, "action", action);
     return rule;
 }
 
 static void refuse(cJSON *rules, const char *const *names, size_t count, int number)
 {
-    oci_json_number(add_rule(rules, names, count, "SCMP_ACT_ERRNO"), "errnoRet", (uint64_t)number);
+    json_build_number(add_rule(rules, names, count, "SCMP_ACT_ERRNO"), "errnoRet",
+                      (uint64_t)number);
 }
 
 static void add_arg(cJSON *rule, uint64_t value, const char *op)
 {
-    cJSON *arg = oci_json_append_object(oci_json_array(rule, "args"));
-    oci_json_number(arg, "index", 0);
-    oci_json_number(arg, "value", value);
-    oci_json_number(arg, "valueTwo", 0);
-    oci_json_string(arg, "op", op);
+    cJSON *arg = json_build_append_object(json_build_array(rule, "args"));
+    json_build_number(arg, "index", 0);
+    json_build_number(arg, "value", value);
+    json_build_number(arg, "valueTwo", 0);
+    json_build_string(arg, "op", op);
 }
 
 static void add_architectures(cJSON *seccomp)
@@ -59,17 +60,17 @@ static void add_architectures(cJSON *seccomp)
 #error "add the names that seccomp has for this architecture"
 #endif
     };
-    oci_json_strings(seccomp, "architectures", names, sizeof(names) / sizeof(names[0]));
+    json_build_strings(seccomp, "architectures", names, sizeof(names) / sizeof(names[0]));
 }
 
 cJSON *oci_seccomp_build(bool tracing)
 {
-    cJSON *seccomp = oci_json_new();
-    oci_json_string(seccomp, "defaultAction", "SCMP_ACT_ERRNO");
-    oci_json_number(seccomp, "defaultErrnoRet", ENOSYS);
+    cJSON *seccomp = json_build_new();
+    json_build_string(seccomp, "defaultAction", "SCMP_ACT_ERRNO");
+    json_build_number(seccomp, "defaultErrnoRet", ENOSYS);
     add_architectures(seccomp);
 
-    cJSON *rules = oci_json_array(seccomp, "syscalls");
+    cJSON *rules = json_build_array(seccomp, "syscalls");
     size_t tracer_count = sizeof(tracers) / sizeof(tracers[0]);
     add_rule(rules, allowed, sizeof(allowed) / sizeof(allowed[0]), "SCMP_ACT_ALLOW");
     refuse(rules, refused, sizeof(refused) / sizeof(refused[0]), EPERM);
@@ -96,7 +97,7 @@ cJSON *oci_seccomp_build(bool tracing)
     /* One rule for each: libseccomp takes no ranges beside exact values of the same argument. */
     for (size_t i = 0; i < sizeof(absent_families) / sizeof(absent_families[0]); i++) {
         cJSON *rule = add_rule(rules, socket_name, 1, "SCMP_ACT_ERRNO");
-        oci_json_number(rule, "errnoRet", EAFNOSUPPORT);
+        json_build_number(rule, "errnoRet", EAFNOSUPPORT);
         add_arg(rule, absent_families[i], "SCMP_CMP_EQ");
     }
     return seccomp;

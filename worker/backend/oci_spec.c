@@ -19,7 +19,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "worker/backend/oci_json.h"
+#include "worker/backend/json_build.h"
 #include "worker/backend/oci_seccomp.h"
 #include "worker/backend/sandbox_defaults.h"
 
@@ -30,8 +30,8 @@ static void append_number(cJSON *array, const char *flag, uint64_t value)
 {
     char text[24];
     snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
-    oci_json_append_string(array, flag);
-    oci_json_append_string(array, text);
+    json_build_append_string(array, flag);
+    json_build_append_string(array, text);
 }
 
 /* ---- process -------------------------------------------------------------------------------- */
@@ -39,12 +39,12 @@ static void append_number(cJSON *array, const char *flag, uint64_t value)
 static void add_args(cJSON *process, const struct oci_spec_input *in)
 {
     const struct backend_limits *limits = &in->spec->limits;
-    cJSON *args = oci_json_array(process, "args");
-    oci_json_append_string(args, OCI_ROOT_AGENT);
-    oci_json_append_string(args, in->verb);
+    cJSON *args = json_build_array(process, "args");
+    json_build_append_string(args, OCI_ROOT_AGENT);
+    json_build_append_string(args, in->verb);
     append_number(args, "--fd", OCI_SPEC_AGENT_FD);
-    oci_json_append_string(args, "--sandbox");
-    oci_json_append_string(args, in->spec->id);
+    json_build_append_string(args, "--sandbox");
+    json_build_append_string(args, in->spec->id);
     append_number(args, "--grace-ms", in->spec->grace_ms);
     append_number(args, "--uid", SANDBOX_UID);
     append_number(args, "--gid", SANDBOX_UID);
@@ -52,56 +52,56 @@ static void add_args(cJSON *process, const struct oci_spec_input *in)
     append_number(args, "--nofile", limits->files);
     /* 0: the cgroup holds memory, which counts what is used rather than what is reserved. */
     append_number(args, "--data-bytes", in->mode->memory ? 0 : limits->memory_bytes);
-    oci_json_append_string(args, "--workspace");
-    oci_json_append_string(args, "/workspace");
-    oci_json_append_string(args, "--home");
-    oci_json_append_string(args, SANDBOX_HOME);
+    json_build_append_string(args, "--workspace");
+    json_build_append_string(args, "/workspace");
+    json_build_append_string(args, "--home");
+    json_build_append_string(args, SANDBOX_HOME);
     if (in->mode->userns == OCI_USERNS_SINGLE) {
-        oci_json_append_string(args, "--single-uid");
+        json_build_append_string(args, "--single-uid");
     }
 }
 
 static void add_rlimit(cJSON *list, const char *type, uint64_t value)
 {
-    cJSON *limit = oci_json_append_object(list);
-    oci_json_string(limit, "type", type);
-    oci_json_number(limit, "hard", value);
-    oci_json_number(limit, "soft", value);
+    cJSON *limit = json_build_append_object(list);
+    json_build_string(limit, "type", type);
+    json_build_number(limit, "hard", value);
+    json_build_number(limit, "soft", value);
 }
 
 static int add_process(cJSON *config, const struct oci_spec_input *in, struct err *err)
 {
-    cJSON *process = oci_json_object(config, "process");
-    cJSON *user = oci_json_object(process, "user");
-    oci_json_number(user, "uid", 0);
-    oci_json_number(user, "gid", 0);
-    oci_json_number(user, "umask", 022);
+    cJSON *process = json_build_object(config, "process");
+    cJSON *user = json_build_object(process, "user");
+    json_build_number(user, "uid", 0);
+    json_build_number(user, "gid", 0);
+    json_build_number(user, "umask", 022);
     add_args(process, in);
-    int rc = sandbox_env_add(oci_json_array(process, "env"), true, &in->spec->env, err);
+    int rc = sandbox_env_add(json_build_array(process, "env"), true, &in->spec->env, err);
     if (rc < 0) {
         return rc;
     }
-    oci_json_string(process, "cwd", "/");
-    oci_json_bool(process, "noNewPrivileges", true);
+    json_build_string(process, "cwd", "/");
+    json_build_bool(process, "noNewPrivileges", true);
 
     /* Become the user (SETUID, SETGID), end its processes (KILL), empty its bounding set (SETPCAP).
      * Not inheritable and not ambient, so they end with the agent's own program. */
     static const char *const caps[] = {"CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_SETPCAP"};
     static const char *const sets[] = {"bounding", "effective", "permitted"};
-    cJSON *capabilities = oci_json_object(process, "capabilities");
+    cJSON *capabilities = json_build_object(process, "capabilities");
     for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
-        oci_json_strings(capabilities, sets[i], caps, sizeof(caps) / sizeof(caps[0]));
+        json_build_strings(capabilities, sets[i], caps, sizeof(caps) / sizeof(caps[0]));
     }
 
     uint64_t files =
         in->spec->limits.files > SANDBOX_AGENT_FILES ? in->spec->limits.files : SANDBOX_AGENT_FILES;
-    cJSON *rlimits = oci_json_array(process, "rlimits");
+    cJSON *rlimits = json_build_array(process, "rlimits");
     add_rlimit(rlimits, "RLIMIT_CORE", 0);
     add_rlimit(rlimits, "RLIMIT_NOFILE", files < in->host->files_max ? files : in->host->files_max);
 
     int adjust = in->host->oom_score_adj > SANDBOX_OOM_SCORE_ADJ ? in->host->oom_score_adj
                                                                  : SANDBOX_OOM_SCORE_ADJ;
-    oci_json_number(process, "oomScoreAdj", (uint64_t)adjust);
+    json_build_number(process, "oomScoreAdj", (uint64_t)adjust);
     return 0;
 }
 
@@ -111,18 +111,18 @@ static int add_process(cJSON *config, const struct oci_spec_input *in, struct er
 static void add_mount(cJSON *mounts, const char *target, const char *type, const char *source,
                       const char *options)
 {
-    cJSON *mount = oci_json_append_object(mounts);
-    oci_json_string(mount, "destination", target);
-    oci_json_string(mount, "type", type);
-    oci_json_string(mount, "source", source);
-    cJSON *list = oci_json_array(mount, "options");
+    cJSON *mount = json_build_append_object(mounts);
+    json_build_string(mount, "destination", target);
+    json_build_string(mount, "type", type);
+    json_build_string(mount, "source", source);
+    cJSON *list = json_build_array(mount, "options");
     CLEANUP_FREE char *copy = alloc_strdup(options);
     for (char *item = copy, *end; item != NULL; item = end) {
         end = strchr(item, ',');
         if (end != NULL) {
             *end++ = '\0';
         }
-        oci_json_append_string(list, item);
+        json_build_append_string(list, item);
     }
 }
 
@@ -138,7 +138,7 @@ static void add_tmpfs(cJSON *mounts, const char *target, const char *mode, uint6
 static void add_mounts(cJSON *config, const struct oci_spec_input *in)
 {
     bool single = in->mode->userns == OCI_USERNS_SINGLE;
-    cJSON *mounts = oci_json_array(config, "mounts");
+    cJSON *mounts = json_build_array(config, "mounts");
 
     /* Members of group 0, which is the agent alone, see every process; code sees those that it
      * could trace. With one id for both the group would let everybody in, and the agent is hidden
@@ -179,12 +179,12 @@ static int add_mappings(cJSON *linux, const char *key, const struct oci_spec_inp
             return err_set(err, ERR_ENGINE, "too few ids can be mapped into a user namespace");
         }
     }
-    cJSON *list = oci_json_array(linux, key);
+    cJSON *list = json_build_array(linux, key);
     for (size_t i = 0; i < count; i++) {
-        cJSON *extent = oci_json_append_object(list);
-        oci_json_number(extent, "containerID", extents[i].inside);
-        oci_json_number(extent, "hostID", extents[i].outside);
-        oci_json_number(extent, "size", extents[i].count);
+        cJSON *extent = json_build_append_object(list);
+        json_build_number(extent, "containerID", extents[i].inside);
+        json_build_number(extent, "hostID", extents[i].outside);
+        json_build_number(extent, "size", extents[i].count);
     }
     return 0;
 }
@@ -196,9 +196,9 @@ static void add_namespaces(cJSON *linux, const struct oci_spec_input *in)
     if (in->mode->userns == OCI_USERNS_NONE) {
         count--;
     }
-    cJSON *list = oci_json_array(linux, "namespaces");
+    cJSON *list = json_build_array(linux, "namespaces");
     for (size_t i = 0; i < count; i++) {
-        oci_json_string(oci_json_append_object(list), "type", types[i]);
+        json_build_string(json_build_append_object(list), "type", types[i]);
     }
 }
 
@@ -216,33 +216,33 @@ static void add_resources(cJSON *linux, const struct oci_spec_input *in)
     } else {
         path = alloc_printf("%s/%s", in->host->cgroup.parent, in->container);
     }
-    oci_json_string(linux, "cgroupsPath", path);
+    json_build_string(linux, "cgroupsPath", path);
 
-    cJSON *resources = oci_json_object(linux, "resources");
+    cJSON *resources = json_build_object(linux, "resources");
     if (mode->userns == OCI_USERNS_NONE) {
         /* In a user namespace nobody can make or mount a device node, and asking for the rule costs
          * some runtimes privileges that a contained root does not have. */
-        cJSON *device = oci_json_append_object(oci_json_array(resources, "devices"));
-        oci_json_bool(device, "allow", false);
-        oci_json_string(device, "access", "rwm");
+        cJSON *device = json_build_append_object(json_build_array(resources, "devices"));
+        json_build_bool(device, "allow", false);
+        json_build_string(device, "access", "rwm");
     }
     if (mode->memory) {
-        cJSON *memory = oci_json_object(resources, "memory");
-        oci_json_number(memory, "limit", limits->memory_bytes);
+        cJSON *memory = json_build_object(resources, "memory");
+        json_build_number(memory, "limit", limits->memory_bytes);
         if (mode->swap) {
             /* Memory and swap together, so none on top. */
-            oci_json_number(memory, "swap", limits->memory_bytes);
+            json_build_number(memory, "swap", limits->memory_bytes);
         }
     }
     if (mode->cpu) {
         uint64_t quota = limits->cpu_milli * (CPU_PERIOD_US / 1000);
-        cJSON *cpu = oci_json_object(resources, "cpu");
-        oci_json_number(cpu, "quota", (quota < CPU_QUOTA_MIN ? CPU_QUOTA_MIN : quota));
-        oci_json_number(cpu, "period", CPU_PERIOD_US);
+        cJSON *cpu = json_build_object(resources, "cpu");
+        json_build_number(cpu, "quota", (quota < CPU_QUOTA_MIN ? CPU_QUOTA_MIN : quota));
+        json_build_number(cpu, "period", CPU_PERIOD_US);
     }
     if (mode->pids) {
-        cJSON *pids = oci_json_object(resources, "pids");
-        oci_json_number(pids, "limit", (limits->pids + OCI_SPEC_PIDS_ROOM));
+        cJSON *pids = json_build_object(resources, "pids");
+        json_build_number(pids, "limit", (limits->pids + OCI_SPEC_PIDS_ROOM));
     }
 }
 
@@ -267,7 +267,7 @@ static int add_linux(cJSON *config, const struct oci_spec_input *in, struct err 
     static const char *const fixed[] = {
         "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",
     };
-    cJSON *linux = oci_json_object(config, "linux");
+    cJSON *linux = json_build_object(config, "linux");
     add_namespaces(linux, in);
     if (in->mode->userns != OCI_USERNS_NONE) {
         int rc = add_mappings(linux, "uidMappings", in, &in->host->uids, in->host->uid, err);
@@ -278,28 +278,28 @@ static int add_linux(cJSON *config, const struct oci_spec_input *in, struct err 
         }
     }
     add_resources(linux, in);
-    oci_json_strings(linux, "maskedPaths", masked, sizeof(masked) / sizeof(masked[0]));
-    oci_json_strings(linux, "readonlyPaths", fixed, sizeof(fixed) / sizeof(fixed[0]));
+    json_build_strings(linux, "maskedPaths", masked, sizeof(masked) / sizeof(masked[0]));
+    json_build_strings(linux, "readonlyPaths", fixed, sizeof(fixed) / sizeof(fixed[0]));
     /* With one id for both, tracing others of one's uid would include the agent. */
-    oci_json_put(linux, "seccomp", oci_seccomp_build(in->mode->userns != OCI_USERNS_SINGLE));
+    json_build_put(linux, "seccomp", oci_seccomp_build(in->mode->userns != OCI_USERNS_SINGLE));
     return 0;
 }
 
 int oci_spec_build(const struct oci_spec_input *in, char **ret_text, struct err *err)
 {
-    cJSON *config = oci_json_new();
-    oci_json_string(config, "ociVersion", "1.0.2");
-    cJSON *root = oci_json_object(config, "root");
-    oci_json_string(root, "path", in->root->path);
-    oci_json_bool(root, "readonly", true);
-    oci_json_string(config, "hostname", SANDBOX_HOST);
+    cJSON *config = json_build_new();
+    json_build_string(config, "ociVersion", "1.0.2");
+    cJSON *root = json_build_object(config, "root");
+    json_build_string(root, "path", in->root->path);
+    json_build_bool(root, "readonly", true);
+    json_build_string(config, "hostname", SANDBOX_HOST);
     int rc = add_process(config, in, err);
     if (rc == 0) {
         add_mounts(config, in);
         rc = add_linux(config, in, err);
     }
     if (rc == 0) {
-        *ret_text = oci_json_print(config);
+        *ret_text = json_build_print(config);
     }
     cJSON_Delete(config);
     return rc;

@@ -16,7 +16,7 @@
 #define OCI_SPEC_PIDS_ROOM 32 /* of the pids limit, for the agent and the runtime's init */
 
 struct oci_spec_input {
-    const struct backend_spec *spec; /* limits must be filled in (oci_limits) */
+    const struct backend_spec *spec; /* limits must be filled in (spec_copy_limits) */
     const struct oci_mode *mode;
     const struct oci_host *host;
     const struct oci_root *root;

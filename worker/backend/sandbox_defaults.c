@@ -13,7 +13,7 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/str.h"
-#include "worker/backend/oci_json.h"
+#include "worker/backend/json_build.h"
 
 #define INODE_BYTES 4096
 #define INODES_MIN  1024
@@ -53,7 +53,7 @@ int sandbox_env_add(cJSON *array, bool path, const struct view_list *extra, stru
             given = names_key(extra->items[j], defaults[i]);
         }
         if (!given) {
-            oci_json_append_string(array, defaults[i]);
+            json_build_append_string(array, defaults[i]);
         }
     }
     for (size_t i = 0; i < extra->count; i++) {
@@ -70,7 +70,7 @@ int sandbox_env_add(cJSON *array, bool path, const struct view_list *extra, stru
                            (int)shown, v.len > 0 ? v.data : "");
         }
         CLEANUP_FREE char *text = alloc_viewdup(v);
-        oci_json_append_string(array, text);
+        json_build_append_string(array, text);
     }
     return 0;
 }

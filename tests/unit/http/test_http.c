@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/clock.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "tests/unit/http/lab.h"
 #include "worker/backend/http_lib.h"
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/clock.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "tests/unit/http/lab.h"
 
 enum { SLACK_MS = 1500, PIECE = 24 * 1024 };

@@ -23,7 +23,7 @@
 
 struct bench {
     uv_loop_t loop;
-    struct oci_tasks tasks;
+    struct tasks tasks;
     struct tree tree;
     int calls;
     bool empty;
@@ -35,7 +35,7 @@ static int setup(void **state)
 {
     struct bench *b = calloc(1, sizeof(*b));
     uv_loop_init(&b->loop);
-    oci_tasks_init(&b->tasks, &b->loop);
+    tasks_init(&b->tasks, &b->loop);
     tree_init(&b->tree);
     *state = b;
     return 0;
@@ -50,7 +50,7 @@ static void on_empty(void *arg)
 static int teardown(void **state)
 {
     struct bench *b = *state;
-    oci_tasks_close(&b->tasks, on_empty, b);
+    tasks_close(&b->tasks, on_empty, b);
     if (b->empty) {
         return -1;
     }

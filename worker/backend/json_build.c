@@ -2,38 +2,38 @@
  * A thin layer over cJSON with one opinion, see the header. It builds only; text is parsed
  * elsewhere.
  */
-#include "worker/backend/oci_json.h"
+#include "worker/backend/json_build.h"
 
 #include <stdio.h>
 
 #include "common/alloc.h"
 
-cJSON *oci_json_new(void)
+cJSON *json_build_new(void)
 {
     return alloc_check(cJSON_CreateObject());
 }
 
-void oci_json_put(cJSON *object, const char *key, cJSON *owned_item)
+void json_build_put(cJSON *object, const char *key, cJSON *owned_item)
 {
     alloc_check(cJSON_AddItemToObject(object, key, owned_item) ? object : NULL);
 }
 
-cJSON *oci_json_object(cJSON *object, const char *key)
+cJSON *json_build_object(cJSON *object, const char *key)
 {
     return alloc_check(cJSON_AddObjectToObject(object, key));
 }
 
-cJSON *oci_json_array(cJSON *object, const char *key)
+cJSON *json_build_array(cJSON *object, const char *key)
 {
     return alloc_check(cJSON_AddArrayToObject(object, key));
 }
 
-void oci_json_string(cJSON *object, const char *key, const char *value)
+void json_build_string(cJSON *object, const char *key, const char *value)
 {
     alloc_check(cJSON_AddStringToObject(object, key, value));
 }
 
-void oci_json_number(cJSON *object, const char *key, uint64_t value)
+void json_build_number(cJSON *object, const char *key, uint64_t value)
 {
     char text[24];
     snprintf(text, sizeof(text), "%llu",
@@ -41,32 +41,32 @@ void oci_json_number(cJSON *object, const char *key, uint64_t value)
     alloc_check(cJSON_AddRawToObject(object, key, text));
 }
 
-void oci_json_bool(cJSON *object, const char *key, bool value)
+void json_build_bool(cJSON *object, const char *key, bool value)
 {
     alloc_check(cJSON_AddBoolToObject(object, key, value));
 }
 
-void oci_json_strings(cJSON *object, const char *key, const char *const *items, size_t count)
+void json_build_strings(cJSON *object, const char *key, const char *const *items, size_t count)
 {
-    cJSON *array = oci_json_array(object, key);
+    cJSON *array = json_build_array(object, key);
     for (size_t i = 0; i < count; i++) {
-        oci_json_append_string(array, items[i]);
+        json_build_append_string(array, items[i]);
     }
 }
 
-cJSON *oci_json_append_object(cJSON *array)
+cJSON *json_build_append_object(cJSON *array)
 {
-    cJSON *object = oci_json_new();
+    cJSON *object = json_build_new();
     cJSON_AddItemToArray(array, object); /* of an existing array and item: cannot fail */
     return object;
 }
 
-void oci_json_append_string(cJSON *array, const char *value)
+void json_build_append_string(cJSON *array, const char *value)
 {
     cJSON_AddItemToArray(array, alloc_check(cJSON_CreateString(value)));
 }
 
-char *oci_json_print(const cJSON *item)
+char *json_build_print(const cJSON *item)
 {
     return alloc_check(cJSON_PrintUnformatted(item));
 }

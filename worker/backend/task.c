@@ -4,20 +4,19 @@
  * behalf of several calls at once, so each set is a task in one list. Closing the object drops all
  * tasks and waits for the list to run empty; nobody else has to count.
  */
-#include "worker/backend/oci_task.h"
+#include "worker/backend/task.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
 
-void oci_tasks_init(struct oci_tasks *tasks, uv_loop_t *loop)
+void tasks_init(struct tasks *tasks, uv_loop_t *loop)
 {
-    *tasks = (struct oci_tasks){.loop = loop};
+    *tasks = (struct tasks){.loop = loop};
 }
 
-void oci_task_enter(struct oci_tasks *tasks, struct oci_task *task,
-                    void (*drop)(struct oci_task *task))
+void task_enter(struct tasks *tasks, struct task *task, void (*drop)(struct task *task))
 {
     task->tasks = tasks;
     task->drop = drop;
@@ -29,9 +28,9 @@ void oci_task_enter(struct oci_tasks *tasks, struct oci_task *task,
     tasks->first = task;
 }
 
-void oci_task_leave(struct oci_task *task)
+void task_leave(struct task *task)
 {
-    struct oci_tasks *tasks = task->tasks;
+    struct tasks *tasks = task->tasks;
     if (task->prev != NULL) {
         task->prev->next = task->next;
     } else {
@@ -50,14 +49,14 @@ static void on_nothing(void *arg)
     (void)arg;
 }
 
-void oci_tasks_close(struct oci_tasks *tasks, void (*empty)(void *arg), void *arg)
+void tasks_close(struct tasks *tasks, void (*empty)(void *arg), void *arg)
 {
     /* With nothing on the loop a task is made just to be called back from there. */
-    oci_later(tasks, 0, on_nothing, NULL);
+    task_later(tasks, 0, on_nothing, NULL);
     tasks->empty = empty;
     tasks->arg = arg;
     /* drop() only starts closing, so the list stays as it is while we walk. */
-    for (struct oci_task *t = tasks->first, *next; t != NULL; t = next) {
+    for (struct task *t = tasks->first, *next; t != NULL; t = next) {
         next = t->next;
         t->drop(t);
     }
@@ -66,20 +65,20 @@ void oci_tasks_close(struct oci_tasks *tasks, void (*empty)(void *arg), void *ar
 /* ---- one timer ------------------------------------------------------------------------------ */
 
 struct later {
-    struct oci_task task;
+    struct task task;
     uv_timer_t timer;
-    oci_later_fn fn;
+    task_later_fn fn;
     void *arg;
 };
 
 static void on_later_closed(uv_handle_t *handle)
 {
     struct later *l = handle->data;
-    oci_task_leave(&l->task);
+    task_leave(&l->task);
     free(l);
 }
 
-static void later_drop(struct oci_task *task)
+static void later_drop(struct task *task)
 {
     struct later *l = (struct later *)task;
     l->fn = NULL;
@@ -91,32 +90,32 @@ static void later_drop(struct oci_task *task)
 static void on_later(uv_timer_t *timer)
 {
     struct later *l = timer->data;
-    oci_later_fn fn = l->fn;
+    task_later_fn fn = l->fn;
     void *arg = l->arg;
     later_drop(&l->task);
     fn(arg);
 }
 
-void oci_later(struct oci_tasks *tasks, uint64_t delay_ms, oci_later_fn fn, void *arg)
+void task_later(struct tasks *tasks, uint64_t delay_ms, task_later_fn fn, void *arg)
 {
     struct later *l = alloc_one(struct later);
     l->fn = fn;
     l->arg = arg;
     uv_timer_init(tasks->loop, &l->timer);
     l->timer.data = l;
-    oci_task_enter(tasks, &l->task, later_drop);
+    task_enter(tasks, &l->task, later_drop);
     uv_timer_start(&l->timer, on_later, delay_ms, 0);
 }
 
 /* ---- the end of a process ------------------------------------------------------------------- */
 
 struct wait {
-    struct oci_task task;
+    struct task task;
     uv_poll_t poll;
     uv_timer_t timer;
     int pid_fd;
     int open; /* handles not closed yet */
-    oci_wait_fn fn;
+    task_wait_fn fn;
     void *arg;
 };
 
@@ -125,12 +124,12 @@ static void on_wait_closed(uv_handle_t *handle)
     struct wait *w = handle->data;
     if (--w->open == 0) {
         close(w->pid_fd);
-        oci_task_leave(&w->task);
+        task_leave(&w->task);
         free(w);
     }
 }
 
-static void wait_drop(struct oci_task *task)
+static void wait_drop(struct task *task)
 {
     struct wait *w = (struct wait *)task;
     w->fn = NULL;
@@ -144,7 +143,7 @@ static void wait_drop(struct oci_task *task)
 
 static void wait_end(struct wait *w, bool gone)
 {
-    oci_wait_fn fn = w->fn;
+    task_wait_fn fn = w->fn;
     void *arg = w->arg;
     if (fn != NULL) {
         wait_drop(&w->task);
@@ -163,7 +162,7 @@ static void on_wait_deadline(uv_timer_t *timer)
     wait_end(timer->data, false);
 }
 
-void oci_wait(struct oci_tasks *tasks, int pid_fd, uint64_t deadline_ms, oci_wait_fn fn, void *arg)
+void task_wait(struct tasks *tasks, int pid_fd, uint64_t deadline_ms, task_wait_fn fn, void *arg)
 {
     struct wait *w = alloc_one(struct wait);
     w->pid_fd = pid_fd;
@@ -172,7 +171,7 @@ void oci_wait(struct oci_tasks *tasks, int pid_fd, uint64_t deadline_ms, oci_wai
     uv_timer_init(tasks->loop, &w->timer);
     w->timer.data = w;
     w->open = 1;
-    oci_task_enter(tasks, &w->task, wait_drop);
+    task_enter(tasks, &w->task, wait_drop);
     /* A descriptor that cannot be polled is only slower: the deadline then speaks for it. */
     if (uv_poll_init(tasks->loop, &w->poll, pid_fd) == 0) {
         w->poll.data = w;

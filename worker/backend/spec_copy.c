@@ -1,0 +1,79 @@
+/*
+ * A spec is borrowed for the duration of a call, and most calls go on after they have returned. The
+ * copy is also where a spec is put in order, so that nobody after it has to ask whether a string is
+ * there or what a limit of zero means.
+ */
+#include "worker/backend/spec_copy.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+
+#define ID_MAX 48
+
+struct backend_limits spec_copy_limits(const struct backend_limits *asked)
+{
+    struct backend_limits out = *asked;
+    out.memory_bytes = out.memory_bytes != 0 ? out.memory_bytes : (uint64_t)512 << 20;
+    out.cpu_milli = out.cpu_milli != 0 ? out.cpu_milli : 1000;
+    out.pids = out.pids != 0 ? out.pids : 256;
+    out.disk_bytes = out.disk_bytes != 0 ? out.disk_bytes : (uint64_t)256 << 20;
+    out.files = out.files != 0 ? out.files : 1024;
+    return out;
+}
+
+static bool is_id(const char *id)
+{
+    size_t len = id != NULL ? strlen(id) : 0;
+    return len > 0 && len <= ID_MAX && strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789-") == len &&
+           id[0] != '-';
+}
+
+static const char *dup_or_empty(const char *text)
+{
+    return alloc_strdup(text != NULL ? text : "");
+}
+
+int spec_copy_init(struct spec_copy *r, const struct backend_spec *spec, struct err *err)
+{
+    memset(r, 0, sizeof(*r));
+    if (!is_id(spec->id)) {
+        return err_set(err, ERR_INVALID, "sandbox id \"%.64s\" is not [a-z0-9]+",
+                       spec->id != NULL ? spec->id : "");
+    }
+    if (spec->dir == NULL || spec->dir[0] != '/') {
+        return err_set(err, ERR_INVALID, "the sandbox's directory must be an absolute path");
+    }
+    r->spec = *spec;
+    r->spec.id = dup_or_empty(spec->id);
+    r->spec.dir = dup_or_empty(spec->dir);
+    r->spec.shared_dir = dup_or_empty(spec->shared_dir);
+    r->spec.agent_path = dup_or_empty(spec->agent_path);
+    r->spec.engine = dup_or_empty(spec->engine);
+    r->spec.runtime = dup_or_empty(spec->runtime);
+    r->spec.image = dup_or_empty(spec->image);
+    r->spec.limits = spec_copy_limits(&spec->limits);
+    r->env = alloc_array(spec->env.count, sizeof(*r->env));
+    for (size_t i = 0; i < spec->env.count; i++) {
+        r->env[i] = view_bytes(alloc_viewdup(spec->env.items[i]), spec->env.items[i].len);
+    }
+    r->spec.env = (struct view_list){r->env, spec->env.count};
+    return 0;
+}
+
+void spec_copy_finish(struct spec_copy *r)
+{
+    const char *const strings[] = {r->spec.id,         r->spec.dir,     r->spec.shared_dir,
+                                   r->spec.agent_path, r->spec.runtime, r->spec.image,
+                                   r->spec.engine};
+    for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+        free((char *)(uintptr_t)strings[i]); /* ours, see spec_copy_init() */
+    }
+    for (size_t i = 0; i < r->spec.env.count; i++) {
+        free((char *)(uintptr_t)r->env[i].data);
+    }
+    free(r->env);
+    memset(r, 0, sizeof(*r));
+}
