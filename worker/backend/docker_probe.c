@@ -1,7 +1,8 @@
 /*
  * One place after the other: ping, which tells the version of the API; info, which tells what the
  * engine can enforce. The first that does both is taken. A ping has one second where nobody said
- * which engine to use, since then something else may do as well, and five where somebody did.
+ * which engine to use, since then something else may do as well, and five where somebody did. An
+ * engine that has answered a ping is there; it may take its time to count containers for info.
  *
  * Whatever a place answers is kept for people, who otherwise cannot see why an engine that they
  * know to be running is not used.
@@ -22,7 +23,6 @@
 
 #define LOOK_MS  1000
 #define NAMED_MS 5000
-#define INFO_MS  10000 /* an engine counts containers and images for it */
 
 struct docker_probe {
     uv_loop_t *loop;
@@ -216,7 +216,7 @@ static void on_ping(void *arg, int rc, const struct docker_reply *reply, const s
         return;
     }
     docker_api_set_version(p->api, p->engine.api_minor);
-    struct docker_request request = {.method = "GET", .path = "/info", .total_ms = INFO_MS};
+    struct docker_request request = {.method = "GET", .path = "/info"};
     docker_api_call(p->api, &request, on_info, p);
 }
 
