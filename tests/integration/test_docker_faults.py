@@ -10,8 +10,11 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
+import tempfile
 import time
+import urllib.request
 
 from common import Server, Skip, Suite, alive, contains, equal, needs_engine, needs_runtime, poll
 import engine as engines
@@ -171,6 +174,52 @@ def image_missing():
 @suite.case("an image that cannot be fetched, since no registry answers: the error says how to get it")
 def registry_unreachable():
     image_error("--pull", "missing", image="localhost:1/cloister-test:absent", code="image_not_found")
+
+
+@contextlib.contextmanager
+def registry():
+    """A registry of our own on loopback; yields "localhost:PORT"."""
+    program = shutil.which("docker-registry")
+    if program is None:
+        raise Skip("there is no docker-registry here")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="cloreg", dir="/tmp") as place:
+        with open(f"{place}/config.yml", "w", encoding="utf-8") as file:
+            file.write(f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {place}/data}}}}\n")
+            file.write(f"http: {{addr: '127.0.0.1:{port}'}}\n")
+        child = subprocess.Popen([program, "serve", f"{place}/config.yml"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            poll("the registry answers", lambda: answers(port), 20)
+            yield f"localhost:{port}"
+        finally:
+            child.terminate()
+            child.wait(10)
+
+
+def answers(port):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/", timeout=5) as response:
+            return response.status == 200
+    except OSError:
+        return False
+
+
+@suite.case("a missing image is fetched from its registry", when=DOCKER)  # Podman insists on TLS
+def image_fetched():
+    with registry() as host:
+        name = f"{host}/team/python"
+        running.derive(engines.IMAGE, f"{name}:one", "LABEL fetched=yes")
+        status, report = running.send("POST", f"/images/{name}/push", tag="one")
+        assert status == 200 and b'"error"' not in report, report[-400:]
+        running.ask("DELETE", f"/images/{name}:one", force="1")
+        image_error("--pull", "never", image=f"{name}:one", code="image_not_found")
+        server, sandbox = opened("--image", f"{name}:one")
+        with server:
+            equal(server.run("6 * 7", sandbox_id=sandbox)["result"], "42")
+            equal(server.call("get_sandbox_status", sandbox_id=sandbox)["image"], f"{name}:one")
+            server.call("close_sandbox", sandbox_id=sandbox)
+        running.ask("DELETE", f"/images/{name}:one", force="1")
 
 
 @suite.case("an image without Python: bash works, and what the image has is listed")
