@@ -37,6 +37,21 @@ def needs_engine(kind=None):
     return mcp.ENGINE
 
 
+def clear(error):
+    """An error that a person can act on."""
+    assert len(error["message"]) > 10, error
+    assert error.get("hint"), error
+    return error
+
+
+def works(server):
+    """The server lives and makes sandboxes."""
+    equal(server.request("ping"), {})
+    sandbox = server.call("create_sandbox")["sandbox_id"]
+    equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+    server.call("close_sandbox", sandbox_id=sandbox)
+
+
 class Shared:
     """A server with one sandbox for all cases of a file, started by the first that asks."""
 

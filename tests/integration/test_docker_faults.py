@@ -16,7 +16,7 @@ import tempfile
 import time
 import urllib.request
 
-from common import Server, Skip, Suite, alive, contains, equal, needs_engine, needs_runtime, poll
+from common import Server, Skip, Suite, alive, clear, contains, equal, needs_engine, needs_runtime, poll, works
 import engine as engines
 import mcp
 from standin import Standin, WarningProxy
@@ -43,21 +43,6 @@ def begun(server, sandbox, code, **arguments):
     pending = server.start_call("execute_code", sandbox_id=sandbox, code=code, **arguments)
     poll("the code runs", lambda: server.read_text("begun", sandbox) is not None, 30)
     return pending
-
-
-def clear(error):
-    """An error that a person can act on."""
-    assert len(error["message"]) > 10, error
-    assert error.get("hint"), error
-    return error
-
-
-def works(server):
-    """The server lives and makes sandboxes."""
-    equal(server.request("ping"), {})
-    sandbox = server.call("create_sandbox")["sandbox_id"]
-    equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
-    server.call("close_sandbox", sandbox_id=sandbox)
 
 
 def container_of(sandbox):

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from common import ON_OCI, Server, Skip, Suite, contains, equal, needs_runtime, poll
+from common import ON_OCI, Server, Skip, Suite, clear, contains, equal, needs_runtime, poll, works
 import mcp
 
 needs_runtime()
@@ -38,21 +38,6 @@ def as_nobody():
     if tried.returncode != 0:
         raise Skip("the built program cannot be run by another user")
     return prefix
-
-
-def clear(error):
-    """An error that a person can act on."""
-    assert len(error["message"]) > 10, error
-    assert error.get("hint"), error
-    return error
-
-
-def works(server):
-    """The server lives and still makes sandboxes."""
-    equal(server.request("ping"), {})
-    sandbox = server.call("create_sandbox")["sandbox_id"]
-    equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
-    server.call("close_sandbox", sandbox_id=sandbox)
 
 
 # ---- doctor ----

@@ -311,13 +311,6 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
 
 /* ---- from the request to its end ---- */
 
-#define SET(option, value)                                                                         \
-    do {                                                                                           \
-        if (rc == CURLE_OK) {                                                                      \
-            rc = lib->easy_setopt(easy, (option), (value));                                        \
-        }                                                                                          \
-    } while (0)
-
 static CURLcode set_request(struct http_call *call)
 {
     const struct http_lib *lib = &call->client->lib;
@@ -328,25 +321,25 @@ static CURLcode set_request(struct http_call *call)
     bool has_body =
         call->body.len > 0 || strcmp(call->method, "POST") == 0 || strcmp(call->method, "PUT") == 0;
     if (is_head) {
-        SET(CURLOPT_NOBODY, 1L);
+        HTTP_SET(CURLOPT_NOBODY, 1L);
     } else if (has_body) {
         /* "Upload" only means that a body of known length follows; no content type is made up. */
-        SET(CURLOPT_UPLOAD, 1L);
-        SET(CURLOPT_INFILESIZE_LARGE, (curl_off_t)call->body.len);
-        SET(CURLOPT_READFUNCTION, on_body_wanted);
-        SET(CURLOPT_READDATA, call);
-        SET(CURLOPT_SEEKFUNCTION, on_body_again);
-        SET(CURLOPT_SEEKDATA, call);
+        HTTP_SET(CURLOPT_UPLOAD, 1L);
+        HTTP_SET(CURLOPT_INFILESIZE_LARGE, (curl_off_t)call->body.len);
+        HTTP_SET(CURLOPT_READFUNCTION, on_body_wanted);
+        HTTP_SET(CURLOPT_READDATA, call);
+        HTTP_SET(CURLOPT_SEEKFUNCTION, on_body_again);
+        HTTP_SET(CURLOPT_SEEKDATA, call);
     }
     if (!is_head && !is_get) {
-        SET(CURLOPT_CUSTOMREQUEST, call->method);
+        HTTP_SET(CURLOPT_CUSTOMREQUEST, call->method);
     }
-    SET(CURLOPT_HTTPHEADER, call->lines);
-    SET(CURLOPT_HEADERFUNCTION, on_head_line);
-    SET(CURLOPT_HEADERDATA, call);
-    SET(CURLOPT_WRITEFUNCTION, on_body);
-    SET(CURLOPT_WRITEDATA, call);
-    SET(CURLOPT_PRIVATE, call);
+    HTTP_SET(CURLOPT_HTTPHEADER, call->lines);
+    HTTP_SET(CURLOPT_HEADERFUNCTION, on_head_line);
+    HTTP_SET(CURLOPT_HEADERDATA, call);
+    HTTP_SET(CURLOPT_WRITEFUNCTION, on_body);
+    HTTP_SET(CURLOPT_WRITEDATA, call);
+    HTTP_SET(CURLOPT_PRIVATE, call);
     return rc;
 }
 

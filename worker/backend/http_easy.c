@@ -88,14 +88,6 @@ void http_site_finish(struct http_site *site)
     free(site->authority);
 }
 
-/* One more option, unless an earlier one was refused. */
-#define SET(option, value)                                                                         \
-    do {                                                                                           \
-        if (rc == CURLE_OK) {                                                                      \
-            rc = lib->easy_setopt(easy, (option), (value));                                        \
-        }                                                                                          \
-    } while (0)
-
 static CURLcode set_transport(const struct http_call *call, CURL *easy)
 {
     const struct http_lib *lib = &call->client->lib;
@@ -103,26 +95,26 @@ static CURLcode set_transport(const struct http_call *call, CURL *easy)
     CURLcode rc = CURLE_OK;
     long connect_ms = call->connect_ms < INT_MAX ? (long)call->connect_ms : INT_MAX;
     CLEANUP_FREE char *url = alloc_printf("%s%s", site->base_url, call->path);
-    SET(CURLOPT_URL, url);
-    SET(CURLOPT_PATH_AS_IS, 1L);
+    HTTP_SET(CURLOPT_URL, url);
+    HTTP_SET(CURLOPT_PATH_AS_IS, 1L);
 #if LIBCURL_VERSION_NUM >= 0x075500
-    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    HTTP_SET(CURLOPT_PROTOCOLS_STR, "http,https");
 #else
-    SET(CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+    HTTP_SET(CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
-    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    SET(CURLOPT_FOLLOWLOCATION, 0L);
-    SET(CURLOPT_CONNECTTIMEOUT_MS, connect_ms);
-    SET(CURLOPT_MAXAGE_CONN, IDLE_CONNECTION_MAX_S);
-    SET(CURLOPT_TCP_KEEPALIVE, 1L);
-    SET(CURLOPT_TCP_KEEPIDLE, KEEPALIVE_SECONDS);
-    SET(CURLOPT_TCP_KEEPINTVL, KEEPALIVE_SECONDS);
-    SET(CURLOPT_USERAGENT, "cloister/" CLOISTER_VERSION);
+    HTTP_SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    HTTP_SET(CURLOPT_FOLLOWLOCATION, 0L);
+    HTTP_SET(CURLOPT_CONNECTTIMEOUT_MS, connect_ms);
+    HTTP_SET(CURLOPT_MAXAGE_CONN, IDLE_CONNECTION_MAX_S);
+    HTTP_SET(CURLOPT_TCP_KEEPALIVE, 1L);
+    HTTP_SET(CURLOPT_TCP_KEEPIDLE, KEEPALIVE_SECONDS);
+    HTTP_SET(CURLOPT_TCP_KEEPINTVL, KEEPALIVE_SECONDS);
+    HTTP_SET(CURLOPT_USERAGENT, "cloister/" CLOISTER_VERSION);
     if (site->unix_socket != NULL) {
-        SET(CURLOPT_UNIX_SOCKET_PATH, site->unix_socket);
+        HTTP_SET(CURLOPT_UNIX_SOCKET_PATH, site->unix_socket);
     }
     if (site->direct) {
-        SET(CURLOPT_PROXY, "");
+        HTTP_SET(CURLOPT_PROXY, "");
     }
     return rc;
 }
@@ -132,18 +124,18 @@ static CURLcode set_trust(const struct http_call *call, CURL *easy)
     const struct http_lib *lib = &call->client->lib;
     const struct http_site *site = &call->client->site;
     CURLcode rc = CURLE_OK;
-    SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    SET(CURLOPT_SSL_VERIFYPEER, site->verify ? 1L : 0L);
-    SET(CURLOPT_SSL_VERIFYHOST, site->verify ? 2L : 0L);
+    HTTP_SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    HTTP_SET(CURLOPT_SSL_VERIFYPEER, site->verify ? 1L : 0L);
+    HTTP_SET(CURLOPT_SSL_VERIFYHOST, site->verify ? 2L : 0L);
     if (site->ca_file != NULL) {
-        SET(CURLOPT_CAINFO, site->ca_file);
-        SET(CURLOPT_CAPATH, NULL);
+        HTTP_SET(CURLOPT_CAINFO, site->ca_file);
+        HTTP_SET(CURLOPT_CAPATH, NULL);
     }
     if (site->cert_file != NULL) {
-        SET(CURLOPT_SSLCERT, site->cert_file);
+        HTTP_SET(CURLOPT_SSLCERT, site->cert_file);
     }
     if (site->key_file != NULL) {
-        SET(CURLOPT_SSLKEY, site->key_file);
+        HTTP_SET(CURLOPT_SSLKEY, site->key_file);
     }
     return rc;
 }
@@ -156,8 +148,8 @@ int http_easy_create(const struct http_call *call, char *error, CURL **ret, stru
         return err_set(err, ERR_ENGINE, "libcurl is out of memory");
     }
     CURLcode rc = CURLE_OK;
-    SET(CURLOPT_ERRORBUFFER, error);
-    SET(CURLOPT_NOSIGNAL, 1L);
+    HTTP_SET(CURLOPT_ERRORBUFFER, error);
+    HTTP_SET(CURLOPT_NOSIGNAL, 1L);
     rc = rc == CURLE_OK ? set_transport(call, easy) : rc;
     rc = rc == CURLE_OK && call->client->site.tls ? set_trust(call, easy) : rc;
     if (rc != CURLE_OK) {

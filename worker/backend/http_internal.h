@@ -97,4 +97,12 @@ bool http_tunnel_connected(const struct http_tunnel *t);
 struct http_call *http_call_create(struct http_client *c, const struct http_request *request,
                                    void *arg);
 
+/* One more option of `easy`, unless an earlier one was refused; `lib` and `rc` are the caller's. */
+#define HTTP_SET(option, value)                                                                    \
+    do {                                                                                           \
+        if (rc == CURLE_OK) {                                                                      \
+            rc = lib->easy_setopt(easy, (option), (value));                                        \
+        }                                                                                          \
+    } while (0)
+
 #endif

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 
-from engine import Engine, is_waiting_monitor
+from engine import Engine, alive, is_waiting_monitor
 
 # Said aloud, so that an engine which this machine happens to run is not taken. with_engine.py sets another.
 BACKEND = os.environ.setdefault("CLOISTER_BACKEND", "oci")
@@ -371,15 +371,6 @@ def processes():
             except OSError:
                 continue
             yield int(entry), b" ".join(words).decode("utf-8", "replace").strip()
-
-
-def alive(pid):
-    """True if the process exists and is not a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except OSError:
-        return False
 
 
 def processes_of(text):
