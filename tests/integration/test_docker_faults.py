@@ -401,26 +401,28 @@ def engine_comes_back(end):
         works(server)
 
 
-@suite.case("the engine restarted with live-restore: the call goes on, variables live")
+@contextlib.contextmanager
 def live_restore():
+    """Docker is told to let containers outlive it; with Podman they do anyway."""
     if DOCKER:
         running.restart(live_restore=True)
     try:
-        engine_comes_back(running.stop)
+        yield
     finally:
         if DOCKER:
             ensure_running(live_restore=False)
+
+
+@suite.case("the engine restarted with live-restore: the call goes on, variables live")
+def engine_restarted():
+    with live_restore():
+        engine_comes_back(running.stop)
 
 
 @suite.case("the engine killed and started again with live-restore: the call goes on, variables live")
-def live_restore_killed():
-    if DOCKER:
-        running.restart(live_restore=True)
-    try:
+def engine_killed():
+    with live_restore():
         engine_comes_back(running.kill)
-    finally:
-        if DOCKER:
-            ensure_running(live_restore=False)
 
 
 def ensure_running(live_restore):

@@ -156,8 +156,8 @@ static void on_unmade(void *arg, int rc, const struct err *err)
     c->end = NULL;
     if (rc < 0) {
         c->err = *err;
-        fail(c);
-    } else if (c->cancelled) {
+    }
+    if (rc < 0 || c->cancelled) {
         fail(c);
     } else {
         make(c);
@@ -323,21 +323,13 @@ static void make(struct docker_create *c)
     const struct backend_spec *spec = &c->request.spec;
     cJSON *labels = json_build_new();
     docker_owner_label(labels, spec->id, spec->dir);
-    const char *flat[16] = {NULL};
-    size_t count = 0;
-    const cJSON *item;
-    cJSON_ArrayForEach(item, labels)
-    {
-        flat[count++] = item->string;
-        flat[count++] = item->valuestring;
-    }
     struct docker_spec_input in = {
         .spec = spec,
         .engine = &c->engine,
         .image = c->image_id,
         .volume = c->volume,
         .runtime = c->engine.podman ? "" : spec->runtime,
-        .labels = flat,
+        .labels = labels,
     };
     CLEANUP_FREE char *body = NULL;
     int rc = docker_spec_build(&in, &body, &c->err);

@@ -173,10 +173,7 @@ static int add_config(cJSON *body, const struct docker_spec_input *in,
     json_build_append_string(json_build_array(json_build_object(body, "Healthcheck"), "Test"),
                              "NONE");
 
-    cJSON *labels = json_build_object(body, "Labels");
-    for (const char *const *label = in->labels; label[0] != NULL; label += 2) {
-        json_build_string(labels, label[0], label[1]);
-    }
+    json_build_put(body, "Labels", alloc_check(cJSON_Duplicate(in->labels, true)));
     return 0;
 }
 

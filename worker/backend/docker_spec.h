@@ -7,6 +7,7 @@
 #ifndef CLOISTER_WORKER_BACKEND_DOCKER_SPEC_H
 #define CLOISTER_WORKER_BACKEND_DOCKER_SPEC_H
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,10 +26,10 @@
 struct docker_spec_input {
     const struct backend_spec *spec;
     const struct docker_engine *engine;
-    const char *image;         /* id or reference */
-    const char *volume;        /* name of the agent's volume */
-    const char *runtime;       /* name of an OCI runtime of the engine; "" = its default */
-    const char *const *labels; /* name, value, name, value, …, NULL */
+    const char *image;   /* id or reference */
+    const char *volume;  /* name of the agent's volume */
+    const char *runtime; /* name of an OCI runtime of the engine; "" = its default */
+    const cJSON *labels; /* an object of strings */
 };
 
 /* Uid and gid of user code: 1000 where the container has ids of its own, else ids that nobody else

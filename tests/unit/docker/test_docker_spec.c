@@ -14,6 +14,7 @@
 
 #include "common/cleanup.h"
 #include "common/io/json.h"
+#include "tests/lib/json_at.h"
 #include "worker/backend/docker_spec.h"
 
 struct fixture {
@@ -45,7 +46,9 @@ static struct fixture make(void)
 
 static int try_build(struct fixture *f, struct err *err)
 {
-    static const char *const labels[] = {"io.cloister.id", "abc", "io.cloister.odd", "\"\n", NULL};
+    cJSON *labels = cJSON_CreateObject();
+    cJSON_AddStringToObject(labels, "io.cloister.id", "abc");
+    cJSON_AddStringToObject(labels, "io.cloister.odd", "\"\n");
     struct docker_spec_input in = {
         .spec = &f->spec,
         .engine = &f->engine,
@@ -56,6 +59,7 @@ static int try_build(struct fixture *f, struct err *err)
     };
     CLEANUP_FREE char *text = NULL;
     int rc = docker_spec_build(&in, &text, err);
+    cJSON_Delete(labels);
     if (rc == 0) {
         /* Parsed by the strict reader: the text must be JSON by anybody's standard. */
         assert_int_equal(json_parse(text, strlen(text), 1u << 20, 32, &f->body, NULL, err), 0);
@@ -76,17 +80,7 @@ static void build(struct fixture *f)
 /* "a.b.c" below the body; NULL if absent. */
 static const cJSON *at(const struct fixture *f, const char *path)
 {
-    const cJSON *item = f->body;
-    char part[64];
-    while (item != NULL && *path != '\0') {
-        size_t len = strcspn(path, ".");
-        assert_true(len < sizeof(part));
-        memcpy(part, path, len);
-        part[len] = '\0';
-        item = json_get(item, part);
-        path += len + (path[len] == '.' ? 1 : 0);
-    }
-    return item;
+    return json_at(f->body, path);
 }
 
 static void expect_text(const struct fixture *f, const char *path, const char *text)

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "common/io/json.h"
+#include "tests/lib/json_at.h"
 #include "worker/backend/oci_seccomp.h"
 #include "worker/backend/oci_spec.h"
 
@@ -86,17 +87,7 @@ static void build(struct fixture *f)
 /* "a.b.c" below the configuration; NULL if absent. */
 static const cJSON *at(const struct fixture *f, const char *path)
 {
-    const cJSON *item = f->config;
-    char part[64];
-    while (item != NULL && *path != '\0') {
-        size_t len = strcspn(path, ".");
-        assert_true(len < sizeof(part));
-        memcpy(part, path, len);
-        part[len] = '\0';
-        item = json_get(item, part);
-        path += len + (path[len] == '.' ? 1 : 0);
-    }
-    return item;
+    return json_at(f->config, path);
 }
 
 static double number(const struct fixture *f, const char *path)

@@ -372,3 +372,18 @@ void driver_close(struct driver *d)
     answer_finish(&a);
     assert_int_equal(driver_wait_exit(d), EXIT_CODE_OK);
 }
+
+int driver_setup(void **state)
+{
+    struct driver *d = alloc_one(struct driver);
+    driver_init(d);
+    *state = d;
+    return 0;
+}
+
+int driver_teardown(void **state)
+{
+    driver_finish(*state);
+    free(*state);
+    return 0;
+}

@@ -47,6 +47,10 @@ void driver_listen(struct driver *d);
 void driver_unlisten(struct driver *d);
 void driver_finish(struct driver *d);
 
+/* For cmocka: a driver as the state. */
+int driver_setup(void **state);
+int driver_teardown(void **state);
+
 /* Starts a worker process and waits for its link. */
 void driver_spawn(struct driver *d, uint64_t generation);
 /* The same, and says HELLO. */

@@ -15,21 +15,6 @@
 #include "common/clock.h"
 #include "tests/unit/worker/driver.h"
 
-static int setup(void **state)
-{
-    struct driver *d = alloc_one(struct driver);
-    driver_init(d);
-    *state = d;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    driver_finish(*state);
-    free(*state);
-    return 0;
-}
-
 static void expect_failed(struct driver *d, struct msg *m, enum err_code code)
 {
     struct answer a;
@@ -711,7 +696,7 @@ static void a_backend_that_counts_is_enough(void **state)
     driver_close(d);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, driver_setup, driver_teardown)
 
 int main(void)
 {

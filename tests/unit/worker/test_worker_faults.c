@@ -19,21 +19,6 @@
 #include "common/str.h"
 #include "tests/unit/worker/driver.h"
 
-static int setup(void **state)
-{
-    struct driver *d = alloc_one(struct driver);
-    driver_init(d);
-    *state = d;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    driver_finish(*state);
-    free(*state);
-    return 0;
-}
-
 /* True if the agent of this sandbox is a live process. */
 static bool agent_runs(struct driver *d)
 {
@@ -479,7 +464,7 @@ static void a_worker_with_nothing_to_guard_leaves_with_its_supervisor(void **sta
     assert_int_equal(d->exit_code, EXIT_CODE_ORPHANED);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, driver_setup, driver_teardown)
 
 int main(void)
 {
