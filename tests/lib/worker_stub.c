@@ -492,6 +492,8 @@ static void handle_open(struct stub *s, struct ipc_request *request, const struc
     snprintf(s->image, sizeof(s->image), "%.*s", VIEW_ARG(m->open.image));
     if (strcmp(image, "open-fails") == 0) {
         send_failed(request, m->seq, ERR_IMAGE, "no image open-fails", "choose one that exists");
+    } else if (strcmp(image, "open-no-engine") == 0) {
+        send_failed(request, m->seq, ERR_ENGINE, "the engine went away", "start it again");
     } else if (strcmp(image, "open-crashes") == 0) {
         crash();
     } else if (strcmp(image, "open-hangs") == 0) {

@@ -345,6 +345,30 @@ static void a_creation_may_last_while_it_moves_and_no_longer(void **state)
     assert_true(sandbox_news_overdue(&n, now_ms + TIME_OPEN_MS + 2000));
 }
 
+/* What was found once is looked for again after a failure that may be its own, and only then. */
+static void a_choice_that_fails_is_made_again(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    fixture_start(f);
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    assert_string_equal(a.runtime, "runc");
+    setenv("WORKER_STUB", "probe-second", 1); /* from now on it would be crun */
+    begin_open(f, NULL, "open-fails", &a);    /* the image's fault */
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, -ERR_IMAGE);
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    assert_string_equal(a.runtime, "runc");
+    begin_open(f, NULL, "open-no-engine", &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, -ERR_ENGINE);
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    assert_string_equal(a.runtime, "crun");
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
@@ -352,6 +376,7 @@ int main(void)
         T(auto_takes_docker_if_an_engine_answers),
         T(auto_falls_to_oci_in_order),
         T(docker_alone_never_falls_to_oci),
+        T(a_choice_that_fails_is_made_again),
         T(what_belongs_to_one_backend_decides_for_auto),
         T(an_engine_that_was_named_is_not_left_in_silence),
         T(the_doctor_sees_every_candidate_and_place),
