@@ -31,8 +31,11 @@
 
 /* --- agent ----------------------------------------------------------------------------------- */
 #define LIMIT_OP_OUTPUT (256u << 10) /* unacknowledged bytes per stream; then the writer blocks */
-#define LIMIT_OPS       64    /* operations an agent remembers, running and finished together */
-#define LIMIT_ENTRIES   10000 /* directory entries in one list_files */
+#define LIMIT_OP_KEPT                                                                              \
+    (256u << 10) /* first bytes per stream that an OP_EVAL keeps even when they are acknowledged,  \
+                    till its outcome is: for a supervisor that takes over */
+#define LIMIT_OPS     64    /* operations an agent remembers, running and finished together */
+#define LIMIT_ENTRIES 10000 /* directory entries in one list_files */
 #define LIMIT_AGENT_QUEUE                                                                          \
     (32u << 20) /* code and stdin of operations that wait for their turn, together */
 #define LIMIT_AGENT_REPLIES                                                                        \
@@ -49,6 +52,8 @@
 #define TIME_HEARTBEAT_MS 1000    /* between pings while calls are in flight */
 #define TIME_SILENCE_MS   4000    /* a worker silent for this long is replaced (found within 5 s) */
 #define TIME_WAIT_MS      20000   /* longest wait of one long poll; the caller asks again */
-#define TIME_GRACE_MS     10000   /* a sandbox without its supervisor ends after this */
+#define TIME_GRACE_MS     10000   /* a sandbox without its supervisor ends after this, by default */
+#define TIME_ADOPT_MS                                                                              \
+    3000 /* a worker that outlived its supervisor greets the next one within this */
 
 #endif

@@ -4,11 +4,12 @@
  *
  *   1  first version
  *   2  an engine has a place; progress of a creation; memory kills as the agent counts them
+ *   3  a supervisor that takes over asks for the operations, and joins them
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION     2
+#define PROTO_VERSION     3
 #define PROTO_WORKER_NAME "cloister-worker"
 #define PROTO_AGENT_NAME  "cloister-agent"
 

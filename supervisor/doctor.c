@@ -89,7 +89,7 @@ static void on_stopped(void *arg)
 static void on_done(void *arg)
 {
     struct doctor *d = arg;
-    fleet_shutdown(d->fleet, on_stopped, d);
+    fleet_shutdown(d->fleet, FLEET_END_CLOSE, on_stopped, d);
 }
 
 static void prescribe_oci(void)

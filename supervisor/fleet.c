@@ -516,8 +516,9 @@ static void on_force_time(uv_timer_t *timer)
     uv_timer_start(timer, on_leave_time, LEAVE_MS - FORCE_MS, 0);
 }
 
-void fleet_shutdown(struct fleet *f, void (*done)(void *arg), void *arg)
+void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg), void *arg)
 {
+    (void)end;
     assert(!f->host.stopping);
     f->host.stopping = true;
     f->stopped = done;

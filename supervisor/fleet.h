@@ -45,6 +45,7 @@ struct fleet_spec {
     uint64_t timeout_ms;  /* default deadline of executions in this sandbox */
     uint64_t ttl_ms;      /* closed after this long without a call */
     struct view_list env; /* "K=V" */
+    bool is_default;      /* the one that the owner's calls without a sandbox_id share */
     /* Called with the `arg` of fleet_open(), if it takes long, any number of times before `done`.
      */
     fleet_progress_fn progress;
@@ -68,6 +69,8 @@ struct fleet_info {
     double cpus;
     uint64_t created_wall_ms;
     uint64_t expires_wall_ms; /* when it closes if nobody calls it meanwhile */
+    uint64_t lifetime_ms;     /* it closes so long after its creation in any case */
+    uint64_t ends_wall_ms;    /* when that is */
     int worker_pid;           /* 0 if none at the moment */
     uint64_t worker_restarts;
     uint64_t executions; /* code executions ever started */
@@ -89,13 +92,18 @@ struct fleet_op {
     size_t keep_bytes;   /* most bytes of each stream to keep; the rest is counted, not kept */
 };
 
+/* How an operation stands, or how it ended. */
 struct fleet_outcome {
     const char *op;                /* the execution id */
     const char *sandbox;           /* id */
-    struct view out, err;          /* what was kept */
-    uint64_t out_bytes, err_bytes; /* what the program wrote in all */
-    const struct msg_output *end;  /* outcome fields; its out/err are not meaningful */
-    uint64_t duration_us;          /* of the run itself, measured by the agent */
+    const char *language;          /* of OP_EVAL, else "" */
+    enum op_state state;           /* OP_DONE always, but for what fleet_await() tells */
+    struct view out, err;          /* what was kept: the first bytes of each stream */
+    uint64_t out_bytes, err_bytes; /* what the program wrote in all, so far */
+    const struct msg_output
+        *end;             /* outcome fields, zero before OP_DONE; its out/err mean nothing */
+    uint64_t duration_us; /* of the run itself, measured by the agent; so far, by us */
+    uint64_t started_wall_ms;
 };
 
 /* rc < 0: err and hint explain; nothing else is valid. */
@@ -135,9 +143,58 @@ struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet
 /* Asks for the operation to be stopped; `done` follows in any case. */
 void fleet_cancel(struct fleet_call *call);
 
-/* Ends every operation and sandbox, refuses new ones, and calls done when no worker is left or
- * 4.5 s have passed (then what is left is killed). */
-void fleet_shutdown(struct fleet *f, void (*done)(void *arg), void *arg);
+/* ---- executions: runs of code that outlive the request which began them ----
+ *
+ * Kept after their end, the latest of them and within a bound of bytes, also when their sandbox is
+ * closed, so that whoever lost the answer can ask again. Only the owner finds them. */
+
+struct fleet_await;
+
+/* Begins to run code in one of the owner's sandboxes (id from fleet_find()), or makes it wait for
+ * its turn. The execution is known under ret_id from now on; what becomes of it, even that it could
+ * not begin, is told by fleet_await(). */
+void fleet_execute(struct fleet *f, const char *owner, const char *id, const struct fleet_op *op,
+                   char ret_id[FLEET_ID_SIZE]);
+
+/* Calls `done` once: when the execution is over, or with how it stands when wait_ms have passed.
+ * -ERR_EXECUTION_NOT_FOUND if the owner has no such execution (any more). The handle is valid until
+ * `done` is called. */
+struct fleet_await *fleet_await(struct fleet *f, const char *owner, const char *execution,
+                                uint64_t wait_ms, fleet_outcome_fn done, void *arg);
+
+/* Nobody waits any longer: `done` is called soon, with how it stands. */
+void fleet_await_end(struct fleet_await *await);
+
+/* Asks for it to be stopped; harmless if it is over. -ERR_EXECUTION_NOT_FOUND as above, at once. */
+int fleet_stop(struct fleet *f, const char *owner, const char *execution,
+               struct err *err) WARN_UNUSED;
+
+/* Calls `each` for the kept executions of a sandbox, latest first, at once. */
+void fleet_executions(struct fleet *f, const char *owner, const char *id,
+                      void (*each)(void *arg, const struct fleet_outcome *outcome), void *arg);
+
+/* ---- a server and the next one ---- */
+
+/* For a server of a named instance, at its start: takes the lock and takes over the sandboxes that
+ * an earlier server left, with their names, owners, limits and executions. They are listed when
+ * this returns; calls to them wait until their workers are found again. Does nothing for an
+ * instance of our own. Errors (lock taken, no directory) are logged, and tried again by the first
+ * call that needs a sandbox. */
+void fleet_adopt(struct fleet *f);
+
+/* The owner's default sandbox, if there is one: -ERR_SANDBOX_NOT_FOUND. */
+int fleet_find_default(struct fleet *f, const char *owner, const char **ret_id) WARN_UNUSED;
+
+enum fleet_end {
+    FLEET_END_CLOSE, /* every operation and sandbox ends */
+    FLEET_END_LEAVE, /* a named instance: they go on for their grace, for the next server. Who waits
+                      * for an execution is told how it stands; other calls are answered with
+                      * -ERR_SHUTTING_DOWN. An instance of our own has no next server: as CLOSE */
+};
+
+/* Refuses new sandboxes and calls, ends as `end` says, and calls done when no worker of ours is
+ * left (CLOSE: or 4.5 s have passed, then what is left is killed). */
+void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg), void *arg);
 
 /* After fleet_shutdown() has called back. */
 void fleet_destroy(struct fleet *f);

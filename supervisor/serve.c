@@ -105,7 +105,7 @@ static void stop(struct serve *s, const char *why)
     }
     set_state(s, SERVE_STOPPING, why);
     uv_timer_stop(&s->drain);
-    fleet_shutdown(s->fleet, on_fleet_down, s);
+    fleet_shutdown(s->fleet, FLEET_END_CLOSE, on_fleet_down, s);
 }
 
 static void on_drained(uv_timer_t *timer)

@@ -126,7 +126,8 @@ static void dead(struct worker_link *link)
             done(request->arg, -ERR_IO, NULL, NULL, "");
         }
     }
-    struct worker_death death = {link->exit_code, link->said_hello, link->reason};
+    struct worker_death death = {
+        .exit_code = link->exit_code, .said_hello = link->said_hello, .reason = link->reason};
     link->events.dead(link->arg, &death);
 }
 

@@ -23,8 +23,9 @@ struct worker_link;
 
 /* How a worker's life ended. Borrowed during the callback. */
 struct worker_death {
-    int exit_code;   /* -1 if it did not exit by itself */
-    bool said_hello; /* it had been ready */
+    int exit_code;      /* -1 if it did not exit by itself */
+    bool said_hello;    /* it had been ready */
+    bool other_version; /* it refused our protocol version: it belongs to another build */
     const char *reason;
 };
 
@@ -44,6 +45,12 @@ struct worker_link_events {
 int worker_link_start(struct fleet_host *host, const struct worker_args *args,
                       const struct worker_link_events *events, void *arg, struct worker_link **ret,
                       struct err *err) WARN_UNUSED;
+
+/* The same for a worker that an earlier server started, which dials args->socket by itself. One
+ * that does not say hello within TIME_ADOPT_MS is killed. Errors as worker_watch(). */
+int worker_link_adopt(struct fleet_host *host, const struct worker_args *args, int pid,
+                      uint64_t start_time, const struct worker_link_events *events, void *arg,
+                      struct worker_link **ret, struct err *err) WARN_UNUSED;
 
 /* Sends a request; its seq is chosen here. `done` is called exactly once unless this fails.
  * A worker that has not answered after timeout_ms (0: no limit) is killed (not for STATUS); one
@@ -66,6 +73,10 @@ void worker_link_retire(struct worker_link *link, uint64_t exit_ms);
 
 /* Not expendable any more: it has done what it was started for, and ends in order. */
 void worker_link_keep(struct worker_link *link);
+
+/* Hangs up and lets the process live, for the next server; requests are failed inside as before a
+ * death. `dead` does not come any more; the link destroys itself. */
+void worker_link_abandon(struct worker_link *link);
 
 /* Inside or after `dead` only. */
 void worker_link_destroy(struct worker_link *link);

@@ -32,6 +32,13 @@ typedef void (*worker_exit_fn)(void *arg, int exit_code, int signal);
 int worker_spawn(struct fleet_host *host, const struct worker_args *args, worker_exit_fn on_exit,
                  void *arg, struct worker_process **ret, struct err *err) WARN_UNUSED;
 
+/* Watches a worker that an earlier server started: the process with this pid and start time. Its
+ * exit is told with exit_code -1 and signal 0, since only a parent learns more. -ERR_GONE if there
+ * is no such process (any more), -ERR_IO if this system cannot watch one (no pidfd). Released, it
+ * is let go of alive. */
+int worker_watch(struct fleet_host *host, int pid, uint64_t start_time, worker_exit_fn on_exit,
+                 void *arg, struct worker_process **ret, struct err *err) WARN_UNUSED;
+
 int worker_process_pid(const struct worker_process *p);
 
 /* SIGTERM: end in order. */
@@ -42,6 +49,9 @@ void worker_process_kill(struct worker_process *p);
 
 /* No callback any more; a process that still lives is killed. Freed later by itself. */
 void worker_process_release(struct worker_process *p);
+
+/* No callback any more; a process that still lives goes on, for the next server. */
+void worker_process_abandon(struct worker_process *p);
 
 /* When a process started, in the kernel's own unit and together with its pid a name that is never
  * used twice during one boot; 0 if this system does not tell. */

@@ -181,8 +181,9 @@ void fleet_cancel(struct fleet_call *call)
     call->cancelled = true;
 }
 
-void fleet_shutdown(struct fleet *f, void (*done)(void *arg), void *arg)
+void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg), void *arg)
 {
+    (void)end;
     while (fake_fleet_step(f)) {
     }
     memset(f->slots, 0, sizeof(f->slots)); /* ready for the next input */

@@ -111,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
 
     bool stopped = false;
-    fleet_shutdown(fleet, on_stopped, &stopped);
+    fleet_shutdown(fleet, FLEET_END_CLOSE, on_stopped, &stopped);
     FUZZ_REQUIRE(stopped && mcp_session_open_calls(session) == 0);
     mcp_session_destroy(session);
     return 0;

@@ -28,7 +28,7 @@ def numbers():
     found = re.findall(r"^\s*MSG\((\w+),\s*(\d+)", read("proto/messages.def"), re.MULTILINE)
     values = [int(number) for _, number in found]
     report([f"number {v} is used twice" for v in set(values) if values.count(v) > 1])
-    replies = {"FAILED", "HELLO_OK", "OPENED", "PROBED", "OUTPUT", "OK", "PONG", "STATUS_OK", "PROGRESS_OK"}
+    replies = {"FAILED", "HELLO_OK", "OPENED", "PROBED", "OUTPUT", "OK", "PONG", "STATUS_OK", "PROGRESS_OK", "OPS_OK"}
     report(
         [
             f"{name} is number {number}"
@@ -52,7 +52,7 @@ def options():
 @suite.case("files and directories that documents name exist")
 def links():
     problems = []
-    for path in ("README.md", "proto/README.md", "contrib/HACKING.md"):
+    for path in ("README.md", "proto/README.md", "supervisor/README.md", "contrib/HACKING.md"):
         base = os.path.dirname(path)
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", read(path)):
             if not os.path.exists(os.path.join(ROOT, base, target)):

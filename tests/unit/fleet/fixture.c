@@ -89,7 +89,7 @@ uint64_t fixture_stop(struct fixture *f)
 {
     uint64_t begin_ms = clock_ms();
     f->stopped = false;
-    fleet_shutdown(f->fleet, on_stopped, f);
+    fleet_shutdown(f->fleet, FLEET_END_CLOSE, on_stopped, f);
     assert_false(f->stopped); /* never from inside */
     wait_flag(f, &f->stopped);
     uint64_t took_ms = clock_ms() - begin_ms;
