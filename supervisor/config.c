@@ -88,7 +88,10 @@ static const struct option options[] = {
     {"runtime-dir", OPTION_TEXT, FIELD(runtime_dir), "", 0, 0, "DIR",
      "for sockets and records; default: $XDG_RUNTIME_DIR/cloister or /run/cloister", NULL},
     {"instance", OPTION_TEXT, FIELD(instance), "", 0, 0, "NAME",
-     "name of this server's state; default: one of its own that ends with it", NULL},
+     "name of this server's sandboxes: the next server with it takes them over; default: they end with this "
+     "one", NULL},
+    {"grace-seconds", OPTION_NUMBER, FIELD(grace_s), "10", 1, 3600, "S",
+     "a sandbox lives on for this long without a server", NULL},
     {"worker-path", OPTION_TEXT, FIELD(worker_path), "", 0, 0, "FILE",
      "the cloister-worker program; default: found beside this one", NULL},
     {"agent-path", OPTION_TEXT, FIELD(agent_path), "", 0, 0, "FILE",

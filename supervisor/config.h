@@ -32,6 +32,7 @@ struct config {
     uint64_t max_timeout_s;
     uint64_t ttl_s;
     uint64_t max_sandboxes;
+    uint64_t grace_s; /* a sandbox lives on for this long without a server */
     bool strict;
     enum log_level log_level;
 };

@@ -14,7 +14,9 @@
  * root uses /run/cloister in any case.
  *
  * The lock's first line is a magic word: a sweep that met somebody's unrelated file called `lock`
- * must not take its directory for ours, whatever --runtime-dir says.
+ * must not take its directory for ours, whatever --runtime-dir says. Its last line says whether the
+ * instance has a name that a next server may come back with. That is read without taking the lock:
+ * whoever held it, even for a moment, would turn that server away.
  */
 #include "supervisor/instance.h"
 
@@ -33,8 +35,10 @@
 #include "common/fd.h"
 #include "common/str.h"
 #include "supervisor/config.h"
+#include "supervisor/fleet.h"
 
 #define LOCK_MAGIC    "cloister-instance 1\n"
+#define LOCK_NAMED    "named\n"
 #define OPEN_ATTEMPTS 10
 
 /* "/<sandbox id>/w<generation>.sock" behind .../sandboxes, with some room for generations. */
@@ -95,7 +99,7 @@ static bool still_there(int fd, const char *path)
 
 /* Returns the locked descriptor, -ERR_BUSY if somebody else has it, -ERR_GONE if it vanished
  * meanwhile (try again), or another error. */
-static int take_lock(const char *dir, struct err *err)
+static int take_lock(const char *dir, bool own, struct err *err)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/lock", dir);
     CLEANUP_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -108,7 +112,7 @@ static int take_lock(const char *dir, struct err *err)
     if (!still_there(fd, path)) {
         return err_set(err, ERR_GONE, "%s was removed", path);
     }
-    CLEANUP_FREE char *text = alloc_printf(LOCK_MAGIC "pid %d\n", (int)getpid());
+    CLEANUP_FREE char *text = alloc_printf(LOCK_MAGIC "pid %d\n%s", (int)getpid(), own ? "" : LOCK_NAMED);
     if (ftruncate(fd, 0) < 0) {
         return err_sys(err, ERR_IO, errno, "%s", path);
     }
@@ -136,7 +140,7 @@ static int try_open(struct instance *i, mode_t mode, struct err *err)
     if (rc < 0) {
         return rc;
     }
-    rc = take_lock(i->dir, err);
+    rc = take_lock(i->dir, i->own, err);
     if (rc < 0) {
         return rc;
     }
@@ -229,16 +233,58 @@ void instance_close(struct instance *i)
     free_instance(i);
 }
 
+static bool is_instance(int fd, bool *ret_named)
+{
+    char text[sizeof(LOCK_MAGIC) + 32 + sizeof(LOCK_NAMED)] = "";
+    ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+    size_t magic_len = strlen(LOCK_MAGIC);
+    if (n < (ssize_t)magic_len || strncmp(text, LOCK_MAGIC, magic_len) != 0) {
+        return false;
+    }
+    *ret_named = strstr(text + magic_len, "\n" LOCK_NAMED) != NULL;
+    return true;
+}
+
+static int open_lock(const char *path)
+{
+    CLEANUP_FD int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) {
+        return -1;
+    }
+    return steal_fd(&fd);
+}
+
+bool instance_look(const char *dir, bool *ret_named)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/lock", dir);
+    CLEANUP_FD int fd = open_lock(path);
+    return fd >= 0 && is_instance(fd, ret_named);
+}
+
 int instance_claim(const char *dir)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/lock", dir);
-    CLEANUP_FD int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
-        flock(fd, LOCK_EX | LOCK_NB) < 0 || !still_there(fd, path)) {
+    CLEANUP_FD int fd = open_lock(path);
+    bool named;
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || !still_there(fd, path) ||
+        !is_instance(fd, &named)) {
         return -1;
     }
-    char magic[sizeof(LOCK_MAGIC)] = "";
-    ssize_t n = pread(fd, magic, sizeof(magic) - 1, 0);
-    return n > 0 && strcmp(magic, LOCK_MAGIC) == 0 ? steal_fd(&fd) : -1;
+    return steal_fd(&fd);
+}
+
+bool instance_exists(const struct config *config)
+{
+    bool has_name = config->instance != NULL && config->instance[0] != '\0';
+    CLEANUP_FREE char *top = instance_top(config);
+    CLEANUP_FREE char *path = alloc_printf("%s/%s", top, has_name ? config->instance : "");
+    struct stat st;
+    return has_name && lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool instance_is_sandbox_id(const char *name)
+{
+    size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789");
+    return len > 0 && len < FLEET_ID_SIZE && name[len] == '\0';
 }

@@ -38,8 +38,18 @@ void instance_close(struct instance *i);
 /* The directory that instance_open() would use as top, for people. Free with free(). */
 char *instance_top(const struct config *config);
 
+/* Is there a directory of the named instance of the configuration? Changes nothing. */
+bool instance_exists(const struct config *config);
+
+/* Whether `dir` is an instance (of this user), and whether it has a name with which a next server
+ * may take it over. Does not touch its lock. */
+bool instance_look(const char *dir, bool *ret_named) WARN_UNUSED;
+
 /* Takes the lock of another instance if that instance is dead. Returns the descriptor that holds
  * it, or -1 if it lives, is not an instance, or is not ours. `dir` is its directory. */
 int instance_claim(const char *dir);
+
+/* Can an entry of `sandboxes` with this name be one of a sandbox? */
+bool instance_is_sandbox_id(const char *name);
 
 #endif

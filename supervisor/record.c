@@ -1,6 +1,7 @@
 /*
  * The record is written before OPEN is sent and the note before the worker says hello, so whatever
- * moment a server dies in, what it leaves can be named.
+ * moment a server dies in, what it leaves can be named. Both are replaced whole: half a note would
+ * cost a sandbox its worker.
  *
  * A pid alone names nobody: it may belong to another program by the time it is read. Together with
  * the process's start time it does, within one boot, and another boot has no process with that
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,70 +31,112 @@
 #include "supervisor/fleet_host.h"
 #include "supervisor/worker_spawn.h"
 
-int record_save(struct fleet_host *host, const char *dir, const struct msg *open_message,
-                disk_done_fn done, void *arg, struct err *err)
+#define RECORD_MAX (LIMIT_FRAME + (size_t)(64u << 10)) /* RECORD itself is small */
+
+int record_save(struct fleet_host *host, const char *dir, const struct msg_open *open_message,
+                const struct msg_record *whose, disk_done_fn done, void *arg, struct err *err)
 {
-    CLEANUP_BUF struct buf frame;
-    buf_init(&frame, LIMIT_FRAME + 4);
-    int rc = msg_encode_frame(&frame, open_message, err);
+    CLEANUP_BUF struct buf frames;
+    buf_init(&frames, RECORD_MAX);
+    struct msg first = {.type = MSG_OPEN};
+    struct msg second = {.type = MSG_RECORD};
+    first.open = *open_message;
+    second.record = *whose;
+    int rc = msg_encode_frame(&frames, &first, err);
+    if (rc == 0) {
+        rc = msg_encode_frame(&frames, &second, err);
+    }
     if (rc < 0) {
         return rc;
     }
     CLEANUP_FREE char *path = alloc_printf("%s/record", dir);
-    disk_write(host, path, view_bytes(frame.data, frame.len), done, arg);
+    disk_write(host, path, view_bytes(frames.data, frames.len), done, arg);
     return 0;
 }
 
-void record_place_finish(struct record_place *place)
+/* Cuts the next message off *rest, which must be of this type. */
+static int next_message(struct view *rest, enum msg_type type, struct msg *ret, struct err *err)
 {
-    free(place->backend);
-    free(place->engine);
-    free(place->runtime);
-}
-
-int record_load(const char *dir, struct record_place *ret, struct err *err)
-{
-    CLEANUP_FREE char *path = alloc_printf("%s/record", dir);
-    CLEANUP_BUF struct buf frame;
-    buf_init(&frame, LIMIT_FRAME + 4);
-    int rc = file_read(path, &frame, err);
-    if (rc < 0) {
-        return rc;
-    }
     struct view payload;
     size_t used;
-    rc = frame_next(frame.data, frame.len, LIMIT_FRAME, &payload, &used, err);
+    int rc = frame_next(rest->data, rest->len, LIMIT_FRAME, &payload, &used, err);
     if (rc == 0) {
-        return err_set(err, ERR_PROTOCOL, "%s is cut off", path);
-    }
-    struct msg m = {.type = MSG_NONE};
-    if (rc > 0) {
-        rc = msg_decode(MSG_LINK_W, payload.data, payload.len, &m, err);
+        return err_set(err, ERR_PROTOCOL, "it is cut off");
     }
     if (rc < 0) {
+        return rc;
+    }
+    rc = msg_decode(MSG_LINK_W, payload.data, payload.len, ret, err);
+    if (rc == 0 && ret->type != type) {
+        msg_finish(ret);
+        rc = err_set(err, ERR_PROTOCOL, "it holds something else");
+    }
+    rest->data += used;
+    rest->len -= used;
+    return rc;
+}
+
+int record_load(const char *dir, struct record *ret, struct err *err)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/record", dir);
+    struct record r = {.open = {.type = MSG_NONE}, .whose = {.type = MSG_NONE}};
+    buf_init(&r.text, RECORD_MAX);
+    int rc = file_read(path, &r.text, err);
+    struct view rest = view_bytes(r.text.data, r.text.len);
+    if (rc == 0) {
+        rc = next_message(&rest, MSG_OPEN, &r.open, err);
+    }
+    if (rc == 0) {
+        rc = next_message(&rest, MSG_RECORD, &r.whose, err);
+    }
+    if (rc == 0 && rest.len > 0) {
+        rc = err_set(err, ERR_PROTOCOL, "something follows in it");
+    }
+    if (rc < 0) {
+        record_finish(&r);
         return err_wrap(err, "%s", path);
     }
-    if (m.type != MSG_OPEN) {
-        msg_finish(&m);
-        return err_set(err, ERR_PROTOCOL, "%s holds no sandbox", path);
-    }
-    ret->backend = alloc_viewdup(m.open.backend);
-    ret->engine = alloc_viewdup(m.open.engine);
-    ret->runtime = alloc_viewdup(m.open.runtime);
-    msg_finish(&m);
+    *ret = r;
     return 0;
+}
+
+void record_finish(struct record *r)
+{
+    msg_finish(&r->open);
+    msg_finish(&r->whose);
+    buf_finish(&r->text);
+}
+
+/* Where the system tells, it is constant for as long as we live, and so read once. */
+const char *record_boot(void)
+{
+    static char boot[LIMIT_NAME + 1];
+    if (boot[0] == '\0') {
+        CLEANUP_BUF struct buf text;
+        buf_init(&text, LIMIT_NAME);
+        if (file_read("/proc/sys/kernel/random/boot_id", &text, NULL) == 0) {
+            const char *id = buf_cstr(&text);
+            snprintf(boot, sizeof(boot), "%.*s", (int)strcspn(id, "\n"), id);
+        }
+    }
+    return boot;
 }
 
 int record_save_worker(const char *dir, int pid, uint64_t generation, struct err *err)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/worker", dir);
+    CLEANUP_FREE char *next = alloc_printf("%s/worker.next", dir);
     CLEANUP_FREE char *text = alloc_printf("%d %" PRIu64 " %" PRIu64 "\n", pid,
                                            worker_process_start_time(pid), generation);
-    CLEANUP_FD int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    CLEANUP_FD int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
-        return err_sys(err, ERR_IO, errno, "%s", path);
+        return err_sys(err, ERR_IO, errno, "%s", next);
     }
-    return fd_write_all(fd, text, strlen(text), err);
+    int rc = fd_write_all(fd, text, strlen(text), err);
+    if (rc == 0 && rename(next, path) < 0) {
+        rc = err_sys(err, ERR_IO, errno, "%s", path);
+    }
+    return rc;
 }
 
 /* Cuts the next blank-separated word off *rest. */
@@ -105,27 +149,68 @@ static bool next_number(char **rest, uint64_t *ret)
     return str_to_u64(word, 0, UINT64_MAX, ret, NULL) == 0;
 }
 
+/* Reads the note alone; sets all but `alive`. */
+static int load_note(const char *dir, struct record_worker *ret, struct err *err)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/worker", dir);
+    CLEANUP_BUF struct buf note;
+    buf_init(&note, 256);
+    int rc = file_read(path, &note, err);
+    if (rc < 0) {
+        return rc;
+    }
+    char *rest = (char *)(uintptr_t)buf_cstr(&note);
+    uint64_t pid;
+    if (rest == NULL || !next_number(&rest, &pid) || !next_number(&rest, &ret->start_time) ||
+        !next_number(&rest, &ret->generation) || pid < 2 || pid > INT32_MAX ||
+        ret->generation == 0 || ret->generation > UINT32_MAX) {
+        return err_set(err, ERR_PROTOCOL, "%s names no worker", path);
+    }
+    ret->pid = (int)pid;
+    return 0;
+}
+
+/* A descriptor that holds the very process of the note, or -1: it is gone, or this system has no
+ * such thing. */
+static int hold_process(const struct record_worker *w)
+{
+#ifdef SYS_pidfd_open
+    CLEANUP_FD int process = (int)syscall(SYS_pidfd_open, (pid_t)w->pid, 0);
+    if (process >= 0 && w->start_time != 0 &&
+        worker_process_start_time(w->pid) == w->start_time) {
+        return steal_fd(&process);
+    }
+#else
+    (void)w;
+#endif
+    return -1;
+}
+
+int record_load_worker(const char *dir, struct record_worker *ret, struct err *err)
+{
+    struct record_worker w = {.pid = 0};
+    int rc = load_note(dir, &w, err);
+    if (rc < 0) {
+        return rc;
+    }
+    CLEANUP_FD int process = hold_process(&w);
+    /* It is readable once the process has ended, even if nobody has reaped it yet. */
+    struct pollfd ended = {.fd = process, .events = POLLIN};
+    w.alive = process >= 0 && poll(&ended, 1, 0) == 0;
+    *ret = w;
+    return 0;
+}
+
 bool record_kill_worker(const char *dir)
 {
     bool killed = false;
 #ifdef SYS_pidfd_open
-    CLEANUP_FREE char *path = alloc_printf("%s/worker", dir);
-    CLEANUP_BUF struct buf note;
-    buf_init(&note, 256);
-    if (file_read(path, &note, NULL) < 0 || buf_cstr(&note) == NULL) {
+    struct record_worker w = {.pid = 0};
+    if (load_note(dir, &w, NULL) < 0) {
         return false;
     }
-    char *rest = (char *)note.data;
-    uint64_t pid;
-    uint64_t start;
-    if (!next_number(&rest, &pid) || !next_number(&rest, &start) || pid < 2 || pid > INT32_MAX ||
-        start == 0) {
-        return false;
-    }
-    CLEANUP_FD int process = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
-    if (process >= 0 && worker_process_start_time((int)pid) == start) {
-        killed = syscall(SYS_pidfd_send_signal, process, SIGKILL, NULL, 0) == 0;
-    }
+    CLEANUP_FD int process = hold_process(&w);
+    killed = process >= 0 && syscall(SYS_pidfd_send_signal, process, SIGKILL, NULL, 0) == 0;
 #else
     (void)dir;
 #endif

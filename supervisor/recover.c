@@ -3,6 +3,12 @@
  * keeps it until the last directory is gone, and two servers that start together never sweep the
  * same thing. A server that dies while sweeping drops the lock, and the next one goes on.
  *
+ * A named instance whose lock is free may only be between two servers. While one of its workers
+ * lives it is not ours to judge. If none does, its sandboxes may still live for their grace, and a
+ * server that comes within that time takes them over. So it becomes a suspect, is looked at again
+ * when that time is over, and only then is its lock taken: until then its next server finds the
+ * lock free.
+ *
  * Each sandbox is swept by a worker of its own with the backend that its record names; the worker
  * of the dead server is killed first, if it is provably that one. A sandbox that could not be swept
  * keeps its directory: it will be tried again, and the way to find it is not lost. Sweeps run a few
@@ -11,10 +17,12 @@
 #include "supervisor/recover.h"
 
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
@@ -31,6 +39,8 @@
 #define SWEEPS_AT_ONCE   2
 #define LEFTOVERS_MAX    1000       /* sandboxes in one run; the next server finds the rest */
 #define SWEEP_GENERATION 1000000000 /* newer than any life that the sandbox had */
+#define SUSPECTS_MAX     100
+#define MARGIN_MS        1000 /* over the longest grace: what lived till then has ended */
 
 struct dead_instance {
     TAILQ_ENTRY(dead_instance) node;
@@ -38,6 +48,13 @@ struct dead_instance {
     int lock_fd; /* -1: our own, whose directory stays */
     size_t left; /* sandboxes that are not swept yet */
     bool failed; /* one of them could not be */
+};
+
+/* Another named instance without a living worker. */
+struct suspect {
+    TAILQ_ENTRY(suspect) node;
+    char *dir;
+    uint64_t due_ms; /* when it is looked at again */
 };
 
 struct leftover {
@@ -53,6 +70,10 @@ struct recover {
     const char *backend;
     TAILQ_HEAD(, dead_instance) instances;
     TAILQ_HEAD(, leftover) waiting;
+    TAILQ_HEAD(, suspect) suspects;
+    size_t suspect_count;
+    uv_timer_t *again; /* for suspects; NULL: not running. Frees itself when it is closed */
+    struct dead_instance *own; /* our own, if it has leftovers */
     size_t found;
     size_t running;
     bool started;
@@ -60,10 +81,16 @@ struct recover {
 
 static void start_next(struct recover *r);
 
-static bool is_sandbox_id(const char *name)
+static void add_leftover(struct recover *r, struct dead_instance *instance, const char *id)
 {
-    size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789");
-    return len > 0 && len < LIMIT_NAME && name[len] == '\0';
+    struct leftover *l = alloc_one(struct leftover);
+    l->r = r;
+    l->instance = instance;
+    snprintf(l->id, sizeof(l->id), "%s", id);
+    l->dir = alloc_printf("%s/sandboxes/%s", instance->dir, id);
+    TAILQ_INSERT_TAIL(&r->waiting, l, node);
+    instance->left++;
+    r->found++;
 }
 
 static void collect(struct recover *r, struct dead_instance *instance)
@@ -72,17 +99,9 @@ static void collect(struct recover *r, struct dead_instance *instance)
     DIR *dir = opendir(path);
     struct dirent *entry;
     while (dir != NULL && r->found < LEFTOVERS_MAX && (entry = readdir(dir)) != NULL) {
-        if (!is_sandbox_id(entry->d_name)) {
-            continue;
+        if (instance_is_sandbox_id(entry->d_name)) {
+            add_leftover(r, instance, entry->d_name);
         }
-        struct leftover *l = alloc_one(struct leftover);
-        l->r = r;
-        l->instance = instance;
-        memcpy(l->id, entry->d_name, strlen(entry->d_name) + 1); /* fits: is_sandbox_id() */
-        l->dir = alloc_printf("%s/%s", path, entry->d_name);
-        TAILQ_INSERT_TAIL(&r->waiting, l, node);
-        instance->left++;
-        r->found++;
     }
     if (dir != NULL) {
         closedir(dir);
@@ -98,13 +117,15 @@ static struct dead_instance *add_instance(struct recover *r, const char *dir, in
     instance->dir = alloc_strdup(dir);
     instance->lock_fd = lock_fd;
     TAILQ_INSERT_TAIL(&r->instances, instance, node);
-    collect(r, instance);
     return instance;
 }
 
 static void free_instance(struct recover *r, struct dead_instance *instance)
 {
     TAILQ_REMOVE(&r->instances, instance, node);
+    if (instance == r->own) {
+        r->own = NULL;
+    }
     if (instance->lock_fd >= 0) {
         close(instance->lock_fd);
     }
@@ -119,10 +140,19 @@ struct recover *recover_create(struct fleet_host *host, const char *backend)
     r->backend = backend;
     TAILQ_INIT(&r->instances);
     TAILQ_INIT(&r->waiting);
-    if (!host->instance->own) {
-        add_instance(r, host->instance->dir, -1);
-    }
+    TAILQ_INIT(&r->suspects);
     return r;
+}
+
+void recover_add(struct recover *r, const char *id)
+{
+    if (r->own == NULL) {
+        r->own = add_instance(r, r->host->instance->dir, -1);
+    }
+    add_leftover(r, r->own, id);
+    if (r->started) {
+        start_next(r);
+    }
 }
 
 /* ---- one instance ---- */
@@ -208,13 +238,21 @@ static void start_sweep(struct leftover *l)
     if (record_kill_worker(l->dir)) {
         log_warn("sweep: left-over worker killed sandbox=%s", l->id);
     }
-    struct record_place place;
+    struct record record;
     struct err err = ERR_INIT;
-    if (record_load(l->dir, &place, &err) < 0) {
+    CLEANUP_FREE char *backend = NULL;
+    CLEANUP_FREE char *engine = NULL;
+    CLEANUP_FREE char *runtime = NULL;
+    if (record_load(l->dir, &record, &err) == 0) {
+        backend = alloc_viewdup(record.open.open.backend);
+        engine = alloc_viewdup(record.open.open.engine);
+        runtime = alloc_viewdup(record.open.open.runtime);
+        record_finish(&record);
+    } else {
         log_debug("sweep: %s sandbox=%s", err.text, l->id);
-        place.backend = alloc_strdup(r->backend);
-        place.engine = alloc_strdup(r->host->config->engine);
-        place.runtime = alloc_strdup("");
+        backend = alloc_strdup(r->backend);
+        engine = alloc_strdup(r->host->config->engine);
+        runtime = alloc_strdup("");
     }
     CLEANUP_FREE char *socket = alloc_printf("%s/sweep.sock", l->dir);
     CLEANUP_FREE char *shared = alloc_printf("%s/shared", l->instance->dir);
@@ -226,10 +264,8 @@ static void start_sweep(struct leftover *l)
         .generation = SWEEP_GENERATION,
         .expendable = true,
     };
-    struct errand_target target = {place.backend, place.engine, place.runtime};
-    int rc = worker_errand_start(r->host, &args, MSG_SWEEP, &target, on_swept, l, &err);
-    record_place_finish(&place);
-    if (rc < 0) {
+    struct errand_target target = {backend, engine, runtime};
+    if (worker_errand_start(r->host, &args, MSG_SWEEP, &target, on_swept, l, &err) < 0) {
         log_warn("sweep: sandbox stays for now: %s sandbox=%s", err.text, l->id);
         end_leftover(l, false);
     }
@@ -246,6 +282,124 @@ static void start_next(struct recover *r)
     }
 }
 
+/* ---- named instances ---- */
+
+/* Walks the sandboxes of an instance; false if one has a living worker. */
+static bool look_for_life(const char *instance_dir, uint64_t *ret_grace_ms)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/sandboxes", instance_dir);
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    size_t seen = 0;
+    uint64_t grace_ms = 0;
+    bool alive = false;
+    while (dir != NULL && !alive && seen < LEFTOVERS_MAX && (entry = readdir(dir)) != NULL) {
+        if (!instance_is_sandbox_id(entry->d_name)) {
+            continue;
+        }
+        CLEANUP_FREE char *sandbox = alloc_printf("%s/%s", path, entry->d_name);
+        struct record_worker worker;
+        struct record record;
+        uint64_t own_ms = TIME_GRACE_MS;
+        alive = record_load_worker(sandbox, &worker, NULL) == 0 && worker.alive;
+        if (!alive && record_load(sandbox, &record, NULL) == 0) {
+            own_ms = record.open.open.grace_ms;
+            record_finish(&record);
+        }
+        grace_ms = own_ms > grace_ms ? own_ms : grace_ms;
+        seen++;
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    *ret_grace_ms = grace_ms;
+    return !alive;
+}
+
+/* It is dead: all that is in it can go. */
+static void bury(struct recover *r, const char *dir, int lock_fd)
+{
+    log_info("sweep: dead instance found dir=%s", dir);
+    struct dead_instance *instance = add_instance(r, dir, lock_fd);
+    collect(r, instance);
+    if (instance->left == 0) {
+        end_instance(r, instance);
+    }
+}
+
+static void on_again(uv_timer_t *timer);
+
+static void plan_next_look(struct recover *r)
+{
+    struct suspect *s;
+    uint64_t first_ms = UINT64_MAX;
+    uint64_t now_ms = uv_now(r->host->loop);
+    TAILQ_FOREACH(s, &r->suspects, node)
+    {
+        first_ms = s->due_ms < first_ms ? s->due_ms : first_ms;
+    }
+    if (r->again != NULL && first_ms != UINT64_MAX) {
+        uv_timer_start(r->again, on_again, first_ms > now_ms ? first_ms - now_ms : 0, 0);
+    }
+}
+
+static void free_suspect(struct recover *r, struct suspect *s)
+{
+    TAILQ_REMOVE(&r->suspects, s, node);
+    free(s->dir);
+    free(s);
+}
+
+/* The second look. Under the lock nobody can take the instance over, so what is seen then stays
+ * true; without a need the lock is not kept. */
+static void judge(struct recover *r, const struct suspect *s)
+{
+    uint64_t grace_ms;
+    int lock_fd = instance_claim(s->dir);
+    if (lock_fd >= 0 && look_for_life(s->dir, &grace_ms)) {
+        bury(r, s->dir, lock_fd);
+    } else if (lock_fd >= 0) {
+        close(lock_fd);
+    }
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    struct recover *r = timer->data;
+    uint64_t now_ms = uv_now(timer->loop);
+    struct suspect *s = TAILQ_FIRST(&r->suspects);
+    while (s != NULL) {
+        struct suspect *next = TAILQ_NEXT(s, node);
+        if (s->due_ms <= now_ms) {
+            judge(r, s);
+            free_suspect(r, s);
+        }
+        s = next;
+    }
+    start_next(r);
+    plan_next_look(r);
+}
+
+static void on_again_closed(uv_handle_t *handle)
+{
+    struct fleet_host *host = handle->data;
+    free(handle);
+    fleet_host_release(host);
+}
+
+static void suspect(struct recover *r, const char *dir)
+{
+    uint64_t grace_ms;
+    if (r->suspect_count == SUSPECTS_MAX || !look_for_life(dir, &grace_ms)) {
+        return;
+    }
+    struct suspect *s = alloc_one(struct suspect);
+    s->dir = alloc_strdup(dir);
+    s->due_ms = uv_now(r->host->loop) + grace_ms + MARGIN_MS;
+    TAILQ_INSERT_TAIL(&r->suspects, s, node);
+    r->suspect_count++;
+}
+
 /* ---- all of them ---- */
 
 static void find_dead(struct recover *r)
@@ -258,10 +412,17 @@ static void find_dead(struct recover *r)
             continue;
         }
         CLEANUP_FREE char *path = alloc_printf("%s/%s", own->top, entry->d_name);
+        bool named;
+        if (!instance_look(path, &named)) {
+            continue;
+        }
+        if (named) {
+            suspect(r, path);
+            continue;
+        }
         int lock_fd = instance_claim(path);
         if (lock_fd >= 0) {
-            log_info("sweep: dead instance found dir=%s", path);
-            add_instance(r, path, lock_fd);
+            bury(r, path, lock_fd);
         }
     }
     if (dir != NULL) {
@@ -276,15 +437,23 @@ void recover_run(struct recover *r)
     }
     r->started = true;
     find_dead(r);
-    struct dead_instance *instance = TAILQ_FIRST(&r->instances);
-    while (instance != NULL) {
-        struct dead_instance *next = TAILQ_NEXT(instance, node);
-        if (instance->left == 0) {
-            end_instance(r, instance);
-        }
-        instance = next;
-    }
     start_next(r);
+    if (!TAILQ_EMPTY(&r->suspects)) {
+        r->again = alloc_one(uv_timer_t);
+        uv_timer_init(r->host->loop, r->again);
+        r->again->data = r;
+        fleet_host_hold(r->host);
+        plan_next_look(r);
+        uv_unref((uv_handle_t *)r->again); /* no reason to stay */
+    }
+}
+
+void recover_stop(struct recover *r)
+{
+    if (r != NULL && r->again != NULL) {
+        r->again->data = r->host;
+        uv_close((uv_handle_t *)STEAL_PTR(r->again), on_again_closed);
+    }
 }
 
 void recover_destroy(struct recover *r)
@@ -297,6 +466,10 @@ void recover_destroy(struct recover *r)
         TAILQ_REMOVE(&r->waiting, l, node);
         free(l->dir);
         free(l);
+    }
+    struct suspect *s;
+    while ((s = TAILQ_FIRST(&r->suspects)) != NULL) {
+        free_suspect(r, s);
     }
     struct dead_instance *instance;
     while ((instance = TAILQ_FIRST(&r->instances)) != NULL) {

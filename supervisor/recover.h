@@ -8,12 +8,18 @@
 struct fleet_host;
 struct recover;
 
-/* Notes what an earlier server of the same name left in our own instance; it must be called before
- * the first sandbox is made. `backend` (borrowed for ever) is for sandboxes without a record. */
+/* `backend` (borrowed for ever) is for sandboxes without a record. */
 struct recover *recover_create(struct fleet_host *host, const char *backend);
+
+/* Notes a sandbox that an earlier server of the same name left in our own instance, and that is not
+ * taken over. */
+void recover_add(struct recover *r, const char *id);
 
 /* Looks for dead instances beside ours and starts to sweep all that was found. Once. */
 void recover_run(struct recover *r);
+
+/* The server stops: named instances are not looked at again. NULL is fine. */
+void recover_stop(struct recover *r);
 
 /* Gives up what has not been swept, for the next server. No worker of a sweep may live any more.
  * NULL is fine. */

@@ -26,26 +26,27 @@
 #include "common/log.h"
 #include "common/str.h"
 #include "proto/exit_codes.h"
+#include "supervisor/adopt.h"
 #include "supervisor/call.h"
 #include "supervisor/config.h"
 #include "supervisor/image.h"
 #include "supervisor/instance.h"
 #include "supervisor/record.h"
 
+#define ENDED_ALONE "the sandbox ended while no server was there"
 #define HINT_HOST "the host may be out of processes, descriptors, memory or disk space; see the log"
 
 const struct sm_state sandbox_states[SANDBOX_STATE_COUNT] = {
     [SANDBOX_CREATING] = {"creating", SM_BIT(SANDBOX_READY) | SM_BIT(SANDBOX_CLOSING)},
     [SANDBOX_READY] = {"ready", SM_BIT(SANDBOX_RECOVERING) | SM_BIT(SANDBOX_FAILED) |
-                                    SM_BIT(SANDBOX_CLOSING)},
+                                    SM_BIT(SANDBOX_CLOSING) | SM_BIT(SANDBOX_LEFT)},
     [SANDBOX_RECOVERING] = {"recovering", SM_BIT(SANDBOX_READY) | SM_BIT(SANDBOX_FAILED) |
-                                              SM_BIT(SANDBOX_CLOSING)},
+                                              SM_BIT(SANDBOX_CLOSING) | SM_BIT(SANDBOX_LEFT)},
     [SANDBOX_FAILED] = {"failed", SM_BIT(SANDBOX_CLOSING)},
     [SANDBOX_CLOSING] = {"closing", SM_BIT(SANDBOX_CLOSED)},
     [SANDBOX_CLOSED] = {"closed", 0},
+    [SANDBOX_LEFT] = {"left", 0},
 };
-
-static void start_worker(struct sandbox *s);
 
 enum sandbox_state sandbox_state(const struct sandbox *s)
 {
@@ -57,16 +58,19 @@ void sandbox_set_state(struct sandbox *s, enum sandbox_state next, const char *c
     const char *left = sm_move(&s->sm, next);
     log_info("sandbox %s -> %s: %s sandbox=%s pid=%d gen=%" PRIu64, left, sm_name(&s->sm), cause,
              s->id, s->link != NULL ? worker_link_pid(s->link) : 0, s->generation);
+    if (s->adoption != NULL) { /* it leaves RECOVERING for the first time */
+        adopt_settled(STEAL_PTR(s->adoption), s);
+    }
 }
 
-static bool is_leaving(const struct sandbox *s)
+bool sandbox_is_leaving(const struct sandbox *s)
 {
     return sandbox_state(s) >= SANDBOX_FAILED;
 }
 
 void sandbox_fail(struct sandbox *s, const char *reason)
 {
-    if (is_leaving(s)) {
+    if (sandbox_is_leaving(s)) {
         return;
     }
     if (sandbox_state(s) == SANDBOX_CREATING) {
@@ -81,12 +85,13 @@ void sandbox_fail(struct sandbox *s, const char *reason)
     sandbox_cleanup(s);
     struct err err = ERR_INIT;
     err_set(&err, ERR_GONE, "%s", reason);
+    sandbox_answer_opened(s, &err, HINT_NEW_SANDBOX);
     call_fail_all(s, &err, HINT_NEW_SANDBOX);
 }
 
 void sandbox_gone(struct sandbox *s, const char *reason)
 {
-    if (!is_leaving(s)) {
+    if (!sandbox_is_leaving(s)) {
         worker_link_retire(s->link, TIME_CLOSE_MS);
         sandbox_fail(s, reason);
     }
@@ -94,12 +99,39 @@ void sandbox_gone(struct sandbox *s, const char *reason)
 
 /* ---- opening ---- */
 
+void sandbox_ready(struct sandbox *s, const char *cause)
+{
+    sandbox_set_state(s, SANDBOX_READY, cause);
+    call_resume_all(s);
+}
+
+static void on_record_saved(void *arg, int rc, const struct err *err);
+
+/* The sandbox is there. Whoever asked for it is told of it when the record says so: a sandbox that
+ * was promised is never taken for one that nobody knows of. Where nobody will read the record, this
+ * is not waited for. */
+static void created(struct sandbox *s)
+{
+    struct err err = ERR_INIT;
+    sandbox_touch(s); /* being created is not being idle */
+    sandbox_ready(s, "created");
+    if (s->host->instance->own) {
+        sandbox_answer_opened(s, NULL, "");
+        return;
+    }
+    s->record_saved = false;
+    int rc = sandbox_save(s, true, on_record_saved, &err);
+    if (rc < 0) {
+        on_record_saved(s, rc, &err);
+    }
+}
+
 static void on_opened(void *arg, int rc, const struct msg *reply, const struct err *err,
                       const char *hint)
 {
     struct sandbox *s = arg;
     bool creating = sandbox_state(s) == SANDBOX_CREATING;
-    if (is_leaving(s) || (rc < 0 && err == NULL)) {
+    if (sandbox_is_leaving(s) || (rc < 0 && err == NULL)) {
         return; /* the worker died: on_dead() follows */
     }
     if (rc < 0 && creating) {
@@ -108,25 +140,19 @@ static void on_opened(void *arg, int rc, const struct msg *reply, const struct e
         }
         sandbox_create_failed(s, err, hint);
     } else if (rc == -ERR_GONE) {
-        sandbox_gone(s, err->text);
+        sandbox_gone(s, s->adoption != NULL ? ENDED_ALONE : err->text);
     } else if (rc < 0) {
         worker_link_kill(s->link, "could not adopt the sandbox: %s", err->text);
     } else {
         sandbox_take_opened(s, &reply->opened);
-        sandbox_set_state(s, SANDBOX_READY, creating ? "created" : "adopted");
         if (creating) {
-            sandbox_touch(s); /* being created is not being idle */
-        }
-        if (!creating) {
+            created(s);
+        } else if (s->adoption != NULL) {
+            sandbox_ask_past(s);
+        } else {
+            sandbox_ready(s, "adopted");
             log_info("sandbox recovered after_us=%" PRIu64 " calls=%zu sandbox=%s gen=%" PRIu64,
                      clock_us() - s->died_us, s->call_count, s->id, s->generation);
-        }
-        call_resume_all(s);
-        fleet_info_fn opened = s->opened;
-        s->opened = NULL;
-        if (opened != NULL) {
-            struct fleet_info info = sandbox_info(s);
-            opened(s->opened_arg, 0, &info, NULL, "");
         }
     }
 }
@@ -135,7 +161,7 @@ static void on_opened(void *arg, int rc, const struct msg *reply, const struct e
  */
 static void open_if_prepared(struct sandbox *s)
 {
-    if (is_leaving(s) || s->open_sent || !s->record_saved || s->link == NULL ||
+    if (sandbox_is_leaving(s) || s->open_sent || !s->record_saved || s->link == NULL ||
         !worker_link_is_ready(s->link)) {
         return;
     }
@@ -169,9 +195,13 @@ static void on_record_saved(void *arg, int rc, const struct err *err)
     s->record_saved = true;
     if (rc < 0 && sandbox_state(s) == SANDBOX_CREATING) {
         sandbox_create_failed(s, err, HINT_HOST);
+    } else if (rc < 0) {
+        log_warn("sandbox: the next server will not take it over: %s sandbox=%s", err->text, s->id);
     }
     if (s->cleanup != CLEANUP_NONE) {
         sandbox_cleanup(s); /* it waits for us, to remove the file that we wrote */
+    } else if (!sandbox_is_leaving(s) && sandbox_state(s) != SANDBOX_CREATING) {
+        sandbox_answer_opened(s, NULL, "");
     }
     open_if_prepared(s);
 }
@@ -181,8 +211,8 @@ static void on_record_saved(void *arg, int rc, const struct err *err)
 static void on_restart(uv_timer_t *timer)
 {
     struct sandbox *s = timer->data;
-    if (!is_leaving(s) && s->link == NULL) {
-        start_worker(s);
+    if (!sandbox_is_leaving(s) && s->link == NULL) {
+        sandbox_start_worker(s);
     }
 }
 
@@ -193,7 +223,7 @@ static void lost_worker(struct sandbox *s, const char *reason)
     uint64_t delay_ms;
     if (worker_policy_died(&s->policy, now_ms, s->broken_ms, &delay_ms)) {
         if (delay_ms == 0) {
-            start_worker(s);
+            sandbox_start_worker(s);
         } else {
             uv_timer_start(&s->restart, on_restart, delay_ms, 0);
         }
@@ -219,9 +249,10 @@ static void on_dead(void *arg, const struct worker_death *death)
     /* Such a worker has cleaned up, or tried to: the sweep that follows finds out. */
     bool gone =
         death->exit_code == EXIT_CODE_SANDBOX_GONE || death->exit_code == EXIT_CODE_ORPHANED;
+    bool other_version = death->other_version;
     CLEANUP_FREE char *reason = alloc_strdup(death->reason);
     worker_link_destroy(link);
-    if (is_leaving(s)) {
+    if (sandbox_is_leaving(s)) {
         sandbox_cleanup_worker_dead(s);
         return;
     }
@@ -233,6 +264,13 @@ static void on_dead(void *arg, const struct worker_death *death)
     }
     if (gone) {
         CLEANUP_FREE char *text = alloc_printf("the sandbox has ended (its worker %s)", reason);
+        sandbox_fail(s, s->adoption != NULL ? ENDED_ALONE : text);
+        return;
+    }
+    if (other_version) {
+        CLEANUP_FREE char *text =
+            alloc_printf("the sandbox was made by another version of cloister: its worker %s",
+                         reason);
         sandbox_fail(s, text);
         return;
     }
@@ -249,10 +287,11 @@ static void on_tick(void *arg)
     call_check_all(arg);
 }
 
-static void start_worker(struct sandbox *s)
+const struct worker_link_events sandbox_worker_events = {
+    .ready = on_ready, .tick = on_tick, .dead = on_dead};
+
+void sandbox_start_worker(struct sandbox *s)
 {
-    static const struct worker_link_events events = {
-        .ready = on_ready, .tick = on_tick, .dead = on_dead};
     s->generation++;
     s->open_sent = false;
     CLEANUP_FREE char *socket = alloc_printf("%s/w%" PRIu64 ".sock", s->dir, s->generation);
@@ -264,7 +303,7 @@ static void start_worker(struct sandbox *s)
         .generation = s->generation,
     };
     struct err err = ERR_INIT;
-    int rc = worker_link_start(s->host, &args, &events, s, &s->link, &err);
+    int rc = worker_link_start(s->host, &args, &sandbox_worker_events, s, &s->link, &err);
     if (rc == 0) {
         rc = record_save_worker(s->dir, worker_link_pid(s->link), s->generation, &err);
         if (rc < 0) {
@@ -304,7 +343,7 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
                       const char *hint)
 {
     struct sandbox *s = arg;
-    if (is_leaving(s)) {
+    if (sandbox_is_leaving(s)) {
         return; /* closed in the same moment: nothing has been made for it */
     }
     if (rc < 0) {
@@ -331,15 +370,13 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
         return;
     }
     s->dir = dir;
-    struct msg m = {.type = MSG_OPEN};
-    m.open = s->spec;
-    if (record_save(s->host, s->dir, &m, on_record_saved, s, &failed) < 0) {
+    if (sandbox_save(s, false, on_record_saved, &failed) < 0) {
         s->record_saved = true; /* nobody comes back */
         failed.code = ERR_INVALID;
         sandbox_create_failed(s, &failed, "shorten image and env, or leave them out");
         return;
     }
-    start_worker(s);
+    sandbox_start_worker(s);
 }
 
 static void on_ttl(uv_timer_t *timer)
@@ -376,7 +413,7 @@ static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
     o->pids = spec->pids != 0 ? spec->pids : c->pids;
     o->disk_bytes = (spec->disk_mb != 0 ? spec->disk_mb : c->disk_mb) << 20;
     o->files = c->files;
-    o->grace_ms = TIME_GRACE_MS;
+    o->grace_ms = c->grace_s * 1000;
     o->strict = c->strict;
     o->pull = strcmp(c->pull, "missing") == 0;
     s->env = alloc_array(spec->env.count + 1, sizeof(s->env[0]));
@@ -389,6 +426,43 @@ static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
     s->ttl_ms = spec->ttl_ms != 0 ? spec->ttl_ms : c->ttl_s * 1000;
 }
 
+struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, const char *owner,
+                            const char *name, enum sandbox_state first)
+{
+    struct sandbox *s = alloc_one(struct sandbox);
+    snprintf(s->id, sizeof(s->id), "%s", id);
+    s->host = setup->host;
+    s->engine = setup->engine;
+    s->on_gone = setup->on_gone;
+    s->on_gone_arg = setup->on_gone_arg;
+    s->owner = alloc_strdup(owner);
+    s->name = alloc_strdup(name);
+    s->reason = alloc_strdup("");
+    s->image = alloc_strdup("");
+    s->workspace = alloc_strdup("");
+    sm_init(&s->sm, sandbox_states, SANDBOX_STATE_COUNT, first);
+    TAILQ_INIT(&s->calls);
+    TAILQ_INIT(&s->close_waiters);
+    s->broken_ms = uv_now(s->host->loop);
+    s->died_us = clock_us();
+    uv_timer_init(s->host->loop, &s->ttl);
+    s->ttl.data = s;
+    uv_timer_init(s->host->loop, &s->restart);
+    s->restart.data = s;
+    uv_timer_init(s->host->loop, &s->news);
+    s->news.data = s;
+    s->timers_open = 3;
+    fleet_host_hold(s->host);
+    return s;
+}
+
+void sandbox_start_clock(struct sandbox *s)
+{
+    sandbox_touch(s);
+    uv_timer_start(&s->ttl, on_ttl, s->ttl_ms, 0);
+    uv_unref((uv_handle_t *)&s->ttl); /* an idle sandbox is no reason to stay */
+}
+
 int sandbox_create(const struct sandbox_setup *setup, const char *owner,
                    const struct fleet_spec *spec, fleet_info_fn opened, void *arg,
                    struct sandbox **ret, struct err *err)
@@ -398,37 +472,16 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
     if (rc < 0) {
         return rc;
     }
-    struct sandbox *s = alloc_one(struct sandbox);
-    memcpy(s->id, id, sizeof(id));
-    s->host = setup->host;
-    s->engine = setup->engine;
-    s->on_gone = setup->on_gone;
-    s->on_gone_arg = setup->on_gone_arg;
-    s->owner = alloc_strdup(owner);
-    s->name = alloc_strdup(spec->name != NULL ? spec->name : "");
-    s->reason = alloc_strdup("");
-    s->image = alloc_strdup("");
-    s->workspace = alloc_strdup("");
+    struct sandbox *s =
+        sandbox_new(setup, id, owner, spec->name != NULL ? spec->name : "", SANDBOX_CREATING);
     copy_spec(s, spec);
-    sm_init(&s->sm, sandbox_states, SANDBOX_STATE_COUNT, SANDBOX_CREATING);
-    TAILQ_INIT(&s->calls);
-    TAILQ_INIT(&s->close_waiters);
+    s->is_default = spec->is_default;
     s->opened = opened;
     s->opened_arg = arg;
     s->progress = spec->progress;
+    s->created_ms = clock_ms();
     s->created_wall_ms = clock_wall_ms();
-    s->broken_ms = uv_now(s->host->loop);
-    sandbox_touch(s);
-    uv_timer_init(s->host->loop, &s->ttl);
-    s->ttl.data = s;
-    uv_timer_init(s->host->loop, &s->restart);
-    s->restart.data = s;
-    uv_timer_init(s->host->loop, &s->news);
-    s->news.data = s;
-    s->timers_open = 3;
-    fleet_host_hold(s->host);
-    uv_timer_start(&s->ttl, on_ttl, s->ttl_ms, 0);
-    uv_unref((uv_handle_t *)&s->ttl); /* an idle sandbox is no reason to stay */
+    sandbox_start_clock(s);
     log_info("sandbox creating: memory_mb=%" PRIu64 " cpu_milli=%" PRIu64 " pids=%" PRIu64
              " sandbox=%s",
              s->spec.memory_bytes >> 20, s->spec.cpu_milli, s->spec.pids, s->id);

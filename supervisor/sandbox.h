@@ -17,6 +17,7 @@
 #include "supervisor/engine.h"
 #include "supervisor/fleet.h"
 #include "supervisor/fleet_host.h"
+#include "supervisor/record.h"
 #include "supervisor/worker_link.h"
 #include "supervisor/worker_policy.h"
 
@@ -41,6 +42,9 @@
  *        │ nothing left
  *        ▼
  *     CLOSED
+ *
+ * A sandbox that an earlier server left begins in RECOVERING. READY and RECOVERING may become LEFT:
+ * this server ends, and the sandbox goes on without it.
  */
 enum sandbox_state {
     SANDBOX_CREATING,
@@ -49,6 +53,7 @@ enum sandbox_state {
     SANDBOX_FAILED,
     SANDBOX_CLOSING,
     SANDBOX_CLOSED,
+    SANDBOX_LEFT,
     SANDBOX_STATE_COUNT,
 };
 extern const struct sm_state sandbox_states[SANDBOX_STATE_COUNT];
@@ -67,6 +72,8 @@ struct text_list {
     char **items;
     size_t count;
 };
+
+struct adopt;
 
 struct sandbox_waiter {
     TAILQ_ENTRY(sandbox_waiter) node;
@@ -91,6 +98,7 @@ struct sandbox {
     char id[FLEET_ID_SIZE];
     char *owner;
     char *name; /* "" if none */
+    bool is_default;
     char *dir;
     struct sm sm;
     char *reason; /* why FAILED, or why it is closed */
@@ -101,6 +109,7 @@ struct sandbox {
     bool image_is_reference; /* the client's choice, for an engine only */
     uint64_t timeout_ms;
     uint64_t ttl_ms;
+    uint64_t lifetime_ms;
 
     /* What it became. */
     char *backend;
@@ -110,7 +119,14 @@ struct sandbox {
     char *workspace;
     struct text_list languages;
     struct text_list unapplied;
+    uint64_t created_ms; /* monotonic */
     uint64_t created_wall_ms;
+
+    /* Not NULL until it is known what became of it since its last server; then that is told. */
+    struct adopt *adoption;
+    TAILQ_ENTRY(sandbox) adoption_node;
+    bool adoption_queued;  /* has to wait for a worker to be started */
+    bool adoption_started; /* was that, once */
 
     /* Its worker. */
     struct worker_link *link; /* NULL between two lives */
@@ -118,7 +134,7 @@ struct sandbox {
     struct worker_policy policy;
     uint64_t broken_ms; /* since when there is no usable worker */
     uint64_t died_us;   /* when the last one was found dead, for the log */
-    bool record_saved;
+    bool record_saved; /* none is being written */
     bool open_sent;      /* to the present worker */
     bool ever_open_sent; /* so there may be something to destroy */
     bool destroyed;      /* a worker has said that nothing is left */
@@ -165,7 +181,26 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
                    const struct fleet_spec *spec, fleet_info_fn opened, void *arg,
                    struct sandbox **ret, struct err *err) WARN_UNUSED;
 
+/* A sandbox without anything behind it yet, in its first state; texts are copied. */
+struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, const char *owner,
+                            const char *name, enum sandbox_state first);
+
+/* From here on its idle time and lifetime count. */
+void sandbox_start_clock(struct sandbox *s);
+
+/* Starts a worker of the next generation. What goes wrong counts as its death. */
+void sandbox_start_worker(struct sandbox *s);
+
+/* What a worker link of s tells. */
+extern const struct worker_link_events sandbox_worker_events;
+
+/* Nothing is left to find out: state READY, and calls go on. */
+void sandbox_ready(struct sandbox *s, const char *cause);
+
 enum sandbox_state sandbox_state(const struct sandbox *s);
+
+/* It has failed, or ends, or has ended: nothing is begun in it any more. */
+bool sandbox_is_leaving(const struct sandbox *s);
 
 /* The only writer of the state; asserts that the move is declared, and logs it. */
 void sandbox_set_state(struct sandbox *s, enum sandbox_state next, const char *cause);
@@ -204,14 +239,38 @@ bool sandbox_news_overdue(const struct sandbox_news *n, uint64_t now_ms);
 /* State CLOSING; calls are answered as cancelled, later. `done` may be NULL. */
 void sandbox_close(struct sandbox *s, const char *cause, fleet_done_fn done, void *arg);
 
+/* Answers `opened`, if it has not been: with the failure, or (err NULL) a snapshot. Calls back
+ * inside. */
+void sandbox_answer_opened(struct sandbox *s, const struct err *err, const char *hint);
+
 /* Answers `opened`, if it has not been, with a failure, and closes. Calls back inside. */
 void sandbox_create_failed(struct sandbox *s, const struct err *err, const char *hint);
+
+/* State LEFT: answers calls, hangs up, and lets all of it live, for the next server. Only in
+ * READY or RECOVERING. Calls back later. */
+void sandbox_leave(struct sandbox *s);
 
 /* Starts or continues the removal of everything, from state FAILED or CLOSING. */
 void sandbox_cleanup(struct sandbox *s);
 
 /* The worker is dead; called in states FAILED and CLOSING. */
 void sandbox_cleanup_worker_dead(struct sandbox *s);
+
+/* ---- sandbox_adopt.c: from one server to the next ---- */
+
+/* Writes the record. `answered`: whoever asked for the sandbox is told of it. */
+int sandbox_save(struct sandbox *s, bool answered, disk_done_fn done, struct err *err) WARN_UNUSED;
+
+/* The sandbox of a record, as its last server knew it, in RECOVERING. No worker is looked for. */
+struct sandbox *sandbox_restore(const struct sandbox_setup *setup, const char *id,
+                                const struct record *record);
+
+/* Goes on with the worker that the last server left. False if that one cannot be had: then the next
+ * generation has to be started. */
+bool sandbox_adopt_worker(struct sandbox *s, const struct record_worker *worker);
+
+/* Asks what has been run and runs in it; READY when that is known. */
+void sandbox_ask_past(struct sandbox *s);
 
 /* ---- sandbox_info.c: what is told about it ---- */
 

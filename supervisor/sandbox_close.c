@@ -11,6 +11,8 @@
  *
  * The client that closes is answered after the first step: the sandbox is gone then, and only we
  * still have something to tidy.
+ *
+ * A sandbox that is left to the next server takes none of these steps: we hang up and forget it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -43,12 +45,18 @@ static void tell_closed(struct sandbox *s, int rc, const struct err *err, const 
     }
 }
 
-static void tell_create_failed(struct sandbox *s, const struct err *err, const char *hint)
+void sandbox_answer_opened(struct sandbox *s, const struct err *err, const char *hint)
 {
     fleet_info_fn opened = s->opened;
     s->opened = NULL;
-    if (opened != NULL) {
+    if (opened == NULL) {
+        return;
+    }
+    if (err != NULL) {
         opened(s->opened_arg, -err->code, NULL, err, hint);
+    } else {
+        struct fleet_info info = sandbox_info(s);
+        opened(s->opened_arg, 0, &info, NULL, hint);
     }
 }
 
@@ -67,8 +75,6 @@ static void on_timer_closed(uv_handle_t *handle)
 
 static void forget(struct sandbox *s)
 {
-    tell_closed(s, 0, NULL, "");
-    sandbox_set_state(s, SANDBOX_CLOSED, "nothing left");
     s->on_gone(s->on_gone_arg, s);
     uv_close((uv_handle_t *)&s->ttl, on_timer_closed);
     uv_close((uv_handle_t *)&s->restart, on_timer_closed);
@@ -79,6 +85,8 @@ static void end_cleanup(struct sandbox *s)
 {
     s->cleanup = CLEANUP_DONE;
     if (sandbox_state(s) == SANDBOX_CLOSING) {
+        tell_closed(s, 0, NULL, "");
+        sandbox_set_state(s, SANDBOX_CLOSED, "nothing left");
         forget(s);
     }
 }
@@ -238,7 +246,7 @@ static void on_close(void *arg)
     struct err err = ERR_INIT;
     err_set(&err, s->host->stopping ? ERR_SHUTTING_DOWN : ERR_GONE, "the sandbox was closed: %s",
             s->reason);
-    tell_create_failed(s, &err, "");
+    sandbox_answer_opened(s, &err, "");
     call_cancel_all(s);
     sandbox_cleanup(s);
 }
@@ -273,7 +281,30 @@ void sandbox_create_failed(struct sandbox *s, const struct err *err, const char 
     s->reason = alloc_strdup(kept.text);
     sandbox_set_state(s, SANDBOX_CLOSING, kept.text);
     uv_timer_stop(&s->ttl);
-    tell_create_failed(s, &kept, kept_hint);
+    sandbox_answer_opened(s, &kept, kept_hint);
     call_fail_all(s, &kept, kept_hint);
     sandbox_cleanup(s);
+}
+
+/* ---- going on without us ---- */
+
+static void on_leave(void *arg)
+{
+    struct sandbox *s = arg;
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_SHUTTING_DOWN, "the server is shutting down; the sandbox goes on");
+    call_fail_all(s, &err, "the next server of this instance takes it over");
+    if (s->link != NULL) {
+        worker_link_abandon(STEAL_PTR(s->link));
+    }
+    forget(s);
+}
+
+void sandbox_leave(struct sandbox *s)
+{
+    sandbox_set_state(s, SANDBOX_LEFT, "the server is shutting down");
+    uv_timer_stop(&s->ttl);
+    uv_timer_stop(&s->restart);
+    uv_timer_stop(&s->news);
+    deferred_post(&s->host->deferred, &s->close_task, on_leave, s);
 }

@@ -70,6 +70,7 @@ int fixture_setup(void **state)
     c->max_timeout_s = 600;
     c->ttl_s = 600;
     c->max_sandboxes = 8;
+    c->grace_s = 1;
     *state = f;
     return 0;
 }
