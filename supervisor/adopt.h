@@ -14,8 +14,8 @@ struct recover;
 
 struct adopt_setup {
     struct sandbox_setup sandbox;
-    struct recover *recover;                         /* gets what cannot be taken over */
-    void (*found)(void *arg, struct sandbox *s);     /* inside; oldest first */
+    struct recover *recover;                        /* gets what cannot be taken over */
+    void (*found)(void *arg, struct sandbox *s);    /* inside; oldest first */
     void (*settled)(void *arg, unsigned leftovers); /* later: what became of each is known */
     void *arg;
 };

@@ -6,12 +6,14 @@
  * Nothing is touched before the first sandbox is wanted: clients start a throw-away copy of every
  * server just to list its tools. Then, in this order: programs found, instance and lock taken,
  * runtime probed, sandbox created; and beside it, once that is done, the leftovers of dead servers
- * are swept.
+ * are swept. Only a named instance that has had a server before is opened at once: its sandboxes
+ * do not wait for long.
  *
  * Stopping is the same for all sandboxes at once, within 4.5 s in all: 3 s for workers to close
  * them, then kill and sweep, at 4 s kill everything, and at 4.5 s leave, whatever is left. What is
  * left keeps its directory and loses its lock, so the next server sweeps it. What becomes of a
- * sandbox that is just being created is a table in contrib/HACKING.md.
+ * sandbox that is just being created is a table in contrib/HACKING.md. A server of a named instance
+ * may leave its sandboxes to the next one instead; the lock goes last, so that two never share one.
  */
 #include "supervisor/fleet.h"
 
@@ -22,10 +24,9 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "common/io/threads.h"
 #include "common/log.h"
 #include "common/str.h"
-#include "supervisor/binaries.h"
+#include "supervisor/adopt.h"
 #include "supervisor/call.h"
 #include "supervisor/config.h"
 #include "supervisor/engine.h"
@@ -42,6 +43,8 @@ struct fleet {
     struct fleet_host host; /* first: on_released() gets it */
     struct engine *engine;
     struct recover *recover;
+    struct adopt *adopt; /* of a named instance */
+    bool adopt_failed;   /* to be tried again */
     TAILQ_HEAD(, sandbox) sandboxes;
 
     uv_timer_t stop_timer;
@@ -130,6 +133,29 @@ struct fleet *fleet_create(uv_loop_t *loop, const struct config *config)
     return f;
 }
 
+/* ---- taking over ---- */
+
+static void on_gone(void *arg, struct sandbox *s)
+{
+    struct fleet *f = arg;
+    TAILQ_REMOVE(&f->sandboxes, s, node);
+}
+
+static void on_found(void *arg, struct sandbox *s)
+{
+    struct fleet *f = arg;
+    TAILQ_INSERT_TAIL(&f->sandboxes, s, node);
+}
+
+/* What is left to the sweep need not wait for the next new sandbox. */
+static void on_settled(void *arg, unsigned leftovers)
+{
+    struct fleet *f = arg;
+    if (leftovers > 0 && !f->host.stopping) {
+        recover_run(f->recover);
+    }
+}
+
 /* Everything that the first worker needs. Done once; after a failure the next caller tries again.
  */
 static int prepare(struct fleet *f, struct err *err, const char **ret_hint)
@@ -138,40 +164,41 @@ static int prepare(struct fleet *f, struct err *err, const char **ret_hint)
     if (host->instance != NULL) {
         return 0;
     }
-    *ret_hint = "raise the limit on this user's processes and threads (ulimit -u, or pids of the "
-                "control group that this server runs in)";
-    int rc = threads_check(threads_needed(), err);
+    int rc = fleet_host_prepare(host, err, ret_hint);
     if (rc < 0) {
         return rc;
     }
-    *ret_hint = "reinstall cloister, or say with --worker-path and --agent-path where they are";
-    if (host->worker_path == NULL) {
-        rc = binaries_find_worker(host->config, &host->worker_path, err);
-    }
-    if (rc == 0 && host->agent_path == NULL) {
-        rc = binaries_find_agent(host->config, &host->agent_path, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
-    *ret_hint = "";
-    uv_file fds[2] = {host->lifeline_read, host->lifeline_write};
-    if (host->lifeline_read < 0) {
-        int uv_rc = uv_pipe(fds, 0, 0); /* close-on-exec both */
-        if (uv_rc < 0) {
-            return err_sys(err, ERR_ENGINE, -uv_rc, "no pipe for the workers' lifeline");
-        }
-        host->lifeline_read = fds[0];
-        host->lifeline_write = fds[1];
-    }
-    *ret_hint = "choose another directory with --runtime-dir";
-    rc = instance_open(host->config, &host->instance, err);
-    if (rc < 0) {
-        return rc;
-    }
-    log_info("instance opened dir=%s", host->instance->dir);
     f->recover = recover_create(host, engine_backend(f->engine));
+    if (!host->instance->own) {
+        const struct adopt_setup setup = {
+            {host, f->engine, on_gone, f}, f->recover, on_found, on_settled, f};
+        f->adopt = adopt_begin(&setup);
+    }
     return 0;
+}
+
+void fleet_adopt(struct fleet *f)
+{
+    struct err err = ERR_INIT;
+    const char *hint = "";
+    if (f->host.instance != NULL || f->host.stopping || !instance_exists(f->host.config)) {
+        return;
+    }
+    if (prepare(f, &err, &hint) < 0) {
+        log_line(f->adopt_failed ? LOG_DEBUG : LOG_WARN,
+                 "sandboxes of an earlier server are not taken over yet: %s", err.text);
+        f->adopt_failed = true;
+    } else {
+        f->adopt_failed = false;
+    }
+}
+
+/* The first attempt failed; somebody who looks for a sandbox has it made again. */
+static void retry_adoption(struct fleet *f)
+{
+    if (f->adopt_failed) {
+        fleet_adopt(f);
+    }
 }
 
 /* ---- finding ---- */
@@ -214,6 +241,7 @@ static void set_not_found(struct err *err, const char *id)
 int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const char **ret_id,
                struct err *err)
 {
+    retry_adoption(f);
     struct sandbox *s = find_id(f, id_or_name);
     if (s == NULL || strcmp(s->owner, owner) != 0) {
         s = find_name(f, owner, id_or_name);
@@ -229,6 +257,7 @@ int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const
 void fleet_list(struct fleet *f, const char *owner,
                 void (*each)(void *arg, const struct fleet_info *info), void *arg)
 {
+    retry_adoption(f);
     struct sandbox *s = TAILQ_FIRST(&f->sandboxes);
     while (s != NULL) {
         struct sandbox *next = TAILQ_NEXT(s, node);
@@ -255,6 +284,16 @@ static int check_name(struct fleet *f, const char *owner, const char *name, stru
     }
     if (find_name(f, owner, name) != NULL) {
         return err_set(err, ERR_INVALID, "name: there is a sandbox called \"%s\" already", name);
+    }
+    return 0;
+}
+
+/* It is written down, so it has to fit. */
+static int check_owner(const char *owner, struct err *err)
+{
+    size_t len = strlen(owner);
+    if (len > LIMIT_TEXT || !utf8_valid(owner, len)) {
+        return err_set(err, ERR_INVALID, "owner: at most %d bytes of UTF-8 expected", LIMIT_TEXT);
     }
     return 0;
 }
@@ -292,12 +331,6 @@ static void bound_tombstones(struct fleet *f)
     }
 }
 
-static void on_gone(void *arg, struct sandbox *s)
-{
-    struct fleet *f = arg;
-    TAILQ_REMOVE(&f->sandboxes, s, node);
-}
-
 /* The first answer to the first open: now there is time for the past. */
 struct opening {
     struct fleet *fleet;
@@ -333,12 +366,13 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
     int rc;
     if (f->host.stopping) {
         rc = err_set(&err, ERR_SHUTTING_DOWN, "the server is shutting down");
-    } else if (spec->name != NULL && (rc = check_name(f, owner, spec->name, &err)) < 0) {
+    } else if ((rc = check_owner(owner, &err)) == 0) {
+        rc = prepare(f, &err, &hint); /* first: names and places may be taken already */
+    }
+    if (rc == 0 && spec->name != NULL && (rc = check_name(f, owner, spec->name, &err)) < 0) {
         hint = "use the sandbox of that name, or choose another name";
-    } else if ((rc = check_limit(f, &err)) < 0) {
+    } else if (rc == 0 && (rc = check_limit(f, &err)) < 0) {
         hint = "close a sandbox that is not needed any more, or raise --max-sandboxes";
-    } else {
-        rc = prepare(f, &err, &hint);
     }
     struct sandbox *s = NULL;
     if (rc == 0) {
@@ -443,6 +477,13 @@ void fleet_doctor(struct fleet *f,
 
 /* ---- stopping ---- */
 
+/* A sandbox that nobody has been told of yet cannot be asked for again. */
+static bool may_stay(const struct sandbox *s)
+{
+    enum sandbox_state state = sandbox_state(s);
+    return (state == SANDBOX_READY || state == SANDBOX_RECOVERING) && s->opened == NULL;
+}
+
 static void on_host_closed(struct fleet *f)
 {
     if (--f->closing > 0) {
@@ -473,6 +514,8 @@ static void leave(struct fleet *f)
     }
     engine_destroy(f->engine);
     f->engine = NULL;
+    adopt_destroy(f->adopt);
+    f->adopt = NULL;
     recover_destroy(f->recover);
     f->recover = NULL;
     instance_close(host->instance);
@@ -518,17 +561,22 @@ static void on_force_time(uv_timer_t *timer)
 
 void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg), void *arg)
 {
-    (void)end;
     assert(!f->host.stopping);
     f->host.stopping = true;
     f->stopped = done;
     f->stopped_arg = arg;
+    bool leave = end == FLEET_END_LEAVE && f->host.instance != NULL && !f->host.instance->own;
     struct sandbox *s;
     TAILQ_FOREACH(s, &f->sandboxes, node)
     {
-        sandbox_close(s, "the server is shutting down", NULL, NULL);
+        if (leave && may_stay(s)) {
+            sandbox_leave(s);
+        } else {
+            sandbox_close(s, "the server is shutting down", NULL, NULL);
+        }
     }
     worker_link_stop_expendable(&f->host);
+    recover_stop(f->recover);
     uv_timer_start(&f->stop_timer, on_force_time, FORCE_MS, 0);
     if (f->host.held == 0) {
         maybe_stopped(f);

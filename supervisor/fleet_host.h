@@ -12,9 +12,11 @@
 #include <sys/queue.h>
 #include <uv.h>
 
+#include "common/err.h"
 #include "supervisor/deferred.h"
 
 struct config;
+struct executions;
 struct instance;
 struct worker_link;
 
@@ -22,6 +24,7 @@ struct fleet_host {
     uv_loop_t *loop;
     const struct config *config;
     struct deferred deferred;
+    struct executions *executions;
 
     /* From the first sandbox on; NULL or -1 before that. */
     struct instance *instance;
@@ -37,6 +40,10 @@ struct fleet_host {
     size_t held; /* things with a handle on the loop */
     void (*on_released)(struct fleet_host *host);
 };
+
+/* Finds the programs, opens the instance and takes its lock; what it has got stays for the next
+ * attempt if one of them fails. *ret_hint (fixed text) says what to do then. */
+int fleet_host_prepare(struct fleet_host *host, struct err *err, const char **ret_hint) WARN_UNUSED;
 
 static inline void fleet_host_hold(struct fleet_host *host)
 {

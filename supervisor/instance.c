@@ -112,7 +112,8 @@ static int take_lock(const char *dir, bool own, struct err *err)
     if (!still_there(fd, path)) {
         return err_set(err, ERR_GONE, "%s was removed", path);
     }
-    CLEANUP_FREE char *text = alloc_printf(LOCK_MAGIC "pid %d\n%s", (int)getpid(), own ? "" : LOCK_NAMED);
+    CLEANUP_FREE char *text =
+        alloc_printf(LOCK_MAGIC "pid %d\n%s", (int)getpid(), own ? "" : LOCK_NAMED);
     if (ftruncate(fd, 0) < 0) {
         return err_sys(err, ERR_IO, errno, "%s", path);
     }

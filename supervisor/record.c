@@ -176,8 +176,7 @@ static int hold_process(const struct record_worker *w)
 {
 #ifdef SYS_pidfd_open
     CLEANUP_FD int process = (int)syscall(SYS_pidfd_open, (pid_t)w->pid, 0);
-    if (process >= 0 && w->start_time != 0 &&
-        worker_process_start_time(w->pid) == w->start_time) {
+    if (process >= 0 && w->start_time != 0 && worker_process_start_time(w->pid) == w->start_time) {
         return steal_fd(&process);
     }
 #else

@@ -2,8 +2,8 @@
  * What a sandbox's directory says about it, for the server that comes after this one: to take the
  * sandbox over, or to remove what is left of it.
  *
- *     record   two framed messages: OPEN (where it is and what was asked for) and RECORD (whose it is)
- *     worker   "<pid> <start time> <generation>" of the worker that was started last
+ *     record   two framed messages: OPEN (where it is and what was asked for) and RECORD (whose it
+ * is) worker   "<pid> <start time> <generation>" of the worker that was started last
  *
  * Loop thread only.
  */

@@ -72,7 +72,7 @@ struct recover {
     TAILQ_HEAD(, leftover) waiting;
     TAILQ_HEAD(, suspect) suspects;
     size_t suspect_count;
-    uv_timer_t *again; /* for suspects; NULL: not running. Frees itself when it is closed */
+    uv_timer_t *again;         /* for suspects; NULL: not running. Frees itself when it is closed */
     struct dead_instance *own; /* our own, if it has leftovers */
     size_t found;
     size_t running;

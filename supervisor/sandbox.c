@@ -33,8 +33,9 @@
 #include "supervisor/instance.h"
 #include "supervisor/record.h"
 
-#define ENDED_ALONE "the sandbox ended while no server was there"
-#define HINT_HOST "the host may be out of processes, descriptors, memory or disk space; see the log"
+#define CLOSE_MIN_MS 1000 /* a sandbox that is taken over late is not closed in the same moment */
+#define ENDED_ALONE  "the sandbox ended while no server was there"
+#define HINT_HOST    "the host may be out of processes, descriptors, memory or disk space; see the log"
 
 const struct sm_state sandbox_states[SANDBOX_STATE_COUNT] = {
     [SANDBOX_CREATING] = {"creating", SM_BIT(SANDBOX_READY) | SM_BIT(SANDBOX_CLOSING)},
@@ -268,9 +269,8 @@ static void on_dead(void *arg, const struct worker_death *death)
         return;
     }
     if (other_version) {
-        CLEANUP_FREE char *text =
-            alloc_printf("the sandbox was made by another version of cloister: its worker %s",
-                         reason);
+        CLEANUP_FREE char *text = alloc_printf(
+            "the sandbox was made by another version of cloister: its worker %s", reason);
         sandbox_fail(s, text);
         return;
     }
@@ -461,6 +461,14 @@ void sandbox_start_clock(struct sandbox *s)
     sandbox_touch(s);
     uv_timer_start(&s->ttl, on_ttl, s->ttl_ms, 0);
     uv_unref((uv_handle_t *)&s->ttl); /* an idle sandbox is no reason to stay */
+}
+
+void sandbox_set_idle(struct sandbox *s, uint64_t idle_ms)
+{
+    uint64_t now_ms = uv_now(s->host->loop);
+    uint64_t left_ms = idle_ms < s->ttl_ms ? s->ttl_ms - idle_ms : 0;
+    s->used_ms = idle_ms < now_ms ? now_ms - idle_ms : 0;
+    uv_timer_start(&s->ttl, on_ttl, left_ms > CLOSE_MIN_MS ? left_ms : CLOSE_MIN_MS, 0);
 }
 
 int sandbox_create(const struct sandbox_setup *setup, const char *owner,

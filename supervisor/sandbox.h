@@ -132,9 +132,9 @@ struct sandbox {
     struct worker_link *link; /* NULL between two lives */
     uint64_t generation;      /* of the latest life; the first is 1 */
     struct worker_policy policy;
-    uint64_t broken_ms; /* since when there is no usable worker */
-    uint64_t died_us;   /* when the last one was found dead, for the log */
-    bool record_saved; /* none is being written */
+    uint64_t broken_ms;  /* since when there is no usable worker */
+    uint64_t died_us;    /* when the last one was found dead, for the log */
+    bool record_saved;   /* none is being written */
     bool open_sent;      /* to the present worker */
     bool ever_open_sent; /* so there may be something to destroy */
     bool destroyed;      /* a worker has said that nothing is left */
@@ -187,6 +187,9 @@ struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, c
 
 /* From here on its idle time and lifetime count. */
 void sandbox_start_clock(struct sandbox *s);
+
+/* So long it has been idle, by the word of the agent. */
+void sandbox_set_idle(struct sandbox *s, uint64_t idle_ms);
 
 /* Starts a worker of the next generation. What goes wrong counts as its death. */
 void sandbox_start_worker(struct sandbox *s);

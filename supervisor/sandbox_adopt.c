@@ -10,8 +10,9 @@
  * boot is not read this far.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
@@ -133,7 +134,8 @@ static void take_op(struct sandbox *s, const struct msg_op_info *info)
         executions_adopt(s->host->executions, s, info);
     } else if (info->state == OP_DONE) {
         /* Nobody waits any more for a file. */
-        CLEANUP_FREE char *op = alloc_viewdup(info->op);
+        char op[FLEET_ID_SIZE];
+        snprintf(op, sizeof(op), "%.*s", VIEW_ARG(info->op));
         sandbox_ack(s, op);
     }
 }

@@ -6,8 +6,9 @@
  *
  * DRAINING lets calls that are nearly done be answered, since whoever pipes a few requests in
  * closes the pipe behind them: a moment for a pipe, whose end usually means that the client is
- * gone, and as long as it takes for a file. STOPPING ends operations and removes sandboxes; what
- * they answer still goes out in FLUSHING. From the end of a pipe's input to our exit 5 s pass at
+ * gone, and as long as it takes for a file. STOPPING ends operations and removes sandboxes, or
+ * leaves those of a named instance to the next server; what is answered then still goes out in
+ * FLUSHING. From the end of a pipe's input to our exit 5 s pass at
  * most.
  */
 #include "supervisor/serve.h"
@@ -94,23 +95,25 @@ static void on_stdio_closed(void *arg)
 static void on_fleet_down(void *arg)
 {
     struct serve *s = arg;
-    set_state(s, SERVE_FLUSHING, "no sandbox is left");
+    set_state(s, SERVE_FLUSHING, "no sandbox is ours any more");
     stdio_close(s->stdio, FLUSH_MS, on_stdio_closed, s);
 }
 
-static void stop(struct serve *s, const char *why)
+/* The client or whoever runs us ends this server; only a person at a terminal, with ^C, means the
+ * sandboxes as well. */
+static void stop(struct serve *s, enum fleet_end end, const char *why)
 {
     if (s->state >= SERVE_STOPPING) {
         return;
     }
     set_state(s, SERVE_STOPPING, why);
     uv_timer_stop(&s->drain);
-    fleet_shutdown(s->fleet, FLEET_END_CLOSE, on_fleet_down, s);
+    fleet_shutdown(s->fleet, end, on_fleet_down, s);
 }
 
 static void on_drained(uv_timer_t *timer)
 {
-    stop(timer->data, "input has ended");
+    stop(timer->data, FLEET_END_LEAVE, "input has ended");
 }
 
 static void drain_if_idle(struct serve *s)
@@ -132,7 +135,7 @@ static void on_end(void *arg, bool broken)
 {
     struct serve *s = arg;
     if (broken) {
-        stop(s, "nobody reads our output");
+        stop(s, FLEET_END_LEAVE, "nobody reads our output");
     } else if (s->state == SERVE_SERVING) {
         set_state(s, SERVE_DRAINING, "end of input");
         if (!stdio_input_is_file(s->stdio)) {
@@ -147,7 +150,11 @@ static void on_signal(uv_signal_t *handle, int number)
     struct serve *s = handle->data;
     /* Clients close our input first and send SIGTERM when that takes a while; stopping has a
      * deadline of its own, so a signal on top of it changes nothing. */
-    stop(s, number == SIGTERM ? "SIGTERM" : "SIGINT");
+    if (number == SIGTERM) {
+        stop(s, FLEET_END_LEAVE, "SIGTERM");
+    } else {
+        stop(s, FLEET_END_CLOSE, "SIGINT");
+    }
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */
@@ -173,6 +180,7 @@ static int start(struct serve *s, const struct config *config, int in_fd, int ou
     uv_signal_start(&s->on_term, on_signal, SIGTERM);
     uv_signal_start(&s->on_int, on_signal, SIGINT);
     s->fleet = fleet_create(&s->loop, config);
+    fleet_adopt(s->fleet);
     s->server = mcp_server_create(config, s->fleet);
     s->session = mcp_session_create(s->server, OWNER, on_send, s);
     return stdio_open(&s->loop, in_fd, out_fd, &events, s, &s->stdio, err);
