@@ -5,9 +5,16 @@
  * How it behaves before a sandbox exists is chosen by the environment variable WORKER_STUB, in the
  * life of a sandbox by its image, and in a call by the code: see the tables of words below. What an
  * agent would keep is in the sandbox's directory, so that the next worker finds it: "op-<id>" with
- * the code and its start time, and "runs" with one byte for every operation that was really begun.
- * Words that misbehave do so in the first life only ("crash"), or always ("crash-always").
+ * the start time, kind, time limit and code, and "runs" with one byte for every operation that was
+ * really begun. Words that misbehave do so in the first life only ("crash"), or always
+ * ("crash-always").
+ *
+ * A test may put more into that directory: "idle" with the milliseconds that OPS tells,
+ * "ops-garbage" for an answer to it that makes no sense, and "other-version" for a worker that
+ * refuses whoever greets it. "gone" says that the sandbox has ended, as a worker does that waited
+ * for its grace.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -41,6 +48,7 @@ struct op {
     char id[LIMIT_NAME];
     char code[TEXT_MAX]; /* "<word> <arguments>" */
     uint64_t start_ms;
+    uint64_t kind;
     uint64_t timeout_ms;
     bool stopped; /* ended by CANCEL */
     bool forced;
@@ -61,6 +69,9 @@ struct stub {
     size_t op_count;
     uv_timer_t poll;
     uv_timer_t later;
+    uv_timer_t orphaned;
+    uint64_t grace_ms;
+    bool is_open, link_up, supervisor_died;
     uv_pipe_t lifeline;
     struct ipc_request *open_request;
     uint64_t open_seq;
@@ -136,22 +147,40 @@ static uint64_t count_runs(struct stub *s)
     return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
+static bool has_file(const struct stub *s, const char *name)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/%s", s->dir, name);
+    return access(path, F_OK) == 0;
+}
+
+static uint64_t number_at(const char **text);
+
+/* Reads back what an earlier worker kept. */
+static bool load_op(const struct stub *s, const char *id, struct op *op)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/op-%s", s->dir, id);
+    CLEANUP_BUF struct buf kept;
+    buf_init(&kept, TEXT_MAX + 64);
+    if (file_read(path, &kept, NULL) < 0) {
+        return false;
+    }
+    const char *text = buf_cstr(&kept);
+    op->start_ms = number_at(&text);
+    op->kind = number_at(&text);
+    op->timeout_ms = number_at(&text);
+    snprintf(op->id, sizeof(op->id), "%s", id);
+    snprintf(op->code, sizeof(op->code), "%s", text);
+    return true;
+}
+
 static void begin_op(struct stub *s, struct op *op)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/op-%s", s->dir, op->id);
     CLEANUP_FREE char *runs = alloc_printf("%s/runs", s->dir);
-    CLEANUP_BUF struct buf kept;
-    buf_init(&kept, TEXT_MAX + 64);
-    if (file_read(path, &kept, NULL) == 0) {
-        char *text = (char *)(uintptr_t)buf_cstr(&kept);
-        char *blank = strchr(text, ' ');
-        *blank = '\0';
-        err_ignore(str_to_u64(text, 0, UINT64_MAX, &op->start_ms, NULL)); /* written by us */
-        snprintf(op->code, sizeof(op->code), "%s", blank + 1);
-        return;
-    }
     op->start_ms = clock_ms();
-    CLEANUP_FREE char *text = alloc_printf("%llu %s", (unsigned long long)op->start_ms, op->code);
+    CLEANUP_FREE char *text =
+        alloc_printf("%llu %llu %llu %s", (unsigned long long)op->start_ms,
+                     (unsigned long long)op->kind, (unsigned long long)op->timeout_ms, op->code);
     CLEANUP_FD int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     CLEANUP_FD int runs_fd = open(runs, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0 || runs_fd < 0 || fd_write_all(fd, text, strlen(text), NULL) < 0 ||
@@ -379,18 +408,29 @@ static void handle_start(struct stub *s, struct ipc_request *request, const stru
         return;
     }
     if (op == NULL) {
+        struct op new_op = {.kind = start->kind, .timeout_ms = start->timeout_ms};
+        CLEANUP_FREE char *id = alloc_viewdup(start->op);
+        bool known = load_op(s, id, &new_op);
+        if (!known && start->join) {
+            send_failed(request, m->seq, ERR_EXECUTION_NOT_FOUND, "no such operation", "");
+            return;
+        }
+        if (!known) {
+            snprintf(new_op.id, sizeof(new_op.id), "%s", id);
+            snprintf(new_op.code, sizeof(new_op.code), "%.*s", VIEW_ARG(start->data));
+            begin_op(s, &new_op);
+        }
+        new_op.echo = view_bytes(alloc_viewdup(start->stdin_data), start->stdin_data.len);
         op = &s->ops[s->op_count++];
-        memset(op, 0, sizeof(*op));
-        snprintf(op->id, sizeof(op->id), "%.*s", VIEW_ARG(start->op));
-        snprintf(op->code, sizeof(op->code), "%.*s", VIEW_ARG(start->data));
-        op->timeout_ms = start->timeout_ms;
-        op->echo = view_bytes(alloc_viewdup(start->stdin_data), start->stdin_data.len);
-        begin_op(s, op);
+        *op = new_op;
     }
     if (misbehave(s, request, m->seq, op->code)) {
         return;
     }
-    struct msg_wait wait = {view_of(op->id), start->out_from, start->err_from, start->wait_ms};
+    struct msg_wait wait = {.op = view_of(op->id),
+                            .out_from = start->out_from,
+                            .err_from = start->err_from,
+                            .wait_ms = start->wait_ms};
     wait_for(s, op, request, m->seq, &wait);
 }
 
@@ -412,6 +452,91 @@ static void handle_cancel(struct stub *s, struct ipc_request *request, const str
         op->forced = op->forced || m->cancel.force;
     }
     send_ok(request, m->seq);
+}
+
+/* ---- taking over ---- */
+
+struct kept_ops {
+    struct op ops[OPS_MAX];
+    size_t count;
+};
+
+/* All that are kept, whichever worker began them, oldest first. */
+static void load_all(const struct stub *s, struct kept_ops *kept)
+{
+    DIR *dir = opendir(s->dir);
+    struct dirent *entry;
+    while (dir != NULL && kept->count < OPS_MAX && (entry = readdir(dir)) != NULL) {
+        struct op op = {.id = ""};
+        if (strncmp(entry->d_name, "op-", 3) != 0 || !load_op(s, entry->d_name + 3, &op)) {
+            continue;
+        }
+        size_t at = kept->count++;
+        for (; at > 0 && kept->ops[at - 1].start_ms > op.start_ms; at--) {
+            kept->ops[at] = kept->ops[at - 1];
+        }
+        kept->ops[at] = op;
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
+static void add_info(struct stub *s, struct op *op, struct buf *text)
+{
+    CLEANUP_BUF struct buf out;
+    CLEANUP_BUF struct buf err;
+    struct msg_output o = {.state = 0};
+    struct msg m = {.type = MSG_OP_INFO};
+    buf_init(&out, LIMIT_FRAME);
+    buf_init(&err, LIMIT_FRAME);
+    look(s, op, &o, &out, &err);
+    uint64_t age_ms = clock_ms() - op->start_ms;
+    m.op_info.op = view_of(op->id);
+    m.op_info.kind = op->kind;
+    m.op_info.state = o.state;
+    m.op_info.language = view_of("python");
+    m.op_info.age_ms = age_ms;
+    if (o.state != OP_DONE && op->timeout_ms > age_ms) {
+        m.op_info.left_ms = op->timeout_ms - age_ms;
+    }
+    if (msg_encode(text, &m, NULL) < 0) {
+        exit(EXIT_CODE_PROTOCOL);
+    }
+}
+
+static void handle_ops(struct stub *s, struct ipc_request *request, const struct msg *m)
+{
+    static struct kept_ops kept;
+    CLEANUP_BUF struct buf text;
+    CLEANUP_BUF struct buf idle;
+    size_t ends[OPS_MAX];
+    struct view items[OPS_MAX];
+    struct msg r = {.type = MSG_OPS_OK, .seq = m->seq};
+    buf_init(&text, LIMIT_FRAME);
+    buf_init(&idle, 64);
+    kept.count = 0;
+    load_all(s, &kept);
+    for (size_t i = 0; i < kept.count; i++) {
+        add_info(s, &kept.ops[i], &text);
+        ends[i] = text.len;
+    }
+    for (size_t i = 0; i < kept.count; i++) {
+        size_t from = i > 0 ? ends[i - 1] : 0;
+        items[i] = view_bytes(text.data + from, ends[i] - from);
+    }
+    r.ops_ok.ops = (struct view_list){items, kept.count};
+    r.ops_ok.evals = count_runs(s);
+    CLEANUP_FREE char *path = alloc_printf("%s/idle", s->dir);
+    if (file_read(path, &idle, NULL) == 0) {
+        const char *number = buf_cstr(&idle);
+        r.ops_ok.idle_ms = number_at(&number);
+    }
+    if (has_file(s, "ops-garbage")) {
+        items[0] = view_of("\xc1");
+        r.ops_ok.ops.count = 1;
+    }
+    send_msg(request, &r);
 }
 
 static void send_opened(struct stub *s, struct ipc_request *request, uint64_t seq)
@@ -490,7 +615,12 @@ static void handle_open(struct stub *s, struct ipc_request *request, const struc
 {
     const char *image = s->image;
     snprintf(s->image, sizeof(s->image), "%.*s", VIEW_ARG(m->open.image));
-    if (strcmp(image, "open-fails") == 0) {
+    s->grace_ms = m->open.grace_ms;
+    s->is_open = true;
+    if (m->open.attach && has_file(s, "gone")) {
+        send_failed(request, m->seq, ERR_GONE, "nothing there to adopt", "");
+        leave(s, EXIT_CODE_SANDBOX_GONE);
+    } else if (strcmp(image, "open-fails") == 0) {
         send_failed(request, m->seq, ERR_IMAGE, "no image open-fails", "choose one that exists");
     } else if (strcmp(image, "open-no-engine") == 0) {
         send_failed(request, m->seq, ERR_ENGINE, "the engine went away", "start it again");
@@ -518,6 +648,10 @@ static void handle_open(struct stub *s, struct ipc_request *request, const struc
 static void handle_hello(struct stub *s, struct ipc_request *request, const struct msg *m)
 {
     struct msg r = {.type = MSG_HELLO_OK, .seq = m->seq};
+    if (has_file(s, "other-version")) {
+        send_failed(request, m->seq, ERR_VERSION, "speaks version 1, not 999", "");
+        return;
+    }
     r.hello_ok.protocol = view_of(PROTO_WORKER_NAME);
     r.hello_ok.version = strcmp(s->behaviour, "hello-version") == 0 ? 999 : PROTO_VERSION;
     r.hello_ok.build = view_of("stub");
@@ -630,6 +764,9 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
     case MSG_CANCEL:
         handle_cancel(s, request, &m);
         break;
+    case MSG_OPS:
+        handle_ops(s, request, &m);
+        break;
     case MSG_PING:
         pong.pong.value = m.ping.value;
         send_msg(request, &pong);
@@ -652,9 +789,32 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
     msg_finish(&m);
 }
 
+static void on_orphaned(uv_timer_t *timer)
+{
+    struct stub *s = timer->data;
+    CLEANUP_FREE char *path = alloc_printf("%s/gone", s->dir);
+    err_ignore(file_replace(path, "", 0, 0600, NULL)); /* the directory may be gone, too */
+    exit(EXIT_CODE_ORPHANED);
+}
+
+/* Without a sandbox there is nothing to wait for. */
+static void leave_if_useless(struct stub *s)
+{
+    if (s->supervisor_died && !s->link_up && !s->is_open) {
+        exit(EXIT_CODE_ORPHANED);
+    }
+}
+
 static void on_link(void *arg, bool up)
 {
-    (void)arg, (void)up;
+    struct stub *s = arg;
+    s->link_up = up;
+    if (up) {
+        uv_timer_stop(&s->orphaned);
+    } else if (s->is_open) {
+        uv_timer_start(&s->orphaned, on_orphaned, s->grace_ms, 0);
+    }
+    leave_if_useless(s);
 }
 
 /* ---- setting up ---- */
@@ -668,9 +828,12 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
 
 static void on_lifeline(uv_stream_t *stream, ssize_t n, const uv_buf_t *data)
 {
-    (void)stream, (void)data;
+    struct stub *s = stream->data;
+    (void)data;
     if (n < 0) {
-        exit(EXIT_CODE_ORPHANED);
+        uv_read_stop(stream);
+        s->supervisor_died = true;
+        leave_if_useless(s);
     }
 }
 
@@ -714,7 +877,10 @@ int main(int argc, char **argv)
     uv_timer_start(&s->poll, on_poll, POLL_MS, POLL_MS);
     uv_timer_init(s->loop, &s->later);
     s->later.data = s;
+    uv_timer_init(s->loop, &s->orphaned);
+    s->orphaned.data = s;
     uv_pipe_init(s->loop, &s->lifeline, 0);
+    s->lifeline.data = s;
     if (uv_pipe_open(&s->lifeline, 3) < 0 ||
         uv_read_start((uv_stream_t *)&s->lifeline, on_alloc, on_lifeline) < 0 ||
         ipc_server_open(s->loop, option(argc, argv, "--socket"), 64, LIMIT_FRAME, on_request,
