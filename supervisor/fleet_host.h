@@ -15,6 +15,7 @@
 #include "supervisor/deferred.h"
 
 struct config;
+struct executions;
 struct instance;
 struct worker_link;
 
@@ -22,6 +23,7 @@ struct fleet_host {
     uv_loop_t *loop;
     const struct config *config;
     struct deferred deferred;
+    struct executions *executions;
 
     /* From the first sandbox on; NULL or -1 before that. */
     struct instance *instance;
