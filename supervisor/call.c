@@ -5,29 +5,50 @@
  * and nothing comes twice.
  *
  * One request is out at a time (START, then WAIT again and again). A call that has been answered
- * while its request is out lives on, unseen, until the link gives the request back.
+ * while its request is out lives on, unseen, until the link gives the request back. The states are
+ * drawn in the header; how far stopping has gone is a figure beside them, since a call may be
+ * stopped in any of them.
  *
  * Deadlines are the worker's and the agent's. What is kept here is how much time is left for a
  * repeated START, and a limit far behind the others, for the case that neither of them acts. The
  * clock of a call begins with its START, unless another one is in line before it at the same
  * interpreter: then with the first reply that says "running". Such a call may get a bit more time
  * when its worker is replaced, never less.
+ *
+ * A joined call has no code to say again, only an id, so its START never begins anything. It reads
+ * the streams from their first byte, and where bytes are forgotten the agent goes on behind them:
+ * what is kept stays a beginning of the stream without a gap.
  */
 #include "supervisor/call.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/buf.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/str.h"
 #include "supervisor/config.h"
 
 #define REPLY_SLACK_MS 5000 /* how much later than wait_ms an answer may come */
 #define OVERDUE_MS     6000 /* after interrupt and backstop: then nobody will end it any more */
-#define EMPTY_MAX      200  /* replies without news before their time, until it is a fault */
+#define HINT_LEFT                                                                                  \
+    "it may have been carried out: look, before doing it again, when the server is back"
+#define EMPTY_MAX 200 /* replies without news before their time, until it is a fault */
+
+const struct sm_state call_states[CALL_STATE_COUNT] = {
+    [CALL_WAITING] = {"waiting", SM_BIT(CALL_ASKED) | SM_BIT(CALL_SETTLED) | SM_BIT(CALL_DONE)},
+    [CALL_ASKED] = {"asked", SM_BIT(CALL_WAITING) | SM_BIT(CALL_GIVEN_UP) | SM_BIT(CALL_UNSEEN)},
+    [CALL_SETTLED] = {"settled", SM_BIT(CALL_DONE)},
+    [CALL_GIVEN_UP] = {"given up", SM_BIT(CALL_SETTLED) | SM_BIT(CALL_UNSEEN)},
+    [CALL_UNSEEN] = {"unseen", SM_BIT(CALL_DONE)},
+    [CALL_DONE] = {"done", 0},
+};
+
+enum stop { STOP_NONE, STOP_INTERRUPT, STOP_KILL };
 
 struct failure {
     struct err err;
@@ -46,20 +67,23 @@ struct fleet_call {
     struct buf out, err; /* what is kept */
     uint64_t out_bytes, err_bytes;
 
-    bool asked;             /* a request is out */
-    bool answered;          /* `done` was called: exists for its request only */
-    uint64_t generation;    /* of the worker that knows it; 0 before the first START */
+    struct sm sm;
+    bool is_execution;      /* may be left without an outcome */
+    bool joined;            /* an earlier server began it */
+    bool heard_of;          /* a worker may have heard of it, so it may run */
+    uint64_t generation;    /* of the worker that knows it; 0 if none of ours does */
     uint64_t acks_to;       /* acknowledgements that the START under way carries */
     uint64_t asked_ms;      /* when the request went out */
     uint64_t asked_wait_ms; /* and how long it may wait */
     unsigned empty;         /* replies without news before their time */
     uint64_t timeout_ms;
-    uint64_t began_ms; /* the deadline counts from here; 0 if it may still be queued */
+    uint64_t began_ms;  /* the deadline counts from here; 0 if it may still be queued */
+    uint64_t before_ms; /* it ran so long before that, under an earlier server */
 
-    bool cancelled;
-    bool forced;
-    uint64_t cancelled_ms;
-    uint64_t cancel_generation; /* worker that was told */
+    enum stop stop;
+    uint64_t stopped_ms;      /* when that began */
+    uint64_t stop_generation; /* worker that was told */
+    uint64_t started_wall_ms;
 
     fleet_outcome_fn done;
     void *arg;
@@ -91,38 +115,85 @@ static void free_call(struct fleet_call *call)
     fleet_host_release(host);
 }
 
-static void answer(struct fleet_call *call, int rc, const struct fleet_outcome *outcome,
-                   const struct err *err, const char *hint)
+enum call_state call_state(const struct fleet_call *call)
+{
+    return (enum call_state)call->sm.state;
+}
+
+static void move(struct fleet_call *call, enum call_state next)
+{
+    sm_move(&call->sm, next);
+}
+
+/* How it ends is not decided yet. */
+static bool is_open(const struct fleet_call *call)
+{
+    return call_state(call) <= CALL_ASKED;
+}
+
+static bool is_asked(const struct fleet_call *call)
+{
+    return call_state(call) == CALL_ASKED || call_state(call) == CALL_GIVEN_UP;
+}
+
+/* From now on a request that is out is all that keeps it. */
+static void leave_sandbox(struct fleet_call *call)
 {
     struct sandbox *s = call->sandbox;
-    call->answered = true;
+    move(call, is_asked(call) ? CALL_UNSEEN : CALL_DONE);
     deferred_cancel(&call->host->deferred, &call->task);
     if (s != NULL) {
         TAILQ_REMOVE(&s->calls, call, node);
         s->call_count--;
         sandbox_touch(s);
-        if (call->generation != 0) {
-            sandbox_ack(s, call->op);
-        }
     }
+}
+
+static void tell(struct fleet_call *call, int rc, const struct fleet_outcome *outcome,
+                 const struct err *err, const char *hint)
+{
     call->done(call->arg, rc, outcome, err, hint);
-    if (!call->asked) {
+    if (call_state(call) == CALL_DONE) {
         free_call(call);
     }
 }
 
-static void answer_outcome(struct fleet_call *call, const struct msg_output *end)
+static void answer(struct fleet_call *call, int rc, const struct fleet_outcome *outcome,
+                   const struct err *err, const char *hint)
 {
+    leave_sandbox(call);
+    if (call->heard_of) {
+        sandbox_ack(call->sandbox, call->op, call->start.kind == OP_EVAL);
+    }
+    tell(call, rc, outcome, err, hint);
+}
+
+struct fleet_outcome call_look(const struct fleet_call *call)
+{
+    static const struct msg_output none = {.state = OP_RUNNING};
+    bool running = call->began_ms != 0;
     struct fleet_outcome outcome = {
         .op = call->op,
         .sandbox = call->sandbox->id,
+        .language = call->start.language.len > 0 ? call->start.language.data : "",
+        .state = running ? OP_RUNNING : OP_QUEUED,
         .out = view_bytes(call->out.data, call->out.len),
         .err = view_bytes(call->err.data, call->err.len),
         .out_bytes = call->out_bytes,
         .err_bytes = call->err_bytes,
-        .end = end,
-        .duration_us = end->duration_us,
+        .end = &none,
+        .duration_us = running ? (call->before_ms + now_ms(call) - call->began_ms) * 1000 : 0,
+        .started_wall_ms = call->started_wall_ms,
     };
+    return outcome;
+}
+
+static void answer_outcome(struct fleet_call *call, const struct msg_output *end)
+{
+    struct fleet_outcome outcome = call_look(call);
+    outcome.state = OP_DONE;
+    outcome.end = end;
+    outcome.duration_us = end->duration_us;
     answer(call, 0, &outcome, NULL, "");
 }
 
@@ -130,6 +201,7 @@ static void answer_cancelled(struct fleet_call *call)
 {
     struct msg_output end = {.state = OP_DONE, .status = OP_STATUS_CANCELLED};
     end.op = view_of(call->op);
+    end.duration_us = call_look(call).duration_us;
     answer_outcome(call, &end);
 }
 
@@ -144,15 +216,19 @@ static void on_answer_later(void *arg)
     }
 }
 
+/* As failed, or (without a failure) as cancelled. */
+static void settle(struct fleet_call *call)
+{
+    move(call, is_asked(call) ? CALL_GIVEN_UP : CALL_SETTLED);
+    deferred_post(&call->host->deferred, &call->task, on_answer_later, call);
+}
+
 static void fail_later(struct fleet_call *call, const struct err *err, const char *hint)
 {
-    if (call->failure != NULL || call->answered) {
-        return;
-    }
     call->failure = alloc_one(struct failure);
     call->failure->err = *err;
     call->failure->hint = alloc_strdup(hint);
-    deferred_post(&call->host->deferred, &call->task, on_answer_later, call);
+    settle(call);
 }
 
 /* ---- cancelling ---- */
@@ -164,42 +240,42 @@ static void on_cancel_told(void *arg, int rc, const struct msg *reply, const str
     (void)arg, (void)rc, (void)reply, (void)err, (void)hint;
 }
 
-static void tell_cancel(struct fleet_call *call, bool force)
+static void tell_stop(struct fleet_call *call, enum stop stop)
 {
     struct sandbox *s = call->sandbox;
     struct msg m = {.type = MSG_CANCEL};
     m.cancel.op = view_of(call->op);
     m.cancel.reason = OP_STOP_CANCEL;
-    m.cancel.force = force;
+    m.cancel.force = stop == STOP_KILL;
     if (s->link != NULL &&
         worker_link_ask(s->link, &m, TIME_WAIT_MS, on_cancel_told, NULL, NULL) == 0) {
-        call->cancel_generation = s->generation;
+        call->stop_generation = s->generation;
     }
 }
 
 void call_cancel(struct fleet_call *call)
 {
-    if (call->cancelled || call->answered || call->failure != NULL) {
+    if (!is_open(call) || call->stop != STOP_NONE) {
         return;
     }
-    call->cancelled = true;
-    call->cancelled_ms = now_ms(call);
+    call->stop = STOP_INTERRUPT;
+    call->stopped_ms = now_ms(call);
     log_info("call cancelled op=%s sandbox=%s gen=%" PRIu64, call->op, call->sandbox->id,
              call->sandbox->generation);
-    if (call->generation == 0) { /* no worker has heard of it */
-        deferred_post(&call->host->deferred, &call->task, on_answer_later, call);
+    if (!call->heard_of) {
+        settle(call);
     } else if (call->generation == call->sandbox->generation) {
-        tell_cancel(call, false);
+        tell_stop(call, call->stop);
     } /* else the next worker is told as soon as it knows the operation */
 }
 
 /* ---- replies ---- */
 
-/* Counts all, keeps what fits. */
-static void take_bytes(struct buf *kept, uint64_t *total, struct view bytes)
+/* Counts all, keeps what fits behind what is kept already. */
+static void take_bytes(struct buf *kept, uint64_t *total, uint64_t from, struct view bytes)
 {
-    size_t room = kept->max - kept->len;
-    *total += bytes.len;
+    size_t room = from == kept->len ? kept->max - kept->len : 0;
+    *total = from + bytes.len;
     if (room > 0 && bytes.len > 0) {
         /* Out of memory shows as what it is: fewer bytes kept than written. */
         err_ignore(buf_add(kept, bytes.data, bytes.len < room ? bytes.len : room, NULL));
@@ -217,11 +293,17 @@ static bool is_idle_chatter(struct fleet_call *call, const struct msg_output *o)
     return ++call->empty > EMPTY_MAX;
 }
 
+/* Only what an earlier server has taken may be missing. */
+static bool fits(const struct fleet_call *call, uint64_t from, uint64_t expected)
+{
+    return from == expected || (call->joined && from > expected);
+}
+
 static void take_output(struct fleet_call *call, const struct msg_output *o)
 {
     struct sandbox *s = call->sandbox;
-    if (!view_is(o->op, call->op) || o->out_from != call->out_bytes ||
-        o->err_from != call->err_bytes || o->state < OP_QUEUED || o->state > OP_DONE) {
+    if (!view_is(o->op, call->op) || !fits(call, o->out_from, call->out_bytes) ||
+        !fits(call, o->err_from, call->err_bytes) || o->state < OP_QUEUED || o->state > OP_DONE) {
         worker_link_kill(s->link, "answered for another operation or place in its output");
         return;
     }
@@ -230,8 +312,8 @@ static void take_output(struct fleet_call *call, const struct msg_output *o)
         s->acks_from = call->acks_to;
     }
     call->acks_to = 0;
-    take_bytes(&call->out, &call->out_bytes, o->out);
-    take_bytes(&call->err, &call->err_bytes, o->err);
+    take_bytes(&call->out, &call->out_bytes, o->out_from, o->out);
+    take_bytes(&call->err, &call->err_bytes, o->err_from, o->err);
     if (o->state == OP_DONE) {
         worker_policy_success(&s->policy);
         answer_outcome(call, o);
@@ -246,8 +328,8 @@ static void take_output(struct fleet_call *call, const struct msg_output *o)
         worker_link_kill(s->link, "answers waits without news");
         return;
     }
-    if (call->cancelled && call->cancel_generation != s->generation) {
-        tell_cancel(call, call->forced);
+    if (call->stop != STOP_NONE && call->stop_generation != s->generation) {
+        tell_stop(call, call->stop);
     }
     ask(call);
 }
@@ -256,19 +338,28 @@ static void on_reply(void *arg, int rc, const struct msg *reply, const struct er
                      const char *hint)
 {
     struct fleet_call *call = arg;
-    call->asked = false;
-    if (call->answered) {
+    if (call_state(call) == CALL_UNSEEN) {
+        move(call, CALL_DONE);
         free_call(call);
-    } else if (rc == 0) {
+        return;
+    }
+    if (call_state(call) == CALL_GIVEN_UP) {
+        move(call, CALL_SETTLED);
+        return;
+    }
+    move(call, CALL_WAITING);
+    if (rc == 0) {
         take_output(call, &reply->output);
     } else if (err == NULL) {
         call->acks_to = 0; /* the worker is lost; call_resume_all() goes on with the next one */
     } else if (rc == -ERR_GONE) {
         sandbox_gone(call->sandbox, err->text); /* answers this call, too */
+    } else if (rc == -ERR_EXECUTION_NOT_FOUND && call->joined) {
+        answer(call, rc, NULL, err, hint);
     } else {
         log_warn("call refused: %s op=%s sandbox=%s gen=%" PRIu64, err->text, call->op,
                  call->sandbox->id, call->sandbox->generation);
-        tell_cancel(call, true); /* it may be running all the same */
+        tell_stop(call, STOP_KILL); /* it may be running all the same */
         answer(call, rc, NULL, err, hint);
     }
 }
@@ -301,7 +392,7 @@ static bool has_to_queue(const struct fleet_call *call)
         if (other == call) {
             break;
         }
-        if (other->start.kind == OP_EVAL && other->generation != 0 &&
+        if (other->start.kind == OP_EVAL && other->heard_of &&
             same_view(other->start.language, call->start.language)) {
             return true;
         }
@@ -320,12 +411,15 @@ static int ask_start(struct fleet_call *call, uint64_t wait_ms, struct err *err)
     m.start.err_from = call->err_bytes;
     m.start.wait_ms = wait_ms;
     m.start.acks = sandbox_acks(s, items);
+    m.start.join = call->joined;
+    m.start.skip = call->joined;
     int rc = worker_link_ask(s->link, &m, wait_ms + REPLY_SLACK_MS, on_reply, call, err);
     if (rc < 0) {
         return rc;
     }
     call->acks_to = s->acks_to;
-    if (call->generation == 0) {
+    if (!call->heard_of) {
+        call->heard_of = true;
         call->began_ms = has_to_queue(call) ? 0 : now_ms(call);
         s->executions += call->start.kind == OP_EVAL ? 1 : 0;
     }
@@ -340,6 +434,7 @@ static int ask_wait(struct fleet_call *call, uint64_t wait_ms, struct err *err)
     m.wait.out_from = call->out_bytes;
     m.wait.err_from = call->err_bytes;
     m.wait.wait_ms = wait_ms;
+    m.wait.skip = call->joined;
     return worker_link_ask(call->sandbox->link, &m, wait_ms + REPLY_SLACK_MS, on_reply, call, err);
 }
 
@@ -347,9 +442,8 @@ static int ask_wait(struct fleet_call *call, uint64_t wait_ms, struct err *err)
 static void ask(struct fleet_call *call)
 {
     struct sandbox *s = call->sandbox;
-    if (call->asked || call->answered || call->failure != NULL ||
-        sandbox_state(s) != SANDBOX_READY || worker_link_is_ending(s->link) ||
-        (call->cancelled && call->generation == 0)) {
+    if (call_state(call) != CALL_WAITING || sandbox_state(s) != SANDBOX_READY ||
+        worker_link_is_ending(s->link)) {
         return;
     }
     struct err err = ERR_INIT;
@@ -359,11 +453,11 @@ static void ask(struct fleet_call *call)
         rc = ask_wait(call, wait_ms, &err);
     } else {
         /* A cancelled call is made known to the new worker first, and cancelled by the reply. */
-        wait_ms = call->cancelled ? 0 : wait_ms;
+        wait_ms = call->stop != STOP_NONE ? 0 : wait_ms;
         rc = ask_start(call, wait_ms, &err);
     }
     if (rc == 0) {
-        call->asked = true;
+        move(call, CALL_ASKED);
         call->asked_ms = now_ms(call);
         call->asked_wait_ms = wait_ms;
     } else if (!worker_link_is_ending(s->link)) {
@@ -391,14 +485,17 @@ static void check(struct fleet_call *call)
     uint64_t now = now_ms(call);
     uint64_t last_ms = TIME_INTERRUPT_MS + TIME_BACKSTOP_MS + OVERDUE_MS;
     bool overdue = call->began_ms != 0 && now - call->began_ms > call->timeout_ms + last_ms;
-    if (call->cancelled && call->generation == s->generation) {
-        if (!call->forced && now - call->cancelled_ms >= TIME_INTERRUPT_MS) {
-            call->forced = true;
-            tell_cancel(call, true);
-        }
-        overdue = overdue || now - call->cancelled_ms > last_ms;
+    if (!is_open(call)) {
+        return;
     }
-    if (overdue && call->failure == NULL) {
+    if (call->stop != STOP_NONE && call->generation == s->generation) {
+        if (call->stop != STOP_KILL && now - call->stopped_ms >= TIME_INTERRUPT_MS) {
+            call->stop = STOP_KILL;
+            tell_stop(call, call->stop);
+        }
+        overdue = overdue || now - call->stopped_ms > last_ms;
+    }
+    if (overdue) {
         struct err err = ERR_INIT;
         err_set(&err, ERR_INTERNAL, "the sandbox did not end the operation in time");
         log_error("call given up: neither deadline nor kill had an effect op=%s sandbox=%s "
@@ -435,6 +532,22 @@ void call_cancel_all(struct sandbox *s)
     }
 }
 
+void call_leave_all(struct sandbox *s)
+{
+    struct fleet_call *call;
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_SHUTTING_DOWN, "the server ends");
+    while ((call = TAILQ_FIRST(&s->calls)) != NULL) {
+        struct fleet_outcome outcome = call_look(call);
+        leave_sandbox(call);
+        if (call->is_execution) {
+            tell(call, 0, &outcome, NULL, "");
+        } else {
+            tell(call, -ERR_SHUTTING_DOWN, NULL, &err, HINT_LEFT);
+        }
+    }
+}
+
 /* ---- beginning ---- */
 
 static size_t list_bytes(const struct view_list *list)
@@ -457,6 +570,14 @@ static struct view copy_view(struct fleet_call *call, struct view v)
     return view_bytes(call->text.data + at, v.len);
 }
 
+/* With a NUL behind it: outcomes show it as a string. */
+static struct view copy_language(struct fleet_call *call, struct view language)
+{
+    struct view copy = copy_view(call, language);
+    err_ignore(buf_add(&call->text, "", 1, NULL));
+    return copy;
+}
+
 static struct view_list copy_list(struct fleet_call *call, struct view **at,
                                   const struct view_list *from)
 {
@@ -473,8 +594,8 @@ static int copy_op(struct fleet_call *call, const struct fleet_op *op, struct er
     struct view language = view_of(op->language);
     struct view path = view_of(op->path);
     size_t bytes = op->data.len + op->stdin_data.len + list_bytes(&op->env) +
-                   list_bytes(&op->args) + language.len + path.len;
-    int rc = bytes > 0 ? buf_reserve(&call->text, bytes, err) : 0;
+                   list_bytes(&op->args) + language.len + 1 + path.len;
+    int rc = buf_reserve(&call->text, bytes, err);
     if (rc < 0) {
         return rc;
     }
@@ -482,7 +603,7 @@ static int copy_op(struct fleet_call *call, const struct fleet_op *op, struct er
     struct view *at = call->items;
     start->op = view_of(call->op);
     start->kind = op->kind;
-    start->language = copy_view(call, language);
+    start->language = copy_language(call, language);
     start->data = copy_view(call, op->data);
     start->has_stdin = op->has_stdin;
     start->stdin_data = copy_view(call, op->stdin_data);
@@ -504,6 +625,7 @@ static struct fleet_call *new_call(struct fleet_host *host, size_t keep_bytes,
     fleet_host_hold(host);
     call->done = done;
     call->arg = arg;
+    sm_init(&call->sm, call_states, CALL_STATE_COUNT, CALL_WAITING);
     buf_init(&call->text, 2 * (size_t)LIMIT_FRAME);
     buf_init(&call->out, keep_bytes);
     buf_init(&call->err, keep_bytes);
@@ -518,24 +640,73 @@ struct fleet_call *call_refuse(struct fleet_host *host, const struct err *err, c
     return call;
 }
 
-struct fleet_call *call_begin(struct sandbox *s, const struct fleet_op *op, fleet_outcome_fn done,
-                              void *arg)
+static struct fleet_call *enter(struct sandbox *s, size_t keep_bytes, uint64_t timeout_ms,
+                                fleet_outcome_fn done, void *arg)
 {
-    struct fleet_call *call = new_call(s->host, op->keep_bytes, done, arg);
-    struct err err = ERR_INIT;
+    struct fleet_call *call = new_call(s->host, keep_bytes, done, arg);
     uint64_t most_ms = s->host->config->max_timeout_s * 1000;
-    call->timeout_ms = op->timeout_ms != 0 ? op->timeout_ms : s->timeout_ms;
-    if (most_ms != 0 && call->timeout_ms > most_ms) {
-        call->timeout_ms = most_ms;
-    }
+    call->timeout_ms = most_ms != 0 && timeout_ms > most_ms ? most_ms : timeout_ms;
     call->sandbox = s;
+    call->started_wall_ms = clock_wall_ms();
     TAILQ_INSERT_TAIL(&s->calls, call, node);
     s->call_count++;
     sandbox_touch(s);
-    if (random_id(call->op, 16, &err) < 0 || copy_op(call, op, &err) < 0) {
+    return call;
+}
+
+static void start(struct fleet_call *call, const struct fleet_op *op)
+{
+    struct err err = ERR_INIT;
+    if (copy_op(call, op, &err) < 0) {
         fail_later(call, &err, "");
     } else {
         ask(call);
     }
+}
+
+static uint64_t timeout_of(const struct sandbox *s, const struct fleet_op *op)
+{
+    return op->timeout_ms != 0 ? op->timeout_ms : s->timeout_ms;
+}
+
+struct fleet_call *call_begin(struct sandbox *s, const struct fleet_op *op, fleet_outcome_fn done,
+                              void *arg)
+{
+    struct fleet_call *call = enter(s, op->keep_bytes, timeout_of(s, op), done, arg);
+    struct err err = ERR_INIT;
+    if (random_id(call->op, CALL_ID_CHARS, &err) < 0) {
+        fail_later(call, &err, "");
+    } else {
+        start(call, op);
+    }
+    return call;
+}
+
+struct fleet_call *call_execute(struct sandbox *s, const char id[FLEET_ID_SIZE],
+                                const struct fleet_op *op, fleet_outcome_fn done, void *arg)
+{
+    struct fleet_call *call = enter(s, op->keep_bytes, timeout_of(s, op), done, arg);
+    call->is_execution = true;
+    memcpy(call->op, id, sizeof(call->op));
+    start(call, op);
+    return call;
+}
+
+struct fleet_call *call_join(struct sandbox *s, const struct msg_op_info *info,
+                             fleet_outcome_fn done, void *arg)
+{
+    uint64_t left_ms = info->left_ms != 0 ? info->left_ms : s->host->config->max_timeout_s * 1000;
+    struct fleet_call *call = enter(s, LIMIT_OP_KEPT, left_ms, done, arg);
+    char language[LIMIT_NAME + 1];
+    snprintf(language, sizeof(language), "%.*s", VIEW_ARG(info->language));
+    const struct fleet_op op = {.kind = OP_EVAL, .language = language};
+    call->is_execution = true;
+    call->joined = true;
+    call->heard_of = true;
+    call->started_wall_ms -= info->age_ms;
+    call->began_ms = info->state == OP_QUEUED ? 0 : now_ms(call);
+    call->before_ms = info->age_ms;
+    memcpy(call->op, info->op.data, info->op.len);
+    start(call, &op);
     return call;
 }

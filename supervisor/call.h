@@ -1,17 +1,59 @@
 /*
- * One operation in flight: it is started once, followed through any number of workers, and
- * answered once.
+ * One operation in flight: it is started once (or joined, if an earlier server started it),
+ * followed through any number of workers, and answered once.
  *
- * Private to the fleet. Loop thread only; nothing blocks.
+ * Private to the fleet. Loop thread only; nothing blocks. `done` never runs inside the function
+ * that begins a call.
  */
 #ifndef CLOISTER_SUPERVISOR_CALL_H
 #define CLOISTER_SUPERVISOR_CALL_H
 
 #include "supervisor/sandbox.h"
 
+#define CALL_ID_CHARS 16
+
+/*
+ *      sandbox can take it           reply: more to come
+ *   WAITING ───────────────▶ ASKED ─┐ (next request)
+ *    │  ▲                    ▲ │ │ └┘
+ *    │  └── worker lost ─────┼─┘ │
+ *    │                       │   ├── overdue ──▶ GIVEN_UP ── reply, lost ──┐
+ *    │                           │                 │ told                  │
+ *    │                           │ told            ▼                       │
+ *    │                           └─────────────▶ UNSEEN                    │
+ *    │ refused, cancelled unheard, overdue         │ reply, lost           │
+ *    ├──────────────▶ SETTLED ◀────────────────────┼───────────────────────┘
+ *    │ told             │ told                     ▼
+ *    └──────────────────┴──────────────────────▶ DONE
+ *
+ * "told" is the moment of `done`. A reply with the outcome leads from ASKED to WAITING, where there
+ * is nothing left to wait for, and on to DONE.
+ */
+enum call_state {
+    CALL_WAITING,  /* nothing is out: the sandbox has no worker that could be asked */
+    CALL_ASKED,    /* a request is out */
+    CALL_SETTLED,  /* how it ends is decided, and told in the next turn of the loop */
+    CALL_GIVEN_UP, /* the same, while a request is out */
+    CALL_UNSEEN,   /* told; exists only because a request is out */
+    CALL_DONE,     /* told, nothing is out: about to be freed */
+    CALL_STATE_COUNT,
+};
+extern const struct sm_state call_states[CALL_STATE_COUNT];
+
 /* Begins an operation in s, or makes it wait until s is ready. */
 struct fleet_call *call_begin(struct sandbox *s, const struct fleet_op *op, fleet_outcome_fn done,
                               void *arg);
+
+/* The same for an execution, whose id is chosen by the caller. Its `done` may be told of a state
+ * other than OP_DONE: see call_leave_all(). */
+struct fleet_call *call_execute(struct sandbox *s, const char id[FLEET_ID_SIZE],
+                                const struct fleet_op *op, fleet_outcome_fn done, void *arg);
+
+/* Follows an execution that an earlier server began, from its first byte (its id is shorter than
+ * FLEET_ID_SIZE). Bytes that are not there
+ * any more are counted and not kept. -ERR_EXECUTION_NOT_FOUND if the sandbox has forgotten it. */
+struct fleet_call *call_join(struct sandbox *s, const struct msg_op_info *info,
+                             fleet_outcome_fn done, void *arg);
 
 /* A call that belongs to no sandbox: it is answered with the error, later. */
 struct fleet_call *call_refuse(struct fleet_host *host, const struct err *err, const char *hint,
@@ -19,6 +61,11 @@ struct fleet_call *call_refuse(struct fleet_host *host, const struct err *err, c
 
 /* Asks for the operation to be stopped. */
 void call_cancel(struct fleet_call *call);
+
+/* How it stands. Borrows from the call till the loop's next turn. */
+struct fleet_outcome call_look(const struct fleet_call *call);
+
+enum call_state call_state(const struct fleet_call *call);
 
 /* The sandbox has a worker (again): all its calls go on. */
 void call_resume_all(struct sandbox *s);
@@ -29,5 +76,9 @@ void call_check_all(struct sandbox *s);
 /* Answer all calls of s, inside. */
 void call_fail_all(struct sandbox *s, const struct err *err, const char *hint);
 void call_cancel_all(struct sandbox *s);
+
+/* The server leaves: executions are told how they stand, other calls fail with -ERR_SHUTTING_DOWN.
+ * Nothing is cancelled, nothing acknowledged. */
+void call_leave_all(struct sandbox *s);
 
 #endif

@@ -30,6 +30,7 @@
 #include "supervisor/call.h"
 #include "supervisor/config.h"
 #include "supervisor/engine.h"
+#include "supervisor/executions.h"
 #include "supervisor/fleet_host.h"
 #include "supervisor/instance.h"
 #include "supervisor/recover.h"
@@ -130,6 +131,7 @@ struct fleet *fleet_create(uv_loop_t *loop, const struct config *config)
     uv_timer_init(loop, &f->stop_timer);
     f->stop_timer.data = f;
     f->engine = engine_create(&f->host);
+    f->host.executions = executions_create(&f->host);
     return f;
 }
 
@@ -236,6 +238,19 @@ static struct sandbox *find_name(struct fleet *f, const char *owner, const char 
 static void set_not_found(struct err *err, const char *id)
 {
     err_set(err, ERR_SANDBOX_NOT_FOUND, "no sandbox \"%.64s\"", id);
+}
+
+int fleet_find_default(struct fleet *f, const char *owner, const char **ret_id)
+{
+    struct sandbox *s;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        if (s->is_default && sandbox_state(s) < SANDBOX_FAILED && strcmp(s->owner, owner) == 0) {
+            *ret_id = s->id;
+            return 0;
+        }
+    }
+    return -ERR_SANDBOX_NOT_FOUND;
 }
 
 int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const char **ret_id,
@@ -435,27 +450,37 @@ void fleet_close(struct fleet *f, const char *id, fleet_done_fn done, void *arg)
     deferred_post(&f->host.deferred, &r->task, on_fail, r);
 }
 
+/* The sandbox if it takes an operation now; NULL with the reason otherwise. */
+static struct sandbox *find_usable(struct fleet *f, const char *id, struct err *err,
+                                   const char **ret_hint)
+{
+    struct sandbox *s = find_id(f, id);
+    *ret_hint = "";
+    if (f->host.stopping) {
+        err_set(err, ERR_SHUTTING_DOWN, "the server is shutting down");
+    } else if (s == NULL) {
+        set_not_found(err, id);
+        *ret_hint = HINT_LIST;
+    } else if (sandbox_state(s) == SANDBOX_FAILED) {
+        err_set(err, ERR_GONE, "%s", s->reason);
+        *ret_hint = HINT_NEW_SANDBOX;
+    } else if (s->call_count >= SANDBOX_CALLS_MAX) {
+        err_set(err, ERR_BUSY, "%d operations are in flight in this sandbox", SANDBOX_CALLS_MAX);
+        *ret_hint = "wait for one of them, or use another sandbox";
+    } else {
+        return s;
+    }
+    return NULL;
+}
+
 struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet_op *op,
                              fleet_outcome_fn done, void *arg)
 {
     struct err err = ERR_INIT;
-    struct sandbox *s = find_id(f, id);
-    if (f->host.stopping) {
-        err_set(&err, ERR_SHUTTING_DOWN, "the server is shutting down");
-        return call_refuse(&f->host, &err, "", done, arg);
-    }
+    const char *hint;
+    struct sandbox *s = find_usable(f, id, &err, &hint);
     if (s == NULL) {
-        set_not_found(&err, id);
-        return call_refuse(&f->host, &err, HINT_LIST, done, arg);
-    }
-    if (sandbox_state(s) == SANDBOX_FAILED) {
-        err_set(&err, ERR_GONE, "%s", s->reason);
-        return call_refuse(&f->host, &err, HINT_NEW_SANDBOX, done, arg);
-    }
-    if (s->call_count >= SANDBOX_CALLS_MAX) {
-        err_set(&err, ERR_BUSY, "%d operations are in flight in this sandbox", SANDBOX_CALLS_MAX);
-        return call_refuse(&f->host, &err, "wait for one of them, or use another sandbox", done,
-                           arg);
+        return call_refuse(&f->host, &err, hint, done, arg);
     }
     return call_begin(s, op, done, arg);
 }
@@ -463,6 +488,43 @@ struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet
 void fleet_cancel(struct fleet_call *call)
 {
     call_cancel(call);
+}
+
+/* ---- executions ---- */
+
+void fleet_execute(struct fleet *f, const char *owner, const char *id, const struct fleet_op *op,
+                   char ret_id[FLEET_ID_SIZE])
+{
+    struct err err = ERR_INIT;
+    const char *hint;
+    struct sandbox *s = find_usable(f, id, &err, &hint);
+    if (s == NULL) {
+        executions_refuse(f->host.executions, owner, &err, hint, ret_id);
+    } else {
+        executions_begin(f->host.executions, s, op, ret_id);
+    }
+}
+
+struct fleet_await *fleet_await(struct fleet *f, const char *owner, const char *execution,
+                                uint64_t wait_ms, fleet_outcome_fn done, void *arg)
+{
+    return executions_await(f->host.executions, owner, execution, wait_ms, done, arg);
+}
+
+void fleet_await_end(struct fleet_await *await)
+{
+    executions_await_end(await);
+}
+
+int fleet_stop(struct fleet *f, const char *owner, const char *execution, struct err *err)
+{
+    return executions_stop(f->host.executions, owner, execution, err);
+}
+
+void fleet_executions(struct fleet *f, const char *owner, const char *id,
+                      void (*each)(void *arg, const struct fleet_outcome *outcome), void *arg)
+{
+    executions_list(f->host.executions, owner, id, each, arg);
 }
 
 void fleet_doctor(struct fleet *f,
@@ -499,7 +561,7 @@ static void on_timer_closed(uv_handle_t *handle)
     on_host_closed(handle->data);
 }
 
-static void on_deferred_closed(void *arg)
+static void on_part_closed(void *arg)
 {
     on_host_closed(arg);
 }
@@ -520,9 +582,11 @@ static void leave(struct fleet *f)
     f->recover = NULL;
     instance_close(host->instance);
     host->instance = NULL;
-    f->closing = 2;
+    f->closing = 3;
     uv_close((uv_handle_t *)&f->stop_timer, on_timer_closed);
-    deferred_close(&host->deferred, on_deferred_closed, f);
+    deferred_close(&host->deferred, on_part_closed, f);
+    executions_close(host->executions, on_part_closed, f);
+    host->executions = NULL;
 }
 
 static void on_stopped(void *arg)

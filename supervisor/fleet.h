@@ -150,6 +150,8 @@ void fleet_cancel(struct fleet_call *call);
 
 struct fleet_await;
 
+#define FLEET_WAIT_FOR_EVER UINT64_MAX
+
 /* Begins to run code in one of the owner's sandboxes (id from fleet_find()), or makes it wait for
  * its turn. The execution is known under ret_id from now on; what becomes of it, even that it could
  * not begin, is told by fleet_await(). */

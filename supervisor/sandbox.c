@@ -500,14 +500,31 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
 
 /* ---- acknowledgements ---- */
 
-void sandbox_ack(struct sandbox *s, const char *op)
+/* What can be at the agent when a START comes, with all that it acknowledges gone. */
+_Static_assert(SANDBOX_CALLS_MAX + SANDBOX_LATE_ACKS <= LIMIT_OPS,
+               "an agent has to remember every operation that matters");
+
+static void ack(struct sandbox *s, const char op[FLEET_ID_SIZE])
 {
     if (s->acks_to - s->acks_from == SANDBOX_ACKS_MAX) {
         s->acks_from++; /* the agent forgets the oldest by itself */
     }
-    char *slot = s->acks[s->acks_to % SANDBOX_ACKS_MAX];
-    snprintf(slot, FLEET_ID_SIZE, "%s", op);
+    memcpy(s->acks[s->acks_to % SANDBOX_ACKS_MAX], op, FLEET_ID_SIZE);
     s->acks_to++;
+}
+
+void sandbox_ack(struct sandbox *s, const char op[FLEET_ID_SIZE], bool is_execution)
+{
+    if (!is_execution) {
+        ack(s, op);
+        return;
+    }
+    char *slot = s->late_acks[s->late_count % SANDBOX_LATE_ACKS];
+    if (s->late_count >= SANDBOX_LATE_ACKS) {
+        ack(s, slot);
+    }
+    memcpy(slot, op, FLEET_ID_SIZE);
+    s->late_count++;
 }
 
 struct view_list sandbox_acks(const struct sandbox *s, struct view *items)

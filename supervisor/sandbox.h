@@ -26,6 +26,7 @@
     64 /* outcomes the agent may forget: as many as it remembers (LIMIT_OPS)                       \
         */
 
+#define SANDBOX_LATE_ACKS 8    /* executions whose outcome stays with the agent all the same */
 #define SANDBOX_MARGIN_MS 2000 /* for the worker to be the first to say that it took too long */
 
 #define HINT_NEW_SANDBOX "create a new sandbox; files and variables of this one are lost"
@@ -97,8 +98,8 @@ struct sandbox {
 
     char id[FLEET_ID_SIZE];
     char *owner;
-    char *name; /* "" if none */
-    bool is_default;
+    char *name;      /* "" if none */
+    bool is_default; /* of its owner's calls that name no sandbox */
     char *dir;
     struct sm sm;
     char *reason; /* why FAILED, or why it is closed */
@@ -156,6 +157,9 @@ struct sandbox {
     /* Operations whose outcome the agent may forget: [acks_from, acks_to) in a ring. */
     char acks[SANDBOX_ACKS_MAX][FLEET_ID_SIZE];
     uint64_t acks_from, acks_to;
+    /* The latest executions, whose outcome the agent keeps for the next server: a ring, too. */
+    char late_acks[SANDBOX_LATE_ACKS][FLEET_ID_SIZE];
+    uint64_t late_count;
 
     uint64_t executions;
     uint64_t used_ms; /* last begin or end of a call */
@@ -218,8 +222,9 @@ void sandbox_gone(struct sandbox *s, const char *reason);
 /* A call begins or ends: the idle time starts again. */
 void sandbox_touch(struct sandbox *s);
 
-/* Remembers an operation whose outcome has been used. */
-void sandbox_ack(struct sandbox *s, const char *op);
+/* Remembers an operation whose outcome has been used. That of an execution is acknowledged only
+ * when SANDBOX_LATE_ACKS newer ones have been used. */
+void sandbox_ack(struct sandbox *s, const char op[FLEET_ID_SIZE], bool is_execution);
 
 /* Fills `items` (room for SANDBOX_ACKS_MAX) with what the next START acknowledges. */
 struct view_list sandbox_acks(const struct sandbox *s, struct view *items);

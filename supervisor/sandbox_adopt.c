@@ -136,7 +136,7 @@ static void take_op(struct sandbox *s, const struct msg_op_info *info)
         /* Nobody waits any more for a file. */
         char op[FLEET_ID_SIZE];
         snprintf(op, sizeof(op), "%.*s", VIEW_ARG(info->op));
-        sandbox_ack(s, op);
+        sandbox_ack(s, op, false);
     }
 }
 

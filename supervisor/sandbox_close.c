@@ -291,9 +291,7 @@ void sandbox_create_failed(struct sandbox *s, const struct err *err, const char 
 static void on_leave(void *arg)
 {
     struct sandbox *s = arg;
-    struct err err = ERR_INIT;
-    err_set(&err, ERR_SHUTTING_DOWN, "the server is shutting down; the sandbox goes on");
-    call_fail_all(s, &err, "the next server of this instance takes it over");
+    call_leave_all(s);
     if (s->link != NULL) {
         worker_link_abandon(STEAL_PTR(s->link));
     }
