@@ -14,7 +14,6 @@
  * refuses whoever greets it. "gone" says that the sandbox has ended, as a worker does that waited
  * for its grace.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -36,36 +35,20 @@
 #include "proto/codec.h"
 #include "proto/exit_codes.h"
 #include "proto/version.h"
+#include "tests/lib/worker_stub_kept.h"
 
-#define OPS_MAX  64
-#define POLL_MS  5
-#define TEXT_MAX 4096
+#define POLL_MS 5
 
 #define NEWS_MS    700
 #define NEWS_COUNT 4
 
-struct op {
-    char id[LIMIT_NAME];
-    char code[TEXT_MAX]; /* "<word> <arguments>" */
-    uint64_t start_ms;
-    uint64_t kind;
-    uint64_t timeout_ms;
-    bool stopped; /* ended by CANCEL */
-    bool forced;
-    struct ipc_request *waiter;
-    struct msg_wait wait; /* of the waiter */
-    uint64_t wait_seq;
-    uint64_t wait_since_ms;
-    struct view echo; /* stdin_data, owned */
-};
-
 struct stub {
     uv_loop_t *loop;
     struct ipc_server *server;
-    const char *sandbox, *dir, *behaviour;
-    uint64_t generation;
+    const char *sandbox, *behaviour;
+    struct kept kept;
     char image[256];
-    struct op ops[OPS_MAX];
+    struct kept_op ops[OPS_MAX];
     size_t op_count;
     uv_timer_t poll;
     uv_timer_t later;
@@ -140,57 +123,7 @@ static void leave(struct stub *s, int code)
 
 /* ---- what an agent would keep ---- */
 
-static uint64_t count_runs(struct stub *s)
-{
-    CLEANUP_FREE char *path = alloc_printf("%s/runs", s->dir);
-    struct stat st;
-    return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
-}
-
-static bool has_file(const struct stub *s, const char *name)
-{
-    CLEANUP_FREE char *path = alloc_printf("%s/%s", s->dir, name);
-    return access(path, F_OK) == 0;
-}
-
-static uint64_t number_at(const char **text);
-
-/* Reads back what an earlier worker kept. */
-static bool load_op(const struct stub *s, const char *id, struct op *op)
-{
-    CLEANUP_FREE char *path = alloc_printf("%s/op-%s", s->dir, id);
-    CLEANUP_BUF struct buf kept;
-    buf_init(&kept, TEXT_MAX + 64);
-    if (file_read(path, &kept, NULL) < 0) {
-        return false;
-    }
-    const char *text = buf_cstr(&kept);
-    op->start_ms = number_at(&text);
-    op->kind = number_at(&text);
-    op->timeout_ms = number_at(&text);
-    snprintf(op->id, sizeof(op->id), "%s", id);
-    snprintf(op->code, sizeof(op->code), "%s", text);
-    return true;
-}
-
-static void begin_op(struct stub *s, struct op *op)
-{
-    CLEANUP_FREE char *path = alloc_printf("%s/op-%s", s->dir, op->id);
-    CLEANUP_FREE char *runs = alloc_printf("%s/runs", s->dir);
-    op->start_ms = clock_ms();
-    CLEANUP_FREE char *text =
-        alloc_printf("%llu %llu %llu %s", (unsigned long long)op->start_ms,
-                     (unsigned long long)op->kind, (unsigned long long)op->timeout_ms, op->code);
-    CLEANUP_FD int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    CLEANUP_FD int runs_fd = open(runs, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0 || runs_fd < 0 || fd_write_all(fd, text, strlen(text), NULL) < 0 ||
-        fd_write_all(runs_fd, "x", 1, NULL) < 0) {
-        log_error("stub: cannot keep an operation: %s", strerror(errno));
-        exit(EXIT_CODE_SETUP);
-    }
-}
-
-static struct op *find_op(struct stub *s, struct view id)
+static struct kept_op *find_op(struct stub *s, struct view id)
 {
     for (size_t i = 0; i < s->op_count; i++) {
         if (view_is(id, s->ops[i].id)) {
@@ -202,92 +135,13 @@ static struct op *find_op(struct stub *s, struct view id)
 
 static void forget_op(struct stub *s, struct view id)
 {
-    struct op *op = find_op(s, id);
-    CLEANUP_FREE char *path = alloc_printf("%s/op-%.*s", s->dir, VIEW_ARG(id));
+    struct kept_op *op = find_op(s, id);
+    CLEANUP_FREE char *path = alloc_printf("%s/op-%.*s", s->kept.dir, VIEW_ARG(id));
     unlink(path);
     if (op != NULL && op->waiter == NULL) {
         free((char *)(uintptr_t)op->echo.data);
         *op = s->ops[--s->op_count];
     }
-}
-
-/* ---- what the code does ---- */
-
-static bool word_is(const char *code, const char *word, const char **ret_rest)
-{
-    size_t len = strlen(word);
-    if (strncmp(code, word, len) != 0 || (code[len] != '\0' && code[len] != ' ')) {
-        return false;
-    }
-    *ret_rest = code[len] == ' ' ? code + len + 1 : "";
-    return true;
-}
-
-static uint64_t number_at(const char **text)
-{
-    char word[24] = "";
-    size_t len = strcspn(*text, " ");
-    uint64_t n = 0;
-    memcpy(word, *text, len < sizeof(word) ? len : 0);
-    *text += len + ((*text)[len] == ' ');
-    err_ignore(str_to_u64(word, 0, UINT64_MAX, &n, NULL)); /* 0 then */
-    return n;
-}
-
-/* The state of op at this moment as a function of time: fills o and its bytes in out and err. */
-static void look(struct stub *s, struct op *op, struct msg_output *o, struct buf *out,
-                 struct buf *err)
-{
-    uint64_t age_ms = clock_ms() - op->start_ms;
-    const char *rest;
-    bool done = true;
-    int rc = 0;
-    o->status = OP_STATUS_OK;
-    if (word_is(op->code, "slow", &rest)) { /* slow <lines> <ms each> */
-        uint64_t lines = number_at(&rest);
-        uint64_t each_ms = number_at(&rest);
-        uint64_t ready = each_ms == 0 ? lines : age_ms / each_ms;
-        for (uint64_t i = 0; i < lines && i < ready && rc == 0; i++) {
-            rc = buf_printf(out, NULL, "line %llu\n", (unsigned long long)i);
-        }
-        done = ready >= lines;
-    } else if (word_is(op->code, "sleep", &rest)) {
-        done = age_ms >= number_at(&rest);
-    } else if (word_is(op->code, "wait", &rest)) { /* until it is cancelled */
-        done = op->stopped;
-    } else if (word_is(op->code, "stubborn", &rest)) { /* until it is killed */
-        done = op->forced;
-    } else if (word_is(op->code, "both", &rest)) {
-        rc = buf_add_str(out, "to out", NULL) < 0 || buf_add_str(err, "to err", NULL) < 0;
-    } else if (word_is(op->code, "big", &rest)) {
-        uint64_t n = number_at(&rest);
-        for (uint64_t i = 0; i < n && rc == 0; i++) {
-            char c = (char)('a' + i % 26);
-            rc = buf_add(out, &c, 1, NULL);
-        }
-    } else if (word_is(op->code, "runs", &rest)) {
-        rc = buf_printf(out, NULL, "%llu", (unsigned long long)count_runs(s));
-    } else if (word_is(op->code, "gen", &rest)) {
-        rc = buf_printf(out, NULL, "%llu", (unsigned long long)s->generation);
-    } else if (word_is(op->code, "timeout", &rest)) {
-        rc = buf_printf(out, NULL, "%llu", (unsigned long long)op->timeout_ms);
-    } else if (word_is(op->code, "stdin", &rest)) {
-        rc = buf_add(out, op->echo.data, op->echo.len, NULL);
-    } else if (word_is(op->code, "echo", &rest)) {
-        rc = buf_add_str(out, rest, NULL);
-    } else { /* words that misbehave end like this when they have done so */
-        rc = buf_add_str(out, "survived", NULL);
-    }
-    if (rc < 0) {
-        exit(EXIT_CODE_NO_MEMORY);
-    }
-    if (op->stopped) {
-        bool obeys = !word_is(op->code, "stubborn", &rest) || op->forced;
-        done = done || obeys;
-        o->status = obeys ? OP_STATUS_CANCELLED : OP_STATUS_OK;
-    }
-    o->state = done ? OP_DONE : OP_RUNNING;
-    o->duration_us = age_ms * 1000;
 }
 
 static struct view from_offset(const struct buf *b, uint64_t from, bool *ret_more)
@@ -299,7 +153,7 @@ static struct view from_offset(const struct buf *b, uint64_t from, bool *ret_mor
 }
 
 /* Answers the waiter if there is something to say. */
-static void serve(struct stub *s, struct op *op)
+static void serve(struct stub *s, struct kept_op *op)
 {
     if (op->waiter == NULL) {
         return;
@@ -310,7 +164,7 @@ static void serve(struct stub *s, struct op *op)
     buf_init(&err, LIMIT_FRAME);
     struct msg m = {.type = MSG_OUTPUT, .seq = op->wait_seq};
     struct msg_output *o = &m.output;
-    look(s, op, o, &out, &err);
+    kept_look(&s->kept, op, o, &out, &err);
     bool more_out;
     bool more_err;
     o->op = view_of(op->id);
@@ -326,7 +180,7 @@ static void serve(struct stub *s, struct op *op)
         return;
     }
     const char *rest;
-    if (word_is(op->code, "bad-offset", &rest) && s->generation == 1) {
+    if (stub_word_is(op->code, "bad-offset", &rest) && s->kept.generation == 1) {
         o->out_from += 7;
     }
     if (o->state != OP_DONE) {
@@ -349,7 +203,7 @@ static void on_poll(uv_timer_t *timer)
     serve_news(s);
 }
 
-static void wait_for(struct stub *s, struct op *op, struct ipc_request *request, uint64_t seq,
+static void wait_for(struct stub *s, struct kept_op *op, struct ipc_request *request, uint64_t seq,
                      const struct msg_wait *wait)
 {
     op->waiter = request;
@@ -362,31 +216,33 @@ static void wait_for(struct stub *s, struct op *op, struct ipc_request *request,
 /* Words that do something to the worker itself. True if there is nothing more to do. */
 static bool misbehave(struct stub *s, struct ipc_request *request, uint64_t seq, const char *code)
 {
-    bool first = s->generation == 1;
+    bool first = s->kept.generation == 1;
     const char *rest;
-    if (word_is(code, "crash-always", &rest) || (first && word_is(code, "crash", &rest))) {
+    if (stub_word_is(code, "crash-always", &rest) ||
+        (first && stub_word_is(code, "crash", &rest))) {
         crash();
-    } else if (word_is(code, "hang-always", &rest) || (first && word_is(code, "hang", &rest))) {
+    } else if (stub_word_is(code, "hang-always", &rest) ||
+               (first && stub_word_is(code, "hang", &rest))) {
         hang();
-    } else if (first && word_is(code, "garbage", &rest)) {
+    } else if (first && stub_word_is(code, "garbage", &rest)) {
         ipc_reply(request, "\xc1garbage", 8);
         return true;
-    } else if (first && word_is(code, "other-type", &rest)) {
+    } else if (first && stub_word_is(code, "other-type", &rest)) {
         send_ok(request, seq);
         return true;
-    } else if (first && word_is(code, "other-seq", &rest)) {
+    } else if (first && stub_word_is(code, "other-seq", &rest)) {
         send_ok(request, seq + 1);
         return true;
-    } else if (word_is(code, "exit", &rest) && first) {
-        exit((int)number_at(&rest));
-    } else if (word_is(code, "gone", &rest)) {
+    } else if (stub_word_is(code, "exit", &rest) && first) {
+        exit((int)stub_number_at(&rest));
+    } else if (stub_word_is(code, "gone", &rest)) {
         send_failed(request, seq, ERR_GONE, "the sandbox was killed from outside", "");
         leave(s, EXIT_CODE_SANDBOX_GONE);
         return true;
-    } else if (word_is(code, "refuse", &rest)) {
+    } else if (stub_word_is(code, "refuse", &rest)) {
         send_failed(request, seq, ERR_LANGUAGE, "no such language", "use another one");
         return true;
-    } else if (word_is(code, "flood-log", &rest)) {
+    } else if (stub_word_is(code, "flood-log", &rest)) {
         for (int i = 0; i < 20000; i++) {
             log_error("flood %d", i);
         }
@@ -402,15 +258,15 @@ static void handle_start(struct stub *s, struct ipc_request *request, const stru
     for (size_t i = 0; i < start->acks.count; i++) {
         forget_op(s, start->acks.items[i]);
     }
-    struct op *op = find_op(s, start->op);
+    struct kept_op *op = find_op(s, start->op);
     if (op == NULL && s->op_count == OPS_MAX) {
         send_failed(request, m->seq, ERR_BUSY, "too many operations", "");
         return;
     }
     if (op == NULL) {
-        struct op new_op = {.kind = start->kind, .timeout_ms = start->timeout_ms};
+        struct kept_op new_op = {.kind = start->kind, .timeout_ms = start->timeout_ms};
         CLEANUP_FREE char *id = alloc_viewdup(start->op);
-        bool known = load_op(s, id, &new_op);
+        bool known = kept_load(&s->kept, id, &new_op);
         if (!known && start->join) {
             send_failed(request, m->seq, ERR_EXECUTION_NOT_FOUND, "no such operation", "");
             return;
@@ -418,7 +274,7 @@ static void handle_start(struct stub *s, struct ipc_request *request, const stru
         if (!known) {
             snprintf(new_op.id, sizeof(new_op.id), "%s", id);
             snprintf(new_op.code, sizeof(new_op.code), "%.*s", VIEW_ARG(start->data));
-            begin_op(s, &new_op);
+            kept_begin(&s->kept, &new_op);
         }
         new_op.echo = view_bytes(alloc_viewdup(start->stdin_data), start->stdin_data.len);
         op = &s->ops[s->op_count++];
@@ -436,7 +292,7 @@ static void handle_start(struct stub *s, struct ipc_request *request, const stru
 
 static void handle_wait(struct stub *s, struct ipc_request *request, const struct msg *m)
 {
-    struct op *op = find_op(s, m->wait.op);
+    struct kept_op *op = find_op(s, m->wait.op);
     if (op == NULL) {
         send_failed(request, m->seq, ERR_EXECUTION_NOT_FOUND, "no such operation", "");
     } else {
@@ -446,97 +302,12 @@ static void handle_wait(struct stub *s, struct ipc_request *request, const struc
 
 static void handle_cancel(struct stub *s, struct ipc_request *request, const struct msg *m)
 {
-    struct op *op = find_op(s, m->cancel.op);
+    struct kept_op *op = find_op(s, m->cancel.op);
     if (op != NULL) {
         op->stopped = true;
         op->forced = op->forced || m->cancel.force;
     }
     send_ok(request, m->seq);
-}
-
-/* ---- taking over ---- */
-
-struct kept_ops {
-    struct op ops[OPS_MAX];
-    size_t count;
-};
-
-/* All that are kept, whichever worker began them, oldest first. */
-static void load_all(const struct stub *s, struct kept_ops *kept)
-{
-    DIR *dir = opendir(s->dir);
-    struct dirent *entry;
-    while (dir != NULL && kept->count < OPS_MAX && (entry = readdir(dir)) != NULL) {
-        struct op op = {.id = ""};
-        if (strncmp(entry->d_name, "op-", 3) != 0 || !load_op(s, entry->d_name + 3, &op)) {
-            continue;
-        }
-        size_t at = kept->count++;
-        for (; at > 0 && kept->ops[at - 1].start_ms > op.start_ms; at--) {
-            kept->ops[at] = kept->ops[at - 1];
-        }
-        kept->ops[at] = op;
-    }
-    if (dir != NULL) {
-        closedir(dir);
-    }
-}
-
-static void add_info(struct stub *s, struct op *op, struct buf *text)
-{
-    CLEANUP_BUF struct buf out;
-    CLEANUP_BUF struct buf err;
-    struct msg_output o = {.state = 0};
-    struct msg m = {.type = MSG_OP_INFO};
-    buf_init(&out, LIMIT_FRAME);
-    buf_init(&err, LIMIT_FRAME);
-    look(s, op, &o, &out, &err);
-    uint64_t age_ms = clock_ms() - op->start_ms;
-    m.op_info.op = view_of(op->id);
-    m.op_info.kind = op->kind;
-    m.op_info.state = o.state;
-    m.op_info.language = view_of("python");
-    m.op_info.age_ms = age_ms;
-    if (o.state != OP_DONE && op->timeout_ms > age_ms) {
-        m.op_info.left_ms = op->timeout_ms - age_ms;
-    }
-    if (msg_encode(text, &m, NULL) < 0) {
-        exit(EXIT_CODE_PROTOCOL);
-    }
-}
-
-static void handle_ops(struct stub *s, struct ipc_request *request, const struct msg *m)
-{
-    static struct kept_ops kept;
-    CLEANUP_BUF struct buf text;
-    CLEANUP_BUF struct buf idle;
-    size_t ends[OPS_MAX];
-    struct view items[OPS_MAX];
-    struct msg r = {.type = MSG_OPS_OK, .seq = m->seq};
-    buf_init(&text, LIMIT_FRAME);
-    buf_init(&idle, 64);
-    kept.count = 0;
-    load_all(s, &kept);
-    for (size_t i = 0; i < kept.count; i++) {
-        add_info(s, &kept.ops[i], &text);
-        ends[i] = text.len;
-    }
-    for (size_t i = 0; i < kept.count; i++) {
-        size_t from = i > 0 ? ends[i - 1] : 0;
-        items[i] = view_bytes(text.data + from, ends[i] - from);
-    }
-    r.ops_ok.ops = (struct view_list){items, kept.count};
-    r.ops_ok.evals = count_runs(s);
-    CLEANUP_FREE char *path = alloc_printf("%s/idle", s->dir);
-    if (file_read(path, &idle, NULL) == 0) {
-        const char *number = buf_cstr(&idle);
-        r.ops_ok.idle_ms = number_at(&number);
-    }
-    if (has_file(s, "ops-garbage")) {
-        items[0] = view_of("\xc1");
-        r.ops_ok.ops.count = 1;
-    }
-    send_msg(request, &r);
 }
 
 static void send_opened(struct stub *s, struct ipc_request *request, uint64_t seq)
@@ -617,7 +388,7 @@ static void handle_open(struct stub *s, struct ipc_request *request, const struc
     snprintf(s->image, sizeof(s->image), "%.*s", VIEW_ARG(m->open.image));
     s->grace_ms = m->open.grace_ms;
     s->is_open = true;
-    if (m->open.attach && has_file(s, "gone")) {
+    if (m->open.attach && kept_has(&s->kept, "gone")) {
         send_failed(request, m->seq, ERR_GONE, "nothing there to adopt", "");
         leave(s, EXIT_CODE_SANDBOX_GONE);
     } else if (strcmp(image, "open-fails") == 0) {
@@ -648,7 +419,7 @@ static void handle_open(struct stub *s, struct ipc_request *request, const struc
 static void handle_hello(struct stub *s, struct ipc_request *request, const struct msg *m)
 {
     struct msg r = {.type = MSG_HELLO_OK, .seq = m->seq};
-    if (has_file(s, "other-version")) {
+    if (kept_has(&s->kept, "other-version")) {
         send_failed(request, m->seq, ERR_VERSION, "speaks version 1, not 999", "");
         return;
     }
@@ -745,6 +516,7 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
         exit(EXIT_CODE_PROTOCOL);
     }
     struct msg pong = {.type = MSG_PONG, .seq = m.seq};
+    struct buf ops;
     switch (m.type) {
     case MSG_HELLO:
         handle_hello(s, request, &m);
@@ -765,7 +537,10 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
         handle_cancel(s, request, &m);
         break;
     case MSG_OPS:
-        handle_ops(s, request, &m);
+        buf_init(&ops, LIMIT_FRAME);
+        kept_ops(&s->kept, m.seq, &ops);
+        ipc_reply(request, ops.data, ops.len);
+        buf_finish(&ops);
         break;
     case MSG_PING:
         pong.pong.value = m.ping.value;
@@ -792,7 +567,7 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
 static void on_orphaned(uv_timer_t *timer)
 {
     struct stub *s = timer->data;
-    CLEANUP_FREE char *path = alloc_printf("%s/gone", s->dir);
+    CLEANUP_FREE char *path = alloc_printf("%s/gone", s->kept.dir);
     err_ignore(file_replace(path, "", 0, 0600, NULL)); /* the directory may be gone, too */
     exit(EXIT_CODE_ORPHANED);
 }
@@ -857,11 +632,12 @@ int main(int argc, char **argv)
     const char *behaviour = getenv("WORKER_STUB");
     s->behaviour = behaviour != NULL ? behaviour : "";
     s->sandbox = option(argc, argv, "--sandbox");
-    s->dir = option(argc, argv, "--dir");
+    s->kept.dir = option(argc, argv, "--dir");
     (void)option(argc, argv, "--shared-dir");
     (void)option(argc, argv, "--agent");
     if (!log_level_parse(option(argc, argv, "--log-level"), &level) ||
-        str_to_u64(option(argc, argv, "--generation"), 0, UINT32_MAX, &s->generation, &err) < 0) {
+        str_to_u64(option(argc, argv, "--generation"), 0, UINT32_MAX, &s->kept.generation, &err) <
+            0) {
         return EXIT_CODE_USAGE;
     }
     log_set_component("stub");
