@@ -1,9 +1,17 @@
 /*
- *                 HELLO                    killed, lost, silent, garbage
- *     STARTING ──────────▶ READY ──────────────┐
- *        │                   │ CLOSE answered  ▼            reaped
- *        │                   └──────────▶ LEAVING ──▶ DYING ────────▶ DEAD
- *        └── no HELLO in time, wrong version ─────────▶
+ *                  HELLO
+ *     STARTING ────────────▶ READY
+ *        │  │ another          │  │
+ *        │  │ version          │  │ CLOSE answered, or its link was lost
+ *        │  └────────┐   ┌─────┼──┘
+ *        │           ▼   ▼     │
+ *        │          LEAVING    │ garbage, silence, killed
+ *        │             │ late  │
+ *        │ no HELLO    ▼       │
+ *        └─────────▶ DYING ◀───┘
+ *                      │ reaped, as from every other state, or abandoned
+ *                      ▼
+ *                     DEAD
  *
  * There are many signs that a worker is lost: its process was reaped, its socket closed, a reply
  * made no sense, nothing at all was heard. They come in any order and several at once. All of them
@@ -13,122 +21,79 @@
  * The other way round, answers that it gave before it exited may still be on their way through
  * nng's threads: they are waited for, since "closed, nothing is left" may be among them.
  *
- * A worker is hung if it answers nothing for TIME_SILENCE_MS. It is pinged once a second, but only
- * while requests are unanswered: nobody waits for an idle worker, and an idle sandbox must not wake
- * this process up. If the timer itself comes late, it was we who were stopped or suspended, and
- * nothing is held against the worker.
+ * A worker of another build is not killed: only it can remove its sandbox in order. It gets SIGTERM
+ * and the time that closing takes.
  */
-#include "supervisor/worker_link.h"
-
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 #include <unistd.h>
-#include <uv.h>
 
 #include "common/alloc.h"
-#include "common/buf.h"
-#include "common/io/ipc.h"
+#include "common/cleanup.h"
 #include "common/log.h"
-#include "proto/codec.h"
 #include "proto/exit_codes.h"
 #include "proto/version.h"
-#include "supervisor/fleet.h"
-#include "supervisor/fleet_host.h"
+#include "supervisor/worker_link_internal.h"
 
-#define EXIT_MS      100  /* from a closed socket to the exit, or from that to the last answers */
-#define STOP_MS      2000 /* from SIGTERM to the exit; a worker gives itself less */
-#define REAP_MS      1000 /* from SIGKILL to the exit; then the process is left to the kernel */
-#define SCRATCH_KEEP 4096 /* encoding buffer kept between requests */
+#define EXIT_MS  100  /* from a closed socket to the exit, or from that to the last answers */
+#define STOP_MS  2000 /* from SIGTERM to the exit; a worker gives itself less */
+#define REAP_MS  1000 /* from SIGKILL to the exit; then the process is left to the kernel */
+#define DRAIN_MS (TIME_CLOSE_MS + 2000) /* from SIGTERM to the exit, with a sandbox to remove */
 
-enum link_state { LINK_STARTING, LINK_READY, LINK_LEAVING, LINK_DYING, LINK_DEAD };
-
-struct link_request {
-    TAILQ_ENTRY(link_request) node;
-    struct worker_link *link;
-    enum msg_type type;
-    uint64_t seq;
-    worker_reply_fn done; /* NULL: has been failed already */
-    void *arg;
+const struct sm_state link_states[LINK_STATE_COUNT] = {
+    [LINK_STARTING] = {"starting", SM_BIT(LINK_READY) | SM_BIT(LINK_LEAVING) | SM_BIT(LINK_DYING) |
+                                       SM_BIT(LINK_DEAD)},
+    [LINK_READY] = {"ready", SM_BIT(LINK_LEAVING) | SM_BIT(LINK_DYING) | SM_BIT(LINK_DEAD)},
+    [LINK_LEAVING] = {"leaving", SM_BIT(LINK_DYING) | SM_BIT(LINK_DEAD)},
+    [LINK_DYING] = {"dying", SM_BIT(LINK_DEAD)},
+    [LINK_DEAD] = {"dead", 0},
 };
-
-struct worker_link {
-    TAILQ_ENTRY(worker_link) node; /* host->links */
-    struct fleet_host *host;
-    struct worker_link_events events;
-    void *arg;
-    enum link_state state;
-    char sandbox[FLEET_ID_SIZE];
-    char *socket;
-    uint64_t generation;
-    int pid;
-    struct ipc_client *ipc;
-    struct worker_process *process;
-    struct buf scratch;
-    uint64_t seq;
-    TAILQ_HEAD(, link_request) requests;
-    size_t unanswered; /* of them, without PINGs */
-    bool pinging;
-    bool said_hello;
-    bool retired; /* it was told to go */
-    bool reaped;
-    int exit_code; /* -1 until it has exited by itself */
-    bool expendable;
-    uint64_t heard_ms;
-    uint64_t beat_ms;
-    uv_timer_t beat;     /* heartbeat */
-    uv_timer_t patience; /* the state's own time limit */
-    char reason[256];    /* of the death; "" while alive */
-    unsigned closing;    /* handles and ipc that are still to close */
-};
-
-/* Which reply answers which request. */
-static enum msg_type answer_to(enum msg_type request)
-{
-    switch (request) {
-    case MSG_HELLO:
-        return MSG_HELLO_OK;
-    case MSG_OPEN:
-        return MSG_OPENED;
-    case MSG_PROBE:
-        return MSG_PROBED;
-    case MSG_START:
-    case MSG_WAIT:
-        return MSG_OUTPUT;
-    case MSG_PING:
-        return MSG_PONG;
-    case MSG_PROGRESS:
-        return MSG_PROGRESS_OK;
-    case MSG_STATUS:
-        return MSG_STATUS_OK;
-    default:
-        return MSG_OK;
-    }
-}
 
 /* ---- dying ---- */
 
+static void describe_exit(const struct worker_link *link, char *out, size_t size)
+{
+    const char *text = link->exit_code >= 0 ? exit_code_text(link->exit_code) : NULL;
+    if (link->exit_signal != 0) {
+        snprintf(out, size, "killed by signal %d (%s)", link->exit_signal,
+                 strsignal(link->exit_signal));
+    } else if (text != NULL) {
+        snprintf(out, size, "exited: %s", text);
+    } else if (link->exit_code >= 0) {
+        snprintf(out, size, "exited with code %d", link->exit_code);
+    } else {
+        snprintf(out, size, "ended, and only the server that started it could know how");
+    }
+}
+
 static void dead(struct worker_link *link)
 {
-    link->state = LINK_DEAD;
+    sm_move(&link->sm, LINK_DEAD);
+    if (link->reason[0] == '\0') {
+        describe_exit(link, link->reason, sizeof(link->reason));
+    }
     log_line(link->retired ? LOG_INFO : LOG_WARN, "worker ended: %s sandbox=%s pid=%d gen=%llu",
              link->reason, link->sandbox, link->pid, (unsigned long long)link->generation);
     uv_timer_stop(&link->beat);
     uv_timer_stop(&link->patience);
-    struct link_request *request;
-    TAILQ_FOREACH(request, &link->requests, node)
-    {
-        worker_reply_fn done = request->done;
-        request->done = NULL; /* the record itself belongs to ipc until its own callback */
-        if (done != NULL) {
-            done(request->arg, -ERR_IO, NULL, NULL, "");
-        }
-    }
+    link_fail_requests(link);
     struct worker_death death = {
-        .exit_code = link->exit_code, .said_hello = link->said_hello, .reason = link->reason};
+        .exit_code = link->exit_code,
+        .said_hello = link->said_hello,
+        .other_version = link->other_version,
+        .reason = link->reason,
+    };
     link->events.dead(link->arg, &death);
+}
+
+void link_drained(struct worker_link *link)
+{
+    if (link->reaped && link->sm.state == LINK_LEAVING) {
+        dead(link);
+    }
 }
 
 static void on_reap_timeout(uv_timer_t *timer)
@@ -142,10 +107,10 @@ static void on_reap_timeout(uv_timer_t *timer)
 /* Every way to die comes through here. The first reason stays. */
 static void fail(struct worker_link *link, const char *reason)
 {
-    if (link->state >= LINK_DYING || link->reaped) {
+    if (link->sm.state >= LINK_DYING || link->reaped) {
         return;
     }
-    link->state = LINK_DYING;
+    sm_move(&link->sm, LINK_DYING);
     if (link->reason[0] == '\0') {
         snprintf(link->reason, sizeof(link->reason), "%s", reason);
     }
@@ -153,16 +118,13 @@ static void fail(struct worker_link *link, const char *reason)
     uv_timer_start(&link->patience, on_reap_timeout, REAP_MS, 0);
 }
 
-static void describe_exit(char *out, size_t size, int exit_code, int signal)
+/* It may take a while for the rest of its life; then it is late for this. */
+static void leave(struct worker_link *link, uint64_t patience_ms, uv_timer_cb late)
 {
-    const char *text = exit_code >= 0 ? exit_code_text(exit_code) : NULL;
-    if (signal != 0) {
-        snprintf(out, size, "killed by signal %d (%s)", signal, strsignal(signal));
-    } else if (text != NULL) {
-        snprintf(out, size, "exited: %s", text);
-    } else {
-        snprintf(out, size, "exited with code %d", exit_code);
+    if (link->sm.state != LINK_LEAVING) {
+        sm_move(&link->sm, LINK_LEAVING);
     }
+    uv_timer_start(&link->patience, late, patience_ms, 0);
 }
 
 static void on_drain_timeout(uv_timer_t *timer)
@@ -173,17 +135,14 @@ static void on_drain_timeout(uv_timer_t *timer)
 static void on_reaped(void *arg, int exit_code, int signal)
 {
     struct worker_link *link = arg;
-    if (link->state == LINK_DEAD) {
+    if (link->sm.state == LINK_DEAD) {
         return;
     }
     link->reaped = true;
     link->exit_code = exit_code;
-    if (link->reason[0] == '\0') {
-        describe_exit(link->reason, sizeof(link->reason), exit_code, signal);
-    }
-    if (link->said_hello && link->state < LINK_DYING && !TAILQ_EMPTY(&link->requests)) {
-        link->state = LINK_LEAVING;
-        uv_timer_start(&link->patience, on_drain_timeout, EXIT_MS, 0);
+    link->exit_signal = signal;
+    if (link->linked && link->sm.state < LINK_DYING && !TAILQ_EMPTY(&link->requests)) {
+        leave(link, EXIT_MS, on_drain_timeout);
     } else {
         dead(link);
     }
@@ -199,12 +158,35 @@ static void on_retire_timeout(uv_timer_t *timer)
     fail(timer->data, "did not exit after it was closed");
 }
 
+static void on_refuse_timeout(uv_timer_t *timer)
+{
+    struct worker_link *link = timer->data;
+    log_warn("a worker of another build did not end in time sandbox=%s pid=%d", link->sandbox,
+             link->pid);
+    fail(link, link->reason);
+}
+
+/* We do not understand each other: it ends its sandbox and goes. */
+static void refuse(struct worker_link *link, const char *why)
+{
+    if (link->sm.state >= LINK_DYING || link->other_version) {
+        return;
+    }
+    link->other_version = true;
+    snprintf(link->reason, sizeof(link->reason), "belongs to another build of cloister: %s%s", why,
+             link->adopted ? "" : "; reinstall cloister");
+    if (!link->reaped) {
+        worker_process_stop(link->process);
+        leave(link, DRAIN_MS, on_refuse_timeout);
+    }
+}
+
 static void on_ipc_link(void *arg, bool up)
 {
     struct worker_link *link = arg;
-    if (!up && link->state < LINK_LEAVING) { /* the process has not been reaped, then */
-        link->state = LINK_LEAVING;
-        uv_timer_start(&link->patience, on_exit_timeout, EXIT_MS, 0);
+    link->linked = true;
+    if (!up && link->sm.state < LINK_LEAVING) { /* the process has not been reaped, then */
+        leave(link, EXIT_MS, on_exit_timeout);
     }
 }
 
@@ -221,9 +203,8 @@ void worker_link_kill(struct worker_link *link, const char *fmt, ...)
 void worker_link_retire(struct worker_link *link, uint64_t exit_ms)
 {
     link->retired = true;
-    if (link->state < LINK_DYING && !link->reaped) {
-        link->state = LINK_LEAVING;
-        uv_timer_start(&link->patience, on_retire_timeout, exit_ms, 0);
+    if (link->sm.state < LINK_DYING && !link->reaped && !link->other_version) {
+        leave(link, exit_ms, on_retire_timeout);
     }
 }
 
@@ -255,180 +236,28 @@ void worker_link_kill_all(struct fleet_host *host, const char *reason)
     }
 }
 
-/* ---- heartbeat ---- */
-
-static void on_pong(void *arg, int rc, const struct msg *reply, const struct err *err,
-                    const char *hint)
-{
-    struct worker_link *link = arg;
-    (void)rc, (void)reply, (void)err, (void)hint;
-    link->pinging = false;
-}
-
-static void ping(struct worker_link *link)
-{
-    struct msg m = {.type = MSG_PING};
-    m.ping.value = link->seq;
-    link->pinging = true;
-    if (worker_link_ask(link, &m, 2 * TIME_SILENCE_MS, on_pong, link, NULL) < 0) {
-        link->pinging = false; /* the next beat tries again, silence decides */
-    }
-}
-
-static void on_beat(uv_timer_t *timer)
-{
-    struct worker_link *link = timer->data;
-    uint64_t now_ms = uv_now(timer->loop);
-    if (link->unanswered == 0 || link->state != LINK_READY) {
-        uv_timer_stop(timer);
-        return;
-    }
-    if (now_ms - link->beat_ms > 2 * TIME_HEARTBEAT_MS) {
-        link->heard_ms = now_ms;
-    }
-    link->beat_ms = now_ms;
-    if (now_ms - link->heard_ms >= TIME_SILENCE_MS - TIME_HEARTBEAT_MS / 10) {
-        worker_link_kill(link, "no sign of life for %llu ms",
-                         (unsigned long long)(now_ms - link->heard_ms));
-        return;
-    }
-    if (!link->pinging) {
-        ping(link);
-    }
-    if (link->events.tick != NULL) {
-        link->events.tick(link->arg);
-    }
-}
-
-static void start_beat(struct worker_link *link)
-{
-    uint64_t now_ms = uv_now(link->host->loop);
-    if (link->unanswered == 1) {
-        link->heard_ms = now_ms; /* silence counts from when somebody waits */
-    }
-    if (!uv_is_active((uv_handle_t *)&link->beat)) {
-        link->beat_ms = now_ms;
-        uv_timer_start(&link->beat, on_beat, TIME_HEARTBEAT_MS, TIME_HEARTBEAT_MS);
-    }
-}
-
-/* ---- requests ---- */
-
-/* Reads and checks a reply; what is wrong costs the worker its life. */
-static bool accept_reply(struct worker_link *link, const struct link_request *request,
-                         const void *data, size_t len, struct msg *ret)
-{
-    struct err err = ERR_INIT;
-    if (msg_decode(MSG_LINK_W, data, len, ret, &err) < 0) {
-        worker_link_kill(link, "sent garbage: %s", err.text);
-        return false;
-    }
-    bool matches = ret->seq == request->seq &&
-                   (ret->type == MSG_FAILED || ret->type == answer_to(request->type));
-    if (!matches) {
-        worker_link_kill(link, "answered %s with %s out of turn", msg_name(request->type),
-                         msg_name(ret->type));
-        msg_finish(ret);
-    }
-    return matches;
-}
-
-static void tell_failed(const struct link_request *request, const struct msg_failed *failed)
-{
-    struct err err = ERR_INIT;
-    enum err_code code = err_known(failed->code) ? (enum err_code)failed->code : ERR_INTERNAL;
-    err_set(&err, code, "%.*s", VIEW_ARG(failed->message));
-    char *hint = alloc_viewdup(failed->hint);
-    request->done(request->arg, -(int)code, NULL, &err, hint);
-    free(hint);
-}
-
-static void on_reply(void *arg, int rc, const void *data, size_t len)
-{
-    struct link_request *request = arg;
-    struct worker_link *link = request->link;
-    TAILQ_REMOVE(&link->requests, request, node);
-    if (request->type != MSG_PING) {
-        link->unanswered--;
-    }
-    struct msg reply = {.type = MSG_NONE};
-    if (request->done == NULL) {
-        free(request); /* failed when the worker died */
-        return;
-    }
-    if (rc == -ERR_TIMEOUT && request->type != MSG_PING && request->type != MSG_STATUS) {
-        worker_link_kill(link, "did not answer %s in time", msg_name(request->type));
-    }
-    if (rc == 0 && link->state < LINK_DYING && accept_reply(link, request, data, len, &reply)) {
-        link->heard_ms = uv_now(link->host->loop);
-        if (reply.type == MSG_FAILED) {
-            tell_failed(request, &reply.failed);
-        } else {
-            request->done(request->arg, 0, &reply, NULL, "");
-        }
-        msg_finish(&reply);
-    } else {
-        request->done(request->arg, rc < 0 ? rc : -ERR_IO, NULL, NULL, "");
-    }
-    free(request);
-    if (link->reaped && link->state < LINK_DYING && TAILQ_EMPTY(&link->requests)) {
-        dead(link);
-    }
-}
-
-int worker_link_ask(struct worker_link *link, struct msg *m, uint64_t timeout_ms,
-                    worker_reply_fn done, void *arg, struct err *err)
-{
-    if (link->state >= LINK_LEAVING) {
-        return err_set(err, ERR_IO, "the worker is going away");
-    }
-    m->seq = ++link->seq;
-    link->scratch.len = 0;
-    int rc = msg_encode(&link->scratch, m, err);
-    if (rc < 0) {
-        return rc;
-    }
-    struct link_request *request = alloc_one(struct link_request);
-    request->link = link;
-    request->type = m->type;
-    request->seq = m->seq;
-    request->done = done;
-    request->arg = arg;
-    rc = ipc_client_ask(link->ipc, link->scratch.data, link->scratch.len, timeout_ms, on_reply,
-                        request, err);
-    buf_reset(&link->scratch, SCRATCH_KEEP);
-    if (rc < 0) {
-        free(request);
-        return rc;
-    }
-    TAILQ_INSERT_TAIL(&link->requests, request, node);
-    if (m->type != MSG_PING) {
-        link->unanswered++;
-    }
-    if (link->state == LINK_READY) {
-        start_beat(link);
-    }
-    return 0;
-}
-
 /* ---- birth and burial ---- */
 
 static void on_hello(void *arg, int rc, const struct msg *reply, const struct err *err,
                      const char *hint)
 {
     struct worker_link *link = arg;
+    char why[128];
     (void)hint;
     if (rc < 0) {
-        if (err != NULL) {
+        if (rc == -ERR_VERSION && err != NULL) {
+            refuse(link, err->text);
+        } else if (err != NULL) {
             worker_link_kill(link, "refused to work for us: %s", err->text);
         }
         return;
     }
     const struct msg_hello_ok *hello = &reply->hello_ok;
     if (!view_is(hello->protocol, PROTO_WORKER_NAME) || hello->version != PROTO_VERSION) {
-        worker_link_kill(link, "speaks %.*s version %llu, not %s version %d: reinstall cloister",
-                         VIEW_ARG(hello->protocol), (unsigned long long)hello->version,
-                         PROTO_WORKER_NAME, PROTO_VERSION);
+        snprintf(why, sizeof(why), "it speaks %.*s version %llu, not %s version %d",
+                 VIEW_ARG(hello->protocol), (unsigned long long)hello->version, PROTO_WORKER_NAME,
+                 PROTO_VERSION);
+        refuse(link, why);
         return;
     }
     if (hello->pid != (uint64_t)link->pid) {
@@ -436,10 +265,10 @@ static void on_hello(void *arg, int rc, const struct msg *reply, const struct er
                          (unsigned long long)hello->pid);
         return;
     }
-    if (link->state != LINK_STARTING) {
-        return; /* dying already */
+    if (link->sm.state != LINK_STARTING) {
+        return; /* on its way out already */
     }
-    link->state = LINK_READY;
+    sm_move(&link->sm, LINK_READY);
     link->said_hello = true;
     log_info("worker ready sandbox=%s pid=%d gen=%llu", link->sandbox, link->pid,
              (unsigned long long)link->generation);
@@ -454,7 +283,8 @@ static int say_hello(struct worker_link *link, struct err *err)
     m.hello.build = view_of(CLOISTER_VERSION);
     m.hello.sandbox = view_of(link->sandbox);
     m.hello.generation = link->generation;
-    return worker_link_ask(link, &m, TIME_HELLO_MS, on_hello, link, err);
+    return worker_link_ask(link, &m, link->adopted ? TIME_ADOPT_MS : TIME_HELLO_MS, on_hello, link,
+                           err);
 }
 
 static void closed_one(struct worker_link *link)
@@ -462,9 +292,9 @@ static void closed_one(struct worker_link *link)
     if (--link->closing > 0) {
         return;
     }
-    fleet_host_release(link->host);
     unlink(link->socket);
     free(link->socket);
+    fleet_host_release(link->host); /* from now on it may be another's */
     buf_finish(&link->scratch);
     free(link);
 }
@@ -492,9 +322,21 @@ void worker_link_destroy(struct worker_link *link)
     uv_close((uv_handle_t *)&link->patience, on_timer_closed);
 }
 
-int worker_link_start(struct fleet_host *host, const struct worker_args *args,
-                      const struct worker_link_events *events, void *arg, struct worker_link **ret,
-                      struct err *err)
+void worker_link_abandon(struct worker_link *link)
+{
+    assert(link->sm.state != LINK_DEAD && !link->expendable);
+    sm_move(&link->sm, LINK_DEAD);
+    log_info("worker let go of sandbox=%s pid=%d gen=%llu", link->sandbox, link->pid,
+             (unsigned long long)link->generation);
+    link_fail_requests(link);
+    worker_process_abandon(STEAL_PTR(link->process));
+    worker_link_destroy(link);
+}
+
+/* A link without a process. */
+static int create(struct fleet_host *host, const struct worker_args *args,
+                  const struct worker_link_events *events, void *arg, struct worker_link **ret,
+                  struct err *err)
 {
     if (host->forcing) {
         return err_set(err, ERR_SHUTTING_DOWN, "no time left to start a worker");
@@ -507,6 +349,7 @@ int worker_link_start(struct fleet_host *host, const struct worker_args *args,
     link->generation = args->generation;
     link->expendable = args->expendable;
     link->exit_code = -1;
+    sm_init(&link->sm, link_states, LINK_STATE_COUNT, LINK_STARTING);
     buf_init(&link->scratch, LIMIT_FRAME);
     TAILQ_INIT(&link->requests);
     int rc =
@@ -522,15 +365,21 @@ int worker_link_start(struct fleet_host *host, const struct worker_args *args,
     link->patience.data = link;
     fleet_host_hold(host);
     TAILQ_INSERT_TAIL(&host->links, link, node);
-    rc = worker_spawn(host, args, on_reaped, link, &link->process, err);
+    *ret = link;
+    return 0;
+}
+
+/* With the result of getting it a process. */
+static int complete(struct worker_link *link, int rc, struct worker_link **ret, struct err *err)
+{
     if (rc == 0) {
         link->pid = worker_process_pid(link->process);
-        log_info("worker started sandbox=%s pid=%d gen=%llu", link->sandbox, link->pid,
-                 (unsigned long long)link->generation);
+        log_info("worker %s sandbox=%s pid=%d gen=%llu", link->adopted ? "found again" : "started",
+                 link->sandbox, link->pid, (unsigned long long)link->generation);
         rc = say_hello(link, err);
     }
     if (rc < 0) {
-        link->state = LINK_DEAD;
+        sm_move(&link->sm, LINK_DEAD);
         worker_link_destroy(link);
         return rc;
     }
@@ -538,14 +387,41 @@ int worker_link_start(struct fleet_host *host, const struct worker_args *args,
     return 0;
 }
 
+int worker_link_start(struct fleet_host *host, const struct worker_args *args,
+                      const struct worker_link_events *events, void *arg, struct worker_link **ret,
+                      struct err *err)
+{
+    struct worker_link *link;
+    int rc = create(host, args, events, arg, &link, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = worker_spawn(host, args, on_reaped, link, &link->process, err);
+    return complete(link, rc, ret, err);
+}
+
+int worker_link_adopt(struct fleet_host *host, const struct worker_args *args, int pid,
+                      uint64_t start_time, const struct worker_link_events *events, void *arg,
+                      struct worker_link **ret, struct err *err)
+{
+    struct worker_link *link;
+    int rc = create(host, args, events, arg, &link, err);
+    if (rc < 0) {
+        return rc;
+    }
+    link->adopted = true;
+    rc = worker_watch(host, pid, start_time, on_reaped, link, &link->process, err);
+    return complete(link, rc, ret, err);
+}
+
 bool worker_link_is_ready(const struct worker_link *link)
 {
-    return link->state == LINK_READY;
+    return link->sm.state == LINK_READY;
 }
 
 bool worker_link_is_ending(const struct worker_link *link)
 {
-    return link->state >= LINK_LEAVING;
+    return link->sm.state >= LINK_LEAVING;
 }
 
 int worker_link_pid(const struct worker_link *link)

@@ -6,6 +6,13 @@
  * when sandboxes end is decided here, in order.
  *
  * libuv reaps its own children by pid. Nothing in this process may call waitpid(-1).
+ *
+ * A worker that an earlier server started is nobody's child here, and its pid could belong to
+ * another process at any moment. A pidfd cannot: it is opened first, then the start time is
+ * compared, and if that fits, the descriptor means the right process for good. It becomes readable
+ * when the process ends. Letting go of such a worker never harms it, because whoever takes over a
+ * sandbox and fails must not end it by that; a child of ours that nobody wants any more is killed,
+ * and only worker_process_abandon() lets it live.
  */
 #include "supervisor/worker_spawn.h"
 
@@ -15,7 +22,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <uv.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
@@ -26,19 +37,39 @@
 #include "supervisor/fleet_host.h"
 
 struct worker_process {
-    uv_process_t process;
+    union {
+        uv_process_t child; /* pidfd < 0 */
+        uv_poll_t watch;    /* of the pidfd */
+        uv_handle_t handle;
+    } uv;
+    int pid;
+    int pidfd; /* of a process that is not our child; else -1 */
     struct fleet_host *host;
-    struct child_log *log;
-    worker_exit_fn on_exit; /* NULL: released */
+    struct child_log *log;  /* of a child */
+    worker_exit_fn on_exit; /* NULL: ended, or let go of */
     void *arg;
 };
+
+static struct worker_process *new_process(struct fleet_host *host)
+{
+    struct worker_process *p = alloc_one(struct worker_process);
+    p->host = host;
+    p->pidfd = -1;
+    fleet_host_hold(host);
+    return p;
+}
 
 static void on_closed(uv_handle_t *handle)
 {
     struct worker_process *p = handle->data;
+    if (p->pidfd >= 0) {
+        close(p->pidfd);
+    }
     fleet_host_release(p->host);
     free(p);
 }
+
+/* ---- children ---- */
 
 static void on_reaped(uv_process_t *process, int64_t exit_code, int signal)
 {
@@ -95,7 +126,7 @@ static int spawn(struct worker_process *p, const struct worker_args *args, int l
     options.flags = UV_PROCESS_DETACHED;
     options.stdio = stdio;
     options.stdio_count = 4;
-    return uv_spawn(host->loop, &p->process, &options);
+    return uv_spawn(host->loop, &p->uv.child, &options);
 }
 
 int worker_spawn(struct fleet_host *host, const struct worker_args *args, worker_exit_fn told,
@@ -112,55 +143,148 @@ int worker_spawn(struct fleet_host *host, const struct worker_args *args, worker
     if (rc < 0) {
         return rc;
     }
-    struct worker_process *p = alloc_one(struct worker_process);
-    p->host = host;
+    struct worker_process *p = new_process(host);
     p->log = log;
-    p->process.data = p;
-    fleet_host_hold(host);
+    p->uv.handle.data = p;
     rc = spawn(p, args, write_end);
     if (rc < 0) {
         child_log_stop(STEAL_PTR(p->log));
-        uv_close((uv_handle_t *)&p->process, on_closed);
+        uv_close(&p->uv.handle, on_closed);
         return err_sys(err, ERR_ENGINE, -rc, "cannot start a worker (%s)", host->worker_path);
     }
-    child_log_set_pid(p->log, p->process.pid);
+    p->pid = p->uv.child.pid;
+    child_log_set_pid(p->log, p->pid);
     p->on_exit = told;
     p->arg = arg;
     *ret = p;
     return 0;
 }
 
+/* ---- workers of an earlier server ---- */
+
+#ifdef SYS_pidfd_open
+static int open_pidfd(int pid)
+{
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+static int signal_pidfd(int pidfd, int signal)
+{
+    return (int)syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, 0);
+}
+#else
+static int open_pidfd(int pid)
+{
+    (void)pid;
+    errno = ENOSYS;
+    return -1;
+}
+
+static int signal_pidfd(int pidfd, int signal)
+{
+    (void)pidfd, (void)signal;
+    errno = ENOSYS;
+    return -1;
+}
+#endif
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct worker_process *p = poll->data;
+    worker_exit_fn told = p->on_exit;
+    (void)status, (void)events; /* an error is no reason to wait for it any longer either */
+    p->on_exit = NULL;
+    uv_poll_stop(poll);
+    told(p->arg, -1, 0);
+}
+
+int worker_watch(struct fleet_host *host, int pid, uint64_t start_time, worker_exit_fn told,
+                 void *arg, struct worker_process **ret, struct err *err)
+{
+    if (start_time == 0) {
+        return err_set(err, ERR_IO, "cannot know worker %d again: when it started is not known",
+                       pid);
+    }
+    CLEANUP_FD int pidfd = open_pidfd(pid);
+    if (pidfd < 0 && (errno == ESRCH || errno == EINVAL)) {
+        return err_set(err, ERR_GONE, "worker %d has ended", pid);
+    }
+    if (pidfd < 0) {
+        return err_sys(err, ERR_IO, errno, "cannot watch worker %d", pid);
+    }
+    if (worker_process_start_time(pid) != start_time) {
+        return err_set(err, ERR_GONE, "worker %d has ended, its number is another process's", pid);
+    }
+    struct worker_process *p = new_process(host);
+    int rc = uv_poll_init(host->loop, &p->uv.watch, pidfd);
+    if (rc < 0) {
+        fleet_host_release(host);
+        free(p);
+        return err_sys(err, ERR_IO, -rc, "cannot watch worker %d", pid);
+    }
+    p->uv.handle.data = p;
+    p->pid = pid;
+    p->pidfd = steal_fd(&pidfd); /* closed with the handle */
+    rc = uv_poll_start(&p->uv.watch, UV_READABLE, on_readable);
+    if (rc < 0) {
+        uv_close(&p->uv.handle, on_closed);
+        return err_sys(err, ERR_IO, -rc, "cannot watch worker %d", pid);
+    }
+    p->on_exit = told;
+    p->arg = arg;
+    *ret = p;
+    return 0;
+}
+
+/* ---- both ---- */
+
 int worker_process_pid(const struct worker_process *p)
 {
-    return p->process.pid;
+    return p->pid;
+}
+
+static void send_signal(struct worker_process *p, int signal)
+{
+    if (p->on_exit == NULL) {
+        return;
+    }
+    if (p->pidfd < 0) {
+        (void)uv_process_kill(&p->uv.child, signal);
+    } else if (signal_pidfd(p->pidfd, signal) < 0 && errno != ESRCH) {
+        log_error("cannot signal worker %d: %s", p->pid, strerror(errno));
+    }
 }
 
 void worker_process_stop(struct worker_process *p)
 {
-    if (p->on_exit != NULL) {
-        (void)uv_process_kill(&p->process, SIGTERM);
-    }
+    send_signal(p, SIGTERM);
 }
 
 void worker_process_kill(struct worker_process *p)
 {
-    if (p->on_exit != NULL) {
-        (void)uv_process_kill(&p->process, SIGKILL);
-    }
+    send_signal(p, SIGKILL);
 }
 
-void worker_process_release(struct worker_process *p)
+void worker_process_abandon(struct worker_process *p)
 {
     if (p == NULL) {
         return;
     }
     child_log_stop(STEAL_PTR(p->log));
-    if (p->on_exit != NULL) {
-        worker_process_kill(p);
-        p->on_exit = NULL; /* closed by its exit */
-    } else {
-        uv_close((uv_handle_t *)&p->process, on_closed);
+    p->on_exit = NULL;
+    /* Closing a child's handle neither signals it nor waits for it. */
+    uv_close(&p->uv.handle, on_closed);
+}
+
+void worker_process_release(struct worker_process *p)
+{
+    if (p == NULL || p->pidfd >= 0 || p->on_exit == NULL) {
+        worker_process_abandon(p);
+        return;
     }
+    child_log_stop(STEAL_PTR(p->log));
+    worker_process_kill(p);
+    p->on_exit = NULL; /* closed by its exit */
 }
 
 uint64_t worker_process_start_time(int pid)

@@ -61,7 +61,7 @@ struct worker {
     bool gone_told;
     struct errand *errands;
 
-    uv_timer_t orphan_timer; /* runs while there is no link */
+    uv_timer_t orphan_timer; /* runs while nobody has said a fitting HELLO */
     uv_timer_t step_timer;   /* the end of the present step's patience */
     bool backend_closing, parts_closing, server_closing;
     unsigned timers_left;

@@ -96,10 +96,15 @@ static void handle_hello(struct worker *w, struct ipc_request *request, const st
     if (err.code != 0) {
         log_error("refused the supervisor: %s", err.text);
         worker_answer_failed(w, request, m->seq, &err, NULL);
-        life_leave(w, EXIT_CODE_PROTOCOL);
+        /* Another build cannot use this sandbox, but can end it by a signal; it ends by itself
+         * otherwise, when nobody fitting has come for the grace period. */
+        if (err.code != ERR_VERSION || w->sm.state == WORKER_NEW) {
+            life_leave(w, EXIT_CODE_PROTOCOL);
+        }
         return;
     }
     w->greeted = true;
+    uv_timer_stop(&w->orphan_timer);
     struct msg ok = {.type = MSG_HELLO_OK, .seq = m->seq};
     ok.hello_ok.protocol = view_of(PROTO_WORKER_NAME);
     ok.hello_ok.version = PROTO_VERSION;
@@ -357,9 +362,7 @@ static void on_link(void *arg, bool up)
     struct worker *w = arg;
     w->link_up = up;
     w->greeted = false;
-    if (up) {
-        uv_timer_stop(&w->orphan_timer);
-    } else {
+    if (!up && !uv_is_active((uv_handle_t *)&w->orphan_timer)) {
         uv_timer_start(&w->orphan_timer, on_orphaned, w->spec.grace_ms, 0);
     }
     log_debug("link to the supervisor is %s", up ? "up" : "down");

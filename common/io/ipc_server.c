@@ -28,7 +28,7 @@
 #include "common/io/unix_link.h"
 
 #define RECONNECT_MIN_MS 10
-#define RECONNECT_MAX_MS 1000
+#define RECONNECT_MAX_MS 200  /* so the next supervisor need not wait for us */
 #define REDIAL_MS        3000 /* without a link: then the dialer is replaced */
 #define FLUSH_MS         500  /* longest wait for the peer to read the last answers */
 #define FLUSH_BLIND_MS   20   /* the same where the kernel cannot tell */
