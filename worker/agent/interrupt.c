@@ -20,10 +20,13 @@
  *
  * Subshells lose SIGINTs in the same way and have no trap of ours. One that has been met, has been
  * sent a SIGINT and is met once more gets SIGTERM, which a shell does not put off.
+ *
+ * A program in a group of its own (timeout, setsid) would not notice that the shell which
+ * waits for it is interrupted, and the shell would wait on. So such a program gets its SIGINT, too.
  */
 #include "worker/agent/interrupt.h"
 
-#include "worker/agent/procs.h"
+#include <unistd.h>
 
 /* In how many interrupts this one has been met, the present one included. */
 static unsigned meet(struct interrupt *i, pid_t pid)
@@ -47,18 +50,22 @@ static void interrupt_member(struct interrupt *i, pid_t leader, pid_t pid)
     unsigned met = proc_catches(pid, SIGINT) ? meet(i, pid) : 0;
     if (met != 1) {
         (void)kill(pid, SIGINT);
+        (void)kill(pid, SIGCONT);
     }
     if (met > 2 && procs_same_program(pid, leader)) {
         (void)kill(pid, SIGTERM);
     }
 }
 
-void interrupt_group(struct interrupt *i, pid_t leader, bool careful)
+void interrupt_run(struct interrupt *i, pid_t leader, const struct procs_moment *since,
+                   bool careful)
 {
     if (!careful) {
-        if (kill(-leader, SIGINT) < 0) {
+        bool grouped = kill(-leader, SIGINT) == 0;
+        if (!grouped) {
             (void)kill(leader, SIGINT); /* it has not got as far as a group of its own */
         }
+        (void)kill(grouped ? -leader : leader, SIGCONT);
         return;
     }
     struct procs all = {0};
@@ -67,9 +74,10 @@ void interrupt_group(struct interrupt *i, pid_t leader, bool careful)
     (void)kill(leader, SIGINT);
     (void)kill(leader, SIGCONT);
     procs_look(&all);
+    procs_mark(&all, getpid(), leader, since);
     for (size_t k = 0; k < all.count; k++) {
         const struct proc *p = &all.items[k];
-        if (p->group == leader && p->pid != leader) {
+        if ((p->below || p->group == leader) && p->pid != leader) {
             interrupt_member(i, leader, p->pid);
         }
     }
