@@ -38,7 +38,7 @@ def daemon():
 PYTHON = [
     ("a plain loop", KEPT, "begun()\nwhile True: pass"),
     ("time.sleep", KEPT, "begun()\nimport time\ntime.sleep(600)"),
-    ("catches KeyboardInterrupt and goes on", RESTARTED, "begun()\nwhile True:\n    try:\n        while True: x = 1\n    except KeyboardInterrupt: pass"),
+    ("catches KeyboardInterrupt and goes on", RESTARTED, "import time\nbegun()\nwhile True:\n    try: time.sleep(600)\n    except KeyboardInterrupt: pass"),
     ("ignores SIGINT", RESTARTED, "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nbegun()\nwhile True: pass"),
     ("blocks all signals", RESTARTED, "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nbegun()\nwhile True: pass"),
     ("has a handler of its own that goes on", RESTARTED, "import signal, time\nsignal.signal(signal.SIGINT, lambda *a: None)\nbegun()\nwhile True: time.sleep(600)"),
@@ -292,8 +292,12 @@ def revisions():
     for version in (*mcp.LEGACY, mcp.MODERN):
         with Server() as server:
             server.open(version)
-            sandbox = server.call("create_sandbox")["sandbox_id"]
-            is_cancelled(server, sandbox, "python", KEPT, "begun()\nwhile True: pass")
+            endless = server.start_call("execute_code", code="kept = 'it is kept'\nopen('begun', 'w').close()\nwhile True: pass")
+            poll("it runs", lambda: not server.start_call("read_file", path="begun").result().get("isError"), 30)
+            server.notify("notifications/cancelled", {"requestId": endless.ident, "reason": "test"})
+            after = server.start_call("execute_code", code="print(kept)").result(NEXT)
+            contains(after["content"][0]["text"], "it is kept", version)
+            assert not endless.answered(), f"{version}: {endless.wait()}"
             equal(server.unmatched, [], version)
 
 
@@ -306,16 +310,15 @@ def latency_of(server, sandbox, language):
     """Milliseconds from the notification to the first thing that the code does about it."""
     tag = new_tag()
     if language == "python":
-        code = prologue("python", tag) + "import time\nbegun()\ntry:\n    while True: pass\nexcept KeyboardInterrupt:\n    seen = time.monotonic()\n    open('seen', 'w').write(repr(seen))\n    raise"
+        code = "import signal, time\ndef notice(*_):\n    seen = time.time()\n    open('seen', 'w').write(repr(seen))\n    raise KeyboardInterrupt\nsignal.signal(signal.SIGINT, notice)\nbegun()\nwhile True: pass"
     else:
-        code = prologue("bash", tag) + "trap 'read seen rest </proc/uptime; echo $EPOCHREALTIME >seen; trap - INT; kill -INT $$' INT; begun; while :; do :; done"
-    pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=code)
+        code = "trap 'echo $EPOCHREALTIME >seen; trap - INT; kill -INT $$' INT; begun; while :; do :; done"
+    pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=prologue(language, tag) + code)
     poll("the code has begun", lambda: server.read_text(tag, sandbox) is not None, 30)
-    sent = time.monotonic() if language == "python" else time.time()
+    sent = time.time()
     server.notify("notifications/cancelled", {"requestId": pending.ident})
-    usable(server, sandbox, "python", None)
-    seen = float(poll("it was noticed", lambda: server.read_text("seen", sandbox), 10))
-    server.run("import os; os.remove('seen')", sandbox_id=sandbox)
+    seen = float(poll("it was noticed", lambda: server.read_text("seen", sandbox), 10, 0.05))
+    server.run("rm seen", language="bash", sandbox_id=sandbox)
     return (seen - sent) * 1000
 
 

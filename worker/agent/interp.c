@@ -42,8 +42,8 @@
 
 #define QUIET_US     1000
 #define REPORT_CHUNK 8192
-#define RETRY_US     100000u /* doubled each time */
-#define RETRIES_MAX  4
+#define RETRY_US     50000u /* doubled each time */
+#define RETRIES_MAX  5
 #define SIGNAL_EXIT  128 /* exit code of a program that signal n ended: 128 + n */
 
 static void close_and_forget(int *fd)

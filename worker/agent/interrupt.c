@@ -11,15 +11,16 @@
  * Between fork and exec a child of bash still has the handlers of its parent. A SIGINT that comes
  * just then does not end the child: it makes it a second shell that reads our commands. So
  * an interrupt of a shell goes to each process of its group by itself, and one that has a handler
- * is passed over the first time it is met: it may be such a child, a moment before it becomes a
- * program. The next interrupt, if one is still needed, finds it as what it really is. A child that
+ * and the very command line of the shell is passed over the first time it is met: it may be such a
+ * child, a moment before it becomes a program. The next interrupt, if one is still needed, finds it
+ * as what it really is. A child that
  * is forked while we look is not in the list and is met the next time, too.
  *
  * The leader comes first: a shell that knows of the interrupt when the program it waits for dies
  * of it takes both for one.
  *
  * Subshells lose SIGINTs in the same way and have no trap of ours. One that has been met, has been
- * sent a SIGINT and is met once more gets SIGTERM, which a shell does not put off.
+ * sent two and is met once more gets SIGTERM, which a shell does not put off.
  *
  * A program in a group of its own (timeout, setsid) would not notice that the shell which
  * waits for it is interrupted, and the shell would wait on. So such a program gets its SIGINT, too.
@@ -48,11 +49,11 @@ static unsigned meet(struct interrupt *i, pid_t pid)
 static void interrupt_member(struct interrupt *i, pid_t leader, pid_t pid)
 {
     unsigned met = proc_catches(pid, SIGINT) ? meet(i, pid) : 0;
-    if (met != 1) {
+    if (met != 1 || !procs_same_words(pid, leader)) {
         (void)kill(pid, SIGINT);
         (void)kill(pid, SIGCONT);
     }
-    if (met > 2 && procs_same_program(pid, leader)) {
+    if (met > 3 && procs_same_program(pid, leader)) {
         (void)kill(pid, SIGTERM);
     }
 }

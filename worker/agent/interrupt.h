@@ -25,9 +25,9 @@ struct interrupt {
 
 /* Interrupts the group that `leader`, a child of the caller, leads. With `careful` the leader is a
  * shell, which waits for what it runs: then this goes to what it has started since then, in other
- * groups, too; it gets INTERRUPT_NOTICE as well, and others are spared once as long as they
- * have a handler for SIGINT. Those that run the leader's program and outlive an interrupt are
- * ended by SIGTERM. Whoever was stopped goes on, to act on it. */
+ * groups, too; it gets INTERRUPT_NOTICE as well, and what looks like a copy of
+ * it is spared once as long as it has a handler for SIGINT. Those that run the leader's program and
+ * outlive an interrupt are ended by SIGTERM. Whoever was stopped goes on, to act on it. */
 void interrupt_run(struct interrupt *i, pid_t leader, const struct procs_moment *since,
                    bool careful);
 

@@ -193,6 +193,17 @@ bool proc_catches(pid_t pid, int sig)
     return (value >> (sig - 1) % 4 & 1) != 0;
 }
 
+bool procs_same_words(pid_t a, pid_t b)
+{
+    char of_a[512];
+    char of_b[512];
+    memset(of_a, 0, sizeof(of_a)); /* words end in NUL, so the length is not told */
+    memset(of_b, 0, sizeof(of_b));
+    bool both = read_file_of(a, "cmdline", of_a, sizeof(of_a)) &&
+                read_file_of(b, "cmdline", of_b, sizeof(of_b));
+    return !both || memcmp(of_a, of_b, sizeof(of_a)) == 0;
+}
+
 static bool stat_program(pid_t pid, struct stat *ret)
 {
     char path[64];

@@ -45,6 +45,9 @@ void procs_mark(struct procs *all, pid_t root, pid_t main, const struct procs_mo
 /* True if the process has a handler for the signal. */
 bool proc_catches(pid_t pid, int sig);
 
+/* True if both have the same command line, as before an exec, or if that cannot be told. */
+bool procs_same_words(pid_t a, pid_t b);
+
 /* True if both run the same executable file. */
 bool procs_same_program(pid_t a, pid_t b);
 
