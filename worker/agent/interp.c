@@ -12,6 +12,11 @@
  * only then the next run begins. One that is early is reported as missed by the driver, and sent
  * again. See lang_bash.c for what a shell needs on top.
  *
+ * A run that was stopped and has ended may have left processes that took no notice. The keeper
+ * kills them before the outcome is told: those that this run has started, not what earlier runs
+ * have left running on purpose. If there are always more of them, the interpreter itself starts
+ * them, and goes as well.
+ *
  * The reports come from a process that user code shares. A malformed one ends the interpreter; a
  * missing one is what deadlines are for. When an interpreter closes its report pipe during a run it
  * may just have exec'd something else, so the run then ends with the process.
@@ -37,8 +42,8 @@
 
 #define QUIET_US     1000
 #define REPORT_CHUNK 8192
-#define RETRY_US     100000u /* doubled each time */
-#define RETRIES_MAX  4
+#define RETRY_US     50000u /* doubled each time */
+#define RETRIES_MAX  5
 #define SIGNAL_EXIT  128 /* exit code of a program that signal n ended: 128 + n */
 
 static void close_and_forget(int *fd)
@@ -87,6 +92,7 @@ static void tear_down(struct interp *i)
     i->lost_state = i->lost_state || i->had_state;
     i->had_state = false;
     i->dying = false;
+    i->sweeping = false;
     i->syncing = false;
     i->retry_us = 0;
     i->offence[0] = '\0';
@@ -247,6 +253,7 @@ void interp_begin(struct interp *i, struct op_table *t, struct op *op)
 
     struct buf request;
     op_take_request(t, op, &request);
+    i->begun = procs_now();
     op_run(t, op);
     request_set_run(&request, ++i->run);
     rc = i->lang->submit(i, &request, &err);
@@ -275,15 +282,11 @@ static uint64_t since(uint64_t now, uint64_t base)
     return now > base ? now - base : 0;
 }
 
-/* The run has reported its end; the process lives on. */
+/* Nothing of the run is left but what it was allowed to leave; the process lives on. */
 static void end_run(struct interp *i, struct op_table *t)
 {
     struct op *op = i->current;
     take_tails(i, op);
-    report_finish(&op->report);
-    op->report = i->report;
-    report_init(&i->report, REPORT_OF_RUN);
-
     const struct report *r = &op->report;
     bool raised = r->error_name.len > 0;
     op->exit_code = r->has_exit ? r->exit_code : raised ? 1 : 0;
@@ -296,12 +299,37 @@ static void end_run(struct interp *i, struct op_table *t)
     op->cpu_us = since(figures_cpu_us(&i->figures), i->cpu_base_us);
     op->max_rss_kb = figures_peak_kb(&i->figures);
     i->current = NULL;
-    i->retry_us = 0;
+    i->sweeping = false;
     i->syncing = op->stop != 0 && i->lang->sync != NULL;
     i->retries = 0;
     op_done(t, op);
     if (i->lang->after != NULL) {
         i->lang->after(i);
+    }
+}
+
+/* The run has reported its end. */
+static void run_reported(struct interp *i, struct op_table *t)
+{
+    struct op *op = i->current;
+    report_finish(&op->report);
+    op->report = i->report;
+    report_init(&i->report, REPORT_OF_RUN);
+    i->retry_us = 0;
+    if (op->stop == 0) {
+        end_run(i, t);
+    } else {
+        i->sweeping = true;
+        keeper_sweep(&i->keeper, &i->begun);
+    }
+}
+
+static void sweep_on(struct interp *i, struct op_table *t)
+{
+    if (i->sweeping && i->keeper.sweep == KEEPER_SWEEP_DONE) {
+        end_run(i, t);
+    } else if (i->sweeping && i->keeper.sweep == KEEPER_SWEEP_FAILED) {
+        order_end(i, "");
     }
 }
 
@@ -357,7 +385,7 @@ static void end_dead(struct interp *i, struct op_table *t)
 
 static void interrupt(struct interp *i)
 {
-    keeper_interrupt(&i->keeper);
+    keeper_interrupt(&i->keeper, &i->begun);
     if (i->lang->interrupted != NULL) {
         i->lang->interrupted(i);
     }
@@ -386,7 +414,7 @@ static void retry(struct interp *i)
     i->retry_us = 0;
     if (i->retries++ < RETRIES_MAX) {
         if (i->syncing) {
-            keeper_interrupt(&i->keeper); /* out of a quotation that it may be in */
+            keeper_interrupt(&i->keeper, &i->begun); /* out of a quotation that it may be in */
         } else if (i->lang->interrupted != NULL) {
             interrupt(i);
         } else {
@@ -403,8 +431,8 @@ static void retry(struct interp *i)
 
 static void on_done_record(struct interp *i, struct op_table *t)
 {
-    if (i->current != NULL && i->report.run == i->run) {
-        end_run(i, t);
+    if (i->current != NULL && i->report.run == i->run && !i->sweeping) {
+        run_reported(i, t);
     } else if (i->syncing && i->report.run == i->run) {
         /* unless the next interrupt is on its way, which would hit the next run: then ask again */
         i->syncing = i->keeper.owed > 0;
@@ -438,7 +466,7 @@ static void take_reports(struct interp *i, struct op_table *t)
             at += used;
             if (i->report.missed_interrupt) {
                 i->report.missed_interrupt = false;
-                if (i->current != NULL && i->current->stop != 0) {
+                if (i->current != NULL && i->current->stop != 0 && !i->sweeping) {
                     interrupt(i);
                 }
             }
@@ -465,7 +493,7 @@ void interp_stop(struct interp *i, struct op_table *t, enum op_stop reason, bool
     i->retries = 0;
     if (force) {
         order_end(i, "");
-    } else {
+    } else if (!i->sweeping) {
         interrupt(i);
     }
 }
@@ -538,6 +566,7 @@ void interp_handle(struct interp *i, const struct poll_set *set, struct op_table
     } else if (i->current == NULL && (i->request_fd < 0 || i->report_fd < 0)) {
         order_end(i, ""); /* idle and deaf: a new one will do better */
     } else {
+        sweep_on(i, t);
         retry(i);
         sync_on(i);
     }

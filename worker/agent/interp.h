@@ -71,15 +71,17 @@ struct interp {
     struct figures figures;
     uint64_t cpu_base_us;
 
-    struct op *current; /* borrowed; the operation that runs */
-    uint32_t run;       /* number of the current or last run */
-    bool had_state;     /* an operation has run in this process */
-    bool lost_state;    /* an earlier process had state */
-    bool dying;         /* we have ordered its end */
-    bool syncing;       /* finding out whether it still listens, after an interrupt */
-    unsigned retries;   /* of an interrupt, or of syncing */
-    uint64_t retry_us;  /* clock_us() when to try again; 0 = no need to */
-    char offence[256];  /* why we have, if it misbehaved */
+    struct op *current;        /* borrowed; the operation that runs */
+    uint32_t run;              /* number of the current or last run */
+    bool had_state;            /* an operation has run in this process */
+    bool lost_state;           /* an earlier process had state */
+    bool dying;                /* we have ordered its end */
+    struct procs_moment begun; /* what has started since belongs to the current run */
+    bool sweeping;     /* the current run was stopped and has ended, not so what it has started */
+    bool syncing;      /* finding out whether it still listens, after an interrupt */
+    unsigned retries;  /* of an interrupt, or of syncing */
+    uint64_t retry_us; /* clock_us() when to try again; 0 = no need to */
+    char offence[256]; /* why we have, if it misbehaved */
 
     struct poll_slot slot_status, slot_report, slot_request, slot_out, slot_err;
 };

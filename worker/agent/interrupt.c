@@ -11,19 +11,23 @@
  * Between fork and exec a child of bash still has the handlers of its parent. A SIGINT that comes
  * just then does not end the child: it makes it a second shell that reads our commands. So
  * an interrupt of a shell goes to each process of its group by itself, and one that has a handler
- * is passed over the first time it is met: it may be such a child, a moment before it becomes a
- * program. The next interrupt, if one is still needed, finds it as what it really is. A child that
+ * and the very command line of the shell is passed over the first time it is met: it may be such a
+ * child, a moment before it becomes a program. The next interrupt, if one is still needed, finds it
+ * as what it really is. A child that
  * is forked while we look is not in the list and is met the next time, too.
  *
  * The leader comes first: a shell that knows of the interrupt when the program it waits for dies
  * of it takes both for one.
  *
  * Subshells lose SIGINTs in the same way and have no trap of ours. One that has been met, has been
- * sent a SIGINT and is met once more gets SIGTERM, which a shell does not put off.
+ * sent two and is met once more gets SIGTERM, which a shell does not put off.
+ *
+ * A program in a group of its own (timeout, setsid) would not notice that the shell which
+ * waits for it is interrupted, and the shell would wait on. So such a program gets its SIGINT, too.
  */
 #include "worker/agent/interrupt.h"
 
-#include "worker/agent/procs.h"
+#include <unistd.h>
 
 /* In how many interrupts this one has been met, the present one included. */
 static unsigned meet(struct interrupt *i, pid_t pid)
@@ -45,20 +49,24 @@ static unsigned meet(struct interrupt *i, pid_t pid)
 static void interrupt_member(struct interrupt *i, pid_t leader, pid_t pid)
 {
     unsigned met = proc_catches(pid, SIGINT) ? meet(i, pid) : 0;
-    if (met != 1) {
+    if (met != 1 || !procs_same_words(pid, leader)) {
         (void)kill(pid, SIGINT);
+        (void)kill(pid, SIGCONT);
     }
-    if (met > 2 && procs_same_program(pid, leader)) {
+    if (met > 3 && procs_same_program(pid, leader)) {
         (void)kill(pid, SIGTERM);
     }
 }
 
-void interrupt_group(struct interrupt *i, pid_t leader, bool careful)
+void interrupt_run(struct interrupt *i, pid_t leader, const struct procs_moment *since,
+                   bool careful)
 {
     if (!careful) {
-        if (kill(-leader, SIGINT) < 0) {
+        bool grouped = kill(-leader, SIGINT) == 0;
+        if (!grouped) {
             (void)kill(leader, SIGINT); /* it has not got as far as a group of its own */
         }
+        (void)kill(grouped ? -leader : leader, SIGCONT);
         return;
     }
     struct procs all = {0};
@@ -67,9 +75,10 @@ void interrupt_group(struct interrupt *i, pid_t leader, bool careful)
     (void)kill(leader, SIGINT);
     (void)kill(leader, SIGCONT);
     procs_look(&all);
+    procs_mark(&all, getpid(), leader, since);
     for (size_t k = 0; k < all.count; k++) {
         const struct proc *p = &all.items[k];
-        if (p->group == leader && p->pid != leader) {
+        if ((p->below || p->group == leader) && p->pid != leader) {
             interrupt_member(i, leader, p->pid);
         }
     }

@@ -1,5 +1,5 @@
 /*
- * SIGINT to a process group, with care for shells. For keepers. Blocks as /proc does.
+ * SIGINT to what takes part in a run, with care for shells. For keepers. Blocks as /proc does.
  */
 #ifndef CLOISTER_WORKER_AGENT_INTERRUPT_H
 #define CLOISTER_WORKER_AGENT_INTERRUPT_H
@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+
+#include "worker/agent/procs.h"
 
 #define INTERRUPT_NOTICE    SIGURG /* what a shell's driver has a trap for; others ignore it */
 #define INTERRUPT_KNOWN_MAX 64
@@ -21,9 +23,12 @@ struct interrupt {
     size_t known_count;
 };
 
-/* Interrupts the group that `leader` leads. With `careful` the leader is a shell: it gets
- * INTERRUPT_NOTICE, too, and other members are spared once as long as they have a handler for
- * SIGINT. Those that run the leader's program and outlive an interrupt are ended by SIGTERM. */
-void interrupt_group(struct interrupt *i, pid_t leader, bool careful);
+/* Interrupts the group that `leader`, a child of the caller, leads. With `careful` the leader is a
+ * shell, which waits for what it runs: then this goes to what it has started since then, in other
+ * groups, too; it gets INTERRUPT_NOTICE as well, and what looks like a copy of
+ * it is spared once as long as it has a handler for SIGINT. Those that run the leader's program and
+ * outlive an interrupt are ended by SIGTERM. Whoever was stopped goes on, to act on it. */
+void interrupt_run(struct interrupt *i, pid_t leader, const struct procs_moment *since,
+                   bool careful);
 
 #endif

@@ -5,7 +5,7 @@
  * takes a process out of its reach, and it is the sandbox's root, so user code can neither signal
  * nor trace it. When the interpreter ends it kills what is left below and only then reports, so a
  * new interpreter never meets ghosts of the old one. It waits for two things only: SIGCHLD and
- * one-byte commands. The end of the command pipe means that the agent is gone, and is an order to
+ * orders. The end of the command pipe means that the agent is gone, and is an order to
  * kill.
  *
  * Only the keeper can say that the interpreter's pid is still the interpreter's, since it is the
@@ -31,15 +31,17 @@
 #include "worker/agent/interrupt.h"
 #include "worker/agent/killtree.h"
 
-#define COMMAND_INTERRUPT 'I'
-#define COMMAND_WAKE      'W'
-#define COMMAND_KILL      'K'
-
 #define FD_PARK 80 /* above every number that a program is given; limits can be as low as 128 */
 
-/* On the status pipe, in one write each: same binary on both ends. */
+/* On the pipes, in one write each: same binary on both ends. */
+struct order {
+    enum { ORDER_INTERRUPT = 1, ORDER_WAKE, ORDER_SWEEP, ORDER_KILL } what;
+    struct procs_moment since;
+};
+
 struct news {
-    enum { NEWS_STARTED = 1, NEWS_FAILED, NEWS_INTERRUPTED, NEWS_ENDED } what;
+    enum { NEWS_STARTED = 1, NEWS_FAILED, NEWS_INTERRUPTED, NEWS_SWEPT, NEWS_ENDED } what;
+    bool all; /* swept */
     pid_t pid;
     int wait_status;
     int sys;
@@ -174,28 +176,37 @@ __attribute__((noreturn)) static void end_all(struct keeping *k)
     _exit(0);
 }
 
+static void obey_one(struct keeping *k, const struct order *order)
+{
+    struct news done = {.what = NEWS_INTERRUPTED};
+    switch (order->what) {
+    case ORDER_KILL:
+        end_all(k);
+    case ORDER_WAKE:
+        (void)kill(k->main_pid, KEEPER_WAKE_SIGNAL);
+        return;
+    case ORDER_SWEEP:
+        done.what = NEWS_SWEPT;
+        done.all = killtree_since(k->main_pid, &order->since, on_reaped, k);
+        break;
+    case ORDER_INTERRUPT:
+        interrupt_run(&k->interrupt, k->main_pid, &order->since, k->job->careful_interrupt);
+        break;
+    }
+    tell(k->status_fd, &done);
+}
+
 static void obey(struct keeping *k)
 {
-    char commands[16];
-    ssize_t n = read(k->command_fd, commands, sizeof(commands));
+    struct order order;
+    ssize_t n = read(k->command_fd, &order, sizeof(order));
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
-    if (n <= 0) {
+    if (n != (ssize_t)sizeof(order)) {
         end_all(k);
     }
-    for (ssize_t i = 0; i < n; i++) {
-        if (commands[i] == COMMAND_KILL) {
-            end_all(k);
-        }
-        if (commands[i] == COMMAND_WAKE) {
-            (void)kill(k->main_pid, KEEPER_WAKE_SIGNAL);
-            continue;
-        }
-        interrupt_group(&k->interrupt, k->main_pid, k->job->careful_interrupt);
-        struct news done = {.what = NEWS_INTERRUPTED};
-        tell(k->status_fd, &done);
-    }
+    obey_one(k, &order);
 }
 
 __attribute__((noreturn)) static void keep(struct keeping *k)
@@ -295,26 +306,35 @@ int keeper_start(struct keeper *k, const struct keeper_job *job, struct err *err
     return rc;
 }
 
-static bool command(const struct keeper *k, char c)
+static bool give(const struct keeper *k, const struct order *order)
 {
-    return k->command_fd >= 0 && write(k->command_fd, &c, 1) == 1;
+    return k->command_fd >= 0 &&
+           write(k->command_fd, order, sizeof(*order)) == (ssize_t)sizeof(*order);
 }
 
-void keeper_interrupt(struct keeper *k)
+void keeper_interrupt(struct keeper *k, const struct procs_moment *since)
 {
-    if (command(k, COMMAND_INTERRUPT)) {
+    const struct order order = {.what = ORDER_INTERRUPT, .since = *since};
+    if (give(k, &order)) {
         k->owed++;
     }
 }
 
+void keeper_sweep(struct keeper *k, const struct procs_moment *since)
+{
+    const struct order order = {.what = ORDER_SWEEP, .since = *since};
+    k->sweep = give(k, &order) ? KEEPER_SWEEP_ORDERED : KEEPER_SWEEP_FAILED;
+}
+
 void keeper_wake(const struct keeper *k)
 {
-    (void)command(k, COMMAND_WAKE);
+    (void)give(k, &(const struct order){.what = ORDER_WAKE});
 }
 
 void keeper_kill(const struct keeper *k)
 {
-    (void)command(k, COMMAND_KILL); /* a keeper that is not there has ended, and that shows */
+    /* a keeper that is not there has ended, and that shows */
+    (void)give(k, &(const struct order){.what = ORDER_KILL});
 }
 
 void keeper_read(struct keeper *k)
@@ -339,6 +359,8 @@ void keeper_read(struct keeper *k)
             k->main_pid = n.pid;
         } else if (n.what == NEWS_INTERRUPTED) {
             k->owed -= k->owed > 0;
+        } else if (n.what == NEWS_SWEPT) {
+            k->sweep = n.all ? KEEPER_SWEEP_DONE : KEEPER_SWEEP_FAILED;
         } else if (n.what == NEWS_FAILED) {
             k->exec_errno = n.sys;
             n.step[sizeof(n.step) - 1] = '\0';

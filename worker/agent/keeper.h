@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "worker/agent/procs.h"
 #include "worker/agent/spawn.h"
 
 #define KEEPER_FDS_MAX     8
@@ -42,7 +43,13 @@ struct keeper {
     int command_fd; /* owned */
     int status_fd;  /* owned; readable when there is news */
     unsigned owed;  /* interrupts that have been ordered and not sent yet */
-    bool ended;     /* the program and everything below it is gone */
+    enum {
+        KEEPER_SWEEP_NONE,
+        KEEPER_SWEEP_ORDERED,
+        KEEPER_SWEEP_DONE,
+        KEEPER_SWEEP_FAILED, /* there is always more */
+    } sweep;
+    bool ended; /* the program and everything below it is gone */
     int wait_status;
     uint64_t cpu_us; /* of the program and what it waited for, in all its life */
     uint64_t max_rss_kb;
@@ -55,8 +62,13 @@ void keeper_init(struct keeper *k);
 /* Forks. -ERR_BUSY if there is no process left, -ERR_IO for anything else. */
 int keeper_start(struct keeper *k, const struct keeper_job *job, struct err *err) WARN_UNUSED;
 
-/* SIGINT to the program's process group. Until `owed` is 0 again it may still come. */
-void keeper_interrupt(struct keeper *k);
+/* SIGINT to the program and what it has started since that moment. Until `owed` is 0 again it may
+ * still come. */
+void keeper_interrupt(struct keeper *k, const struct procs_moment *since);
+
+/* Kills what the program has started since that moment, but not the program; `sweep` tells how that
+ * went. */
+void keeper_sweep(struct keeper *k, const struct procs_moment *since);
 
 /* Sends the program a signal that means nothing, so that a system call which began in the very
  * moment of an interrupt ends and the interrupt is seen. */

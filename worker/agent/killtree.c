@@ -26,23 +26,6 @@
 #define MORE_ROUNDS 2000
 #define PAUSE_MS    1
 
-static void mark_below(struct procs *t, pid_t root)
-{
-    bool changed = true;
-    while (changed) {
-        changed = false;
-        for (size_t i = 0; i < t->count; i++) {
-            struct proc *p = &t->items[i];
-            for (size_t k = 0; !p->below && k < t->count; k++) {
-                if (p->parent == root || (t->items[k].below && t->items[k].pid == p->parent)) {
-                    p->below = true;
-                    changed = true;
-                }
-            }
-        }
-    }
-}
-
 static bool was_stopped(const struct procs *before, pid_t pid)
 {
     for (size_t i = 0; i < before->count; i++) {
@@ -53,18 +36,26 @@ static bool was_stopped(const struct procs *before, pid_t pid)
     return false;
 }
 
-/* Stops who is new, or kills all if nobody is or `force`. */
-static void round_of(struct procs *before, bool force)
+/* Who is to die: all descendants, or what `main` has started since then. */
+struct prey {
+    pid_t main;
+    const struct procs_moment *since; /* NULL: all */
+};
+
+/* Stops who is new, or kills all if nobody is or `force`. True if there was anybody. */
+static bool round_of(const struct prey *prey, struct procs *before, bool force)
 {
     struct procs now = {0};
     procs_look(&now);
-    mark_below(&now, getpid());
+    procs_mark(&now, getpid(), prey->main, prey->since);
+    bool any = false;
     bool news = false;
     for (size_t i = 0; i < now.count; i++) {
         struct proc *p = &now.items[i];
         if (!p->below) {
             continue;
         }
+        any = true;
         p->stopped = was_stopped(before, p->pid);
         if (!p->stopped && kill(p->pid, SIGSTOP) == 0) {
             p->stopped = true;
@@ -78,6 +69,7 @@ static void round_of(struct procs *before, bool force)
     }
     procs_finish(before);
     *before = now;
+    return any;
 }
 
 /* True when there are no children any more. */
@@ -110,13 +102,14 @@ static void kill_all_of_user(const struct spawn_config *c)
 bool killtree_descendants(const struct spawn_config *c, bool last_resort, killtree_reaped_fn reaped,
                           void *arg)
 {
+    static const struct prey everybody = {0, NULL};
     struct procs seen = {0};
     bool none = reap_all(reaped, arg);
     for (int i = 0; !none && i < MORE_ROUNDS; i++) {
         if (last_resort && i >= KILL_ROUNDS && i % KILL_ROUNDS == 0) {
             kill_all_of_user(c);
         }
-        round_of(&seen, i >= STOP_ROUNDS);
+        (void)round_of(&everybody, &seen, i >= STOP_ROUNDS);
         none = reap_all(reaped, arg);
         if (!none && i > 1) {
             poll(NULL, 0, PAUSE_MS); /* the killed need a moment to die */
@@ -125,6 +118,23 @@ bool killtree_descendants(const struct spawn_config *c, bool last_resort, killtr
     }
     procs_finish(&seen);
     return none;
+}
+
+bool killtree_since(pid_t main, const struct procs_moment *since, killtree_reaped_fn reaped,
+                    void *arg)
+{
+    const struct prey prey = {main, since};
+    struct procs seen = {0};
+    bool any = true;
+    for (int i = 0; any && i < KILL_ROUNDS; i++) {
+        any = round_of(&prey, &seen, i >= STOP_ROUNDS);
+        (void)reap_all(reaped, arg);
+        if (any && i > 1) {
+            poll(NULL, 0, PAUSE_MS);
+        }
+    }
+    procs_finish(&seen);
+    return !any;
 }
 
 void killtree_strays(const pid_t *known, size_t count)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "worker/agent/procs.h"
 #include "worker/agent/spawn.h"
 
 /* Called for each child that was reaped on the way. */
@@ -18,6 +19,12 @@ typedef void (*killtree_reaped_fn)(void *arg, pid_t pid, int wait_status);
  * when none is left. */
 bool killtree_descendants(const struct spawn_config *c, bool last_resort, killtree_reaped_fn reaped,
                           void *arg);
+
+/* Kills what `main`, a child of the calling process, has started since that moment, whoever it
+ * belongs to now; what was there before, and what that has started, goes on. False if there is
+ * always more. */
+bool killtree_since(pid_t main, const struct procs_moment *since, killtree_reaped_fn reaped,
+                    void *arg);
 
 /* Kills the children of the calling process that are not in known[]: processes that were left to
  * it by a parent that died. One pass, nothing is reaped. */

@@ -425,6 +425,14 @@ def traces_of(sandbox):
     return cgroups_of(sandbox) + processes_of(sandbox) + mounts_of(sandbox) + containers_of(sandbox)
 
 
+def pid_namespace(pid):
+    """What tells the pid namespace of a process from others; None if the process is gone."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return None
+
+
 def agents_of(sandbox):
     """Pids, on the host, of processes in the sandbox that are its first process."""
     if ENGINE is not None:

@@ -67,6 +67,36 @@ static void test_survivors_of_kept_interpreters(void **state)
     run(f, "python", "p.kill(); p.wait()");
 }
 
+/* What a stopped run has started ends with it, wherever it has got to, though the interpreter goes
+ * on, and what earlier runs have started. */
+static void test_survivors_of_stopped_runs(void **state)
+{
+    static const char *const codes[][2] = {
+        {"python", "import os, subprocess, time\n"
+                   "e = subprocess.Popen(['sleep', '604'], start_new_session=True)\n"
+                   "if os.fork() == 0:\n"
+                   "    os.setsid()\n"
+                   "    if os.fork() == 0:\n"
+                   "        os.closerange(0, 64)\n"
+                   "        os.execvp('sleep', ['sleep', '605'])\n"
+                   "    os._exit(0)\n"
+                   "print('in', flush=True)\nwhile True: time.sleep(1)"},
+        {"bash", "setsid sleep 606 & (nohup sleep 607 >/dev/null 2>&1 &); echo in; wait"},
+    };
+    struct fixture *f = fixture_of(state);
+    run(f, "python",
+        "import subprocess\np = subprocess.Popen(['sh', '-c', 'while :; do sleep 0.01; done'])");
+    run(f, "bash", "sh -c 'kill -STOP $$' &");
+    for (size_t i = 0; i < 20; i++) {
+        run_interrupted(f, codes[i % 2][0], codes[i % 2][1], 0);
+        assert_true(count_of(f, "sleep") <= 1); /* that of the first run */
+        assert_int_equal(count_of(f, "sh"), 2);
+    }
+    run(f, "python", "p.kill(); p.wait()");
+    run(f, "bash", "kill -9 %1 $!; wait");
+    assert_int_equal(count_of(f, "sh"), 0);
+}
+
 static void test_fork_bombs(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -194,6 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_escapees_die),
         cmocka_unit_test(test_survivors_of_kept_interpreters),
+        cmocka_unit_test(test_survivors_of_stopped_runs),
         cmocka_unit_test(test_fork_bombs),
         cmocka_unit_test(test_stubborn_tree),
         cmocka_unit_test(test_no_way_to_the_agent),

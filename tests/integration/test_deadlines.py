@@ -1,0 +1,340 @@
+"""Code that must be stopped, by its deadline or because nobody wants it any more, whatever it does against that.
+
+What is looked at is what a user and the machine would notice: the answer comes in time, or never where none is due; the
+state is kept where the interrupt was enough; nothing of that run is alive in the sandbox, seen from outside; and
+the next call works soon."""
+
+import time
+
+from common import Server, Shared, Suite, contains, equal, needs_runtime, poll
+import mcp
+
+needs_runtime()
+suite = Suite()
+
+DEADLINE = 1.0
+GRACE = 2.0  # between the interrupt and the kill
+MARGIN = 2.0  # for sanitised builds on a busy machine
+NEXT = 5.0  # the next call is answered within
+
+KEPT, RESTARTED, EITHER = "kept", "restarted", None
+
+# Code that says that it has begun, at what it is supposed to do. {tag} is unknown to the sandbox before.
+STUBBORN = "for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT): signal.signal(s, signal.SIG_IGN)"
+DAEMON = f"""
+def daemon():
+    import os, signal, time
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            {STUBBORN}
+            os.closerange(0, 256)
+            while True:
+                time.sleep(0.01)
+        os._exit(0)
+    os.wait()
+"""
+
+PYTHON = [
+    ("a plain loop", KEPT, "begun()\nwhile True: pass"),
+    ("time.sleep", KEPT, "begun()\nimport time\ntime.sleep(600)"),
+    ("catches KeyboardInterrupt and goes on", RESTARTED, "import time\nbegun()\nwhile True:\n    try: time.sleep(600)\n    except KeyboardInterrupt: pass"),
+    ("ignores SIGINT", RESTARTED, "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nbegun()\nwhile True: pass"),
+    ("blocks all signals", RESTARTED, "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nbegun()\nwhile True: pass"),
+    ("has a handler of its own that goes on", RESTARTED, "import signal, time\nsignal.signal(signal.SIGINT, lambda *a: None)\nbegun()\nwhile True: time.sleep(600)"),
+    ("C code that sleeps with the interpreter lock", EITHER, "import ctypes\nlibc = ctypes.PyDLL(None)\nbegun()\nwhile True: libc.usleep(500000)"),
+    ("C code that holds the interpreter lock for ever", RESTARTED, "import ctypes\nlibc, lock = ctypes.PyDLL(None), ctypes.create_string_buffer(64)\nlibc.pthread_mutex_lock(lock)\nbegun()\nlibc.pthread_mutex_lock(lock)"),
+    ("C code that is busy with the interpreter lock", RESTARTED, "begun()\nsum(range(10**15))"),
+    ("a regular expression that backtracks", KEPT, "import re\nbegun()\nre.match(r'(a|aa)+$', 'a' * 200 + 'b')"),
+    ("waits for a thread that loops", KEPT, "import threading, time\nstop = False\ndef work():\n    while not stop: time.sleep(0.001)\nt = threading.Thread(target=work)\nt.start()\nbegun()\nt.join()"),
+    ("asynchronous code", KEPT, "import asyncio\nbegun()\nawait asyncio.sleep(600)"),
+    ("a tree of programs", KEPT, "import subprocess\nbegun()\nsubprocess.run(['sh', '-c', 'sleep 600 & (sleep 600 & sleep 600) & wait'])"),
+    ("programs in sessions of their own", KEPT, "import subprocess\nfor _ in range(3): p = subprocess.Popen(['sleep', '600'], start_new_session=True)\nbegun()\np.wait()"),
+    ("a daemon that ignores everything", KEPT, DAEMON + "daemon()\nbegun()\nwhile True: pass"),
+    ("a daemon, and code that cannot be interrupted", RESTARTED, DAEMON + "daemon()\nimport signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nbegun()\nwhile True: pass"),
+    ("has stopped itself", KEPT, "import os, signal\nbegun()\nos.kill(os.getpid(), signal.SIGSTOP)\nwhile True: pass"),
+    ("waits for a child that has stopped itself", KEPT, "import os, signal\npid = os.fork()\nif pid == 0:\n    signal.signal(signal.SIGINT, signal.SIG_DFL)\n    os.kill(os.getpid(), signal.SIGSTOP)\n    os._exit(0)\nbegun()\nos.waitpid(pid, 0)"),
+    ("floods its output", KEPT, "begun()\nwhile True: print('x' * 1000)"),
+]
+
+BASH = [
+    ("a plain loop", KEPT, "begun; while :; do :; done"),
+    ("sleep", KEPT, "begun; sleep 600"),
+    ("reads from a pipe that stays empty", KEPT, "begun; sleep 600 | cat"),
+    ("traps INT and TERM away", EITHER, "trap '' INT TERM; begun; while :; do sleep 600; done"),
+    ("has a trap that goes on", EITHER, "trap : INT TERM; begun; while :; do sleep 600; done"),
+    ("background jobs under nohup", KEPT, "nohup sleep 600 >/dev/null 2>&1 & nohup sleep 600 >/dev/null 2>&1 & begun; wait"),
+    ("programs in sessions of their own", KEPT, "setsid sleep 600 & (setsid sh -c \"trap '' INT TERM HUP; sleep 600; sleep 600\" >/dev/null 2>&1 &); begun; sleep 600"),
+    ("programs in groups of their own", KEPT, "begun; timeout 600 sleep 600; sleep 600"),
+    ("a tree that ignores the interrupt", EITHER, "begun; bash -c \"trap '' INT TERM; sleep 600; sleep 600\""),
+    ("a job that has stopped itself", KEPT, "sh -c 'kill -STOP $$' & begun; wait"),
+    ("a command that has stopped itself", EITHER, "begun; sh -c 'kill -STOP $$; sleep 600'"),
+    ("the shell has stopped itself", EITHER, "begun; kill -STOP $$; sleep 600"),
+]
+
+BOMBS = [
+    ("python", "import os\nbegun()\nwhile True:\n    try: os.fork()\n    except OSError: pass"),
+    ("python", "import os, signal\nfor s in (signal.SIGINT, signal.SIGTERM): signal.signal(s, signal.SIG_IGN)\nbegun()\nwhile True:\n    try:\n        if os.fork() == 0: os.setsid()\n    except OSError: pass"),
+    ("bash", "begun; bomb() { bomb | bomb & }; bomb; while :; do :; done"),
+    ("bash", "begun; trap '' INT TERM; bomb() { bomb | bomb & }; bomb 2>/dev/null; while :; do :; done"),
+]
+
+shared = Shared()
+ordinal = 0
+
+
+# ---- looking into a sandbox ----
+
+
+def inside(sandbox):
+    """{pid: parent} of every live process in the sandbox, with pids of the host."""
+    found = {}
+    namespaces = {mcp.pid_namespace(pid) for pid in mcp.agents_of(sandbox)}
+    assert namespaces - {None}, f"no first process of {sandbox}"
+    for pid, _ in mcp.processes():
+        if mcp.pid_namespace(pid) in namespaces:
+            try:
+                with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                    state, parent = file.read().rsplit(")", 1)[1].split()[:2]
+            except OSError:
+                continue
+            if state not in "ZX":
+                found[pid] = int(parent)
+    return found
+
+
+def left_of_runs(sandbox):
+    """What is alive in the sandbox besides the agent, its own helpers and one process per interpreter."""
+    alive = inside(sandbox)
+    agents = set(mcp.agents_of(sandbox))
+    keepers = {pid for pid, parent in alive.items() if parent in agents}
+    mains = {}
+    for pid, parent in sorted(alive.items()):
+        if parent in keepers:
+            mains.setdefault(parent, pid)
+    known = agents | keepers | set(mains.values())
+    # who was put in by an engine has a parent outside
+    return [f"{pid} {name_of(pid)}" for pid, parent in alive.items() if pid not in known and parent in alive]
+
+
+def name_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().replace(b"\0", b" ").decode("utf-8", "replace")[:80]
+    except OSError:
+        return "(gone)"
+
+
+# ---- one run ----
+
+
+def prologue(language, tag):
+    if language == "bash":
+        return f"begun() {{ : > {tag}; }}\n"
+    return f"def begun(): open('{tag}', 'w').close()\n"
+
+
+def new_tag():
+    global ordinal
+    ordinal += 1
+    return f"begun{ordinal}"
+
+
+def warm(server, sandbox, language):
+    """An interpreter that has something to lose."""
+    done = server.run("kept=1" if language == "bash" else "kept = 1", sandbox_id=sandbox, language=language)
+    equal(done["status"], "ok")
+
+
+def usable(server, sandbox, language, wanted):
+    """The next call works, soon; its time and what became of the interpreter. The state agrees with that."""
+    begun = time.monotonic()
+    code = "echo ${kept:-none}" if language == "bash" else "print(globals().get('kept', 'none'))"
+    done = server.run(code, sandbox_id=sandbox, language=language)
+    seconds = time.monotonic() - begun
+    equal(done["status"], "ok", done)
+    equal(done["stdout"].strip(), "1" if done["interpreter"] == "kept" else "none", done)
+    if wanted is not None:
+        equal(done["interpreter"], wanted, "what became of the interpreter")
+    return done["interpreter"], seconds
+
+
+def nothing_left(sandbox):
+    left = left_of_runs(sandbox)
+    equal(left, [], "alive in the sandbox when the run was over")
+
+
+def runs_into_deadline(server, sandbox, language, wanted, code):
+    warm(server, sandbox, language)
+    tag = new_tag()
+    pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=prologue(language, tag) + code, timeout_seconds=DEADLINE)
+    done = pending.result()["structuredContent"]
+    nothing_left(sandbox)
+    equal(done["status"], "timeout", done)
+    most = DEADLINE + GRACE + MARGIN
+    assert DEADLINE * 0.95 <= pending.seconds() <= most, f"answered after {pending.seconds():.2f} s"
+    if wanted == KEPT:
+        assert pending.seconds() <= DEADLINE + MARGIN, f"an interrupt was enough, but it took {pending.seconds():.2f} s"
+    assert server.read_text(tag, sandbox) is not None, "the code had not begun"
+    became, seconds = usable(server, sandbox, language, wanted)
+    equal(done["interpreter"], became if became == "restarted" else "kept", done)
+    assert seconds <= NEXT, f"the next call took {seconds:.2f} s"
+
+
+def is_cancelled(server, sandbox, language, wanted, code):
+    warm(server, sandbox, language)
+    tag = new_tag()
+    pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=prologue(language, tag) + code, timeout_seconds=60)
+    poll("the code has begun", lambda: server.read_text(tag, sandbox) is not None, 30)
+    begun = time.monotonic()
+    server.notify("notifications/cancelled", {"requestId": pending.ident, "reason": "test"})
+    _, seconds = usable(server, sandbox, language, wanted)
+    nothing_left(sandbox)
+    assert seconds <= (0 if wanted == KEPT else GRACE) + MARGIN, f"the next call took {seconds:.2f} s"
+    assert not pending.answered(), f"an answer to a cancelled request: {pending.wait()}, after {time.monotonic() - begun:.2f} s"
+
+
+def declare(language, name, wanted, code):
+    @suite.case(f"deadline, {language}: {name}")
+    def deadline():
+        server, sandbox = shared.get()
+        runs_into_deadline(server, sandbox, language, wanted, code)
+
+    @suite.case(f"cancelled, {language}: {name}")
+    def cancelled():
+        server, sandbox = shared.get()
+        is_cancelled(server, sandbox, language, wanted, code)
+
+
+for case in PYTHON:
+    declare("python", *case)
+for case in BASH:
+    declare("bash", *case)
+
+
+# ---- bombs ----
+
+
+def declare_bomb(number, language, code):
+    @suite.case(f"fork bomb {number}, {language}: ended by its deadline, and by a cancellation; neighbours work on")
+    def bomb():
+        server, neighbour = shared.get()
+        _, sandbox = shared.fresh(pids=64)
+        warm(server, sandbox, language)
+        tag = new_tag()
+        pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=prologue(language, tag) + code, timeout_seconds=DEADLINE)
+        while not pending.answered():
+            begun = time.monotonic()
+            equal(server.run("1 + 1", sandbox_id=neighbour)["result"], "2")
+            assert time.monotonic() - begun < MARGIN, f"a neighbour waited for {time.monotonic() - begun:.2f} s"
+        done = pending.result()["structuredContent"]
+        nothing_left(sandbox)
+        equal(done["status"], "timeout", done)
+        assert pending.seconds() <= DEADLINE + GRACE + 2 * MARGIN, f"answered after {pending.seconds():.2f} s"
+        _, seconds = usable(server, sandbox, language, None)
+        assert seconds <= NEXT, f"the next call took {seconds:.2f} s"
+        is_cancelled(server, sandbox, language, None, code)
+        server.call("close_sandbox", sandbox_id=sandbox)
+
+
+for place, bomb_case in enumerate(BOMBS, 1):
+    declare_bomb(place, *bomb_case)
+
+
+# ---- what belongs to a run and what does not ----
+
+
+@suite.case("what an earlier run has left running goes on when a later one is interrupted")
+def servers_go_on():
+    server, sandbox = shared.get()
+    warm(server, sandbox, "python")
+    start = "import subprocess\nserver = subprocess.Popen(['sh', '-c', 'while :; do sleep 0.05; done'], start_new_session=True)\nserver.pid"
+    equal(server.run(start, sandbox_id=sandbox)["status"], "ok")
+    done = server.run("import subprocess, time\nother = subprocess.Popen(['sleep', '600'], start_new_session=True)\nwhile True: pass", sandbox_id=sandbox, timeout_seconds=DEADLINE)
+    equal((done["status"], done["interpreter"]), ("timeout", "kept"))
+    state = server.run("(server.poll(), other.wait())", sandbox_id=sandbox)
+    equal((state["result"], state["interpreter"]), ("(None, -9)", "kept"))
+    server.run("server.kill()\nserver.wait()", sandbox_id=sandbox)
+    poll("only what belongs there is left", lambda: not left_of_runs(sandbox))
+
+
+@suite.case("a call that waits for its turn is cancelled at once, and never runs")
+def queued():
+    server, sandbox = shared.get()
+    warm(server, sandbox, "python")
+    tag, never = new_tag(), new_tag()
+    first = server.start_call("execute_code", sandbox_id=sandbox, code=prologue("python", tag) + "begun()\nimport time\ntime.sleep(1)", timeout_seconds=30)
+    poll("the first runs", lambda: server.read_text(tag, sandbox) is not None, 30)
+    second = server.start_call("execute_code", sandbox_id=sandbox, code=prologue("python", never) + "begun()")
+    third = server.start_call("execute_code", sandbox_id=sandbox, code="'third'")
+    server.notify("notifications/cancelled", {"requestId": second.ident})
+    equal(first.structured()["status"], "ok")
+    equal(third.structured()["result"], "'third'")
+    equal(server.read_text(never, sandbox), None)
+    assert not second.answered()
+
+
+@suite.case("a call cancelled in the moment of its start does not disturb the next",)
+def cancelled_early():
+    server, sandbox = shared.get()
+    for language, code in (("python", "while True: pass"), ("bash", "while :; do :; done")):
+        for delay in (0, 0, 0.001, 0.002, 0.005, 0.01):
+            warm(server, sandbox, language)
+            pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=code)
+            time.sleep(delay)
+            server.notify("notifications/cancelled", {"requestId": pending.ident})
+            _, seconds = usable(server, sandbox, language, KEPT)
+            assert seconds < MARGIN, f"{language}, cancelled after {delay} s: the next call took {seconds:.2f} s"
+
+
+@suite.case("a cancelled call of every revision is not answered, and nothing else suffers")
+def revisions():
+    for version in (*mcp.LEGACY, mcp.MODERN):
+        with Server() as server:
+            server.open(version)
+            endless = server.start_call("execute_code", code="kept = 'it is kept'\nopen('begun', 'w').close()\nwhile True: pass")
+            poll("it runs", lambda: not server.start_call("read_file", path="begun").result().get("isError"), 30)
+            server.notify("notifications/cancelled", {"requestId": endless.ident, "reason": "test"})
+            after = server.start_call("execute_code", code="print(kept)").result(NEXT)
+            contains(after["content"][0]["text"], "it is kept", version)
+            assert not endless.answered(), f"{version}: {endless.wait()}"
+            equal(server.unmatched, [], version)
+
+
+# ---- how long a cancellation takes ----
+
+LATENCY_MS = 100.0 * 5  # measured figures are below 10 ms; sanitised builds on a busy machine need room
+
+
+def latency_of(server, sandbox, language):
+    """Milliseconds from the notification to the first thing that the code does about it."""
+    tag = new_tag()
+    if language == "python":
+        code = "import signal, time\ndef notice(*_):\n    seen = time.time()\n    open('seen', 'w').write(repr(seen))\n    raise KeyboardInterrupt\nsignal.signal(signal.SIGINT, notice)\nbegun()\nwhile True: pass"
+    else:
+        code = "trap 'echo $EPOCHREALTIME >seen; trap - INT; kill -INT $$' INT; begun; while :; do :; done"
+    pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=prologue(language, tag) + code)
+    poll("the code has begun", lambda: server.read_text(tag, sandbox) is not None, 30)
+    sent = time.time()
+    server.notify("notifications/cancelled", {"requestId": pending.ident})
+    seen = float(poll("it was noticed", lambda: server.read_text("seen", sandbox), 10, 0.05))
+    server.run("rm seen", language="bash", sandbox_id=sandbox)
+    return (seen - sent) * 1000
+
+
+@suite.case("a cancellation reaches running code soon")
+def latency():
+    server, sandbox = shared.get()
+    for language in ("python", "bash"):
+        found = sorted(latency_of(server, sandbox, language) for _ in range(10))
+        print(f"# {language}: median {found[5]:.1f} ms, most {found[-1]:.1f} ms")
+        assert found[5] <= LATENCY_MS, found
+
+
+@suite.finish
+def close():
+    """the server ends and leaves nothing behind"""
+    shared.close()
+
+
+suite.run()
