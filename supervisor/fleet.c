@@ -31,6 +31,7 @@
 #include "supervisor/engine.h"
 #include "supervisor/fleet_host.h"
 #include "supervisor/instance.h"
+#include "supervisor/leftovers.h"
 #include "supervisor/recover.h"
 #include "supervisor/sandbox.h"
 
@@ -529,6 +530,7 @@ void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg)
         sandbox_close(s, "the server is shutting down", NULL, NULL);
     }
     worker_link_stop_expendable(&f->host);
+    leftovers_stop(&f->host);
     uv_timer_start(&f->stop_timer, on_force_time, FORCE_MS, 0);
     if (f->host.held == 0) {
         maybe_stopped(f);
