@@ -49,8 +49,10 @@ static void start_worker(struct sandbox *s);
 static void create_refused(struct sandbox *s, const struct err *err)
 {
     struct err failed = *err;
-    failed.code = failed.code == ERR_IO || failed.code == ERR_NO_MEMORY ? ERR_ENGINE : failed.code;
-    sandbox_create_failed(s, &failed, HINT_HOST);
+    bool host =
+        failed.code == ERR_IO || failed.code == ERR_NO_MEMORY || failed.code == ERR_NO_SPACE;
+    failed.code = host ? ERR_ENGINE : failed.code;
+    sandbox_create_failed(s, &failed, host || failed.code == ERR_ENGINE ? HINT_HOST : "");
 }
 
 enum sandbox_state sandbox_state(const struct sandbox *s)
@@ -112,7 +114,11 @@ static void on_opened(void *arg, int rc, const struct msg *reply, const struct e
         if (rc == -ERR_ENGINE || rc == -ERR_TIMEOUT || rc == -ERR_INVALID) {
             engine_doubt(s->engine);
         }
-        sandbox_create_failed(s, err, hint);
+        if (hint[0] != '\0') {
+            sandbox_create_failed(s, err, hint);
+        } else {
+            create_refused(s, err);
+        }
     } else if (rc == -ERR_GONE) {
         sandbox_gone(s, err->text);
     } else if (rc < 0) {
