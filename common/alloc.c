@@ -8,14 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/log.h"
 
 void *alloc_check(void *p)
 {
     if (p == NULL) {
-        log_error("out of memory, aborting");
-        abort();
+        log_error("out of memory");
+        _exit(ALLOC_EXIT_CODE); /* and no core file on a machine that has no room */
     }
     return p;
 }

@@ -9,6 +9,9 @@
 
 #include "common/view.h"
 
+/* What a process ends with that got no memory. */
+#define ALLOC_EXIT_CODE 69
+
 /* Zeroed memory for n objects of `size` bytes. Never NULL. Free with free(). */
 void *alloc_array(size_t n, size_t size);
 #define alloc_one(type) ((type *)alloc_array(1, sizeof(type)))

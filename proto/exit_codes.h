@@ -5,6 +5,8 @@
 #ifndef CLOISTER_PROTO_EXIT_CODES_H
 #define CLOISTER_PROTO_EXIT_CODES_H
 
+#include "common/alloc.h"
+
 /*   X(NAME, number, text) */
 #define EXIT_CODE_LIST(X)                                                                          \
     X(OK, 0, "finished")                                                                           \
@@ -20,6 +22,8 @@ enum exit_code {
     EXIT_CODE_LIST(X)
 #undef X
 };
+
+_Static_assert(EXIT_CODE_NO_MEMORY == ALLOC_EXIT_CODE, "common/alloc.h says the same");
 
 /* Text for a number of the list, NULL for any other. */
 const char *exit_code_text(int code);

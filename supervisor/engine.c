@@ -11,12 +11,10 @@
 #include "supervisor/engine.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -24,10 +22,10 @@
 #include "common/log.h"
 #include "common/str.h"
 #include "supervisor/config.h"
-#include "supervisor/disk.h"
 #include "supervisor/fleet.h"
 #include "supervisor/fleet_host.h"
 #include "supervisor/instance.h"
+#include "supervisor/leftovers.h"
 #include "supervisor/worker_errand.h"
 
 #define START_ENGINE                                                                               \
@@ -38,6 +36,7 @@
 
 #define CANDIDATES_MAX 4
 #define SWEEPS_MAX     2
+#define RETRY_MS       1000
 #define REASONS_MAX    420 /* bytes of all candidates' reasons in the error; the doctor prints all */
 
 typedef void (*survey_each_fn)(void *arg, const char *backend, const struct msg_probed *result);
@@ -184,14 +183,6 @@ static void end_round(struct engine *e)
     deferred_post(&e->host->deferred, &e->tell, on_tell, e);
 }
 
-static void on_removed(void *arg, int rc, const struct err *err)
-{
-    (void)arg;
-    if (rc < 0) {
-        log_warn("engine: probe directory stays: %s", err->text);
-    }
-}
-
 static void choose(struct engine *e, const struct errand_target *tried,
                    const struct msg_probed *probed)
 {
@@ -279,7 +270,7 @@ static void on_swept(void *arg, int rc, const struct msg *reply, const struct er
     struct remains *r = arg;
     (void)reply, (void)hint;
     if (rc == 0) {
-        disk_remove(r->host, r->dir, on_removed, NULL);
+        leftovers_add(r->host, r->id, r->dir, NULL, 0, 0);
         free_remains(r);
     } else {
         log_warn("engine: sweep after a probe failed: %s dir=%s", err->text, r->dir);
@@ -304,9 +295,9 @@ static void sweep(struct remains *r)
             return;
         }
     }
-    /* With its directory it stays findable for the next server's sweep. */
     log_warn("engine: a probe left something behind%s%s dir=%s", err.code != 0 ? ": " : "",
              err.text, r->dir);
+    leftovers_add(r->host, r->id, r->dir, r->target, r->sweeps + 1, RETRY_MS);
     free_remains(r);
 }
 
@@ -330,7 +321,7 @@ static void on_probed(void *arg, int rc, const struct msg *reply, const struct e
     /* GONE: it was never asked, so nothing was tried. Of docker nothing is made to try it. */
     bool is_docker = strcmp(e->candidates[e->next].backend, "docker") == 0;
     if (rc == 0 || rc == -ERR_GONE || is_docker) {
-        disk_remove(e->host, e->probe_dir, on_removed, NULL);
+        leftovers_add(e->host, e->probe_id, e->probe_dir, NULL, 0, 0);
     } else {
         sweep_probe(e);
     }
@@ -359,9 +350,8 @@ static int start_probe(struct engine *e, struct err *err)
         .generation = 0,
         .expendable = true,
     };
-    if (mkdir(e->probe_dir, 0700) < 0) {
-        rc = err_sys(err, ERR_IO, errno, "%s", e->probe_dir);
-    } else {
+    rc = instance_restore(host->instance, e->probe_dir, err);
+    if (rc == 0) {
         rc =
             worker_errand_start(host, &args, MSG_PROBE, &e->candidates[e->next], on_probed, e, err);
     }

@@ -33,6 +33,7 @@
 #include "supervisor/executions.h"
 #include "supervisor/fleet_host.h"
 #include "supervisor/instance.h"
+#include "supervisor/leftovers.h"
 #include "supervisor/recover.h"
 #include "supervisor/sandbox.h"
 
@@ -641,6 +642,7 @@ void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg)
     }
     worker_link_stop_expendable(&f->host);
     recover_stop(f->recover);
+    leftovers_stop(&f->host);
     uv_timer_start(&f->stop_timer, on_force_time, FORCE_MS, 0);
     if (f->host.held == 0) {
         maybe_stopped(f);

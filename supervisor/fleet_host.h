@@ -18,6 +18,7 @@
 struct config;
 struct executions;
 struct instance;
+struct leftovers;
 struct worker_link;
 
 struct fleet_host {
@@ -33,6 +34,7 @@ struct fleet_host {
     int lifeline_read;  /* fd 3 of every worker: at its end of file the supervisor is dead */
     int lifeline_write; /* never handed out, never written to */
 
+    struct leftovers *leftovers;     /* NULL: nothing waits to be removed */
     TAILQ_HEAD(, worker_link) links; /* every worker process that lives */
     bool stopping;                   /* no new sandboxes; closing has to be quick */
     bool forcing;                    /* out of time: no new processes at all */

@@ -149,6 +149,15 @@ static int try_open(struct instance *i, mode_t mode, struct err *err)
     return 0;
 }
 
+static int make_inner(const struct instance *i, struct err *err)
+{
+    int rc = make_private(i->sandboxes, 0700, err);
+    if (rc == 0) {
+        rc = make_private(i->shared, geteuid() == 0 ? 0755 : 0700, err);
+    }
+    return rc;
+}
+
 static int open_all(struct instance *i, struct err *err)
 {
     mode_t mode = geteuid() == 0 ? 0711 : 0700;
@@ -179,11 +188,7 @@ static int open_all(struct instance *i, struct err *err)
                        i->top, socket_max);
     }
     i->shared = alloc_printf("%s/shared", i->dir);
-    rc = make_private(i->sandboxes, 0700, err);
-    if (rc == 0) {
-        rc = make_private(i->shared, geteuid() == 0 ? 0755 : 0700, err);
-    }
-    return rc;
+    return make_inner(i, err);
 }
 
 static void free_instance(struct instance *i)
@@ -220,6 +225,44 @@ int instance_open(const struct config *config, struct instance **ret, struct err
     }
     *ret = i;
     return 0;
+}
+
+static int restore(struct instance *i, struct err *err)
+{
+    mode_t mode = geteuid() == 0 ? 0711 : 0700;
+    int rc = make_private(i->top, mode, err);
+    if (rc == 0) {
+        rc = make_private(i->dir, mode, err);
+    }
+    CLEANUP_FREE char *lock = alloc_printf("%s/lock", i->dir);
+    if (rc == 0 && !still_there(i->lock_fd, lock)) {
+        rc = take_lock(i->dir, err);
+        if (rc < 0) {
+            return rc;
+        }
+        close(i->lock_fd);
+        i->lock_fd = rc;
+    }
+    return rc < 0 ? rc : make_inner(i, err);
+}
+
+int instance_restore(struct instance *i, const char *sandbox, struct err *err)
+{
+    bool shared = access(i->shared, F_OK) == 0 || errno != ENOENT;
+    if (shared && (mkdir(sandbox, 0700) == 0 || errno == EEXIST)) {
+        return 0;
+    }
+    if (!shared || errno == ENOENT) {
+        int rc = restore(i, err);
+        if (rc < 0) {
+            return err_wrap(err, "directory %s was removed", i->dir);
+        }
+        log_warn("instance: its directory was removed and has been made again dir=%s", i->dir);
+        if (mkdir(sandbox, 0700) == 0 || errno == EEXIST) {
+            return 0;
+        }
+    }
+    return err_sys(err, ERR_IO, errno, "%s", sandbox);
 }
 
 void instance_close(struct instance *i)

@@ -31,6 +31,11 @@ struct instance {
  * -ERR_CONFIG (not ours, open to others, in use by another server), -ERR_IO. */
 int instance_open(const struct config *config, struct instance **ret, struct err *err) WARN_UNUSED;
 
+/* Makes `sandbox`, a directory below i->sandboxes, and before that whatever else somebody has
+ * removed meanwhile: cleaners of temporary directories do that to servers that live for long. The
+ * lock is taken anew if it was removed. Errors as instance_open(). */
+int instance_restore(struct instance *i, const char *sandbox, struct err *err) WARN_UNUSED;
+
 /* Gives up the lock. An own instance is removed if no sandbox is left in it, else it stays for
  * the next server's sweep. NULL is fine. */
 void instance_close(struct instance *i);

@@ -13,12 +13,10 @@
  */
 #include "supervisor/sandbox.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
@@ -48,6 +46,17 @@ const struct sm_state sandbox_states[SANDBOX_STATE_COUNT] = {
     [SANDBOX_CLOSED] = {"closed", 0},
     [SANDBOX_LEFT] = {"left", 0},
 };
+
+
+/* The host has no room for it: to the client that is an engine that cannot be used now. */
+static void create_refused(struct sandbox *s, const struct err *err)
+{
+    struct err failed = *err;
+    bool host =
+        failed.code == ERR_IO || failed.code == ERR_NO_MEMORY || failed.code == ERR_NO_SPACE;
+    failed.code = host ? ERR_ENGINE : failed.code;
+    sandbox_create_failed(s, &failed, host || failed.code == ERR_ENGINE ? HINT_HOST : "");
+}
 
 enum sandbox_state sandbox_state(const struct sandbox *s)
 {
@@ -139,10 +148,15 @@ static void on_opened(void *arg, int rc, const struct msg *reply, const struct e
         if (rc == -ERR_ENGINE || rc == -ERR_TIMEOUT || rc == -ERR_INVALID) {
             engine_doubt(s->engine);
         }
-        sandbox_create_failed(s, err, hint);
+        if (hint[0] != '\0') {
+            sandbox_create_failed(s, err, hint);
+        } else {
+            create_refused(s, err);
+        }
     } else if (rc == -ERR_GONE) {
         sandbox_gone(s, s->adoption != NULL ? ENDED_ALONE : err->text);
     } else if (rc < 0) {
+        s->refused = true;
         worker_link_kill(s->link, "could not adopt the sandbox: %s", err->text);
     } else {
         sandbox_take_opened(s, &reply->opened);
@@ -198,6 +212,7 @@ static void on_record_saved(void *arg, int rc, const struct err *err)
         sandbox_create_failed(s, err, HINT_HOST);
     } else if (rc < 0) {
         log_warn("sandbox: the next server will not take it over: %s sandbox=%s", err->text, s->id);
+        create_refused(s, err);
     }
     if (s->cleanup != CLEANUP_NONE) {
         sandbox_cleanup(s); /* it waits for us, to remove the file that we wrote */
@@ -217,12 +232,13 @@ static void on_restart(uv_timer_t *timer)
     }
 }
 
-/* The sandbox has no worker now. Another one, or the end. */
-static void lost_worker(struct sandbox *s, const char *reason)
+/* The sandbox has no worker now. Another one, or the end. `refused`: it was the host's doing. */
+static void lost_worker(struct sandbox *s, bool refused, const char *reason)
 {
     uint64_t now_ms = uv_now(s->host->loop);
     uint64_t delay_ms;
-    if (worker_policy_died(&s->policy, now_ms, s->broken_ms, &delay_ms)) {
+    if ((refused ? worker_policy_refused : worker_policy_died)(&s->policy, now_ms, s->broken_ms,
+                                                               &delay_ms)) {
         if (delay_ms == 0) {
             sandbox_start_worker(s);
         } else {
@@ -230,11 +246,12 @@ static void lost_worker(struct sandbox *s, const char *reason)
         }
         return;
     }
-    log_error("sandbox given up: worker died %u times without an answer, last: %s sandbox=%s "
-              "gen=%" PRIu64,
-              s->policy.deaths, reason, s->id, s->generation);
+    log_error("sandbox given up: worker died %u times without an answer and was refused %u times, "
+              "last: %s sandbox=%s gen=%" PRIu64,
+              s->policy.deaths, s->policy.refusals, reason, s->id, s->generation);
     struct err err = ERR_INIT;
-    err_set(&err, ERR_ENGINE, "the sandbox is given up, its worker keeps dying: %s", reason);
+    err_set(&err, ERR_ENGINE, "the sandbox is given up, %s: %s",
+            refused ? "no worker can reach it" : "its worker keeps dying", reason);
     if (sandbox_state(s) == SANDBOX_CREATING) {
         sandbox_create_failed(s, &err, HINT_HOST);
     } else {
@@ -251,6 +268,8 @@ static void on_dead(void *arg, const struct worker_death *death)
     bool gone =
         death->exit_code == EXIT_CODE_SANDBOX_GONE || death->exit_code == EXIT_CODE_ORPHANED;
     bool other_version = death->other_version;
+    bool refused = s->refused || death->exit_code == EXIT_CODE_NO_MEMORY ||
+                   (!death->said_hello && death->exit_code == EXIT_CODE_SETUP);
     CLEANUP_FREE char *reason = alloc_strdup(death->reason);
     worker_link_destroy(link);
     if (sandbox_is_leaving(s)) {
@@ -279,7 +298,8 @@ static void on_dead(void *arg, const struct worker_death *death)
         s->died_us = clock_us();
         sandbox_set_state(s, SANDBOX_RECOVERING, reason);
     }
-    lost_worker(s, reason);
+    /* A creation has somebody waiting who can try again. */
+    lost_worker(s, refused && sandbox_state(s) == SANDBOX_RECOVERING, reason);
 }
 
 static void on_tick(void *arg)
@@ -294,6 +314,7 @@ void sandbox_start_worker(struct sandbox *s)
 {
     s->generation++;
     s->open_sent = false;
+    s->refused = false;
     CLEANUP_FREE char *socket = alloc_printf("%s/w%" PRIu64 ".sock", s->dir, s->generation);
     struct worker_args args = {
         .sandbox = s->id,
@@ -304,6 +325,10 @@ void sandbox_start_worker(struct sandbox *s)
     };
     struct err err = ERR_INIT;
     int rc = worker_link_start(s->host, &args, &sandbox_worker_events, s, &s->link, &err);
+    int rc = instance_restore(s->host->instance, s->dir, &err);
+    if (rc == 0) {
+        rc = worker_link_start(s->host, &args, &events, s, &s->link, &err);
+    }
     if (rc == 0) {
         rc = record_save_worker(s->dir, worker_link_pid(s->link), s->generation, &err);
         if (rc < 0) {
@@ -311,11 +336,13 @@ void sandbox_start_worker(struct sandbox *s)
         }
         return;
     }
-    log_error("sandbox: %s sandbox=%s gen=%" PRIu64, err.text, s->id, s->generation);
+    if (s->policy.refusals == 0) { /* the others say the same, or how it ended does */
+        log_error("sandbox: %s sandbox=%s gen=%" PRIu64, err.text, s->id, s->generation);
+    }
     if (sandbox_state(s) == SANDBOX_CREATING) {
-        sandbox_create_failed(s, &err, HINT_HOST);
+        create_refused(s, &err);
     } else {
-        lost_worker(s, err.text);
+        lost_worker(s, true, err.text);
     }
 }
 
@@ -363,10 +390,10 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
         return;
     }
     char *dir = alloc_printf("%s/%s", s->host->instance->sandboxes, s->id);
-    if (mkdir(dir, 0700) < 0) {
-        err_sys(&failed, ERR_IO, errno, "cannot create a sandbox: %s", dir);
+    if (instance_restore(s->host->instance, dir, &failed) < 0) {
+        err_wrap(&failed, "cannot create a sandbox");
         free(dir);
-        sandbox_create_failed(s, &failed, HINT_HOST);
+        create_refused(s, &failed);
         return;
     }
     s->dir = dir;

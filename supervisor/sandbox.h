@@ -138,8 +138,9 @@ struct sandbox {
     bool record_saved;   /* none is being written */
     bool open_sent;      /* to the present worker */
     bool ever_open_sent; /* so there may be something to destroy */
-    bool destroyed;      /* a worker has said that nothing is left */
-    unsigned sweeps;     /* attempts to remove what is left */
+    bool refused;   /* the present worker cannot reach the sandbox, which may be the host's fault */
+    bool destroyed; /* a worker has said that nothing is left */
+    unsigned sweeps; /* attempts to remove what is left */
     enum sandbox_cleanup cleanup;
     bool removing; /* the directory */
 

@@ -4,7 +4,7 @@
  *   its worker   is asked to CLOSE, which destroys the sandbox; one that cannot be asked, or does
  *                not answer, is killed
  *   a sweep      by another worker, if none has confirmed that nothing is left; tried twice, then
- *                the directory stays, for the next server to sweep
+ *                left to leftovers.c, which has more time
  *   its files    the directory is removed
  *   done         a closed sandbox is forgotten; a failed one stays to tell why, with nothing behind
  * it
@@ -23,11 +23,13 @@
 #include "supervisor/call.h"
 #include "supervisor/disk.h"
 #include "supervisor/instance.h"
+#include "supervisor/leftovers.h"
 #include "supervisor/sandbox.h"
 #include "supervisor/worker_errand.h"
 
 #define EXIT_MS           1000 /* from the answer to CLOSE to the exit */
 #define SWEEPS_MAX        2
+#define RETRY_MS          1000 /* before what could not be removed is tried again */
 #define SHUTDOWN_CLOSE_MS 3000 /* leaves time for a sweep within the exit budget */
 
 static void clean_files(struct sandbox *s);
@@ -97,7 +99,8 @@ static void on_removed(void *arg, int rc, const struct err *err)
 {
     struct sandbox *s = arg;
     if (rc < 0) {
-        log_warn("sandbox: directory stays: %s sandbox=%s", err->text, s->id);
+        log_warn("sandbox: directory stays for now: %s sandbox=%s", err->text, s->id);
+        leftovers_add(s->host, s->id, s->dir, NULL, 0, RETRY_MS);
     }
     end_cleanup(s);
 }
@@ -151,12 +154,14 @@ static void sweep(struct sandbox *s)
             .shared_dir = s->host->instance->shared,
             .generation = generation,
         };
-        if (worker_errand_start(s->host, &args, MSG_SWEEP, &target, on_swept, s, &err) == 0) {
+        if (instance_restore(s->host->instance, s->dir, &err) == 0 &&
+            worker_errand_start(s->host, &args, MSG_SWEEP, &target, on_swept, s, &err) == 0) {
             return;
         }
     }
-    log_error("sandbox could not be removed; the next server tries again%s%s sandbox=%s dir=%s",
+    log_error("sandbox could not be removed, later again%s%s sandbox=%s dir=%s",
               err.code != 0 ? ": " : "", err.text, s->id, s->dir);
+    leftovers_add(s->host, s->id, s->dir, &target, s->generation + s->sweeps + 1, RETRY_MS);
     end_cleanup(s);
 }
 

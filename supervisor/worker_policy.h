@@ -13,9 +13,12 @@
 #define WORKER_POLICY_REPAIR_MS 60000 /* a sandbox is without a worker for at most this long */
 #define WORKER_POLICY_DELAY_MS  50    /* before the second attempt; doubles from there */
 
+#define WORKER_POLICY_PAUSE_MS 1000 /* longest pause before another attempt on a host in need */
+
 struct worker_policy {
     uint64_t died_ms[WORKER_POLICY_DEATHS]; /* ring of the latest deaths */
     unsigned deaths;                        /* since the last success */
+    unsigned refusals;                      /* of the host, since the last success */
 };
 
 /* An operation came to its end: whatever was wrong is over. */
@@ -25,5 +28,10 @@ void worker_policy_success(struct worker_policy *p);
  * one after *ret_delay_ms. False: give the sandbox up. */
 bool worker_policy_died(struct worker_policy *p, uint64_t now_ms, uint64_t broken_ms,
                         uint64_t *ret_delay_ms);
+
+/* The host gave no worker, or no way into the sandbox, at now_ms: it is short of something, or its
+ * engine is away. The same answer. */
+bool worker_policy_refused(struct worker_policy *p, uint64_t now_ms, uint64_t broken_ms,
+                           uint64_t *ret_delay_ms);
 
 #endif

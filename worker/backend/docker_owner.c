@@ -81,7 +81,7 @@ static bool is_gone_dir(const char *dir)
 static bool is_gone_process(const char *text)
 {
     char number[24];
-    uint64_t pid, start, now;
+    uint64_t pid, start;
     size_t len = strcspn(text, " ");
     if (text[len] == '\0' || len >= sizeof(number)) {
         return false;
@@ -92,7 +92,7 @@ static bool is_gone_process(const char *text)
         str_to_u64(text + len + 1, 1, UINT64_MAX, &start, NULL) < 0) {
         return false;
     }
-    return !oci_process_start((pid_t)pid, &now) || now != start;
+    return oci_process_gone((pid_t)pid, start);
 }
 
 bool docker_owner_is_gone(const cJSON *labels)

@@ -231,14 +231,15 @@ static void oci_destroy(struct backend *b, const struct backend_spec *spec, back
 static int find_container(struct oci *o, struct oci_record *record, struct err *err)
 {
     struct err why;
-    uint64_t start;
-    if (oci_record_read(o->box.record, record, &why) < 0) {
-        return err_set(err, ERR_GONE, "no container is known: %.300s", why.text);
+    int rc = oci_record_read(o->box.record, record, &why);
+    if (rc < 0) { /* what could not be read may be fine, and others may be able to */
+        return err_set(err, rc == -ERR_IO ? ERR_IO : ERR_GONE, "no container is known: %.300s",
+                       why.text);
     }
     if (record->starting) {
         return err_set(err, ERR_GONE, "the container was never finished");
     }
-    if (!oci_process_start(record->pid, &start) || start != record->start) {
+    if (oci_process_gone(record->pid, record->start)) {
         return err_set(err, ERR_GONE, "the sandbox has ended");
     }
     return 0;

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -23,6 +24,9 @@
 #include "worker/backend/agent_socket.h"
 #include "worker/backend/oci_etc.h"
 #include "worker/backend/oci_spec.h"
+
+#define SPACE_MIN (128u << 10) /* what a runtime writes while it starts a container, and more */
+#define FILES_MIN 16
 
 void oci_box_init(struct oci_box *box, const char *dir, const char *id)
 {
@@ -114,6 +118,16 @@ bool oci_box_has_state(const struct oci_box *box)
     CLEANUP_FREE char *path = alloc_printf("%s/%s", box->state, box->container);
     struct stat st;
     return lstat(path, &st) == 0;
+}
+
+bool oci_box_is_disk_full(const struct oci_box *box)
+{
+    struct statvfs fs;
+    if (statvfs(box->dir, &fs) < 0) {
+        return false;
+    }
+    /* File systems without a number of files say that it is 0. */
+    return fs.f_bavail * fs.f_frsize < SPACE_MIN || (fs.f_files > 0 && fs.f_favail < FILES_MIN);
 }
 
 /* runc binds its own program over "runc.XXXXXX" beside its state, for a moment at each start, so

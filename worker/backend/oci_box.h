@@ -40,6 +40,9 @@ int oci_box_read_pid(const struct oci_box *box, int *ret_pid, struct err *err) W
 /* True if the runtime may know the container. */
 bool oci_box_has_state(const struct oci_box *box);
 
+/* The file system below the sandbox's directory has no room left, or next to none. */
+bool oci_box_is_disk_full(const struct oci_box *box);
+
 /* Unmounts what a runtime that was killed had mounted in its state directory. Nothing to unmount is
  * fine; what cannot be is found by the removal. */
 void oci_box_unmount(const struct oci_box *box);

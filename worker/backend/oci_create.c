@@ -137,6 +137,10 @@ static void on_run(void *arg, const struct oci_exec_result *result)
         err_ignore(err_set(&c->err, ERR_ENGINE, "%s cannot start the container: %s", c->runtime,
                            words[0] != '\0' ? words : "it does not say why"));
         oci_runtime_hint(words, &c->host, c->hint);
+        if (oci_box_is_disk_full(&c->box)) { /* not every runtime says so */
+            err_ignore(err_wrap(&c->err, "no space left in %s", c->box.dir));
+            snprintf(c->hint, sizeof(c->hint), "%s", OCI_HINT_SPACE);
+        }
     } else if (settle(c) == 0) {
         finish(c, 0);
         return;

@@ -185,14 +185,21 @@ static void begin(void *arg)
     struct err err;
     int pid_fd = -1;
     bool starting = false;
-    if (oci_record_read(e->box.record, r, &err) == 0) {
+    int rc = oci_record_read(e->box.record, r, &err);
+    if (rc == -ERR_IO) { /* what is to be removed is not known, which is not nothing */
+        free(r);
+        e->failed = true;
+        e->err = err;
+        finish(e);
+        return;
+    }
+    if (rc == 0) {
         free(e->runtime);
         e->runtime = alloc_strdup(r->runtime);
         e->has_mode = oci_mode_unpack(r->mode, &e->mode);
         starting = r->starting;
         pid_fd = oci_process_open(r->pid, r->start);
-        uint64_t start;
-        e->stopped = !starting && !(oci_process_start(r->pid, &start) && start == r->start);
+        e->stopped = !starting && oci_process_gone(r->pid, r->start);
     }
     free(r);
     if (pid_fd < 0) {

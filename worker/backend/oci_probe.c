@@ -14,6 +14,7 @@
  */
 #include "worker/backend/oci_probe.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,6 +180,30 @@ static void give_up(struct oci_probe *p, const char *why)
     clean(p);
 }
 
+/* The host is short of something at the moment. A rung with fewer limits may get by without it, and
+ * would then be used for as long as the server lives. */
+static bool is_shortage(struct oci_probe *p, int spawn_error)
+{
+    static const char *const phrases[] = {
+        "no space left",        "No space left",          "too many open files",
+        "Too many open files",  "emporarily unavailable", "annot allocate memory",
+        "create new OS thread",
+    };
+    if (oci_box_is_disk_full(&p->box)) { /* not every runtime says so */
+        snprintf(p->words, sizeof(p->words), "no space left in %s", p->box.dir);
+        snprintf(p->hint, sizeof(p->hint), "%s", OCI_HINT_SPACE);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++) {
+        if (strstr(p->words, phrases[i]) != NULL) {
+            oci_runtime_hint(p->words, &p->host, p->hint);
+            return true;
+        }
+    }
+    return spawn_error == EAGAIN || spawn_error == ENOMEM || spawn_error == EMFILE ||
+           spawn_error == ENFILE;
+}
+
 static void on_tried(void *arg, const struct oci_exec_result *result)
 {
     struct oci_probe *p = arg;
@@ -201,6 +226,10 @@ static void on_tried(void *arg, const struct oci_exec_result *result)
                      result->signal != 0 ? "signal" : "status",
                      result->signal != 0 ? result->signal : result->exit_code);
         }
+    }
+    if (is_shortage(p, result->spawn_error)) {
+        give_up(p, p->words);
+        return;
     }
     const struct oci_mode *mode = &p->ladder[p->rung];
     log_debug("probe runtime=%s userns=%d cgroups=%d hide=%d failed: %s", p->runtime,
@@ -284,6 +313,9 @@ static void on_version(void *arg, const struct oci_exec_result *result)
     } else if (result->exit_code != 0) {
         char why[OCI_WORDS_MAX];
         oci_runtime_words(result->err, why);
+        if (result->spawn_error != 0) {
+            snprintf(why, sizeof(why), "cannot run it: %s", strerror(result->spawn_error));
+        }
         add_reason(p, p->runtime, why[0] != '\0' ? why : "does not answer to --version");
         next_runtime(p);
     } else {

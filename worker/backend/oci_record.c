@@ -24,16 +24,17 @@
 #define RECORD_MAX (4 * PATH_MAX)
 #define BOOT_SIZE  64
 
-static void boot_id(char out[BOOT_SIZE])
+/* Empty where the system does not tell; an error if it could not be asked. */
+static int boot_id(char out[BOOT_SIZE], struct err *err)
 {
-    struct buf b;
-    struct err err;
+    CLEANUP_BUF struct buf b;
     buf_init(&b, BOOT_SIZE - 1);
     out[0] = '\0';
-    if (file_read("/proc/sys/kernel/random/boot_id", &b, &err) == 0 && buf_cstr(&b) != NULL) {
+    int rc = file_read("/proc/sys/kernel/random/boot_id", &b, err);
+    if (rc == 0 && buf_cstr(&b) != NULL) {
         snprintf(out, BOOT_SIZE, "%.*s", (int)strcspn(buf_cstr(&b), "\n"), buf_cstr(&b));
     }
-    buf_finish(&b);
+    return rc == -ERR_FILE_NOT_FOUND ? 0 : rc;
 }
 
 static bool is_one_line(const char *text)
@@ -52,7 +53,10 @@ int oci_record_write(const char *path, const struct oci_record *record, struct e
         return err_set(err, ERR_INVALID, "control characters in the path of a runtime or image");
     }
     char boot[BOOT_SIZE];
-    boot_id(boot);
+    int rc = boot_id(boot, err);
+    if (rc < 0) {
+        return rc;
+    }
     CLEANUP_FREE char *text = alloc_printf(
         MAGIC "\nboot %s\nstate %s\npid %d\nstart %llu\nmode %llu\nruntime %s\nimage %s\nend\n",
         boot, record->starting ? "starting" : "running", (int)record->pid,
@@ -63,7 +67,7 @@ int oci_record_write(const char *path, const struct oci_record *record, struct e
     if (fd < 0) {
         return err_sys(err, errno == ENOSPC ? ERR_NO_SPACE : ERR_IO, errno, "cannot write %s", tmp);
     }
-    int rc = fd_write_all(fd, text, strlen(text), err);
+    rc = fd_write_all(fd, text, strlen(text), err);
     if (rc == 0 && rename(tmp, path) < 0) {
         rc = err_sys(err, ERR_IO, errno, "cannot write %s", path);
     }
@@ -112,7 +116,10 @@ int oci_record_read(const char *path, struct oci_record *ret_record, struct err 
     }
     char *cursor = (char *)b.data + sizeof(MAGIC);
     char boot[BOOT_SIZE];
-    boot_id(boot);
+    rc = boot_id(boot, err);
+    if (rc < 0) {
+        return rc;
+    }
     const char *then = take(&cursor, "boot");
     const char *state = then != NULL ? take(&cursor, "state") : NULL;
     struct oci_record *r = alloc_one(struct oci_record);
@@ -135,14 +142,18 @@ int oci_record_read(const char *path, struct oci_record *ret_record, struct err 
     return rc;
 }
 
-bool oci_process_start(pid_t pid, uint64_t *ret_start)
+/* 1: it lives, 0: it is gone or a zombie, -1: the host has no means left to tell. */
+static int look_at(pid_t pid, uint64_t *ret_start)
 {
     char path[48];
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
     CLEANUP_BUF struct buf b;
     struct err err;
     buf_init(&b, 4096);
-    const char *text = file_read(path, &b, &err) == 0 ? buf_cstr(&b) : NULL;
+    if (file_read(path, &b, &err) < 0 && err.sys != ENOENT && err.sys != ESRCH) {
+        return -1;
+    }
+    const char *text = buf_cstr(&b);
     /* The second field is the name in brackets and may itself hold brackets and blanks. */
     const char *after = text != NULL ? strrchr(text, ')') : NULL;
     char state;
@@ -153,10 +164,22 @@ bool oci_process_start(pid_t pid, uint64_t *ret_start)
                "%*s %llu",
                &state, &start) != 2 ||
         state == 'Z' || state == 'X') {
-        return false;
+        return 0;
     }
     *ret_start = start;
-    return true;
+    return 1;
+}
+
+bool oci_process_start(pid_t pid, uint64_t *ret_start)
+{
+    return look_at(pid, ret_start) == 1;
+}
+
+bool oci_process_gone(pid_t pid, uint64_t start)
+{
+    uint64_t now;
+    int seen = look_at(pid, &now);
+    return seen == 0 || (seen == 1 && now != start);
 }
 
 int oci_process_open(pid_t pid, uint64_t start)

@@ -29,11 +29,16 @@ int oci_record_write(const char *path, const struct oci_record *record,
                      struct err *err) WARN_UNUSED;
 
 /* -ERR_FILE_NOT_FOUND if there is none, -ERR_GONE if it was written before the last boot,
- * -ERR_INVALID if it is none of ours. */
+ * -ERR_INVALID if it is none of ours, -ERR_IO if it could not be read. */
 int oci_record_read(const char *path, struct oci_record *ret_record, struct err *err) WARN_UNUSED;
 
-/* Start time of a process in clock ticks since boot; false if it is gone or a zombie. */
+/* Start time of a process in clock ticks since boot; false if it is gone or a zombie, or cannot be
+ * looked at. */
 bool oci_process_start(pid_t pid, uint64_t *ret_start);
+
+/* Exactly this process is certainly not there any more. False as well where there are no
+ * descriptors left to find out: nothing may be removed on a guess. */
+bool oci_process_gone(pid_t pid, uint64_t start);
 
 /* A pidfd of exactly this process (caller closes it), or -1 if it is gone. */
 int oci_process_open(pid_t pid, uint64_t start);

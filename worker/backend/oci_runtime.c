@@ -184,7 +184,7 @@ void oci_runtime_hint(const char *words, const struct oci_host *host, char out[B
          "this runtime does not support this host's mix of cgroup versions: use runc "
          "(apt install runc), or boot with systemd.unified_cgroup_hierarchy=1"},
         {"exec format error", "the agent was built for another architecture than this host"},
-        {"no space left", "free some space where the runtime directory is"},
+        {"no space left", OCI_HINT_SPACE},
         {"seccomp not supported",
          "this runtime seems to be built without seccomp: use another, e.g. apt install "
          "runc"},

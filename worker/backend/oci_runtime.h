@@ -46,4 +46,7 @@ void oci_runtime_hint(const char *words, const struct oci_host *host, char out[B
 #define OCI_HINT_INSTALL                                                                           \
     "install an OCI runtime: apt install runc (or crun); or name one with --runtime"
 
+/* For a full disk. */
+#define OCI_HINT_SPACE "free some disk space where the runtime directory is"
+
 #endif
