@@ -137,7 +137,8 @@ class Killer:
             if len(numbers) > 1:
                 process.close()
         at = time.monotonic()
-        self.killed({signal.SIGSTOP: "worker stopped"}.get(numbers[0], "worker" if len(numbers) == 1 else "worker twice in a row"))
+        for _ in numbers:
+            self.killed({signal.SIGSTOP: "worker stopped"}.get(numbers[0], "worker" if len(numbers) == 1 else "worker, twice in a row"))
         self.later(self.recovers, box, blow, process, at, numbers)
 
     def newer_worker(self, sandbox, pid):

@@ -352,8 +352,8 @@ class Lanes:
         elif answer.get("interpreter") == "restarted":
             if not (disturbed or lane.lost or lane.may_be_lost or lane.killed):
                 wrong.append("the interpreter was lost, though an interrupt was enough")
-            lane.may_be_lost = True
-            lane.counters |= {0, 1}
+            lane.may_be_lost = True  # anew for this call, or lost at its end
+            lane.unsure()
         else:
             lane.may_be_lost |= bool(disturbed)
             if counter is None or lane.lost or lane.killed:
