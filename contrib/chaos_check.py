@@ -158,7 +158,7 @@ def agent_of(sandbox):
 
 
 def interpreter_of(agent, language):
-    """The live interpreter below an agent, held, or None: a grandchild of it, or of the engine's first process."""
+    """The live interpreter below an agent, held, or None: the child of a keeper, which is the agent's program, too."""
     table = children()
     below = list(table.get(agent, []))
     for pid in below:
@@ -166,7 +166,7 @@ def interpreter_of(agent, language):
     for pid in below:
         try:
             words, above = words_of(pid), words_of(parent_of(pid))
-            if is_interpreter(words, language) and above[0].endswith("/agent"):
+            if is_interpreter(words, language) and above[0].startswith("/.cloister/"):
                 return Process(pid, lambda p: is_interpreter(words_of(p), language))
         except (OSError, ValueError, IndexError):
             continue

@@ -217,6 +217,7 @@ class Killer:
             process.close()
             self.killed(f"interpreter, {language}")
             return
+        self.court.count(self.court.remarks, "no live interpreter to kill")
 
     def agent(self, places):
         box = next((b for b in places if not b.doomed and len(b.parked) == 0), None)
