@@ -1,0 +1,516 @@
+"""The load: what a model would do with its sandboxes, and whoever has lost an answer.
+
+Each lane of a box is a thread that makes one call after another, of kinds chosen by its own generator, which is derived
+from the seed: the plan does not depend on when threads run. All code begins with the same head, which logs the operation, counts,
+and prints both. What must come behind that is known beforehand, so every answer is compared whole.
+
+run_to_end() is what a client has to do to get an outcome exactly once, whatever dies: wait; after the server's death look whether the
+execution is among those that the next server knows, and fetch it; only if it is not, and has left no trace in the log, send
+it again.
+"""
+
+import datetime
+import random
+import threading
+import time
+
+from chaos_server import Late, Lost, Refused
+
+SLACK_SECONDS = 12.0  # a worker that hangs is found within 5 s, and a deadline may be the agent's own
+CALM_SECONDS = 8.0  # nothing was done to this sandbox: the machine is shared, no more
+SHOWN_BYTES = 100 << 10  # of an output at least, before it is cut
+CLOCK_SECONDS = 0.01  # how far a time that a server tells may be from ours
+LEFT_RUNNING_SECONDS = 4.0  # what code that is taken back would run for: nobody may be there to stop it
+FOR_EVER_SECONDS = 60.0  # what code that is stopped in any case would run for
+
+PYTHON_HEAD = """\
+with open('/workspace/{log}', 'ab', 0) as log_: log_.write(b'{name}\\n')
+n_ = globals().get('n_', 0) + 1
+print('{name}', n_, flush=True)
+"""
+BASH_HEAD = """\
+echo {name} >>/workspace/{log}
+n_=$((n_ + 1))
+echo {name} $n_
+"""
+
+
+class Op:
+    """One execution: its code, and what must come of it."""
+
+    def __init__(self, name, language, log, body, expected, nominal, **arguments):
+        self.name = name
+        self.language = language
+        head = PYTHON_HEAD if language == "python" else BASH_HEAD
+        self.code = head.format(name=name, log=log) + body
+        self.expected = expected  # standard output behind the head
+        self.nominal = nominal  # seconds that it runs
+        self.arguments = arguments
+        self.kind = ""
+        self.chapter = 0
+        self.statuses = {"ok"}
+        self.cancel_after = None
+        self.stopped = False
+        self.sent_at = self.sent_wall = 0.0
+
+
+class Lanes:
+    """All threads that make calls."""
+
+    def __init__(self, court, instance, boxes, seed, without):
+        self.court = court
+        self.instance = instance
+        self.boxes = boxes
+        self.seed = seed
+        self.without = without
+        self.over = threading.Event()
+        self.threads = []
+        self.ids = set()  # of all sandboxes that ever were
+        self.closing = {}  # id -> Event, sandboxes being closed by the churn
+
+    def start(self):
+        for box in self.boxes:
+            for language in ("python", "bash"):
+                self.spawn(self.lane, box, language)
+        self.spawn(self.churn)
+
+    def spawn(self, function, *arguments):
+        thread = threading.Thread(target=function, args=arguments, daemon=True)
+        self.threads.append(thread)
+        thread.start()
+
+    def stop(self):
+        self.over.set()
+        for box in self.boxes:
+            with box.lock:
+                box.lock.notify_all()
+        deadline = time.monotonic() + 60
+        for thread in self.threads:
+            thread.join(max(0.1, deadline - time.monotonic()))
+            if thread.is_alive():
+                self.court.violation("a thread of the load did not come to its end")
+
+    # ---- plans ----
+
+    def make(self, rng, lane, name):
+        """The next execution of a lane."""
+        kinds = ["count", "count", "stream", "stream", "large", "deadline", "cancel"]
+        if "executions" not in self.without:
+            kinds += ["long", "stop"]
+        kind = rng.choice(kinds)
+        op = getattr(self, f"make_{kind}")(rng, lane.language, name, lane.log_name())
+        op.kind = kind
+        op.chapter = lane.chapter
+        return op
+
+    @staticmethod
+    def make_count(rng, language, name, log):
+        number = rng.randrange(10**6)
+        if language == "python":
+            return Op(name, language, log, f"print({number} * 3)", f"{number * 3}\n", 0.1)
+        return Op(name, language, log, f"echo $(({number} * 3))", f"{number * 3}\n", 0.1)
+
+    @staticmethod
+    def streaming(rng, language, name, log, seconds):
+        lines = rng.randrange(5, 120)
+        step = max(seconds / lines, 0.002)
+        pad = "x" * rng.randrange(200)
+        if language == "python":
+            body = f"import time\nfor i_ in range({lines}):\n    print('line', i_, '{pad}', flush=True)\n    time.sleep({step:.4f})"
+        else:
+            lines = min(lines, 20)
+            step = seconds / lines
+            body = f"for ((i_ = 0; i_ < {lines}; i_++)); do echo \"line $i_ {pad}\"; sleep {step:.4f}; done"
+        return Op(name, language, log, body, "".join(f"line {i} {pad}\n" for i in range(lines)), lines * step)
+
+    def make_stream(self, rng, language, name, log):
+        return self.streaming(rng, language, name, log, rng.uniform(0.1, 3.0))
+
+    def make_long(self, rng, language, name, log):
+        return self.streaming(rng, language, name, log, rng.uniform(2.5, 5.0))
+
+    @staticmethod
+    def make_large(rng, language, name, log):
+        lines = rng.randrange(1000, 30000)
+        if language == "python":
+            body = f"print(''.join(f'number {{i_}}\\n' for i_ in range({lines})), end='')"
+        else:
+            body = f"seq -f 'number %.0f' 0 {lines - 1}"
+        return Op(name, language, log, body, "".join(f"number {i}\n" for i in range(lines)), 0.5)
+
+    @staticmethod
+    def sleeping(rng, language, name, log, seconds):
+        if language == "python":
+            body = rng.choice(
+                [
+                    f"import time\ntime.sleep({seconds})",
+                    f"import time\nend_ = time.monotonic() + {seconds}\nwhile time.monotonic() < end_: time.sleep(0.01)",
+                ]
+            )
+        else:
+            body = f"sleep {seconds}"
+        return Op(name, language, log, body, "", seconds)
+
+    def make_deadline(self, rng, language, name, log):
+        op = self.sleeping(rng, language, name, log, FOR_EVER_SECONDS)
+        op.arguments["timeout_seconds"] = 1
+        op.nominal = 1.0
+        op.statuses = {"timeout"}
+        return op
+
+    def make_cancel(self, rng, language, name, log):
+        op = self.sleeping(rng, language, name, log, LEFT_RUNNING_SECONDS)
+        op.cancel_after = rng.uniform(0.0, 0.6)
+        op.statuses = {"cancelled", "ok"}
+        return op
+
+    def make_stop(self, rng, language, name, log):
+        """To be stopped by its id, once the budget of the call is over."""
+        op = self.sleeping(rng, language, name, log, FOR_EVER_SECONDS)
+        op.nominal = 3.0
+        op.statuses = {"cancelled"}
+        return op
+
+    # ---- one lane ----
+
+    def lane(self, box, language):
+        rng = random.Random(f"{self.seed}:{box.number}:{language}")
+        number = 0
+        contents = {}
+        generation = 0
+        while not self.over.is_set():
+            if box.generation != generation:
+                generation, contents = box.generation, {}
+            number += 1
+            name = f"{box.number}{language[0]}{number}"
+            choice, pause = rng.random(), rng.uniform(0.02, 0.35)
+            lane, sandbox = box.lanes[language], box.id
+            lane.busy_since = time.monotonic()
+            try:
+                if choice < 0.2:
+                    self.files(rng, box, sandbox, language, contents)
+                else:
+                    self.execute(self.make(rng, lane, name), box, sandbox, lane)
+                    if number % CHAPTER_CALLS == 0:
+                        self.check_chapter(sandbox, lane, lane.chapter)
+                        lane.chapter += 1
+            except Refused as problem:
+                self.refused(box, language, name, problem)
+            except Late as problem:
+                if not self.over.is_set():
+                    self.court.violation(f"{name} in {sandbox}: {problem}")
+                lane.counters = set(range(1 << 16))
+                lane.may_be_lost = True
+            except Exception as problem:  # a lane that ends would hide the rest
+                self.court.violation(f"{name} in {sandbox}: {type(problem).__name__}: {problem}")
+            lane.busy_since = None
+            self.over.wait(pause)
+        with box.lock:
+            box.parked.add(language)
+            box.lock.notify_all()
+
+    def refused(self, box, language, name, problem):
+        if box.doomed and problem.code == "sandbox_not_found":
+            if len(problem.message) < 10:
+                self.court.violation(f"{name} in {box.id}: ended without a reason: {problem}")
+            self.court.count(self.court.calls, "answered that the sandbox has ended")
+            box.park(language, self.over.is_set)
+            return
+        self.court.violation(f"{name} in {box.id}: refused: {problem}")
+        time.sleep(0.5)
+
+    def limit(self, nominal):
+        return nominal + SLACK_SECONDS + CALM_SECONDS
+
+    def execute(self, op, box, sandbox, lane):
+        begun = time.monotonic()
+        answer = self.run_to_end(op, sandbox, lane)
+        ended = time.monotonic()
+        disturbed = box.disturbed(begun, ended)
+        if not disturbed and not lane.killed and not box.doomed and ended - begun > op.nominal + CALM_SECONDS:
+            self.court.violation(f"{op.name} in {sandbox}: took {ended - begun:.1f} s, and nobody had touched this sandbox")
+        self.court.count(self.court.calls, f"{op.language} {op.kind}: {answer['status'] if answer else 'not answered'}")
+        for wrong in self.judge(op, lane, answer, disturbed):
+            self.court.violation(f"{op.name} ({op.kind}) in {sandbox}: {wrong}; after {disturbed or 'nothing'}; answer {brief(answer)}")
+
+    def run_to_end(self, op, sandbox, lane):
+        """The outcome, or None if it was cancelled by notification and so is not answered."""
+        for _ in range(20):
+            op.sent_at, op.sent_wall = time.monotonic(), time.time()
+            try:
+                life, pending = self.instance.begin(
+                    "execute_code", {"sandbox_id": sandbox, "code": op.code, "language": op.language, **op.arguments}
+                )
+                if op.cancel_after is None:
+                    answer = self.instance.finish(life, pending, self.limit(op.nominal))
+                else:
+                    answer = self.cancel(op, life, pending, sandbox)
+            except Lost as lost:
+                self.instance.next_life(lost.life)
+                answer = self.find(op, sandbox, lane)
+                if answer is None:
+                    continue
+            while answer and answer["status"] == "running":
+                answer = self.fetch(op, answer["execution_id"])
+            if answer:
+                self.deal(lane, answer["execution_id"])
+            return answer
+        raise Late("sent 20 times, and lost each time")
+
+    @staticmethod
+    def deal(lane, execution):
+        lane.known[execution] = True
+        if len(lane.known) > 200:
+            del lane.known[next(iter(lane.known))]
+
+    def cancel(self, op, life, pending, sandbox):
+        """Takes the call back; the answer if it came before that, else None."""
+        try:
+            return self.instance.finish(life, pending, max(op.cancel_after, 0.001))
+        except Late:
+            pass
+        try:
+            life.notify("notifications/cancelled", {"requestId": pending.ident, "reason": "chaos"})
+            # What is answered now is answered behind the notification: an answer of the other call is there or never comes.
+            self.instance.finish(life, life.start_call("get_sandbox_status", sandbox_id=sandbox), self.limit(0))
+        except Lost:
+            pass
+        except Exception as problem:
+            if "ServerGone" not in type(problem).__name__:
+                raise
+        life.forget(pending)
+        return self.instance.read(life, pending.wait(1)) if pending.answered() and life.process.poll() is None else None
+
+    # ---- after the death of a server ----
+
+    def fetch(self, op, execution):
+        if op.kind == "stop" and not op.stopped:
+            self.instance.insist("cancel_execution", self.limit(0), execution_id=execution)
+            op.stopped = True
+        return self.instance.insist("get_execution", self.limit(op.nominal), execution_id=execution)
+
+    def find(self, op, sandbox, lane):
+        """The outcome of an execution whose answer was lost; None if it never began."""
+        status = self.instance.insist("get_sandbox_status", self.limit(0), sandbox_id=sandbox)
+        for entry in status["executions_recent"]:
+            if entry["language"] != op.language or entry["execution_id"] in lane.known:
+                continue
+            answer = self.fetch(op, entry["execution_id"])
+            while answer["status"] == "running":
+                answer = self.fetch(op, entry["execution_id"])
+            words = answer["stdout"].split()
+            begun = datetime.datetime.fromisoformat(entry["started_at"].replace("Z", "+00:00")).timestamp()
+            if op.name in words[:1] or (not words and begun >= op.sent_wall - CLOCK_SECONDS):
+                self.court.count(self.court.remarks, "outcomes fetched after the death of a server")
+                return answer
+            self.deal(lane, entry["execution_id"])
+        if op.name in self.read_log(sandbox, lane, lane.chapter):
+            self.court.violation(f"{op.name} in {sandbox}: is in the log, but the next server knows no execution of it")
+        self.court.count(self.court.remarks, "calls sent again: the server died before they began")
+        return None
+
+    # ---- judging ----
+
+    def judge(self, op, lane, answer, disturbed):
+        if answer is None:
+            lane.expect(op, "maybe")
+            lane.counters |= {c + 1 for c in lane.counters}
+            lane.may_be_lost |= bool(disturbed)
+            lane.unsure()
+            return []
+        wrong = []
+        head, _, rest = answer["stdout"].partition("\n")
+        words = head.split(" ")
+        counter = int(words[1]) if len(words) == 2 and words[0] == op.name else None
+        status = answer["status"]
+        crashed = status == "crashed" and lane.killed is not None
+        if status not in op.statuses and not crashed:
+            wrong.append(f"status {status} instead of {'/'.join(sorted(op.statuses))}")
+        lane.expect(op, "once" if counter is not None else "maybe")
+        said = answer.get("interpreter")
+        if status in ("ok", "error"):
+            if said is None:
+                wrong.append("nothing is said about the interpreter")
+            wrong += lane.judge(op, said, counter)
+        else:
+            wrong += self.judge_stopped(op, lane, answer, counter, disturbed)
+        if counter is None and (status == "ok" or answer["stdout"]):
+            wrong.append("the first line is not what the code printed")
+        if status == "ok":
+            wrong += self.judge_output(op, answer, rest)
+        elif not op.expected.startswith(rest):
+            wrong.append("printed what the code does not print")
+        return wrong
+
+    @staticmethod
+    def judge_stopped(op, lane, answer, counter, disturbed):
+        """Timeout, cancelled, crashed."""
+        wrong = []
+        if counter is not None and counter - 1 not in lane.counters and not (counter == 1 and (lane.lost or lane.may_be_lost or lane.killed)):
+            wrong.append(f"the counter is {counter} after {sorted(lane.counters)[:5]}")
+        lane.counters = {counter} if counter is not None else lane.counters | {c + 1 for c in lane.counters}
+        if answer["status"] == "crashed":
+            lane.forget_interpreter()
+            lane.lost = lane.begun = True
+        elif answer.get("interpreter") == "restarted":
+            if not (disturbed or lane.lost or lane.may_be_lost or lane.killed):
+                wrong.append("the interpreter was lost, though an interrupt was enough")
+            lane.may_be_lost = True  # anew for this call, or lost at its end
+            lane.unsure()
+        else:
+            lane.may_be_lost |= bool(disturbed)
+            if counter is None or lane.lost or lane.killed:
+                lane.unsure()
+        lane.begun |= counter is not None
+        return wrong
+
+    @staticmethod
+    def judge_output(op, answer, rest):
+        wrong = []
+        size = len(answer["stdout"].partition("\n")[0]) + 1 + len(op.expected)
+        if answer["stdout_bytes"] != size:
+            wrong.append(f"stdout_bytes {answer['stdout_bytes']} instead of {size}")
+        if answer["truncated"] != (len(answer["stdout"]) < size):
+            wrong.append(f"truncated is {answer['truncated']} with {len(answer['stdout'])} of {size} bytes")
+        if rest != op.expected and not (op.expected.startswith(rest) and len(rest) > SHOWN_BYTES):
+            wrong.append(f"the output has a gap, a repeat or an early end at {first_difference(rest, op.expected)} of {len(op.expected)}")
+        if answer["stderr"]:
+            wrong.append("something is on stderr")
+        return wrong
+
+    # ---- files ----
+
+    def files(self, rng, box, sandbox, language, contents):
+        """A file is written, or read and compared."""
+        path = f"{language}-{rng.randrange(4)}.txt"
+        size = rng.choice([10, 1000, 30000])
+        text = "".join(rng.choice("abcdefgh \n") for _ in range(size))
+        writing = rng.random() < 0.5 or path not in contents
+        begun = time.monotonic()
+        if writing:
+            done = self.instance.insist("write_file", self.limit(0), sandbox_id=sandbox, path=path, content=text)
+            contents[path] = text
+            good = done["size"] == len(text)
+        else:
+            done = self.instance.insist("read_file", self.limit(0), sandbox_id=sandbox, path=path)
+            good = done["content"] == contents[path]
+        self.court.count(self.court.calls, "write_file" if writing else "read_file")
+        if not good:
+            self.court.violation(f"{path} in {sandbox}: {'size' if writing else 'content'} is wrong: {brief(done)}")
+        ended = time.monotonic()
+        if ended - begun > CALM_SECONDS and not box.disturbed(begun, ended):
+            self.court.violation(f"a file call in {sandbox} took {ended - begun:.1f} s, and nobody had touched this sandbox")
+
+    # ---- the log ----
+
+    def read_log(self, sandbox, lane, chapter):
+        """The operations that have left their mark, in order."""
+        try:
+            done = self.instance.insist("read_file", self.limit(0), sandbox_id=sandbox, path=f"/workspace/{lane.log_name(chapter)}")
+        except Refused as problem:
+            if problem.code == "file_not_found":
+                return []
+            raise
+        return done["content"].split()
+
+    def check_chapter(self, sandbox, lane, chapter):
+        found = self.read_log(sandbox, lane, chapter)
+        expected = lane.written.get(chapter, {})
+        for name in sorted(set(found)):
+            if found.count(name) > 1:
+                self.court.violation(f"{name} in {sandbox}: ran {found.count(name)} times")
+            if name not in expected:
+                self.court.violation(f"{name} in {sandbox}: is in {lane.log_name(chapter)}, where it does not belong")
+        for name, how in expected.items():
+            if how == "once" and name not in found:
+                self.court.violation(f"{name} in {sandbox}: was answered, but is not in {lane.log_name(chapter)}")
+        self.court.count(self.court.remarks, "logs compared")
+
+    def check_logs(self):
+        """All logs of all sandboxes once more, at the end: nothing ran late."""
+        for box in self.boxes:
+            for lane in box.lanes.values():
+                for chapter in lane.written:
+                    try:
+                        self.check_chapter(box.id, lane, chapter)
+                    except (Refused, Late) as problem:
+                        self.court.violation(f"the log of {box.id} cannot be read: {problem}")
+
+    # ---- coming and going ----
+
+    def churn(self):
+        """Sandboxes that are made, used once and closed; every third by create_run_close."""
+        rng = random.Random(f"{self.seed}:churn")
+        number = 0
+        while not self.over.is_set():
+            number += 1
+            once, pause = rng.random() < 0.33, rng.uniform(0.1, 1.0)
+            begun = time.monotonic()
+            try:
+                if once:
+                    self.run_once(number)
+                else:
+                    self.come_and_go(number)
+            except Lost as lost:
+                self.court.count(self.court.remarks, "churn cut short by the death of a server")
+                self.next_life_or_end(lost)
+            except (Refused, Late) as problem:
+                hit = [b for b in self.hits if b > begun]
+                if self.over.is_set() and isinstance(problem, Late):
+                    pass
+                elif hit and isinstance(problem, Refused) and problem.code in ("engine_unavailable", "internal", "sandbox_not_found"):
+                    self.court.count(self.court.remarks, f"creations that failed by a kill: {problem.code}")
+                else:
+                    self.court.violation(f"churn {number}: {problem}")
+            except Exception as problem:
+                self.court.violation(f"churn {number}: {type(problem).__name__}: {problem}")
+            self.over.wait(pause)
+
+    hits = ()  # when a worker that the boxes do not know was killed
+
+    def next_life_or_end(self, lost):
+        try:
+            self.instance.next_life(lost.life)
+        except Late as problem:
+            if not self.over.is_set():
+                self.court.violation(str(problem))
+
+    def run_once(self, number):
+        done = self.instance.call("create_run_close", self.limit(5), code=f"print({number} * 7)")
+        while done["status"] == "running":
+            done = self.instance.call("get_execution", self.limit(5), execution_id=done["execution_id"])
+        self.ids.add(done["sandbox_id"])
+        self.court.count(self.court.calls, f"create_run_close: {done['status']}")
+        if (done["status"], done["stdout"]) != ("ok", f"{number * 7}\n") or not done.get("sandbox_closed", True):
+            self.court.violation(f"create_run_close {number}: {brief(done)}")
+
+    def come_and_go(self, number):
+        made = self.instance.call("create_sandbox", self.limit(5), name=f"churn{number}")
+        sandbox = made["sandbox_id"]
+        self.ids.add(sandbox)
+        self.court.count(self.court.calls, "create_sandbox")
+        done = self.instance.call("execute_code", self.limit(1), sandbox_id=sandbox, code=f"print({number} * 5)")
+        while done["status"] == "running":
+            done = self.instance.call("get_execution", self.limit(1), execution_id=done["execution_id"])
+        if (done["status"], done["stdout"]) != ("ok", f"{number * 5}\n"):
+            self.court.violation(f"churn {number} in {sandbox}: {brief(done)}")
+        self.closing[sandbox] = time.monotonic()
+        try:
+            self.instance.call("close_sandbox", self.limit(5), sandbox_id=sandbox)
+        finally:
+            del self.closing[sandbox]
+        self.court.count(self.court.calls, "close_sandbox")
+
+
+CHAPTER_CALLS = 60  # of a lane: then its log is read and another one begun
+
+
+def first_difference(one, other):
+    return next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
+
+
+def brief(answer):
+    if answer is None:
+        return "none"
+    cut = {k: v if not isinstance(v, str) or len(v) < 200 else f"{v[:90]}…{v[-90:]}" for k, v in answer.items()}
+    return str(cut)[:1200]

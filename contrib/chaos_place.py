@@ -1,0 +1,56 @@
+"""Where chaos and soak run: a backend, a directory of their own, and the program under attack.
+
+The environment says which backend cloister and the modules of the tests take, so a Place is made before those are
+imported. For docker there is an engine of the tests' kind in it: the one that with_engine.py has started, or one that is
+started for this run and ended behind it.
+"""
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "tests", "integration", "lib")]
+AGENT_VOLUMES = "cloister-agent"  # what may stay in an engine
+
+
+def add_options(parser):
+    parser.add_argument("--backend", choices=["oci", "docker"], default="oci")
+    parser.add_argument("--program", default=os.path.join(os.path.dirname(HERE), "build", "supervisor", "cloister"))
+
+
+class Place:
+    def __init__(self, options):
+        if not os.access(options.program, os.X_OK):
+            sys.exit("no release build: run contrib/run first, or name a program with --program")
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # through all `finally`
+        self.engine = None
+        os.environ["CLOISTER_BACKEND"] = options.backend
+        if options.backend == "docker" and "CLOISTER_TEST_ENGINE" not in os.environ:
+            os.environ.pop("DOCKER_HOST", None)
+            from bench_engine import EngineSide  # it needs what the tests need
+
+            self.engine = EngineSide("")
+            os.environ.update(self.engine.environment, CLOISTER_TEST_ENGINE=self.engine.own.save())
+        self.work = tempfile.mkdtemp(prefix="cloend", dir="/tmp")  # short, for the names of sockets
+        os.chmod(self.work, 0o755)
+        self.runtime_dir = os.path.join(self.work, "run")
+        os.mkdir(self.runtime_dir)
+        self.log_path = os.path.join(self.work, "log")
+
+    def left_in_engine(self):
+        """What is in the engine at the end but should not be."""
+        import mcp
+
+        return mcp.ENGINE.left(volumes=[AGENT_VOLUMES]) if mcp.ENGINE else []
+
+    def close(self, keep_log):
+        if self.engine:
+            self.engine.close()
+        if keep_log:
+            print(f"the server's log: {self.log_path}")
+            shutil.rmtree(self.runtime_dir, ignore_errors=True)
+        else:
+            shutil.rmtree(self.work, ignore_errors=True)

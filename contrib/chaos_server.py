@@ -1,0 +1,210 @@
+"""One named instance of cloister, through the lives of its servers.
+
+A client of a server that dies loses its answers, not its work. So a call here ends in one of three ways: with its
+answer, with Lost (the server died or was shutting down, another one follows), or with Late, which is a violation. What
+somebody who has lost an answer does next is the business of the caller: run_to_end() in chaos_load.py.
+
+A server is replaced under a lock; lives are numbered, and whoever has lost an answer waits for the next number.
+"""
+
+import collections
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import mcp
+
+RECOVERED = re.compile(r"sandbox recovered after_us=(\d+)")
+SICK = re.compile(r"given up|AddressSanitizer|LeakSanitizer|runtime error:|Assertion|assertion|killed by signal (?!9\b)\d+")
+EXIT_SECONDS = 6.0
+ADOPT_SECONDS = 15.0
+
+
+class Lost(Exception):
+    """The server is gone, and with it the answer; the life in which that happened."""
+
+    def __init__(self, life):
+        super().__init__(f"in life {life}")
+        self.life = life
+
+
+class Late(Exception):
+    """No answer within the limit."""
+
+
+class Refused(Exception):
+    """An answer that is an error: of the protocol, or of a tool that could do nothing."""
+
+    def __init__(self, code, message):
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+
+
+class Life(mcp.Server):
+    """A server that many threads talk to, whose log is kept with our times."""
+
+    def __init__(self, number, court, options, program, runtime_dir):
+        self.number = number
+        self.court = court
+        self.wire = threading.RLock()
+        self.ending = False  # by our hand
+        self.tail = collections.deque(maxlen=60)
+        super().__init__(*options, program=program, runtime_dir=runtime_dir)
+
+    def start(self, method, params=None, ident=None):
+        with self.wire:
+            return super().start(method, params, ident)
+
+    def send_bytes(self, data):
+        with self.wire:
+            try:
+                super().send_bytes(data)
+            except (OSError, ValueError):  # ValueError: closed by us
+                raise mcp.ServerGone("it is gone") from None
+
+    def log_tail(self, lines=40):
+        return "\n".join(list(self.tail)[-lines:])
+
+    def _read_log(self):
+        with open(self.court.log_path, "a", encoding="utf-8") as file:
+            for raw in self.process.stderr:
+                line = raw.decode("utf-8", "replace").rstrip("\n")
+                self.tail.append(line)
+                file.write(f"{time.monotonic() - self.court.begun:10.4f} {self.number:4d} {line}\n")
+                file.flush()
+                found = RECOVERED.search(line)
+                if found:
+                    self.court.measured("recovery as the server's log has it", int(found.group(1)) / 1e6)
+                if SICK.search(line):
+                    self.court.violation(f"the server's log says: {line}")
+
+    def forget(self, pending):
+        """Nobody waits for this answer any more; if it comes nevertheless, that is not an answer too many."""
+        with self.lock:
+            self.pending.pop(self._key(pending.ident), None)
+
+
+class Instance:
+    def __init__(self, court, program, runtime_dir, options):
+        self.court = court
+        self.program = program
+        self.runtime_dir = runtime_dir
+        self.options = ["--instance", f"chaos-{os.getpid()}", *options]
+        self.changed = threading.Condition()
+        self.life = None
+        self.over = False
+        self.start()
+
+    # ---- lives ----
+
+    def start(self):
+        """The next life; returns the monotonic time of its beginning."""
+        begun = time.monotonic()
+        number = self.life.number + 1 if self.life else 1
+        life = Life(number, self.court, self.options, self.program, self.runtime_dir)
+        life.legacy()
+        with self.changed:
+            self.life = life
+            self.changed.notify_all()
+        return begun
+
+    def end(self, number, wanted=0):
+        """Ends the present life by a signal; what it said until then has been read when this returns."""
+        life = self.life
+        life.ending = True
+        life.process.send_signal(number)
+        try:
+            status = life.process.wait(EXIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.court.violation(f"the server still ran {EXIT_SECONDS:.0f} s after signal {number}")
+            life.process.kill()
+            status = life.process.wait()
+        life.reader.join(10)
+        life.logger.join(10)
+        for stream in (life.process.stdin, life.process.stdout, life.process.stderr):
+            try:
+                stream.close()
+            except OSError:
+                pass
+        if status != wanted:
+            self.court.violation(f"the server exited with {status} on signal {number}, not {wanted}")
+        self.check_wire(life)
+
+    def check_wire(self, life):
+        """Answers to nobody, and lines that are not the protocol's."""
+        for message in life.unmatched:
+            self.court.violation(f"an answer that nobody waits for (a second one?): {str(message)[:300]}")
+        for line in life.violations:
+            self.court.violation(f"not protocol on stdout: {str(line)[:300]}")
+        life.unmatched, life.violations = [], []
+
+    def next_life(self, number):
+        """Waits until a life after `number` answers."""
+        with self.changed:
+            if not self.changed.wait_for(lambda: self.life.number > number or self.over, 60):
+                raise Late("no server came back")
+            if self.over:
+                raise Late("the server went away at the end")
+
+    def watch(self):
+        """A death of the server that is not our doing is a violation; the run goes on with another one."""
+        life = self.life
+        if life.process.poll() is not None and not life.ending:
+            self.court.violation(f"the server ended by itself with {life.process.returncode}:\n{life.log_tail()}")
+            life.ending = True
+            self.start()
+
+    # ---- calls ----
+
+    def begin(self, tool, arguments):
+        """Sends a call; (life, pending)."""
+        life = self.life
+        try:
+            return life, life.start_call(tool, **arguments)
+        except mcp.ServerGone:
+            raise Lost(life.number) from None
+
+    def finish(self, life, pending, seconds):
+        """structuredContent of the answer; Refused if there is nothing but an error in it."""
+        try:
+            answer = pending.wait(seconds)
+        except mcp.ServerGone:
+            raise Lost(life.number) from None
+        except AssertionError:
+            raise Late(f"no answer within {seconds:.0f} s") from None
+        return self.read(life, answer)
+
+    def read(self, life, answer):
+        if "error" in answer:
+            raise Refused("protocol", str(answer["error"]))
+        content = answer["result"].get("structuredContent", {})
+        error = content.get("error") if answer["result"].get("isError") else None
+        if error and "status" not in content:
+            if error["code"] == "shutting_down":
+                raise Lost(life.number)
+            raise Refused(error["code"], error["message"])
+        return content
+
+    def call(self, tool, seconds, **arguments):
+        """One attempt."""
+        life, pending = self.begin(tool, arguments)
+        return self.finish(life, pending, seconds)
+
+    def insist(self, tool, seconds, **arguments):
+        """As often as servers die under it: for calls that may be made twice."""
+        while True:
+            try:
+                return self.call(tool, seconds, **arguments)
+            except Lost as lost:
+                self.next_life(lost.life)
+
+    def sandboxes(self, seconds=10.0):
+        """id -> status of all that the server knows."""
+        return {s["sandbox_id"]: s for s in self.insist("get_sandbox_status", seconds)["sandboxes"]}
+
+
+SIGNALS = {"SIGKILL": (signal.SIGKILL, -signal.SIGKILL), "SIGTERM": (signal.SIGTERM, 0)}

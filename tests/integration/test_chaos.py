@@ -1,0 +1,39 @@
+"""Parts are killed at random for minutes, and nothing is lost: contrib/chaos, as a test.
+
+The seed is another one each time and is printed with what went wrong; contrib/chaos --seed makes the same plan again.
+"""
+
+import os
+import subprocess
+import sys
+
+from common import HERE, ON_OCI, Suite, needs_runtime, skip_all
+
+CHAOS = os.path.join(os.path.dirname(os.path.dirname(HERE)), "contrib", "chaos")
+MINUTES = "3" if ON_OCI else "1"
+END_SECONDS = 300  # to begin, and to come to an end on a busy machine
+
+needs_runtime()
+if os.geteuid() != 0:
+    skip_all("what happens in a sandbox is looked at from outside, which takes root")
+suite = Suite()
+
+
+@suite.case(f"{MINUTES} minutes of random kills: each call answered once, each run once, nothing left")
+def chaos():
+    done = subprocess.run(
+        [sys.executable, CHAOS, "--minutes", MINUTES, "--backend", os.environ["CLOISTER_BACKEND"], "--program", os.environ["CLOISTER"]],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=float(MINUTES) * 60 + END_SECONDS,
+        check=False,
+    )
+    for line in done.stdout.splitlines():
+        print(f"# {line}")
+    assert done.returncode == 0, f"contrib/chaos ended with {done.returncode}"
+
+
+suite.run()
