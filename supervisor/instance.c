@@ -236,7 +236,7 @@ static int restore(struct instance *i, struct err *err)
     }
     CLEANUP_FREE char *lock = alloc_printf("%s/lock", i->dir);
     if (rc == 0 && !still_there(i->lock_fd, lock)) {
-        rc = take_lock(i->dir, err);
+        rc = take_lock(i->dir, i->own, err);
         if (rc < 0) {
             return rc;
         }
