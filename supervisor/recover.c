@@ -86,7 +86,7 @@ static void add_leftover(struct recover *r, struct dead_instance *instance, cons
     struct leftover *l = alloc_one(struct leftover);
     l->r = r;
     l->instance = instance;
-    snprintf(l->id, sizeof(l->id), "%s", id);
+    memcpy(l->id, id, strlen(id) + 1); /* fits: is_sandbox_id() */
     l->dir = alloc_printf("%s/sandboxes/%s", instance->dir, id);
     TAILQ_INSERT_TAIL(&r->waiting, l, node);
     instance->left++;

@@ -324,10 +324,9 @@ void sandbox_start_worker(struct sandbox *s)
         .generation = s->generation,
     };
     struct err err = ERR_INIT;
-    int rc = worker_link_start(s->host, &args, &sandbox_worker_events, s, &s->link, &err);
     int rc = instance_restore(s->host->instance, s->dir, &err);
     if (rc == 0) {
-        rc = worker_link_start(s->host, &args, &events, s, &s->link, &err);
+        rc = worker_link_start(s->host, &args, &sandbox_worker_events, s, &s->link, &err);
     }
     if (rc == 0) {
         rc = record_save_worker(s->dir, worker_link_pid(s->link), s->generation, &err);
