@@ -24,6 +24,8 @@
  * A worker of another build is not killed: only it can remove its sandbox in order. It gets SIGTERM
  * and the time that closing takes.
  */
+#include "supervisor/worker_link.h"
+
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -270,6 +272,7 @@ static void on_hello(void *arg, int rc, const struct msg *reply, const struct er
     }
     sm_move(&link->sm, LINK_READY);
     link->said_hello = true;
+    link_start_beat(link);
     log_info("worker ready sandbox=%s pid=%d gen=%llu", link->sandbox, link->pid,
              (unsigned long long)link->generation);
     link->events.ready(link->arg);

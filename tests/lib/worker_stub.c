@@ -73,6 +73,12 @@ static void hang(void)
     }
 }
 
+static void spin(void)
+{
+    for (volatile unsigned turns = 0;; turns++) {
+    }
+}
+
 static void crash(void)
 {
     raise(SIGKILL);
@@ -224,6 +230,8 @@ static bool misbehave(struct stub *s, struct ipc_request *request, uint64_t seq,
     } else if (stub_word_is(code, "hang-always", &rest) ||
                (first && stub_word_is(code, "hang", &rest))) {
         hang();
+    } else if (first && stub_word_is(code, "spin", &rest)) {
+        spin();
     } else if (first && stub_word_is(code, "garbage", &rest)) {
         ipc_reply(request, "\xc1garbage", 8);
         return true;
@@ -641,6 +649,8 @@ int main(int argc, char **argv)
         return EXIT_CODE_USAGE;
     }
     log_set_component("stub");
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigaction(SIGPIPE, &ignore, NULL); /* its log may have lost its reader */
     log_info("stub runs in its own session: %s", getsid(0) == getpid() ? "yes" : "no");
     if (strcmp(s->behaviour, "hello-crash") == 0) {
         crash();
