@@ -204,6 +204,24 @@ static struct op *create(struct op_table *t, const char *id)
     return op;
 }
 
+static void test_states_of_an_operation(void **state)
+{
+    static const uint32_t allowed[OP_STATES] = {
+        [0] = SM_BIT(OP_QUEUED),
+        [OP_QUEUED] = SM_BIT(OP_RUNNING) | SM_BIT(OP_DONE), /* DONE: cancelled, or no interpreter */
+        [OP_RUNNING] = SM_BIT(OP_DONE),
+        [OP_DONE] = 0,
+    };
+    for (unsigned from = 0; from < OP_STATES; from++) {
+        struct sm sm;
+        sm_init(&sm, op_states, OP_STATES, from);
+        assert_true(strlen(sm_name(&sm)) > 0);
+        for (unsigned to = 0; to < 32; to++) {
+            assert_int_equal(sm_may(&sm, to), (allowed[from] & SM_BIT(to)) != 0);
+        }
+    }
+}
+
 static int ack(struct op *op, uint64_t out_from, uint64_t err_from)
 {
     struct op_waiter w = {.out_from = out_from, .err_from = err_from};
@@ -269,6 +287,89 @@ static void test_output_in_chunks(void **state)
     assert_int_equal(m.output.err.len, 1000);
     assert_int_equal(m.output.state, OP_DONE);
     free(data);
+    op_table_finish(&t);
+}
+
+/* One of these, far longer than both parts of a stream together, in pieces of odd sizes. */
+static void test_kept_and_forgotten_bytes(void **state)
+{
+    const size_t kinds[] = {OP_EVAL, OP_FILE_READ};
+    const size_t size = 5u * LIMIT_OP_KEPT + 77;
+    char *data = alloc_array(size, 1);
+    for (size_t i = 0; i < size; i++) {
+        data[i] = (char)(i * 31 + i / 251);
+    }
+    for (size_t k = 0; k < 2; k++) {
+        struct op_table t;
+        struct op *op = NULL;
+        struct msg m;
+        op_table_init(&t);
+        assert_int_equal(op_create(&t, view_of("a"), (enum op_kind)kinds[k], &op, NULL), 0);
+        op_run(&t, op);
+        for (size_t at = 0, step = 1; at < size; at += step, step = step * 7 % 60013) {
+            step = size - at < step ? size - at : step;
+            assert_int_equal(op_stream_add(&op->out, data + at, step, NULL), 0);
+            struct op_waiter w = {.out_from = at};
+            assert_int_equal(op_ack(op, &w, false, NULL), 0);
+            assert_int_equal(w.out_from, at);
+            op_output(op, &w, true, &m); /* what was just written */
+            assert_true(m.output.out.len > 0 && m.output.out.len <= step);
+            assert_memory_equal(m.output.out.data, data + at, m.output.out.len);
+            assert_int_equal(op_stream_room(&op->out), LIMIT_OP_OUTPUT - step);
+        }
+        assert_int_equal(ack(op, size, 0), 0);
+        op_done(&t, op);
+        size_t kept = kinds[k] == OP_EVAL ? LIMIT_OP_KEPT : 0;
+        const size_t asked[] = {0, 1, kept / 2, kept - (kept > 0), kept, kept + 1, size - 1, size};
+        for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+            struct op_waiter w = {.out_from = asked[i]};
+            bool there = asked[i] < kept || asked[i] == size;
+            assert_int_equal(op_ack(op, &w, false, NULL), there ? 0 : -ERR_INVALID);
+            assert_int_equal(op_ack(op, &w, true, NULL), 0);
+            assert_int_equal(w.out_from, there ? asked[i] : size);
+            op_output(op, &w, true, &m);
+            assert_int_equal(m.output.out.len, asked[i] < kept ? kept - asked[i] : 0);
+            if (m.output.out.len > 0) {
+                assert_memory_equal(m.output.out.data, data + asked[i], m.output.out.len);
+            }
+            /* the outcome comes with the end only */
+            assert_int_equal(m.output.state, asked[i] < kept ? OP_RUNNING : OP_DONE);
+        }
+        struct op_waiter far = {.out_from = size + 1};
+        assert_int_equal(op_ack(op, &far, true, NULL), -ERR_INVALID);
+        op_table_finish(&t);
+    }
+    free(data);
+}
+
+static void test_unacknowledged_output_is_bounded(void **state)
+{
+    struct op_table t;
+    op_table_init(&t);
+    struct op *op = create(&t, "a");
+    op_run(&t, op);
+    size_t most = LIMIT_OP_OUTPUT + OP_TAIL_MAX;
+    char *data = alloc_array(most + 1, 1);
+    assert_int_equal(op_stream_add(&op->out, data, most + 1, NULL), -ERR_TOO_BIG);
+    assert_true(op_has_news(op, 0, 0) == false); /* all of it or nothing */
+    assert_int_equal(op_stream_add(&op->out, data, most, NULL), 0);
+    assert_int_equal(op_stream_add(&op->out, data, 1, NULL), -ERR_TOO_BIG);
+    assert_int_equal(ack(op, 5, 0), 0);
+    assert_int_equal(op_stream_add(&op->out, data, 5, NULL), 0);
+    assert_int_equal(op_stream_add(&op->out, data, 1, NULL), -ERR_TOO_BIG);
+    free(data);
+    op_table_finish(&t);
+}
+
+static void test_a_refused_start_counts_for_nothing(void **state)
+{
+    struct op_table t;
+    op_table_init(&t);
+    create(&t, "a");
+    op_refuse(&t, create(&t, "b"));
+    assert_int_equal(t.started, 1);
+    assert_int_equal(t.evals, 1);
+    assert_int_equal(t.count, 1);
     op_table_finish(&t);
 }
 
@@ -340,8 +441,12 @@ int main(void)
         cmocka_unit_test(test_report_mutations),
         cmocka_unit_test(test_request_round_trip),
         cmocka_unit_test(test_request_refuses),
+        cmocka_unit_test(test_states_of_an_operation),
         cmocka_unit_test(test_output_offsets),
         cmocka_unit_test(test_output_in_chunks),
+        cmocka_unit_test(test_kept_and_forgotten_bytes),
+        cmocka_unit_test(test_unacknowledged_output_is_bounded),
+        cmocka_unit_test(test_a_refused_start_counts_for_nothing),
         cmocka_unit_test(test_table_forgets_oldest_finished),
         cmocka_unit_test(test_waiting_requests_are_bounded),
         cmocka_unit_test(test_turns_in_order),

@@ -235,14 +235,22 @@ static void a_hostile_agent_loses_its_sandbox_and_nothing_else(void **state)
 static void a_sandbox_that_ends_by_itself_is_noticed(void **state)
 {
     struct driver *d = *state;
-    struct answer waiting;
-    struct msg m = make_start("op1", "sleep 60000", 0, 20000);
+    struct answer waiting[4];
+    static const char *const ops[] = {"op1", "op2", "op3", "op4"};
+    uint64_t begin = clock_ms();
     driver_start(d, 1);
-    driver_open(d, "fault:agent=dies:200", false);
-    driver_send(d, &m, &waiting);
-    driver_wait(d, &waiting, MSG_FAILED);
-    assert_int_equal(waiting.m.failed.code, ERR_GONE);
-    answer_finish(&waiting);
+    driver_open(d, "fault:agent=dies:500", false);
+    for (size_t i = 0; i < 4; i++) { /* running, queued, and for half of them with a deadline */
+        struct msg m = make_start(ops[i], "sleep 60000", i % 2 * 30000, 20000);
+        driver_send(d, &m, &waiting[i]);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        driver_wait(d, &waiting[i], MSG_FAILED);
+        assert_int_equal(waiting[i].m.failed.code, ERR_GONE);
+        assert_true(view_is(waiting[i].m.failed.message, "the sandbox has ended"));
+        answer_finish(&waiting[i]);
+    }
+    assert_in_range(clock_ms() - begin, 0, 4000); /* not when their wait is over */
     assert_int_equal(driver_wait_exit(d), EXIT_CODE_SANDBOX_GONE);
 }
 
