@@ -34,6 +34,7 @@ struct fleet_host {
     int lifeline_write; /* never handed out, never written to */
 
     TAILQ_HEAD(, worker_link) links; /* every worker process that lives */
+    bool adopting;                   /* not all is known of what an earlier server left */
     bool stopping;                   /* no new sandboxes; closing has to be quick */
     bool forcing;                    /* out of time: no new processes at all */
 
