@@ -79,6 +79,8 @@ static const struct option options[] = {
      "deadline of an execution that names none", NULL},
     {"max-timeout-seconds", OPTION_NUMBER, FIELD(max_timeout_s), "3600", 1, 86400, "S",
      "longest deadline that a call may ask for", NULL},
+    {"sync-budget-seconds", OPTION_NUMBER, FIELD(sync_budget_s), "45", 1, 3600, "S",
+     "a call waits so long for its code to end; then it answers that the code is running", NULL},
     {"ttl-seconds", OPTION_NUMBER, FIELD(ttl_s), "1800", 1, 2592000, "S",
      "a sandbox closes after this long without a call", NULL},
     {"max-sandboxes", OPTION_NUMBER, FIELD(max_sandboxes), "32", 1, 4096, "N",

@@ -121,6 +121,9 @@ static const char *usual_hint(int code)
     case ERR_GONE:
         return "get_sandbox_status without arguments lists your sandboxes; create_sandbox makes a "
                "new one; without sandbox_id the default sandbox is used";
+    case ERR_EXECUTION_NOT_FOUND:
+        return "get_sandbox_status with a sandbox_id lists its latest executions; outcomes are not "
+               "kept for ever";
     case ERR_SANDBOX_LIMIT:
         return "close a sandbox that is not needed any more with close_sandbox";
     case ERR_ENGINE:
@@ -201,22 +204,53 @@ void result_set_operation_failure(struct result *r, const struct fleet_outcome *
 
 /* ---- executions ----------------------------------------------------------------------------- */
 
-/* The texts of one execution, each within its budget. */
-struct execution_texts {
-    struct buf out, err, value, name, message, traceback;
-    bool cut; /* of the streams, something is missing */
-    size_t out_shown, err_shown;
+/* The part of a stream that a result shows. */
+struct part {
+    struct buf text;
+    uint64_t from, to; /* in what was written */
+    uint64_t kept;     /* what could be shown ends here */
+    uint64_t total;    /* and what was written here, so far */
+    bool cut;          /* there is more than is shown */
 };
 
-static void texts_init(struct execution_texts *t, const struct fleet_outcome *o)
+/* The texts of one execution, each within its budget. */
+struct execution_texts {
+    struct part out, err;
+    struct buf value, name, message, traceback;
+};
+
+static bool is_over(const struct fleet_outcome *o)
 {
-    struct buf *all[] = {&t->out, &t->err, &t->value, &t->name, &t->message, &t->traceback};
+    return o->state == OP_DONE;
+}
+
+/* Parts of one stream, one behind the other, are the whole: none begins or ends inside a character,
+ * and one that is still being written waits for its rest. */
+static void part_init(struct part *p, struct view kept, uint64_t total, uint64_t from,
+                      size_t max_cost, bool over)
+{
+    bool more = !over || total > kept.len;
+    size_t begin = text_char_start(kept, (size_t)from, more);
+    struct view rest = view_bytes(kept.len > 0 ? kept.data + begin : NULL, kept.len - begin);
+    buf_init(&p->text, TEXT_MAX_BYTES);
+    size_t shown = text_add(&p->text, rest, max_cost, more);
+    p->from = begin;
+    p->to = begin + shown;
+    p->kept = more ? text_whole_chars(kept) : kept.len;
+    p->total = total;
+    p->cut = total > kept.len || shown < (over ? rest.len : text_whole_chars(rest));
+}
+
+static void texts_init(struct execution_texts *t, const struct fleet_outcome *o,
+                       const struct result_range *range)
+{
+    struct buf *all[] = {&t->value, &t->name, &t->message, &t->traceback};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         buf_init(all[i], TEXT_MAX_BYTES);
     }
-    t->out_shown = text_add(&t->out, o->out, RESULT_STDOUT_BYTES, o->out_bytes > o->out.len);
-    t->err_shown = text_add(&t->err, o->err, RESULT_STDERR_BYTES, o->err_bytes > o->err.len);
-    t->cut = t->out_shown < o->out_bytes || t->err_shown < o->err_bytes;
+    bool over = is_over(o);
+    part_init(&t->out, o->out, o->out_bytes, range->out, RESULT_STDOUT_BYTES, over);
+    part_init(&t->err, o->err, o->err_bytes, range->err, RESULT_STDERR_BYTES, over);
     const struct msg_output *end = o->end;
     struct {
         struct buf *to;
@@ -238,7 +272,8 @@ static void texts_init(struct execution_texts *t, const struct fleet_outcome *o)
 
 static void texts_finish(struct execution_texts *t)
 {
-    struct buf *all[] = {&t->out, &t->err, &t->value, &t->name, &t->message, &t->traceback};
+    struct buf *all[] = {&t->out.text, &t->err.text, &t->value,
+                         &t->name,     &t->message,  &t->traceback};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         buf_finish(all[i]);
     }
@@ -258,6 +293,20 @@ static void append(struct buf *text, struct buf *part)
         fresh_line(text);
         text_printf(text, "%s", text_cstr(part));
     }
+}
+
+static void append_standing(struct buf *text, const struct fleet_outcome *o)
+{
+    fresh_line(text);
+    if (o->state == OP_RUNNING) {
+        text_printf(text, "[still running after %.1f s", (double)o->duration_us / 1e6);
+    } else {
+        text_printf(text, "[not begun yet: it waits for its turn");
+    }
+    text_printf(text,
+                "; get_execution with execution_id %s tells how it goes on, cancel_execution "
+                "stops it]",
+                o->op);
 }
 
 /* How it ended, in the words of whoever ended it if there are any. */
@@ -303,12 +352,24 @@ static void append_status(struct buf *text, const struct fleet_outcome *o, const
     }
 }
 
-static void append_cut(struct buf *text, const char *stream, size_t shown, uint64_t total)
+static void append_cut(struct buf *text, const char *stream, const char *argument,
+                       const struct part *p)
 {
-    if (shown < total) {
-        fresh_line(text);
-        text_printf(text, "[%s: only the first %zu of %" PRIu64 " bytes are shown]", stream, shown,
-                    total);
+    if (!p->cut) {
+        return;
+    }
+    fresh_line(text);
+    if (p->from == 0) {
+        text_printf(text, "[%s: only the first %" PRIu64 " of %" PRIu64 " bytes are shown", stream,
+                    p->to, p->total);
+    } else {
+        text_printf(text, "[%s: bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64 " are shown", stream,
+                    p->from, p->to, p->total);
+    }
+    if (p->to < p->kept) {
+        text_printf(text, "; get_execution with %s %" PRIu64 " shows more]", argument, p->to);
+    } else {
+        text_printf(text, "; no more is kept]");
     }
 }
 
@@ -320,14 +381,14 @@ static void execution_content(struct result *r, const struct fleet_outcome *o,
     if (notice != NULL) {
         text_printf(&text, "[%s]\n", notice);
     }
-    append(&text, &t->out);
-    append_cut(&text, "stdout", t->out_shown, o->out_bytes);
-    if (t->err.len > 0) {
+    append(&text, &t->out.text);
+    append_cut(&text, "stdout", "offset", &t->out);
+    if (t->err.text.len > 0) {
         fresh_line(&text);
         text_printf(&text, "[stderr]\n");
-        append(&text, &t->err);
+        append(&text, &t->err.text);
     }
-    append_cut(&text, "stderr", t->err_shown, o->err_bytes);
+    append_cut(&text, "stderr", "stderr_offset", &t->err);
     append(&text, &t->value);
     if (t->traceback.len > 0) {
         append(&text, &t->traceback);
@@ -335,49 +396,79 @@ static void execution_content(struct result *r, const struct fleet_outcome *o,
         fresh_line(&text);
         text_printf(&text, "%s: %s", text_cstr(&t->name), text_cstr(&t->message));
     }
-    append_status(&text, o, text_cstr(&t->message));
+    if (is_over(o)) {
+        append_status(&text, o, text_cstr(&t->message));
+    } else {
+        append_standing(&text, o);
+    }
     while (text.len > 0 && text.data[text.len - 1] == '\n') {
         text.len--;
     }
     result_add_text(r, text.len > 0 ? text_cstr(&text) : "[no output]");
 }
 
-void result_set_execution(struct result *r, const struct fleet_outcome *o, const char *language,
-                          const char *notice)
+static void put_range(cJSON *s, const struct execution_texts *t, bool tell)
 {
-    result_finish(r);
-    result_init(r);
-    const struct msg_output *end = o->end;
-    r->is_error = end->status != OP_STATUS_OK;
-    struct execution_texts t;
-    texts_init(&t, o);
-
-    cJSON *s = r->structured;
-    result_put_text(s, "execution_id", o->op);
-    result_put_text(s, "sandbox_id", o->sandbox);
-    result_put_text(s, "language", language);
-    result_put_text(s, "status", op_status_name(end->status));
-    result_put_int(s, "exit_code", end->exit_code);
-    result_put_text(s, "stdout", text_cstr(&t.out));
-    result_put_text(s, "stderr", text_cstr(&t.err));
-    result_put_uint(s, "stdout_bytes", o->out_bytes);
-    result_put_uint(s, "stderr_bytes", o->err_bytes);
-    result_put_bool(s, "truncated", t.cut);
-    if (end->has_result) {
-        result_put_text(s, "result", text_cstr(&t.value));
+    if (tell) {
+        result_put_uint(s, "offset", t->out.from);
+        result_put_uint(s, "stderr_offset", t->err.from);
     }
-    if (t.name.len > 0 || t.message.len > 0 || t.traceback.len > 0) {
+    result_put_uint(s, "next_offset", t->out.to);
+    result_put_uint(s, "next_stderr_offset", t->err.to);
+}
+
+static void put_end(cJSON *s, const struct msg_output *end, struct execution_texts *t)
+{
+    result_put_int(s, "exit_code", end->exit_code);
+    if (end->has_result) {
+        result_put_text(s, "result", text_cstr(&t->value));
+    }
+    if (t->name.len > 0 || t->message.len > 0 || t->traceback.len > 0) {
         cJSON *error = result_put_object(s, "error");
-        result_put_text(error, "name", text_cstr(&t.name));
-        result_put_text(error, "message", text_cstr(&t.message));
-        result_put_text(error, "traceback", text_cstr(&t.traceback));
+        result_put_text(error, "name", text_cstr(&t->name));
+        result_put_text(error, "message", text_cstr(&t->message));
+        result_put_text(error, "traceback", text_cstr(&t->traceback));
     }
     if (end->interpreter != OP_INTERPRETER_NONE) {
         result_put_text(s, "interpreter", op_interpreter_name(end->interpreter));
     }
+}
+
+void result_set_execution(struct result *r, const struct fleet_outcome *o,
+                          const struct result_range *range, const char *notice)
+{
+    static const struct result_range all = {0, 0, false};
+    result_finish(r);
+    result_init(r);
+    const struct msg_output *end = o->end;
+    bool over = is_over(o);
+    r->is_error = over && end->status != OP_STATUS_OK;
+    range = range != NULL ? range : &all;
+    struct execution_texts t;
+    texts_init(&t, o, range);
+    bool cut = t.out.cut || t.err.cut;
+
+    cJSON *s = r->structured;
+    result_put_text(s, "execution_id", o->op);
+    result_put_text(s, "sandbox_id", o->sandbox);
+    result_put_text(s, "language", o->language);
+    result_put_text(s, "status", over ? op_status_name(end->status) : "running");
+    result_put_text(s, "stdout", text_cstr(&t.out.text));
+    result_put_text(s, "stderr", text_cstr(&t.err.text));
+    result_put_uint(s, "stdout_bytes", o->out_bytes);
+    result_put_uint(s, "stderr_bytes", o->err_bytes);
+    result_put_bool(s, "truncated", cut);
+    if (!over || cut || range->tell) {
+        put_range(s, &t, range->tell);
+    }
+    if (over) {
+        put_end(s, end, &t);
+    }
     result_put_number(s, "duration_ms", (double)o->duration_us / 1000.0);
-    result_put_number(s, "cpu_ms", (double)end->cpu_us / 1000.0);
-    result_put_uint(s, "max_rss_kb", end->max_rss_kb);
+    if (over) {
+        result_put_number(s, "cpu_ms", (double)end->cpu_us / 1000.0);
+        result_put_uint(s, "max_rss_kb", end->max_rss_kb);
+    }
     execution_content(r, o, &t, notice);
     texts_finish(&t);
 }

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "common/view.h"
+#include "proto/limits.h"
 
 struct fleet_outcome;
 
@@ -26,8 +27,9 @@ struct fleet_outcome;
 #define RESULT_MESSAGE_BYTES   (16u << 10)
 #define RESULT_TRACEBACK_BYTES (48u << 10)
 
-/* Of each stream of an execution the fleet is asked to keep this much: what could be shown. */
-#define RESULT_KEEP_BYTES RESULT_STDOUT_BYTES
+/* Of each stream of an execution the fleet is asked to keep this much: what get_execution can show,
+ * in more than one result if need be. The same as agents keep for the next server. */
+#define RESULT_KEEP_BYTES LIMIT_OP_KEPT
 
 struct result {
     cJSON *content;    /* array of blocks */
@@ -59,10 +61,16 @@ void result_put(cJSON *object, const char *key, cJSON *owned_value);
  * whatever the result held. */
 void result_set_failure(struct result *r, int code, const char *message, const char *hint);
 
-/* How a run of code ended, any status but OP_STATUS_FAILED. `notice` is a line in front of the
- * rest, or NULL. */
+/* Which part of its output an execution's result shows. */
+struct result_range {
+    uint64_t out, err; /* offsets in what was written, at most what is kept */
+    bool tell;         /* the result says where its parts begin and end */
+};
+
+/* How a run of code stands or ended, any status but OP_STATUS_FAILED. A `range` of NULL shows all
+ * from the beginning; `notice` is a line in front of the rest, or NULL. */
 void result_set_execution(struct result *r, const struct fleet_outcome *outcome,
-                          const char *language, const char *notice);
+                          const struct result_range *range, const char *notice);
 
 /* An operation that is no run of code (or never became one) and did not end well. */
 void result_set_operation_failure(struct result *r, const struct fleet_outcome *outcome);

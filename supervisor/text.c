@@ -86,6 +86,19 @@ size_t text_whole_chars(struct view v)
     return v.len;
 }
 
+size_t text_char_start(struct view v, size_t at, bool more)
+{
+    size_t start = text_whole_chars(view_bytes(v.data, at));
+    size_t n = start < at ? char_len((unsigned char)v.data[start]) : 0;
+    if (n == 0) {
+        return at;
+    }
+    if (start + n > v.len) {
+        return more ? start : at;
+    }
+    return utf8_valid_prefix(v.data + start, n) == n ? start : at;
+}
+
 size_t text_add(struct buf *out, struct view v, size_t max_cost, bool more)
 {
     size_t fit = text_fit(v, max_cost);

@@ -20,6 +20,10 @@ size_t text_fit(struct view v, size_t max_cost);
 /* Length of v without a UTF-8 character that is cut off by its end. */
 size_t text_whole_chars(struct view v);
 
+/* Where the UTF-8 character that `at` (at most v.len) is inside of begins; `at` itself if it is
+ * inside of none. What the end of v cuts off counts as a character if `more` may follow. */
+size_t text_char_start(struct view v, size_t at, bool more);
+
 /* Appends v lossily within the budget and returns how many bytes of v that took. A character that
  * the end of v cuts off is left out if `more` says that v is only the beginning of something. */
 size_t text_add(struct buf *out, struct view v, size_t max_cost, bool more);

@@ -2,9 +2,16 @@
  * create_run_close: a new sandbox for one piece of code, gone before the call ends.
  *
  *   open ──▶ run ──▶ close ──▶ end
- *     └ failed: end      └ also when the run failed or the call was cancelled
+ *     │       │          └ also when the run failed or the call was cancelled
+ *     │       └ takes longer than a call may: end; a closer waits for it, and closes
+ *     └ failed: end
+ *
+ * The closer belongs to no call and no session: whatever becomes of the client, the sandbox goes.
  */
 #include <stdio.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
 
 #include "common/log.h"
 #include "supervisor/tools/execution.h"
@@ -22,6 +29,43 @@ static void on_closed(void *arg, int rc, const struct err *err, const char *hint
     tool_finish(call, &call->held);
 }
 
+struct closer {
+    struct fleet *fleet;
+    char sandbox_id[FLEET_ID_SIZE];
+};
+
+static void on_closer_closed(void *arg, int rc, const struct err *err, const char *hint)
+{
+    struct closer *closer = arg;
+    (void)hint;
+    if (rc < 0 && rc != -ERR_SANDBOX_NOT_FOUND) {
+        log_warn("sandbox %s did not close: %s", closer->sandbox_id, err->text);
+    }
+    free(closer);
+}
+
+static void on_closer_over(void *arg, int rc, const struct fleet_outcome *outcome,
+                           const struct err *err, const char *hint)
+{
+    struct closer *closer = arg;
+    (void)err, (void)hint;
+    if (rc == 0 && outcome->state != OP_DONE) {
+        free(closer); /* this server leaves, the code goes on: its sandbox ends by its ttl */
+        return;
+    }
+    fleet_close(closer->fleet, closer->sandbox_id, on_closer_closed, closer);
+}
+
+static void close_later(struct tool_call *call)
+{
+    struct tool_session *s = call->session;
+    struct closer *closer = alloc_one(struct closer);
+    closer->fleet = s->fleet;
+    snprintf(closer->sandbox_id, sizeof(closer->sandbox_id), "%s", call->sandbox_id);
+    fleet_await(s->fleet, s->owner, call->execution_id, FLEET_WAIT_FOR_EVER, on_closer_over,
+                closer);
+}
+
 static void close_sandbox(struct tool_call *call)
 {
     fleet_close(call->session->fleet, call->sandbox_id, on_closed, call);
@@ -31,11 +75,17 @@ static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
                        const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
-    call->running = NULL;
+    call->await = NULL;
     if (rc < 0) {
         result_set_failure(&call->held, rc, err->text, hint);
     } else {
-        execution_result(call, outcome, &call->held);
+        execution_result(call, outcome, NULL, &call->held);
+    }
+    if (rc == 0 && outcome->state != OP_DONE) {
+        close_later(call);
+        result_put_bool(call->held.structured, "sandbox_closed", false);
+        tool_finish(call, &call->held);
+        return;
     }
     close_sandbox(call);
 }
@@ -82,7 +132,9 @@ const struct tool tool_create_run_close = {
     .description =
         "Creates a new sandbox, runs the code in it, closes it and returns the result as execute_code does. "
         "Nothing is kept: use it for one-off code that must not see or change anything else. For several "
-        "steps, or to keep files and variables, use execute_code.",
+        "steps, or to keep files and variables, use execute_code. Code that takes longer than "
+        "@sync_budget_seconds@ s goes on as with execute_code; the sandbox is closed when it ends, and "
+        "get_execution has its outcome all the same.",
     .input_schema = JSON_TEXT({
         "type": "object",
         "properties": {
@@ -97,7 +149,8 @@ const struct tool tool_create_run_close = {
         "type": "object",
         "properties": {
             @execution_properties@,
-            "sandbox_closed": {"type": "boolean", "description": "True: nothing of the sandbox is left."}
+            "sandbox_closed": {"type": "boolean", "description": "True: nothing of the sandbox is left. "
+                               "False while the code runs: it is closed when that ends."}
         },
         @execution_required@
     }),

@@ -11,7 +11,7 @@ static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
     if (tool_ran(call, rc, err, hint)) {
         struct result r;
         result_init(&r);
-        execution_result(call, outcome, &r);
+        execution_result(call, outcome, NULL, &r);
         tool_finish(call, &r);
     }
 }
@@ -42,7 +42,9 @@ const struct tool tool_execute_code = {
         "variables, imports, functions and the working directory are kept per sandbox and language. "
         "Without sandbox_id the session's default sandbox is used, created on first use. The sandbox has no "
         "network. At the deadline (default @timeout_seconds@ s) the code is interrupted; if that is enough "
-        "the variables are kept. Calls for one interpreter run one after another, others side by side.",
+        "the variables are kept. Calls for one interpreter run one after another, others side by side. A call "
+        "waits for at most @sync_budget_seconds@ s: code that takes longer goes on, and the result has status "
+        "running, the output so far and an execution_id for get_execution and cancel_execution.",
     .input_schema = JSON_TEXT({
         "type": "object",
         "properties": {

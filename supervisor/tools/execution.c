@@ -5,9 +5,11 @@
 #include "supervisor/tools/execution.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 #include "common/io/json.h"
 #include "proto/limits.h"
+#include "supervisor/config.h"
 #include "supervisor/tools/args.h"
 
 static const char *language_of(const cJSON *args)
@@ -55,17 +57,26 @@ void execution_start(struct tool_call *call, fleet_outcome_fn done)
         .timeout_ms = args_ms(args, "timeout_seconds"),
         .keep_bytes = RESULT_KEEP_BYTES,
     };
-    tool_run_op(call, &op, done);
+    struct tool_session *s = call->session;
+    fleet_execute(s->fleet, s->owner, call->sandbox_id, &op, call->execution_id);
     args_list_finish(&env);
     args_list_finish(&words);
+    call->stops = true;
+    tool_await(call, s->config->sync_budget_s * 1000, done);
+}
+
+void execution_name(struct tool_call *call)
+{
+    snprintf(call->execution_id, sizeof(call->execution_id), "%s",
+             json_get_str(call->args, "execution_id")); /* one that is too long is nobody's */
 }
 
 void execution_result(struct tool_call *call, const struct fleet_outcome *outcome,
-                      struct result *ret)
+                      const struct result_range *range, struct result *ret)
 {
     if (outcome->end->status == OP_STATUS_FAILED) {
         result_set_operation_failure(ret, outcome);
     } else {
-        result_set_execution(ret, outcome, language_of(call->args), call->notice);
+        result_set_execution(ret, outcome, range, call->notice);
     }
 }

@@ -14,6 +14,25 @@
 
 #define TEXT_MAX_BYTES (2u << 20)
 #define LISTED_MAX     200 /* keeps the result below 1 MiB; nobody reads more */
+#define RECENT_MAX     20
+
+struct recent {
+    cJSON *list;
+    struct buf *text;
+    int count;
+};
+
+static void on_recent(void *arg, const struct fleet_outcome *outcome)
+{
+    struct recent *recent = arg;
+    if (++recent->count > RECENT_MAX) {
+        return;
+    }
+    cJSON *row = sandbox_json_execution(outcome);
+    text_printf(recent->text, "%s%s %s", recent->count == 1 ? "\nLatest executions: " : ", ",
+                json_get_str(row, "execution_id"), json_get_str(row, "status"));
+    cJSON_AddItemToArray(recent->list, row);
+}
 
 static void on_status(void *arg, int rc, const struct fleet_info *info, const struct err *err,
                       const char *hint)
@@ -35,6 +54,9 @@ static void on_status(void *arg, int rc, const struct fleet_info *info, const st
                     (double)info->memory_bytes / 1048576.0, (double)info->cpu_us / 1e6,
                     (double)info->processes, (double)info->disk_bytes / 1048576.0);
     }
+    struct recent recent = {result_put_array(r.structured, "executions_recent"), &text, 0};
+    const struct tool_session *s = call->session;
+    fleet_executions(s->fleet, s->owner, call->sandbox_id, on_recent, &recent);
     result_add_text(&r, text_cstr(&text));
     tool_finish(call, &r);
 }
@@ -98,8 +120,8 @@ const struct tool tool_get_sandbox_status = {
     .name = "get_sandbox_status",
     .title = "Get sandbox status",
     .description =
-        "With sandbox_id: state, limits, resource usage and worker of that sandbox. Without: a list of all "
-        "your sandboxes.",
+        "With sandbox_id: state, limits, resource usage, worker and latest executions of that sandbox. Without: "
+        "a list of all your sandboxes.",
     .input_schema = JSON_TEXT({
         "type": "object",
         "properties": {
@@ -114,6 +136,20 @@ const struct tool tool_get_sandbox_status = {
         "type": "object",
         "properties": {
             @status_properties@,
+            "executions_recent": {
+                "type": "array",
+                "description": "The latest executions of the sandbox (at most 20), latest first, for get_execution.",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "execution_id": {"type": "string"},
+                        "status": {"type": "string", "description": "queued, running, or how it ended."},
+                        "language": {"type": "string"},
+                        "started_at": {"type": "string", "format": "date-time"},
+                        "duration_ms": {"type": "number"}
+                    }
+                }
+            },
             "sandboxes": {"type": "array", "items": {"type": "object", "properties": {@status_properties@}}},
             "count": {"type": "integer"}
         },

@@ -164,6 +164,20 @@ void sandbox_json_put_status(cJSON *object, const struct fleet_info *info)
     }
 }
 
+cJSON *sandbox_json_execution(const struct fleet_outcome *o)
+{
+    cJSON *row = cJSON_CreateObject();
+    const char *status = o->state == OP_DONE     ? op_status_name(o->end->status)
+                         : o->state == OP_QUEUED ? "queued"
+                                                 : "running";
+    result_put_text(row, "execution_id", o->op);
+    result_put_text(row, "status", status);
+    put_clean(row, "language", o->language);
+    result_put_time(row, "started_at", o->started_wall_ms);
+    result_put_number(row, "duration_ms", (double)o->duration_us / 1000.0);
+    return row;
+}
+
 static double number(const cJSON *object, const char *key)
 {
     const cJSON *item = json_get(object, key);

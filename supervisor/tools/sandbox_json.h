@@ -33,6 +33,9 @@ void sandbox_json_put_info(cJSON *object, const struct fleet_info *info);
 /* and what status tells in addition. */
 void sandbox_json_put_status(cJSON *object, const struct fleet_info *info);
 
+/* One row of executions_recent. */
+cJSON *sandbox_json_execution(const struct fleet_outcome *outcome);
+
 /* What sandbox_json_put_info() made, in a few lines for people. */
 void sandbox_json_text(struct buf *text, const cJSON *object);
 

@@ -30,6 +30,12 @@ static const struct {
             "description": "Sandbox to use: a sandbox_id or the name given at its creation. Without it the "
                            "session's default sandbox is used, which is created on first use."
         })},
+    {"execution_id", JSON_TEXT(
+        "execution_id": {
+            "type": "string", "minLength": 1, "maxLength": 64,
+            "description": "From the result of execute_code or create_run_close, or from executions_recent of "
+                           "get_sandbox_status."
+        })},
     {"timeout", JSON_TEXT(
         "timeout_seconds": {
             "type": "number", "minimum": 0.1, "maximum": @max_timeout_seconds@,
@@ -154,15 +160,21 @@ static const struct {
         "language": {"type": "string"},
         "status": {
             "type": "string",
-            "enum": ["ok", "error", "timeout", "memory_exceeded", "cancelled", "crashed"],
-            "description": "How it ended. Anything but ok makes the call an error."
+            "enum": ["ok", "error", "timeout", "memory_exceeded", "cancelled", "crashed", "running"],
+            "description": "How it ended, or running: it goes on, and get_execution tells how. Anything but ok "
+                           "and running makes the call an error (cancelled not if that was asked for)."
         },
-        "exit_code": {"type": "integer", "description": "0 if the code ended well, 1 after an uncaught error, 128+n after signal n."},
+        "exit_code": {"type": "integer", "description": "Absent while it runs. 0 if the code ended well, 1 after an uncaught error, 128+n after signal n."},
         "stdout": {"type": "string"},
         "stderr": {"type": "string"},
         "stdout_bytes": {"type": "integer", "description": "Bytes written in all, shown or not."},
         "stderr_bytes": {"type": "integer"},
-        "truncated": {"type": "boolean", "description": "True if stdout or stderr is only the beginning."},
+        "truncated": {"type": "boolean", "description": "True if there is more of stdout or stderr than is shown here."},
+        "next_offset": {
+            "type": "integer",
+            "description": "offset for get_execution to show what follows this stdout. Present if there may be more."
+        },
+        "next_stderr_offset": {"type": "integer", "description": "The same for stderr."},
         "result": {"type": "string", "description": "Text of the last expression's value; absent if there is none."},
         "error": {
             "type": "object",
@@ -181,12 +193,12 @@ static const struct {
             "type": "string", "enum": ["fresh", "kept", "restarted"],
             "description": "fresh: first use; kept: variables of earlier calls were there; restarted: they were lost."
         },
-        "duration_ms": {"type": "number", "description": "Time the code ran."},
+        "duration_ms": {"type": "number", "description": "Time the code ran, so far."},
         "cpu_ms": {"type": "number", "description": "CPU time it used."},
         "max_rss_kb": {"type": "integer", "description": "Peak memory of the interpreter in KiB."})},
     {"execution_required", JSON_TEXT(
-        "required": ["execution_id", "sandbox_id", "language", "status", "exit_code", "stdout", "stderr",
-                     "stdout_bytes", "stderr_bytes", "truncated", "duration_ms"])},
+        "required": ["execution_id", "sandbox_id", "language", "status", "stdout", "stderr", "stdout_bytes",
+                     "stderr_bytes", "truncated", "duration_ms"])},
 };
 /* clang-format on */
 
@@ -240,6 +252,7 @@ static const char *look_up(const char *name, const struct config *c, char *figur
         {"disk_mb", c->disk_mb},
         {"timeout_seconds", c->timeout_s},
         {"max_timeout_seconds", c->max_timeout_s},
+        {"sync_budget_seconds", c->sync_budget_s},
         {"ttl_seconds", c->ttl_s},
         {"max_sandboxes", c->max_sandboxes},
         {"image_length", names_references(c) ? IMAGE_REFERENCE_MAX : LIMIT_NAME},

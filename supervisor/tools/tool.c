@@ -4,7 +4,8 @@
  * A call that names no sandbox uses the session's default one. The first such call creates it;
  * calls that arrive meanwhile queue up and share the outcome, good or bad. The sandbox may end at
  * any time (closed, expired, lost), so its id is looked up again for every call and a new one is
- * created when it is gone; the client is told, since its variables and files went with it.
+ * created when it is gone; the client is told, since its variables and files went with it. The
+ * fleet may have one that an earlier server left: that is the first to be asked.
  */
 #include "supervisor/tools/tool.h"
 
@@ -103,7 +104,7 @@ static void wait_for_default(struct tool_call *call)
     *end = call;
     if (!s->default_opening) {
         s->default_opening = true;
-        struct fleet_spec spec = {.progress = on_default_progress};
+        struct fleet_spec spec = {.is_default = true, .progress = on_default_progress};
         fleet_open(s->fleet, s->owner, &spec, on_default_open, s);
     }
 }
@@ -120,6 +121,10 @@ static void use_default(struct tool_call *call)
     const char *id;
     if (s->default_id[0] != '\0' && fleet_find(s->fleet, s->owner, s->default_id, &id, NULL) < 0) {
         forget_default(s);
+    }
+    if (s->default_id[0] == '\0' && !s->default_opening &&
+        fleet_find_default(s->fleet, s->owner, &id) == 0) {
+        copy_id(s->default_id, id);
     }
     if (s->default_id[0] == '\0') {
         wait_for_default(call);
@@ -157,9 +162,16 @@ void tool_run_op(struct tool_call *call, const struct fleet_op *op, fleet_outcom
     call->running = fleet_run(call->session->fleet, call->sandbox_id, op, done, call);
 }
 
+void tool_await(struct tool_call *call, uint64_t wait_ms, fleet_outcome_fn done)
+{
+    struct tool_session *s = call->session;
+    call->await = fleet_await(s->fleet, s->owner, call->execution_id, wait_ms, done, call);
+}
+
 bool tool_ran(struct tool_call *call, int rc, const struct err *err, const char *hint)
 {
     call->running = NULL;
+    call->await = NULL;
     if (rc == 0) {
         return true;
     }
@@ -208,5 +220,10 @@ void tool_cancel(struct tool_call *call)
     }
     if (call->running != NULL) {
         fleet_cancel(call->running);
+    } else if (call->await != NULL && !call->stops) {
+        fleet_await_end(call->await);
+    } else if (call->await != NULL) {
+        struct tool_session *s = call->session;
+        err_ignore(fleet_stop(s->fleet, s->owner, call->execution_id, NULL)); /* over by itself */
     }
 }

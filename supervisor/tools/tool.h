@@ -60,6 +60,9 @@ struct tool_call {
     /* Of the tools. */
     char sandbox_id[FLEET_ID_SIZE];
     struct fleet_call *running; /* what tool_cancel() stops */
+    char execution_id[FLEET_ID_SIZE];
+    struct fleet_await *await; /* for this execution */
+    bool stops;                /* tool_cancel() stops it; otherwise it ends the wait */
     bool cancelled;
     const char *notice; /* literal for the client to see with the result, or NULL */
     struct result held; /* a result kept while something else is awaited */
@@ -95,6 +98,9 @@ void tool_with_sandbox(struct tool_call *call, tool_ready_fn ready);
  * tool_ran(). */
 void tool_run_op(struct tool_call *call, const struct fleet_op *op, fleet_outcome_fn done);
 
+/* Waits for call->execution_id, at most so long; `done` as in tool_run_op(). */
+void tool_await(struct tool_call *call, uint64_t wait_ms, fleet_outcome_fn done);
+
 /* True if the operation came to an outcome; otherwise the call has been ended as failed. */
 bool tool_ran(struct tool_call *call, int rc, const struct err *err, const char *hint);
 
@@ -106,10 +112,12 @@ bool tool_ran_well(struct tool_call *call, int rc, const struct fleet_outcome *o
 void tool_call_finish(struct tool_call *call);
 
 /* One per file in this directory. */
+extern const struct tool tool_cancel_execution;
 extern const struct tool tool_close_sandbox;
 extern const struct tool tool_create_run_close;
 extern const struct tool tool_create_sandbox;
 extern const struct tool tool_execute_code;
+extern const struct tool tool_get_execution;
 extern const struct tool tool_get_sandbox_status;
 extern const struct tool tool_list_files;
 extern const struct tool tool_read_file;

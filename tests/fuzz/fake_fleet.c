@@ -2,7 +2,8 @@
  * Unlike the fakes of unit tests, this one decides by itself: sandboxes are rows of a small table;
  * operations wait in a list until a step of the fuzzer lets them end. How one ends is decided by
  * its code or path, so that an input can reach every kind of outcome: "e" error, "t" timeout, "m"
- * memory, "c" crash, "f" failure, anything else ends well.
+ * memory, "c" crash, "f" failure, "r" goes on for ever, anything else ends well. Executions are
+ * called "x1", "x2" and so on, the last few are known.
  */
 #include "tests/fuzz/fake_fleet.h"
 
@@ -13,9 +14,17 @@
 #include "common/alloc.h"
 #include "common/str.h"
 
-enum { SANDBOXES = 4 };
+enum { SANDBOXES = 4, EXECUTIONS = 4 };
 
 enum due_kind { DUE_INFO, DUE_DONE, DUE_RUN };
+
+struct execution {
+    char id[FLEET_ID_SIZE];
+    char owner[64];
+    size_t slot; /* SANDBOXES: it was refused */
+    char hint;
+    bool cancelled;
+};
 
 struct slot {
     bool used;
@@ -37,11 +46,15 @@ struct fleet_call {
     enum op_kind op;
     char hint;
     bool cancelled;
+    bool running; /* so far: the one who waits does so no longer */
+    char execution[FLEET_ID_SIZE];
 };
 
 struct fleet {
     struct slot slots[SANDBOXES];
     uint64_t made;
+    struct execution executions[EXECUTIONS]; /* a ring */
+    uint64_t begun;
     struct fleet_call *first, **last;
 };
 
@@ -181,13 +194,94 @@ void fleet_cancel(struct fleet_call *call)
     call->cancelled = true;
 }
 
+/* ---- executions ---- */
+
+static struct execution *find_execution(struct fleet *f, const char *owner, const char *id)
+{
+    for (size_t i = 0; i < EXECUTIONS; i++) {
+        struct execution *e = &f->executions[i];
+        if (e->id[0] != '\0' && strcmp(e->id, id) == 0 && strcmp(e->owner, owner) == 0) {
+            return e;
+        }
+    }
+    return NULL;
+}
+
+void fleet_execute(struct fleet *f, const char *owner, const char *id, const struct fleet_op *op,
+                   char ret_id[FLEET_ID_SIZE])
+{
+    struct execution *e = &f->executions[f->begun++ % EXECUTIONS];
+    *e = (struct execution){.slot = slot_of(f, id)};
+    snprintf(e->id, sizeof(e->id), "x%llu", (unsigned long long)f->begun);
+    snprintf(e->owner, sizeof(e->owner), "%s", owner);
+    e->hint = op->data.len > 0 ? op->data.data[0] : ' ';
+    snprintf(ret_id, FLEET_ID_SIZE, "%s", e->id);
+}
+
+struct fleet_await *fleet_await(struct fleet *f, const char *owner, const char *execution,
+                                uint64_t wait_ms, fleet_outcome_fn done, void *arg)
+{
+    struct execution *e = find_execution(f, owner, execution);
+    int rc = e == NULL ? -ERR_EXECUTION_NOT_FOUND : e->slot < SANDBOXES ? 0 : -ERR_GONE;
+    struct fleet_call *call = put_off(f, DUE_RUN, rc, e != NULL ? e->slot : SANDBOXES, arg);
+    call->outcome = done;
+    call->op = OP_EVAL;
+    if (e != NULL) {
+        call->hint = e->hint;
+        call->cancelled = e->cancelled;
+        call->running = e->hint == 'r' && !e->cancelled && wait_ms != FLEET_WAIT_FOR_EVER;
+        memcpy(call->execution, e->id, sizeof(e->id));
+    }
+    return (struct fleet_await *)call;
+}
+
+void fleet_await_end(struct fleet_await *await)
+{
+    ((struct fleet_call *)await)->running = true;
+}
+
+int fleet_stop(struct fleet *f, const char *owner, const char *execution, struct err *err)
+{
+    struct execution *e = find_execution(f, owner, execution);
+    if (e == NULL) {
+        return err_set(err, ERR_EXECUTION_NOT_FOUND, "no such execution");
+    }
+    e->cancelled = true;
+    for (struct fleet_call *call = f->first; call != NULL; call = call->next) {
+        call->cancelled = call->cancelled || strcmp(call->execution, e->id) == 0;
+    }
+    return 0;
+}
+
+void fleet_executions(struct fleet *f, const char *owner, const char *id,
+                      void (*each)(void *arg, const struct fleet_outcome *outcome), void *arg)
+{
+    for (size_t i = 0; i < EXECUTIONS; i++) {
+        const struct execution *e = &f->executions[i];
+        if (e->id[0] != '\0' && e->slot == slot_of(f, id) && strcmp(e->owner, owner) == 0) {
+            const struct msg_output end = {.state = OP_DONE, .status = OP_STATUS_OK};
+            const struct fleet_outcome outcome = {
+                .op = e->id, .sandbox = id, .language = "python", .state = OP_DONE, .end = &end};
+            each(arg, &outcome);
+        }
+    }
+}
+
+int fleet_find_default(struct fleet *f, const char *owner, const char **ret_id)
+{
+    (void)f, (void)owner, (void)ret_id;
+    return -ERR_SANDBOX_NOT_FOUND; /* no earlier server */
+}
+
 void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg), void *arg)
 {
     (void)end;
     while (fake_fleet_step(f)) {
     }
     memset(f->slots, 0, sizeof(f->slots)); /* ready for the next input */
+    memset(f->executions, 0, sizeof(f->executions));
     f->made = 0;
+    f->begun = 0;
     done(arg);
 }
 
@@ -237,14 +331,17 @@ static void end_run(const struct fleet_call *call, const struct slot *slot)
         .file_type = FILE_TYPE_FILE,
         .file_size = 10,
     };
+    const struct msg_output none = {.state = OP_RUNNING};
     struct fleet_outcome outcome = {
-        .op = "operation",
+        .op = call->execution[0] != '\0' ? call->execution : "operation",
+        .language = "python",
+        .state = call->running ? OP_RUNNING : OP_DONE,
         .sandbox = slot->id,
         .out = view_bytes(text, call->op == OP_FILE_LIST ? 0 : sizeof(text)),
         .err = view_bytes(text, sizeof(text)),
         .out_bytes = sizeof(text),
         .err_bytes = sizeof(text),
-        .end = &end,
+        .end = call->running ? &none : &end,
         .duration_us = 1234,
     };
     call->outcome(call->arg, 0, &outcome, NULL, NULL);

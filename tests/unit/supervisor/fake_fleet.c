@@ -49,7 +49,9 @@ void fake_set_output(struct fleet *f, const void *out, size_t len)
         .max_rss_kb = 9000,
     };
     f->outcome = (struct fleet_outcome){
-        .op = "ex-1",
+        .op = "op-1",
+        .language = "",
+        .state = OP_DONE,
         .out = view_bytes(out, len),
         .out_bytes = len,
         .end = &f->end,
@@ -127,6 +129,12 @@ static void answer_run(struct fleet *f, struct fleet_call *c)
 {
     fleet_outcome_fn done = (fleet_outcome_fn)c->done;
     struct err err = {f->fail_code, 0, ""};
+    struct fake_execution *e = c->execution;
+    if (c->is_await && e == NULL) {
+        err_set(&err, ERR_EXECUTION_NOT_FOUND, "no such execution");
+        done(c->arg, -ERR_EXECUTION_NOT_FOUND, NULL, &err, "");
+        return;
+    }
     if (f->fail_code != 0) {
         snprintf(err.text, sizeof(err.text), "%s", f->fail_text);
         done(c->arg, -f->fail_code, NULL, &err, f->fail_hint);
@@ -134,9 +142,17 @@ static void answer_run(struct fleet *f, struct fleet_call *c)
     }
     struct msg_output end = f->end;
     struct fleet_outcome outcome = f->outcome;
-    end.status = c->cancelled ? OP_STATUS_CANCELLED : end.status;
+    end.status = c->cancelled || (e != NULL && e->stopped) ? OP_STATUS_CANCELLED : end.status;
     outcome.end = &end;
     outcome.sandbox = c->id;
+    if (e != NULL) {
+        e->over = e->over || !c->ended;
+        outcome.op = e->id;
+        outcome.sandbox = e->sandbox;
+        outcome.language = e->language;
+        outcome.state = e->over ? OP_DONE : OP_RUNNING;
+        end = e->over ? end : (struct msg_output){.state = OP_RUNNING};
+    }
     done(c->arg, 0, &outcome, NULL, NULL);
 }
 
@@ -179,6 +195,13 @@ void fake_answer(struct fleet *f, size_t n)
     }
     call_free(c);
     free(c);
+}
+
+void fake_stand(struct fleet *f, size_t n)
+{
+    assert(n < f->pending_count && f->pending[n]->is_await);
+    f->pending[n]->ended = true;
+    fake_answer(f, n);
 }
 
 void fake_progress(struct fleet *f, size_t n, const char *text, uint64_t done, uint64_t total)
@@ -227,6 +250,7 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
     snprintf(s->owner, sizeof(s->owner), "%s", owner);
     snprintf(s->name, sizeof(s->name), "%s", spec->name != NULL ? spec->name : "");
     s->open = true;
+    s->is_default = spec->is_default;
     f->opens++;
     f->spec = *spec;
     char *env = join(spec->env);
@@ -270,8 +294,7 @@ void fleet_close(struct fleet *f, const char *id, fleet_done_fn done, void *arg)
     add_pending(f, FAKE_CLOSE, id, (void *)done, arg);
 }
 
-struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet_op *op,
-                             fleet_outcome_fn done, void *arg)
+static void note_run(struct fleet *f, const char *id, const struct fleet_op *op)
 {
     f->runs++;
     call_free(&f->last);
@@ -286,7 +309,99 @@ struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet
         .args = join(op->args),
     };
     snprintf(f->last.id, sizeof(f->last.id), "%s", id);
+}
+
+struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet_op *op,
+                             fleet_outcome_fn done, void *arg)
+{
+    note_run(f, id, op);
     return add_pending(f, FAKE_RUN, id, (void *)done, arg);
+}
+
+/* ---- executions ---- */
+
+static struct fake_execution *find_execution(struct fleet *f, const char *owner, const char *id)
+{
+    for (size_t i = 0; i < f->execution_count; i++) {
+        struct fake_execution *e = &f->executions[i];
+        if (strcmp(e->id, id) == 0 && strcmp(e->owner, owner) == 0) {
+            return e;
+        }
+    }
+    return NULL;
+}
+
+void fleet_execute(struct fleet *f, const char *owner, const char *id, const struct fleet_op *op,
+                   char ret_id[FLEET_ID_SIZE])
+{
+    assert(f->execution_count < FAKE_EXECUTIONS);
+    struct fake_execution *e = &f->executions[f->execution_count++];
+    note_run(f, id, op);
+    snprintf(e->id, sizeof(e->id), "ex-%zu", f->execution_count);
+    snprintf(e->sandbox, sizeof(e->sandbox), "%s", id);
+    snprintf(e->owner, sizeof(e->owner), "%s", owner);
+    snprintf(e->language, sizeof(e->language), "%s", op->language);
+    snprintf(ret_id, FLEET_ID_SIZE, "%s", e->id);
+}
+
+struct fleet_await *fleet_await(struct fleet *f, const char *owner, const char *execution,
+                                uint64_t wait_ms, fleet_outcome_fn done, void *arg)
+{
+    struct fake_execution *e = find_execution(f, owner, execution);
+    const char *sandbox = e != NULL ? e->sandbox : "";
+    struct fleet_call *c = add_pending(f, FAKE_RUN, sandbox, (void *)done, arg);
+    c->execution = e;
+    c->is_await = true;
+    c->wait_ms = wait_ms;
+    return (struct fleet_await *)c;
+}
+
+void fleet_await_end(struct fleet_await *await)
+{
+    ((struct fleet_call *)await)->ended = true;
+}
+
+int fleet_stop(struct fleet *f, const char *owner, const char *execution, struct err *err)
+{
+    struct fake_execution *e = find_execution(f, owner, execution);
+    if (e == NULL) {
+        return err_set(err, ERR_EXECUTION_NOT_FOUND, "no such execution");
+    }
+    e->stopped = e->stopped || !e->over;
+    for (size_t i = 0; i < f->pending_count; i++) {
+        f->pending[i]->cancelled =
+            f->pending[i]->cancelled || (f->pending[i]->execution == e && e->stopped);
+    }
+    return 0;
+}
+
+void fleet_executions(struct fleet *f, const char *owner, const char *id,
+                      void (*each)(void *arg, const struct fleet_outcome *outcome), void *arg)
+{
+    for (size_t i = f->execution_count; i > 0; i--) {
+        const struct fake_execution *e = &f->executions[i - 1];
+        if (strcmp(e->sandbox, id) == 0 && strcmp(e->owner, owner) == 0) {
+            struct fleet_outcome outcome = f->outcome;
+            outcome.op = e->id;
+            outcome.sandbox = e->sandbox;
+            outcome.language = e->language;
+            outcome.state = e->over ? OP_DONE : i == f->execution_count ? OP_QUEUED : OP_RUNNING;
+            outcome.started_wall_ms = 1700000000000;
+            each(arg, &outcome);
+        }
+    }
+}
+
+int fleet_find_default(struct fleet *f, const char *owner, const char **ret_id)
+{
+    for (size_t i = 0; i < f->sandbox_count; i++) {
+        struct fake_sandbox *s = &f->sandboxes[i];
+        if (s->open && s->is_default && strcmp(s->owner, owner) == 0) {
+            *ret_id = s->id;
+            return 0;
+        }
+    }
+    return -ERR_SANDBOX_NOT_FOUND;
 }
 
 void fleet_cancel(struct fleet_call *call)

@@ -7,16 +7,26 @@
 
 #include "supervisor/fleet.h"
 
-#define FAKE_SANDBOXES 16
-#define FAKE_PENDING   300
+#define FAKE_SANDBOXES  16
+#define FAKE_PENDING    300
+#define FAKE_EXECUTIONS 400
 
+/* FAKE_RUN: an operation, or somebody who waits for an execution. */
 enum fake_kind { FAKE_OPEN = 1, FAKE_RUN, FAKE_CLOSE, FAKE_STATUS };
 
 struct fake_sandbox {
     char id[FLEET_ID_SIZE];
     char name[80];
     char owner[80];
-    bool open;
+    bool open, is_default;
+};
+
+struct fake_execution {
+    char id[FLEET_ID_SIZE];
+    char sandbox[FLEET_ID_SIZE];
+    char owner[80];
+    char language[32];
+    bool stopped, over;
 };
 
 /* What a request said, texts copied. */
@@ -29,6 +39,10 @@ struct fleet_call {
     struct fleet_op op;         /* figures only; texts are the copies below */
     char *data, *input, *path, *language, *env, *args; /* lists joined by '|' */
     bool cancelled;
+    struct fake_execution *execution; /* FAKE_RUN: what is waited for, if not for an operation */
+    bool is_await;
+    bool ended; /* the wait: answered with how it stands */
+    uint64_t wait_ms;
 };
 
 struct fleet {
@@ -37,7 +51,10 @@ struct fleet {
     struct fleet_call *pending[FAKE_PENDING];
     size_t pending_count;
 
-    struct fleet_call last; /* of fleet_run(), kept after it is answered */
+    struct fake_execution executions[FAKE_EXECUTIONS];
+    size_t execution_count;
+
+    struct fleet_call last; /* of fleet_run() or fleet_execute(), kept after it is answered */
     struct fleet_spec spec; /* of fleet_open(); what it borrowed is below */
     char spec_name[80], spec_image[600], spec_env[200];
     size_t opens, runs, closes, cancels;
@@ -54,6 +71,9 @@ void fake_fleet_free(struct fleet *f);
 
 /* Answers the n-th request that waits (0: the oldest). */
 void fake_answer(struct fleet *f, size_t n);
+
+/* The same for one who waits for an execution, but it goes on: what came so far is the output. */
+void fake_stand(struct fleet *f, size_t n);
 
 /* Tells the n-th request, which must be a FAKE_OPEN, what takes so long. */
 void fake_progress(struct fleet *f, size_t n, const char *text, uint64_t done, uint64_t total);

@@ -1,0 +1,62 @@
+/*
+ * cancel_execution: stops code and says how that ended. Code that does not end on its interrupt is
+ * killed 2 s later, so an answer is never far.
+ */
+#include "supervisor/tools/execution.h"
+#include "supervisor/tools/tool.h"
+
+#define WAIT_MS 10000
+
+static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
+                       const struct err *err, const char *hint)
+{
+    struct tool_call *call = arg;
+    if (!tool_ran(call, rc, err, hint)) {
+        return;
+    }
+    struct result r;
+    result_init(&r);
+    execution_result(call, outcome, NULL, &r);
+    if (outcome->end->status == OP_STATUS_CANCELLED) {
+        r.is_error = false; /* that is what was asked for */
+    }
+    tool_finish(call, &r);
+}
+
+static void run(struct tool_call *call)
+{
+    struct tool_session *s = call->session;
+    struct err err = ERR_INIT;
+    execution_name(call);
+    int rc = fleet_stop(s->fleet, s->owner, call->execution_id, &err);
+    if (rc < 0) {
+        tool_fail_fleet(call, rc, &err, NULL);
+        return;
+    }
+    tool_await(call, WAIT_MS, on_outcome);
+}
+
+/* clang-format off */
+const struct tool tool_cancel_execution = {
+    .name = "cancel_execution",
+    .title = "Cancel an execution",
+    .description =
+        "Interrupts running code (KeyboardInterrupt in python), kills it if it has not ended 2 s later, and "
+        "returns its result with status cancelled. Code that is killed costs the interpreter its variables. An "
+        "execution that is over already is left as it is, and its result returned.",
+    .input_schema = JSON_TEXT({
+        "type": "object",
+        "properties": {@execution_id@},
+        "required": ["execution_id"],
+        "additionalProperties": false
+    }),
+    .output_schema = JSON_TEXT({
+        "type": "object",
+        "properties": {@execution_properties@},
+        @execution_required@
+    }),
+    .destructive = true,
+    .idempotent = true,
+    .run = run,
+};
+/* clang-format on */

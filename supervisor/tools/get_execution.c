@@ -1,0 +1,120 @@
+/*
+ * get_execution: how an execution stands or ended, from any place in its output on.
+ *
+ * Offsets count the bytes that the code wrote. A part never begins or ends inside a character, so
+ * that parts which are asked for one behind the other add up to the whole; where each begins and
+ * where to go on is in the result.
+ */
+#include <inttypes.h>
+
+#include "common/io/json.h"
+#include "supervisor/config.h"
+#include "supervisor/tools/args.h"
+#include "supervisor/tools/execution.h"
+#include "supervisor/tools/tool.h"
+
+static int check_offset(const char *field, const char *stream, uint64_t offset, size_t kept,
+                        uint64_t written, struct err *err)
+{
+    if (offset <= kept) {
+        return 0;
+    }
+    if (offset <= written) {
+        return err_set(err, ERR_INVALID,
+                       "%s: only the first %zu of %" PRIu64 " bytes of %s are kept", field, kept,
+                       written, stream);
+    }
+    return err_set(err, ERR_INVALID, "%s: %" PRIu64 " is behind the %" PRIu64 " bytes of %s so far",
+                   field, offset, written, stream);
+}
+
+static int read_range(struct tool_call *call, const struct fleet_outcome *o,
+                      struct result_range *ret, struct err *err)
+{
+    struct result_range range = {
+        .out = args_uint(call->args, "offset"),
+        .err = args_uint(call->args, "stderr_offset"),
+        .tell = true,
+    };
+    int rc = check_offset("offset", "stdout", range.out, o->out.len, o->out_bytes, err);
+    if (rc == 0) {
+        rc = check_offset("stderr_offset", "stderr", range.err, o->err.len, o->err_bytes, err);
+    }
+    if (rc == 0) {
+        *ret = range;
+    }
+    return rc;
+}
+
+static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
+                       const struct err *err, const char *hint)
+{
+    struct tool_call *call = arg;
+    struct err bad = ERR_INIT;
+    struct result_range range;
+    if (!tool_ran(call, rc, err, hint)) {
+        return;
+    }
+    rc = read_range(call, outcome, &range, &bad);
+    if (rc < 0) {
+        tool_fail(call, rc, bad.text,
+                  "use next_offset and next_stderr_offset of an earlier result");
+        return;
+    }
+    struct result r;
+    result_init(&r);
+    execution_result(call, outcome, &range, &r);
+    tool_finish(call, &r);
+}
+
+static void run(struct tool_call *call)
+{
+    uint64_t most_ms = call->session->config->sync_budget_s * 1000;
+    bool chosen = json_get(call->args, "wait_seconds") != NULL;
+    execution_name(call);
+    tool_await(call, chosen ? args_ms(call->args, "wait_seconds") : most_ms, on_outcome);
+}
+
+/* clang-format off */
+const struct tool tool_get_execution = {
+    .name = "get_execution",
+    .title = "Get an execution",
+    .description =
+        "Waits for an execution to end and returns its result as execute_code does, or status running with the "
+        "output so far if it takes longer than wait_seconds. Also for executions that are over, whose answer was "
+        "lost or whose sandbox is closed: the latest ones are kept. To follow output, pass next_offset "
+        "(and next_stderr_offset) of one result as offset (and stderr_offset) of the next call.",
+    .input_schema = JSON_TEXT({
+        "type": "object",
+        "properties": {
+            @execution_id@,
+            "wait_seconds": {
+                "type": "number", "minimum": 0, "maximum": @sync_budget_seconds@,
+                "description": "Longest wait for the end; 0 answers at once. Default: @sync_budget_seconds@."
+            },
+            "offset": {
+                "type": "integer", "minimum": 0,
+                "description": "Leave out so many bytes of stdout, those already seen. Default: 0."
+            },
+            "stderr_offset": {
+                "type": "integer", "minimum": 0,
+                "description": "The same for stderr. Default: 0."
+            }
+        },
+        "required": ["execution_id"],
+        "additionalProperties": false
+    }),
+    .output_schema = JSON_TEXT({
+        "type": "object",
+        "properties": {
+            @execution_properties@,
+            "offset": {"type": "integer", "description": "Where in the whole stdout this one begins."},
+            "stderr_offset": {"type": "integer", "description": "The same for stderr."}
+        },
+        @execution_required@
+    }),
+    .read_only = true,
+    .idempotent = true,
+    .run = run,
+};
+/* clang-format on */
