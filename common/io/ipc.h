@@ -56,11 +56,12 @@ struct ipc_server;
 struct ipc_request;
 
 /* data is borrowed during the call. Every request is answered exactly once with ipc_reply(), now
- * or later; `contexts` of them can be unanswered at a time. */
+ * or later; `contexts` of them can be unanswered at a time. A request whose link is lost counts no
+ * more, but is answered all the same: that frees it. */
 typedef void (*ipc_request_fn)(void *arg, struct ipc_request *request, const void *data,
                                size_t len);
 
-/* Dials "ipc://<path>", and again whenever the link is lost. */
+/* Dials "ipc://<path>", and again whenever the link is lost: a listener is found within 200 ms. */
 int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t max_bytes,
                     ipc_request_fn on_request, ipc_link_fn on_link, void *arg,
                     struct ipc_server **ret, struct err *err) WARN_UNUSED;

@@ -4,6 +4,10 @@
  * One context receives at a time, and the next one only after the event of the one before is
  * queued: otherwise two of nng's threads could swap two requests.
  *
+ * A request belongs to whoever asked. When that link is gone nobody waits for the answer, so its
+ * context is free at once, and the owner keeps a request that leads nowhere: an asker who dies and
+ * comes back however often finds all contexts there.
+ *
  * An answer counts as sent when nng has begun to write it. So before it closes, this side waits
  * until the kernel says that the peer has read everything.
  *
@@ -14,6 +18,10 @@
  * removed, so that is when to close it: while there is a link, or else as soon as the next one is
  * there, and at the latest within that link's removal. Where none comes for a while, the dialer
  * sleeps between two attempts most of the time.
+ *
+ * nng waits between two attempts for a random part of what it may, so a listener that appears is
+ * found within RECONNECT_MAX_MS and after half of that on the average. Ten attempts a second cost
+ * about a hundredth of a processor, only while there is no link.
  */
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
@@ -35,22 +43,30 @@
 #define ARRIVAL_MS       400  /* for the next link to come up, where a dialer has none */
 #define HANG_UP_MS       100  /* for nng to let go of a link; 0.1 ms are usual */
 
-enum request_phase { REQUEST_RECEIVING, REQUEST_ARRIVED, REQUEST_SENDING, REQUEST_ENDED };
+enum context_phase { CONTEXT_RECEIVING, CONTEXT_ARRIVED, CONTEXT_SENDING, CONTEXT_ENDED };
 
-struct ipc_request {
+struct context {
     struct ipc_event event; /* first */
     struct ipc_server *server;
     nng_ctx ctx;
     nng_aio *aio;
-    enum request_phase phase; /* changed only by whoever has the context at the moment */
-    struct ipc_request *next_idle;
+    enum context_phase phase; /* changed only by whoever has the context at the moment */
+    struct context *next_idle;
+};
+
+/* One that has been handed out. */
+struct ipc_request {
+    struct ipc_request *prev, *next;
+    struct ipc_server *server;
+    struct context *context; /* NULL once the link that it came by is lost */
 };
 
 struct ipc_server {
     struct ipc_endpoint ep; /* first */
     ipc_request_fn on_request;
-    struct ipc_request *requests;
-    size_t request_count;
+    struct context *contexts;
+    size_t context_count;
+    struct ipc_request *requests; /* unanswered */
     uint64_t flush_end_ms;
     uint64_t flush_blind_ms;
     nng_dialer dialer;      /* left alone by the loop once `stopped` is set */
@@ -59,7 +75,7 @@ struct ipc_server {
     char url[IPC_URL_SIZE];
 
     /* Under the lock. */
-    struct ipc_request *idle;
+    struct context *idle;
     bool receiving;
     bool stopped;   /* the socket is being closed */
     size_t active;  /* contexts that nng works on, or whose event is queued */
@@ -92,62 +108,99 @@ static void on_server_pipe(nng_pipe pipe, nng_pipe_ev ev, void *arg)
 /* ---- requests ------------------------------------------------------------------------------- */
 
 /* With the lock held. The context to call receive() with once the lock is free, if any. */
-static struct ipc_request *next_receiver(struct ipc_server *s)
+static struct context *next_receiver(struct ipc_server *s)
 {
-    struct ipc_request *r = s->idle;
-    if (s->receiving || s->stopped || r == NULL) {
+    struct context *c = s->idle;
+    if (s->receiving || s->stopped || c == NULL) {
         return NULL;
     }
-    s->idle = r->next_idle;
+    s->idle = c->next_idle;
     s->receiving = true;
     s->active++;
-    r->phase = REQUEST_RECEIVING;
+    c->phase = CONTEXT_RECEIVING;
+    return c;
+}
+
+static void receive(struct context *c)
+{
+    if (c != NULL) {
+        nng_ctx_recv(c->ctx, c->aio); /* forgets a request that it has not answered */
+    }
+}
+
+/* With the lock held: neither nng nor the loop is at work on the context. */
+static void make_idle(struct ipc_server *s, struct context *c)
+{
+    c->next_idle = s->idle;
+    s->idle = c;
+}
+
+static struct ipc_request *request_create(struct ipc_server *s, struct context *c)
+{
+    struct ipc_request *r = alloc_one(struct ipc_request);
+    r->server = s;
+    r->context = c;
+    r->next = s->requests;
+    if (r->next != NULL) {
+        r->next->prev = r;
+    }
+    s->requests = r;
     return r;
 }
 
-static void receive(struct ipc_request *r)
+static void request_free(struct ipc_request *r)
 {
-    if (r != NULL) {
-        nng_ctx_recv(r->ctx, r->aio);
+    *(r->prev != NULL ? &r->prev->next : &r->server->requests) = r->next;
+    if (r->next != NULL) {
+        r->next->prev = r->prev;
     }
+    free(r);
 }
 
-/* With the lock held: nng is done with the context. */
-static void make_idle(struct ipc_server *s, struct ipc_request *r)
+/* The link that all of them came by is lost: one that came by the next is reported after it. */
+static void release_requests(struct ipc_server *s)
 {
-    r->next_idle = s->idle;
-    s->idle = r;
-    s->active--;
+    ipc_endpoint_lock(&s->ep);
+    for (struct ipc_request *r = s->requests; r != NULL; r = r->next) {
+        if (r->context != NULL) {
+            make_idle(s, r->context);
+            r->context = NULL;
+        }
+    }
+    struct context *next = next_receiver(s);
+    ipc_endpoint_unlock(&s->ep, false);
+    receive(next);
 }
 
 /* On a thread of nng's. */
-static void on_request_aio(void *arg)
+static void on_context_aio(void *arg)
 {
-    struct ipc_request *r = arg;
-    struct ipc_server *s = r->server;
-    bool failed = nng_aio_result(r->aio) != 0;
+    struct context *c = arg;
+    struct ipc_server *s = c->server;
+    bool failed = nng_aio_result(c->aio) != 0;
     nng_msg *unsent = NULL;
     bool queue = true;
     bool wake = false;
-    if (r->phase == REQUEST_SENDING) {
-        unsent = failed ? nng_aio_get_msg(r->aio) : NULL;
-        nng_aio_set_msg(r->aio, NULL);
+    if (c->phase == CONTEXT_SENDING) {
+        unsent = failed ? nng_aio_get_msg(c->aio) : NULL;
+        nng_aio_set_msg(c->aio, NULL);
     }
     ipc_endpoint_lock(&s->ep);
-    if (r->phase == REQUEST_SENDING) {
+    if (c->phase == CONTEXT_SENDING) {
         s->sending--;
         queue = s->stopped; /* the loop waits for the last one */
-        r->phase = REQUEST_ENDED;
+        c->phase = CONTEXT_ENDED;
     } else {
         s->receiving = false;
-        r->phase = failed ? REQUEST_ENDED : REQUEST_ARRIVED;
+        c->phase = failed ? CONTEXT_ENDED : CONTEXT_ARRIVED;
     }
     if (queue) {
-        wake = loop_queue_append(&s->ep.queue, &r->event.item);
+        wake = loop_queue_append(&s->ep.queue, &c->event.item);
     } else {
-        make_idle(s, r);
+        s->active--;
+        make_idle(s, c);
     }
-    struct ipc_request *next = next_receiver(s);
+    struct context *next = next_receiver(s);
     ipc_endpoint_unlock(&s->ep, wake);
     receive(next);
     if (unsent != NULL) {
@@ -158,18 +211,25 @@ static void on_request_aio(void *arg)
 static void on_server_aio(struct ipc_endpoint *ep, struct ipc_event *event)
 {
     struct ipc_server *s = (struct ipc_server *)ep;
-    struct ipc_request *r = (struct ipc_request *)event;
+    struct context *c = (struct context *)event;
+    nng_msg *msg = c->phase == CONTEXT_ARRIVED ? nng_aio_get_msg(c->aio) : NULL;
+    struct context *next = NULL;
     ipc_endpoint_lock(ep);
     s->active--;
+    bool late = msg != NULL && ep->pipe != nng_pipe_id(nng_msg_get_pipe(msg));
+    if (late) { /* whoever asked is gone already */
+        make_idle(s, c);
+        next = next_receiver(s);
+    }
     ipc_endpoint_unlock(ep, false);
-    if (r->phase == REQUEST_ARRIVED) {
-        nng_msg *msg = nng_aio_get_msg(r->aio);
-        nng_aio_set_msg(r->aio, NULL);
-        if (!ep->closing) {
-            s->on_request(ep->arg, r, nng_msg_body(msg), nng_msg_len(msg));
+    if (msg != NULL) {
+        nng_aio_set_msg(c->aio, NULL);
+        if (!late && !ep->closing) {
+            s->on_request(ep->arg, request_create(s, c), nng_msg_body(msg), nng_msg_len(msg));
         }
         nng_msg_free(msg);
     }
+    receive(next);
     ipc_endpoint_check_closed(ep);
 }
 
@@ -199,6 +259,7 @@ static void on_server_news(struct ipc_endpoint *ep, bool up)
         uv_timer_stop(&s->ep.timer);
     } else {
         uv_timer_start(&s->ep.timer, on_redial, REDIAL_MS, REDIAL_MS);
+        release_requests(s);
     }
 }
 
@@ -216,15 +277,18 @@ static bool server_is_idle(struct ipc_endpoint *ep)
 static void server_finish(struct ipc_endpoint *ep)
 {
     struct ipc_server *s = (struct ipc_server *)ep;
-    for (size_t i = 0; i < s->request_count; i++) {
-        struct ipc_request *r = &s->requests[i];
-        nng_msg *unread = r->phase == REQUEST_ARRIVED ? nng_aio_get_msg(r->aio) : NULL;
+    for (size_t i = 0; i < s->context_count; i++) {
+        struct context *c = &s->contexts[i];
+        nng_msg *unread = c->phase == CONTEXT_ARRIVED ? nng_aio_get_msg(c->aio) : NULL;
         if (unread != NULL) { /* only if nng was given up */
             nng_msg_free(unread);
         }
-        nng_aio_free(r->aio);
+        nng_aio_free(c->aio);
     }
-    free(s->requests);
+    free(s->contexts);
+    while (s->requests != NULL) {
+        request_free(s->requests);
+    }
     uv_mutex_destroy(&s->dialer_lock);
 }
 
@@ -244,9 +308,9 @@ static void server_end_link(struct ipc_endpoint *ep)
         ipc_endpoint_wait_moment(ep);
     }
     ipc_endpoint_unlock(ep, false);
-    for (size_t i = 0; i < s->request_count; i++) {
-        nng_ctx_close(s->requests[i].ctx);
-        nng_aio_stop(s->requests[i].aio); /* its callback may still be about to wake the loop */
+    for (size_t i = 0; i < s->context_count; i++) {
+        nng_ctx_close(s->contexts[i].ctx);
+        nng_aio_stop(s->contexts[i].aio); /* its callback may still be about to wake the loop */
     }
 }
 
@@ -279,22 +343,21 @@ int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t m
     }
     uv_mutex_init(&s->dialer_lock);
     int rv = nng_rep0_open(&s->ep.socket);
-    s->requests = alloc_array(contexts, sizeof(s->requests[0]));
+    s->contexts = alloc_array(contexts, sizeof(s->contexts[0]));
     for (size_t i = 0; i < contexts && rv == 0; i++) {
-        struct ipc_request *r = &s->requests[i];
-        r->event.kind = IPC_EVENT_AIO;
-        r->server = s;
-        rv = nng_ctx_open(&r->ctx, s->ep.socket);
+        struct context *c = &s->contexts[i];
+        c->event.kind = IPC_EVENT_AIO;
+        c->server = s;
+        rv = nng_ctx_open(&c->ctx, s->ep.socket);
         if (rv == 0) {
-            rv = nng_aio_alloc(&r->aio, on_request_aio, r);
+            rv = nng_aio_alloc(&c->aio, on_context_aio, c);
         }
         if (rv != 0) {
             break;
         }
-        s->request_count++;
-        nng_aio_set_timeout(r->aio, NNG_DURATION_INFINITE);
-        r->next_idle = s->idle;
-        s->idle = r;
+        s->context_count++;
+        nng_aio_set_timeout(c->aio, NNG_DURATION_INFINITE);
+        make_idle(s, c);
     }
     if (rv != 0 ||
         (rv = nng_socket_set_ms(s->ep.socket, NNG_OPT_RECONNMINT, RECONNECT_MIN_MS)) != 0 ||
@@ -305,7 +368,7 @@ int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t m
         return ipc_endpoint_failed(err, rv, "cannot connect to", path);
     }
     ipc_endpoint_lock(&s->ep);
-    struct ipc_request *first = next_receiver(s);
+    struct context *first = next_receiver(s);
     ipc_endpoint_unlock(&s->ep, false);
     receive(first);
     on_server_news(&s->ep, false);
@@ -316,21 +379,26 @@ int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t m
 void ipc_reply(struct ipc_request *r, const void *data, size_t len)
 {
     struct ipc_server *s = r->server;
+    struct context *c = r->context;
     if (s->ep.closing) {
+        return;
+    }
+    request_free(r);
+    if (c == NULL) {
         return;
     }
     nng_msg *msg;
     bool failed = nng_msg_alloc(&msg, len) != 0;
     ipc_endpoint_lock(&s->ep);
     nng_pipe pipe = {(uint32_t)s->ep.pipe};
-    s->active++;
     if (failed) {
-        make_idle(s, r);
+        make_idle(s, c);
     } else {
+        s->active++;
         s->sending++;
-        r->phase = REQUEST_SENDING;
+        c->phase = CONTEXT_SENDING;
     }
-    struct ipc_request *next = next_receiver(s);
+    struct context *next = next_receiver(s);
     ipc_endpoint_unlock(&s->ep, false);
     if (failed) {
         /* Without its answer the asker would wait for nothing: a lost link it can deal with. */
@@ -339,8 +407,8 @@ void ipc_reply(struct ipc_request *r, const void *data, size_t len)
         if (len > 0) {
             memcpy(nng_msg_body(msg), data, len);
         }
-        nng_aio_set_msg(r->aio, msg);
-        nng_ctx_send(r->ctx, r->aio);
+        nng_aio_set_msg(c->aio, msg);
+        nng_ctx_send(c->ctx, c->aio);
     }
     receive(next);
 }

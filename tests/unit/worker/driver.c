@@ -194,6 +194,17 @@ void driver_start(struct driver *d, uint64_t generation)
     answer_finish(&a);
 }
 
+void driver_succeed(struct driver *d, uint64_t generation)
+{
+    struct answer a;
+    struct msg m = make_hello(generation);
+    driver_unlisten(d);
+    driver_listen(d);
+    driver_wait_link(d, true);
+    driver_ask(d, &m, &a, MSG_HELLO_OK);
+    answer_finish(&a);
+}
+
 int driver_wait_exit(struct driver *d)
 {
     uint64_t end = clock_ms() + PATIENCE_MS;

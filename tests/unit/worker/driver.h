@@ -77,6 +77,9 @@ struct msg make_start(const char *op, const char *script, uint64_t timeout_ms, u
 struct msg make_wait(const char *op, uint64_t out_from, uint64_t wait_ms);
 struct msg make_cancel(const char *op, bool force);
 
+/* The supervisor dies, and another one comes that says HELLO. */
+void driver_succeed(struct driver *d, uint64_t generation);
+
 /* OPEN with this image, and the OPENED is thrown away. */
 void driver_open(struct driver *d, const char *image, bool attach);
 /* START, then WAIT until the end; the last answer is left in *a, the bytes of stdout in *out. */
