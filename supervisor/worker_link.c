@@ -270,6 +270,7 @@ static void on_hello(void *arg, int rc, const struct msg *reply, const struct er
     }
     sm_move(&link->sm, LINK_READY);
     link->said_hello = true;
+    link_start_beat(link);
     log_info("worker ready sandbox=%s pid=%d gen=%llu", link->sandbox, link->pid,
              (unsigned long long)link->generation);
     link->events.ready(link->arg);

@@ -81,6 +81,9 @@ void link_drained(struct worker_link *link);
 
 /* ---- worker_request.c ---- */
 
+/* If somebody waits, the worker has to give signs of life from now on. */
+void link_start_beat(struct worker_link *link);
+
 /* Tells all who wait that there will be no answer. */
 void link_fail_requests(struct worker_link *link);
 

@@ -88,14 +88,11 @@ static void on_beat(uv_timer_t *timer)
     }
 }
 
-static void start_beat(struct worker_link *link)
+void link_start_beat(struct worker_link *link)
 {
-    uint64_t now_ms = uv_now(link->host->loop);
-    if (link->unanswered == 1) {
-        link->heard_ms = now_ms; /* silence counts from when somebody waits */
-    }
-    if (!uv_is_active((uv_handle_t *)&link->beat)) {
-        link->beat_ms = now_ms;
+    if (link->sm.state == LINK_READY && link->unanswered > 0 &&
+        !uv_is_active((uv_handle_t *)&link->beat)) {
+        link->beat_ms = uv_now(link->host->loop);
         uv_timer_start(&link->beat, on_beat, TIME_HEARTBEAT_MS, TIME_HEARTBEAT_MS);
     }
 }
@@ -205,9 +202,10 @@ int worker_link_ask(struct worker_link *link, struct msg *m, uint64_t timeout_ms
     TAILQ_INSERT_TAIL(&link->requests, request, node);
     if (m->type != MSG_PING) {
         link->unanswered++;
-    }
-    if (link->sm.state == LINK_READY) {
-        start_beat(link);
+        if (link->unanswered == 1) {
+            link->heard_ms = uv_now(link->host->loop); /* silence counts from when somebody waits */
+        }
+        link_start_beat(link);
     }
     return 0;
 }

@@ -73,6 +73,12 @@ static void hang(void)
     }
 }
 
+static void spin(void)
+{
+    for (volatile unsigned turns = 0;; turns++) {
+    }
+}
+
 static void crash(void)
 {
     raise(SIGKILL);
@@ -224,6 +230,8 @@ static bool misbehave(struct stub *s, struct ipc_request *request, uint64_t seq,
     } else if (stub_word_is(code, "hang-always", &rest) ||
                (first && stub_word_is(code, "hang", &rest))) {
         hang();
+    } else if (first && stub_word_is(code, "spin", &rest)) {
+        spin();
     } else if (first && stub_word_is(code, "garbage", &rest)) {
         ipc_reply(request, "\xc1garbage", 8);
         return true;

@@ -26,6 +26,7 @@
  *     destroy=slow:MS        it takes that long
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -321,7 +322,10 @@ static int start_agent(struct fake *f, const struct backend_spec *spec, int list
     f->process = alloc_one(uv_process_t);
     f->process->data = f;
     f->handles++;
+    int stderr_flags = fcntl(STDERR_FILENO, F_GETFL);
     rc = uv_spawn(f->loop, f->process, &options);
+    /* libuv makes it block for the agent, and with that for us, who must not wait for a reader. */
+    (void)fcntl(STDERR_FILENO, F_SETFL, stderr_flags);
     if (rc < 0) {
         drop_process(f);
         return err_set(err, ERR_ENGINE, "cannot start %s: %s", spec->agent_path, uv_strerror(rc));

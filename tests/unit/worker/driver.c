@@ -98,6 +98,7 @@ void driver_init(struct driver *d)
 {
     memset(d, 0, sizeof(*d));
     d->lifeline = -1;
+    d->log = STDERR_FILENO;
     d->agent = path_from("FAKE_AGENT");
     snprintf(d->dir, sizeof(d->dir), "/tmp/cloister-test-XXXXXX");
     assert_non_null(mkdtemp(d->dir));
@@ -165,7 +166,7 @@ void driver_spawn(struct driver *d, uint64_t generation)
     uv_stdio_container_t stdio[] = {
         {.flags = UV_IGNORE},
         {.flags = UV_IGNORE},
-        {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
+        {.flags = UV_INHERIT_FD, .data.fd = d->log},
         {.flags = UV_INHERIT_FD, .data.fd = pair[1]},
     };
     uv_process_options_t options = {

@@ -31,6 +31,7 @@ struct driver {
     int exit_code;
     int exit_signal;
     int lifeline; /* our end of the worker's descriptor 3 */
+    int log;      /* what the next worker gets as stderr */
 };
 
 /* The answer to one request. */

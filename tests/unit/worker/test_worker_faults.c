@@ -1,5 +1,6 @@
 /* Everything that can go wrong around a worker: lost streams, hostile agents, dead workers, dead
  * supervisors. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -451,6 +452,107 @@ static void a_supervisor_that_comes_back_in_time_finds_everything(void **state)
     driver_close(d);
 }
 
+/* A supervisor of another build has found the socket. */
+static void refused_by_version(struct driver *d)
+{
+    struct answer a;
+    struct msg hello = make_hello(1);
+    struct msg status = {.type = MSG_STATUS};
+    hello.hello.version = 99;
+    driver_unlisten(d);
+    driver_listen(d);
+    driver_wait_link(d, true);
+    driver_ask(d, &hello, &a, MSG_FAILED);
+    assert_int_equal(a.m.failed.code, ERR_VERSION);
+    assert_non_null(memchr(a.m.failed.message.data, '9', a.m.failed.message.len));
+    answer_finish(&a);
+    driver_ask(d, &status, &a, MSG_FAILED); /* it gets nothing done */
+    assert_int_equal(a.m.failed.code, ERR_PROTOCOL);
+    answer_finish(&a);
+    assert_true(agent_runs(d));
+}
+
+static void a_supervisor_of_another_build_can_end_the_sandbox_in_order(void **state)
+{
+    struct driver *d = *state;
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    refused_by_version(d);
+    uv_process_kill(d->process, SIGTERM);
+    assert_int_equal(driver_wait_exit(d), EXIT_CODE_OK);
+    assert_false(agent_runs(d));
+}
+
+static void a_supervisor_of_another_build_counts_as_none(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    struct msg hello = make_hello(1);
+    struct msg m = make_open("", false);
+    m.open.grace_ms = 1500;
+    driver_start(d, 1);
+    driver_ask(d, &m, &a, MSG_OPENED);
+    answer_finish(&a);
+    refused_by_version(d);
+    driver_ask(d, &hello, &a, MSG_HELLO_OK); /* a fitting one does not */
+    answer_finish(&a);
+    driver_idle(d, 2000);
+    assert_true(agent_runs(d));
+    uint64_t begin = clock_ms();
+    refused_by_version(d);
+    assert_int_equal(driver_wait_exit(d), EXIT_CODE_ORPHANED);
+    assert_in_range(clock_ms() - begin, 1200, 6000);
+    assert_false(agent_runs(d));
+}
+
+/* A log that nobody reads, or nobody can read any more, after its supervisor let go of it. */
+static void a_log_without_a_reader_stops_nothing(void **state)
+{
+    struct driver *d = *state;
+    const char *level = getenv("TEST_LOG_LEVEL");
+    char *kept = level != NULL ? alloc_strdup(level) : NULL;
+    int pipe_fds[2];
+    char op[16];
+    struct answer a;
+    setenv("TEST_LOG_LEVEL", "debug", 1);
+    for (int closed = 0; closed < 2; closed++) {
+        assert_int_equal(pipe(pipe_fds), 0);
+        assert_true(fcntl(pipe_fds[1], F_SETPIPE_SZ, 4096) > 0);
+        d->log = pipe_fds[1];
+        driver_start(d, (uint64_t)closed + 1);
+        driver_open(d, "", false);
+        close(pipe_fds[1]);
+        if (closed != 0) {
+            close(pipe_fds[0]);
+        }
+        for (int i = 0; i < 60; i++) { /* a line each, at least */
+            snprintf(op, sizeof(op), "op%d", i);
+            driver_run(d, op, "echo hello", 5000, &a, NULL);
+            assert_int_equal(a.m.output.status, OP_STATUS_OK);
+            answer_finish(&a);
+            driver_unlisten(d);
+            driver_listen(d);
+            driver_wait_link(d, true);
+            struct msg hello = make_hello((uint64_t)closed + 1);
+            driver_ask(d, &hello, &a, MSG_HELLO_OK);
+            answer_finish(&a);
+        }
+        driver_close(d);
+        if (closed == 0) {
+            char text[4096];
+            assert_true(read(pipe_fds[0], text, sizeof(text)) > 2048); /* it was full */
+            close(pipe_fds[0]);
+        }
+        driver_wait_link(d, false);
+    }
+    if (kept != NULL) {
+        setenv("TEST_LOG_LEVEL", kept, 1);
+    } else {
+        unsetenv("TEST_LOG_LEVEL");
+    }
+    free(kept);
+}
+
 static void a_worker_with_nothing_to_guard_leaves_with_its_supervisor(void **state)
 {
     struct driver *d = *state;
@@ -488,6 +590,9 @@ int main(void)
         CASE(garbage_from_the_supervisor_ends_the_worker_but_not_the_sandbox),
         CASE(without_a_supervisor_the_sandbox_ends_after_the_grace_period),
         CASE(a_supervisor_that_comes_back_in_time_finds_everything),
+        CASE(a_supervisor_of_another_build_can_end_the_sandbox_in_order),
+        CASE(a_supervisor_of_another_build_counts_as_none),
+        CASE(a_log_without_a_reader_stops_nothing),
         CASE(a_worker_with_nothing_to_guard_leaves_with_its_supervisor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,88 @@
+/*
+ * One link and everything around it in the hands of a test: a host without a fleet, a process that
+ * only exists, and the worker's end of the socket, which the test plays itself.
+ *
+ * Every wait runs the loop until the thing has happened and fails the test after a deadline.
+ */
+#ifndef CLOISTER_TESTS_UNIT_FLEET_LINK_LAB_H
+#define CLOISTER_TESTS_UNIT_FLEET_LINK_LAB_H
+
+/* cmocka.h needs these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <uv.h>
+
+#include "common/io/ipc.h"
+#include "proto/msg.h"
+#include "supervisor/fleet_host.h"
+#include "supervisor/worker_link.h"
+
+#define LAB_GENERATION 3
+
+/* A request that has arrived at the worker's end; request is NULL if there is none. */
+struct lab_request {
+    struct ipc_request *request;
+    uint64_t seq;
+};
+
+struct lab {
+    uv_loop_t loop;
+    uv_timer_t deadline;
+    bool late;
+    struct fleet_host host;
+    char dir[64];
+    char socket[96];
+    struct worker_args args;
+
+    struct worker_link *link;
+    int pid;
+    bool reaped_by_hand; /* nobody else waits for the process */
+
+    struct ipc_server *peer;
+    bool peer_closed;
+    bool silent; /* PINGs are not answered */
+    struct lab_request hello, asked;
+
+    /* What the owner of the link has heard. */
+    unsigned ready, dead, answered;
+    struct worker_death death;
+    char reason[256];
+    int answer_rc;
+    bool answer_refused; /* with an error of the worker's */
+};
+
+int lab_setup(void **state);
+int lab_teardown(void **state);
+
+/* A link to a new process, or to one that it has not started itself. `behaviour` is what the stub
+ * does, "hello-hang" for a process that leaves the talking to the test. */
+void lab_start(struct lab *lab, const char *behaviour);
+void lab_adopt(struct lab *lab, const char *behaviour);
+/* Only the process of lab_adopt(). */
+void lab_spawn(struct lab *lab, const char *behaviour);
+
+/* The worker's end dials, and HELLO has arrived there. */
+void lab_dial(struct lab *lab);
+void lab_hang_up(struct lab *lab);
+/* Answers, and forgets the request. */
+void lab_reply(struct lab_request *r, struct msg *m);
+void lab_reply_garbage(struct lab_request *r);
+void lab_say_hello(struct lab *lab);
+
+/* The owner asks for something (CLOSE). */
+int lab_ask(struct lab *lab);
+
+void lab_wait(struct lab *lab, const unsigned *count, unsigned wanted);
+/* Runs the loop for this long. */
+void lab_pass(struct lab *lab, uint64_t ms);
+/* True if the process is alive, not only unburied. */
+bool lab_process_lives(const struct lab *lab);
+/* Kills the process if there is one, destroys the link if it is dead, and waits until nothing is
+ * left of either; then the lab is as new. */
+void lab_clean(struct lab *lab);
+
+#endif
