@@ -459,6 +459,8 @@ void executions_adopt(struct executions *x, struct sandbox *s, const struct msg_
     } else {
         e->expected = false;
         x->expected_count--;
+        TAILQ_REMOVE(&x->all, e, by_begin); /* its place is behind what began before it */
+        TAILQ_INSERT_TAIL(&x->all, e, by_begin);
         e->rc = 0;
         e->size = 0;
         free(STEAL_PTR(e->err));

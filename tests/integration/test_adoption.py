@@ -47,6 +47,11 @@ def facts(box):
     return {key: box[key] for key in ("sandbox_id", "name", "limits", "created_at", "backend", "runtime", "image", "executions")}
 
 
+def latest(server, sandbox):
+    """The id of the code that was begun last."""
+    return server.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"][0]["execution_id"]
+
+
 def state(server, sandbox):
     return server.call("get_sandbox_status", sandbox_id=sandbox)["state"]
 
@@ -78,15 +83,18 @@ def ended_while_code_runs(end):
     first.start_call("execute_code", sandbox_id=box, code=STREAM)
     poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
     listed = {ident: facts(found) for ident, found in boxes(first).items()}
-    execution = first.call("get_sandbox_status", sandbox_id=box)["recent_executions"][0]["execution_id"]
+    execution = latest(first, box)
     workers = {ident: first.worker_pid(ident) for ident in listed}
     end(first)
     assert all(alive(pid) for pid in workers.values()), "workers ended with their server"
 
     second = named(first.runtime_dir)
-    equal({ident: facts(found) for ident, found in boxes(second).items()}, listed)
+    equal({i: b["name"] for i, b in boxes(second).items()}, {i: b["name"] for i, b in listed.items()})
     done = second.call("get_execution", execution_id=execution, wait_seconds=30)
     equal((done["status"], done["stdout"]), ("ok", WANTED))
+    poll("all are found", lambda: all(box["state"] == "ready" for box in boxes(second).values()))
+    equal({ident: facts(found) for ident, found in boxes(second).items()}, listed)
+    equal(latest(second, box), execution)
     equal(second.run("before", sandbox_id="box")["result"], "'state'")
     equal(second.run("x + 1", sandbox_id=other)["result"], "42")
     equal(second.run("shared")["result"], "7")
@@ -117,7 +125,7 @@ def all_killed():
     first.run("before = 'state'", sandbox_id=box)
     first.start_call("execute_code", sandbox_id=box, code=STREAM)
     poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
-    execution = first.call("get_sandbox_status", sandbox_id=box)["recent_executions"][0]["execution_id"]
+    execution = latest(first, box)
     worker = first.worker_pid(box)
     os.kill(worker, signal.SIGSTOP)
     first.kill()
@@ -135,7 +143,7 @@ def deadline():
     box = first.call("create_sandbox")["sandbox_id"]
     first.start_call("execute_code", sandbox_id=box, code="open('begun', 'w').close()\nwhile True: pass", timeout_seconds=3)
     poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
-    execution = first.call("get_sandbox_status", sandbox_id=box)["recent_executions"][0]["execution_id"]
+    execution = latest(first, box)
     first.kill()
     second = named(first.runtime_dir)
     done = second.call_failing("get_execution", execution_id=execution, wait_seconds=20)
@@ -151,7 +159,7 @@ def cancelled():
     box = first.call("create_sandbox")["sandbox_id"]
     first.start_call("execute_code", sandbox_id=box, code="open('begun', 'w').close()\nwhile True: pass")
     poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
-    execution = first.call("get_sandbox_status", sandbox_id=box)["recent_executions"][0]["execution_id"]
+    execution = latest(first, box)
     first.kill()
     second = named(first.runtime_dir)
     second.start_call("cancel_execution", execution_id=execution).wait()
