@@ -68,12 +68,13 @@ struct fleet_call {
     uint64_t out_bytes, err_bytes;
 
     struct sm sm;
-    bool is_execution;      /* may be left without an outcome */
-    bool joined;            /* an earlier server began it */
-    bool heard_of;          /* a worker may have heard of it, so it may run */
-    uint64_t generation;    /* of the worker that knows it; 0 if none of ours does */
-    uint64_t acks_to;       /* acknowledgements that the START under way carries */
-    uint64_t asked_ms;      /* when the request went out */
+    bool is_execution;   /* may be left without an outcome */
+    bool joined;         /* an earlier server began it */
+    bool was_over;       /* and it had ended before we came: nobody has used the sandbox for it */
+    bool heard_of;       /* a worker may have heard of it, so it may run */
+    uint64_t generation; /* of the worker that knows it; 0 if none of ours does */
+    uint64_t acks_to;    /* acknowledgements that the START under way carries */
+    uint64_t asked_ms;   /* when the request went out */
     uint64_t asked_wait_ms; /* and how long it may wait */
     unsigned empty;         /* replies without news before their time */
     uint64_t timeout_ms;
@@ -145,7 +146,9 @@ static void leave_sandbox(struct fleet_call *call)
     if (s != NULL) {
         TAILQ_REMOVE(&s->calls, call, node);
         s->call_count--;
-        sandbox_touch(s);
+        if (!call->was_over) {
+            sandbox_touch(s);
+        }
     }
 }
 
@@ -702,6 +705,7 @@ struct fleet_call *call_join(struct sandbox *s, const struct msg_op_info *info,
     const struct fleet_op op = {.kind = OP_EVAL, .language = language};
     call->is_execution = true;
     call->joined = true;
+    call->was_over = info->state == OP_DONE;
     call->heard_of = true;
     call->started_wall_ms -= info->age_ms;
     call->began_ms = info->state == OP_QUEUED ? 0 : now_ms(call);

@@ -8,6 +8,10 @@
  * can be counted: bounds are worth nothing if a kilobyte of output sits in a buffer of a megabyte.
  * Who waits is told from the call's own buffers, before the copy can be given up again.
  *
+ * While sandboxes of an earlier server are being taken over, an execution that is asked for and not
+ * known may still turn up. It is put on the list as an expected one, like a failed one that says
+ * "no such execution" and can still be replaced by the real one.
+ *
  * One timer serves all who wait. It is set for the first of them and left alone when they end
  * early, as they nearly always do: it finds out when it fires. It is no reason to keep the loop
  * going; the calls that run are.
@@ -21,12 +25,14 @@
 #include <sys/queue.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "common/hash.h"
 #include "common/str.h"
 #include "supervisor/call.h"
 #include "supervisor/fleet_host.h"
 
-#define BUCKETS 256
+#define BUCKETS      256
+#define EXPECTED_MAX 256
 
 struct execution {
     LIST_ENTRY(execution) same_bucket;
@@ -46,6 +52,8 @@ struct execution {
     char *hint;
     bool fleeting; /* forgotten as soon as somebody has been told */
     unsigned pins; /* callbacks that look at it */
+    bool expected; /* asked for, and may still be found */
+    bool unwanted; /* to be stopped when it is */
     struct fleet_outcome outcome;
     struct msg_output end; /* of the outcome */
     char *bytes;           /* behind the views of both */
@@ -57,6 +65,7 @@ struct fleet_await {
     TAILQ_ENTRY(fleet_await) timed; /* of the registry, if it may end by time */
     struct executions *registry;
     struct execution *execution; /* NULL: there is none */
+    uint64_t wait_ms;
     bool is_timed;
     uint64_t due_ms;
     fleet_outcome_fn done;
@@ -71,6 +80,7 @@ struct executions {
     struct execution_list over;
     size_t over_count;
     size_t over_bytes;
+    size_t expected_count;
     uint64_t refused; /* names those that never began */
     TAILQ_HEAD(, fleet_await) timed;
     uv_timer_t timer;
@@ -304,13 +314,10 @@ static void on_answer(void *arg, int rc, const struct fleet_outcome *outcome, co
 
 /* ---- the beginning of one ---- */
 
-static struct execution *add_to(struct executions *x, struct sandbox *s, const char *id,
-                                struct view language)
+static void put_in(struct execution *e, const struct sandbox *s, struct view language)
 {
-    struct execution *e = add(x, s->owner, id);
     snprintf(e->sandbox, sizeof(e->sandbox), "%s", s->id);
     snprintf(e->language, sizeof(e->language), "%.*s", VIEW_ARG(language));
-    return e;
 }
 
 void executions_refuse(struct executions *x, const char *owner, const struct err *err,
@@ -335,21 +342,9 @@ void executions_begin(struct executions *x, struct sandbox *s, const struct flee
         executions_refuse(x, s->owner, &err, "", ret_id);
         return;
     }
-    struct execution *e = add_to(x, s, ret_id, view_of(op->language));
+    struct execution *e = add(x, s->owner, ret_id);
+    put_in(e, s, view_of(op->language));
     e->call = call_execute(s, ret_id, op, on_answer, e);
-}
-
-void executions_adopt(struct executions *x, struct sandbox *s, const struct msg_op_info *info)
-{
-    char id[FLEET_ID_SIZE];
-    if (info->kind != OP_EVAL || info->op.len == 0 || info->op.len >= sizeof(id)) {
-        return;
-    }
-    snprintf(id, sizeof(id), "%.*s", VIEW_ARG(info->op));
-    if (find(x, s->owner, id) == NULL) {
-        struct execution *e = add_to(x, s, id, info->language);
-        e->call = call_join(s, info, on_answer, e);
-    }
 }
 
 /* ---- waiting ---- */
@@ -383,28 +378,60 @@ static void on_time(uv_timer_t *timer)
     }
 }
 
+/* What it waits for is known: either it is told soon, or its time begins to count. */
+static void begin_wait(struct fleet_await *w)
+{
+    struct executions *x = w->registry;
+    if (w->execution == NULL || w->execution->call == NULL || w->wait_ms == 0) {
+        executions_await_end(w);
+    } else if (w->wait_ms != FLEET_WAIT_FOR_EVER) {
+        w->is_timed = true;
+        w->due_ms = uv_now(x->host->loop) + w->wait_ms;
+        TAILQ_INSERT_TAIL(&x->timed, w, timed);
+        if (x->timer_due_ms == 0 || w->due_ms < x->timer_due_ms) {
+            set_timer(x, w->due_ms);
+        }
+    }
+}
+
+static void set_unknown(struct err *err)
+{
+    err_set(err, ERR_EXECUTION_NOT_FOUND, "no such execution");
+}
+
+/* The execution, even if it may only turn up; NULL if it cannot. */
+static struct execution *find_or_expect(struct executions *x, const char *owner, const char *id)
+{
+    struct err err = ERR_INIT;
+    struct execution *e = find(x, owner, id);
+    if (e != NULL || !x->host->adopting || strlen(id) >= FLEET_ID_SIZE ||
+        x->expected_count == EXPECTED_MAX) {
+        return e;
+    }
+    set_unknown(&err);
+    e = add(x, owner, id);
+    keep_failure(e, -err.code, &err, "");
+    e->expected = true;
+    x->expected_count++;
+    return e;
+}
+
 struct fleet_await *executions_await(struct executions *x, const char *owner, const char *id,
                                      uint64_t wait_ms, fleet_outcome_fn done, void *arg)
 {
     struct fleet_await *w = alloc_one(struct fleet_await);
-    struct execution *e = find(x, owner, id);
+    struct execution *e = find_or_expect(x, owner, id);
     w->registry = x;
     w->execution = e;
+    w->wait_ms = wait_ms;
     w->done = done;
     w->arg = arg;
     fleet_host_hold(x->host);
     if (e != NULL) {
         TAILQ_INSERT_TAIL(&e->awaits, w, node);
     }
-    if (e == NULL || e->call == NULL || wait_ms == 0) {
-        executions_await_end(w);
-    } else if (wait_ms != FLEET_WAIT_FOR_EVER) {
-        w->is_timed = true;
-        w->due_ms = uv_now(x->host->loop) + wait_ms;
-        TAILQ_INSERT_TAIL(&x->timed, w, timed);
-        if (x->timer_due_ms == 0 || w->due_ms < x->timer_due_ms) {
-            set_timer(x, w->due_ms);
-        }
+    if (e == NULL || !e->expected) {
+        begin_wait(w);
     }
     return w;
 }
@@ -414,17 +441,80 @@ void executions_await_end(struct fleet_await *await)
     deferred_post(&await->registry->host->deferred, &await->task, on_tell, await);
 }
 
+/* ---- from an earlier server ---- */
+
+void executions_adopt(struct executions *x, struct sandbox *s, const struct msg_op_info *info)
+{
+    char id[FLEET_ID_SIZE];
+    if (info->kind != OP_EVAL || info->op.len == 0 || info->op.len >= sizeof(id)) {
+        return;
+    }
+    snprintf(id, sizeof(id), "%.*s", VIEW_ARG(info->op));
+    struct execution *e = find(x, s->owner, id);
+    if (e != NULL && !e->expected) {
+        return;
+    }
+    if (e == NULL) {
+        e = add(x, s->owner, id);
+    } else {
+        e->expected = false;
+        x->expected_count--;
+        TAILQ_REMOVE(&x->all, e, by_begin); /* its place is behind what began before it */
+        TAILQ_INSERT_TAIL(&x->all, e, by_begin);
+        e->rc = 0;
+        e->size = 0;
+        free(STEAL_PTR(e->err));
+        free(STEAL_PTR(e->hint));
+    }
+    put_in(e, s, info->language);
+    e->call = call_join(s, info, on_answer, e);
+    if (e->unwanted) {
+        call_cancel(e->call);
+    }
+    struct fleet_await *w;
+    TAILQ_FOREACH(w, &e->awaits, node)
+    {
+        begin_wait(w);
+    }
+}
+
+static struct execution *first_expected(struct executions *x)
+{
+    struct execution *e;
+    TAILQ_FOREACH(e, &x->all, by_begin)
+    {
+        if (e->expected) {
+            break;
+        }
+    }
+    return e;
+}
+
+void executions_adopted(struct executions *x)
+{
+    while (x->expected_count > 0) {
+        struct execution *e = first_expected(x);
+        e->expected = false;
+        x->expected_count--;
+        e->fleeting = true;
+        put_over(e);
+        tell_all(e); /* which forgets it */
+    }
+}
+
 /* ---- the rest ---- */
 
 int executions_stop(struct executions *x, const char *owner, const char *id, struct err *err)
 {
-    struct execution *e = find(x, owner, id);
+    struct execution *e = find_or_expect(x, owner, id);
     if (e == NULL) {
-        return err_set(err, ERR_EXECUTION_NOT_FOUND, "no such execution");
+        set_unknown(err);
+        return -ERR_EXECUTION_NOT_FOUND;
     }
     if (e->call != NULL) {
         call_cancel(e->call);
     }
+    e->unwanted = true;
     return 0;
 }
 
@@ -454,6 +544,7 @@ static void on_closed(uv_handle_t *handle)
 void executions_close(struct executions *x, void (*closed)(void *arg), void *arg)
 {
     struct execution *e;
+    executions_adopted(x);
     while ((e = TAILQ_FIRST(&x->over)) != NULL) {
         forget(e);
     }

@@ -37,6 +37,10 @@ void executions_refuse(struct executions *x, const char *owner, const struct err
  * no execution, is left alone. */
 void executions_adopt(struct executions *x, struct sandbox *s, const struct msg_op_info *info);
 
+/* All that an earlier server left is known: what is still waited for does not exist. While
+ * host->adopting, executions that are not known may still turn up, and so are waited for. */
+void executions_adopted(struct executions *x);
+
 /* The rest as fleet_await() and so on. */
 struct fleet_await *executions_await(struct executions *x, const char *owner, const char *id,
                                      uint64_t wait_ms, fleet_outcome_fn done, void *arg);

@@ -154,6 +154,8 @@ static void on_found(void *arg, struct sandbox *s)
 static void on_settled(void *arg, unsigned leftovers)
 {
     struct fleet *f = arg;
+    f->host.adopting = false;
+    executions_adopted(f->host.executions);
     if (leftovers > 0 && !f->host.stopping) {
         recover_run(f->recover);
     }
@@ -175,6 +177,7 @@ static int prepare(struct fleet *f, struct err *err, const char **ret_hint)
     if (!host->instance->own) {
         const struct adopt_setup setup = {
             {host, f->engine, on_gone, f}, f->recover, on_found, on_settled, f};
+        host->adopting = true;
         f->adopt = adopt_begin(&setup);
     }
     return 0;
@@ -244,6 +247,7 @@ static void set_not_found(struct err *err, const char *id)
 int fleet_find_default(struct fleet *f, const char *owner, const char **ret_id)
 {
     struct sandbox *s;
+    retry_adoption(f);
     TAILQ_FOREACH(s, &f->sandboxes, node)
     {
         if (s->is_default && sandbox_state(s) < SANDBOX_FAILED && strcmp(s->owner, owner) == 0) {
@@ -509,6 +513,7 @@ void fleet_execute(struct fleet *f, const char *owner, const char *id, const str
 struct fleet_await *fleet_await(struct fleet *f, const char *owner, const char *execution,
                                 uint64_t wait_ms, fleet_outcome_fn done, void *arg)
 {
+    retry_adoption(f);
     return executions_await(f->host.executions, owner, execution, wait_ms, done, arg);
 }
 
@@ -519,6 +524,7 @@ void fleet_await_end(struct fleet_await *await)
 
 int fleet_stop(struct fleet *f, const char *owner, const char *execution, struct err *err)
 {
+    retry_adoption(f);
     return executions_stop(f->host.executions, owner, execution, err);
 }
 

@@ -36,6 +36,7 @@ struct fleet_host {
 
     struct leftovers *leftovers;     /* NULL: nothing waits to be removed */
     TAILQ_HEAD(, worker_link) links; /* every worker process that lives */
+    bool adopting;                   /* not all is known of what an earlier server left */
     bool stopping;                   /* no new sandboxes; closing has to be quick */
     bool forcing;                    /* out of time: no new processes at all */
 

@@ -287,9 +287,8 @@ static void on_dead(void *arg, const struct worker_death *death)
         sandbox_fail(s, s->adoption != NULL ? ENDED_ALONE : text);
         return;
     }
-    if (other_version) {
-        CLEANUP_FREE char *text = alloc_printf(
-            "the sandbox was made by another version of cloister: its worker %s", reason);
+    if (other_version && sandbox_state(s) != SANDBOX_CREATING) {
+        CLEANUP_FREE char *text = alloc_printf("the sandbox is given up: its worker %s", reason);
         sandbox_fail(s, text);
         return;
     }

@@ -11,8 +11,8 @@
  *
  * A test may put more into that directory: "idle" with the milliseconds that OPS tells,
  * "ops-garbage" for an answer to it that makes no sense, and "other-version" for a worker that
- * refuses whoever greets it. "gone" says that the sandbox has ended, as a worker does that waited
- * for its grace.
+ * refuses whoever greets it again. "gone" says that the sandbox has ended, as a worker does that
+ * waited for its grace.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -427,7 +427,7 @@ static void handle_open(struct stub *s, struct ipc_request *request, const struc
 static void handle_hello(struct stub *s, struct ipc_request *request, const struct msg *m)
 {
     struct msg r = {.type = MSG_HELLO_OK, .seq = m->seq};
-    if (kept_has(&s->kept, "other-version")) {
+    if (s->is_open && kept_has(&s->kept, "other-version")) {
         send_failed(request, m->seq, ERR_VERSION, "speaks version 1, not 999", "");
         return;
     }
@@ -650,7 +650,7 @@ int main(int argc, char **argv)
     }
     log_set_component("stub");
     struct sigaction ignore = {.sa_handler = SIG_IGN};
-    sigaction(SIGPIPE, &ignore, NULL); /* its log may have lost its reader */
+    sigaction(SIGPIPE, &ignore, NULL); /* who reads our log may die before us */
     log_info("stub runs in its own session: %s", getsid(0) == getpid() ? "yes" : "no");
     if (strcmp(s->behaviour, "hello-crash") == 0) {
         crash();

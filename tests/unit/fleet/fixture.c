@@ -86,17 +86,33 @@ static void on_stopped(void *arg)
     f->stopped = true;
 }
 
-uint64_t fixture_stop(struct fixture *f)
+static uint64_t end(struct fixture *f, enum fleet_end end)
 {
     uint64_t begin_ms = clock_ms();
     f->stopped = false;
-    fleet_shutdown(f->fleet, FLEET_END_CLOSE, on_stopped, f);
+    fleet_shutdown(f->fleet, end, on_stopped, f);
     assert_false(f->stopped); /* never from inside */
     wait_flag(f, &f->stopped);
     uint64_t took_ms = clock_ms() - begin_ms;
     fleet_destroy(f->fleet);
     f->fleet = NULL;
     return took_ms;
+}
+
+uint64_t fixture_stop(struct fixture *f)
+{
+    return end(f, FLEET_END_CLOSE);
+}
+
+uint64_t fixture_leave(struct fixture *f)
+{
+    return end(f, FLEET_END_LEAVE);
+}
+
+void rename_instance(struct fixture *f, const char *name)
+{
+    free(f->config.instance);
+    f->config.instance = alloc_strdup(name);
 }
 
 int fixture_teardown(void **state)

@@ -77,6 +77,10 @@ int fixture_teardown(void **state);
 void fixture_start(struct fixture *f);
 /* Shuts the fleet down; returns how long that took, in ms. */
 uint64_t fixture_stop(struct fixture *f);
+/* The same, but leaves the sandboxes to the next fleet of the instance. */
+uint64_t fixture_leave(struct fixture *f);
+/* From the next fleet on. */
+void rename_instance(struct fixture *f, const char *name);
 
 /* Runs the loop until a->times reaches `times`. */
 void wait_times(struct fixture *f, const struct answer *a, unsigned times);

@@ -12,11 +12,12 @@
 
 static void only_declared_moves_are_possible(void **state)
 {
-    /* rows: from; columns: creating ready recovering failed closing closed */
+    /* rows: from; columns: creating ready recovering failed closing closed left */
     static const char *const expected[SANDBOX_STATE_COUNT] = {
-        [SANDBOX_CREATING] = ".+..+.",   [SANDBOX_READY] = "..+++.",
-        [SANDBOX_RECOVERING] = ".+.++.", [SANDBOX_FAILED] = "....+.",
-        [SANDBOX_CLOSING] = ".....+",    [SANDBOX_CLOSED] = "......",
+        [SANDBOX_CREATING] = ".+..+..",   [SANDBOX_READY] = "..+++.+",
+        [SANDBOX_RECOVERING] = ".+.++.+", [SANDBOX_FAILED] = "....+..",
+        [SANDBOX_CLOSING] = ".....+.",    [SANDBOX_CLOSED] = ".......",
+        [SANDBOX_LEFT] = ".......",
     };
     for (unsigned from = 0; from < SANDBOX_STATE_COUNT; from++) {
         struct sm m;
@@ -206,6 +207,15 @@ static void do_event(struct fixture *f, enum sandbox_state s, enum event event, 
     answer_finish(&b);
 }
 
+/* Every callback has come, and says what it has to. */
+static void check_answers(const struct answer *opened, const struct answer *waiting)
+{
+    assert_int_equal(opened->times, 1);
+    assert_int_equal(waiting->times, 1);
+    assert_true(waiting->rc == -ERR_GONE || waiting->rc == -ERR_ENGINE ||
+                waiting->rc == -ERR_SHUTTING_DOWN || waiting->status == OP_STATUS_CANCELLED);
+}
+
 static void every_event_in_every_state(void **state)
 {
     struct fixture *f = *state;
@@ -218,12 +228,44 @@ static void every_event_in_every_state(void **state)
             reach(f, s, &opened, &waiting, id);
             do_event(f, s, e, id);
             assert_true(fixture_stop(f) < 2500);
-            assert_int_equal(opened.times, 1);
-            assert_int_equal(waiting.times, 1);
-            assert_true(waiting.rc == -ERR_GONE || waiting.rc == -ERR_ENGINE ||
-                        waiting.status == OP_STATUS_CANCELLED);
+            check_answers(&opened, &waiting);
             answer_finish(&opened);
             answer_finish(&waiting);
+        }
+    }
+}
+
+static void a_supervisor_may_leave_in_every_state(void **state)
+{
+    struct fixture *f = *state;
+    char path[96];
+    rename_instance(f, "main");
+    snprintf(path, sizeof(path), "%s/main/sandboxes", f->top);
+    for (unsigned s = SANDBOX_CREATING; s < SANDBOX_CLOSED; s++) {
+        for (unsigned e = 0; e < EVENT_COUNT; e++) {
+            bool stays = s == SANDBOX_READY || s == SANDBOX_RECOVERING;
+            struct answer opened;
+            struct answer waiting;
+            char id[FLEET_ID_SIZE];
+            fixture_start(f);
+            reach(f, s, &opened, &waiting, id);
+            assert_true(fixture_leave(f) < (stays ? 1000 : 2500));
+            check_answers(&opened, &waiting);
+            assert_int_equal(stays, waiting.rc == -ERR_SHUTTING_DOWN);
+            answer_finish(&opened);
+            answer_finish(&waiting);
+            assert_int_equal(count_entries(path), stays ? 1 : 0);
+            fixture_start(f);
+            fleet_adopt(f->fleet);
+            wait_state(f, id, stays ? "recovering" : NULL);
+            if (stays) { /* and so may one that has not found its workers yet */
+                do_event(f, SANDBOX_RECOVERING, e, id);
+                assert_true(fixture_leave(f) < 1000);
+                fixture_start(f);
+                fleet_adopt(f->fleet);
+            }
+            assert_true(fixture_stop(f) < 2500);
+            assert_int_equal(count_entries(path), 0);
         }
     }
 }
@@ -236,6 +278,8 @@ int main(void)
         cmocka_unit_test(a_success_or_much_time_between_deaths_forgives),
         cmocka_unit_test(a_sandbox_is_not_repaired_for_ever),
         cmocka_unit_test_setup_teardown(every_event_in_every_state, fixture_setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_supervisor_may_leave_in_every_state, fixture_setup,
                                         fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,256 @@
+"""A named instance outlives its server: the next one with its name goes on where the last one was."""
+
+import os
+import signal
+import time
+
+from common import Server, Suite, alive, contains, equal, needs_runtime, poll
+import mcp
+
+needs_runtime()
+suite = Suite()
+
+LINES = 300
+STREAM = f"""
+import time
+for i in range({LINES}):
+    print('line', i, 'x' * 100, flush=True)
+    if i == 20:
+        open('begun', 'w').close()
+    time.sleep(0.01)
+"""
+WANTED = "".join(f"line {i} {'x' * 100}\n" for i in range(LINES))
+
+
+def named(directory=None, *options):
+    server = Server("--instance", "main", *options, runtime_dir=directory or mcp.temporary_directory())
+    server.legacy()
+    return server
+
+
+def finish(server):
+    """SIGINT: the sandboxes end with the server. Nothing may be left then."""
+    server.process.send_signal(signal.SIGINT)
+    equal(server.wait_exit(10), 0, f"exit status; {server.log_tail()}")
+    server.reader.join(10)
+    server.logger.join(10)
+    equal([line for line in server.log if "Sanitizer" in line], [], "sanitizers")
+    equal(server.violations, [], "stdout")
+    equal(server.left_behind(), [])
+
+
+def boxes(server):
+    return {box["sandbox_id"]: box for box in server.call("get_sandbox_status")["sandboxes"]}
+
+
+def facts(box):
+    return {key: box[key] for key in ("sandbox_id", "name", "limits", "created_at", "backend", "runtime", "image", "executions")}
+
+
+def latest(server, sandbox):
+    """The id of the code that was begun last."""
+    return server.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"][0]["execution_id"]
+
+
+def state(server, sandbox):
+    return server.call("get_sandbox_status", sandbox_id=sandbox)["state"]
+
+
+def end_killed(server):
+    server.kill()
+
+
+def end_terminated(server):
+    begun = time.monotonic()
+    server.process.send_signal(signal.SIGTERM)
+    equal(server.wait_exit(10), 0, "exit status")
+    took = time.monotonic() - begun
+    assert took < 2, f"it took {took:.2f} s to leave"
+
+
+def end_of_input(server):
+    server.process.stdin.close()
+    equal(server.wait_exit(10), 0, "exit status")
+
+
+def ended_while_code_runs(end):
+    first = named()
+    box = first.call("create_sandbox", name="box", memory_mb=200, timeout_seconds=50)["sandbox_id"]
+    other = first.call("create_sandbox")["sandbox_id"]
+    first.run("before = 'state'", sandbox_id=box)
+    first.run("x = 41", sandbox_id=other)
+    first.run("shared = 7")
+    first.start_call("execute_code", sandbox_id=box, code=STREAM)
+    poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
+    listed = {ident: facts(found) for ident, found in boxes(first).items()}
+    execution = latest(first, box)
+    workers = {ident: first.worker_pid(ident) for ident in listed}
+    end(first)
+    assert all(alive(pid) for pid in workers.values()), "workers ended with their server"
+
+    second = named(first.runtime_dir)
+    equal({i: b["name"] for i, b in boxes(second).items()}, {i: b["name"] for i, b in listed.items()})
+    done = second.call("get_execution", execution_id=execution, wait_seconds=30)
+    equal((done["status"], done["stdout"]), ("ok", WANTED))
+    poll("all are found", lambda: all(box["state"] == "ready" for box in boxes(second).values()))
+    equal({ident: facts(found) for ident, found in boxes(second).items()}, listed)
+    equal(latest(second, box), execution)
+    equal(second.run("before", sandbox_id="box")["result"], "'state'")
+    equal(second.run("x + 1", sandbox_id=other)["result"], "42")
+    equal(second.run("shared")["result"], "7")
+    equal({ident: second.worker_pid(ident) for ident in listed}, workers)
+    equal(len(boxes(second)), 3)
+    finish(second)
+
+
+@suite.case("a server is killed while code runs and writes: the next one has all of it")
+def killed():
+    ended_while_code_runs(end_killed)
+
+
+@suite.case("SIGTERM leaves the sandboxes to the next server, in no time")
+def terminated():
+    ended_while_code_runs(end_terminated)
+
+
+@suite.case("so does the end of input")
+def input_ended():
+    ended_while_code_runs(end_of_input)
+
+
+@suite.case("server and workers are killed together: the sandboxes are still there")
+def all_killed():
+    first = named()
+    box = first.call("create_sandbox", name="box")["sandbox_id"]
+    first.run("before = 'state'", sandbox_id=box)
+    first.start_call("execute_code", sandbox_id=box, code=STREAM)
+    poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
+    execution = latest(first, box)
+    worker = first.worker_pid(box)
+    os.kill(worker, signal.SIGSTOP)
+    first.kill()
+    os.kill(worker, signal.SIGKILL)
+    second = named(first.runtime_dir)
+    done = second.call("get_execution", execution_id=execution, wait_seconds=30)
+    equal((done["status"], done["stdout"]), ("ok", WANTED))
+    equal(second.run("before", sandbox_id=box)["result"], "'state'")
+    finish(second)
+
+
+@suite.case("a deadline holds although the server is replaced")
+def deadline():
+    first = named()
+    box = first.call("create_sandbox")["sandbox_id"]
+    first.start_call("execute_code", sandbox_id=box, code="open('begun', 'w').close()\nwhile True: pass", timeout_seconds=3)
+    poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
+    execution = latest(first, box)
+    first.kill()
+    second = named(first.runtime_dir)
+    done = second.call_failing("get_execution", execution_id=execution, wait_seconds=20)
+    equal(done["status"], "timeout")
+    assert done["duration_ms"] < 8000, done["duration_ms"]
+    equal(second.run("1 + 1", sandbox_id=box)["result"], "2")
+    finish(second)
+
+
+@suite.case("code of the last server can be cancelled at the next one")
+def cancelled():
+    first = named()
+    box = first.call("create_sandbox")["sandbox_id"]
+    first.start_call("execute_code", sandbox_id=box, code="open('begun', 'w').close()\nwhile True: pass")
+    poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
+    execution = latest(first, box)
+    first.kill()
+    second = named(first.runtime_dir)
+    second.start_call("cancel_execution", execution_id=execution).wait()
+    done = second.start_call("get_execution", execution_id=execution, wait_seconds=20).result()["structuredContent"]
+    equal(done["status"], "cancelled")
+    equal(second.run("1 + 1", sandbox_id=box)["result"], "2")
+    finish(second)
+
+
+@suite.case("nobody comes: after the grace nothing runs any more, and the next server of any name sweeps")
+def nobody_comes():
+    first = named(None, "--grace-seconds", "2")
+    box = first.call("create_sandbox")["sandbox_id"]
+    first.start_call("execute_code", sandbox_id=box, code="open('begun', 'w').close()\nwhile True: pass")
+    poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
+    first.kill()
+    poll("its processes end", lambda: not mcp.processes_of(box), 20)
+    poll("its control groups are gone", lambda: not mcp.cgroups_of(box) and not mcp.containers_of(box), 10)
+    equal(mcp.mounts_of(box), [])
+    assert mcp.sandbox_dirs(first.runtime_dir), "the record of a named instance stays for its next server"
+    with Server(runtime_dir=first.runtime_dir) as stranger:
+        stranger.legacy()
+        stranger.call("create_sandbox")
+        poll("the directory is swept", lambda: not [d for d in mcp.sandbox_dirs(first.runtime_dir) if box in d], 30)
+    equal(first.left_behind(), [])
+
+
+@suite.case("the server that comes too late tells the owner what happened")
+def too_late():
+    first = named(None, "--grace-seconds", "1")
+    box = first.call("create_sandbox", name="box")["sandbox_id"]
+    first.run("x = 1", sandbox_id=box)
+    first.kill()
+    poll("its processes end", lambda: not mcp.processes_of(box), 20)
+    second = named(first.runtime_dir)
+    poll("it has failed", lambda: state(second, box) == "failed", 20)
+    error = second.call_failing("execute_code", sandbox_id="box", code="1")["error"]
+    equal(error["code"], "sandbox_not_found")
+    contains(error["message"], "while no server was there")
+    equal(second.run("1 + 1")["result"], "2")
+    finish(second)
+
+
+@suite.case("a second server of the name lists its tools, and gets the sandboxes when the first is gone")
+def two_at_a_time():
+    first = named()
+    box = first.call("create_sandbox")["sandbox_id"]
+    first.run("x = 5", sandbox_id=box)
+    second = named(first.runtime_dir)
+    assert second.request("tools/list")["tools"]
+    error = second.call_failing("create_sandbox")["error"]
+    contains(error["message"], "in use by another server")
+    equal(first.run("x", sandbox_id=box)["result"], "5")
+    end_of_input(first)
+    equal(second.run("x", sandbox_id=box)["result"], "5")
+    finish(second)
+
+
+@suite.case("a stranger's sweep leaves living sandboxes alone")
+def strangers():
+    first = named()
+    box = first.call("create_sandbox")["sandbox_id"]
+    first.run("x = 5", sandbox_id=box)
+    first.kill()
+    with Server(runtime_dir=first.runtime_dir) as stranger:
+        stranger.legacy()
+        stranger.call("create_sandbox")
+        second = named(first.runtime_dir)
+        equal(second.run("x", sandbox_id=box)["result"], "5")
+        stranger.call("create_sandbox")
+    equal(second.run("x", sandbox_id=box)["result"], "5")
+    finish(second)
+
+
+@suite.case("killed at every moment of a creation: what was answered is there, the rest is swept")
+def killed_while_creating():
+    directory = mcp.temporary_directory()
+    known = []
+    for i in range(8):
+        server = named(directory)
+        pending = [server.start_call("create_sandbox") for _ in range(2)]
+        deadline = time.monotonic() + 0.06 * i
+        while time.monotonic() < deadline and not all(p.answered() for p in pending):
+            time.sleep(0.002)
+        server.kill()
+        known += [p.structured()["sandbox_id"] for p in pending if p.answered() and p.box.queue[0] is not None]
+    server = named(directory)
+    for box in known:
+        equal(server.run("1 + 1", sandbox_id=box)["result"], "2")
+    poll("the rest is swept", lambda: len(mcp.sandbox_dirs(directory)) == len(boxes(server)), 30)
+    finish(server)
+
+
+suite.run()

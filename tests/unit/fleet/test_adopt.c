@@ -1,0 +1,645 @@
+/* A fleet takes over what another one has left: a supervisor dies or ends, and the next one comes.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/fd.h"
+#include "proto/codec.h"
+#include "supervisor/record.h"
+#include "tests/unit/fleet/fixture.h"
+
+#define MANY 50
+
+static int setup(void **state)
+{
+    int rc = fixture_setup(state);
+    struct fixture *f = *state;
+    rename_instance(f, "main");
+    f->config.grace_s = 20; /* no test wants to be hurried, but for those that say so */
+    f->config.max_sandboxes = 64;
+    return rc;
+}
+
+/* ---- looking ---- */
+
+struct seen {
+    const char *id;
+    unsigned times;
+    unsigned ready;
+    unsigned all;
+    char state[16], reason[256], name[65];
+    int pid;
+    uint64_t memory_mb, pids, timeout_ms, ttl_ms, executions, restarts, created_wall_ms, idle_ms;
+};
+
+static void on_each(void *arg, const struct fleet_info *info)
+{
+    struct seen *seen = arg;
+    seen->all++;
+    seen->ready += strcmp(info->state, "ready") == 0 ? 1 : 0;
+    if (seen->id == NULL || strcmp(seen->id, info->id) != 0) {
+        return;
+    }
+    seen->times++;
+    snprintf(seen->state, sizeof(seen->state), "%s", info->state);
+    snprintf(seen->reason, sizeof(seen->reason), "%s", info->reason);
+    snprintf(seen->name, sizeof(seen->name), "%s", info->name);
+    seen->pid = info->worker_pid;
+    seen->memory_mb = info->memory_mb;
+    seen->pids = info->pids;
+    seen->timeout_ms = info->timeout_ms;
+    seen->ttl_ms = info->ttl_ms;
+    seen->executions = info->executions;
+    seen->restarts = info->worker_restarts;
+    seen->created_wall_ms = info->created_wall_ms;
+    seen->idle_ms = info->ttl_ms - (info->expires_wall_ms - clock_wall_ms());
+}
+
+static struct seen look(struct fixture *f, const char *id)
+{
+    struct seen seen = {.id = id};
+    fleet_list(f->fleet, "me", on_each, &seen);
+    return seen;
+}
+
+static char *sandbox_file(const struct fixture *f, const char *id, const char *name)
+{
+    return alloc_printf("%s/main/sandboxes/%s/%s", f->top, id, name);
+}
+
+static void put_file(const struct fixture *f, const char *id, const char *name, const void *data,
+                     size_t len)
+{
+    CLEANUP_FREE char *path = sandbox_file(f, id, name);
+    assert_int_equal(file_replace(path, data, len, 0600, NULL), 0);
+}
+
+static void next_server(struct fixture *f)
+{
+    fixture_start(f);
+    fleet_adopt(f->fleet);
+}
+
+static int worker_pid(struct fixture *f, const char *id)
+{
+    return look(f, id).pid;
+}
+
+static void kill_worker(int pid)
+{
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* Writes the record again, with a change. */
+static void rewrite_record(const struct fixture *f, const char *id,
+                           void (*change)(struct msg_record *whose))
+{
+    CLEANUP_FREE char *dir = sandbox_file(f, id, "");
+    CLEANUP_BUF struct buf frames;
+    struct record record;
+    struct err err = ERR_INIT;
+    buf_init(&frames, LIMIT_FRAME);
+    if (record_load(dir, &record, &err) < 0) {
+        fail_msg("%s", err.text);
+    }
+    change(&record.whose.record);
+    assert_int_equal(msg_encode_frame(&frames, &record.open, &err), 0);
+    assert_int_equal(msg_encode_frame(&frames, &record.whose, &err), 0);
+    put_file(f, id, "record", frames.data, frames.len);
+    record_finish(&record);
+}
+
+static void check_await(struct fixture *f, const char *execution, const char *out)
+{
+    struct answer a;
+    answer_init(&a);
+    fleet_await(f->fleet, "me", execution, WAIT_MS, on_outcome, &a);
+    wait_times(f, &a, 1);
+    if (a.rc < 0) {
+        fail_msg("%s: %s", execution, a.err.text);
+    }
+    if (!out_is(&a, out)) {
+        fail_msg("\"%.*s\" instead of \"%s\"", (int)a.out.len, (char *)a.out.data, out);
+    }
+    answer_finish(&a);
+}
+
+static void execute(struct fixture *f, const char *id, const char *code, char ret[FLEET_ID_SIZE])
+{
+    struct fleet_op op = {
+        .kind = OP_EVAL, .language = "python", .data = view_of(code), .keep_bytes = 1u << 20};
+    fleet_execute(f->fleet, "me", id, &op, ret);
+}
+
+/* ---- what is taken over ---- */
+
+static void all_that_was_asked_for_is_there_again(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    char id[FLEET_ID_SIZE];
+    const char *found;
+    struct err err = ERR_INIT;
+    struct view env[] = {view_of("KEY=value")};
+    struct fleet_spec spec = {.name = "box",
+                              .memory_mb = 77,
+                              .pids = 33,
+                              .timeout_ms = 4321,
+                              .ttl_ms = 98765,
+                              .env = {env, 1},
+                              .is_default = true};
+    answer_init(&a);
+    fixture_start(f);
+    fleet_open(f->fleet, "me", &spec, on_info, &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, 0);
+    snprintf(id, sizeof(id), "%s", a.id);
+    check_run(f, id, "echo one", "one");
+    check_run(f, id, "echo two", "two");
+    struct seen before = look(f, id);
+    assert_true(fixture_leave(f) < 1000);
+    assert_true(process_exists(before.pid));
+
+    next_server(f);
+    struct seen after = look(f, id); /* at once */
+    assert_int_equal(after.times, 1);
+    assert_string_equal(after.state, "recovering");
+    assert_int_equal(fleet_find(f->fleet, "me", "box", &found, &err), 0);
+    assert_string_equal(found, id);
+    assert_int_equal(fleet_find(f->fleet, "you", "box", &found, &err), -ERR_SANDBOX_NOT_FOUND);
+    assert_int_equal(fleet_find_default(f->fleet, "me", &found), 0);
+    assert_string_equal(found, id);
+    assert_int_equal(fleet_find_default(f->fleet, "you", &found), -ERR_SANDBOX_NOT_FOUND);
+    wait_state(f, id, "ready");
+    after = look(f, id);
+    assert_string_equal(after.name, "box");
+    assert_int_equal(after.pid, before.pid);
+    assert_int_equal(after.memory_mb, 77);
+    assert_int_equal(after.pids, 33);
+    assert_int_equal(after.timeout_ms, 4321);
+    assert_int_equal(after.ttl_ms, 98765);
+    assert_int_equal(after.executions, 2);
+    assert_int_equal(after.restarts, 0);
+    assert_int_equal(after.created_wall_ms, before.created_wall_ms);
+    check_run(f, id, "gen", "1");
+    check_run(f, id, "runs", "4"); /* nothing was run again */
+    assert_int_equal(look(f, id).executions, 4);
+    answer_finish(&a);
+}
+
+static void a_dead_worker_is_replaced_by_the_next_server(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_one(f, NULL, id);
+    check_run(f, id, "echo one", "one");
+    int pid = worker_pid(f, id);
+    fixture_leave(f);
+    kill_worker(pid);
+    next_server(f);
+    check_run(f, id, "gen", "2"); /* waits till there is one */
+    check_run(f, id, "runs", "3");
+    assert_int_equal(look(f, id).restarts, 1);
+    kill(worker_pid(f, id), SIGKILL); /* and from now on everything is as ever */
+    check_run(f, id, "gen", "3");
+}
+
+/* Killed between the start of a worker and its note, a server leaves a worker that nobody knows. */
+static void a_worker_without_a_note_does_not_disturb_its_successor(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_one(f, NULL, id);
+    int pid = worker_pid(f, id);
+    fixture_leave(f);
+    kill_worker(pid);
+    put_file(f, id, "w2.sock", "", 0);
+    next_server(f);
+    check_run(f, id, "gen", "3");
+}
+
+static void executions_that_run_or_ended_are_found_by_their_ids(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    char id[FLEET_ID_SIZE];
+    char ended[FLEET_ID_SIZE];
+    char ends_alone[FLEET_ID_SIZE];
+    char runs_on[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_one(f, NULL, id);
+    execute(f, id, "echo old", ended);
+    check_await(f, ended, "old");
+    execute(f, id, "slow 3 50", ends_alone);
+    execute(f, id, "slow 5 300", runs_on);
+    answer_init(&a);
+    fleet_await(f->fleet, "me", runs_on, WAIT_MS, on_outcome, &a);
+    let_pass(f, 100);
+    fixture_leave(f);
+    assert_int_equal(a.times, 1); /* who waits is told how it stands */
+    assert_int_equal(a.rc, 0);
+    answer_finish(&a);
+    let_pass(f, 200);
+
+    next_server(f);
+    answer_init(&a);
+    fleet_await(f->fleet, "you", ended, WAIT_MS, on_outcome, &a);
+    check_await(f, ended, "old"); /* asked for before its worker is found */
+    check_await(f, ends_alone, "line 0\nline 1\nline 2\n");
+    check_await(f, runs_on, "line 0\nline 1\nline 2\nline 3\nline 4\n");
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, -ERR_EXECUTION_NOT_FOUND); /* it is not theirs */
+    check_run(f, id, "runs", "4");
+    answer_finish(&a);
+}
+
+static void an_execution_can_be_stopped_before_its_worker_is_found(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    struct err err = ERR_INIT;
+    char id[FLEET_ID_SIZE];
+    char execution[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_one(f, NULL, id);
+    execute(f, id, "wait", execution);
+    let_pass(f, 50);
+    fixture_leave(f);
+    next_server(f);
+    assert_int_equal(fleet_stop(f->fleet, "me", execution, &err), 0);
+    answer_init(&a);
+    fleet_await(f->fleet, "me", execution, WAIT_MS, on_outcome, &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, 0);
+    assert_int_equal(a.status, OP_STATUS_CANCELLED);
+    answer_finish(&a);
+    assert_int_equal(fleet_stop(f->fleet, "me", "nosuch", &err), -ERR_EXECUTION_NOT_FOUND);
+}
+
+static void what_never_turns_up_is_answered(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    struct err err = ERR_INIT;
+    char id[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_one(f, NULL, id);
+    fixture_leave(f);
+    next_server(f);
+    answer_init(&a);
+    fleet_await(f->fleet, "me", "nosuch", FLEET_WAIT_FOR_EVER, on_outcome, &a);
+    assert_int_equal(fleet_stop(f->fleet, "me", "neither", &err), 0); /* it cannot tell yet */
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, -ERR_EXECUTION_NOT_FOUND);
+    answer_finish(&a);
+}
+
+static void a_ttl_counts_on(void **state)
+{
+    struct fixture *f = *state;
+    char idle[FLEET_ID_SIZE];
+    char over[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_one(f, NULL, idle); /* with a ttl of 600 s */
+    open_one(f, NULL, over);
+    check_run(f, idle, "echo x", "x");
+    fixture_leave(f);
+    put_file(f, idle, "idle", "500000", 6);
+    put_file(f, over, "idle", "600000", 6);
+    next_server(f);
+    wait_state(f, idle, "ready");
+    let_pass(f, 100);
+    struct seen seen = look(f, idle);
+    assert_in_range(seen.idle_ms, 500000, 520000);
+    wait_state(f, over, NULL);
+    assert_int_equal(look(f, idle).times, 1);
+}
+
+static void fifty_are_taken_over(void **state)
+{
+    struct fixture *f = *state;
+    char ids[MANY][FLEET_ID_SIZE];
+    fixture_start(f);
+    for (int i = 0; i < MANY; i++) {
+        open_one(f, NULL, ids[i]);
+    }
+    for (int i = 0; i < MANY; i += 2) {
+        kill(worker_pid(f, ids[i]), SIGSTOP); /* so that it is not replaced meanwhile */
+    }
+    int pids[MANY];
+    for (int i = 0; i < MANY; i++) {
+        pids[i] = worker_pid(f, ids[i]);
+    }
+    fixture_leave(f);
+    for (int i = 0; i < MANY; i += 2) {
+        kill_worker(pids[i]);
+    }
+    next_server(f);
+    assert_int_equal(look(f, NULL).all, MANY);
+    for (int i = 0; i < MANY; i++) {
+        wait_state(f, ids[i], "ready");
+    }
+    for (int i = 0; i < MANY; i++) {
+        check_run(f, ids[i], "gen", i % 2 == 0 ? "2" : "1");
+    }
+}
+
+static void it_may_go_on_and_on(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    char execution[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_one(f, NULL, id);
+    execute(f, id, "slow 200 10", execution);
+    for (int i = 0; i < 20; i++) {
+        assert_true(fixture_leave(f) < 1000);
+        next_server(f);
+        if (i % 3 == 0) { /* sometimes before it has found out anything */
+            wait_state(f, id, "ready");
+        }
+    }
+    CLEANUP_BUF struct buf all;
+    buf_init(&all, 1u << 16);
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(buf_printf(&all, NULL, "line %d\n", i), 0);
+    }
+    check_await(f, execution, buf_cstr(&all));
+    check_run(f, id, "gen", "1");
+    check_run(f, id, "runs", "3");
+}
+
+/* ---- what cannot be taken over ---- */
+
+static void a_worker_of_another_build_fails_its_sandbox(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    struct answer a;
+    fixture_start(f);
+    open_one(f, NULL, id);
+    fixture_leave(f);
+    put_file(f, id, "other-version", "", 0);
+    next_server(f);
+    begin_run(f, id, "gen", &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, -ERR_GONE);
+    wait_state(f, id, "failed");
+    struct seen seen = look(f, id);
+    assert_non_null(strstr(seen.reason, "another build"));
+    assert_non_null(strstr(seen.reason, "version 1, not 999"));
+    answer_finish(&a);
+    wait_entries(f, f->sweeps, 1);
+}
+
+static void a_sandbox_that_ended_alone_tells_its_owner(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    f->config.grace_s = 1;
+    fixture_start(f);
+    open_one(f, NULL, id);
+    int pid = worker_pid(f, id);
+    int status;
+    fixture_leave(f);
+    assert_int_equal(waitpid(pid, &status, 0), pid); /* its grace */
+    assert_true(WIFEXITED(status));
+    next_server(f);
+    wait_state(f, id, "failed");
+    assert_string_equal(look(f, id).reason, "the sandbox ended while no server was there");
+}
+
+static void what_nobody_was_told_of_is_swept(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    char path[96];
+    fixture_start(f);
+    open_one(f, NULL, (char[FLEET_ID_SIZE]){0});
+    begin_open(f, NULL, "open-slow", &a);
+    let_pass(f, 100);
+    assert_true(fixture_leave(f) < 2500);
+    assert_int_equal(a.times, 1);
+    assert_int_equal(a.rc, -ERR_SHUTTING_DOWN);
+    answer_finish(&a);
+    snprintf(path, sizeof(path), "%s/main/sandboxes", f->top);
+    assert_int_equal(count_entries(path), 1);
+    next_server(f);
+    assert_int_equal(look(f, NULL).all, 1);
+}
+
+static void not_answered(struct msg_record *whose)
+{
+    whose->answered = false;
+}
+
+static void other_boot(struct msg_record *whose)
+{
+    whose->boot = view_of("0b1c2d3e-another-boot");
+}
+
+/* Four that are left to the sweep, and one between them that is not. */
+static void bad_records_are_swept_and_disturb_nobody(void **state)
+{
+    struct fixture *f = *state;
+    char good[FLEET_ID_SIZE];
+    char bad[5][FLEET_ID_SIZE];
+    char path[96];
+    fixture_start(f);
+    for (int i = 0; i < 5; i++) {
+        open_one(f, NULL, bad[i]);
+        if (i == 2) {
+            open_one(f, NULL, good);
+        }
+    }
+    fixture_leave(f);
+    rewrite_record(f, bad[0], not_answered);
+    rewrite_record(f, bad[1], other_boot);
+    put_file(f, bad[2], "record",
+             "\xff\xff\xff\xff"
+             "garbage",
+             11);
+    CLEANUP_FREE char *record = sandbox_file(f, bad[3], "record");
+    struct stat st;
+    assert_int_equal(stat(record, &st), 0);
+    assert_int_equal(truncate(record, st.st_size - 3), 0);
+    CLEANUP_FREE char *last = sandbox_file(f, bad[4], "record");
+    assert_int_equal(unlink(last), 0);
+    next_server(f);
+    assert_int_equal(look(f, NULL).all, 1);
+    check_run(f, good, "gen", "1");
+    snprintf(path, sizeof(path), "%s/main/sandboxes", f->top);
+    wait_entries(f, f->sweeps, 5);
+    for (int i = 0; i < 500 && count_entries(path) > 1; i++) {
+        let_pass(f, 10);
+    }
+    assert_int_equal(count_entries(path), 1);
+    for (int i = 0; i < 5; i++) {
+        CLEANUP_FREE char *note = alloc_printf("%s/%s", f->sweeps, bad[i]);
+        assert_int_equal(access(note, F_OK), 0);
+    }
+}
+
+static void a_sandbox_whose_worker_is_unknown_fails(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_one(f, NULL, id);
+    fixture_leave(f);
+    put_file(f, id, "worker", "4711", 4);
+    next_server(f);
+    wait_state(f, id, "failed");
+    assert_non_null(strstr(look(f, id).reason, "worked on"));
+    wait_entries(f, f->sweeps, 1);
+}
+
+static void an_agent_that_tells_garbage_fails_its_sandbox(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    char other[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_one(f, NULL, id);
+    open_one(f, NULL, other);
+    fixture_leave(f);
+    put_file(f, id, "ops-garbage", "", 0);
+    next_server(f);
+    check_run(f, other, "gen", "1");
+    wait_state(f, id, "failed");
+    assert_non_null(strstr(look(f, id).reason, "garbage"));
+}
+
+/* ---- one after the other ---- */
+
+static void the_next_server_waits_for_the_lock(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    struct err err = ERR_INIT;
+    char id[FLEET_ID_SIZE];
+    const char *found;
+    fixture_start(f);
+    open_one(f, NULL, id);
+    struct fleet *first = f->fleet;
+    next_server(f);
+    struct fleet *second = f->fleet;
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, -ERR_CONFIG);
+    assert_non_null(strstr(a.err.text, "in use by another server"));
+    answer_finish(&a);
+    assert_int_equal(fleet_find(second, "me", id, &found, &err), -ERR_SANDBOX_NOT_FOUND);
+    f->fleet = first;
+    check_run(f, id, "gen", "1");
+    fixture_leave(f);
+    f->fleet = second; /* the first call that looks for it finds it */
+    assert_int_equal(fleet_find(second, "me", id, &found, &err), 0);
+    check_run(f, id, "gen", "1");
+}
+
+static void a_server_that_only_lists_its_tools_touches_nothing(void **state)
+{
+    struct fixture *f = *state;
+    next_server(f);
+    assert_int_equal(count_entries(f->top), 0);
+    fixture_leave(f);
+    assert_int_equal(count_entries(f->top), 0);
+}
+
+static void an_instance_of_its_own_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    rename_instance(f, "");
+    fixture_start(f);
+    open_one(f, NULL, id);
+    fixture_leave(f);
+    assert_int_equal(count_entries(f->top), 0);
+}
+
+static void another_instance_does_not_sweep_what_lives(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    char other[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_one(f, NULL, id);
+    fixture_leave(f);
+    rename_instance(f, "");
+    fixture_start(f);
+    open_one(f, NULL, other);
+    let_pass(f, 300);
+    struct fleet *stranger = f->fleet;
+    assert_int_equal(count_entries(f->sweeps), 0);
+    rename_instance(f, "main");
+    next_server(f); /* the lock is free for it all the time */
+    check_run(f, id, "gen", "1");
+    fixture_stop(f);
+    f->fleet = stranger;
+}
+
+/* Both its server and its worker are dead: the sandbox may live on for its grace. */
+static void a_server_that_comes_within_the_grace_comes_before_the_sweep(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    char other[FLEET_ID_SIZE];
+    f->config.grace_s = 1;
+    fixture_start(f);
+    open_one(f, NULL, id);
+    int pid = worker_pid(f, id);
+    fixture_leave(f);
+    kill_worker(pid);
+    rename_instance(f, "");
+    fixture_start(f);
+    open_one(f, NULL, other);
+    struct fleet *stranger = f->fleet;
+    rename_instance(f, "main");
+    next_server(f);
+    check_run(f, id, "gen", "2");
+    let_pass(f, 2500); /* over the stranger's second look */
+    assert_int_equal(count_entries(f->sweeps), 0);
+    check_run(f, id, "gen", "2");
+    fixture_stop(f);
+    f->fleet = stranger;
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        T(all_that_was_asked_for_is_there_again),
+        T(a_dead_worker_is_replaced_by_the_next_server),
+        T(a_worker_without_a_note_does_not_disturb_its_successor),
+        T(executions_that_run_or_ended_are_found_by_their_ids),
+        T(an_execution_can_be_stopped_before_its_worker_is_found),
+        T(what_never_turns_up_is_answered),
+        T(a_ttl_counts_on),
+        T(fifty_are_taken_over),
+        T(it_may_go_on_and_on),
+        T(a_worker_of_another_build_fails_its_sandbox),
+        T(a_sandbox_that_ended_alone_tells_its_owner),
+        T(what_nobody_was_told_of_is_swept),
+        T(bad_records_are_swept_and_disturb_nobody),
+        T(a_sandbox_whose_worker_is_unknown_fails),
+        T(an_agent_that_tells_garbage_fails_its_sandbox),
+        T(the_next_server_waits_for_the_lock),
+        T(a_server_that_only_lists_its_tools_touches_nothing),
+        T(an_instance_of_its_own_leaves_nothing),
+        T(another_instance_does_not_sweep_what_lives),
+        T(a_server_that_comes_within_the_grace_comes_before_the_sweep),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
