@@ -126,6 +126,7 @@ static void on_opened(void *arg, int rc, const struct msg *reply, const struct e
         worker_link_kill(s->link, "could not adopt the sandbox: %s", err->text);
     } else {
         sandbox_take_opened(s, &reply->opened);
+        worker_policy_reached(&s->policy);
         sandbox_set_state(s, SANDBOX_READY, creating ? "created" : "adopted");
         if (creating) {
             sandbox_touch(s); /* being created is not being idle */
