@@ -160,6 +160,7 @@ static void on_opened(void *arg, int rc, const struct msg *reply, const struct e
         worker_link_kill(s->link, "could not adopt the sandbox: %s", err->text);
     } else {
         sandbox_take_opened(s, &reply->opened);
+        worker_policy_reached(&s->policy);
         if (creating) {
             created(s);
         } else if (s->adoption != NULL) {

@@ -16,6 +16,10 @@
 void worker_policy_success(struct worker_policy *p)
 {
     p->deaths = 0;
+}
+
+void worker_policy_reached(struct worker_policy *p)
+{
     p->refusals = 0;
 }
 

@@ -18,11 +18,14 @@
 struct worker_policy {
     uint64_t died_ms[WORKER_POLICY_DEATHS]; /* ring of the latest deaths */
     unsigned deaths;                        /* since the last success */
-    unsigned refusals;                      /* of the host, since the last success */
+    unsigned refusals;                      /* of the host, in a row */
 };
 
 /* An operation came to its end: whatever was wrong is over. */
 void worker_policy_success(struct worker_policy *p);
+
+/* A worker reached the sandbox: the host gives again what it refused. */
+void worker_policy_reached(struct worker_policy *p);
 
 /* A worker died at now_ms; its sandbox has been without one since broken_ms. True: start another
  * one after *ret_delay_ms. False: give the sandbox up. */

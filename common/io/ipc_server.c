@@ -241,6 +241,11 @@ static void on_redial(uv_timer_t *timer)
     if (access(s->ep.path, F_OK) < 0) {
         return; /* nobody to dial: not the dialer's fault */
     }
+    /* A peer that has not even read our hello is stopped, or has no descriptor left for us. That
+     * passes, but to be hung up on before its own hello is what its nng never recovers from. */
+    if (unix_link_unread(s->ep.path, false) > 0) {
+        return;
+    }
     /* Not in the middle of a hello. If that has hung for so long, it is ended; if it is still there
      * the next time, it is one that nng has forgotten. */
     s->cut_off = !s->cut_off && unix_link_shutdown(s->ep.path, false) > 0;

@@ -280,6 +280,54 @@ def killed_by_hand():
         equal(server.run("1 + 1", sandbox_id=other)["result"], "2")
 
 
+@suite.case("a container paused by hand for a while: the call goes on afterwards")
+def paused_for_a_while():
+    server, sandbox = opened()
+    with server:
+        pending = begun(server, sandbox, STREAM)
+        container = container_of(sandbox)["Id"]
+        running.ask("POST", f"/containers/{container}/pause")
+        time.sleep(3)  # how long it lasts is the input of this test
+        running.ask("POST", f"/containers/{container}/unpause")
+        equal(pending.structured()["stdout"], WANTED)
+
+
+@suite.case("a container paused by hand for good: its calls are answered, and it can be closed")
+def paused_for_good():
+    server, sandbox = opened()
+    with server:
+        other = server.call("create_sandbox")["sandbox_id"]
+        pending = begun(server, sandbox, ENDLESS, timeout_seconds=3)
+        running.ask("POST", f"/containers/{container_of(sandbox)['Id']}/pause")
+        begin = time.monotonic()
+        failed = pending.failed(60)
+        assert failed.get("status") == "timeout" or clear(failed["error"]), failed
+        assert time.monotonic() - begin < 30, f"the answer came after {time.monotonic() - begin:.0f} s"
+        equal(server.run("1 + 1", sandbox_id=other)["result"], "2")
+        server.start_call("close_sandbox", sandbox_id=sandbox).result()
+        poll("its container is removed", lambda: not mcp.containers_of(sandbox), 20)
+        works(server)
+
+
+@suite.case("the image vanishes under running sandboxes: they go on, creating says what is missing, and it heals")
+def image_vanishes():
+    reference = "localhost/cloister-test:vanishing"
+    running.derive(engines.IMAGE, reference, "LABEL vanishing=yes")
+    server, sandbox = opened("--image", reference, "--pull", "never")
+    with server:
+        server.run("x = 'kept'", sandbox_id=sandbox)
+        running.ask("DELETE", f"/images/{reference}", force="1")
+        error = clear(server.call_failing("create_sandbox")["error"])
+        equal(error["code"], "image_not_found")
+        contains(error["message"] + error["hint"], reference)
+        os.kill(server.worker_pid(sandbox), signal.SIGKILL)
+        equal(server.run("x", sandbox_id=sandbox)["result"], "'kept'")
+        running.derive(engines.IMAGE, reference, "LABEL vanishing=yes")
+        works(server)
+        server.call("close_sandbox", sandbox_id=sandbox)
+    running.ask("DELETE", f"/images/{reference}", force="1")
+
+
 @suite.case("an idle sandbox whose container was removed says so at the next call")
 def removed_while_idle():
     server, sandbox = opened()
@@ -375,11 +423,22 @@ def engine_stopped():
         running.start()
         clear(server.call_failing("execute_code", sandbox_id=idle, code="1")["error"])
         works(server)
-    # what could not be removed without the engine is noted on disk, and removed by the next server
+        # what could not be removed without the engine is tried again
+        poll("nothing is left of them", lambda: not mcp.sandbox_dirs(directory) and not mcp.containers_of(directory), 40)
+
+
+@suite.case("a server that ends while the engine is away: what it leaves is removed by the next one", when=DOCKER)
+def engine_stopped_for_good():
+    directory = mcp.temporary_directory()
+    with Server(runtime_dir=directory) as server:
+        server.legacy()
+        server.call("create_sandbox")
+        running.stop()
+    running.start()
     with Server(runtime_dir=directory) as successor:
         successor.legacy()
         works(successor)
-        poll("nothing is left of them", lambda: not mcp.sandbox_dirs(directory) and not mcp.containers_of(directory), 20)
+        poll("nothing is left of it", lambda: not mcp.sandbox_dirs(directory) and not mcp.containers_of(directory), 20)
 
 
 def engine_comes_back(end):
@@ -425,6 +484,25 @@ def engine_killed():
         engine_comes_back(running.kill)
 
 
+@suite.case("a worker killed while the engine is away: another one gets through when it is back, and the call goes on")
+def worker_killed_without_engine():
+    with live_restore():
+        server, sandbox = opened()
+        with server:
+            other = server.call("create_sandbox")["sandbox_id"]
+            server.run("idle = 'here'", sandbox_id=other)
+            pending = begun(server, sandbox, STREAM)
+            running.kill()
+            os.kill(server.worker_pid(sandbox), signal.SIGKILL)
+            error = clear(server.call_failing("create_sandbox")["error"])
+            equal(error["code"], "engine_unavailable")
+            running.start()
+            done = pending.structured()
+            equal((done["status"], done["stdout"]), ("ok", WANTED))
+            equal(server.run("idle", sandbox_id=other)["result"], "'here'")
+            works(server)
+
+
 def ensure_running(live_restore):
     if running.running():
         running.remove_contents()
@@ -448,6 +526,74 @@ def engine_hangs():
             running.signal(signal.SIGCONT)
         equal(pending.structured()["stdout"], WANTED)
         works(server)
+
+
+@suite.case("the engine hangs while a sandbox is created and another is closed: both are done when it goes on")
+def engine_hangs_at_work():
+    server, sandbox = opened()
+    with server:
+        running.signal(signal.SIGSTOP)
+        try:
+            creating = server.start_call("create_sandbox")
+            closing = server.start_call("close_sandbox", sandbox_id=sandbox)
+            until = time.monotonic() + 3.0  # how long it hangs is the input of this test
+            while time.monotonic() < until:
+                begin = time.monotonic()
+                equal(server.request("ping"), {})
+                assert time.monotonic() - begin < 1, "ping was held up"
+                time.sleep(0.1)
+        finally:
+            running.signal(signal.SIGCONT)
+        equal(server.run("2 + 2", sandbox_id=creating.structured()["sandbox_id"])["result"], "4")
+        closing.structured()
+        poll("the closed one is gone", lambda: not mcp.containers_of(sandbox), 20)
+
+
+# ---- its disk ----
+
+
+@contextlib.contextmanager
+def small_disk(megabytes):
+    """The engine with its storage on a small file system; yields that directory."""
+    place = f"{running.place}/data"
+    running.remove_contents()
+    running.stop()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", place], check=True)
+    try:
+        running.start()
+        images = os.environ.get("CLOISTER_TEST_IMAGES") or os.path.join(tempfile.gettempdir(), "cloister-test-images")
+        running.load(engines.IMAGE, f"{images}/python.tar")
+        yield place
+    finally:
+        if running.running():
+            running.remove_contents()
+            running.stop()
+        subprocess.run(["umount", place], check=True)
+        running.start()
+
+
+@suite.case("the engine's disk is full: creating says so, what runs goes on, and freeing heals", when=DOCKER)
+def engine_disk_full():
+    with small_disk(1024) as place:
+        server, sandbox = opened()
+        with server:
+            server.run("x = 'kept'", sandbox_id=sandbox)
+            with open(f"{place}/filler", "wb", 0) as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(b"x" * (1 << 20))
+            with open(f"{place}/filler2", "wb", 0) as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(b"x" * 4096)
+            error = clear(server.call_failing("create_sandbox")["error"])
+            contains(error["message"].lower(), "space")
+            equal(server.run("x", sandbox_id=sandbox)["result"], "'kept'")
+            os.kill(server.worker_pid(sandbox), signal.SIGKILL)
+            equal(server.run("x", sandbox_id=sandbox)["result"], "'kept'")
+            os.unlink(f"{place}/filler")
+            os.unlink(f"{place}/filler2")
+            works(server)
+            server.call("close_sandbox", sandbox_id=sandbox)
+            poll("nothing is left", lambda: not mcp.containers_of(server.runtime_dir), 20)
 
 
 # ---- no engine, or something else in its place ----

@@ -299,6 +299,37 @@ def closing_without_descriptors():
         works(server)
 
 
+@suite.case("a worker dials while the server has no descriptor for it: it waits without burning CPU, then all goes on")
+def accepting_without_descriptors():
+    place = mcp.temporary_directory()
+    worker = os.path.join(os.path.dirname(os.path.dirname(os.environ["CLOISTER"])), "worker", "cloister-worker")
+    if not os.path.exists(worker):
+        raise Skip("the worker program is not where a build directory has it")
+    path = f"{place}/worker"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\ntouch {place}/started\nwhile [ -e {place}/wait ]; do sleep 0.02; done\nexec {worker} "$@"\n')
+    os.chmod(path, 0o755)
+    with Server("--worker-path", path) as server:
+        server.legacy()
+        before = sandbox_of(server)
+        server.run("x = 'before'", sandbox_id=before)
+        for _ in range(2):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{place}/started")
+            with open(f"{place}/wait", "w", encoding="utf-8"):
+                pass
+            creating = server.start_call("create_sandbox")
+            poll("a worker is started", lambda: os.path.exists(f"{place}/started"), 20)
+            with short_of_descriptors(server.process.pid), quiet(server):
+                os.unlink(f"{place}/wait")
+                until = time.monotonic() + 5  # how long it lasts is the input of this test
+                while time.monotonic() < until:
+                    equal(server.run("x", sandbox_id=before)["result"], "'before'")
+                    time.sleep(0.2)
+            made = creating.structured()["sandbox_id"]
+            equal(server.run("1 + 1", sandbox_id=made)["result"], "2")
+
+
 @suite.case("a worker without descriptors: calls go on or fail clearly, and its sandbox outlives it")
 def worker_descriptors():
     with Server() as server:

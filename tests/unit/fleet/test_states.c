@@ -69,6 +69,25 @@ static void a_sandbox_is_not_repaired_for_ever(void **state)
     assert_false(worker_policy_died(&p, 60000, 0, &delay_ms));
 }
 
+static void a_host_in_need_is_given_time_not_attempts(void **state)
+{
+    struct worker_policy p = {.deaths = 0};
+    static const uint64_t delays[] = {50, 100, 200, 400, 800, 1000, 1000};
+    uint64_t delay_ms = 0;
+    uint64_t now_ms = 1000;
+    for (unsigned i = 0; now_ms - 1000 < WORKER_POLICY_REPAIR_MS; i++) {
+        assert_true(worker_policy_refused(&p, now_ms, 1000, &delay_ms));
+        assert_int_equal(delay_ms, delays[i < 6 ? i : 6]);
+        now_ms += delay_ms;
+    }
+    assert_false(worker_policy_refused(&p, now_ms, 1000, &delay_ms));
+    assert_true(worker_policy_died(&p, now_ms, now_ms, &delay_ms));
+    assert_int_equal(delay_ms, 0); /* that was no death */
+    worker_policy_reached(&p);
+    assert_true(worker_policy_refused(&p, now_ms, now_ms, &delay_ms));
+    assert_int_equal(delay_ms, delays[0]);
+}
+
 /* ---- state x event ---- */
 
 enum event {
@@ -277,6 +296,7 @@ int main(void)
         cmocka_unit_test(the_first_death_is_repaired_at_once_and_the_fifth_not),
         cmocka_unit_test(a_success_or_much_time_between_deaths_forgives),
         cmocka_unit_test(a_sandbox_is_not_repaired_for_ever),
+        cmocka_unit_test(a_host_in_need_is_given_time_not_attempts),
         cmocka_unit_test_setup_teardown(every_event_in_every_state, fixture_setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(a_supervisor_may_leave_in_every_state, fixture_setup,
