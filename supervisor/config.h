@@ -31,6 +31,7 @@ struct config {
     uint64_t timeout_s; /* default deadline of an execution */
     uint64_t max_timeout_s;
     uint64_t ttl_s;
+    uint64_t max_lifetime_s;
     uint64_t max_sandboxes;
     bool strict;
     enum log_level log_level;

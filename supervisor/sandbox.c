@@ -342,28 +342,6 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
     start_worker(s);
 }
 
-static void on_ttl(uv_timer_t *timer)
-{
-    struct sandbox *s = timer->data;
-    uint64_t idle_ms = uv_now(timer->loop) - s->used_ms;
-    if (sandbox_state(s) >= SANDBOX_CLOSING) {
-        return;
-    }
-    if (s->call_count > 0 || sandbox_state(s) == SANDBOX_CREATING) {
-        uv_timer_start(timer, on_ttl, s->ttl_ms, 0);
-    } else if (idle_ms < s->ttl_ms) {
-        uv_timer_start(timer, on_ttl, s->ttl_ms - idle_ms, 0);
-    } else {
-        sandbox_close(s, "nobody called it for its ttl", NULL, NULL);
-    }
-}
-
-/* The timer is not moved at each call: it finds out when it fires. */
-void sandbox_touch(struct sandbox *s)
-{
-    s->used_ms = uv_now(s->host->loop);
-}
-
 static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
 {
     const struct config *c = s->host->config;
@@ -387,6 +365,7 @@ static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
     o->env.count = spec->env.count;
     s->timeout_ms = spec->timeout_ms != 0 ? spec->timeout_ms : c->timeout_s * 1000;
     s->ttl_ms = spec->ttl_ms != 0 ? spec->ttl_ms : c->ttl_s * 1000;
+    s->lifetime_ms = c->max_lifetime_s * 1000;
 }
 
 int sandbox_create(const struct sandbox_setup *setup, const char *owner,
@@ -416,9 +395,9 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
     s->opened = opened;
     s->opened_arg = arg;
     s->progress = spec->progress;
+    s->created_ms = clock_ms();
     s->created_wall_ms = clock_wall_ms();
     s->broken_ms = uv_now(s->host->loop);
-    sandbox_touch(s);
     uv_timer_init(s->host->loop, &s->ttl);
     s->ttl.data = s;
     uv_timer_init(s->host->loop, &s->restart);
@@ -427,8 +406,7 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
     s->news.data = s;
     s->timers_open = 3;
     fleet_host_hold(s->host);
-    uv_timer_start(&s->ttl, on_ttl, s->ttl_ms, 0);
-    uv_unref((uv_handle_t *)&s->ttl); /* an idle sandbox is no reason to stay */
+    sandbox_start_clock(s);
     log_info("sandbox creating: memory_mb=%" PRIu64 " cpu_milli=%" PRIu64 " pids=%" PRIu64
              " sandbox=%s",
              s->spec.memory_bytes >> 20, s->spec.cpu_milli, s->spec.pids, s->id);

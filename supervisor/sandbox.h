@@ -101,6 +101,7 @@ struct sandbox {
     bool image_is_reference; /* the client's choice, for an engine only */
     uint64_t timeout_ms;
     uint64_t ttl_ms;
+    uint64_t lifetime_ms;
 
     /* What it became. */
     char *backend;
@@ -110,7 +111,8 @@ struct sandbox {
     char *workspace;
     struct text_list languages;
     struct text_list unapplied;
-    uint64_t created_wall_ms;
+    uint64_t created_ms;      /* clock_ms() */
+    uint64_t created_wall_ms; /* for people */
 
     /* Its worker. */
     struct worker_link *link; /* NULL between two lives */
@@ -177,14 +179,28 @@ void sandbox_fail(struct sandbox *s, const char *reason);
 /* As sandbox_fail(), on the word of the worker, which cleans up and exits by itself. */
 void sandbox_gone(struct sandbox *s, const char *reason);
 
-/* A call begins or ends: the idle time starts again. */
-void sandbox_touch(struct sandbox *s);
-
 /* Remembers an operation whose outcome has been used. */
 void sandbox_ack(struct sandbox *s, const char *op);
 
 /* Fills `items` (room for SANDBOX_ACKS_MAX) with what the next START acknowledges. */
 struct view_list sandbox_acks(const struct sandbox *s, struct view *items);
+
+/* ---- sandbox_ttl.c: how long it may stay ---- */
+
+/* From here on it closes by itself; created_ms and both its times are set. */
+void sandbox_start_clock(struct sandbox *s);
+
+/* The same for one that has been idle for so long already; it stays for a moment at least. */
+void sandbox_set_idle(struct sandbox *s, uint64_t idle_ms);
+
+/* A call begins or ends: the idle time starts again. */
+void sandbox_touch(struct sandbox *s);
+
+/* Until it closes if nobody calls it any more; 0: any moment. */
+uint64_t sandbox_time_left_ms(const struct sandbox *s);
+
+/* Until it closes in any case. */
+uint64_t sandbox_life_left_ms(const struct sandbox *s);
 
 /* ---- sandbox_news.c: how creating goes on ---- */
 

@@ -4,6 +4,7 @@ What is looked at is what a user and the machine would notice: the answer comes 
 state is kept where the interrupt was enough; nothing of that run is alive in the sandbox, seen from outside; and
 the next call works soon."""
 
+import datetime
 import time
 
 from common import Server, Shared, Suite, contains, equal, needs_runtime, poll
@@ -248,14 +249,60 @@ for place, bomb_case in enumerate(BOMBS, 1):
 def servers_go_on():
     server, sandbox = shared.get()
     warm(server, sandbox, "python")
-    start = "import subprocess\nserver = subprocess.Popen(['sh', '-c', 'while :; do sleep 0.05; done'], start_new_session=True)\nserver.pid"
+    start = "import subprocess\nserver = subprocess.Popen(['sh', '-c', 'while :; do sleep 0.05; done'])\nserver.pid"
     equal(server.run(start, sandbox_id=sandbox)["status"], "ok")
     done = server.run("import subprocess, time\nother = subprocess.Popen(['sleep', '600'], start_new_session=True)\nwhile True: pass", sandbox_id=sandbox, timeout_seconds=DEADLINE)
     equal((done["status"], done["interpreter"]), ("timeout", "kept"))
-    state = server.run("(server.poll(), other.wait())", sandbox_id=sandbox)
-    equal((state["result"], state["interpreter"]), ("(None, -9)", "kept"))
+    state = server.run("(server.poll(), other.wait() < 0)", sandbox_id=sandbox)
+    equal((state["result"], state["interpreter"]), ("(None, True)", "kept"))
     server.run("server.kill()\nserver.wait()", sandbox_id=sandbox)
     poll("only what belongs there is left", lambda: not left_of_runs(sandbox))
+
+
+# ---- time to live ----
+
+
+def seconds_between(begin, end):
+    return (datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(begin)).total_seconds()
+
+
+def listed(server):
+    return [s["sandbox_id"] for s in server.call("get_sandbox_status")["sandboxes"]]
+
+
+@suite.case("a sandbox ends with its lifetime, whatever it does, and says why")
+def lifetime():
+    with Server("--max-lifetime-seconds", "3") as server:
+        server.legacy()
+        begun = time.monotonic()
+        made = server.call("create_sandbox")
+        equal((made["limits"]["lifetime_seconds"], made["expires_at"]), (3, made["ends_at"]))
+        assert 2.9 < seconds_between(made["created_at"], made["ends_at"]) < 3.1, made
+        busy, idle = made["sandbox_id"], server.call("create_sandbox", ttl_seconds=1)
+        assert seconds_between(idle["created_at"], idle["expires_at"]) < 2.9, idle
+        failed = server.start_call("execute_code", sandbox_id=busy, code="print('shown', flush=True)\nwhile True: pass").failed()
+        seconds = time.monotonic() - begun
+        equal((failed["status"], failed["stdout"]), ("cancelled", "shown\n"))
+        contains(failed["error"]["message"], "maximum lifetime")
+        assert 2.8 <= seconds <= 3 + MARGIN, f"it closed after {seconds:.2f} s"
+        equal(server.call_failing("execute_code", sandbox_id=busy, code="1")["error"]["code"], "sandbox_not_found")
+        equal(listed(server), [])
+
+
+@suite.case("what runs keeps a sandbox from being idle, and not from its end")
+def idle_and_busy():
+    with Server("--max-lifetime-seconds", "4") as server:
+        server.legacy()
+        sandbox = server.call("create_sandbox", ttl_seconds=1)["sandbox_id"]
+        equal(server.run("import time; time.sleep(2.2); 'ran'", sandbox_id=sandbox)["result"], "'ran'")
+        begun = time.monotonic()
+        equal(listed(server), [sandbox])
+        poll("it was idle for long enough", lambda: listed(server) == [], 10)
+        seconds = time.monotonic() - begun
+        assert 0.8 <= seconds <= 1 + MARGIN, f"it closed after {seconds:.2f} s"
+
+
+# ---- before it runs ----
 
 
 @suite.case("a call that waits for its turn is cancelled at once, and never runs")
