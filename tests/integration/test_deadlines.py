@@ -263,7 +263,8 @@ def servers_go_on():
 
 
 def seconds_between(begin, end):
-    return (datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(begin)).total_seconds()
+    begin, end = (datetime.datetime.fromisoformat(t.replace("Z", "+00:00")) for t in (begin, end))
+    return (end - begin).total_seconds()
 
 
 def listed(server):

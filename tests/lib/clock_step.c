@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define PUBLIC      __attribute__((visibility("default")))
 #define PERIOD_MS   200
 #define DAY_SECONDS 86400
 
@@ -26,7 +27,7 @@ static time_t step(void)
     return ms / PERIOD_MS % 2 == 0 ? DAY_SECONDS : -DAY_SECONDS;
 }
 
-int clock_gettime(clockid_t id, struct timespec *t);
+PUBLIC int clock_gettime(clockid_t id, struct timespec *t);
 int clock_gettime(clockid_t id, struct timespec *t)
 {
     int rc = true_clock(id, t);
@@ -36,7 +37,7 @@ int clock_gettime(clockid_t id, struct timespec *t)
     return rc;
 }
 
-int gettimeofday(struct timeval *restrict t, void *restrict zone);
+PUBLIC int gettimeofday(struct timeval *restrict t, void *restrict zone);
 int gettimeofday(struct timeval *restrict t, void *restrict zone)
 {
     struct timespec now;
@@ -47,6 +48,7 @@ int gettimeofday(struct timeval *restrict t, void *restrict zone)
     return 0;
 }
 
+PUBLIC time_t time(time_t *ret);
 time_t time(time_t *ret)
 {
     struct timespec now;
