@@ -198,7 +198,8 @@ void sandbox_json_text(struct buf *text, const cJSON *object)
     text_printf(text, "\nWorkspace: %s\n", json_get_str(object, "workspace"));
     text_printf(text,
                 "Limits: memory %.15g MiB, %.15g CPU, %.15g processes, disk %.15g MiB, "
-                "executions %.15g s, no network; closes after %.15g s without a call, after %.15g s in any case",
+                "executions %.15g s, no network; closes after %.15g s without a call, after %.15g "
+                "s in any case",
                 number(limits, "memory_mb"), number(limits, "cpus"), number(limits, "pids"),
                 number(limits, "disk_mb"), number(limits, "timeout_seconds"),
                 number(limits, "ttl_seconds"), number(limits, "lifetime_seconds"));
