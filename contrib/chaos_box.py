@@ -132,6 +132,11 @@ class Box:
         with self.lock:
             return [b[2] for b in self.blows if b[0] <= until and b[1] >= since - 1.0]
 
+    def hangs(self):
+        """Its worker was stopped, and has not been replaced yet."""
+        with self.lock:
+            return any("SIGSTOP" in b[2] and b[1] == float("inf") for b in self.blows)
+
     def may_kill_worker(self, deaths=1):
         """Five deaths within 30 s give a sandbox up if nothing succeeds in between; so many are never done."""
         now = time.monotonic()

@@ -298,15 +298,17 @@ class Killer:
                 process.close()
                 self.killed("worker with its supervisor")
         generations = {b: b.generation for b in boxes}
+        hanging = any(b.hangs() for b in boxes)
         self.instance.end(number, wanted)
         self.killed("supervisor by SIGTERM" if number == signal.SIGTERM else "supervisor")
         begun = self.instance.start()
-        self.adopted(boxes, generations, begun)
+        self.adopted(boxes, generations, begun, hanging)
         for box, blow in blows:
             box.done(blow)
 
-    def adopted(self, boxes, generations, begun):
-        """All sandboxes are there and ready soon, and are what they were."""
+    def adopted(self, boxes, generations, begun, hanging):
+        """All sandboxes are there and ready soon, and are what they were. One whose worker was stopped at that moment (`hanging`)
+        takes the time to find that out, and is measured apart."""
         while True:
             here = self.instance.sandboxes()
             mine = [b for b in boxes if not b.doomed and b.generation == generations[b]]
@@ -316,7 +318,8 @@ class Killer:
                 self.court.violation(f"not adopted: {missing}")
                 break
             if not unready:
-                self.court.measured(f"adoption: start of the server to {len(self.lanes.boxes)} sandboxes ready", time.monotonic() - begun)
+                what = "adoption with a stopped worker" if hanging else "adoption"
+                self.court.measured(f"{what}: start of the server to {len(self.lanes.boxes)} sandboxes ready", time.monotonic() - begun)
                 break
             if time.monotonic() - begun > ADOPT_SECONDS:
                 self.court.violation(f"not ready {ADOPT_SECONDS:.0f} s after the start of the server: {unready}")
