@@ -13,7 +13,7 @@
 #define ALLOC_EXIT_CODE 69
 
 /* Zeroed memory for n objects of `size` bytes. Never NULL. Free with free(). */
-void *alloc_array(size_t n, size_t size);
+void *alloc_array(size_t n, size_t size) __attribute__((returns_nonnull));
 #define alloc_one(type) ((type *)alloc_array(1, sizeof(type)))
 
 /* Returns p, or ends the process if it is NULL: for small memory that a library allocated. */

@@ -68,6 +68,7 @@ void sandbox_set_state(struct sandbox *s, enum sandbox_state next, const char *c
              s->id, s->link != NULL ? worker_link_pid(s->link) : 0, s->generation);
     if (s->adoption != NULL) { /* it leaves RECOVERING for the first time */
         adopt_settled(STEAL_PTR(s->adoption), s);
+        sandbox_status_known(s);
     }
 }
 
@@ -446,6 +447,7 @@ struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, c
     sm_init(&s->sm, sandbox_states, SANDBOX_STATE_COUNT, first);
     TAILQ_INIT(&s->calls);
     TAILQ_INIT(&s->close_waiters);
+    TAILQ_INIT(&s->past_waiters);
     s->broken_ms = uv_now(s->host->loop);
     s->died_us = clock_us();
     uv_timer_init(s->host->loop, &s->ttl);

@@ -76,6 +76,8 @@ struct text_list {
 
 struct adopt;
 
+struct status_wait; /* sandbox_info.c */
+
 struct sandbox_waiter {
     TAILQ_ENTRY(sandbox_waiter) node;
     fleet_done_fn done;
@@ -126,8 +128,10 @@ struct sandbox {
     /* Not NULL until it is known what became of it since its last server; then that is told. */
     struct adopt *adoption;
     TAILQ_ENTRY(sandbox) adoption_node;
-    bool adoption_queued;  /* has to wait for a worker to be started */
-    bool adoption_started; /* was that, once */
+    bool adoption_queued;                   /* has to wait for a worker to be started */
+    bool adoption_started;                  /* was that, once */
+    TAILQ_HEAD(, status_wait) past_waiters; /* who asked for its status before that */
+    struct deferred_task past_task;
 
     /* Its worker. */
     struct worker_link *link; /* NULL between two lives */
@@ -298,8 +302,15 @@ struct fleet_info sandbox_info(const struct sandbox *s);
 void sandbox_take_opened(struct sandbox *s, const struct msg_opened *opened);
 
 /* Asks the worker for figures and calls `done` with them, or without if it cannot tell (then
- * perhaps inside). */
+ * perhaps inside). While a sandbox is being taken over this waits: a client whose server died asks
+ * for the status to find the executions that it lost. */
 void sandbox_status(struct sandbox *s, fleet_info_fn done, void *arg);
+
+/* It is known now what became of it: answers who waits for its status, later. */
+void sandbox_status_known(struct sandbox *s);
+
+/* The same at once, before it is freed. */
+void sandbox_status_flush(struct sandbox *s);
 
 void sandbox_free(struct sandbox *s);
 

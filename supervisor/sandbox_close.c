@@ -78,6 +78,7 @@ static void on_timer_closed(uv_handle_t *handle)
 static void forget(struct sandbox *s)
 {
     s->on_gone(s->on_gone_arg, s);
+    sandbox_status_flush(s);
     uv_close((uv_handle_t *)&s->ttl, on_timer_closed);
     uv_close((uv_handle_t *)&s->restart, on_timer_closed);
     uv_close((uv_handle_t *)&s->news, on_timer_closed);

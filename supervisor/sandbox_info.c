@@ -82,7 +82,8 @@ struct fleet_info sandbox_info(const struct sandbox *s)
 }
 
 struct status_wait {
-    struct sandbox *sandbox; /* outlives its link, and so this request */
+    TAILQ_ENTRY(status_wait) node; /* among those who wait for the past */
+    struct sandbox *sandbox;       /* outlives its link, and so this request */
     fleet_info_fn done;
     void *arg;
 };
@@ -104,18 +105,51 @@ static void on_status(void *arg, int rc, const struct msg *reply, const struct e
     free(wait);
 }
 
-void sandbox_status(struct sandbox *s, fleet_info_fn done, void *arg)
+static void ask_status(struct status_wait *wait)
 {
+    struct sandbox *s = wait->sandbox;
     struct msg m = {.type = MSG_STATUS};
     m.status.usage = true;
-    struct status_wait *wait = alloc_one(struct status_wait);
-    wait->sandbox = s;
-    wait->done = done;
-    wait->arg = arg;
     if (sandbox_state(s) != SANDBOX_READY ||
         worker_link_ask(s->link, &m, STATUS_MS, on_status, wait, NULL) < 0) {
         on_status(wait, -ERR_IO, NULL, NULL, "");
     }
+}
+
+void sandbox_status(struct sandbox *s, fleet_info_fn done, void *arg)
+{
+    struct status_wait *wait = alloc_one(struct status_wait);
+    wait->sandbox = s;
+    wait->done = done;
+    wait->arg = arg;
+    if (s->adoption != NULL) {
+        TAILQ_INSERT_TAIL(&s->past_waiters, wait, node);
+    } else {
+        ask_status(wait);
+    }
+}
+
+static void on_past_known(void *arg)
+{
+    struct sandbox *s = arg;
+    struct status_wait *wait;
+    while ((wait = TAILQ_FIRST(&s->past_waiters)) != NULL) {
+        TAILQ_REMOVE(&s->past_waiters, wait, node);
+        ask_status(wait);
+    }
+}
+
+void sandbox_status_known(struct sandbox *s)
+{
+    if (!TAILQ_EMPTY(&s->past_waiters)) {
+        deferred_post(&s->host->deferred, &s->past_task, on_past_known, s);
+    }
+}
+
+void sandbox_status_flush(struct sandbox *s)
+{
+    deferred_cancel(&s->host->deferred, &s->past_task);
+    on_past_known(s);
 }
 
 void sandbox_free(struct sandbox *s)
