@@ -239,9 +239,13 @@ static struct sandbox *find_name(struct fleet *f, const char *owner, const char 
     return NULL;
 }
 
-static void set_not_found(struct err *err, const char *id)
+/* A server that ends lets go of its sandboxes, which may well live on. Returns what it sets. */
+static int set_not_found(const struct fleet *f, struct err *err, const char *id)
 {
-    err_set(err, ERR_SANDBOX_NOT_FOUND, "no sandbox \"%.64s\"", id);
+    if (f->host.stopping) {
+        return err_set(err, ERR_SHUTTING_DOWN, "the server is shutting down");
+    }
+    return err_set(err, ERR_SANDBOX_NOT_FOUND, "no sandbox \"%.64s\"", id);
 }
 
 int fleet_find_default(struct fleet *f, const char *owner, const char **ret_id)
@@ -267,8 +271,7 @@ int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const
         s = find_name(f, owner, id_or_name);
     }
     if (s == NULL) {
-        set_not_found(err, id_or_name);
-        return -ERR_SANDBOX_NOT_FOUND;
+        return set_not_found(f, err, id_or_name);
     }
     *ret_id = s->id;
     return 0;
@@ -424,7 +427,7 @@ static void on_status_begin(void *arg)
     struct reply *r = arg;
     struct sandbox *s = find_id(r->fleet, r->id);
     if (s == NULL) {
-        set_not_found(&r->err, r->id);
+        (void)set_not_found(r->fleet, &r->err, r->id);
         r->hint = HINT_LIST;
         on_fail(r);
         return;
@@ -449,7 +452,7 @@ void fleet_close(struct fleet *f, const char *id, fleet_done_fn done, void *arg)
         return;
     }
     struct reply *r = new_reply(f, arg);
-    set_not_found(&r->err, id);
+    (void)set_not_found(f, &r->err, id);
     r->hint = HINT_LIST;
     r->done = done;
     deferred_post(&f->host.deferred, &r->task, on_fail, r);
@@ -464,7 +467,7 @@ static struct sandbox *find_usable(struct fleet *f, const char *id, struct err *
     if (f->host.stopping) {
         err_set(err, ERR_SHUTTING_DOWN, "the server is shutting down");
     } else if (s == NULL) {
-        set_not_found(err, id);
+        (void)set_not_found(f, err, id);
         *ret_hint = HINT_LIST;
     } else if (sandbox_state(s) == SANDBOX_FAILED) {
         err_set(err, ERR_GONE, "%s", s->reason);
