@@ -232,7 +232,6 @@ static int entry_create(struct agent_link *link, const struct msg *request, stru
     struct entry *e = alloc_one(struct entry);
     m.seq = link->next_seq++;
     e->link = link;
-    agent_question_init(&e->question, &m);
     e->seq = m.seq;
     buf_init(&e->frame, LIMIT_FRAME + 4);
     int rc = msg_encode_frame(&e->frame, &m, err);
@@ -240,6 +239,7 @@ static int entry_create(struct agent_link *link, const struct msg *request, stru
         entry_free(e);
         return rc;
     }
+    agent_question_init(&e->question, &m); /* its strings fit: they have been encoded */
     *ret = e;
     return 0;
 }

@@ -27,7 +27,7 @@ void agent_question_init(struct agent_question *q, const struct msg *request)
         q->skip = request->wait.skip;
     }
     if (op.len > 0) {
-        memcpy(q->op, op.data, op.len); /* decoding has checked it against LIMIT_NAME */
+        memcpy(q->op, op.data, op.len);
     }
 }
 

@@ -20,7 +20,7 @@ struct agent_question {
     bool skip;
 };
 
-/* What to remember of a request. */
+/* What to remember of a request that keeps to the limits of its fields. */
 void agent_question_init(struct agent_question *q, const struct msg *request);
 
 /* -ERR_PROTOCOL with the reason if the answer cannot be one to this question. */

@@ -21,7 +21,7 @@
  *
  * nng waits between two attempts for a random part of what it may, so a listener that appears is
  * found within RECONNECT_MAX_MS and after half of that on the average. Ten attempts a second cost
- * about a hundredth of a processor, only while there is no link.
+ * one to two hundredths of a processor, only while there is no link.
  */
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>

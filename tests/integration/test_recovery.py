@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 from common import Server, Suite, alive, contains, equal, needs_runtime, poll
 import mcp
@@ -142,11 +143,15 @@ def agent_killed():
         poll("it runs", lambda: server.read_text("begun", sandbox) is not None, 30)
         agents = mcp.agents_of(sandbox)
         assert agents, "no agent process found on the host"
+        queued = server.start_call("execute_code", sandbox_id=sandbox, code="1")
+        killed = time.monotonic()
         for pid in agents:
             os.kill(pid, signal.SIGKILL)
-        failed = pending.failed()
-        assert failed.get("error", {}).get("message"), failed
-        equal(failed["error"]["code"], "sandbox_not_found")
+        for call in (pending, queued):
+            failed = call.failed()
+            equal(failed["error"]["code"], "sandbox_not_found")
+            contains(failed["error"]["message"], "ended")
+        assert time.monotonic() - killed < 10, "they are answered when it is known, not when their time is over"
         equal(server.run("x", sandbox_id=other)["result"], "1")
         error = server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"]
         equal(error["code"], "sandbox_not_found")

@@ -241,7 +241,10 @@ static void a_sandbox_that_ends_by_itself_is_noticed(void **state)
     driver_start(d, 1);
     driver_open(d, "fault:agent=dies:500", false);
     for (size_t i = 0; i < 4; i++) { /* running, queued, and for half of them with a deadline */
-        struct msg m = make_start(ops[i], "sleep 60000", i % 2 * 30000, 20000);
+        struct msg m = make_start(ops[i], "sleep 60000", i % 2 * 30000, 0);
+        driver_ask(d, &m, &waiting[i], MSG_OUTPUT);
+        answer_finish(&waiting[i]);
+        m = make_wait(ops[i], 0, 20000);
         driver_send(d, &m, &waiting[i]);
     }
     for (size_t i = 0; i < 4; i++) {

@@ -128,6 +128,64 @@ static void a_call_and_its_output_survive_the_death_of_the_worker(void **state)
     buf_finish(&out);
 }
 
+/* What was taken from the agent and lost with the supervisor is there once more. */
+static void output_and_outcome_survive_the_death_of_everybody_above(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    struct buf out;
+    buf_init(&out, 1 << 20);
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    driver_run(d, "op1", "x = 6\nprint('first')\nx * 7", 20000, &a, NULL);
+    answer_finish(&a);
+    struct msg m =
+        make_start("op2", "import time\nprint('second', flush=True)\nwhile True: time.sleep(0.05)",
+                   60000, 20000);
+    driver_ask(d, &m, &a, MSG_OUTPUT);
+    uint64_t have = a.m.output.out.len;
+    assert_true(have > 0);
+    answer_finish(&a);
+    m = make_wait("op2", have, 0); /* acknowledged */
+    driver_ask(d, &m, &a, MSG_OUTPUT);
+    answer_finish(&a);
+    driver_kill(d, SIGKILL);
+    driver_unlisten(d);
+
+    driver_listen(d);
+    driver_start(d, 2);
+    driver_open(d, "", true);
+    m = (struct msg){.type = MSG_OPS};
+    driver_ask(d, &m, &a, MSG_OPS_OK);
+    assert_int_equal(a.m.ops_ok.ops.count, 2);
+    assert_int_equal(a.m.ops_ok.evals, 2);
+    answer_finish(&a);
+    m = make_start("op1", "", 0, 5000);
+    m.start.join = true;
+    m.start.skip = true;
+    driver_ask(d, &m, &a, MSG_OUTPUT);
+    assert_true(view_is(a.m.output.out, "first\n"));
+    assert_true(view_is(a.m.output.result, "42"));
+    answer_finish(&a);
+    m.start.op = view_of("op2");
+    m.start.timeout_ms = 300; /* what is left, for the worker that does not know it */
+    driver_ask(d, &m, &a, MSG_OUTPUT);
+    assert_true(view_is(a.m.output.out, "second\n"));
+    assert_int_equal(a.m.output.state, OP_RUNNING);
+    have = a.m.output.out.len;
+    answer_finish(&a);
+    m = make_wait("op2", have, 20000);
+    driver_ask(d, &m, &a, MSG_OUTPUT);
+    assert_int_equal(a.m.output.status, OP_STATUS_TIMEOUT);
+    assert_int_equal(a.m.output.interpreter, OP_INTERPRETER_KEPT);
+    answer_finish(&a);
+    driver_run(d, "op3", "x", 20000, &a, &out);
+    assert_true(view_is(a.m.output.result, "6"));
+    answer_finish(&a);
+    driver_close(d);
+    buf_finish(&out);
+}
+
 static void operations_on_one_interpreter_queue_and_each_has_its_own_time(void **state)
 {
     struct driver *d = *state;
@@ -184,6 +242,7 @@ int main(void)
         CASE(python_keeps_its_variables_and_tells_results),
         CASE(a_deadline_interrupts_and_the_variables_stay),
         CASE(a_call_and_its_output_survive_the_death_of_the_worker),
+        CASE(output_and_outcome_survive_the_death_of_everybody_above),
         CASE(operations_on_one_interpreter_queue_and_each_has_its_own_time),
         CASE(files_are_written_and_read),
     };
