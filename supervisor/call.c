@@ -37,7 +37,8 @@
 #define OVERDUE_MS     6000 /* after interrupt and backstop: then nobody will end it any more */
 #define HINT_LEFT                                                                                  \
     "it may have been carried out: look, before doing it again, when the server is back"
-#define EMPTY_MAX 200 /* replies without news before their time, until it is a fault */
+#define HINT_UNHEARD "it was not begun; do it again when the server is back"
+#define EMPTY_MAX    200 /* replies without news before their time, until it is a fault */
 
 const struct sm_state call_states[CALL_STATE_COUNT] = {
     [CALL_WAITING] = {"waiting", SM_BIT(CALL_ASKED) | SM_BIT(CALL_SETTLED) | SM_BIT(CALL_DONE)},
@@ -539,11 +540,15 @@ void call_leave_all(struct sandbox *s)
     err_set(&err, ERR_SHUTTING_DOWN, "the server ends");
     while ((call = TAILQ_FIRST(&s->calls)) != NULL) {
         struct fleet_outcome outcome = call_look(call);
+        if (!is_open(call)) {
+            on_answer_later(call);
+            continue;
+        }
         leave_sandbox(call);
-        if (call->is_execution) {
+        if (call->is_execution && call->heard_of) {
             tell(call, 0, &outcome, NULL, "");
         } else {
-            tell(call, -ERR_SHUTTING_DOWN, NULL, &err, HINT_LEFT);
+            tell(call, -ERR_SHUTTING_DOWN, NULL, &err, call->heard_of ? HINT_LEFT : HINT_UNHEARD);
         }
     }
 }
