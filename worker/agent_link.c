@@ -18,8 +18,8 @@
  * answer may take that much longer than its request allowed. One timer serves both and the pauses
  * between attempts; it does not run while nothing is unanswered.
  *
- * The agent is hostile until proven otherwise: sizes are capped, an answer must fit its request, in
- * type, operation and offsets, and anything else is malformed and ends the link for good.
+ * The agent is hostile until proven otherwise: sizes are capped, an answer must fit its request
+ * (agent_reply.c), and anything else is malformed and ends the link for good.
  */
 #include "worker/agent_link.h"
 
@@ -36,6 +36,7 @@
 #include "config.h"
 #include "proto/codec.h"
 #include "proto/version.h"
+#include "worker/agent_reply.h"
 
 #define RETRY_MIN_MS   10
 #define RETRY_MAX_MS   1000
@@ -60,10 +61,8 @@ static const struct sm_state states[] = {
 struct entry {
     struct entry *next;
     struct agent_link *link;
-    enum msg_type type;
+    struct agent_question question;
     uint64_t seq;
-    char op[LIMIT_NAME + 1];
-    uint64_t out_from, err_from;
     struct buf frame;
     uint64_t due_ms;
     uint64_t wait_ms;
@@ -204,14 +203,14 @@ static void entry_refresh(struct entry *e)
 {
     struct msg m;
     struct err err = ERR_INIT;
-    if (e->type != MSG_START && e->type != MSG_WAIT) {
+    if (e->question.type != MSG_START && e->question.type != MSG_WAIT) {
         return;
     }
     if (msg_decode(MSG_LINK_A, e->frame.data + 4, e->frame.len - 4, &m, &err) < 0) {
         assert(false && "our own frame does not decode");
         return;
     }
-    *(e->type == MSG_START ? &m.start.wait_ms : &m.wait.wait_ms) = 0;
+    *(e->question.type == MSG_START ? &m.start.wait_ms : &m.wait.wait_ms) = 0;
     struct buf frame;
     buf_init(&frame, LIMIT_FRAME + 4);
     if (msg_encode_frame(&frame, &m, &err) == 0) {
@@ -233,26 +232,13 @@ static int entry_create(struct agent_link *link, const struct msg *request, stru
     struct entry *e = alloc_one(struct entry);
     m.seq = link->next_seq++;
     e->link = link;
-    e->type = m.type;
+    agent_question_init(&e->question, &m);
     e->seq = m.seq;
     buf_init(&e->frame, LIMIT_FRAME + 4);
     int rc = msg_encode_frame(&e->frame, &m, err);
     if (rc < 0) {
         entry_free(e);
         return rc;
-    }
-    struct view op = {NULL, 0};
-    if (m.type == MSG_START) {
-        op = m.start.op;
-        e->out_from = m.start.out_from;
-        e->err_from = m.start.err_from;
-    } else if (m.type == MSG_WAIT) {
-        op = m.wait.op;
-        e->out_from = m.wait.out_from;
-        e->err_from = m.wait.err_from;
-    }
-    if (op.len > 0) {
-        memcpy(e->op, op.data, op.len);
     }
     *ret = e;
     return 0;
@@ -346,58 +332,6 @@ static void violated(struct agent_link *link, const struct err *cause)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static int check_output(const struct entry *e, const struct msg_output *m, struct err *err)
-{
-    bool done = m->state == OP_DONE;
-    if (!view_is(m->op, e->op)) {
-        return err_set(err, ERR_PROTOCOL, "output of another operation than the one asked about");
-    }
-    if (m->out_from != e->out_from || m->err_from != e->err_from) {
-        return err_set(err, ERR_PROTOCOL, "output from another offset than the one asked for");
-    }
-    if (m->state < OP_QUEUED || m->state > OP_DONE || m->interpreter > OP_INTERPRETER_RESTARTED ||
-        m->file_type > FILE_TYPE_OTHER) {
-        return err_set(err, ERR_PROTOCOL, "output with an impossible state");
-    }
-    if (done != (m->status >= OP_STATUS_OK && m->status <= OP_STATUS_FAILED)) {
-        return err_set(err, ERR_PROTOCOL, "output whose status does not fit its state");
-    }
-    if (m->fail_code != 0 && !err_known(m->fail_code)) {
-        return err_set(err, ERR_PROTOCOL, "output with an unknown fail code");
-    }
-    return 0;
-}
-
-static int check_reply(const struct entry *e, const struct msg *m, struct err *err)
-{
-    enum msg_type want = MSG_NONE;
-    switch (e->type) {
-    case MSG_HELLO:
-        want = MSG_HELLO_OK;
-        break;
-    case MSG_START:
-    case MSG_WAIT:
-        want = MSG_OUTPUT;
-        break;
-    case MSG_CANCEL:
-        want = MSG_OK;
-        break;
-    case MSG_STATUS:
-        want = MSG_STATUS_OK;
-        break;
-    default:
-        break;
-    }
-    if (m->type == MSG_FAILED) {
-        return err_known(m->failed.code) ? 0 : err_set(err, ERR_PROTOCOL, "unknown error code");
-    }
-    if (m->type != want) {
-        return err_set(err, ERR_PROTOCOL, "%s as the answer to %s", msg_name(m->type),
-                       msg_name(e->type));
-    }
-    return want == MSG_OUTPUT ? check_output(e, &m->output, err) : 0;
-}
-
 static void on_hello_reply(struct agent_link *link, const struct msg *m)
 {
     struct err err = ERR_INIT;
@@ -458,7 +392,7 @@ static void handle(struct agent_link *link, const struct msg *m)
     if (is_hello) {
         link->hello = NULL;
     }
-    if (check_reply(e, m, &err) < 0) {
+    if (agent_reply_check(&e->question, m, &err) < 0) {
         /* The entry is off the list, so its asker is told here; the others by agent_link_end(). */
         violated(link, &err);
         if (!is_hello) {

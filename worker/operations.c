@@ -7,6 +7,10 @@
  * serves all of them and does not run while there is none. And an operation that seems to have
  * crashed may have been killed for memory: only the backend can tell, so such an answer is held
  * until it has been asked.
+ *
+ * A START that only joins, as another supervisor sends it, may meet a worker that is new as well.
+ * Then the job is made when the agent has said that the operation is there and not over; the
+ * request is sent with no time to wait, so that is soon.
  */
 #include "worker/operations.h"
 
@@ -40,7 +44,10 @@ struct call {
     struct ipc_request *request;
     uint64_t seq;
     char op[LIMIT_NAME + 1];
-    bool began;      /* this call made the job */
+    bool began; /* this call made the job */
+    bool joins; /* its answer will, if one is needed, with these: */
+    char language[LIMIT_NAME + 1];
+    uint64_t timeout_ms;
     struct buf held; /* an answer that waits for the backend's figures */
 };
 
@@ -191,6 +198,13 @@ static void on_output(struct call *call, const struct msg *reply)
 {
     struct operations *o = call->operations;
     struct job *job = jobs_find(&o->jobs, view_of(call->op));
+    if (job == NULL && call->joins && reply->output.state != OP_DONE) {
+        job = jobs_start(&o->jobs, view_of(call->op), view_of(call->language), call->timeout_ms,
+                         uv_now(o->setup.loop));
+        if (job == NULL) {
+            log_warn("operation %s: too many others, the agent alone keeps its deadline", call->op);
+        }
+    }
     if (reply->output.state == OP_DONE) {
         forget(o, job);
     } else if (job != NULL) {
@@ -225,16 +239,42 @@ static void on_reply(void *arg, const struct msg *reply, const struct err *err)
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-void operations_start(struct operations *o, struct ipc_request *request, const struct msg *m)
+static struct view language_of(const struct msg_start *m)
+{
+    struct view none = {NULL, 0};
+    return m->kind == OP_EVAL ? m->language : none;
+}
+
+/* An operation that this worker does not know: the agent says whether it is there. */
+static void join(struct operations *o, struct ipc_request *request, const struct msg *m)
 {
     struct err err = ERR_INIT;
     struct msg out = *m;
     struct call *call = call_create(o, request, m->seq, m->start.op);
-    struct view no_language = {NULL, 0};
+    struct view language = language_of(&m->start);
+    call->joins = true;
+    call->timeout_ms = m->start.timeout_ms;
+    if (language.len > 0) {
+        memcpy(call->language, language.data, language.len);
+    }
+    out.start.wait_ms = 0;
+    if (agent_link_ask(o->setup.link, &out, 0, on_reply, call, &err) < 0) {
+        answer_failed(call, &err);
+    }
+}
+
+void operations_start(struct operations *o, struct ipc_request *request, const struct msg *m)
+{
+    struct err err = ERR_INIT;
+    struct msg out = *m;
     bool known = jobs_find(&o->jobs, m->start.op) != NULL;
-    struct job *job = jobs_start(&o->jobs, m->start.op,
-                                 m->start.kind == OP_EVAL ? m->start.language : no_language,
-                                 m->start.timeout_ms, uv_now(o->setup.loop));
+    if (m->start.join && !known) {
+        join(o, request, m);
+        return;
+    }
+    struct call *call = call_create(o, request, m->seq, m->start.op);
+    struct job *job = jobs_start(&o->jobs, m->start.op, language_of(&m->start), m->start.timeout_ms,
+                                 uv_now(o->setup.loop));
     if (job == NULL) {
         err_set(&err, ERR_BUSY, "more than %d operations are under way in this sandbox", JOBS_MAX);
         answer_failed(call, &err);
@@ -332,6 +372,16 @@ void operations_status(struct operations *o, struct ipc_request *request, const 
     struct call *call = call_create(o, request, m->seq, no_op);
     if (agent_link_ask(o->setup.link, m, 0, m->status.usage ? on_status : on_reply, call, &err) <
         0) {
+        answer_failed(call, &err);
+    }
+}
+
+void operations_list(struct operations *o, struct ipc_request *request, const struct msg *m)
+{
+    struct err err = ERR_INIT;
+    struct view no_op = {NULL, 0};
+    struct call *call = call_create(o, request, m->seq, no_op);
+    if (agent_link_ask(o->setup.link, m, 0, on_reply, call, &err) < 0) {
         answer_failed(call, &err);
     }
 }

@@ -1,7 +1,7 @@
 /*
- * What the supervisor asks of a running sandbox: START, WAIT, CANCEL and STATUS, passed on to the
- * agent and answered from it, with deadlines kept and memory kills told apart from crashes on the
- * way.
+ * What the supervisor asks of a running sandbox: START, WAIT, CANCEL, STATUS and OPS, passed on to
+ * the agent and answered from it, with deadlines kept and memory kills told apart from crashes on
+ * the way.
  *
  * Thread: the loop thread. Nothing blocks. Answers never come from inside the call that asks,
  * except refusals.
@@ -39,6 +39,7 @@ void operations_start(struct operations *o, struct ipc_request *request, const s
 void operations_wait(struct operations *o, struct ipc_request *request, const struct msg *m);
 void operations_cancel(struct operations *o, struct ipc_request *request, const struct msg *m);
 void operations_status(struct operations *o, struct ipc_request *request, const struct msg *m);
+void operations_list(struct operations *o, struct ipc_request *request, const struct msg *m);
 
 /* News from the agent link. */
 void operations_running(struct operations *o, const struct msg_running *m);

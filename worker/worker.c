@@ -264,6 +264,11 @@ static void handle_status(struct worker *w, struct ipc_request *request, const s
     operations_status(w->operations, request, m);
 }
 
+static void handle_ops(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    operations_list(w->operations, request, m);
+}
+
 /* OPEN is legal more than once because its answer may have been lost with a supervisor. */
 static const struct rule rules[] = {
     {MSG_HELLO, ANY, handle_hello},       {MSG_OPEN, NEW | OPENING | OPEN, handle_open},
@@ -271,7 +276,7 @@ static const struct rule rules[] = {
     {MSG_WAIT, OPEN, handle_wait},        {MSG_CANCEL, OPEN, handle_cancel},
     {MSG_PING, ANY, handle_ping},         {MSG_STATUS, OPEN, handle_status},
     {MSG_CLOSE, ANY, handle_close},       {MSG_SWEEP, NEW, handle_sweep},
-    {MSG_PROGRESS, ANY, handle_progress},
+    {MSG_PROGRESS, ANY, handle_progress}, {MSG_OPS, OPEN, handle_ops},
 };
 
 /* ---- the link to the supervisor ------------------------------------------------------------- */

@@ -15,6 +15,7 @@
  *     exit           the agent's process ends without a word
  *     garbage        sends bytes that are no frame
  *     liar           answers with the name of another operation
+ *     forger         OPS tells of it in a state that does not exist
  *     offset         answers with bytes from another offset
  *     event          sends an event that does not exist on this link
  *     number         answers under another number
@@ -48,7 +49,7 @@ struct op {
     char language[LIMIT_NAME + 1];
     char script[256];
     enum op_state state;
-    uint64_t timeout_ms;
+    uint64_t timeout_ms, started_ms;
     uint64_t due_ms; /* when it ends by itself; 0 = not running */
     uint64_t status;
     int64_t exit_code;
@@ -68,7 +69,7 @@ struct agent {
     struct buf rx;
     struct op ops[OPS];
     size_t count;
-    unsigned runs;
+    unsigned runs, started;
     uint64_t oom_kills;
     bool mute;
 };
@@ -265,7 +266,9 @@ static void forget(struct agent *a, struct view id)
 {
     struct op *op = find(a, id);
     if (op != NULL && op->state == OP_DONE) {
-        *op = a->ops[--a->count];
+        size_t at = (size_t)(op - a->ops);
+        a->count--;
+        memmove(op, op + 1, (a->count - at) * sizeof(*op));
     }
 }
 
@@ -275,6 +278,10 @@ static void on_start(struct agent *a, const struct msg *m)
         forget(a, m->start.acks.items[i]);
     }
     struct op *op = find(a, m->start.op);
+    if (op == NULL && m->start.join) {
+        fail(a, m->seq, ERR_EXECUTION_NOT_FOUND, "no such operation");
+        return;
+    }
     if (op == NULL) {
         if (a->count == OPS) {
             fail(a, m->seq, ERR_BUSY, "too many operations");
@@ -285,11 +292,44 @@ static void on_start(struct agent *a, const struct msg *m)
         snprintf(op->id, sizeof(op->id), "%.*s", VIEW_ARG(m->start.op));
         snprintf(op->language, sizeof(op->language), "%.*s", VIEW_ARG(m->start.language));
         snprintf(op->script, sizeof(op->script), "%.*s", VIEW_ARG(m->start.data));
+        op->timeout_ms = m->start.timeout_ms;
+        op->started_ms = clock_ms();
         op->state = OP_QUEUED;
+        a->started++;
         op->queued_once = interpreter_busy(a, op);
     }
     wait_for(a, op, m->seq, m->start.out_from, m->start.err_from, m->start.wait_ms);
     run_queued(a);
+}
+
+static void on_ops(struct agent *a, const struct msg *m)
+{
+    struct err err = ERR_INIT;
+    struct msg ok = {.type = MSG_OPS_OK, .seq = m->seq};
+    struct view items[OPS];
+    struct buf infos[OPS];
+    uint64_t now = clock_ms();
+    for (size_t i = 0; i < a->count; i++) {
+        const struct op *op = &a->ops[i];
+        struct msg info = {.type = MSG_OP_INFO};
+        info.op_info.op = view_of(op->id);
+        info.op_info.kind = OP_EVAL;
+        info.op_info.state = strcmp(op->script, "forger") == 0 ? 9 : op->state;
+        info.op_info.language = view_of(op->language);
+        info.op_info.left_ms = op->state == OP_DONE ? 0 : op->timeout_ms;
+        info.op_info.age_ms = now - op->started_ms;
+        buf_init(&infos[i], LIMIT_FRAME);
+        if (msg_encode(&infos[i], &info, &err) < 0) {
+            exit(70);
+        }
+        items[i] = view_bytes(infos[i].data, infos[i].len);
+    }
+    ok.ops_ok.ops = (struct view_list){items, a->count};
+    ok.ops_ok.evals = a->started;
+    send_msg(a, &ok);
+    for (size_t i = 0; i < a->count; i++) {
+        buf_finish(&infos[i]);
+    }
 }
 
 static void on_cancel(struct agent *a, const struct msg *m)
@@ -366,6 +406,9 @@ static void handle(struct agent *a, const struct msg *m)
         if (!a->mute) {
             send_msg(a, &answer);
         }
+        break;
+    case MSG_OPS:
+        on_ops(a, m);
         break;
     case MSG_SHUTDOWN:
         exit(0);

@@ -201,7 +201,7 @@ static void begin_queued(struct agent *a)
 
 static void enforce_deadline(struct agent *a, struct op *op, uint64_t now_ms)
 {
-    if (op->state != OP_RUNNING || op->kill_at_ms == 0 || now_ms < op->kill_at_ms) {
+    if (op_state(op) != OP_RUNNING || op->kill_at_ms == 0 || now_ms < op->kill_at_ms) {
         return;
     }
     op->kill_at_ms = 0;
@@ -235,7 +235,7 @@ static void settle(struct agent *a)
     begin_queued(a);
     for (size_t i = 0; i < a->ops.count; i++) {
         struct op *op = a->ops.items[i];
-        op->announce = op->state == OP_QUEUED;
+        op->announce = op_state(op) == OP_QUEUED;
         answer(a, op, now_ms);
     }
     expire_links(a, now_ms);

@@ -12,10 +12,13 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "config.h"
+#include "proto/codec.h"
 #include "proto/version.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/fileop.h"
 #include "worker/agent/request.h"
+
+#define OP_INFO_MAX 256u /* bytes of one encoded OP_INFO */
 
 void agent_send(struct agent *a, struct link *l, const struct msg *m)
 {
@@ -104,9 +107,9 @@ static int hello(struct agent *a, struct link *l, const struct msg *m, struct er
 /* ---- operations --------------------------------------------------------------------------------
  */
 
-/* From the offsets on: what lies before them is acknowledged. */
-static void begin_wait(struct agent *a, struct link *l, struct op *op, uint64_t seq,
-                       uint64_t out_from, uint64_t err_from, uint64_t wait_ms)
+/* From the waiter's offsets on: what lies before them is acknowledged. */
+static void begin_wait(struct agent *a, struct link *l, struct op *op, struct op_waiter waiter,
+                       bool skip)
 {
     struct err why = ERR_INIT;
     if (op->waiter.active) {
@@ -115,24 +118,18 @@ static void begin_wait(struct agent *a, struct link *l, struct op *op, uint64_t 
         op->waiter.active = false;
         agent_send(a, l, &m);
     }
-    if (op_ack(op, out_from, err_from, &why) < 0) {
-        fail(a, l, seq, &why, "ask from the end of what was received");
+    if (op_ack(op, &waiter, skip, &why) < 0) {
+        fail(a, l, waiter.seq, &why, "ask from the end of what was received");
         return;
     }
-    op->waiter = (struct op_waiter){
-        .active = true,
-        .seq = seq,
-        .out_from = out_from,
-        .err_from = err_from,
-        .until_ms = clock_ms() + wait_ms,
-    };
+    op->waiter = waiter;
 }
 
 static void forget_acknowledged(struct agent *a, struct view_list acks)
 {
     for (size_t i = 0; i < acks.count; i++) {
         struct op *op = op_find(&a->ops, acks.items[i]);
-        if (op != NULL && op->state == OP_DONE) {
+        if (op != NULL && op_state(op) == OP_DONE) {
             op_forget(&a->ops, op);
         }
     }
@@ -150,6 +147,7 @@ static int begin_eval(struct agent *a, struct interp *i, struct op *op, const st
     buf_finish(&request);
     if (rc == 0) {
         op->interp = i;
+        op->language = i->lang->name;
     }
     return rc;
 }
@@ -197,11 +195,18 @@ static int create(struct agent *a, const struct msg_start *s, struct op **ret, c
         rc = begin_eval(a, i, op, s, err);
     }
     if (rc < 0) {
-        op_forget(&a->ops, op);
+        op_refuse(&a->ops, op);
         return rc;
     }
     *ret = op;
     return 0;
+}
+
+static void fail_unknown(struct agent *a, struct link *l, uint64_t seq)
+{
+    struct err why = ERR_INIT;
+    err_set(&why, ERR_EXECUTION_NOT_FOUND, "the agent knows no such operation");
+    fail(a, l, seq, &why, "");
 }
 
 static int start(struct agent *a, struct link *l, const struct msg *m, struct err *err)
@@ -209,6 +214,10 @@ static int start(struct agent *a, struct link *l, const struct msg *m, struct er
     const struct msg_start *s = &m->start;
     forget_acknowledged(a, s->acks);
     struct op *op = op_find(&a->ops, s->op);
+    if (op == NULL && s->join) {
+        fail_unknown(a, l, m->seq);
+        return 0;
+    }
     if (op == NULL) {
         struct err why = ERR_INIT;
         char hint[256] = "";
@@ -217,7 +226,12 @@ static int start(struct agent *a, struct link *l, const struct msg *m, struct er
             return 0;
         }
     }
-    begin_wait(a, l, op, m->seq, s->out_from, s->err_from, s->wait_ms);
+    struct op_waiter waiter = {.active = true,
+                               .seq = m->seq,
+                               .out_from = s->out_from,
+                               .err_from = s->err_from,
+                               .until_ms = clock_ms() + s->wait_ms};
+    begin_wait(a, l, op, waiter, s->skip);
     return 0;
 }
 
@@ -226,12 +240,15 @@ static int wait_for(struct agent *a, struct link *l, const struct msg *m, struct
     const struct msg_wait *w = &m->wait;
     struct op *op = op_find(&a->ops, w->op);
     if (op == NULL) {
-        struct err why = ERR_INIT;
-        err_set(&why, ERR_EXECUTION_NOT_FOUND, "the agent knows no such operation");
-        fail(a, l, m->seq, &why, "");
+        fail_unknown(a, l, m->seq);
         return 0;
     }
-    begin_wait(a, l, op, m->seq, w->out_from, w->err_from, w->wait_ms);
+    struct op_waiter waiter = {.active = true,
+                               .seq = m->seq,
+                               .out_from = w->out_from,
+                               .err_from = w->err_from,
+                               .until_ms = clock_ms() + w->wait_ms};
+    begin_wait(a, l, op, waiter, w->skip);
     return 0;
 }
 
@@ -246,13 +263,13 @@ static int cancel(struct agent *a, struct link *l, const struct msg *m, struct e
     }
     enum op_stop reason = (enum op_stop)c->reason;
     struct op *op = op_find(&a->ops, c->op);
-    if (op != NULL && op->state == OP_QUEUED) {
+    if (op != NULL && op_state(op) == OP_QUEUED) {
         op->stop = reason;
         op->status = reason == OP_STOP_TIMEOUT ? OP_STATUS_TIMEOUT : OP_STATUS_CANCELLED;
         op_done(&a->ops, op);
-    } else if (op != NULL && op->state == OP_RUNNING && op->file != NULL) {
+    } else if (op != NULL && op_state(op) == OP_RUNNING && op->file != NULL) {
         fileop_stop(op, reason);
-    } else if (op != NULL && op->state == OP_RUNNING) {
+    } else if (op != NULL && op_state(op) == OP_RUNNING) {
         interp_stop(op->interp, &a->ops, reason, c->force);
     }
     answer_ok(a, l, m->seq);
@@ -268,11 +285,45 @@ static int status(struct agent *a, struct link *l, const struct msg *m, struct e
         s->disk_bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
     }
     for (size_t i = 0; i < a->ops.count; i++) {
-        s->ops_running += a->ops.items[i]->state != OP_DONE;
+        s->ops_running += op_state(a->ops.items[i]) != OP_DONE;
     }
     s->ops_total = a->ops.started;
     s->oom_kills = oom_kills(&a->oom);
     agent_send(a, l, &reply);
+    return 0;
+}
+
+/* Encoded one behind the other first: as long as the buffer grows, no view of it lasts. */
+static int ops(struct agent *a, struct link *l, const struct msg *m, struct err *err)
+{
+    struct err why = ERR_INIT;
+    struct view items[LIMIT_OPS];
+    size_t ends[LIMIT_OPS];
+    struct buf infos;
+    uint64_t now_ms = clock_ms();
+    int rc = 0;
+    buf_init(&infos, LIMIT_OPS * OP_INFO_MAX);
+    for (size_t i = 0; i < a->ops.count && rc == 0; i++) {
+        struct msg info;
+        op_info(a->ops.items[i], now_ms, &info);
+        rc = msg_encode(&infos, &info, &why);
+        ends[i] = infos.len;
+    }
+    if (rc < 0) {
+        fail(a, l, m->seq, &why, "");
+        buf_finish(&infos);
+        return 0;
+    }
+    for (size_t i = 0; i < a->ops.count; i++) {
+        size_t at = i > 0 ? ends[i - 1] : 0;
+        items[i] = view_bytes(infos.data + at, ends[i] - at);
+    }
+    struct msg reply = {.type = MSG_OPS_OK, .seq = m->seq};
+    reply.ops_ok.ops = (struct view_list){items, a->ops.count};
+    reply.ops_ok.idle_ms = now_ms > a->ops.active_ms ? now_ms - a->ops.active_ms : 0;
+    reply.ops_ok.evals = a->ops.evals;
+    agent_send(a, l, &reply);
+    buf_finish(&infos);
     return 0;
 }
 
@@ -294,6 +345,7 @@ struct handler {
 static const struct handler handlers[] = {
     {MSG_HELLO, true, hello},    {MSG_START, false, start},   {MSG_WAIT, false, wait_for},
     {MSG_CANCEL, false, cancel}, {MSG_STATUS, false, status}, {MSG_SHUTDOWN, false, shut_down},
+    {MSG_OPS, false, ops},
 };
 
 int agent_request(struct agent *a, struct link *l, const struct msg *m, struct err *err)

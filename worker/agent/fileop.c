@@ -51,7 +51,7 @@ void fileop_begin(struct op_table *t, struct op *op, const struct msg_start *m,
     struct err err = ERR_INIT;
     int out[2] = {-1, -1};
     int report[2] = {-1, -1};
-    op_run(op);
+    op_run(t, op);
     int rc = spawn_pipe(NULL, 0, out, &err);
     if (rc == 0) {
         rc = spawn_pipe(NULL, 0, report, &err);

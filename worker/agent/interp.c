@@ -227,7 +227,7 @@ int interp_write(struct interp *i, struct buf *data, struct err *err)
 void interp_begin(struct interp *i, struct op_table *t, struct op *op)
 {
     struct err err = ERR_INIT;
-    assert(interp_is_free(i) && op->state == OP_QUEUED);
+    assert(interp_is_free(i) && op_state(op) == OP_QUEUED);
     int rc = interp_prestart(i, &err);
     if (rc < 0) {
         op_fail(t, op, (enum err_code)err.code, err.text);
@@ -247,7 +247,7 @@ void interp_begin(struct interp *i, struct op_table *t, struct op *op)
 
     struct buf request;
     op_take_request(t, op, &request);
-    op_run(op);
+    op_run(t, op);
     request_set_run(&request, ++i->run);
     rc = i->lang->submit(i, &request, &err);
     buf_finish(&request);

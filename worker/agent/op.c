@@ -1,8 +1,17 @@
 /*
  * The table of operations. LIMIT_OPS is small, so looking one up is a walk over a few pointers and
  * needs no index; what matters is that nothing here grows without a bound: output by
- * LIMIT_OP_OUTPUT (plus one last pipe full), results by the caps of report.h, waiting requests by
- * LIMIT_AGENT_QUEUE.
+ * LIMIT_OP_KEPT and LIMIT_OP_OUTPUT (plus one last pipe full), results by the caps of report.h,
+ * waiting requests by LIMIT_AGENT_QUEUE.
+ *
+ * A stream has two parts, and a byte is written into one of them once and never moved between them:
+ *
+ *     0 ............ LIMIT_OP_KEPT ......... max(acked, LIMIT_OP_KEPT) ......... end
+ *     |---- head ----|      forgotten        |------------- tail --------------|
+ *
+ * So output that fits into the head, as nearly all does, costs one copy and is acknowledged by
+ * moving a number. What lies between `acked` and the end is what the reader owes us; only that
+ * slows a program down, wherever it is kept.
  */
 #include "worker/agent/op.h"
 
@@ -14,18 +23,38 @@
 #include "common/alloc.h"
 #include "common/clock.h"
 
-#define STREAM_KEEP_BYTES 4096 /* storage that an emptied stream may keep */
+#define TAIL_KEEP_BYTES 4096 /* storage that an emptied tail may keep */
+#define UNACKED_MAX     (LIMIT_OP_OUTPUT + OP_TAIL_MAX)
+
+const struct sm_state op_states[OP_STATES] = {
+    [0] = {"unknown", SM_BIT(OP_QUEUED)},
+    [OP_QUEUED] = {"queued", SM_BIT(OP_RUNNING) | SM_BIT(OP_DONE)},
+    [OP_RUNNING] = {"running", SM_BIT(OP_DONE)},
+    [OP_DONE] = {"done", 0},
+};
 
 void op_table_init(struct op_table *t)
 {
-    *t = (struct op_table){0};
+    *t = (struct op_table){.active_ms = clock_ms()};
+}
+
+static void stream_init(struct op_stream *s, size_t kept)
+{
+    buf_init(&s->head, kept);
+    buf_init(&s->tail, UNACKED_MAX);
+}
+
+static void stream_finish(struct op_stream *s)
+{
+    buf_finish(&s->head);
+    buf_finish(&s->tail);
 }
 
 static void op_destroy(struct op *op)
 {
     assert(op->file == NULL);
-    buf_finish(&op->out.data);
-    buf_finish(&op->err.data);
+    stream_finish(&op->out);
+    stream_finish(&op->err);
     buf_finish(&op->request);
     report_finish(&op->report);
     free(op);
@@ -54,7 +83,7 @@ static struct op *oldest_done(const struct op_table *t)
     struct op *oldest = NULL;
     for (size_t i = 0; i < t->count; i++) {
         struct op *op = t->items[i];
-        if (op->state == OP_DONE && (oldest == NULL || op->order < oldest->order)) {
+        if (op_state(op) == OP_DONE && (oldest == NULL || op->ended_as < oldest->ended_as)) {
             oldest = op;
         }
     }
@@ -77,29 +106,39 @@ int op_create(struct op_table *t, struct view id, enum op_kind kind, struct op *
     struct op *op = alloc_one(struct op);
     memcpy(op->id, id.data, id.len);
     op->kind = kind;
-    op->state = OP_QUEUED;
-    op->order = ++t->ordinal;
-    buf_init(&op->out.data, LIMIT_OP_OUTPUT + OP_TAIL_MAX);
-    buf_init(&op->err.data, LIMIT_OP_OUTPUT + OP_TAIL_MAX);
+    op->language = "";
+    op->started_ms = clock_ms();
+    sm_init(&op->sm, op_states, OP_STATES, 0);
+    sm_move(&op->sm, OP_QUEUED);
+    stream_init(&op->out, kind == OP_EVAL ? LIMIT_OP_KEPT : 0);
+    stream_init(&op->err, kind == OP_EVAL ? LIMIT_OP_KEPT : 0);
     buf_init(&op->request, LIMIT_FRAME);
     report_init(&op->report, kind == OP_EVAL ? REPORT_OF_RUN : REPORT_OF_FILE);
     t->items[t->count++] = op;
     t->started++;
+    t->evals += kind == OP_EVAL;
     *ret = op;
     return 0;
 }
 
 void op_forget(struct op_table *t, struct op *op)
 {
-    assert(op->state != OP_RUNNING);
-    for (size_t i = 0; i < t->count; i++) {
-        if (t->items[i] == op) {
-            t->items[i] = t->items[--t->count];
-            break;
-        }
+    assert(op_state(op) != OP_RUNNING);
+    size_t at = 0;
+    while (t->items[at] != op) {
+        at++;
     }
+    t->count--;
+    memmove(&t->items[at], &t->items[at + 1], (t->count - at) * sizeof(t->items[0]));
     t->held_bytes -= op->request.len;
     op_destroy(op);
+}
+
+void op_refuse(struct op_table *t, struct op *op)
+{
+    t->started--;
+    t->evals -= op->kind == OP_EVAL;
+    op_forget(t, op);
 }
 
 int op_hold_request(struct op_table *t, struct op *op, struct buf *request, struct err *err)
@@ -125,66 +164,94 @@ void op_take_request(struct op_table *t, struct op *op, struct buf *ret)
 
 struct op *op_next(const struct op_table *t, const struct interp *interp)
 {
-    struct op *next = NULL;
     for (size_t i = 0; i < t->count; i++) {
         struct op *op = t->items[i];
-        if (op->interp == interp && op->state == OP_QUEUED &&
-            (next == NULL || op->order < next->order)) {
-            next = op;
+        if (op->interp == interp && op_state(op) == OP_QUEUED) {
+            return op;
         }
     }
-    return next;
+    return NULL;
 }
 
-size_t op_stream_room(const struct op_stream *s)
-{
-    return s->data.len < LIMIT_OP_OUTPUT ? LIMIT_OP_OUTPUT - s->data.len : 0;
-}
+/* ---- output --------------------------------------------------------------------------------- */
 
-int op_stream_add(struct op_stream *s, const void *data, size_t len, struct err *err)
+static uint64_t tail_from(const struct op_stream *s)
 {
-    return buf_add(&s->data, data, len, err);
+    return s->acked > s->head.len ? s->acked : s->head.len;
 }
 
 static uint64_t stream_end(const struct op_stream *s)
 {
-    return s->from + s->data.len;
+    return tail_from(s) + s->tail.len;
 }
 
-static int check_offset(const struct op_stream *s, uint64_t from, const char *name, struct err *err)
+size_t op_stream_room(const struct op_stream *s)
 {
-    if (from < s->from) {
-        return err_set(err, ERR_INVALID, "%s before byte %" PRIu64 " is acknowledged and forgotten",
-                       name, s->from);
+    uint64_t unacked = stream_end(s) - s->acked;
+    return unacked < LIMIT_OP_OUTPUT ? (size_t)(LIMIT_OP_OUTPUT - unacked) : 0;
+}
+
+int op_stream_add(struct op_stream *s, const void *data, size_t len, struct err *err)
+{
+    size_t room = s->head.max - s->head.len;
+    size_t first = len < room ? len : room;
+    if (len > UNACKED_MAX - (stream_end(s) - s->acked)) {
+        return err_set(err, ERR_TOO_BIG, "more than %u bytes of output wait for their reader",
+                       UNACKED_MAX);
     }
+    int rc = buf_reserve(&s->tail, len - first, err); /* all of it or nothing */
+    if (rc == 0) {
+        rc = buf_add(&s->head, data, first, err);
+    }
+    return rc < 0 ? rc : buf_add(&s->tail, (const char *)data + first, len - first, err);
+}
+
+/* Where to read on for one who asks from `from`. */
+static int find_offset(const struct op_stream *s, uint64_t from, bool skip, const char *name,
+                       uint64_t *ret, struct err *err)
+{
+    uint64_t there = tail_from(s);
     if (from > stream_end(s)) {
         return err_set(err, ERR_INVALID, "%s has %" PRIu64 " bytes, not %" PRIu64, name,
                        stream_end(s), from);
     }
+    if (from >= s->head.len && from < there && !skip) {
+        return err_set(err, ERR_INVALID,
+                       "%s from byte %zu to %" PRIu64 " is acknowledged and forgotten", name,
+                       s->head.len, there);
+    }
+    *ret = from < s->head.len || from > there ? from : there;
     return 0;
 }
 
 static void stream_ack(struct op_stream *s, uint64_t from)
 {
-    if (from == s->from) {
-        return;
+    if (from <= s->acked) {
+        return; /* read once more */
     }
-    buf_consume(&s->data, (size_t)(from - s->from));
-    s->from = from;
-    if (s->data.len == 0) {
-        buf_reset(&s->data, STREAM_KEEP_BYTES);
+    uint64_t there = tail_from(s);
+    s->acked = from;
+    if (from > there) {
+        buf_consume(&s->tail, (size_t)(from - there));
+        if (s->tail.len == 0) {
+            buf_reset(&s->tail, TAIL_KEEP_BYTES);
+        }
     }
 }
 
-int op_ack(struct op *op, uint64_t out_from, uint64_t err_from, struct err *err)
+int op_ack(struct op *op, struct op_waiter *w, bool skip, struct err *err)
 {
-    int rc = check_offset(&op->out, out_from, "output", err);
+    uint64_t out_from = 0;
+    uint64_t err_from = 0;
+    int rc = find_offset(&op->out, w->out_from, skip, "output", &out_from, err);
     if (rc == 0) {
-        rc = check_offset(&op->err, err_from, "error output", err);
+        rc = find_offset(&op->err, w->err_from, skip, "error output", &err_from, err);
     }
     if (rc < 0) {
         return rc;
     }
+    w->out_from = out_from;
+    w->err_from = err_from;
     stream_ack(&op->out, out_from);
     stream_ack(&op->err, err_from);
     return 0;
@@ -192,18 +259,21 @@ int op_ack(struct op *op, uint64_t out_from, uint64_t err_from, struct err *err)
 
 bool op_has_news(const struct op *op, uint64_t out_from, uint64_t err_from)
 {
-    return op->state == OP_DONE || stream_end(&op->out) > out_from ||
+    return op_state(op) == OP_DONE || stream_end(&op->out) > out_from ||
            stream_end(&op->err) > err_from;
 }
 
-/* At most one chunk from `from` on; *ret_rest is what lies behind it. */
-static struct view slice(const struct op_stream *s, uint64_t from, bool bytes, size_t *ret_rest)
+/* At most one chunk from `from` on, which is an offset of op_ack(); *ret_more: it is not the last.
+ */
+static struct view slice(const struct op_stream *s, uint64_t from, bool bytes, bool *ret_more)
 {
-    size_t skip = (size_t)(from - s->from);
-    size_t len = s->data.len - skip;
+    bool in_head = from < s->head.len;
+    const struct buf *b = in_head ? &s->head : &s->tail;
+    size_t skip = (size_t)(in_head ? from : from - tail_from(s));
+    size_t len = b->len - skip;
     size_t part = !bytes ? 0 : len > LIMIT_CHUNK ? LIMIT_CHUNK : len;
-    *ret_rest = len - part;
-    return view_bytes(part > 0 ? s->data.data + skip : NULL, part);
+    *ret_more = from + part < stream_end(s);
+    return view_bytes(part > 0 ? b->data + skip : NULL, part);
 }
 
 static void put_outcome(const struct op *op, struct msg_output *o)
@@ -228,8 +298,8 @@ static void put_outcome(const struct op *op, struct msg_output *o)
 
 void op_output(const struct op *op, const struct op_waiter *w, bool bytes, struct msg *ret)
 {
-    size_t out_rest = 0;
-    size_t err_rest = 0;
+    bool out_more = false;
+    bool err_more = false;
     memset(ret, 0, sizeof(*ret));
     ret->type = MSG_OUTPUT;
     ret->seq = w->seq;
@@ -237,21 +307,48 @@ void op_output(const struct op *op, const struct op_waiter *w, bool bytes, struc
     o->op = view_of(op->id);
     o->out_from = w->out_from;
     o->err_from = w->err_from;
-    o->out = slice(&op->out, w->out_from, bytes, &out_rest);
-    o->err = slice(&op->err, w->err_from, bytes, &err_rest);
-    if (op->state == OP_DONE && out_rest == 0 && err_rest == 0) {
+    o->out = slice(&op->out, w->out_from, bytes, &out_more);
+    o->err = slice(&op->err, w->err_from, bytes, &err_more);
+    if (op_state(op) == OP_DONE && !out_more && !err_more) {
         o->state = OP_DONE;
         put_outcome(op, o);
     } else {
-        o->state = op->state == OP_DONE ? OP_RUNNING : op->state;
+        o->state = op_state(op) == OP_DONE ? OP_RUNNING : op_state(op);
     }
 }
 
-void op_run(struct op *op)
+/* An operation that is late has not lost its deadline: 0 would say that. */
+static uint64_t left_ms(const struct op *op, uint64_t now_ms)
 {
-    assert(op->state == OP_QUEUED);
-    op->state = OP_RUNNING;
+    uint64_t due_ms = op->begun_us / 1000 + op->timeout_ms;
+    if (op->timeout_ms == 0 || op_state(op) == OP_DONE) {
+        return 0;
+    }
+    if (op_state(op) == OP_QUEUED) {
+        return op->timeout_ms;
+    }
+    return due_ms > now_ms ? due_ms - now_ms : 1;
+}
+
+void op_info(const struct op *op, uint64_t now_ms, struct msg *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    ret->type = MSG_OP_INFO;
+    ret->op_info.op = view_of(op->id);
+    ret->op_info.kind = op->kind;
+    ret->op_info.state = op_state(op);
+    ret->op_info.language = view_of(op->language);
+    ret->op_info.left_ms = left_ms(op, now_ms);
+    ret->op_info.age_ms = now_ms > op->started_ms ? now_ms - op->started_ms : 0;
+}
+
+/* ---- beginning and end ---------------------------------------------------------------------- */
+
+void op_run(struct op_table *t, struct op *op)
+{
+    sm_move(&op->sm, OP_RUNNING);
     op->begun_us = clock_us();
+    t->active_ms = op->begun_us / 1000;
     if (op->timeout_ms > 0) {
         op->kill_at_ms =
             op->begun_us / 1000 + op->timeout_ms + TIME_INTERRUPT_MS + TIME_BACKSTOP_MS;
@@ -260,14 +357,15 @@ void op_run(struct op *op)
 
 void op_done(struct op_table *t, struct op *op)
 {
-    assert(op->state != OP_DONE);
+    uint64_t now_us = clock_us();
+    sm_move(&op->sm, OP_DONE);
     if (op->begun_us > 0) {
-        op->duration_us = clock_us() - op->begun_us;
+        op->duration_us = now_us - op->begun_us;
     }
     t->held_bytes -= op->request.len;
     buf_finish(&op->request);
-    op->state = OP_DONE;
-    op->order = ++t->ordinal;
+    op->ended_as = ++t->ended;
+    t->active_ms = now_us / 1000;
     op->kill_at_ms = 0;
 }
 

@@ -1,6 +1,7 @@
 /*
  * Operations: what the agent was asked to run, its output until that is acknowledged, its outcome
- * until that is taken. They belong to the sandbox, not to the link that asked for them.
+ * until that is taken, and of code the first bytes of its output till then, too. They belong to the
+ * sandbox, not to the link that asked for them.
  *
  *            START                 turn comes              ended
  *   (unknown) ---> OP_QUEUED ------------------> OP_RUNNING -----> OP_DONE ---> forgotten
@@ -17,6 +18,7 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+#include "common/sm.h"
 #include "proto/msg.h"
 #include "worker/agent/report.h"
 
@@ -24,10 +26,16 @@
  * the next one can begin. A pipe holds 64 KiB; user code may enlarge it to this. */
 #define OP_TAIL_MAX (1u << 20)
 
-/* Bytes of one output stream from offset `from` on; those before it are acknowledged and gone. */
+/* The drawing above, indexed by enum op_state; 0 is an operation that is not known. */
+#define OP_STATES (OP_DONE + 1)
+extern const struct sm_state op_states[OP_STATES];
+
+/* What there is of one output stream. The head stays as long as the operation does, so that another
+ * supervisor can have it again; behind it only bytes are kept that nobody has acknowledged. */
 struct op_stream {
-    struct buf data;
-    uint64_t from;
+    struct buf head; /* from offset 0 on, up to its cap, which is 0 for file operations */
+    struct buf tail; /* what came when the head was full, without what is acknowledged */
+    uint64_t acked;  /* offset: everything before it has been received by somebody */
 };
 
 struct interp;
@@ -44,13 +52,15 @@ struct op_waiter {
 struct op {
     char id[LIMIT_NAME + 1];
     enum op_kind kind;
-    enum op_state state;
-    uint64_t order; /* of START; after the end: of ending */
+    struct sm sm;        /* op_states; op_state() */
+    uint64_t started_ms; /* clock_ms() of its START */
+    uint64_t ended_as;   /* number in the order of ending */
 
     struct op_stream out;
     struct op_stream err;
     struct op_waiter waiter;
 
+    const char *language;  /* of an OP_EVAL, else ""; borrowed for ever */
     struct buf request;    /* for the interpreter; empty once handed over */
     struct interp *interp; /* whose turn it waits for or has; NULL for file operations */
     struct fileop *file;   /* owned; while a file operation runs */
@@ -72,12 +82,20 @@ struct op {
 };
 
 struct op_table {
-    struct op *items[LIMIT_OPS]; /* owned; in no particular order */
+    struct op *items[LIMIT_OPS]; /* owned; in the order of their START */
     size_t count;
-    uint64_t started;  /* operations ever begun here */
-    uint64_t ordinal;  /* source of op.order */
-    size_t held_bytes; /* sum of request bytes that wait for their turn */
+    uint64_t started;   /* operations ever accepted here */
+    uint64_t evals;     /* how many of them were OP_EVAL */
+    uint64_t ended;     /* source of op.ended_as */
+    uint64_t active_ms; /* clock_ms() when one began to run or ended last; at first: of
+                           op_table_init() */
+    size_t held_bytes;  /* sum of request bytes that wait for their turn */
 };
+
+static inline enum op_state op_state(const struct op *op)
+{
+    return (enum op_state)op->sm.state;
+}
 
 void op_table_init(struct op_table *t);
 void op_table_finish(struct op_table *t);
@@ -91,6 +109,9 @@ int op_create(struct op_table *t, struct view id, enum op_kind kind, struct op *
 
 /* Removes and frees. The operation must not be running. */
 void op_forget(struct op_table *t, struct op *op);
+
+/* The same for one whose START is refused after all: it does not count as started. */
+void op_refuse(struct op_table *t, struct op *op);
 
 /* Hands over bytes that the operation's program will get; -ERR_BUSY when LIMIT_AGENT_QUEUE would be
  * passed by all waiting operations together. On success *request is empty. */
@@ -106,12 +127,14 @@ struct op *op_next(const struct op_table *t, const struct interp *interp);
 /* Unacknowledged bytes that a running program may still add. */
 size_t op_stream_room(const struct op_stream *s);
 
-/* Appends what a program wrote. -ERR_TOO_BIG beyond LIMIT_OP_OUTPUT + OP_TAIL_MAX. */
+/* Appends what a program wrote. -ERR_TOO_BIG beyond LIMIT_OP_OUTPUT + OP_TAIL_MAX unacknowledged
+ * bytes. */
 int op_stream_add(struct op_stream *s, const void *data, size_t len, struct err *err) WARN_UNUSED;
 
-/* Forgets the bytes before the offsets. -ERR_INVALID if they are forgotten already or not there
- * yet; nothing changes then. */
-int op_ack(struct op *op, uint64_t out_from, uint64_t err_from, struct err *err) WARN_UNUSED;
+/* Acknowledges the bytes before the waiter's offsets. -ERR_INVALID if the bytes at the offsets are
+ * forgotten or not there yet; nothing changes then. With `skip` an offset of forgotten bytes is
+ * moved on to the first one that is there. */
+int op_ack(struct op *op, struct op_waiter *w, bool skip, struct err *err) WARN_UNUSED;
 
 /* True if a wait from these offsets has something to be told now. */
 bool op_has_news(const struct op *op, uint64_t out_from, uint64_t err_from);
@@ -120,8 +143,11 @@ bool op_has_news(const struct op *op, uint64_t out_from, uint64_t err_from);
  * an abandoned wait is answered. */
 void op_output(const struct op *op, const struct op_waiter *w, bool bytes, struct msg *ret);
 
+/* Fills an OP_INFO message that borrows from the operation. */
+void op_info(const struct op *op, uint64_t now_ms, struct msg *ret);
+
 /* A queued operation begins to run now; its deadline counts from here. */
-void op_run(struct op *op);
+void op_run(struct op_table *t, struct op *op);
 
 /* The end. Status and so on are the caller's to fill first. */
 void op_done(struct op_table *t, struct op *op);

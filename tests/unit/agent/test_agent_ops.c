@@ -200,9 +200,15 @@ static void test_slow_reader_slows_the_writer(void **state)
     uint64_t from = LIMIT_CHUNK;
     reply = ask_wait(f, op, from, 0);
     assert_true(reply.output.out.len < LIMIT_OP_OUTPUT + (128u << 10));
-    reply = ask_wait(f, op, 0, 0);
+    reply = ask_wait(f, op, 1000, 0);
+    assert_int_equal(reply.type, MSG_OUTPUT); /* the beginning is kept */
+    assert_int_equal(reply.output.out.len, LIMIT_OP_KEPT - 1000);
+    assert_true(reply.output.out.data[0] == 'y');
+    ask_wait(f, op, from + 1, 0);
+    reply = ask_wait(f, op, from, 0);
     assert_int_equal(reply.type, MSG_FAILED); /* acknowledged and gone */
     assert_int_equal(reply.failed.code, ERR_INVALID);
+    from++;
     struct err err = ERR_INIT;
     agent_result_finish(&f->r);
     assert_int_equal(agent_follow(&f->link, op, from, 0, &f->r, &err), 0);

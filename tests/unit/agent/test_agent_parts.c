@@ -204,20 +204,26 @@ static struct op *create(struct op_table *t, const char *id)
     return op;
 }
 
+static int ack(struct op *op, uint64_t out_from, uint64_t err_from)
+{
+    struct op_waiter w = {.out_from = out_from, .err_from = err_from};
+    return op_ack(op, &w, false, NULL);
+}
+
 static void test_output_offsets(void **state)
 {
     struct op_table t;
     op_table_init(&t);
     struct op *op = create(&t, "a");
-    op_run(op);
+    op_run(&t, op);
     assert_int_equal(op_stream_add(&op->out, "0123456789", 10, NULL), 0);
     assert_true(op_has_news(op, 0, 0));
     assert_false(op_has_news(op, 10, 0));
-    assert_int_equal(op_ack(op, 4, 0, NULL), 0);
-    assert_int_equal(op_ack(op, 4, 0, NULL), 0); /* asking again is fine */
-    assert_int_equal(op_ack(op, 3, 0, NULL), -ERR_INVALID);
-    assert_int_equal(op_ack(op, 11, 0, NULL), -ERR_INVALID);
-    assert_int_equal(op_ack(op, 4, 1, NULL), -ERR_INVALID);
+    assert_int_equal(ack(op, 4, 0), 0);
+    assert_int_equal(ack(op, 4, 0), 0); /* asking again is fine */
+    assert_int_equal(ack(op, 3, 0), 0); /* kept all the same */
+    assert_int_equal(ack(op, 11, 0), -ERR_INVALID);
+    assert_int_equal(ack(op, 4, 1), -ERR_INVALID);
 
     struct op_waiter w = {.seq = 9, .out_from = 6};
     struct msg m;
@@ -244,7 +250,7 @@ static void test_output_in_chunks(void **state)
     struct op_table t;
     op_table_init(&t);
     struct op *op = create(&t, "a");
-    op_run(op);
+    op_run(&t, op);
     size_t size = LIMIT_CHUNK + 1000;
     char *data = alloc_array(size, 1);
     assert_int_equal(op_stream_room(&op->err), LIMIT_OP_OUTPUT);
@@ -258,7 +264,7 @@ static void test_output_in_chunks(void **state)
     assert_int_equal(m.output.state, OP_RUNNING); /* there is more */
     assert_int_equal(m.output.status, 0);
     w.err_from = LIMIT_CHUNK;
-    assert_int_equal(op_ack(op, 0, LIMIT_CHUNK, NULL), 0);
+    assert_int_equal(ack(op, 0, LIMIT_CHUNK), 0);
     op_output(op, &w, true, &m);
     assert_int_equal(m.output.err.len, 1000);
     assert_int_equal(m.output.state, OP_DONE);
@@ -273,7 +279,7 @@ static void test_table_forgets_oldest_finished(void **state)
     op_table_init(&t);
     for (int i = 0; i < LIMIT_OPS; i++) {
         snprintf(id, sizeof(id), "op%d", i);
-        op_run(create(&t, id));
+        op_run(&t, create(&t, id));
     }
     struct op *op = NULL;
     assert_int_equal(op_create(&t, view_of("more"), OP_EVAL, &op, NULL), -ERR_BUSY);
@@ -318,7 +324,7 @@ static void test_turns_in_order(void **state)
     }
     op_forget(&t, op_find(&t, view_of("op0")));
     assert_string_equal(op_next(&t, one)->id, "op1");
-    op_run(op_next(&t, one));
+    op_run(&t, op_next(&t, one));
     assert_string_equal(op_next(&t, one)->id, "op3");
     op_done(&t, op_next(&t, one)); /* cancelled before its turn */
     assert_string_equal(op_next(&t, one)->id, "op4");
