@@ -584,7 +584,7 @@ static void all_who_wait_are_told_and_those_in_time(void **state)
     executions_await(w.host.executions, "me", id, 60000, on_told, &third);
     reply(OP_RUNNING, "so far");
     uint64_t begin_ms = uv_now(&w.loop);
-    uv_timer_t guard; /* there is no worker here that would keep the loop going */
+    static uv_timer_t guard; /* there is no worker here that would keep the loop going */
     uv_timer_init(&w.loop, &guard);
     uv_timer_start(&guard, on_guard, 5000, 0);
     while (second.times == 0) {
