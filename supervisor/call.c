@@ -581,8 +581,7 @@ static struct fleet_call *enter(struct sandbox *s, size_t keep_bytes, uint64_t t
                                 fleet_outcome_fn done, void *arg)
 {
     struct fleet_call *call = new_call(s->host, keep_bytes, done, arg);
-    uint64_t most_ms = s->host->config->max_timeout_s * 1000;
-    call->timeout_ms = most_ms != 0 && timeout_ms > most_ms ? most_ms : timeout_ms;
+    call->timeout_ms = timeout_ms;
     call->sandbox = s;
     call->started_wall_ms = clock_wall_ms();
     TAILQ_INSERT_TAIL(&s->calls, call, node);
@@ -604,7 +603,9 @@ static void start(struct fleet_call *call, const struct fleet_op *op)
 
 static uint64_t timeout_of(const struct sandbox *s, const struct fleet_op *op)
 {
-    return op->timeout_ms != 0 ? op->timeout_ms : s->timeout_ms;
+    uint64_t wanted_ms = op->timeout_ms != 0 ? op->timeout_ms : s->timeout_ms;
+    uint64_t most_ms = s->host->config->max_timeout_s * 1000;
+    return most_ms != 0 && wanted_ms > most_ms ? most_ms : wanted_ms;
 }
 
 struct fleet_call *call_begin(struct sandbox *s, const struct fleet_op *op, fleet_outcome_fn done,
@@ -633,7 +634,8 @@ struct fleet_call *call_execute(struct sandbox *s, const char id[FLEET_ID_SIZE],
 struct fleet_call *call_join(struct sandbox *s, const struct msg_op_info *info,
                              fleet_outcome_fn done, void *arg)
 {
-    uint64_t left_ms = info->left_ms != 0 ? info->left_ms : s->host->config->max_timeout_s * 1000;
+    /* The deadline is the worker's, by the word of the server that began it. */
+    uint64_t left_ms = info->left_ms != 0 ? info->left_ms : UINT32_MAX;
     struct fleet_call *call = enter(s, LIMIT_OP_KEPT, left_ms, done, arg);
     char language[LIMIT_NAME + 1];
     snprintf(language, sizeof(language), "%.*s", VIEW_ARG(info->language));
