@@ -28,6 +28,7 @@
 
 #include "common/alloc.h"
 #include "common/buf.h"
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/str.h"
@@ -203,7 +204,12 @@ static void answer_outcome(struct fleet_call *call, const struct msg_output *end
 static void answer_cancelled(struct fleet_call *call)
 {
     struct msg_output end = {.state = OP_DONE, .status = OP_STATUS_CANCELLED};
+    const struct sandbox *s = call->sandbox;
+    bool closing = sandbox_state(s) >= SANDBOX_CLOSING;
+    CLEANUP_FREE char *why =
+        closing ? alloc_printf("the sandbox was closed: %s", s->reason) : alloc_strdup("");
     end.op = view_of(call->op);
+    end.error_message = view_of(why);
     end.duration_us = call_look(call).duration_us;
     answer_outcome(call, &end);
 }

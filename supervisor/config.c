@@ -83,6 +83,8 @@ static const struct option options[] = {
      "a call waits so long for its code to end; then it answers that the code is running", NULL},
     {"ttl-seconds", OPTION_NUMBER, FIELD(ttl_s), "1800", 1, 2592000, "S",
      "a sandbox closes after this long without a call", NULL},
+    {"max-lifetime-seconds", OPTION_NUMBER, FIELD(max_lifetime_s), "86400", 1, 31536000, "S",
+     "a sandbox closes this long after its creation, whatever it is doing", NULL},
     {"max-sandboxes", OPTION_NUMBER, FIELD(max_sandboxes), "32", 1, 4096, "N",
      "most sandboxes at a time", NULL},
     {"strict", OPTION_FLAG, FIELD(strict), "no", 0, 0, NULL,

@@ -32,6 +32,7 @@ struct config {
     uint64_t max_timeout_s;
     uint64_t sync_budget_s; /* longest wait of a call for code to end */
     uint64_t ttl_s;
+    uint64_t max_lifetime_s;
     uint64_t max_sandboxes;
     uint64_t grace_s; /* a sandbox lives on for this long without a server */
     bool strict;

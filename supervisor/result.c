@@ -192,7 +192,7 @@ void result_set_operation_failure(struct result *r, const struct fleet_outcome *
                            "free memory in the sandbox, or create one with a larger memory_mb");
         break;
     case OP_STATUS_CANCELLED:
-        result_set_failure(r, ERR_GONE, "the operation was cancelled because its sandbox closed",
+        result_set_failure(r, ERR_GONE, said[0] != '\0' ? said : "the operation was cancelled",
                            "create a new sandbox and try again");
         break;
     default:
@@ -327,7 +327,8 @@ static void append_status(struct buf *text, const struct fleet_outcome *o, const
                     explained ? words : "killed: the sandbox's memory limit was exceeded");
         break;
     case OP_STATUS_CANCELLED:
-        text_printf(text, "[cancelled after %.1f s]", seconds);
+        text_printf(text, "[cancelled after %.1f s%s%s]", seconds, explained ? ": " : "",
+                    explained ? words : "");
         break;
     case OP_STATUS_CRASHED:
         if (explained) {

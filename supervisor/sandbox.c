@@ -33,9 +33,8 @@
 #include "supervisor/instance.h"
 #include "supervisor/record.h"
 
-#define CLOSE_MIN_MS 1000 /* a sandbox that is taken over late is not closed in the same moment */
-#define ENDED_ALONE  "the sandbox ended while no server was there"
-#define HINT_HOST    "the host may be out of processes, descriptors, memory or disk space; see the log"
+#define ENDED_ALONE "the sandbox ended while no server was there"
+#define HINT_HOST   "the host may be out of processes, descriptors, memory or disk space; see the log"
 
 const struct sm_state sandbox_states[SANDBOX_STATE_COUNT] = {
     [SANDBOX_CREATING] = {"creating", SM_BIT(SANDBOX_READY) | SM_BIT(SANDBOX_CLOSING)},
@@ -378,28 +377,6 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
     sandbox_start_worker(s);
 }
 
-static void on_ttl(uv_timer_t *timer)
-{
-    struct sandbox *s = timer->data;
-    uint64_t idle_ms = uv_now(timer->loop) - s->used_ms;
-    if (sandbox_state(s) >= SANDBOX_CLOSING) {
-        return;
-    }
-    if (s->call_count > 0 || sandbox_state(s) == SANDBOX_CREATING) {
-        uv_timer_start(timer, on_ttl, s->ttl_ms, 0);
-    } else if (idle_ms < s->ttl_ms) {
-        uv_timer_start(timer, on_ttl, s->ttl_ms - idle_ms, 0);
-    } else {
-        sandbox_close(s, "nobody called it for its ttl", NULL, NULL);
-    }
-}
-
-/* The timer is not moved at each call: it finds out when it fires. */
-void sandbox_touch(struct sandbox *s)
-{
-    s->used_ms = uv_now(s->host->loop);
-}
-
 static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
 {
     const struct config *c = s->host->config;
@@ -423,6 +400,7 @@ static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
     o->env.count = spec->env.count;
     s->timeout_ms = spec->timeout_ms != 0 ? spec->timeout_ms : c->timeout_s * 1000;
     s->ttl_ms = spec->ttl_ms != 0 ? spec->ttl_ms : c->ttl_s * 1000;
+    s->lifetime_ms = c->max_lifetime_s * 1000;
 }
 
 struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, const char *owner,
@@ -453,21 +431,6 @@ struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, c
     s->timers_open = 3;
     fleet_host_hold(s->host);
     return s;
-}
-
-void sandbox_start_clock(struct sandbox *s)
-{
-    sandbox_touch(s);
-    uv_timer_start(&s->ttl, on_ttl, s->ttl_ms, 0);
-    uv_unref((uv_handle_t *)&s->ttl); /* an idle sandbox is no reason to stay */
-}
-
-void sandbox_set_idle(struct sandbox *s, uint64_t idle_ms)
-{
-    uint64_t now_ms = uv_now(s->host->loop);
-    uint64_t left_ms = idle_ms < s->ttl_ms ? s->ttl_ms - idle_ms : 0;
-    s->used_ms = idle_ms < now_ms ? now_ms - idle_ms : 0;
-    uv_timer_start(&s->ttl, on_ttl, left_ms > CLOSE_MIN_MS ? left_ms : CLOSE_MIN_MS, 0);
 }
 
 int sandbox_create(const struct sandbox_setup *setup, const char *owner,

@@ -120,8 +120,8 @@ struct sandbox {
     char *workspace;
     struct text_list languages;
     struct text_list unapplied;
-    uint64_t created_ms; /* monotonic */
-    uint64_t created_wall_ms;
+    uint64_t created_ms;      /* clock_ms() */
+    uint64_t created_wall_ms; /* for people */
 
     /* Not NULL until it is known what became of it since its last server; then that is told. */
     struct adopt *adoption;
@@ -189,12 +189,6 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
 struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, const char *owner,
                             const char *name, enum sandbox_state first);
 
-/* From here on its idle time and lifetime count. */
-void sandbox_start_clock(struct sandbox *s);
-
-/* So long it has been idle, by the word of the agent. */
-void sandbox_set_idle(struct sandbox *s, uint64_t idle_ms);
-
 /* Starts a worker of the next generation. What goes wrong counts as its death. */
 void sandbox_start_worker(struct sandbox *s);
 
@@ -219,15 +213,29 @@ void sandbox_fail(struct sandbox *s, const char *reason);
 /* As sandbox_fail(), on the word of the worker, which cleans up and exits by itself. */
 void sandbox_gone(struct sandbox *s, const char *reason);
 
-/* A call begins or ends: the idle time starts again. */
-void sandbox_touch(struct sandbox *s);
-
 /* Remembers an operation whose outcome has been used. That of an execution is acknowledged only
  * when SANDBOX_LATE_ACKS newer ones have been used. */
 void sandbox_ack(struct sandbox *s, const char op[FLEET_ID_SIZE], bool is_execution);
 
 /* Fills `items` (room for SANDBOX_ACKS_MAX) with what the next START acknowledges. */
 struct view_list sandbox_acks(const struct sandbox *s, struct view *items);
+
+/* ---- sandbox_ttl.c: how long it may stay ---- */
+
+/* From here on it closes by itself; created_ms and both its times are set. */
+void sandbox_start_clock(struct sandbox *s);
+
+/* The same for one that has been idle for so long already; it stays for a moment at least. */
+void sandbox_set_idle(struct sandbox *s, uint64_t idle_ms);
+
+/* A call begins or ends: the idle time starts again. */
+void sandbox_touch(struct sandbox *s);
+
+/* Until it closes if nobody calls it any more; 0: any moment. */
+uint64_t sandbox_time_left_ms(const struct sandbox *s);
+
+/* Until it closes in any case. */
+uint64_t sandbox_life_left_ms(const struct sandbox *s);
 
 /* ---- sandbox_news.c: how creating goes on ---- */
 

@@ -48,9 +48,7 @@ void sandbox_take_opened(struct sandbox *s, const struct msg_opened *opened)
 
 struct fleet_info sandbox_info(const struct sandbox *s)
 {
-    uint64_t now_ms = uv_now(s->host->loop);
-    uint64_t idle_ms = s->call_count > 0 ? 0 : now_ms - s->used_ms;
-    uint64_t left_ms = idle_ms < s->ttl_ms ? s->ttl_ms - idle_ms : 0;
+    uint64_t wall_ms = clock_wall_ms();
     enum sandbox_state state = sandbox_state(s);
     struct fleet_info info = {
         .id = s->id,
@@ -73,7 +71,9 @@ struct fleet_info sandbox_info(const struct sandbox *s)
         .ttl_ms = s->ttl_ms,
         .cpus = (double)s->spec.cpu_milli / 1000.0,
         .created_wall_ms = s->created_wall_ms,
-        .expires_wall_ms = clock_wall_ms() + left_ms,
+        .expires_wall_ms = wall_ms + sandbox_time_left_ms(s),
+        .lifetime_ms = s->lifetime_ms,
+        .ends_wall_ms = wall_ms + sandbox_life_left_ms(s),
         .worker_pid = s->link != NULL ? worker_link_pid(s->link) : 0,
         .worker_restarts = s->generation > 0 ? s->generation - 1 : 0,
         .executions = s->executions,

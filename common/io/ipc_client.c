@@ -8,6 +8,10 @@
  * once, the send without a callback, which saves a thread switch per request. The price: a context
  * whose receive failed may still hold an unsent message and must not be used again.
  *
+ * nng's own timers follow the wall clock (1.5, as distributions build it): a step of it ends all
+ * waits at once, or none for hours. So nng is asked to wait for ever, and one timer of the loop
+ * ends what has waited for long enough.
+ *
  * Three properties of nng's listener (1.5) decide how it is closed:
  *  - A link that we close in the middle of a message may never be removed. So it is ended by
  *    shutting its socket down, which nng sees as a hang-up of the peer and survives.
@@ -38,6 +42,8 @@ struct ipc_client {
     nng_listener listener;
     struct call *idle, *busy;
     size_t idle_count;
+    uint64_t wake_ms; /* when the timer fires, which is not later than the first call is due; 0:
+                         it is not running */
 };
 
 struct call {
@@ -47,6 +53,7 @@ struct call {
     nng_aio *send_aio, *recv_aio;
     ipc_reply_fn done;
     void *arg;
+    uint64_t due_ms;          /* time of the loop when it has waited long enough; 0: never */
     struct call *prev, *next; /* among the busy or the idle */
 };
 
@@ -109,6 +116,7 @@ static struct call *call_take(struct ipc_client *c, struct err *err)
         goto err_recv;
     }
     nng_aio_set_timeout(call->send_aio, NNG_DURATION_INFINITE);
+    nng_aio_set_timeout(call->recv_aio, NNG_DURATION_INFINITE);
     return call;
 
 err_recv:
@@ -119,6 +127,25 @@ err_ctx:
     free(call);
     err_set(err, ERR_NO_MEMORY, "cannot make a request: %s", nng_strerror(rv));
     return NULL;
+}
+
+/* The end of each call comes through the loop, as with a reply. */
+static void on_time(uv_timer_t *timer)
+{
+    struct ipc_client *c = timer->data;
+    uint64_t now_ms = uv_now(timer->loop);
+    c->wake_ms = 0;
+    for (struct call *call = c->busy; call != NULL; call = call->next) {
+        if (call->due_ms != 0 && call->due_ms <= now_ms) {
+            call->due_ms = 0;
+            nng_aio_abort(call->recv_aio, NNG_ETIMEDOUT);
+        } else if (call->due_ms != 0 && (c->wake_ms == 0 || call->due_ms < c->wake_ms)) {
+            c->wake_ms = call->due_ms;
+        }
+    }
+    if (c->wake_ms != 0) {
+        uv_timer_start(timer, on_time, c->wake_ms - now_ms, 0);
+    }
 }
 
 static int reply_error(const struct ipc_client *c, int rv)
@@ -281,10 +308,13 @@ int ipc_client_ask(struct ipc_client *c, const void *data, size_t len, uint64_t 
     c->busy = call;
     nng_aio_set_msg(call->send_aio, msg);
     nng_ctx_send(call->ctx, call->send_aio);
-    nng_aio_set_timeout(call->recv_aio, timeout_ms == 0 || timeout_ms > INT32_MAX
-                                            ? NNG_DURATION_INFINITE
-                                            : (nng_duration)timeout_ms);
     nng_ctx_recv(call->ctx, call->recv_aio);
+    uint64_t now_ms = uv_now(c->ep.timer.loop);
+    call->due_ms = timeout_ms == 0 || timeout_ms > INT32_MAX ? 0 : now_ms + timeout_ms;
+    if (call->due_ms != 0 && (c->wake_ms == 0 || call->due_ms < c->wake_ms)) {
+        c->wake_ms = call->due_ms;
+        uv_timer_start(&c->ep.timer, on_time, timeout_ms, 0);
+    }
     return 0;
 }
 

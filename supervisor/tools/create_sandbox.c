@@ -64,7 +64,7 @@ const struct tool tool_create_sandbox = {
         "Creates an isolated sandbox for running code, with its own files, interpreters and limits, and "
         "returns its sandbox_id. Only needed for more than one sandbox or for limits other than the defaults: "
         "execute_code without sandbox_id creates one by itself. It has no network. It closes by itself after "
-        "ttl_seconds (default @ttl_seconds@) without a call; close it with close_sandbox when done. At most "
+        "ttl_seconds (default @ttl_seconds@) without a call, @max_lifetime_seconds@ seconds after its creation in any case; close it with close_sandbox when done. At most "
         "@max_sandboxes@ sandboxes can exist at a time.",
     .input_schema = JSON_TEXT({
         "type": "object",
@@ -89,7 +89,7 @@ const struct tool tool_create_sandbox = {
         "type": "object",
         "properties": {@sandbox_properties@},
         "required": ["sandbox_id", "name", "backend", "state", "languages", "limits", "network", "workspace",
-                     "created_at", "expires_at"]
+                     "created_at", "expires_at", "ends_at"]
     }),
     .destructive = false,
     .run = run,

@@ -141,11 +141,13 @@ void sandbox_json_put_info(cJSON *object, const struct fleet_info *info)
     result_put_uint(limits, "files", info->files);
     result_put_number(limits, "timeout_seconds", (double)info->timeout_ms / 1000.0);
     result_put_number(limits, "ttl_seconds", (double)info->ttl_ms / 1000.0);
+    result_put_number(limits, "lifetime_seconds", (double)info->lifetime_ms / 1000.0);
     put_strings(limits, "unapplied", info->unapplied, info->unapplied_count);
     result_put_text(object, "network", "none");
     put_clean(object, "workspace", info->workspace);
     result_put_time(object, "created_at", info->created_wall_ms);
     result_put_time(object, "expires_at", info->expires_wall_ms);
+    result_put_time(object, "ends_at", info->ends_wall_ms);
 }
 
 void sandbox_json_put_status(cJSON *object, const struct fleet_info *info)
@@ -210,9 +212,10 @@ void sandbox_json_text(struct buf *text, const cJSON *object)
     text_printf(text, "\nWorkspace: %s\n", json_get_str(object, "workspace"));
     text_printf(text,
                 "Limits: memory %.15g MiB, %.15g CPU, %.15g processes, disk %.15g MiB, "
-                "executions %.15g s, no network; closes after %.15g s without a call",
+                "executions %.15g s, no network; closes after %.15g s without a call, after %.15g "
+                "s in any case",
                 number(limits, "memory_mb"), number(limits, "cpus"), number(limits, "pids"),
                 number(limits, "disk_mb"), number(limits, "timeout_seconds"),
-                number(limits, "ttl_seconds"));
+                number(limits, "ttl_seconds"), number(limits, "lifetime_seconds"));
     add_list(text, "\nNot enforced on this host: ", "; ", json_get(limits, "unapplied"));
 }

@@ -125,6 +125,7 @@ static const struct {
                 "files": {"type": "integer", "description": "Open files per process."},
                 "timeout_seconds": {"type": "number", "description": "Default deadline of executions."},
                 "ttl_seconds": {"type": "number", "description": "The sandbox closes after this long without a call."},
+                "lifetime_seconds": {"type": "number", "description": "It closes this long after its creation in any case."},
                 "unapplied": {
                     "type": "array", "items": {"type": "string"},
                     "description": "Limits that this host could not enforce, with the reason."
@@ -134,7 +135,8 @@ static const struct {
         "network": {"type": "string"},
         "workspace": {"type": "string", "description": "Working directory of code; relative paths start here."},
         "created_at": {"type": "string", "format": "date-time"},
-        "expires_at": {"type": "string", "format": "date-time", "description": "When it closes unless it is used."})},
+        "expires_at": {"type": "string", "format": "date-time", "description": "When it closes unless it is used."},
+        "ends_at": {"type": "string", "format": "date-time", "description": "When it closes in any case."})},
     {"status_properties", JSON_TEXT(
         @sandbox_properties@,
         "executions": {"type": "integer", "description": "Code executions started so far."},
@@ -254,6 +256,7 @@ static const char *look_up(const char *name, const struct config *c, char *figur
         {"max_timeout_seconds", c->max_timeout_s},
         {"sync_budget_seconds", c->sync_budget_s},
         {"ttl_seconds", c->ttl_s},
+        {"max_lifetime_seconds", c->max_lifetime_s},
         {"max_sandboxes", c->max_sandboxes},
         {"image_length", names_references(c) ? IMAGE_REFERENCE_MAX : LIMIT_NAME},
     };

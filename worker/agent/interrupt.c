@@ -9,12 +9,12 @@
  * the shell is stopped for as long as it takes to send both, and finds both.
  *
  * Between fork and exec a child of bash still has the handlers of its parent. A SIGINT that comes
- * just then does not end the child: it makes it a second shell that reads our commands. So
- * an interrupt of a shell goes to each process of its group by itself, and one that has a handler
- * and the very command line of the shell is passed over the first time it is met: it may be such a
- * child, a moment before it becomes a program. The next interrupt, if one is still needed, finds it
- * as what it really is. A child that
- * is forked while we look is not in the list and is met the next time, too.
+ * just then does not end the child: it makes it a second shell that reads our commands. So an
+ * interrupt goes to each process by itself, and below a shell one that has a handler and the very
+ * command line of the shell is passed over the first time it is met: it may be such a child, a
+ * moment before it becomes a program. The next interrupt, if one is still needed, finds it as what
+ * it really is. A child that is forked while we look is not in the list and is met the next time,
+ * too.
  *
  * The leader comes first: a shell that knows of the interrupt when the program it waits for dies
  * of it takes both for one.
@@ -22,8 +22,9 @@
  * Subshells lose SIGINTs in the same way and have no trap of ours. One that has been met, has been
  * sent two and is met once more gets SIGTERM, which a shell does not put off.
  *
- * A program in a group of its own (timeout, setsid) would not notice that the shell which
- * waits for it is interrupted, and the shell would wait on. So such a program gets its SIGINT, too.
+ * Who is interrupted is told by when it was started, not by its group: what an earlier run has left
+ * running has no part in this, but a program in a group of its own (timeout, setsid) may be what
+ * the shell waits for.
  */
 #include "worker/agent/interrupt.h"
 
@@ -46,40 +47,33 @@ static unsigned meet(struct interrupt *i, pid_t pid)
     return 1;
 }
 
-static void interrupt_member(struct interrupt *i, pid_t leader, pid_t pid)
+/* True if it is better passed over this time. One that has outlived enough is told to end. */
+static bool may_be_shell(struct interrupt *i, pid_t leader, pid_t pid)
 {
     unsigned met = proc_catches(pid, SIGINT) ? meet(i, pid) : 0;
-    if (met != 1 || !procs_same_words(pid, leader)) {
-        (void)kill(pid, SIGINT);
-        (void)kill(pid, SIGCONT);
-    }
     if (met > 3 && procs_same_program(pid, leader)) {
         (void)kill(pid, SIGTERM);
     }
+    return met == 1 && procs_same_words(pid, leader);
 }
 
 void interrupt_run(struct interrupt *i, pid_t leader, const struct procs_moment *since,
                    bool careful)
 {
-    if (!careful) {
-        bool grouped = kill(-leader, SIGINT) == 0;
-        if (!grouped) {
-            (void)kill(leader, SIGINT); /* it has not got as far as a group of its own */
-        }
-        (void)kill(grouped ? -leader : leader, SIGCONT);
-        return;
-    }
     struct procs all = {0};
-    (void)kill(leader, SIGSTOP);
-    (void)kill(leader, INTERRUPT_NOTICE);
+    if (careful) {
+        (void)kill(leader, SIGSTOP);
+        (void)kill(leader, INTERRUPT_NOTICE);
+    }
     (void)kill(leader, SIGINT);
     (void)kill(leader, SIGCONT);
     procs_look(&all);
     procs_mark(&all, getpid(), leader, since);
     for (size_t k = 0; k < all.count; k++) {
         const struct proc *p = &all.items[k];
-        if ((p->below || p->group == leader) && p->pid != leader) {
-            interrupt_member(i, leader, p->pid);
+        if (p->below && (!careful || !may_be_shell(i, leader, p->pid))) {
+            (void)kill(p->pid, SIGINT);
+            (void)kill(p->pid, SIGCONT);
         }
     }
     procs_finish(&all);

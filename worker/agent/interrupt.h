@@ -23,11 +23,10 @@ struct interrupt {
     size_t known_count;
 };
 
-/* Interrupts the group that `leader`, a child of the caller, leads. With `careful` the leader is a
- * shell, which waits for what it runs: then this goes to what it has started since then, in other
- * groups, too; it gets INTERRUPT_NOTICE as well, and what looks like a copy of
- * it is spared once as long as it has a handler for SIGINT. Those that run the leader's program and
- * outlive an interrupt are ended by SIGTERM. Whoever was stopped goes on, to act on it. */
+/* Interrupts `leader`, a child of the caller, and what it has started since that moment. With
+ * `careful` the leader is a shell, which gets INTERRUPT_NOTICE as well; then what looks like a copy
+ * of it is spared once as long as it has a handler for SIGINT, and those that run its program and
+ * outlive some interrupts are ended by SIGTERM. Whoever was stopped goes on, to act on it. */
 void interrupt_run(struct interrupt *i, pid_t leader, const struct procs_moment *since,
                    bool careful);
 

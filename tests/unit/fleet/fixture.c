@@ -65,6 +65,7 @@ int fixture_setup(void **state)
     c->cpu_milli = 1000;
     c->pids = 256;
     c->disk_mb = 100;
+    c->max_lifetime_s = 86400;
     c->files = 1024;
     c->timeout_s = 30;
     c->max_timeout_s = 600;
@@ -276,6 +277,10 @@ void on_info(void *arg, int rc, const struct fleet_info *info, const struct err 
     a->restarts = info->worker_restarts;
     a->executions = info->executions;
     a->memory_mb = info->memory_mb;
+    a->created_wall_ms = info->created_wall_ms;
+    a->expires_wall_ms = info->expires_wall_ms;
+    a->ends_wall_ms = info->ends_wall_ms;
+    a->lifetime_ms = info->lifetime_ms;
     a->has_usage = info->has_usage;
     a->memory_bytes = info->memory_bytes;
 }
@@ -307,6 +312,7 @@ void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome, const st
     a->out_bytes = outcome->out_bytes;
     a->err_bytes = outcome->err_bytes;
     a->status = outcome->end->status;
+    snprintf(a->message, sizeof(a->message), "%.*s", VIEW_ARG(outcome->end->error_message));
 }
 
 void on_done(void *arg, int rc, const struct err *err, const char *hint)

@@ -53,6 +53,7 @@ struct answer {
     uint64_t restarts;
     uint64_t executions;
     uint64_t memory_mb;
+    uint64_t created_wall_ms, expires_wall_ms, ends_wall_ms, lifetime_ms;
     bool has_usage;
     uint64_t memory_bytes;
     /* of a creation under way */
@@ -64,6 +65,7 @@ struct answer {
     struct buf out, errout;
     uint64_t out_bytes, err_bytes;
     uint64_t status;
+    char message[128]; /* what it said about its end */
 };
 
 void answer_init(struct answer *a);

@@ -326,6 +326,35 @@ static void an_idle_sandbox_closes_and_a_used_one_stays(void **state)
     answer_finish(&a);
 }
 
+static void a_sandbox_ends_with_its_life_whatever_it_does(void **state)
+{
+    struct fixture *f = *state;
+    struct answer run;
+    struct answer status;
+    char busy[FLEET_ID_SIZE];
+    char idle[FLEET_ID_SIZE];
+    f->config.max_lifetime_s = 1;
+    fixture_start(f);
+    uint64_t begin_ms = clock_ms();
+    open_one(f, NULL, busy);
+    open_one(f, NULL, idle);
+    get_status(f, idle, &status);
+    assert_int_equal(status.lifetime_ms, 1000);
+    assert_int_equal(status.ends_wall_ms, status.expires_wall_ms); /* its ttl is longer */
+    assert_in_range(status.ends_wall_ms, status.created_wall_ms + 900,
+                    status.created_wall_ms + 1100);
+    answer_finish(&status);
+    begin_run(f, busy, "sleep 60000", &run);
+    wait_times(f, &run, 1);
+    assert_in_range(clock_ms() - begin_ms, 950, 3000);
+    assert_int_equal(run.rc, 0);
+    assert_int_equal(run.status, OP_STATUS_CANCELLED);
+    assert_non_null(strstr(run.message, "maximum lifetime"));
+    wait_state(f, busy, NULL);
+    wait_state(f, idle, NULL);
+    answer_finish(&run);
+}
+
 static void status_shows_use_and_comes_without_it_too(void **state)
 {
     struct fixture *f = *state;
@@ -414,6 +443,7 @@ int main(void)
         T(names_are_unique_per_owner),
         T(there_are_at_most_so_many_sandboxes),
         T(an_idle_sandbox_closes_and_a_used_one_stays),
+        T(a_sandbox_ends_with_its_life_whatever_it_does),
         T(status_shows_use_and_comes_without_it_too),
         T(calls_wait_for_a_sandbox_that_is_being_created),
         T(directories_are_private_and_go_away),

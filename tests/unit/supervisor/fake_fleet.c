@@ -102,6 +102,8 @@ static struct fleet_info info_of(const struct fake_sandbox *s)
         .cpus = 1.5,
         .created_wall_ms = 1700000000000,
         .expires_wall_ms = 1700001800000,
+        .lifetime_ms = 86400000,
+        .ends_wall_ms = 1700086400000,
         .worker_pid = 4711,
         .executions = 3,
         .has_usage = true,

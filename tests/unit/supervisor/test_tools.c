@@ -402,6 +402,9 @@ static void a_sandbox_is_created_as_wanted_and_described(void **state)
     assert_string_equal(text_at(s, "network"), "none");
     assert_string_equal(text_at(s, "workspace"), "/workspace");
     assert_string_equal(text_at(s, "created_at"), "2023-11-14T22:13:20.000Z");
+    assert_string_equal(text_at(s, "expires_at"), "2023-11-14T22:43:20.000Z");
+    assert_string_equal(text_at(s, "ends_at"), "2023-11-15T22:13:20.000Z");
+    assert_int_equal(number_at(s, "limits.lifetime_seconds"), 86400);
     assert_non_null(strstr(text_at(result, "content.0.text"), "sb1 (n1)"));
     assert_non_null(strstr(text_at(result, "content.0.text"), "no quota"));
 
