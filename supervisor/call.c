@@ -32,13 +32,15 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/str.h"
+#include "supervisor/call_start.h"
 #include "supervisor/config.h"
 
 #define REPLY_SLACK_MS 5000 /* how much later than wait_ms an answer may come */
 #define OVERDUE_MS     6000 /* after interrupt and backstop: then nobody will end it any more */
 #define HINT_LEFT                                                                                  \
     "it may have been carried out: look, before doing it again, when the server is back"
-#define EMPTY_MAX 200 /* replies without news before their time, until it is a fault */
+#define HINT_UNHEARD "it was not begun; do it again when the server is back"
+#define EMPTY_MAX    200 /* replies without news before their time, until it is a fault */
 
 const struct sm_state call_states[CALL_STATE_COUNT] = {
     [CALL_WAITING] = {"waiting", SM_BIT(CALL_ASKED) | SM_BIT(CALL_SETTLED) | SM_BIT(CALL_DONE)},
@@ -62,8 +64,7 @@ struct fleet_call {
     struct sandbox *sandbox; /* NULL: refused from the beginning */
     char op[FLEET_ID_SIZE];
     struct msg_start start;
-    struct buf text;    /* behind the views of start */
-    struct view *items; /* behind the lists of start */
+    struct start_memory memory; /* behind start */
 
     struct buf out, err; /* what is kept */
     uint64_t out_bytes, err_bytes;
@@ -105,10 +106,9 @@ static uint64_t now_ms(const struct fleet_call *call)
 static void free_call(struct fleet_call *call)
 {
     struct fleet_host *host = call->host;
-    buf_finish(&call->text);
+    call_start_finish(&call->memory);
     buf_finish(&call->out);
     buf_finish(&call->err);
-    free(call->items);
     if (call->failure != NULL) {
         free(call->failure->hint);
         free(call->failure);
@@ -548,83 +548,20 @@ void call_leave_all(struct sandbox *s)
     err_set(&err, ERR_SHUTTING_DOWN, "the server ends");
     while ((call = TAILQ_FIRST(&s->calls)) != NULL) {
         struct fleet_outcome outcome = call_look(call);
+        if (!is_open(call)) {
+            on_answer_later(call);
+            continue;
+        }
         leave_sandbox(call);
-        if (call->is_execution) {
+        if (call->is_execution && call->heard_of) {
             tell(call, 0, &outcome, NULL, "");
         } else {
-            tell(call, -ERR_SHUTTING_DOWN, NULL, &err, HINT_LEFT);
+            tell(call, -ERR_SHUTTING_DOWN, NULL, &err, call->heard_of ? HINT_LEFT : HINT_UNHEARD);
         }
     }
 }
 
 /* ---- beginning ---- */
-
-static size_t list_bytes(const struct view_list *list)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        n += list->items[i].len;
-    }
-    return n;
-}
-
-/* There is room: it was reserved. */
-static struct view copy_view(struct fleet_call *call, struct view v)
-{
-    if (v.len == 0) {
-        return view_bytes(NULL, 0);
-    }
-    size_t at = call->text.len;
-    err_ignore(buf_add(&call->text, v.data, v.len, NULL));
-    return view_bytes(call->text.data + at, v.len);
-}
-
-/* With a NUL behind it: outcomes show it as a string. */
-static struct view copy_language(struct fleet_call *call, struct view language)
-{
-    struct view copy = copy_view(call, language);
-    err_ignore(buf_add(&call->text, "", 1, NULL));
-    return copy;
-}
-
-static struct view_list copy_list(struct fleet_call *call, struct view **at,
-                                  const struct view_list *from)
-{
-    struct view_list list = {*at, from->count};
-    for (size_t i = 0; i < from->count; i++) {
-        *(*at)++ = copy_view(call, from->items[i]);
-    }
-    return list;
-}
-
-static int copy_op(struct fleet_call *call, const struct fleet_op *op, struct err *err)
-{
-    struct msg_start *start = &call->start;
-    struct view language = view_of(op->language);
-    struct view path = view_of(op->path);
-    size_t bytes = op->data.len + op->stdin_data.len + list_bytes(&op->env) +
-                   list_bytes(&op->args) + language.len + 1 + path.len;
-    int rc = buf_reserve(&call->text, bytes, err);
-    if (rc < 0) {
-        return rc;
-    }
-    call->items = alloc_array(op->env.count + op->args.count + 1, sizeof(call->items[0]));
-    struct view *at = call->items;
-    start->op = view_of(call->op);
-    start->kind = op->kind;
-    start->language = copy_language(call, language);
-    start->data = copy_view(call, op->data);
-    start->has_stdin = op->has_stdin;
-    start->stdin_data = copy_view(call, op->stdin_data);
-    start->env = copy_list(call, &at, &op->env);
-    start->args = copy_list(call, &at, &op->args);
-    start->path = copy_view(call, path);
-    start->offset = op->offset;
-    start->length = op->length;
-    start->mode = op->mode;
-    start->flags = op->flags;
-    return 0;
-}
 
 static struct fleet_call *new_call(struct fleet_host *host, size_t keep_bytes,
                                    fleet_outcome_fn done, void *arg)
@@ -635,7 +572,7 @@ static struct fleet_call *new_call(struct fleet_host *host, size_t keep_bytes,
     call->done = done;
     call->arg = arg;
     sm_init(&call->sm, call_states, CALL_STATE_COUNT, CALL_WAITING);
-    buf_init(&call->text, 2 * (size_t)LIMIT_FRAME);
+    call_start_init(&call->memory);
     buf_init(&call->out, keep_bytes);
     buf_init(&call->err, keep_bytes);
     return call;
@@ -666,7 +603,8 @@ static struct fleet_call *enter(struct sandbox *s, size_t keep_bytes, uint64_t t
 static void start(struct fleet_call *call, const struct fleet_op *op)
 {
     struct err err = ERR_INIT;
-    if (copy_op(call, op, &err) < 0) {
+    call->start.op = view_of(call->op);
+    if (call_start_copy(&call->start, &call->memory, op, &err) < 0) {
         fail_later(call, &err, "");
     } else {
         ask(call);

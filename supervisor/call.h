@@ -77,8 +77,8 @@ void call_check_all(struct sandbox *s);
 void call_fail_all(struct sandbox *s, const struct err *err, const char *hint);
 void call_cancel_all(struct sandbox *s);
 
-/* The server leaves: executions are told how they stand, other calls fail with -ERR_SHUTTING_DOWN.
- * Nothing is cancelled, nothing acknowledged. */
+/* The server leaves: executions that may run are told how they stand, other calls fail with
+ * -ERR_SHUTTING_DOWN. Nothing is cancelled. */
 void call_leave_all(struct sandbox *s);
 
 #endif

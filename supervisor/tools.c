@@ -26,9 +26,9 @@
 
 /* The order clients see; it is stable, since they cache by it. */
 static const struct tool *const table[] = {
-    &tool_execute_code,       &tool_get_execution, &tool_cancel_execution, &tool_create_sandbox,
-    &tool_get_sandbox_status, &tool_close_sandbox, &tool_create_run_close, &tool_list_files,
-    &tool_read_file,          &tool_write_file,
+    &tool_execute_code,     &tool_create_sandbox,   &tool_get_sandbox_status, &tool_close_sandbox,
+    &tool_create_run_close, &tool_list_files,       &tool_read_file,          &tool_write_file,
+    &tool_get_execution,    &tool_cancel_execution,
 };
 #define TOOL_COUNT (sizeof(table) / sizeof(table[0]))
 

@@ -111,6 +111,7 @@ static void wait_for_default(struct tool_call *call)
 
 static void forget_default(struct tool_session *s)
 {
+    copy_id(s->lost_id, s->default_id);
     s->default_id[0] = '\0';
     s->default_lost = true;
 }
@@ -123,7 +124,7 @@ static void use_default(struct tool_call *call)
         forget_default(s);
     }
     if (s->default_id[0] == '\0' && !s->default_opening &&
-        fleet_find_default(s->fleet, s->owner, &id) == 0) {
+        fleet_find_default(s->fleet, s->owner, &id) == 0 && strcmp(id, s->lost_id) != 0) {
         copy_id(s->default_id, id);
     }
     if (s->default_id[0] == '\0') {

@@ -43,6 +43,7 @@ struct tool_session {
     const char *owner;
     /* The sandbox of calls that name none: created by the first of them, others wait for it. */
     char default_id[FLEET_ID_SIZE]; /* "" if there is none */
+    char lost_id[FLEET_ID_SIZE];    /* the last one that ended */
     bool default_opening;
     bool default_lost;         /* there was one, it ended, and the client has not been told */
     struct tool_call *waiting; /* first come, first served */

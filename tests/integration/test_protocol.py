@@ -11,10 +11,12 @@ from schema import check
 suite = Suite()
 
 TOOLS = [
+    "cancel_execution",
     "close_sandbox",
     "create_run_close",
     "create_sandbox",
     "execute_code",
+    "get_execution",
     "get_sandbox_status",
     "list_files",
     "read_file",

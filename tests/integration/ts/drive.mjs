@@ -1,11 +1,11 @@
-// All eight tools, driven through whatever official client is handed in.
+// All ten tools, driven through whatever official client is handed in.
 
 import assert from 'node:assert/strict';
 import { test } from './tap.mjs';
 
 const TOOLS = [
-    'close_sandbox', 'create_run_close', 'create_sandbox', 'execute_code',
-    'get_sandbox_status', 'list_files', 'read_file', 'write_file',
+    'cancel_execution', 'close_sandbox', 'create_run_close', 'create_sandbox', 'execute_code',
+    'get_execution', 'get_sandbox_status', 'list_files', 'read_file', 'write_file',
 ];
 
 /** Declares the cases. `client` is an object whose call(name, arguments) gives a whole result. */
@@ -19,7 +19,7 @@ export function drive(client) {
         return result.structuredContent;
     };
 
-    test('lists the eight tools', async () => {
+    test('lists the ten tools', async () => {
         const tools = await client.list();
         assert.deepEqual(tools.map((tool) => tool.name).sort(), TOOLS);
         for (const tool of tools) {
@@ -82,6 +82,15 @@ export function drive(client) {
         const done = await ask('create_run_close', { code: 'import sys; sys.version_info[0]' });
         assert.equal(done.result, '3');
         assert.equal(done.sandbox_closed, true);
+    });
+
+    test('get_execution and cancel_execution', async () => {
+        const done = await ask('execute_code', { sandbox_id: sandbox, code: 'print("once")' });
+        const again = await ask('get_execution', { execution_id: done.execution_id });
+        assert.equal(again.stdout, 'once\n');
+        assert.equal(again.next_offset, 5);
+        const late = await ask('cancel_execution', { execution_id: done.execution_id });
+        assert.equal(late.status, 'ok');
     });
 
     test('wrong arguments and unknown sandboxes', async () => {

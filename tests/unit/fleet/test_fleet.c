@@ -1,4 +1,5 @@
 /* Sandboxes that behave: what every caller of the fleet relies on. */
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/alloc.h"
 #include "common/clock.h"
 #include "tests/unit/fleet/fixture.h"
 
@@ -425,6 +427,117 @@ static void directories_are_private_and_go_away(void **state)
     free(dir);
 }
 
+/* ---- executions ---- */
+
+static void execute(struct fixture *f, const char *id, const char *code, char ret[FLEET_ID_SIZE])
+{
+    const struct fleet_op op = {
+        .kind = OP_EVAL, .language = "python", .data = view_of(code), .keep_bytes = 1000};
+    fleet_execute(f->fleet, "me", id, &op, ret);
+}
+
+static void await_answer(struct fixture *f, const char *execution, uint64_t wait_ms,
+                         struct answer *a)
+{
+    answer_init(a);
+    fleet_await(f->fleet, "me", execution, wait_ms, on_outcome, a);
+    assert_int_equal(a->times, 0);
+    wait_times(f, a, 1);
+}
+
+static void executions_are_followed_stopped_and_found_after_the_close(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    char done[FLEET_ID_SIZE];
+    char waits[FLEET_ID_SIZE];
+    char refused[FLEET_ID_SIZE];
+    struct answer a;
+    fixture_start(f);
+    open_one(f, NULL, id);
+    execute(f, id, "echo hello", done);
+    await_answer(f, done, FLEET_WAIT_FOR_EVER, &a);
+    assert_int_equal(a.status, OP_STATUS_OK);
+    assert_true(out_is(&a, "hello"));
+    assert_string_equal(a.op, done);
+    answer_finish(&a);
+    execute(f, id, "slow 3 0", waits);
+    execute(f, id, "wait", waits);
+    await_answer(f, waits, 30, &a);
+    assert_int_equal(a.rc, 0);
+    assert_int_equal(a.status, 0); /* none yet */
+    answer_finish(&a);
+    assert_int_equal(fleet_stop(f->fleet, "you", waits, NULL), -ERR_EXECUTION_NOT_FOUND);
+    assert_int_equal(fleet_stop(f->fleet, "me", waits, NULL), 0);
+    await_answer(f, waits, FLEET_WAIT_FOR_EVER, &a);
+    assert_int_equal(a.status, OP_STATUS_CANCELLED);
+    answer_finish(&a);
+    execute(f, id, "wait", waits);
+    close_one(f, id);
+    await_answer(f, waits, 0, &a);
+    assert_int_equal(a.status, OP_STATUS_CANCELLED);
+    answer_finish(&a);
+    await_answer(f, done, 0, &a);
+    assert_true(out_is(&a, "hello"));
+    answer_finish(&a);
+    execute(f, id, "echo more", refused);
+    await_answer(f, refused, FLEET_WAIT_FOR_EVER, &a);
+    assert_int_equal(a.rc, -ERR_SANDBOX_NOT_FOUND);
+    answer_finish(&a);
+}
+
+static void a_crash_of_the_worker_does_not_end_an_execution(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    char execution[FLEET_ID_SIZE];
+    struct answer a;
+    fixture_start(f);
+    open_one(f, NULL, id);
+    execute(f, id, "crash", execution);
+    await_answer(f, execution, FLEET_WAIT_FOR_EVER, &a);
+    assert_true(out_is(&a, "survived"));
+    answer_finish(&a);
+}
+
+static int kept_by_the_agent(const struct fixture *f, const char *id)
+{
+    char *instance = instance_dir(f);
+    char *path = alloc_printf("%s/sandboxes/%s", instance, id);
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    int n = 0;
+    assert_non_null(dir);
+    while ((entry = readdir(dir)) != NULL) {
+        n += strncmp(entry->d_name, "op-", 3) == 0;
+    }
+    closedir(dir);
+    free(path);
+    free(instance);
+    return n;
+}
+
+static void the_agent_may_forget_all_but_the_latest_executions(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_one(f, NULL, id);
+    for (int i = 0; i < 20; i++) {
+        check_run(f, id, "echo x", "x");
+    }
+    assert_int_equal(kept_by_the_agent(f, id), 8 + 1); /* one is acknowledged by the next START */
+    const struct fleet_op op = {.kind = OP_FILE_READ, .data = view_of("echo y"), .keep_bytes = 9};
+    for (int i = 0; i < 5; i++) { /* these are forgotten as soon as they are used */
+        struct answer a;
+        answer_init(&a);
+        fleet_run(f->fleet, id, &op, on_outcome, &a);
+        wait_times(f, &a, 1);
+        answer_finish(&a);
+    }
+    assert_int_equal(kept_by_the_agent(f, id), 8 + 1);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -439,6 +552,9 @@ int main(void)
         T(what_cannot_be_said_is_an_invalid_argument),
         T(too_many_calls_are_busy),
         T(many_calls_in_a_row_are_acknowledged),
+        T(executions_are_followed_stopped_and_found_after_the_close),
+        T(a_crash_of_the_worker_does_not_end_an_execution),
+        T(the_agent_may_forget_all_but_the_latest_executions),
         T(unknown_sandboxes_are_not_found),
         T(names_are_unique_per_owner),
         T(there_are_at_most_so_many_sandboxes),

@@ -46,4 +46,9 @@ const cJSON *at(const cJSON *root, const char *path);
 const char *text_at(const cJSON *root, const char *path);
 double number_at(const cJSON *root, const char *path);
 
+/* A tool's result: that it failed with this code and a message in which the words are, */
+void assert_failure(const cJSON *result, const char *code, const char *words);
+/* and what its first text says. */
+void assert_text(const cJSON *result, const char *expected);
+
 #endif

@@ -198,7 +198,7 @@ static void each_revision_sees_the_members_it_knows(void **state)
         client_initialize(c, legacy[i]);
         client_send(c, "{'jsonrpc':'2.0','id':1,'method':'tools/list','params':{}}");
         const cJSON *result = at(client_last(c), "result");
-        assert_int_equal(cJSON_GetArraySize(at(result, "tools")), 8);
+        assert_int_equal(cJSON_GetArraySize(at(result, "tools")), 10);
         const cJSON *tool;
         cJSON_ArrayForEach(tool, at(result, "tools"))
         {
@@ -436,6 +436,24 @@ static void a_cancelled_call_is_stopped_and_not_answered(void **state)
     assert_int_equal(c->count, before);
 }
 
+static void a_cancelled_wait_ends_without_stopping_the_code(void **state)
+{
+    struct client *c = *state;
+    client_initialize(c, "2025-11-25");
+    client_tool(c, "create_sandbox", "{'name':'a'}");
+    client_call(c, false, "execute_code", "{'code':'1','sandbox_id':'a'}");
+    fake_stand(c->fleet, 0);
+    size_t before = c->count;
+    client_send(c, "{'jsonrpc':'2.0','id':5,'method':'tools/call','params':{'name':'get_execution',"
+                   "'arguments':{'execution_id':'ex-1'}}}");
+    client_send(c, "{'jsonrpc':'2.0','method':'notifications/cancelled','params':{'requestId':5}}");
+    assert_false(c->fleet->pending[0]->cancelled);
+    assert_true(c->fleet->pending[0]->ended);
+    fake_settle(c->fleet);
+    assert_int_equal(c->count, before);
+    assert_false(c->fleet->executions[0].stopped);
+}
+
 static void a_cancelled_creation_leaves_no_sandbox(void **state)
 {
     struct client *c = *state;
@@ -617,6 +635,7 @@ int main(void)
         TEST(an_id_in_flight_is_refused_a_second_time),
         TEST(a_cancelled_call_is_stopped_and_not_answered),
         TEST(a_cancelled_creation_leaves_no_sandbox),
+        TEST(a_cancelled_wait_ends_without_stopping_the_code),
         TEST(too_many_calls_in_flight_are_refused),
         TEST(arguments_held_for_calls_in_flight_are_bounded),
         TEST(a_batch_is_answered_as_one_array),

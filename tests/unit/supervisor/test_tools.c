@@ -33,22 +33,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static void assert_failure(const cJSON *result, const char *code, const char *words)
-{
-    assert_true(cJSON_IsTrue(at(result, "isError")));
-    assert_string_equal(text_at(result, "structuredContent.error.code"), code);
-    const char *message = text_at(result, "structuredContent.error.message");
-    if (strstr(message, words) == NULL) {
-        fail_msg("\"%s\" is not in \"%s\"", words, message);
-    }
-    assert_non_null(strstr(text_at(result, "content.0.text"), message));
-}
-
-static void assert_text(const cJSON *result, const char *expected)
-{
-    assert_string_equal(text_at(result, "content.0.text"), expected);
-}
-
 /* ---- the table ------------------------------------------------------------------------------ */
 
 static void every_schema_is_enforced_as_published(void **state)

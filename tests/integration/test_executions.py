@@ -1,0 +1,269 @@
+"""Executions that outlive the request which began them: fetched, followed, stopped."""
+
+import time
+
+from common import Server, Suite, contains, equal, needs_runtime, poll
+
+needs_runtime()
+suite = Suite()
+
+# Prints when the interrupt reached it, by the clock that this process has, too.
+TIMED = """
+import time
+print("begun", flush=True)
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    print(time.clock_gettime(time.CLOCK_MONOTONIC))
+    raise
+"""
+
+
+class Impatient:
+    """One server with a short budget for all cases of this file."""
+
+    server = None
+
+    @classmethod
+    def get(cls):
+        if cls.server is None:
+            cls.server = Server("--sync-budget-seconds", "1")
+            cls.server.legacy()
+        return cls.server, cls.server.call("create_sandbox")["sandbox_id"]
+
+
+def get(server, execution, **arguments):
+    """structuredContent of get_execution, however the code ended."""
+    return server.start_call("get_execution", execution_id=execution, **arguments).result()["structuredContent"]
+
+
+def wait_over(server, execution):
+    def look():
+        done = get(server, execution)
+        return done if done["status"] != "running" else None
+
+    return poll("the end of an execution", look, 30)
+
+
+@suite.case("code that takes longer than the budget goes on, and its outcome is fetched")
+def budget():
+    server, sandbox = Impatient.get()
+    answer = server.start_call(
+        "execute_code", sandbox_id=sandbox, code="import time\nprint('early', flush=True)\ntime.sleep(3)\nx = 5\nx * 2"
+    )
+    result = answer.result()
+    assert 1 <= answer.seconds() < 2.9, answer.seconds()
+    assert not result.get("isError"), result
+    running = result["structuredContent"]
+    equal((running["status"], running["stdout"], running["next_offset"]), ("running", "early\n", 6))
+    assert "exit_code" not in running, running
+    contains(result["content"][0]["text"], "get_execution")
+    contains(result["content"][0]["text"], running["execution_id"])
+    done = wait_over(server, running["execution_id"])
+    equal((done["status"], done["result"], done["stdout"], done["exit_code"]), ("ok", "10", "early\n", 0))
+    assert done["duration_ms"] >= 3000, done
+    equal(server.run("x", sandbox_id=sandbox)["result"], "5")
+    # and again, as often as anybody likes
+    equal(get(server, running["execution_id"])["result"], "10")
+
+
+@suite.case("parts of the output, fetched while it streams, add up to the whole")
+def streaming():
+    server, sandbox = Impatient.get()
+    whole = "".join(f"{i} ä€😀\n" for i in range(3000))
+    code = (
+        "import os, time\n"
+        "whole = ''.join(f'{i} ä€😀\\n' for i in range(3000)).encode()\n"
+        "for at in range(0, len(whole), 617):\n"  # in the middle of characters
+        "    os.write(1, whole[at:at + 617])\n"
+        "    if at % 5 == 0:\n"
+        "        os.write(2, b'.')\n"
+        "    time.sleep(0.03)\n"
+    )
+    part = server.run(code, sandbox_id=sandbox)
+    equal(part["status"], "running")
+    parts, errors, count = [part["stdout"]], [part["stderr"]], 0
+    while part["status"] == "running":
+        offset, stderr_offset = part["next_offset"], part["next_stderr_offset"]
+        part = get(
+            server, part["execution_id"], offset=offset, stderr_offset=stderr_offset, wait_seconds=0.05 * (count % 3)
+        )
+        equal((part["offset"], part["stderr_offset"]), (offset, stderr_offset))
+        parts.append(part["stdout"])
+        errors.append(part["stderr"])
+        count += 1
+    equal("".join(parts), whole)
+    assert set("".join(errors)) == {"."} and len("".join(errors)) == part["stderr_bytes"], errors
+    equal(part["next_offset"], len(whole.encode()))
+    assert count > 5, count
+
+
+@suite.case("what no longer fits one result is fetched by offset, as far as it is kept")
+def paging():
+    server, sandbox = Impatient.get()
+    part = server.run("print('\\n' * 249999)", sandbox_id=sandbox)
+    got = part["stdout"]
+    assert part["truncated"] and part["next_offset"] == len(got) < 250000, part["next_offset"]
+    while part["truncated"]:
+        part = get(server, part["execution_id"], offset=part["next_offset"])
+        got += part["stdout"]
+    equal(got, "\n" * 250000)
+    lost = server.run("print('x' * 999999)", sandbox_id=sandbox)
+    rest = get(server, lost["execution_id"], offset=lost["next_offset"])
+    assert rest["truncated"] and rest["stdout_bytes"] == 1000000, rest["stdout_bytes"]
+    error = server.call_failing("get_execution", execution_id=lost["execution_id"], offset=900000)["error"]
+    equal(error["code"], "invalid_argument")
+    contains(error["message"], "are kept")
+    error = server.call_failing("get_execution", execution_id=lost["execution_id"], stderr_offset=1)["error"]
+    contains(error["message"], "stderr_offset")
+
+
+@suite.case("an offset inside a character is moved to where it begins")
+def inside_character():
+    server, sandbox = Impatient.get()
+    done = server.run("print('a€b')", sandbox_id=sandbox)
+    for offset, begin, text in ((0, 0, "a€b\n"), (1, 1, "€b\n"), (2, 1, "€b\n"), (3, 1, "€b\n"), (4, 4, "b\n"), (6, 6, "")):
+        part = get(server, done["execution_id"], offset=offset)
+        equal((part["offset"], part["stdout"], part["next_offset"]), (begin, text, 6))
+
+
+def stopped_within(server, sandbox, stop):
+    """Seconds from stop(execution) to the interrupt in the code."""
+    begun = server.run(TIMED, sandbox_id=sandbox)
+    equal((begun["status"], begun["stdout"]), ("running", "begun\n"))
+    now = time.clock_gettime(time.CLOCK_MONOTONIC)
+    stop(begun["execution_id"])
+    done = wait_over(server, begun["execution_id"])
+    equal(done["status"], "cancelled")
+    return float(done["stdout"].split("\n")[1]) - now
+
+
+@suite.case("cancel_execution reaches the code at once and says how it ended")
+def cancel_by_tool():
+    server, sandbox = Impatient.get()
+    results = []
+
+    def stop(execution):
+        results.append(server.start_call("cancel_execution", execution_id=execution).result())
+
+    took = [stopped_within(server, sandbox, stop) for _ in range(3)]
+    print(f"# cancel_execution reached the code after {max(took) * 1000:.1f} ms at most")
+    assert max(took) < 1.0, took
+    for result in results:
+        assert not result.get("isError"), result
+        equal(result["structuredContent"]["status"], "cancelled")
+    # one that is over stays as it is
+    done = server.run("1 + 1", sandbox_id=sandbox)
+    late = server.call("cancel_execution", execution_id=done["execution_id"])
+    equal((late["status"], late["result"]), ("ok", "2"))
+
+
+@suite.case("notifications/cancelled on execute_code stops the code as fast, on get_execution only the wait")
+def cancel_by_notification():
+    server, sandbox = Impatient.get()
+    server.run("open('began', 'w').close()", sandbox_id=sandbox)
+    code = "import time, os\nopen('began', 'w').write('x')\n" + TIMED.replace(
+        "print(time", "open('stopped', 'w').write(str(time").replace("MONOTONIC))", "MONOTONIC)))")
+    call = server.start_call("execute_code", sandbox_id=sandbox, code=code)
+    poll("code that runs", lambda: server.read_text("began", sandbox) == "x")
+    now = time.clock_gettime(time.CLOCK_MONOTONIC)
+    server.notify("notifications/cancelled", {"requestId": call.ident})
+    stopped = float(poll("an interrupt", lambda: server.read_text("stopped", sandbox)))
+    print(f"# notifications/cancelled reached the code after {(stopped - now) * 1000:.1f} ms")
+    assert stopped - now < 1.0, stopped - now
+
+    begun = server.run(TIMED, sandbox_id=sandbox)
+    wait = server.start_call("get_execution", execution_id=begun["execution_id"], wait_seconds=1)
+    server.notify("notifications/cancelled", {"requestId": wait.ident})
+    time.sleep(0.3)  # for an interrupt that must not come
+    equal(get(server, begun["execution_id"], wait_seconds=0)["status"], "running")
+    server.call("cancel_execution", execution_id=begun["execution_id"])
+
+
+@suite.case("code that ignores its interrupt is killed, and the sandbox goes on")
+def stubborn():
+    server, sandbox = Impatient.get()
+    code = "import time\nwhile True:\n    try:\n        time.sleep(9)\n    except KeyboardInterrupt:\n        pass"
+    begun = server.run(code, sandbox_id=sandbox)
+    call = server.start_call("cancel_execution", execution_id=begun["execution_id"])
+    equal(call.result()["structuredContent"]["status"], "cancelled")
+    assert 1.5 < call.seconds() < 8, call.seconds()
+    equal(server.run("1 + 1", sandbox_id=sandbox)["interpreter"], "restarted")
+
+
+@suite.case("an outcome is still there when its sandbox is closed, and so is that of code that was running then")
+def after_close():
+    server, sandbox = Impatient.get()
+    done = server.run("print('kept')\n7", sandbox_id=sandbox)
+    running = server.run("print('half', flush=True)\nimport time\ntime.sleep(60)", sandbox_id=sandbox)
+    wait = server.start_call("get_execution", execution_id=running["execution_id"], wait_seconds=1)
+    server.call("close_sandbox", sandbox_id=sandbox)
+    equal(wait.result()["structuredContent"]["status"], "cancelled")
+    kept = get(server, done["execution_id"])
+    equal((kept["status"], kept["stdout"], kept["result"], kept["sandbox_id"]), ("ok", "kept\n", "7", sandbox))
+    ended = get(server, running["execution_id"])
+    equal((ended["status"], ended["stdout"]), ("cancelled", "half\n"))
+
+
+@suite.case("create_run_close answers within the budget, closes when the code has ended, and its outcome stays")
+def throw_away():
+    server, _ = Impatient.get()
+    begun = server.call("create_run_close", code="import time\ntime.sleep(2.5)\nprint('late')")
+    equal((begun["status"], begun["sandbox_closed"]), ("running", False))
+    status = server.call("get_sandbox_status", sandbox_id=begun["sandbox_id"])
+    equal([row["status"] for row in status["executions_recent"]], ["running"])
+
+    def closed():
+        listed = server.call("get_sandbox_status")["sandboxes"]
+        return all(row["sandbox_id"] != begun["sandbox_id"] for row in listed)
+
+    poll("a closed sandbox", closed)  # nobody has asked for the outcome
+    done = get(server, begun["execution_id"])
+    equal((done["status"], done["stdout"]), ("ok", "late\n"))
+
+
+@suite.case("the status of a sandbox lists its latest executions, latest first")
+def recent():
+    server, sandbox = Impatient.get()
+    ids = [server.run(f"print({i})", sandbox_id=sandbox)["execution_id"] for i in range(23)]
+    failed = server.run("1/0", sandbox_id=sandbox)["execution_id"]
+    running = server.run("import time\ntime.sleep(30)", sandbox_id=sandbox)["execution_id"]
+    queued = server.run("'next'", sandbox_id=sandbox)["execution_id"]
+    rows = server.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"]
+    equal(len(rows), 20)
+    equal([row["status"] for row in rows[:4]], ["queued", "running", "error", "ok"])
+    equal([row["execution_id"] for row in rows], ([queued, running, failed] + ids[::-1])[:20])
+    for row in rows:
+        assert row["language"] == "python" and row["started_at"].endswith("Z") and row["duration_ms"] >= 0, row
+    server.call("cancel_execution", execution_id=running)
+    equal(wait_over(server, queued)["result"], "'next'")
+
+
+@suite.case("an execution that nobody knows is not found, with a hint")
+def unknown():
+    server, _ = Impatient.get()
+    for tool in ("get_execution", "cancel_execution"):
+        for name in ("nosuchexecution2", "x" * 64, "../../etc", "é"):
+            error = server.call_failing(tool, execution_id=name)["error"]
+            equal(error["code"], "execution_not_found")
+            contains(error["hint"], "get_sandbox_status")
+
+
+@suite.case("of many executions the latest are kept")
+def bounds():
+    server, sandbox = Impatient.get()
+    ids = [server.run(f"{i}", sandbox_id=sandbox)["execution_id"] for i in range(300)]
+    error = server.call_failing("get_execution", execution_id=ids[0])["error"]
+    equal(error["code"], "execution_not_found")
+    equal(get(server, ids[-1])["result"], "299")
+    equal(get(server, ids[300 - 256])["result"], str(300 - 256))
+
+
+@suite.finish
+def end():
+    """the server ends and leaves nothing behind"""
+    if Impatient.server:
+        Impatient.server.close()
+
+
+suite.run()

@@ -1,0 +1,768 @@
+/*
+ * Calls and executions, with a link in this process that answers when and what a test says: every
+ * event in every state that a call can be in, joining, and what is kept.
+ *
+ * What call.c needs of sandbox.c and worker_link.c is defined here, and so taken instead of theirs.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/alloc.h"
+#include "common/buf.h"
+#include "common/log.h"
+#include "supervisor/call.h"
+#include "supervisor/config.h"
+#include "supervisor/executions.h"
+
+struct world {
+    uv_loop_t loop;
+    struct config config;
+    struct fleet_host host;
+    struct sandbox s;
+    enum sandbox_state state;
+    /* the request that is out */
+    bool out;
+    struct msg_start start;
+    bool is_start;
+    uint64_t out_from;
+    bool skip;
+    char op[FLEET_ID_SIZE];
+    worker_reply_fn done;
+    void *arg;
+    unsigned starts, interrupts, kills, acks;
+    bool killed;
+    bool closed;
+};
+
+static struct world w;
+
+/* ---- instead of the rest of the fleet ---- */
+
+enum sandbox_state sandbox_state(const struct sandbox *s)
+{
+    (void)s;
+    return w.state;
+}
+
+void sandbox_touch(struct sandbox *s)
+{
+    (void)s;
+}
+
+void sandbox_ack(struct sandbox *s, const char op[FLEET_ID_SIZE], bool is_execution)
+{
+    (void)s, (void)op, (void)is_execution;
+    w.acks++;
+}
+
+struct view_list sandbox_acks(const struct sandbox *s, struct view *items)
+{
+    (void)s;
+    return (struct view_list){items, 0};
+}
+
+void sandbox_gone(struct sandbox *s, const char *reason)
+{
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_GONE, "%s", reason);
+    w.state = SANDBOX_FAILED;
+    call_fail_all(s, &err, "");
+}
+
+void worker_policy_success(struct worker_policy *p)
+{
+    (void)p;
+}
+
+bool worker_link_is_ending(const struct worker_link *link)
+{
+    (void)link;
+    return false;
+}
+
+void worker_link_kill(struct worker_link *link, const char *fmt, ...)
+{
+    (void)link, (void)fmt;
+    w.killed = true;
+}
+
+int worker_link_ask(struct worker_link *link, struct msg *m, uint64_t timeout_ms,
+                    worker_reply_fn done, void *arg, struct err *err)
+{
+    (void)link, (void)timeout_ms, (void)err;
+    if (m->type == MSG_CANCEL) {
+        w.interrupts += !m->cancel.force;
+        w.kills += m->cancel.force;
+        return 0;
+    }
+    assert_false(w.out); /* one at a time */
+    w.out = true;
+    w.is_start = m->type == MSG_START;
+    w.starts += w.is_start;
+    w.start = m->start;
+    w.out_from = w.is_start ? m->start.out_from : m->wait.out_from;
+    w.skip = w.is_start ? m->start.skip : m->wait.skip;
+    struct view op = w.is_start ? m->start.op : m->wait.op;
+    snprintf(w.op, sizeof(w.op), "%.*s", VIEW_ARG(op));
+    w.done = done;
+    w.arg = arg;
+    return 0;
+}
+
+/* ---- the world ---- */
+
+static void on_released(struct fleet_host *host)
+{
+    (void)host;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&w, 0, sizeof(w));
+    uv_loop_init(&w.loop);
+    w.config.max_timeout_s = 3600;
+    w.host.loop = &w.loop;
+    w.host.config = &w.config;
+    w.host.on_released = on_released;
+    deferred_init(&w.host.deferred, &w.loop);
+    w.host.executions = executions_create(&w.host);
+    w.s.host = &w.host;
+    w.s.owner = (char *)(uintptr_t) "me";
+    w.s.link = (struct worker_link *)&w;
+    w.s.generation = 1;
+    w.s.timeout_ms = 1000;
+    snprintf(w.s.id, sizeof(w.s.id), "sandbox");
+    TAILQ_INIT(&w.s.calls);
+    w.state = SANDBOX_READY;
+    return 0;
+}
+
+static void on_closed(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+static void turn(void)
+{
+    uv_run(&w.loop, UV_RUN_NOWAIT);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    assert_int_equal(w.host.held, 0);
+    executions_close(w.host.executions, on_closed, &w.closed);
+    deferred_close(&w.host.deferred, on_closed, &w.closed);
+    uv_run(&w.loop, UV_RUN_DEFAULT);
+    assert_true(w.closed);
+    return uv_loop_close(&w.loop);
+}
+
+/* ---- replies ---- */
+
+static void reply_with(int rc, const struct msg *m, const struct err *err)
+{
+    assert_true(w.out);
+    w.out = false;
+    w.done(w.arg, rc, m, err, "a hint");
+}
+
+static struct msg output(enum op_state op_state, const char *text, uint64_t from)
+{
+    struct msg m = {.type = MSG_OUTPUT};
+    m.output.op = view_of(w.op);
+    m.output.state = op_state;
+    m.output.out = view_of(text);
+    m.output.out_from = from;
+    m.output.status = op_state == OP_DONE ? OP_STATUS_OK : 0;
+    m.output.duration_us = op_state == OP_DONE ? 1000 : 0;
+    return m;
+}
+
+static void reply(enum op_state op_state, const char *text)
+{
+    struct msg m = output(op_state, text, w.out_from);
+    reply_with(0, &m, NULL);
+}
+
+static void reply_error(enum err_code code)
+{
+    struct err err = ERR_INIT;
+    reply_with(err_set(&err, code, "the worker says no"), NULL, &err);
+}
+
+static void lose_worker(void)
+{
+    w.state = SANDBOX_RECOVERING;
+    reply_with(-ERR_IO, NULL, NULL);
+}
+
+static void resume(void)
+{
+    w.s.generation += w.state == SANDBOX_RECOVERING;
+    w.state = SANDBOX_READY;
+    call_resume_all(&w.s);
+}
+
+/* ---- who waits ---- */
+
+struct told {
+    unsigned times;
+    int rc;
+    enum op_state state;
+    uint64_t status;
+    char op[FLEET_ID_SIZE];
+    char language[16];
+    char out[64];
+    uint64_t out_bytes;
+};
+
+static void on_told(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
+                    const char *hint)
+{
+    struct told *told = arg;
+    told->times++;
+    told->rc = rc;
+    assert_non_null(hint);
+    if (rc < 0) {
+        assert_int_equal(rc, -err->code);
+        return;
+    }
+    told->state = o->state;
+    told->status = o->end->status;
+    told->out_bytes = o->out_bytes;
+    snprintf(told->op, sizeof(told->op), "%s", o->op);
+    snprintf(told->language, sizeof(told->language), "%s", o->language);
+    snprintf(told->out, sizeof(told->out), "%.*s", VIEW_ARG(o->out));
+    assert_string_equal(o->sandbox, "sandbox");
+}
+
+static char letter(const struct told *t)
+{
+    if (t->times == 0) {
+        return '.';
+    }
+    assert_int_equal(t->times, 1);
+    if (t->rc < 0) {
+        return 'f';
+    }
+    return t->state != OP_DONE ? 'r' : t->status == OP_STATUS_CANCELLED ? 'c' : 'o';
+}
+
+static struct fleet_await *begin(char id[FLEET_ID_SIZE], struct told *told)
+{
+    const struct fleet_op op = {
+        .kind = OP_EVAL, .language = "python", .data = view_of("1"), .keep_bytes = 1000};
+    executions_begin(w.host.executions, &w.s, &op, id);
+    memset(told, 0, sizeof(*told));
+    return executions_await(w.host.executions, "me", id, FLEET_WAIT_FOR_EVER, on_told, told);
+}
+
+static void ask(const char *owner, const char *id, struct told *told)
+{
+    memset(told, 0, sizeof(*told));
+    executions_await(w.host.executions, owner, id, 0, on_told, told);
+    assert_int_equal(told->times, 0);
+    turn();
+    assert_int_equal(told->times, 1);
+}
+
+/* ---- state x event ---- */
+
+enum situation { UNHEARD, LOST, STARTING, FOLLOWING, SETTLED, GIVEN_UP, UNSEEN, SITUATIONS };
+
+static void overdue(void)
+{
+    w.loop.time += 3600 * 1000; /* no test waits for that */
+    call_check_all(&w.s);
+}
+
+static struct fleet_call *reach(enum situation situation, char id[FLEET_ID_SIZE], struct told *told,
+                                struct fleet_await **ret_await)
+{
+    bool heard = situation != UNHEARD && situation != SETTLED;
+    w.state = heard ? SANDBOX_READY : SANDBOX_RECOVERING;
+    *ret_await = begin(id, told);
+    struct fleet_call *call = TAILQ_FIRST(&w.s.calls);
+    switch (situation) {
+    case LOST:
+        lose_worker();
+        break;
+    case FOLLOWING:
+        reply(OP_RUNNING, "early");
+        assert_false(w.is_start);
+        break;
+    case SETTLED:
+        call_cancel(call);
+        break;
+    case GIVEN_UP:
+        overdue();
+        break;
+    case UNSEEN:
+        call_cancel_all(&w.s);
+        assert_int_equal(letter(told), 'c');
+        told->times = 0;
+        break;
+    default:
+        break;
+    }
+    return call;
+}
+
+enum event {
+    REPLY_RUNNING,
+    REPLY_DONE,
+    REPLY_FAILED,
+    REPLY_GONE,
+    WORKER_LOST,
+    RESUMED,
+    CANCEL,
+    OVERDUE,
+    SANDBOX_FAILS,
+    SANDBOX_CLOSES,
+    LEAVE,
+    AWAIT_ENDS,
+    EVENTS
+};
+
+static void happen(enum event event, const char *id, struct fleet_await *await)
+{
+    struct err err = ERR_INIT;
+    switch (event) {
+    case REPLY_RUNNING:
+        reply(OP_RUNNING, "x");
+        break;
+    case REPLY_DONE:
+        reply(OP_DONE, "x");
+        break;
+    case REPLY_FAILED:
+        reply_error(ERR_LANGUAGE);
+        break;
+    case REPLY_GONE:
+        reply_error(ERR_GONE);
+        break;
+    case WORKER_LOST:
+        lose_worker();
+        break;
+    case RESUMED:
+        resume();
+        break;
+    case CANCEL:
+        assert_int_equal(executions_stop(w.host.executions, "me", id, &err), 0);
+        break;
+    case OVERDUE:
+        overdue();
+        break;
+    case SANDBOX_FAILS:
+        err_set(&err, ERR_GONE, "gone");
+        call_fail_all(&w.s, &err, "");
+        break;
+    case SANDBOX_CLOSES:
+        call_cancel_all(&w.s);
+        break;
+    case LEAVE:
+        call_leave_all(&w.s);
+        break;
+    case AWAIT_ENDS:
+        if (await != NULL) {
+            executions_await_end(await);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static char state_now(const struct fleet_call *call, bool waits)
+{
+    if (w.host.held - (waits ? 1 : 0) == 0) {
+        return 'D';
+    }
+    return "WASGUD"[call_state(call)];
+}
+
+static void every_event_in_every_state(void **state)
+{
+    /* columns as enum event; first the state right after it, then what the one who waits has been
+     * told by the next turn: nothing, outcome, cancelled, failure, running */
+    static const char *const expected[SITUATIONS][2] = {
+        [UNHEARD] = {"-----ASWDDDW", "-----.c.fcfr"},
+        [LOST] = {"-----AWSDDDW", "-----..ffcrr"},
+        [STARTING] = {"ADDDWAAGUUUA", ".off...ffcrr"},
+        [FOLLOWING] = {"ADDDWAAGUUUA", ".off...ffcrr"},
+        [SETTLED] = {"-----SSSDDDS", "-----cccfccc"},
+        [GIVEN_UP] = {"SSSSSGGGUUUG", "fffffffffcff"},
+        [UNSEEN] = {"DDDDDUUUUUUU", "............"},
+    };
+    for (enum situation s = 0; s < SITUATIONS; s++) {
+        for (enum event e = 0; e < EVENTS; e++) {
+            if (expected[s][0][e] == '-') {
+                continue;
+            }
+            char id[FLEET_ID_SIZE];
+            struct told told;
+            struct fleet_await *await;
+            struct fleet_call *call = reach(s, id, &told, &await);
+            bool waits = s != UNSEEN;
+            happen(e, id, waits ? await : NULL);
+            char is = state_now(call, waits && told.times == 0);
+            if (is != expected[s][0][e]) {
+                fail_msg("situation %d event %d: state %c", (int)s, (int)e, is);
+            }
+            turn();
+            if (letter(&told) != expected[s][1][e]) {
+                fail_msg("situation %d event %d: told %c", (int)s, (int)e, letter(&told));
+            }
+            /* and the end of it all, whatever it is in now */
+            call_cancel_all(&w.s);
+            if (w.out) {
+                lose_worker();
+            }
+            turn();
+            assert_int_equal(told.times, waits);
+            assert_int_equal(w.host.held, 0);
+            assert_int_equal(w.s.call_count, 0);
+            assert_false(w.killed);
+        }
+    }
+}
+
+static void only_declared_moves_are_possible(void **state)
+{
+    /* rows: from; columns: waiting asked settled given-up unseen done */
+    static const char *const expected[CALL_STATE_COUNT] = {
+        [CALL_WAITING] = ".++..+",  [CALL_ASKED] = "+..++.",  [CALL_SETTLED] = ".....+",
+        [CALL_GIVEN_UP] = "..+.+.", [CALL_UNSEEN] = ".....+", [CALL_DONE] = "......",
+    };
+    for (unsigned from = 0; from < CALL_STATE_COUNT; from++) {
+        struct sm m;
+        sm_init(&m, call_states, CALL_STATE_COUNT, from);
+        for (unsigned to = 0; to < CALL_STATE_COUNT; to++) {
+            assert_int_equal(sm_may(&m, to), expected[from][to] == '+');
+        }
+    }
+}
+
+/* ---- stopping ---- */
+
+static void a_stop_reaches_whatever_worker_there_is_and_gets_harder(void **state)
+{
+    char id[FLEET_ID_SIZE];
+    struct told told;
+    begin(id, &told);
+    reply(OP_RUNNING, "");
+    happen(CANCEL, id, NULL);
+    happen(CANCEL, id, NULL);
+    assert_int_equal(w.interrupts, 1);
+    lose_worker();
+    resume();
+    assert_true(w.is_start && w.start.wait_ms == 0);
+    reply(OP_RUNNING, "");
+    assert_int_equal(w.interrupts, 2); /* the new worker, once it knows the operation */
+    w.loop.time += TIME_INTERRUPT_MS;
+    call_check_all(&w.s);
+    call_check_all(&w.s);
+    assert_int_equal(w.kills, 1);
+    reply(OP_DONE, "");
+    assert_int_equal(told.times, 1);
+    assert_int_equal(w.acks, 1);
+    happen(CANCEL, id, NULL); /* harmless */
+    assert_int_equal(w.interrupts, 2);
+}
+
+/* ---- joining ---- */
+
+static struct msg_op_info info_of(const char *id, enum op_state op_state)
+{
+    struct msg_op_info info = {.op = view_of(id),
+                               .kind = OP_EVAL,
+                               .state = op_state,
+                               .language = view_of("bash"),
+                               .left_ms = 5000,
+                               .age_ms = 2000};
+    return info;
+}
+
+static void an_execution_of_an_earlier_server_is_joined_from_its_first_byte(void **state)
+{
+    struct executions *x = w.host.executions;
+    struct msg_op_info info = info_of("adopted", OP_RUNNING);
+    struct told told = {0};
+    w.state = SANDBOX_RECOVERING;
+    executions_adopt(x, &w.s, &info);
+    executions_adopt(x, &w.s, &info); /* once is enough */
+    assert_false(w.out);
+    resume();
+    assert_true(w.is_start && w.start.join && w.start.skip);
+    assert_int_equal(w.start.out_from, 0);
+    assert_int_equal(w.start.data.len, 0);
+    assert_string_equal(w.op, "adopted");
+    reply(OP_RUNNING, "abc");
+    assert_true(w.skip);
+    ask("me", "adopted", &told);
+    assert_int_equal(told.state, OP_RUNNING);
+    assert_string_equal(told.out, "abc");
+    assert_string_equal(told.language, "bash");
+    /* what is forgotten is counted, and what follows the gap is not taken for what was there */
+    struct msg m = output(OP_RUNNING, "later", 100);
+    reply_with(0, &m, NULL);
+    assert_int_equal(w.out_from, 105);
+    lose_worker();
+    resume();
+    assert_true(w.is_start && w.start.join);
+    reply(OP_DONE, "end");
+    ask("me", "adopted", &told);
+    assert_int_equal(told.state, OP_DONE);
+    assert_string_equal(told.out, "abc");
+    assert_int_equal(told.out_bytes, 108);
+    assert_false(w.killed);
+    assert_int_equal(w.s.executions, 0); /* counted by who began it */
+}
+
+static void a_gap_in_what_we_began_ourselves_is_a_fault(void **state)
+{
+    char id[FLEET_ID_SIZE];
+    struct told told;
+    begin(id, &told);
+    struct msg m = output(OP_RUNNING, "later", 100);
+    reply_with(0, &m, NULL);
+    assert_true(w.killed);
+    call_cancel_all(&w.s);
+}
+
+static void a_forgotten_execution_is_dropped(void **state)
+{
+    struct executions *x = w.host.executions;
+    struct msg_op_info info = info_of("adopted", OP_DONE);
+    struct told told = {0};
+    executions_adopt(x, &w.s, &info);
+    executions_await(x, "me", "adopted", FLEET_WAIT_FOR_EVER, on_told, &told);
+    reply_error(ERR_EXECUTION_NOT_FOUND);
+    assert_int_equal(told.times, 1);
+    assert_int_equal(told.rc, -ERR_EXECUTION_NOT_FOUND);
+    assert_int_equal(w.kills, 0);
+    assert_int_equal(executions_stop(x, "me", "adopted", NULL), -ERR_EXECUTION_NOT_FOUND);
+}
+
+static void what_is_no_execution_is_not_adopted(void **state)
+{
+    struct msg_op_info info = info_of("adopted", OP_RUNNING);
+    info.kind = OP_FILE_READ;
+    executions_adopt(w.host.executions, &w.s, &info);
+    info = info_of("an-id-that-none-of-ours-could-ever-have", OP_RUNNING);
+    executions_adopt(w.host.executions, &w.s, &info);
+    info.op.len = 0;
+    executions_adopt(w.host.executions, &w.s, &info);
+    assert_false(w.out);
+    assert_true(TAILQ_EMPTY(&w.s.calls));
+}
+
+/* ---- waiting ---- */
+
+static void on_guard(uv_timer_t *guard)
+{
+    (void)guard;
+    fail_msg("nobody was told");
+}
+
+static void all_who_wait_are_told_and_those_in_time(void **state)
+{
+    char id[FLEET_ID_SIZE];
+    struct told first;
+    struct told second = {0};
+    struct told third = {0};
+    begin(id, &first);
+    executions_await(w.host.executions, "me", id, 20, on_told, &second);
+    executions_await(w.host.executions, "me", id, 60000, on_told, &third);
+    reply(OP_RUNNING, "so far");
+    uint64_t begin_ms = uv_now(&w.loop);
+    static uv_timer_t guard; /* there is no worker here that would keep the loop going */
+    uv_timer_init(&w.loop, &guard);
+    uv_timer_start(&guard, on_guard, 5000, 0);
+    while (second.times == 0) {
+        uv_run(&w.loop, UV_RUN_ONCE);
+    }
+    uv_close((uv_handle_t *)&guard, NULL);
+    assert_true(uv_now(&w.loop) - begin_ms >= 19);
+    assert_int_equal(second.state, OP_RUNNING);
+    assert_string_equal(second.out, "so far");
+    assert_int_equal(first.times + third.times, 0);
+    reply(OP_DONE, "");
+    assert_int_equal(first.times + third.times, 2);
+    assert_int_equal(third.state, OP_DONE);
+    assert_string_equal(third.op, id);
+}
+
+static void only_its_owner_finds_an_execution(void **state)
+{
+    char id[FLEET_ID_SIZE];
+    struct told told;
+    struct told other;
+    begin(id, &told);
+    ask("you", id, &other);
+    assert_int_equal(other.rc, -ERR_EXECUTION_NOT_FOUND);
+    assert_int_equal(executions_stop(w.host.executions, "you", id, NULL), -ERR_EXECUTION_NOT_FOUND);
+    assert_int_equal(w.interrupts, 0);
+    reply(OP_DONE, "");
+    ask("you", id, &other);
+    assert_int_equal(other.rc, -ERR_EXECUTION_NOT_FOUND);
+}
+
+static void a_refusal_is_told_once_and_forgotten(void **state)
+{
+    struct err err = ERR_INIT;
+    char id[FLEET_ID_SIZE];
+    struct told told;
+    err_set(&err, ERR_BUSY, "busy");
+    executions_refuse(w.host.executions, "me", &err, "wait", id);
+    ask("me", id, &told);
+    assert_int_equal(told.rc, -ERR_BUSY);
+    ask("me", id, &told);
+    assert_int_equal(told.rc, -ERR_EXECUTION_NOT_FOUND);
+}
+
+/* ---- what is kept ---- */
+
+static void run_one(char id[FLEET_ID_SIZE], const char *text)
+{
+    struct told told;
+    begin(id, &told);
+    reply(OP_DONE, text);
+    assert_int_equal(letter(&told), 'o');
+}
+
+static void the_latest_are_kept_by_number(void **state)
+{
+    static char ids[EXECUTIONS_KEPT + 2][FLEET_ID_SIZE];
+    struct told told;
+    struct told running;
+    char long_id[FLEET_ID_SIZE];
+    begin(long_id, &running); /* does not count while it runs */
+    w.out = false;
+    worker_reply_fn done = w.done;
+    void *arg = w.arg;
+    for (size_t i = 0; i < EXECUTIONS_KEPT + 2; i++) {
+        run_one(ids[i], "x");
+    }
+    for (size_t i = 0; i < EXECUTIONS_KEPT + 2; i++) {
+        ask("me", ids[i], &told);
+        assert_int_equal(told.rc, i < 2 ? -ERR_EXECUTION_NOT_FOUND : 0);
+    }
+    w.out = true;
+    w.done = done;
+    w.arg = arg;
+    snprintf(w.op, sizeof(w.op), "%s", long_id);
+    w.out_from = 0;
+    reply(OP_DONE, "long");
+    assert_string_equal(running.out, "long");
+    ask("me", ids[2], &told);
+    assert_int_equal(told.rc, -ERR_EXECUTION_NOT_FOUND);
+}
+
+static void the_latest_are_kept_by_bytes(void **state)
+{
+    struct executions *x = w.host.executions;
+    const size_t each = 2u << 20;
+    char *text = alloc_array(each + 1, 1);
+    memset(text, 'x', each);
+    const struct fleet_op op = {.kind = OP_EVAL, .language = "python", .keep_bytes = each};
+    char ids[40][FLEET_ID_SIZE];
+    size_t found = 0;
+    for (size_t i = 0; i < 40; i++) {
+        executions_begin(x, &w.s, &op, ids[i]);
+        reply(OP_DONE, text);
+    }
+    for (size_t i = 0; i < 40; i++) {
+        found += executions_stop(x, "me", ids[i], NULL) == 0;
+    }
+    assert_int_equal(found, EXECUTIONS_BYTES / each);
+    assert_int_equal(executions_stop(x, "me", ids[39], NULL), 0);
+    free(text);
+}
+
+struct again {
+    char id[FLEET_ID_SIZE];
+    size_t len;
+};
+
+static void on_told_again(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
+                          const char *hint)
+{
+    struct again *a = arg;
+    char id[FLEET_ID_SIZE];
+    (void)err, (void)hint;
+    assert_int_equal(rc, 0);
+    for (size_t i = 0; i < EXECUTIONS_KEPT + 1;
+         i++) { /* pushes it out, but not before we are done */
+        run_one(id, "y");
+    }
+    a->len = strlen(o->op) + o->out.len;
+}
+
+static void what_somebody_looks_at_is_not_given_up(void **state)
+{
+    struct again a = {.len = 0};
+    run_one(a.id, "abc");
+    executions_await(w.host.executions, "me", a.id, 0, on_told_again, &a);
+    turn();
+    assert_int_equal(a.len, CALL_ID_CHARS + 3);
+    assert_int_equal(executions_stop(w.host.executions, "me", a.id, NULL), 0);
+    char id[FLEET_ID_SIZE];
+    run_one(id, "z"); /* nobody looks any more, and it is the oldest */
+    assert_int_equal(executions_stop(w.host.executions, "me", a.id, NULL),
+                     -ERR_EXECUTION_NOT_FOUND);
+}
+
+static void on_listed(void *arg, const struct fleet_outcome *o)
+{
+    struct buf *b = arg;
+    assert_int_equal(buf_printf(b, NULL, "%.*s ", VIEW_ARG(o->out)), 0);
+}
+
+static void the_list_of_a_sandbox_is_latest_first(void **state)
+{
+    char id[FLEET_ID_SIZE];
+    struct buf b;
+    buf_init(&b, 1000);
+    run_one(id, "one");
+    run_one(id, "two");
+    snprintf(w.s.id, sizeof(w.s.id), "another");
+    const struct fleet_op op = {.kind = OP_EVAL, .language = "python", .keep_bytes = 10};
+    executions_begin(w.host.executions, &w.s, &op, id);
+    reply(OP_DONE, "elsewhere");
+    executions_list(w.host.executions, "me", "sandbox", on_listed, &b);
+    executions_list(w.host.executions, "you", "sandbox", on_listed, &b);
+    assert_string_equal(buf_cstr(&b), "two one ");
+    buf_finish(&b);
+}
+
+int main(void)
+{
+    log_set_level(LOG_ERROR);
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(only_declared_moves_are_possible),
+        TEST(every_event_in_every_state),
+        TEST(a_stop_reaches_whatever_worker_there_is_and_gets_harder),
+        TEST(an_execution_of_an_earlier_server_is_joined_from_its_first_byte),
+        TEST(a_gap_in_what_we_began_ourselves_is_a_fault),
+        TEST(a_forgotten_execution_is_dropped),
+        TEST(what_is_no_execution_is_not_adopted),
+        TEST(all_who_wait_are_told_and_those_in_time),
+        TEST(only_its_owner_finds_an_execution),
+        TEST(a_refusal_is_told_once_and_forgotten),
+        TEST(the_latest_are_kept_by_number),
+        TEST(the_latest_are_kept_by_bytes),
+        TEST(what_somebody_looks_at_is_not_given_up),
+        TEST(the_list_of_a_sandbox_is_latest_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
