@@ -24,6 +24,8 @@
  * A worker of another build is not killed: only it can remove its sandbox in order. It gets SIGTERM
  * and the time that closing takes.
  */
+#include "supervisor/worker_link.h"
+
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -124,7 +124,9 @@ static const char *reason_text(char letter, bool adopted)
 static void let_time_pass_unseen(long ms)
 {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-    nanosleep(&t, NULL);
+    while (nanosleep(&t, &t) < 0) {
+        /* a child has ended, which is what is not to be seen */
+    }
 }
 
 static void wait_ending(struct lab *lab)
