@@ -27,8 +27,8 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/cleanup.h"
 #include "common/buf.h"
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/str.h"

@@ -138,6 +138,8 @@ int doctor_run(struct config *config)
         return EXIT_FAILURE;
     }
     bool programs = examine_programs(config);
+    /* A place of our own: the named one may have a server, or sandboxes that wait for one. */
+    config->instance[0] = '\0';
     struct doctor d = {.fleet = fleet_create(&loop, config), .loop = &loop};
     fleet_doctor(d.fleet, on_each, on_done, &d);
     uv_run(&loop, UV_RUN_DEFAULT);

@@ -480,20 +480,17 @@ void executions_adopt(struct executions *x, struct sandbox *s, const struct msg_
 
 static struct execution *first_expected(struct executions *x)
 {
-    struct execution *e;
-    TAILQ_FOREACH(e, &x->all, by_begin)
-    {
-        if (e->expected) {
-            break;
-        }
+    struct execution *e = x->expected_count > 0 ? TAILQ_FIRST(&x->all) : NULL;
+    while (e != NULL && !e->expected) {
+        e = TAILQ_NEXT(e, by_begin);
     }
     return e;
 }
 
 void executions_adopted(struct executions *x)
 {
-    while (x->expected_count > 0) {
-        struct execution *e = first_expected(x);
+    struct execution *e;
+    while ((e = first_expected(x)) != NULL) {
         e->expected = false;
         x->expected_count--;
         e->fleeting = true;

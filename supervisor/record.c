@@ -107,6 +107,12 @@ void record_finish(struct record *r)
     buf_finish(&r->text);
 }
 
+void record_drop(const char *dir)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/record", dir);
+    unlink(path); /* if it stays, the next server finds out that there is no such sandbox */
+}
+
 /* Where the system tells, it is constant for as long as we live, and so read once. */
 const char *record_boot(void)
 {

@@ -35,6 +35,9 @@ struct record {
 int record_load(const char *dir, struct record *ret, struct err *err) WARN_UNUSED;
 void record_finish(struct record *r);
 
+/* The sandbox is destroyed: what is left of its directory is rubbish. */
+void record_drop(const char *dir);
+
 /* The boot that this system is in, as records name it; "" where the system does not tell, which no
  * record matches. */
 const char *record_boot(void);

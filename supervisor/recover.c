@@ -17,7 +17,6 @@
 #include "supervisor/recover.h"
 
 #include <dirent.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -31,6 +30,7 @@
 #include "proto/msg.h"
 #include "supervisor/config.h"
 #include "supervisor/disk.h"
+#include "supervisor/fleet.h"
 #include "supervisor/fleet_host.h"
 #include "supervisor/instance.h"
 #include "supervisor/record.h"
@@ -61,7 +61,7 @@ struct leftover {
     TAILQ_ENTRY(leftover) node;
     struct recover *r;
     struct dead_instance *instance;
-    char id[LIMIT_NAME];
+    char id[FLEET_ID_SIZE];
     char *dir;
 };
 
@@ -86,7 +86,7 @@ static void add_leftover(struct recover *r, struct dead_instance *instance, cons
     struct leftover *l = alloc_one(struct leftover);
     l->r = r;
     l->instance = instance;
-    memcpy(l->id, id, strlen(id) + 1); /* fits: is_sandbox_id() */
+    memcpy(l->id, id, strlen(id) + 1); /* fits: instance_is_sandbox_id() */
     l->dir = alloc_printf("%s/sandboxes/%s", instance->dir, id);
     TAILQ_INSERT_TAIL(&r->waiting, l, node);
     instance->left++;

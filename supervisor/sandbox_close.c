@@ -175,6 +175,7 @@ static void on_closed(void *arg, int rc, const struct msg *reply, const struct e
     (void)reply, (void)hint;
     if (rc == 0) {
         s->destroyed = true;
+        record_drop(s->dir); /* whoever comes after us must not look for it */
         worker_link_retire(s->link, EXIT_MS);
         if (sandbox_state(s) == SANDBOX_CLOSING) {
             tell_closed(s, 0, NULL, "");

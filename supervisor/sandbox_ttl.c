@@ -63,7 +63,10 @@ void sandbox_set_idle(struct sandbox *s, uint64_t idle_ms)
 {
     uint64_t now_ms = uv_now(s->host->loop);
     s->used_ms = idle_ms < now_ms ? now_ms - idle_ms : 0;
-    uint64_t left_ms = sandbox_time_left_ms(s);
+    /* Calls that only fetch what had ended before are no use of it, so they are not asked about. */
+    uint64_t idle_left_ms = left_of(s->ttl_ms, s->used_ms, now_ms);
+    uint64_t life_ms = sandbox_life_left_ms(s);
+    uint64_t left_ms = idle_left_ms < life_ms ? idle_left_ms : life_ms;
     uv_timer_start(&s->ttl, on_time, left_ms > TAKE_OVER_MS ? left_ms : TAKE_OVER_MS, 0);
     uv_unref((uv_handle_t *)&s->ttl);
 }

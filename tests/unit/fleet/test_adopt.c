@@ -38,6 +38,7 @@ struct seen {
     char state[16], reason[256], name[65];
     int pid;
     uint64_t memory_mb, pids, timeout_ms, ttl_ms, executions, restarts, created_wall_ms, idle_ms;
+    uint64_t lifetime_ms, ends_wall_ms;
 };
 
 static void on_each(void *arg, const struct fleet_info *info)
@@ -60,6 +61,8 @@ static void on_each(void *arg, const struct fleet_info *info)
     seen->executions = info->executions;
     seen->restarts = info->worker_restarts;
     seen->created_wall_ms = info->created_wall_ms;
+    seen->lifetime_ms = info->lifetime_ms;
+    seen->ends_wall_ms = info->ends_wall_ms;
     seen->idle_ms = info->ttl_ms - (info->expires_wall_ms - clock_wall_ms());
 }
 
@@ -158,6 +161,7 @@ static void all_that_was_asked_for_is_there_again(void **state)
                               .env = {env, 1},
                               .is_default = true};
     answer_init(&a);
+    f->config.max_lifetime_s = 5000;
     fixture_start(f);
     fleet_open(f->fleet, "me", &spec, on_info, &a);
     wait_times(f, &a, 1);
@@ -168,6 +172,8 @@ static void all_that_was_asked_for_is_there_again(void **state)
     struct seen before = look(f, id);
     assert_true(fixture_leave(f) < 1000);
     assert_true(process_exists(before.pid));
+    f->config.max_lifetime_s = 70; /* of those that this one makes */
+    f->config.memory_mb = 1;
 
     next_server(f);
     struct seen after = look(f, id); /* at once */
@@ -190,10 +196,29 @@ static void all_that_was_asked_for_is_there_again(void **state)
     assert_int_equal(after.executions, 2);
     assert_int_equal(after.restarts, 0);
     assert_int_equal(after.created_wall_ms, before.created_wall_ms);
+    assert_int_equal(after.lifetime_ms, 5000000);
+    assert_in_range(after.ends_wall_ms, before.ends_wall_ms - 50, before.ends_wall_ms + 50);
     check_run(f, id, "gen", "1");
     check_run(f, id, "runs", "4"); /* nothing was run again */
     assert_int_equal(look(f, id).executions, 4);
     answer_finish(&a);
+}
+
+/* Whose it is, is written down: it has to fit. */
+static void an_owner_that_cannot_be_written_down_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct fleet_spec spec = {.name = NULL};
+    struct answer a;
+    CLEANUP_FREE char *owner = alloc_printf("%0*d", LIMIT_TEXT + 1, 0);
+    fixture_start(f);
+    for (int i = 0; i < 3; i++) { /* too long, just right, no text */
+        answer_init(&a);
+        fleet_open(f->fleet, i < 2 ? owner + i : "\xff", &spec, on_info, &a);
+        wait_times(f, &a, 1);
+        assert_int_equal(a.rc, i == 1 ? 0 : -ERR_INVALID);
+        answer_finish(&a);
+    }
 }
 
 static void a_dead_worker_is_replaced_by_the_next_server(void **state)
@@ -491,6 +516,26 @@ static void bad_records_are_swept_and_disturb_nobody(void **state)
     }
 }
 
+/* The client was told that it is closed; what is left of it by then is only rubbish. */
+static void a_closed_sandbox_does_not_come_back(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    char path[96];
+    char id[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_one(f, "close-stays", id);
+    answer_init(&a);
+    fleet_close(f->fleet, id, on_done, &a);
+    wait_times(f, &a, 1);
+    CLEANUP_FREE char *record = sandbox_file(f, id, "record");
+    assert_int_equal(access(record, F_OK), -1);
+    fixture_leave(f);
+    snprintf(path, sizeof(path), "%s/main/sandboxes", f->top);
+    assert_int_equal(count_entries(path), 0);
+    answer_finish(&a);
+}
+
 static void a_sandbox_whose_worker_is_unknown_fails(void **state)
 {
     struct fixture *f = *state;
@@ -621,6 +666,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         T(all_that_was_asked_for_is_there_again),
+        T(an_owner_that_cannot_be_written_down_is_refused),
         T(a_dead_worker_is_replaced_by_the_next_server),
         T(a_worker_without_a_note_does_not_disturb_its_successor),
         T(executions_that_run_or_ended_are_found_by_their_ids),
@@ -633,6 +679,7 @@ int main(void)
         T(a_sandbox_that_ended_alone_tells_its_owner),
         T(what_nobody_was_told_of_is_swept),
         T(bad_records_are_swept_and_disturb_nobody),
+        T(a_closed_sandbox_does_not_come_back),
         T(a_sandbox_whose_worker_is_unknown_fails),
         T(an_agent_that_tells_garbage_fails_its_sandbox),
         T(the_next_server_waits_for_the_lock),

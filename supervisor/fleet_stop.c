@@ -1,0 +1,142 @@
+/*
+ * Stopping is the same for all sandboxes at once, within 4.5 s in all: 3 s for workers to close
+ * them, then kill and sweep, at 4 s kill everything, and at 4.5 s leave, whatever is left. What is
+ * left keeps its directory and loses its lock, so the next server sweeps it. What becomes of a
+ * sandbox that is just being created is a table in contrib/HACKING.md. A server of a named instance
+ * may leave its sandboxes to the next one instead; the lock goes last, so that two never share one.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "supervisor/adopt.h"
+#include "supervisor/engine.h"
+#include "supervisor/executions.h"
+#include "supervisor/fleet_internal.h"
+#include "supervisor/instance.h"
+#include "supervisor/leftovers.h"
+#include "supervisor/recover.h"
+#include "supervisor/sandbox.h"
+
+#define FORCE_MS 4000 /* from the begin of the shutdown to SIGKILL for all */
+#define LEAVE_MS 4500 /* and to the end of waiting */
+
+/* A sandbox that nobody has been told of yet cannot be asked for again. */
+static bool may_stay(const struct sandbox *s)
+{
+    enum sandbox_state state = sandbox_state(s);
+    return (state == SANDBOX_READY || state == SANDBOX_RECOVERING) && s->opened == NULL;
+}
+
+static void on_host_closed(struct fleet *f)
+{
+    if (--f->closing > 0) {
+        return;
+    }
+    void (*stopped)(void *arg) = f->stopped;
+    f->stopped = NULL;
+    stopped(f->stopped_arg);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    on_host_closed(handle->data);
+}
+
+static void on_part_closed(void *arg)
+{
+    on_host_closed(arg);
+}
+
+static void leave(struct fleet *f)
+{
+    struct fleet_host *host = &f->host;
+    f->left = true;
+    if (host->lifeline_write >= 0) {
+        close(host->lifeline_write);
+        close(host->lifeline_read);
+    }
+    engine_destroy(f->engine);
+    f->engine = NULL;
+    adopt_destroy(f->adopt);
+    f->adopt = NULL;
+    recover_destroy(f->recover);
+    f->recover = NULL;
+    instance_close(host->instance);
+    host->instance = NULL;
+    f->closing = 3;
+    uv_close((uv_handle_t *)&f->stop_timer, on_timer_closed);
+    deferred_close(&host->deferred, on_part_closed, f);
+    executions_close(host->executions, on_part_closed, f);
+    host->executions = NULL;
+}
+
+static void on_stopped(void *arg)
+{
+    struct fleet *f = arg;
+    if (f->host.held == 0 && !f->left) {
+        leave(f);
+    }
+}
+
+void fleet_maybe_stopped(struct fleet *f)
+{
+    if (f->stopped != NULL && !f->left) {
+        deferred_post(&f->host.deferred, &f->stopped_task, on_stopped, f);
+    }
+}
+
+static void on_leave_time(uv_timer_t *timer)
+{
+    struct fleet *f = timer->data;
+    log_error("shutdown: %zu things are left behind; the next server removes them", f->host.held);
+    deferred_cancel(&f->host.deferred, &f->stopped_task);
+    void (*stopped)(void *arg) = f->stopped;
+    f->stopped = NULL;
+    stopped(f->stopped_arg);
+}
+
+static void on_force_time(uv_timer_t *timer)
+{
+    struct fleet *f = timer->data;
+    log_warn("shutdown: out of time, killing the workers that are left");
+    f->host.forcing = true;
+    worker_link_kill_all(&f->host, "shutdown ran out of time");
+    uv_timer_start(timer, on_leave_time, LEAVE_MS - FORCE_MS, 0);
+}
+
+void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg), void *arg)
+{
+    assert(!f->host.stopping);
+    f->host.stopping = true;
+    f->stopped = done;
+    f->stopped_arg = arg;
+    bool leave = end == FLEET_END_LEAVE && f->host.instance != NULL && !f->host.instance->own;
+    struct sandbox *s;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        if (leave && may_stay(s)) {
+            sandbox_leave(s);
+        } else {
+            sandbox_close(s, "the server is shutting down", NULL, NULL);
+        }
+    }
+    worker_link_stop_expendable(&f->host);
+    recover_stop(f->recover);
+    leftovers_stop(&f->host);
+    uv_timer_start(&f->stop_timer, on_force_time, FORCE_MS, 0);
+    if (f->host.held == 0) {
+        fleet_maybe_stopped(f);
+    }
+}
+
+void fleet_destroy(struct fleet *f)
+{
+    if (f == NULL || !f->left) {
+        return; /* what is left behind still points here: the process is about to end */
+    }
+    free(f->host.worker_path);
+    free(f->host.agent_path);
+    free(f);
+}
