@@ -220,7 +220,7 @@ int main(int argc, char **argv)
     }
     rc = setup_program(&program, &setup, has_lifeline);
     if (rc != 0) {
-        return rc;
+        _exit(rc); /* half of it exists; the supervisor goes by the code alone */
     }
     uv_run(&program.loop, UV_RUN_DEFAULT);
     uv_close((uv_handle_t *)&program.term, NULL);

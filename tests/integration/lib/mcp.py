@@ -294,6 +294,13 @@ class Server:
     def worker_pid(self, sandbox):
         return self.call("get_sandbox_status", sandbox_id=sandbox)["worker"]["pid"]
 
+    def kill_worker(self, sandbox):
+        """SIGKILL to the worker that the sandbox has; returns its pid."""
+        pid = self.worker_pid(sandbox)
+        assert pid > 1, f"sandbox {sandbox} has no worker"  # 0 would be all of our own process group
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
     def read_text(self, path, sandbox):
         """A file's text, or None while it does not exist."""
         result = self.start_call("read_file", path=path, sandbox_id=sandbox).result()
