@@ -39,12 +39,14 @@ STEADY = ("name", "backend", "image", "limits", "network", "workspace", "created
 
 
 class Killer:
-    def __init__(self, court, instance, lanes, seed, without):
+    def __init__(self, court, instance, lanes, seed, without, only):
         self.court = court
         self.instance = instance
         self.lanes = lanes
         self.rng = random.Random(f"{seed}:killer")
         self.kinds = {k: w for k, w in KINDS.items() if not any(k.startswith(x) for x in without)}
+        if only:
+            self.kinds = {k: w for k, w in self.kinds.items() if any(k.startswith(x) for x in only)}
         self.helpers = []
 
     def run(self, until):

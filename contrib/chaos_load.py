@@ -50,7 +50,6 @@ class Op:
         self.chapter = 0
         self.statuses = {"ok"}
         self.cancel_after = None
-        self.stopped = False
         self.sent_at = self.sent_wall = 0.0
 
 
@@ -284,14 +283,20 @@ class Lanes:
     # ---- after the death of a server ----
 
     def fetch(self, op, execution):
-        if op.kind == "stop" and not op.stopped:
+        if op.kind == "stop":
             self.instance.insist("cancel_execution", self.limit(0), execution_id=execution)
-            op.stopped = True
         return self.instance.insist("get_execution", self.limit(op.nominal), execution_id=execution)
 
     def find(self, op, sandbox, lane):
         """The outcome of an execution whose answer was lost; None if it never began."""
-        status = self.instance.insist("get_sandbox_status", self.limit(0), sandbox_id=sandbox)
+        deadline = time.monotonic() + SLACK_SECONDS
+        while True:
+            status = self.instance.insist("get_sandbox_status", self.limit(0), sandbox_id=sandbox)
+            if status["state"] not in ("recovering", "creating"):
+                break
+            if time.monotonic() > deadline:
+                raise Late(f"{sandbox} is {status['state']}")
+            time.sleep(0.02)
         for entry in status["executions_recent"]:
             if entry["language"] != op.language or entry["execution_id"] in lane.known:
                 continue
