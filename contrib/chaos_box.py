@@ -45,6 +45,10 @@ class Lane:
             if self.killed and self.killed[1] < float("inf"):
                 self.killed = None
 
+    def know_nothing(self):
+        """After a violation: whatever comes next is taken as it is, so that one mistake is told once."""
+        self.counters, self.may_be_lost = set(range(1 << 16)), True
+
     def forget_interpreter(self):
         self.lost, self.may_be_lost, self.killed = False, False, None
 

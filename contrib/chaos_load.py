@@ -15,6 +15,7 @@ import threading
 import time
 
 from chaos_server import Late, Lost, Refused
+from mcp import ServerGone
 
 SLACK_SECONDS = 12.0  # a worker that hangs is found within 5 s, and a deadline may be the agent's own
 CALM_SECONDS = 8.0  # nothing was done to this sandbox: the machine is shared, no more
@@ -50,7 +51,6 @@ class Op:
         self.chapter = 0
         self.statuses = {"ok"}
         self.cancel_after = None
-        self.stopped = False
         self.sent_at = self.sent_wall = 0.0
 
 
@@ -197,12 +197,11 @@ class Lanes:
             except Refused as problem:
                 self.refused(box, language, name, problem)
             except Late as problem:
-                if not self.over.is_set():
-                    self.court.violation(f"{name} in {sandbox}: {problem}")
-                lane.counters = set(range(1 << 16))
-                lane.may_be_lost = True
+                self.court.violation(f"{name} in {sandbox}: {problem}")
+                lane.know_nothing()
             except Exception as problem:  # a lane that ends would hide the rest
                 self.court.violation(f"{name} in {sandbox}: {type(problem).__name__}: {problem}")
+                lane.know_nothing()
             lane.busy_since = None
             self.over.wait(pause)
         with box.lock:
@@ -223,6 +222,7 @@ class Lanes:
         return nominal + SLACK_SECONDS + CALM_SECONDS
 
     def execute(self, op, box, sandbox, lane):
+        lane.expect(op, "maybe")
         begun = time.monotonic()
         answer = self.run_to_end(op, sandbox, lane)
         ended = time.monotonic()
@@ -273,25 +273,31 @@ class Lanes:
             life.notify("notifications/cancelled", {"requestId": pending.ident, "reason": "chaos"})
             # What is answered now is answered behind the notification: an answer of the other call is there or never comes.
             self.instance.finish(life, life.start_call("get_sandbox_status", sandbox_id=sandbox), self.limit(0))
-        except Lost:
+        except (Lost, ServerGone):
             pass
-        except Exception as problem:
-            if "ServerGone" not in type(problem).__name__:
-                raise
         life.forget(pending)
-        return self.instance.read(life, pending.wait(1)) if pending.answered() and life.process.poll() is None else None
+        try:
+            return self.instance.read(life, pending.wait(0.1)) if pending.answered() else None
+        except ServerGone:
+            return None
 
     # ---- after the death of a server ----
 
     def fetch(self, op, execution):
-        if op.kind == "stop" and not op.stopped:
+        if op.kind == "stop":
             self.instance.insist("cancel_execution", self.limit(0), execution_id=execution)
-            op.stopped = True
         return self.instance.insist("get_execution", self.limit(op.nominal), execution_id=execution)
 
     def find(self, op, sandbox, lane):
         """The outcome of an execution whose answer was lost; None if it never began."""
-        status = self.instance.insist("get_sandbox_status", self.limit(0), sandbox_id=sandbox)
+        deadline = time.monotonic() + SLACK_SECONDS
+        while True:
+            status = self.instance.insist("get_sandbox_status", self.limit(0), sandbox_id=sandbox)
+            if status["state"] not in ("recovering", "creating"):
+                break
+            if time.monotonic() > deadline:
+                raise Late(f"{sandbox} is {status['state']}")
+            time.sleep(0.02)
         for entry in status["executions_recent"]:
             if entry["language"] != op.language or entry["execution_id"] in lane.known:
                 continue
@@ -453,7 +459,7 @@ class Lanes:
                     self.come_and_go(number)
             except Lost as lost:
                 self.court.count(self.court.remarks, "churn cut short by the death of a server")
-                self.next_life_or_end(lost)
+                self.tidy(lost)
             except (Refused, Late) as problem:
                 hit = [b for b in self.hits if b > begun]
                 if self.over.is_set() and isinstance(problem, Late):
@@ -468,12 +474,18 @@ class Lanes:
 
     hits = ()  # when a worker that the boxes do not know was killed
 
-    def next_life_or_end(self, lost):
+    def tidy(self, lost):
+        """What a call that lost its server has left is closed by its client; a sandbox of create_run_close has no name."""
         try:
             self.instance.next_life(lost.life)
-        except Late as problem:
-            if not self.over.is_set():
-                self.court.violation(str(problem))
+            for sandbox, status in self.instance.sandboxes().items():
+                if not status["name"] or status["name"].startswith("churn"):
+                    self.ids.add(sandbox)
+                    self.instance.insist("close_sandbox", self.limit(5), sandbox_id=sandbox)
+                    self.court.count(self.court.remarks, "sandboxes that a lost call had left, closed by the client")
+        except (Refused, Late) as problem:
+            if not self.over.is_set() and getattr(problem, "code", "") != "sandbox_not_found":
+                self.court.violation(f"tidying up after the death of a server: {problem}")
 
     def run_once(self, number):
         done = self.instance.call("create_run_close", self.limit(5), code=f"print({number} * 7)")

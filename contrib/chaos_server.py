@@ -132,6 +132,8 @@ class Instance:
                 pass
         if status != wanted:
             self.court.violation(f"the server exited with {status} on signal {number}, not {wanted}")
+        if number == signal.SIGKILL and life.violations:
+            life.violations.pop()  # the line in the middle of which it died
         self.check_wire(life)
 
     def check_wire(self, life):
