@@ -165,7 +165,7 @@ static void on_refuse_timeout(uv_timer_t *timer)
     struct worker_link *link = timer->data;
     log_warn("a worker of another build did not end in time sandbox=%s pid=%d", link->sandbox,
              link->pid);
-    fail(link, link->reason);
+    fail(link, "did not end in time"); /* the reason stays what it is */
 }
 
 /* We do not understand each other: it ends its sandbox and goes. */
@@ -175,8 +175,8 @@ static void refuse(struct worker_link *link, const char *why)
         return;
     }
     link->other_version = true;
-    snprintf(link->reason, sizeof(link->reason), "belongs to another build of cloister: %s%s", why,
-             link->adopted ? "" : "; reinstall cloister");
+    snprintf(link->reason, sizeof(link->reason), "belongs to another build of cloister: %.150s%s",
+             why, link->adopted ? "" : "; reinstall cloister");
     if (!link->reaped) {
         worker_process_stop(link->process);
         leave(link, DRAIN_MS, on_refuse_timeout);

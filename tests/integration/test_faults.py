@@ -204,7 +204,7 @@ def no_processes():
             if result.get("isError"):
                 assert result["structuredContent"]["error"]["message"], result
             equal(server.request("ping"), {})
-            equal(len(server.request("tools/list")["tools"]), 8)
+            equal(len(server.request("tools/list")["tools"]), 10)
         shutil.rmtree(place, ignore_errors=True)
 
 
