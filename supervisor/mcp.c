@@ -358,6 +358,11 @@ struct mcp_server *mcp_server_create(const struct config *config, struct fleet *
     return s;
 }
 
+void mcp_server_stop(struct mcp_server *s)
+{
+    s->stopping = true;
+}
+
 void mcp_server_destroy(struct mcp_server *s)
 {
     if (s == NULL) {

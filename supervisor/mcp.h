@@ -23,6 +23,10 @@ struct mcp_session;
 struct mcp_server *mcp_server_create(const struct config *config, struct fleet *fleet);
 void mcp_server_destroy(struct mcp_server *s);
 
+/* Calls of tools are answered with ERR_SHUTTING_DOWN from now on: there may be no fleet behind them
+ * any more. Those in flight go on. */
+void mcp_server_stop(struct mcp_server *s);
+
 /* `json` is one message without newline; the transport owns it now and frees it. */
 typedef void (*mcp_send_fn)(void *arg, char *json);
 

@@ -22,6 +22,7 @@ struct mcp_server {
     struct fleet *fleet;
     struct tools *tools;
     char *tool_lists[REVISION_COUNT]; /* results of tools/list, printed when first asked for */
+    bool stopping;
 };
 
 struct mcp_call;

@@ -113,6 +113,15 @@ static void answer_bad_arguments(const struct mcp_request *r, const struct tool 
     free(text);
 }
 
+static void answer_stopping(const struct mcp_request *r)
+{
+    struct result result;
+    result_init(&result);
+    result_set_failure(&result, ERR_SHUTTING_DOWN, "the server is shutting down", NULL);
+    mcp_answer(r, mcp_result_of_tool(r->revision, &result));
+    result_finish(&result);
+}
+
 static void tools_call_method(const struct mcp_request *r)
 {
     struct tools *tools = r->session->server->tools;
@@ -138,6 +147,10 @@ static void tools_call_method(const struct mcp_request *r)
     struct err err = ERR_INIT;
     if (tools_check(tools, tool, arguments, &err) < 0) {
         answer_bad_arguments(r, tool, err.text);
+        return;
+    }
+    if (r->session->server->stopping) {
+        answer_stopping(r);
         return;
     }
     mcp_call_start(r, tool, arguments);

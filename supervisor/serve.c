@@ -108,6 +108,7 @@ static void stop(struct serve *s, enum fleet_end end, const char *why)
     }
     set_state(s, SERVE_STOPPING, why);
     uv_timer_stop(&s->drain);
+    mcp_server_stop(s->server);
     fleet_shutdown(s->fleet, end, on_fleet_down, s);
 }
 
