@@ -290,14 +290,7 @@ class Lanes:
 
     def find(self, op, sandbox, lane):
         """The outcome of an execution whose answer was lost; None if it never began."""
-        deadline = time.monotonic() + SLACK_SECONDS
-        while True:
-            status = self.instance.insist("get_sandbox_status", self.limit(0), sandbox_id=sandbox)
-            if status["state"] not in ("recovering", "creating"):
-                break
-            if time.monotonic() > deadline:
-                raise Late(f"{sandbox} is {status['state']}")
-            time.sleep(0.02)
+        status = self.instance.insist("get_sandbox_status", self.limit(0), sandbox_id=sandbox)
         for entry in status["executions_recent"]:
             if entry["language"] != op.language or entry["execution_id"] in lane.known:
                 continue

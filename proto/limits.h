@@ -54,6 +54,7 @@
 #define TIME_WAIT_MS      20000   /* longest wait of one long poll; the caller asks again */
 #define TIME_GRACE_MS     10000   /* a sandbox without its supervisor ends after this, by default */
 #define TIME_ADOPT_MS                                                                              \
-    3000 /* a worker that outlived its supervisor greets the next one within this */
+    2000 /* a worker that outlived its supervisor greets the next one within this: time for two    \
+            dialers */
 
 #endif

@@ -35,6 +35,7 @@
 #include "supervisor/call_start.h"
 #include "supervisor/config.h"
 
+#define START_WAIT_MS  1000 /* of the first request, whose answer says that the agent has it */
 #define REPLY_SLACK_MS 5000 /* how much later than wait_ms an answer may come */
 #define OVERDUE_MS     6000 /* after interrupt and backstop: then nobody will end it any more */
 #define HINT_LEFT                                                                                  \
@@ -74,6 +75,7 @@ struct fleet_call {
     bool joined;         /* an earlier server began it */
     bool was_over;       /* and it had ended before we came: nobody has used the sandbox for it */
     bool heard_of;       /* a worker may have heard of it, so it may run */
+    bool known;          /* the agent has it: it has begun or will, whoever dies */
     uint64_t generation; /* of the worker that knows it; 0 if none of ours does */
     uint64_t acks_to;    /* acknowledgements that the START under way carries */
     uint64_t asked_ms;   /* when the request went out */
@@ -190,6 +192,11 @@ struct fleet_outcome call_look(const struct fleet_call *call)
         .started_wall_ms = call->started_wall_ms,
     };
     return outcome;
+}
+
+bool call_is_known(const struct fleet_call *call)
+{
+    return call->known;
 }
 
 static void answer_outcome(struct fleet_call *call, const struct msg_output *end)
@@ -317,6 +324,7 @@ static void take_output(struct fleet_call *call, const struct msg_output *o)
         return;
     }
     call->generation = s->generation;
+    call->known = true;
     if (s->acks_from < call->acks_to) {
         s->acks_from = call->acks_to;
     }
@@ -456,7 +464,7 @@ static void ask(struct fleet_call *call)
         return;
     }
     struct err err = ERR_INIT;
-    uint64_t wait_ms = TIME_WAIT_MS;
+    uint64_t wait_ms = call->known ? TIME_WAIT_MS : START_WAIT_MS;
     int rc;
     if (call->generation == s->generation) {
         rc = ask_wait(call, wait_ms, &err);
@@ -553,7 +561,7 @@ void call_leave_all(struct sandbox *s)
             continue;
         }
         leave_sandbox(call);
-        if (call->is_execution && call->heard_of) {
+        if (call->is_execution && call->known) {
             tell(call, 0, &outcome, NULL, "");
         } else {
             tell(call, -ERR_SHUTTING_DOWN, NULL, &err, call->heard_of ? HINT_LEFT : HINT_UNHEARD);
@@ -650,6 +658,7 @@ struct fleet_call *call_join(struct sandbox *s, const struct msg_op_info *info,
     snprintf(language, sizeof(language), "%.*s", VIEW_ARG(info->language));
     const struct fleet_op op = {.kind = OP_EVAL, .language = language};
     call->is_execution = true;
+    call->known = true;
     call->joined = true;
     call->was_over = info->state == OP_DONE;
     call->heard_of = true;

@@ -50,8 +50,8 @@ struct fleet_call *call_execute(struct sandbox *s, const char id[FLEET_ID_SIZE],
                                 const struct fleet_op *op, fleet_outcome_fn done, void *arg);
 
 /* Follows an execution that an earlier server began, from its first byte (its id is shorter than
- * FLEET_ID_SIZE). Bytes that are not there
- * any more are counted and not kept. -ERR_EXECUTION_NOT_FOUND if the sandbox has forgotten it. */
+ * FLEET_ID_SIZE). Bytes that are not there any more are counted and not kept.
+ * -ERR_EXECUTION_NOT_FOUND if the sandbox has forgotten it. */
 struct fleet_call *call_join(struct sandbox *s, const struct msg_op_info *info,
                              fleet_outcome_fn done, void *arg);
 
@@ -65,6 +65,9 @@ void call_cancel(struct fleet_call *call);
 /* How it stands. Borrows from the call till the loop's next turn. */
 struct fleet_outcome call_look(const struct fleet_call *call);
 
+/* The agent has it, so that even the next server will find it. */
+bool call_is_known(const struct fleet_call *call);
+
 enum call_state call_state(const struct fleet_call *call);
 
 /* The sandbox has a worker (again): all its calls go on. */
@@ -77,7 +80,7 @@ void call_check_all(struct sandbox *s);
 void call_fail_all(struct sandbox *s, const struct err *err, const char *hint);
 void call_cancel_all(struct sandbox *s);
 
-/* The server leaves: executions that may run are told how they stand, other calls fail with
+/* The server leaves: executions that the agent has are told how they stand, other calls fail with
  * -ERR_SHUTTING_DOWN. Nothing is cancelled. */
 void call_leave_all(struct sandbox *s);
 

@@ -29,9 +29,11 @@
 #include "common/hash.h"
 #include "common/str.h"
 #include "supervisor/call.h"
+#include "supervisor/config.h"
 #include "supervisor/fleet_host.h"
 
 #define BUCKETS      256
+#define CONFIRM_MS   100 /* between two looks whether the agent has it */
 #define EXPECTED_MAX 256
 
 struct execution {
@@ -155,7 +157,8 @@ static void forget(struct execution *e)
 static void make_room(struct executions *x)
 {
     struct execution *e = TAILQ_FIRST(&x->over);
-    while (e != NULL && (x->over_count > EXECUTIONS_KEPT || x->over_bytes > EXECUTIONS_BYTES)) {
+    size_t most = EXECUTIONS_KEPT + EXECUTIONS_PER_SANDBOX * x->host->config->max_sandboxes;
+    while (e != NULL && (x->over_count > most || x->over_bytes > EXECUTIONS_BYTES)) {
         struct execution *next = TAILQ_NEXT(e, by_end);
         if (!is_needed(e)) { /* else its turn comes when they are told */
             forget(e);
@@ -358,6 +361,14 @@ static void set_timer(struct executions *x, uint64_t due_ms)
     uv_timer_start(&x->timer, on_time, due_ms > now_ms ? due_ms - now_ms : 0, 0);
 }
 
+/* "It runs" is a promise that it will be found again, by the next server if need be. While a worker
+ * hangs, its START may not have arrived; then there is nothing to say yet. */
+static bool must_be_confirmed(const struct fleet_await *w)
+{
+    const struct execution *e = w->execution;
+    return e != NULL && e->call != NULL && !call_is_known(e->call);
+}
+
 static void on_time(uv_timer_t *timer)
 {
     struct executions *x = timer->data;
@@ -367,6 +378,9 @@ static void on_time(uv_timer_t *timer)
     x->timer_due_ms = 0;
     TAILQ_FOREACH(w, &x->timed, timed)
     {
+        if (w->due_ms <= now_ms && must_be_confirmed(w)) {
+            w->due_ms = now_ms + CONFIRM_MS;
+        }
         if (w->due_ms <= now_ms) {
             executions_await_end(w);
         } else if (next_ms == 0 || w->due_ms < next_ms) {

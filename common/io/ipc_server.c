@@ -38,6 +38,7 @@
 #define RECONNECT_MIN_MS 10
 #define RECONNECT_MAX_MS 200
 #define REDIAL_MS        3000 /* without a link: then the dialer is replaced */
+#define REDIAL_LOST_MS   1000 /* the same where there has been one: the next peer waits for us */
 #define FLUSH_MS         500  /* longest wait for the peer to read the last answers */
 #define FLUSH_BLIND_MS   20   /* the same where the kernel cannot tell */
 #define ARRIVAL_MS       400  /* for the next link to come up, where a dialer has none */
@@ -71,7 +72,8 @@ struct ipc_server {
     uint64_t flush_blind_ms;
     nng_dialer dialer;      /* left alone by the loop once `stopped` is set */
     uv_mutex_t dialer_lock; /* so that who comes second to close it knows that it is closed */
-    bool cut_off;           /* its last attempt was ended, it was not replaced */
+    bool had_link;
+    bool cut_off; /* its last attempt was ended, it was not replaced */
     char url[IPC_URL_SIZE];
 
     /* Under the lock. */
@@ -253,7 +255,7 @@ static void on_redial(uv_timer_t *timer)
         return;
     }
     nng_dialer_close(s->dialer);
-    /* Should it fail, the next time is REDIAL_MS away. */
+    /* Should it fail, it is tried again the next time. */
     (void)nng_dial(s->ep.socket, s->url, &s->dialer, NNG_FLAG_NONBLOCK);
 }
 
@@ -261,9 +263,11 @@ static void on_server_news(struct ipc_endpoint *ep, bool up)
 {
     struct ipc_server *s = (struct ipc_server *)ep;
     if (up) {
+        s->had_link = true;
         uv_timer_stop(&s->ep.timer);
     } else {
-        uv_timer_start(&s->ep.timer, on_redial, REDIAL_MS, REDIAL_MS);
+        uint64_t redial_ms = s->had_link ? REDIAL_LOST_MS : REDIAL_MS;
+        uv_timer_start(&s->ep.timer, on_redial, redial_ms, redial_ms);
         release_requests(s);
     }
 }

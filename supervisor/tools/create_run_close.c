@@ -12,11 +12,14 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-
 #include "common/log.h"
 #include "supervisor/tools/execution.h"
 #include "supervisor/tools/sandbox_json.h"
 #include "supervisor/tools/tool.h"
+
+/* A server that dies leaves the sandbox to the next one, and nobody closes it: so it goes soon
+ * after the code has ended. */
+#define ABANDONED_MS 60000
 
 static void on_closed(void *arg, int rc, const struct err *err, const char *hint)
 {
@@ -50,7 +53,7 @@ static void on_closer_over(void *arg, int rc, const struct fleet_outcome *outcom
     struct closer *closer = arg;
     (void)err, (void)hint;
     if (rc == 0 && outcome->state != OP_DONE) {
-        free(closer); /* this server leaves, the code goes on: its sandbox ends by its ttl */
+        free(closer); /* this server leaves, the code goes on: see ABANDONED_MS */
         return;
     }
     fleet_close(closer->fleet, closer->sandbox_id, on_closer_closed, closer);
@@ -121,6 +124,7 @@ static void run(struct tool_call *call)
     }
     result_init(&call->held);
     choice.spec.progress = tool_tell;
+    choice.spec.ttl_ms = ABANDONED_MS;
     fleet_open(call->session->fleet, call->session->owner, &choice.spec, on_open, call);
     sandbox_choice_finish(&choice);
 }
