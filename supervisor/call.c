@@ -35,7 +35,7 @@
 #include "supervisor/call_start.h"
 #include "supervisor/config.h"
 
-#define START_WAIT_MS  1000 /* of the first request, whose answer says that the agent has it */
+#define START_WAIT_MS  100  /* of the first request, whose answer says that the agent has it */
 #define REPLY_SLACK_MS 5000 /* how much later than wait_ms an answer may come */
 #define OVERDUE_MS     6000 /* after interrupt and backstop: then nobody will end it any more */
 #define HINT_LEFT                                                                                  \

@@ -270,7 +270,7 @@ static void executions_that_run_or_ended_are_found_by_their_ids(void **state)
     execute(f, id, "slow 5 300", runs_on);
     answer_init(&a);
     fleet_await(f->fleet, "me", runs_on, WAIT_MS, on_outcome, &a);
-    let_pass(f, 100);
+    let_pass(f, 400); /* the agent has said that it runs */
     fixture_leave(f);
     assert_int_equal(a.times, 1); /* who waits is told how it stands */
     assert_int_equal(a.rc, 0);
@@ -388,6 +388,7 @@ static void it_may_go_on_and_on(void **state)
     fixture_start(f);
     open_one(f, NULL, id);
     execute(f, id, "slow 200 10", execution);
+    let_pass(f, 400); /* what the agent does not have yet is refused, not left */
     for (int i = 0; i < 20; i++) {
         assert_true(fixture_leave(f) < 1000);
         next_server(f);

@@ -395,8 +395,8 @@ static void every_event_in_every_state(void **state)
      * told by the next turn: nothing, outcome, cancelled, failure, running */
     static const char *const expected[SITUATIONS][2] = {
         [UNHEARD] = {"-----ASWDDDW", "-----.c.fcfr"},
-        [LOST] = {"-----AWSDDDW", "-----..ffcrr"},
-        [STARTING] = {"ADDDWAAGUUUA", ".off...ffcrr"},
+        [LOST] = {"-----AWSDDDW", "-----..ffcfr"},
+        [STARTING] = {"ADDDWAAGUUUA", ".off...ffcfr"},
         [FOLLOWING] = {"ADDDWAAGUUUA", ".off...ffcrr"},
         [SETTLED] = {"-----SSSDDDS", "-----cccfccc"},
         [GIVEN_UP] = {"SSSSSGGGUUUG", "fffffffffcff"},
@@ -571,6 +571,39 @@ static void on_guard(uv_timer_t *guard)
 {
     (void)guard;
     fail_msg("nobody was told");
+}
+
+static void on_pause(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
+static void let_pass(uint64_t ms)
+{
+    static uv_timer_t timer;
+    uv_timer_init(&w.loop, &timer);
+    uv_timer_start(&timer, on_pause, ms, 0);
+    uv_run(&w.loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&timer, NULL);
+    turn();
+}
+
+static void it_is_said_to_run_only_when_the_agent_has_it(void **state)
+{
+    char id[FLEET_ID_SIZE];
+    struct told first;
+    struct told second = {0};
+    begin(id, &first);
+    executions_await(w.host.executions, "me", id, 10, on_told, &second);
+    assert_true(w.is_start && w.start.wait_ms > 0 && w.start.wait_ms < 1000);
+    let_pass(200);
+    assert_int_equal(second.times, 0);
+    reply(OP_RUNNING, "");
+    let_pass(200);
+    assert_int_equal(second.times, 1);
+    assert_int_equal(second.state, OP_RUNNING);
+    reply(OP_DONE, "");
+    assert_int_equal(first.times, 1);
 }
 
 static void all_who_wait_are_told_and_those_in_time(void **state)
@@ -756,6 +789,7 @@ int main(void)
         TEST(a_gap_in_what_we_began_ourselves_is_a_fault),
         TEST(a_forgotten_execution_is_dropped),
         TEST(what_is_no_execution_is_not_adopted),
+        TEST(it_is_said_to_run_only_when_the_agent_has_it),
         TEST(all_who_wait_are_told_and_those_in_time),
         TEST(only_its_owner_finds_an_execution),
         TEST(a_refusal_is_told_once_and_forgotten),
