@@ -273,9 +273,14 @@ class Killer:
         """A sandbox for a place; names are used again only by whoever has lost the answer."""
         box.name = f"box{box.number}x{box.generation + 1}"
         while True:
+            begun = time.monotonic()
             try:
                 made = self.instance.call("create_sandbox", 40, name=box.name, memory_mb=128 + 16 * box.number)
                 break
+            except Refused as problem:
+                if problem.code != "engine_unavailable" or not any(hit > begun for hit in self.lanes.hits):
+                    raise
+                self.court.count(self.court.remarks, f"creations that failed by a kill: {problem.code}")
             except Lost as lost:
                 self.instance.next_life(lost.life)
                 found = [s for s in self.instance.sandboxes().values() if s["name"] == box.name]

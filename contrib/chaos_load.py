@@ -209,7 +209,8 @@ class Lanes:
             box.lock.notify_all()
 
     def refused(self, box, language, name, problem):
-        if box.doomed and problem.code == "sandbox_not_found":
+        # If the server died, too, the next one has never seen the executions that ended with their sandbox.
+        if box.doomed and problem.code in ("sandbox_not_found", "execution_not_found"):
             if len(problem.message) < 10:
                 self.court.violation(f"{name} in {box.id}: ended without a reason: {problem}")
             self.court.count(self.court.calls, "answered that the sandbox has ended")
