@@ -33,7 +33,7 @@ def other_sandbox():
         for number in range(20):
             equal(server.run(str(number), sandbox_id=two)["result"], str(number))
         equal(server.request("ping"), {})
-        equal(len(server.request("tools/list")["tools"]), 8)
+        equal(len(server.request("tools/list")["tools"]), 10)
         made = server.call("create_sandbox")["sandbox_id"]
         server.call("close_sandbox", sandbox_id=made)
         let_go(server, one, slow)

@@ -412,7 +412,7 @@ def engine_stopped():
         running.signal(signal.SIGTERM)
         begin = time.monotonic()
         equal(server.request("ping"), {})
-        equal(len(server.request("tools/list")["tools"]), 8)
+        equal(len(server.request("tools/list")["tools"]), 10)
         assert time.monotonic() - begin < 2, "other calls were held up"
         running.wait_gone()
         lost(server, sandbox, pending, since)
