@@ -209,10 +209,9 @@ static void on_record_saved(void *arg, int rc, const struct err *err)
     struct sandbox *s = arg;
     s->record_saved = true;
     if (rc < 0 && sandbox_state(s) == SANDBOX_CREATING) {
-        sandbox_create_failed(s, err, HINT_HOST);
+        create_refused(s, err);
     } else if (rc < 0) {
         log_warn("sandbox: the next server will not take it over: %s sandbox=%s", err->text, s->id);
-        create_refused(s, err);
     }
     if (s->cleanup != CLEANUP_NONE) {
         sandbox_cleanup(s); /* it waits for us, to remove the file that we wrote */

@@ -66,7 +66,7 @@ BASH = [
     ("background jobs under nohup", KEPT, "nohup sleep 600 >/dev/null 2>&1 & nohup sleep 600 >/dev/null 2>&1 & begun; wait"),
     ("programs in sessions of their own", KEPT, "setsid sleep 600 & (setsid sh -c \"trap '' INT TERM HUP; sleep 600; sleep 600\" >/dev/null 2>&1 &); begun; sleep 600"),
     ("programs in groups of their own", KEPT, "begun; timeout 600 sleep 600; sleep 600"),
-    ("a tree that ignores the interrupt", RESTARTED, "begun; bash -c \"trap '' INT TERM; sleep 600; sleep 600\""),
+    ("a tree that ignores the interrupt", RESTARTED, "export -f begun; bash -c \"trap '' INT TERM; begun; sleep 600; sleep 600\""),
     ("a job that has stopped itself", KEPT, "sh -c 'kill -STOP $$' & begun; wait"),
     ("a command that has stopped itself", KEPT, "begun; sh -c 'kill -STOP $$; sleep 600'"),
     ("the shell has stopped itself", KEPT, "begun; kill -STOP $$; sleep 600"),
