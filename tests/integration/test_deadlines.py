@@ -291,7 +291,7 @@ def lifetime():
 
 @suite.case("what runs keeps a sandbox from being idle, and not from its end")
 def idle_and_busy():
-    with Server("--max-lifetime-seconds", "4") as server:
+    with Server("--max-lifetime-seconds", "12") as server:
         server.legacy()
         sandbox = server.call("create_sandbox", ttl_seconds=1)["sandbox_id"]
         equal(server.run("import time; time.sleep(2.2); 'ran'", sandbox_id=sandbox)["result"], "'ran'")
