@@ -49,6 +49,7 @@ static void on_turn(void *arg)
         TAILQ_REMOVE(&a->waiting, s, adoption_node);
         s->adoption_queued = false;
         s->adoption_started = true;
+        s->broken_ms = uv_now(host->loop); /* waiting here was not its fault */
         a->starting++;
         sandbox_start_worker(s); /* may settle it inside */
     }
@@ -65,14 +66,22 @@ static void turn_later(struct adopt *a)
     deferred_post(&a->setup.sandbox.host->deferred, &a->task, on_turn, a);
 }
 
+void adopt_started(struct adopt *a, struct sandbox *s)
+{
+    if (s->adoption_started) {
+        s->adoption_started = false;
+        a->starting--;
+        turn_later(a);
+    }
+}
+
 void adopt_settled(struct adopt *a, struct sandbox *s)
 {
     if (s->adoption_queued) {
         TAILQ_REMOVE(&a->waiting, s, adoption_node);
         s->adoption_queued = false;
-    } else if (s->adoption_started) {
-        a->starting--;
     }
+    adopt_started(a, s);
     a->unsettled--;
     turn_later(a);
 }
@@ -126,13 +135,18 @@ static void take(struct adopt *a, const char *id, struct sandbox_queue *found)
     CLEANUP_FREE char *dir = alloc_printf("%s/%s", host->instance->sandboxes, id);
     struct record record;
     struct err err = ERR_INIT;
-    if (record_load(dir, &record, &err) < 0) {
+    int rc = record_load(dir, &record, &err);
+    if (rc < 0 && rc != -ERR_FILE_NOT_FOUND && rc != -ERR_PROTOCOL) {
+        log_error("adoption: left alone: %s sandbox=%s", err.text, id); /* it may be whole */
+        return;
+    }
+    if (rc < 0) {
         log_info("adoption: left to the sweep: %s sandbox=%s", err.text, id);
         recover_add(a->setup.recover, id);
         a->leftovers++;
         return;
     }
-    const char *why = reject(&record);
+    const char *why = record_is_closing(dir) ? "it was being removed" : reject(&record);
     if (why != NULL) {
         log_info("adoption: left to the sweep: %s sandbox=%s", why, id);
         recover_add(a->setup.recover, id);

@@ -23,6 +23,9 @@ struct adopt_setup {
 /* Reads what is in our instance and begins to take it over. The instance has been opened. */
 struct adopt *adopt_begin(const struct adopt_setup *setup);
 
+/* The worker that was started for s is ready, or dead: there is room for the start of another. */
+void adopt_started(struct adopt *a, struct sandbox *s);
+
 /* What became of s is known: it is READY, or on its way out. */
 void adopt_settled(struct adopt *a, struct sandbox *s);
 

@@ -369,8 +369,8 @@ static void on_reply(void *arg, int rc, const struct msg *reply, const struct er
         take_output(call, &reply->output);
     } else if (err == NULL) {
         call->acks_to = 0; /* the worker is lost; call_resume_all() goes on with the next one */
-    } else if (rc == -ERR_GONE) {
-        sandbox_gone(call->sandbox, err->text); /* answers this call, too */
+    } else if (rc == -ERR_GONE || rc == -ERR_SHUTTING_DOWN) { /* or is being removed */
+        sandbox_gone(call->sandbox, err->text);               /* answers this call, too */
     } else if (rc == -ERR_EXECUTION_NOT_FOUND && call->joined) {
         answer(call, rc, NULL, err, hint);
     } else {

@@ -214,7 +214,12 @@ static struct fleet_outcome look(const struct execution *e)
 static void tell_present(struct fleet_await *w)
 {
     const struct execution *e = w->execution;
-    if (e->call == NULL && e->rc < 0) {
+    if (e->expected) {
+        struct err err = ERR_INIT;
+        err_set(&err, ERR_EXECUTION_NOT_FOUND,
+                "not found yet, sandboxes of the last server are still being taken over");
+        tell(w, -ERR_EXECUTION_NOT_FOUND, NULL, &err, "ask again in some seconds");
+    } else if (e->call == NULL && e->rc < 0) {
         tell(w, e->rc, NULL, e->err, e->hint);
     } else {
         struct fleet_outcome outcome = look(e);
@@ -396,7 +401,9 @@ static void on_time(uv_timer_t *timer)
 static void begin_wait(struct fleet_await *w)
 {
     struct executions *x = w->registry;
-    if (w->execution == NULL || w->execution->call == NULL || w->wait_ms == 0) {
+    const struct execution *e = w->execution;
+    bool now = w->wait_ms == 0 && !must_be_confirmed(w);
+    if (e == NULL || (e->call == NULL && !e->expected) || now) {
         executions_await_end(w);
     } else if (w->wait_ms != FLEET_WAIT_FOR_EVER) {
         w->is_timed = true;
@@ -444,9 +451,7 @@ struct fleet_await *executions_await(struct executions *x, const char *owner, co
     if (e != NULL) {
         TAILQ_INSERT_TAIL(&e->awaits, w, node);
     }
-    if (e == NULL || !e->expected) {
-        begin_wait(w);
-    }
+    begin_wait(w);
     return w;
 }
 
@@ -485,11 +490,6 @@ void executions_adopt(struct executions *x, struct sandbox *s, const struct msg_
     if (e->unwanted) {
         call_cancel(e->call);
     }
-    struct fleet_await *w;
-    TAILQ_FOREACH(w, &e->awaits, node)
-    {
-        begin_wait(w);
-    }
 }
 
 static struct execution *first_expected(struct executions *x)
@@ -508,6 +508,10 @@ void executions_adopted(struct executions *x)
         e->expected = false;
         x->expected_count--;
         e->fleeting = true;
+        if (x->host->stopping) { /* the next server may well find it */
+            err_set(e->err, ERR_SHUTTING_DOWN, "the server is shutting down");
+            e->rc = -ERR_SHUTTING_DOWN;
+        }
         put_over(e);
         tell_all(e); /* which forgets it */
     }
@@ -535,7 +539,8 @@ void executions_list(struct executions *x, const char *owner, const char *sandbo
     struct execution *e;
     TAILQ_FOREACH_REVERSE(e, &x->all, execution_list, by_begin)
     {
-        bool has_outcome = e->call != NULL || e->rc == 0;
+        /* Not what the agent may never have got: its id would be a promise. */
+        bool has_outcome = e->call != NULL ? call_is_known(e->call) : e->rc == 0;
         if (has_outcome && strcmp(e->sandbox, sandbox) == 0 && strcmp(e->owner, owner) == 0) {
             struct fleet_outcome outcome = look(e);
             each(arg, &outcome);

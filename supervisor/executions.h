@@ -14,7 +14,7 @@
 
 #define EXECUTIONS_KEPT 256 /* ended ones, of all owners, ... */
 #define EXECUTIONS_PER_SANDBOX                                                                     \
-    16 /* ... and so many more per sandbox allowed: as many as a server may have to take over */
+    24 /* ... and so many more per sandbox allowed: as many as a server may have to take over */
 #define EXECUTIONS_BYTES (64u << 20) /* of their output and other texts, all in all */
 
 struct executions;

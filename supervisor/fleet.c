@@ -223,15 +223,20 @@ static int set_not_found(const struct fleet *f, struct err *err, const char *id)
 int fleet_find_default(struct fleet *f, const char *owner, const char **ret_id)
 {
     struct sandbox *s;
+    int rc = -ERR_SANDBOX_NOT_FOUND;
     retry_adoption(f);
     TAILQ_FOREACH(s, &f->sandboxes, node)
     {
-        if (s->is_default && sandbox_state(s) < SANDBOX_FAILED && strcmp(s->owner, owner) == 0) {
+        if (!s->is_default || !is_open(s) || strcmp(s->owner, owner) != 0) {
+            continue;
+        }
+        if (sandbox_state(s) < SANDBOX_FAILED) {
             *ret_id = s->id;
             return 0;
         }
+        rc = -ERR_GONE;
     }
-    return -ERR_SANDBOX_NOT_FOUND;
+    return rc;
 }
 
 int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const char **ret_id,
@@ -277,7 +282,10 @@ static int check_name(struct fleet *f, const char *owner, const char *name, stru
             return err_set(err, ERR_INVALID, "name: no control characters expected");
         }
     }
-    if (find_name(f, owner, name) != NULL) {
+    struct sandbox *holder = find_name(f, owner, name);
+    if (holder != NULL && sandbox_state(holder) == SANDBOX_FAILED) {
+        sandbox_close(holder, "its name is used again", NULL, NULL);
+    } else if (holder != NULL) {
         return err_set(err, ERR_INVALID, "name: there is a sandbox called \"%s\" already", name);
     }
     return 0;

@@ -184,7 +184,8 @@ void fleet_executions(struct fleet *f, const char *owner, const char *id,
  * call that needs a sandbox. */
 void fleet_adopt(struct fleet *f);
 
-/* The owner's default sandbox, if there is one: -ERR_SANDBOX_NOT_FOUND. */
+/* The owner's default sandbox; -ERR_GONE if there was one that ended, else
+ * -ERR_SANDBOX_NOT_FOUND. */
 int fleet_find_default(struct fleet *f, const char *owner, const char **ret_id) WARN_UNUSED;
 
 enum fleet_end {

@@ -107,6 +107,23 @@ void record_finish(struct record *r)
     buf_finish(&r->text);
 }
 
+void record_mark_closing(const char *dir)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/closing", dir);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) {
+        log_warn("cannot mark what is being removed: %s: %s", path, strerror(errno));
+        return;
+    }
+    close(fd);
+}
+
+bool record_is_closing(const char *dir)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/closing", dir);
+    return access(path, F_OK) == 0;
+}
+
 void record_drop(const char *dir)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/record", dir);

@@ -53,6 +53,11 @@ struct record_worker {
 /* -ERR_IO or -ERR_PROTOCOL if there is no such note. */
 int record_load_worker(const char *dir, struct record_worker *ret, struct err *err) WARN_UNUSED;
 
+/* Marks that the sandbox is being removed: no server takes it over any more, whatever else its
+ * record says, which whoever removes it still needs. */
+void record_mark_closing(const char *dir);
+bool record_is_closing(const char *dir);
+
 /* Notes who works on the sandbox now; the old note or the new one is there at any moment. Not
  * synced: after a power failure there is no worker. */
 int record_save_worker(const char *dir, int pid, uint64_t generation, struct err *err) WARN_UNUSED;

@@ -152,7 +152,7 @@ static void on_opened(void *arg, int rc, const struct msg *reply, const struct e
         } else {
             create_refused(s, err);
         }
-    } else if (rc == -ERR_GONE) {
+    } else if (rc == -ERR_GONE || rc == -ERR_SHUTTING_DOWN) { /* or is being removed */
         sandbox_gone(s, s->adoption != NULL ? ENDED_ALONE : err->text);
     } else if (rc < 0) {
         s->refused = true;
@@ -201,7 +201,11 @@ static void open_if_prepared(struct sandbox *s)
 
 static void on_ready(void *arg)
 {
-    open_if_prepared(arg);
+    struct sandbox *s = arg;
+    if (s->adoption != NULL) {
+        adopt_started(s->adoption, s);
+    }
+    open_if_prepared(s);
 }
 
 static void on_record_saved(void *arg, int rc, const struct err *err)
@@ -263,6 +267,9 @@ static void on_dead(void *arg, const struct worker_death *death)
     struct sandbox *s = arg;
     struct worker_link *link = s->link;
     s->link = NULL;
+    if (s->adoption != NULL) {
+        adopt_started(s->adoption, s);
+    }
     /* Such a worker has cleaned up, or tried to: the sweep that follows finds out. */
     bool gone =
         death->exit_code == EXIT_CODE_SANDBOX_GONE || death->exit_code == EXIT_CODE_ORPHANED;

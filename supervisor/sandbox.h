@@ -26,7 +26,7 @@
     64 /* outcomes the agent may forget: as many as it remembers (LIMIT_OPS)                       \
         */
 
-#define SANDBOX_LATE_ACKS 8    /* executions whose outcome stays with the agent all the same */
+#define SANDBOX_LATE_ACKS 16   /* executions whose outcome stays with the agent all the same */
 #define SANDBOX_MARGIN_MS 2000 /* for the worker to be the first to say that it took too long */
 
 #define HINT_NEW_SANDBOX "create a new sandbox; files and variables of this one are lost"
@@ -128,8 +128,8 @@ struct sandbox {
     /* Not NULL until it is known what became of it since its last server; then that is told. */
     struct adopt *adoption;
     TAILQ_ENTRY(sandbox) adoption_node;
-    bool adoption_queued;                   /* has to wait for a worker to be started */
-    bool adoption_started;                  /* was that, once */
+    bool adoption_queued;  /* has to wait for a worker to be started */
+    bool adoption_started; /* a worker is being started, for which there is not much room */
     TAILQ_HEAD(, status_wait) past_waiters; /* who asked for its status before that */
     struct deferred_task past_task;
 

@@ -177,7 +177,7 @@ static void on_past(void *arg, int rc, const struct msg *reply, const struct err
     if (sandbox_is_leaving(s) || (rc < 0 && err == NULL)) {
         return; /* the worker died: it is asked of the next one */
     }
-    if (rc == -ERR_GONE) {
+    if (rc == -ERR_GONE || rc == -ERR_SHUTTING_DOWN) { /* or is being removed */
         sandbox_gone(s, err->text);
         return;
     }

@@ -229,6 +229,9 @@ void sandbox_cleanup(struct sandbox *s)
         uv_timer_stop(&s->restart);
         uv_timer_stop(&s->news);
         engine_forget(s->engine, &s->engine_wait);
+        if (s->dir != NULL && !s->host->instance->own) {
+            record_mark_closing(s->dir);
+        }
         end_worker(s);
         break;
     case CLEANUP_FILES:

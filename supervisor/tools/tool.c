@@ -123,9 +123,12 @@ static void use_default(struct tool_call *call)
     if (s->default_id[0] != '\0' && fleet_find(s->fleet, s->owner, s->default_id, &id, NULL) < 0) {
         forget_default(s);
     }
-    if (s->default_id[0] == '\0' && !s->default_opening &&
-        fleet_find_default(s->fleet, s->owner, &id) == 0 && strcmp(id, s->lost_id) != 0) {
-        copy_id(s->default_id, id);
+    if (s->default_id[0] == '\0' && !s->default_opening) {
+        int rc = fleet_find_default(s->fleet, s->owner, &id);
+        if (rc == 0 && strcmp(id, s->lost_id) != 0) {
+            copy_id(s->default_id, id);
+        }
+        s->default_lost = s->default_lost || rc == -ERR_GONE; /* under an earlier server, maybe */
     }
     if (s->default_id[0] == '\0') {
         wait_for_default(call);

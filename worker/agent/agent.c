@@ -239,7 +239,8 @@ static void settle(struct agent *a)
         answer(a, op, now_ms);
     }
     expire_links(a, now_ms);
-    if (a->current == NULL && now_ms - a->alone_since_ms >= a->config.grace_ms) {
+    /* Not from now_ms on: the link may have been lost since, by an answer. */
+    if (a->current == NULL && clock_ms() - a->alone_since_ms >= a->config.grace_ms) {
         a->stopping = true;
         a->exit_code = EXIT_CODE_ORPHANED;
     }

@@ -71,6 +71,39 @@ static void test_hello(void **state)
     reconnect(f, 1);
 }
 
+/* Whoever goes while an answer is on its way to him leaves the agent alone for as long as anybody.
+ */
+static void test_lost_in_mid_answer(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    reconnect(f, 1);
+    struct err err = ERR_INIT;
+    struct msg start = {.type = MSG_START};
+    start.start = agent_code(&f->link, "bash", "while :; do echo line; done");
+    assert_int_equal(agent_send_msg(&f->link, &start, &err), 0);
+    for (int i = 0; i < 3000; i++) {
+        struct agent_client c = another(f);
+        struct msg reply;
+        assert_int_equal(agent_hello(&c, 1, &reply, &err), 0);
+        msg_finish(&reply);
+        struct msg wait = {.type = MSG_WAIT};
+        wait.wait.op = start.start.op;
+        wait.wait.wait_ms = 10000;
+        wait.wait.skip = true;
+        assert_int_equal(agent_send_msg(&c, &wait, &err), 0);
+        agent_disconnect(&c);
+    }
+    reconnect(f, 1);
+    struct msg cancel = {.type = MSG_CANCEL};
+    struct msg reply;
+    cancel.cancel.op = start.start.op;
+    cancel.cancel.reason = OP_STOP_CANCEL;
+    cancel.cancel.force = true;
+    assert_int_equal(agent_ask(&f->link, &cancel, &reply, &err), 0);
+    msg_finish(&reply);
+    assert_alive(f);
+}
+
 static void test_wrong_hello(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -258,10 +291,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_user_is_refused), /* first: may be left out */
-        cmocka_unit_test(test_hello),           cmocka_unit_test(test_wrong_hello),
-        cmocka_unit_test(test_malformed),       cmocka_unit_test(test_silent_connections),
-        cmocka_unit_test(test_half_a_frame),    cmocka_unit_test(test_reader_that_stops),
-        cmocka_unit_test(test_grace),           cmocka_unit_test(test_no_interpreters),
+        cmocka_unit_test(test_hello),
+        cmocka_unit_test(test_lost_in_mid_answer),
+        cmocka_unit_test(test_wrong_hello),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_silent_connections),
+        cmocka_unit_test(test_half_a_frame),
+        cmocka_unit_test(test_reader_that_stops),
+        cmocka_unit_test(test_grace),
+        cmocka_unit_test(test_no_interpreters),
         cmocka_unit_test(test_shutdown), /* last: it ends the group's agent */
     };
     /* Code under a uid of its own takes root; and what cmocka prints for skip() is not TAP. */
