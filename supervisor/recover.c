@@ -33,9 +33,11 @@
 #include "supervisor/fleet.h"
 #include "supervisor/fleet_host.h"
 #include "supervisor/instance.h"
+#include "supervisor/leftovers.h"
 #include "supervisor/record.h"
 #include "supervisor/worker_errand.h"
 
+#define RETRY_MS         5000
 #define SWEEPS_AT_ONCE   2
 #define LEFTOVERS_MAX    1000       /* sandboxes in one run; the next server finds the rest */
 #define SWEEP_GENERATION 1000000000 /* newer than any life that the sandbox had */
@@ -63,6 +65,7 @@ struct leftover {
     struct dead_instance *instance;
     char id[FLEET_ID_SIZE];
     char *dir;
+    char *backend, *engine, *runtime; /* where it was made, once it is being swept */
 };
 
 struct recover {
@@ -192,6 +195,15 @@ static void end_instance(struct recover *r, struct dead_instance *instance)
 
 /* ---- one sandbox ---- */
 
+static void free_leftover(struct leftover *l)
+{
+    free(l->dir);
+    free(l->backend);
+    free(l->engine);
+    free(l->runtime);
+    free(l);
+}
+
 static void end_leftover(struct leftover *l, bool swept)
 {
     struct recover *r = l->r;
@@ -199,12 +211,16 @@ static void end_leftover(struct leftover *l, bool swept)
     if (!swept) {
         instance->failed = true;
     }
+    if (!swept && instance->lock_fd < 0 && !r->host->stopping) {
+        /* What is ours is tried again for as long as we live. */
+        const struct errand_target target = {l->backend, l->engine, l->runtime};
+        leftovers_add(r->host, l->id, l->dir, &target, SWEEP_GENERATION + 1, RETRY_MS);
+    }
     r->running--;
     if (--instance->left == 0) {
         end_instance(r, instance);
     }
-    free(l->dir);
-    free(l);
+    free_leftover(l);
     start_next(r);
 }
 
@@ -240,19 +256,16 @@ static void start_sweep(struct leftover *l)
     }
     struct record record;
     struct err err = ERR_INIT;
-    CLEANUP_FREE char *backend = NULL;
-    CLEANUP_FREE char *engine = NULL;
-    CLEANUP_FREE char *runtime = NULL;
     if (record_load(l->dir, &record, &err) == 0) {
-        backend = alloc_viewdup(record.open.open.backend);
-        engine = alloc_viewdup(record.open.open.engine);
-        runtime = alloc_viewdup(record.open.open.runtime);
+        l->backend = alloc_viewdup(record.open.open.backend);
+        l->engine = alloc_viewdup(record.open.open.engine);
+        l->runtime = alloc_viewdup(record.open.open.runtime);
         record_finish(&record);
     } else {
         log_debug("sweep: %s sandbox=%s", err.text, l->id);
-        backend = alloc_strdup(r->backend);
-        engine = alloc_strdup(r->host->config->engine);
-        runtime = alloc_strdup("");
+        l->backend = alloc_strdup(r->backend);
+        l->engine = alloc_strdup(r->host->config->engine);
+        l->runtime = alloc_strdup("");
     }
     CLEANUP_FREE char *socket = alloc_printf("%s/sweep.sock", l->dir);
     CLEANUP_FREE char *shared = alloc_printf("%s/shared", l->instance->dir);
@@ -264,7 +277,7 @@ static void start_sweep(struct leftover *l)
         .generation = SWEEP_GENERATION,
         .expendable = true,
     };
-    struct errand_target target = {backend, engine, runtime};
+    const struct errand_target target = {l->backend, l->engine, l->runtime};
     if (worker_errand_start(r->host, &args, MSG_SWEEP, &target, on_swept, l, &err) < 0) {
         log_warn("sweep: sandbox stays for now: %s sandbox=%s", err.text, l->id);
         end_leftover(l, false);
@@ -464,8 +477,7 @@ void recover_destroy(struct recover *r)
     struct leftover *l;
     while ((l = TAILQ_FIRST(&r->waiting)) != NULL) {
         TAILQ_REMOVE(&r->waiting, l, node);
-        free(l->dir);
-        free(l);
+        free_leftover(l);
     }
     struct suspect *s;
     while ((s = TAILQ_FIRST(&r->suspects)) != NULL) {
