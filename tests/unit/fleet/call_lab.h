@@ -1,0 +1,70 @@
+/*
+ * Calls and executions without workers: what call.c needs of sandbox.c and worker_link.c is defined
+ * by call_lab.c and so taken instead of theirs. The link is in this process, and answers when and
+ * what a test says.
+ */
+#ifndef CLOISTER_TESTS_UNIT_FLEET_CALL_LAB_H
+#define CLOISTER_TESTS_UNIT_FLEET_CALL_LAB_H
+
+/* cmocka.h needs these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "supervisor/call.h"
+#include "supervisor/config.h"
+#include "supervisor/executions.h"
+
+struct world {
+    uv_loop_t loop;
+    struct config config;
+    struct fleet_host host;
+    struct sandbox s;
+    enum sandbox_state state;
+    /* the request that is out */
+    bool out;
+    struct msg_start start;
+    bool is_start;
+    uint64_t out_from;
+    bool skip;
+    char op[FLEET_ID_SIZE];
+    worker_reply_fn done;
+    void *arg;
+    unsigned starts, interrupts, kills, acks;
+    bool killed;
+    bool closed;
+};
+
+extern struct world w;
+
+/* What somebody who waits for an execution was told. */
+struct told {
+    unsigned times;
+    int rc;
+    enum op_state state;
+    uint64_t status;
+    char op[FLEET_ID_SIZE];
+    char language[16];
+    char out[64];
+    uint64_t out_bytes;
+};
+
+int setup(void **state);
+void turn(void);
+int teardown(void **state);
+void reply_with(int rc, const struct msg *m, const struct err *err);
+struct msg output(enum op_state op_state, const char *text, uint64_t from);
+void reply(enum op_state op_state, const char *text);
+void reply_error(enum err_code code);
+void lose_worker(void);
+void resume(void);
+void on_told(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
+             const char *hint);
+char letter(const struct told *t);
+struct fleet_await *begin(char id[FLEET_ID_SIZE], struct told *told);
+void ask(const char *owner, const char *id, struct told *told);
+
+#endif
