@@ -214,12 +214,7 @@ static struct fleet_outcome look(const struct execution *e)
 static void tell_present(struct fleet_await *w)
 {
     const struct execution *e = w->execution;
-    if (e->expected) {
-        struct err err = ERR_INIT;
-        err_set(&err, ERR_EXECUTION_NOT_FOUND,
-                "not found yet, sandboxes of the last server are still being taken over");
-        tell(w, -ERR_EXECUTION_NOT_FOUND, NULL, &err, "ask again in some seconds");
-    } else if (e->call == NULL && e->rc < 0) {
+    if (e->call == NULL && e->rc < 0) {
         tell(w, e->rc, NULL, e->err, e->hint);
     } else {
         struct fleet_outcome outcome = look(e);
@@ -397,13 +392,14 @@ static void on_time(uv_timer_t *timer)
     }
 }
 
-/* What it waits for is known: either it is told soon, or its time begins to count. */
+/* What it waits for is known: either it is told soon, or its time begins to count. Before that it
+ * is not told that there is no such execution, however long that takes: a client that believes it
+ * runs its code again. */
 static void begin_wait(struct fleet_await *w)
 {
     struct executions *x = w->registry;
     const struct execution *e = w->execution;
-    bool now = w->wait_ms == 0 && !must_be_confirmed(w);
-    if (e == NULL || (e->call == NULL && !e->expected) || now) {
+    if (e == NULL || e->call == NULL || (w->wait_ms == 0 && !must_be_confirmed(w))) {
         executions_await_end(w);
     } else if (w->wait_ms != FLEET_WAIT_FOR_EVER) {
         w->is_timed = true;
@@ -451,7 +447,9 @@ struct fleet_await *executions_await(struct executions *x, const char *owner, co
     if (e != NULL) {
         TAILQ_INSERT_TAIL(&e->awaits, w, node);
     }
-    begin_wait(w);
+    if (e == NULL || !e->expected) {
+        begin_wait(w);
+    }
     return w;
 }
 
@@ -489,6 +487,11 @@ void executions_adopt(struct executions *x, struct sandbox *s, const struct msg_
     e->call = call_join(s, info, on_answer, e);
     if (e->unwanted) {
         call_cancel(e->call);
+    }
+    struct fleet_await *w;
+    TAILQ_FOREACH(w, &e->awaits, node)
+    {
+        begin_wait(w);
     }
 }
 
