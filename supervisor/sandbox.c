@@ -352,6 +352,16 @@ void sandbox_start_worker(struct sandbox *s)
 
 /* ---- creating ---- */
 
+void sandbox_take_place(struct sandbox *s, char *backend, char *engine, char *runtime)
+{
+    s->backend = backend;
+    s->engine_at = engine;
+    s->runtime = runtime;
+    s->spec.backend = view_of(backend);
+    s->spec.engine = view_of(engine);
+    s->spec.runtime = view_of(runtime);
+}
+
 /* What an image is depends on the backend, which is known only now. */
 static int settle_image(struct sandbox *s, struct err *err)
 {
@@ -381,12 +391,8 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
         sandbox_create_failed(s, err, hint);
         return;
     }
-    s->backend = alloc_strdup(choice->backend);
-    s->engine_at = alloc_strdup(choice->engine);
-    s->runtime = alloc_strdup(choice->runtime);
-    s->spec.backend = view_of(s->backend);
-    s->spec.engine = view_of(s->engine_at);
-    s->spec.runtime = view_of(s->runtime);
+    sandbox_take_place(s, alloc_strdup(choice->backend), alloc_strdup(choice->engine),
+                       alloc_strdup(choice->runtime));
     s->spec.mode = choice->mode;
     struct err failed = ERR_INIT;
     if (settle_image(s, &failed) < 0) {

@@ -194,6 +194,9 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
 struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, const char *owner,
                             const char *name, enum sandbox_state first);
 
+/* Where it is made or was made; the texts are the sandbox's from now on. */
+void sandbox_take_place(struct sandbox *s, char *backend, char *engine, char *runtime);
+
 /* Starts a worker of the next generation. What goes wrong counts as its death. */
 void sandbox_start_worker(struct sandbox *s);
 

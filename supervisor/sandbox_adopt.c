@@ -46,12 +46,8 @@ int sandbox_save(struct sandbox *s, bool answered, disk_done_fn done, struct err
 static void restore_spec(struct sandbox *s, const struct msg_open *open)
 {
     s->spec = *open;
-    s->backend = alloc_viewdup(open->backend);
-    s->engine_at = alloc_viewdup(open->engine);
-    s->runtime = alloc_viewdup(open->runtime);
-    s->spec.backend = view_of(s->backend);
-    s->spec.engine = view_of(s->engine_at);
-    s->spec.runtime = view_of(s->runtime);
+    sandbox_take_place(s, alloc_viewdup(open->backend), alloc_viewdup(open->engine),
+                       alloc_viewdup(open->runtime));
     s->spec.image = view_of(alloc_viewdup(open->image));
     s->env = alloc_array(open->env.count + 1, sizeof(s->env[0]));
     for (size_t i = 0; i < open->env.count; i++) {
