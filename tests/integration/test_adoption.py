@@ -48,8 +48,15 @@ def facts(box):
 
 
 def latest(server, sandbox):
-    """The id of the code that was begun last."""
-    return server.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"][0]["execution_id"]
+    """The code that was begun last."""
+    recent = server.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"]
+    return recent[0] if recent else {"execution_id": None, "status": None}
+
+
+def running(server, sandbox):
+    """The id of the code that runs: it is listed as soon as the agent has it."""
+    poll("it is listed as running", lambda: latest(server, sandbox)["status"] == "running", 10)
+    return latest(server, sandbox)["execution_id"]
 
 
 def state(server, sandbox):
@@ -83,7 +90,7 @@ def ended_while_code_runs(end):
     first.start_call("execute_code", sandbox_id=box, code=STREAM)
     poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
     listed = {ident: facts(found) for ident, found in boxes(first).items()}
-    execution = latest(first, box)
+    execution = running(first, box)
     workers = {ident: first.worker_pid(ident) for ident in listed}
     end(first)
     assert all(alive(pid) for pid in workers.values()), "workers ended with their server"
@@ -94,7 +101,7 @@ def ended_while_code_runs(end):
     equal((done["status"], done["stdout"]), ("ok", WANTED))
     poll("all are found", lambda: all(box["state"] == "ready" for box in boxes(second).values()))
     equal({ident: facts(found) for ident, found in boxes(second).items()}, listed)
-    equal(latest(second, box), execution)
+    equal(latest(second, box)["execution_id"], execution)
     equal(second.run("before", sandbox_id="box")["result"], "'state'")
     equal(second.run("x + 1", sandbox_id=other)["result"], "42")
     equal(second.run("shared")["result"], "7")
@@ -125,7 +132,7 @@ def all_killed():
     first.run("before = 'state'", sandbox_id=box)
     first.start_call("execute_code", sandbox_id=box, code=STREAM)
     poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
-    execution = latest(first, box)
+    execution = running(first, box)
     worker = first.worker_pid(box)
     os.kill(worker, signal.SIGSTOP)
     first.kill()
@@ -143,7 +150,7 @@ def deadline():
     box = first.call("create_sandbox")["sandbox_id"]
     first.start_call("execute_code", sandbox_id=box, code="open('begun', 'w').close()\nwhile True: pass", timeout_seconds=3)
     poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
-    execution = latest(first, box)
+    execution = running(first, box)
     first.kill()
     second = named(first.runtime_dir)
     done = second.call_failing("get_execution", execution_id=execution, wait_seconds=20)
@@ -159,7 +166,7 @@ def cancelled():
     box = first.call("create_sandbox")["sandbox_id"]
     first.start_call("execute_code", sandbox_id=box, code="open('begun', 'w').close()\nwhile True: pass")
     poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
-    execution = latest(first, box)
+    execution = running(first, box)
     first.kill()
     second = named(first.runtime_dir)
     second.start_call("cancel_execution", execution_id=execution).wait()

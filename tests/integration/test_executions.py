@@ -251,7 +251,7 @@ def unknown():
 
 @suite.case("of many executions the latest are kept")
 def bounds():
-    most = 256 + 16  # with one sandbox allowed
+    most = 256 + 24  # with one sandbox allowed
     with Server("--max-sandboxes", "1") as server:
         server.legacy()
         ids = [server.run(f"{i}")["execution_id"] for i in range(most + 2)]

@@ -9,6 +9,7 @@
 
 #include "common/alloc.h"
 #include "common/clock.h"
+#include "supervisor/sandbox.h"
 #include "tests/unit/fleet/fixture.h"
 
 static void nothing_is_touched_before_the_first_sandbox(void **state)
@@ -523,10 +524,11 @@ static void the_agent_may_forget_all_but_the_latest_executions(void **state)
     char id[FLEET_ID_SIZE];
     fixture_start(f);
     open_one(f, NULL, id);
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 2 * SANDBOX_LATE_ACKS; i++) {
         check_run(f, id, "echo x", "x");
     }
-    assert_int_equal(kept_by_the_agent(f, id), 8 + 1); /* one is acknowledged by the next START */
+    assert_int_equal(kept_by_the_agent(f, id),
+                     SANDBOX_LATE_ACKS + 1); /* one is acknowledged by the next START */
     const struct fleet_op op = {.kind = OP_FILE_READ, .data = view_of("echo y"), .keep_bytes = 9};
     for (int i = 0; i < 5; i++) { /* these are forgotten as soon as they are used */
         struct answer a;
@@ -535,7 +537,7 @@ static void the_agent_may_forget_all_but_the_latest_executions(void **state)
         wait_times(f, &a, 1);
         answer_finish(&a);
     }
-    assert_int_equal(kept_by_the_agent(f, id), 8 + 1);
+    assert_int_equal(kept_by_the_agent(f, id), SANDBOX_LATE_ACKS + 1);
 }
 
 int main(void)
