@@ -33,7 +33,7 @@ function result(done) {
 for (const era of ['legacy', 'modern']) {
     test(`${era}: lists the tools`, () => {
         const tools = result(inspect(era, '--method', 'tools/list')).tools;
-        assert.equal(tools.length, 8);
+        assert.equal(tools.length, 10);
     });
 
     test(`${era}: calls every tool`, () => {
@@ -49,6 +49,8 @@ for (const era of ['legacy', 'modern']) {
         for (const [tool, args, word] of [
             ['read_file', { path: 'missing.txt' }, 'file_not_found'],
             ['close_sandbox', { sandbox_id: 'nosuchsandbox' }, 'sandbox_not_found'],
+            ['get_execution', { execution_id: 'nosuchexecution2' }, 'execution_not_found'],
+            ['cancel_execution', { execution_id: 'nosuchexecution2' }, 'execution_not_found'],
             ['execute_code', { code: '1/0' }, 'ZeroDivisionError'],
         ]) {
             const done = call(era, tool, args);
