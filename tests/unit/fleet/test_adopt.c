@@ -465,6 +465,33 @@ static void what_nobody_was_told_of_is_swept(void **state)
     assert_int_equal(look(f, NULL).all, 1);
 }
 
+static void what_was_being_removed_is_swept_and_does_not_come_back(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    char path[96];
+    char closing[FLEET_ID_SIZE];
+    char stays[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_one(f, NULL, closing);
+    open_one(f, NULL, stays);
+    fixture_leave(f);
+    put_file(f, closing, "closing", "", 0); /* its record is whole */
+    next_server(f);
+    assert_int_equal(look(f, NULL).all, 1);
+    check_run(f, stays, "gen", "1");
+    begin_run(f, closing, "gen", &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, -ERR_SANDBOX_NOT_FOUND);
+    answer_finish(&a);
+    snprintf(path, sizeof(path), "%s/main/sandboxes", f->top);
+    wait_entries(f, f->sweeps, 1);
+    for (int n = 0; n < 500 && count_entries(path) > 1; n++) {
+        let_pass(f, 10);
+    }
+    assert_int_equal(count_entries(path), 1);
+}
+
 static void not_answered(struct msg_record *whose)
 {
     whose->answered = false;
@@ -679,6 +706,7 @@ int main(void)
         T(a_worker_of_another_build_fails_its_sandbox),
         T(a_sandbox_that_ended_alone_tells_its_owner),
         T(what_nobody_was_told_of_is_swept),
+        T(what_was_being_removed_is_swept_and_does_not_come_back),
         T(bad_records_are_swept_and_disturb_nobody),
         T(a_closed_sandbox_does_not_come_back),
         T(a_sandbox_whose_worker_is_unknown_fails),
