@@ -45,7 +45,9 @@
     X(GONE, 19, "sandbox_not_found", "the sandbox has ended")                                      \
     X(BUSY, 20, "internal", "too many operations at once")                                         \
     X(CONFIG, 21, "invalid_argument", "bad configuration")                                         \
-    X(DENIED, 22, "path_invalid", "permission denied in the sandbox")
+    X(DENIED, 22, "path_invalid", "permission denied in the sandbox")                              \
+    X(PACKAGE, 23, "package_failed", "the package could not be installed")                         \
+    X(NETWORK, 24, "network_disabled", "this server gives sandboxes no network")
 
 enum err_code {
     ERR_NONE = 0,

@@ -126,9 +126,67 @@ int dir_make(const char *path, mode_t mode, struct err *err)
     return 0;
 }
 
-#define REMOVE_DEPTH 64 /* our own directories are shallow; one descriptor a level */
+/* Trees may be what foreign code left: of any depth, with directories that not even their owner may
+ * list. One descriptor is held a level; what is deeper is moved up to the top first. */
+#define REMOVE_DEPTH 64
 
-static int remove_at(int parent, const char *name, dev_t dev, int depth, struct err *err)
+struct removal {
+    dev_t dev;
+    int top; /* descriptor of the directory that is removed */
+    unsigned moved;
+};
+
+static int remove_at(struct removal *r, int parent, const char *name, int depth, struct err *err);
+
+/* Opens a directory to empty it, whatever its owner did to its modes, if that is us. What is
+ * changed is what was opened: the name may be somebody else's by then. */
+static int open_to_empty(int parent, const char *name)
+{
+    const int how = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    CLEANUP_FD int fd = openat(parent, name, O_RDONLY | how);
+    if (fd < 0 && errno == EACCES) {
+        CLEANUP_FD int closed = openat(parent, name, O_PATH | how);
+        char path[32];
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", closed);
+        if (closed < 0 || chmod(path, S_IRWXU) < 0) {
+            errno = EACCES;
+            return -1;
+        }
+        fd = openat(parent, name, O_RDONLY | how);
+    }
+    struct stat st;
+    bool may = fd < 0 || fstat(fd, &st) < 0 || (st.st_mode & S_IRWXU) == S_IRWXU ||
+               fchmod(fd, S_IRWXU) == 0;
+    (void)may; /* root may all the same; others are told by the removal */
+    return steal_fd(&fd);
+}
+
+static int move_up(struct removal *r, int parent, const char *name, struct err *err)
+{
+    char there[32];
+    int rc;
+    do {
+        snprintf(there, sizeof(there), "deep-%u", r->moved++);
+        rc = renameat(parent, name, r->top, there);
+    } while (rc < 0 && (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR));
+    return rc < 0 ? err_sys(err, ERR_IO, errno, "cannot remove %s, which is nested deeply", name)
+                  : 0;
+}
+
+static int empty(struct removal *r, DIR *dir, int depth, struct err *err)
+{
+    int rc = 0;
+    struct dirent *entry;
+    rewinddir(dir);
+    while (rc == 0 && (entry = readdir(dir)) != NULL) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            rc = remove_at(r, dirfd(dir), entry->d_name, depth + 1, err);
+        }
+    }
+    return rc;
+}
+
+static int remove_at(struct removal *r, int parent, const char *name, int depth, struct err *err)
 {
     struct stat st;
     if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
@@ -140,13 +198,13 @@ static int remove_at(int parent, const char *name, dev_t dev, int depth, struct 
         }
         return 0;
     }
-    if (st.st_dev != dev) {
+    if (st.st_dev != r->dev) {
         return err_set(err, ERR_IO, "%s is a mount point", name);
     }
     if (depth >= REMOVE_DEPTH) {
-        return err_set(err, ERR_IO, "%s is nested too deeply", name);
+        return move_up(r, parent, name, err);
     }
-    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open_to_empty(parent, name);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (dir == NULL) {
         int sys = errno;
@@ -155,13 +213,15 @@ static int remove_at(int parent, const char *name, dev_t dev, int depth, struct 
         }
         return err_sys(err, ERR_IO, sys, "cannot open %s", name);
     }
-    int rc = 0;
-    struct dirent *entry;
-    while (rc == 0 && (entry = readdir(dir)) != NULL) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            rc = remove_at(dirfd(dir), entry->d_name, dev, depth + 1, err);
-        }
+    if (depth == 0) {
+        r->top = fd;
     }
+    unsigned moved;
+    int rc;
+    do { /* what was moved up may have come behind where we read */
+        moved = r->moved;
+        rc = empty(r, dir, depth, err);
+    } while (rc == 0 && depth == 0 && r->moved != moved);
     closedir(dir);
     if (rc == 0 && unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
         rc = err_sys(err, ERR_IO, errno, "cannot remove directory %s", name);
@@ -175,6 +235,7 @@ int dir_remove(const char *path, struct err *err)
     if (lstat(path, &st) < 0) {
         return errno == ENOENT ? 0 : err_sys(err, ERR_IO, errno, "%s", path);
     }
-    int rc = remove_at(AT_FDCWD, path, st.st_dev, 0, err);
+    struct removal r = {.dev = st.st_dev, .top = -1};
+    int rc = remove_at(&r, AT_FDCWD, path, 0, err);
     return rc < 0 ? err_wrap(err, "%s", path) : 0;
 }

@@ -55,8 +55,7 @@ struct reader {
     const char *objection; /* why a callback refused */
 };
 
-/* ---- callbacks of the unpack template ----------------------------------------------------------
- */
+/* ---- callbacks of the unpack template -------------------------------------------------------- */
 
 #define msgpack_unpack_struct(name)    struct unpack##name
 #define msgpack_unpack_func(ret, name) static ret unpack##name
@@ -204,8 +203,7 @@ static int on_array_item(struct reader *r, struct item *array, struct item value
 #include <msgpack/unpack_define.h>
 #include <msgpack/unpack_template.h>
 
-/* ---- decoding ----------------------------------------------------------------------------------
- */
+/* ---- decoding -------------------------------------------------------------------------------- */
 
 static void *field_of(struct msg *m, const struct msg_field *f)
 {
@@ -315,6 +313,9 @@ static int build(enum msg_link link, struct reader *r, struct msg *m, struct err
 int msg_decode(enum msg_link link, const void *data, size_t len, struct msg *ret, struct err *err)
 {
     memset(ret, 0, sizeof(*ret));
+    if (len == 0) { /* data may be NULL, which msgpack-c's unpacker must not get */
+        return err_set(err, ERR_PROTOCOL, "message is empty");
+    }
     struct unpack_context ctx;
     ctx.user.count = 0;
     ctx.user.top_seen = false;
@@ -351,8 +352,7 @@ void msg_finish(struct msg *m)
     memset(m, 0, sizeof(*m));
 }
 
-/* ---- encoding ----------------------------------------------------------------------------------
- */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
 static int pack_to_buf(void *arg, const char *data, size_t len)
 {

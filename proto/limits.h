@@ -8,11 +8,26 @@
 #define LIMIT_LINE_BYTES (16u << 20) /* one JSON-RPC line; above it nobody means well */
 #define LIMIT_JSON_DEPTH 64          /* tool arguments are flat; cJSON recurses */
 #define LIMIT_CALLS      256 /* tool calls in flight per client; above it we answer "busy" */
-#define LIMIT_CALLS_BYTES                                                                          \
-    (64u << 20) /* of requests whose calls are in flight: their arguments are kept till then */
-#define LIMIT_BATCH 64 /* messages in one JSON-RPC batch: their answers are gathered */
+#define LIMIT_KEPT_EACH                                                                            \
+    (64u << 20) /* of the requests of one principal, tasks too: arguments are kept till their end  \
+                 */
+#define LIMIT_KEPT_ALL     (256u << 20) /* of those of all principals */
+#define LIMIT_SMALL_PARAMS (256u << 10) /* a request that carries no content of a client's own */
+#define LIMIT_BATCH_TEXT   (16u << 20)  /* of those answers together */
+#define LIMIT_BATCH        64 /* messages in one JSON-RPC batch: their answers are gathered */
 #define LIMIT_OUT_QUEUE                                                                            \
     (32u << 20) /* bytes queued to a client that does not read: then we stop reading it */
+
+/* --- HTTP ------------------------------------------------------------------------------------ */
+#define LIMIT_HTTP_HEAD   (32u << 10) /* request line and headers, and what is received at once */
+#define LIMIT_HTTP_BODIES (64u << 20) /* of all requests together, till they are answered */
+#define LIMIT_HTTP_OUTPUT                                                                          \
+    (256u << 20) /* of all responses together, till libmicrohttpd and the kernel have them */
+#define LIMIT_HTTP_RATE (64u << 10) /* bytes of a body that buy its client one more second */
+#define TIME_HTTP_INPUT_MS                                                                         \
+    30000 /* a request is whole this long after its first line or, the first, its connection */
+#define TIME_HTTP_OUTPUT_MS 60000 /* a client that takes nothing of a response for this long */
+#define TIME_HTTP_LINGER_MS 2000  /* what is still sent to a connection that we close is read */
 
 /* --- messages -------------------------------------------------------------------------------- */
 #define LIMIT_NAME 64          /* identifiers, names, versions, in bytes */
@@ -34,8 +49,16 @@
 #define LIMIT_OP_KEPT                                                                              \
     (256u << 10) /* first bytes per stream that an OP_EVAL keeps even when they are acknowledged,  \
                     till its outcome is: for a supervisor that takes over */
-#define LIMIT_OPS     64    /* operations an agent remembers, running and finished together */
-#define LIMIT_ENTRIES 10000 /* directory entries in one list_files */
+#define LIMIT_OPS 64 /* operations an agent remembers, running and finished together */
+#define LIMIT_PROGRAMS                                                                             \
+    8 /* runs of programs side by side in a sandbox; others wait for their turn */
+#define LIMIT_RUNNERS      64    /* languages that are run by programs */
+#define LIMIT_RUNNER_WORDS 32    /* words of one of their commands */
+#define LIMIT_RUNNER_BYTES 4096  /* of those words together */
+#define LIMIT_DISPLAYS     128   /* representations that one run may show */
+#define LIMIT_DISPLAY_PATH 512   /* bytes of the path of one: its driver chooses it */
+#define LIMIT_CHANGED      100   /* files that an outcome names as created or changed */
+#define LIMIT_ENTRIES      10000 /* directory entries in one list_files */
 #define LIMIT_AGENT_QUEUE                                                                          \
     (32u << 20) /* code and stdin of operations that wait for their turn, together */
 #define LIMIT_AGENT_REPLIES                                                                        \

@@ -93,12 +93,29 @@ enum op_kind {
     OP_FILE_READ = 2,  /* path, offset, length (0: to the end); content on the out stream */
     OP_FILE_WRITE = 3, /* path, data, mode (0: 0644), flags */
     OP_FILE_LIST = 4,  /* path, flags, length = most entries; ENTRY frames on the out stream */
+    OP_RUN = 5,        /* args = a program and its arguments, without a shell; path = where (""
+                          is the workspace), env, stdin */
+};
+
+/* True for what runs code of a client: its output is kept for the next server. */
+static inline bool op_is_execution(enum op_kind kind)
+{
+    return kind == OP_EVAL || kind == OP_RUN;
+}
+
+/* What a sandbox can reach. */
+enum net {
+    NET_NONE = 0,
+    NET_FULL = 1, /* everything but this host's loopback */
 };
 
 /* Bits of START.flags. */
 enum op_flag {
     OP_FLAG_APPEND = 1,    /* OP_FILE_WRITE: add to the end */
     OP_FLAG_RECURSIVE = 2, /* OP_FILE_LIST: walk directories, never through symlinks */
+    OP_FLAG_PART = 4,      /* OP_FILE_WRITE: a piece, at `offset`, of what args[0] stands for */
+    OP_FLAG_LAST = 8,      /* with PART: and the last one, the file is there now */
+    OP_FLAG_DROP = 16,     /* with PART: no more pieces, forget those that came */
 };
 
 enum op_state { OP_QUEUED = 1, OP_RUNNING = 2, OP_DONE = 3 };

@@ -5,11 +5,12 @@
  *   1  first version
  *   2  an engine has a place; progress of a creation; memory kills as the agent counts them
  *   3  a supervisor that takes over asks for the operations, and joins them
+ *   4  languages that are run by programs; displays and changed files; network and packages
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION     3
+#define PROTO_VERSION     4
 #define PROTO_WORKER_NAME "cloister-worker"
 #define PROTO_AGENT_NAME  "cloister-agent"
 

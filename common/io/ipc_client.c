@@ -12,6 +12,9 @@
  * waits at once, or none for hours. So nng is asked to wait for ever, and one timer of the loop
  * ends what has waited for long enough.
  *
+ * A message that is sent in the very moment in which nng (1.5) gives up the link of its peer is
+ * never freed, though the call fails as it should. So nothing is sent to a peer known to leave.
+ *
  * Three properties of nng's listener (1.5) decide how it is closed:
  *  - A link that we close in the middle of a message may never be removed. So it is ended by
  *    shutting its socket down, which nng sees as a hang-up of the peer and survives.

@@ -62,12 +62,6 @@ void loop_queue_unlock(struct loop_queue *q, bool wake)
     }
 }
 
-void loop_queue_post(struct loop_queue *q, struct loop_item *item)
-{
-    uv_mutex_lock(&q->lock);
-    loop_queue_unlock(q, loop_queue_append(q, item));
-}
-
 struct loop_item *loop_queue_take(struct loop_queue *q)
 {
     uv_mutex_lock(&q->lock);

@@ -34,11 +34,9 @@ struct loop_queue {
 int loop_queue_init(struct loop_queue *q, uv_loop_t *loop, loop_item_fn on_item, void *arg,
                     struct err *err) WARN_UNUSED;
 
-/* Any thread. No thread may do this any more when uv_close() is called. */
-void loop_queue_post(struct loop_queue *q, struct loop_item *item);
-
-/* The same in three steps, for owners who guard a little state of their own with the same lock:
- * append tells whether the loop has to be woken, unlock does that. */
+/* Putting something in, from any thread, but from none any more when uv_close() is called. It takes
+ * three steps, because owners guard a little state of their own with the same lock: append tells
+ * whether the loop has to be woken, unlock does that. */
 void loop_queue_lock(struct loop_queue *q);
 bool loop_queue_append(struct loop_queue *q, struct loop_item *item) WARN_UNUSED;
 void loop_queue_unlock(struct loop_queue *q, bool wake);

@@ -69,25 +69,13 @@ static void each_link(const char *path, bool accepted, link_fn fn, int *total)
     }
 }
 
-static void count(int fd, enum kind kind, int *total)
-{
-    struct pollfd waiting = {.fd = fd, .events = POLLIN};
-    *total += kind == KIND_LINK || poll(&waiting, 1, 0) > 0 ? 1 : 0;
-}
-
-int unix_link_count(const char *path, bool accepted)
-{
-    int total = 0;
-    each_link(path, accepted, count, &total);
-    return total;
-}
-
 static void shut_down(int fd, enum kind kind, int *total)
 {
     if (kind == KIND_LINK) {
         shutdown(fd, SHUT_RDWR);
     }
-    count(fd, kind, total);
+    struct pollfd waiting = {.fd = fd, .events = POLLIN};
+    *total += kind == KIND_LINK || poll(&waiting, 1, 0) > 0 ? 1 : 0;
 }
 
 int unix_link_shutdown(const char *path, bool accepted)

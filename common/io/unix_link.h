@@ -10,11 +10,9 @@
 
 #include <stdbool.h>
 
-/* How many there are. What waits to be accepted counts as one. */
-int unix_link_count(const char *path, bool accepted);
-
-/* Shuts every such connection down, both ways: its owner sees the other side hang up. Returns the
- * count: it goes down to 0 as their owner closes them. */
+/* Shuts every such connection down, both ways: its owner sees the other side hang up. Returns how
+ * many there are, what waits to be accepted counting as one: it goes down to 0 as their owner
+ * closes them. */
 int unix_link_shutdown(const char *path, bool accepted);
 
 /* Bytes that were sent and not read by the other side yet; -1 if that cannot be told. */

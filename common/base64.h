@@ -2,8 +2,8 @@
  * Base64 of RFC 4648 section 4: standard alphabet, padded, no line breaks.
  * Thread: any. Nothing blocks.
  */
-#ifndef CLOISTER_SUPERVISOR_BASE64_H
-#define CLOISTER_SUPERVISOR_BASE64_H
+#ifndef CLOISTER_COMMON_BASE64_H
+#define CLOISTER_COMMON_BASE64_H
 
 #include "common/buf.h"
 #include "common/err.h"

@@ -13,15 +13,16 @@
  * and looks then when the last byte was. Only connecting, which has many phases, is left to
  * libcurl.
  */
-#include "worker/backend/http_client.h"
+#include "common/io/http_client.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "worker/backend/http_internal.h"
+#include "common/io/http_internal.h"
 
 enum {
     IDLE_CONNECTIONS_MAX = 4,
@@ -73,6 +74,7 @@ static char *join_fields(const struct http_request *request)
 }
 
 static void on_time(uv_timer_t *timer);
+static void kick(struct http_client *c);
 
 struct http_call *http_call_create(struct http_client *c, const struct http_request *request,
                                    void *arg)
@@ -92,6 +94,7 @@ struct http_call *http_call_create(struct http_client *c, const struct http_requ
                          path_len < WHAT_PATH_MAX ? (int)path_len : WHAT_PATH_MAX, request->path),
         .fields = join_fields(request),
         .body = request->body,
+        .fill = request->fill,
         .connect_ms = request->connect_ms > 0 ? request->connect_ms : CONNECT_DEFAULT_MS,
         .silence_ms = request->silence_ms,
         .total_ms = request->total_ms,
@@ -106,7 +109,7 @@ struct http_call *http_call_create(struct http_client *c, const struct http_requ
     *c->calls_end = call;
     c->calls_end = &call->next;
     c->parts++;
-    http_client_kick(c);
+    kick(c);
     return call;
 }
 
@@ -251,6 +254,14 @@ static size_t on_body_wanted(char *out, size_t size, size_t count, void *arg)
     if (call->cancelled || call->client->closing) {
         return CURL_READFUNC_ABORT;
     }
+    if (call->fill != NULL) {
+        size_t cap = size * count < INT_MAX ? size * count : INT_MAX;
+        int n = call->fill(call->arg, out, cap);
+        call->failure = n < 0 ? n : 0;
+        call->body_sent += n > 0 ? (size_t)n : 0;
+        http_call_heard(call);
+        return n < 0 || call->cancelled || call->client->closing ? CURL_READFUNC_ABORT : (size_t)n;
+    }
     size_t left = call->body.len - call->body_sent;
     size_t n = size * count < left ? size * count : left;
     if (n > 0) {
@@ -261,11 +272,14 @@ static size_t on_body_wanted(char *out, size_t size, size_t count, void *arg)
     return n;
 }
 
-/* A kept connection turned out to be dead, and the request is sent again. */
+/* A kept connection turned out to be dead, and the request is sent again; what comes in pieces
+ * comes only once. */
 static int on_body_again(void *arg, curl_off_t offset, int origin)
 {
     struct http_call *call = arg;
-    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > call->body.len) {
+    bool at_hand = call->fill != NULL ? call->body_sent == 0 && offset == 0
+                                      : offset >= 0 && (uint64_t)offset <= call->body.len;
+    if (origin != SEEK_SET || !at_hand) {
         return CURL_SEEKFUNC_FAIL;
     }
     call->body_sent = (size_t)offset;
@@ -318,14 +332,16 @@ static CURLcode set_request(struct http_call *call)
     CURLcode rc = CURLE_OK;
     bool is_head = strcmp(call->method, "HEAD") == 0;
     bool is_get = strcmp(call->method, "GET") == 0;
-    bool has_body =
-        call->body.len > 0 || strcmp(call->method, "POST") == 0 || strcmp(call->method, "PUT") == 0;
+    bool has_body = call->body.len > 0 || call->fill != NULL || strcmp(call->method, "POST") == 0 ||
+                    strcmp(call->method, "PUT") == 0;
     if (is_head) {
         HTTP_SET(CURLOPT_NOBODY, 1L);
     } else if (has_body) {
-        /* "Upload" only means that a body of known length follows; no content type is made up. */
+        /* "Upload" only means that a body follows, in chunks if its length is not known; no content
+         * type is made up. */
         HTTP_SET(CURLOPT_UPLOAD, 1L);
-        HTTP_SET(CURLOPT_INFILESIZE_LARGE, (curl_off_t)call->body.len);
+        HTTP_SET(CURLOPT_INFILESIZE_LARGE,
+                 call->fill != NULL ? (curl_off_t)-1 : (curl_off_t)call->body.len);
         HTTP_SET(CURLOPT_READFUNCTION, on_body_wanted);
         HTTP_SET(CURLOPT_READDATA, call);
         HTTP_SET(CURLOPT_SEEKFUNCTION, on_body_again);
@@ -414,8 +430,8 @@ static void fail_transfer(struct http_call *call, CURLcode result)
                 HTTP_HEAD_MAX_BYTES, call->collected.max);
     } else if (call->failure < 0) {
         err_set(&err, (enum err_code) - call->failure, "%s: %s: %s", name, call->what,
-                call->failure == -ERR_INVALID ? "the answer makes no sense"
-                                              : err_text(call->failure));
+                call->failure == -ERR_INVALID && call->fill == NULL ? "the answer makes no sense"
+                                                                    : err_text(call->failure));
     } else {
         http_easy_error(call, call->easy, result, call->error, &err);
     }
@@ -452,7 +468,7 @@ void http_cancel(struct http_call *call)
     call->cancelled = true;
     call->body = view_bytes(NULL, 0);
     call->body_sent = 0;
-    http_client_kick(call->client);
+    kick(call->client);
 }
 
 /* ---- the client ---- */
@@ -513,7 +529,7 @@ static void on_kick(uv_idle_t *idle)
     }
 }
 
-void http_client_kick(struct http_client *c)
+static void kick(struct http_client *c)
 {
     uv_idle_start(&c->kick, on_kick);
 }
@@ -553,5 +569,5 @@ void http_client_close(struct http_client *c, void (*closed)(void *arg), void *a
     c->closing = true;
     c->closed = closed;
     c->arg = arg;
-    http_client_kick(c);
+    kick(c);
 }

@@ -5,8 +5,8 @@
  *
  * Thread: any. Pure functions; nothing blocks or allocates but the caller's buf.
  */
-#ifndef CLOISTER_WORKER_BACKEND_HTTP_HEAD_H
-#define CLOISTER_WORKER_BACKEND_HTTP_HEAD_H
+#ifndef CLOISTER_COMMON_IO_HTTP_HEAD_H
+#define CLOISTER_COMMON_IO_HTTP_HEAD_H
 
 #include <stdbool.h>
 #include <stddef.h>

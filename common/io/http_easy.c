@@ -2,7 +2,7 @@
  * What every request to one endpoint has in common: where it is, whom to trust, which of libcurl's
  * many abilities are off.
  *
- * Off are: redirects (an engine sends none, and following one would carry requests elsewhere), all
+ * Off are: redirects (following one would carry requests, and secrets with them, elsewhere), all
  * protocols but two, HTTP/2 (a tunnel needs 1.1, and one kind of connection is easier to reason
  * about), path tidying, signals. The environment's proxy is respected for other machines,
  * as people expect it, and never for a unix socket or for this machine. Certificates given with an
@@ -17,7 +17,7 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "config.h"
-#include "worker/backend/http_internal.h"
+#include "common/io/http_internal.h"
 
 #define KEEPALIVE_SECONDS     30L
 #define IDLE_CONNECTION_MAX_S 60L

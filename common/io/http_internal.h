@@ -1,14 +1,14 @@
 /*
  * What the files of the HTTP client share: the objects behind http_client.h. For http_*.c only.
  */
-#ifndef CLOISTER_WORKER_BACKEND_HTTP_INTERNAL_H
-#define CLOISTER_WORKER_BACKEND_HTTP_INTERNAL_H
+#ifndef CLOISTER_COMMON_IO_HTTP_INTERNAL_H
+#define CLOISTER_COMMON_IO_HTTP_INTERNAL_H
 
 #include "common/buf.h"
-#include "worker/backend/http_client.h"
-#include "worker/backend/http_head.h"
-#include "worker/backend/http_lib.h"
-#include "worker/backend/http_multi.h"
+#include "common/io/http_client.h"
+#include "common/io/http_head.h"
+#include "common/io/http_lib.h"
+#include "common/io/http_multi.h"
 
 /* An endpoint, copied and looked at. */
 struct http_site {
@@ -38,7 +38,6 @@ struct http_client {
     void *arg;
 };
 
-void http_client_kick(struct http_client *c);
 void http_client_part_gone(struct http_client *c);
 
 struct http_call {
@@ -52,6 +51,7 @@ struct http_call {
     char *fields;     /* more of the head, each line ended by CR LF */
     struct view body; /* empty once the call is cancelled */
     size_t body_sent;
+    http_fill_fn fill; /* instead of body */
     uint64_t connect_ms, silence_ms, total_ms;
     http_data_fn on_data;
     http_done_fn done; /* one of these two */

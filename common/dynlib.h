@@ -1,12 +1,12 @@
 /*
- * Libraries that only some backends need, loaded when one of them is first used: each brings so
- * many others that linking it would cost every worker milliseconds and megabytes.
+ * Libraries that only some runs of a program need, loaded when they are first used: each brings so
+ * many others that linking it would cost every start milliseconds and megabytes.
  *
  * Thread: the loop thread. Loading reads files and runs initialisers; it blocks for that long,
  * once.
  */
-#ifndef CLOISTER_WORKER_BACKEND_DYNLIB_H
-#define CLOISTER_WORKER_BACKEND_DYNLIB_H
+#ifndef CLOISTER_COMMON_DYNLIB_H
+#define CLOISTER_COMMON_DYNLIB_H
 
 #include <stddef.h>
 

@@ -7,14 +7,14 @@
  *
  * Thread: the loop thread. Nothing blocks.
  */
-#ifndef CLOISTER_WORKER_BACKEND_HTTP_MULTI_H
-#define CLOISTER_WORKER_BACKEND_HTTP_MULTI_H
+#ifndef CLOISTER_COMMON_IO_HTTP_MULTI_H
+#define CLOISTER_COMMON_IO_HTTP_MULTI_H
 
 #include <stdbool.h>
 #include <uv.h>
 
 #include "common/err.h"
-#include "worker/backend/http_lib.h"
+#include "common/io/http_lib.h"
 
 struct http_socket;
 

@@ -28,7 +28,7 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "config.h"
-#include "worker/backend/http_internal.h"
+#include "common/io/http_internal.h"
 
 enum {
     RECORD_MAX_BYTES = 16 * 1024, /* of TLS */

@@ -10,7 +10,7 @@
  * epoll at once, though its memory stays until the close callback; so when libcurl opens the same
  * number again a moment later, a fresh handle for it does not meet the old one.
  */
-#include "worker/backend/http_multi.h"
+#include "common/io/http_multi.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,15 +1,15 @@
 /*
  * libcurl as a table of functions, loaded when the first HTTP client is created.
  *
- * Linking it would cost every worker about 5 MB and 6 ms for some twenty libraries behind it, also
- * where no backend speaks HTTP. The types are those of the header: a pointer here has the type of
+ * Linking it would cost every process about 5 MB and 6 ms for some twenty libraries behind it, also
+ * where nobody is asked by HTTP. The types are those of the header: a pointer here has the type of
  * the function it stands for.
  *
  * Thread: the loop thread. Loading reads files and runs the libraries' initialisers; it blocks for
  * those milliseconds, once.
  */
-#ifndef CLOISTER_WORKER_BACKEND_HTTP_LIB_H
-#define CLOISTER_WORKER_BACKEND_HTTP_LIB_H
+#ifndef CLOISTER_COMMON_IO_HTTP_LIB_H
+#define CLOISTER_COMMON_IO_HTTP_LIB_H
 
 #include <curl/curl.h>
 

@@ -2,7 +2,7 @@
  * Four characters are three bytes. Decoding refuses everything that encoding would not have
  * written, so that content either arrives as it was sent or is refused, never nearly right.
  */
-#include "supervisor/base64.h"
+#include "common/base64.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
 /*
- * HTTP for engine and cloud APIs: one client per engine, many requests at a time, on the worker's
- * loop.
+ * HTTP for engines, cloud APIs and authorization servers: one client per server, many requests at a
+ * time, on the caller's loop.
  *
  * libcurl does the work; it is loaded when the first client is created, because it brings some
- * twenty libraries that a worker without an HTTP backend should not carry. What a client is asked
+ * twenty libraries that a process without such a server should not carry. What a client is asked
  * is always bounded: in time (connecting, being silent, all in all) and in size.
  *
  * Thread: the loop thread. Nothing blocks, with one exception: names are resolved by libcurl's own
@@ -14,8 +14,8 @@
  * -ERR_TIMEOUT when a time is over; -ERR_TOO_BIG when the response is larger than allowed. Any HTTP
  * status is a success here. The text names the endpoint.
  */
-#ifndef CLOISTER_WORKER_BACKEND_HTTP_CLIENT_H
-#define CLOISTER_WORKER_BACKEND_HTTP_CLIENT_H
+#ifndef CLOISTER_COMMON_IO_HTTP_CLIENT_H
+#define CLOISTER_COMMON_IO_HTTP_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,12 +57,18 @@ typedef void (*http_done_fn)(void *arg, int rc, const struct http_response *resp
  * ends the call with -ERR_INVALID. Every function here may be called from it. */
 typedef bool (*http_data_fn)(void *arg, struct view piece);
 
+/* Gives the next piece of a body whose length is not known beforehand: at most cap bytes into
+ * `out`. Returns how many; 0: that was all; negative: -ERR_*, which ends the call. Only
+ * http_cancel() and http_client_close() may be called from it. */
+typedef int (*http_fill_fn)(void *arg, char *out, size_t cap);
+
 /* Borrowed during http_send() only, but for body, which must live until the end of the call. */
 struct http_request {
     const char *method;       /* "GET", "HEAD", … */
     const char *path;         /* from the slash on, with the query */
     const char *content_type; /* of the body; NULL: none */
     struct view body;
+    http_fill_fn fill;          /* instead of a body; NULL: none */
     const char *const *headers; /* more lines "Name: value"; NULL-terminated, or NULL */
     uint64_t connect_ms;        /* to have a connection; 0: 5 s */
     uint64_t silence_ms;        /* longest time without a byte either way; 0: no such bound */

@@ -6,11 +6,11 @@
  * (4), which has not changed since 2006, so what can be missing is only a function that is younger
  * than the library found. Each client holds its own table; libcurl counts how often it was started.
  */
-#include "worker/backend/http_lib.h"
+#include "common/io/http_lib.h"
 
 #include <stddef.h>
 
-#include "worker/backend/dynlib.h"
+#include "common/dynlib.h"
 
 static const char *const library_names[] = {
 #ifdef __APPLE__

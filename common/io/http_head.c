@@ -9,7 +9,7 @@
  * refused as soon as the wrong byte is there, not when the head is complete: a peer that talks
  * something else would otherwise be waited for until the time is over.
  */
-#include "worker/backend/http_head.h"
+#include "common/io/http_head.h"
 
 #include <string.h>
 #include <strings.h>

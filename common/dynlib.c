@@ -6,7 +6,7 @@
  * The code stays in the process for good (RTLD_NODELETE): libraries behind the library register
  * functions to be run at exit. So nothing has to be remembered here about who still uses it.
  */
-#include "worker/backend/dynlib.h"
+#include "common/dynlib.h"
 
 #include <dlfcn.h>
 #include <string.h>

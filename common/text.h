@@ -4,8 +4,8 @@
  * megabyte of control characters is six in JSON.
  * Thread: any. Nothing blocks.
  */
-#ifndef CLOISTER_SUPERVISOR_TEXT_H
-#define CLOISTER_SUPERVISOR_TEXT_H
+#ifndef CLOISTER_COMMON_TEXT_H
+#define CLOISTER_COMMON_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,9 +13,26 @@
 #include "common/buf.h"
 #include "common/view.h"
 
+/* Goes through any bytes as utf8_add_lossy() does. Begins with .v only. */
+struct text_walk {
+    struct view v;
+    size_t at;
+    size_t good_to; /* valid UTF-8 as far as this */
+};
+
+/* Steps over the next character, of which there must be one, and returns its length; or over one
+ * byte that U+FFFD stands for, and returns 0. */
+size_t text_step(struct text_walk *w);
+
 /* How many bytes of v, cut between characters, cost at most max_cost bytes inside a JSON string
  * after utf8_add_lossy(). */
 size_t text_fit(struct view v, size_t max_cost);
+
+/* What v costs inside a JSON string after utf8_add_lossy(). */
+size_t text_cost(struct view v);
+
+/* From where on, between characters, the rest of v costs at most max_cost; v.len at worst. */
+size_t text_fit_end(struct view v, size_t max_cost);
 
 /* Length of v without a UTF-8 character that is cut off by its end. */
 size_t text_whole_chars(struct view v);

@@ -6,7 +6,7 @@
  * Buffers given to text_add() and text_printf() are sized by their owners for the budgets they
  * pass, so running out here means a wrong sum in our code or no memory; both end the process.
  */
-#include "supervisor/text.h"
+#include "common/text.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -24,8 +24,6 @@
 static size_t cost_of(unsigned char c)
 {
     switch (c) {
-    case '\0':
-        return COST_REPLACEMENT;
     case '"':
     case '\\':
     case '\b':
@@ -44,33 +42,67 @@ static size_t char_len(unsigned char first)
     return first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
 }
 
+size_t text_step(struct text_walk *w)
+{
+    if (w->at >= w->good_to) {
+        w->good_to = w->at + utf8_valid_prefix(w->v.data + w->at, w->v.len - w->at);
+    }
+    unsigned char first = (unsigned char)w->v.data[w->at];
+    bool good = w->at < w->good_to && first != '\0';
+    size_t n = good ? char_len(first) : 0;
+    w->at += good ? n : 1;
+    return n;
+}
+
+/* What the next step costs. */
+static size_t step(struct text_walk *w)
+{
+    size_t at = w->at;
+    size_t n = text_step(w);
+    return n == 1 ? cost_of((unsigned char)w->v.data[at]) : n > 1 ? n : COST_REPLACEMENT;
+}
+
 size_t text_fit(struct view v, size_t max_cost)
 {
     if (v.len <= max_cost / COST_WORST) {
         return v.len;
     }
+    struct text_walk w = {.v = v};
     size_t cost = 0;
-    size_t i = 0;
-    while (i < v.len) {
-        size_t end = i + utf8_valid_prefix(v.data + i, v.len - i);
-        while (i < end) {
-            size_t n = char_len((unsigned char)v.data[i]);
-            size_t c = n > 1 ? n : cost_of((unsigned char)v.data[i]);
-            if (cost + c > max_cost) {
-                return i;
-            }
-            cost += c;
-            i += n;
-        }
-        if (i < v.len) {
-            if (cost + COST_REPLACEMENT > max_cost) {
-                return i;
-            }
-            cost += COST_REPLACEMENT;
-            i++;
+    while (w.at < v.len) {
+        size_t at = w.at;
+        cost += step(&w);
+        if (cost > max_cost) {
+            return at;
         }
     }
     return v.len;
+}
+
+size_t text_cost(struct view v)
+{
+    struct text_walk w = {.v = v};
+    size_t cost = 0;
+    while (w.at < v.len) {
+        cost += step(&w);
+    }
+    return cost;
+}
+
+size_t text_fit_end(struct view v, size_t max_cost)
+{
+    /* No byte costs nothing, so there is no need to look at more than this. */
+    size_t begin = v.len > max_cost ? v.len - max_cost : 0;
+    if (begin > 0) {
+        size_t start = text_char_start(v, begin, false);
+        begin = start < begin ? start + char_len((unsigned char)v.data[start]) : begin;
+    }
+    struct text_walk w = {.v = v, .at = begin, .good_to = begin};
+    size_t cost = text_cost(view_bytes(v.data + begin, v.len - begin));
+    while (cost > max_cost) {
+        cost -= step(&w);
+    }
+    return w.at;
 }
 
 size_t text_whole_chars(struct view v)
@@ -94,7 +126,7 @@ size_t text_char_start(struct view v, size_t at, bool more)
         return at;
     }
     if (start + n > v.len) {
-        return more ? start : at;
+        return more && text_whole_chars(v) == start ? start : at;
     }
     return utf8_valid_prefix(v.data + start, n) == n ? start : at;
 }
