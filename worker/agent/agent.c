@@ -36,14 +36,12 @@
 #include "worker/agent/killtree.h"
 #include "worker/agent/relay.h"
 
-#define END_MS       2000  /* for keepers to end everything before we go */
-#define MMAP_BYTES   65536 /* larger allocations go back to the system when freed */
-#define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
+#define END_MS     2000  /* for keepers to end everything before we go */
+#define MMAP_BYTES 65536 /* larger allocations go back to the system when freed */
 
-static const struct lang *const langs[AGENT_INTERPS] = {&lang_python, &lang_bash};
+static const struct lang *const langs[AGENT_INTERPS] = {&lang_python, &lang_node, &lang_bash};
 
-/* ---- links -------------------------------------------------------------------------------------
- */
+/* ---- links ----------------------------------------------------------------------------------- */
 
 void agent_drop_link(struct agent *a, struct link *l)
 {
@@ -163,8 +161,7 @@ static void expire_links(struct agent *a, uint64_t now_ms)
     }
 }
 
-/* ---- settling ----------------------------------------------------------------------------------
- */
+/* ---- settling -------------------------------------------------------------------------------- */
 
 struct interp *agent_find_interp(struct agent *a, struct view language)
 {
@@ -176,9 +173,12 @@ struct interp *agent_find_interp(struct agent *a, struct view language)
     return NULL;
 }
 
-static void announce(struct agent *a, const struct op *op)
+/* Of one that had to queue. The worker counts its time from here, and whoever waits for its output
+ * sees that it runs. */
+static void announce(struct agent *a, struct op *op)
 {
-    if (a->current != NULL) {
+    if (op->announce && a->current != NULL) {
+        op->waiter.until_ms = 0;
         struct msg m = {.type = MSG_RUNNING};
         m.running.op = view_of(op->id);
         agent_send(a, a->current, &m);
@@ -187,14 +187,17 @@ static void announce(struct agent *a, const struct op *op)
 
 static void begin_queued(struct agent *a)
 {
+    struct op *program;
+    while (programs_have_room(&a->programs) && (program = op_next(&a->ops, NULL)) != NULL) {
+        programs_begin(&a->programs, &a->ops, program);
+        announce(a, program);
+    }
     for (size_t i = 0; i < AGENT_INTERPS; i++) {
         struct interp *in = &a->interps[i];
         struct op *op;
         while (interp_is_free(in) && (op = op_next(&a->ops, in)) != NULL) {
             interp_begin(in, &a->ops, op);
-            if (op->announce) {
-                announce(a, op);
-            }
+            announce(a, op);
         }
     }
 }
@@ -207,6 +210,10 @@ static void enforce_deadline(struct agent *a, struct op *op, uint64_t now_ms)
     op->kill_at_ms = 0;
     if (op->file != NULL) {
         fileop_stop(op, OP_STOP_TIMEOUT);
+    } else if (op->scan != NULL) {
+        changes_stop(op);
+    } else if (op->program != NULL) {
+        program_stop(op, OP_STOP_TIMEOUT, true);
     } else {
         interp_stop(op->interp, &a->ops, OP_STOP_TIMEOUT, true);
     }
@@ -220,7 +227,8 @@ static void answer(struct agent *a, struct op *op, uint64_t now_ms)
     }
     if (op_has_news(op, w->out_from, w->err_from) || now_ms >= w->until_ms) {
         struct msg m;
-        op_output(op, w, true, &m);
+        struct op_lists lists;
+        op_output(op, w, true, &lists, &m);
         w->active = false;
         agent_send(a, a->current, &m);
     }
@@ -246,8 +254,7 @@ static void settle(struct agent *a)
     }
 }
 
-/* ---- waiting -----------------------------------------------------------------------------------
- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
@@ -295,10 +302,12 @@ static int collect(struct agent *a)
     for (size_t i = 0; i < a->ops.count; i++) {
         if (a->ops.items[i]->file != NULL) {
             fileop_poll(a->ops.items[i], set);
+        } else if (a->ops.items[i]->scan != NULL) {
+            changes_poll(a->ops.items[i], set);
         }
     }
     uint64_t now_ms = now_us / 1000;
-    uint64_t at_ms = next_deadline_ms(a);
+    uint64_t at_ms = earlier(next_deadline_ms(a), programs_poll(&a->programs, set));
     uint64_t wait_ms = at_ms == UINT64_MAX ? UINT64_MAX : at_ms > now_ms ? at_ms - now_ms : 0;
     if (wake_us != UINT64_MAX) {
         wait_ms = earlier(wait_ms, wake_us / 1000 + 1);
@@ -321,18 +330,18 @@ static void reap(struct agent *a)
             a->relay = 0; /* its client is gone; the next one comes by another relay */
             continue;
         }
-        bool file = false;
-        for (size_t i = 0; i < a->ops.count && !file; i++) {
-            file = fileop_reaped(a->ops.items[i], pid);
+        bool known = programs_reaped(&a->programs, &a->ops, pid);
+        for (size_t i = 0; i < a->ops.count && !known; i++) {
+            known = fileop_reaped(a->ops.items[i], pid) || changes_reaped(a->ops.items[i], pid);
         }
         /* keepers exit; one that was killed leaves its interpreter's processes to us */
-        strays = strays || (!file && WIFSIGNALED(status));
+        strays = strays || (!known && WIFSIGNALED(status));
     }
     if (!strays) {
         return;
     }
-    pid_t known[1 + AGENT_INTERPS + LIMIT_OPS];
-    size_t n = 0;
+    pid_t known[1 + AGENT_INTERPS + 2 * LIMIT_PROGRAMS + LIMIT_OPS];
+    size_t n = programs_children(&a->programs, known);
     known[n++] = a->relay;
     for (size_t i = 0; i < AGENT_INTERPS; i++) {
         known[n++] = a->interps[i].keeper.pid;
@@ -340,6 +349,8 @@ static void reap(struct agent *a)
     for (size_t i = 0; i < a->ops.count; i++) {
         if (a->ops.items[i]->file != NULL) {
             known[n++] = a->ops.items[i]->file->pid;
+        } else if (a->ops.items[i]->scan != NULL) {
+            known[n++] = a->ops.items[i]->scan->pid;
         }
     }
     killtree_strays(known, n);
@@ -351,9 +362,12 @@ static void handle(struct agent *a)
     for (size_t i = 0; i < AGENT_INTERPS; i++) {
         interp_handle(&a->interps[i], set, &a->ops);
     }
+    programs_handle(&a->programs, set, &a->ops);
     for (size_t i = 0; i < a->ops.count; i++) {
         if (a->ops.items[i]->file != NULL) {
             fileop_handle(&a->ops, a->ops.items[i], set);
+        } else if (a->ops.items[i]->scan != NULL) {
+            changes_handle(&a->changes, &a->ops, a->ops.items[i], set);
         }
     }
     if (poll_set_got(set, a->signal_slot) != 0) {
@@ -373,23 +387,7 @@ static void handle(struct agent *a)
     }
 }
 
-/* ---- beginning and end -------------------------------------------------------------------------
- */
-
-static char *find_program(const struct spawn_config *c, const char *name)
-{
-    const char *dirs = getenv("PATH");
-    for (const char *p = dirs != NULL ? dirs : DEFAULT_PATH; *p != '\0';) {
-        size_t len = strcspn(p, ":");
-        char *path = alloc_printf("%.*s/%s", (int)len, p, name);
-        if (len > 0 && spawn_can_execute(c, path)) {
-            return path;
-        }
-        free(path);
-        p += len + (p[len] == ':');
-    }
-    return NULL;
-}
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 static int set_up_process(struct agent *a, struct err *err)
 {
@@ -421,10 +419,12 @@ static int set_up_process(struct agent *a, struct err *err)
 
 static void set_up_interps(struct agent *a)
 {
+    programs_init(&a->programs, &a->config.spawn, getpid() == 1);
     for (size_t i = 0; i < AGENT_INTERPS; i++) {
         /* a kill of everything is only for a namespace where nobody else lives */
-        interp_init(&a->interps[i], langs[i], find_program(&a->config.spawn, langs[i]->program),
-                    &a->config.spawn, getpid() == 1);
+        interp_init(&a->interps[i], langs[i],
+                    spawn_find_program(&a->config.spawn, langs[i]->program), &a->config.spawn,
+                    getpid() == 1);
         struct err err = ERR_INIT;
         if (a->interps[i].path != NULL && langs[i]->prestart &&
             interp_prestart(&a->interps[i], &err) < 0) {
@@ -474,8 +474,10 @@ static void end_all(struct agent *a)
     for (size_t i = 0; i < AGENT_INTERPS; i++) {
         interp_finish(&a->interps[i]); /* closing the command pipe is the order */
     }
+    programs_finish(&a->programs);
     wait_for_keepers(a);
     op_table_finish(&a->ops);
+    changes_finish(&a->changes);
     close(a->signal_fd);
     oom_close(&a->oom);
 }
@@ -488,6 +490,8 @@ int agent_run(const struct agent_config *config, struct err *err)
     a->alone_since_ms = clock_ms();
     a->exit_code = EXIT_CODE_OK;
     op_table_init(&a->ops);
+    changes_init(&a->changes, &a->config.spawn);
+    a->ops.changes = &a->changes;
     for (size_t i = 0; i < AGENT_LINKS; i++) {
         link_init(&a->links[i]);
     }

@@ -10,15 +10,17 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "worker/agent/changes.h"
 #include "worker/agent/interp.h"
 #include "worker/agent/link.h"
 #include "worker/agent/oom.h"
 #include "worker/agent/op.h"
 #include "worker/agent/poll_set.h"
+#include "worker/agent/program.h"
 #include "worker/agent/spawn.h"
 
 #define AGENT_LINKS   (1 + LIMIT_AGENT_PENDING)
-#define AGENT_INTERPS 2
+#define AGENT_INTERPS 3
 
 struct agent_config {
     int listen_fd;       /* a listening unix stream socket; owned by the agent; or -1 and: */
@@ -44,7 +46,9 @@ struct agent {
     uint64_t alone_since_ms;
 
     struct op_table ops;
+    struct changes changes;
     struct interp interps[AGENT_INTERPS]; /* those with a path are installed */
+    struct programs programs;
 
     struct poll_set polls;
     struct poll_slot listen_slot, signal_slot;

@@ -18,7 +18,7 @@
 /* As the user: what user code is promised. */
 static int try_as_user(const struct spawn_config *c, struct err *err)
 {
-    int rc = spawn_become_user(c, err);
+    int rc = spawn_become_user(c, 0, err);
     if (rc < 0) {
         return rc;
     }

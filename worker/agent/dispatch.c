@@ -45,15 +45,24 @@ static void answer_ok(struct agent *a, struct link *l, uint64_t seq)
     agent_send(a, l, &m);
 }
 
-/* ---- hello -------------------------------------------------------------------------------------
- */
+/* ---- hello ----------------------------------------------------------------------------------- */
 
-static size_t list_languages(const struct agent *a, struct view *ret, size_t max)
+#define LANGUAGES_MAX (AGENT_INTERPS + LIMIT_RUNNERS)
+
+/* Live ones first, each once. */
+static size_t list_languages(struct agent *a, struct view ret[LANGUAGES_MAX])
 {
     size_t n = 0;
-    for (size_t i = 0; i < AGENT_INTERPS && n < max; i++) {
+    for (size_t i = 0; i < AGENT_INTERPS; i++) {
         if (a->interps[i].path != NULL) {
             ret[n++] = view_of(a->interps[i].lang->name);
+        }
+    }
+    const struct runners *r = &a->programs.runners;
+    for (size_t i = 0; i < r->count; i++) {
+        struct view name = view_of(r->items[i].language);
+        if (runners_find(r, name) == &r->items[i] && agent_find_interp(a, name) == NULL) {
+            ret[n++] = name;
         }
     }
     return n;
@@ -79,10 +88,24 @@ static int check_hello(const struct agent *a, const struct msg_hello *h, struct 
     return 0;
 }
 
+/* The first one's languages stay: what is under way goes on as it began. */
+static int take_runners(struct agent *a, struct view_list list, struct err *err)
+{
+    struct runners *r = &a->programs.runners;
+    if (r->known) {
+        return 0;
+    }
+    int rc = runners_load(r, list, err);
+    if (rc == 0) {
+        runners_look(r, &a->config.spawn);
+    }
+    return rc;
+}
+
 static int hello(struct agent *a, struct link *l, const struct msg *m, struct err *err)
 {
     struct err why = ERR_INIT;
-    if (check_hello(a, &m->hello, &why) < 0) {
+    if (check_hello(a, &m->hello, &why) < 0 || take_runners(a, m->hello.runners, &why) < 0) {
         l->last = true;
         fail(a, l, m->seq, &why, "");
         return 0;
@@ -92,20 +115,19 @@ static int hello(struct agent *a, struct link *l, const struct msg *m, struct er
     }
     a->current = l;
     a->generation = m->hello.generation;
-    struct view languages[AGENT_INTERPS];
+    struct view languages[LANGUAGES_MAX];
     struct msg reply = {.type = MSG_HELLO_OK, .seq = m->seq};
     reply.hello_ok.protocol = view_of(PROTO_AGENT_NAME);
     reply.hello_ok.version = PROTO_VERSION;
     reply.hello_ok.build = view_of(CLOISTER_VERSION);
     reply.hello_ok.pid = (uint64_t)getpid();
     reply.hello_ok.languages.items = languages;
-    reply.hello_ok.languages.count = list_languages(a, languages, AGENT_INTERPS);
+    reply.hello_ok.languages.count = list_languages(a, languages);
     agent_send(a, l, &reply);
     return 0;
 }
 
-/* ---- operations --------------------------------------------------------------------------------
- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 /* From the waiter's offsets on: what lies before them is acknowledged. */
 static void begin_wait(struct agent *a, struct link *l, struct op *op, struct op_waiter waiter,
@@ -114,7 +136,8 @@ static void begin_wait(struct agent *a, struct link *l, struct op *op, struct op
     struct err why = ERR_INIT;
     if (op->waiter.active) {
         struct msg m;
-        op_output(op, &op->waiter, false, &m);
+        struct op_lists lists;
+        op_output(op, &op->waiter, false, &lists, &m);
         op->waiter.active = false;
         agent_send(a, l, &m);
     }
@@ -153,10 +176,10 @@ static int begin_eval(struct agent *a, struct interp *i, struct op *op, const st
 }
 
 /* "this sandbox has python and bash" */
-static void hint_languages(const struct agent *a, char *hint, size_t size)
+static void hint_languages(struct agent *a, char *hint, size_t size)
 {
-    struct view names[AGENT_INTERPS];
-    size_t n = list_languages(a, names, AGENT_INTERPS);
+    struct view names[LANGUAGES_MAX];
+    size_t n = list_languages(a, names);
     size_t at = 0;
     for (size_t i = 0; i < n && at < size; i++) {
         const char *before = i == 0 ? "this sandbox has " : i + 1 == n ? " and " : ", ";
@@ -172,14 +195,16 @@ static int create(struct agent *a, const struct msg_start *s, struct op **ret, c
                   size_t hint_size, struct err *err)
 {
     struct interp *i = NULL;
+    const struct runner *runner = NULL;
     if (s->kind == OP_EVAL) {
         i = agent_find_interp(a, s->language);
-        if (i == NULL) {
+        runner = i == NULL ? runners_find(&a->programs.runners, s->language) : NULL;
+        if (i == NULL && runner == NULL) {
             hint_languages(a, hint, hint_size);
-            return err_set(err, ERR_LANGUAGE, "no interpreter for \"%.*s\" in this sandbox",
+            return err_set(err, ERR_LANGUAGE, "this sandbox has nothing to run \"%.*s\" with",
                            VIEW_ARG(s->language));
         }
-    } else if (s->kind < OP_EVAL || s->kind > OP_FILE_LIST) {
+    } else if (s->kind < OP_EVAL || s->kind > OP_RUN) {
         return err_set(err, ERR_INVALID, "operation of unknown kind %" PRIu64, s->kind);
     }
     struct op *op = NULL;
@@ -189,8 +214,10 @@ static int create(struct agent *a, const struct msg_start *s, struct op **ret, c
         return rc;
     }
     op->timeout_ms = s->timeout_ms;
-    if (i == NULL) {
+    if (!op_is_execution(op->kind)) {
         fileop_begin(&a->ops, op, s, &a->config.spawn);
+    } else if (i == NULL) {
+        rc = programs_queue(&a->ops, op, runner, s, err);
     } else {
         rc = begin_eval(a, i, op, s, err);
     }
@@ -220,7 +247,7 @@ static int start(struct agent *a, struct link *l, const struct msg *m, struct er
     }
     if (op == NULL) {
         struct err why = ERR_INIT;
-        char hint[256] = "";
+        char hint[512] = "";
         if (create(a, s, &op, hint, sizeof(hint), &why) < 0) {
             fail(a, l, m->seq, &why, hint);
             return 0;
@@ -269,6 +296,10 @@ static int cancel(struct agent *a, struct link *l, const struct msg *m, struct e
         op_done(&a->ops, op);
     } else if (op != NULL && op_state(op) == OP_RUNNING && op->file != NULL) {
         fileop_stop(op, reason);
+    } else if (op != NULL && op->scan != NULL) {
+        log_debug("cancel: the run is over, only its files are looked for");
+    } else if (op != NULL && op_state(op) == OP_RUNNING && op->program != NULL) {
+        program_stop(op, reason, c->force);
     } else if (op != NULL && op_state(op) == OP_RUNNING) {
         interp_stop(op->interp, &a->ops, reason, c->force);
     }
@@ -333,8 +364,7 @@ static int shut_down(struct agent *a, struct link *l, const struct msg *m, struc
     return 0;
 }
 
-/* ---- which request is legal when ---------------------------------------------------------------
- */
+/* ---- which request is legal when ------------------------------------------------------------- */
 
 struct handler {
     enum msg_type type;

@@ -6,6 +6,13 @@
 #define CLOISTER_WORKER_AGENT_DRIVERS_H
 
 extern const char driver_python[];
+extern const char driver_python_rich[];
+extern const char driver_python_ipython[];
 extern const char driver_bash[];
+
+/* Expressions whose values are functions; lang_node.c calls the first with the others. */
+extern const char driver_node[];
+extern const char driver_node_cells[];
+extern const char driver_node_display[];
 
 #endif

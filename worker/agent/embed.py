@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Turns driver sources into C strings: embed.py OUTPUT NAME=FILE ..."""
+"""Turns program sources into C strings: embed.py OUTPUT [HEADER:PREFIX] NAME=FILE ...
+
+HEADER declares them, as PREFIX_NAME; by default those of the agent's drivers."""
 
 import sys
 
@@ -14,17 +16,28 @@ def literal(data):
         yield f'    "{text}"'
 
 
+def without_comments(data):
+    """JavaScript without the lines and the indentation that are for people: an idle agent has few pages."""
+    lines = [line.lstrip() for line in data.splitlines(keepends=True)]
+    return b"".join(line for line in lines if line and not line.startswith(b"//"))
+
+
 def main():
     output, *drivers = sys.argv[1:]
+    header, prefix = "worker/agent/drivers.h", "driver"
+    if "=" not in drivers[0]:
+        header, _, prefix = drivers.pop(0).partition(":")
     with open(output, "w", encoding="ascii") as out:
-        out.write('#include "worker/agent/drivers.h"\n')
+        out.write(f'#include "{header}"\n')
         for driver in drivers:
             name, _, path = driver.partition("=")
             with open(path, "rb") as source:
                 data = source.read()
+            if path.endswith(".js"):
+                data = without_comments(data)
             if b"\0" in data:
                 sys.exit(f"{path}: has a NUL byte")
-            out.write(f"\nconst char driver_{name}[] =\n")
+            out.write(f"\nconst char {prefix}_{name}[] =\n")
             out.write("\n".join(literal(data)) + ";\n")
 
 

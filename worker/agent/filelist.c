@@ -110,15 +110,20 @@ static int flush(struct listing *l, struct err *err)
     return rc;
 }
 
-static int report_entry(struct listing *l, const struct stat *st, struct err *err)
+void filework_entry(struct msg_entry *e, const char *path, const struct stat *st)
 {
     int64_t seconds = st->st_mtim.tv_sec > 0 ? st->st_mtim.tv_sec : 0;
+    e->path = view_of(path);
+    e->type = filework_type(st->st_mode);
+    e->size = (uint64_t)st->st_size;
+    e->mode = st->st_mode & 07777;
+    e->mtime_ms = (uint64_t)seconds * 1000 + (uint64_t)st->st_mtim.tv_nsec / 1000000;
+}
+
+static int report_entry(struct listing *l, const struct stat *st, struct err *err)
+{
     struct msg m = {.type = MSG_ENTRY};
-    m.entry.path = view_of(l->path);
-    m.entry.type = filework_type(st->st_mode);
-    m.entry.size = (uint64_t)st->st_size;
-    m.entry.mode = st->st_mode & 07777;
-    m.entry.mtime_ms = (uint64_t)seconds * 1000 + (uint64_t)st->st_mtim.tv_nsec / 1000000;
+    filework_entry(&m.entry, l->path, st);
     int rc = msg_encode_frame(&l->frames, &m, err);
     if (rc == 0 && l->frames.len >= FLUSH_BYTES) {
         rc = flush(l, err);

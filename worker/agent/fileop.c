@@ -33,7 +33,7 @@ __attribute__((noreturn)) static void become_worker(const struct msg_start *m,
     struct err err = ERR_INIT;
     int keep[] = {out_fd < report_fd ? out_fd : report_fd, out_fd < report_fd ? report_fd : out_fd};
     spawn_close_all_but(keep, 2);
-    int rc = spawn_become_user(spawn, &err);
+    int rc = spawn_become_user(spawn, 0, &err);
     /* this process holds a copy of the agent's memory: nobody may look into it */
     if (rc == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
         rc = err_sys(&err, ERR_INTERNAL, errno, "hide memory");

@@ -20,6 +20,7 @@
 
 #include "common/cleanup.h"
 #include "common/fd.h"
+#include "common/hash.h"
 #include "common/str.h"
 #include "worker/agent/report.h"
 
@@ -72,10 +73,29 @@ enum file_type filework_type(unsigned mode)
                            : FILE_TYPE_OTHER;
 }
 
-static int refuse_kind(struct err *err, unsigned mode, const char *path)
+int filework_refuse_kind(struct err *err, unsigned mode, const char *path)
 {
     return err_set(err, ERR_PATH, "%s: %s", path,
                    S_ISDIR(mode) ? "is a directory" : "is not a regular file");
+}
+
+/* With the time of the last change of the inode, which nobody can set: programs give a file that
+ * they have written anew the time of modification that it had. */
+static uint64_t stamp_of(const struct stat *st)
+{
+    const uint64_t parts[] = {(uint64_t)st->st_dev,          (uint64_t)st->st_ino,
+                              (uint64_t)st->st_size,         (uint64_t)st->st_mtim.tv_sec,
+                              (uint64_t)st->st_mtim.tv_nsec, (uint64_t)st->st_ctim.tv_sec,
+                              (uint64_t)st->st_ctim.tv_nsec};
+    return hash_bytes(parts, sizeof(parts)) & INT64_MAX;
+}
+
+/* Whether a file has more behind `end` than its size says: it has grown meanwhile, or is of /proc,
+ * whose sizes lie. */
+static bool goes_on(int fd, uint64_t end)
+{
+    char byte;
+    return pread(fd, &byte, 1, (off_t)end) == 1;
 }
 
 int filework_read(struct filework *w, const struct msg_start *m, const char *path, struct err *err)
@@ -87,9 +107,10 @@ int filework_read(struct filework *w, const struct msg_start *m, const char *pat
     }
     w->type = filework_type(st.st_mode);
     if (!S_ISREG(st.st_mode)) {
-        return refuse_kind(err, st.st_mode, path);
+        return filework_refuse_kind(err, st.st_mode, path);
     }
     w->size = (uint64_t)st.st_size;
+    w->stamp = stamp_of(&st);
     if (m->offset > 0 && lseek(fd, (off_t)m->offset, SEEK_SET) < 0) {
         return filework_error(err, errno, path);
     }
@@ -111,8 +132,9 @@ int filework_read(struct filework *w, const struct msg_start *m, const char *pat
         done += (uint64_t)n;
     }
     uint64_t end = m->offset + done;
-    if (w->size < end && done > 0) {
-        w->size = end; /* it has grown meanwhile, or is of /proc, whose sizes lie */
+    if (done > 0 && w->size <= end) {
+        bool more = done == m->length && goes_on(fd, end);
+        w->size = end + more; /* how much more is not known */
     }
     w->truncated = end < w->size;
     return 0;
@@ -160,17 +182,11 @@ static int resolve(const char *path, char *ret, size_t size, struct err *err)
     return rc < 0 ? rc : filework_error(err, ELOOP, path);
 }
 
-/* "<dir>/.cloister-<random>.tmp" beside path. */
-static int temporary_name(const char *path, char *ret, size_t size, struct err *err)
+int filework_beside(const char *path, const char *word, char *ret, size_t size, struct err *err)
 {
-    char id[17];
-    int rc = random_id(id, sizeof(id) - 1, err);
-    if (rc < 0) {
-        return rc;
-    }
     const char *slash = strrchr(path, '/');
     int dir = slash != NULL ? (int)(slash - path) + 1 : 0;
-    int len = snprintf(ret, size, "%.*s.cloister-%s.tmp", dir, path, id);
+    int len = snprintf(ret, size, "%.*s.cloister-%s.tmp", dir, path, word);
     return len < 0 || (size_t)len >= size ? filework_error(err, ENAMETOOLONG, path) : 0;
 }
 
@@ -183,7 +199,11 @@ static int write_to(int fd, const struct msg_start *m, const char *path, struct 
 static int replace(const struct msg_start *m, const char *path, mode_t mode, struct err *err)
 {
     char temporary[PATH_MAX];
-    int rc = temporary_name(path, temporary, sizeof(temporary), err);
+    char id[17];
+    int rc = random_id(id, sizeof(id) - 1, err);
+    if (rc == 0) {
+        rc = filework_beside(path, id, temporary, sizeof(temporary), err);
+    }
     if (rc < 0) {
         return rc;
     }
@@ -214,7 +234,7 @@ static int write_in_place(const struct msg_start *m, const char *path, int how, 
         return filework_error(err, errno, path);
     }
     if (!S_ISREG(st.st_mode)) {
-        return refuse_kind(err, st.st_mode, path);
+        return filework_refuse_kind(err, st.st_mode, path);
     }
     int rc = write_to(fd, m, path, err);
     if (rc < 0) {
@@ -229,42 +249,53 @@ static int write_in_place(const struct msg_start *m, const char *path, int how, 
     return 0;
 }
 
-int filework_write(struct filework *w, const struct msg_start *m, const char *path, struct err *err)
+int filework_resolve(const struct msg_start *m, const char *path, struct filework_target *ret,
+                     struct err *err)
 {
-    char target[PATH_MAX];
     struct stat st;
     size_t len = strlen(path);
     if (len == 0 || path[len - 1] == '/') {
         return err_set(err, ERR_PATH, "%s: names a directory", len == 0 ? "(empty path)" : path);
     }
-    int rc = resolve(path, target, sizeof(target), err);
+    int rc = resolve(path, ret->path, sizeof(ret->path), err);
     if (rc == 0) {
-        rc = make_parents(target, err);
+        rc = make_parents(ret->path, err);
     }
     if (rc < 0) {
         return rc;
     }
-    bool exists = stat(target, &st) == 0;
-    if (!exists && errno != ENOENT) {
+    ret->exists = stat(ret->path, &st) == 0;
+    if (!ret->exists && errno != ENOENT) {
         return filework_error(err, errno, path);
     }
-    if (exists && !S_ISREG(st.st_mode)) {
-        return refuse_kind(err, st.st_mode, path);
+    if (ret->exists && !S_ISREG(st.st_mode)) {
+        return filework_refuse_kind(err, st.st_mode, path);
     }
-    mode_t mode = m->mode != 0 ? (mode_t)m->mode : exists ? st.st_mode & 07777 : NEW_FILE_MODE;
+    ret->mode = m->mode != 0 ? (unsigned)m->mode : ret->exists ? st.st_mode & 07777 : NEW_FILE_MODE;
+    return 0;
+}
+
+int filework_write(struct filework *w, const struct msg_start *m, const char *path, struct err *err)
+{
+    struct filework_target target;
+    struct stat st;
+    int rc = filework_resolve(m, path, &target, err);
+    if (rc < 0) {
+        return rc;
+    }
     if (m->flags & OP_FLAG_APPEND) {
-        rc = write_in_place(m, target, O_CREAT | O_APPEND, mode, err);
+        rc = write_in_place(m, target.path, O_CREAT | O_APPEND, target.mode, err);
     } else {
-        rc = replace(m, target, mode, err);
-        if (rc == -ERR_DENIED && exists) {
-            rc = write_in_place(m, target, O_TRUNC, mode, err);
+        rc = replace(m, target.path, target.mode, err);
+        if (rc == -ERR_DENIED && target.exists) {
+            rc = write_in_place(m, target.path, O_TRUNC, target.mode, err);
         }
     }
     if (rc < 0) {
         return rc;
     }
     w->type = FILE_TYPE_FILE;
-    if (stat(target, &st) == 0) {
+    if (stat(target.path, &st) == 0) {
         w->size = (uint64_t)st.st_size;
     }
     return 0;
@@ -279,7 +310,8 @@ static int work(struct filework *w, const struct msg_start *m, struct err *err)
     case OP_FILE_READ:
         return filework_read(w, m, path, err);
     case OP_FILE_WRITE:
-        return filework_write(w, m, path, err);
+        return m->flags & OP_FLAG_PART ? filework_write_part(w, m, path, err)
+                                       : filework_write(w, m, path, err);
     default:
         return filework_list(w, m, path[0] != '\0' ? path : ".", err);
     }
@@ -310,6 +342,9 @@ void filework_run(const struct msg_start *m, int out_fd, int report_fd, int rc,
     }
     if (put == 0) {
         put = report_put_number(&report, 'U', w.truncated, NULL);
+    }
+    if (put == 0) {
+        put = report_put_number(&report, 'H', w.stamp, NULL);
     }
     if (put == 0) {
         put = report_put_number(&report, 'D', 0, NULL);

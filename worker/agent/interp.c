@@ -129,8 +129,7 @@ static void order_end(struct interp *i, const char *why)
     }
 }
 
-/* ---- starting ----------------------------------------------------------------------------------
- */
+/* ---- starting -------------------------------------------------------------------------------- */
 
 static int make_pipes(struct interp *i, struct interp_start *s, struct err *err)
 {
@@ -169,7 +168,8 @@ int interp_prestart(struct interp *i, struct err *err)
                 .cwd = i->spawn->workspace,
                 .spawn = i->spawn,
                 .last_resort = i->last_resort,
-                .careful_interrupt = i->lang->interrupted != NULL},
+                .interrupt_by = i->lang->interrupt_by,
+                .hold_interrupt = i->lang->hold_interrupt},
         .request_end = -1,
         .report_end = -1,
         .out_end = -1,
@@ -196,8 +196,7 @@ int interp_prestart(struct interp *i, struct err *err)
     return 0;
 }
 
-/* ---- writing requests --------------------------------------------------------------------------
- */
+/* ---- writing requests ------------------------------------------------------------------------ */
 
 static int flush_pending(struct interp *i, struct err *err)
 {
@@ -263,8 +262,7 @@ void interp_begin(struct interp *i, struct op_table *t, struct op *op)
     }
 }
 
-/* ---- the end of a run --------------------------------------------------------------------------
- */
+/* ---- the end of a run ------------------------------------------------------------------------ */
 
 static enum op_status stopped_status(enum op_stop stop)
 {
@@ -302,7 +300,7 @@ static void end_run(struct interp *i, struct op_table *t)
     i->sweeping = false;
     i->syncing = op->stop != 0 && i->lang->sync != NULL;
     i->retries = 0;
-    op_done(t, op);
+    op_ended(t, op);
     if (i->lang->after != NULL) {
         i->lang->after(i);
     }
@@ -356,14 +354,26 @@ static void end_dead(struct interp *i, struct op_table *t)
     const struct keeper *k = &i->keeper;
     i->current = NULL;
     if (k->exec_errno != 0) {
-        char text[256];
+        char text[sizeof(k->exec_step) + 64];
         snprintf(text, sizeof(text), "cannot start %s: %s", i->lang->name, k->exec_step);
         i->had_state = op->interpreter == OP_INTERPRETER_RESTARTED;
         op->interpreter = OP_INTERPRETER_NONE;
-        op_fail(t, op, k->exec_errno == EAGAIN ? ERR_BUSY : ERR_INTERNAL, text);
+        op_fail(t, op, (enum err_code)k->exec_code, text);
         return;
     }
     take_tails(i, op);
+    op->report.displays = i->report.displays; /* what it has shown, it has shown */
+    framed_init(&i->report.displays, 0);
+    char why[256] = "";
+    int known = i->lang->explain_death != NULL && i->offence[0] == '\0'
+                    ? i->lang->explain_death(k->wait_status, &op->err, why, sizeof(why))
+                    : 0;
+    if (known == ERR_LANGUAGE) {
+        i->had_state = op->interpreter == OP_INTERPRETER_RESTARTED;
+        op->interpreter = OP_INTERPRETER_NONE;
+        op_fail(t, op, ERR_LANGUAGE, why);
+        return;
+    }
     bool exited = WIFEXITED(k->wait_status);
     op->exit_code = exited ? WEXITSTATUS(k->wait_status) : SIGNAL_EXIT + WTERMSIG(k->wait_status);
     op->interpreter = OP_INTERPRETER_RESTARTED;
@@ -373,15 +383,17 @@ static void end_dead(struct interp *i, struct op_table *t)
         op->status = stopped_status(op->stop);
     } else if (exited && i->lang->exit_is_result && i->offence[0] == '\0') {
         op->status = op->exit_code == 0 ? OP_STATUS_OK : OP_STATUS_ERROR;
+    } else if (known == ERR_NO_MEMORY) {
+        op->status = OP_STATUS_MEMORY;
+        err_ignore(buf_add_str(&op->report.message, why, NULL));
     } else {
         op->status = OP_STATUS_CRASHED;
         tell_death(i, op);
     }
-    op_done(t, op);
+    op_ended(t, op);
 }
 
-/* ---- interrupts --------------------------------------------------------------------------------
- */
+/* ---- interrupts ------------------------------------------------------------------------------ */
 
 static void interrupt(struct interp *i)
 {
@@ -412,10 +424,13 @@ static void retry(struct interp *i)
         return;
     }
     i->retry_us = 0;
+    if (i->keeper.too_early) {
+        i->retries = 0; /* it has not had one yet */
+    }
     if (i->retries++ < RETRIES_MAX) {
         if (i->syncing) {
             keeper_interrupt(&i->keeper, &i->begun); /* out of a quotation that it may be in */
-        } else if (i->lang->interrupted != NULL) {
+        } else if (i->lang->interrupt_by != INTERRUPT_BY_SIGNAL) {
             interrupt(i);
         } else {
             keeper_wake(&i->keeper);
@@ -426,8 +441,7 @@ static void retry(struct interp *i)
     }
 }
 
-/* ---- reports -----------------------------------------------------------------------------------
- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 static void on_done_record(struct interp *i, struct op_table *t)
 {
@@ -498,8 +512,7 @@ void interp_stop(struct interp *i, struct op_table *t, enum op_stop reason, bool
     }
 }
 
-/* ---- waiting -----------------------------------------------------------------------------------
- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 uint64_t interp_poll(struct interp *i, struct poll_set *set, uint64_t now_us)
 {

@@ -30,6 +30,7 @@ struct interp;
 struct interp_start {
     struct keeper_job job;
     char *argv[INTERP_ARGS_MAX];
+    char option[64];                               /* room for one that is made for the occasion */
     int request_end, report_end, out_end, err_end; /* theirs; borrowed */
     int null_fd;                                   /* /dev/null, both ways; borrowed */
 };
@@ -38,6 +39,9 @@ struct lang {
     const char *name;    /* as clients say it */
     const char *program; /* looked for in PATH */
     bool prestart;       /* worth starting before anybody asked */
+    bool hold_interrupt; /* it starts with SIGINT blocked and unblocks it when it is up */
+    /* With a notice, an interrupt is repeated while its run goes on. */
+    enum interrupt_by interrupt_by;
     bool exit_is_result; /* ending is an ordinary thing for a program to do, with an exit code */
 
     /* Fills argv and descriptors. */
@@ -51,9 +55,14 @@ struct lang {
     void (*sync)(struct interp *i);
     /* After a run; may be NULL. */
     void (*after)(struct interp *i);
+    /* Why it died in the middle of a run, if that can be told from its end and what it wrote to
+     * stderr: ERR_LANGUAGE (this program cannot be used) or ERR_NO_MEMORY, with a text, or 0. May
+     * be NULL. */
+    int (*explain_death)(int wait_status, const struct op_stream *err, char *text, size_t size);
 };
 
 extern const struct lang lang_python;
+extern const struct lang lang_node;
 extern const struct lang lang_bash;
 
 struct interp {

@@ -16,6 +16,11 @@
  * it really is. A child that is forked while we look is not in the list and is met the next time,
  * too.
  *
+ * And it has a worse one: a SIGINT that comes in the very moment in which it changes its handler,
+ * to wait for a program, has it send itself that signal for ever. But then the notice is enough:
+ * the program dies of its own SIGINT, and a trap ends the builtin `wait`. So a shell that has
+ * programs gets the SIGINT only when it is interrupted again.
+ *
  * The leader comes first: a shell that knows of the interrupt when the program it waits for dies
  * of it takes both for one.
  *
@@ -57,16 +62,47 @@ static bool may_be_shell(struct interrupt *i, pid_t leader, pid_t pid)
     return met == 1 && procs_same_words(pid, leader);
 }
 
-void interrupt_run(struct interrupt *i, pid_t leader, const struct procs_moment *since,
-                   bool careful)
+static bool has_programs(pid_t leader, const struct procs_moment *since)
 {
     struct procs all = {0};
-    if (careful) {
+    bool any = false;
+    procs_look(&all);
+    procs_mark(&all, getpid(), leader, since);
+    for (size_t k = 0; k < all.count; k++) {
+        any = any || (all.items[k].below && all.items[k].parent == leader);
+    }
+    procs_finish(&all);
+    return any;
+}
+
+static void interrupt_leader(struct interrupt *i, pid_t leader, const struct procs_moment *since,
+                             enum interrupt_by by)
+{
+    bool again = i->since.ticks == since->ticks && i->since.last_pid == since->last_pid;
+    i->since = *since;
+    if (by != INTERRUPT_BY_SIGNAL) {
         (void)kill(leader, SIGSTOP);
         (void)kill(leader, INTERRUPT_NOTICE);
     }
-    (void)kill(leader, SIGINT);
+    if (by != INTERRUPT_NOTICE_TO_SHELL || again || !has_programs(leader, since)) {
+        (void)kill(leader, SIGINT);
+    }
     (void)kill(leader, SIGCONT);
+}
+
+bool interrupt_run(struct interrupt *i, pid_t leader, const struct procs_moment *since,
+                   enum interrupt_by by)
+{
+    struct procs all = {0};
+    bool careful = by != INTERRUPT_BY_SIGNAL;
+    if (careful && !i->leader_is_up) {
+        /* it catches this one only when it has done all else that it does to start */
+        i->leader_is_up = proc_catches(leader, INTERRUPT_NOTICE);
+        if (!i->leader_is_up) {
+            return false;
+        }
+    }
+    interrupt_leader(i, leader, since, by);
     procs_look(&all);
     procs_mark(&all, getpid(), leader, since);
     for (size_t k = 0; k < all.count; k++) {
@@ -77,4 +113,5 @@ void interrupt_run(struct interrupt *i, pid_t leader, const struct procs_moment 
         }
     }
     procs_finish(&all);
+    return true;
 }

@@ -41,11 +41,12 @@ struct order {
 
 struct news {
     enum { NEWS_STARTED = 1, NEWS_FAILED, NEWS_INTERRUPTED, NEWS_SWEPT, NEWS_ENDED } what;
-    bool all; /* swept */
+    bool all; /* swept; or the interrupt was sent */
     pid_t pid;
     int wait_status;
     int sys;
-    char step[64];
+    int code;
+    char step[512];
     uint64_t cpu_us;
     uint64_t max_rss_kb;
 };
@@ -65,15 +66,19 @@ static void tell(int fd, const struct news *n)
     err_ignore(fd_write_all(fd, n, sizeof(*n), NULL));
 }
 
-/* ---- in the interpreter-to-be ------------------------------------------------------------------
- */
+/* ---- in the interpreter-to-be ---------------------------------------------------------------- */
 
-__attribute__((noreturn)) static void give_up(int status_fd, int sys, const char *step)
+__attribute__((noreturn)) static void fail(int status_fd, int sys, int code, const char *step)
 {
-    struct news n = {.what = NEWS_FAILED, .sys = sys};
+    struct news n = {.what = NEWS_FAILED, .sys = sys != 0 ? sys : EINVAL, .code = code};
     snprintf(n.step, sizeof(n.step), "%s", step);
     tell(status_fd, &n);
     _exit(127);
+}
+
+__attribute__((noreturn)) static void give_up(int status_fd, int sys, const char *step)
+{
+    fail(status_fd, sys, sys == EAGAIN ? ERR_BUSY : ERR_INTERNAL, step);
 }
 
 static int compare_int(const void *a, const void *b)
@@ -116,13 +121,17 @@ __attribute__((noreturn)) static void become_program(const struct keeper_job *jo
     struct err err = ERR_INIT;
     int status = arrange_fds(job, status_fd);
     setsid();
-    if (spawn_become_user(job->spawn, &err) < 0) {
+    if (spawn_become_user(job->spawn, job->hold_interrupt ? SIGINT : 0, &err) < 0) {
         give_up(status, err.sys, err.text);
     }
     /* a keeper that dies must not leave the program behind; not before the change of user, which
      * clears it */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) {
         give_up(status, errno, "bind to the keeper");
+    }
+    if (job->become != NULL) {
+        int rc = job->become(job->become_arg, &err);
+        fail(status, err.sys, -rc, err.text);
     }
     if (chdir(job->cwd) < 0 && chdir("/") < 0) {
         give_up(status, errno, "enter the workspace");
@@ -131,8 +140,7 @@ __attribute__((noreturn)) static void become_program(const struct keeper_job *jo
     give_up(status, errno, "run the program");
 }
 
-/* ---- in the keeper -----------------------------------------------------------------------------
- */
+/* ---- in the keeper --------------------------------------------------------------------------- */
 
 static void on_reaped(void *arg, pid_t pid, int wait_status)
 {
@@ -190,7 +198,7 @@ static void obey_one(struct keeping *k, const struct order *order)
         done.all = killtree_since(k->main_pid, &order->since, on_reaped, k);
         break;
     case ORDER_INTERRUPT:
-        interrupt_run(&k->interrupt, k->main_pid, &order->since, k->job->careful_interrupt);
+        done.all = interrupt_run(&k->interrupt, k->main_pid, &order->since, k->job->interrupt_by);
         break;
     }
     tell(k->status_fd, &done);
@@ -238,7 +246,9 @@ __attribute__((noreturn)) static void become_keeper(const struct keeper_job *job
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
-    sigprocmask(SIG_SETMASK, &child, NULL);
+    sigset_t blocked = child;
+    sigaddset(&blocked, SIGINT); /* for the program, from its first moment on */
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) {
         give_up(status_fd, errno, "become a subreaper");
     }
@@ -261,8 +271,7 @@ __attribute__((noreturn)) static void become_keeper(const struct keeper_job *job
     keep(&k);
 }
 
-/* ---- in the agent ------------------------------------------------------------------------------
- */
+/* ---- in the agent ---------------------------------------------------------------------------- */
 
 void keeper_init(struct keeper *k)
 {
@@ -359,10 +368,12 @@ void keeper_read(struct keeper *k)
             k->main_pid = n.pid;
         } else if (n.what == NEWS_INTERRUPTED) {
             k->owed -= k->owed > 0;
+            k->too_early = !n.all;
         } else if (n.what == NEWS_SWEPT) {
             k->sweep = n.all ? KEEPER_SWEEP_DONE : KEEPER_SWEEP_FAILED;
         } else if (n.what == NEWS_FAILED) {
             k->exec_errno = n.sys;
+            k->exec_code = n.code;
             n.step[sizeof(n.step) - 1] = '\0';
             memcpy(k->exec_step, n.step, sizeof(k->exec_step));
         } else {

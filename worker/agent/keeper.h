@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "worker/agent/interrupt.h"
 #include "worker/agent/procs.h"
 #include "worker/agent/spawn.h"
 
@@ -30,11 +31,16 @@ struct keeper_job {
     char *const *argv;
     char *const *envp;
     const char *cwd;
+    /* Instead of the four above: called in the process-to-be, which is the sandbox user already;
+     * returns only if there is no way to become the program. NULL: the four above. */
+    int (*become)(void *arg, struct err *err);
+    void *become_arg;
     struct keeper_fd fds[KEEPER_FDS_MAX]; /* everything else is closed */
     size_t fd_count;
     const struct spawn_config *spawn;
-    bool last_resort;       /* see killtree.h */
-    bool careful_interrupt; /* see interrupt.h */
+    bool last_resort; /* see killtree.h */
+    enum interrupt_by interrupt_by;
+    bool hold_interrupt; /* the program starts with SIGINT blocked, and unblocks it when it is up */
 };
 
 struct keeper {
@@ -43,6 +49,7 @@ struct keeper {
     int command_fd; /* owned */
     int status_fd;  /* owned; readable when there is news */
     unsigned owed;  /* interrupts that have been ordered and not sent yet */
+    bool too_early; /* the last one was not sent, the program is still starting */
     enum {
         KEEPER_SWEEP_NONE,
         KEEPER_SWEEP_ORDERED,
@@ -53,8 +60,9 @@ struct keeper {
     int wait_status;
     uint64_t cpu_us; /* of the program and what it waited for, in all its life */
     uint64_t max_rss_kb;
-    int exec_errno;     /* why the program could not even be started; 0 if it was */
-    char exec_step[64]; /* what failed then */
+    int exec_errno;      /* why the program could not even be started; 0 if it was */
+    int exec_code;       /* enum err_code, as the process-to-be sees it */
+    char exec_step[512]; /* what failed then */
 };
 
 void keeper_init(struct keeper *k);

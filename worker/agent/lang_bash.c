@@ -5,13 +5,15 @@
  * after an interrupt) goes to its own stderr, which is /dev/null; user code gets the real one.
  *
  * A run is one line on that pipe: source a memory file that we have written. That sets the
- * arguments, evals the code with stdin, stderr and environment of this run and with our descriptors
- * closed, and reports $?. Inside a sourced file bash does not consider itself interactive, so
+ * arguments, evals the code with stdin, stdout, stderr and environment of this run and with our
+ * descriptors closed, and reports $?: an "exec >log" lasts for its run, or nothing more would be
+ * seen of any other. Inside a sourced file bash does not consider itself interactive, so
  * neither "exit" nor job numbers are printed. eval keeps the code out of a function, where
  * `declare` would be local. What does not reach the end of the file (return, an interrupt) is
- * reported by PROMPT_COMMAND (drivers/bash.sh). If the shell ends (exit, set -e, exec), its exit
- * code is the outcome. An interrupt leaves the rest of the line out, and so is told from a return;
- * $? is that of whatever was running then, but an interrupted run has 130.
+ * reported by PROMPT_COMMAND (drivers/bash.sh), which the line puts back if code had one of its
+ * own. If the shell ends (exit, set -e, exec), its exit code is the outcome. An interrupt leaves
+ * the rest of the line out, and so is told from a return; $? is that of whatever was running then,
+ * but an interrupted run has 130.
  *
  * SIGINT is a blunt tool here. Bash forgets one that comes while a program that it waits for ends
  * by itself, which a trap does not; so a trap (drivers/bash.sh) sees to it that the list stops
@@ -44,6 +46,7 @@
 #define STDIN_FD  71
 #define ERR_FD    72
 #define REPORT_FD 73 /* in drivers/bash.sh too */
+#define OUT_FD    74
 
 #define INTERRUPTED 130 /* 128 + SIGINT */
 
@@ -72,7 +75,7 @@ static int start(struct interp *i, struct interp_start *s, struct err *err)
     const struct keeper_fd fds[] = {
         {s->request_end, STDIN_FILENO}, {s->out_end, STDOUT_FILENO}, {s->null_fd, STDERR_FILENO},
         {i->script_fd, SCRIPT_FD},      {i->stdin_fd, STDIN_FD},     {s->err_end, ERR_FD},
-        {s->report_end, REPORT_FD},
+        {s->report_end, REPORT_FD},     {s->out_end, OUT_FD},
     };
     for (size_t k = 0; k < sizeof(fds) / sizeof(fds[0]); k++) {
         s->job.fds[s->job.fd_count++] = fds[k];
@@ -153,8 +156,8 @@ static int build_script(const struct interp *i, struct request *r, struct buf *o
         rc = buf_add_str(out, " </dev/null", err);
     }
     if (rc == 0) {
-        rc = buf_printf(out, err, " 2>&%d %d<&- %d<&- %d>&- %d>&-; ", ERR_FD, SCRIPT_FD, STDIN_FD,
-                        ERR_FD, REPORT_FD);
+        rc = buf_printf(out, err, " >&%d 2>&%d %d<&- %d<&- %d>&- %d>&- %d>&-; ", OUT_FD, ERR_FD,
+                        SCRIPT_FD, STDIN_FD, ERR_FD, REPORT_FD, OUT_FD);
     }
     if (rc == 0) {
         rc = buf_printf(out, err, REPORT_RUN, i->run, REPORT_FD, i->run);
@@ -178,8 +181,10 @@ static int offer(struct interp *i, const struct buf *script, bool again, struct 
     int rc = fill(i->script_fd, script->data, script->len, err);
     if (rc == 0) {
         /* the first newline ends what may be left of a line */
-        rc = buf_printf(&line, err, "%s. /proc/self/fd/%d; __cloister_left=$?\n", again ? "\n" : "",
-                        SCRIPT_FD);
+        rc = buf_printf(&line, err,
+                        "%s. /proc/self/fd/%d; __cloister_left=$? "
+                        "PROMPT_COMMAND=$__cloister_prompt\n",
+                        again ? "\n" : "", SCRIPT_FD);
     }
     if (rc == 0) {
         rc = interp_write(i, &line, err);
@@ -244,6 +249,7 @@ static void after(struct interp *i)
 const struct lang lang_bash = {
     .name = "bash",
     .program = "bash",
+    .interrupt_by = INTERRUPT_NOTICE_TO_SHELL,
     .exit_is_result = true,
     .start = start,
     .submit = submit,

@@ -1,16 +1,16 @@
 /*
  * Python: the driver (drivers/python.py) is the program, read from a memory file so that process
- * lists stay readable. It starts in the root directory, so that its own imports cannot be caught by
- * files of the workspace, and goes to the workspace when it is up. Requests go to it as they are
- * packed (request.h).
+ * lists stay readable. What it needs only to show things stands in the same file behind a NUL. It
+ * starts in the root directory, so that its own imports cannot be caught by files of the workspace,
+ * and goes to the workspace when it is up. Requests go to it as they are packed (request.h).
  */
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/fd.h"
 #include "worker/agent/drivers.h"
 #include "worker/agent/interp.h"
+#include "worker/agent/source.h"
 
 #define REQUEST_FD 3 /* the driver moves both out of user code's way */
 #define REPORT_FD  4
@@ -19,13 +19,23 @@
 /* Gives the driver a file name of its own, so that tracebacks can tell its frames from user code.
  */
 static const char loader[] =
-    "f = open(5, 'rb'); s = f.read(); f.close(); exec(compile(s, '<cloister>', 'exec'))";
+    "f = open(5, 'rb'); s, _, rich = f.read().partition(bytes(1)); f.close(); "
+    "exec(compile(s, '<cloister>', 'exec'))";
 
 static int offer_source(struct interp *i, struct err *err)
 {
     int rc = spawn_memory_file(i->spawn, "driver", &i->script_fd, err);
     if (rc == 0) {
-        rc = fd_write_all(i->script_fd, driver_python, strlen(driver_python), err);
+        rc = source_write(i->script_fd, driver_python, err);
+    }
+    if (rc == 0) {
+        rc = fd_write_all(i->script_fd, "", 1, err);
+    }
+    if (rc == 0) {
+        rc = source_write(i->script_fd, driver_python_rich, err);
+    }
+    if (rc == 0) {
+        rc = source_write(i->script_fd, driver_python_ipython, err);
     }
     if (rc == 0 && lseek(i->script_fd, 0, SEEK_SET) < 0) {
         rc = err_sys(err, ERR_IO, errno, "cannot rewind a memory file");
@@ -35,11 +45,13 @@ static int offer_source(struct interp *i, struct err *err)
 
 static int start(struct interp *i, struct interp_start *s, struct err *err)
 {
+    const char *packages = i->spawn->packages != NULL ? i->spawn->packages : "";
     /* argv is not const by tradition only */
     char *const argv[] = {
         (char *)(uintptr_t) "python3", (char *)(uintptr_t) "-X",
         (char *)(uintptr_t) "utf8",    (char *)(uintptr_t) "-c",
         (char *)(uintptr_t)loader,     (char *)(uintptr_t)i->spawn->workspace,
+        (char *)(uintptr_t)packages,
     };
     for (size_t k = 0; k < sizeof(argv) / sizeof(argv[0]); k++) {
         s->argv[k] = argv[k];
@@ -63,6 +75,7 @@ const struct lang lang_python = {
     .name = "python",
     .program = "python3",
     .prestart = true,
+    .hold_interrupt = true,
     .start = start,
     .submit = interp_write,
 };

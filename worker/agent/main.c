@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/fd.h"
 #include "common/log.h"
 #include "common/str.h"
 #include "config.h"
@@ -21,13 +22,15 @@
 #include "worker/agent/check.h"
 #include "worker/agent/endpoint.h"
 #include "worker/agent/relay.h"
+#include "worker/agent/userenv.h"
 
-#define NO_FD  UINT64_MAX
-#define ID_MAX (UINT32_MAX - 1u)
+#define NO_FD    UINT64_MAX
+#define ID_MAX   (UINT32_MAX - 1u)
+#define PACKAGES "/packages" /* BACKEND_PACKAGES: the agent knows of no backend */
 
 struct options {
-    uint64_t fd, grace_ms, uid, gid, nproc, nofile, data_bytes;
-    const char *listen, *socket, *sandbox, *workspace, *home;
+    uint64_t fd, grace_ms, uid, gid, nproc, nofile, data_bytes, memory_bytes;
+    const char *listen, *socket, *sandbox, *workspace, *home, *packages, *dir;
     bool single_uid, any_peer, relay_stdio, filter;
 };
 
@@ -58,8 +61,11 @@ static const struct option_row rows[] = {
     NUMBER("--nproc", nproc, UINT32_MAX),
     NUMBER("--nofile", nofile, UINT32_MAX),
     NUMBER("--data-bytes", data_bytes, INT64_MAX),
+    NUMBER("--memory-bytes", memory_bytes, INT64_MAX),
     TEXT("--workspace", workspace),
     TEXT("--home", home),
+    TEXT("--packages", packages),
+    TEXT("--dir", dir),
 };
 
 static const struct option_row *row_find(const char *name)
@@ -123,6 +129,7 @@ static struct spawn_config spawn_of(const struct options *o)
         .nproc = o->nproc,
         .nofile = o->nofile,
         .data_bytes = o->data_bytes,
+        .memory_bytes = o->memory_bytes,
         .workspace = o->workspace,
         .single_uid = o->single_uid,
         .filter = o->filter,
@@ -143,6 +150,25 @@ static void open_to_user(const struct options *o, const char *path)
     }
 }
 
+/* The roots of volumes, which an engine makes for their container's root alone. */
+static void open_packages(const struct options *o)
+{
+    static const char *const names[] = {"python", "node"};
+    char path[LIMIT_PATH];
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        int len = snprintf(path, sizeof(path), "%s/%s", o->packages, names[i]);
+        if (len > 0 && (size_t)len < sizeof(path)) {
+            open_to_user(o, path);
+        }
+    }
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 static int serve(const struct options *o, struct err *err)
 {
     if ((o->fd == NO_FD) == (o->listen == NULL) || o->sandbox == NULL ||
@@ -154,13 +180,16 @@ static int serve(const struct options *o, struct err *err)
         err_set(err, ERR_INVALID, "serve: --relay-stdio needs --listen");
         return EXIT_CODE_USAGE;
     }
-    if (o->home != NULL && setenv("HOME", o->home, 1) < 0) {
-        err_set(err, ERR_NO_MEMORY, "cannot set HOME");
+    const char *packages = is_directory(o->packages) ? o->packages : NULL;
+    if (userenv_set(o->home, packages, err) < 0) {
         return EXIT_CODE_SETUP;
     }
     if (o->listen != NULL) {
         open_to_user(o, o->workspace);
         open_to_user(o, o->home != NULL ? o->home : o->workspace);
+    }
+    if (packages != NULL) {
+        open_packages(o);
     }
     struct agent_config config = {
         .listen_fd = o->listen == NULL ? (int)o->fd : -1,
@@ -171,6 +200,7 @@ static int serve(const struct options *o, struct err *err)
         .any_peer = o->any_peer,
         .spawn = spawn_of(o),
     };
+    config.spawn.packages = packages;
     return agent_run(&config, err);
 }
 
@@ -189,12 +219,23 @@ static int check(const struct options *o, struct err *err)
     return EXIT_CODE_OK;
 }
 
+/* For a worker, on the host: trees that take longer to remove than a sandbox to close. */
+static int remove_tree(const struct options *o, struct err *err)
+{
+    if (o->dir == NULL || o->dir[0] != '/') {
+        err_set(err, ERR_INVALID, "remove: --dir is needed");
+        return EXIT_CODE_USAGE;
+    }
+    return dir_remove(o->dir, err) < 0 ? EXIT_CODE_SETUP : EXIT_CODE_OK;
+}
+
 struct verb {
     const char *name;
     int (*run)(const struct options *o, struct err *err);
 };
 
-static const struct verb verbs[] = {{"serve", serve}, {"relay", relay}, {"check", check}};
+static const struct verb verbs[] = {
+    {"serve", serve}, {"relay", relay}, {"check", check}, {"remove", remove_tree}};
 
 static const struct verb *verb_find(const char *name)
 {
@@ -214,7 +255,8 @@ int main(int argc, char **argv)
                         .grace_ms = TIME_GRACE_MS,
                         .uid = 1000,
                         .gid = 1000,
-                        .workspace = "/workspace"};
+                        .workspace = "/workspace",
+                        .packages = PACKAGES};
     const char *name = argc > 1 ? argv[1] : "";
     const struct verb *verb = verb_find(name);
     log_set_component("agent");
@@ -224,7 +266,8 @@ int main(int argc, char **argv)
     }
     int code = EXIT_CODE_USAGE;
     if (verb == NULL) {
-        err_set(&err, ERR_INVALID, "usage: %s serve|relay|check|--version", PROTO_AGENT_NAME);
+        err_set(&err, ERR_INVALID, "usage: %s serve|relay|check|remove|--version",
+                PROTO_AGENT_NAME);
     } else if (parse(argc, argv, &o, &err) == 0) {
         code = verb->run(&o, &err);
     }

@@ -22,9 +22,12 @@
 
 #include "common/alloc.h"
 #include "common/clock.h"
+#include "worker/agent/changes.h"
 
 #define TAIL_KEEP_BYTES 4096 /* storage that an emptied tail may keep */
 #define UNACKED_MAX     (LIMIT_OP_OUTPUT + OP_TAIL_MAX)
+#define FILES_MAX       (LIMIT_CHANGED * (LIMIT_PATH + 64u))
+#define SCAN_KILL_MS    1500 /* a scan ends by itself long before */
 
 const struct sm_state op_states[OP_STATES] = {
     [0] = {"unknown", SM_BIT(OP_QUEUED)},
@@ -52,17 +55,19 @@ static void stream_finish(struct op_stream *s)
 
 static void op_destroy(struct op *op)
 {
-    assert(op->file == NULL);
+    assert(op->file == NULL && op->scan == NULL);
     stream_finish(&op->out);
     stream_finish(&op->err);
     buf_finish(&op->request);
     report_finish(&op->report);
+    framed_finish(&op->files);
     free(op);
 }
 
 void op_table_finish(struct op_table *t)
 {
     for (size_t i = 0; i < t->count; i++) {
+        changes_drop(t->items[i]);
         op_destroy(t->items[i]);
     }
     op_table_init(t);
@@ -110,13 +115,14 @@ int op_create(struct op_table *t, struct view id, enum op_kind kind, struct op *
     op->started_ms = clock_ms();
     sm_init(&op->sm, op_states, OP_STATES, 0);
     sm_move(&op->sm, OP_QUEUED);
-    stream_init(&op->out, kind == OP_EVAL ? LIMIT_OP_KEPT : 0);
-    stream_init(&op->err, kind == OP_EVAL ? LIMIT_OP_KEPT : 0);
+    stream_init(&op->out, op_is_execution(kind) ? LIMIT_OP_KEPT : 0);
+    stream_init(&op->err, op_is_execution(kind) ? LIMIT_OP_KEPT : 0);
     buf_init(&op->request, LIMIT_FRAME);
-    report_init(&op->report, kind == OP_EVAL ? REPORT_OF_RUN : REPORT_OF_FILE);
+    report_init(&op->report, op_is_execution(kind) ? REPORT_OF_RUN : REPORT_OF_FILE);
+    framed_init(&op->files, FILES_MAX);
     t->items[t->count++] = op;
     t->started++;
-    t->evals += kind == OP_EVAL;
+    t->evals += op_is_execution(kind);
     *ret = op;
     return 0;
 }
@@ -137,7 +143,7 @@ void op_forget(struct op_table *t, struct op *op)
 void op_refuse(struct op_table *t, struct op *op)
 {
     t->started--;
-    t->evals -= op->kind == OP_EVAL;
+    t->evals -= op_is_execution(op->kind);
     op_forget(t, op);
 }
 
@@ -276,7 +282,7 @@ static struct view slice(const struct op_stream *s, uint64_t from, bool bytes, b
     return view_bytes(part > 0 ? b->data + skip : NULL, part);
 }
 
-static void put_outcome(const struct op *op, struct msg_output *o)
+static void put_outcome(const struct op *op, struct op_lists *lists, struct msg_output *o)
 {
     const struct report *r = &op->report;
     o->status = op->status;
@@ -290,13 +296,18 @@ static void put_outcome(const struct op *op, struct msg_output *o)
     o->fail_code = r->fail_code;
     o->file_type = r->file_type;
     o->file_size = r->file_size;
+    o->file_stamp = r->file_stamp;
     o->truncated = r->truncated;
     o->duration_us = op->duration_us;
     o->cpu_us = op->cpu_us;
     o->max_rss_kb = op->max_rss_kb;
+    o->files = framed_list(&op->files, lists->files, LIMIT_CHANGED);
+    o->files_more = op->files_more;
+    o->displays = framed_list(&r->displays, lists->displays, LIMIT_DISPLAYS);
 }
 
-void op_output(const struct op *op, const struct op_waiter *w, bool bytes, struct msg *ret)
+void op_output(const struct op *op, const struct op_waiter *w, bool bytes, struct op_lists *lists,
+               struct msg *ret)
 {
     bool out_more = false;
     bool err_more = false;
@@ -311,7 +322,7 @@ void op_output(const struct op *op, const struct op_waiter *w, bool bytes, struc
     o->err = slice(&op->err, w->err_from, bytes, &err_more);
     if (op_state(op) == OP_DONE && !out_more && !err_more) {
         o->state = OP_DONE;
-        put_outcome(op, o);
+        put_outcome(op, lists, o);
     } else {
         o->state = op_state(op) == OP_DONE ? OP_RUNNING : op_state(op);
     }
@@ -353,13 +364,27 @@ void op_run(struct op_table *t, struct op *op)
         op->kill_at_ms =
             op->begun_us / 1000 + op->timeout_ms + TIME_INTERRUPT_MS + TIME_BACKSTOP_MS;
     }
+    if (t->changes != NULL && op_is_execution(op->kind)) {
+        changes_begin(t->changes, op);
+    }
+}
+
+void op_ended(struct op_table *t, struct op *op)
+{
+    uint64_t now_us = clock_us();
+    op->duration_us = now_us - op->begun_us;
+    if (t->changes != NULL && changes_end(t->changes, op)) {
+        op->kill_at_ms = now_us / 1000 + SCAN_KILL_MS;
+    } else {
+        op_done(t, op);
+    }
 }
 
 void op_done(struct op_table *t, struct op *op)
 {
     uint64_t now_us = clock_us();
     sm_move(&op->sm, OP_DONE);
-    if (op->begun_us > 0) {
+    if (op->begun_us > 0 && op->duration_us == 0) {
         op->duration_us = now_us - op->begun_us;
     }
     t->held_bytes -= op->request.len;

@@ -20,6 +20,7 @@
 #include "common/err.h"
 #include "common/sm.h"
 #include "proto/msg.h"
+#include "worker/agent/framed.h"
 #include "worker/agent/report.h"
 
 /* When a program has ended, what it left in its pipe is taken whatever the reader does, so that
@@ -40,6 +41,9 @@ struct op_stream {
 
 struct interp;
 struct fileop;
+struct program;
+struct changes;
+struct scan;
 
 /* A long poll that is still unanswered. */
 struct op_waiter {
@@ -60,22 +64,28 @@ struct op {
     struct op_stream err;
     struct op_waiter waiter;
 
-    const char *language;  /* of an OP_EVAL, else ""; borrowed for ever */
-    struct buf request;    /* for the interpreter; empty once handed over */
-    struct interp *interp; /* whose turn it waits for or has; NULL for file operations */
-    struct fileop *file;   /* owned; while a file operation runs */
-    bool announce;         /* it had to queue, so RUNNING is due when it begins */
+    const char *language;    /* of an OP_EVAL, else ""; borrowed for ever */
+    struct buf request;      /* for the interpreter; empty once handed over */
+    struct interp *interp;   /* whose turn it waits for or has; NULL for programs and files */
+    struct fileop *file;     /* owned; while a file operation runs */
+    struct program *program; /* borrowed; while a program runs */
+    struct scan *scan;       /* owned; while the run is over but not known what it has changed */
+    bool announce;           /* it had to queue, so RUNNING is due when it begins */
 
-    uint64_t timeout_ms; /* as asked for; 0 = none */
-    uint64_t begun_us;   /* clock_us() when it began to run */
-    uint64_t kill_at_ms; /* the backstop; 0 = none */
-    enum op_stop stop;   /* reason of the first CANCEL or of the backstop; 0 = none */
+    uint64_t timeout_ms;   /* as asked for; 0 = none */
+    uint64_t begun_us;     /* clock_us() when it began to run */
+    uint64_t kill_at_ms;   /* the backstop; 0 = none */
+    enum op_stop stop;     /* reason of the first CANCEL or of the backstop; 0 = none */
+    uint64_t changes_seq;  /* changes.h, when it began to run */
+    int64_t began_wall_ns; /* of the file system's clock */
 
     /* outcome, valid when done */
     enum op_status status;
     int64_t exit_code;
     enum op_interpreter interpreter;
     struct report report; /* result, error and file figures */
+    struct framed files;  /* ENTRY messages: created or changed by a run */
+    bool files_more;
     uint64_t duration_us;
     uint64_t cpu_us;
     uint64_t max_rss_kb;
@@ -84,12 +94,13 @@ struct op {
 struct op_table {
     struct op *items[LIMIT_OPS]; /* owned; in the order of their START */
     size_t count;
-    uint64_t started;   /* operations ever accepted here */
-    uint64_t evals;     /* how many of them were OP_EVAL */
-    uint64_t ended;     /* source of op.ended_as */
-    uint64_t active_ms; /* clock_ms() when one began to run or ended last; at first: of
-                           op_table_init() */
-    size_t held_bytes;  /* sum of request bytes that wait for their turn */
+    uint64_t started;        /* operations ever accepted here */
+    uint64_t evals;          /* how many of them ran code (op_is_execution()) */
+    uint64_t ended;          /* source of op.ended_as */
+    uint64_t active_ms;      /* clock_ms() when one began to run or ended last; at first: of
+                                op_table_init() */
+    size_t held_bytes;       /* sum of request bytes that wait for their turn */
+    struct changes *changes; /* borrowed; NULL: what runs change is not looked for */
 };
 
 static inline enum op_state op_state(const struct op *op)
@@ -121,7 +132,8 @@ int op_hold_request(struct op_table *t, struct op *op, struct buf *request,
 /* The reverse: the caller owns *ret, the operation holds nothing any more. */
 void op_take_request(struct op_table *t, struct op *op, struct buf *ret);
 
-/* Next queued operation of an interpreter in the order of START, or NULL. */
+/* Next queued operation of an interpreter in the order of START, or NULL; with NULL of those that
+ * are run by programs. */
 struct op *op_next(const struct op_table *t, const struct interp *interp);
 
 /* Unacknowledged bytes that a running program may still add. */
@@ -139,9 +151,16 @@ int op_ack(struct op *op, struct op_waiter *w, bool skip, struct err *err) WARN_
 /* True if a wait from these offsets has something to be told now. */
 bool op_has_news(const struct op *op, uint64_t out_from, uint64_t err_from);
 
-/* Fills an OUTPUT message that borrows from the operation. With `bytes` false it has no bytes, as
- * an abandoned wait is answered. */
-void op_output(const struct op *op, const struct op_waiter *w, bool bytes, struct msg *ret);
+/* Room for the lists of an OUTPUT message. */
+struct op_lists {
+    struct view displays[LIMIT_DISPLAYS];
+    struct view files[LIMIT_CHANGED];
+};
+
+/* Fills an OUTPUT message that borrows from the operation and from *lists. With `bytes` false it
+ * has no bytes, as an abandoned wait is answered. */
+void op_output(const struct op *op, const struct op_waiter *w, bool bytes, struct op_lists *lists,
+               struct msg *ret);
 
 /* Fills an OP_INFO message that borrows from the operation. */
 void op_info(const struct op *op, uint64_t now_ms, struct msg *ret);
@@ -149,7 +168,11 @@ void op_info(const struct op *op, uint64_t now_ms, struct msg *ret);
 /* A queued operation begins to run now; its deadline counts from here. */
 void op_run(struct op_table *t, struct op *op);
 
-/* The end. Status and so on are the caller's to fill first. */
+/* A run is over. Status and so on are the caller's to fill first. It is done when it is known which
+ * files it has changed: now, or soon, and it counts as running till then. */
+void op_ended(struct op_table *t, struct op *op);
+
+/* The end of anything else. Status and so on are the caller's to fill first. */
 void op_done(struct op_table *t, struct op *op);
 
 /* Ends an operation that never got anywhere with status FAILED. */

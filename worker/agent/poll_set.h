@@ -11,8 +11,9 @@
 
 #include "proto/limits.h"
 
-/* listener, signals, links, five of each interpreter, two of each file operation */
-#define POLL_SET_MAX (2 + 1 + LIMIT_AGENT_PENDING + 5 * 4 + 2 * LIMIT_OPS)
+/* listener, signals, links, five of each interpreter, three of each program, two of each file
+ * operation */
+#define POLL_SET_MAX (2 + 1 + LIMIT_AGENT_PENDING + 5 * 4 + 3 * LIMIT_PROGRAMS + 2 * LIMIT_OPS)
 
 struct poll_set {
     struct pollfd fds[POLL_SET_MAX];

@@ -2,6 +2,9 @@
  * A byte-wise state machine: nine bytes of head, then the payload, whichever way the pipe cuts
  * them. A length is checked against the cap of its kind before a byte of it is kept, so what a
  * hostile driver can make us hold is the sum of the caps.
+ *
+ * Displays may be many, so they are turned at once into what they will be sent as, and only that is
+ * kept.
  */
 #include "worker/agent/report.h"
 
@@ -11,8 +14,11 @@
 
 #include "common/str.h"
 #include "proto/limits.h"
+#include "proto/outcome.h"
 
-#define NUMBER_MAX 20 /* digits of the largest 64-bit value */
+#define NUMBER_MAX    20  /* digits of the largest 64-bit value */
+#define DISPLAY_MAX   640 /* path, type and two numbers */
+#define DISPLAY_FRAME 640 /* bytes that one takes when it is kept */
 
 struct report_kind {
     char letter;
@@ -26,11 +32,14 @@ static const struct report_kind kinds[] = {
     {'N', true, LIMIT_TEXT, offsetof(struct report, error_name)},
     {'M', true, LIMIT_RESULT, offsetof(struct report, message)},
     {'T', true, LIMIT_RESULT, offsetof(struct report, traceback)},
+    {'V', true, DISPLAY_MAX, offsetof(struct report, display)},
     {'X', false, NUMBER_MAX, 0},
     {'F', false, NUMBER_MAX, 0},
     {'Y', false, NUMBER_MAX, 0},
     {'S', false, NUMBER_MAX, 0},
     {'U', false, NUMBER_MAX, 0},
+    {'W', false, NUMBER_MAX, 0},
+    {'H', false, NUMBER_MAX, 0},
     {'D', false, NUMBER_MAX, 0},
     {'I', false, 0, 0},
 };
@@ -51,6 +60,7 @@ void report_init(struct report *r, const char *allowed)
             buf_init(text_of(r, &kinds[i]), kinds[i].cap);
         }
     }
+    framed_init(&r->displays, LIMIT_DISPLAYS * DISPLAY_FRAME);
 }
 
 void report_finish(struct report *r)
@@ -60,6 +70,7 @@ void report_finish(struct report *r)
             buf_finish(text_of(r, &kinds[i]));
         }
     }
+    framed_finish(&r->displays);
 }
 
 void report_reset(struct report *r)
@@ -90,8 +101,9 @@ static int begin(struct report *r, struct err *err)
         return err_set(err, ERR_PROTOCOL, "report of unknown kind %u", r->head[0]);
     }
     unsigned bit = 1u << (unsigned)(k - kinds);
-    if (r->seen & bit) {
-        return err_set(err, ERR_PROTOCOL, "report %c came twice", k->letter);
+    bool again = k->letter == 'V' ? r->displays.count == LIMIT_DISPLAYS : (r->seen & bit) != 0;
+    if (again) {
+        return err_set(err, ERR_PROTOCOL, "report %c came too often", k->letter);
     }
     size_t len = 0;
     for (size_t i = 1; i < REPORT_HEAD_BYTES; i++) {
@@ -133,14 +145,71 @@ static int end_number(struct report *r, char letter, struct err *err)
     case 'S':
         r->file_size = value;
         return 0;
+    case 'H':
+        r->file_stamp = value;
+        return 0;
     case 'U':
         r->truncated = value != 0;
+        return 0;
+    case 'W':
+        r->watches = value;
         return 0;
     default:
         r->done = true;
         r->run = value;
         return 0;
     }
+}
+
+/* The next field of a display: up to a newline, or to the end. */
+static struct view field(struct view *rest)
+{
+    const char *newline = rest->len > 0 ? memchr(rest->data, '\n', rest->len) : NULL;
+    size_t len = newline != NULL ? (size_t)(newline - rest->data) : rest->len;
+    struct view v = view_bytes(rest->data, len);
+    size_t used = len + (newline != NULL);
+    if (used > 0) {
+        *rest = view_bytes(rest->data + used, rest->len - used);
+    }
+    return v;
+}
+
+static int field_number(struct view v, uint64_t max, uint64_t *ret, struct err *err)
+{
+    char text[NUMBER_MAX + 1];
+    if (v.len == 0 || v.len > NUMBER_MAX || memchr(v.data, '\0', v.len) != NULL) {
+        return err_set(err, ERR_PROTOCOL, "not a number");
+    }
+    memcpy(text, v.data, v.len);
+    text[v.len] = '\0';
+    return str_to_u64(text, 0, max, ret, err);
+}
+
+static int end_display(struct report *r, struct err *err)
+{
+    struct msg m = {.type = MSG_DISPLAY};
+    struct msg_display *d = &m.display;
+    struct view rest = view_bytes(r->display.data, r->display.len);
+    struct view number = field(&rest);
+    d->mime = field(&rest);
+    struct view size = field(&rest);
+    d->path = rest;
+    int rc = field_number(number, UINT32_MAX, &d->number, err);
+    if (rc == 0) {
+        rc = field_number(size, INT64_MAX, &d->size, err);
+    }
+    if (rc == 0) {
+        rc = outcome_check_display(d, err);
+    }
+    if (rc == 0) {
+        rc = framed_add(&r->displays, &m, err);
+    }
+    if (rc < 0 || d->number < r->shown) {
+        return err_set(err, ERR_PROTOCOL, "report V is not a display, or out of order");
+    }
+    r->shown = d->number;
+    buf_reset(&r->display, DISPLAY_MAX);
+    return 0;
 }
 
 static int end(struct report *r, struct err *err)
@@ -152,6 +221,8 @@ static int end(struct report *r, struct err *err)
     } else if (letter == 'I') {
         r->missed_interrupt = true;
         return 0;
+    } else if (letter == 'V') {
+        return end_display(r, err);
     }
     return r->kind->text ? 0 : end_number(r, letter, err);
 }

@@ -3,10 +3,13 @@
  *
  * A record is a kind byte, a length (8 hexadecimal digits) and that many bytes; newlines may stand
  * between records. So a shell can say it too, and in one write (lang_bash.c). Each kind has a cap
- * and comes at most once before DONE:
+ * and comes at most once before DONE, V up to LIMIT_DISPLAYS times:
  *
  *   R result text      N error name        M error or failure message    T traceback
  *   X exit code        F number of ERR_LIST   Y file type   S file size   U 1 if truncated
+ *   V a representation of something displayed: number, type, size and path, a newline between each
+ *   W of a scan for changed files: highest number of a watch, 0 if not everything is watched
+ *   H stamp of a file, by which a change of it shows
  *   D done, with the number of the run that it ends
  *   I an interrupt came while no user code ran (empty)
  *
@@ -22,6 +25,7 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+#include "worker/agent/framed.h"
 
 #define REPORT_HEAD_BYTES 9
 
@@ -36,10 +40,13 @@ struct report {
     struct buf traceback;
     bool has_exit;
     int64_t exit_code;
+    struct framed displays; /* DISPLAY messages */
     uint64_t fail_code;
     uint64_t file_type;
     uint64_t file_size;
+    uint64_t file_stamp;
     bool truncated;
+    uint64_t watches;
     bool missed_interrupt;
     bool done;
     uint64_t run; /* of DONE */
@@ -51,12 +58,15 @@ struct report {
     size_t head_len;
     const struct report_kind *kind; /* of the record under way */
     size_t left;                    /* payload bytes still to come */
+    struct buf display;             /* payload of a V under way */
+    uint64_t shown;                 /* number of the last V */
     char number[24];
     size_t number_len;
 };
 
-#define REPORT_OF_RUN  "RNMTXDI" /* what drivers say */
-#define REPORT_OF_FILE "FMYSUD"  /* what file workers say */
+#define REPORT_OF_RUN  "RNMTXVDI" /* what drivers say */
+#define REPORT_OF_FILE "FMYSUHD"  /* what file workers say */
+#define REPORT_OF_SCAN "FMUWD"    /* what one says that looks for changed files */
 
 void report_init(struct report *r, const char *allowed);
 void report_finish(struct report *r);

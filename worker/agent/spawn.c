@@ -25,6 +25,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "worker/agent/filter.h"
@@ -137,7 +138,7 @@ int spawn_drop_privileges(const struct spawn_config *c, struct err *err)
     return rc;
 }
 
-static void default_signals(void)
+static void default_signals(int held)
 {
     struct sigaction plain;
     memset(&plain, 0, sizeof(plain));
@@ -145,15 +146,18 @@ static void default_signals(void)
     for (int sig = 1; sig < NSIG; sig++) {
         (void)sigaction(sig, &plain, NULL); /* fails for KILL, STOP and libc's own */
     }
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    if (held != 0) {
+        sigaddset(&blocked, held);
+    }
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
 }
 
-int spawn_become_user(const struct spawn_config *c, struct err *err)
+int spawn_become_user(const struct spawn_config *c, int held, struct err *err)
 {
     volunteer_for_memory_kill();
-    default_signals();
+    default_signals(held);
     umask(022);
     int rc = apply_limits(c, err);
     return rc < 0 ? rc : spawn_drop_privileges(c, err);
@@ -255,9 +259,27 @@ int spawn_open_as_user(const struct spawn_config *c, const char *path, int flags
     return fd;
 }
 
-bool spawn_can_execute(const struct spawn_config *c, const char *path)
+static bool can_execute(const struct spawn_config *c, const char *path)
 {
     CLEANUP_FD int fd = spawn_open_as_user(c, path, O_PATH); /* checks the way there */
     struct stat st;
     return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0111) != 0;
+}
+
+char *spawn_find_program(const struct spawn_config *c, const char *name)
+{
+    const char *dirs = getenv("PATH");
+    if (strchr(name, '/') != NULL) {
+        return can_execute(c, name) ? alloc_strdup(name) : NULL;
+    }
+    for (const char *p = dirs != NULL ? dirs : SPAWN_DEFAULT_PATH; *p != '\0';) {
+        size_t len = strcspn(p, ":");
+        char *path = alloc_printf("%.*s/%s", (int)len, p, name);
+        if (len > 0 && can_execute(c, path)) {
+            return path;
+        }
+        free(path);
+        p += len + (p[len] == ':');
+    }
+    return NULL;
 }

@@ -18,15 +18,19 @@ struct spawn_config {
     uint64_t nproc;        /* RLIMIT_NPROC, 0 = leave */
     uint64_t nofile;       /* RLIMIT_NOFILE, 0 = leave */
     uint64_t data_bytes;   /* RLIMIT_DATA, 0 = leave */
+    uint64_t memory_bytes; /* what the sandbox may use; whoever holds it to that is not us. 0 =
+                              unknown */
     const char *workspace; /* where relative paths start; borrowed for ever */
+    const char *packages;  /* directory of packages, NULL if there is none; borrowed for ever */
     bool filter;           /* filter its system calls: the container does not */
     bool single_uid;       /* there is only one uid here: drop everything else */
 };
 
 /* Turns the calling process into one of the sandbox user without any way back: rlimits, first in
  * line for a memory kill, user and groups, no capabilities, no new privileges, umask, default
- * signals. -ERR_DENIED with the step that failed; the caller must exit then. */
-int spawn_become_user(const struct spawn_config *c, struct err *err) WARN_UNUSED;
+ * signals, of which `held` (0: none) stays blocked for the program to unblock. -ERR_DENIED with the
+ * step that failed; the caller must exit then. */
+int spawn_become_user(const struct spawn_config *c, int held, struct err *err) WARN_UNUSED;
 
 /* As above but keeps descriptors, limits and signals alone and says whether it could: for a trial.
  */
@@ -44,8 +48,11 @@ int spawn_pipe(const struct spawn_config *c, int ours, int ret_fds[2], struct er
 int spawn_memory_file(const struct spawn_config *c, const char *name, int *ret_fd,
                       struct err *err) WARN_UNUSED;
 
-/* True for a program that user code may run. */
-bool spawn_can_execute(const struct spawn_config *c, const char *path);
+#define SPAWN_DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin" /* where there is no PATH */
+
+/* A program that user code may run, looked for in our PATH, which is that of user code; with a
+ * slash in its name just there. NULL if there is none; owned by the caller. */
+char *spawn_find_program(const struct spawn_config *c, const char *name);
 
 /* open(2), close-on-exec, with the rights that user code has to files. Returns -1 and errno. */
 int spawn_open_as_user(const struct spawn_config *c, const char *path, int flags);

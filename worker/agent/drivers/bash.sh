@@ -11,6 +11,7 @@ builtin echo -n "X0000000${#__cloister_status}${__cloister_status}D0000000a$__cl
 " >&73
 __cloister_told=$__cloister_run; }
 __cloister_left='
+__cloister_prompt=$PROMPT_COMMAND
 unset MAILCHECK HISTFILE TMOUT
 set +H
 set +o history

@@ -2,11 +2,14 @@
 # the workspace as argument, requests on descriptor 3 and reports on 4; see README.md beside the agent's
 # sources for both formats.
 #
+# What shows values (python_rich.py) is read only when there is something to show: code that prints must
+# not wait for it, nor for anything that is imported there.
+#
 # It shares its process with user code, so it owns as little as possible: one namespace that user
 # code does not see, and references taken before user code could replace anything. User code runs in a
 # `__main__` of its own. What it breaks here it breaks for itself: the agent then starts a new one.
 
-def _cloister_driver():
+def _cloister_driver(rich_source):
     import builtins
     import io
     import linecache
@@ -17,6 +20,7 @@ def _cloister_driver():
     import __future__
     from _ast import Expr, Expression, Module, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
     from collections import deque
+    from _thread import RLock
     from fcntl import F_DUPFD_CLOEXEC, fcntl
 
     HERE = _cloister_driver.__code__.co_filename
@@ -31,10 +35,13 @@ def _cloister_driver():
         FUTURE_FLAGS |= getattr(__future__, feature).compiler_flag
 
     os_read, os_write, os_close, os_dup2, os_fstat = os.read, os.write, os.close, os.dup2, os.fstat
+    os_stat, os_getpid = os.stat, os.getpid
     setsignal, getsignal, default_int = signal.signal, signal.getsignal, signal.default_int_handler
     SIGINT = signal.SIGINT
     compile_, eval_, exec_, repr_, str_ = compile, eval, exec, repr, str
-    pid = os.getpid()
+    type_, hasattr_, modules = type, hasattr, sys.modules
+    name_of = type.__dict__["__name__"].__get__  # whatever a metaclass says
+    pid = os_getpid()
 
     def out_of_the_way(fd):
         high = fcntl(fd, F_DUPFD_CLOEXEC, 60)
@@ -48,8 +55,18 @@ def _cloister_driver():
 
     # ---- the wire --------------------------------------------------------------------------------
 
+    def read_some(most):
+        while True:
+            try:
+                return os_read(requests, most)
+            except BaseException as exc:
+                if isinstance(exc, OSError) and exc.__traceback__.tb_next is None:
+                    raise
+                # a signal handler of user code, as of an alarm that was left on: like an error in a thread
+                complain(exc)
+
     def read_request():
-        data = os_read(requests, 65536)
+        data = read_some(65536)
         if not data:
             raise SystemExit(0)
         need = 4
@@ -60,7 +77,7 @@ def _cloister_driver():
                 break
             parts, have = [data], len(data)
             while have < need:
-                part = os_read(requests, min(need - have, 1 << 20))
+                part = read_some(min(need - have, 1 << 20))
                 if not part:
                     raise SystemExit(0)
                 parts.append(part)
@@ -83,6 +100,8 @@ def _cloister_driver():
         data = b"".join([b"%c%08x%b" % (kind, len(body), body) for kind, body in records])
         while data:
             data = data[os_write(reports, data) :]
+
+    reporting = RLock()  # threads may display what they like, when they like
 
     def encoded(text, most=RESULT_MAX):
         data = str_.encode(text, "utf-8", "backslashreplace")
@@ -110,10 +129,16 @@ def _cloister_driver():
 
     streams = Streams()
 
+    def is_open(name):
+        try:
+            return not getattr(getattr(sys, name), "closed", True)
+        except BaseException:
+            return False  # deleted, detached, or replaced by something odd
+
     def open_stdin(data):
         if data is None:
             # exit() and quit() close it
-            if not streams.fed and not getattr(sys.stdin, "closed", True):
+            if not streams.fed and is_open("stdin"):
                 return
             os_dup2(devnull, 0)
             streams.fed = False
@@ -141,16 +166,16 @@ def _cloister_driver():
                 os_fstat(fd)
             except OSError:
                 os_dup2(spare, fd)
-        if getattr(sys.stdout, "closed", True):
+        if not is_open("stdout"):
             sys.stdout = sys.__stdout__ = streams.out = writer(1)
-        if getattr(sys.stderr, "closed", True):
+        if not is_open("stderr"):
             sys.stderr = sys.__stderr__ = streams.err = writer(2)
 
-    def flush():
-        for stream in (sys.stdout, sys.stderr, streams.out, streams.err):
+    def flush(passed_over=Exception):
+        for of, name in ((sys, "stdout"), (sys, "stderr"), (streams, "out"), (streams, "err")):
             try:
-                stream.flush()
-            except Exception:
+                getattr(of, name).flush()
+            except passed_over:
                 pass  # closed or replaced by something odd: that is user code's own business
 
     # ---- errors ----------------------------------------------------------------------------------
@@ -185,7 +210,7 @@ def _cloister_driver():
         return "".join(te.format())
 
     def describe(exc, frames):
-        name = type(exc).__name__
+        name = name_of(type_(exc))
         try:
             message = str_(exc)
         except BaseException:
@@ -193,23 +218,31 @@ def _cloister_driver():
         try:
             text = format_error(exc, frames)
         except BaseException:
-            text = "%s: %s\n" % (name, message)
+            text = "".join((name, ": ", message, "\n"))
         return [
             (b"N", encoded(name, NAME_MAX)),
             (b"M", encoded(message)),
             (b"T", encoded(text)),
         ]
 
-    def exit_code(exc):
-        code = exc.code
-        if code is None:
-            return 0
-        if isinstance(code, int):
-            return code & 0xFF
+    def complain(exc):
+        if isinstance(exc, SystemExit):
+            return
         try:
-            sys.stderr.write(str_(code) + "\n")
-        except Exception:
+            streams.err.write(describe(exc, ())[2][1].decode())
+        except BaseException:
             pass
+
+    def exit_code(exc):
+        try:
+            code = exc.code
+            if code is None:
+                return 0
+            if isinstance(code, int):
+                return int.__and__(code, 0xFF)
+            sys.stderr.write(str_(code) + "\n")
+        except BaseException:
+            pass  # of a class that has its own idea of a code
         return 1
 
     # ---- running ---------------------------------------------------------------------------------
@@ -228,6 +261,12 @@ def _cloister_driver():
         missed = False  # an interrupt came while no user code ran
         loop = None
         task = None
+        coroutine = None  # in it: the part of the cell that awaits
+        run = 0  # its number
+        shown = 0  # representations in this run
+        number_shown = 0  # of the last thing
+        packages_ns = 0  # when their directory changed last
+        rich = None  # once it was needed
 
     state = State()
 
@@ -238,7 +277,10 @@ def _cloister_driver():
         pass  # its arrival alone makes a blocking call look whether there was an interrupt
 
     def remember(name, code):
-        linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+        if type_(linecache.cache) is not dict:
+            linecache.cache = {}  # or no code could ever run again
+        # not splitlines(), to which more ends a line than to the compiler
+        linecache.cache[name] = (len(code), None, io.StringIO(code, None).readlines(), name)
         cells.append((name, len(code)))
         state.held += len(code)
         while len(cells) > CELLS_MAX or (state.held > SOURCES_MAX and len(cells) > 1):
@@ -274,32 +316,120 @@ def _cloister_driver():
         except BaseException:
             pass
 
-    def evaluate(code):
-        if not code.co_flags & COROUTINE:
-            return eval_(code, space)
+    async def in_loop(parts):
+        value = None
+        for part in parts:
+            value = eval_(part, space)
+            if part.co_flags & COROUTINE:
+                state.coroutine = value
+                value = await value
+        return value
+
+    def evaluate(first, last):
+        """The value of the last expression. If any part of a cell awaits, all of it runs in the loop."""
+        flags = (first.co_flags if first is not None else 0) | (last.co_flags if last is not None else 0)
+        if not flags & COROUTINE:
+            if first is not None:
+                eval_(first, space)
+            return eval_(last, space) if last is not None else None
         import asyncio
 
         if state.loop is None or state.loop.is_closed():
             state.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(state.loop)
-        state.task = task = state.loop.create_task(eval_(code, space))
+        parts = [part for part in (first, last) if part is not None]
+        state.task = task = state.loop.create_task(in_loop(parts))
         try:
             return state.loop.run_until_complete(task)
         finally:
             if task.done():
-                state.task = None
+                state.task = state.coroutine = None
+
+    # ---- showing ---------------------------------------------------------------------------------
+
+    PLAIN = {int, float, complex, bool, str, bytes, list, tuple, dict, set, range, type}
+    RICH = ["_repr_%s_" % name for name in "mimebundle html png svg jpeg markdown latex json".split()]
+    TOOLS = ("pandas", "matplotlib.figure", "PIL.Image")  # whose objects have more forms than they say
+    HOOKS = {
+        "matplotlib.pyplot",
+        "PIL.ImageShow",
+        "plotly.basedatatypes",
+        "IPython.display",
+        "IPython.core.display_functions",
+    }
+
+    class Driver:
+        """What python_rich.py may use."""
+
+    def rich():
+        if state.rich is None:
+            names = {"__name__": "IPython.display"}  # its classes stand in for those
+            exec_(compile_(rich_source, HERE, "exec"), names)
+            Driver.pid, Driver.state, Driver.hooks = pid, state, Hooks
+            Driver.reporting, Driver.send = reporting, staticmethod(send)
+            Driver.display, Driver.workspace = staticmethod(display), workspace
+            state.rich = names["Rich"](Driver)
+        return state.rich
+
+    def display(*objs, **options):
+        """Shows objects in their richest forms: images, tables, formatted text."""
+        return rich().display(*objs, **options)
+
+    def has_forms(kind):
+        try:
+            for name in RICH:
+                if hasattr_(kind, name):
+                    return True
+        except Exception:
+            return True  # by a metaclass that fails: what shows things says so
+        for name in TOOLS:
+            if name in modules:
+                return True
+        return False
+
+    class Hooks:
+        """First among the finders: some modules get our way of showing when they are imported."""
+
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            return rich().find_hooked(name, path, target) if name in HOOKS else None
+
+    class Standins:
+        """Last among them: what notebooks have and this interpreter may not."""
+
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name == "IPython" or name.startswith("IPython."):
+                return rich().find_standin(name)
+            return None
 
     def run_user(code, records):
         first, last = parse(code)
-        if first is not None:
-            evaluate(first)
-        if last is not None:
-            value = evaluate(last)
-            if value is not None:
-                builtins._ = None
+        value = evaluate(first, last)
+        if value is not None:
+            builtins._ = None
+            kind = type_(value)
+            if kind in PLAIN or not has_forms(kind):
                 text = repr_(value)
-                builtins._ = value
-                records.append((b"R", encoded(text)))
+            else:
+                text = rich().show_value(value)
+            builtins._ = value
+            records.append((b"R", encoded(text)))
+        if "matplotlib.pyplot" in modules:
+            rich().show_figures()
+
+    # ---- packages --------------------------------------------------------------------------------
+
+    def look_for_packages():
+        # they come while we live; finders remember what a directory had, but for its time
+        try:
+            now = os_stat(packages).st_mtime_ns
+        except OSError:
+            return
+        if now != state.packages_ns:
+            if state.packages_ns:
+                rich().packages_changed(packages)
+            state.packages_ns = now
 
     def run_guarded(code, records):
         """What user code raises becomes records. SIGINT is user code's only in here."""
@@ -311,7 +441,16 @@ def _cloister_driver():
                     # for this run, just too early, or for the last one: the agent knows
                     state.missed = False
                     send([(b"I", b"")])
-                run_user(code, records)
+                try:
+                    run_user(code, records)
+                except KeyboardInterrupt:
+                    if "matplotlib.pyplot" in modules:
+                        rich().close_figures()  # drawing them could take what time is left
+                    raise
+                except BaseException:
+                    if "matplotlib.pyplot" in modules:
+                        rich().show_figures()
+                    raise
                 flush()
             finally:
                 state.handler = getsignal(SIGINT) or default_int
@@ -323,8 +462,10 @@ def _cloister_driver():
         setsignal(SIGINT, ignore_interrupt)
         task, state.task = state.task, None
         frames = ()
+        coroutine, state.coroutine = state.coroutine, None
         if task is not None and not task.done():
-            frames = task.get_stack()
+            if coroutine is not None and coroutine.cr_frame is not None:
+                frames = (coroutine.cr_frame,)
             finish_task(task)
         if caught is not None:
             del records[:]
@@ -364,21 +505,27 @@ def _cloister_driver():
     def run_once():
         run, code, stdin, args, env = read_request()
         records = []
+        state.run = run
+        if packages:
+            look_for_packages()
         mend_streams()
         open_stdin(stdin)
         sys.argv = [""] + [os.fsdecode(arg) for arg in args]
         saved = enter_env(env) if env else ()
         sys.modules["__main__"] = main
         run_guarded(code, records)
-        if os.getpid() != pid:
+        if os_getpid() != pid:
             leave_child(records)
         if saved:
             leave_env(saved)
-        flush()
+        flush(BaseException)
         if streams.fed:
             open_stdin(None)
         records.append((b"D", b"%d" % run))
-        send(records)
+        with reporting:
+            send(records)
+            if state.shown:
+                state.shown = state.number_shown = 0
 
     def close_control():
         # a forked child must not speak for us, nor keep the pipes open when we are gone
@@ -390,11 +537,13 @@ def _cloister_driver():
 
     os.register_at_fork(after_in_child=close_control)
     setsignal(SIGINT, ignore_interrupt)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [SIGINT])  # one that came while we started is here now
     setsignal(signal.SIGURG, wake)
     sys.stdout = sys.__stdout__ = streams.out = writer(1)
     sys.stderr = sys.__stderr__ = streams.err = writer(2)
     open_stdin(None)
-    workspace = sys.argv[1]
+    workspace, packages = sys.argv[1:3]
+    packages = packages and packages + "/python"
     sys.argv = [""]
     if hasattr(sys, "orig_argv"):
         sys.orig_argv = [sys.executable]
@@ -403,6 +552,11 @@ def _cloister_driver():
     except OSError:
         pass
     sys.modules["__main__"] = main
+    builtins.display = display
+    sys.meta_path.insert(0, Hooks)
+    sys.meta_path.append(Standins)
+    if packages:
+        look_for_packages()
     while True:
         try:
             run_once()
@@ -411,4 +565,4 @@ def _cloister_driver():
             os._exit(70)
 
 
-_cloister_driver()
+_cloister_driver(globals().pop("rich"))
