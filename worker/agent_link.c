@@ -1,9 +1,6 @@
 /*
- * A request is an entry that keeps its encoded frame until its answer has come. So a lost stream
- * costs nothing but a new one: after the hello, all entries are written again in their old order.
- * One thing changes then: a START or WAIT is sent with no time to wait. The answer tells at once
- * what state the operation is in, news that may have been lost with the stream, and the asker asks
- * again.
+ * A request is kept until its answer has come (agent_entry.c). So a lost stream costs nothing but a
+ * new one: after the hello, all entries are written again in their old order.
  *
  *        stream() fails: wait a little                 lost, or silent
  *      +--------------+                     +-------------------------------+
@@ -36,16 +33,15 @@
 #include "config.h"
 #include "proto/codec.h"
 #include "proto/version.h"
+#include "worker/agent_entry.h"
 #include "worker/agent_reply.h"
 
-#define RETRY_MIN_MS   10
-#define RETRY_MAX_MS   1000
-#define STABLE_MS      1000 /* a stream that lived this long was not part of a series of failures */
-#define ATTEMPTS_MAX   24   /* streams in such a series */
-#define READ_BYTES     (16u << 10)
-#define KEEP_BYTES     (64u << 10)        /* of the read buffer while idle */
-#define UNANSWERED_MAX (2u * LIMIT_FRAME) /* bytes of requests kept */
-#define ENTRIES_MAX    512u               /* requests kept */
+#define RETRY_MIN_MS 10
+#define RETRY_MAX_MS 1000
+#define STABLE_MS    1000 /* a stream that lived this long was not part of a series of failures */
+#define ATTEMPTS_MAX 24   /* streams in such a series */
+#define READ_BYTES   (16u << 10)
+#define KEEP_BYTES   (64u << 10) /* of the read buffer while idle */
 
 enum link_state { LINK_DOWN, LINK_OPENING, LINK_HELLO, LINK_UP, LINK_CLOSING, LINK_ENDED };
 
@@ -58,21 +54,6 @@ static const struct sm_state states[] = {
     [LINK_ENDED] = {"ended", 0},
 };
 
-struct entry {
-    struct entry *next;
-    struct agent_link *link;
-    struct agent_question question;
-    uint64_t seq;
-    struct buf frame;
-    uint64_t due_ms;
-    uint64_t wait_ms;
-    agent_reply_fn done;
-    void *arg;
-    uv_write_t write;
-    bool writing;  /* libuv still holds the frame */
-    bool answered; /* off the list; freed as soon as libuv lets go */
-};
-
 struct agent_link {
     uv_loop_t *loop;
     struct backend *backend;
@@ -80,6 +61,7 @@ struct agent_link {
     void *arg;
     char sandbox[LIMIT_NAME + 1];
     uint64_t generation;
+    struct view_list runners; /* borrowed */
     struct sm sm;
     bool failed;  /* on_failed has been called */
     bool been_up; /* there has been a hello */
@@ -93,11 +75,8 @@ struct agent_link {
 
     uv_pipe_t *pipe; /* freed in its close callback */
     struct buf rx;
-    struct entry *hello; /* unlike the others it dies with its stream */
-    struct entry *first;
-    struct entry **last;
-    size_t count, bytes;
-    uint64_t next_seq;
+    struct agent_entries entries;
+    struct agent_entry *hello; /* unlike the others it dies with its stream */
 
     bool timer_closed;
     void (*closed)(void *arg);
@@ -138,110 +117,9 @@ static void arm_all(struct agent_link *link)
         arm(link, link->down_ms + TIME_HELLO_MS);
         return;
     }
-    for (const struct entry *e = link->first; e != NULL; e = e->next) {
+    for (const struct agent_entry *e = link->entries.first; e != NULL; e = e->next) {
         arm(link, e->due_ms);
     }
-}
-
-/* ---- entries -------------------------------------------------------------------------------- */
-
-static void entry_free(struct entry *e)
-{
-    e->answered = true;
-    if (!e->writing) {
-        buf_finish(&e->frame);
-        free(e);
-    }
-}
-
-static void on_written(uv_write_t *req, int status)
-{
-    /* A failed write is not news: reading reports the same loss. */
-    struct entry *e = req->data;
-    e->writing = false;
-    if (e->answered) {
-        entry_free(e);
-    }
-}
-
-static struct entry *entry_unlink(struct agent_link *link, uint64_t seq)
-{
-    for (struct entry **at = &link->first; *at != NULL; at = &(*at)->next) {
-        struct entry *e = *at;
-        if (e->seq == seq) {
-            *at = e->next;
-            if (link->last == &e->next) {
-                link->last = at;
-            }
-            link->count--;
-            link->bytes -= e->frame.len;
-            return e;
-        }
-    }
-    return NULL;
-}
-
-static void entry_write(struct agent_link *link, struct entry *e)
-{
-    uv_stream_t *stream = (uv_stream_t *)link->pipe;
-    uv_buf_t out = uv_buf_init((char *)e->frame.data, (unsigned)e->frame.len);
-    int sent = uv_try_write(stream, &out, 1);
-    if (sent < 0) {
-        sent = 0; /* full, or broken, which the read side reports */
-    }
-    if ((size_t)sent == e->frame.len) {
-        return;
-    }
-    out.base += sent;
-    out.len -= (size_t)sent;
-    e->write.data = e;
-    e->writing = uv_write(&e->write, stream, &out, 1, on_written) == 0;
-}
-
-/* For a second sending: the same request, with nothing to wait for. */
-static void entry_refresh(struct entry *e)
-{
-    struct msg m;
-    struct err err = ERR_INIT;
-    if (e->question.type != MSG_START && e->question.type != MSG_WAIT) {
-        return;
-    }
-    if (msg_decode(MSG_LINK_A, e->frame.data + 4, e->frame.len - 4, &m, &err) < 0) {
-        assert(false && "our own frame does not decode");
-        return;
-    }
-    *(e->question.type == MSG_START ? &m.start.wait_ms : &m.wait.wait_ms) = 0;
-    struct buf frame;
-    buf_init(&frame, LIMIT_FRAME + 4);
-    if (msg_encode_frame(&frame, &m, &err) == 0) {
-        e->link->bytes -= e->frame.len;
-        e->link->bytes += frame.len;
-        struct buf old = e->frame;
-        e->frame = frame;
-        frame = old;
-    }
-    msg_finish(&m);
-    buf_finish(&frame);
-    e->wait_ms = 0;
-}
-
-static int entry_create(struct agent_link *link, const struct msg *request, struct entry **ret,
-                        struct err *err)
-{
-    struct msg m = *request;
-    struct entry *e = alloc_one(struct entry);
-    m.seq = link->next_seq++;
-    e->link = link;
-    e->seq = m.seq;
-    buf_init(&e->frame, LIMIT_FRAME + 4);
-    int rc = msg_encode_frame(&e->frame, &m, err);
-    if (rc < 0) {
-        entry_free(e);
-        return rc;
-    }
-    agent_question_init(&e->question, &m); /* its strings fit: they have been encoded */
-    *ret = e;
-    return 0;
 }
 
 /* ---- losing a stream ------------------------------------------------------------------------ */
@@ -296,7 +174,7 @@ static void hang_up(struct agent_link *link)
         uv_close((uv_handle_t *)link->pipe, on_pipe_closed);
     }
     if (link->hello != NULL) {
-        entry_free(link->hello);
+        agent_entry_free(link->hello);
         link->hello = NULL;
     }
 }
@@ -353,12 +231,12 @@ static void on_hello_reply(struct agent_link *link, const struct msg *m)
     set_state(link, LINK_UP);
     link->up_ms = uv_now(link->loop);
     link->down_ms = 0;
-    for (struct entry *e = link->first; e != NULL; e = e->next) {
+    for (struct agent_entry *e = link->entries.first; e != NULL; e = e->next) {
         if (link->been_up) {
-            entry_refresh(e);
+            agent_entry_refresh(&link->entries, e);
         }
         e->due_ms = link->up_ms + e->wait_ms + TIME_HELLO_MS;
-        entry_write(link, e);
+        agent_entry_write(e, (uv_stream_t *)link->pipe);
     }
     link->been_up = true;
     arm_all(link);
@@ -379,9 +257,9 @@ static void handle(struct agent_link *link, const struct msg *m)
         return;
     }
     bool is_hello = link->hello != NULL && link->hello->seq == m->seq;
-    struct entry *e = is_hello ? link->hello : NULL;
+    struct agent_entry *e = is_hello ? link->hello : NULL;
     if (link->sm.state == LINK_UP) {
-        e = entry_unlink(link, m->seq);
+        e = agent_entries_take(&link->entries, m->seq);
     }
     if (e == NULL) {
         err_set(&err, ERR_PROTOCOL, "%s with number %llu answers nothing", msg_name(m->type),
@@ -401,12 +279,12 @@ static void handle(struct agent_link *link, const struct msg *m)
     } else if (is_hello) {
         on_hello_reply(link, m);
     } else {
-        if (link->first == NULL) {
+        if (link->entries.first == NULL) {
             arm_all(link);
         }
         e->done(e->arg, m, NULL);
     }
-    entry_free(e);
+    agent_entry_free(e);
 }
 
 static bool reading(const struct agent_link *link)
@@ -481,11 +359,12 @@ static void say_hello(struct agent_link *link)
     m.hello.build = view_of(CLOISTER_VERSION);
     m.hello.sandbox = view_of(link->sandbox);
     m.hello.generation = link->generation;
-    if (entry_create(link, &m, &link->hello, &err) < 0) {
+    m.hello.runners = link->runners;
+    if (agent_entry_create(&link->entries, &m, &link->hello, &err) < 0) {
         fail(link, &err);
         return;
     }
-    entry_write(link, link->hello);
+    agent_entry_write(link->hello, (uv_stream_t *)link->pipe);
 }
 
 static void on_stream(void *arg, int rc, int fd, const struct err *err)
@@ -549,7 +428,7 @@ static void on_timer(uv_timer_t *timer)
         return;
     }
     if (link->sm.state == LINK_UP) {
-        for (const struct entry *e = link->first; e != NULL; e = e->next) {
+        for (const struct agent_entry *e = link->entries.first; e != NULL; e = e->next) {
             if (e->due_ms <= now) {
                 lose_stream(link, "an answer is overdue");
                 return;
@@ -561,19 +440,19 @@ static void on_timer(uv_timer_t *timer)
 
 /* ---- for the owner -------------------------------------------------------------------------- */
 
-struct agent_link *agent_link_create(uv_loop_t *loop, struct backend *backend, const char *sandbox,
-                                     uint64_t generation, const struct agent_link_events *events,
-                                     void *arg)
+struct agent_link *agent_link_create(uv_loop_t *loop, struct backend *backend,
+                                     const struct agent_link_greeting *greeting,
+                                     const struct agent_link_events *events, void *arg)
 {
     struct agent_link *link = alloc_one(struct agent_link);
     link->loop = loop;
     link->backend = backend;
     link->events = events;
     link->arg = arg;
-    link->generation = generation;
-    link->last = &link->first;
-    link->next_seq = 1;
-    snprintf(link->sandbox, sizeof(link->sandbox), "%s", sandbox);
+    link->generation = greeting->generation;
+    link->runners = greeting->runners;
+    agent_entries_init(&link->entries);
+    snprintf(link->sandbox, sizeof(link->sandbox), "%s", greeting->sandbox);
     sm_init(&link->sm, states, sizeof(states) / sizeof(states[0]), LINK_DOWN);
     uv_timer_init(loop, &link->timer);
     link->timer.data = link;
@@ -596,31 +475,20 @@ bool agent_link_is_up(const struct agent_link *link)
 int agent_link_ask(struct agent_link *link, const struct msg *request, uint64_t wait_ms,
                    agent_reply_fn done, void *arg, struct err *err)
 {
-    struct entry *e;
+    struct agent_entry *e;
     if (link->failed || link->sm.state == LINK_ENDED) {
         return err_set(err, ERR_GONE, "the sandbox is ending");
     }
-    if (link->count >= ENTRIES_MAX) {
-        return err_set(err, ERR_BUSY, "too many requests to the sandbox are unanswered");
-    }
-    int rc = entry_create(link, request, &e, err);
+    int rc = agent_entries_add(&link->entries, request, &e, err);
     if (rc < 0) {
         return rc;
-    }
-    if (link->bytes + e->frame.len > UNANSWERED_MAX) {
-        entry_free(e);
-        return err_set(err, ERR_BUSY, "requests to the sandbox are too large together");
     }
     e->wait_ms = wait_ms;
     e->due_ms = uv_now(link->loop) + wait_ms + TIME_HELLO_MS;
     e->done = done;
     e->arg = arg;
-    *link->last = e;
-    link->last = &e->next;
-    link->count++;
-    link->bytes += e->frame.len;
     if (link->sm.state == LINK_UP) {
-        entry_write(link, e);
+        agent_entry_write(e, (uv_stream_t *)link->pipe);
         arm(link, e->due_ms);
     }
     return 0;
@@ -633,10 +501,10 @@ void agent_link_end(struct agent_link *link, const struct err *err)
         hang_up(link);
         arm_all(link);
     }
-    while (link->first != NULL) {
-        struct entry *e = entry_unlink(link, link->first->seq);
+    while (link->entries.first != NULL) {
+        struct agent_entry *e = agent_entries_take(&link->entries, link->entries.first->seq);
         e->done(e->arg, NULL, err);
-        entry_free(e);
+        agent_entry_free(e);
     }
 }
 

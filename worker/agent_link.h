@@ -37,11 +37,18 @@ struct agent_link_events {
     void (*on_failed)(void *arg, const struct err *err);
 };
 
-/* Binds a link to a backend object whose sandbox exists. `events` is borrowed for good, `sandbox`
- * during the call. Opens nothing yet. */
-struct agent_link *agent_link_create(uv_loop_t *loop, struct backend *backend, const char *sandbox,
-                                     uint64_t generation, const struct agent_link_events *events,
-                                     void *arg);
+/* What an agent is told in the hello. */
+struct agent_link_greeting {
+    const char *sandbox; /* borrowed during agent_link_create() */
+    uint64_t generation;
+    struct view_list runners; /* encoded RUNNER messages; borrowed for the life of the link */
+};
+
+/* Binds a link to a backend object whose sandbox exists. `events` is borrowed for good. Opens
+ * nothing yet. */
+struct agent_link *agent_link_create(uv_loop_t *loop, struct backend *backend,
+                                     const struct agent_link_greeting *greeting,
+                                     const struct agent_link_events *events, void *arg);
 
 void agent_link_open(struct agent_link *link);
 

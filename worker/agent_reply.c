@@ -1,15 +1,16 @@
 /*
  * The agent lives where user code lives, so its answers are read as hostile: an answer must have
  * the type that belongs to its question, speak of the same operation and the same bytes, and hold
- * only numbers that exist. What passes is handed on decoded, field by field; only the list of
- * operations holds messages within a message, so those are decoded here as strictly as if they had
- * come alone.
+ * only numbers that exist. What passes is handed on decoded, field by field; messages within a
+ * message (the list of operations, displays, changed files) are decoded here as strictly as if they
+ * had come alone.
  */
 #include "worker/agent_reply.h"
 
 #include <string.h>
 
 #include "proto/codec.h"
+#include "proto/outcome.h"
 
 void agent_question_init(struct agent_question *q, const struct msg *request)
 {
@@ -56,7 +57,11 @@ static int check_output(const struct agent_question *q, const struct msg_output 
     if (m->fail_code != 0 && !err_known(m->fail_code)) {
         return err_set(err, ERR_PROTOCOL, "output with an unknown fail code");
     }
-    return 0;
+    if (!done && (m->displays.count > 0 || m->files.count > 0 || m->files_more)) {
+        return err_set(err, ERR_PROTOCOL, "displays or files of something that is not over");
+    }
+    int rc = outcome_check_displays(m->displays, err);
+    return rc < 0 ? rc : outcome_check_files(m->files, err);
 }
 
 static int check_info(struct view item, struct err *err)
@@ -69,8 +74,8 @@ static int check_info(struct view item, struct err *err)
     const struct msg_op_info *i = &m.op_info;
     if (m.type != MSG_OP_INFO || m.seq != 0) {
         rc = err_set(err, ERR_PROTOCOL, "%s among operations", msg_name(m.type));
-    } else if (i->op.len == 0 || i->kind < OP_EVAL || i->kind > OP_FILE_LIST ||
-               i->state < OP_QUEUED || i->state > OP_DONE) {
+    } else if (i->op.len == 0 || i->kind < OP_EVAL || i->kind > OP_RUN || i->state < OP_QUEUED ||
+               i->state > OP_DONE) {
         rc = err_set(err, ERR_PROTOCOL, "an impossible operation");
     }
     msg_finish(&m);

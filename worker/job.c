@@ -2,8 +2,8 @@
  * Deadlines count from the moment an operation begins to run, and only the agent knows that moment
  * if the operation had to queue for its interpreter. Asking about it on every start would
  * cost the common case a round trip, so a job is taken to run at once unless the worker has reason
- * for doubt: an earlier job of the same interpreter is not over, or it does not know the sandbox's
- * history.
+ * for doubt: an earlier job of the same language is not over, or as many of any language as
+ * programs run side by side, or it does not know the sandbox's history.
  *
  *                  START, doubtful                  START
  *                        |                            |
@@ -64,9 +64,11 @@ static void copy_name(char out[LIMIT_NAME + 1], struct view name)
     out[len] = '\0';
 }
 
-/* Interpreters work through their operations in the order of START. */
+/* Interpreters work through their operations in the order of START, and of programs only so many
+ * run side by side; which languages are programs is the agent's business. */
 static bool must_queue(const struct jobs *jobs, struct view language)
 {
+    size_t running = 0;
     if (language.len == 0) {
         return false;
     }
@@ -74,7 +76,8 @@ static bool must_queue(const struct jobs *jobs, struct view language)
         return true;
     }
     for (const struct job *job = jobs->first; job != NULL; job = job->next) {
-        if (view_is(language, job->language)) {
+        running += job->language[0] != '\0';
+        if (view_is(language, job->language) || running == LIMIT_PROGRAMS) {
             return true;
         }
     }

@@ -31,7 +31,7 @@ enum job_action {
 struct job {
     struct job *next;
     char op[LIMIT_NAME + 1];
-    char language[LIMIT_NAME + 1]; /* "" if it needs no interpreter */
+    char language[LIMIT_NAME + 1]; /* "" if it runs no code */
     struct sm sm;
     bool confirmed; /* the agent itself said "queued" on the present link */
     uint64_t timeout_ms;
@@ -51,7 +51,7 @@ void jobs_finish(struct jobs *jobs);
 struct job *jobs_find(const struct jobs *jobs, struct view op);
 
 /* The job of an operation that is being started now; a known one is left as it is. `language` is
- * empty for work that no interpreter does. A timeout of 0 is none. NULL if there are too many. */
+ * empty for work that runs no code. A timeout of 0 is none. NULL if there are too many. */
 struct job *jobs_start(struct jobs *jobs, struct view op, struct view language, uint64_t timeout_ms,
                        uint64_t now_ms);
 

@@ -26,6 +26,7 @@
 #include "common/alloc.h"
 #include "common/log.h"
 #include "proto/codec.h"
+#include "worker/spec.h"
 
 #define CREATE_PATIENCE_MS 1000 /* a creation under way may finish before it is torn down */
 #define FIGURES_MS         500  /* to learn why a sandbox ended */
@@ -308,8 +309,12 @@ static const struct agent_link_events link_events = {
 
 static void connect_agent(struct worker *w)
 {
-    w->link = agent_link_create(w->loop, w->backend, w->setup->sandbox, w->setup->generation,
-                                &link_events, w);
+    const struct agent_link_greeting greeting = {
+        .sandbox = w->setup->sandbox,
+        .generation = w->setup->generation,
+        .runners = w->runners,
+    };
+    w->link = agent_link_create(w->loop, w->backend, &greeting, &link_events, w);
     w->figures = figures_create(w->loop, w->backend, w->link);
     struct operations_setup setup = {
         .loop = w->loop,
@@ -358,44 +363,40 @@ static void on_progress(void *arg, const char *text, uint64_t done, uint64_t tot
     }
 }
 
-static void keep_spec(struct worker *w, const struct msg_open *m)
+static struct view_list copy_list(struct view_list from)
+{
+    struct view *items = alloc_array(from.count + 1, sizeof(*items));
+    for (size_t i = 0; i < from.count; i++) {
+        items[i] = view_bytes(alloc_viewdup(from.items[i]), from.items[i].len);
+    }
+    return (struct view_list){items, from.count};
+}
+
+static void free_list(struct view_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free((void *)(uintptr_t)list->items[i].data);
+    }
+    free((void *)(uintptr_t)list->items);
+}
+
+static int keep_spec(struct worker *w, const struct msg_open *m, struct err *err)
 {
     struct backend_spec *spec = &w->spec;
-    struct view *env = alloc_array(m->env.count + 1, sizeof(*env));
-    for (size_t i = 0; i < m->env.count; i++) {
-        env[i] = view_bytes(alloc_viewdup(m->env.items[i]), m->env.items[i].len);
-    }
     spec->id = w->setup->sandbox;
     spec->dir = w->setup->dir;
     spec->shared_dir = w->setup->shared_dir;
     spec->agent_path = w->setup->agent_path;
-    spec->engine = alloc_viewdup(m->engine);
-    spec->runtime = alloc_viewdup(m->runtime);
-    spec->mode = m->mode;
-    spec->image = alloc_viewdup(m->image);
-    spec->limits.memory_bytes = m->memory_bytes;
-    spec->limits.cpu_milli = m->cpu_milli;
-    spec->limits.pids = m->pids;
-    spec->limits.disk_bytes = m->disk_bytes;
-    spec->limits.files = m->files;
-    spec->env.items = env;
-    spec->env.count = m->env.count;
-    spec->grace_ms = m->grace_ms > 0 ? m->grace_ms : TIME_GRACE_MS;
-    spec->strict = m->strict;
-    spec->pull = m->pull;
     spec->progress = on_progress;
     spec->progress_arg = w;
+    w->runners = copy_list(m->runners);
+    return spec_take(spec, m, err);
 }
 
-static void free_spec(struct backend_spec *spec)
+static void refuse_open(struct worker *w, const struct err *err)
 {
-    for (size_t i = 0; i < spec->env.count; i++) {
-        free((void *)(uintptr_t)spec->env.items[i].data);
-    }
-    free((void *)(uintptr_t)spec->env.items);
-    free((void *)(uintptr_t)spec->engine);
-    free((void *)(uintptr_t)spec->runtime);
-    free((void *)(uintptr_t)spec->image);
+    answer_all(w, &w->open_askers, NULL, err, NULL);
+    life_leave(w, EXIT_CODE_SETUP);
 }
 
 void life_open(struct worker *w, const struct msg_open *m)
@@ -403,13 +404,13 @@ void life_open(struct worker *w, const struct msg_open *m)
     char *name = alloc_viewdup(m->backend);
     const struct backend_ops *ops = backend_find(name);
     set_state(w, WORKER_OPENING, m->attach ? "taking over" : "creating");
+    struct err err = ERR_INIT;
     if (ops == NULL) {
-        struct err err = ERR_INIT;
         err_set(&err, ERR_ENGINE, "there is no backend called \"%s\"", name);
-        answer_all(w, &w->open_askers, NULL, &err, NULL);
-        life_leave(w, EXIT_CODE_SETUP);
+        refuse_open(w, &err);
+    } else if (keep_spec(w, m, &err) < 0) {
+        refuse_open(w, &err);
     } else {
-        keep_spec(w, m);
         w->attached = m->attach;
         w->backend = ops->open(w->loop);
         w->creating = true;
@@ -478,7 +479,8 @@ static void on_timer_closed(uv_handle_t *handle)
         worker_ended_fn ended = w->ended;
         void *arg = w->ended_arg;
         enum exit_code code = w->exit_code;
-        free_spec(&w->spec);
+        spec_drop(&w->spec);
+        free_list(&w->runners);
         buf_finish(&w->answer);
         buf_finish(&w->opened);
         free(w);

@@ -47,6 +47,7 @@ struct worker {
     struct buf answer;    /* scratch for encoding */
 
     struct backend_spec spec; /* strings owned */
+    struct view_list runners; /* for the agent, whoever asks for it; owned, too */
     bool attached;
     struct backend *backend;
     struct progress *progress;
@@ -71,7 +72,6 @@ struct worker {
 void worker_answer(struct worker *w, struct ipc_request *request, const struct msg *m);
 void worker_answer_failed(struct worker *w, struct ipc_request *request, uint64_t seq,
                           const struct err *err, const char *hint);
-struct asker *worker_asker(struct ipc_request *request, uint64_t seq);
 
 /* As much of text, which may be NULL, as a STR field of at most max bytes can hold: other programs'
  * words may be long, or cut off within a character. Borrowed from text. */

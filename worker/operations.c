@@ -239,10 +239,11 @@ static void on_reply(void *arg, const struct msg *reply, const struct err *err)
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
+/* Whose turn it may have to wait for. Programs wait for a place among them all: see job.c. */
 static struct view language_of(const struct msg_start *m)
 {
     struct view none = {NULL, 0};
-    return m->kind == OP_EVAL ? m->language : none;
+    return m->kind == OP_EVAL ? m->language : m->kind == OP_RUN ? view_of("(a program)") : none;
 }
 
 /* An operation that this worker does not know: the agent says whether it is there. */

@@ -68,7 +68,7 @@ struct view worker_text(const char *text, size_t max)
     return v;
 }
 
-struct asker *worker_asker(struct ipc_request *request, uint64_t seq)
+static struct asker *asker_create(struct ipc_request *request, uint64_t seq)
 {
     struct asker *asker = alloc_one(struct asker);
     asker->request = request;
@@ -115,7 +115,7 @@ static void handle_hello(struct worker *w, struct ipc_request *request, const st
 
 static void handle_open(struct worker *w, struct ipc_request *request, const struct msg *m)
 {
-    struct asker *asker = worker_asker(request, m->seq);
+    struct asker *asker = asker_create(request, m->seq);
     asker->next = w->open_askers;
     w->open_askers = asker;
     if (w->sm.state == WORKER_NEW) {
@@ -127,7 +127,7 @@ static void handle_open(struct worker *w, struct ipc_request *request, const str
 
 static void handle_close(struct worker *w, struct ipc_request *request, const struct msg *m)
 {
-    struct asker *asker = worker_asker(request, m->seq);
+    struct asker *asker = asker_create(request, m->seq);
     asker->next = w->close_askers;
     w->close_askers = asker;
     life_close(w, EXIT_CODE_OK, m->close.grace_ms);
@@ -150,7 +150,7 @@ static struct errand *errand_create(struct worker *w, struct ipc_request *reques
     struct errand *e = alloc_one(struct errand);
     e->worker = w;
     e->backend = ops->open(w->loop);
-    e->asker = worker_asker(request, seq);
+    e->asker = asker_create(request, seq);
     e->next = w->errands;
     w->errands = e;
     return e;
@@ -195,6 +195,7 @@ static void on_probed(void *arg, const struct backend_probe *probe)
     m.probed.version = worker_text(probe->version, LIMIT_TEXT);
     m.probed.reason = worker_text(probe->reason, LIMIT_TEXT);
     m.probed.mode = probe->mode;
+    m.probed.network = worker_text(probe->network, LIMIT_TEXT);
     m.probed.unapplied.items = unapplied;
     m.probed.unapplied.count = probe->unapplied_count;
     m.probed.tried.items = tried;

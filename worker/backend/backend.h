@@ -24,6 +24,13 @@
 #define BACKEND_UNAPPLIED_MAX 16
 #define BACKEND_TRIED_MAX     16
 #define BACKEND_WORKSPACE     "/workspace"
+#define BACKEND_APP           "/app"
+/* Where packages are in a sandbox: a directory that outlives installers and ends with the sandbox
+ * they are for. It has world-writable subdirectories `python` and `node` from the beginning, which
+ * the mount of a sandbox shows read-only. They may be mounts of their own: nothing can be moved
+ * from one to the other, or be beside them. */
+#define BACKEND_PACKAGES   "/packages"
+#define BACKEND_MOUNTS_MAX 16
 
 struct backend_limits {
     uint64_t memory_bytes; /* no swap on top */
@@ -33,7 +40,15 @@ struct backend_limits {
     uint64_t files;        /* open descriptors per process */
 };
 
-/* What to create. Borrowed during backend_create(). */
+/* A file or directory of this host, shown read-only, or a copy as it is at creation. Installers
+ * only: sandboxes have none. A file is shown in a directory below the root, of which nothing else
+ * need be seen then. */
+struct backend_mount {
+    const char *host_path;
+    const char *inside_path; /* absolute */
+};
+
+/* What to create, to find again or to try. Borrowed during the call. */
 struct backend_spec {
     const char *id;         /* sandbox id: [a-z0-9]+ */
     const char *dir;        /* private directory of this sandbox, exists, 0700 */
@@ -48,6 +63,14 @@ struct backend_spec {
     uint64_t grace_ms;    /* the agent ends the sandbox after this long without a link */
     bool strict;          /* fail instead of leaving a limit unapplied */
     bool pull;            /* fetch an image that the engine does not have */
+    bool network;         /* it reaches what this host reaches, but not this host's loopback */
+    /* The sandbox whose package directory is mounted at BACKEND_PACKAGES; "" = none. If it is `id`,
+     * create makes it and destroy removes it; else it exists, and is -ERR_GONE if it does not. */
+    const char *packages;
+    bool packages_write; /* an installer: user code may write there */
+    bool app_dir;        /* user code has a small writable directory BACKEND_APP */
+    struct backend_mount mounts[BACKEND_MOUNTS_MAX];
+    size_t mount_count;
 
     /* Told what takes long, such as fetching an image; NULL = nobody wants to know. `text` is one
      * line for people; done and total are bytes, total 0 if unknown. */
@@ -72,6 +95,7 @@ struct backend_probe {
     const char *reason;  /* why not usable, with the runtime's own words; "" if usable */
     bool left_behind;    /* the trial could not be removed; not usable then */
     uint64_t mode;       /* pass to spec.mode */
+    const char *network; /* why spec.network cannot be had here, with what to do; NULL: it can */
     const char *unapplied[BACKEND_UNAPPLIED_MAX];
     size_t unapplied_count;
     const char *tried[BACKEND_TRIED_MAX]; /* each place that was looked at: "place: its answer" */
@@ -126,8 +150,8 @@ struct backend_ops {
     void (*usage)(struct backend *b, backend_usage_fn done, void *arg);
 
     /* Ends the sandbox and removes everything that create made, also what an attach found, also
-     * half-made things (the caller sets spec for sweeping). Idempotent; an absent sandbox is a
-     * success. */
+     * half-made things (the caller sets spec for sweeping). What takes long to remove may be left
+     * in spec->dir, which the caller removes next. Idempotent; an absent sandbox is a success. */
     void (*destroy)(struct backend *b, const struct backend_spec *spec, backend_done_fn done,
                     void *arg);
 

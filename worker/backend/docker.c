@@ -21,6 +21,7 @@
 #include "worker/backend/docker_api.h"
 #include "worker/backend/docker_create.h"
 #include "worker/backend/docker_end.h"
+#include "worker/backend/docker_packages.h"
 #include "worker/backend/docker_probe.h"
 #include "worker/backend/docker_spec.h"
 #include "worker/backend/docker_stream.h"
@@ -258,7 +259,8 @@ static void on_destroy(void *arg, int rc, const struct err *err)
     d->destroy_done = NULL;
     done(d->destroy_arg, rc, err,
          rc == 0 ? ""
-                 : "`docker rm -f` removes it by hand; `cloister` sweeps what is left at its "
+                 : "`docker rm -f` removes it by hand, `docker volume rm` its packages; "
+                   "`cloister` sweeps what is left at its "
                    "next start");
 }
 
@@ -268,7 +270,11 @@ static void begin_destroy(struct docker *d)
         docker_create_cancel(d->creating); /* on_create() goes on from there */
         return;
     }
-    d->ending = docker_end_start(&d->tasks, d->api, d->container, on_destroy, d);
+    /* A sweep does not know whether the sandbox has packages; only an installer surely has none. */
+    const struct backend_spec *spec = &d->request.spec;
+    d->ending =
+        docker_end_start(&d->tasks, d->api, d->container,
+                         docker_packages_are_borrowed(spec) ? NULL : spec->id, on_destroy, d);
 }
 
 static void docker_destroy(struct backend *b, const struct backend_spec *spec, backend_done_fn done,

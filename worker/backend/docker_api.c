@@ -30,6 +30,7 @@ struct docker_call {
     docker_reply_fn done;
     docker_tunnel_fn tunnel_done;
     http_data_fn on_data;
+    http_fill_fn fill;
     void *arg;
 };
 
@@ -181,6 +182,12 @@ static bool on_data(void *arg, struct view piece)
     return c->on_data(c->arg, piece);
 }
 
+static int on_fill(void *arg, char *out, size_t cap)
+{
+    struct docker_call *c = arg;
+    return c->fill(c->arg, out, cap);
+}
+
 static struct docker_call *call_new(struct docker_api *api, const char *method, const char *path,
                                     const char *json, void *arg)
 {
@@ -208,6 +215,7 @@ struct docker_call *docker_api_call(struct docker_api *api, const struct docker_
         .path = path,
         .content_type = c->json != NULL ? "application/json" : request->content_type,
         .body = c->json != NULL ? view_of(c->json) : request->body,
+        .fill = request->fill != NULL ? on_fill : NULL,
         .silence_ms = request->silence_ms,
         .total_ms = request->total_ms,
         .max_bytes = BODY_MAX,
@@ -218,6 +226,7 @@ struct docker_call *docker_api_call(struct docker_api *api, const struct docker_
     }
     c->done = done;
     c->on_data = request->on_data;
+    c->fill = request->fill;
     c->http = http_send(api->http, &http, on_reply, c);
     return c;
 }

@@ -14,7 +14,7 @@
 
 #include "common/err.h"
 #include "worker/backend/docker_endpoint.h"
-#include "worker/backend/http_client.h"
+#include "common/io/http_client.h"
 
 /* Longest that the engine may take for an ordinary request. Starting a container is the slowest;
  * an engine that swaps or has a cold image takes seconds. */
@@ -41,7 +41,8 @@ struct docker_request {
     const char *path;         /* behind the version, from the slash on; copied */
     const char *json;         /* body; copied; NULL: none */
     struct view body;         /* instead of json; must live until the callback */
-    const char *content_type; /* of body */
+    http_fill_fn fill;        /* instead of both; gets `arg` */
+    const char *content_type; /* of body, or what fill gives */
     bool unversioned;
     uint64_t total_ms;    /* 0: DOCKER_CALL_MS */
     uint64_t silence_ms;  /* with it total_ms 0 means no bound */

@@ -1,7 +1,7 @@
 /*
- *     IMAGE --> MAKE --> ATTACH --> START --> GREETING --> done
- *                ^          |         |          |
- *                +-- FILL <-+---------+----------+     once: the agent was not in its volume
+ *     IMAGE --> PACKAGES --> MAKE --> ATTACH --> START --> GREETING --> done
+ *                             ^          |         |          |
+ *                             +-- FILL <-+---------+----------+    once: the agent was not there
  *
  *     from anywhere behind MAKE:  failed or cancelled --> REMOVE --> error
  *
@@ -9,6 +9,10 @@
  * sandbox on the engine or somebody tidied up. A container whose volume is empty does not start,
  * or starts an agent that is cut off; either way filling the volume and one more try costs time
  * only when it is needed.
+ *
+ * A sandbox's volumes for packages are made before its container. An installer's are another
+ * sandbox's, and are looked at behind MAKE, when they cannot go any more; what it is shown of this
+ * host is copied into it then.
  *
  * Being attached before the start saves the exec that later streams need, which takes an engine
  * about as long as everything else here together.
@@ -24,9 +28,11 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "common/log.h"
+#include "worker/backend/docker_copy.h"
 #include "worker/backend/docker_end.h"
 #include "worker/backend/docker_image.h"
 #include "worker/backend/docker_owner.h"
+#include "worker/backend/docker_packages.h"
 #include "worker/backend/docker_spec.h"
 #include "worker/backend/docker_stream.h"
 #include "worker/backend/docker_volume.h"
@@ -44,9 +50,12 @@ struct docker_create {
     char *container; /* name */
     char *volume;
     char *image_id;
+    char *copies[BACKEND_MOUNTS_MAX]; /* where volumes for what is copied are, each once */
+    size_t copy_count;
     char *unapplied[BACKEND_UNAPPLIED_MAX];
     size_t unapplied_count;
     bool made;   /* there may be a container */
+    bool stored; /* there may be volumes for packages that nobody else will remove */
     bool filled; /* the volume has been filled for us: once is enough */
     bool cancelled;
     bool starting; /* the engine has not answered yet */
@@ -54,6 +63,8 @@ struct docker_create {
     int fd;        /* the first stream, -1 before the greeting */
     struct docker_image *image;
     struct docker_volume *filling;
+    struct docker_packages *packages;
+    struct docker_copy *copying;
     struct docker_stream *stream;
     struct docker_end *end;
     struct err err;
@@ -76,12 +87,17 @@ void docker_create_free(struct docker_create *c)
     }
     docker_image_cancel(c->image);
     docker_volume_cancel(c->filling);
+    docker_packages_cancel(c->packages);
+    docker_copy_cancel(c->copying);
     docker_end_free(c->end);
     if (c->has_request) {
         spec_copy_finish(&c->request);
     }
     for (size_t i = 0; i < c->unapplied_count; i++) {
         free(c->unapplied[i]);
+    }
+    for (size_t i = 0; i < c->copy_count; i++) {
+        free(c->copies[i]);
     }
     if (c->fd >= 0) {
         close(c->fd);
@@ -134,8 +150,9 @@ static void fail(struct docker_create *c)
         docker_stream_cancel(c->stream);
         c->stream = NULL;
     }
-    if (c->made) {
-        c->end = docker_end_start(c->tasks, c->api, c->container, on_removed, c);
+    if (c->made || c->stored) {
+        c->end = docker_end_start(c->tasks, c->api, c->container,
+                                  c->stored ? c->request.spec.packages : NULL, on_removed, c);
     } else {
         finish(c, -c->err.code);
     }
@@ -148,18 +165,26 @@ static void fail_with(struct docker_create *c, const struct err *err, const char
     fail(c);
 }
 
+/* After a step. False: it failed, or nobody wants the sandbox any more, and the end has begun. */
+static bool may_go_on(struct docker_create *c, int rc, const struct err *err)
+{
+    if (rc < 0) {
+        c->err = *err;
+    }
+    if (rc < 0 || c->cancelled) {
+        fail(c);
+        return false;
+    }
+    return true;
+}
+
 /* ---- the agent's volume --------------------------------------------------------------------- */
 
 static void on_unmade(void *arg, int rc, const struct err *err)
 {
     struct docker_create *c = arg;
     c->end = NULL;
-    if (rc < 0) {
-        c->err = *err;
-    }
-    if (rc < 0 || c->cancelled) {
-        fail(c);
-    } else {
+    if (may_go_on(c, rc, err)) {
         make(c);
     }
 }
@@ -173,7 +198,7 @@ static void on_filled(void *arg, int rc, const struct err *err)
         c->err = *err;
         fail(c);
     } else {
-        c->end = docker_end_start(c->tasks, c->api, c->container, on_unmade, c);
+        c->end = docker_end_start(c->tasks, c->api, c->container, NULL, on_unmade, c);
     }
 }
 
@@ -270,6 +295,40 @@ static void attach(struct docker_create *c)
 
 /* ---- make ----------------------------------------------------------------------------------- */
 
+static void on_copied(void *arg, int rc, const struct err *err)
+{
+    struct docker_create *c = arg;
+    c->copying = NULL;
+    if (may_go_on(c, rc, err)) {
+        attach(c);
+    }
+}
+
+static void copy_mounts(struct docker_create *c)
+{
+    const struct backend_spec *spec = &c->request.spec;
+    if (spec->mount_count > 0) {
+        c->copying =
+            docker_copy_start(c->api, c->container, spec->mounts, spec->mount_count, on_copied, c);
+    } else {
+        attach(c);
+    }
+}
+
+/* An installer's package directory: is it the sandbox's, or has the engine just made one? */
+static void on_checked(void *arg, int rc, const struct err *err)
+{
+    struct docker_create *c = arg;
+    c->packages = NULL;
+    if (rc < 0) {
+        /* What is there now is the engine's work, or about to be removed by its owner. */
+        c->stored = rc == -ERR_GONE;
+    }
+    if (may_go_on(c, rc, err)) {
+        copy_mounts(c);
+    }
+}
+
 /* What the engine says it left out. */
 static void note_warnings(struct docker_create *c, const cJSON *reply)
 {
@@ -315,7 +374,11 @@ static void on_made(void *arg, int rc, const struct docker_reply *reply, const s
         fail(c);
         return;
     }
-    attach(c);
+    if (docker_packages_are_borrowed(&c->request.spec)) {
+        c->packages = docker_packages_check(c->api, c->request.spec.packages, on_checked, c);
+    } else {
+        copy_mounts(c);
+    }
 }
 
 static void make(struct docker_create *c)
@@ -330,6 +393,8 @@ static void make(struct docker_create *c)
         .volume = c->volume,
         .runtime = c->engine.podman ? "" : spec->runtime,
         .labels = labels,
+        .copies = c->copies,
+        .copy_count = c->copy_count,
     };
     CLEANUP_FREE char *body = NULL;
     int rc = docker_spec_build(&in, &body, &c->err);
@@ -343,6 +408,15 @@ static void make(struct docker_create *c)
     docker_api_call(c->api, &request, on_made, c);
 }
 
+static void on_packages(void *arg, int rc, const struct err *err)
+{
+    struct docker_create *c = arg;
+    c->packages = NULL;
+    if (may_go_on(c, rc, err)) {
+        make(c);
+    }
+}
+
 static void on_image(void *arg, int rc, const char *id, const struct err *err, const char *hint)
 {
     struct docker_create *c = arg;
@@ -354,9 +428,38 @@ static void on_image(void *arg, int rc, const char *id, const struct err *err, c
     } else if (c->cancelled) {
         fail(c);
     } else {
+        const struct backend_spec *spec = &c->request.spec;
         c->image_id = alloc_strdup(id);
-        make(c);
+        if (strcmp(spec->packages, spec->id) == 0) {
+            c->stored = true;
+            c->packages = docker_packages_make(c->api, spec->id, spec->dir, on_packages, c);
+        } else {
+            make(c);
+        }
     }
+}
+
+/* Files that are shown in the same directory share its volume. */
+static int find_copies(struct docker_create *c)
+{
+    const struct backend_spec *spec = &c->request.spec;
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        char *target;
+        size_t known = 0;
+        int rc = docker_copy_target(&spec->mounts[i], &target, &c->err);
+        if (rc < 0) {
+            return rc;
+        }
+        while (known < c->copy_count && strcmp(c->copies[known], target) != 0) {
+            known++;
+        }
+        if (known < c->copy_count) {
+            free(target);
+        } else {
+            c->copies[c->copy_count++] = target;
+        }
+    }
+    return 0;
 }
 
 static void begin(void *arg)
@@ -368,6 +471,9 @@ static void begin(void *arg)
     }
     if (c->err.code == 0) {
         err_ignore(docker_volume_name(c->request.spec.agent_path, &c->volume, &c->err));
+    }
+    if (c->err.code == 0) {
+        err_ignore(find_copies(c));
     }
     if (c->err.code != 0 || c->cancelled) {
         fail(c);
@@ -406,6 +512,10 @@ void docker_create_cancel(struct docker_create *c)
     if (c->image != NULL) { /* may be fetching one, for minutes */
         docker_image_cancel(c->image);
         c->image = NULL;
+        idle = true;
+    } else if (c->copying != NULL) { /* likewise */
+        docker_copy_cancel(c->copying);
+        c->copying = NULL;
         idle = true;
     } else if (c->stream != NULL && c->waiting) {
         docker_stream_cancel(c->stream);

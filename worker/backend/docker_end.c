@@ -1,7 +1,9 @@
 /*
  * A removal may already be under way, by an earlier worker whose request the engine is still busy
  * with, and is then refused to others; all that is left to do is to wait until it is over, by
- * asking again.
+ * asking again. A volume is refused likewise while a container uses it.
+ *
+ * Volumes go after the containers that use them, in the removal of one sandbox as in the sweep.
  */
 #include "worker/backend/docker_end.h"
 
@@ -13,18 +15,21 @@
 #include "common/io/json.h"
 #include "common/log.h"
 #include "worker/backend/docker_owner.h"
+#include "worker/backend/docker_packages.h"
 #include "worker/backend/json_build.h"
 
 #define AGAIN_MS  100
 #define AGAIN_MAX 30
 #define REMOVE_MS 10000
 #define LIST_MS   5000
-#define SWEEP_MAX 32 /* containers in one go; the next probe finds the rest */
+#define SWEEP_MAX 32 /* containers, or volumes, in one go; the next probe finds the rest */
+#define PATHS_MAX (1 + DOCKER_PACKAGES_COUNT)
 
 struct docker_end {
     struct tasks *tasks;
     struct docker_api *api;
-    char *path;
+    char *paths[PATHS_MAX]; /* of what is removed, one after the other */
+    size_t count, next;
     int tries;
     docker_end_fn done;
     void *arg;
@@ -35,7 +40,9 @@ static void try_remove(void *arg);
 void docker_end_free(struct docker_end *e)
 {
     if (e != NULL) {
-        free(e->path);
+        for (size_t i = 0; i < e->count; i++) {
+            free(e->paths[i]);
+        }
         free(e);
     }
 }
@@ -52,6 +59,11 @@ static void on_removed(void *arg, int rc, const struct docker_reply *reply, cons
     if (reply->status == 404 || rc == -ERR_GONE) {
         rc = 0;
     }
+    if (rc == 0 && ++e->next < e->count) {
+        e->tries = 0;
+        try_remove(e);
+        return;
+    }
     docker_end_free(e);
     done(done_arg, rc, rc < 0 ? err : NULL);
 }
@@ -59,17 +71,23 @@ static void on_removed(void *arg, int rc, const struct docker_reply *reply, cons
 static void try_remove(void *arg)
 {
     struct docker_end *e = arg;
-    struct docker_request request = {.method = "DELETE", .path = e->path, .total_ms = REMOVE_MS};
+    struct docker_request request = {
+        .method = "DELETE", .path = e->paths[e->next], .total_ms = REMOVE_MS};
     docker_api_call(e->api, &request, on_removed, e);
 }
 
 struct docker_end *docker_end_start(struct tasks *tasks, struct docker_api *api,
-                                    const char *container, docker_end_fn done, void *arg)
+                                    const char *container, const char *packages, docker_end_fn done,
+                                    void *arg)
 {
     struct docker_end *e = alloc_one(struct docker_end);
     e->tasks = tasks;
     e->api = api;
-    e->path = alloc_printf("/containers/%s?force=1&v=1", container);
+    e->paths[e->count++] = alloc_printf("/containers/%s?force=1&v=1", container);
+    for (size_t i = 0; packages != NULL && i < DOCKER_PACKAGES_COUNT; i++) {
+        CLEANUP_FREE char *volume = docker_packages_volume(packages, i);
+        e->paths[e->count++] = alloc_printf("/volumes/%s", volume);
+    }
     e->done = done;
     e->arg = arg;
     try_remove(e);
@@ -80,6 +98,7 @@ struct docker_end *docker_end_start(struct tasks *tasks, struct docker_api *api,
 
 struct docker_sweep {
     struct docker_api *api;
+    bool volumes; /* the containers are done */
     size_t pending;
     void (*done)(void *arg);
     void *arg;
@@ -90,9 +109,14 @@ void docker_sweep_free(struct docker_sweep *s)
     free(s);
 }
 
+static void ask_list(struct docker_sweep *s);
+
 static void count_down(struct docker_sweep *s)
 {
-    if (--s->pending == 0) {
+    if (--s->pending == 0 && !s->volumes) {
+        s->volumes = true;
+        ask_list(s);
+    } else if (s->pending == 0) {
         void (*done)(void *) = s->done;
         void *arg = s->arg;
         docker_sweep_free(s);
@@ -103,7 +127,7 @@ static void count_down(struct docker_sweep *s)
 static void on_swept(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
 {
     if (rc < 0 && reply->status != 404 && reply->status != 409) {
-        log_warn("a container of a server that is gone stays: %s", err->text);
+        log_warn("something of a server that is gone stays: %s", err->text);
     }
     count_down(arg);
 }
@@ -115,34 +139,37 @@ static bool is_stopped(const cJSON *container)
                              strcmp(state, "dead") == 0 || strcmp(state, "stopped") == 0);
 }
 
+/* A volume that is in use stays by itself: the engine refuses to remove it. */
 static void on_listed(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
 {
     struct docker_sweep *s = arg;
-    const cJSON *list = rc < 0 ? NULL : reply->json;
-    const cJSON *container;
+    const cJSON *list = s->volumes ? json_get(reply->json, "Volumes") : reply->json;
+    const char *what = s->volumes ? "volume" : "container";
+    const cJSON *item;
     if (rc < 0) {
-        log_debug("cannot look for containers of servers that are gone: %s", err->text);
+        log_debug("cannot look for %ss of servers that are gone: %s", what, err->text);
+        list = NULL;
     }
-    cJSON_ArrayForEach(container, list)
+    cJSON_ArrayForEach(item, list)
     {
-        const char *id = json_get_str(container, "Id");
-        if (id == NULL || s->pending > SWEEP_MAX || !is_stopped(container) ||
-            !docker_owner_is_gone(json_get(container, "Labels"))) {
+        const char *id = json_get_str(item, s->volumes ? "Name" : "Id");
+        if (id == NULL || s->pending > SWEEP_MAX || (!s->volumes && !is_stopped(item)) ||
+            !docker_owner_is_gone(json_get(item, "Labels"))) {
             continue;
         }
         CLEANUP_FREE char *escaped = http_escape(id);
-        CLEANUP_FREE char *path = alloc_printf("/containers/%s?force=1&v=1", escaped);
+        CLEANUP_FREE char *path =
+            alloc_printf("/%ss/%s%s", what, escaped, s->volumes ? "" : "?force=1&v=1");
         struct docker_request request = {.method = "DELETE", .path = path, .total_ms = REMOVE_MS};
-        log_info("removing container %.12s of a server that is gone", id);
+        log_info("removing %s %.64s of a server that is gone", what, id);
         s->pending++;
         docker_api_call(s->api, &request, on_swept, s);
     }
     count_down(s);
 }
 
-struct docker_sweep *docker_sweep_start(struct docker_api *api, void (*done)(void *arg), void *arg)
+static void ask_list(struct docker_sweep *s)
 {
-    struct docker_sweep *s = alloc_one(struct docker_sweep);
     char host[DOCKER_HOST_SIZE];
     docker_owner_host(host);
     CLEANUP_FREE char *label = alloc_printf("%shost=%s", DOCKER_LABEL, host);
@@ -150,13 +177,20 @@ struct docker_sweep *docker_sweep_start(struct docker_api *api, void (*done)(voi
     json_build_append_string(json_build_array(filters, "label"), label);
     CLEANUP_FREE char *text = json_build_print(filters);
     CLEANUP_FREE char *escaped = http_escape(text);
-    CLEANUP_FREE char *path = alloc_printf("/containers/json?all=1&filters=%s", escaped);
+    CLEANUP_FREE char *path = alloc_printf(
+        s->volumes ? "/volumes?filters=%s" : "/containers/json?all=1&filters=%s", escaped);
     cJSON_Delete(filters);
     struct docker_request request = {.method = "GET", .path = path, .total_ms = LIST_MS};
-    s->api = api;
     s->pending = 1; /* the list itself */
+    docker_api_call(s->api, &request, on_listed, s);
+}
+
+struct docker_sweep *docker_sweep_start(struct docker_api *api, void (*done)(void *arg), void *arg)
+{
+    struct docker_sweep *s = alloc_one(struct docker_sweep);
+    s->api = api;
     s->done = done;
     s->arg = arg;
-    docker_api_call(api, &request, on_listed, s);
+    ask_list(s);
     return s;
 }

@@ -1,5 +1,5 @@
 /*
- * Removing containers: that of one sandbox, and those of servers that are gone.
+ * Removing containers and volumes: those of one sandbox, and those of servers that are gone.
  *
  * Thread: the loop thread. Nothing blocks. `done` never runs inside the call that takes it.
  */
@@ -14,18 +14,20 @@ struct docker_end;
 
 typedef void (*docker_end_fn)(void *arg, int rc, const struct err *err);
 
-/* Kills and removes a container with its anonymous volumes. One that is not there is a success. The
- * object is gone at `done`. */
+/* Kills and removes a container with its anonymous volumes, and then the volumes that hold the
+ * packages of sandbox `packages`, if that is not NULL. What is not there is a success. The object
+ * is gone at `done`. */
 struct docker_end *docker_end_start(struct tasks *tasks, struct docker_api *api,
-                                    const char *container, docker_end_fn done, void *arg);
+                                    const char *container, const char *packages, docker_end_fn done,
+                                    void *arg);
 
 /* For an owner that closes before `done`, together with tasks and api. NULL is fine. */
 void docker_end_free(struct docker_end *e);
 
 struct docker_sweep;
 
-/* Removes stopped containers whose servers are provably gone (docker_owner.h), a bounded number at
- * a time. */
+/* Removes stopped containers and unused volumes whose servers are provably gone (docker_owner.h), a
+ * bounded number at a time. */
 struct docker_sweep *docker_sweep_start(struct docker_api *api, void (*done)(void *arg), void *arg);
 void docker_sweep_free(struct docker_sweep *s);
 

@@ -57,8 +57,7 @@ void docker_endpoint_http(const struct docker_endpoint *e, struct http_endpoint 
     };
 }
 
-/* ---- schemes that are not spoken ---------------------------------------------------------------
- */
+/* ---- schemes that are not spoken ------------------------------------------------------------- */
 
 static int refuse_scheme(struct view scheme, struct err *err)
 {
@@ -85,8 +84,7 @@ static int refuse_scheme(struct view scheme, struct err *err)
                    scheme.len < 32 ? (int)scheme.len : 32, scheme.data);
 }
 
-/* ---- unix -------------------------------------------------------------------------------------
- */
+/* ---- unix ------------------------------------------------------------------------------------ */
 
 static int parse_unix(const char *path, struct docker_endpoint *e, struct err *err)
 {
@@ -107,8 +105,7 @@ static int parse_unix(const char *path, struct docker_endpoint *e, struct err *e
     return 0;
 }
 
-/* ---- tcp --------------------------------------------------------------------------------------
- */
+/* ---- tcp ------------------------------------------------------------------------------------- */
 
 struct address {
     struct view host; /* IPv6 with its brackets */
@@ -150,9 +147,6 @@ static bool good_ipv6(struct view host)
 
 static int parse_host(struct view at, struct address *ret, struct err *err)
 {
-    if (at.len > HOST_MAX + 6) {
-        return err_set(err, ERR_CONFIG, "%.64s…: the name of the host is too long", at.data);
-    }
     if (at.len > 0 && memchr(at.data, '@', at.len) != NULL) {
         return err_set(err, ERR_CONFIG,
                        "an engine's address has no user in it: leave out what is "
@@ -164,6 +158,9 @@ static int parse_host(struct view at, struct address *ret, struct err *err)
     const char *colon = ipv6 ? close : at.data;
     colon = colon != NULL && at.len > 0 ? memchr(colon, ':', (size_t)(end - colon)) : NULL;
     ret->host = (struct view){at.data, (size_t)((colon != NULL ? colon : end) - at.data)};
+    if (ret->host.len > HOST_MAX) {
+        return err_set(err, ERR_CONFIG, "%.64s…: the name of the host is too long", at.data);
+    }
     bool good =
         ipv6 ? close != NULL && close + 1 == ret->host.data + ret->host.len && good_ipv6(ret->host)
              : only(ret->host, "-._");
@@ -404,8 +401,7 @@ static int parse_tcp(const char *text, const struct docker_tls *given, struct do
     return rc < 0 ? rc : set_tcp(&a, &tls, e, err);
 }
 
-/* ---- all of it --------------------------------------------------------------------------------
- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 int docker_endpoint_make(const char *text, const struct docker_tls *tls,
                          struct docker_endpoint *ret, struct err *err)

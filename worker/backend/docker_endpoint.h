@@ -15,7 +15,7 @@
 #include <stdbool.h>
 
 #include "common/err.h"
-#include "worker/backend/http_client.h"
+#include "common/io/http_client.h"
 
 #define DOCKER_SOCKET_USUAL "/var/run/docker.sock"
 

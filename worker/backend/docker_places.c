@@ -52,8 +52,7 @@ static const char *var(const struct search *s, const char *name)
     return value != NULL ? value : "";
 }
 
-/* ---- the list ---------------------------------------------------------------------------------
- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 /* Takes origin. NULL if the list is full. */
 static struct docker_place *add_place(struct search *s, char *owned_origin)
@@ -136,8 +135,7 @@ static void add_named(struct search *s, const char *origin, const char *host,
     place->endpoint = e;
 }
 
-/* ---- files ------------------------------------------------------------------------------------
- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* -ERR_FILE_NOT_FOUND if it is not there, which is often fine; the caller owns *ret. */
 static int read_json(const char *path, cJSON **ret, struct err *err)
@@ -221,8 +219,7 @@ static void tls_of_vars(const struct search *s, const char *config, struct docke
     ret->key_file = file_if_there(dir, "key.pem");
 }
 
-/* ---- contexts ---------------------------------------------------------------------------------
- */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
 /* What the docker command allows; so a name can be quoted anywhere. */
 static bool good_name(const char *name)
@@ -326,8 +323,7 @@ static void add_context(struct search *s, const char *config, const char *name, 
     cJSON_Delete(json);
 }
 
-/* ---- what is configured -----------------------------------------------------------------------
- */
+/* ---- what is configured ---------------------------------------------------------------------- */
 
 /* The name that `docker context use` wrote down; NULL if none. */
 static char *current_context(struct search *s, const char *config)
@@ -390,8 +386,7 @@ static bool add_configured(struct search *s, const char *named)
     return false;
 }
 
-/* ---- what is usual ----------------------------------------------------------------------------
- */
+/* ---- what is usual --------------------------------------------------------------------------- */
 
 /* Adds the socket unless it is absent or the same file as an earlier one. */
 static void add_usual(struct search *s, const char *owner, const char *path)

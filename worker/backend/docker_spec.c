@@ -28,6 +28,7 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "worker/backend/docker_packages.h"
 #include "worker/backend/json_build.h"
 #include "worker/backend/oci_mode.h"
 #include "worker/backend/oci_seccomp.h"
@@ -54,8 +55,7 @@
 
 #define NOTE_MAX 240
 
-/* ---- what this engine can do ------------------------------------------------------------------
- */
+/* ---- what this engine can do ----------------------------------------------------------------- */
 
 static bool holds_memory(const struct docker_engine *e)
 {
@@ -95,8 +95,19 @@ uint32_t docker_spec_uid(const struct docker_engine *engine, const char *sandbox
     return UID_FIRST + (uint32_t)(hash % UID_COUNT);
 }
 
-/* ---- process ----------------------------------------------------------------------------------
- */
+/* Who user code is in this container. Installers for one sandbox are the same user, so that each
+ * can replace what another has installed, but not the user of that sandbox: its processes would
+ * count for both. */
+static uint32_t user_of(const struct docker_spec_input *in)
+{
+    if (!in->spec->packages_write) {
+        return docker_spec_uid(in->engine, in->spec->id);
+    }
+    CLEANUP_FREE char *name = alloc_printf("packages of %s", in->spec->packages);
+    return docker_spec_uid(in->engine, name);
+}
+
+/* ---- process --------------------------------------------------------------------------------- */
 
 static void append_number(cJSON *array, const char *flag, uint64_t value)
 {
@@ -121,7 +132,7 @@ static bool takes_filter(const struct docker_engine *engine)
 static void add_command(cJSON *body, const struct docker_spec_input *in,
                         const struct backend_limits *limits)
 {
-    uint32_t uid = docker_spec_uid(in->engine, in->spec->id);
+    uint32_t uid = user_of(in);
     json_build_append_string(json_build_array(body, "Entrypoint"), DOCKER_AGENT_PATH);
     cJSON *args = json_build_array(body, "Cmd");
     json_build_append_string(args, "serve");
@@ -135,8 +146,12 @@ static void add_command(cJSON *body, const struct docker_spec_input *in,
     append_number(args, "--nofile", limits->files);
     /* 0: the cgroup holds memory, which counts what is used rather than what is reserved. */
     append_number(args, "--data-bytes", holds_memory(in->engine) ? 0 : limits->memory_bytes);
+    append_number(args, "--memory-bytes", limits->memory_bytes);
     append_pair(args, "--workspace", BACKEND_WORKSPACE);
     append_pair(args, "--home", SANDBOX_HOME);
+    if (in->spec->packages_write) {
+        append_pair(args, "--packages", BACKEND_PACKAGES);
+    }
     if (!takes_filter(in->engine)) {
         json_build_append_string(args, "--filter");
     }
@@ -177,8 +192,12 @@ static int add_config(cJSON *body, const struct docker_spec_input *in,
     return 0;
 }
 
-/* ---- file systems -----------------------------------------------------------------------------
- */
+static bool has_packages(const struct backend_spec *spec)
+{
+    return spec->packages != NULL && spec->packages[0] != '\0';
+}
+
+/* ---- file systems ---------------------------------------------------------------------------- */
 
 /* `more` and `owner` are further options; Podman knows no owner, so there everybody may write, as
  * in /tmp, and nobody else is in the container. */
@@ -204,10 +223,23 @@ static void add_user_tmpfs(cJSON *tmpfs, const struct docker_spec_input *in, con
         add_tmpfs(tmpfs, in->engine, target, "1777", size_bytes, 0, ",exec");
         return;
     }
-    uint32_t uid = docker_spec_uid(in->engine, in->spec->id);
+    uint32_t uid = user_of(in);
     CLEANUP_FREE char *more =
         alloc_printf(",exec,uid=%lu,gid=%lu", (unsigned long)uid, (unsigned long)uid);
     add_tmpfs(tmpfs, in->engine, target, mode, size_bytes, sandbox_inodes(size_bytes), more);
+}
+
+static void add_volume(cJSON *mounts, const char *volume, const char *target, bool read_only)
+{
+    cJSON *mount = json_build_append_object(mounts);
+    json_build_string(mount, "Type", "volume");
+    if (volume != NULL) { /* else it has no name, and goes with the container */
+        json_build_string(mount, "Source", volume);
+    }
+    json_build_string(mount, "Target", target);
+    json_build_bool(mount, "ReadOnly", read_only);
+    /* An empty volume is not to be filled with what the image has at that path. */
+    json_build_bool(json_build_object(mount, "VolumeOptions"), "NoCopy", true);
 }
 
 static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
@@ -224,22 +256,27 @@ static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
     add_user_tmpfs(tmpfs, in, "/tmp", "1777", SANDBOX_TMP_BYTES);
     add_user_tmpfs(tmpfs, in, SANDBOX_HOME, "0755", SANDBOX_HOME_BYTES);
     add_user_tmpfs(tmpfs, in, BACKEND_WORKSPACE, "0755", limits->disk_bytes);
+    if (in->spec->app_dir) {
+        add_user_tmpfs(tmpfs, in, BACKEND_APP, "0755", SANDBOX_APP_BYTES);
+    }
 
     if (in->engine->podman) { /* it would make one without a size */
         add_user_tmpfs(tmpfs, in, "/var/tmp", "1777", SANDBOX_RUN_BYTES);
     }
 
-    cJSON *mount = json_build_append_object(json_build_array(host, "Mounts"));
-    json_build_string(mount, "Type", "volume");
-    json_build_string(mount, "Source", in->volume);
-    json_build_string(mount, "Target", DOCKER_AGENT_DIR);
-    json_build_bool(mount, "ReadOnly", true);
-    /* An empty volume is not to be filled with what the image has at that path. */
-    json_build_bool(json_build_object(mount, "VolumeOptions"), "NoCopy", true);
+    cJSON *mounts = json_build_array(host, "Mounts");
+    add_volume(mounts, in->volume, DOCKER_AGENT_DIR, true);
+    for (size_t i = 0; has_packages(in->spec) && i < DOCKER_PACKAGES_COUNT; i++) {
+        CLEANUP_FREE char *volume = docker_packages_volume(in->spec->packages, i);
+        add_volume(mounts, volume, docker_packages_path(i), !in->spec->packages_write);
+    }
+    /* Not read-only, or nothing could be copied there; they are root's. */
+    for (size_t i = 0; i < in->copy_count; i++) {
+        add_volume(mounts, NULL, in->copies[i], false);
+    }
 }
 
-/* ---- privileges -------------------------------------------------------------------------------
- */
+/* ---- privileges ------------------------------------------------------------------------------ */
 
 /* Our filter in the engine's own format, which is that of the OCI but for two things. Architectures
  * are left out, because the engine's need not be ours; the native one is what it takes then. And
@@ -260,9 +297,11 @@ static char *seccomp_option(void)
     return alloc_printf("seccomp=%s", text);
 }
 
-static void add_privileges(cJSON *host, const struct docker_engine *engine)
+static void add_privileges(cJSON *host, const struct docker_engine *engine, bool network)
 {
-    json_build_string(host, "NetworkMode", "none");
+    /* The engine's own choice is a bridge, or for an engine of an ordinary user what that can have;
+     * in neither is the host's loopback, and no port is published. */
+    json_build_string(host, "NetworkMode", network ? "default" : "none");
     json_build_bool(host, "Privileged", false);
     json_build_string(host, "IpcMode", "private"); /* of the container alone, nobody can join */
     json_build_string(host, "CgroupnsMode", "private");
@@ -283,8 +322,7 @@ static void add_privileges(cJSON *host, const struct docker_engine *engine)
     }
 }
 
-/* ---- limits -----------------------------------------------------------------------------------
- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 static void add_ulimit(cJSON *list, const char *name, uint64_t value)
 {
@@ -335,7 +373,7 @@ int docker_spec_build(const struct docker_spec_input *in, char **ret_text, struc
     int rc = add_config(body, in, &limits, err);
     if (rc == 0) {
         cJSON *host = json_build_object(body, "HostConfig");
-        add_privileges(host, in->engine);
+        add_privileges(host, in->engine, in->spec->network);
         add_file_systems(host, in, &limits);
         add_limits(host, in->engine, &limits);
         /* What the agent prints is read from the stream; a log would grow without a bound. */
@@ -353,8 +391,7 @@ int docker_spec_build(const struct docker_spec_input *in, char **ret_text, struc
     return rc;
 }
 
-/* ---- what will not hold -----------------------------------------------------------------------
- */
+/* ---- what will not hold ---------------------------------------------------------------------- */
 
 struct notes {
     char **texts;

@@ -30,6 +30,8 @@ struct docker_spec_input {
     const char *volume;  /* name of the agent's volume */
     const char *runtime; /* name of an OCI runtime of the engine; "" = its default */
     const cJSON *labels; /* an object of strings */
+    char *const *copies; /* where there is a volume for what is copied into it before the start */
+    size_t copy_count;
 };
 
 /* Uid and gid of user code: 1000 where the container has ids of its own, else ids that nobody else

@@ -1,10 +1,13 @@
 /*
- * The archive that brings the agent into an engine's volume.
+ * Tar archives that bring files into an engine's volumes: whole ones in memory, or piece by piece.
  *
  * Thread: the loop thread. Nothing blocks but loading libarchive, once.
  */
 #ifndef CLOISTER_WORKER_BACKEND_DOCKER_TAR_H
 #define CLOISTER_WORKER_BACKEND_DOCKER_TAR_H
+
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "common/buf.h"
 #include "common/err.h"
@@ -20,5 +23,22 @@ struct docker_tar_file {
  * -ERR_TOO_BIG over the cap of `out`. */
 int docker_tar_write(const struct docker_tar_file *files, size_t count, struct buf *out,
                      struct err *err) WARN_UNUSED;
+
+/* An archive that is appended to `out` as it grows; the caller takes away what is there when it
+ * likes. `out` must have room for what one call adds, and some 10 KiB of blocks and headers. */
+struct docker_tar;
+
+int docker_tar_open(struct buf *out, struct docker_tar **ret, struct err *err) WARN_UNUSED;
+
+/* A file of this size, whose content must follow, or a directory. Root's, for anybody to read. */
+int docker_tar_entry(struct docker_tar *t, const char *name, bool is_dir, uint64_t size,
+                     struct err *err) WARN_UNUSED;
+int docker_tar_content(struct docker_tar *t, struct view piece, struct err *err) WARN_UNUSED;
+
+/* The end of the archive, which is then whole in `out`. */
+int docker_tar_finish(struct docker_tar *t, struct err *err) WARN_UNUSED;
+
+/* NULL is fine. */
+void docker_tar_close(struct docker_tar *t);
 
 #endif

@@ -96,7 +96,8 @@ int docker_volume_name(const char *agent_path, char **ret, struct err *err)
     return 0;
 }
 
-int docker_volume_tar(const char *agent_path, struct buf *out, struct err *err)
+/* The tar archive that fills the volume. */
+static int make_tar(const char *agent_path, struct buf *out, struct err *err)
 {
     CLEANUP_BUF struct buf bytes;
     buf_init(&bytes, AGENT_MAX);
@@ -245,7 +246,7 @@ struct docker_volume *docker_volume_fill(struct docker_api *api, const char *nam
     v->done = done;
     v->arg = arg;
     buf_init(&v->tar, AGENT_MAX + TAR_ROOM);
-    if (docker_volume_tar(agent_path, &v->tar, &v->err) < 0) {
+    if (make_tar(agent_path, &v->tar, &v->err) < 0) {
         ask(v, "GET", "/_ping", NULL, on_unreadable);
         return v;
     }

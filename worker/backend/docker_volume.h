@@ -17,9 +17,6 @@ struct docker_volume;
 /* Name for the agent in this file: another agent has another name. The caller frees. */
 int docker_volume_name(const char *agent_path, char **ret, struct err *err) WARN_UNUSED;
 
-/* The tar archive that fills the volume. */
-int docker_volume_tar(const char *agent_path, struct buf *out, struct err *err) WARN_UNUSED;
-
 typedef void (*docker_volume_fn)(void *arg, int rc, const struct err *err);
 
 /* Makes the volume and fills it through a helper container of `image` (any that the engine has).

@@ -64,8 +64,7 @@ struct fake {
     void *closed_arg;
 };
 
-/* ---- things that happen later, for no callback may run inside its call ------------------------
- */
+/* ---- things that happen later, for no callback may run inside its call ----------------------- */
 
 struct later {
     struct later *prev, *next;

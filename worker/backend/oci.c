@@ -6,6 +6,7 @@
  *   oci_probe   what works here       oci_spec     the configuration with every limit
  *   oci_root    what it sees as /     oci_seccomp  which system calls it may make
  *   oci_cgroup  limits and figures    oci_host     ids and other facts
+ *   oci_net     a sandbox's network   oci_packages its package directory
  *
  * All state that matters is on disk (oci_record) or in the kernel, so an object can be opened on a
  * sandbox that another worker made. What is kept here is a cache of that: the process, its cgroups,
@@ -22,8 +23,10 @@
 #include "worker/backend/oci_box.h"
 #include "worker/backend/oci_create.h"
 #include "worker/backend/oci_end.h"
+#include "worker/backend/oci_net.h"
 #include "worker/backend/oci_probe.h"
 #include "worker/backend/oci_record.h"
+#include "worker/backend/spec_copy.h"
 
 /* The agent's queue is full only while it is stopped or starved; then a little patience helps. */
 #define STREAM_TRY_MS 20
@@ -48,7 +51,7 @@ struct oci {
     backend_usage_fn usage_done;
     void *usage_arg;
     struct oci_end *ending;
-    char *end_runtime;
+    struct spec_copy end_spec;    /* set while ending */
     backend_done_fn destroy_done; /* set from the wish for it to its end */
     void *destroy_arg;
     struct oci_probe *probing;
@@ -96,7 +99,7 @@ static void on_empty(void *arg)
     void (*closed)(void *) = o->closed;
     void *closed_arg = o->closed_arg;
     oci_box_finish(&o->box);
-    free(o->end_runtime);
+    spec_copy_finish(&o->end_spec);
     free(o);
     closed(closed_arg);
 }
@@ -118,8 +121,16 @@ static void on_probe(void *arg, const struct oci_probe_result *result)
     CLEANUP_FREE char *reason = result->hint[0] != '\0'
                                     ? alloc_printf("%s (%s)", result->reason, result->hint)
                                     : alloc_strdup(result->reason);
+    CLEANUP_FREE char *helper = NULL;
+    CLEANUP_FREE char *lack = NULL;
+    char network_hint[BACKEND_HINT_MAX];
+    struct err err;
+    if (oci_net_find(&helper, network_hint, &err) < 0) {
+        lack = alloc_printf("%s (%s)", err.text, network_hint);
+    }
     struct backend_probe probe = {
         .usable = result->usable,
+        .network = lack,
         .runtime = result->runtime,
         .version = result->version,
         .reason = reason,
@@ -150,11 +161,25 @@ static void on_destroy(void *arg, int rc, const struct err *err)
     o->ending = NULL;
     backend_done_fn done = o->destroy_done;
     o->destroy_done = NULL;
-    free(o->end_runtime);
-    o->end_runtime = NULL;
+    spec_copy_finish(&o->end_spec);
     done(o->destroy_arg, rc, rc == 0 ? NULL : err,
          rc == 0 ? ""
                  : "see the log of the worker; `cloister` sweeps what is left at its next start");
+}
+
+static const char *end_runtime(const struct oci *o)
+{
+    return o->end_spec.spec.runtime != NULL ? o->end_spec.spec.runtime : "";
+}
+
+static void end_box(struct oci *o)
+{
+    struct oci_end_options options = {
+        .box = &o->box,
+        .runtime = end_runtime(o),
+        .spec = o->end_spec.spec.id != NULL ? &o->end_spec.spec : NULL,
+    };
+    o->ending = oci_end_start(&o->tasks, &options, on_destroy, o);
 }
 
 static void on_probe_swept(void *arg, int rc, const struct err *err)
@@ -167,7 +192,7 @@ static void on_probe_swept(void *arg, int rc, const struct err *err)
     }
     CLEANUP_FREE char *dir = alloc_printf("%s/probe", o->box.dir);
     rmdir(dir);
-    o->ending = oci_end_start(&o->tasks, &o->box, o->end_runtime, on_destroy, o);
+    end_box(o);
 }
 
 static void begin_destroy(struct oci *o)
@@ -175,13 +200,14 @@ static void begin_destroy(struct oci *o)
     o->known = false;
     CLEANUP_FREE char *dir = alloc_printf("%s/probe", o->box.dir);
     if (access(dir, F_OK) < 0) {
-        o->ending = oci_end_start(&o->tasks, &o->box, o->end_runtime, on_destroy, o);
+        end_box(o);
         return;
     }
     /* A worker died during a probe: its trial container goes first. */
     struct oci_box trial;
     oci_probe_box(&trial, o->box.dir, o->box.container + strlen("cloister-"));
-    o->ending = oci_end_start(&o->tasks, &trial, o->end_runtime, on_probe_swept, o);
+    struct oci_end_options options = {.box = &trial, .runtime = end_runtime(o)};
+    o->ending = oci_end_start(&o->tasks, &options, on_probe_swept, o);
     oci_box_finish(&trial);
 }
 
@@ -217,7 +243,8 @@ static void oci_destroy(struct backend *b, const struct backend_spec *spec, back
     struct oci *o = self(b);
     o->destroy_done = done;
     o->destroy_arg = arg;
-    o->end_runtime = alloc_strdup(spec->runtime != NULL ? spec->runtime : "");
+    struct err err;
+    err_ignore(spec_copy_init(&o->end_spec, spec, &err)); /* or there never was such a sandbox */
     if (o->creating != NULL) {
         oci_create_cancel(o->creating); /* on_create() goes on from there */
         return;

@@ -23,6 +23,7 @@
 #include "common/str.h"
 #include "worker/backend/agent_socket.h"
 #include "worker/backend/oci_etc.h"
+#include "worker/backend/oci_net.h"
 #include "worker/backend/oci_spec.h"
 
 #define SPACE_MIN (128u << 10) /* what a runtime writes while it starts a container, and more */
@@ -75,10 +76,18 @@ static int write_config(const struct oci_box *box, const struct oci_spec_input *
 
 int oci_box_prepare(const struct oci_box *box, const struct backend_spec *spec,
                     const struct oci_mode *mode, const struct oci_host *host, const char *verb,
-                    struct oci_root *ret_root, char hint[BACKEND_HINT_MAX], struct err *err)
+                    const char *packages, struct oci_root *ret_root, char hint[BACKEND_HINT_MAX],
+                    struct err *err)
 {
-    int rc =
-        oci_root_compose("", spec->shared_dir, spec->image, spec->agent_path, ret_root, hint, err);
+    struct oci_root_reach reach = {
+        .packages = packages,
+        .packages_write = spec->packages_write,
+        .network = spec->network,
+        .mounts = spec->mounts,
+        .mount_count = spec->mount_count,
+    };
+    int rc = oci_root_compose("", spec->shared_dir, spec->image, spec->agent_path, &reach, ret_root,
+                              hint, err);
     if (rc < 0) {
         return rc;
     }
@@ -152,7 +161,10 @@ int oci_box_clear(const struct oci_box *box, struct err *err)
 {
     CLEANUP_FREE char *socket = alloc_printf("%s/%s", box->dir, AGENT_SOCKET_NAME);
     CLEANUP_FREE char *tmp = alloc_printf("%s.tmp", box->record);
-    const char *const paths[] = {box->bundle, box->state, box->pid_file, socket, tmp, box->record};
+    CLEANUP_FREE char *net = alloc_printf("%s/" OCI_NET_RECORD, box->dir);
+    CLEANUP_FREE char *net_tmp = alloc_printf("%s.tmp", net);
+    const char *const paths[] = {box->bundle, box->state, box->pid_file, socket,
+                                 net,         net_tmp,    tmp,           box->record};
     int rc = 0;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         /* All of them are tried; the first failure is the one to tell. */

@@ -27,11 +27,12 @@ void oci_box_init(struct oci_box *box, const char *dir, const char *id);
 void oci_box_copy(struct oci_box *box, const struct oci_box *from);
 void oci_box_finish(struct oci_box *box);
 
-/* Makes the bundle with its config.json and an empty state directory. *ret_root is the caller's in
+/* Makes the bundle with its config.json and an empty state directory. `packages` is the tree that
+ * becomes /packages, NULL for none. *ret_root is the caller's in
  * any case (oci_root_finish). */
 int oci_box_prepare(const struct oci_box *box, const struct backend_spec *spec,
                     const struct oci_mode *mode, const struct oci_host *host, const char *verb,
-                    struct oci_root *ret_root, char hint[BACKEND_HINT_MAX],
+                    const char *packages, struct oci_root *ret_root, char hint[BACKEND_HINT_MAX],
                     struct err *err) WARN_UNUSED;
 
 /* Pid that the runtime wrote; -ERR_ENGINE if there is none. */

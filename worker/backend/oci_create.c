@@ -1,5 +1,5 @@
 /*
- *   (PROBE) ──▶ LAUNCH ──▶ runtime "run -d" ──ok──▶ RECORD ──▶ done
+ *   (PROBE) ──▶ LAUNCH ──▶ runtime "run -d" ──ok──▶ RECORD ──▶ (NETWORK) ──▶ done
  *                  │               └─failed─▶ END ──▶ error
  *
  * On the usual path this runs exactly one command of the runtime; everything else is small files.
@@ -25,6 +25,8 @@
 #include "worker/backend/oci_box.h"
 #include "worker/backend/oci_end.h"
 #include "worker/backend/oci_exec.h"
+#include "worker/backend/oci_net.h"
+#include "worker/backend/oci_packages.h"
 #include "worker/backend/oci_probe.h"
 #include "worker/backend/oci_runtime.h"
 #include "worker/backend/spec_copy.h"
@@ -40,10 +42,13 @@ struct oci_create {
     struct oci_root root;
     struct oci_notes notes;
     char *runtime; /* path */
+    char *helper;  /* for a network: its program */
     int listen_fd;
+    int tether[2]; /* for a network */
     bool cancelled;
     struct oci_probe *probe;
     struct oci_exec *exec;
+    struct oci_net *net;
     struct oci_end *end;
     struct err err;
     char hint[BACKEND_HINT_MAX];
@@ -51,6 +56,14 @@ struct oci_create {
     oci_create_fn fn;
     void *arg;
 };
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+        *fd = -1;
+    }
+}
 
 void oci_create_free(struct oci_create *c)
 {
@@ -61,9 +74,10 @@ void oci_create_free(struct oci_create *c)
         oci_box_finish(&c->box);
         oci_root_finish(&c->root);
         free(c->runtime);
-        if (c->listen_fd >= 0) {
-            close(c->listen_fd);
-        }
+        free(c->helper);
+        close_fd(&c->listen_fd);
+        close_fd(&c->tether[0]);
+        close_fd(&c->tether[1]);
         free(c);
     }
 }
@@ -93,11 +107,13 @@ static void on_ended(void *arg, int rc, const struct err *err)
 /* Removes what was made so far, then reports c->err. */
 static void fail(struct oci_create *c)
 {
-    if (c->listen_fd >= 0) {
-        close(c->listen_fd);
-        c->listen_fd = -1;
-    }
-    c->end = oci_end_start(c->tasks, &c->box, c->runtime != NULL ? c->runtime : "", on_ended, c);
+    close_fd(&c->listen_fd);
+    struct oci_end_options options = {
+        .box = &c->box,
+        .runtime = c->runtime != NULL ? c->runtime : "",
+        .spec = &c->request.spec,
+    };
+    c->end = oci_end_start(c->tasks, &options, on_ended, c);
 }
 
 static int record(struct oci_create *c, int pid, bool starting)
@@ -118,6 +134,36 @@ static int settle(struct oci_create *c)
     int pid;
     int rc = oci_box_read_pid(&c->box, &pid, &c->err);
     return rc < 0 ? rc : record(c, pid, false);
+}
+
+static void on_network(void *arg, int rc, const struct err *err, const char *hint)
+{
+    struct oci_create *c = arg;
+    c->net = NULL;
+    if (rc < 0 || c->cancelled) {
+        if (rc < 0) {
+            c->err = *err;
+            snprintf(c->hint, sizeof(c->hint), "%s", hint);
+        }
+        if (c->cancelled) {
+            err_ignore(err_set(&c->err, ERR_SHUTTING_DOWN, "closed while it was being created"));
+        }
+        fail(c);
+        return;
+    }
+    finish(c, 0);
+}
+
+/* It runs. Nobody has a stream to it before its network is there, so no code has run in it yet. */
+static void connect_network(struct oci_create *c)
+{
+    if (!c->request.spec.network) {
+        finish(c, 0);
+        return;
+    }
+    c->net =
+        oci_net_start(c->tasks, c->helper, c->box.dir, c->record.pid, c->tether[0], on_network, c);
+    c->tether[0] = -1;
 }
 
 static void on_run(void *arg, const struct oci_exec_result *result)
@@ -142,12 +188,34 @@ static void on_run(void *arg, const struct oci_exec_result *result)
             snprintf(c->hint, sizeof(c->hint), "%s", OCI_HINT_SPACE);
         }
     } else if (settle(c) == 0) {
-        finish(c, 0);
+        connect_network(c);
         return;
     } else if (words[0] != '\0') {
         err_ignore(err_wrap(&c->err, "%s", words));
     }
     fail(c);
+}
+
+/* All that the runtime takes, on disk. */
+static int prepare(struct oci_create *c)
+{
+    const struct backend_spec *spec = &c->request.spec;
+    struct err *err = &c->err;
+    CLEANUP_FREE char *packages = NULL;
+    int rc = 0;
+    if (spec->packages[0] != '\0') {
+        rc = oci_packages_prepare(spec, &c->mode, &c->host, "", &packages, err);
+        if (rc == 0 && strcmp(spec->packages, spec->id) == 0) {
+            oci_packages_tidy(c->tasks, "", spec->agent_path);
+        }
+    }
+    if (rc == 0 && spec->network) {
+        rc = oci_net_find(&c->helper, c->hint, err);
+        rc = rc < 0 ? rc : oci_net_tether(c->tether, err);
+    }
+    return rc < 0 ? rc
+                  : oci_box_prepare(&c->box, spec, &c->mode, &c->host, "serve", packages, &c->root,
+                                    c->hint, err);
 }
 
 static int launch(struct oci_create *c)
@@ -172,7 +240,8 @@ static int launch(struct oci_create *c)
         return err_set(err, ERR_ENGINE, "this host cannot apply: %s%s%s", c->notes.text[0],
                        c->notes.count > 1 ? "; " : "", c->notes.count > 1 ? c->notes.text[1] : "");
     }
-    int rc = oci_box_prepare(&c->box, spec, &c->mode, &c->host, "serve", &c->root, c->hint, err);
+    c->mode = oci_packages_mode(spec, &c->mode, &c->host);
+    int rc = prepare(c);
     rc = rc < 0 ? rc : agent_socket_listen(c->box.dir, &c->listen_fd, err);
     if (rc < 0) {
         return rc;
@@ -184,21 +253,23 @@ static int launch(struct oci_create *c)
     oci_args_begin(&args, c->runtime, &c->mode, c->box.state, "run");
     oci_args_add(&args, "--detach");
     oci_args_add(&args, "--preserve-fds");
-    oci_args_add(&args, "1");
+    oci_args_add(&args, spec->network ? "2" : "1");
     oci_args_add(&args, "--pid-file");
     oci_args_add(&args, c->box.pid_file);
     oci_args_add(&args, "--bundle");
     oci_args_add(&args, c->box.bundle);
     oci_args_add(&args, c->box.container);
+    const int passed[] = {c->listen_fd, c->tether[1]};
     struct oci_exec_options options = {
         .argv = args.items,
-        .pass_fd = c->listen_fd,
+        .pass_fds = passed,
+        .pass_count = spec->network ? 2 : 1,
         .deadline_ms = RUN_MS,
         .linger = true,
     };
     c->exec = oci_exec_start(c->tasks, &options, on_run, c);
-    close(c->listen_fd);
-    c->listen_fd = -1;
+    close_fd(&c->listen_fd);
+    close_fd(&c->tether[1]);
     if (oci_exec_pid(c->exec) != 0 && record(c, oci_exec_pid(c->exec), true) < 0) {
         oci_exec_kill(c->exec); /* without a record a sweep would not find it */
     }
@@ -253,6 +324,7 @@ struct oci_create *oci_create_start(struct tasks *tasks, const struct backend_sp
     struct oci_create *c = alloc_one(struct oci_create);
     c->tasks = tasks;
     c->listen_fd = -1;
+    c->tether[0] = c->tether[1] = -1;
     c->fn = fn;
     c->arg = arg;
     oci_box_init(&c->box, spec->dir != NULL ? spec->dir : "", spec->id != NULL ? spec->id : "");
@@ -269,5 +341,8 @@ void oci_create_cancel(struct oci_create *c)
     }
     if (c->exec != NULL) {
         oci_exec_kill(c->exec);
+    }
+    if (c->net != NULL) {
+        oci_net_cancel(c->net);
     }
 }

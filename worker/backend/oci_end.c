@@ -1,5 +1,5 @@
 /*
- *   KILL ──▶ DELETE ──▶ FORCE ──▶ CGROUPS ──▶ FILES ──▶ done
+ *   KILL ──▶ DELETE ──▶ FORCE ──▶ NETWORK ──▶ CGROUPS ──▶ PACKAGES ──▶ FILES ──▶ done
  *     │         └───────────────────▲
  *     └── (the runtime has no state) ┘
  *
@@ -24,8 +24,11 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "worker/backend/oci_exec.h"
+#include "worker/backend/oci_net.h"
+#include "worker/backend/oci_packages.h"
 #include "worker/backend/oci_record.h"
 #include "worker/backend/oci_runtime.h"
+#include "worker/backend/spec_copy.h"
 
 #define TOTAL_MS      3000 /* of everything together; closing a sandbox is promised in four seconds */
 #define KILL_MS       1500
@@ -36,7 +39,9 @@
 struct oci_end {
     struct tasks *tasks;
     struct oci_box box;
-    char *runtime; /* as asked; replaced by the record's */
+    char *runtime;            /* as asked; replaced by the record's */
+    struct spec_copy sandbox; /* whose packages go; not of a trial */
+    bool has_packages;
     bool has_mode;
     struct oci_mode mode;
     struct oci_host host;
@@ -54,6 +59,9 @@ void oci_end_free(struct oci_end *e)
     if (e != NULL) {
         oci_box_finish(&e->box);
         free(e->runtime);
+        if (e->has_packages) {
+            spec_copy_finish(&e->sandbox);
+        }
         free(e);
     }
 }
@@ -89,7 +97,28 @@ static void try_cgroups(void *arg)
         e->failed = true;
         err_ignore(err_set(&e->err, ERR_ENGINE, "cannot remove the cgroup %s", e->box.container));
     }
+    if (e->has_packages && !e->failed && /* nobody uses them any more */
+        oci_packages_retire(e->tasks, &e->sandbox.spec, "", &e->err) < 0) {
+        e->failed = true;
+    }
     finish(e);
+}
+
+static void on_network_gone(void *arg, bool gone)
+{
+    (void)gone; /* it was killed, by a descriptor of exactly that process */
+    try_cgroups(arg);
+}
+
+/* The helper ends by itself with the sandbox; one that hangs is not left behind. */
+static void end_network(struct oci_end *e)
+{
+    int pid_fd = oci_net_kill(e->box.dir);
+    if (pid_fd < 0) {
+        try_cgroups(e);
+    } else {
+        task_wait(e->tasks, pid_fd, within(e, KILL_MS), on_network_gone, e);
+    }
 }
 
 static void delete_container(struct oci_end *e);
@@ -113,7 +142,7 @@ static void on_deleted(void *arg, const struct oci_exec_result *result)
                                e->box.container, words));
         }
     }
-    try_cgroups(e);
+    end_network(e);
 }
 
 /* The runtime's path from what we have: the record's, the one asked for, or any of the usual ones.
@@ -143,7 +172,7 @@ static void delete_container(struct oci_end *e)
             err_ignore(err_set(&e->err, ERR_ENGINE, "no OCI runtime is left to delete %s",
                                e->box.container));
         }
-        try_cgroups(e);
+        end_network(e);
         return;
     }
     struct oci_args args;
@@ -155,7 +184,6 @@ static void delete_container(struct oci_end *e)
     oci_args_add(&args, e->box.container);
     struct oci_exec_options options = {
         .argv = args.items,
-        .pass_fd = -1,
         .deadline_ms = within(e, COMMAND_MS),
     };
     oci_exec_start(e->tasks, &options, on_deleted, e);
@@ -210,13 +238,16 @@ static void begin(void *arg)
     task_wait(e->tasks, pid_fd, within(e, KILL_MS), starting ? on_runtime_gone : on_agent_gone, e);
 }
 
-struct oci_end *oci_end_start(struct tasks *tasks, const struct oci_box *box, const char *runtime,
+struct oci_end *oci_end_start(struct tasks *tasks, const struct oci_end_options *options,
                               oci_end_fn fn, void *arg)
 {
     struct oci_end *e = alloc_one(struct oci_end);
     e->tasks = tasks;
-    oci_box_copy(&e->box, box);
-    e->runtime = alloc_strdup(runtime);
+    oci_box_copy(&e->box, options->box);
+    e->runtime = alloc_strdup(options->runtime);
+    struct err err;
+    e->has_packages =
+        options->spec != NULL && spec_copy_init(&e->sandbox, options->spec, &err) == 0;
     e->fn = fn;
     e->arg = arg;
     task_later(tasks, 0, begin, e);

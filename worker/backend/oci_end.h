@@ -15,10 +15,17 @@ struct oci_end;
 
 typedef void (*oci_end_fn)(void *arg, int rc, const struct err *err);
 
-/* Ends the container of the box and removes its cgroups and files. `runtime` (name or path, "" for
- * any) is used if the box has no record that names one. fn is called once; the object is gone then.
- */
-struct oci_end *oci_end_start(struct tasks *tasks, const struct oci_box *box, const char *runtime,
+/* Ends the container of the box and removes its network, cgroups and files, and the packages of the
+ * sandbox `spec` (borrowed during the call; NULL for a trial, which has none). `runtime` (name or
+ * path,
+ * "" for any) is used if the box has no record that names one. fn is called once; the object is
+ * gone then. */
+struct oci_end_options {
+    const struct oci_box *box;
+    const char *runtime;
+    const struct backend_spec *spec;
+};
+struct oci_end *oci_end_start(struct tasks *tasks, const struct oci_end_options *options,
                               oci_end_fn fn, void *arg);
 
 /* For an owner that closes before fn was called, after tasks_close(). NULL is fine. */

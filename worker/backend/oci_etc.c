@@ -1,14 +1,16 @@
 /*
  * Programs expect a few things of /etc: that their uid has a name, that "localhost" resolves,
- * that the dynamic linker's cache fits the libraries, and that /usr/bin/awk, a link into
- * /etc/alternatives, leads somewhere. This makes exactly those. Everything else of a host's /etc is
- * none of a sandbox's business: accounts, mounts, keys, names of machines.
+ * that the dynamic linker's cache fits the libraries, that /usr/bin/awk, a link into
+ * /etc/alternatives, leads somewhere, and the same for what a few languages have there. This makes
+ * exactly those. Everything else of a host's /etc is none of a sandbox's business: accounts,
+ * mounts, keys, names of machines.
  */
 #include "worker/backend/oci_etc.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +25,7 @@
 #define CACHE_MAX    (8u << 20) /* ld.so.cache of a machine with very many libraries */
 #define ACCOUNTS_MAX (256u << 10)
 #define CONF_MAX     (64u << 10)
+#define RUNTIME_MAX  (1u << 20)
 #define ENTRIES_MAX  8192 /* links in /etc/alternatives, files in ld.so.conf.d */
 
 #define PASSWD_USER "user:x:1000:1000:user:/home/user:/bin/sh\n"
@@ -150,6 +153,78 @@ static int copy_dir(const char *from_dir, bool links, int parent_fd, const char 
     return rc;
 }
 
+/* Debian keeps what these languages cannot do without in /etc, behind links in /usr. Not what
+ * people write there for their own programs (php.ini, Renviron.site), and nothing that not all may
+ * read. */
+static const char *const runtime_patterns[] = {
+    "R/Makeconf",
+    "R/Renviron",
+    "R/ldpaths",
+    "R/repositories",
+    "java-*-openjdk/*",
+    "java-*-openjdk/*/*",
+    "java-*-openjdk/*/*/*",
+    "php/*/cli/conf.d/*",
+    "php/*/mods-available/*",
+    "fonts/*",
+    "fonts/conf.d/*",
+    "matplotlibrc", /* without it the library does not even load */
+    /* whom TLS trusts: the distribution's pip does not begin without it */
+    "ssl/cert.pem",
+    "ssl/certs/ca-certificates.crt",
+    "ssl/certs/ca-bundle.crt",
+    "pki/tls/certs/ca-bundle.crt",
+    "pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+};
+
+static int copy_runtime_file(const char *path, const char *name, int etc_fd, struct err *err)
+{
+    struct stat st;
+    char parent[PATH_MAX];
+    if (lstat(path, &st) < 0 || S_ISDIR(st.st_mode) || (st.st_mode & 0004) == 0) {
+        return 0;
+    }
+    for (const char *slash = strchr(name, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        snprintf(parent, sizeof(parent), "%.*s", (int)(slash - name), name);
+        int rc = oci_put_dir(etc_fd, parent, 0755, err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    char target[PATH_MAX];
+    ssize_t len = readlink(path, target, sizeof(target) - 1);
+    if (len > 0) {
+        target[len] = '\0';
+        return oci_put_link(etc_fd, name, target, err);
+    }
+    CLEANUP_BUF struct buf b;
+    buf_init(&b, RUNTIME_MAX);
+    /* one that is larger than any of them is none of them */
+    return S_ISREG(st.st_mode) && file_read(path, &b, NULL) == 0
+               ? oci_put_file(etc_fd, name, b.data, b.len, 0644, err)
+               : 0;
+}
+
+static int copy_runtimes(const char *etc, int etc_fd, struct err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < sizeof(runtime_patterns) / sizeof(runtime_patterns[0]); i++) {
+        char pattern[PATH_MAX];
+        glob_t found;
+        int n = snprintf(pattern, sizeof(pattern), "%s/%s", etc, runtime_patterns[i]);
+        if (n < 0 || (size_t)n >= sizeof(pattern) ||
+            glob(pattern, GLOB_NOSORT, NULL, &found) != 0) {
+            continue;
+        }
+        for (size_t k = 0; rc == 0 && k < found.gl_pathc && k < ENTRIES_MAX; k++) {
+            const char *path = found.gl_pathv[k];
+            rc = copy_runtime_file(path, path + strlen(etc) + 1, etc_fd, err);
+        }
+        globfree(&found);
+    }
+    return rc;
+}
+
 int oci_etc_for_host(const char *fs_root, int etc_fd, struct err *err)
 {
     static const struct {
@@ -183,13 +258,19 @@ int oci_etc_for_host(const char *fs_root, int etc_fd, struct err *err)
     snprintf(sub, sizeof(sub), "%.*s/ld.so.conf.d", n, etc);
     rc = rc < 0 ? rc : copy_dir(sub, false, etc_fd, "ld.so.conf.d", err);
     snprintf(sub, sizeof(sub), "%.*s/alternatives", n, etc);
-    return rc < 0 ? rc : copy_dir(sub, true, etc_fd, "alternatives", err);
+    rc = rc < 0 ? rc : copy_dir(sub, true, etc_fd, "alternatives", err);
+    return rc < 0 ? rc : copy_runtimes(etc, etc_fd, err);
 }
 
 uint64_t oci_etc_stamp(const char *fs_root, uint64_t hash)
 {
-    static const char *const sources[] = {"/etc/ld.so.cache", "/etc/ld.so.conf.d",
-                                          "/etc/alternatives"};
+    static const char *const sources[] = {"/etc/ld.so.cache",
+                                          "/etc/ld.so.conf.d",
+                                          "/etc/alternatives",
+                                          "/etc/R",
+                                          "/etc/matplotlibrc",
+                                          "/etc/ssl/certs/ca-certificates.crt",
+                                          "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"};
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
         char path[PATH_MAX];
         struct stat st;

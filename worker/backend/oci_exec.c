@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -243,13 +244,15 @@ static void free_env(char **env)
 
 static int spawn(struct oci_exec *x, const struct oci_exec_options *options)
 {
-    uv_stdio_container_t stdio[PASSED_FD + 1] = {{.flags = UV_IGNORE}};
+    uv_stdio_container_t stdio[PASSED_FD + OCI_EXEC_FDS_MAX] = {{.flags = UV_IGNORE}};
     for (int i = 0; i < STREAMS; i++) {
         stdio[1 + i].flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE;
         stdio[1 + i].data.stream = (uv_stream_t *)&x->streams[i].pipe;
     }
-    stdio[PASSED_FD].flags = options->pass_fd >= 0 ? UV_INHERIT_FD : UV_IGNORE;
-    stdio[PASSED_FD].data.fd = options->pass_fd;
+    for (size_t i = 0; i < options->pass_count; i++) {
+        stdio[PASSED_FD + i].flags = UV_INHERIT_FD;
+        stdio[PASSED_FD + i].data.fd = options->pass_fds[i];
+    }
 
     char **env = make_env();
     uv_process_options_t po = {
@@ -260,10 +263,13 @@ static int spawn(struct oci_exec *x, const struct oci_exec_options *options)
         .env = env,
         .cwd = "/",
         .flags = UV_PROCESS_DETACHED,
-        .stdio_count = options->pass_fd >= 0 ? PASSED_FD + 1 : PASSED_FD,
+        .stdio_count = PASSED_FD + (int)options->pass_count,
         .stdio = stdio,
     };
+    /* Ours would close the directories that a runtime makes for mount points to user code. */
+    mode_t before = umask(022);
     int rc = uv_spawn(x->task.tasks->loop, &x->process, &po);
+    umask(before);
     free_env(env);
     return rc;
 }

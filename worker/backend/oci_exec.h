@@ -7,16 +7,19 @@
 #define CLOISTER_WORKER_BACKEND_OCI_EXEC_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/view.h"
 #include "worker/backend/task.h"
 
 #define OCI_EXEC_TEXT_MAX 8192 /* of each stream the last bytes are kept */
+#define OCI_EXEC_FDS_MAX  2
 
 struct oci_exec_options {
     const char *const *argv; /* NULL-ended; argv[0] is a path. Borrowed during the call */
-    int pass_fd;             /* becomes descriptor 3 of the command; -1 = none. Borrowed */
+    const int *pass_fds;     /* become descriptors 3 and up of the command. Borrowed */
+    size_t pass_count;       /* at most OCI_EXEC_FDS_MAX */
     uint64_t deadline_ms;    /* then it is killed */
     bool linger;             /* after success go on reading stderr, which a container inherited,
                                 into the debug log until it is closed or talks too much */

@@ -67,7 +67,9 @@ bool oci_mode_unpack(uint64_t packed, struct oci_mode *ret_mode)
     return true;
 }
 
-void oci_notes_add(struct oci_notes *notes, const char *fmt, ...)
+/* Appends; beyond the capacity or the length it is cut. */
+__attribute__((format(printf, 2, 3))) static void add_note(struct oci_notes *notes, const char *fmt,
+                                                           ...)
 {
     if (notes->count == BACKEND_UNAPPLIED_MAX) {
         return;
@@ -88,25 +90,25 @@ void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const cha
     }
     ret_notes->count = 0;
     if (!mode->memory) {
-        oci_notes_add(ret_notes, "memory: %.120s; RLIMIT_DATA per process stands in", reason);
+        add_note(ret_notes, "memory: %.120s; RLIMIT_DATA per process stands in", reason);
     } else if (!mode->swap && swap_active) {
-        oci_notes_add(ret_notes, "swap: the kernel does not account it; memory may swap out");
+        add_note(ret_notes, "swap: the kernel does not account it; memory may swap out");
     }
     if (!mode->cpu) {
-        oci_notes_add(ret_notes, "cpus: %.120s", reason);
+        add_note(ret_notes, "cpus: %.120s", reason);
     }
     if (!mode->pids) {
-        oci_notes_add(ret_notes, "pids: %.120s; RLIMIT_NPROC stands in", reason);
+        add_note(ret_notes, "pids: %.120s; RLIMIT_NPROC stands in", reason);
     }
     if (mode->userns == OCI_USERNS_SINGLE) {
-        oci_notes_add(ret_notes, "uid: no subordinate ids can be mapped; code runs under the uid "
-                                 "of the agent");
+        add_note(ret_notes, "uid: no subordinate ids can be mapped; code runs under the uid "
+                            "of the agent");
     } else if (mode->userns == OCI_USERNS_NONE) {
-        oci_notes_add(ret_notes, "user namespace: none can be made here; root in the sandbox is "
-                                 "root on the host, without its capabilities");
+        add_note(ret_notes, "user namespace: none can be made here; root in the sandbox is "
+                            "root on the host, without its capabilities");
     }
     if (!mode->hide) {
-        oci_notes_add(ret_notes, "hidepid: the runtime cannot hide other users' processes");
+        add_note(ret_notes, "hidepid: the runtime cannot hide other users' processes");
     }
 }
 

@@ -47,10 +47,6 @@ struct oci_notes {
     char text[BACKEND_UNAPPLIED_MAX][OCI_NOTE_MAX];
 };
 
-/* Appends; beyond the capacity or the length it is cut. */
-void oci_notes_add(struct oci_notes *notes, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
 /* What of design's defaults this mode leaves out, "name: reason; stand-in" each.
  * `why` is the runtime's own words about cgroups, or "" to name none. */
 void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const char *why,

@@ -169,7 +169,8 @@ static void on_cleaned(void *arg, int rc, const struct err *err)
 
 static void clean(struct oci_probe *p)
 {
-    p->end = oci_end_start(p->tasks, &p->box, p->runtime, on_cleaned, p);
+    struct oci_end_options options = {.box = &p->box, .runtime = p->runtime};
+    p->end = oci_end_start(p->tasks, &options, on_cleaned, p);
 }
 
 /* Nothing that another rung could do better. */
@@ -271,8 +272,8 @@ static void try_rung(struct oci_probe *p)
     mode->crun = p->crun;
     struct oci_root root;
     struct err err;
-    int rc =
-        oci_box_prepare(&p->box, &p->request.spec, mode, &p->host, "check", &root, p->hint, &err);
+    int rc = oci_box_prepare(&p->box, &p->request.spec, mode, &p->host, "check", NULL, &root,
+                             p->hint, &err);
     oci_root_finish(&root);
     if (rc < 0) {
         give_up(p, err.text);
@@ -285,7 +286,6 @@ static void try_rung(struct oci_probe *p)
     oci_args_add(&args, p->box.container);
     struct oci_exec_options options = {
         .argv = args.items,
-        .pass_fd = -1,
         .deadline_ms = TRY_MS,
     };
     p->exec = oci_exec_start(p->tasks, &options, on_tried, p);
@@ -352,7 +352,6 @@ static void next_runtime(struct oci_probe *p)
     const char *argv[] = {p->runtime, "--version", NULL};
     struct oci_exec_options options = {
         .argv = argv,
-        .pass_fd = -1,
         .deadline_ms = VERSION_MS,
     };
     p->exec = oci_exec_start(p->tasks, &options, on_version, p);
@@ -402,6 +401,10 @@ struct oci_probe *oci_probe_start(struct tasks *tasks, const struct backend_spec
     trial.id = p->box.container + strlen("cloister-");
     trial.dir = p->box.dir;
     trial.image = ""; /* what is tried is the runtime; an image has errors of its own */
+    trial.network = false;
+    trial.packages = "";
+    trial.packages_write = false;
+    trial.mount_count = 0;
     if (spec_copy_init(&p->request, &trial, &err) < 0) {
         add_reason(p, "oci", err.text);
         p->stop = true;

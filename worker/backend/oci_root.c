@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -31,11 +32,14 @@
 #include "common/str.h"
 #include "worker/backend/oci_etc.h"
 #include "worker/backend/oci_host.h"
+#include "worker/backend/oci_net.h"
 
-#define FORMAT        "cloister skeleton 1" /* part of the hash: change it with the layout */
+#define FORMAT        "cloister skeleton 3" /* part of the hash: change it with the layout */
 #define ENTRIES_MAX   64                    /* at the top of an image */
 #define MOUNTS_MAX    256                   /* below one bound directory */
 #define MOUNTINFO_MAX (4u << 20)
+
+#define RESOLV_CONF ".cloister/resolv.conf"
 
 /* Directories of every skeleton; what is mounted there is the spec's business. Some runtimes give a
  * mounted tmpfs the mode of its mount point, so these are the modes to be seen inside. None is
@@ -44,9 +48,9 @@ static const struct {
     const char *name;
     mode_t mode;
 } dirs[] = {
-    {".cloister", 0711}, {"dev", 0755},  {"home", 0755},      {"home/user", 0755},
-    {"media", 0755},     {"mnt", 0755},  {"proc", 0555},      {"run", 0755},
-    {"sys", 0555},       {"tmp", 01755}, {"workspace", 0755},
+    {".cloister", 0711}, {"dev", 0755}, {"home", 0755},     {"home/user", 0755},
+    {"media", 0755},     {"mnt", 0755}, {"packages", 0755}, {"proc", 0555},
+    {"run", 0755},       {"sys", 0555}, {"tmp", 01755},     {"workspace", 0755},
 };
 
 /* One entry at the top of the tree that the root is made of. */
@@ -81,8 +85,12 @@ static void add_bind(struct oci_root *root, const char *source, const char *targ
         root->binds = grown;
         root->bind_cap = cap;
     }
+    struct statvfs fs;
     root->binds[root->bind_count++] =
-        (struct oci_bind){alloc_strdup(source), alloc_strdup(target), deep};
+        (struct oci_bind){.source = alloc_strdup(source),
+                          .target = alloc_strdup(target),
+                          .deep = deep,
+                          .noexec = statvfs(source, &fs) == 0 && (fs.f_flag & ST_NOEXEC) != 0};
 }
 
 /* mountinfo writes blanks and backslashes as \ooo. In place. */
@@ -256,12 +264,20 @@ static bool has_entry(const struct layout *l, const char *name)
     return false;
 }
 
+/* The mount point of BACKEND_APP, unless the image has such a directory, which it keeps in
+ * sandboxes without one of their own. */
+static int put_app(const struct layout *l, int fd, struct err *err)
+{
+    return has_entry(l, &BACKEND_APP[1]) ? 0 : oci_put_dir(fd, &BACKEND_APP[1], 0755, err);
+}
+
 static int fill_skeleton(const char *fs_root, const struct layout *l, int fd, struct err *err)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof(dirs) / sizeof(dirs[0]); i++) {
         rc = oci_put_dir(fd, dirs[i].name, dirs[i].mode, err);
     }
+    rc = rc < 0 ? rc : put_app(l, fd, err);
     rc = rc < 0 ? rc : oci_put_file(fd, &OCI_ROOT_AGENT[1], "", 0, 0755, err);
     for (size_t i = 0; rc == 0 && i < l->count; i++) {
         const struct entry *e = &l->entries[i];
@@ -284,6 +300,8 @@ static int fill_skeleton(const char *fs_root, const struct layout *l, int fd, st
         rc = rc < 0 ? rc : oci_put_link(fd, "var/run", "/run", err);
         rc = rc < 0 ? rc : oci_put_link(fd, "var/tmp", "/tmp", err);
     }
+    const char *resolvers = oci_net_resolv_conf();
+    rc = rc < 0 ? rc : oci_put_file(fd, RESOLV_CONF, resolvers, strlen(resolvers), 0644, err);
     bool own_etc = l->host || !has_entry(l, "etc");
     const char *etc = own_etc ? "etc" : ".cloister/etc";
     rc = rc < 0 ? rc : oci_put_dir(fd, etc, 0755, err);
@@ -294,16 +312,143 @@ static int fill_skeleton(const char *fs_root, const struct layout *l, int fd, st
     if (etc_fd < 0) {
         return err_sys(err, ERR_IO, errno, "cannot open %s", etc);
     }
-    if (l->host) {
-        return oci_etc_for_host(fs_root, etc_fd, err);
+    /* Without network it stays empty; with it, the one above is mounted over it. */
+    rc = oci_put_file(etc_fd, "resolv.conf", "", 0, 0644, err);
+    if (rc < 0 || l->host) {
+        return rc < 0 ? rc : oci_etc_for_host(fs_root, etc_fd, err);
     }
     CLEANUP_FREE char *image_etc = alloc_printf("%s/etc", l->top);
     return oci_etc_for_image(image_etc, etc_fd, err);
 }
 
+/* ---- what is mounted besides ---------------------------------------------------------------- */
+
+static bool is_entry_path(const struct layout *l, const char *path, size_t first_len)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        if (strlen(l->entries[i].name) == first_len &&
+            strncmp(l->entries[i].name, path, first_len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A runtime makes what is missing in these, as they are fresh and writable. */
+static bool is_fresh(const char *path)
+{
+    static const char *const tops[] = {"home/user/", "run/", "tmp/", "workspace/"};
+    for (size_t i = 0; i < sizeof(tops) / sizeof(tops[0]); i++) {
+        if (strncmp(path, tops[i], strlen(tops[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Makes what is missing of the way to a mount point, and the point itself: an empty directory or
+ * file, as is what will be mounted. Links on the way are not followed, they lead out of here. */
+static int put_mount_point(const struct layout *l, int root_fd, const struct backend_mount *m,
+                           struct err *err)
+{
+    const char *path = m->inside_path + strspn(m->inside_path, "/");
+    struct stat st;
+    if (stat(m->host_path, &st) < 0) {
+        return err_sys(err, ERR_CONFIG, errno, "cannot show %.256s in a sandbox", m->host_path);
+    }
+    if (is_fresh(path)) {
+        return 0;
+    }
+    if (is_entry_path(l, path, strcspn(path, "/"))) {
+        CLEANUP_FREE char *inside = alloc_printf("%s/%s", l->top, path);
+        return access(inside, F_OK) == 0
+                   ? 0
+                   : err_set(err, ERR_INVALID, "the image has no %.256s to mount on",
+                             m->inside_path);
+    }
+    CLEANUP_FD int at = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
+    while (at >= 0) {
+        char name[NAME_MAX + 1];
+        size_t len = strcspn(path, "/");
+        if (len == 0 || len > NAME_MAX) {
+            errno = ENAMETOOLONG;
+            break;
+        }
+        memcpy(name, path, len);
+        name[len] = '\0';
+        path += len + strspn(path + len, "/");
+        if (*path == '\0' && !S_ISDIR(st.st_mode)) {
+            return oci_put_file(at, name, "", 0, 0644, err);
+        }
+        /* whatever the umask says: root in the sandbox's user namespace has to get through */
+        bool made = mkdirat(at, name, 0755) == 0;
+        if (made ? fchmodat(at, name, 0755, 0) < 0 : errno != EEXIST) {
+            break;
+        }
+        if (*path == '\0') {
+            return 0;
+        }
+        int next = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        close(at);
+        at = next;
+    }
+    return err_sys(err, errno == ENOSPC ? ERR_NO_SPACE : ERR_INVALID, errno,
+                   "%.256s cannot be a place to mount on", m->inside_path);
+}
+
+/* Where the file is that programs in the sandbox find name servers in. Images have it as a file or,
+ * with some service managers, as a link into /run, which is empty and writable here. */
+static int bind_resolv_conf(const struct layout *l, struct oci_root *root,
+                            char hint[BACKEND_HINT_MAX], struct err *err)
+{
+    CLEANUP_FREE char *ours = alloc_printf("%s/" RESOLV_CONF, root->path);
+    if (l->host || !has_entry(l, "etc")) {
+        add_bind(root, ours, "/etc/resolv.conf", false);
+        return 0;
+    }
+    CLEANUP_FREE char *theirs = alloc_printf("%s/etc/resolv.conf", l->top);
+    char link[PATH_MAX] = "";
+    struct stat st;
+    int rc = lstat(theirs, &st);
+    if (rc == 0 && S_ISREG(st.st_mode)) {
+        add_bind(root, ours, "/etc/resolv.conf", false);
+        return 0;
+    }
+    if (rc == 0 && S_ISLNK(st.st_mode) && readlink(theirs, link, sizeof(link) - 1) > 0) {
+        const char *target = strncmp(link, "../", 3) == 0 ? link + 2 : link;
+        if (strncmp(target, "/run/", 5) == 0 && strstr(target, "..") == NULL) {
+            add_bind(root, ours, target, false);
+            return 0;
+        }
+    }
+    snprintf(hint, BACKEND_HINT_MAX, "make an empty file etc/resolv.conf in the image");
+    return err_set(err, ERR_IMAGE,
+                   "image %.256s has no /etc/resolv.conf, so names could not be looked up in a "
+                   "sandbox with network",
+                   l->top);
+}
+
+static int add_reach(const struct layout *l, const struct oci_root_reach *reach,
+                     struct oci_root *root, char hint[BACKEND_HINT_MAX], struct err *err)
+{
+    if (reach->packages != NULL) {
+        add_bind(root, reach->packages, BACKEND_PACKAGES, false);
+        root->binds[root->bind_count - 1].writable = reach->packages_write;
+    }
+    for (size_t i = 0; i < reach->mount_count; i++) {
+        CLEANUP_FREE char *source = realpath(reach->mounts[i].host_path, NULL);
+        if (source == NULL) {
+            return err_sys(err, ERR_CONFIG, errno, "cannot show %.256s in a sandbox",
+                           reach->mounts[i].host_path);
+        }
+        add_bind(root, source, reach->mounts[i].inside_path, false);
+    }
+    return reach->network ? bind_resolv_conf(l, root, hint, err) : 0;
+}
+
 /* Builds the skeleton under a temporary name and moves it into place. */
 static int build_skeleton(const char *fs_root, const char *shared_dir, const struct layout *l,
-                          const char *path, struct err *err)
+                          const struct oci_root_reach *reach, const char *path, struct err *err)
 {
     char unique[9];
     int rc = random_id(unique, sizeof(unique) - 1, err);
@@ -318,6 +463,9 @@ static int build_skeleton(const char *fs_root, const char *shared_dir, const str
         rc = fd < 0 ? err_sys(err, ERR_IO, errno, "cannot open %s", tmp)
                     : fill_skeleton(fs_root, l, fd, err);
     }
+    for (size_t i = 0; rc == 0 && i < reach->mount_count; i++) {
+        rc = put_mount_point(l, fd, &reach->mounts[i], err);
+    }
     if (rc == 0 && rename(tmp, path) < 0 && errno != EEXIST && errno != ENOTEMPTY) {
         rc = err_sys(err, ERR_IO, errno, "cannot rename %s", tmp);
     }
@@ -327,10 +475,20 @@ static int build_skeleton(const char *fs_root, const char *shared_dir, const str
     return rc < 0 ? err_wrap(err, "cannot build a root directory in %.128s", shared_dir) : 0;
 }
 
-static uint64_t hash_layout(const char *fs_root, const struct layout *l)
+static uint64_t hash_layout(const char *fs_root, const struct layout *l,
+                            const struct oci_root_reach *reach)
 {
     uint64_t hash = oci_hash(OCI_HASH_INIT, FORMAT, sizeof(FORMAT));
+    const char *resolvers = oci_net_resolv_conf();
+    hash = oci_hash(hash, resolvers, strlen(resolvers) + 1);
     hash = oci_hash(hash, l->top, strlen(l->top) + 1);
+    for (size_t i = 0; i < reach->mount_count; i++) {
+        const struct backend_mount *m = &reach->mounts[i];
+        struct stat st;
+        mode_t type = stat(m->host_path, &st) == 0 ? st.st_mode & S_IFMT : 0;
+        hash = oci_hash(hash, m->inside_path, strlen(m->inside_path) + 1);
+        hash = oci_hash(hash, &type, sizeof(type));
+    }
     for (size_t i = 0; i < l->count; i++) {
         const struct entry *e = &l->entries[i];
         hash = oci_hash(hash, e->name, strlen(e->name) + 1);
@@ -388,9 +546,11 @@ static int add_binds(const char *fs_root, const struct layout *l, const char *ag
 }
 
 int oci_root_compose(const char *fs_root, const char *shared_dir, const char *image,
-                     const char *agent_path, struct oci_root *ret_root, char hint[BACKEND_HINT_MAX],
-                     struct err *err)
+                     const char *agent_path, const struct oci_root_reach *reach,
+                     struct oci_root *ret_root, char hint[BACKEND_HINT_MAX], struct err *err)
 {
+    static const struct oci_root_reach nothing = {.packages = NULL};
+    reach = reach != NULL ? reach : &nothing;
     memset(ret_root, 0, sizeof(*ret_root));
     hint[0] = '\0';
     CLEANUP_FREE char *agent = realpath(agent_path, NULL);
@@ -404,15 +564,16 @@ int oci_root_compose(const char *fs_root, const char *shared_dir, const char *im
         return rc;
     }
     ret_root->label = alloc_strdup(l.host ? "host:/usr" : l.top);
-    ret_root->path =
-        alloc_printf("%s/root-%016llx", shared_dir, (unsigned long long)hash_layout(fs_root, &l));
+    ret_root->path = alloc_printf("%s/root-%016llx", shared_dir,
+                                  (unsigned long long)hash_layout(fs_root, &l, reach));
     struct stat st;
     if (lstat(ret_root->path, &st) < 0) {
-        rc = build_skeleton(fs_root, shared_dir, &l, ret_root->path, err);
+        rc = build_skeleton(fs_root, shared_dir, &l, reach, ret_root->path, err);
     } else if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid()) {
         rc = err_set(err, ERR_IO, "%.256s is not a directory of ours", ret_root->path);
     }
     rc = rc < 0 ? rc : add_binds(fs_root, &l, agent, ret_root, err);
+    rc = rc < 0 ? rc : add_reach(&l, reach, ret_root, hint, err);
     layout_finish(&l);
     return rc;
 }

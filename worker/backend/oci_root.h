@@ -18,12 +18,22 @@
 #include "worker/backend/backend.h"
 
 #define OCI_ROOT_AGENT "/.cloister/agent" /* where the agent's binary is inside */
-#define OCI_ROOT_USER  "user"             /* name of uid 1000 inside */
 
 struct oci_bind {
     char *source; /* absolute, on this host */
     char *target; /* absolute, in the sandbox; exists in the skeleton or in an earlier bind */
     bool deep;    /* with the mounts below it, each of which follows as a bind of its own */
+    bool writable;
+    bool noexec; /* so it is mounted on this host, which a user namespace may not take away */
+};
+
+/* What of this host the sandbox sees besides, borrowed. */
+struct oci_root_reach {
+    const char *packages; /* directory that becomes BACKEND_PACKAGES; NULL: that is empty */
+    bool packages_write;
+    bool network; /* names are looked up */
+    const struct backend_mount *mounts;
+    size_t mount_count;
 };
 
 struct oci_root {
@@ -35,10 +45,12 @@ struct oci_root {
 
 /* Builds or reuses the skeleton. `image` "" takes the host's /usr, else a directory with an
  * unpacked root file system. `fs_root` is "" for the real system; tests point it at a small
- * stand-in. Errors: -ERR_IMAGE with a hint, -ERR_CONFIG (no agent), -ERR_NO_SPACE, -ERR_IO. The
- * caller calls oci_root_finish() in any case. */
+ * stand-in; `reach` is NULL for nothing besides. Errors: -ERR_IMAGE with a hint, -ERR_CONFIG (no
+ * agent, nothing to mount), -ERR_INVALID (no place to mount it), -ERR_NO_SPACE, -ERR_IO. The caller
+ * calls oci_root_finish() in any case. */
 int oci_root_compose(const char *fs_root, const char *shared_dir, const char *image,
-                     const char *agent_path, struct oci_root *ret_root, char hint[BACKEND_HINT_MAX],
+                     const char *agent_path, const struct oci_root_reach *reach,
+                     struct oci_root *ret_root, char hint[BACKEND_HINT_MAX],
                      struct err *err) WARN_UNUSED;
 
 void oci_root_finish(struct oci_root *root);

@@ -20,6 +20,7 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "worker/backend/json_build.h"
+#include "worker/backend/oci_packages.h"
 #include "worker/backend/oci_seccomp.h"
 #include "worker/backend/sandbox_defaults.h"
 
@@ -52,6 +53,7 @@ static void add_args(cJSON *process, const struct oci_spec_input *in)
     append_number(args, "--nofile", limits->files);
     /* 0: the cgroup holds memory, which counts what is used rather than what is reserved. */
     append_number(args, "--data-bytes", in->mode->memory ? 0 : limits->memory_bytes);
+    append_number(args, "--memory-bytes", limits->memory_bytes);
     json_build_append_string(args, "--workspace");
     json_build_append_string(args, "/workspace");
     json_build_append_string(args, "--home");
@@ -158,11 +160,16 @@ static void add_mounts(cJSON *config, const struct oci_spec_input *in)
     add_tmpfs(mounts, "/tmp", "1777", SANDBOX_TMP_BYTES, ids);
     add_tmpfs(mounts, SANDBOX_HOME, "0755", SANDBOX_HOME_BYTES, ids);
     add_tmpfs(mounts, "/workspace", "0755", in->spec->limits.disk_bytes, ids);
+    if (in->spec->app_dir) {
+        add_tmpfs(mounts, BACKEND_APP, "0755", SANDBOX_APP_BYTES, ids);
+    }
 
     for (size_t i = 0; i < in->root->bind_count; i++) {
         const struct oci_bind *b = &in->root->binds[i];
-        add_mount(mounts, b->target, "bind", b->source,
-                  b->deep ? "rbind,ro,nosuid,nodev" : "bind,ro,nosuid,nodev");
+        char options[64];
+        snprintf(options, sizeof(options), "%s,%s,nosuid,nodev%s", b->deep ? "rbind" : "bind",
+                 b->writable ? "rw" : "ro", b->noexec ? ",noexec" : "");
+        add_mount(mounts, b->target, "bind", b->source, options);
     }
 }
 
@@ -174,7 +181,7 @@ static int add_mappings(cJSON *linux, const char *key, const struct oci_spec_inp
     struct oci_extent extents[2] = {{0, own, 1}};
     size_t count = 1;
     if (in->mode->userns == OCI_USERNS_RANGE) {
-        count = oci_host_extents(in->host, ids, own, in->spec->id, extents);
+        count = oci_host_extents(in->host, ids, own, oci_packages_ids_of(in->spec), extents);
         if (count == 0) {
             return err_set(err, ERR_ENGINE, "too few ids can be mapped into a user namespace");
         }

@@ -24,6 +24,7 @@
 #define SANDBOX_TMP_BYTES  ((uint64_t)64 << 20)
 #define SANDBOX_HOME_BYTES ((uint64_t)64 << 20)
 #define SANDBOX_RUN_BYTES  ((uint64_t)1 << 20)
+#define SANDBOX_APP_BYTES  ((uint64_t)1 << 20)
 
 /* The agent's own descriptors: three pipes for each remembered operation, and its links. */
 #define SANDBOX_AGENT_FILES 4096

@@ -60,6 +60,11 @@ int spec_copy_init(struct spec_copy *r, const struct backend_spec *spec, struct 
         r->env[i] = view_bytes(alloc_viewdup(spec->env.items[i]), spec->env.items[i].len);
     }
     r->spec.env = (struct view_list){r->env, spec->env.count};
+    r->spec.packages = dup_or_empty(spec->packages);
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        r->spec.mounts[i].host_path = alloc_strdup(spec->mounts[i].host_path);
+        r->spec.mounts[i].inside_path = alloc_strdup(spec->mounts[i].inside_path);
+    }
     return 0;
 }
 
@@ -67,12 +72,16 @@ void spec_copy_finish(struct spec_copy *r)
 {
     const char *const strings[] = {r->spec.id,         r->spec.dir,     r->spec.shared_dir,
                                    r->spec.agent_path, r->spec.runtime, r->spec.image,
-                                   r->spec.engine};
+                                   r->spec.engine,     r->spec.packages};
     for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
         free((char *)(uintptr_t)strings[i]); /* ours, see spec_copy_init() */
     }
     for (size_t i = 0; i < r->spec.env.count; i++) {
         free((char *)(uintptr_t)r->env[i].data);
+    }
+    for (size_t i = 0; i < r->spec.mount_count; i++) {
+        free((char *)(uintptr_t)r->spec.mounts[i].host_path);
+        free((char *)(uintptr_t)r->spec.mounts[i].inside_path);
     }
     free(r->env);
     memset(r, 0, sizeof(*r));

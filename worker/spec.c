@@ -1,0 +1,118 @@
+/*
+ * What a sandbox can reach is the supervisor's choice, made of texts that clients gave. It is
+ * checked here once more, as a backend turns it into mounts: a name of a sandbox becomes a part of
+ * a path, and a path that is not absolute or goes up would be somewhere else than was meant.
+ */
+#include "worker/spec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+
+static bool is_sandbox_id(struct view text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+        if ((c < 'a' || c > 'z') && (c < '0' || c > '9')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Absolute, and no part of it is "..". */
+static bool is_path(struct view text)
+{
+    if (text.len < 2 || text.data[0] != '/' || text.len > LIMIT_PATH ||
+        memchr(text.data, '\0', text.len) != NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] == '/' && text.len - i >= 3 && memcmp(&text.data[i], "/..", 3) == 0 &&
+            (text.len - i == 3 || text.data[i + 3] == '/')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int check_reach(const struct msg_open *m, struct err *err)
+{
+    if (m->network != NET_NONE && m->network != NET_FULL) {
+        return err_set(err, ERR_INVALID, "there is no network of kind %u", (unsigned)m->network);
+    }
+    if (!is_sandbox_id(m->packages)) {
+        return err_set(err, ERR_INVALID, "packages: \"%.*s\" is no sandbox", VIEW_ARG(m->packages));
+    }
+    if (m->packages_write && m->packages.len == 0) {
+        return err_set(err, ERR_INVALID, "packages: an installer needs a sandbox to install for");
+    }
+    if (m->mounts.count % 2 != 0 || m->mounts.count / 2 > BACKEND_MOUNTS_MAX) {
+        return err_set(err, ERR_INVALID, "mounts: at most %d pairs of paths", BACKEND_MOUNTS_MAX);
+    }
+    for (size_t i = 0; i < m->mounts.count; i++) {
+        if (!is_path(m->mounts.items[i])) {
+            return err_set(err, ERR_INVALID, "mounts: \"%.*s\" is no absolute path",
+                           VIEW_ARG(m->mounts.items[i]));
+        }
+    }
+    return 0;
+}
+
+int spec_take(struct backend_spec *spec, const struct msg_open *m, struct err *err)
+{
+    int rc = check_reach(m, err);
+    if (rc < 0) {
+        return rc;
+    }
+    struct view *env = alloc_array(m->env.count + 1, sizeof(*env));
+    for (size_t i = 0; i < m->env.count; i++) {
+        env[i] = view_bytes(alloc_viewdup(m->env.items[i]), m->env.items[i].len);
+    }
+    spec->engine = alloc_viewdup(m->engine);
+    spec->runtime = alloc_viewdup(m->runtime);
+    spec->mode = m->mode;
+    spec->image = alloc_viewdup(m->image);
+    spec->limits.memory_bytes = m->memory_bytes;
+    spec->limits.cpu_milli = m->cpu_milli;
+    spec->limits.pids = m->pids;
+    spec->limits.disk_bytes = m->disk_bytes;
+    spec->limits.files = m->files;
+    spec->env.items = env;
+    spec->env.count = m->env.count;
+    spec->grace_ms = m->grace_ms > 0 ? m->grace_ms : TIME_GRACE_MS;
+    spec->strict = m->strict;
+    spec->pull = m->pull;
+    spec->network = m->network == NET_FULL;
+    spec->packages = alloc_viewdup(m->packages);
+    spec->packages_write = m->packages_write;
+    spec->app_dir = m->app_dir;
+    spec->mount_count = m->mounts.count / 2;
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        spec->mounts[i].host_path = alloc_viewdup(m->mounts.items[2 * i]);
+        spec->mounts[i].inside_path = alloc_viewdup(m->mounts.items[2 * i + 1]);
+    }
+    return 0;
+}
+
+static void drop_text(const char *text)
+{
+    free((char *)(uintptr_t)text); /* ours, see spec_take() */
+}
+
+void spec_drop(struct backend_spec *spec)
+{
+    for (size_t i = 0; i < spec->env.count; i++) {
+        drop_text(spec->env.items[i].data);
+    }
+    free((void *)(uintptr_t)spec->env.items);
+    drop_text(spec->engine);
+    drop_text(spec->runtime);
+    drop_text(spec->image);
+    drop_text(spec->packages);
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        drop_text(spec->mounts[i].host_path);
+        drop_text(spec->mounts[i].inside_path);
+    }
+}
