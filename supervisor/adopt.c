@@ -113,6 +113,9 @@ static const char *reject(const struct record *record)
     if (!whose->answered) {
         return "nobody was told of it";
     }
+    if (record->open.open.packages_write) {
+        return "it is an installer";
+    }
     return whose->created_ms > clock_ms() ? "it was made in the future" : NULL;
 }
 

@@ -62,6 +62,11 @@ struct fleet_call *call_refuse(struct fleet_host *host, const struct err *err, c
 /* Asks for the operation to be stopped. */
 void call_cancel(struct fleet_call *call);
 
+/* Somebody follows it: `more` is told of output as it comes, with the arg of `done`, and not of
+ * what comes with the outcome. NULL: nobody does any more. It must not touch the call. */
+typedef void (*call_more_fn)(void *arg, struct view out, struct view err);
+void call_follow(struct fleet_call *call, call_more_fn more);
+
 /* How it stands. Borrows from the call till the loop's next turn. */
 struct fleet_outcome call_look(const struct fleet_call *call);
 

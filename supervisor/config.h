@@ -20,7 +20,7 @@ struct config {
     char *allow_images; /* docker: patterns of images that clients may choose; "" = any */
     char *image_dir;    /* oci: directory whose entries clients may choose as images; "" = none */
     char *runtime_dir;  /* "" = by the rules of design.md section 7 */
-    char *instance;     /* "" = one of our own, gone with us */
+    char *instance;     /* "" = one of our own, gone with us; with HTTP never "" */
     char *worker_path;  /* "" = found beside this program */
     char *agent_path;   /* "" = found beside this program */
     uint64_t memory_mb; /* defaults of new sandboxes */
@@ -35,6 +35,32 @@ struct config {
     uint64_t max_lifetime_s;
     uint64_t max_sandboxes;
     uint64_t grace_s; /* a sandbox lives on for this long without a server */
+    /* HTTP */
+    char *http; /* "PORT" or "HOST:PORT", "" for none */
+    bool stdio; /* also when there is HTTP */
+    char *public_url;
+    char *tls_cert, *tls_key;
+    char *tokens; /* file */
+    char *oauth_issuer, *oauth_introspection, *oauth_client, *oauth_scopes;
+    char *allow_hosts, *allow_origins; /* separated by commas */
+    bool insecure_http;
+    uint64_t max_connections, max_sessions, session_idle_s;
+    /* of one principal */
+    uint64_t principal_sandboxes, principal_memory_mb, principal_calls;
+    uint64_t task_after_s;
+    /* network, packages, languages, files, profiles */
+    bool allow_network;                 /* clients may ask for network */
+    bool packages;                      /* packages can be installed */
+    char *package_index, *npm_registry; /* URLs; "" = the managers' own */
+    char *package_dir;                  /* directory of wheels on this host; "" = none */
+    char *package_proxy;                /* URL for the installer's http_proxy and https_proxy */
+    char *package_ca;                   /* PEM file the installer trusts; "" = the image's own */
+    uint64_t packages_mb;               /* most that the packages of one sandbox take */
+    uint64_t install_timeout_s;
+    char *languages;   /* JSON file of further languages; "" = none */
+    char *local_files; /* directories that upload_file may read on this host, with commas */
+    uint64_t link_s;   /* HTTP: a link to a file is good for so long */
+    char *compat;      /* names of profiles, with commas */
     bool strict;
     enum log_level log_level;
 };
@@ -56,6 +82,9 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used,
                 struct err *err) WARN_UNUSED;
 
 void config_finish(struct config *c);
+
+/* Whether a word is one of a list with commas. */
+bool config_lists(const char *list, const char *word);
 
 /* Help text of all options, for --help. Written with stdio. */
 void config_print_help(void);

@@ -53,6 +53,8 @@ static void print_list(const char *what, const struct view_list *list)
     }
 }
 
+#define NETWORK_WORKS view_of("can be had, so packages can be installed")
+
 static void on_each(void *arg, const char *backend, const struct msg_probed *p)
 {
     struct doctor *d = arg;
@@ -76,6 +78,10 @@ static void on_each(void *arg, const char *backend, const struct msg_probed *p)
     }
     if (!p->usable) {
         printf("  %-18s %.*s\n", "why not", VIEW_ARG(p->reason));
+    }
+    if (p->usable) {
+        printf("  %-18s %.*s\n", "network",
+               VIEW_ARG(p->network.len > 0 ? p->network : NETWORK_WORKS));
     }
     print_list("not enforced here", &p->unapplied);
 }

@@ -11,7 +11,6 @@
 #include "supervisor/engine.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -283,10 +282,8 @@ static void sweep(struct remains *r)
     struct err err = ERR_INIT;
     while (r->sweeps < SWEEPS_MAX && !r->host->forcing) {
         r->sweeps++;
-        CLEANUP_FREE char *socket = alloc_printf("%s/sweep%" PRIu64 ".sock", r->dir, r->sweeps);
         struct worker_args args = {
             .sandbox = r->id,
-            .socket = socket,
             .dir = r->dir,
             .shared_dir = r->host->instance->shared,
             .generation = r->sweeps,
@@ -341,10 +338,8 @@ static int start_probe(struct engine *e, struct err *err)
         return rc;
     }
     e->probe_dir = alloc_printf("%s/%s", host->instance->sandboxes, e->probe_id);
-    CLEANUP_FREE char *socket = alloc_printf("%s/probe.sock", e->probe_dir);
     struct worker_args args = {
         .sandbox = e->probe_id,
-        .socket = socket,
         .dir = e->probe_dir,
         .shared_dir = host->instance->shared,
         .generation = 0,

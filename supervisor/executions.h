@@ -46,9 +46,11 @@ void executions_adopted(struct executions *x);
 /* The rest as fleet_await() and so on. */
 struct fleet_await *executions_await(struct executions *x, const char *owner, const char *id,
                                      uint64_t wait_ms, fleet_outcome_fn done, void *arg);
+void executions_await_output(struct fleet_await *await, uint64_t every_ms, fleet_output_fn output);
 void executions_await_end(struct fleet_await *await);
 int executions_stop(struct executions *x, const char *owner, const char *id,
                     struct err *err) WARN_UNUSED;
+bool executions_has(struct executions *x, const char *owner, const char *id);
 void executions_list(struct executions *x, const char *owner, const char *sandbox,
                      void (*each)(void *arg, const struct fleet_outcome *outcome), void *arg);
 

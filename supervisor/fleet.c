@@ -1,7 +1,7 @@
 /*
  * The list of sandboxes and the door to it. Everything that happens in a sandbox is in sandbox*.c
- * and call.c; here is who may see which, how many there may be, and the order of starting. The way
- * out is in fleet_stop.c.
+ * and call.c; here is who may see which, and the order of starting. Which new ones there may be is
+ * in fleet_admit.c, the way out in fleet_stop.c.
  *
  * Nothing is touched before the first sandbox is wanted: clients start a throw-away copy of every
  * server just to list its tools. Then, in this order: programs found, instance and lock taken,
@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "common/log.h"
-#include "common/str.h"
 #include "supervisor/adopt.h"
 #include "supervisor/call.h"
 #include "supervisor/config.h"
@@ -106,6 +106,17 @@ struct fleet *fleet_create(uv_loop_t *loop, const struct config *config)
     f->engine = engine_create(&f->host);
     f->host.executions = executions_create(&f->host);
     return f;
+}
+
+void fleet_set_runners(struct fleet *f, struct view_list runners)
+{
+    f->host.runners = runners;
+}
+
+void fleet_observe(struct fleet *f, const struct fleet_events *events, void *arg)
+{
+    f->host.events = events;
+    f->host.events_arg = arg;
 }
 
 /* ---- taking over ---- */
@@ -198,7 +209,7 @@ static struct sandbox *find_id(struct fleet *f, const char *id)
     return NULL;
 }
 
-static struct sandbox *find_name(struct fleet *f, const char *owner, const char *name)
+struct sandbox *fleet_find_name(struct fleet *f, const char *owner, const char *name)
 {
     struct sandbox *s;
     TAILQ_FOREACH(s, &f->sandboxes, node)
@@ -245,7 +256,7 @@ int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const
     retry_adoption(f);
     struct sandbox *s = find_id(f, id_or_name);
     if (s == NULL || strcmp(s->owner, owner) != 0) {
-        s = find_name(f, owner, id_or_name);
+        s = fleet_find_name(f, owner, id_or_name);
     }
     if (s == NULL) {
         return set_not_found(f, err, id_or_name);
@@ -261,7 +272,7 @@ void fleet_list(struct fleet *f, const char *owner,
     struct sandbox *s = TAILQ_FIRST(&f->sandboxes);
     while (s != NULL) {
         struct sandbox *next = TAILQ_NEXT(s, node);
-        if (strcmp(s->owner, owner) == 0) {
+        if (strcmp(s->owner, owner) == 0 && !sandbox_is_installer(s)) {
             struct fleet_info info = sandbox_info(s);
             each(arg, &info);
         }
@@ -270,69 +281,6 @@ void fleet_list(struct fleet *f, const char *owner,
 }
 
 /* ---- opening ---- */
-
-static int check_name(struct fleet *f, const char *owner, const char *name, struct err *err)
-{
-    size_t len = strlen(name);
-    if (len > LIMIT_NAME || !utf8_valid(name, len)) {
-        return err_set(err, ERR_INVALID, "name: at most %d bytes of UTF-8 expected", LIMIT_NAME);
-    }
-    for (size_t i = 0; i < len; i++) {
-        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f) {
-            return err_set(err, ERR_INVALID, "name: no control characters expected");
-        }
-    }
-    struct sandbox *holder = find_name(f, owner, name);
-    if (holder != NULL && sandbox_state(holder) == SANDBOX_FAILED) {
-        sandbox_close(holder, "its name is used again", NULL, NULL);
-    } else if (holder != NULL) {
-        return err_set(err, ERR_INVALID, "name: there is a sandbox called \"%s\" already", name);
-    }
-    return 0;
-}
-
-/* It is written down, so it has to fit. */
-static int check_owner(const char *owner, struct err *err)
-{
-    size_t len = strlen(owner);
-    if (len > LIMIT_TEXT || !utf8_valid(owner, len)) {
-        return err_set(err, ERR_INVALID, "owner: at most %d bytes of UTF-8 expected", LIMIT_TEXT);
-    }
-    return 0;
-}
-
-static int check_limit(struct fleet *f, struct err *err)
-{
-    struct sandbox *s;
-    uint64_t count = 0;
-    TAILQ_FOREACH(s, &f->sandboxes, node)
-    {
-        count += sandbox_state(s) != SANDBOX_FAILED ? 1 : 0;
-    }
-    if (count >= f->host.config->max_sandboxes) {
-        return err_set(err, ERR_SANDBOX_LIMIT, "there are %llu sandboxes already, the most allowed",
-                       (unsigned long long)count);
-    }
-    return 0;
-}
-
-/* Failed sandboxes stay to tell why, but not without bound. */
-static void bound_tombstones(struct fleet *f)
-{
-    struct sandbox *s;
-    struct sandbox *oldest = NULL;
-    uint64_t count = 0;
-    TAILQ_FOREACH(s, &f->sandboxes, node)
-    {
-        if (sandbox_state(s) == SANDBOX_FAILED) {
-            oldest = oldest != NULL ? oldest : s;
-            count++;
-        }
-    }
-    if (oldest != NULL && count >= f->host.config->max_sandboxes) {
-        sandbox_close(oldest, "failed long ago", NULL, NULL);
-    }
-}
 
 /* The first answer to the first open: now there is time for the past. */
 struct opening {
@@ -361,6 +309,20 @@ static void on_opened(void *arg, int rc, const struct fleet_info *info, const st
     free(o);
 }
 
+/* An installer has the root of the sandbox that it works for, whose packages have to be there. */
+static int find_target(struct fleet *f, const char *id, struct sandbox **ret, struct err *err)
+{
+    struct sandbox *s = find_id(f, id);
+    if (s == NULL) {
+        return err_set(err, ERR_GONE, "the sandbox was closed");
+    }
+    if (sandbox_state(s) != SANDBOX_READY && sandbox_state(s) != SANDBOX_RECOVERING) {
+        return err_set(err, ERR_GONE, "the sandbox is %s", sm_name(&s->sm));
+    }
+    *ret = s;
+    return 0;
+}
+
 void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spec,
                 fleet_info_fn done, void *arg)
 {
@@ -369,17 +331,19 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
     int rc;
     if (f->host.stopping) {
         rc = err_set(&err, ERR_SHUTTING_DOWN, "the server is shutting down");
-    } else if ((rc = check_owner(owner, &err)) == 0) {
+    } else if ((rc = fleet_admit_owner(owner, &err)) == 0) {
         rc = prepare(f, &err, &hint); /* first: names and places may be taken already */
     }
-    if (rc == 0 && spec->name != NULL && (rc = check_name(f, owner, spec->name, &err)) < 0) {
-        hint = "use the sandbox of that name, or choose another name";
-    } else if (rc == 0 && (rc = check_limit(f, &err)) < 0) {
-        hint = "close a sandbox that is not needed any more, or raise --max-sandboxes";
+    if (rc == 0) {
+        rc = fleet_admit(f, owner, spec, &err, &hint);
     }
     struct sandbox *s = NULL;
+    struct sandbox *target = NULL;
+    if (rc == 0 && spec->installs_for != NULL) {
+        rc = find_target(f, spec->installs_for, &target, &err);
+    }
     if (rc == 0) {
-        bound_tombstones(f);
+        fleet_bound_tombstones(f);
         struct sandbox_setup setup = {&f->host, f->engine, on_gone, f};
         struct opening *o = alloc_one(struct opening);
         o->fleet = f;
@@ -388,6 +352,8 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
         o->arg = arg;
         struct fleet_spec own = *spec;
         own.progress = on_progress;
+        CLEANUP_FREE char *image = target != NULL ? alloc_viewdup(target->spec.image) : NULL;
+        own.image = image != NULL ? image : spec->image;
         rc = sandbox_create(&setup, owner, &own, on_opened, o, &s, &err);
         if (rc < 0) {
             free(o);
@@ -397,10 +363,25 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
         fail_info_later(f, &err, hint, done, arg);
     } else {
         TAILQ_INSERT_TAIL(&f->sandboxes, s, node);
+        if (target != NULL) {
+            sandbox_install_for(s, target);
+        }
     }
 }
 
 /* ---- the rest of the door ---- */
+
+const char *fleet_workspace(struct fleet *f, const char *id)
+{
+    const struct sandbox *s = find_id(f, id);
+    return s != NULL ? s->workspace : "";
+}
+
+const char *fleet_owner(struct fleet *f, const char *id)
+{
+    const struct sandbox *s = find_id(f, id);
+    return s != NULL ? s->owner : NULL;
+}
 
 static void on_status_begin(void *arg)
 {
@@ -436,6 +417,12 @@ void fleet_close(struct fleet *f, const char *id, fleet_done_fn done, void *arg)
     r->hint = HINT_LIST;
     r->done = done;
     deferred_post(&f->host.deferred, &r->task, on_fail, r);
+}
+
+bool fleet_retire(struct fleet *f, const char *id)
+{
+    struct sandbox *s = find_id(f, id);
+    return s != NULL && sandbox_retire(s);
 }
 
 /* The sandbox if it takes an operation now; NULL with the reason otherwise. */
@@ -500,6 +487,11 @@ struct fleet_await *fleet_await(struct fleet *f, const char *owner, const char *
     return executions_await(f->host.executions, owner, execution, wait_ms, done, arg);
 }
 
+void fleet_await_output(struct fleet_await *await, uint64_t every_ms, fleet_output_fn output)
+{
+    executions_await_output(await, every_ms, output);
+}
+
 void fleet_await_end(struct fleet_await *await)
 {
     executions_await_end(await);
@@ -509,6 +501,12 @@ int fleet_stop(struct fleet *f, const char *owner, const char *execution, struct
 {
     retry_adoption(f);
     return executions_stop(f->host.executions, owner, execution, err);
+}
+
+bool fleet_has_execution(struct fleet *f, const char *owner, const char *execution)
+{
+    retry_adoption(f);
+    return executions_has(f->host.executions, owner, execution);
 }
 
 void fleet_executions(struct fleet *f, const char *owner, const char *id,

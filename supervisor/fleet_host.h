@@ -13,10 +13,12 @@
 #include <uv.h>
 
 #include "common/err.h"
+#include "common/view.h"
 #include "supervisor/deferred.h"
 
 struct config;
 struct executions;
+struct fleet_events;
 struct instance;
 struct leftovers;
 struct worker_link;
@@ -26,6 +28,9 @@ struct fleet_host {
     const struct config *config;
     struct deferred deferred;
     struct executions *executions;
+    const struct fleet_events *events; /* NULL: nobody watches */
+    void *events_arg;
+    struct view_list runners; /* for the agents; see fleet_set_runners() */
 
     /* From the first sandbox on; NULL or -1 before that. */
     struct instance *instance;

@@ -1,6 +1,6 @@
 /*
- * The inside of a fleet, shared by fleet.c (the door) and fleet_stop.c (the way out), and by
- * nothing else. Loop thread only.
+ * The inside of a fleet, shared by fleet.c (the door), fleet_admit.c (who gets in) and fleet_stop.c
+ * (the way out), and by nothing else. Loop thread only.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_INTERNAL_H
 #define CLOISTER_SUPERVISOR_FLEET_INTERNAL_H
@@ -24,6 +24,8 @@ struct fleet {
     struct adopt *adopt; /* of a named instance */
     bool adopt_failed;   /* to be tried again */
     TAILQ_HEAD(, sandbox) sandboxes;
+    unsigned char key[FLEET_KEY_BYTES];
+    bool has_key; /* it has been read */
 
     uv_timer_t stop_timer;
     struct deferred_task stopped_task;
@@ -32,6 +34,24 @@ struct fleet {
     bool left; /* the host is closed down */
     unsigned closing;
 };
+
+/* The owner's sandbox of that name, NULL if there is none; "" names none. */
+struct sandbox *fleet_find_name(struct fleet *f, const char *owner, const char *name);
+
+/* ---- fleet_admit.c ---- */
+
+/* Whether it can be written down. */
+int fleet_admit_owner(const char *owner, struct err *err) WARN_UNUSED;
+
+/* Whether there may be one more for this owner. A failed sandbox of the same name is closed. The
+ * hint, a fixed text, is set only if there is something to say. */
+int fleet_admit(struct fleet *f, const char *owner, const struct fleet_spec *spec, struct err *err,
+                const char **ret_hint) WARN_UNUSED;
+
+/* Failed sandboxes stay to tell why, but not without bound: makes room for one more. */
+void fleet_bound_tombstones(struct fleet *f);
+
+/* ---- fleet_stop.c ---- */
 
 /* Something has ended: if we are stopping and it was the last thing, the host is closed down. */
 void fleet_maybe_stopped(struct fleet *f);

@@ -22,11 +22,12 @@
 #define FORCE_MS 4000 /* from the begin of the shutdown to SIGKILL for all */
 #define LEAVE_MS 4500 /* and to the end of waiting */
 
-/* A sandbox that nobody has been told of yet cannot be asked for again. */
+/* A sandbox that nobody has been told of yet cannot be asked for again, nor can an installer. */
 static bool may_stay(const struct sandbox *s)
 {
     enum sandbox_state state = sandbox_state(s);
-    return (state == SANDBOX_READY || state == SANDBOX_RECOVERING) && s->opened == NULL;
+    return (state == SANDBOX_READY || state == SANDBOX_RECOVERING) && s->opened == NULL &&
+           !sandbox_is_installer(s);
 }
 
 static void on_host_closed(struct fleet *f)

@@ -327,6 +327,11 @@ bool instance_exists(const struct config *config)
     return has_name && lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+bool instance_is_installer_id(const char *name)
+{
+    return name[0] == INSTANCE_INSTALLER_MARK;
+}
+
 bool instance_is_sandbox_id(const char *name)
 {
     size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789");

@@ -57,4 +57,8 @@ int instance_claim(const char *dir);
 /* Can an entry of `sandboxes` with this name be one of a sandbox? */
 bool instance_is_sandbox_id(const char *name);
 
+/* An installer's id begins with what no random id has, so that it is known without its record. */
+#define INSTANCE_INSTALLER_MARK '0'
+bool instance_is_installer_id(const char *name);
+
 #endif

@@ -8,14 +8,12 @@
  */
 #include "supervisor/leftovers.h"
 
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 #include <uv.h>
 
 #include "common/alloc.h"
-#include "common/cleanup.h"
 #include "common/log.h"
 #include "supervisor/disk.h"
 #include "supervisor/fleet_host.h"
@@ -136,10 +134,8 @@ static void attempt(struct leftover *l)
         disk_remove(host, l->dir, on_removed, l);
         return;
     }
-    CLEANUP_FREE char *socket = alloc_printf("%s/w%" PRIu64 ".sock", l->dir, l->generation);
     struct worker_args args = {
         .sandbox = l->id,
-        .socket = socket,
         .dir = l->dir,
         .shared_dir = host->instance->shared,
         .generation = l->generation++,

@@ -18,6 +18,7 @@
 #include "supervisor/demo.h"
 #include "supervisor/doctor.h"
 #include "supervisor/serve.h"
+#include "supervisor/token_command.h"
 
 static void print_help(void)
 {
@@ -25,10 +26,12 @@ static void print_help(void)
         "cloister %s: an MCP server that runs code for language models in isolated sandboxes\n"
         "\n"
         "usage:\n"
-        "  cloister [options]          serve MCP on stdin and stdout (clients start it this way)\n"
+        "  cloister [options]          serve MCP on stdin and stdout (clients start it this way),\n"
+        "                              or with --http over HTTP\n"
         "  cloister doctor [options]   find out what can isolate sandboxes here, and what is "
         "missing\n"
         "  cloister demo [options]     start a server and show what it does, step by step\n"
+        "  cloister token NAME         make a bearer token for the file of --tokens\n"
         "  cloister --help             this text\n"
         "  cloister --version          version\n"
         "\n"
@@ -67,7 +70,7 @@ static bool asked_for(int argc, char **argv, const char *name, const char *lette
 static int serve(struct config *config)
 {
     log_set_level(config->log_level);
-    int status = serve_stdio(config);
+    int status = serve_run(config);
     config_finish(config);
     return status;
 }
@@ -103,15 +106,20 @@ static int run_command(int argc, char **argv, int at)
     }
     log_set_level(config.log_level);
     int status;
-    if (used < count) {
-        status = usage_error("unexpected argument %.64s", words[used]);
+    bool is_token = strcmp(command, "token") == 0; /* the one that has an argument */
+    int end = used + (is_token ? 1 : 0);
+    if (end < count) {
+        status = usage_error("unexpected argument %.64s", words[end]);
+    } else if (is_token) {
+        status = used < count ? token_command(words[used])
+                              : usage_error("token: expected a name behind it");
     } else if (strcmp(command, "doctor") == 0) {
         status = doctor_run(&config);
     } else if (strcmp(command, "demo") == 0) {
         status = demo(count, words);
     } else {
-        status =
-            usage_error("unknown command %.64s: expected doctor, demo, or none to serve", command);
+        status = usage_error(
+            "unknown command %.64s: expected doctor, demo, token, or none to serve", command);
     }
     config_finish(&config);
     return status;

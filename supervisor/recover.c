@@ -79,6 +79,7 @@ struct recover {
     struct dead_instance *own; /* our own, if it has leftovers */
     size_t found;
     size_t running;
+    size_t installers; /* of those that run */
     bool started;
 };
 
@@ -91,7 +92,11 @@ static void add_leftover(struct recover *r, struct dead_instance *instance, cons
     l->instance = instance;
     memcpy(l->id, id, strlen(id) + 1); /* fits: instance_is_sandbox_id() */
     l->dir = alloc_printf("%s/sandboxes/%s", instance->dir, id);
-    TAILQ_INSERT_TAIL(&r->waiting, l, node);
+    if (instance_is_installer_id(id)) { /* what writes where others read goes first */
+        TAILQ_INSERT_HEAD(&r->waiting, l, node);
+    } else {
+        TAILQ_INSERT_TAIL(&r->waiting, l, node);
+    }
     instance->left++;
     r->found++;
 }
@@ -217,6 +222,7 @@ static void end_leftover(struct leftover *l, bool swept)
         leftovers_add(r->host, l->id, l->dir, &target, SWEEP_GENERATION + 1, RETRY_MS);
     }
     r->running--;
+    r->installers -= instance_is_installer_id(l->id) ? 1 : 0;
     if (--instance->left == 0) {
         end_instance(r, instance);
     }
@@ -267,11 +273,9 @@ static void start_sweep(struct leftover *l)
         l->engine = alloc_strdup(r->host->config->engine);
         l->runtime = alloc_strdup("");
     }
-    CLEANUP_FREE char *socket = alloc_printf("%s/sweep.sock", l->dir);
     CLEANUP_FREE char *shared = alloc_printf("%s/shared", l->instance->dir);
     struct worker_args args = {
         .sandbox = l->id,
-        .socket = socket,
         .dir = l->dir,
         .shared_dir = shared,
         .generation = SWEEP_GENERATION,
@@ -289,8 +293,13 @@ static void start_next(struct recover *r)
     struct leftover *l;
     while (r->running < SWEEPS_AT_ONCE && !r->host->stopping &&
            (l = TAILQ_FIRST(&r->waiting)) != NULL) {
+        bool installer = instance_is_installer_id(l->id);
+        if (r->installers > 0 && !installer) {
+            break; /* it may be theirs; the last of them comes back here */
+        }
         TAILQ_REMOVE(&r->waiting, l, node);
         r->running++;
+        r->installers += installer ? 1 : 0;
         start_sweep(l);
     }
 }

@@ -17,7 +17,8 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "supervisor/fleet.h"
-#include "supervisor/text.h"
+#include "supervisor/resources/uri.h"
+#include "common/text.h"
 
 /* Texts grow by at most three when bytes become U+FFFD; budgets bound them well below this. */
 #define TEXT_MAX_BYTES (4u << 20)
@@ -109,6 +110,24 @@ void result_add_image(struct result *r, const char *mime_type, const char *base6
     cJSON_AddItemToArray(r->content, block);
 }
 
+void result_add_link(struct result *r, const char *uri, const char *name, const char *title,
+                     const char *mime_type, uint64_t size)
+{
+    if (uri == NULL) {
+        return;
+    }
+    cJSON *block = cJSON_CreateObject();
+    result_put(block, "type", cJSON_CreateStringReference("resource_link"));
+    result_put_text(block, "uri", uri);
+    result_put_text(block, "name", name);
+    result_put_text(block, "title", title);
+    if (mime_type != NULL) {
+        result_put_text(block, "mimeType", mime_type);
+    }
+    result_put_uint(block, "size", size);
+    cJSON_AddItemToArray(r->content, block);
+}
+
 /* ---- failures ------------------------------------------------------------------------------- */
 
 /* What to do next, for failures whose reporter had no better idea. */
@@ -141,6 +160,12 @@ static const char *usual_hint(int code)
         return "send it in parts";
     case ERR_LANGUAGE:
         return "get_sandbox_status lists the sandbox's languages";
+    case ERR_PACKAGE:
+        return "output has the last lines of the installer; check_package_status tells what the "
+               "sandbox has";
+    case ERR_NETWORK:
+        return "leave network out: install_package works without it; the server's operator can "
+               "allow it with --allow-network";
     case ERR_BUSY:
         return "wait for some of the calls that are under way, then try again";
     case ERR_SHUTTING_DOWN:
@@ -200,276 +225,4 @@ void result_set_operation_failure(struct result *r, const struct fleet_outcome *
                            NULL);
         break;
     }
-}
-
-/* ---- executions ----------------------------------------------------------------------------- */
-
-/* The part of a stream that a result shows. */
-struct part {
-    struct buf text;
-    uint64_t from, to; /* in what was written */
-    uint64_t kept;     /* what could be shown ends here */
-    uint64_t total;    /* and what was written here, so far */
-    bool cut;          /* there is more than is shown */
-};
-
-/* The texts of one execution, each within its budget. */
-struct execution_texts {
-    struct part out, err;
-    struct buf value, name, message, traceback;
-};
-
-static bool is_over(const struct fleet_outcome *o)
-{
-    return o->state == OP_DONE;
-}
-
-/* Parts of one stream, one behind the other, are the whole: none begins or ends inside a character,
- * and one that is still being written waits for its rest. */
-static void part_init(struct part *p, struct view kept, uint64_t total, uint64_t from,
-                      size_t max_cost, bool over)
-{
-    bool more = !over || total > kept.len;
-    size_t begin = text_char_start(kept, (size_t)from, more);
-    struct view rest = view_bytes(kept.len > 0 ? kept.data + begin : NULL, kept.len - begin);
-    buf_init(&p->text, TEXT_MAX_BYTES);
-    size_t shown = text_add(&p->text, rest, max_cost, more);
-    p->from = begin;
-    p->to = begin + shown;
-    p->kept = more ? text_whole_chars(kept) : kept.len;
-    p->total = total;
-    p->cut = total > kept.len || shown < (over ? rest.len : text_whole_chars(rest));
-}
-
-static void texts_init(struct execution_texts *t, const struct fleet_outcome *o,
-                       const struct result_range *range)
-{
-    struct buf *all[] = {&t->value, &t->name, &t->message, &t->traceback};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        buf_init(all[i], TEXT_MAX_BYTES);
-    }
-    bool over = is_over(o);
-    part_init(&t->out, o->out, o->out_bytes, range->out, RESULT_STDOUT_BYTES, over);
-    part_init(&t->err, o->err, o->err_bytes, range->err, RESULT_STDERR_BYTES, over);
-    const struct msg_output *end = o->end;
-    struct {
-        struct buf *to;
-        struct view from;
-        size_t max;
-    } parts[] = {
-        {&t->value, end->result, RESULT_VALUE_BYTES},
-        {&t->name, end->error_name, RESULT_MESSAGE_BYTES / 4},
-        {&t->message, end->error_message, RESULT_MESSAGE_BYTES},
-        {&t->traceback, end->traceback, RESULT_TRACEBACK_BYTES},
-    };
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        size_t shown = text_add(parts[i].to, parts[i].from, parts[i].max, false);
-        if (shown < parts[i].from.len) {
-            text_printf(parts[i].to, "... [%zu more bytes]", parts[i].from.len - shown);
-        }
-    }
-}
-
-static void texts_finish(struct execution_texts *t)
-{
-    struct buf *all[] = {&t->out.text, &t->err.text, &t->value,
-                         &t->name,     &t->message,  &t->traceback};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        buf_finish(all[i]);
-    }
-}
-
-/* Starts a new line unless the text is at the beginning of one. */
-static void fresh_line(struct buf *text)
-{
-    if (text->len > 0 && text->data[text->len - 1] != '\n') {
-        text_printf(text, "\n");
-    }
-}
-
-static void append(struct buf *text, struct buf *part)
-{
-    if (part->len > 0) {
-        fresh_line(text);
-        text_printf(text, "%s", text_cstr(part));
-    }
-}
-
-static void append_standing(struct buf *text, const struct fleet_outcome *o)
-{
-    fresh_line(text);
-    if (o->state == OP_RUNNING) {
-        text_printf(text, "[still running after %.1f s", (double)o->duration_us / 1e6);
-    } else {
-        text_printf(text, "[not begun yet: it waits for its turn");
-    }
-    text_printf(text,
-                "; get_execution with execution_id %s tells how it goes on, cancel_execution "
-                "stops it]",
-                o->op);
-}
-
-/* How it ended, in the words of whoever ended it if there are any. */
-static void append_status(struct buf *text, const struct fleet_outcome *o, const char *words)
-{
-    const struct msg_output *end = o->end;
-    double seconds = (double)o->duration_us / 1e6;
-    bool restarted = end->interpreter == OP_INTERPRETER_RESTARTED;
-    bool explained = end->error_name.len == 0 && words[0] != '\0';
-    fresh_line(text);
-    switch (end->status) {
-    case OP_STATUS_TIMEOUT:
-        text_printf(text, "[timed out after %.1f s and was stopped%s]", seconds,
-                    restarted ? "" : "; the interpreter and its variables are still there");
-        break;
-    case OP_STATUS_MEMORY:
-        text_printf(text, "[%s]",
-                    explained ? words : "killed: the sandbox's memory limit was exceeded");
-        break;
-    case OP_STATUS_CANCELLED:
-        text_printf(text, "[cancelled after %.1f s%s%s]", seconds, explained ? ": " : "",
-                    explained ? words : "");
-        break;
-    case OP_STATUS_CRASHED:
-        if (explained) {
-            text_printf(text, "[crashed: %s]", words);
-        } else {
-            text_printf(text, "[the interpreter ended unexpectedly, exit code %lld]",
-                        (long long)end->exit_code);
-        }
-        break;
-    case OP_STATUS_ERROR:
-        if (end->exit_code != 0 && end->error_name.len == 0 && end->traceback.len == 0) {
-            text_printf(text, "[exit code %lld]", (long long)end->exit_code);
-        }
-        break;
-    default:
-        break;
-    }
-    if (restarted) {
-        fresh_line(text);
-        text_printf(text, "[the interpreter was restarted: variables and imports of earlier calls "
-                          "are gone, files are still there]");
-    }
-}
-
-static void append_cut(struct buf *text, const char *stream, const char *argument,
-                       const struct part *p)
-{
-    if (!p->cut) {
-        return;
-    }
-    fresh_line(text);
-    if (p->from == 0) {
-        text_printf(text, "[%s: only the first %" PRIu64 " of %" PRIu64 " bytes are shown", stream,
-                    p->to, p->total);
-    } else {
-        text_printf(text, "[%s: bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64 " are shown", stream,
-                    p->from, p->to, p->total);
-    }
-    if (p->to < p->kept) {
-        text_printf(text, "; get_execution with %s %" PRIu64 " shows more]", argument, p->to);
-    } else {
-        text_printf(text, "; no more is kept]");
-    }
-}
-
-static void execution_content(struct result *r, const struct fleet_outcome *o,
-                              struct execution_texts *t, const char *notice)
-{
-    CLEANUP_BUF struct buf text;
-    buf_init(&text, TEXT_MAX_BYTES);
-    if (notice != NULL) {
-        text_printf(&text, "[%s]\n", notice);
-    }
-    append(&text, &t->out.text);
-    append_cut(&text, "stdout", "offset", &t->out);
-    if (t->err.text.len > 0) {
-        fresh_line(&text);
-        text_printf(&text, "[stderr]\n");
-        append(&text, &t->err.text);
-    }
-    append_cut(&text, "stderr", "stderr_offset", &t->err);
-    append(&text, &t->value);
-    if (t->traceback.len > 0) {
-        append(&text, &t->traceback);
-    } else if (t->name.len > 0) {
-        fresh_line(&text);
-        text_printf(&text, "%s: %s", text_cstr(&t->name), text_cstr(&t->message));
-    }
-    if (is_over(o)) {
-        append_status(&text, o, text_cstr(&t->message));
-    } else {
-        append_standing(&text, o);
-    }
-    while (text.len > 0 && text.data[text.len - 1] == '\n') {
-        text.len--;
-    }
-    result_add_text(r, text.len > 0 ? text_cstr(&text) : "[no output]");
-}
-
-static void put_range(cJSON *s, const struct execution_texts *t, bool tell)
-{
-    if (tell) {
-        result_put_uint(s, "offset", t->out.from);
-        result_put_uint(s, "stderr_offset", t->err.from);
-    }
-    result_put_uint(s, "next_offset", t->out.to);
-    result_put_uint(s, "next_stderr_offset", t->err.to);
-}
-
-static void put_end(cJSON *s, const struct msg_output *end, struct execution_texts *t)
-{
-    result_put_int(s, "exit_code", end->exit_code);
-    if (end->has_result) {
-        result_put_text(s, "result", text_cstr(&t->value));
-    }
-    if (t->name.len > 0 || t->message.len > 0 || t->traceback.len > 0) {
-        cJSON *error = result_put_object(s, "error");
-        result_put_text(error, "name", text_cstr(&t->name));
-        result_put_text(error, "message", text_cstr(&t->message));
-        result_put_text(error, "traceback", text_cstr(&t->traceback));
-    }
-    if (end->interpreter != OP_INTERPRETER_NONE) {
-        result_put_text(s, "interpreter", op_interpreter_name(end->interpreter));
-    }
-}
-
-void result_set_execution(struct result *r, const struct fleet_outcome *o,
-                          const struct result_range *range, const char *notice)
-{
-    static const struct result_range all = {0, 0, false};
-    result_finish(r);
-    result_init(r);
-    const struct msg_output *end = o->end;
-    bool over = is_over(o);
-    r->is_error = over && end->status != OP_STATUS_OK;
-    range = range != NULL ? range : &all;
-    struct execution_texts t;
-    texts_init(&t, o, range);
-    bool cut = t.out.cut || t.err.cut;
-
-    cJSON *s = r->structured;
-    result_put_text(s, "execution_id", o->op);
-    result_put_text(s, "sandbox_id", o->sandbox);
-    result_put_text(s, "language", o->language);
-    result_put_text(s, "status", over ? op_status_name(end->status) : "running");
-    result_put_text(s, "stdout", text_cstr(&t.out.text));
-    result_put_text(s, "stderr", text_cstr(&t.err.text));
-    result_put_uint(s, "stdout_bytes", o->out_bytes);
-    result_put_uint(s, "stderr_bytes", o->err_bytes);
-    result_put_bool(s, "truncated", cut);
-    if (!over || cut || range->tell) {
-        put_range(s, &t, range->tell);
-    }
-    if (over) {
-        put_end(s, end, &t);
-    }
-    result_put_number(s, "duration_ms", (double)o->duration_us / 1000.0);
-    if (over) {
-        result_put_number(s, "cpu_ms", (double)end->cpu_us / 1000.0);
-        result_put_uint(s, "max_rss_kb", end->max_rss_kb);
-    }
-    execution_content(r, o, &t, notice);
-    texts_finish(&t);
 }

@@ -4,7 +4,7 @@
  *
  * Sizes: whatever user code wrote, one result stays below 1 MiB on the wire, because desktop
  * clients refuse more. Every text appears in it twice (content and structured), so the texts
- * of one result together cost at most half of that.
+ * of one result together cost at most half of that, and less when there are pictures.
  */
 #ifndef CLOISTER_SUPERVISOR_RESULT_H
 #define CLOISTER_SUPERVISOR_RESULT_H
@@ -18,8 +18,11 @@
 #include "proto/limits.h"
 
 struct fleet_outcome;
+struct links;
 
-/* What one result may carry, in bytes of escaped JSON. The parts of an execution add up to it. */
+/* What one result may cost on the wire, with room for what is around it, */
+#define RESULT_WIRE_BYTES (1000u << 10)
+/* and its texts, in bytes of escaped JSON. The parts of an execution add up to it. */
 #define RESULT_TEXT_BYTES      (480u << 10)
 #define RESULT_STDOUT_BYTES    (200u << 10)
 #define RESULT_STDERR_BYTES    (100u << 10)
@@ -44,6 +47,10 @@ void result_finish(struct result *r);
 void result_add_text(struct result *r, const char *text);
 void result_add_image(struct result *r, const char *mime_type, const char *base64);
 
+/* To a resource that can be read. `mime_type` may be NULL; `uri` NULL: no link. */
+void result_add_link(struct result *r, const char *uri, const char *name, const char *title,
+                     const char *mime_type, uint64_t size);
+
 /* Members of r->structured or of an object in it. Integers print as integers whatever their size;
  * keys are borrowed for ever. */
 void result_put_text(cJSON *object, const char *key, const char *text);
@@ -61,14 +68,18 @@ void result_put(cJSON *object, const char *key, cJSON *owned_value);
  * whatever the result held. */
 void result_set_failure(struct result *r, int code, const char *message, const char *hint);
 
-/* Which part of its output an execution's result shows. */
+/* What an execution's result shows, and how. */
 struct result_range {
-    uint64_t out, err; /* offsets in what was written, at most what is kept */
-    bool tell;         /* the result says where its parts begin and end */
+    uint64_t out, err;       /* offsets in what was written, at most what was; if ... */
+    bool out_page, err_page; /* ... the part from there on is wanted; else head and tail */
+    bool tell;               /* the result says where its parts begin and end */
+    bool gone;               /* its sandbox is about to be closed: nothing in there can be linked */
+    const char *workspace;   /* of its sandbox, for links to files; NULL: none */
+    struct links *links;     /* makes links for browsers; NULL: there are none */
 };
 
-/* How a run of code stands or ended, any status but OP_STATUS_FAILED. A `range` of NULL shows all
- * from the beginning; `notice` is a line in front of the rest, or NULL. */
+/* How a run of code stands or ended, any status but OP_STATUS_FAILED. A `range` of NULL is one of
+ * zeros; `notice` is a line in front of the rest, or NULL. */
 void result_set_execution(struct result *r, const struct fleet_outcome *outcome,
                           const struct result_range *range, const char *notice);
 

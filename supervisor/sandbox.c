@@ -66,6 +66,12 @@ void sandbox_set_state(struct sandbox *s, enum sandbox_state next, const char *c
     const char *left = sm_move(&s->sm, next);
     log_info("sandbox %s -> %s: %s sandbox=%s pid=%d gen=%" PRIu64, left, sm_name(&s->sm), cause,
              s->id, s->link != NULL ? worker_link_pid(s->link) : 0, s->generation);
+    if (next != SANDBOX_CLOSED && next != SANDBOX_LEFT) { /* for clients it was gone before */
+        sandbox_changed(s, SANDBOX_CHANGE_STATE);
+    }
+    if (next == SANDBOX_FAILED || next == SANDBOX_CLOSING) {
+        sandbox_changed(s, SANDBOX_CHANGE_FILES);
+    }
     if (s->adoption != NULL) { /* it leaves RECOVERING for the first time */
         adopt_settled(STEAL_PTR(s->adoption), s);
         sandbox_status_known(s);
@@ -147,6 +153,8 @@ static void on_opened(void *arg, int rc, const struct msg *reply, const struct e
         if (rc == -ERR_ENGINE || rc == -ERR_TIMEOUT || rc == -ERR_INVALID) {
             engine_doubt(s->engine);
         }
+        /* It leaves by itself, and nng (1.5) loses the message that meets the end of its link. */
+        worker_link_retire(s->link, TIME_CLOSE_MS);
         if (hint[0] != '\0') {
             sandbox_create_failed(s, err, hint);
         } else {
@@ -315,19 +323,22 @@ static void on_tick(void *arg)
 const struct worker_link_events sandbox_worker_events = {
     .ready = on_ready, .tick = on_tick, .dead = on_dead};
 
+struct worker_args sandbox_worker_args(const struct sandbox *s, uint64_t generation)
+{
+    return (struct worker_args){
+        .sandbox = s->id,
+        .dir = s->dir,
+        .shared_dir = s->host->instance->shared,
+        .generation = generation,
+    };
+}
+
 void sandbox_start_worker(struct sandbox *s)
 {
     s->generation++;
     s->open_sent = false;
     s->refused = false;
-    CLEANUP_FREE char *socket = alloc_printf("%s/w%" PRIu64 ".sock", s->dir, s->generation);
-    struct worker_args args = {
-        .sandbox = s->id,
-        .socket = socket,
-        .dir = s->dir,
-        .shared_dir = s->host->instance->shared,
-        .generation = s->generation,
-    };
+    struct worker_args args = sandbox_worker_args(s, s->generation);
     struct err err = ERR_INIT;
     int rc = instance_restore(s->host->instance, s->dir, &err);
     if (rc == 0) {
@@ -416,6 +427,26 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
     sandbox_start_worker(s);
 }
 
+/* What it reaches: the network, packages, files of this host. An installer writes the packages of
+ * another sandbox; any other sandbox has a place for its own, since packages may be wanted later.
+ */
+static void copy_reach(struct sandbox *s, const struct fleet_spec *spec)
+{
+    bool installer = spec->installs_for != NULL;
+    struct msg_open *o = &s->spec;
+    o->network = installer || spec->network ? NET_FULL : NET_NONE;
+    o->packages_write = installer;
+    o->app_dir = spec->app_dir;
+    const char *packages = s->host->config->packages ? s->id : "";
+    o->packages = view_of(alloc_strdup(installer ? spec->installs_for : packages));
+    s->mounts = alloc_array(spec->mounts.count + 1, sizeof(s->mounts[0]));
+    for (size_t i = 0; i < spec->mounts.count; i++) {
+        s->mounts[i] = view_bytes(alloc_viewdup(spec->mounts.items[i]), spec->mounts.items[i].len);
+    }
+    o->mounts.items = s->mounts;
+    o->mounts.count = spec->mounts.count;
+}
+
 static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
 {
     const struct config *c = s->host->config;
@@ -437,6 +468,8 @@ static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
     }
     o->env.items = s->env;
     o->env.count = spec->env.count;
+    o->runners = s->host->runners;
+    copy_reach(s, spec);
     s->timeout_ms = spec->timeout_ms != 0 ? spec->timeout_ms : c->timeout_s * 1000;
     s->ttl_ms = spec->ttl_ms != 0 ? spec->ttl_ms : c->ttl_s * 1000;
     s->lifetime_ms = c->max_lifetime_s * 1000;
@@ -460,6 +493,7 @@ struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, c
     TAILQ_INIT(&s->calls);
     TAILQ_INIT(&s->close_waiters);
     TAILQ_INIT(&s->past_waiters);
+    TAILQ_INIT(&s->installers);
     s->broken_ms = uv_now(s->host->loop);
     s->died_us = clock_us();
     uv_timer_init(s->host->loop, &s->ttl);
@@ -482,6 +516,7 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
     if (rc < 0) {
         return rc;
     }
+    id[0] = spec->installs_for != NULL ? INSTANCE_INSTALLER_MARK : id[0];
     struct sandbox *s =
         sandbox_new(setup, id, owner, spec->name != NULL ? spec->name : "", SANDBOX_CREATING);
     copy_spec(s, spec);

@@ -61,10 +61,11 @@ extern const struct sm_state sandbox_states[SANDBOX_STATE_COUNT];
 
 /* The way to nothing left, for CLOSING and FAILED alike. */
 enum sandbox_cleanup {
-    CLEANUP_NONE,   /* not begun */
-    CLEANUP_WORKER, /* the worker is asked or made to end */
-    CLEANUP_SWEEP,  /* another worker removes what that one left */
-    CLEANUP_FILES,  /* the directory is being removed */
+    CLEANUP_NONE,       /* not begun */
+    CLEANUP_INSTALLERS, /* those that write its packages end first */
+    CLEANUP_WORKER,     /* the worker is asked or made to end */
+    CLEANUP_SWEEP,      /* another worker removes what that one left */
+    CLEANUP_FILES,      /* the directory is being removed */
     CLEANUP_DONE,
 };
 
@@ -109,6 +110,7 @@ struct sandbox {
     /* What was asked for. */
     struct msg_open spec; /* its texts are owned here */
     struct view *env;
+    struct view *mounts;
     bool image_is_reference; /* the client's choice, for an engine only */
     uint64_t timeout_ms;
     uint64_t ttl_ms;
@@ -148,6 +150,11 @@ struct sandbox {
     enum sandbox_cleanup cleanup;
     bool removing; /* the directory */
 
+    /* An installer and the sandbox it installs for, as long as both are here. */
+    struct sandbox *target;
+    TAILQ_ENTRY(sandbox) installer_node;
+    TAILQ_HEAD(, sandbox) installers; /* that are not destroyed yet */
+
     /* Who waits for what. */
     struct engine_wait engine_wait;
     fleet_info_fn opened;       /* NULL once called */
@@ -156,6 +163,8 @@ struct sandbox {
     void *opened_arg;
     TAILQ_HEAD(, sandbox_waiter) close_waiters;
     struct deferred_task close_task;
+    unsigned changes; /* enum sandbox_change, not told yet */
+    struct deferred_task change_task;
     TAILQ_HEAD(sandbox_calls, fleet_call) calls; /* unanswered, oldest first */
     size_t call_count;
 
@@ -196,6 +205,9 @@ struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, c
 
 /* Where it is made or was made; the texts are the sandbox's from now on. */
 void sandbox_take_place(struct sandbox *s, char *backend, char *engine, char *runtime);
+
+/* What its worker of that generation is told; borrows from s. */
+struct worker_args sandbox_worker_args(const struct sandbox *s, uint64_t generation);
 
 /* Starts a worker of the next generation. What goes wrong counts as its death. */
 void sandbox_start_worker(struct sandbox *s);
@@ -239,6 +251,10 @@ void sandbox_set_idle(struct sandbox *s, uint64_t idle_ms);
 /* A call begins or ends: the idle time starts again. */
 void sandbox_touch(struct sandbox *s);
 
+/* It waits only shortly for a next call from now on. False: nothing runs in it that it would have
+ * to outlive, and nothing has changed. */
+bool sandbox_retire(struct sandbox *s);
+
 /* Until it closes if nobody calls it any more; 0: any moment. */
 uint64_t sandbox_time_left_ms(const struct sandbox *s);
 
@@ -280,6 +296,27 @@ void sandbox_cleanup(struct sandbox *s);
 /* The worker is dead; called in states FAILED and CLOSING. */
 void sandbox_cleanup_worker_dead(struct sandbox *s);
 
+/* ---- sandbox_installers.c: sandboxes that write the packages of others ---- */
+
+/* What clients do not see: found by its id, but in no list and no count. */
+static inline bool sandbox_is_installer(const struct sandbox *s)
+{
+    return s->spec.packages_write;
+}
+
+/* From now on `target` is not removed before the installer. */
+void sandbox_install_for(struct sandbox *installer, struct sandbox *target);
+
+/* Closes the installers of s; true if there are any. The last that is gone calls
+ * sandbox_cleanup(s). */
+bool sandbox_close_installers(struct sandbox *s);
+
+/* Nothing of it can write any more, or nobody can tell. Nothing if it is no installer. */
+void sandbox_installer_gone(struct sandbox *s);
+
+/* s is about to be freed. */
+void sandbox_installers_forget(struct sandbox *s);
+
 /* ---- sandbox_adopt.c: from one server to the next ---- */
 
 /* Writes the record. `answered`: whoever asked for the sandbox is told of it. */
@@ -295,6 +332,16 @@ bool sandbox_adopt_worker(struct sandbox *s, const struct record_worker *worker)
 
 /* Asks what has been run and runs in it; READY when that is known. */
 void sandbox_ask_past(struct sandbox *s);
+
+/* ---- sandbox_change.c: what whoever watches the fleet is told ---- */
+
+enum sandbox_change { SANDBOX_CHANGE_STATE = 1 << 0, SANDBOX_CHANGE_FILES = 1 << 1 };
+
+/* Told by the loop. */
+void sandbox_changed(struct sandbox *s, enum sandbox_change change);
+
+/* Told at once, before it is freed. */
+void sandbox_changes_flush(struct sandbox *s);
 
 /* ---- sandbox_info.c: what is told about it ---- */
 

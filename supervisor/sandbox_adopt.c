@@ -54,6 +54,13 @@ static void restore_spec(struct sandbox *s, const struct msg_open *open)
         s->env[i] = view_bytes(alloc_viewdup(open->env.items[i]), open->env.items[i].len);
     }
     s->spec.env.items = s->env;
+    s->spec.runners = s->host->runners; /* the agent keeps those it has */
+    s->spec.packages = view_of(alloc_viewdup(open->packages));
+    s->mounts = alloc_array(open->mounts.count + 1, sizeof(s->mounts[0]));
+    for (size_t i = 0; i < open->mounts.count; i++) {
+        s->mounts[i] = view_bytes(alloc_viewdup(open->mounts.items[i]), open->mounts.items[i].len);
+    }
+    s->spec.mounts.items = s->mounts;
     free(s->image);
     s->image = alloc_viewdup(open->image);
 }
@@ -79,17 +86,12 @@ struct sandbox *sandbox_restore(const struct sandbox_setup *setup, const char *i
     return s;
 }
 
-static char *socket_path(const struct sandbox *s, uint64_t generation)
-{
-    return alloc_printf("%s/w%" PRIu64 ".sock", s->dir, generation);
-}
-
 /* The last server may have started workers after the one of its note, which still dial their
  * sockets. None of these generations is used again. */
 static void skip_started(struct sandbox *s)
 {
     for (int i = 0; i < GENERATION_MAX; i++) {
-        CLEANUP_FREE char *path = socket_path(s, s->generation + 1);
+        CLEANUP_FREE char *path = worker_socket_path(s->dir, s->generation + 1);
         if (access(path, F_OK) < 0) {
             return;
         }
@@ -102,14 +104,7 @@ bool sandbox_adopt_worker(struct sandbox *s, const struct record_worker *worker)
     struct err err = ERR_INIT;
     s->generation = worker->generation;
     if (worker->alive) {
-        CLEANUP_FREE char *socket = socket_path(s, s->generation);
-        struct worker_args args = {
-            .sandbox = s->id,
-            .socket = socket,
-            .dir = s->dir,
-            .shared_dir = s->host->instance->shared,
-            .generation = s->generation,
-        };
+        struct worker_args args = sandbox_worker_args(s, s->generation);
         if (worker_link_adopt(s->host, &args, worker->pid, worker->start_time,
                               &sandbox_worker_events, s, &s->link, &err) == 0) {
             return true;
@@ -126,7 +121,7 @@ bool sandbox_adopt_worker(struct sandbox *s, const struct record_worker *worker)
 
 static void take_op(struct sandbox *s, const struct msg_op_info *info)
 {
-    if (info->kind == OP_EVAL) {
+    if (op_is_execution((enum op_kind)info->kind)) {
         executions_adopt(s->host->executions, s, info);
     } else if (info->state == OP_DONE) {
         /* Nobody waits any more for a file. */

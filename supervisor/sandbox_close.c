@@ -1,6 +1,7 @@
 /*
- * The end of a sandbox. Whatever it was in the middle of, four steps lead to nothing being left:
+ * The end of a sandbox. Whatever it was in the middle of, five steps lead to nothing being left:
  *
+ *   installers   of its packages end first
  *   its worker   is asked to CLOSE, which destroys the sandbox; one that cannot be asked, or does
  *                not answer, is killed
  *   a sweep      by another worker, if none has confirmed that nothing is left; tried twice, then
@@ -14,7 +15,6 @@
  *
  * A sandbox that is left to the next server takes none of these steps: we hang up and forget it.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -78,7 +78,9 @@ static void on_timer_closed(uv_handle_t *handle)
 static void forget(struct sandbox *s)
 {
     s->on_gone(s->on_gone_arg, s);
+    sandbox_installers_forget(s);
     sandbox_status_flush(s);
+    sandbox_changes_flush(s);
     uv_close((uv_handle_t *)&s->ttl, on_timer_closed);
     uv_close((uv_handle_t *)&s->restart, on_timer_closed);
     uv_close((uv_handle_t *)&s->news, on_timer_closed);
@@ -87,6 +89,7 @@ static void forget(struct sandbox *s)
 static void end_cleanup(struct sandbox *s)
 {
     s->cleanup = CLEANUP_DONE;
+    sandbox_installer_gone(s);
     if (sandbox_state(s) == SANDBOX_CLOSING) {
         tell_closed(s, 0, NULL, "");
         sandbox_set_state(s, SANDBOX_CLOSED, "nothing left");
@@ -146,15 +149,7 @@ static void sweep(struct sandbox *s)
     struct err err = ERR_INIT;
     while (s->sweeps < SWEEPS_MAX && !s->host->forcing) {
         s->sweeps++;
-        uint64_t generation = s->generation + s->sweeps;
-        CLEANUP_FREE char *socket = alloc_printf("%s/w%" PRIu64 ".sock", s->dir, generation);
-        struct worker_args args = {
-            .sandbox = s->id,
-            .socket = socket,
-            .dir = s->dir,
-            .shared_dir = s->host->instance->shared,
-            .generation = generation,
-        };
+        struct worker_args args = sandbox_worker_args(s, s->generation + s->sweeps);
         if (instance_restore(s->host->instance, s->dir, &err) == 0 &&
             worker_errand_start(s->host, &args, MSG_SWEEP, &target, on_swept, s, &err) == 0) {
             return;
@@ -175,8 +170,9 @@ static void on_closed(void *arg, int rc, const struct msg *reply, const struct e
     (void)reply, (void)hint;
     if (rc == 0) {
         s->destroyed = true;
-        record_drop(s->dir); /* whoever comes after us must not look for it */
+        record_drop(s->dir); /* first: a removal cut short may have taken the mark already */
         worker_link_retire(s->link, EXIT_MS);
+        sandbox_installer_gone(s);
         if (sandbox_state(s) == SANDBOX_CLOSING) {
             tell_closed(s, 0, NULL, "");
         }
@@ -209,7 +205,7 @@ void sandbox_cleanup_worker_dead(struct sandbox *s)
 {
     if (s->cleanup == CLEANUP_WORKER) {
         sweep(s);
-    } /* else sandbox_cleanup() has not begun: it finds no worker then */
+    } /* else its turn has not come: sandbox_cleanup() finds no worker then */
 }
 
 /* Its worker was asked to CLOSE before the server began to stop, and so given longer than there is
@@ -232,7 +228,15 @@ void sandbox_cleanup(struct sandbox *s)
         if (s->dir != NULL && !s->host->instance->own) {
             record_mark_closing(s->dir);
         }
-        end_worker(s);
+        s->cleanup = CLEANUP_INSTALLERS;
+        if (!sandbox_close_installers(s)) {
+            end_worker(s);
+        }
+        break;
+    case CLEANUP_INSTALLERS:
+        if (TAILQ_EMPTY(&s->installers)) {
+            end_worker(s);
+        }
         break;
     case CLEANUP_FILES:
         clean_files(s);

@@ -59,6 +59,7 @@ struct fleet_info sandbox_info(const struct sandbox *s)
         .state = sm_name(&s->sm),
         .reason = state == SANDBOX_FAILED ? s->reason : "",
         .workspace = s->workspace,
+        .network = s->spec.network == NET_FULL ? "full" : "none",
         .languages = (const char *const *)s->languages.items,
         .language_count = s->languages.count,
         .unapplied = (const char *const *)s->unapplied.items,
@@ -160,6 +161,11 @@ void sandbox_free(struct sandbox *s)
         free((char *)(uintptr_t)s->env[i].data);
     }
     free(s->env);
+    for (size_t i = 0; i < s->spec.mounts.count; i++) {
+        free((char *)(uintptr_t)s->mounts[i].data);
+    }
+    free(s->mounts);
+    free((char *)(uintptr_t)s->spec.packages.data);
     free((char *)(uintptr_t)s->spec.image.data);
     free(s->owner);
     free(s->name);

@@ -1,7 +1,7 @@
 /*
  * How long a sandbox may stay. Two things end it: nobody has called it for its idle time, and its
  * life is over, whatever it is doing then. A call in flight is not being idle, however long it
- * takes, nor is being created.
+ * takes, nor is being created, nor waiting for packages.
  *
  * One timer serves both. It is not moved by each call; when it fires it looks what time is left and
  * waits for that. Times are monotonic, so they mean the same to every server of this boot, and no
@@ -10,7 +10,8 @@
 #include "common/clock.h"
 #include "supervisor/sandbox.h"
 
-#define TAKE_OVER_MS 1000 /* a sandbox that is taken over late is not closed in the same moment */
+#define TAKE_OVER_MS 1000  /* a sandbox that is taken over late is not closed in the same moment */
+#define RETIRED_MS   60000 /* to fetch what the last code has left there */
 
 static uint64_t left_of(uint64_t all_ms, uint64_t since_ms, uint64_t now_ms)
 {
@@ -23,10 +24,16 @@ uint64_t sandbox_life_left_ms(const struct sandbox *s)
     return left_of(s->lifetime_ms, s->created_ms, clock_ms());
 }
 
+static bool is_busy(const struct sandbox *s)
+{
+    return s->call_count > 0 || sandbox_state(s) == SANDBOX_CREATING ||
+           !TAILQ_EMPTY(&s->installers);
+}
+
 uint64_t sandbox_time_left_ms(const struct sandbox *s)
 {
-    bool busy = s->call_count > 0 || sandbox_state(s) == SANDBOX_CREATING;
-    uint64_t idle_ms = busy ? s->ttl_ms : left_of(s->ttl_ms, s->used_ms, uv_now(s->host->loop));
+    uint64_t idle_ms =
+        is_busy(s) ? s->ttl_ms : left_of(s->ttl_ms, s->used_ms, uv_now(s->host->loop));
     uint64_t life_ms = sandbox_life_left_ms(s);
     return idle_ms < life_ms ? idle_ms : life_ms;
 }
@@ -50,6 +57,16 @@ static void on_time(uv_timer_t *timer)
 void sandbox_touch(struct sandbox *s)
 {
     s->used_ms = uv_now(s->host->loop);
+}
+
+bool sandbox_retire(struct sandbox *s)
+{
+    if (!is_busy(s) || sandbox_state(s) >= SANDBOX_CLOSING) {
+        return false;
+    }
+    s->ttl_ms = s->ttl_ms < RETIRED_MS ? s->ttl_ms : RETIRED_MS;
+    uv_timer_start(&s->ttl, on_time, sandbox_time_left_ms(s), 0);
+    return true;
 }
 
 void sandbox_start_clock(struct sandbox *s)

@@ -81,7 +81,7 @@ static void say_got(struct phrase *p, const cJSON *value)
     if (cJSON_IsString(value)) {
         say_quoted(p, value->valuestring);
     } else if (cJSON_IsNumber(value)) {
-        say(p, "%.15g", value->valuedouble);
+        say(p, "%.16g", value->valuedouble);
     } else if (cJSON_IsBool(value)) {
         say(p, cJSON_IsTrue(value) ? "true" : "false");
     } else if (cJSON_IsNull(value)) {
@@ -94,13 +94,13 @@ static void say_got(struct phrase *p, const cJSON *value)
 static void say_range(struct phrase *p, const cJSON *min, const cJSON *max, const char *unit)
 {
     if (min != NULL && max != NULL) {
-        say(p, " %s %.15g and %.15g%s", unit[0] != '\0' ? "with between" : "between",
+        say(p, " %s %.16g and %.16g%s", unit[0] != '\0' ? "with between" : "between",
             min->valuedouble, max->valuedouble, unit);
     } else if (min != NULL) {
-        say(p, " %s %.15g%s", unit[0] != '\0' ? "with at least" : "of at least", min->valuedouble,
+        say(p, " %s %.16g%s", unit[0] != '\0' ? "with at least" : "of at least", min->valuedouble,
             unit);
     } else if (max != NULL) {
-        say(p, " %s %.15g%s", unit[0] != '\0' ? "with at most" : "of at most", max->valuedouble,
+        say(p, " %s %.16g%s", unit[0] != '\0' ? "with at most" : "of at most", max->valuedouble,
             unit);
     }
 }
@@ -120,7 +120,8 @@ static void say_string(struct phrase *p, const cJSON *schema)
 static void say_expected(struct phrase *p, const cJSON *schema)
 {
     const cJSON *choices = json_get(schema, "enum");
-    const char *type = json_get_str(schema, "type");
+    const cJSON *types = json_get(schema, "type");
+    const char *type = cJSON_GetStringValue(cJSON_IsArray(types) ? types->child : types);
     if (choices != NULL) {
         const cJSON *choice;
         say(p, "one of ");
@@ -162,6 +163,9 @@ static int wrong(const struct where *w, const cJSON *schema, const cJSON *value,
 
 static bool type_fits(const char *type, const cJSON *value)
 {
+    if (strcmp(type, "null") == 0) {
+        return cJSON_IsNull(value);
+    }
     switch (type[0]) {
     case 's':
         return cJSON_IsString(value);
@@ -290,10 +294,25 @@ static int check_array(const struct where *w, const cJSON *schema, const cJSON *
     return in_range(schema, "minItems", "maxItems", index) ? 0 : wrong(w, schema, value, err);
 }
 
+/* One type, or several of which one has to fit; none: any. */
+static bool types_fit(const cJSON *types, const cJSON *value)
+{
+    const cJSON *type;
+    if (!cJSON_IsArray(types)) {
+        return types == NULL || type_fits(types->valuestring, value);
+    }
+    cJSON_ArrayForEach(type, types)
+    {
+        if (type_fits(type->valuestring, value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int check(const struct where *w, const cJSON *schema, const cJSON *value, struct err *err)
 {
-    const char *type = json_get_str(schema, "type");
-    if (type != NULL && !type_fits(type, value)) {
+    if (!types_fit(json_get(schema, "type"), value)) {
         return wrong(w, schema, value, err);
     }
     if (cJSON_IsString(value) && !string_fits(schema, value->valuestring)) {

@@ -1,13 +1,13 @@
 /*
- * Serving MCP on stdin and stdout, from the first line to the last sandbox.
+ * Serving MCP, from the first message to the last sandbox: on stdin and stdout, over HTTP, or both.
  */
 #ifndef CLOISTER_SUPERVISOR_SERVE_H
 #define CLOISTER_SUPERVISOR_SERVE_H
 
 #include "supervisor/config.h"
 
-/* Takes stdin and stdout for the protocol and blocks until the client hangs up or SIGTERM or SIGINT
- * comes. Returns the exit status of the process. */
-int serve_stdio(const struct config *config);
+/* Blocks until the client of stdio hangs up (if there is only stdio), or SIGTERM or SIGINT comes.
+ * Returns the exit status of the process. */
+int serve_run(const struct config *config);
 
 #endif

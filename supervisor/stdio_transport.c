@@ -366,6 +366,11 @@ void stdio_send(struct stdio *s, char *line)
     write_on(s);
 }
 
+size_t stdio_queued(const struct stdio *s)
+{
+    return s->queued_bytes;
+}
+
 /* ---- opening and closing -------------------------------------------------------------------- */
 
 static void on_closed(uv_handle_t *handle)

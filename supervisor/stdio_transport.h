@@ -45,6 +45,9 @@ bool stdio_input_is_file(const struct stdio *s);
 /* Queues a line; owns `line` (no newline in it) and frees it. */
 void stdio_send(struct stdio *s, char *line);
 
+/* Bytes that nobody has taken yet. */
+size_t stdio_queued(const struct stdio *s);
+
 /* Stops reading, writes what is queued for at most flush_ms, then closes, calls back, frees. */
 void stdio_close(struct stdio *s, uint64_t flush_ms, void (*closed)(void *arg), void *arg);
 

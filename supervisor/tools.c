@@ -16,6 +16,7 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "common/log.h"
+#include "supervisor/compat/profile.h"
 #include "supervisor/config.h"
 #include "supervisor/schema.h"
 #include "supervisor/tools/schema_text.h"
@@ -25,28 +26,50 @@
 #define SCHEMA_MAX_DEPTH 16
 
 /* The order clients see; it is stable, since they cache by it. */
-static const struct tool *const table[] = {
-    &tool_execute_code,     &tool_create_sandbox,   &tool_get_sandbox_status, &tool_close_sandbox,
-    &tool_create_run_close, &tool_list_files,       &tool_read_file,          &tool_write_file,
-    &tool_get_execution,    &tool_cancel_execution,
+static const struct tool *const native[] = {
+    &tool_execute_code,
+    &tool_create_sandbox,
+    &tool_get_sandbox_status,
+    &tool_close_sandbox,
+    &tool_create_run_close,
+    &tool_list_files,
+    &tool_read_file,
+    &tool_write_file,
+    &tool_upload_file,
+    &tool_get_execution,
+    &tool_cancel_execution,
+    &tool_install_package,
+    &tool_check_package_status,
 };
-#define TOOL_COUNT (sizeof(table) / sizeof(table[0]))
+#define NATIVE_COUNT (sizeof(native) / sizeof(native[0]))
+#define TOOLS_MAX    96
+
+struct row {
+    const struct tool *tool;
+    struct mcp_tool entry;
+    char *description;
+    cJSON *input_schema;
+    cJSON *output_schema; /* NULL if the tool has none */
+};
 
 struct tools {
-    struct {
-        char *description;
-        cJSON *input_schema;
-        cJSON *output_schema;
-    } of[TOOL_COUNT];
+    struct row of[TOOLS_MAX];
+    size_t count;
+};
+
+/* What texts are filled in from. */
+struct words {
+    const struct config *config;
+    const struct languages *languages;
 };
 
 /* Our own texts: anything wrong with them is our bug, and shows at the first start. */
-static char *expand(const char *text, const struct config *config)
+static char *expand(const char *text, const struct words *w)
 {
     struct err err = ERR_INIT;
     CLEANUP_BUF struct buf out;
     buf_init(&out, SCHEMA_MAX_BYTES);
-    int rc = schema_text_expand(&out, text, config, &err);
+    int rc = schema_text_expand(&out, text, w->config, w->languages, &err);
     if (rc < 0) {
         log_error("%s", err.text);
     }
@@ -54,11 +77,11 @@ static char *expand(const char *text, const struct config *config)
     return alloc_viewdup(view_bytes(out.data, out.len));
 }
 
-static cJSON *parse(const char *text, const struct config *config)
+static cJSON *parse(const char *text, const struct words *w)
 {
     struct err err = ERR_INIT;
     cJSON *tree = NULL;
-    CLEANUP_FREE char *json = expand(text, config);
+    CLEANUP_FREE char *json = expand(text, w);
     int rc = json_parse(json, strlen(json), SCHEMA_MAX_BYTES, SCHEMA_MAX_DEPTH, &tree, NULL, &err);
     if (rc < 0) {
         log_error("%s in schema: %s", err.text, json);
@@ -75,11 +98,11 @@ static cJSON *requires(cJSON *names)
     return choice;
 }
 
-static void allow_failure(cJSON *schema, const struct config *config)
+static void allow_failure(cJSON *schema, const struct words *w)
 {
     cJSON *properties = cJSON_GetObjectItemCaseSensitive(schema, "properties");
     if (json_get(properties, "error") == NULL) {
-        cJSON *error = parse("{@error@}", config);
+        cJSON *error = parse("{@error@}", w);
         cJSON_AddItemToObjectCS(properties, "error", cJSON_DetachItemFromObject(error, "error"));
         cJSON_Delete(error);
     }
@@ -93,21 +116,47 @@ static void allow_failure(cJSON *schema, const struct config *config)
     }
 }
 
-struct tools *tools_create(const struct config *config)
+/* The first tool of a name is the one: a profile's before ours. */
+static void add(struct tools *t, const struct tool *tool, const struct words *w)
 {
+    if (tools_find(t, tool->name) != NULL) {
+        return;
+    }
+    assert(t->count < TOOLS_MAX);
+    struct row *row = &t->of[t->count++];
+    row->tool = tool;
+    row->description = expand(tool->description, w);
+    row->input_schema = parse(tool->input_schema, w);
+    if (tool->output_schema != NULL) {
+        row->output_schema = parse(tool->output_schema, w);
+        allow_failure(row->output_schema, w);
+    }
+    row->entry = (struct mcp_tool){
+        .name = tool->name,
+        .input_schema = row->input_schema,
+        .tasks = tool->takes_long ? MCP_TASK_OPTIONAL : MCP_TASK_NEVER,
+    };
+}
+
+struct tools *tools_create(const struct config *config, const struct languages *languages)
+{
+    const struct words words = {config, languages};
     struct tools *t = alloc_one(struct tools);
-    for (size_t i = 0; i < TOOL_COUNT; i++) {
-        t->of[i].description = expand(table[i]->description, config);
-        t->of[i].input_schema = parse(table[i]->input_schema, config);
-        t->of[i].output_schema = parse(table[i]->output_schema, config);
-        allow_failure(t->of[i].output_schema, config);
+    for (size_t i = 0; i < PROFILE_COUNT; i++) {
+        const struct profile *p = profiles[i];
+        for (size_t j = 0; config_lists(config->compat, p->name) && j < p->tool_count; j++) {
+            add(t, p->tools[j], &words);
+        }
+    }
+    for (size_t i = 0; i < NATIVE_COUNT; i++) {
+        add(t, native[i], &words);
     }
     return t;
 }
 
 void tools_destroy(struct tools *t)
 {
-    for (size_t i = 0; t != NULL && i < TOOL_COUNT; i++) {
+    for (size_t i = 0; t != NULL && i < t->count; i++) {
         free(t->of[i].description);
         cJSON_Delete(t->of[i].input_schema);
         cJSON_Delete(t->of[i].output_schema);
@@ -115,32 +164,29 @@ void tools_destroy(struct tools *t)
     free(t);
 }
 
-const struct tool *tools_find(const struct tools *t, const char *name)
+const struct mcp_tool *tools_find(const struct tools *t, const char *name)
 {
-    (void)t;
-    for (size_t i = 0; i < TOOL_COUNT; i++) {
-        if (strcmp(table[i]->name, name) == 0) {
-            return table[i];
+    for (size_t i = 0; i < t->count; i++) {
+        if (strcmp(t->of[i].tool->name, name) == 0) {
+            return &t->of[i].entry;
         }
     }
     return NULL;
 }
 
-static size_t index_of(const struct tool *tool)
+const struct tool *tools_tool(const struct tools *t, const struct mcp_tool *entry)
 {
     size_t i = 0;
-    while (table[i] != tool) {
+    while (&t->of[i].entry != entry) {
         i++;
     }
-    return i;
+    return t->of[i].tool;
 }
 
-int tools_check(const struct tools *t, const struct tool *tool, const cJSON *arguments,
-                struct err *err)
+int tools_check(const struct mcp_tool *tool, const cJSON *arguments, struct err *err)
 {
     const cJSON none = {.type = cJSON_Object};
-    return schema_check(t->of[index_of(tool)].input_schema, arguments != NULL ? arguments : &none,
-                        err);
+    return schema_check(tool->input_schema, arguments != NULL ? arguments : &none, err);
 }
 
 static cJSON *annotations(const struct tool *tool)
@@ -150,31 +196,29 @@ static cJSON *annotations(const struct tool *tool)
     cJSON_AddItemToObjectCS(a, "readOnlyHint", cJSON_CreateBool(tool->read_only));
     cJSON_AddItemToObjectCS(a, "destructiveHint", cJSON_CreateBool(tool->destructive));
     cJSON_AddItemToObjectCS(a, "idempotentHint", cJSON_CreateBool(tool->idempotent));
-    /* Sandboxes have no network: nothing outside this server can be reached. */
-    cJSON_AddItemToObjectCS(a, "openWorldHint", cJSON_CreateBool(false));
+    /* Sandboxes have no network: but for packages nothing outside this server is reached. */
+    cJSON_AddItemToObjectCS(a, "openWorldHint", cJSON_CreateBool(tool->open_world));
     return a;
 }
 
-cJSON *tools_list(const struct tools *t, enum revision revision)
+cJSON *tools_list(const struct tools *t)
 {
     cJSON *list = cJSON_CreateArray();
-    for (size_t i = 0; i < TOOL_COUNT; i++) {
+    for (size_t i = 0; i < t->count; i++) {
+        const struct row *row = &t->of[i];
+        const struct tool *tool = row->tool;
         cJSON *entry = cJSON_CreateObject();
-        cJSON_AddItemToObjectCS(entry, "name", cJSON_CreateStringReference(table[i]->name));
-        if (revision_has_structure(revision)) {
-            cJSON_AddItemToObjectCS(entry, "title", cJSON_CreateStringReference(table[i]->title));
-        }
+        cJSON_AddItemToObjectCS(entry, "name", cJSON_CreateStringReference(tool->name));
+        cJSON_AddItemToObjectCS(entry, "title", cJSON_CreateStringReference(tool->title));
         cJSON_AddItemToObjectCS(entry, "description",
-                                cJSON_CreateStringReference(t->of[i].description));
+                                cJSON_CreateStringReference(row->description));
         cJSON_AddItemToObjectCS(entry, "inputSchema",
-                                cJSON_CreateObjectReference(t->of[i].input_schema->child));
-        if (revision_has_structure(revision)) {
+                                cJSON_CreateObjectReference(row->input_schema->child));
+        if (row->output_schema != NULL) {
             cJSON_AddItemToObjectCS(entry, "outputSchema",
-                                    cJSON_CreateObjectReference(t->of[i].output_schema->child));
+                                    cJSON_CreateObjectReference(row->output_schema->child));
         }
-        if (revision_has_annotations(revision)) {
-            cJSON_AddItemToObjectCS(entry, "annotations", annotations(table[i]));
-        }
+        cJSON_AddItemToObjectCS(entry, "annotations", annotations(tool));
         cJSON_AddItemToArray(list, entry);
     }
     return list;

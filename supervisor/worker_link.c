@@ -355,13 +355,14 @@ static int create(struct fleet_host *host, const struct worker_args *args,
     sm_init(&link->sm, link_states, LINK_STATE_COUNT, LINK_STARTING);
     buf_init(&link->scratch, LIMIT_FRAME);
     TAILQ_INIT(&link->requests);
+    link->socket = worker_socket_path(args->dir, args->generation);
     int rc =
-        ipc_client_open(host->loop, args->socket, LIMIT_FRAME, on_ipc_link, link, &link->ipc, err);
+        ipc_client_open(host->loop, link->socket, LIMIT_FRAME, on_ipc_link, link, &link->ipc, err);
     if (rc < 0) {
+        free(link->socket);
         free(link);
         return rc;
     }
-    link->socket = alloc_strdup(args->socket);
     uv_timer_init(host->loop, &link->beat);
     link->beat.data = link;
     uv_timer_init(host->loop, &link->patience);

@@ -46,7 +46,7 @@ int worker_link_start(struct fleet_host *host, const struct worker_args *args,
                       const struct worker_link_events *events, void *arg, struct worker_link **ret,
                       struct err *err) WARN_UNUSED;
 
-/* The same for a worker that an earlier server started, which dials args->socket by itself. One
+/* The same for a worker that an earlier server started, which dials its socket by itself. One
  * that does not say hello within TIME_ADOPT_MS is killed. Errors as worker_watch(). */
 int worker_link_adopt(struct fleet_host *host, const struct worker_args *args, int pid,
                       uint64_t start_time, const struct worker_link_events *events, void *arg,

@@ -85,15 +85,21 @@ static void on_reaped(uv_process_t *process, int64_t exit_code, int signal)
     }
 }
 
+char *worker_socket_path(const char *dir, uint64_t generation)
+{
+    return alloc_printf("%s/w%" PRIu64 ".sock", dir, generation);
+}
+
 static int spawn(struct worker_process *p, const struct worker_args *args, int log_fd)
 {
     struct fleet_host *host = p->host;
     char generation[24];
+    CLEANUP_FREE char *socket = worker_socket_path(args->dir, args->generation);
     snprintf(generation, sizeof(generation), "%" PRIu64, args->generation);
     const char *argv[] = {
         "cloister-worker",
         "--socket",
-        args->socket,
+        socket,
         "--sandbox",
         args->sandbox,
         "--generation",

@@ -16,12 +16,15 @@ struct worker_process;
 /* What the worker is told on its command line. Borrowed during worker_spawn(). */
 struct worker_args {
     const char *sandbox;    /* id */
-    const char *socket;     /* path it dials */
     const char *dir;        /* private directory of the sandbox */
     const char *shared_dir; /* of the instance */
     uint64_t generation;
     bool expendable; /* asked to end when the server stops: its task has no use any more */
 };
+
+/* The path of the socket between a worker of that generation and its supervisor, in the directory
+ * of its sandbox. Free with free(). */
+char *worker_socket_path(const char *dir, uint64_t generation);
 
 /* exit_code is -1 if it was ended by `signal`. */
 typedef void (*worker_exit_fn)(void *arg, int exit_code, int signal);

@@ -3,6 +3,7 @@
  * killed 2 s later, so an answer is never far.
  */
 #include "supervisor/tools/execution.h"
+#include "supervisor/tools/package.h"
 #include "supervisor/tools/tool.h"
 
 #define WAIT_MS 10000
@@ -28,6 +29,11 @@ static void run(struct tool_call *call)
     struct tool_session *s = call->session;
     struct err err = ERR_INIT;
     execution_name(call);
+    if (packages_has(s->services->packages, s->owner, call->execution_id)) {
+        packages_cancel(s->services->packages, s->owner, call->execution_id);
+        package_await_outcome(call, WAIT_MS, on_outcome);
+        return;
+    }
     int rc = fleet_stop(s->fleet, s->owner, call->execution_id, &err);
     if (rc < 0) {
         tool_fail_fleet(call, rc, &err, NULL);

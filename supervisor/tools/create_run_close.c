@@ -1,9 +1,10 @@
 /*
  * create_run_close: a new sandbox for one piece of code, gone before the call ends.
  *
- *   open ──▶ run ──▶ close ──▶ end
- *     │       │          └ also when the run failed or the call was cancelled
- *     │       └ takes longer than a call may: end; a closer waits for it, and closes
+ *   open ──▶ install ──▶ run ──▶ close ──▶ end
+ *     │         │           │          └ also when something failed or the call was cancelled
+ *     │         │           └ takes longer than a call may: end; a closer waits for it, and closes
+ *     │         └ takes longer: end; the client goes on in the sandbox
  *     └ failed: end
  *
  * The closer belongs to no call and no session: whatever becomes of the client, the sandbox goes.
@@ -12,8 +13,11 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "common/log.h"
+#include "supervisor/config.h"
 #include "supervisor/tools/execution.h"
+#include "supervisor/tools/package.h"
 #include "supervisor/tools/sandbox_json.h"
 #include "supervisor/tools/tool.h"
 
@@ -82,7 +86,8 @@ static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
     if (rc < 0) {
         result_set_failure(&call->held, rc, err->text, hint);
     } else {
-        execution_result(call, outcome, NULL, &call->held);
+        const struct result_range range = {.gone = outcome->state == OP_DONE};
+        execution_result(call, outcome, &range, &call->held);
     }
     if (rc == 0 && outcome->state != OP_DONE) {
         close_later(call);
@@ -91,6 +96,40 @@ static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
         return;
     }
     close_sandbox(call);
+}
+
+/* Nothing runs that could be followed by an id, so the client goes on by itself; if it does not,
+ * the sandbox closes when it has been idle. */
+static void leave_installing(struct tool_call *call)
+{
+    CLEANUP_FREE char *hint =
+        alloc_printf("the installation goes on: when check_package_status with sandbox_id %s says "
+                     "installed, run the code there with execute_code, and close the sandbox with "
+                     "close_sandbox",
+                     call->sandbox_id);
+    result_set_failure(&call->held, ERR_PACKAGE,
+                       "the packages are still being installed, so the code has not run", hint);
+    result_put_text(call->held.structured, "sandbox_id", call->sandbox_id);
+    result_put_text(call->held.structured, "execution_id", call->execution_id);
+    result_put_bool(call->held.structured, "sandbox_closed", false);
+    tool_finish(call, &call->held);
+}
+
+static void on_packages(void *arg, const struct package_report *report)
+{
+    struct tool_call *call = arg;
+    package_waited(call);
+    if (call->cancelled) {
+        result_set_failure(&call->held, ERR_GONE, "cancelled", NULL);
+        close_sandbox(call);
+    } else if (report->state == PACKAGE_FAILED) {
+        package_failure(report, &call->held);
+        close_sandbox(call);
+    } else if (report->state == PACKAGE_INSTALLING) {
+        leave_installing(call);
+    } else {
+        execution_start(call, on_outcome);
+    }
 }
 
 static void on_open(void *arg, int rc, const struct fleet_info *info, const struct err *err,
@@ -107,14 +146,24 @@ static void on_open(void *arg, int rc, const struct fleet_info *info, const stru
         close_sandbox(call);
         return;
     }
-    execution_start(call, on_outcome);
+    struct package_choice packages;
+    if (package_choice_read(call->args, &packages, NULL) < 0 || packages.count == 0) {
+        execution_start(call, on_outcome);
+        return;
+    }
+    package_begin(call, &packages);
+    package_await_in_budget(call, on_packages);
 }
 
 static void run(struct tool_call *call)
 {
     struct err err = ERR_INIT;
     struct sandbox_choice choice;
+    struct package_choice packages;
     int rc = execution_check(call->args, &err);
+    if (rc == 0) {
+        rc = package_choice_read(call->args, &packages, &err);
+    }
     if (rc == 0) {
         rc = sandbox_choice_read(&choice, call->args, call->session->config, &err);
     }
@@ -125,7 +174,10 @@ static void run(struct tool_call *call)
     result_init(&call->held);
     choice.spec.progress = tool_tell;
     choice.spec.ttl_ms = ABANDONED_MS;
-    fleet_open(call->session->fleet, call->session->owner, &choice.spec, on_open, call);
+    if (packages.count > 0) { /* which are installed by another sandbox, while this one is idle */
+        choice.spec.ttl_ms += call->session->config->install_timeout_s * 1000;
+    }
+    tool_open(call->session, &choice.spec, on_open, call);
     sandbox_choice_finish(&choice);
 }
 
@@ -138,7 +190,7 @@ const struct tool tool_create_run_close = {
         "Nothing is kept: use it for one-off code that must not see or change anything else. For several "
         "steps, or to keep files and variables, use execute_code. Code that takes longer than "
         "@sync_budget_seconds@ s goes on as with execute_code; the sandbox is closed when it ends, and "
-        "get_execution has its outcome all the same.",
+        "get_execution has its outcome all the same. If packages take longer than that, the result says how to go on.",
     .input_schema = JSON_TEXT({
         "type": "object",
         "properties": {
@@ -159,6 +211,7 @@ const struct tool tool_create_run_close = {
         @execution_required@
     }),
     .destructive = false,
+    .takes_long = true,
     .run = run,
 };
 /* clang-format on */

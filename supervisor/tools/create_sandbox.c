@@ -1,9 +1,12 @@
 /*
  * create_sandbox: a new sandbox that stays until it is closed or has been idle for its ttl.
  */
+#include <stdio.h>
+
 #include "common/cleanup.h"
 #include "common/log.h"
-#include "supervisor/text.h"
+#include "common/text.h"
+#include "supervisor/tools/package.h"
 #include "supervisor/tools/sandbox_json.h"
 #include "supervisor/tools/tool.h"
 
@@ -20,39 +23,90 @@ static void on_unwanted_closed(void *arg, int rc, const struct err *err, const c
     tool_fail(call, ERR_GONE, "cancelled", NULL);
 }
 
+static void close_unwanted(struct tool_call *call)
+{
+    fleet_close(call->session->fleet, call->sandbox_id, on_unwanted_closed, call);
+}
+
+/* `report` is NULL where no packages were asked for. */
+static void finish(struct tool_call *call, const struct package_report *report)
+{
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, TEXT_MAX_BYTES);
+    sandbox_json_text(&text, call->held.structured);
+    if (report != NULL) {
+        text_printf(&text, "\n");
+        package_put_text(&text, report);
+    }
+    result_add_text(&call->held, text_cstr(&text));
+    tool_finish(call, &call->held);
+}
+
+static void on_failed_closed(void *arg, int rc, const struct err *err, const char *hint)
+{
+    struct tool_call *call = arg;
+    (void)hint;
+    if (rc < 0) {
+        log_warn("sandbox without its packages did not close: %s", err->text);
+    }
+    tool_finish(call, &call->held);
+}
+
+/* A sandbox without what it was asked for with is not what was asked for. */
+static void on_packages(void *arg, const struct package_report *report)
+{
+    struct tool_call *call = arg;
+    package_waited(call);
+    if (call->cancelled) {
+        close_unwanted(call);
+    } else if (report->state == PACKAGE_FAILED) {
+        package_result(report, &call->held);
+        fleet_close(call->session->fleet, call->sandbox_id, on_failed_closed, call);
+    } else {
+        package_put_list(call->held.structured, report);
+        finish(call, report);
+    }
+}
+
 static void on_open(void *arg, int rc, const struct fleet_info *info, const struct err *err,
                     const char *hint)
 {
     struct tool_call *call = arg;
+    struct package_choice packages;
     if (rc < 0) {
         tool_fail_fleet(call, rc, err, hint);
         return;
     }
+    snprintf(call->sandbox_id, sizeof(call->sandbox_id), "%s", info->id);
     if (call->cancelled) {
-        fleet_close(call->session->fleet, info->id, on_unwanted_closed, call);
+        close_unwanted(call);
         return;
     }
-    struct result r;
-    CLEANUP_BUF struct buf text;
-    buf_init(&text, TEXT_MAX_BYTES);
-    result_init(&r);
-    sandbox_json_put_info(r.structured, info);
-    sandbox_json_text(&text, r.structured);
-    result_add_text(&r, text_cstr(&text));
-    tool_finish(call, &r);
+    result_init(&call->held);
+    sandbox_json_put_info(call->held.structured, info);
+    if (package_choice_read(call->args, &packages, NULL) < 0 || packages.count == 0) {
+        finish(call, NULL);
+        return;
+    }
+    package_begin(call, &packages);
+    package_await_in_budget(call, on_packages);
 }
 
 static void run(struct tool_call *call)
 {
     struct err err = ERR_INIT;
     struct sandbox_choice choice;
-    int rc = sandbox_choice_read(&choice, call->args, call->session->config, &err);
+    struct package_choice packages;
+    int rc = package_choice_read(call->args, &packages, &err);
+    if (rc == 0) {
+        rc = sandbox_choice_read(&choice, call->args, call->session->config, &err);
+    }
     if (rc < 0) {
         tool_fail(call, rc, err.text, NULL);
         return;
     }
     choice.spec.progress = tool_tell;
-    fleet_open(call->session->fleet, call->session->owner, &choice.spec, on_open, call);
+    tool_open(call->session, &choice.spec, on_open, call);
     sandbox_choice_finish(&choice);
 }
 
@@ -63,7 +117,9 @@ const struct tool tool_create_sandbox = {
     .description =
         "Creates an isolated sandbox for running code, with its own files, interpreters and limits, and "
         "returns its sandbox_id. Only needed for more than one sandbox or for limits other than the defaults: "
-        "execute_code without sandbox_id creates one by itself. It has no network. It closes by itself after "
+        "execute_code without sandbox_id creates one by itself. It has no network unless the server allows it and you "
+        "ask for it. packages are installed before the call answers; if that takes longer than @sync_budget_seconds@ s it "
+        "answers all the same, with their status. It closes by itself after "
         "ttl_seconds (default @ttl_seconds@) without a call, @max_lifetime_seconds@ seconds after its creation in any case; close it with close_sandbox when done. At most "
         "@max_sandboxes@ sandboxes can exist at a time.",
     .input_schema = JSON_TEXT({
@@ -87,11 +143,12 @@ const struct tool tool_create_sandbox = {
     }),
     .output_schema = JSON_TEXT({
         "type": "object",
-        "properties": {@sandbox_properties@},
+        "properties": {@sandbox_properties@, @packages_property@},
         "required": ["sandbox_id", "name", "backend", "state", "languages", "limits", "network", "workspace",
                      "created_at", "expires_at", "ends_at"]
     }),
     .destructive = false,
+    .takes_long = true,
     .run = run,
 };
 /* clang-format on */

@@ -1,5 +1,5 @@
 /*
- * execute_code: runs code in a sandbox's live interpreter of its language.
+ * execute_code: runs code in a sandbox, in its live interpreter or as a program.
  */
 #include "supervisor/tools/execution.h"
 #include "supervisor/tools/tool.h"
@@ -26,7 +26,9 @@ static void run(struct tool_call *call)
     struct err err = ERR_INIT;
     int rc = execution_check(call->args, &err);
     if (rc < 0) {
-        tool_fail(call, rc, err.text, "write it to a file in parts with write_file instead");
+        tool_fail(call, rc, err.text,
+                  rc == -ERR_TOO_BIG ? "write it to a file in parts with write_file instead"
+                                     : NULL);
         return;
     }
     tool_with_sandbox(call, start);
@@ -37,13 +39,14 @@ const struct tool tool_execute_code = {
     .name = "execute_code",
     .title = "Execute code",
     .description =
-        "Runs python or bash code in an isolated sandbox and returns its output, the value of the last "
-        "expression (python) and any error with traceback. The interpreter stays alive between calls: "
-        "variables, imports, functions and the working directory are kept per sandbox and language. "
+        "Runs code in an isolated sandbox and returns its output, the value of the last expression (python, "
+        "javascript) and any error with traceback. The interpreters of python, javascript and bash stay alive between "
+        "calls: variables, imports, functions and the working directory are kept per sandbox and language. In other "
+        "languages each call is a program of its own, compiled first where that is needed. "
         "Without sandbox_id the session's default sandbox is used, created on first use. The sandbox has no "
         "network. At the deadline (default @timeout_seconds@ s) the code is interrupted; if that is enough "
-        "the variables are kept. Calls for one interpreter run one after another, others side by side. A call "
-        "waits for at most @sync_budget_seconds@ s: code that takes longer goes on, and the result has status "
+        "the variables are kept. Calls for one interpreter run one after another, others and programs side by "
+        "side. A call waits for at most @sync_budget_seconds@ s: code that takes longer goes on, and the result has status "
         "running, the output so far and an execution_id for get_execution and cancel_execution.",
     .input_schema = JSON_TEXT({
         "type": "object",
@@ -62,6 +65,7 @@ const struct tool tool_execute_code = {
         @execution_required@
     }),
     .destructive = true,
+    .takes_long = true,
     .run = run,
 };
 /* clang-format on */

@@ -7,15 +7,23 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/io/json.h"
 #include "proto/limits.h"
 #include "supervisor/config.h"
+#include "supervisor/languages.h"
 #include "supervisor/tools/args.h"
 
-static const char *language_of(const cJSON *args)
+#define LEAST_WAIT_MS 1000 /* for code that is quick, when its call has been slow */
+
+/* The schema lets only names through that are known. */
+static const char *language_of(const struct tool_call *call)
 {
-    const char *language = json_get_str(args, "language");
-    return language != NULL ? language : "python";
+    const char *language = json_get_str(call->args, "language");
+    return languages_find(call->session->services->languages,
+                          language != NULL ? language : "python");
 }
 
 int execution_check(const cJSON *args, struct err *err)
@@ -38,6 +46,58 @@ int execution_check(const cJSON *args, struct err *err)
     return rc;
 }
 
+static void on_still_running(void *arg, int rc, const struct fleet_outcome *outcome,
+                             const struct err *err, const char *hint);
+
+/* What a task is about; true if it is one by now. */
+static bool tell(struct tool_call *call)
+{
+    CLEANUP_FREE char *status =
+        alloc_printf("execution %s in sandbox %s", call->execution_id, call->sandbox_id);
+    return tool_is_task(call, status);
+}
+
+/* A call waits within its budget. One that may become a task waits for that first, and without
+ * limit as a task. */
+static void wait_for_end(struct tool_call *call)
+{
+    const struct config *config = call->session->config;
+    uint64_t budget_ms = config->sync_budget_s * 1000;
+    uint64_t after_ms = config->task_after_s * 1000;
+    uint64_t passed_ms = clock_ms() - call->begun_ms;
+    enum tool_task task = call->task != NULL ? call->task(call) : TOOL_TASK_NO;
+    if (task == TOOL_TASK_IS) {
+        (void)tell(call);
+        tool_await(call, FLEET_WAIT_FOR_EVER, call->outcome);
+    } else if (task == TOOL_TASK_MAY && after_ms < budget_ms) {
+        tool_await(call, passed_ms < after_ms ? after_ms - passed_ms : 0, on_still_running);
+    } else {
+        /* The sandbox may have been made for this call, which took some of its time. */
+        uint64_t rest_ms = passed_ms < budget_ms ? budget_ms - passed_ms : 0;
+        tool_await(call, rest_ms > LEAST_WAIT_MS ? rest_ms : LEAST_WAIT_MS, call->outcome);
+    }
+}
+
+static void on_still_running(void *arg, int rc, const struct fleet_outcome *outcome,
+                             const struct err *err, const char *hint)
+{
+    struct tool_call *call = arg;
+    const struct config *config = call->session->config;
+    if (rc < 0 || outcome->state == OP_DONE || call->cancelled) {
+        call->outcome(call, rc, outcome, err, hint);
+        return;
+    }
+    /* The wait was counted from the time of the loop, which is a little behind the clock. */
+    if (clock_ms() - call->begun_ms < config->task_after_s * 1000) {
+        wait_for_end(call);
+        return;
+    }
+    bool is_task = tell(call);
+    /* Without room for one more task the client waits, as for any call. */
+    uint64_t rest_ms = (config->sync_budget_s - config->task_after_s) * 1000;
+    tool_await(call, is_task ? FLEET_WAIT_FOR_EVER : rest_ms, call->outcome);
+}
+
 void execution_start(struct tool_call *call, fleet_outcome_fn done)
 {
     const cJSON *args = call->args;
@@ -48,7 +108,7 @@ void execution_start(struct tool_call *call, fleet_outcome_fn done)
     const char *input = json_get_str(args, "stdin");
     struct fleet_op op = {
         .kind = OP_EVAL,
-        .language = language_of(args),
+        .language = language_of(call),
         .data = view_of(json_get_str(args, "code")),
         .has_stdin = input != NULL,
         .stdin_data = view_of(input),
@@ -62,7 +122,8 @@ void execution_start(struct tool_call *call, fleet_outcome_fn done)
     args_list_finish(&env);
     args_list_finish(&words);
     call->stops = true;
-    tool_await(call, s->config->sync_budget_s * 1000, done);
+    call->outcome = done;
+    wait_for_end(call);
 }
 
 void execution_name(struct tool_call *call)
@@ -74,9 +135,19 @@ void execution_name(struct tool_call *call)
 void execution_result(struct tool_call *call, const struct fleet_outcome *outcome,
                       const struct result_range *range, struct result *ret)
 {
+    struct tool_session *s = call->session;
+    struct result_range here = {.out = 0};
+    const char *id;
     if (outcome->end->status == OP_STATUS_FAILED) {
         result_set_operation_failure(ret, outcome);
-    } else {
-        result_set_execution(ret, outcome, range, call->notice);
+        return;
     }
+    if (range != NULL) {
+        here = *range;
+    }
+    if (fleet_find(s->fleet, s->owner, outcome->sandbox, &id, NULL) == 0) {
+        here.workspace = fleet_workspace(s->fleet, id);
+        here.links = s->services->links;
+    }
+    result_set_execution(ret, outcome, &here, call->notice);
 }

@@ -1,5 +1,6 @@
 /*
- * get_execution: how an execution stands or ended, from any place in its output on.
+ * get_execution: how an execution stands or ended. Without an offset it shows what execute_code
+ * shows, the head and the tail of long output; with one the output from that place on.
  *
  * Offsets count the bytes that the code wrote. A part never begins or ends inside a character, so
  * that parts which are asked for one behind the other add up to the whole; where each begins and
@@ -11,12 +12,14 @@
 #include "supervisor/config.h"
 #include "supervisor/tools/args.h"
 #include "supervisor/tools/execution.h"
+#include "supervisor/tools/package.h"
 #include "supervisor/tools/tool.h"
 
+/* An offset between head and tail is fine: the next bytes that are kept come then. */
 static int check_offset(const char *field, const char *stream, uint64_t offset, size_t kept,
-                        uint64_t written, struct err *err)
+                        bool has_tail, uint64_t written, struct err *err)
 {
-    if (offset <= kept) {
+    if (offset <= kept || (has_tail && offset <= written)) {
         return 0;
     }
     if (offset <= written) {
@@ -34,11 +37,15 @@ static int read_range(struct tool_call *call, const struct fleet_outcome *o,
     struct result_range range = {
         .out = args_uint(call->args, "offset"),
         .err = args_uint(call->args, "stderr_offset"),
+        .out_page = json_get(call->args, "offset") != NULL,
+        .err_page = json_get(call->args, "stderr_offset") != NULL,
         .tell = true,
     };
-    int rc = check_offset("offset", "stdout", range.out, o->out.len, o->out_bytes, err);
+    int rc = check_offset("offset", "stdout", range.out, o->out.len, o->out_tail.len > 0,
+                          o->out_bytes, err);
     if (rc == 0) {
-        rc = check_offset("stderr_offset", "stderr", range.err, o->err.len, o->err_bytes, err);
+        rc = check_offset("stderr_offset", "stderr", range.err, o->err.len, o->err_tail.len > 0,
+                          o->err_bytes, err);
     }
     if (rc == 0) {
         *ret = range;
@@ -69,10 +76,17 @@ static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
 
 static void run(struct tool_call *call)
 {
-    uint64_t most_ms = call->session->config->sync_budget_s * 1000;
+    struct tool_session *s = call->session;
+    uint64_t most_ms = s->config->sync_budget_s * 1000;
     bool chosen = json_get(call->args, "wait_seconds") != NULL;
+    uint64_t wait_ms = chosen ? args_ms(call->args, "wait_seconds") : most_ms;
     execution_name(call);
-    tool_await(call, chosen ? args_ms(call->args, "wait_seconds") : most_ms, on_outcome);
+    /* Installations have ids of the same kind. */
+    if (packages_has(s->services->packages, s->owner, call->execution_id)) {
+        package_await_outcome(call, wait_ms, on_outcome);
+    } else {
+        tool_await(call, wait_ms, on_outcome);
+    }
 }
 
 /* clang-format off */
@@ -82,8 +96,9 @@ const struct tool tool_get_execution = {
     .description =
         "Waits for an execution to end and returns its result as execute_code does, or status running with the "
         "output so far if it takes longer than wait_seconds. Also for executions that are over, whose answer was "
-        "lost or whose sandbox is closed: the latest ones are kept. To follow output, pass next_offset "
-        "(and next_stderr_offset) of one result as offset (and stderr_offset) of the next call.",
+        "lost or whose sandbox is closed: the latest ones are kept. To follow output, or to see what the "
+        "result of a call left out, pass next_offset (and next_stderr_offset) of one result as offset (and "
+        "stderr_offset) of the next call.",
     .input_schema = JSON_TEXT({
         "type": "object",
         "properties": {
@@ -94,7 +109,8 @@ const struct tool tool_get_execution = {
             },
             "offset": {
                 "type": "integer", "minimum": 0,
-                "description": "Leave out so many bytes of stdout, those already seen. Default: 0."
+                "description": "Show stdout from this byte on, as next_offset of an earlier result has it. Bytes that "
+                               "are not kept are passed over. Default: the beginning and the end of stdout."
             },
             "stderr_offset": {
                 "type": "integer", "minimum": 0,

@@ -8,7 +8,7 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "supervisor/config.h"
-#include "supervisor/text.h"
+#include "common/text.h"
 #include "supervisor/tools/sandbox_json.h"
 #include "supervisor/tools/tool.h"
 

@@ -1,8 +1,8 @@
 /*
  * list_files: the entries of a directory in the sandbox.
  *
- * They arrive as ENTRY frames that the agent wrote, so they are read as strictly as any message;
- * anything malformed ends the list as an error. Names may be any bytes; the ones shown are UTF-8.
+ * Names may be any bytes; the ones shown are UTF-8. Anything malformed in what the agent wrote ends
+ * the list as an error.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,14 +10,12 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/io/json.h"
-#include "proto/codec.h"
 #include "proto/limits.h"
-#include "supervisor/text.h"
+#include "common/text.h"
+#include "supervisor/entries.h"
 #include "supervisor/tools/args.h"
 #include "supervisor/tools/tool.h"
 
-/* Room for LIMIT_ENTRIES entries with names of a usual length; what does not fit is cut. */
-#define KEEP_BYTES     (2u << 20)
 #define TEXT_MAX_BYTES (4u << 20)
 
 /* JSON around the texts of one entry, in fields and as a line, at most. */
@@ -74,32 +72,11 @@ static void add_entry(struct listing *l, const struct msg_entry *e)
                 (unsigned long long)e->size, iso, whole);
 }
 
-/* Reads frames until the end, a cut-off frame (the stream was cut), or the budget's end. */
-static int read_entries(struct listing *l, struct view frames, struct err *err)
+static bool on_entry(void *arg, const struct msg_entry *entry)
 {
-    while (frames.len > 0 && !l->full) {
-        struct view payload;
-        size_t used;
-        struct msg m;
-        int rc = frame_next(frames.data, frames.len, LIMIT_FRAME, &payload, &used, err);
-        if (rc <= 0) {
-            return rc;
-        }
-        rc = msg_decode(MSG_LINK_A, payload.data, payload.len, &m, err);
-        if (rc < 0) {
-            return rc;
-        }
-        bool good = m.type == MSG_ENTRY;
-        if (good) {
-            add_entry(l, &m.entry);
-        }
-        msg_finish(&m);
-        if (!good) {
-            return err_set(err, ERR_PROTOCOL, "the list holds something else than entries");
-        }
-        frames = view_bytes(frames.data + used, frames.len - used);
-    }
-    return 0;
+    struct listing *l = arg;
+    add_entry(l, entry);
+    return !l->full;
 }
 
 static void succeed(struct tool_call *call, const struct fleet_outcome *outcome)
@@ -110,9 +87,10 @@ static void succeed(struct tool_call *call, const struct fleet_outcome *outcome)
     const char *path = json_get_str(call->args, "path");
     struct listing l = {.base = path != NULL ? path : "", .budget = 2 * RESULT_TEXT_BYTES};
     buf_init(&l.text, TEXT_MAX_BYTES);
+    result_put_text(r.structured, "sandbox_id", call->sandbox_id);
     result_put_text(r.structured, "path", path != NULL ? path : ".");
     l.entries = result_put_array(r.structured, "entries");
-    int rc = read_entries(&l, outcome->out, &err);
+    int rc = entries_read(outcome->out, on_entry, &l, &err);
     if (rc < 0) {
         result_set_failure(&r, rc, err.text, NULL);
     } else {
@@ -127,15 +105,6 @@ static void succeed(struct tool_call *call, const struct fleet_outcome *outcome)
     tool_finish(call, &r);
 }
 
-static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
-                       const struct err *err, const char *hint)
-{
-    struct tool_call *call = arg;
-    if (tool_ran_well(call, rc, outcome, err, hint)) {
-        succeed(call, outcome);
-    }
-}
-
 static void start(struct tool_call *call)
 {
     const char *path = json_get_str(call->args, "path");
@@ -144,9 +113,9 @@ static void start(struct tool_call *call)
         .path = path != NULL ? path : ".",
         .length = LIMIT_ENTRIES,
         .flags = cJSON_IsTrue(json_get(call->args, "recursive")) ? OP_FLAG_RECURSIVE : 0,
-        .keep_bytes = KEEP_BYTES,
+        .keep_bytes = ENTRIES_KEEP_BYTES,
     };
-    tool_run_op(call, &op, on_outcome);
+    tool_run_file_op(call, &op, succeed);
 }
 
 static void run(struct tool_call *call)
@@ -186,6 +155,7 @@ const struct tool tool_list_files = {
     .output_schema = JSON_TEXT({
         "type": "object",
         "properties": {
+            "sandbox_id": {"type": "string"},
             "path": {"type": "string"},
             "entries": {
                 "type": "array",

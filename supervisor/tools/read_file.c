@@ -10,41 +10,21 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "common/str.h"
-#include "supervisor/base64.h"
-#include "supervisor/text.h"
+#include "common/base64.h"
+#include "common/text.h"
+#include "supervisor/resources/mime.h"
 #include "supervisor/tools/args.h"
 #include "supervisor/tools/tool.h"
 
 #define READ_MAX_BYTES (360u << 10) /* in base64 as much as RESULT_TEXT_BYTES */
 #define TEXT_MAX_BYTES (2u << 20)
 
-/* Type of a picture by its first bytes, NULL if it is none that clients show. */
-static const char *image_type(struct view v)
-{
-    static const struct {
-        const char *magic;
-        size_t len;
-        size_t at;
-        const char *type;
-    } known[] = {
-        {"\x89PNG\r\n\x1a\n", 8, 0, "image/png"},
-        {"\xff\xd8\xff", 3, 0, "image/jpeg"},
-        {"GIF87a", 6, 0, "image/gif"},
-        {"GIF89a", 6, 0, "image/gif"},
-        {"WEBP", 4, 8, "image/webp"},
-    };
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        if (v.len >= known[i].at + known[i].len &&
-            memcmp(v.data + known[i].at, known[i].magic, known[i].len) == 0) {
-            return known[i].type;
-        }
-    }
-    return NULL;
-}
-
 static bool is_text(struct view v, bool more)
 {
     size_t whole = more ? text_whole_chars(v) : v.len;
+    if (whole == 0 && v.len > 0) {
+        return false; /* a part of a character, which only its bytes can tell */
+    }
     return utf8_valid(v.data, whole) && (whole == 0 || memchr(v.data, '\0', whole) == NULL);
 }
 
@@ -72,7 +52,7 @@ static void decode(struct reading *rd, const char *wanted, uint64_t offset,
     } else {
         rd->used = o->out.len;
         err_ignore(base64_encode(&rd->content, o->out, NULL)); /* READ_MAX_BYTES fit */
-        rd->image = offset == 0 && !more ? image_type(o->out) : NULL;
+        rd->image = offset == 0 && !more ? mime_of_image(o->out) : NULL;
     }
     rd->truncated = more || rd->used < o->out.len;
 }
@@ -88,6 +68,7 @@ static void succeed(struct tool_call *call, const struct fleet_outcome *o)
     struct result r;
     result_init(&r);
     cJSON *s = r.structured;
+    result_put_text(s, "sandbox_id", call->sandbox_id);
     result_put_text(s, "path", path);
     result_put_text(s, "content", text_cstr(&rd.content));
     result_put_text(s, "encoding", rd.encoding);
@@ -114,17 +95,9 @@ static void succeed(struct tool_call *call, const struct fleet_outcome *o)
     if (note.len > 0) {
         result_add_text(&r, text_cstr(&note));
     }
+    tool_add_file_link(call, &r, path, rd.image, o->end->file_size);
     buf_finish(&rd.content);
     tool_finish(call, &r);
-}
-
-static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
-                       const struct err *err, const char *hint)
-{
-    struct tool_call *call = arg;
-    if (tool_ran_well(call, rc, outcome, err, hint)) {
-        succeed(call, outcome);
-    }
 }
 
 static void start(struct tool_call *call)
@@ -137,7 +110,7 @@ static void start(struct tool_call *call)
         .length = length != 0 ? length : READ_MAX_BYTES,
         .keep_bytes = READ_MAX_BYTES,
     };
-    tool_run_op(call, &op, on_outcome);
+    tool_run_file_op(call, &op, succeed);
 }
 
 static void run(struct tool_call *call)
@@ -183,7 +156,9 @@ const struct tool tool_read_file = {
     .output_schema = JSON_TEXT({
         "type": "object",
         "properties": {
+            "sandbox_id": {"type": "string"},
             "path": {"type": "string"},
+            @file_url@,
             "content": {"type": "string"},
             "encoding": {"type": "string", "enum": ["utf-8", "base64"]},
             "mime_type": {"type": "string", "description": "Of a picture."},

@@ -14,7 +14,7 @@
 #include "supervisor/config.h"
 #include "supervisor/image.h"
 #include "supervisor/result.h"
-#include "supervisor/text.h"
+#include "common/text.h"
 
 #define WORDS_MAX_BYTES 8192
 #define WORDS_MAX       64 /* items of a list */
@@ -75,6 +75,11 @@ int sandbox_choice_read(struct sandbox_choice *ret, const cJSON *args, const str
         rc = reference ? choose_reference(ret, image, config, err)
                        : choose_directory(ret, image, config, err);
     }
+    const char *network = json_get_str(args, "network");
+    bool full = network != NULL && strcmp(network, "full") == 0;
+    if (rc == 0 && full && !config->allow_network) {
+        rc = err_set(err, ERR_NETWORK, "this server gives sandboxes no network");
+    }
     if (rc == 0) {
         rc = args_env(args, &ret->env, err);
     }
@@ -84,6 +89,7 @@ int sandbox_choice_read(struct sandbox_choice *ret, const cJSON *args, const str
     }
     struct fleet_spec *spec = &ret->spec;
     spec->name = name;
+    spec->network = full;
     spec->memory_mb = args_uint(args, "memory_mb");
     spec->cpus = cpus != NULL ? cpus->valuedouble : 0;
     spec->pids = args_uint(args, "pids");
@@ -143,7 +149,7 @@ void sandbox_json_put_info(cJSON *object, const struct fleet_info *info)
     result_put_number(limits, "ttl_seconds", (double)info->ttl_ms / 1000.0);
     result_put_number(limits, "lifetime_seconds", (double)info->lifetime_ms / 1000.0);
     put_strings(limits, "unapplied", info->unapplied, info->unapplied_count);
-    result_put_text(object, "network", "none");
+    result_put_text(object, "network", info->network);
     put_clean(object, "workspace", info->workspace);
     result_put_time(object, "created_at", info->created_wall_ms);
     result_put_time(object, "expires_at", info->expires_wall_ms);
@@ -212,10 +218,11 @@ void sandbox_json_text(struct buf *text, const cJSON *object)
     text_printf(text, "\nWorkspace: %s\n", json_get_str(object, "workspace"));
     text_printf(text,
                 "Limits: memory %.15g MiB, %.15g CPU, %.15g processes, disk %.15g MiB, "
-                "executions %.15g s, no network; closes after %.15g s without a call, after %.15g "
+                "executions %.15g s, %s network; closes after %.15g s without a call, after %.15g "
                 "s in any case",
                 number(limits, "memory_mb"), number(limits, "cpus"), number(limits, "pids"),
                 number(limits, "disk_mb"), number(limits, "timeout_seconds"),
+                strcmp(json_get_str(object, "network"), "full") == 0 ? "full" : "no",
                 number(limits, "ttl_seconds"), number(limits, "lifetime_seconds"));
     add_list(text, "\nNot enforced on this host: ", "; ", json_get(limits, "unapplied"));
 }

@@ -15,6 +15,7 @@
 #include "proto/limits.h"
 #include "supervisor/config.h"
 #include "supervisor/image.h"
+#include "supervisor/languages.h"
 #include "supervisor/tools/tool.h"
 
 #define NAME_MAX_BYTES 32
@@ -45,11 +46,11 @@ static const struct {
     {"run", JSON_TEXT(
         "code": {
             "type": "string", "minLength": 1,
-            "description": "Source code to run. For python the value of the last expression is returned as result."
+            "description": "Source code to run. For python and javascript the value of the last expression is returned as result."
         },
         "language": {
-            "type": "string", "enum": ["python", "bash"], "default": "python",
-            "description": "Language of the code."
+            "type": "string", "enum": [@language_words@], "default": "python",
+            "description": "Language of the code: @languages@; what a sandbox has of them is in its languages."
         },
         "stdin": {
             "type": "string",
@@ -57,7 +58,7 @@ static const struct {
         },
         "args": {
             "type": "array", "items": {"type": "string"}, "maxItems": 256,
-            "description": "Arguments for the code: sys.argv[1:] in python, $1... in bash."
+            "description": "Arguments for the code: sys.argv[1:] in python, $1... in bash, those of the program in others."
         })},
     {"env", JSON_TEXT(
         "env": {
@@ -86,14 +87,43 @@ static const struct {
             "description": "Space for files, in MiB. Default: @disk_mb@."
         },
         "network": {
-            "type": "string", "enum": ["none"], "default": "none",
-            "description": "Network access: none."
+            "type": "string", "enum": ["none", "full"], "default": "none",
+            "description": "What code in it reaches: nothing, or with full what the server's host reaches but not that "
+                           "host itself, if the server allows it. Packages can be installed without."
+        },
+        "packages": {
+            "type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 256}, "maxItems": 32,
+            "description": "Packages that are installed before anything runs, as for install_package: pandas, "
+                           "requests==2.32.3. If that fails, the sandbox is closed again."
+        },
+        "manager": {
+            "type": "string", "enum": ["pip", "npm"], "default": "pip",
+            "description": "Where these packages come from: pip for python, npm for javascript."
         },
         @env@)},
+    {"packages_property", JSON_TEXT(
+        "packages": {
+            "type": "array",
+            "description": "Those that were asked for.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "version": {"type": "string", "description": "Empty as long as it is not installed."},
+                    "status": {"type": "string", "enum": ["installed", "installing", "failed"]}
+                },
+                "required": ["name", "version", "status"]
+            }
+        })},
     {"file_path", JSON_TEXT(
         "path": {
             "type": "string", "minLength": 1, "maxLength": 4095,
             "description": "File in the sandbox: absolute, or relative to the workspace."
+        })},
+    {"file_url", JSON_TEXT(
+        "url": {
+            "type": "string",
+            "description": "Where the file can be fetched by HTTP, for a while."
         })},
     {"error", JSON_TEXT(
         "error": {
@@ -167,14 +197,16 @@ static const struct {
                            "and running makes the call an error (cancelled not if that was asked for)."
         },
         "exit_code": {"type": "integer", "description": "Absent while it runs. 0 if the code ended well, 1 after an uncaught error, 128+n after signal n."},
-        "stdout": {"type": "string"},
+        "stdout": {"type": "string", "description": "Of long output the head and the tail, with a line between that "
+                   "tells how much is left out."},
         "stderr": {"type": "string"},
         "stdout_bytes": {"type": "integer", "description": "Bytes written in all, shown or not."},
         "stderr_bytes": {"type": "integer"},
         "truncated": {"type": "boolean", "description": "True if there is more of stdout or stderr than is shown here."},
         "next_offset": {
             "type": "integer",
-            "description": "offset for get_execution to show what follows this stdout. Present if there may be more."
+            "description": "offset for get_execution to show what follows this stdout, or is left out in it. "
+                           "Present if there may be more."
         },
         "next_stderr_offset": {"type": "integer", "description": "The same for stderr."},
         "result": {"type": "string", "description": "Text of the last expression's value; absent if there is none."},
@@ -191,6 +223,46 @@ static const struct {
             },
             "required": ["message"]
         },
+        "displays": {
+            "type": "array",
+            "description": "What the code displayed, in order: plots, rich forms of values. Pictures are in the "
+                           "content as images.",
+            "items": {
+                "type": "object",
+                "description": "Media type to content: a short text itself, anything else as the resource that has it.",
+                "additionalProperties": {
+                    "anyOf": [
+                        {"type": "string"},
+                        {
+                            "type": "object",
+                            "properties": {
+                                "uri": {"type": "string", "description": "Absent if the sandbox is closed."},
+                                "url": {"type": "string", "description": "For a browser, for a while."},
+                                "size": {"type": "integer"}
+                            },
+                            "required": ["size"]
+                        }
+                    ]
+                }
+            }
+        },
+        "displays_truncated": {"type": "boolean", "description": "True if there were more displays than are listed."},
+        "files": {
+            "type": "array",
+            "description": "Files in the workspace that the code created or changed, latest first.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string", "description": "Below the workspace."},
+                    "size": {"type": "integer"},
+                    "mime": {"type": "string"},
+                    "uri": {"type": "string", "description": "Resource with its content; absent if the sandbox is closed."},
+                    "url": {"type": "string", "description": "The same for a browser, for a while, where there is HTTP."}
+                },
+                "required": ["path", "size"]
+            }
+        },
+        "files_truncated": {"type": "boolean", "description": "True if there were more files than are listed."},
         "interpreter": {
             "type": "string", "enum": ["fresh", "kept", "restarted"],
             "description": "fresh: first use; kept: variables of earlier calls were there; restarted: they were lost."
@@ -270,6 +342,9 @@ static const char *look_up(const char *name, const struct config *c, char *figur
         snprintf(figure, size, "%.15g", (double)c->cpu_milli / 1000.0);
         return figure;
     }
+    if (strcmp(name, "local_files_about") == 0) {
+        return c->local_files[0] != '\0' ? "" : "; this server takes none of its host";
+    }
     return strcmp(name, "image_about") == 0 ? image_about(c) : NULL;
 }
 
@@ -277,6 +352,9 @@ static const char *look_up(const char *name, const struct config *c, char *figur
  * there is none of that name. */
 static const char *configured(const char *name, const struct config *c)
 {
+    if (strcmp(name, "at") == 0) {
+        return "@";
+    }
     if (strcmp(name, "allow_images") == 0) {
         return c->allow_images;
     }
@@ -286,7 +364,36 @@ static const char *configured(const char *name, const struct config *c)
     return NULL;
 }
 
-static int fill_in(struct buf *out, const char *text, const struct config *config, struct err *err)
+static int add_list(struct buf *out, const char *const *items, size_t count, const char *quote,
+                    struct err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < count; i++) {
+        rc = buf_printf(out, err, "%s%s%s%s", i > 0 ? ", " : "", quote, items[i], quote);
+    }
+    return rc;
+}
+
+/* A list of languages, if that is its name; their names have a grammar without quotes. */
+static int add_languages(struct buf *out, const char *name, const struct languages *l,
+                         bool *ret_added, struct err *err)
+{
+    size_t count = 0;
+    *ret_added = true;
+    if (strcmp(name, "languages") == 0) {
+        const char *const *names = languages_names(l, &count);
+        return add_list(out, names, count, "", err);
+    }
+    if (strcmp(name, "language_words") == 0) {
+        const char *const *words = languages_words(l, &count);
+        return add_list(out, words, count, "\"", err);
+    }
+    *ret_added = false;
+    return 0;
+}
+
+static int fill_in(struct buf *out, const char *text, const struct config *config,
+                   const struct languages *languages, struct err *err)
 {
     while (*text != '\0') {
         size_t plain = strcspn(text, "@");
@@ -304,7 +411,15 @@ static int fill_in(struct buf *out, const char *text, const struct config *confi
         memcpy(name, text + 1, n);
         name[n] = '\0';
         const char *literal = configured(name, config);
+        bool added = false;
         text += n + 2;
+        rc = add_languages(out, name, languages, &added, err);
+        if (rc < 0) {
+            return rc;
+        }
+        if (added) {
+            continue;
+        }
         if (literal != NULL) {
             rc = buf_add_str(out, literal, err);
             if (rc < 0) {
@@ -316,7 +431,7 @@ static int fill_in(struct buf *out, const char *text, const struct config *confi
         if (found == NULL) {
             return err_set(err, ERR_INTERNAL, "schema names unknown @%s@", name);
         }
-        rc = fill_in(out, found, config, err);
+        rc = fill_in(out, found, config, languages, err);
         if (rc < 0) {
             return rc;
         }
@@ -350,10 +465,10 @@ static void join_strings(struct buf *b, size_t from)
 }
 
 int schema_text_expand(struct buf *out, const char *text, const struct config *config,
-                       struct err *err)
+                       const struct languages *languages, struct err *err)
 {
     size_t from = out->len;
-    int rc = fill_in(out, text, config, err);
+    int rc = fill_in(out, text, config, languages, err);
     if (rc == 0) {
         join_strings(out, from);
     }

@@ -8,10 +8,12 @@
 #include "common/err.h"
 
 struct config;
+struct languages;
 
-/* Appends the expanded text. Names are figures of the configuration ("@max_timeout_seconds@") or
+/* Appends the expanded text. Names are figures of the configuration ("@max_timeout_seconds@"), the
+ * languages ("@languages@"; "@language_words@" as a list of JSON strings, with their aliases) or
  * pieces that several schemas share ("@sandbox_id@"). -ERR_INTERNAL for an unknown name. */
 int schema_text_expand(struct buf *out, const char *text, const struct config *config,
-                       struct err *err) WARN_UNUSED;
+                       const struct languages *languages, struct err *err) WARN_UNUSED;
 
 #endif

@@ -12,19 +12,83 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/io/json.h"
+#include "common/log.h"
+#include "supervisor/config.h"
+#include "supervisor/links.h"
+#include "supervisor/principal.h"
+#include "supervisor/resources/mime.h"
+#include "supervisor/resources/uri.h"
 #include "supervisor/tools/args.h"
 
+/* Clients are told of progress twice a second; a bit more, so that it is never a bit too early. */
+#define OUTPUT_EVERY_MS 520
+
 void tool_session_init(struct tool_session *s, struct fleet *fleet, const struct config *config,
-                       const char *owner)
+                       const struct tool_services *services, const struct principal *principal,
+                       enum tool_default kind)
 {
-    *s = (struct tool_session){.fleet = fleet, .config = config, .owner = owner};
+    *s = (struct tool_session){
+        .fleet = fleet,
+        .config = config,
+        .services = services,
+        .principal = principal,
+        .owner = principal->name,
+        .kind = kind,
+    };
+}
+
+static void on_left_closed(void *arg, int rc, const struct err *err, const char *hint)
+{
+    (void)arg, (void)hint;
+    if (rc < 0 && rc != -ERR_SANDBOX_NOT_FOUND && rc != -ERR_SHUTTING_DOWN) {
+        log_warn("a sandbox that nobody can name any more did not close: %s", err->text);
+    }
+}
+
+static void let_go(struct tool_session *s, const char *id, void (*unused)(struct tool_session *s))
+{
+    /* Code that a call has left running goes on also when the connection was lost. */
+    bool stays = s->lost && id[0] != '\0' && fleet_retire(s->fleet, id);
+    if (s->kind == TOOL_DEFAULT_SESSION && id[0] != '\0' && !stays) {
+        fleet_close(s->fleet, id, on_left_closed, NULL);
+    }
+    unused(s);
+}
+
+void tool_session_end(struct tool_session *s, void (*unused)(struct tool_session *s))
+{
+    if (s->default_opening) {
+        s->unused = unused;
+    } else {
+        let_go(s, s->default_id, unused);
+    }
+}
+
+void tool_open(struct tool_session *s, const struct fleet_spec *spec, fleet_info_fn done, void *arg)
+{
+    struct fleet_spec limited = *spec;
+    limited.owner_sandboxes = s->principal->limits.sandboxes;
+    limited.owner_memory_mb = s->principal->limits.memory_mb;
+    fleet_open(s->fleet, s->owner, &limited, done, arg);
 }
 
 void tool_finish(struct tool_call *call, struct result *result)
 {
     struct result mine = *result;
     *result = (struct result){NULL, NULL, false};
+    if (call->in_fresh && call->cancelled) {
+        /* nobody learns its id */
+        fleet_close(call->session->fleet, call->sandbox_id, on_left_closed, NULL);
+    } else if (call->in_fresh) {
+        CLEANUP_FREE char *text = alloc_printf("[this call made sandbox %s; name it as sandbox_id "
+                                               "in later calls that belong to this one]",
+                                               call->sandbox_id);
+        result_add_text(&mine, text);
+    }
     call->done(call, &mine);
     result_finish(&mine);
 }
@@ -47,19 +111,44 @@ static void copy_id(char *to, const char *id)
     snprintf(to, FLEET_ID_SIZE, "%s", id);
 }
 
+bool tool_is_task(struct tool_call *call, const char *status)
+{
+    if (call->task == NULL) {
+        return false;
+    }
+    uint64_t after_ms = call->session->config->task_after_s * 1000;
+    enum tool_task task = call->task(call);
+    bool late = clock_ms() - call->begun_ms >= after_ms && !call->cancelled;
+    if (task == TOOL_TASK_IS || (task == TOOL_TASK_MAY && late)) {
+        call->tell_task(call, status);
+        task = call->task(call);
+    }
+    return task == TOOL_TASK_IS;
+}
+
 void tool_tell(void *arg, const struct fleet_progress *progress)
 {
     struct tool_call *call = arg;
-    if (call->progress != NULL) {
+    if (!tool_is_task(call, progress->text) && call->progress != NULL) {
         call->progress(call, progress);
     }
 }
 
+/* Telling one may show that its client is gone, which ends it, and others of that client: so the
+ * list is looked through anew after each. */
 static void on_default_progress(void *arg, const struct fleet_progress *progress)
 {
     struct tool_session *s = arg;
-    for (struct tool_call *call = s->waiting; call != NULL; call = call->next_waiting) {
-        tool_tell(call, progress);
+    struct tool_call *call = s->waiting;
+    s->news++;
+    while (call != NULL) {
+        if (call->news == s->news) {
+            call = call->next_waiting;
+        } else {
+            call->news = s->news;
+            tool_tell(call, progress);
+            call = s->waiting;
+        }
     }
 }
 
@@ -70,6 +159,10 @@ static void on_default_open(void *arg, int rc, const struct fleet_info *info, co
 {
     struct tool_session *s = arg;
     s->default_opening = false;
+    if (s->unused != NULL) {
+        let_go(s, rc == 0 ? info->id : "", s->unused);
+        return;
+    }
     const char *notice = NULL;
     if (rc == 0) {
         copy_id(s->default_id, info->id);
@@ -84,6 +177,8 @@ static void on_default_open(void *arg, int rc, const struct fleet_info *info, co
         struct tool_call *next = call->next_waiting;
         if (rc < 0) {
             tool_fail_fleet(call, rc, err, hint);
+        } else if (call->cancelled) { /* while another one of these was answered */
+            tool_fail(call, ERR_GONE, "cancelled", NULL);
         } else {
             copy_id(call->sandbox_id, s->default_id);
             call->notice = notice;
@@ -104,8 +199,11 @@ static void wait_for_default(struct tool_call *call)
     *end = call;
     if (!s->default_opening) {
         s->default_opening = true;
-        struct fleet_spec spec = {.is_default = true, .progress = on_default_progress};
-        fleet_open(s->fleet, s->owner, &spec, on_default_open, s);
+        struct fleet_spec spec = {
+            .is_default = s->kind == TOOL_DEFAULT_OWNER,
+            .progress = on_default_progress,
+        };
+        tool_open(s, &spec, on_default_open, s);
     }
 }
 
@@ -116,14 +214,42 @@ static void forget_default(struct tool_session *s)
     s->default_lost = true;
 }
 
+static void on_fresh_open(void *arg, int rc, const struct fleet_info *info, const struct err *err,
+                          const char *hint)
+{
+    struct tool_call *call = arg;
+    if (rc < 0) {
+        tool_fail_fleet(call, rc, err, hint);
+        return;
+    }
+    if (call->cancelled) {
+        fleet_close(call->session->fleet, info->id, on_left_closed, NULL);
+        tool_fail(call, ERR_GONE, "cancelled", NULL);
+        return;
+    }
+    copy_id(call->sandbox_id, info->id);
+    call->in_fresh = true;
+    call->ready(call);
+}
+
+static void use_fresh(struct tool_call *call)
+{
+    const struct fleet_spec spec = {.progress = tool_tell};
+    tool_open(call->session, &spec, on_fresh_open, call);
+}
+
 static void use_default(struct tool_call *call)
 {
     struct tool_session *s = call->session;
     const char *id;
+    if (s->kind == TOOL_DEFAULT_FRESH) {
+        use_fresh(call);
+        return;
+    }
     if (s->default_id[0] != '\0' && fleet_find(s->fleet, s->owner, s->default_id, &id, NULL) < 0) {
         forget_default(s);
     }
-    if (s->default_id[0] == '\0' && !s->default_opening) {
+    if (s->kind == TOOL_DEFAULT_OWNER && s->default_id[0] == '\0' && !s->default_opening) {
         int rc = fleet_find_default(s->fleet, s->owner, &id);
         if (rc == 0 && strcmp(id, s->lost_id) != 0) {
             copy_id(s->default_id, id);
@@ -166,10 +292,19 @@ void tool_run_op(struct tool_call *call, const struct fleet_op *op, fleet_outcom
     call->running = fleet_run(call->session->fleet, call->sandbox_id, op, done, call);
 }
 
+static bool on_output(void *arg, const struct fleet_output *output)
+{
+    struct tool_call *call = arg;
+    return call->output(call, output);
+}
+
 void tool_await(struct tool_call *call, uint64_t wait_ms, fleet_outcome_fn done)
 {
     struct tool_session *s = call->session;
     call->await = fleet_await(s->fleet, s->owner, call->execution_id, wait_ms, done, call);
+    if (call->output != NULL) {
+        fleet_await_output(call->await, OUTPUT_EVERY_MS, on_output);
+    }
 }
 
 bool tool_ran(struct tool_call *call, int rc, const struct err *err, const char *hint)
@@ -187,26 +322,50 @@ bool tool_ran(struct tool_call *call, int rc, const struct err *err, const char 
     return false;
 }
 
-bool tool_ran_well(struct tool_call *call, int rc, const struct fleet_outcome *outcome,
-                   const struct err *err, const char *hint)
+static void on_file_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
+                            const struct err *err, const char *hint)
 {
+    struct tool_call *call = arg;
     if (!tool_ran(call, rc, err, hint)) {
-        return false;
+        return;
     }
     if (outcome->end->status == OP_STATUS_OK) {
-        return true;
+        call->file_done(call, outcome);
+        return;
     }
     struct result r;
     result_init(&r);
     result_set_operation_failure(&r, outcome);
     tool_finish(call, &r);
-    return false;
+}
+
+void tool_run_file_op(struct tool_call *call, const struct fleet_op *op, tool_file_fn done)
+{
+    call->file_done = done;
+    tool_run_op(call, op, on_file_outcome);
+}
+
+void tool_add_file_link(const struct tool_call *call, struct result *r, const char *path,
+                        const char *mime_type, uint64_t size)
+{
+    const char *workspace = fleet_workspace(call->session->fleet, call->sandbox_id);
+    CLEANUP_FREE char *uri = uri_of_file(call->sandbox_id, workspace, view_of(path));
+    const char *slash = strrchr(path, '/');
+    result_add_link(r, uri, slash != NULL ? slash + 1 : path, path,
+                    mime_type != NULL ? mime_type : mime_of_name(path), size);
+    CLEANUP_FREE char *url = links_make(call->session->services->links, call->sandbox_id, path);
+    if (url != NULL) {
+        result_put_text(r->structured, "url", url);
+    }
 }
 
 void tool_call_finish(struct tool_call *call)
 {
     result_finish(&call->held);
     buf_finish(&call->scratch);
+    if (call->own_free != NULL) {
+        call->own_free(call->own);
+    }
 }
 
 void tool_cancel(struct tool_call *call)
@@ -222,7 +381,9 @@ void tool_cancel(struct tool_call *call)
             return;
         }
     }
-    if (call->running != NULL) {
+    if (call->package_wait != NULL) { /* the installation goes on */
+        packages_await_end(call->package_wait);
+    } else if (call->running != NULL) {
         fleet_cancel(call->running);
     } else if (call->await != NULL && !call->stops) {
         fleet_await_end(call->await);

@@ -7,7 +7,7 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "proto/limits.h"
-#include "supervisor/base64.h"
+#include "common/base64.h"
 #include "supervisor/tools/args.h"
 #include "supervisor/tools/tool.h"
 
@@ -27,9 +27,11 @@ static int read_mode(const cJSON *args, uint64_t *ret, struct err *err)
         return 0;
     }
     const char *digits = text[0] == '0' && strlen(text) == 4 ? text + 1 : text;
-    if (strlen(digits) != 3 || strspn(digits, "01234567") != 3) {
+    if (strlen(digits) != 3 || strspn(digits, "01234567") != 3 || strcmp(digits, "000") == 0) {
         return err_set(err, ERR_INVALID,
-                       "mode: expected permissions in octal such as \"0644\" or \"755\"");
+                       "mode: expected permissions in octal such as \"0644\" or \"755\", got "
+                       "\"%s\"",
+                       text);
     }
     for (; *digits != '\0'; digits++) {
         mode = mode * 8 + (uint64_t)(*digits - '0');
@@ -44,20 +46,13 @@ static void succeed(struct tool_call *call, const struct fleet_outcome *outcome)
     unsigned long long size = outcome->end->file_size;
     struct result r;
     result_init(&r);
+    result_put_text(r.structured, "sandbox_id", call->sandbox_id);
     result_put_text(r.structured, "path", path);
     result_put_uint(r.structured, "size", size);
     CLEANUP_FREE char *text = alloc_printf("%s: %llu bytes", path, size);
     result_add_text(&r, text);
+    tool_add_file_link(call, &r, path, NULL, size);
     tool_finish(call, &r);
-}
-
-static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
-                       const struct err *err, const char *hint)
-{
-    struct tool_call *call = arg;
-    if (tool_ran_well(call, rc, outcome, err, hint)) {
-        succeed(call, outcome);
-    }
 }
 
 static void start(struct tool_call *call)
@@ -74,7 +69,7 @@ static void start(struct tool_call *call)
         .flags = cJSON_IsTrue(json_get(args, "append")) ? OP_FLAG_APPEND : 0,
         .keep_bytes = 0,
     };
-    tool_run_op(call, &op, on_outcome);
+    tool_run_file_op(call, &op, succeed);
 }
 
 /* Wrong arguments are told before a sandbox is created for them. */
@@ -111,7 +106,8 @@ const struct tool tool_write_file = {
     .title = "Write a file",
     .description =
         "Writes a file in the sandbox, creating directories on the way. An existing file is replaced, in one "
-        "step, unless append is true. At most 12 MiB a call.",
+        "step, unless append is true. At most 12 MiB of text or 11 MiB in base64 a call, and 16 MiB "
+        "with all of the message.",
     .input_schema = JSON_TEXT({
         "type": "object",
         "properties": {
@@ -140,7 +136,9 @@ const struct tool tool_write_file = {
     .output_schema = JSON_TEXT({
         "type": "object",
         "properties": {
+            "sandbox_id": {"type": "string"},
             "path": {"type": "string"},
+            @file_url@,
             "size": {"type": "integer", "description": "Bytes in the file now."}
         },
         "required": ["path", "size"]

@@ -1,0 +1,46 @@
+/*
+ * What the two python profiles have in common: sandboxes in which each piece of Python code is a
+ * program of its own, run in /app/results, with links to the files that it made.
+ *
+ * Each function is the run() of a tool. Private to this directory. Loop thread; nothing blocks.
+ */
+#ifndef CLOISTER_SUPERVISOR_COMPAT_PYTHON_PROFILE_H
+#define CLOISTER_SUPERVISOR_COMPAT_PYTHON_PROFILE_H
+
+#include <cjson/cJSON.h>
+
+#include "supervisor/compat/reply.h"
+#include "supervisor/tools/tool.h"
+
+/* How a profile says it. */
+struct python_shape {
+    const char *key;     /* of a sandbox's id, in arguments and links */
+    const char *missing; /* "… not found: ", in front of an id */
+    enum reply_style style;
+};
+
+/* Arguments: the key, and `code`; `command`; `package_name`. */
+void python_execute(struct tool_call *call, const struct python_shape *shape);
+void python_terminal(struct tool_call *call, const struct python_shape *shape);
+void python_install(struct tool_call *call, const struct python_shape *shape);
+void python_check(struct tool_call *call, const struct python_shape *shape);
+
+/* Opens a sandbox; `name` NULL: without one. `opened` gets its name, "" if it has none; its id is
+ * call->sandbox_id. It ends the call. */
+typedef void (*python_opened_fn)(struct tool_call *call, const char *name);
+void python_create(struct tool_call *call, const struct python_shape *shape, const char *name,
+                   python_opened_fn opened);
+
+/* Lists the caller's sandboxes: an object of `describe` for each, to which installed_packages is
+ * added. No content at all if there are none. */
+void python_list(struct tool_call *call, const struct python_shape *shape,
+                 cJSON *(*describe)(const struct fleet_info *info));
+
+/* Finds the sandbox of the arguments, into call->sandbox_id. False: there is none, and the call
+ * has been ended. */
+bool python_find(struct tool_call *call, const struct python_shape *shape);
+
+/* {"error": true, "message": …} */
+void python_refuse(struct tool_call *call, const struct python_shape *shape, const char *message);
+
+#endif

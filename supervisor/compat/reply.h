@@ -1,0 +1,58 @@
+/*
+ * How tools of other servers answer: one text, which may be JSON as their Python writes it; no
+ * structured content; and never isError, since what goes wrong is told in that text.
+ *
+ * What a whole answer may carry is bounded as in result.h. Here a text is escaped twice (JSON in a
+ * JSON string), so the budgets of reply_bytes() count what that costs.
+ *
+ * Thread: the loop thread. Nothing blocks.
+ */
+#ifndef CLOISTER_SUPERVISOR_COMPAT_REPLY_H
+#define CLOISTER_SUPERVISOR_COMPAT_REPLY_H
+
+#include <cjson/cJSON.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/view.h"
+#include "supervisor/result.h"
+
+struct tool_call;
+
+enum reply_style {
+    REPLY_DUMPS,    /* json.dumps(value): ", " and ": " between, all of it ASCII */
+    REPLY_INDENTED, /* over lines, indented by 2, UTF-8 as it is */
+};
+
+/* What the texts of one answer may cost together, and a good share for one of several. */
+#define REPLY_BYTES       (800u << 10)
+#define REPLY_SHARE_BYTES (240u << 10)
+
+/* Ends the call. `text` is valid UTF-8, `owned_value` any JSON value of our own making. */
+void reply_text(struct tool_call *call, const char *text);
+void reply_json(struct tool_call *call, enum reply_style style, cJSON *owned_value);
+
+/* The same as a result to which blocks can be added before tool_finish(). */
+void reply_set_text(struct result *r, const char *text);
+void reply_set_json(struct result *r, enum reply_style style, cJSON *owned_value);
+
+/* A JSON string of any bytes: U+FFFD for what is not UTF-8, cut where it would cost more than
+ * max_cost bytes in an answer of this style; then its end says how long it was. */
+cJSON *reply_bytes(enum reply_style style, struct view bytes, size_t max_cost);
+
+/* The same of the first bytes of something that has `total`. */
+cJSON *reply_beginning(enum reply_style style, struct view bytes, uint64_t total, size_t max_cost);
+
+/* The same of a stream of `total` bytes, of which these are kept: its beginning and its end, with a
+ * line between that says how much is left out. */
+cJSON *reply_stream(enum reply_style style, struct view head, struct view tail, uint64_t total,
+                    size_t max_cost);
+
+/* A number that Python would show as a float: 5.0, not 5. */
+cJSON *reply_float(double value);
+
+/* Appends the JSON text of a value; `out` must have room. */
+void reply_write(struct buf *out, enum reply_style style, const cJSON *value);
+
+#endif

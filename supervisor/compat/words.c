@@ -1,0 +1,84 @@
+/*
+ * One pass: a word is never longer than the text that it was written as, so all of them fit where
+ * the line would.
+ */
+#include "supervisor/compat/words.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* What stands between quotes, at *at behind the first of them. Only in double quotes a backslash
+ * means something, and only in front of a quote or another one. */
+static int take_quoted(const char **at, char quote, char **to, struct err *err)
+{
+    const char *p = *at;
+    for (; *p != quote; p++) {
+        if (*p == '\0') {
+            return err_set(err, ERR_INVALID, "No closing quotation");
+        }
+        if (*p == '\\' && quote == '"' && (p[1] == '"' || p[1] == '\\')) {
+            p++;
+        }
+        *(*to)++ = *p;
+    }
+    *at = p + 1;
+    return 0;
+}
+
+static int take_word(const char **at, char **to, struct err *err)
+{
+    const char *p = *at;
+    int rc = 0;
+    while (rc == 0 && *p != '\0' && !is_blank(*p)) {
+        char c = *p++;
+        if (c == '"' || c == '\'') {
+            rc = take_quoted(&p, c, to, err);
+        } else if (c == '\\' && *p == '\0') {
+            rc = err_set(err, ERR_INVALID, "No escaped character");
+        } else {
+            *(*to)++ = c == '\\' ? *p++ : c;
+        }
+    }
+    *at = p;
+    return rc;
+}
+
+int words_split(const char *line, struct words *ret, struct err *err)
+{
+    size_t len = strlen(line);
+    ret->text = alloc_array(len + 1, 1);
+    ret->count = 0;
+    char *to = ret->text;
+    int rc = 0;
+    for (;;) {
+        while (is_blank(*line)) {
+            line++;
+        }
+        if (*line == '\0') {
+            return 0;
+        }
+        if (ret->count == LIMIT_LIST) {
+            return err_set(err, ERR_INVALID, "more than %d words", LIMIT_LIST);
+        }
+        char *word = to;
+        rc = take_word(&line, &to, err);
+        if (rc < 0) {
+            return rc;
+        }
+        ret->items[ret->count++] = view_bytes(word, (size_t)(to - word));
+    }
+}
+
+void words_finish(struct words *words)
+{
+    free(words->text);
+    words->text = NULL;
+    words->count = 0;
+}

@@ -1,0 +1,25 @@
+/*
+ * A command line cut into words, as a shell quotes them and without anything else of a shell: what
+ * Python's shlex.split() does.
+ *
+ * Thread: any. Nothing blocks.
+ */
+#ifndef CLOISTER_SUPERVISOR_COMPAT_WORDS_H
+#define CLOISTER_SUPERVISOR_COMPAT_WORDS_H
+
+#include "common/err.h"
+#include "common/view.h"
+#include "proto/limits.h"
+
+struct words {
+    char *text; /* owned: all of them, in one piece */
+    struct view items[LIMIT_LIST];
+    size_t count;
+};
+
+/* -ERR_INVALID: a quotation without an end, a backslash at the end, too many words. words_finish()
+ * in any case. */
+int words_split(const char *line, struct words *ret, struct err *err) WARN_UNUSED;
+void words_finish(struct words *words);
+
+#endif

@@ -1,0 +1,348 @@
+/*
+ * Asking the client back. Handlers know one way: they end their run with questions and are called
+ * again with answers. Underneath there are three. In the latest revision the questions are the
+ * answer, and the client sends its request again. In older ones they are requests of ours, on the
+ * stream of the call that needs them. Those of a task are shown with it or, in 2025-11-25, sent to
+ * whoever waits for its result.
+ *
+ * In the last two the request stays, waiting, and its handler is run again from inside; nobody else
+ * works for it meanwhile, so cancelling it ends it here. A client that answers a question with an
+ * error, or none of them for INPUT_TIME_MS, ends the call with a text that says so.
+ */
+#include "supervisor/mcp/input.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/io/json.h"
+#include "common/log.h"
+#include "supervisor/mcp/asking.h"
+#include "supervisor/mcp/input_kinds.h"
+#include "supervisor/mcp/task.h"
+#include "supervisor/mcp/tasks.h"
+
+/* ---- the part of the server ----------------------------------------------------------------- */
+
+void mcp_inputs_look(struct mcp_server *s, uint64_t now_ms)
+{
+    struct mcp_inputs *in = s->inputs;
+    input_states_expire(&in->states, now_ms);
+    struct mcp_round *late = in->waiting;
+    while (late != NULL) {
+        if (late->asking.deadline_ms <= now_ms) {
+            mcp_input_give_up(late->r, "The client did not answer a question within 10 minutes");
+            late = in->waiting; /* that may have changed all of it */
+        } else {
+            late = late->next;
+        }
+    }
+    uint64_t due = input_states_due(&in->states);
+    for (const struct mcp_round *one = in->waiting; one != NULL; one = one->next) {
+        due = one->asking.deadline_ms < due ? one->asking.deadline_ms : due;
+    }
+    due_timer_set(&in->timer, due);
+}
+
+static void on_due(void *arg, uint64_t now_ms)
+{
+    const struct mcp_inputs *in = arg;
+    mcp_inputs_look(in->server, now_ms);
+}
+
+void mcp_inputs_open(struct mcp_server *s)
+{
+    struct mcp_inputs *in = alloc_one(struct mcp_inputs);
+    in->server = s;
+    due_timer_init(&in->timer, s->loop, on_due, in);
+    mcp_server_hold(s);
+    s->inputs = in;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct mcp_inputs *in = handle->data;
+    struct mcp_server *s = in->server;
+    free(in);
+    mcp_server_release(s);
+}
+
+void mcp_inputs_close(struct mcp_server *s)
+{
+    struct mcp_inputs *in = STEAL_PTR(s->inputs);
+    input_states_finish(&in->states);
+    due_timer_close(&in->timer, on_closed);
+}
+
+static struct mcp_inputs *inputs_of(const struct mcp_request *r)
+{
+    return r->session->server->inputs;
+}
+
+/* ---- what a request has --------------------------------------------------------------------- */
+
+static struct mcp_round *round_of(struct mcp_request *r)
+{
+    if (r->round == NULL) {
+        r->round = alloc_one(struct mcp_round);
+        r->round->r = r;
+    }
+    return r->round;
+}
+
+static void set_waiting(struct mcp_request *r, bool waits)
+{
+    struct mcp_round *round = round_of(r);
+    struct mcp_inputs *in = inputs_of(r);
+    if (r->task != NULL || round->waits == waits) {
+        return; /* tasks.c looks at the clock for tasks */
+    }
+    round->waits = waits;
+    if (waits) {
+        round->prev = NULL;
+        round->next = in->waiting;
+        if (round->next != NULL) {
+            round->next->prev = round;
+        }
+        in->waiting = round;
+        due_timer_by(&in->timer, round->asking.deadline_ms);
+    } else {
+        *(round->prev != NULL ? &round->prev->next : &in->waiting) = round->next;
+        if (round->next != NULL) {
+            round->next->prev = round->prev;
+        }
+    }
+}
+
+const cJSON *mcp_request_inputs(const struct mcp_request *r)
+{
+    return r->round != NULL ? r->round->inputs : NULL;
+}
+
+const cJSON *mcp_request_state(const struct mcp_request *r)
+{
+    return r->round != NULL ? r->round->state : NULL;
+}
+
+bool mcp_input_begin(struct mcp_request *r)
+{
+    if (r->round != NULL || !revision_is_modern(r->revision)) {
+        return true; /* input has been taken, or comes in another way */
+    }
+    const cJSON *responses = json_get(r->params, "inputResponses");
+    const cJSON *name = json_get(r->params, "requestState");
+    const cJSON *state = NULL;
+    if (responses != NULL && !mcp_input_is_sound(responses)) {
+        return mcp_bad_params(r,
+                              "\"inputResponses\" must be an object whose members are objects, the "
+                              "results of what was asked for");
+    }
+    if (name != NULL) {
+        state = cJSON_IsString(name)
+                    ? input_states_find(&inputs_of(r)->states, r->session->principal->name,
+                                        input_binding(r->method_name, r->params), name->valuestring,
+                                        clock_ms())
+                    : NULL;
+        if (state == NULL) {
+            return mcp_bad_params(
+                r, "\"requestState\" is not what this server gave for this request, or "
+                   "is more than 10 minutes old; begin again without it");
+        }
+    }
+    if (responses != NULL || state != NULL) {
+        struct mcp_round *round = round_of(r);
+        /* the message lives as long as the request */
+        round->inputs = responses != NULL ? cJSON_CreateObjectReference(responses->child) : NULL;
+        round->state = state != NULL ? cJSON_Duplicate(state, true) : NULL;
+    }
+    return true;
+}
+
+bool mcp_input_is_sound(const cJSON *responses)
+{
+    if (!cJSON_IsObject(responses)) {
+        return false;
+    }
+    for (const cJSON *one = responses->child; one != NULL; one = one->next) {
+        if (!cJSON_IsObject(one)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+/* The handler has ended its run, so there is nobody but us to end the request. */
+static void on_cancelled(struct mcp_request *r)
+{
+    if (r->round->sending) {
+        return; /* whoever is sending looks at it afterwards */
+    }
+    set_waiting(r, false);
+    asking_withdraw(r);
+    mcp_answer_error(r, JSONRPC_INTERNAL, "Cancelled while waiting for input", NULL);
+}
+
+void mcp_input_resume(struct mcp_request *r)
+{
+    struct mcp_round *round = round_of(r);
+    cJSON_Delete(round->inputs);
+    round->inputs = r->task != NULL ? task_resume(r->task) : input_round_take(&round->asking);
+    set_waiting(r, false);
+    r->on_cancel = NULL;
+    if (r->task != NULL) {
+        mcp_task_changed(r);
+    }
+    r->method->run(r);
+}
+
+void mcp_input_give_up(struct mcp_request *r, const char *why)
+{
+    log_debug("input did not come id=%s method=%s: %s", r->id, r->method_name, why);
+    set_waiting(r, false);
+    r->on_cancel = NULL;
+    asking_withdraw(r);
+    if (r->task != NULL && r->task->sm.state == TASK_INPUT) {
+        cJSON_Delete(task_resume(r->task));
+    }
+    if (r->tool == NULL) {
+        mcp_answer_error(r, JSONRPC_INTERNAL, why, NULL);
+        return;
+    }
+    mcp_answer_failure(r, why);
+}
+
+/* Asks all of it on the stream of the call. */
+static void ask_by_requests(struct mcp_request *r, cJSON *requests)
+{
+    struct mcp_round *round = round_of(r);
+    if (!input_round_begin(&round->asking, requests, clock_ms())) {
+        mcp_input_give_up(r, "Too many rounds of questions to the client: at most 8 are asked");
+        return;
+    }
+    bool all = true;
+    set_waiting(r, true);
+    r->on_cancel = on_cancelled;
+    round->sending = true;
+    for (const cJSON *q = round->asking.open->child; q != NULL && all; q = q->next) {
+        all = asking_send(r, r, q);
+    }
+    round->sending = false;
+    if (r->cancelled) {
+        on_cancelled(r);
+    } else if (!all) {
+        mcp_input_give_up(r, "The client could not be asked: it does not read this connection");
+    } else if (input_round_is_whole(&round->asking)) {
+        mcp_input_resume(r); /* nothing was asked */
+    }
+}
+
+static void ask_by_task(struct mcp_request *r, cJSON *requests)
+{
+    if (!task_ask(r->task, requests, clock_ms())) {
+        mcp_input_give_up(r, "Too many rounds of questions to the client: at most 8 are asked");
+        return;
+    }
+    r->on_cancel = on_cancelled;
+    mcp_task_changed(r);
+    if (input_round_is_whole(&r->task->round)) {
+        mcp_input_resume(r);
+    } else if (!r->task->modern) {
+        mcp_input_carry(r->task);
+    }
+}
+
+/* Ends the request with the questions. */
+static void ask_by_answer(struct mcp_request *r, cJSON *requests, cJSON *state)
+{
+    struct mcp_inputs *in = inputs_of(r);
+    struct err err = ERR_INIT;
+    const char *name = NULL;
+    if (state != NULL && input_states_put(&in->states, r->session->principal->name,
+                                          input_binding(r->method_name, r->params), state,
+                                          clock_ms(), &name, &err) < 0) {
+        cJSON_Delete(requests);
+        mcp_answer_error(r, JSONRPC_INTERNAL, err.text, NULL);
+        return;
+    }
+    cJSON *result = cJSON_CreateObject();
+    cJSON_AddItemToObjectCS(result, "resultType", cJSON_CreateStringReference("input_required"));
+    if (requests->child != NULL) {
+        cJSON_AddItemToObjectCS(result, "inputRequests", requests);
+    } else {
+        cJSON_Delete(requests);
+    }
+    if (name != NULL) {
+        due_timer_by(&in->timer, input_states_due(&in->states)); /* to forget it */
+        cJSON_AddItemToObjectCS(result, "requestState", cJSON_CreateString(name));
+    }
+    mcp_seal(r->session->server, r->revision, result);
+    mcp_answer_as_is(r, result);
+}
+
+/* Takes away what this client cannot be asked. Returns what it lacks if nothing is left. */
+static const char *strip(const struct mcp_request *r, cJSON *requests)
+{
+    const char *lacks = NULL;
+    cJSON *next = NULL;
+    for (cJSON *q = requests->child; q != NULL; q = next) {
+        next = q->next;
+        const char *lack = input_kind_lacks(r->capabilities, r->revision, q);
+        if (lack == NULL) {
+            input_kind_adapt(q, r->revision);
+        } else {
+            lacks = lacks != NULL ? lacks : lack;
+            cJSON_Delete(cJSON_DetachItemViaPointer(requests, q));
+        }
+    }
+    return requests->child == NULL ? lacks : NULL;
+}
+
+void mcp_answer_input(struct mcp_request *r, cJSON *requests, cJSON *state)
+{
+    requests = requests != NULL ? requests : alloc_check(cJSON_CreateObject());
+    const char *lacks = strip(r, requests);
+    if (r->cancelled || lacks != NULL || (requests->child == NULL && state == NULL)) {
+        cJSON_Delete(requests);
+        cJSON_Delete(state);
+        if (r->cancelled || lacks == NULL) {
+            mcp_answer_error(r, JSONRPC_INTERNAL, "Input was needed, but nothing was asked", NULL);
+        } else {
+            mcp_answer_needs(r, lacks);
+        }
+        return;
+    }
+    if (r->task == NULL && revision_is_modern(r->revision)) {
+        ask_by_answer(r, requests, state);
+        return;
+    }
+    struct mcp_round *round = round_of(r);
+    cJSON_Delete(round->state);
+    cJSON_Delete(round->inputs);
+    round->state = state;
+    round->inputs = NULL;
+    if (r->task != NULL) {
+        ask_by_task(r, requests);
+    } else {
+        ask_by_requests(r, requests);
+    }
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+void mcp_input_finish(struct mcp_request *r)
+{
+    asking_forget(r);
+    struct mcp_round *round = r->round;
+    if (round != NULL) {
+        set_waiting(r, false);
+        input_round_finish(&round->asking);
+        cJSON_Delete(round->inputs);
+        cJSON_Delete(round->state);
+        free(round);
+        r->round = NULL;
+    }
+}

@@ -1,0 +1,176 @@
+/*
+ * The four lists. The application gives all its items, or pages of its own making; what it gives
+ * whole is cut into pages here.
+ *
+ * A cursor of ours names the last item of the page before by a hash, so that a list may change
+ * between two pages: the next begins behind that item wherever it is now. If it is gone, the cursor
+ * is unknown, and the client begins again.
+ *
+ * Lists that never change are printed once for each revision: clients ask for them with every
+ * connection.
+ */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/hash.h"
+#include "common/io/json.h"
+#include "supervisor/mcp/internal.h"
+
+#define CURSOR_SIZE 17 /* 16 hex digits */
+
+static const struct {
+    const char *method, *member;
+    const char *key; /* member of items by which they differ */
+} lists[MCP_LIST_COUNT] = {
+    [MCP_LIST_TOOLS] = {"tools/list", "tools", "name"},
+    [MCP_LIST_RESOURCES] = {"resources/list", "resources", "uri"},
+    [MCP_LIST_TEMPLATES] = {"resources/templates/list", "resourceTemplates", "uriTemplate"},
+    [MCP_LIST_PROMPTS] = {"prompts/list", "prompts", "name"},
+};
+
+static enum mcp_list list_of(const struct mcp_request *r)
+{
+    size_t i = 0;
+    while (i < MCP_LIST_COUNT && strcmp(lists[i].method, r->method_name) != 0) {
+        i++;
+    }
+    assert(i < MCP_LIST_COUNT); /* or the answer of a list was given to something else */
+    return (enum mcp_list)i;
+}
+
+/* NULL: none, which some clients write as null. */
+static const cJSON *cursor_of(const struct mcp_request *r)
+{
+    const cJSON *cursor = json_get(r->params, "cursor");
+    return cJSON_IsNull(cursor) ? NULL : cursor;
+}
+
+static void unknown_cursor(struct mcp_request *r)
+{
+    mcp_bad_params(r, "unknown cursor");
+}
+
+/* ---- asking --------------------------------------------------------------------------------- */
+
+bool mcp_list_answer_kept(struct mcp_request *r)
+{
+    if (r->method->run != mcp_list_method || cursor_of(r) != NULL) {
+        return false;
+    }
+    const char *kept = r->session->server->lists[list_of(r)][r->revision];
+    if (kept == NULL) {
+        return false;
+    }
+    mcp_answer_as_is(r, mcp_raw(kept));
+    return true;
+}
+
+void mcp_list_method(struct mcp_request *r)
+{
+    const struct mcp_app *app = r->session->server->app;
+    const cJSON *cursor = cursor_of(r);
+    if (cursor != NULL && !cJSON_IsString(cursor)) {
+        unknown_cursor(r);
+        return;
+    }
+    app->list(r, list_of(r), cursor != NULL ? cursor->valuestring : NULL);
+}
+
+/* ---- answering ------------------------------------------------------------------------------ */
+
+/* Whether a tool's calls may be tasks is said in its entry by one revision only. */
+static void tell_task_support(const struct mcp_request *r, cJSON *tools)
+{
+    const struct mcp_app *app = r->session->server->app;
+    if (r->revision != REVISION_2025_11_25 || !(app->offers & MCP_OFFER_TASKS)) {
+        return;
+    }
+    cJSON *entry;
+    cJSON_ArrayForEach(entry, tools)
+    {
+        const char *name = json_get_str(entry, "name");
+        const struct mcp_tool *tool = name != NULL ? app->tool_find(app->arg, name) : NULL;
+        if (tool != NULL && tool->tasks != MCP_TASK_NEVER) {
+            cJSON *execution = cJSON_AddObjectToObject(entry, "execution");
+            cJSON_AddItemToObjectCS(execution, "taskSupport",
+                                    cJSON_CreateStringReference(tool->tasks == MCP_TASK_REQUIRED
+                                                                    ? "required"
+                                                                    : "optional"));
+        }
+    }
+}
+
+void mcp_answer_page(struct mcp_request *r, cJSON *items, const char *next_cursor)
+{
+    struct mcp_server *server = r->session->server;
+    enum mcp_list list = list_of(r);
+    bool fixed = server->app->fixed[list];
+    mcp_shape_items(r->revision, list, items);
+    if (list == MCP_LIST_TOOLS) {
+        tell_task_support(r, items);
+    }
+    cJSON *result = cJSON_CreateObject();
+    cJSON_AddItemToObjectCS(result, lists[list].member, items);
+    if (next_cursor != NULL) {
+        cJSON_AddItemToObjectCS(result, "nextCursor", cJSON_CreateString(next_cursor));
+    }
+    mcp_cacheable(r->revision, result, fixed, fixed ? MCP_LIST_TTL_MS : 0);
+    mcp_seal(server, r->revision, result);
+    char **kept = &server->lists[list][r->revision];
+    if (fixed && cursor_of(r) == NULL && *kept == NULL) {
+        *kept = cJSON_PrintUnformatted(result);
+    }
+    mcp_answer_as_is(r, result);
+}
+
+static void write_cursor(char out[CURSOR_SIZE], enum mcp_list list, const cJSON *item)
+{
+    const char *key = json_get_str(item, lists[list].key);
+    snprintf(out, CURSOR_SIZE, "%016" PRIx64, hash_text(key != NULL ? key : ""));
+}
+
+/* Deletes the items up to the one that the cursor names; false if there is none. */
+static bool skip_to(cJSON *items, enum mcp_list list, const char *cursor)
+{
+    char mine[CURSOR_SIZE];
+    while (items->child != NULL) {
+        cJSON *item = cJSON_DetachItemViaPointer(items, items->child);
+        write_cursor(mine, list, item);
+        cJSON_Delete(item);
+        if (strcmp(mine, cursor) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Deletes what does not fit on a page, from the item behind it on. */
+static void cut(cJSON *items, cJSON *last)
+{
+    cJSON *rest = last->next;
+    last->next = NULL;
+    items->child->prev = last; /* cJSON keeps the end of a list there */
+    cJSON_Delete(rest);
+}
+
+void mcp_answer_items(struct mcp_request *r, cJSON *items)
+{
+    enum mcp_list list = list_of(r);
+    const cJSON *cursor = cursor_of(r);
+    char next[CURSOR_SIZE] = "";
+    if (cursor != NULL && !skip_to(items, list, cursor->valuestring)) {
+        cJSON_Delete(items);
+        unknown_cursor(r);
+        return;
+    }
+    cJSON *last = cJSON_GetArrayItem(items, MCP_PAGE_ITEMS - 1);
+    if (last != NULL && last->next != NULL) {
+        cut(items, last);
+        write_cursor(next, list, last);
+    }
+    mcp_answer_page(r, items, next[0] != '\0' ? next : NULL);
+}

@@ -1,0 +1,396 @@
+/*
+ * Sessions: what is in flight, who hears what, and the end of it.
+ *
+ * Requests are kept in a list, which holds a session alive that its transport has ended: handlers
+ * cannot be stopped, only asked, and what they answer then goes nowhere. An ended session calls no
+ * sink, because the transport may have freed it.
+ */
+#include "supervisor/mcp/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/io/json.h"
+#include "common/log.h"
+#include "proto/limits.h"
+#include "supervisor/mcp/input_round.h"
+#include "supervisor/mcp/internal.h"
+
+#define BATCH_ERRORS_BYTES (LIMIT_BATCH * 4096u) /* errors in place of what does not fit */
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+struct mcp_session *mcp_session_create(struct mcp_server *server, enum mcp_session_kind kind,
+                                       struct principal *principal)
+{
+    struct mcp_session *s = alloc_one(struct mcp_session);
+    s->server = server;
+    s->kind = kind;
+    s->principal = principal_hold(principal);
+    s->log_level = MCP_LOG_NONE;
+    s->next = server->sessions;
+    if (s->next != NULL) {
+        s->next->prev = s;
+    }
+    server->sessions = s;
+    const struct mcp_app *app = server->app;
+    if (app->session_open != NULL) {
+        s->data = app->session_open(app->arg, s, kind == MCP_SESSION_SINGLE);
+    }
+    return s;
+}
+
+void mcp_session_hold(struct mcp_session *s)
+{
+    s->busy++;
+}
+
+void mcp_session_release(struct mcp_session *s)
+{
+    struct mcp_server *server = s->server;
+    if (--s->busy > 0 || !s->ended || s->requests != NULL) {
+        return;
+    }
+    if (s->prev != NULL) {
+        s->prev->next = s->next;
+    } else {
+        server->sessions = s->next;
+    }
+    if (s->next != NULL) {
+        s->next->prev = s->prev;
+    }
+    if (server->app->session_close != NULL) {
+        server->app->session_close(server->app->arg, s->data);
+    }
+    principal_release(s->principal);
+    cJSON_Delete(s->capabilities);
+    free(s);
+}
+
+void mcp_session_mute(struct mcp_session *s)
+{
+    s->ended = true;
+    s->stream = NULL;
+    mcp_subscriptions_end(s);
+    mcp_inputs_end(s);
+    if (s->reading != NULL) {
+        s->reading->sink = NULL;
+    }
+    for (struct mcp_request *r = s->requests; r != NULL; r = r->next) {
+        mcp_unwatch(r);
+        r->sink = NULL;
+        if (r->batch != NULL) {
+            r->batch->sink = NULL;
+        }
+    }
+}
+
+/* The next request from r on that ending the session cancels. */
+static struct mcp_request *doomed(struct mcp_request *r)
+{
+    while (r != NULL && (r->cancelled || r->task != NULL)) {
+        r = r->next;
+    }
+    return r;
+}
+
+void mcp_session_end(struct mcp_session *s)
+{
+    if (s == NULL || s->ended) {
+        return;
+    }
+    mcp_session_hold(s);
+    mcp_session_mute(s);
+    /* Each may end others with it, so the search begins anew. */
+    for (struct mcp_request *r = doomed(s->requests); r != NULL; r = doomed(s->requests)) {
+        mcp_request_cancel(r);
+    }
+    mcp_session_release(s);
+}
+
+void mcp_session_set_lost(struct mcp_session *s)
+{
+    const struct mcp_app *app = s->server->app;
+    if (app->session_lost != NULL) {
+        app->session_lost(app->arg, s->data);
+    }
+}
+
+/* ---- sinks ---------------------------------------------------------------------------------- */
+
+void mcp_session_set_stream(struct mcp_session *s, struct mcp_sink *sink)
+{
+    s->stream = s->ended ? NULL : sink;
+    mcp_subscriptions_stream(s);
+}
+
+bool mcp_session_send(struct mcp_session *s, char *json)
+{
+    if (s->stream == NULL || json == NULL) {
+        free(json);
+        return false;
+    }
+    return s->stream->ops->send(s->stream, json);
+}
+
+/* The next request from r on whose client is known to be gone by this. */
+static struct mcp_request *orphan(struct mcp_request *r)
+{
+    while (r != NULL && (r->sink != NULL || r->cancelled || r->task != NULL ||
+                         !revision_is_modern(r->revision))) {
+        r = r->next;
+    }
+    return r;
+}
+
+void mcp_session_sink_gone(struct mcp_session *s, struct mcp_sink *sink)
+{
+    if (s->ended) {
+        return;
+    }
+    mcp_session_hold(s);
+    if (s->stream == sink) {
+        s->stream = NULL;
+    }
+    if (s->reading != NULL && s->reading->sink == sink) {
+        s->reading->sink = NULL;
+    }
+    for (struct mcp_request *r = s->requests; r != NULL; r = r->next) {
+        if (r->sink == sink) {
+            r->sink = NULL;
+            mcp_unwatch(r);
+        }
+        if (r->batch != NULL && r->batch->sink == sink) {
+            r->batch->sink = NULL;
+        }
+    }
+    for (struct mcp_request *r = orphan(s->requests); r != NULL; r = orphan(s->requests)) {
+        mcp_request_cancel(r);
+    }
+    mcp_session_release(s);
+}
+
+/* ---- messages ------------------------------------------------------------------------------- */
+
+struct taking {
+    struct mcp_session *session;
+    struct mcp_sink *sink;
+    struct mcp_batch *batch; /* NULL: a message of its own */
+    const struct mcp_head *head;
+    size_t bytes;
+    bool has_nul;
+};
+
+/* To a message whose id may not be known. */
+static void answer_invalid(const struct taking *t, const char *id, int code, const char *message)
+{
+    const struct mcp_session *s = t->session;
+    char *json = jsonrpc_error(id, mcp_session_null_id(s), code, message, NULL);
+    /* Older clients do not look into answers that HTTP calls errors. */
+    bool is_request = id != NULL && code == JSONRPC_INVALID_PARAMS;
+    enum mcp_status status =
+        is_request && s->kind != MCP_SESSION_SINGLE ? MCP_STATUS_OK : MCP_STATUS_BAD_REQUEST;
+    if (t->batch != NULL) {
+        mcp_batch_add(t->batch, id, json);
+    } else if (s->ended) {
+        free(json);
+    } else {
+        t->sink->ops->answer(t->sink, json, status);
+    }
+}
+
+static void take_notification(struct mcp_session *s, const struct jsonrpc_message *m)
+{
+    if (strcmp(m->method, "notifications/initialized") == 0) {
+        s->ready = s->initialized;
+    }
+    if (strcmp(m->method, "notifications/cancelled") != 0) {
+        return;
+    }
+    char *id = jsonrpc_id_text(json_get(m->params, "requestId"));
+    struct mcp_request *r = id != NULL ? mcp_request_find(s, id) : NULL;
+    free(id);
+    if (r != NULL) {
+        mcp_request_cancel(r);
+    }
+}
+
+static void take_request(const struct taking *t, struct jsonrpc_message *m, cJSON *owned_message)
+{
+    struct mcp_session *s = t->session;
+    bool modern = mcp_is_modern(s, m, t->head);
+    bool in_flight = mcp_request_find(s, m->id) != NULL;
+    struct mcp_request *r =
+        mcp_request_create(s, t->sink, t->batch, modern ? REVISION_2026_07_28 : s->revision, m,
+                           owned_message, t->bytes);
+    /* Older clients do not look into answers that HTTP calls errors. */
+    enum mcp_status wrong = modern ? MCP_STATUS_BAD_REQUEST : MCP_STATUS_OK;
+    if (t->has_nul) {
+        mcp_refuse(r, wrong, JSONRPC_INVALID_PARAMS,
+                   "Invalid params: the message contains \\u0000 (the NUL character), which "
+                   "no argument can hold; send such content base64-encoded",
+                   NULL);
+    } else if (in_flight) {
+        mcp_refuse(r, wrong, JSONRPC_INVALID_REQUEST,
+                   "Invalid request: a request with this id is still in flight", NULL);
+    } else if (modern) {
+        mcp_take_modern(r, t->head);
+    } else {
+        mcp_take_legacy(r);
+    }
+}
+
+/* One message, alone or of a batch; it is taken over. True if it is answered, now or later. */
+static bool take_one(const struct taking *t, cJSON *message)
+{
+    struct mcp_session *s = t->session;
+    struct jsonrpc_message m;
+    bool answered = true;
+    jsonrpc_read(message, &m);
+    if (m.kind == JSONRPC_RESPONSE && s->kind == MCP_SESSION_SINGLE) {
+        answer_invalid(
+            t, NULL, JSONRPC_INVALID_REQUEST,
+            "Invalid request: this revision has no requests to clients, so no responses");
+    } else if (m.kind == JSONRPC_INVALID) {
+        answer_invalid(t, m.id, m.code, m.problem);
+    } else if (m.kind == JSONRPC_REQUEST) {
+        take_request(t, &m, STEAL_PTR(message));
+    } else {
+        answered = false;
+    }
+    if (m.kind == JSONRPC_RESPONSE && !answered) {
+        mcp_input_response(s, message, t->has_nul);
+    }
+    if (m.kind == JSONRPC_NOTIFICATION && !t->has_nul) {
+        take_notification(s, &m);
+    }
+    jsonrpc_message_finish(&m);
+    cJSON_Delete(message);
+    return answered;
+}
+
+static bool take_batch(struct taking *t, cJSON *array)
+{
+    struct mcp_session *s = t->session;
+    size_t count = (size_t)cJSON_GetArraySize(array);
+    const char *problem = NULL;
+    if (!s->initialized || !revision_has_batches(s->revision)) {
+        problem = "Invalid request: batches are taken only in a session of revision 2025-03-26";
+    } else if (count == 0) {
+        problem = "Invalid request: an empty batch";
+    } else if (count > LIMIT_BATCH) {
+        problem = "Invalid request: too many messages in a batch, at most 64 are taken";
+    }
+    if (problem != NULL) {
+        answer_invalid(t, NULL, JSONRPC_INVALID_REQUEST, problem);
+        cJSON_Delete(array);
+        return true;
+    }
+    struct mcp_batch *batch = alloc_one(struct mcp_batch);
+    buf_init(&batch->text, LIMIT_BATCH_TEXT + BATCH_ERRORS_BYTES);
+    batch->sink = t->sink;
+    batch->open = 1;
+    t->batch = s->reading = batch;
+    double text_share = (double)t->bytes / (double)input_weight(array);
+    bool answered = false;
+    while (array->child != NULL && !s->ended) {
+        t->bytes = (size_t)(text_share * (double)input_weight(array->child));
+        answered = take_one(t, cJSON_DetachItemViaPointer(array, array->child)) || answered;
+    }
+    cJSON_Delete(array);
+    s->reading = NULL;
+    if (!answered) {
+        batch->sink = NULL; /* which has been told so by our return */
+    }
+    mcp_batch_settle(batch);
+    return answered;
+}
+
+bool mcp_session_take(struct mcp_session *s, const struct mcp_incoming *in)
+{
+    struct taking t = {
+        .session = s,
+        .sink = in->sink,
+        .head = in->head,
+        .bytes = in->bytes,
+        .has_nul = in->has_nul,
+    };
+    mcp_session_hold(s);
+    if (s->kind == MCP_SESSION_PIPE && s->stream == NULL) {
+        s->stream = in->sink;
+    }
+    bool answered =
+        cJSON_IsArray(in->message) ? take_batch(&t, in->message) : take_one(&t, in->message);
+    mcp_session_release(s);
+    return answered;
+}
+
+/* ---- what is no message --------------------------------------------------------------------- */
+
+static const char *words_of(int code)
+{
+    switch (code) {
+    case JSONRPC_PARSE_ERROR:
+        return "Parse error";
+    case JSONRPC_HEADER_MISMATCH:
+        return "Header mismatch";
+    case JSONRPC_INTERNAL: /* not now */
+        return "Unavailable";
+    default:
+        return "Invalid request";
+    }
+}
+
+char *mcp_reject_text(bool null_id, int code, const char *why)
+{
+    CLEANUP_FREE char *text = alloc_printf("%s: %s", words_of(code), why);
+    return jsonrpc_error(NULL, null_id, code, text, NULL);
+}
+
+bool mcp_session_null_id(const struct mcp_session *s)
+{
+    return s->initialized && !revision_omits_unknown_id(s->revision);
+}
+
+void mcp_session_reject(struct mcp_session *s, struct mcp_sink *sink, int code, const char *why)
+{
+    if (s->ended) {
+        return;
+    }
+    sink->ops->answer(sink, mcp_reject_text(mcp_session_null_id(s), code, why),
+                      MCP_STATUS_BAD_REQUEST);
+}
+
+/* ---- questions ------------------------------------------------------------------------------ */
+
+enum mcp_session_kind mcp_session_kind(const struct mcp_session *s)
+{
+    return s->kind;
+}
+
+bool mcp_session_is_initialized(const struct mcp_session *s)
+{
+    return s->initialized;
+}
+
+enum revision mcp_session_revision(const struct mcp_session *s)
+{
+    return s->revision;
+}
+
+struct principal *mcp_session_principal(const struct mcp_session *s)
+{
+    return s->principal;
+}
+
+size_t mcp_session_open_requests(const struct mcp_session *s)
+{
+    size_t n = 0;
+    for (const struct mcp_request *r = s->requests; r != NULL; r = r->next) {
+        bool listens = r->method != NULL && r->method->endless;
+        n += !r->cancelled && r->task == NULL && !listens;
+    }
+    return n;
+}

@@ -1,0 +1,77 @@
+/*
+ * A progress message is a glance: what goes on now, not all of it (that is in the result). So of
+ * each stream the end is shown, cut between characters, and marked if there was more. Budgets count
+ * escaped bytes, as everywhere: a screen of control characters is six times as long in JSON.
+ */
+#include "supervisor/tools/output.h"
+
+#include <inttypes.h>
+
+#include "common/text.h"
+
+#define MARKS_BYTES  150 /* for words of our own */
+#define ERR_BYTES    300 /* for stderr, if stdout takes the rest */
+#define STREAM_BYTES (OUTPUT_MESSAGE_BYTES - MARKS_BYTES)
+
+static bool fits(struct view v, size_t from, size_t max_cost)
+{
+    struct view rest = view_bytes(v.data + from, v.len - from);
+    return text_fit(rest, max_cost) == rest.len;
+}
+
+/* Where the longest end of v that costs at most so much begins. */
+static size_t end_within(struct view v, size_t max_cost)
+{
+    size_t low = v.len > max_cost ? v.len - max_cost : 0;
+    size_t high = v.len;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (fits(v, middle, max_cost)) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    while (low > 0 && low < v.len && ((unsigned char)v.data[low] & 0xc0) == 0x80) {
+        low++; /* the rest of a character that does not fit */
+    }
+    return low;
+}
+
+static size_t cost_of(struct view v)
+{
+    size_t cost = 0;
+    while (cost < STREAM_BYTES && !fits(v, 0, cost)) {
+        cost += 50;
+    }
+    return cost;
+}
+
+static void add_stream(struct buf *message, struct view v, uint64_t count, size_t max_cost)
+{
+    size_t from = end_within(v, max_cost);
+    uint64_t left_out = count - (v.len - from);
+    if (left_out > 0) {
+        text_printf(message, "[%" PRIu64 " bytes left out]\n", left_out);
+    }
+    text_add(message, view_bytes(v.data + from, v.len - from), max_cost, false);
+}
+
+void output_message(struct buf *message, const struct fleet_output *news)
+{
+    size_t err_cost = cost_of(news->err);
+    size_t out_cost = cost_of(news->out);
+    if (out_cost + err_cost > STREAM_BYTES) {
+        size_t err_most = out_cost + ERR_BYTES > STREAM_BYTES ? ERR_BYTES : STREAM_BYTES - out_cost;
+        err_cost = err_cost < err_most ? err_cost : err_most;
+        out_cost = STREAM_BYTES - err_cost;
+    }
+    if (news->out.len > 0) {
+        add_stream(message, news->out, news->out_new, out_cost);
+    }
+    if (news->err.len > 0) {
+        bool fresh = message->len == 0 || message->data[message->len - 1] == '\n';
+        text_printf(message, "%s[stderr]\n", fresh ? "" : "\n");
+        add_stream(message, news->err, news->err_new, err_cost);
+    }
+}

@@ -1,0 +1,30 @@
+/*
+ * Copies a file of this host into the sandbox of a call.
+ *
+ * Thread: the loop thread. Nothing blocks: the file is read by the pool.
+ */
+#ifndef CLOISTER_SUPERVISOR_TOOLS_UPLOAD_H
+#define CLOISTER_SUPERVISOR_TOOLS_UPLOAD_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+#include "supervisor/web/digest.h"
+
+struct tool_call;
+
+/* Borrowed. */
+struct upload_result {
+    int rc; /* < 0: err and hint (or NULL) explain, and nothing of the file is in the sandbox */
+    const struct err *err;
+    const char *hint;
+    uint64_t size;
+    char sha256[WEB_DIGEST_HEX_SIZE];
+};
+typedef void (*upload_done_fn)(struct tool_call *call, const struct upload_result *result);
+
+/* `local` as local_file_open() takes it, below the directories of the configuration; `path` is in
+ * call->sandbox_id. Uses call->own. `done`, once, ends the call; it may be called from within. */
+void upload_local(struct tool_call *call, const char *local, const char *path, upload_done_fn done);
+
+#endif
