@@ -11,6 +11,7 @@ it again.
 
 import datetime
 import random
+import re
 import threading
 import time
 
@@ -20,6 +21,8 @@ from mcp import ServerGone
 SLACK_SECONDS = 12.0  # a worker that hangs is found within 5 s, and a deadline may be the agent's own
 CALM_SECONDS = 8.0  # nothing was done to this sandbox: the machine is shared, no more
 SHOWN_BYTES = 100 << 10  # of an output at least, before it is cut
+KEPT_BYTES = 250 << 10  # of an output at least, when another server has taken over
+LEFT_OUT = re.compile(r"\[\.\.\. (\d+) bytes left out[^\]]*\.\.\.\]\n")
 CLOCK_SECONDS = 0.01  # how far a time that a server tells may be from ours
 LEFT_RUNNING_SECONDS = 4.0  # what code that is taken back would run for: nobody may be there to stop it
 FOR_EVER_SECONDS = 60.0  # what code that is stopped in any case would run for
@@ -338,7 +341,7 @@ class Lanes:
             wrong.append("the first line is not what the code printed")
         if status == "ok":
             wrong += self.judge_output(op, answer, rest)
-        elif not op.expected.startswith(rest):
+        elif not is_part(rest, op.expected):
             wrong.append("printed what the code does not print")
         return wrong
 
@@ -370,9 +373,10 @@ class Lanes:
         size = len(answer["stdout"].partition("\n")[0]) + 1 + len(op.expected)
         if answer["stdout_bytes"] != size:
             wrong.append(f"stdout_bytes {answer['stdout_bytes']} instead of {size}")
-        if answer["truncated"] != (len(answer["stdout"]) < size):
+        cut = LEFT_OUT.search(rest) is not None
+        if answer["truncated"] != cut:
             wrong.append(f"truncated is {answer['truncated']} with {len(answer['stdout'])} of {size} bytes")
-        if rest != op.expected and not (op.expected.startswith(rest) and len(rest) > SHOWN_BYTES):
+        if rest != op.expected and not (cut and len(rest) > SHOWN_BYTES and is_part(rest, op.expected, True)):
             wrong.append(f"the output has a gap, a repeat or an early end at {first_difference(rest, op.expected)} of {len(op.expected)}")
         if answer["stderr"]:
             wrong.append("something is on stderr")
@@ -509,6 +513,20 @@ class Lanes:
 
 
 CHAPTER_CALLS = 60  # of a lane: then its log is read and another one begun
+
+
+def is_part(shown, expected, whole=False):
+    """Whether what is shown is the beginning of what was expected, or its head and its tail with as much left out between
+    them as it says; with `whole`, as far as it is kept."""
+    mark = LEFT_OUT.search(shown)
+    if mark is None:
+        return expected.startswith(shown)
+    head, tail = shown[: mark.start()], shown[mark.end() :]
+    if not expected.startswith(head):
+        head = head.removesuffix("\n")  # one is added where a line was cut
+    at = len(head) + int(mark.group(1))
+    end = at + len(tail)
+    return expected.startswith(head) and expected[at:end] == tail and (not whole or end == len(expected) or end > KEPT_BYTES)
 
 
 def first_difference(one, other):

@@ -12,7 +12,8 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "tests", "integration", "lib")]
+TESTS = os.path.join(os.path.dirname(HERE), "tests")
+sys.path[:0] = [HERE, os.path.join(TESTS, "integration", "lib"), os.path.join(TESTS, "lib")]
 AGENT_VOLUMES = "cloister-agent"  # what may stay in an engine
 
 

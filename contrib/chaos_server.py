@@ -50,17 +50,17 @@ class Life(mcp.Server):
     def __init__(self, number, court, options, program, runtime_dir):
         self.number = number
         self.court = court
-        self.wire = threading.RLock()
+        self.turn = threading.RLock()
         self.ending = False  # by our hand
         self.tail = collections.deque(maxlen=60)
         super().__init__(*options, program=program, runtime_dir=runtime_dir)
 
     def start(self, method, params=None, ident=None):
-        with self.wire:
+        with self.turn:
             return super().start(method, params, ident)
 
     def send_bytes(self, data):
-        with self.wire:
+        with self.turn:
             try:
                 super().send_bytes(data)
             except (OSError, ValueError):  # ValueError: closed by us

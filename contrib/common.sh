@@ -51,11 +51,15 @@ need_to_build() {
     need_library libcjson cjson/cJSON.h libcjson-dev
     need_library libuv uv.h libuv1-dev
     need_library libcurl curl/curl.h libcurl4-openssl-dev # the header; the library is loaded if it is needed
+    need_library libmicrohttpd microhttpd.h libmicrohttpd-dev # the headers, with those of GnuTLS; loaded if HTTP is asked for
     need_command python3 python3
 }
 
 # A sandbox needs a runtime; an ordinary user needs the helpers that map ids as well.
 need_to_run() {
+    if has_command apt-get; then
+        need_command slirp4netns slirp4netns # for packages; sandboxes work without it
+    fi
     need_command runc runc # crun alone is not enough: some versions refuse hosts with cgroups in hybrid mode
     if [ "$(id -u)" -ne 0 ]; then
         need_command newuidmap uidmap
@@ -87,10 +91,10 @@ install_missing() {
     wanted=()
 }
 
-# Engines for their tests. Those tests need root and are skipped without it, or where a package is missing.
+# Engines and a network helper for their tests. Those tests need root and are skipped without it, or where a package is missing.
 install_engines() {
     local each command
-    for each in dockerd:docker.io podman:podman mmdebstrap:mmdebstrap docker-registry:docker-registry; do
+    for each in dockerd:docker.io podman:podman mmdebstrap:mmdebstrap docker-registry:docker-registry slirp4netns:slirp4netns; do
         command=${each%%:*}
         if [ "$(id -u)" -eq 0 ] && has_command apt-get; then
             need_command "$command" "${each#*:}"
@@ -100,6 +104,44 @@ install_engines() {
         fi
         has_command "$command" || say "no $command here: tests that need it will be skipped"
     done
+}
+
+# What sandboxes without an image show of this machine, and what their networks take. Tests of a language, a library or a network that
+# is not there are skipped, so whatever can be had is enough.
+install_languages_and_libraries() {
+    local as_root=() package wanted_here=()
+    if [ "$(id -u)" -ne 0 ]; then
+        as_root=(sudo -n)
+    fi
+    if ! has_command apt-get || { [ ${#as_root[@]} -gt 0 ] && ! sudo -n true 2>/dev/null; }; then
+        say "no apt here: languages and libraries that are missing will not be tested"
+        return 0
+    fi
+    for package in \
+        ruby lua5.4 php-cli golang-go rustc r-base-core node-typescript default-jdk-headless g++ \
+        python3-numpy python3-pandas python3-matplotlib python3-pil python3-pip python3-setuptools python3-wheel \
+        slirp4netns passt; do
+        dpkg -s "$package" >/dev/null 2>&1 || wanted_here+=("$package")
+    done
+    # Debian's npm cannot stand beside a node of another origin, which has its own
+    has_command node || wanted_here+=(nodejs)
+    has_command npm || wanted_here+=(npm)
+    if [ ${#wanted_here[@]} -eq 0 ]; then
+        return 0
+    fi
+    say "installing languages and libraries: ${wanted_here[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    local install=("${as_root[@]}" apt-get install -y --no-install-recommends)
+    if "${install[@]}" "${wanted_here[@]}" >/dev/null 2>&1; then
+        return 0
+    fi
+    "${as_root[@]}" apt-get update -q >/dev/null 2>&1 || true
+    "${install[@]}" "${wanted_here[@]}" >/dev/null 2>&1 && return 0
+    # one that is not to be had, or does not get on with what is here, must not cost the others
+    for package in "${wanted_here[@]}"; do
+        "${install[@]}" "$package" >/dev/null 2>&1 || say "no $package here"
+    done
+    return 0
 }
 
 # Configures a build directory once, and again when its options have changed.

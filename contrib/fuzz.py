@@ -10,11 +10,20 @@ begins. The result file has the form of meson's testlog.json.
 import concurrent.futures
 import json
 import os
+import re
 import subprocess
 import sys
 
 RSS_LIMIT_MB = 2048
 SLOW_SECONDS = 10  # one input
+PROGRESS = re.compile(r"^(#\d+\s|\s*NEW_FUNC|[\d-]{10}T\S+ info )")
+VERDICT = re.compile(r"not so: |^SUMMARY: |did not end in time")
+FINDING_LINES = 40
+
+
+def finding(output):
+    """What was found, without what libFuzzer told on the way there."""
+    return [line for line in output.splitlines() if not PROGRESS.match(line)][-FINDING_LINES:]
 
 
 def fuzz(name, program, corpus, work, seconds):
@@ -41,6 +50,7 @@ def fuzz(name, program, corpus, work, seconds):
             stderr=subprocess.STDOUT,
             timeout=seconds + 120,
             check=False,
+            env={**os.environ, "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"},
         )
         output, good = done.stdout.decode("utf-8", "replace"), done.returncode == 0
     except subprocess.TimeoutExpired as late:
@@ -48,11 +58,13 @@ def fuzz(name, program, corpus, work, seconds):
         good = False
     runs = [line for line in output.splitlines() if line.startswith("stat::number_of_executed_units")]
     count = runs[-1].split()[-1] if runs else "?"
-    print(f"{'ok  ' if good else 'FAIL'} fuzz {name}: {count} runs in {seconds} s", flush=True)
+    found = "" if good else "\n".join(finding(output))
+    what = next((f" ({line})" for line in found.splitlines() if VERDICT.search(line)), "")
+    print(f"{'ok  ' if good else 'FAIL'} fuzz {name}: {count} runs in {seconds} s{what}", flush=True)
     return {
         "name": f"fuzzing {name} for {seconds} s",
         "result": "OK" if good else "FAIL",
-        "stdout": "" if good else output[-8000:],
+        "stdout": found,
     }
 
 

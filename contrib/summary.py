@@ -7,13 +7,14 @@ line is "N passed, N failed" with ", N skipped" if there were any.
 
 usage: summary.py <testlog.json>…
        summary.py --record <name> <log>     prints the record of a step that failed
+       summary.py --failed <testlog.json>…  names what failed, and nothing else
 """
 
 import json
 import re
 import sys
 
-CASE = re.compile(r"^(not )?ok\b[ \t]*(\d*)[ \t-]*([^#\n]*)(#[ \t]*(skip|todo)\b[ \t]*(.*))?", re.I)
+CASE = re.compile(r"^(not )?ok\b[ \t]*(\d*)[ \t-]*([^#\n]*)(#[ \t]*skip\b[ \t]*(.*))?", re.I)
 SKIP_ALL = re.compile(r"^1\.\.0\b[ \t]*(?:#[ \t]*skip[ \t]*(.*))?", re.I | re.M)
 TAIL_LINES = 40
 GOOD = ("OK", "EXPECTEDFAIL", "SKIP")
@@ -45,8 +46,8 @@ def judge(record):
         if not match:
             continue
         title = f"{name}: {match.group(3).strip() or match.group(2)}"
-        if match.group(5) and match.group(5).lower() == "skip":
-            skips.append((title, match.group(6)))
+        if match.group(4):
+            skips.append((title, match.group(5)))
         elif match.group(1):
             failures.append((title, explain(record, line)))
         else:
@@ -76,8 +77,9 @@ def main():
     if sys.argv[1] == "--record":
         print(json.dumps(failed_step(*sys.argv[2:])))
         return
+    names_only = sys.argv[1] == "--failed"
     passed, failures, skips = 0, [], []
-    for path in sys.argv[1:]:
+    for path in sys.argv[2 if names_only else 1 :]:
         with open(path, encoding="utf-8") as file:
             for line in file:
                 if line.strip():
@@ -85,6 +87,10 @@ def main():
                     passed += good
                     failures += bad
                     skips += left_out
+    if names_only:
+        for name, _ in failures:
+            print(f"FAILED {name}")
+        return
     for name, why in skips:
         print(f"SKIPPED {name}: {why}")
     for name, lines in failures:
