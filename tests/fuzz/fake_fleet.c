@@ -41,6 +41,7 @@ struct fleet_call {
     fleet_info_fn info;
     fleet_done_fn done;
     fleet_outcome_fn outcome;
+    fleet_output_fn output;
     fleet_progress_fn progress;
     void *arg;
     enum op_kind op;
@@ -56,6 +57,8 @@ struct fleet {
     struct execution executions[EXECUTIONS]; /* a ring */
     uint64_t begun;
     struct fleet_call *first, **last;
+    const struct fleet_events *events;
+    void *events_arg;
 };
 
 struct fleet *fleet_create(uv_loop_t *loop, const struct config *config)
@@ -95,6 +98,16 @@ static size_t slot_of(const struct fleet *f, const char *id)
     return SANDBOXES;
 }
 
+void fleet_set_runners(struct fleet *f, struct view_list runners)
+{
+}
+
+void fleet_observe(struct fleet *f, const struct fleet_events *events, void *arg)
+{
+    f->events = events;
+    f->events_arg = arg;
+}
+
 void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spec,
                 fleet_info_fn done, void *arg)
 {
@@ -128,6 +141,22 @@ int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const
     return err_set(err, ERR_SANDBOX_NOT_FOUND, "no such sandbox: %s", id_or_name);
 }
 
+const char *fleet_workspace(struct fleet *f, const char *id)
+{
+    return slot_of(f, id) < SANDBOXES ? "/workspace" : "";
+}
+
+const char *fleet_owner(struct fleet *f, const char *id)
+{
+    return slot_of(f, id) < SANDBOXES ? f->slots[slot_of(f, id)].owner : NULL;
+}
+
+int fleet_key(struct fleet *f, unsigned char ret[FLEET_KEY_BYTES], struct err *err)
+{
+    memset(ret, 'k', FLEET_KEY_BYTES);
+    return 0;
+}
+
 static void fill_info(const struct slot *slot, struct fleet_info *info)
 {
     static const char *const languages[] = {"python", "bash"};
@@ -140,6 +169,7 @@ static void fill_info(const struct slot *slot, struct fleet_info *info)
         .state = "ready",
         .reason = "",
         .workspace = "/workspace",
+        .network = "none",
         .languages = languages,
         .language_count = 2,
         .worker_pid = 7,
@@ -171,6 +201,11 @@ void fleet_close(struct fleet *f, const char *id, fleet_done_fn done, void *arg)
         f->slots[slot].used = false;
     }
     put_off(f, DUE_DONE, 0, slot, arg)->done = done;
+}
+
+bool fleet_retire(struct fleet *f, const char *id)
+{
+    return slot_of(f, id) < SANDBOXES && f->slots[slot_of(f, id)].used;
 }
 
 struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet_op *op,
@@ -207,6 +242,11 @@ static struct execution *find_execution(struct fleet *f, const char *owner, cons
     return NULL;
 }
 
+bool fleet_has_execution(struct fleet *f, const char *owner, const char *execution)
+{
+    return find_execution(f, owner, execution) != NULL;
+}
+
 void fleet_execute(struct fleet *f, const char *owner, const char *id, const struct fleet_op *op,
                    char ret_id[FLEET_ID_SIZE])
 {
@@ -233,6 +273,12 @@ struct fleet_await *fleet_await(struct fleet *f, const char *owner, const char *
         memcpy(call->execution, e->id, sizeof(e->id));
     }
     return (struct fleet_await *)call;
+}
+
+void fleet_await_output(struct fleet_await *await, uint64_t every_ms, fleet_output_fn output)
+{
+    (void)every_ms;
+    ((struct fleet_call *)await)->output = output;
 }
 
 void fleet_await_end(struct fleet_await *await)
@@ -315,7 +361,7 @@ static enum op_status status_of(const struct fleet_call *call)
     }
 }
 
-static void end_run(const struct fleet_call *call, const struct slot *slot)
+static void end_run(struct fleet *f, const struct fleet_call *call, const struct slot *slot)
 {
     static const char text[] = "out\xff\0\x1b \xf0\x9f\x98\x80\n";
     struct msg_output end = {
@@ -344,6 +390,20 @@ static void end_run(const struct fleet_call *call, const struct slot *slot)
         .end = call->running ? &none : &end,
         .duration_us = 1234,
     };
+    if (call->output != NULL) {
+        const struct fleet_output output = {.op = outcome.op,
+                                            .out = outcome.out,
+                                            .err = outcome.err,
+                                            .out_new = 5000,
+                                            .err_new = sizeof(text),
+                                            .out_bytes = 5000,
+                                            .err_bytes = sizeof(text)};
+        call->output(call->arg, &output);
+    }
+    if (f->events != NULL && call->op == OP_EVAL) {
+        f->events->files(f->events_arg, slot->owner, slot->id, slot->name);
+        f->events->execution(f->events_arg, slot->owner, outcome.op);
+    }
     call->outcome(call->arg, 0, &outcome, NULL, NULL);
 }
 
@@ -381,7 +441,7 @@ bool fake_fleet_step(struct fleet *f)
         if (call->rc < 0) {
             call->outcome(call->arg, call->rc, NULL, &err, "a hint");
         } else {
-            end_run(call, slot);
+            end_run(f, call, slot);
         }
         break;
     }

@@ -3,45 +3,16 @@
  * file, and DOCKER_HOST beside the variables for TLS. The first byte chooses. Files are real files
  * below a directory of our own, which is all the home that the search knows.
  */
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "common/fd.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/scratch.h"
 #include "worker/backend/docker_places.h"
 
 enum { TEXT, CONFIG, CONTEXT, HOST, KINDS };
 
 #define CONFIG_FILE  "/config.json"
-#define CONTEXT_DIR  "/contexts/meta/0"
-#define CONTEXT_FILE CONTEXT_DIR "/meta.json"
-
-static char root[] = "/tmp/cloister-fuzz-XXXXXX";
-
-static void remove_root(void)
-{
-    err_ignore(dir_remove(root, NULL));
-}
-
-static void make_root(void)
-{
-    char path[128];
-    FUZZ_REQUIRE(mkdtemp(root) != NULL);
-    atexit(remove_root);
-    snprintf(path, sizeof(path), "%s%s", root, CONTEXT_DIR);
-    FUZZ_REQUIRE(dir_make(path, 0700, NULL) == 0);
-}
-
-static void put(const char *name, const void *data, size_t size)
-{
-    char path[128];
-    snprintf(path, sizeof(path), "%s%s", root, name);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    FUZZ_REQUIRE(fd >= 0);
-    FUZZ_REQUIRE(fd_write_all(fd, data, size, NULL) == 0);
-    close(fd);
-}
+#define CONTEXT_FILE "/contexts/meta/0/meta.json"
 
 struct input {
     size_t kind;
@@ -52,7 +23,7 @@ static const char *get(void *arg, const char *name)
 {
     const struct input *in = arg;
     if (strcmp(name, "DOCKER_CONFIG") == 0 || strcmp(name, "XDG_RUNTIME_DIR") == 0) {
-        return root;
+        return scratch_dir();
     }
     if (in->kind == CONTEXT && strcmp(name, "DOCKER_CONTEXT") == 0) {
         return "fuzz";
@@ -84,9 +55,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1) {
         return 0;
     }
-    if (root[strlen(root) - 1] == 'X') {
-        make_root();
-    }
     char *text = malloc(size);
     FUZZ_REQUIRE(text != NULL);
     memcpy(text, data + 1, size - 1);
@@ -104,8 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         free(text);
         return 0;
     }
-    put(CONFIG_FILE, data + 1, in.kind == CONFIG ? size - 1 : 0);
-    put(CONTEXT_FILE, data + 1, in.kind == CONTEXT ? size - 1 : 0);
+    scratch_put(CONFIG_FILE, data + 1, in.kind == CONFIG ? size - 1 : 0);
+    scratch_put(CONTEXT_FILE, data + 1, in.kind == CONTEXT ? size - 1 : 0);
     struct docker_places places;
     docker_places_find("", get, &in, &places);
     FUZZ_REQUIRE(places.count <= DOCKER_ENDPOINTS_MAX);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "worker/backend/http_head.h"
+#include "common/io/http_head.h"
 
 static void check_body(struct view body)
 {

@@ -3,15 +3,12 @@
  * crash, and the kernel's and administrator's files about ids and control groups. The first byte
  * chooses the reader. Files are real files below a directory of our own, as the readers take paths.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/fd.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/scratch.h"
 #include "worker/backend/oci_host.h"
 #include "worker/backend/oci_record.h"
 #include "worker/backend/oci_runtime.h"
@@ -22,33 +19,6 @@ static const char *const paths[] = {
 };
 
 #define PATHS (sizeof(paths) / sizeof(paths[0]))
-
-static char root[] = "/tmp/cloister-fuzz-XXXXXX";
-
-static void remove_root(void)
-{
-    err_ignore(dir_remove(root, NULL));
-}
-
-static void make_root(void)
-{
-    static const char *const dirs[] = {"/proc", "/proc/self", "/etc"};
-    FUZZ_REQUIRE(mkdtemp(root) != NULL);
-    for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
-        char path[PATH_MAX];
-        snprintf(path, sizeof(path), "%s%s", root, dirs[i]);
-        FUZZ_REQUIRE(mkdir(path, 0700) == 0);
-    }
-    atexit(remove_root);
-}
-
-static void put(const char *path, const void *data, size_t size)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    FUZZ_REQUIRE(fd >= 0);
-    FUZZ_REQUIRE(fd_write_all(fd, data, size, NULL) == 0);
-    close(fd);
-}
 
 static void read_words(const uint8_t *data, size_t size)
 {
@@ -78,17 +48,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1) {
         return 0;
     }
-    if (root[strlen(root) - 1] == 'X') {
-        make_root();
-    }
     size_t which = data[0] % (PATHS + 1);
     if (which == PATHS) {
         read_words(data + 1, size - 1);
         return 0;
     }
     char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s%s", root, paths[which]);
-    put(path, data + 1, size - 1);
+    snprintf(path, sizeof(path), "%s%s", scratch_dir(), paths[which]);
+    scratch_put(paths[which], data + 1, size - 1);
     if (which == PATHS - 1) {
         struct oci_record record;
         struct err err = ERR_INIT;
@@ -96,9 +63,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_REQUIRE(rc == 0 || err.text[0] != '\0');
     } else {
         struct oci_host host;
-        oci_host_read(root, 0, 0, &host);
+        oci_host_read(scratch_dir(), 0, 0, &host);
         check_extents(&host);
-        oci_host_read(root, 1000, 1000, &host);
+        oci_host_read(scratch_dir(), 1000, 1000, &host);
         check_extents(&host);
     }
     unlink(path);

@@ -3,6 +3,8 @@
  * the question. The first byte chooses the question. What passes must be of its type, and a list of
  * operations must hold nothing that cannot be read.
  */
+#include <string.h>
+
 #include "proto/codec.h"
 #include "tests/fuzz/fuzz.h"
 #include "worker/agent_reply.h"
@@ -17,6 +19,30 @@ static void require_ops(const struct msg_ops_ok *m)
         FUZZ_REQUIRE(msg_decode(MSG_LINK_W, item.data, item.len, &info, &err) == 0);
         FUZZ_REQUIRE(info.type == MSG_OP_INFO && info.op_info.op.len > 0);
         msg_finish(&info);
+    }
+}
+
+/* Each representation has a plain type and an absolute path; no changed file leads out. */
+static void require_shown(const struct msg_output *m)
+{
+    FUZZ_REQUIRE(m->displays.count <= LIMIT_DISPLAYS && m->files.count <= LIMIT_CHANGED);
+    for (size_t i = 0; i < m->displays.count; i++) {
+        struct msg d;
+        struct view item = m->displays.items[i];
+        FUZZ_REQUIRE(msg_decode(MSG_LINK_W, item.data, item.len, &d, NULL) == 0);
+        FUZZ_REQUIRE(d.type == MSG_DISPLAY && d.display.number > 0);
+        FUZZ_REQUIRE(d.display.path.len > 1 && d.display.path.data[0] == '/');
+        FUZZ_REQUIRE(d.display.mime.len > 2 &&
+                     memchr(d.display.mime.data, '/', d.display.mime.len));
+        msg_finish(&d);
+    }
+    for (size_t i = 0; i < m->files.count; i++) {
+        struct msg e;
+        struct view item = m->files.items[i];
+        FUZZ_REQUIRE(msg_decode(MSG_LINK_A, item.data, item.len, &e, NULL) == 0);
+        FUZZ_REQUIRE(e.type == MSG_ENTRY && e.entry.path.len > 0 && e.entry.path.data[0] != '/');
+        FUZZ_REQUIRE(e.entry.type == FILE_TYPE_FILE);
+        msg_finish(&e);
     }
 }
 
@@ -45,6 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else if (rc == 0 && reply.type == MSG_OUTPUT) {
         FUZZ_REQUIRE(request.type == MSG_START || request.type == MSG_WAIT);
         FUZZ_REQUIRE(request.type != MSG_WAIT || reply.output.out_from >= 300);
+        require_shown(&reply.output);
     }
     msg_finish(&reply);
     return 0;

@@ -4,8 +4,20 @@
  */
 #include <string.h>
 
+#include "proto/outcome.h"
 #include "tests/fuzz/fuzz.h"
 #include "worker/agent/report.h"
+
+/* What is handed out is what a worker will take. Returns the bytes that it has. */
+static size_t require_displays(const struct report *r)
+{
+    struct err err = ERR_INIT;
+    struct view items[LIMIT_DISPLAYS];
+    struct view_list list = framed_list(&r->displays, items, LIMIT_DISPLAYS);
+    FUZZ_REQUIRE(list.count == r->displays.count);
+    FUZZ_REQUIRE(outcome_check_displays(list, &err) == 0);
+    return r->displays.bytes.len;
+}
 
 /* Feeds all of it; returns how many runs came to their end, or -1 for a sender that lied. */
 static int feed(struct report *r, const uint8_t *data, size_t size, size_t piece, uint64_t *ret_sum)
@@ -24,7 +36,8 @@ static int feed(struct report *r, const uint8_t *data, size_t size, size_t piece
         FUZZ_REQUIRE(used <= len && (used == len || r->done));
         at += used;
         if (r->done) {
-            *ret_sum += r->run + r->result.len + r->message.len + r->traceback.len + r->file_size;
+            *ret_sum += r->run + r->result.len + r->message.len + r->traceback.len + r->file_size +
+                        r->watches + require_displays(r);
             runs++;
             report_reset(r);
         }
@@ -37,8 +50,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1) {
         return 0;
     }
-    const char *allowed = data[0] & 1 ? REPORT_OF_RUN : REPORT_OF_FILE;
-    size_t piece = (size_t)(data[0] >> 1) + 1;
+    static const char *const senders[] = {REPORT_OF_FILE, REPORT_OF_RUN, REPORT_OF_SCAN,
+                                          REPORT_OF_RUN};
+    const char *allowed = senders[data[0] % 4];
+    size_t piece = (size_t)(data[0] >> 2) + 1;
     struct report whole, pieces;
     report_init(&whole, allowed);
     report_init(&pieces, allowed);

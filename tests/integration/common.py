@@ -1,5 +1,6 @@
 """What every integration test starts from: the search path, the client, the test cases, and one
-server that most cases of a file share. The files run on the oci backend, and by with_engine.py on a container engine as well.
+server that most cases of a file share. The files run on the oci backend, and by with_engine.py on a container engine as well; some run
+over HTTP, too: CLOISTER_TEST_TRANSPORT is stdio (default), http or sse.
 
 Run one by hand:  CLOISTER=<build>/supervisor/cloister python3 tests/integration/test_execute.py [part of a case's name]
 """
@@ -13,11 +14,15 @@ sys.path[:0] = [os.path.join(HERE, "lib"), os.path.join(os.path.dirname(HERE), "
 
 # pylint: disable=wrong-import-position,unused-import
 import mcp
-from mcp import LATEST_LEGACY, LEGACY, MODERN, Pending, Server, ServerGone, alive, modern_meta
+import mcp_http
+from mcp import LATEST_LEGACY, LEGACY, MODERN, Pending, ServerGone, alive, modern_meta
 from tap import Skip, Suite, contains, equal, poll, skip_all
 
-
+TRANSPORT = os.environ.get("CLOISTER_TEST_TRANSPORT", "stdio")
+ON_PIPE = TRANSPORT == "stdio"  # for what is about lines and pipes alone
+Server = {"stdio": mcp.Server, "http": mcp_http.ServerByHttp, "sse": mcp_http.ServerBySse}[TRANSPORT]
 ON_OCI = mcp.BACKEND == "oci"  # for what is about that backend alone
+OWN_TOOLS = 13  # those that a server lists without profiles
 
 
 def needs_runtime():

@@ -2,7 +2,7 @@
 
 import time
 
-from common import Server, Suite, contains, equal, needs_runtime, poll
+from common import OWN_TOOLS, Server, Suite, contains, equal, needs_runtime, poll
 
 needs_runtime()
 suite = Suite()
@@ -33,7 +33,7 @@ def other_sandbox():
         for number in range(20):
             equal(server.run(str(number), sandbox_id=two)["result"], str(number))
         equal(server.request("ping"), {})
-        equal(len(server.request("tools/list")["tools"]), 10)
+        equal(len(server.request("tools/list")["tools"]), OWN_TOOLS)
         made = server.call("create_sandbox")["sandbox_id"]
         server.call("close_sandbox", sandbox_id=made)
         let_go(server, one, slow)

@@ -16,7 +16,7 @@ import tempfile
 import time
 import urllib.request
 
-from common import Server, Skip, Suite, alive, clear, contains, equal, needs_engine, needs_runtime, poll, works
+from common import OWN_TOOLS, Server, Skip, Suite, alive, clear, contains, equal, needs_engine, needs_runtime, poll, works
 import engine as engines
 import mcp
 from standin import Standin, WarningProxy
@@ -94,10 +94,12 @@ def hardening():
             assert 50 <= host["PidsLimit"] <= 50 + 64, host["PidsLimit"]
         assert not any("unconfined" in o for o in host["SecurityOpt"] or []), host["SecurityOpt"]
         binds = host.get("Binds") or []  # Podman lists volumes here
-        assert all(b.startswith("cloister-agent-") and ":/.cloister:ro" in b for b in binds), binds
+        ours = ("cloister-agent-", f"cloister-packages-{sandbox}-")
+        assert all(b.startswith(ours) and b.split(":")[2].split(",")[0] == "ro" for b in binds), binds
         assert not host.get("Devices"), host.get("Devices")
         equal(sorted({m["Type"] for m in made["Mounts"]} - {"tmpfs"}), ["volume"])
-        equal([m["RW"] for m in made["Mounts"] if m["Type"] == "volume"], [False], "the agent's volume is read-only")
+        volumes = {m["Destination"]: m["RW"] for m in made["Mounts"] if m["Type"] == "volume"}
+        equal(volumes, dict.fromkeys(["/.cloister", "/packages/python", "/packages/node"], False), "volumes are read-only")
         contains(json.dumps(config["Labels"]), sandbox)
         contains(json.dumps(config["Labels"]), server.runtime_dir)
         if DOCKER:
@@ -412,7 +414,7 @@ def engine_stopped():
         running.signal(signal.SIGTERM)
         begin = time.monotonic()
         equal(server.request("ping"), {})
-        equal(len(server.request("tools/list")["tools"]), 10)
+        equal(len(server.request("tools/list")["tools"]), OWN_TOOLS)
         assert time.monotonic() - begin < 2, "other calls were held up"
         running.wait_gone()
         lost(server, sandbox, pending, since)

@@ -2,7 +2,7 @@
 
 import json
 
-from common import Shared, Suite, contains, equal, needs_runtime, poll
+from common import Shared, Suite, clear, contains, equal, needs_runtime, poll
 import mcp
 
 needs_runtime()
@@ -116,6 +116,35 @@ def odd_exceptions():
     equal((surrogate["status"], surrogate["error"]["name"]), ("error", "ValueError"))
 
 
+@suite.case("python: exceptions and exits of odd classes are described, and the interpreter stays")
+def odd_classes():
+    python("kept = 'still'")
+    for name in ("1 / 0", "5"):
+        done = python(f"class Meta(type):\n    __name__ = property(lambda cls: {name})\nclass Odd(Exception, metaclass=Meta): pass\nraise Odd('why')")
+        equal((done["status"], done["error"]["name"], done["error"]["message"]), ("error", "Odd", "why"))
+    for code in ("class Odd(SystemExit):\n    code = property(lambda self: 1 / 0)\nraise Odd()", "class Odd:\n    def __str__(self): raise SystemExit(4)\nraise SystemExit(Odd())"):
+        done = python(code)
+        equal((done["status"], done["exit_code"]), ("error", 1), code)
+    equal(python("kept")["result"], "'still'")
+
+
+@suite.case("python: if any part of a cell awaits, all of it runs in the loop")
+def one_loop():
+    done = python("import asyncio\nasync def late(n):\n    await asyncio.sleep(0.01)\n    return n\ntasks = [asyncio.create_task(late(n)) for n in range(3)]\nawait asyncio.gather(*tasks)")
+    equal((done["status"], done["result"]), ("ok", "[0, 1, 2]"), json.dumps(done.get("error")))
+    equal(python("await asyncio.sleep(0)\ntask = asyncio.create_task(late(7))\ntask.done()")["result"], "False")
+    equal(python("await task")["result"], "7")
+    done = python("x = 1\n\nawait asyncio.sleep(100)", timeout_seconds=1)
+    equal((done["status"], done["interpreter"]), ("timeout", "kept"))
+    contains(done["error"]["traceback"], "line 3, in <module>")
+
+
+@suite.case("python: only what ends a line for the compiler does so in a traceback")
+def traceback_lines():
+    done = python("text = 'a\u2028b\x0cc\x85'\r\n\n1 / 0")
+    contains(done["error"]["traceback"], 'line 3, in <module>\n    1 / 0\n')
+
+
 @suite.case("python: input() reads the stdin argument, then comes the end of file")
 def stdin():
     done = python("a = input('name? ')\nb = input()\nprint(a, b)", stdin="Ada\nLovelace\n")
@@ -220,6 +249,32 @@ def streams_closed():
         if done["status"] == "ok" and done["stdout"] == "again\n":
             return
     raise AssertionError(f"streams are gone: {done}")
+
+
+@suite.case("python: streams that are deleted, detached or odd cost neither the run nor the next one")
+def streams_odd():
+    python("kept = 'still'")
+    odd = "import sys\nclass Odd:\n    closed = property(lambda self: 1 / 0)\n    def write(self, text): pass\n"
+    codes = [f"import sys\ndel sys.{name}" for name in ("stdin", "stdout", "stderr")]
+    codes += ["import sys\nsys.stdout.detach()\nNone", odd + "    def flush(self): 1 / 0\nsys.stdout = Odd()"]
+    codes += [odd + "    def flush(self): raise SystemExit(3)\nsys.stderr = Odd()"]
+    for code in codes:
+        assert python(code)["status"] != "crashed", code
+        done = python("print(kept)")
+        equal((done["status"], done["interpreter"], done["stdout"]), ("ok", "kept", "still\n"), code)
+
+
+@suite.case("python: what a signal handler raises between two runs is told with the next one, which is not disturbed")
+def late_signals():
+    for what in ("TimeoutError('late')", "ValueError('late')", "SystemExit(3)", "KeyboardInterrupt('late')"):
+        code = "import os, signal\ndef handler(*_):\n    os.write(fired, b'x')\n    raise " + what
+        code += "\nfired = os.open('fired', os.O_WRONLY | os.O_CREAT)\nsignal.signal(signal.SIGALRM, handler)\nsignal.setitimer(signal.ITIMER_REAL, 0.2)\nNone"
+        equal(python(code)["status"], "ok")
+        server, sandbox = shared.get()
+        poll("the alarm", lambda: server.call("list_files", sandbox_id=sandbox)["entries"] and server.call("read_file", sandbox_id=sandbox, path="fired")["content"] == "x")
+        done = python("import os\nos.remove('fired')\nfired > 0")
+        equal((done["status"], done["interpreter"], done["result"]), ("ok", "kept", "True"), what)
+        equal("late" in done["stderr"], "Exit" not in what, done["stderr"])
 
 
 @suite.case("python: closing every descriptor costs the interpreter, not the sandbox")
@@ -338,6 +393,17 @@ def bash_input():
     equal(bash("echo ${ONCE:-gone}")["stdout"], "gone\n")
 
 
+@suite.case("bash: what exec redirects or closes lasts for its run, and a PROMPT_COMMAND of the code's own harms none")
+def shell_redirected():
+    bash("kept=still")
+    for code in ("exec >/dev/null", "exec >log 2>&1; echo logged", "exec >&- 2>&- <&-", "PROMPT_COMMAND='echo prompt'", "PROMPT_COMMAND=true; return 6"):
+        done = bash(code, timeout_seconds=20)
+        equal((done["status"], done["exit_code"]), ("error", 6) if "return" in code else ("ok", 0), code)
+        done = bash("echo $kept; echo err >&2; return 3", timeout_seconds=20)
+        equal((done["exit_code"], done["stdout"], done["stderr"], done["interpreter"]), (3, "still\n", "err\n", "kept"), code)
+    equal(bash("cat log")["stdout"], "logged\n")
+
+
 @suite.case("bash: a deadline interrupts the command and keeps the shell")
 def bash_deadline():
     bash("kept=yes")
@@ -353,6 +419,23 @@ def language():
     assert failed["error"]["code"] in ("language_unavailable", "invalid_argument"), failed
     assert failed["error"]["hint"] or failed["error"]["message"]
     equal(python("1")["status"], "ok")
+
+
+@suite.case("code of 10 MB runs or fails like any other, empty code is refused, and blanks do nothing")
+def sizes_of_code():
+    server, sandbox = shared.get()
+    stuff = "a" * (10 << 20)
+    equal(python(f"len('{stuff}')")["result"], str(len(stuff)))
+    equal(bash(f": {stuff}\necho done")["stdout"], "done\n")
+    broken = python(f"x = '{stuff}\nx")
+    equal((broken["status"], broken["error"]["name"], broken["interpreter"]), ("error", "SyntaxError", "kept"))
+    assert len(json.dumps(broken)) < 1 << 20
+    for language in ("python", "bash"):
+        error = clear(server.call_failing("execute_code", code="", language=language, sandbox_id=sandbox)["error"])
+        equal(error["code"], "invalid_argument")
+        contains(error["message"], "code: ")
+        blank = shared.run(" \n\t\n", language=language)
+        equal((blank["status"], blank["stdout_bytes"], blank.get("result")), ("ok", 0, None))
 
 
 # ---- sandboxes around it ----

@@ -102,8 +102,9 @@ def streaming():
 def paging():
     server, sandbox = Impatient.get()
     part = server.run("print('\\n' * 249999)", sandbox_id=sandbox)
-    got = part["stdout"]
+    got = part["stdout"][: part["next_offset"]]  # behind that a line about what is left out, and the end
     assert part["truncated"] and part["next_offset"] == len(got) < 250000, part["next_offset"]
+    equal(set(got), {"\n"})
     while part["truncated"]:
         part = get(server, part["execution_id"], offset=part["next_offset"])
         got += part["stdout"]
@@ -111,9 +112,11 @@ def paging():
     lost = server.run("print('x' * 999999)", sandbox_id=sandbox)
     rest = get(server, lost["execution_id"], offset=lost["next_offset"])
     assert rest["truncated"] and rest["stdout_bytes"] == 1000000, rest["stdout_bytes"]
-    error = server.call_failing("get_execution", execution_id=lost["execution_id"], offset=900000)["error"]
+    rest = get(server, lost["execution_id"], offset=500000)  # in the middle, which is not kept
+    equal((rest["offset"], rest["stdout"][:2]), (1000000 - (256 << 10), "xx"))
+    error = server.call_failing("get_execution", execution_id=lost["execution_id"], offset=1000001)["error"]
     equal(error["code"], "invalid_argument")
-    contains(error["message"], "are kept")
+    contains(error["message"], "is behind")
     error = server.call_failing("get_execution", execution_id=lost["execution_id"], stderr_offset=1)["error"]
     contains(error["message"], "stderr_offset")
 
@@ -237,6 +240,26 @@ def recent():
         assert row["language"] == "python" and row["started_at"].endswith("Z") and row["duration_ms"] >= 0, row
     server.call("cancel_execution", execution_id=running)
     equal(wait_over(server, queued)["result"], "'next'")
+
+
+@suite.case("an execution that waited for its turn is listed as running as soon as it does, though it prints nothing")
+def listed_in_turn():
+    server, sandbox = Impatient.get()
+
+    def states():
+        rows = server.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"]
+        return [row["status"] for row in rows if row["language"] == "python"][:2]
+
+    def begin(until):
+        code = f"import os, time\nwhile not os.path.exists({until!r}): time.sleep(0.01)"
+        return server.run(code, sandbox_id=sandbox)["execution_id"]
+
+    first, second = begin("first_may_end"), begin("second_may_end")
+    equal(states(), ["queued", "running"])
+    server.run("touch first_may_end", language="bash", sandbox_id=sandbox)
+    poll("the second is listed as running", lambda: states() == ["running", "ok"], 5)
+    server.run("touch second_may_end", language="bash", sandbox_id=sandbox)
+    equal([wait_over(server, e)["status"] for e in (first, second)], ["ok", "ok"])
 
 
 @suite.case("an execution that nobody knows is not found, with a hint")

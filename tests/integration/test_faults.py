@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from common import ON_OCI, Server, Skip, Suite, clear, contains, equal, needs_runtime, poll, works
+from common import ON_OCI, OWN_TOOLS, Server, Skip, Suite, clear, contains, equal, needs_runtime, poll, works
 import mcp
 
 needs_runtime()
@@ -204,7 +204,7 @@ def no_processes():
             if result.get("isError"):
                 assert result["structuredContent"]["error"]["message"], result
             equal(server.request("ping"), {})
-            equal(len(server.request("tools/list")["tools"]), 10)
+            equal(len(server.request("tools/list")["tools"]), OWN_TOOLS)
         shutil.rmtree(place, ignore_errors=True)
 
 

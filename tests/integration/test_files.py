@@ -1,6 +1,7 @@
 """Files: reading, writing and listing, and paths that lead elsewhere."""
 
 import base64
+import os
 
 from common import Shared, Suite, contains, equal, needs_runtime
 
@@ -52,6 +53,8 @@ def modes():
     equal(call("read_file", path="a.txt")["content"], "new")
     call("write_file", path="run.sh", content="#!/bin/sh\necho ran\n", mode="0755")
     equal(shared.run("./run.sh", language="bash")["stdout"], "ran\n")
+    for mode in ("0000", "000", "888", "4755"):
+        contains(failing("write_file", path="run.sh", content="x", mode=mode)["message"], f'"{mode}"')
 
 
 @suite.case("offset and length read a part")
@@ -62,6 +65,21 @@ def parts():
     rest = call("read_file", path="digits", offset=7)
     equal((rest["content"], rest["truncated"]), ("789", False))
     equal(call("read_file", path="digits", offset=100)["content"], "")
+    call("write_file", path="umlaut", content="ä")
+    whole = b""
+    for at in range(2):  # a part of a character is no text
+        part = call("read_file", path="umlaut", offset=at, length=1)
+        equal(part["encoding"], "base64")
+        whole += base64.b64decode(part["content"])
+    equal(whole.decode(), "ä")
+
+
+@suite.case("a file of /proc, which says that it is empty, is read in parts like any other")
+def lying_size():
+    first = call("read_file", path="/proc/self/status", length=20)
+    equal((first["length"], first["truncated"]), (20, True))
+    assert first["size"] > 20, first["size"]
+    equal(call("read_file", path="/proc/self/status")["truncated"], False)
 
 
 @suite.case("a file that is too large for one answer comes in parts, each says so")
@@ -85,6 +103,10 @@ def large_write():
     text = "x" * (8 << 20)
     equal(call("write_file", path="eight", content=text)["size"], 8 << 20)
     equal(shared.run("import os; os.path.getsize('eight')")["result"], str(8 << 20))
+    for tool in ("write_file", "upload_file"):  # as much as they promise
+        data = os.urandom(11 << 20)
+        equal(call(tool, path="eight", content=base64.b64encode(data).decode(), encoding="base64")["size"], 11 << 20)
+        equal(call(tool, path="eight", content="y" * (12 << 20))["size"], 12 << 20)
     shared.run("os.remove('eight')")
 
 

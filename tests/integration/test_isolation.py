@@ -88,7 +88,7 @@ def host_files():
             if not name.startswith("/usr/"):
                 equal(value(f"os.path.exists({name!r})"), False, name)
     top = set(value("os.listdir('/')"))
-    usual = {"bin", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "media", "mnt", "opt", "proc", "root", "run", "sbin", "srv", "sys", "tmp", "usr", "var", "workspace", ".cloister"}
+    usual = {"app", "bin", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "media", "mnt", "opt", "packages", "proc", "root", "run", "sbin", "srv", "sys", "tmp", "usr", "var", "workspace", ".cloister"}
     assert top <= usual, f"unexpected in /: {top - usual}"
     for path in ("/root", "/home", "/var/log", "/opt", "/mnt", "/run", "/srv", "/boot"):
         seen = value(f"sorted(os.listdir({path!r})) if os.path.isdir({path!r}) and os.access({path!r}, os.R_OK) else []")
@@ -109,7 +109,7 @@ def host_files_beside_image():
         bases = [os.path.basename(name) for name in names if "secret" in name]
         equal(value(f"[d for d, _, files in os.walk('/') if not d.startswith(('/proc', '/sys')) for n in files if n in {bases!r}]"), [])
     foreign = value("[line.split()[4] for line in open('/proc/self/mountinfo') if line.split(' - ')[1].split()[0] in ('ext4', 'xfs', 'btrfs', 'zfs')]")
-    usual = {"/.cloister", "/etc/resolv.conf", "/etc/hostname", "/etc/hosts", "/run/.containerenv", "/dev/termination-log"}
+    usual = {"/.cloister", "/etc/resolv.conf", "/etc/hostname", "/etc/hosts", "/run/.containerenv", "/dev/termination-log", "/packages/python", "/packages/node"}
     assert set(foreign) <= usual, f"mounts of host directories: {foreign}"
 
 
@@ -135,6 +135,11 @@ def generated_etc():
     assert 1 <= len(accounts) <= 6, accounts
     for name in ("shadow", "gshadow", "machine-id", "ssh", "sudoers", "cloister"):
         equal(value(f"os.path.exists('/etc/{name}')"), False, name)
+    # whom TLS trusts is no secret, and an installer has to know it
+    bundle = "/etc/ssl/certs/ca-certificates.crt"
+    if os.path.exists(bundle):
+        equal(value(f"'BEGIN CERTIFICATE' in open({bundle!r}).read()"), True)
+    equal(value("os.path.exists('/etc/ssl/private')"), False)
     assert socket.gethostname() not in value("open('/etc/hosts').read()") or socket.gethostname() in ("localhost",)
     assert value("os.uname().nodename") != socket.gethostname()
 

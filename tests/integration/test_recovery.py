@@ -4,13 +4,17 @@ import os
 import signal
 import time
 
-from common import Server, Suite, alive, contains, equal, needs_runtime, poll
+from common import ON_OCI, Server, Suite, alive, contains, equal, needs_runtime, poll
 import mcp
 from mcp import ANSWER_SECONDS
 
 needs_runtime()
 suite = Suite()
 
+GRACE_SECONDS = 10.0  # --grace-seconds says otherwise
+SILENCE_SECONDS = 5.0
+MARGIN = 2.0  # for sanitised builds on a busy machine
+ENGINE_MARGIN = MARGIN if ON_OCI else 3 * MARGIN  # engines are asked, and take their time
 LINES = 400
 STREAM = f"""
 import time
@@ -89,9 +93,17 @@ def worker_stopped():
         pending = streaming(server, sandbox)
         pid = server.worker_pid(sandbox)
         os.kill(pid, signal.SIGSTOP)
+        stopped = time.monotonic()
+        poll("the stopped worker is killed", lambda: not alive(pid), 30, 0.02)
+        took = time.monotonic() - stopped
+        assert took < SILENCE_SECONDS + MARGIN, f"it was found after {took:.2f} s"
         done = pending.structured()
         equal((done["status"], done["stdout"]), ("ok", WANTED))
-        poll("the stopped worker is killed", lambda: not alive(pid))
+        os.kill(server.worker_pid(sandbox), signal.SIGSTOP)  # an idle one, and nobody else waits for it
+        begun = time.monotonic()
+        equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+        took = time.monotonic() - begun
+        assert took < SILENCE_SECONDS + MARGIN, f"a call waited for {took:.2f} s"
 
 
 @suite.case("a deadline holds across a worker's death")
@@ -151,7 +163,8 @@ def agent_killed():
             failed = call.failed()
             equal(failed["error"]["code"], "sandbox_not_found")
             contains(failed["error"]["message"], "ended")
-        assert time.monotonic() - killed < 10, "they are answered when it is known, not when their time is over"
+        took = time.monotonic() - killed
+        assert took < ENGINE_MARGIN, f"they were answered after {took:.2f} s"
         equal(server.run("x", sandbox_id=other)["result"], "1")
         error = server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"]
         equal(error["code"], "sandbox_not_found")
@@ -167,9 +180,43 @@ def server_killed():
     agents = mcp.agents_of(sandbox)
     assert agents, "no agent process found on the host"
     server.kill()
+    killed = time.monotonic()
     poll("worker and agent end by themselves", lambda: not any(alive(p) for p in [worker, *agents]), 40)
+    took = time.monotonic() - killed
+    assert took < GRACE_SECONDS + ENGINE_MARGIN, f"they ended after {took:.2f} s"
     poll("the control groups or the container are gone", lambda: not mcp.cgroups_of(sandbox) and not mcp.containers_of(sandbox), 10)
     equal(mcp.traces_of(sandbox), [])
+
+
+@suite.case("fifty sandboxes of a killed server are ready at the next one within a second", when=ON_OCI)
+def fifty_adopted():
+    options = ("--instance", "fifty", "--max-sandboxes", "50")
+    first = Server(*options, runtime_dir=mcp.temporary_directory())
+    first.legacy()
+    made = [first.start_call("create_sandbox", name=f"box{i}", memory_mb=64) for i in range(50)]
+    ids = {f"box{i}": pending.structured()["sandbox_id"] for i, pending in enumerate(made)}
+    for name, ident in ids.items():
+        first.run(f"who = {name!r}", sandbox_id=ident)
+    first.kill()
+    begun = time.monotonic()
+    second = Server(*options, runtime_dir=first.runtime_dir)
+    second.legacy()
+    states = poll("all are ready", lambda: all_ready(second, ids), 30, 0.01)
+    took = time.monotonic() - begun
+    print(f"# 50 sandboxes were ready {took * 1000:.0f} ms after the start of the server")
+    equal(states, ids)
+    assert took < 1 + MARGIN, f"{took:.2f} s"
+    for name, ident in ids.items():
+        equal(second.run("who", sandbox_id=ident)["result"], repr(name))
+    second.process.send_signal(signal.SIGINT)
+    equal(second.wait_exit(20), 0, f"exit status; {second.log_tail()}")
+    second.join()
+    equal(second.left_behind(), [])
+
+
+def all_ready(server, ids):
+    boxes = server.call("get_sandbox_status")["sandboxes"]
+    return {box["name"]: box["sandbox_id"] for box in boxes} if len(boxes) == len(ids) and all(b["state"] == "ready" for b in boxes) else None
 
 
 @suite.case("what a killed server and its killed worker leave is swept by the next start")
@@ -209,9 +256,14 @@ def neighbour_is_not_swept():
 def parked():
     server, sandbox = opened()
     with server:
+        neighbour = server.call("create_sandbox")["sandbox_id"]
+        server.run("before = 'state'", sandbox_id=neighbour)
         killed = set()
 
         def kill_next():
+            begun = time.monotonic()
+            equal(server.run("before", sandbox_id=neighbour)["result"], "'state'")
+            assert time.monotonic() - begun < MARGIN, "a neighbour noticed"
             status = server.start_call("get_sandbox_status", sandbox_id=sandbox).result(ANSWER_SECONDS)
             if status.get("isError") or status["structuredContent"]["state"] in ("failed", "closed"):
                 return True
@@ -226,8 +278,12 @@ def parked():
 
         poll("the sandbox is given up", kill_next, 60)
         assert len(killed) <= 30, f"{len(killed)} workers were started"
+        status = server.call("get_sandbox_status", sandbox_id=sandbox)
+        equal((status["state"], status["worker"]["pid"]), ("failed", 0))
+        contains(status["reason"], "its worker keeps dying: killed by signal 9")
         error = server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"]
-        assert error["message"], error
+        equal((error["code"], error["message"]), ("sandbox_not_found", status["reason"]))
+        equal(server.call("get_sandbox_status", sandbox_id=neighbour)["worker"]["restarts"], 0)
         fresh = server.call("create_sandbox")["sandbox_id"]
         equal(server.run("1 + 1", sandbox_id=fresh)["result"], "2")
         contains(server.log_tail(400), sandbox)

@@ -178,6 +178,21 @@ def last_words():
     equal(pending[1].result(1), {})
 
 
+@suite.case("that sandboxes end with the server is news for a client that may have gone")
+def last_news():
+    for step in range(20):
+        server = Server("--log-level", "debug", *(["--http", "127.0.0.1:0", "--stdio"] if step % 4 > 1 else []))
+        server.legacy()
+        equal(server.run("1 + 1")["result"], "2")
+        if step % 2:
+            server.process.stdin.close()
+        else:
+            server.process.send_signal(signal.SIGTERM)
+        equal(server.wait_exit(10), 0, f"exit status; {server.log_tail()}")
+        server.logger.join(10)
+        equal([line for line in server.log if "Sanitizer" in line], [], "sanitizers")
+
+
 @suite.case("the probe of a client, a server that is started and closed at once, costs nothing")
 def throw_away():
     for _ in range(5):

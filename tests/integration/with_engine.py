@@ -1,7 +1,12 @@
 #!/usr/bin/env python3
 """Runs test files on a real container engine that is started for them and ended behind them.
 
-usage: with_engine.py docker|podman TEST_FILE… [-- part of a case's name…]
+usage: with_engine.py docker|podman [--languages] [--network] TEST_FILE… [-- part of a case's name…]
+
+--languages  with an image that has more in it than bash and Python: pip, numpy, pandas, matplotlib, pillow, Node.js,
+             npm, Ruby, Perl, Lua, gcc (contrib/images/make-test-image); files that need it are listed apart in
+             meson.build. `engine.LANGUAGES` is its name
+--network    the engine has a network of its own, see lib/engine.py; without it no container has any
 
 The files run unchanged: what tells them apart from a run on the oci backend is the environment. Their TAP is
 merged into one stream, names prefixed by the file. After each file nothing may be left in the engine but the agent's
@@ -62,10 +67,11 @@ class Stream:
         sys.exit(1 if self.failed else 0)
 
 
-def make_images():
+def make_images(languages):
     """The directory of the test images."""
     place = os.environ.get("CLOISTER_TEST_IMAGES") or os.path.join(tempfile.gettempdir(), "cloister-test-images")
-    done = subprocess.run([MAKE_IMAGES, place], capture_output=True, text=True, check=False)
+    command = [MAKE_IMAGES, place, *(["languages"] if languages else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 77:
         skip_all(" ".join(done.stderr.split())[-300:])
     if done.returncode != 0:
@@ -73,15 +79,17 @@ def make_images():
     return place
 
 
-def begin(kind, images):
+def begin(kind, images, languages, network):
     """A running engine with the test images, of which one has been seen to run."""
     try:
-        running = engine.Engine.create(kind)
+        running = engine.Engine.create(kind, network)
     except engine.Unusable as reason:
         skip_all(f"no {kind} for tests: {reason}")
     try:
         running.load(engine.IMAGE, os.path.join(images, "python.tar"))
         running.load(engine.PLAIN, os.path.join(images, "plain.tar"))
+        if languages:
+            running.load(engine.LANGUAGES, os.path.join(images, "languages.tar"))
         running.load(engine.FOREIGN, engine.tar_of({"etc/hostname": b"foreign\n"}), "s390x")
         try:
             status = running.run(engine.IMAGE, "python3", "-c", "pass")
@@ -96,12 +104,12 @@ def begin(kind, images):
     return running
 
 
-def environment_for(running):
+def environment_for(running, languages):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("DOCKER_") and k != "INTERPRETER_TYPE"}
     return dict(
         clean,
         CLOISTER_BACKEND="docker",
-        CLOISTER_IMAGE=engine.IMAGE,
+        CLOISTER_IMAGE=engine.LANGUAGES if languages else engine.IMAGE,
         DOCKER_HOST=running.host,
         **{engine.VARIABLE: running.save()},
     )
@@ -159,16 +167,18 @@ def main():
     kind, rest = sys.argv[1], sys.argv[2:]
     files = rest[: rest.index("--")] if "--" in rest else rest
     names = rest[rest.index("--") + 1 :] if "--" in rest else []
+    languages, network = "--languages" in files, "--network" in files
+    files = [f for f in files if not f.startswith("--")]
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
     stream = Stream()
-    running = begin(kind, make_images())
+    running = begin(kind, make_images(languages), languages, network)
     stream.remark(f"{kind} {running.ask('GET', '/version')['Version']}, storage {running.state['storage']}")
     forced = []
     try:
         for path in files:
             begun = time.monotonic()
-            run_file(stream, path, names, environment_for(running))
+            run_file(stream, path, names, environment_for(running, languages))
             title = os.path.basename(path).removesuffix(".py").removeprefix("test_")
             left = left_in(running)
             stream.check(f"{title}: nothing is left in the engine", left)

@@ -33,8 +33,7 @@
 #define TEST_FD        30
 #define SANDBOX_ID     "testbox"
 
-/* ---- the process -------------------------------------------------------------------------------
- */
+/* ---- the process ----------------------------------------------------------------------------- */
 
 static int listen_at(const char *path, struct err *err)
 {
@@ -92,10 +91,11 @@ static void enter_namespace(void)
 static void become_agent(const struct agent_process *p, const struct agent_options *o,
                          int listen_fd)
 {
-    char grace[32], nproc[32], data[32], user[32], fd[32];
+    char grace[32], nproc[32], data[32], memory[32], user[32], fd[32];
     snprintf(grace, sizeof(grace), "%llu", (unsigned long long)(o->grace_ms ? o->grace_ms : 60000));
     snprintf(nproc, sizeof(nproc), "%llu", (unsigned long long)o->nproc);
     snprintf(data, sizeof(data), "%llu", (unsigned long long)o->data_bytes);
+    snprintf(memory, sizeof(memory), "%llu", (unsigned long long)o->memory_bytes);
     snprintf(user, sizeof(user), "%u", (unsigned)p->user);
     snprintf(fd, sizeof(fd), "%d", TEST_FD);
     /* meson sets it to fill freed memory; bash, which the agent hands its environment to, then
@@ -132,6 +132,8 @@ static void become_agent(const struct agent_process *p, const struct agent_optio
                            "1024",
                            "--data-bytes",
                            data,
+                           "--memory-bytes",
+                           memory,
                            "--workspace",
                            p->workspace,
                            "--home",
@@ -153,6 +155,10 @@ static void become_agent(const struct agent_process *p, const struct agent_optio
     if (o->relays_stdio) {
         argv[n++] = "--relay-stdio";
     }
+    char packages[sizeof(p->dir) + 16];
+    snprintf(packages, sizeof(packages), "%s/packages", p->dir);
+    argv[n++] = "--packages";
+    argv[n++] = packages;
     argv[n] = NULL;
     execv(o->program, (char *const *)(uintptr_t)argv);
     _exit(78);
@@ -172,6 +178,14 @@ int agent_start(struct agent_process *p, const struct agent_options *o, struct e
     if (chmod(p->dir, 0755) < 0 || mkdir(p->workspace, 0755) < 0 ||
         chown(p->workspace, p->user, geteuid() == 0 ? (gid_t)p->user : getegid()) < 0) {
         return err_sys(err, ERR_IO, errno, "%s", p->workspace);
+    }
+    char path[sizeof(p->dir) + 32];
+    for (const char *const *d = (const char *const[]){"", "/python", "/node", NULL};
+         o->packages && *d != NULL; d++) {
+        snprintf(path, sizeof(path), "%s/packages%s", p->dir, *d);
+        if (mkdir(path, 0755) < 0 || chmod(path, 0777) < 0) {
+            return err_sys(err, ERR_IO, errno, "%s", path);
+        }
     }
     return agent_start_again(p, o, err);
 }
@@ -219,8 +233,7 @@ void agent_stop(struct agent_process *p)
     }
 }
 
-/* ---- the link ----------------------------------------------------------------------------------
- */
+/* ---- the link -------------------------------------------------------------------------------- */
 
 void agent_adopt(struct agent_client *c, int fd)
 {
@@ -277,7 +290,7 @@ int agent_receive(struct agent_client *c, struct msg *ret, uint64_t wait_ms, str
             return rc;
         }
         if (rc > 0) {
-            /* only HELLO_OK has a list, so nothing else needs msg_finish() */
+            /* only HELLO_OK and OUTPUT have lists, so nothing else needs msg_finish() */
             return msg_decode(MSG_LINK_A, payload.data, payload.len, ret, err);
         }
         uint64_t now = clock_ms();
@@ -312,7 +325,7 @@ int agent_ask(struct agent_client *c, struct msg *m, struct msg *reply, struct e
     return rc;
 }
 
-int agent_hello(struct agent_client *c, uint64_t generation, struct msg *reply, struct err *err)
+struct msg agent_hello_message(uint64_t generation)
 {
     struct msg m = {.type = MSG_HELLO};
     m.hello.protocol = view_of(PROTO_AGENT_NAME);
@@ -320,11 +333,49 @@ int agent_hello(struct agent_client *c, uint64_t generation, struct msg *reply, 
     m.hello.build = view_of("test");
     m.hello.sandbox = view_of(SANDBOX_ID);
     m.hello.generation = generation;
+    return m;
+}
+
+int agent_hello(struct agent_client *c, uint64_t generation, struct msg *reply, struct err *err)
+{
+    struct msg m = agent_hello_message(generation);
     return agent_ask(c, &m, reply, err);
 }
 
-/* ---- operations --------------------------------------------------------------------------------
- */
+/* ---- operations ------------------------------------------------------------------------------ */
+
+static void free_items(struct agent_item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(items[i].path);
+    }
+    free(items);
+}
+
+/* DISPLAY or ENTRY messages. */
+static int read_items(struct view_list list, struct agent_item **ret, size_t *ret_count,
+                      struct err *err)
+{
+    *ret = list.count > 0 ? alloc_array(list.count, sizeof(**ret)) : NULL;
+    for (size_t i = 0; i < list.count; i++) {
+        struct msg m;
+        struct agent_item *item = &(*ret)[i];
+        int rc = msg_decode(MSG_LINK_A, list.items[i].data, list.items[i].len, &m, err);
+        if (rc < 0) {
+            return rc;
+        }
+        bool display = m.type == MSG_DISPLAY;
+        item->path = alloc_viewdup(display ? m.display.path : m.entry.path);
+        item->size = display ? m.display.size : m.entry.size;
+        item->number = display ? m.display.number : 0;
+        if (display) {
+            snprintf(item->mime, sizeof(item->mime), "%.*s", VIEW_ARG(m.display.mime));
+        }
+        msg_finish(&m);
+        *ret_count = i + 1;
+    }
+    return 0;
+}
 
 void agent_result_finish(struct agent_result *r)
 {
@@ -334,6 +385,8 @@ void agent_result_finish(struct agent_result *r)
     free(r->name);
     free(r->message);
     free(r->traceback);
+    free_items(r->displays, r->display_count);
+    free_items(r->files, r->file_count);
     memset(r, 0, sizeof(*r));
 }
 
@@ -380,8 +433,14 @@ static int gather(struct agent_client *c, struct msg *m, const char *op, struct 
             ret->name = alloc_viewdup(reply.output.error_name);
             ret->message = alloc_viewdup(reply.output.error_message);
             ret->traceback = alloc_viewdup(reply.output.traceback);
-            return 0;
+            rc = read_items(reply.output.displays, &ret->displays, &ret->display_count, err);
+            if (rc == 0) {
+                rc = read_items(reply.output.files, &ret->files, &ret->file_count, err);
+            }
+            msg_finish(&reply);
+            return rc;
         }
+        msg_finish(&reply);
         *m = (struct msg){.type = MSG_WAIT};
         m->wait.op = view_of(op);
         m->wait.out_from = out_from + ret->out_len;

@@ -17,14 +17,16 @@
 #define AGENT_CLIENT_WAIT_MS 20000 /* for anything that should happen */
 
 struct agent_options {
-    const char *program;  /* path of cloister-agent */
-    uint64_t grace_ms;    /* 0: 60 s */
-    uint64_t nproc;       /* 0: no limit */
-    uint64_t data_bytes;  /* 0: no limit */
-    bool own_namespace;   /* as pid 1 of a pid namespace, with its own /proc */
-    const char *path_env; /* PATH; NULL: ours */
-    bool listens;         /* makes its socket itself, soon; and lets anybody in who has our uid */
-    bool relays_stdio;    /* with its own relay, on these two; needs `listens` */
+    const char *program;   /* path of cloister-agent */
+    uint64_t grace_ms;     /* 0: 60 s */
+    uint64_t nproc;        /* 0: no limit */
+    uint64_t data_bytes;   /* 0: no limit */
+    uint64_t memory_bytes; /* what it is told of; 0: nothing */
+    bool own_namespace;    /* as pid 1 of a pid namespace, with its own /proc */
+    const char *path_env;  /* PATH; NULL: ours */
+    bool packages;         /* it has a directory of packages, `packages` below its own */
+    bool listens;          /* makes its socket itself, soon; and lets anybody in who has our uid */
+    bool relays_stdio;     /* with its own relay, on these two; needs `listens` */
     int stdin_fd, stdout_fd;
 };
 
@@ -58,7 +60,11 @@ struct agent_client {
 };
 
 int agent_connect(struct agent_client *c, const struct agent_process *p, struct err *err);
+
+/* A HELLO that the agent accepts, and sending it. */
+struct msg agent_hello_message(uint64_t generation);
 int agent_hello(struct agent_client *c, uint64_t generation, struct msg *reply, struct err *err);
+
 void agent_disconnect(struct agent_client *c);
 
 /* A client on a stream that is connected already; it owns fd, a socket. */
@@ -73,13 +79,23 @@ int agent_receive(struct agent_client *c, struct msg *ret, uint64_t wait_ms, str
 /* Sends and waits for the reply with that seq; events are counted, other replies dropped. */
 int agent_ask(struct agent_client *c, struct msg *m, struct msg *reply, struct err *err);
 
+/* One representation of something displayed, or one changed file (without number and type). */
+struct agent_item {
+    uint64_t number;
+    char mime[LIMIT_NAME + 1];
+    char *path; /* owned */
+    uint64_t size;
+};
+
 /* What became of an operation, with all of its output. */
 struct agent_result {
     struct msg_output last; /* the final OUTPUT; views are not valid, see below */
     char *out, *err;        /* NUL-terminated, owned */
     size_t out_len, err_len;
     char *result, *name, *message, *traceback; /* owned */
-    int failed;                                /* code of FAILED instead of an outcome; 0 */
+    struct agent_item *displays, *files;       /* owned */
+    size_t display_count, file_count;
+    int failed; /* code of FAILED instead of an outcome; 0 */
 };
 
 void agent_result_finish(struct agent_result *r);

@@ -6,6 +6,7 @@ part of the name) are run alone.
 """
 
 import os
+import signal
 import sys
 import time
 import traceback
@@ -72,6 +73,7 @@ class Suite:
 
     def run(self):
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # with what is to be done at exit
         wanted = sys.argv[1:]
         cases = [c for c in self.cases if not wanted or any(w in c[0] for w in wanted)]
         cases += self.finishers

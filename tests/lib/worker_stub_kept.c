@@ -22,7 +22,8 @@
 #include "proto/codec.h"
 #include "proto/exit_codes.h"
 
-uint64_t kept_runs(const struct kept *k)
+/* How many operations were ever begun. */
+static uint64_t count_runs(const struct kept *k)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/runs", k->dir);
     struct stat st;
@@ -125,7 +126,7 @@ void kept_look(const struct kept *k, struct kept_op *op, struct msg_output *o, s
             rc = buf_add(out, &c, 1, NULL);
         }
     } else if (stub_word_is(op->code, "runs", &rest)) {
-        rc = buf_printf(out, NULL, "%llu", (unsigned long long)kept_runs(k));
+        rc = buf_printf(out, NULL, "%llu", (unsigned long long)count_runs(k));
     } else if (stub_word_is(op->code, "gen", &rest)) {
         rc = buf_printf(out, NULL, "%llu", (unsigned long long)k->generation);
     } else if (stub_word_is(op->code, "timeout", &rest)) {
@@ -220,7 +221,7 @@ void kept_ops(const struct kept *k, uint64_t seq, struct buf *reply)
         items[i] = view_bytes(text.data + from, ends[i] - from);
     }
     r.ops_ok.ops = (struct view_list){items, kept.count};
-    r.ops_ok.evals = kept_runs(k);
+    r.ops_ok.evals = count_runs(k);
     CLEANUP_FREE char *path = alloc_printf("%s/idle", k->dir);
     if (file_read(path, &idle, NULL) == 0) {
         const char *number = buf_cstr(&idle);

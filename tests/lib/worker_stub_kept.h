@@ -39,9 +39,6 @@ struct kept_op {
     struct view echo; /* stdin_data, owned */
 };
 
-/* How many operations were ever begun. */
-uint64_t kept_runs(const struct kept *k);
-
 bool kept_has(const struct kept *k, const char *file);
 
 /* Reads back what an earlier worker began; false if there is no such operation. */

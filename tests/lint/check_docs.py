@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""Prose rots unless something reads it: each message and each option must be documented."""
+"""Prose rots unless something reads it: each message and each option must be documented, and what documents and comments
+name must be there."""
 
 import os
 import re
 import shutil
 import subprocess
 
-from source import ROOT, read, report
+from source import C_DIRECTORIES, ROOT, code_only, files, read, report
 from tap import Skip, Suite
 
 suite = Suite()
 
 # `cloister` itself, to ask it for its options; absent when the lint runs without a build
 PROGRAM = os.environ.get("CLOISTER", "")
+DOCUMENTS = ("README.md", *files(".md", under=(*C_DIRECTORIES, "contrib")))
 
 
 @suite.case("every message of messages.def is in proto/README.md")
@@ -49,14 +51,70 @@ def options():
     report([f"README.md: nothing about {n}" for n in names if n not in text])
 
 
-@suite.case("files and directories that documents name exist")
+def slug(heading):
+    """The anchor of a heading, as the places make it that show Markdown."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+    return re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+
+
+def headings(path):
+    """All of a page, its code left out."""
+    text = re.sub(r"^```.*?^```", "", read(path), flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+
+
+@suite.case("links of documents lead somewhere")
 def links():
     problems = []
-    for path in ("README.md", "proto/README.md", "supervisor/README.md", "contrib/HACKING.md"):
+    for path in DOCUMENTS:
         base = os.path.dirname(path)
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", read(path)):
-            if not os.path.exists(os.path.join(ROOT, base, target)):
-                problems.append(f"{path}: {target} does not exist")
+        for name, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", read(path)):
+            target = os.path.normpath(os.path.join(base, name)) if name else path
+            if not os.path.exists(os.path.join(ROOT, target)):
+                problems.append(f"{path}: {name} does not exist")
+            elif anchor and [slug(h) for h in headings(target)].count(anchor) != 1:
+                problems.append(f"{path}: {target} has not one heading #{anchor}")
+    report(problems)
+
+
+@suite.case("no page has two chapters of one name")
+def chapters():
+    problems = []
+    for path in DOCUMENTS:
+        text = re.sub(r"^```.*?^```", "", read(path), flags=re.MULTILINE | re.DOTALL)
+        names = re.findall(r"^## (.*)$", text, re.MULTILINE)
+        problems += [f"{path}: {n!r} comes {names.count(n)} times" for n in set(names) if names.count(n) > 1]
+    report(problems)
+
+
+def words_of_code():
+    return set(re.findall(r"\w+", "\n".join(code_only(read(path)) for path in files(".c", ".h", ".def"))))
+
+
+@suite.case("functions, constants and files that documents name exist")
+def names_in_documents():
+    words = words_of_code() | set(re.findall(r"\w+", "\n".join(read(p) for p in files(".py", ".js", ".c"))))
+    ours = {os.path.basename(p) for p in files("", under=(*C_DIRECTORIES, "contrib"))} | {"meson.build", "setup.py"}
+    problems = []
+    for path in DOCUMENTS:
+        for piece in set(re.findall(r"`([^`\n]+)`", read(path))):
+            named = re.findall(r"\b([a-z]\w*_\w+)\(\)", piece) + re.findall(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b", piece)
+            problems += [f"{path}: there is no {n}" for n in named if n not in words]
+            named = re.findall(r"[\w./-]*?(\w+\.(?:c|h|py|js|def|md|build))\b", piece) if "*" not in piece else []
+            problems += [f"{path}: there is no file {n}" for n in named if n not in ours and "<" not in piece]
+    report(problems)
+
+
+@suite.case("functions that comments name exist")
+def names_in_comments():
+    words = words_of_code()
+    problems = []
+    for path in files(".c", ".h", ".def"):
+        text = read(path)
+        for match in re.finditer(r"/\*.*?\*/", text, re.DOTALL):
+            line = text.count("\n", 0, match.start()) + 1
+            named = set(re.findall(r"\b([a-z][a-z0-9]*_[a-z0-9_]+)\(\)", match.group(0)))
+            problems += [f"{path}:{line}: there is no {n}()" for n in named if n not in words]
     report(problems)
 
 

@@ -77,4 +77,15 @@ def whitespace():
     report(problems)
 
 
+@suite.case("headings in comments stand on one line")
+def comment_headings():
+    # clang-format breaks one that is too long, and then keeps it so
+    broken = re.compile(r"^/\* ---- [^\n*]*\n \*(/| -+$)", re.MULTILINE)
+    problems = []
+    for path in files(".c", ".h"):
+        text = read(path)
+        problems += [f"{path}:{text.count(chr(10), 0, m.start()) + 1}: broken heading" for m in broken.finditer(text)]
+    report(problems)
+
+
 suite.run()

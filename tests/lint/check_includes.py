@@ -23,7 +23,17 @@ RULES = {
         r"uv\.h",
     ),
     "supervisor/": (
-        r"(supervisor|supervisor/tools|proto|common|common/io)/[^/]+\.(h|def|inc)|config\.h",
+        r"(supervisor|supervisor/(compat|tools|resources|mcp|web)|proto|common|common/io)/[^/]+\.(h|def|inc)|config\.h",
+        r"uv\.h|cjson/cJSON\.h",
+    ),
+    # the protocol knows nothing of what is done with it, nor of how it travels
+    "supervisor/mcp/": (
+        r"supervisor/mcp/[^/]+\.(h|def)|supervisor/principal\.h|proto/limits\.h|(common|common/io)/[^/]+\.h|config\.h",
+        r"uv\.h|cjson/cJSON\.h",
+    ),
+    # HTTP knows the protocol layer, and nothing of sandboxes
+    "supervisor/web/": (
+        r"supervisor/(web|mcp)/[^/]+\.h|supervisor/(principal|config)\.h|proto/limits\.h|(common|common/io)/[^/]+\.h|config\.h",
         r"uv\.h|cjson/cJSON\.h",
     ),
     "tests/": (r".*", r".*"),
@@ -32,6 +42,7 @@ RULES = {
 # one file narrower or wider than its directory
 DEMO = (r"supervisor/demo\w*\.h|(common|common/io)/[^/]+\.h", r"cjson/cJSON\.h")
 IPC = (r"common/(io/)?[^/]+\.h", r"uv\.h|nng/.*")
+HTTP = (r"common/(io/)?[^/]+\.h|config\.h", r"uv\.h")
 EXCEPTIONS = {
     "common/io/ipc_client.c": IPC,
     "common/io/ipc_close.c": IPC,
@@ -40,15 +51,19 @@ EXCEPTIONS = {
     "common/io/ipc_server.c": IPC,
     "common/io/json.c": (r"common/(io/)?[^/]+\.h", r"cjson/cJSON\.h"),
     "common/io/json.h": (r"common/(io/)?[^/]+\.h", r"cjson/cJSON\.h"),
+    "common/io/http_easy.c": HTTP,
+    "common/io/http_lib.h": (r"common/[^/]+\.h", r"curl/curl\.h"),
+    "common/io/http_tunnel.c": HTTP,
     "supervisor/demo.c": DEMO,
     "supervisor/demo_client.c": DEMO,
     "supervisor/demo_client.h": DEMO,
+    "supervisor/web/mhd.h": (r"common/[^/]+\.h", r"microhttpd\.h|gnutls/.*"),
     "worker/backend/docker_tar.c": (r"(worker/backend|common)/[^/]+\.h", r"archive(_entry)?\.h"),
-    "worker/backend/http_lib.h": (r"common/[^/]+\.h", r"curl/curl\.h"),
+    "common/io/http_lib.h": (r"common/[^/]+\.h", r"curl/curl\.h"),
     "proto/codec.c": (r"(proto|common)/[^/]+\.(h|def)", r"msgpack.*"),
 }
 
-THIRD_PARTY = re.compile(r"(uv|nng/.*|nng|cjson/.*|cJSON|msgpack.*|curl/.*|microhttpd|archive.*)(\.h)?$")
+THIRD_PARTY = re.compile(r"(uv|nng/.*|nng|cjson/.*|cJSON|msgpack.*|curl/.*|microhttpd|gnutls/.*|archive.*)(\.h)?$")
 THREADS = re.compile(r"pthread\.h|threads\.h")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
@@ -100,6 +115,7 @@ def table():
         ("common/buf.c", '"', "proto/msg.h"),
         ("common/buf.c", "<", "uv.h"),
         ("common/io/loop.c", "<", "nng/nng.h"),
+        ("common/io/http_client.c", "<", "curl/curl.h"),
         ("common/io/ipc.h", "<", "nng/nng.h"),
         ("common/io/loop.c", '"', "supervisor/fleet.h"),
         ("proto/msg.c", "<", "msgpack.h"),

@@ -1,10 +1,10 @@
 """A container engine that belongs to the tests: dockerd, or Podman's service, in directories of its own.
 
-It has its own socket, storage, containerd and control groups, no bridge and no packet filter rules, so
-it disturbs neither an engine that the machine already runs nor its network, and all that
-it may leave is found by the name of its directory. Several processes may hold the same engine: the
-driver starts it and writes down where it is, a test file attaches to it and may stop, kill and
-restart it. Both engines need root.
+It has its own socket, storage, containerd and control groups, so it disturbs neither an engine that the
+machine already runs nor its network, and all that it may leave is found by the name of its directory. Either it
+has no bridge and no packet filter rules, or it is in a network namespace of its own, where it may do what it
+likes. Several processes may hold the same engine: the driver starts it and writes down where it is, a test
+file attaches to it and may stop, kill and restart it. Both engines need root.
 
 Two helpers are this file as a program. A keeper stands between us and the engine and reaps what that orphans: a
 machine whose first process is slow at it would keep a dead containerd in the process table, for which
@@ -30,7 +30,11 @@ import urllib.parse
 VARIABLE = "CLOISTER_TEST_ENGINE"  # names the file in which an engine is written down
 IMAGE = "localhost/cloister-test:python"  # bash and Python, as make-test-image makes them
 PLAIN = "localhost/cloister-test:plain"  # no Python in it
+LANGUAGES = "localhost/cloister-test:languages"  # libraries and other languages; loaded if it was asked for
 FOREIGN = "localhost/cloister-test:foreign"  # says that it is for another architecture
+BRIDGE, CONTAINERS = "10.213.0.1/24", "10.213.0.0/24"  # in the engine's own network
+UPLINK, GATEWAY = "10.214.0.1", "10.214.0.2"  # from there to the network of a test, lib/net.py
+NAME_SERVER = "10.99.0.2"  # its name server
 START_SECONDS = 40.0
 STOP_SECONDS = 20.0
 PODMAN_TASKS = 32768  # to which it lowers its own limit
@@ -142,8 +146,10 @@ class Api:
                         raise
         return found
 
-    def volumes(self):
-        return (self.ask("GET", "/volumes") or {}).get("Volumes") or []
+    def volumes(self, text=""):
+        """Those whose name or labels contain `text`."""
+        listed = (self.ask("GET", "/volumes") or {}).get("Volumes") or []
+        return [v for v in listed if any(text in word for word in [v["Name"], *(v.get("Labels") or {}).values()])]
 
     def networks(self):
         return [n["Name"] for n in self.ask("GET", "/networks")]
@@ -210,8 +216,9 @@ class Engine(Api):
     # ---- beginning ----
 
     @classmethod
-    def create(cls, kind):
-        """A new engine of kind "docker" or "podman", running; Unusable with the reason if it cannot be."""
+    def create(cls, kind, network=False):
+        """A new engine of kind "docker" or "podman", running, with a network of its own if that is wanted; Unusable
+        with the reason if it cannot be."""
         if os.geteuid() != 0:
             raise Unusable(f"starting {kind} for tests needs root")
         program = {"docker": "dockerd", "podman": "podman"}[kind]
@@ -228,11 +235,15 @@ class Engine(Api):
             "cgroup": os.path.basename(place),
             "storage": "",
             "live_restore": False,
+            "network": "",
+            "not_before": [path for path in ("/var/lib/cni",) if not os.path.exists(path)],
             "cgroups_before": sorted(parent_cgroups()),
             "pid": 0,
             "keepers": [],
         }
         engine = cls(state)
+        if network:
+            engine.make_network()
         reasons = []
         for storage in {"docker": ("overlay2", "vfs"), "podman": ("overlay", "vfs")}[kind]:
             state["storage"] = storage
@@ -281,7 +292,7 @@ class Engine(Api):
             *("--pidfile", f"{self.place}/pid"),
             *("--host", self.host),
             *("--storage-driver", self.state["storage"]),
-            *("--bridge", "none"),
+            *(["--bip", BRIDGE, "--dns", NAME_SERVER] if self.state["network"] else ["--bridge", "none"]),
             *("--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false"),
             *("--userland-proxy=false", "--shutdown-timeout", "2"),
             *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", "/" + self.state["cgroup"]),
@@ -294,15 +305,20 @@ class Engine(Api):
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         tasks = min(resource.getrlimit(resource.RLIMIT_NPROC)[1], PODMAN_TASKS)
         ulimits = f'"nofile={files}:{files}", "nproc={tasks}:{tasks}"'
+        network = f'[network]\nnetwork_backend = "cni"\nnetwork_config_dir = "{self.place}/cni"\n'
         files = {
             # crun refuses hosts with control groups in hybrid mode; file locks are private, those in
             # shared memory would be shared with the machine's own Podman
             "containers.conf": '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "none"\n'
-            f'lock_type = "file"\n[containers]\nlog_driver = "k8s-file"\ndefault_ulimits = [{ulimits}]\n',
+            f'lock_type = "file"\n[containers]\nlog_driver = "k8s-file"\ndefault_ulimits = [{ulimits}]\n'
+            + (f'dns_servers = ["{NAME_SERVER}"]\n{network}' if self.state["network"] else ""),
             "storage.conf": f'[storage]\ndriver = "{self.state["storage"]}"\n'
             f'graphroot = "{self.place}/data"\nrunroot = "{self.place}/run"\n',
             "registries.conf": "unqualified-search-registries = []\n",
         }
+        if self.state["network"]:
+            os.makedirs(f"{self.place}/cni", exist_ok=True)
+            files["cni/podman.conflist"] = json.dumps(self.podman_bridge())
         for name, text in files.items():
             with open(f"{self.place}/{name}", "w", encoding="utf-8") as file:
                 file.write(text)
@@ -314,9 +330,59 @@ class Engine(Api):
             *("system", "service", "--time=0", self.host),
         ]
 
+    def make_network(self):
+        """A network namespace for the engine, kept by a file. What containers send leaves through it, and comes back
+        if the other side knows the way: addresses are not translated."""
+        path = f"{self.place}/net"
+        with open(path, "wb"):
+            pass
+        done = subprocess.run(
+            ["unshare", f"--net={path}", "sh", "-c", "ip link set lo up && echo 1 >/proc/sys/net/ipv4/ip_forward"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            self.save()
+            self.destroy()
+            raise Unusable(f"no network namespace: {done.stderr.strip()}")
+        self.state["network"] = path
+
+    def podman_bridge(self):
+        """Its default network, but that what it notes is in our directory."""
+        ipam = {"type": "host-local", "dataDir": f"{self.place}/addresses", "routes": [{"dst": "0.0.0.0/0"}]}
+        ipam["ranges"] = [[{"subnet": CONTAINERS, "gateway": BRIDGE.split("/", maxsplit=1)[0]}]]
+        bridge = {"type": "bridge", "bridge": "cni-podman0", "isGateway": True, "ipam": ipam}
+        return {"cniVersion": "0.4.0", "name": "podman", "plugins": [bridge]}
+
+    def connect(self, net):
+        """Lays a cable from the engine's network to the outside of a test's network, until that ends."""
+        path = f"/proc/{os.getpid()}/fd/{net.outside}"
+        outside = ("nsenter", f"--net={path}")
+        # the one of the file before ends with that file's namespace, which the kernel takes its time for
+        subprocess.run(self.in_network("ip", "link", "del", "uplink"), capture_output=True, check=False)
+        for command in (
+            self.in_network("ip", "link", "add", "uplink", "type", "veth", "peer", "name", "engine", "netns", path),
+            self.in_network("ip", "addr", "add", f"{UPLINK}/24", "dev", "uplink"),
+            self.in_network("ip", "link", "set", "uplink", "up"),
+            self.in_network("ip", "route", "add", "default", "via", GATEWAY),
+            [*outside, "ip", "addr", "add", f"{GATEWAY}/24", "dev", "engine"],
+            [*outside, "ip", "link", "set", "engine", "up"],
+            # answers to datagrams come from the address that was asked
+            [*outside, "ip", "route", "add", CONTAINERS, "via", UPLINK, "src", NAME_SERVER],
+        ):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
+
+    def in_network(self, *command):
+        """A command that runs where the engine's bridge is."""
+        return ["nsenter", f"--net={self.state['network']}", *command] if self.state["network"] else list(command)
+
     def start(self):
         """Starts it and waits until it answers."""
         command = self.docker_command() if self.state["kind"] == "docker" else self.podman_command()
+        command = self.in_network(*command)
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("DOCKER_", "CONTAINER_"))}
         environment.update(
             CONTAINERS_CONF=f"{self.place}/containers.conf",
@@ -340,7 +406,7 @@ class Engine(Api):
         deadline = time.monotonic() + START_SECONDS
         while not self.answers():
             if not self.running():
-                raise Unusable(f"{os.path.basename(command[0])} ended at once: {self.last_words()}")
+                raise Unusable(f"{self.state['kind']} ended at once: {self.last_words()}")
             if time.monotonic() > deadline:
                 raise Unusable(f"no answer within {START_SECONDS:.0f} s: {self.last_words()}")
             time.sleep(0.02)
@@ -501,6 +567,8 @@ class Engine(Api):
                 os.rmdir(path)
             except OSError:
                 pass  # another Podman has begun to use it
+        for path in self.state["not_before"]:
+            shutil.rmtree(path, ignore_errors=True)
         shutil.rmtree(self.place, ignore_errors=True)
         if os.path.exists(self.place):
             forced.append(self.place)

@@ -1,13 +1,12 @@
-"""A small MCP client over stdio, for tests that need to see the wire.
+"""A small MCP client, for tests that need to see the wire, and the server process at its other end.
 
 It speaks both eras: legacy() opens a session by `initialize`, modern requests carry everything they
 need in `_meta`. Any number of requests can be in flight; a reader thread sorts the answers. It
-insists on what every client may insist on: whole lines of JSON on stdout, nothing else, one answer
-per request.
+insists on what every client may insist on: one answer per request, everything as the published schemas have it (wire.py), over stdio
+whole lines of JSON and nothing else. Over HTTP the same client is in mcp_http.py.
 """
 
 import atexit
-import base64
 import json
 import os
 import queue
@@ -17,25 +16,36 @@ import subprocess
 import tempfile
 import threading
 import time
+import traceback
 
-from engine import Engine, alive, is_waiting_monitor
+# pylint: disable=unused-import
+from engine import alive
+from host import (
+    BACKEND,
+    ENGINE,
+    agents_of,
+    cgroups_of,
+    containers_of,
+    mounts_of,
+    pid_namespace,
+    processes,
+    processes_left,
+    processes_of,
+    sandbox_dirs,
+    traces_of,
+    unusable_backend,
+)
+from wire import LEGACY, MODERN, PREFIX, Wire
 
-# Said aloud, so that an engine which this machine happens to run is not taken. with_engine.py sets another.
-BACKEND = os.environ.setdefault("CLOISTER_BACKEND", "oci")
-ENGINE = Engine.attached()  # the one that belongs to the tests, or None
-
-LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 LATEST_LEGACY = LEGACY[-1]
-MODERN = "2026-07-28"
-PREFIX = "io.modelcontextprotocol/"
 
 ANSWER_SECONDS = 60.0  # sanitised builds on a busy machine; every wait ends by then
 
 
-def modern_meta(version=MODERN):
+def modern_meta(version=MODERN, capabilities=None):
     return {
         PREFIX + "protocolVersion": version,
-        PREFIX + "clientCapabilities": {},
+        PREFIX + "clientCapabilities": capabilities or {},
         PREFIX + "clientInfo": {"name": "test", "version": "1"},
     }
 
@@ -47,12 +57,13 @@ class ServerGone(Exception):
 class Pending:
     """A request in flight."""
 
-    def __init__(self, server, ident):
-        self.server = server
+    def __init__(self, client, ident):
+        self.client = client
         self.ident = ident
         self.box = queue.Queue()
         self.begun = time.monotonic()
         self.ended = None
+        self.exchange = None  # over HTTP: what it went by
 
     def answered(self):
         return not self.box.empty()
@@ -64,10 +75,10 @@ class Pending:
         except queue.Empty:
             raise AssertionError(
                 f"no answer to request {self.ident!r} within {seconds} s; stderr:\n"
-                + self.server.log_tail()
+                + self.client.log_tail()
             ) from None
-        if answer is None:
-            raise ServerGone(f"server ended with {self.server.process.poll()}:\n{self.server.log_tail()}")
+        if callable(answer):
+            raise answer()
         self.ended = time.monotonic()
         return answer
 
@@ -84,10 +95,12 @@ class Pending:
         return answer["error"]
 
     def structured(self, seconds=ANSWER_SECONDS):
-        """structuredContent of a tool call that must not have failed."""
+        """structuredContent of a tool call that must not have failed; in revisions that have none its text, as `text`."""
         result = self.result(seconds)
         if result.get("isError"):
             raise AssertionError(f"tool call failed: {json.dumps(result)[:3000]}")
+        if self.client.version in LEGACY[:2]:
+            return {"text": "".join(block.get("text", "") for block in result["content"])}
         return result["structuredContent"]
 
     def failed(self, seconds=ANSWER_SECONDS):
@@ -101,105 +114,79 @@ class Pending:
         return self.ended - self.begun
 
 
-def temporary_directory():
-    """Short enough for socket names, open for sandboxes' mapped users, gone when the test ends."""
-    path = tempfile.mkdtemp(prefix="clotest", dir="/tmp")
-    os.chmod(path, 0o755)
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
+class Client:
+    """What a transport has to add: send_bytes(), which puts whole messages on the wire, and a call of
+    sort() for each message that comes."""
 
-
-class Server:
-    """One cloister process on pipes, with a runtime directory of its own."""
-
-    def __init__(self, *options, env=None, program=None, runtime_dir=None, preexec=None, prefix=()):
-        self.own_dir = None
-        if runtime_dir is None:
-            self.own_dir = runtime_dir = temporary_directory()
-        self.runtime_dir = runtime_dir
-        environment = dict(os.environ, **(env or {}))
-        command = [*prefix, program or os.environ["CLOISTER"], "--runtime-dir", runtime_dir, *options]
-        self.started = time.monotonic()
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            preexec_fn=preexec,
-            start_new_session=True,
-        )
+    def __init__(self):
         self.lock = threading.Lock()
         self.pending = {}
+        self.ended = False  # its output has
         self.next_id = 1
         self.version = None
+        self.capabilities = {}  # that we declare
         self.notifications = []
+        self.requests = []  # of the server to us
         self.unmatched = []  # answers without a request of ours: errors without id, or a bug
-        self.violations = []  # lines that should not have been on stdout
-        self.log = []
-        self.reader = threading.Thread(target=self._read, daemon=True)
-        self.reader.start()
-        self.logger = threading.Thread(target=self._read_log, daemon=True)
-        self.logger.start()
+        self.violations = []  # what should not have been sent
+        self.wire = Wire()
 
     # ---- the wire ----
 
-    def _read(self):
-        for line in self.process.stdout:
-            try:
-                message = json.loads(line.decode("utf-8", "strict"))
-                self._sort(message)
-            except (ValueError, AttributeError) as problem:
-                self.violations.append((line[:200], str(problem)))
+    def sort(self, message):
+        """Checks a message and gives it to whom it is for."""
         with self.lock:
-            waiting, self.pending = self.pending, {}
+            found = self.wire.received(message)
+        if found:
+            self.violations.append((json.dumps(message)[:300], "; ".join(found[:4])))
+        for part in message if isinstance(message, list) else [message]:
+            if "method" in part:
+                (self.requests if "id" in part else self.notifications).append(part)
+                continue
+            with self.lock:
+                pending = self.pending.pop(self._key(part.get("id")), None)
+            if pending is None:
+                self.unmatched.append(part)
+            else:
+                pending.box.put(part)
+
+    def sort_text(self, data):
+        try:
+            self.sort(json.loads(data.decode("utf-8", "strict")))
+        except Exception:  # what this client cannot take is a violation, too, and must not end its reader
+            self.violations.append((data[:300], traceback.format_exc()))
+
+    def give_up(self, problem):
+        """No more answers will come; problem() is why."""
+        with self.lock:
+            waiting, self.pending, self.ended = self.pending, {}, True
         for pending in waiting.values():
-            pending.box.put(None)
-
-    def _sort(self, message):
-        if isinstance(message, list):
-            for part in message:
-                self._sort(part)
-            return
-        if message.get("jsonrpc") != "2.0":
-            raise ValueError("not JSON-RPC 2.0")
-        if "method" in message:
-            self.notifications.append(message)
-            return
-        if ("result" in message) == ("error" in message):
-            raise ValueError("an answer has a result or an error")
-        with self.lock:
-            pending = self.pending.pop(self._key(message.get("id")), None)
-        if pending is None:
-            self.unmatched.append(message)
-        else:
-            pending.box.put(message)
-
-    def _read_log(self):
-        for line in self.process.stderr:
-            self.log.append(line.decode("utf-8", "replace").rstrip("\n"))
-
-    def log_tail(self, lines=40):
-        return "\n".join(self.log[-lines:])
+            pending.box.put(problem)
 
     @staticmethod
     def _key(ident):
         return json.dumps(ident)
 
     def send_bytes(self, data):
-        try:
-            self.process.stdin.write(data)
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            raise ServerGone(f"server is gone:\n{self.log_tail()}") from None
+        raise NotImplementedError
+
+    def sniff(self, data):
+        with self.lock:
+            self.wire.sent_bytes(data)
 
     def send(self, message):
         self.send_bytes(json.dumps(message, ensure_ascii=False).encode() + b"\n")
+
+    def log_tail(self, lines=40):
+        raise NotImplementedError
 
     def expect(self, ident):
         """Registers a wait for the answer to an id that the test puts on the wire by itself."""
         pending = Pending(self, ident)
         with self.lock:
+            # A dying process may close its output before its input: a request can still be written then.
+            if self.ended:
+                raise ServerGone(f"server is gone:\n{self.log_tail()}")
             self.pending[self._key(ident)] = pending
         return pending
 
@@ -210,13 +197,16 @@ class Server:
             self.send_bytes(line + b"\n")
             deadline = time.monotonic() + ANSWER_SECONDS
             while len(self.unmatched) == before:
-                if time.monotonic() > deadline or self.process.poll() is not None:
+                if time.monotonic() > deadline or self.is_gone():
                     raise AssertionError(f"no answer to a bad line:\n{self.log_tail()}")
                 time.sleep(0.005)
             return self.unmatched.pop()
         pending = self.expect(ident)
         self.send_bytes(line + b"\n")
         return pending.wait()
+
+    def is_gone(self):
+        return False
 
     def start(self, method, params=None, ident=None):
         """Sends a request; returns at once."""
@@ -225,7 +215,7 @@ class Server:
             self.next_id += 1
         if self.version == MODERN:
             params = dict(params or {})
-            params.setdefault("_meta", modern_meta())
+            params["_meta"] = {**modern_meta(capabilities=self.capabilities), **params.get("_meta", {})}
         message = {"jsonrpc": "2.0", "id": ident, "method": method}
         if params is not None:
             message["params"] = params
@@ -250,7 +240,7 @@ class Server:
             "initialize",
             {
                 "protocolVersion": version,
-                "capabilities": {},
+                "capabilities": self.capabilities,
                 "clientInfo": {"name": "test", "version": "1"},
             },
         )
@@ -268,6 +258,15 @@ class Server:
 
     def start_call(self, tool, **arguments):
         return self.start("tools/call", {"name": tool, "arguments": arguments})
+
+    def start_noted(self, token, tool, **arguments):
+        """A call that wants progress under this token."""
+        return self.start("tools/call", {"name": tool, "arguments": arguments, "_meta": {"progressToken": token}})
+
+    def progress(self, token):
+        """Notifications of progress that have come for a token."""
+        found = [n["params"] for n in self.notifications if n["method"] == "notifications/progress"]
+        return [p for p in found if p["progressToken"] == token]
 
     def call(self, tool, seconds=ANSWER_SECONDS, **arguments):
         """structuredContent of a call that must not fail."""
@@ -306,6 +305,59 @@ class Server:
         result = self.start_call("read_file", path=path, sandbox_id=sandbox).result()
         return None if result.get("isError") else result["structuredContent"]["content"]
 
+    def check_wire(self):
+        if self.violations:
+            raise AssertionError(f"{len(self.violations)} violations of the protocol: {self.violations[:5]}")
+
+
+def temporary_directory():
+    """Short enough for socket names, open for sandboxes' mapped users, gone when the test ends."""
+    path = tempfile.mkdtemp(prefix="clotest", dir="/tmp")
+    os.chmod(path, 0o755)
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+class Process:
+    """One cloister process, with a runtime directory of its own."""
+
+    def __init__(self, *options, env=None, program=None, runtime_dir=None, preexec=None, prefix=(), stdio=True):
+        self.own_dir = None
+        if runtime_dir is None:
+            self.own_dir = runtime_dir = temporary_directory()
+        self.runtime_dir = runtime_dir
+        environment = dict(os.environ, **(env or {}))
+        command = [*prefix, program or os.environ["CLOISTER"], "--runtime-dir", runtime_dir, *options]
+        self.log = []
+        self.started = time.monotonic()
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE if stdio else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if stdio else subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment,
+            preexec_fn=preexec,
+            start_new_session=True,
+        )
+        atexit.register(self.abandon)
+        self.logger = threading.Thread(target=self._read_log, daemon=True)
+        self.logger.start()
+
+    def abandon(self):
+        """A server of HTTP does not notice that its test is gone."""
+        if self.process.poll() is None:
+            self.process.terminate()
+
+    def _read_log(self):
+        for line in self.process.stderr:
+            self.log.append(line.decode("utf-8", "replace").rstrip("\n"))
+
+    def log_tail(self, lines=40):
+        return "\n".join(self.log[-lines:])
+
+    def is_gone(self):
+        return self.process.poll() is not None
+
     # ---- the end ----
 
     def wait_exit(self, seconds=10.0):
@@ -317,33 +369,44 @@ class Server:
             self.process.wait()
             raise AssertionError(f"server still runs after {seconds} s:\n{self.log_tail()}") from None
 
+    def end(self):
+        """Asks it to end."""
+        self.process.send_signal(signal.SIGTERM)
+
+    def readers(self):
+        """Threads that read what it says until it ends."""
+        return [self.logger]
+
+    def check_wire(self):
+        """Fails if it has said something wrong."""
+
     def close(self, seconds=10.0):
-        """Ends it as a client does, by closing its stdin, and checks what it said on the way."""
-        try:
-            self.process.stdin.close()
-        except BrokenPipeError:
-            pass
+        """Ends it, and checks what it said on the way."""
+        self.end()
         code = self.wait_exit(seconds)
-        self.reader.join(10)
-        self.logger.join(10)
-        self.process.stdout.close()
-        self.process.stderr.close()
+        self.join()
         left = self.left_behind() if self.own_dir else []
         if self.own_dir:
             shutil.rmtree(self.own_dir, ignore_errors=True)
-        if self.violations:
-            raise AssertionError(f"not protocol on stdout: {self.violations}")
+        self.check_wire()
         if code != 0:
             raise AssertionError(f"server exited with {code}:\n{self.log_tail(80)}")
         if left:
             raise AssertionError(f"left behind: {left}\n{self.log_tail()}")
 
+    def join(self):
+        for thread in self.readers():
+            thread.join(10)
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
     def kill(self):
         """SIGKILL: nothing is cleaned up."""
         self.process.kill()
         self.process.wait()
-        self.reader.join(10)
-        self.logger.join(10)
+        for thread in self.readers():
+            thread.join(10)
 
     def left_behind(self):
         """Processes, sandbox directories and containers that still belong to this runtime directory."""
@@ -365,110 +428,39 @@ class Server:
                 self.process.wait()
 
 
-# ---- looking at the host ----
+class Server(Process, Client):
+    """A server on pipes, and its client."""
 
+    def __init__(self, *options, **how):
+        Client.__init__(self)
+        Process.__init__(self, *options, **how)
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
 
-def processes():
-    """(pid, argv joined by blanks) of every process that can be read."""
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/cmdline", "rb") as file:
-                    words = file.read().split(b"\0")
-            except OSError:
-                continue
-            yield int(entry), b" ".join(words).decode("utf-8", "replace").strip()
+    def _read(self):
+        for line in self.process.stdout:
+            self.sort_text(line)
+        self.give_up(lambda: ServerGone(f"server ended with {self.process.poll()}:\n{self.log_tail()}"))
 
-
-def processes_of(text):
-    """Command lines that name `text`, e.g. a runtime directory; the test itself left out."""
-    mine = {os.getpid(), os.getppid()}
-    found = [(pid, line) for pid, line in processes() if text in line and pid not in mine]
-    return [f"{pid} {line}" for pid, line in found if not is_waiting_monitor(line)]
-
-
-def processes_left(text):
-    """As above, when the engine's monitors have had a moment to see that their container is gone."""
-    deadline = time.monotonic() + 2
-    while True:
-        found = processes_of(text)
-        if not any("/conmon " in line or "containerd-shim" in line for line in found) or time.monotonic() > deadline:
-            return found
-        time.sleep(0.02)
-
-
-def sandbox_dirs(runtime_dir):
-    """Directories of sandboxes below a runtime directory."""
-    found = []
-    for directory, names, _ in os.walk(runtime_dir):
-        if os.path.basename(directory) == "sandboxes":
-            found += [os.path.join(directory, n) for n in names]
-            names[:] = []
-    return found
-
-
-def cgroups_of(text):
-    """Control group directories, of any hierarchy, whose name contains `text`."""
-    found = []
-    for directory, names, _ in os.walk("/sys/fs/cgroup"):
-        found += [os.path.join(directory, n) for n in names if text in n]
-    return found
-
-
-def mounts_of(text):
-    with open("/proc/self/mountinfo", encoding="utf-8") as file:
-        return [line.strip() for line in file if text in line]
-
-
-def containers_of(text):
-    """Containers of the tests' engine, running or not, with `text` in their names or labels; none without an engine."""
-    if ENGINE is None:
-        return []
-    return [f"{c['Id'][:12]} {c['Name']} ({c['State']['Status']})" for c in ENGINE.containers(text)]
-
-
-def traces_of(sandbox):
-    """All that can be seen of a sandbox on this host: empty once it is gone."""
-    return cgroups_of(sandbox) + processes_of(sandbox) + mounts_of(sandbox) + containers_of(sandbox)
-
-
-def pid_namespace(pid):
-    """What tells the pid namespace of a process from others; None if the process is gone."""
-    try:
-        return os.readlink(f"/proc/{pid}/ns/pid")
-    except OSError:
-        return None
-
-
-def agents_of(sandbox):
-    """Pids, on the host, of processes in the sandbox that are its first process."""
-    if ENGINE is not None:
-        states = [c["State"] for c in ENGINE.containers(sandbox)]
-        return [s["Pid"] for s in states if s["Running"] and s["Pid"] > 0]
-    found = []
-    for pid, line in processes():
+    def send_bytes(self, data):
+        self.sniff(data)
         try:
-            with open(f"/proc/{pid}/cgroup", encoding="utf-8") as file:
-                inside = sandbox in file.read()
-            with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-                status = file.read()
-        except OSError:
-            continue
-        nested = next((text.split()[1:] for text in status.splitlines() if text.startswith("NSpid:")), [])
-        if (inside or sandbox in line) and len(nested) > 1 and nested[-1] == "1":
-            found.append(pid)
-    return found
+            self.process.stdin.write(data)
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise ServerGone(f"server is gone:\n{self.log_tail()}") from None
 
+    # ---- the end ----
 
-def unusable_backend():
-    """None if sandboxes can be made here by the backend under test, else the reason why not."""
-    done = subprocess.run(
-        [os.environ["CLOISTER"], "doctor"], capture_output=True, text=True, timeout=120, check=False
-    )
-    if done.returncode == 0:
-        return None
-    return " ".join(done.stdout.split())[:300] or f"doctor exited with {done.returncode}"
+    def end(self):
+        """As a client does it, by closing its stdin."""
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
 
+    def readers(self):
+        return [self.reader, self.logger]
 
-def decode64(text):
-    return base64.b64decode(text)
+    def check_wire(self):
+        Client.check_wire(self)

@@ -6,9 +6,14 @@ An unknown keyword is an error, so nothing passes because it was not looked at.
 import json
 import os
 import re
+import reprlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCHEMAS = os.path.join(os.path.dirname(HERE), "schema")
+
+_short = reprlib.Repr()  # does not go through all of a large value
+_short.maxstring = _short.maxother = 100
+brief = _short.repr
 
 IGNORED = {"$schema", "$id", "$defs", "definitions", "title", "description", "default", "examples", "format"}
 
@@ -24,9 +29,14 @@ TYPES = {
 }
 
 
+# The published schema of the latest revision says that a JSON value is no fraction and not null, which its source does not.
+ANYTHING = ("JSONValue",)
+
+
 class Checker:
     def __init__(self, root):
         self.root = root
+        self.resolved = {}
 
     def problems(self, value, schema, where="$"):
         """Every reason why the value does not fit, as text."""
@@ -45,12 +55,14 @@ class Checker:
         return found
 
     def resolve(self, reference):
-        if not reference.startswith("#/"):
-            raise AssertionError(f"cannot follow {reference}")
-        target = self.root
-        for part in reference[2:].split("/"):
-            target = target[part]
-        return target
+        if reference not in self.resolved:
+            if not reference.startswith("#/"):
+                raise AssertionError(f"cannot follow {reference}")
+            target = self.root
+            for part in reference[2:].split("/"):
+                target = target[part]
+            self.resolved[reference] = True if part in ANYTHING else target
+        return self.resolved[reference]
 
     def _ref(self, value, reference, schema, where):
         return self.problems(value, self.resolve(reference), where)
@@ -59,7 +71,7 @@ class Checker:
         names = wanted if isinstance(wanted, list) else [wanted]
         if any(TYPES[name](value) for name in names):
             return []
-        return [f"{where}: {json.dumps(value)[:100]} is not of type {'/'.join(names)}"]
+        return [f"{where}: {brief(value)} is not of type {'/'.join(names)}"]
 
     def _properties(self, value, properties, schema, where):
         if not isinstance(value, dict):
@@ -95,10 +107,10 @@ class Checker:
         return [p for i, v in enumerate(value) for p in self.problems(v, part, f"{where}[{i}]")]
 
     def _enum(self, value, choices, schema, where):
-        return [] if value in choices else [f"{where}: {value!r} is none of {choices}"]
+        return [] if value in choices else [f"{where}: {brief(value)} is none of {choices}"]
 
     def _const(self, value, wanted, schema, where):
-        return [] if value == wanted else [f"{where}: {value!r} is not {wanted!r}"]
+        return [] if value == wanted else [f"{where}: {brief(value)} is not {wanted!r}"]
 
     def _anyOf(self, value, parts, schema, where):
         tries = [self.problems(value, part, where) for part in parts]
@@ -150,7 +162,7 @@ class Checker:
 
     def _pattern(self, value, pattern, schema, where):
         bad = isinstance(value, str) and not re.search(pattern, value)
-        return [f"{where}: {value!r} does not match {pattern}"] if bad else []
+        return [f"{where}: {brief(value)} does not match {pattern}"] if bad else []
 
 
 _loaded = {}

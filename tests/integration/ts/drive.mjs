@@ -1,15 +1,157 @@
-// All ten tools, driven through whatever official client is handed in.
+// What clients do with cloister, driven through whatever client is handed in, over any transport.
+//
+// A client is an object: list() gives the tools, call(name, arguments, options) a whole result, where options
+// may have `onprogress` and `signal` as official clients know them, read(uri) the contents of a resource, close() ends it.
+// watch(uri, told) subscribes to a resource and gives a function that ends that.
+// `through` says in the names of the cases which client it is.
 
 import assert from 'node:assert/strict';
-import { test } from './tap.mjs';
+import { test as declare, within } from './tap.mjs';
+
+const WAIT_MS = 60000;
+const RESULT_TEXT = (result) => result.content.map((block) => block.text).join('\n');
 
 const TOOLS = [
-    'cancel_execution', 'close_sandbox', 'create_run_close', 'create_sandbox', 'execute_code',
-    'get_execution', 'get_sandbox_status', 'list_files', 'read_file', 'write_file',
+    'cancel_execution',
+    'check_package_status',
+    'close_sandbox',
+    'create_run_close',
+    'create_sandbox',
+    'execute_code',
+    'get_execution',
+    'get_sandbox_status',
+    'install_package',
+    'list_files',
+    'read_file',
+    'upload_file',
+    'write_file',
 ];
 
-/** Declares the cases. `client` is an object whose call(name, arguments) gives a whole result. */
-export function drive(client) {
+/** Code that says something and then waits for a file, so that a test decides when it ends. */
+export const WAITING_CODE = 'import os, time\nprint("a line at once", flush=True)\nwhile not os.path.exists("go.txt"): time.sleep(0.02)\nos.remove("go.txt")\nprint("the last line")';
+
+/** Asks again until there is an answer that is no error. */
+async function until(what, attempt) {
+    const end = Date.now() + WAIT_MS;
+    for (;;) {
+        const result = await attempt();
+        if (!result.isError) {
+            return result;
+        }
+        assert.ok(Date.now() < end, `${what}: ${RESULT_TEXT(result)}`);
+    }
+}
+
+/**
+ * Output while code runs, cancelling, resources: in a sandbox named `name`, whose id `idOf()` tells, and
+ * by texts alone, which the oldest clients get as well. `says`: progress has messages in this revision.
+ */
+function driveLive(test, client, name, idOf, says) {
+    const ask = async (tool, args, options) => {
+        const result = await client.call(tool, { sandbox_id: name, ...args }, options);
+        assert.ok(!result.isError, `${tool}: ${RESULT_TEXT(result)}`);
+        return RESULT_TEXT(result);
+    };
+
+    test('output comes while code runs', async () => {
+        let heard;
+        const hearing = new Promise((resolve) => {
+            heard = resolve;
+        });
+        const running = ask(
+            'execute_code',
+            {
+                code: WAITING_CODE,
+            },
+            {
+                onprogress: (progress) => {
+                    if (!says || /a line at once/.test(progress.message ?? '')) {
+                        heard(progress);
+                    }
+                },
+            },
+        );
+        try {
+            const first = await within('progress', Promise.race([hearing, running]));
+            assert.equal(typeof first, 'object', `the call was answered first: ${first}`);
+            assert.ok(first.progress > 0, JSON.stringify(first));
+        } finally {
+            await ask('write_file', { path: 'go.txt', content: '' }); // only now the code ends
+        }
+        assert.match(await within('the answer', running), /the last line/);
+    });
+
+    test('a call that is cancelled stops its code', async () => {
+        const cancelling = new AbortController();
+        const running = client
+            .call(
+                'execute_code',
+                {
+                    sandbox_id: name,
+                    code: 'import time\nwhile True:\n    with open("beat.txt", "a") as file: file.write(".")\n    time.sleep(0.01)',
+                },
+                { signal: cancelling.signal },
+            )
+            .then(
+                (result) => `answered: ${JSON.stringify(result)}`,
+                () => 'given up',
+            );
+        await until('the code begins', () => client.call('read_file', { sandbox_id: name, path: 'beat.txt' }));
+        cancelling.abort('the test does not want it any more');
+        assert.equal(await within('the end of the call', running), 'given up');
+        // the same interpreter, or its successor, is free again, and the file does not grow any more
+        const grown = await ask('execute_code', {
+            code: 'import os, time\nbefore = os.path.getsize("beat.txt")\ntime.sleep(0.5)\n"grown by", os.path.getsize("beat.txt") - before',
+        });
+        assert.match(grown, /'grown by', 0\)/);
+    });
+
+    test('a file is read as a resource', async () => {
+        await ask('write_file', { path: 'notes/resource.txt', content: 'read me as a resource' });
+        const contents = await client.read(`sandbox://${idOf()}/workspace/notes/resource.txt`);
+        assert.equal(contents.length, 1);
+        assert.equal(contents[0].text, 'read me as a resource');
+        await assert.rejects(client.read(`sandbox://${idOf()}/workspace/notes/missing.txt`));
+        await assert.rejects(client.read('sandbox://nosuchsandbox/workspace/notes/resource.txt'));
+    });
+
+    test('who watches a file is told of its change', async () => {
+        const uri = `sandbox://${idOf()}/workspace/notes/resource.txt`;
+        let told;
+        const telling = new Promise((resolve) => {
+            told = resolve;
+        });
+        const stop = await client.watch(uri, told);
+        await ask('write_file', { path: 'notes/resource.txt', content: 'changed' });
+        assert.equal(await within('word of the change', telling), uri);
+        await stop();
+        assert.equal((await client.read(uri))[0].text, 'changed');
+    });
+}
+
+/** Declares cases for a client of the oldest revision, which has neither structured results nor words in progress. */
+export function driveOldest(client, through) {
+    const test = (name, body) => declare(`${through}: ${name}`, body);
+    let sandbox;
+
+    test('creates and runs', async () => {
+        const made = await client.call('create_sandbox', { name: 'from-the-past' });
+        sandbox = RESULT_TEXT(made).match(/Sandbox (\S+) \(from-the-past\): ready/)[1];
+        const done = await client.call('execute_code', { sandbox_id: sandbox, code: '6 * 7' });
+        assert.match(RESULT_TEXT(done), /42/);
+        assert.equal(done.structuredContent, undefined);
+    });
+    driveLive(test, client, 'from-the-past', () => sandbox, false);
+    test('close_sandbox', async () => {
+        const closed = await client.call('close_sandbox', { sandbox_id: sandbox });
+        assert.ok(!closed.isError, RESULT_TEXT(closed));
+    });
+    test('the connection closes', () => client.close());
+}
+
+/** Declares the cases for a client that knows structured results: all tools, then what takes time. */
+export function drive(client, through) {
+    const test = (name, body) => declare(`${through}: ${name}`, body);
     let sandbox;
 
     const ask = async (name, args = {}) => {
@@ -19,7 +161,7 @@ export function drive(client) {
         return result.structuredContent;
     };
 
-    test('lists the ten tools', async () => {
+    test('lists all tools', async () => {
         const tools = await client.list();
         assert.deepEqual(tools.map((tool) => tool.name).sort(), TOOLS);
         for (const tool of tools) {
@@ -102,6 +244,8 @@ export function drive(client) {
         await assert.rejects(client.call('no_such_tool', {}), /no_such_tool/);
     });
 
+    driveLive(test, client, 'from-typescript', () => sandbox, true);
+
     test('close_sandbox', async () => {
         const closed = await ask('close_sandbox', { sandbox_id: sandbox });
         assert.equal(closed.state, 'closed');
@@ -109,7 +253,5 @@ export function drive(client) {
         assert.equal(all.count, 0);
     });
 
-    test('the connection closes and the server ends', async () => {
-        await client.close();
-    });
+    test('the connection closes', () => client.close());
 }

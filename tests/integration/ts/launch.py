@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs one of the scripts beside this file with the official clients that contrib/test installed.
 
-usage: launch.py <script>; $CLOISTER_CLIENTS is the directory with node_modules. The scripts are copied
+usage: launch.py <script> [words for it]; $CLOISTER_CLIENTS is the directory with node_modules. The scripts are copied
 there first, because Node looks for packages from where a script lies, and nothing is installed in the tree.
 """
 
@@ -32,7 +32,7 @@ def main():
         for entry in os.listdir(HERE):
             if entry.endswith(".mjs"):
                 shutil.copy(os.path.join(HERE, entry), directory)
-        status = os.spawnv(os.P_WAIT, node, [node, os.path.join(directory, script)])
+        status = os.spawnv(os.P_WAIT, node, [node, os.path.join(directory, script), *sys.argv[2:]])
     sys.exit(status)
 
 

@@ -9,6 +9,25 @@ export const program = process.env.CLOISTER;
 
 const cases = [];
 
+/** Thrown by a case that cannot be run, or has nothing to say. */
+export class Skip extends Error {}
+
+/** What a promise gives, or an error if that takes too long. */
+export function within(what, promise, ms = 60000) {
+    let timer;
+    const late = new Promise((_, reject) => {
+        timer = setTimeout(() => reject(new Error(`${what}: nothing for ${ms} ms`)), ms);
+    });
+    return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+/** A line that explains, beside the cases. */
+export function note(text) {
+    for (const line of String(text).split('\n')) {
+        console.log(`# ${line}`);
+    }
+}
+
 export function test(name, run) {
     cases.push({ name, run });
 }
@@ -37,11 +56,13 @@ export async function run() {
             await body();
             console.log(`ok ${index + 1} - ${name}`);
         } catch (problem) {
+            if (problem instanceof Skip) {
+                console.log(`ok ${index + 1} - ${name} # SKIP ${problem.message}`);
+                continue;
+            }
             failed++;
             console.log(`not ok ${index + 1} - ${name}`);
-            for (const line of String(problem?.stack ?? problem).split('\n')) {
-                console.log(`# ${line}`);
-            }
+            note(problem?.stack ?? problem);
         }
     }
     process.exitCode = failed ? 1 : 0;

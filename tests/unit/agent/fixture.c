@@ -159,6 +159,42 @@ void interrupt_any_time(struct fixture *f, const char *language, const char *con
     }
 }
 
+void interrupt_at_start(struct fixture *f, const char *language, const char *end, const char *nap,
+                        const char *probe)
+{
+    for (long i = 0; i < 40; i++) {
+        const struct timespec delay = {.tv_nsec = i * 1000000};
+        run(f, language, end);
+        struct msg_start s = agent_code(&f->link, language, nap);
+        start_only(f, &s, 0);
+        nanosleep(&delay, NULL);
+        cancel(f, s.op.data, OP_STOP_CANCEL, false);
+        struct agent_result *r = follow(f, s.op.data);
+        assert_status(r, OP_STATUS_CANCELLED);
+        assert_true(r->last.duration_us < 2000000);
+        r = run(f, language, probe);
+        assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+    }
+}
+
+void die_and_return(struct fixture *f, const char *language, const struct death *deaths,
+                    size_t count, const char *probe, const char *unknown)
+{
+    for (size_t i = 0; i < count; i++) {
+        run(f, language, "lost = 1");
+        struct agent_result *r = run(f, language, deaths[i].code);
+        assert_status(r, OP_STATUS_CRASHED);
+        assert_int_equal(r->last.exit_code, deaths[i].exit_code);
+        assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
+        assert_string_equal(r->out, "last words\n");
+        assert_contains(r->message, deaths[i].message);
+        r = run(f, language, probe);
+        assert_status(r, OP_STATUS_OK);
+        assert_string_equal(r->result, unknown);
+        assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
+    }
+}
+
 void reconnect(struct fixture *f, uint64_t generation)
 {
     struct err err = ERR_INIT;

@@ -61,6 +61,23 @@ struct agent_result *run_interrupted(struct fixture *f, const char *language, co
 void interrupt_any_time(struct fixture *f, const char *language, const char *const codes[3],
                         const char *probe);
 
+/* Ends the interpreter with `end`, and interrupts `nap` while the next one is starting. That one
+ * must live to run `probe`. */
+void interrupt_at_start(struct fixture *f, const char *language, const char *end, const char *nap,
+                        const char *probe);
+
+/* Code that says "last words" and takes its interpreter with it, and what is told of that. */
+struct death {
+    const char *code;
+    int exit_code;
+    const char *message; /* part of it */
+};
+
+/* After each death there is a new interpreter, which knows nothing of `lost`, a variable that was
+ * 1: `probe`, an expression, has the value `unknown` then. */
+void die_and_return(struct fixture *f, const char *language, const struct death *deaths,
+                    size_t count, const char *probe, const char *unknown);
+
 void reconnect(struct fixture *f, uint64_t generation);
 
 #define assert_status(r, wanted)                                                                   \

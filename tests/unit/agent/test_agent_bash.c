@@ -223,6 +223,13 @@ static void test_figures(void **state)
     assert_true(r->last.duration_us >= 100000);
 }
 
+/* It has hardly begun to start when the interrupt comes. */
+static void test_interrupt_at_start(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    interrupt_at_start(f, "bash", "exit 3", "sleep 60", ":");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +245,7 @@ int main(void)
         cmocka_unit_test(test_interrupt_any_time),
         cmocka_unit_test(test_large),
         cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_interrupt_at_start),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

@@ -267,6 +267,99 @@ static void test_cancel_read(void **state)
     assert_true(r->out_len < 3000000);
 }
 
+/* One piece of a file; `text` NULL: they are to be dropped. */
+static struct agent_result *write_part(struct fixture *f, const char *path, const char *word,
+                                       uint64_t offset, const char *text, uint64_t flags)
+{
+    struct view words[] = {view_of(word)};
+    struct msg_start s = file_op(f, OP_FILE_WRITE, path);
+    s.data = view_of(text);
+    s.offset = offset;
+    s.args = (struct view_list){words, word != NULL ? 1 : 0};
+    s.flags = OP_FLAG_PART | flags;
+    return run_start(f, &s);
+}
+
+static void test_pieces(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    write_file(f, "p/target", "old", 0600, 0);
+    assert_status(write_part(f, "p/target", "abc", 0, "one ", 0), OP_STATUS_OK);
+    assert_status(read_file(f, "p/target", 0, 0), OP_STATUS_OK);
+    assert_string_equal(f->r.out, "old");
+    struct agent_result *r = write_part(f, "p/target", "abc", 4, "two", OP_FLAG_LAST);
+    assert_status(r, OP_STATUS_OK);
+    assert_int_equal(r->last.file_size, 7);
+    read_file(f, "p/target", 0, 0);
+    assert_string_equal(f->r.out, "one two");
+    run(f, "bash", "stat -c %a p/target; ls -A p");
+    assert_string_equal(f->r.out, "600\ntarget\n");
+}
+
+static void test_pieces_that_do_not_fit(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    const char *const words[] = {NULL, "", "../x", "a b", "abcdefghijklmnopqrstuvwxyz0123456789"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        struct agent_result *r = write_part(f, "q/target", words[i], 0, "x", OP_FLAG_LAST);
+        assert_status(r, OP_STATUS_FAILED);
+        assert_int_equal(r->last.fail_code, ERR_INVALID);
+    }
+    /* none before it, a gap, the first one twice: all that came is given up */
+    assert_status(write_part(f, "q/target", "abc", 4, "x", 0), OP_STATUS_FAILED);
+    assert_status(write_part(f, "q/target", "abc", 0, "x", 0), OP_STATUS_OK);
+    assert_status(write_part(f, "q/target", "abc", 2, "x", 0), OP_STATUS_FAILED);
+    assert_status(write_part(f, "q/target", "abc", 0, "x", 0), OP_STATUS_OK);
+    assert_status(write_part(f, "q/target", "abc", 0, "x", 0), OP_STATUS_FAILED);
+    assert_status(write_part(f, "q/target", "abc", 0, "x", 0), OP_STATUS_OK);
+    assert_status(write_part(f, "q/target", "abc", 0, NULL, OP_FLAG_DROP), OP_STATUS_OK);
+    assert_status(write_part(f, "q/target", "abc", 0, NULL, OP_FLAG_DROP), OP_STATUS_OK);
+    run(f, "bash", "ls -A q");
+    assert_string_equal(f->r.out, "");
+    /* a link in its place leads nowhere */
+    run(f, "bash", "ln -s ../elsewhere q/.cloister-abc.tmp");
+    assert_status(write_part(f, "q/target", "abc", 0, "x", 0), OP_STATUS_FAILED);
+    run(f, "bash", "ls elsewhere q/target 2>&1 | grep -c .; rm -r q");
+    assert_string_equal(f->r.out, "2\n"); /* both complaints */
+}
+
+static void test_stamp(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    write_file(f, "stamped", "one", 0, 0);
+    uint64_t first = read_file(f, "stamped", 0, 1)->last.file_stamp;
+    assert_true(first != 0);
+    assert_int_equal(read_file(f, "stamped", 1, 2)->last.file_stamp, first);
+    write_file(f, "stamped", "two", 0, 0);
+    uint64_t second = read_file(f, "stamped", 0, 0)->last.file_stamp;
+    assert_true(second != first);
+    run(f, "bash", "printf x | dd of=stamped conv=notrunc status=none");
+    uint64_t third = read_file(f, "stamped", 0, 0)->last.file_stamp;
+    assert_true(third != second);
+    run(f, "bash",
+        "cp -p stamped as; printf y | dd of=stamped conv=notrunc status=none; "
+        "touch -r as stamped; rm as");
+    assert_true(read_file(f, "stamped", 0, 0)->last.file_stamp != third);
+}
+
+/* Files of /proc say that they are empty. */
+static void test_size_lies(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct agent_result *r = read_file(f, "/proc/self/status", 0, 10);
+    assert_status(r, OP_STATUS_OK);
+    assert_int_equal(r->out_len, 10);
+    assert_int_equal(r->last.truncated, 1);
+    assert_true(r->last.file_size > 10);
+    r = read_file(f, "/proc/self/status", 0, 1u << 20);
+    assert_int_equal(r->last.truncated, 0);
+    assert_int_equal(r->last.file_size, r->out_len);
+    write_file(f, "ten", "0123456789", 0, 0);
+    r = read_file(f, "ten", 0, 10);
+    assert_int_equal(r->last.truncated, 0);
+    assert_int_equal(r->last.file_size, 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +371,10 @@ int main(void)
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_writes_do_not_wait),
         cmocka_unit_test(test_cancel_read),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_pieces_that_do_not_fit),
+        cmocka_unit_test(test_stamp),
+        cmocka_unit_test(test_size_lies),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

@@ -19,7 +19,6 @@
 #include "common/str.h"
 #include "proto/codec.h"
 #include "proto/exit_codes.h"
-#include "proto/version.h"
 #include "tests/unit/agent/relay_lab.h"
 
 static void an_agent_says_why_it_cannot_listen(void **state)
@@ -48,8 +47,7 @@ static void an_agent_says_why_it_cannot_listen(void **state)
     lab_expect_complaint(lab, no_path, STDIN_FILENO, EXIT_CODE_USAGE, "--relay-stdio");
 }
 
-/* ---- a whole agent ------------------------------------------------------------------------------
- */
+/* ---- a whole agent --------------------------------------------------------------------------- */
 
 /* A client over a new relay; *ret_pid is the relay's. */
 static void connect_by_relay(struct fixture *f, pid_t *ret_pid)
@@ -176,8 +174,7 @@ static void a_killed_agent_ends_its_relay_and_leaves_a_socket_that_is_replaced(v
     end(f);
 }
 
-/* ---- the agent's own relay ---------------------------------------------------------------------
- */
+/* ---- the agent's own relay ------------------------------------------------------------------- */
 
 /* With its own relay on one socket, or two pipes; the client's ends are *ret_in and *ret_out. */
 static struct fixture *start_with_stdio(int *ret_in, int *ret_out)
@@ -214,15 +211,11 @@ static void the_first_stream_needs_no_other_program(void **state)
     int in, out;
     struct fixture *f = start_with_stdio(&in, &out);
     lab_read_greeting(out);
-    struct msg m = {.type = MSG_HELLO, .seq = 7};
+    struct msg m = agent_hello_message(1);
     struct buf frame;
     uint8_t head[4];
     buf_init(&frame, 4096);
-    m.hello.protocol = view_of(PROTO_AGENT_NAME);
-    m.hello.version = PROTO_VERSION;
-    m.hello.build = view_of("test");
-    m.hello.sandbox = view_of("testbox");
-    m.hello.generation = 1;
+    m.seq = 7;
     assert_int_equal(msg_encode_frame(&frame, &m, &err), 0);
     assert_int_equal(write(in, frame.data, frame.len), frame.len);
     struct pollfd p = {.fd = out, .events = POLLIN};

@@ -14,12 +14,13 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "proto/codec.h"
+#include "proto/outcome.h"
 #include "worker/agent/op.h"
 #include "worker/agent/report.h"
 #include "worker/agent/request.h"
 
-/* ---- reports -----------------------------------------------------------------------------------
- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 static void put(struct buf *b, char kind, const char *text)
 {
@@ -123,6 +124,73 @@ static void test_report_refuses(void **state)
     REFUSE(REPORT_OF_FILE, "F0000000565535"); /* not one of our codes */
 }
 
+static void test_report_displays(void **state)
+{
+    struct buf b;
+    struct report r;
+    struct view items[LIMIT_DISPLAYS];
+    struct err err = ERR_INIT;
+    buf_init(&b, 1 << 20);
+    put(&b, 'V', "1\nimage/png\n12\n/tmp/d/0001-1.png");
+    put(&b, 'V', "1\ntext/plain\n9223372036854775807\n/tmp/d/0001-1.txt");
+    put(&b, 'V', "7\napplication/vnd.a-b+json\n0\n/x");
+    put(&b, 'D', "1");
+    report_init(&r, REPORT_OF_RUN);
+    assert_int_equal(feed_all(&r, b.data, b.len, 5), 0);
+    struct view_list list = framed_list(&r.displays, items, LIMIT_DISPLAYS);
+    assert_int_equal(list.count, 3);
+    assert_int_equal(outcome_check_displays(list, &err), 0);
+    struct msg m;
+    assert_int_equal(msg_decode(MSG_LINK_A, items[1].data, items[1].len, &m, &err), 0);
+    assert_int_equal(m.display.number, 1);
+    assert_int_equal(m.display.size, INT64_MAX);
+    assert_true(view_is(m.display.mime, "text/plain"));
+    assert_true(view_is(m.display.path, "/tmp/d/0001-1.txt"));
+    msg_finish(&m);
+    report_reset(&r);
+    assert_int_equal(framed_list(&r.displays, items, LIMIT_DISPLAYS).count, 0);
+
+    /* as many as there may be, and one more */
+    buf_reset(&b, 0);
+    for (size_t i = 0; i < LIMIT_DISPLAYS; i++) {
+        put(&b, 'V', "4294967295\na/b\n1\n/y");
+    }
+    assert_int_equal(feed_all(&r, b.data, b.len, 64), 0);
+    assert_int_equal(framed_list(&r.displays, items, LIMIT_DISPLAYS).count, LIMIT_DISPLAYS);
+    buf_reset(&b, 0);
+    put(&b, 'V', "4294967295\na/b\n1\n/y");
+    assert_int_equal(feed_all(&r, b.data, b.len, 64), -ERR_PROTOCOL);
+    report_finish(&r);
+
+    static const char *const bad[] = {
+        "",
+        "1",
+        "1\nimage/png\n12\n",              /* no path */
+        "1\nimage/png\n12\ntmp/a",         /* a relative one */
+        "1\nimage/png\n12\n/tmp/a\nb",     /* more than a path */
+        "1\nimage/png\n12\n/tmp/\303\244", /* not ASCII */
+        "1\nimage/png\n-1\n/tmp/a",        /* no size */
+        "1\nimage/png\n\n/tmp/a",
+        "1\nimage/PNG\n1\n/tmp/a", /* no type */
+        "1\nimage\n1\n/tmp/a",
+        "1\nimage/\n1\n/tmp/a",
+        "1\na/b/c\n1\n/tmp/a",
+        "1\nimage/png; x\n1\n/tmp/a",
+        "0\nimage/png\n1\n/tmp/a", /* no number */
+        "4294967296\nimage/png\n1\n/tmp/a",
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        buf_reset(&b, 0);
+        put(&b, 'V', bad[i]);
+        refuse(REPORT_OF_RUN, b.data, b.len);
+    }
+    buf_reset(&b, 0);
+    put(&b, 'V', "2\nimage/png\n1\n/tmp/a");
+    put(&b, 'V', "1\nimage/png\n1\n/tmp/a"); /* numbers never go down */
+    refuse(REPORT_OF_RUN, b.data, b.len);
+    buf_finish(&b);
+}
+
 /* Every bit flip and every truncation of a good report: refused, or read without harm. */
 static void test_report_mutations(void **state)
 {
@@ -147,8 +215,7 @@ static void test_report_mutations(void **state)
     buf_finish(&b);
 }
 
-/* ---- requests ----------------------------------------------------------------------------------
- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void test_request_round_trip(void **state)
 {
@@ -194,8 +261,7 @@ static void test_request_refuses(void **state)
     buf_finish(&b);
 }
 
-/* ---- operations --------------------------------------------------------------------------------
- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static struct op *create(struct op_table *t, const char *id)
 {
@@ -228,6 +294,8 @@ static int ack(struct op *op, uint64_t out_from, uint64_t err_from)
     return op_ack(op, &w, false, NULL);
 }
 
+static struct op_lists lists; /* of the OUTPUT that was filled last */
+
 static void test_output_offsets(void **state)
 {
     struct op_table t;
@@ -245,20 +313,20 @@ static void test_output_offsets(void **state)
 
     struct op_waiter w = {.seq = 9, .out_from = 6};
     struct msg m;
-    op_output(op, &w, true, &m);
+    op_output(op, &w, true, &lists, &m);
     assert_int_equal(m.seq, 9);
     assert_int_equal(m.output.state, OP_RUNNING);
     assert_true(view_is(m.output.out, "6789"));
-    op_output(op, &w, false, &m);
+    op_output(op, &w, false, &lists, &m);
     assert_int_equal(m.output.out.len, 0);
 
     op->status = OP_STATUS_OK;
     op_done(&t, op);
-    op_output(op, &w, true, &m);
+    op_output(op, &w, true, &lists, &m);
     assert_int_equal(m.output.state, OP_DONE);
     assert_int_equal(m.output.status, OP_STATUS_OK);
     assert_true(view_is(m.output.out, "6789"));
-    op_output(op, &w, false, &m); /* not the last bytes: not done */
+    op_output(op, &w, false, &lists, &m); /* not the last bytes: not done */
     assert_int_equal(m.output.state, OP_RUNNING);
     op_table_finish(&t);
 }
@@ -277,13 +345,13 @@ static void test_output_in_chunks(void **state)
     op_done(&t, op);
     struct op_waiter w = {0};
     struct msg m;
-    op_output(op, &w, true, &m);
+    op_output(op, &w, true, &lists, &m);
     assert_int_equal(m.output.err.len, LIMIT_CHUNK);
     assert_int_equal(m.output.state, OP_RUNNING); /* there is more */
     assert_int_equal(m.output.status, 0);
     w.err_from = LIMIT_CHUNK;
     assert_int_equal(ack(op, 0, LIMIT_CHUNK), 0);
-    op_output(op, &w, true, &m);
+    op_output(op, &w, true, &lists, &m);
     assert_int_equal(m.output.err.len, 1000);
     assert_int_equal(m.output.state, OP_DONE);
     free(data);
@@ -312,7 +380,7 @@ static void test_kept_and_forgotten_bytes(void **state)
             struct op_waiter w = {.out_from = at};
             assert_int_equal(op_ack(op, &w, false, NULL), 0);
             assert_int_equal(w.out_from, at);
-            op_output(op, &w, true, &m); /* what was just written */
+            op_output(op, &w, true, &lists, &m); /* what was just written */
             assert_true(m.output.out.len > 0 && m.output.out.len <= step);
             assert_memory_equal(m.output.out.data, data + at, m.output.out.len);
             assert_int_equal(op_stream_room(&op->out), LIMIT_OP_OUTPUT - step);
@@ -327,7 +395,7 @@ static void test_kept_and_forgotten_bytes(void **state)
             assert_int_equal(op_ack(op, &w, false, NULL), there ? 0 : -ERR_INVALID);
             assert_int_equal(op_ack(op, &w, true, NULL), 0);
             assert_int_equal(w.out_from, there ? asked[i] : size);
-            op_output(op, &w, true, &m);
+            op_output(op, &w, true, &lists, &m);
             assert_int_equal(m.output.out.len, asked[i] < kept ? kept - asked[i] : 0);
             if (m.output.out.len > 0) {
                 assert_memory_equal(m.output.out.data, data + asked[i], m.output.out.len);
@@ -438,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_report_in_any_pieces),
         cmocka_unit_test(test_report_stops_at_done),
         cmocka_unit_test(test_report_refuses),
+        cmocka_unit_test(test_report_displays),
         cmocka_unit_test(test_report_mutations),
         cmocka_unit_test(test_request_round_trip),
         cmocka_unit_test(test_request_refuses),

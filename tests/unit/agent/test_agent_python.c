@@ -294,32 +294,24 @@ static void test_interrupt_any_time(void **state)
     interrupt_any_time(f, "python", codes, "print(kept)");
 }
 
+/* It has hardly begun to start when the interrupt comes. */
+static void test_interrupt_at_start(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    interrupt_at_start(f, "python", "import os; os._exit(3)", "import time; time.sleep(60)", "1");
+}
+
 static void test_death_and_return(void **state)
 {
     struct fixture *f = fixture_of(state);
-    static const struct {
-        const char *code;
-        int exit_code;
-        const char *message;
-    } deaths[] = {
+    static const struct death deaths[] = {
         {"import os\nprint('last words')\nos._exit(5)", 5, "exited with code 5"},
         {"import ctypes\nprint('last words')\nctypes.string_at(0)", 128 + 11, "signal 11"},
         {"import os\nprint('last words')\nos.kill(os.getpid(), 9)", 128 + 9, "signal 9"},
         {"import os\nprint('last words')\nos.closerange(3, 1000)", 70, "exited with code 70"},
     };
-    for (size_t i = 0; i < sizeof(deaths) / sizeof(deaths[0]); i++) {
-        run(f, "python", "lost = 1");
-        struct agent_result *r = run(f, "python", deaths[i].code);
-        assert_status(r, OP_STATUS_CRASHED);
-        assert_int_equal(r->last.exit_code, deaths[i].exit_code);
-        assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
-        assert_string_equal(r->out, "last words\n");
-        assert_contains(r->message, deaths[i].message);
-        r = run(f, "python", "'lost' in globals()");
-        assert_status(r, OP_STATUS_OK);
-        assert_string_equal(r->result, "False");
-        assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
-    }
+    die_and_return(f, "python", deaths, sizeof(deaths) / sizeof(deaths[0]), "'lost' in globals()",
+                   "False");
     /* between runs */
     struct agent_result *r =
         run(f, "python",
@@ -422,6 +414,7 @@ int main(void)
         cmocka_unit_test(test_fork_in_cell),
         cmocka_unit_test(test_interrupt_keeps_state),
         cmocka_unit_test(test_interrupt_any_time),
+        cmocka_unit_test(test_interrupt_at_start),
         cmocka_unit_test(test_death_and_return),
         cmocka_unit_test(test_exec_away),
         cmocka_unit_test(test_garbage_reports),

@@ -16,8 +16,7 @@
 #include "common/fd.h"
 #include "proto/exit_codes.h"
 
-/* ---- what passes ------------------------------------------------------------------------------
- */
+/* ---- what passes ----------------------------------------------------------------------------- */
 
 /* What byte n of a direction is, so that nothing lost, doubled or moved goes unnoticed. */
 static uint8_t pattern(size_t n, uint8_t salt)
@@ -228,8 +227,7 @@ static void killing_the_relay_ends_both_streams(void **state)
     assert_int_equal(lab_wait(&lab->relay), 137);
 }
 
-/* ---- connecting --------------------------------------------------------------------------------
- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 static void a_socket_that_comes_late_is_waited_for(void **state)
 {

@@ -167,8 +167,7 @@ static void expect_problem(struct world *w, int code, const char *words, const c
     }
 }
 
-/* ---- text ---------------------------------------------------------------------------------------
- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void good_text_is_understood(void **state)
 {
@@ -336,8 +335,7 @@ static void bad_text_is_refused_with_what_to_do(void **state)
     assert_int_equal(docker_endpoint_parse(huge, &e, NULL), -ERR_CONFIG);
 }
 
-/* ---- what is configured -------------------------------------------------------------------------
- */
+/* ---- what is configured ---------------------------------------------------------------------- */
 
 static void what_is_named_is_taken_alone(void **state)
 {
@@ -546,8 +544,7 @@ static void the_context_named_default_is_the_usual_socket(void **state)
     assert_non_null(strstr(w->places.items[0].endpoint.origin, "default"));
 }
 
-/* ---- what is usual ------------------------------------------------------------------------------
- */
+/* ---- what is usual --------------------------------------------------------------------------- */
 
 /* The n-th usable place below the root; what this machine has besides is passed over. */
 static const struct docker_endpoint *own(const struct world *w, size_t n)

@@ -21,6 +21,7 @@
 #include "worker/backend/docker_image.h"
 #include "worker/backend/docker_owner.h"
 #include "worker/backend/docker_pull.h"
+#include "worker/backend/docker_copy.h"
 #include "worker/backend/docker_tar.h"
 
 /* ---- frames --------------------------------------------------------------------------------- */
@@ -331,9 +332,50 @@ static void test_archive(void **state)
     unlink(path);
     rmdir(dir);
 
+    /* Piece by piece it is the same. */
+    CLEANUP_BUF struct buf pieces;
+    struct docker_tar *tar;
+    buf_init(&pieces, 1 << 20);
+    assert_int_equal(docker_tar_open(&pieces, &tar, &err), 0);
+    assert_int_equal(docker_tar_entry(tar, "cloister-agent", false, 12, &err), 0);
+    assert_int_equal(docker_tar_content(tar, view_of("#!/bin"), &err), 0);
+    assert_int_equal(docker_tar_content(tar, view_of("/true\n"), &err), 0);
+    assert_int_equal(docker_tar_entry(tar, "complete", false, 0, &err), 0);
+    assert_int_equal(docker_tar_finish(tar, &err), 0);
+    docker_tar_close(tar);
+    assert_int_equal(pieces.len, out.len);
+    assert_memory_equal(pieces.data, out.data, out.len);
+    assert_int_equal(docker_tar_open(&pieces, &tar, &err), 0);
+    assert_int_equal(docker_tar_entry(tar, "cut off", false, 100, &err), 0);
+    docker_tar_close(tar);
+
     CLEANUP_BUF struct buf small;
     buf_init(&small, 600);
     assert_int_equal(docker_tar_write(files, 2, &small, &err), -ERR_TOO_BIG);
+}
+
+static int target_of(const char *host_path, const char *inside_path, char **ret, struct err *err)
+{
+    struct backend_mount mount = {host_path, inside_path};
+    *ret = NULL;
+    return docker_copy_target(&mount, ret, err);
+}
+
+static void test_copy_targets(void **state)
+{
+    struct err err = ERR_INIT;
+    char *target;
+    (void)state;
+    assert_int_equal(target_of("/tmp", "/wheels", &target, &err), 0);
+    assert_string_equal(target, "/wheels");
+    free(target);
+    assert_int_equal(target_of("/etc/passwd", "/a/b/passwd", &target, &err), 0);
+    assert_string_equal(target, "/a/b");
+    free(target);
+    assert_int_equal(target_of("/etc/passwd", "/passwd", &target, &err), -ERR_CONFIG);
+    assert_int_equal(target_of("/nowhere/at/all", "/wheels", &target, &err), -ERR_CONFIG);
+    assert_non_null(strstr(err.text, "/nowhere/at/all"));
+    assert_null(target);
 }
 
 int main(void)
@@ -343,8 +385,8 @@ int main(void)
         cmocka_unit_test(test_pull_progress), cmocka_unit_test(test_pull_error),
         cmocka_unit_test(test_pull_bounds),   cmocka_unit_test(test_negotiation),
         cmocka_unit_test(test_info),          cmocka_unit_test(test_owners),
-        cmocka_unit_test(test_references),    cmocka_unit_test(test_architecture),
-        cmocka_unit_test(test_archive),
+        cmocka_unit_test(test_copy_targets),  cmocka_unit_test(test_references),
+        cmocka_unit_test(test_architecture),  cmocka_unit_test(test_archive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,123 +14,7 @@
 
 #include "common/cleanup.h"
 #include "common/io/json.h"
-#include "tests/lib/json_at.h"
-#include "worker/backend/docker_spec.h"
-
-struct fixture {
-    struct docker_engine engine;
-    struct backend_spec spec;
-    const char *runtime;
-    cJSON *body;
-};
-
-static struct fixture make(void)
-{
-    return (struct fixture){
-        .engine = {.memory_limit = true,
-                   .swap_limit = true,
-                   .pids_limit = true,
-                   .cpu_quota = true,
-                   .seccomp = true,
-                   .cpu_milli_max = 4000},
-        .spec = {.id = "abc",
-                 .limits = {.memory_bytes = 512u << 20,
-                            .cpu_milli = 1500,
-                            .pids = 256,
-                            .disk_bytes = 128u << 20,
-                            .files = 1024},
-                 .grace_ms = 7000},
-        .runtime = "",
-    };
-}
-
-static int try_build(struct fixture *f, struct err *err)
-{
-    cJSON *labels = cJSON_CreateObject();
-    cJSON_AddStringToObject(labels, "io.cloister.id", "abc");
-    cJSON_AddStringToObject(labels, "io.cloister.odd", "\"\n");
-    struct docker_spec_input in = {
-        .spec = &f->spec,
-        .engine = &f->engine,
-        .image = "sha256:123",
-        .volume = "cloister-agent-1",
-        .runtime = f->runtime,
-        .labels = labels,
-    };
-    CLEANUP_FREE char *text = NULL;
-    int rc = docker_spec_build(&in, &text, err);
-    cJSON_Delete(labels);
-    if (rc == 0) {
-        /* Parsed by the strict reader: the text must be JSON by anybody's standard. */
-        assert_int_equal(json_parse(text, strlen(text), 1u << 20, 32, &f->body, NULL, err), 0);
-    }
-    return rc;
-}
-
-static void build(struct fixture *f)
-{
-    struct err err = ERR_INIT;
-    cJSON_Delete(f->body);
-    f->body = NULL;
-    if (try_build(f, &err) < 0) {
-        fail_msg("%s", err.text);
-    }
-}
-
-/* "a.b.c" below the body; NULL if absent. */
-static const cJSON *at(const struct fixture *f, const char *path)
-{
-    return json_at(f->body, path);
-}
-
-static void expect_text(const struct fixture *f, const char *path, const char *text)
-{
-    const cJSON *item = at(f, path);
-    assert_true(cJSON_IsString(item));
-    assert_string_equal(item->valuestring, text);
-}
-
-static void expect_number(const struct fixture *f, const char *path, double number)
-{
-    const cJSON *item = at(f, path);
-    assert_true(cJSON_IsNumber(item));
-    assert_true(item->valuedouble >= number && item->valuedouble <= number);
-}
-
-static void expect_bool(const struct fixture *f, const char *path, bool value)
-{
-    assert_true(value ? cJSON_IsTrue(at(f, path)) : cJSON_IsFalse(at(f, path)));
-}
-
-/* The array of strings must be exactly these words, separated by spaces. */
-static void expect_list(const struct fixture *f, const char *path, const char *words)
-{
-    const cJSON *item;
-    assert_true(cJSON_IsArray(at(f, path)));
-    cJSON_ArrayForEach(item, at(f, path))
-    {
-        assert_true(cJSON_IsString(item));
-        size_t len = strlen(item->valuestring);
-        if (strncmp(words, item->valuestring, len) != 0) {
-            fail_msg("%s: \"%s\" instead of \"%s\"", path, item->valuestring, words);
-        }
-        words += len;
-        words += *words == ' ' ? 1 : 0;
-    }
-    assert_string_equal(words, "");
-}
-
-static bool lists(const cJSON *array, const char *text)
-{
-    const cJSON *item;
-    cJSON_ArrayForEach(item, array)
-    {
-        if (cJSON_IsString(item) && strcmp(item->valuestring, text) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
+#include "tests/unit/docker/spec_lab.h"
 
 /* The value of a variable; NULL if it is not sent. It must not be sent twice. */
 static const char *variable(const struct fixture *f, const char *name)
@@ -138,7 +22,7 @@ static const char *variable(const struct fixture *f, const char *name)
     const char *found = NULL;
     const cJSON *item;
     size_t len = strlen(name);
-    cJSON_ArrayForEach(item, at(f, "Env"))
+    cJSON_ArrayForEach(item, spec_at(f, "Env"))
     {
         if (strncmp(item->valuestring, name, len) == 0 && item->valuestring[len] == '=') {
             assert_null(found);
@@ -150,15 +34,14 @@ static const char *variable(const struct fixture *f, const char *name)
 
 static const char *tmpfs(const struct fixture *f, const char *target)
 {
-    const char *options = json_get_str(at(f, "HostConfig.Tmpfs"), target);
+    const char *options = json_get_str(spec_at(f, "HostConfig.Tmpfs"), target);
     if (options == NULL) {
         fail_msg("no tmpfs at %s", target);
     }
     return options;
 }
 
-/* ---- process ------------------------------------------------------------------------------------
- */
+/* ---- process --------------------------------------------------------------------------------- */
 
 static void the_agent_is_what_runs(void **state)
 {
@@ -171,8 +54,8 @@ static void the_agent_is_what_runs(void **state)
     unsigned uid = docker_spec_uid(&f.engine, "abc");
     snprintf(cmd, sizeof(cmd),
              "serve --listen /run/cloister/agent.sock --relay-stdio --sandbox abc --grace-ms 7000 "
-             "--uid %u --gid %u --nproc 256 --nofile 1024 --data-bytes 0 --workspace /workspace "
-             "--home /home/user",
+             "--uid %u --gid %u --nproc 256 --nofile 1024 --data-bytes 0 "
+             "--memory-bytes 536870912 --workspace /workspace --home /home/user",
              uid, uid);
     expect_list(&f, "Cmd", cmd);
     expect_text(&f, "User", "0:0");
@@ -214,15 +97,14 @@ static void labels_are_kept_as_they_are(void **state)
     struct fixture f = make();
     (void)state;
     build(&f);
-    const cJSON *labels = at(&f, "Labels");
+    const cJSON *labels = spec_at(&f, "Labels");
     assert_int_equal(cJSON_GetArraySize(labels), 2);
     assert_string_equal(json_get_str(labels, "io.cloister.id"), "abc");
     assert_string_equal(json_get_str(labels, "io.cloister.odd"), "\"\n");
     cJSON_Delete(f.body);
 }
 
-/* ---- environment --------------------------------------------------------------------------------
- */
+/* ---- environment ----------------------------------------------------------------------------- */
 
 static void the_image_says_what_path_is(void **state)
 {
@@ -272,8 +154,7 @@ static void hostile_entries_are_refused(void **state)
     }
 }
 
-/* ---- privileges ---------------------------------------------------------------------------------
- */
+/* ---- privileges ------------------------------------------------------------------------------ */
 
 static void privileges_are_few(void **state)
 {
@@ -288,13 +169,13 @@ static void privileges_are_few(void **state)
     expect_text(&f, "HostConfig.IpcMode", "private");
     expect_text(&f, "HostConfig.CgroupnsMode", "private");
     /* Those of the engine are kept: an empty list would take them away. */
-    assert_null(at(&f, "HostConfig.MaskedPaths"));
-    assert_null(at(&f, "HostConfig.ReadonlyPaths"));
+    assert_null(spec_at(&f, "HostConfig.MaskedPaths"));
+    assert_null(spec_at(&f, "HostConfig.ReadonlyPaths"));
     /* Nothing of the host is let in. */
     static const char *const absent[] = {"Binds", "Devices", "PidMode", "UsernsMode",
                                          "VolumesFrom"};
     for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
-        assert_null(json_get(at(&f, "HostConfig"), absent[i]));
+        assert_null(json_get(spec_at(&f, "HostConfig"), absent[i]));
     }
     cJSON_Delete(f.body);
 }
@@ -318,7 +199,7 @@ static void docker_gets_our_filter_inline(void **state)
     struct err err = ERR_INIT;
     (void)state;
     build(&f);
-    const cJSON *options = at(&f, "HostConfig.SecurityOpt");
+    const cJSON *options = spec_at(&f, "HostConfig.SecurityOpt");
     assert_int_equal(cJSON_GetArraySize(options), 2);
     assert_true(lists(options, "no-new-privileges"));
     const char *text = cJSON_GetArrayItem(options, 1)->valuestring;
@@ -349,15 +230,14 @@ static void a_runtime_is_named_only_if_one_is_wanted(void **state)
     struct fixture f = make();
     (void)state;
     build(&f);
-    assert_null(at(&f, "HostConfig.Runtime"));
+    assert_null(spec_at(&f, "HostConfig.Runtime"));
     f.runtime = "runsc";
     build(&f);
     expect_text(&f, "HostConfig.Runtime", "runsc");
     cJSON_Delete(f.body);
 }
 
-/* ---- limits -------------------------------------------------------------------------------------
- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 static void limits_are_asked_for(void **state)
 {
@@ -372,7 +252,7 @@ static void limits_are_asked_for(void **state)
     expect_number(&f, "HostConfig.ShmSize", 64 << 20);
     const cJSON *limit;
     size_t seen = 0;
-    cJSON_ArrayForEach(limit, at(&f, "HostConfig.Ulimits"))
+    cJSON_ArrayForEach(limit, spec_at(&f, "HostConfig.Ulimits"))
     {
         double value = strcmp(json_get_str(limit, "Name"), "core") == 0 ? 0 : 4096;
         assert_true(json_get(limit, "Soft")->valuedouble <= value);
@@ -383,7 +263,7 @@ static void limits_are_asked_for(void **state)
 
     f.spec.limits.files = 10000;
     build(&f);
-    limit = cJSON_GetArrayItem(at(&f, "HostConfig.Ulimits"), 0);
+    limit = cJSON_GetArrayItem(spec_at(&f, "HostConfig.Ulimits"), 0);
     assert_string_equal(json_get_str(limit, "Name"), "nofile");
     assert_int_equal((int)json_get(limit, "Hard")->valuedouble, 10000);
     cJSON_Delete(f.body);
@@ -430,23 +310,23 @@ static void what_the_engine_cannot_do_is_not_asked_for(void **state)
     f.engine.cpu_quota = false; /* it would refuse the whole request */
     f.engine.pids_limit = false;
     build(&f);
-    assert_null(at(&f, "HostConfig.Memory"));
-    assert_null(at(&f, "HostConfig.MemorySwap"));
-    assert_null(at(&f, "HostConfig.NanoCpus"));
-    assert_null(at(&f, "HostConfig.PidsLimit"));
-    assert_true(lists(at(&f, "Cmd"), "536870912")); /* the agent's rlimit stands in for memory */
+    assert_null(spec_at(&f, "HostConfig.Memory"));
+    assert_null(spec_at(&f, "HostConfig.MemorySwap"));
+    assert_null(spec_at(&f, "HostConfig.NanoCpus"));
+    assert_null(spec_at(&f, "HostConfig.PidsLimit"));
+    assert_true(
+        lists(spec_at(&f, "Cmd"), "536870912")); /* the agent's rlimit stands in for memory */
     f = (struct fixture){.engine = make().engine, .spec = f.spec, .runtime = "", .body = f.body};
     f.engine.cgroup_none = true;
     build(&f);
-    assert_null(at(&f, "HostConfig.Memory"));
-    assert_null(at(&f, "HostConfig.NanoCpus"));
-    assert_null(at(&f, "HostConfig.PidsLimit"));
-    assert_true(lists(at(&f, "Cmd"), "536870912"));
+    assert_null(spec_at(&f, "HostConfig.Memory"));
+    assert_null(spec_at(&f, "HostConfig.NanoCpus"));
+    assert_null(spec_at(&f, "HostConfig.PidsLimit"));
+    assert_true(lists(spec_at(&f, "Cmd"), "536870912"));
     cJSON_Delete(f.body);
 }
 
-/* ---- file systems -------------------------------------------------------------------------------
- */
+/* ---- file systems ---------------------------------------------------------------------------- */
 
 static void what_is_writable_is_bounded(void **state)
 {
@@ -466,7 +346,7 @@ static void what_is_writable_is_bounded(void **state)
     build(&f);
     unsigned uid = docker_spec_uid(&f.engine, "abc");
     snprintf(owner, sizeof(owner), ",uid=%u,gid=%u,", uid, uid);
-    assert_int_equal(cJSON_GetArraySize(at(&f, "HostConfig.Tmpfs")), 5);
+    assert_int_equal(cJSON_GetArraySize(spec_at(&f, "HostConfig.Tmpfs")), 5);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const char *options = tmpfs(&f, rows[i].target);
         assert_int_equal(strncmp(options, "rw,nosuid,nodev,", 16), 0);
@@ -484,8 +364,8 @@ static void the_agent_cannot_be_altered(void **state)
     struct fixture f = make();
     (void)state;
     build(&f);
-    assert_int_equal(cJSON_GetArraySize(at(&f, "HostConfig.Mounts")), 1);
-    const cJSON *mount = cJSON_GetArrayItem(at(&f, "HostConfig.Mounts"), 0);
+    assert_int_equal(cJSON_GetArraySize(spec_at(&f, "HostConfig.Mounts")), 1);
+    const cJSON *mount = cJSON_GetArrayItem(spec_at(&f, "HostConfig.Mounts"), 0);
     assert_string_equal(json_get_str(mount, "Type"), "volume");
     assert_string_equal(json_get_str(mount, "Source"), "cloister-agent-1");
     assert_string_equal(json_get_str(mount, "Target"), DOCKER_AGENT_DIR);
@@ -494,13 +374,12 @@ static void the_agent_cannot_be_altered(void **state)
     cJSON_Delete(f.body);
 }
 
-/* ---- podman -------------------------------------------------------------------------------------
- */
+/* ---- podman ---------------------------------------------------------------------------------- */
 
 static bool agent_filters(const struct fixture *f)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, at(f, "Cmd"))
+    cJSON_ArrayForEach(item, spec_at(f, "Cmd"))
     {
         if (strcmp(item->valuestring, "--filter") == 0) {
             return true;
@@ -535,7 +414,7 @@ static void podman_gets_what_it_understands(void **state)
     /* It would take the profile for the name of a file. */
     expect_list(&f, "HostConfig.SecurityOpt", "no-new-privileges");
     const cJSON *item;
-    cJSON_ArrayForEach(item, at(&f, "HostConfig.Tmpfs"))
+    cJSON_ArrayForEach(item, spec_at(&f, "HostConfig.Tmpfs"))
     {
         assert_null(strstr(item->valuestring, "uid="));
         assert_null(strstr(item->valuestring, "gid="));
@@ -561,8 +440,7 @@ static void podman_gets_what_it_understands(void **state)
     cJSON_Delete(f.body);
 }
 
-/* ---- who user code is ---------------------------------------------------------------------------
- */
+/* ---- who user code is ------------------------------------------------------------------------ */
 
 static void each_sandbox_has_an_id_of_its_own(void **state)
 {
@@ -592,8 +470,7 @@ static void each_sandbox_has_an_id_of_its_own(void **state)
     assert_int_equal(same, 0);
 }
 
-/* ---- what does not hold -------------------------------------------------------------------------
- */
+/* ---- what does not hold ---------------------------------------------------------------------- */
 
 /* The texts must begin with these names, in this order. */
 static void expect_notes(const struct docker_engine *engine, const char *const *warnings,
@@ -675,13 +552,13 @@ static void hostile_warnings_are_bounded(void **state)
     const char *names[BACKEND_UNAPPLIED_MAX];
     struct docker_engine engine = make().engine;
     (void)state;
-    memset(huge, 'x', sizeof(huge) - 1);
+    memset(huge, 'y', sizeof(huge) - 1);
     memcpy(huge, "a\nb\x1b[31m\x7f", 9);
     for (size_t i = 0; i < 40; i++) {
         many[i] = i % 2 == 0 ? huge : "\xff\xfe";
     }
     for (size_t i = 0; i < BACKEND_UNAPPLIED_MAX; i++) {
-        names[i] = i % 2 == 0 ? "engine: a b [31m xxx" : "engine: ";
+        names[i] = i % 2 == 0 ? "engine: a b [31m yyy" : "engine: ";
     }
     expect_notes(&engine, many, 40, names, BACKEND_UNAPPLIED_MAX);
 }

@@ -33,7 +33,7 @@ int lab_setup(void **state)
     assert_non_null(stub);
     snprintf(lab->dir, sizeof(lab->dir), "/tmp/cloister-test-XXXXXX");
     assert_non_null(mkdtemp(lab->dir));
-    snprintf(lab->socket, sizeof(lab->socket), "%s/worker.sock", lab->dir);
+    snprintf(lab->socket, sizeof(lab->socket), "%s/w%d.sock", lab->dir, LAB_GENERATION);
     assert_int_equal(uv_loop_init(&lab->loop), 0);
     uv_timer_init(&lab->loop, &lab->deadline);
     lab->deadline.data = lab;
@@ -48,7 +48,6 @@ int lab_setup(void **state)
     TAILQ_INIT(&lab->host.links);
     lab->args = (struct worker_args){
         .sandbox = "sandbox",
-        .socket = lab->socket,
         .dir = lab->dir,
         .shared_dir = lab->dir,
         .generation = LAB_GENERATION,

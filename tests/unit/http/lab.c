@@ -1,11 +1,8 @@
 #include "tests/unit/http/lab.h"
 
-#include <ftw.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -13,42 +10,15 @@
 
 enum { GUARD_MS = 10000 };
 
-extern char **environ;
-
 /* ---- the server ---- */
-
-static void spawn_server(struct lab *lab, int *ret_out)
-{
-    int in[2];
-    int out[2];
-    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
-    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in[0], 0);
-    posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-    char python[] = "python3";
-    char script[] = HTTP_SERVER;
-    char *const argv[] = {python, script, lab->top, NULL};
-    assert_int_equal(posix_spawnp(&lab->server, python, &actions, NULL, argv, environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
-    close(in[0]);
-    close(out[1]);
-    lab->server_in = in[1];
-    *ret_out = out[0];
-}
 
 int lab_begin(void **state)
 {
     struct lab *lab = alloc_one(struct lab);
-    snprintf(lab->top, sizeof(lab->top), "/tmp/http-test-XXXXXX");
-    assert_non_null(mkdtemp(lab->top));
     /* A proxy in the environment must not come between us and a server on this machine. */
     setenv("http_proxy", "http://127.0.0.1:1", 1);
     setenv("https_proxy", "http://127.0.0.1:1", 1);
-    int out;
-    spawn_server(lab, &out);
-    FILE *file = fdopen(out, "r");
+    FILE *file = script_server_start(&lab->server, HTTP_SERVER);
     int found = fscanf(file, "ready %u %u %u %u", &lab->tcp, &lab->tls, &lab->mutual, &lab->mute);
     fclose(file);
     assert_int_equal(found, 4);
@@ -56,22 +26,10 @@ int lab_begin(void **state)
     return 0;
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
 int lab_end(void **state)
 {
     struct lab *lab = *state;
-    int status = 0;
-    close(lab->server_in);
-    assert_int_equal(waitpid(lab->server, &status, 0), lab->server);
-    assert_int_equal(status, 0);
-    assert_int_equal(nftw(lab->top, remove_entry, 8, FTW_DEPTH | FTW_PHYS), 0);
+    script_server_stop(&lab->server);
     free(lab);
     return 0;
 }
@@ -143,7 +101,7 @@ int lab_teardown(void **state)
 
 static const char *file_of(struct lab *lab, char *path, const char *name)
 {
-    snprintf(path, PATH_MAX, "%s/%s", lab->top, name);
+    snprintf(path, PATH_MAX, "%s/%s", lab->server.top, name);
     return path;
 }
 

@@ -10,16 +10,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <limits.h>
-#include <sys/types.h>
 #include <uv.h>
 
 #include "common/buf.h"
-#include "worker/backend/http_client.h"
+#include "common/io/http_client.h"
+#include "tests/lib/script_server.h"
 
 struct lab {
-    char top[64]; /* socket and certificates; removed at the end */
-    pid_t server;
-    int server_in;
+    struct script_server server;     /* its directory has socket and certificates */
     unsigned tcp, tls, mutual, mute; /* ports */
 
     uv_loop_t loop;
@@ -59,6 +57,7 @@ struct answer {
     bool cancel_in_data, refuse_data; /* what a piece of the body leads to */
     struct answer *other;             /* cancelled by it as well */
     size_t streamed, largest_piece;
+    void *giver; /* of a test that sends a body in pieces */
 };
 
 void answer_init(struct answer *a, struct lab *lab);

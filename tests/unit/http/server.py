@@ -78,12 +78,30 @@ class Request:
         self.path = urlsplit(target).path
         self.query = {k: v[0] for k, v in parse_qs(urlsplit(target).query).items()}
         self.fields = dict(line.lower().split(": ", 1) for line in lines[1:])
+        if self.fields.get("transfer-encoding") == "chunked":
+            return self.read_chunks()
         length = int(self.fields.get("content-length", "0"))
         while len(self.data) < length:
             if not self.more():
                 return False
         self.body, self.data = bytes(self.data[:length]), self.data[length:]
         return True
+
+    def read_chunks(self):
+        self.body = b""
+        while True:
+            while b"\r\n" not in self.data:
+                if not self.more():
+                    return False
+            line, self.data = self.data.split(b"\r\n", 1)
+            size = int(line, 16)
+            while len(self.data) < size + 2:
+                if not self.more():
+                    return False
+            self.body += self.data[:size]
+            self.data = self.data[size + 2 :]
+            if size == 0:
+                return True
 
     def more(self):
         piece = self.link.recv(PIECE)

@@ -7,7 +7,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "tests/unit/http/lab.h"
-#include "worker/backend/http_lib.h"
+#include "common/io/http_lib.h"
 
 enum { SLACK_MS = 1500 }; /* for a loaded machine and sanitizers */
 
@@ -118,6 +118,53 @@ static void large_bodies_go_and_come(void **state)
         lab_close(lab);
     }
     free(data);
+}
+
+struct giver {
+    size_t left, largest;
+    int end; /* what it says when nothing is left */
+};
+
+static int give(void *arg, char *out, size_t cap)
+{
+    struct giver *g = ((struct answer *)arg)->giver;
+    size_t n = g->left < cap ? g->left : cap;
+    g->largest = n > g->largest ? n : g->largest;
+    memset(out, 'p', n);
+    g->left -= n;
+    return n > 0 ? (int)n : g->end;
+}
+
+static void bodies_go_in_pieces(void **state)
+{
+    struct lab *lab = *state;
+    enum { SIZE = 3 << 20 };
+    struct http_request request = lab_request("/echo");
+    request.method = "PUT";
+    request.fill = give;
+    request.max_bytes = SIZE;
+    for (enum place place = PLACE_UNIX; place <= PLACE_TLS; place++) {
+        struct giver giver = {.left = SIZE};
+        struct answer a;
+        answer_init(&a, lab);
+        a.giver = &giver;
+        lab_connect(lab, place);
+        lab_ask(&a, &request);
+        assert_int_equal(a.status, 200);
+        assert_int_equal(a.body.len, SIZE);
+        assert_int_equal(a.body.data[SIZE - 1], 'p');
+        assert_in_range(giver.largest, 1, 1 << 20);
+        answer_finish(&a);
+
+        /* Whoever gives may give up: that ends the call, with nothing like a whole body sent. */
+        answer_init(&a, lab);
+        a.giver = &giver;
+        giver = (struct giver){.left = 100000, .end = -ERR_IO};
+        lab_ask(&a, &request);
+        assert_int_equal(a.rc, -ERR_IO);
+        answer_finish(&a);
+        lab_close(lab);
+    }
 }
 
 static void any_status_is_an_answer(void **state)
@@ -549,8 +596,8 @@ static void certificates_are_checked(void **state)
     struct lab *lab = *state;
     struct answer a;
     answer_init(&a, lab);
-    CLEANUP_FREE char *other = alloc_printf("%s/other.pem", lab->top);
-    CLEANUP_FREE char *absent = alloc_printf("%s/absent.pem", lab->top);
+    CLEANUP_FREE char *other = alloc_printf("%s/other.pem", lab->server.top);
+    CLEANUP_FREE char *absent = alloc_printf("%s/absent.pem", lab->server.top);
 
     struct http_endpoint endpoint = lab_endpoint(lab, PLACE_TLS);
     endpoint.ca_file = other;
@@ -631,6 +678,7 @@ int main(void)
         TEST(every_kind_of_place_answers),
         TEST(requests_are_as_asked),
         TEST(large_bodies_go_and_come),
+        TEST(bodies_go_in_pieces),
         TEST(any_status_is_an_answer),
         TEST(time_is_bounded),
         TEST(slow_answers_within_the_bounds_are_fine),

@@ -9,7 +9,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "worker/backend/http_head.h"
+#include "common/io/http_head.h"
 
 static int parse(const char *text, struct http_head *head)
 {

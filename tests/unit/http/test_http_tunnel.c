@@ -401,7 +401,7 @@ static void a_tunnel_that_cannot_be_says_why(void **state)
     check_fails(lab, &request, ERR_ENGINE, 0, "cannot connect: No such file or directory");
     lab_close(lab);
 
-    CLEANUP_FREE char *other = alloc_printf("%s/other.pem", lab->top);
+    CLEANUP_FREE char *other = alloc_printf("%s/other.pem", lab->server.top);
     endpoint = lab_endpoint(lab, PLACE_TLS);
     endpoint.ca_file = other;
     lab_connect_to(lab, &endpoint);

@@ -76,7 +76,6 @@ static struct oci_exec *start(struct bench *b, const char *script, uint64_t dead
     const char *argv[] = {"/bin/sh", "-c", script, NULL};
     struct oci_exec_options options = {
         .argv = argv,
-        .pass_fd = -1,
         .deadline_ms = deadline_ms,
         .linger = linger,
     };
@@ -148,7 +147,7 @@ static void what_cannot_run_is_reported_later(void **state)
 {
     struct bench *b = *state;
     const char *argv[] = {"/no/such/program", NULL};
-    struct oci_exec_options options = {.argv = argv, .pass_fd = -1, .deadline_ms = 1000};
+    struct oci_exec_options options = {.argv = argv, .deadline_ms = 1000};
     struct oci_exec *x = oci_exec_start(&b->tasks, &options, on_done, b);
     assert_int_equal(oci_exec_pid(x), 0);
     assert_int_equal(b->calls, 0);
@@ -163,7 +162,8 @@ static void a_descriptor_is_passed_as_number_three(void **state)
     int fds[2];
     assert_int_equal(pipe(fds), 0);
     const char *argv[] = {"/bin/sh", "-c", "echo through >&3", NULL};
-    struct oci_exec_options options = {.argv = argv, .pass_fd = fds[1], .deadline_ms = 10000};
+    struct oci_exec_options options = {
+        .argv = argv, .pass_fds = &fds[1], .pass_count = 1, .deadline_ms = 10000};
     oci_exec_start(&b->tasks, &options, on_done, b);
     close(fds[1]);
     until_done(b);

@@ -9,11 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "common/clock.h"
+#include "common/fd.h"
 #include "tests/unit/oci/lab.h"
 #include "worker/backend/oci_mode.h"
 #include "worker/backend/oci_record.h"
@@ -244,12 +246,92 @@ static void processes_have_their_limit(void **state)
     nothing_is_left(lab);
 }
 
+/* An installer for the sandbox of another lab. */
+static void become_installer(struct lab *lab, const struct lab *owner)
+{
+    lab->spec.shared_dir = owner->shared;
+    lab->spec.packages = owner->id;
+    lab->spec.packages_write = true;
+}
+
+static void packages_are_written_by_an_installer_and_read_by_the_sandbox(void **state)
+{
+    struct lab *lab = *state;
+    struct lab *installer = calloc(1, sizeof(*installer));
+    lab_init(installer, "installer", lab->spec.agent_path);
+    installer->spec.mode = lab->spec.mode;
+    become_installer(installer, lab);
+    assert_int_equal(lab_create(installer), -ERR_GONE); /* there is nothing to install for */
+
+    lab->spec.packages = lab->id;
+    create(lab);
+    expect(lab, "ls /packages; echo x > /packages/python/x || echo no",
+           "node\npython\nsh: 1: cannot create /packages/python/x: Read-only file system\nno\n");
+    create(installer);
+    expect(installer,
+           "cd /packages/python; umask 077; echo private > own; umask 022; mkdir -p a/b; "
+           "echo text > a/b/c; echo '#!/bin/sh' > run; echo 'echo runs' >> run; chmod 755 run; ls",
+           "a\nown\nrun\n");
+    expect(lab, "cat /packages/python/a/b/c; /packages/python/run", "text\nruns\n"); /* at once */
+    if (geteuid() == 0) { /* both are the same user then */
+        expect(lab, "cat /packages/python/own", "private\n");
+    }
+    expect(installer, "cd /packages/node; mkdir -p m/n; echo x > m/n/o; chmod 0 m/n m", "");
+    assert_int_equal(lab_destroy(installer), 0);
+    nothing_is_left(installer);
+    lab_finish(installer);
+    free(installer);
+
+    expect(lab, "cat /packages/python/a/b/c", "text\n");
+    lab_restart(lab); /* whoever comes next removes them, too */
+    assert_int_equal(lab_destroy(lab), 0);
+    char path[PATH_MAX * 2];
+    snprintf(path, sizeof(path), "%s/packages-%s", lab->shared, lab->id);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(lab_count_entries(lab->dir), 1); /* for whoever removes that */
+    struct err err;
+    snprintf(path, sizeof(path), "%s/packages", lab->dir);
+    assert_int_equal(dir_remove(path, &err), 0);
+    nothing_is_left(lab);
+}
+
+static void files_of_the_host_can_be_shown(void **state)
+{
+    struct lab *lab = *state;
+    char dir[PATH_MAX], file[PATH_MAX + 8];
+    snprintf(dir, sizeof(dir), "%.2000s/wheels", lab->top);
+    snprintf(file, sizeof(file), "%s/one.whl", dir);
+    assert_int_equal(mkdir(dir, 0755), 0);
+    FILE *f = fopen(file, "w");
+    assert_non_null(f);
+    fputs("wheel\n", f);
+    fclose(f);
+    assert_int_equal(chmod(dir, 0755) | chmod(file, 0644), 0);
+    lab->spec.mounts[0] = (struct backend_mount){dir, "/offered/some/wheels"};
+    lab->spec.mounts[1] = (struct backend_mount){file, "/etc/ssl/authorities.pem"};
+    lab->spec.mounts[2] = (struct backend_mount){file, "/run/here/it.is"};
+    lab->spec.mount_count = 3;
+    create(lab);
+    expect(lab, "cat /offered/some/wheels/one.whl /etc/ssl/authorities.pem /run/here/it.is",
+           "wheel\nwheel\nwheel\n");
+    expect(lab, "(echo > /offered/some/wheels/two) 2> /dev/null || echo no", "no\n");
+    assert_int_equal(lab_destroy(lab), 0);
+    lab->spec.mounts[0].host_path = "/absent";
+    assert_int_equal(lab_create(lab), -ERR_CONFIG);
+    assert_non_null(strstr(lab->err.text, "/absent"));
+    nothing_is_left(lab);
+    lab->spec.mount_count = 0;
+    create(lab); /* it is not seen where it was not asked for */
+    expect(lab, "ls -d /offered /etc/ssl/authorities.pem 2> /dev/null", "");
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
         fprintf(stderr, "usage: test_oci_live STANDIN\n");
         return 2;
     }
+    umask(077); /* as workers have it */
     struct lab lab;
     lab_init(&lab, "probe", argv[1]);
     lab_probe(&lab);
@@ -279,6 +361,8 @@ int main(int argc, char **argv)
         TEST(the_disk_has_its_size),
         TEST(memory_has_its_limit),
         TEST(processes_have_their_limit),
+        TEST(packages_are_written_by_an_installer_and_read_by_the_sandbox),
+        TEST(files_of_the_host_can_be_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

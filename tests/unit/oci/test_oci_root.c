@@ -22,6 +22,7 @@ struct fixture {
     struct tree host; /* stands for "/" */
     struct tree work; /* shared directory, images */
     struct oci_root root;
+    struct oci_root_reach reach;
     char hint[BACKEND_HINT_MAX];
     struct err err;
 };
@@ -63,7 +64,7 @@ static int compose(struct fixture *f, const char *image)
 {
     oci_root_finish(&f->root);
     return oci_root_compose(f->host.root, tree_path(&f->work, "/shared"), image,
-                            tree_path(&f->work, "/agent"), &f->root, f->hint, &f->err);
+                            tree_path(&f->work, "/agent"), &f->reach, &f->root, f->hint, &f->err);
 }
 
 static char *content(const struct fixture *f, const char *path)
@@ -309,17 +310,84 @@ static void failures_leave_nothing(void **state)
     struct fixture *f = *state;
     struct oci_root root;
     assert_int_equal(oci_root_compose(f->host.root, tree_path(&f->work, "/absent"), "",
-                                      tree_path(&f->work, "/agent"), &root, f->hint, &f->err),
+                                      tree_path(&f->work, "/agent"), NULL, &root, f->hint, &f->err),
                      -ERR_IO);
     oci_root_finish(&root);
     assert_int_equal(oci_root_compose(f->host.root, tree_path(&f->work, "/shared"), "",
-                                      tree_path(&f->work, "/no-agent"), &root, f->hint, &f->err),
+                                      tree_path(&f->work, "/no-agent"), NULL, &root, f->hint,
+                                      &f->err),
                      -ERR_CONFIG);
     oci_root_finish(&root);
     assert_int_equal(lab_count_entries(tree_path(&f->work, "/shared")), 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static void what_is_reached_besides_has_its_place(void **state)
+{
+    struct fixture *f = *state;
+    tree_file(&f->work, "/ca.pem", "pem");
+    struct backend_mount mounts[2] = {{tree_path(&f->work, "/ca.pem"), "/etc/ssl/ca.pem"},
+                                      {tree_path(&f->work, "/shared"), "/offered/wheels"}};
+    assert_int_equal(compose(f, ""), 0);
+    char *plain = strdup(f->root.path);
+    assert_false(is_bound(f, "/packages"));
+    assert_false(is_bound(f, "/etc/resolv.conf"));
+    expect(f, "/etc/resolv.conf", "");
+
+    f->reach = (struct oci_root_reach){.packages = tree_path(&f->work, "/shared"),
+                                       .packages_write = true,
+                                       .network = true,
+                                       .mounts = mounts,
+                                       .mount_count = 2};
+    mode_t before = umask(077); /* as workers have it */
+    assert_int_equal(compose(f, ""), 0);
+    umask(before);
+    struct stat st;
+    char on_the_way[PATH_MAX];
+    snprintf(on_the_way, sizeof(on_the_way), "%.2000s/offered", f->root.path);
+    assert_int_equal(stat(on_the_way, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0755);
+    assert_string_not_equal(f->root.path, plain); /* others have no such places */
+    free(plain);
+    assert_true(bind_at(f, "/packages").writable);
+    assert_false(bind_at(f, "/etc/ssl/ca.pem").writable);
+    assert_true(is_bound(f, "/offered/wheels") && is_bound(f, "/etc/resolv.conf"));
+    assert_true(has(f, "/offered/wheels") && has(f, "/etc/ssl/ca.pem"));
+    expect(f, "/.cloister/resolv.conf", "nameserver 10.0.2.3\n");
+
+    mounts[0].inside_path = "/var/run/x"; /* a link that leads out of the skeleton */
+    assert_int_equal(compose(f, ""), -ERR_INVALID);
+    mounts[0].inside_path = "/usr/share/ca.pem"; /* nothing can be made in the host's */
+    assert_int_equal(compose(f, ""), -ERR_INVALID);
+    mounts[0].inside_path = "/usr/bin/python3";
+    assert_int_equal(compose(f, ""), 0);
+    mounts[0].host_path = "/absent";
+    assert_int_equal(compose(f, ""), -ERR_CONFIG);
+}
+
+static void an_image_needs_a_place_for_name_servers(void **state)
+{
+    struct fixture *f = *state;
+    tree_file(&f->work, "/image/bin/sh", "x");
+    tree_dir(&f->work, "/image/etc");
+    char image[PATH_MAX];
+    snprintf(image, sizeof(image), "%s", tree_path(&f->work, "/image"));
+    assert_int_equal(compose(f, image), 0);
+    f->reach.network = true;
+    assert_int_equal(compose(f, image), -ERR_IMAGE);
+    assert_non_null(strstr(f->hint, "resolv.conf"));
+    tree_link(&f->work, "/image/etc/resolv.conf", "../run/systemd/resolve/stub-resolv.conf");
+    assert_int_equal(compose(f, image), 0);
+    assert_true(is_bound(f, "/run/systemd/resolve/stub-resolv.conf"));
+    unlink(tree_path(&f->work, "/image/etc/resolv.conf"));
+    tree_link(&f->work, "/image/etc/resolv.conf", "/etc/../../outside");
+    assert_int_equal(compose(f, image), -ERR_IMAGE);
+    unlink(tree_path(&f->work, "/image/etc/resolv.conf"));
+    tree_file(&f->work, "/image/etc/resolv.conf", "");
+    assert_int_equal(compose(f, image), 0);
+    assert_true(is_bound(f, "/etc/resolv.conf"));
+}
 
 int main(void)
 {
@@ -334,6 +402,8 @@ int main(void)
         TEST(links_in_an_image_are_not_followed),
         TEST(what_is_no_image_is_refused_with_a_hint),
         TEST(failures_leave_nothing),
+        TEST(what_is_reached_besides_has_its_place),
+        TEST(an_image_needs_a_place_for_name_servers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

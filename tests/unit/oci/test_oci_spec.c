@@ -85,14 +85,14 @@ static void build(struct fixture *f)
 }
 
 /* "a.b.c" below the configuration; NULL if absent. */
-static const cJSON *at(const struct fixture *f, const char *path)
+static const cJSON *spec_at(const struct fixture *f, const char *path)
 {
-    return json_at(f->config, path);
+    return at(f->config, path);
 }
 
 static double number(const struct fixture *f, const char *path)
 {
-    const cJSON *item = at(f, path);
+    const cJSON *item = spec_at(f, path);
     assert_true(cJSON_IsNumber(item));
     return item->valuedouble;
 }
@@ -125,7 +125,7 @@ static const cJSON *find(const cJSON *array, const char *key, const char *value)
 
 static const cJSON *mount_options(const struct fixture *f, const char *target)
 {
-    const cJSON *mount = find(at(f, "mounts"), "destination", target);
+    const cJSON *mount = find(spec_at(f, "mounts"), "destination", target);
     if (mount == NULL) {
         fail_msg("no mount at %s", target);
     }
@@ -135,7 +135,7 @@ static const cJSON *mount_options(const struct fixture *f, const char *target)
 static void has_args(const struct fixture *f, const char *option, const char *value)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, at(f, "process.args"))
+    cJSON_ArrayForEach(item, spec_at(f, "process.args"))
     {
         if (strcmp(item->valuestring, option) == 0) {
             assert_string_equal(item->next->valuestring, value);
@@ -150,7 +150,7 @@ static void agent_is_told_every_limit(void **state)
     (void)state;
     struct fixture f = make();
     build(&f);
-    const cJSON *args = at(&f, "process.args");
+    const cJSON *args = spec_at(&f, "process.args");
     assert_string_equal(cJSON_GetArrayItem(args, 0)->valuestring, OCI_ROOT_AGENT);
     assert_string_equal(cJSON_GetArrayItem(args, 1)->valuestring, "serve");
     has_args(&f, "--fd", "3");
@@ -172,19 +172,19 @@ static void privileges_are_few_and_end_with_the_agent(void **state)
     (void)state;
     struct fixture f = make();
     build(&f);
-    assert_true(cJSON_IsTrue(at(&f, "process.noNewPrivileges")));
+    assert_true(cJSON_IsTrue(spec_at(&f, "process.noNewPrivileges")));
     static const char *const sets[] = {"bounding", "effective", "permitted"};
     for (size_t i = 0; i < 3; i++) {
-        const cJSON *caps = json_get(at(&f, "process.capabilities"), sets[i]);
+        const cJSON *caps = json_get(spec_at(&f, "process.capabilities"), sets[i]);
         assert_int_equal(cJSON_GetArraySize(caps), 4);
         assert_true(lists(caps, "CAP_SETUID") && lists(caps, "CAP_SETGID") &&
                     lists(caps, "CAP_KILL") && lists(caps, "CAP_SETPCAP"));
     }
-    assert_null(at(&f, "process.capabilities.inheritable"));
-    assert_null(at(&f, "process.capabilities.ambient"));
+    assert_null(spec_at(&f, "process.capabilities.inheritable"));
+    assert_null(spec_at(&f, "process.capabilities.ambient"));
     assert_int_equal(number(&f, "process.user.uid"), 0);
     assert_int_equal(number(&f, "process.oomScoreAdj"), 500);
-    const cJSON *core = find(at(&f, "process.rlimits"), "type", "RLIMIT_CORE");
+    const cJSON *core = find(spec_at(&f, "process.rlimits"), "type", "RLIMIT_CORE");
     assert_int_equal(json_get(core, "hard")->valueint, 0);
     cJSON_Delete(f.config);
 }
@@ -194,9 +194,9 @@ static void root_is_read_only_and_the_rest_is_capped(void **state)
     (void)state;
     struct fixture f = make();
     build(&f);
-    assert_true(cJSON_IsTrue(at(&f, "root.readonly")));
-    assert_string_equal(at(&f, "root.path")->valuestring, "/s/root-1");
-    assert_string_equal(at(&f, "hostname")->valuestring, "sandbox");
+    assert_true(cJSON_IsTrue(spec_at(&f, "root.readonly")));
+    assert_string_equal(spec_at(&f, "root.path")->valuestring, "/s/root-1");
+    assert_string_equal(spec_at(&f, "hostname")->valuestring, "sandbox");
 
     const cJSON *workspace = mount_options(&f, "/workspace");
     assert_true(lists(workspace, "size=134217728") && lists(workspace, "nr_inodes=32768"));
@@ -206,7 +206,7 @@ static void root_is_read_only_and_the_rest_is_capped(void **state)
     /* Nothing writable without a size, and all of it below the default memory limit. */
     uint64_t sum = 0;
     const cJSON *mount;
-    cJSON_ArrayForEach(mount, at(&f, "mounts"))
+    cJSON_ArrayForEach(mount, spec_at(&f, "mounts"))
     {
         if (strcmp(json_get_str(mount, "type"), "tmpfs") == 0) {
             bool sized = false;
@@ -231,10 +231,10 @@ static void root_is_read_only_and_the_rest_is_capped(void **state)
     const cJSON *proc = mount_options(&f, "/proc");
     assert_true(lists(proc, "hidepid=2") && lists(proc, "gid=0") && lists(proc, "nosuid") &&
                 lists(proc, "noexec") && lists(proc, "nodev"));
-    assert_true(lists(at(&f, "linux.maskedPaths"), "/proc/kcore"));
-    assert_true(lists(at(&f, "linux.maskedPaths"), "/proc/keys"));
-    assert_true(lists(at(&f, "linux.readonlyPaths"), "/proc/sys"));
-    assert_true(lists(at(&f, "linux.readonlyPaths"), "/proc/sysrq-trigger"));
+    assert_true(lists(spec_at(&f, "linux.maskedPaths"), "/proc/kcore"));
+    assert_true(lists(spec_at(&f, "linux.maskedPaths"), "/proc/keys"));
+    assert_true(lists(spec_at(&f, "linux.readonlyPaths"), "/proc/sys"));
+    assert_true(lists(spec_at(&f, "linux.readonlyPaths"), "/proc/sysrq-trigger"));
     cJSON_Delete(f.config);
 }
 
@@ -245,11 +245,11 @@ static void every_namespace_is_its_own(void **state)
     build(&f);
     static const char *const types[] = {"pid", "network", "ipc", "uts", "mount", "cgroup", "user"};
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        const cJSON *ns = find(at(&f, "linux.namespaces"), "type", types[i]);
+        const cJSON *ns = find(spec_at(&f, "linux.namespaces"), "type", types[i]);
         assert_non_null(ns);
         assert_null(json_get(ns, "path"));
     }
-    const cJSON *map = cJSON_GetArrayItem(at(&f, "linux.uidMappings"), 0);
+    const cJSON *map = cJSON_GetArrayItem(spec_at(&f, "linux.uidMappings"), 0);
     assert_int_equal(json_get(map, "containerID")->valueint, 0);
     assert_int_equal(json_get(map, "size")->valueint, 65536);
     assert_true(json_get(map, "hostID")->valuedouble >= 0x10000000);
@@ -261,7 +261,7 @@ static void limits_go_to_the_cgroup(void **state)
     (void)state;
     struct fixture f = make();
     build(&f);
-    assert_string_equal(at(&f, "linux.cgroupsPath")->valuestring, "/cloister-abc");
+    assert_string_equal(spec_at(&f, "linux.cgroupsPath")->valuestring, "/cloister-abc");
     assert_true(number(&f, "linux.resources.memory.limit") == 512u << 20);
     assert_true(number(&f, "linux.resources.memory.swap") == 512u << 20);
     assert_true(number(&f, "linux.resources.cpu.quota") == 150000);
@@ -290,15 +290,15 @@ static void only_what_the_mode_has_is_asked_for(void **state)
     struct fixture f = make();
     f.mode.swap = f.mode.cpu = false;
     build(&f);
-    assert_null(at(&f, "linux.resources.memory.swap"));
-    assert_null(at(&f, "linux.resources.cpu"));
-    assert_non_null(at(&f, "linux.resources.pids"));
+    assert_null(spec_at(&f, "linux.resources.memory.swap"));
+    assert_null(spec_at(&f, "linux.resources.cpu"));
+    assert_non_null(spec_at(&f, "linux.resources.pids"));
     cJSON_Delete(f.config);
 
     f.mode = (struct oci_mode){.userns = OCI_USERNS_RANGE, .cgroups = OCI_CGROUPS_NONE};
     build(&f);
-    assert_null(at(&f, "linux.resources"));
-    assert_null(at(&f, "linux.cgroupsPath"));
+    assert_null(spec_at(&f, "linux.resources"));
+    assert_null(spec_at(&f, "linux.cgroupsPath"));
     has_args(&f, "--data-bytes", "536870912");
     assert_false(lists(mount_options(&f, "/proc"), "hidepid=2"));
     cJSON_Delete(f.config);
@@ -310,7 +310,7 @@ static void systemd_gets_a_scope_name(void **state)
     struct fixture f = make();
     f.mode.cgroups = OCI_CGROUPS_SYSTEMD;
     build(&f);
-    assert_string_equal(at(&f, "linux.cgroupsPath")->valuestring, "system.slice:cloister:abc");
+    assert_string_equal(spec_at(&f, "linux.cgroupsPath")->valuestring, "system.slice:cloister:abc");
     cJSON_Delete(f.config);
 }
 
@@ -322,17 +322,17 @@ static void one_id_for_all_means_no_tracing_and_no_group(void **state)
         (struct oci_mode){.userns = OCI_USERNS_SINGLE, .cgroups = OCI_CGROUPS_NONE, .hide = true};
     f.host = (struct oci_host){.uid = 1001, .gid = 1002, .files_max = 1024, .oom_score_adj = 700};
     build(&f);
-    assert_true(lists(at(&f, "process.args"), "--single-uid"));
-    const cJSON *map = cJSON_GetArrayItem(at(&f, "linux.uidMappings"), 0);
+    assert_true(lists(spec_at(&f, "process.args"), "--single-uid"));
+    const cJSON *map = cJSON_GetArrayItem(spec_at(&f, "linux.uidMappings"), 0);
     assert_int_equal(json_get(map, "hostID")->valueint, 1001);
     assert_int_equal(json_get(map, "size")->valueint, 1);
-    map = cJSON_GetArrayItem(at(&f, "linux.gidMappings"), 0);
+    map = cJSON_GetArrayItem(spec_at(&f, "linux.gidMappings"), 0);
     assert_int_equal(json_get(map, "hostID")->valueint, 1002);
     assert_true(lists(mount_options(&f, "/proc"), "hidepid=2"));
     assert_false(lists(mount_options(&f, "/proc"), "gid=0"));
     assert_false(lists(mount_options(&f, "/workspace"), "uid=1000"));
     const cJSON *rule;
-    cJSON_ArrayForEach(rule, at(&f, "linux.seccomp.syscalls"))
+    cJSON_ArrayForEach(rule, spec_at(&f, "linux.seccomp.syscalls"))
     {
         if (lists(json_get(rule, "names"), "ptrace")) {
             assert_string_equal(json_get_str(rule, "action"), "SCMP_ACT_ERRNO");
@@ -340,7 +340,7 @@ static void one_id_for_all_means_no_tracing_and_no_group(void **state)
     }
     /* A child may not be better off than its parent, nor have more descriptors. */
     assert_int_equal(number(&f, "process.oomScoreAdj"), 700);
-    const cJSON *files = find(at(&f, "process.rlimits"), "type", "RLIMIT_NOFILE");
+    const cJSON *files = find(spec_at(&f, "process.rlimits"), "type", "RLIMIT_NOFILE");
     assert_int_equal(json_get(files, "hard")->valueint, 1024);
     cJSON_Delete(f.config);
 }
@@ -351,9 +351,9 @@ static void without_user_namespace_devices_are_refused(void **state)
     struct fixture f = make();
     f.mode.userns = OCI_USERNS_NONE;
     build(&f);
-    assert_null(find(at(&f, "linux.namespaces"), "type", "user"));
-    assert_null(at(&f, "linux.uidMappings"));
-    const cJSON *device = cJSON_GetArrayItem(at(&f, "linux.resources.devices"), 0);
+    assert_null(find(spec_at(&f, "linux.namespaces"), "type", "user"));
+    assert_null(spec_at(&f, "linux.uidMappings"));
+    const cJSON *device = cJSON_GetArrayItem(spec_at(&f, "linux.resources.devices"), 0);
     assert_true(cJSON_IsFalse(json_get(device, "allow")));
     cJSON_Delete(f.config);
 }
@@ -365,7 +365,7 @@ static void environment_of_the_caller_wins(void **state)
     struct view env[] = {view_of("LANG=de_DE.UTF-8"), view_of("X=1=2"), view_of("EMPTY=")};
     f.spec.env = (struct view_list){env, 3};
     build(&f);
-    const cJSON *list = at(&f, "process.env");
+    const cJSON *list = spec_at(&f, "process.env");
     assert_true(lists(list, "LANG=de_DE.UTF-8") && lists(list, "X=1=2") && lists(list, "EMPTY="));
     assert_false(lists(list, "LANG=C.UTF-8"));
     assert_true(lists(list, "HOME=/home/user") && lists(list, "USER=user"));
@@ -512,13 +512,13 @@ static void unknown_calls_do_not_exist(void **state)
     (void)state;
     struct fixture f = make();
     build(&f);
-    assert_string_equal(at(&f, "linux.seccomp.defaultAction")->valuestring, "SCMP_ACT_ERRNO");
+    assert_string_equal(spec_at(&f, "linux.seccomp.defaultAction")->valuestring, "SCMP_ACT_ERRNO");
     assert_int_equal(number(&f, "linux.seccomp.defaultErrnoRet"), 38);
-    assert_int_equal(cJSON_GetArraySize(at(&f, "linux.seccomp.architectures")), 1);
+    assert_int_equal(cJSON_GetArraySize(spec_at(&f, "linux.seccomp.architectures")), 1);
 
     int clone_rules = 0, socket_rules = 0;
     const cJSON *rule;
-    cJSON_ArrayForEach(rule, at(&f, "linux.seccomp.syscalls"))
+    cJSON_ArrayForEach(rule, spec_at(&f, "linux.seccomp.syscalls"))
     {
         const cJSON *arg = cJSON_GetArrayItem(json_get(rule, "args"), 0);
         if (lists(json_get(rule, "names"), "clone")) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -99,6 +100,17 @@ static void times_print_as_iso(void **state)
     char iso[CLOCK_ISO_SIZE];
     clock_iso(1769860800123u, iso, sizeof(iso));
     assert_string_equal(iso, "2026-01-31T12:00:00.123Z");
+    clock_iso(0, iso, sizeof(iso));
+    assert_string_equal(iso, "1970-01-01T00:00:00.000Z");
+    /* every day till 2150, at another time each, as libc has them */
+    for (time_t at = 0; at < (time_t)180 * 365 * 86400; at += 86400 + 7) {
+        char wanted[64];
+        struct tm t;
+        gmtime_r(&at, &t);
+        strftime(wanted, sizeof(wanted), "%Y-%m-%dT%H:%M:%S.007Z", &t);
+        clock_iso((uint64_t)at * 1000 + 7, iso, sizeof(iso));
+        assert_string_equal(iso, wanted);
+    }
 }
 
 static void trees_are_made_replaced_and_removed(void **state)

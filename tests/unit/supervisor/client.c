@@ -13,15 +13,16 @@
 #include "common/io/json.h"
 #include "common/str.h"
 #include "proto/limits.h"
-#include "supervisor/jsonrpc.h"
+#include "supervisor/mcp/jsonrpc.h"
+#include "supervisor/principal.h"
 
 #define META                                                                                       \
     "'_meta':{'io.modelcontextprotocol/protocolVersion':'2026-07-28',"                             \
     "'io.modelcontextprotocol/clientCapabilities':{}}"
 
-static void on_send(void *arg, char *json)
+static void keep(struct mcp_sink *sink, char *json)
 {
-    struct client *c = arg;
+    struct client *c = (struct client *)((char *)sink - offsetof(struct client, sink));
     struct err err = ERR_INIT;
     assert_true(c->count < CLIENT_ANSWERS);
     assert_null(strchr(json, '\n'));
@@ -32,6 +33,21 @@ static void on_send(void *arg, char *json)
     c->count++;
 }
 
+static bool on_send(struct mcp_sink *sink, char *json)
+{
+    keep(sink, json);
+    return true;
+}
+
+static void on_answer(struct mcp_sink *sink, char *json, enum mcp_status status)
+{
+    if (json != NULL) {
+        keep(sink, json);
+    }
+}
+
+static const struct mcp_sink_ops sink_ops = {on_send, on_answer};
+
 struct client *client_create(void)
 {
     struct client *c = alloc_one(struct client);
@@ -39,15 +55,28 @@ struct client *client_create(void)
     int used;
     assert_int_equal(config_load(&c->config, 0, NULL, &used, &err), 0);
     c->fleet = fake_fleet();
-    c->server = mcp_server_create(&c->config, c->fleet);
-    c->session = mcp_session_create(c->server, "me", on_send, c);
+    assert_int_equal(languages_load("", &c->languages, &err), 0);
+    assert_int_equal(uv_loop_init(&c->loop), 0);
+    c->app = app_create(&c->loop, &c->config, c->languages, c->fleet, NULL);
+    c->server = mcp_server_create(&c->loop, app_mcp(c->app));
+    app_announce(c->app, c->server);
+    c->sink.ops = &sink_ops;
+    const struct principal_limits limits = {0};
+    struct principal *me = principal_create("me", &limits);
+    c->session = mcp_session_create(c->server, MCP_SESSION_PIPE, me);
+    principal_release(me);
     return c;
 }
 
 void client_free(struct client *c)
 {
-    mcp_session_destroy(c->session);
-    mcp_server_destroy(c->server);
+    app_announce(c->app, NULL);
+    app_close(c->app);
+    mcp_server_close(c->server, NULL, NULL);
+    uv_run(&c->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&c->loop), 0);
+    app_destroy(c->app);
+    languages_destroy(c->languages);
     fake_fleet_free(c->fleet);
     config_finish(&c->config);
     for (size_t i = 0; i < c->count; i++) {
@@ -55,6 +84,13 @@ void client_free(struct client *c)
         cJSON_Delete(c->answers[i]);
     }
     free(c);
+}
+
+static void take(struct client *c, cJSON *message, size_t bytes, bool has_nul)
+{
+    const struct mcp_incoming in = {
+        .message = message, .bytes = bytes, .has_nul = has_nul, .sink = &c->sink};
+    mcp_session_take(c->session, &in);
 }
 
 void client_send(struct client *c, const char *fmt, ...)
@@ -72,10 +108,15 @@ void client_send(struct client *c, const char *fmt, ...)
     bool has_nul = false;
     if (json_parse(line, strlen(line), LIMIT_LINE_BYTES, LIMIT_JSON_DEPTH, &message, &has_nul,
                    &err) < 0) {
-        mcp_session_reject(c->session, JSONRPC_PARSE_ERROR, err.text);
+        mcp_session_reject(c->session, &c->sink, JSONRPC_PARSE_ERROR, err.text);
         return;
     }
-    mcp_session_take(c->session, message, strlen(line), has_nul);
+    take(c, message, strlen(line), has_nul);
+}
+
+void client_take(struct client *c, cJSON *message, size_t bytes)
+{
+    take(c, message, bytes, false);
 }
 
 void client_initialize(struct client *c, const char *revision)
@@ -112,32 +153,6 @@ const cJSON *client_last(const struct client *c)
     return c->answers[c->count - 1];
 }
 
-const cJSON *at(const cJSON *root, const char *path)
-{
-    char name[128];
-    while (root != NULL && *path != '\0') {
-        size_t n = strcspn(path, ".");
-        snprintf(name, sizeof(name), "%.*s", (int)n, path);
-        uint64_t index;
-        if (cJSON_IsArray(root) && str_to_u64(name, 0, 100000, &index, NULL) == 0) {
-            root = cJSON_GetArrayItem(root, (int)index);
-        } else {
-            root = json_get(root, name);
-        }
-        path += n + (path[n] == '.' ? 1 : 0);
-    }
-    return root;
-}
-
-const char *text_at(const cJSON *root, const char *path)
-{
-    const cJSON *item = at(root, path);
-    if (!cJSON_IsString(item)) {
-        fail_msg("no text at %s", path);
-    }
-    return item->valuestring;
-}
-
 double number_at(const cJSON *root, const char *path)
 {
     const cJSON *item = at(root, path);
@@ -161,4 +176,18 @@ void assert_failure(const cJSON *result, const char *code, const char *words)
 void assert_text(const cJSON *result, const char *expected)
 {
     assert_string_equal(text_at(result, "content.0.text"), expected);
+}
+
+int client_setup(void **state)
+{
+    struct client *c = client_create();
+    client_initialize(c, "2025-11-25");
+    *state = c;
+    return 0;
+}
+
+int client_teardown(void **state)
+{
+    client_free(*state);
+    return 0;
 }

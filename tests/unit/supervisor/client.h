@@ -6,17 +6,24 @@
 
 #include <cjson/cJSON.h>
 
+#include "supervisor/app.h"
 #include "supervisor/config.h"
-#include "supervisor/mcp.h"
+#include "supervisor/languages.h"
+#include "supervisor/mcp/session.h"
+#include "tests/lib/json_at.h"
 #include "tests/unit/supervisor/fake_fleet.h"
 
 #define CLIENT_ANSWERS 400
 
 struct client {
     struct config config;
+    struct languages *languages;
     struct fleet *fleet;
+    struct app *app;
+    uv_loop_t loop;
     struct mcp_server *server;
     struct mcp_session *session;
+    struct mcp_sink sink;
     char *texts[CLIENT_ANSWERS]; /* as sent */
     cJSON *answers[CLIENT_ANSWERS];
     size_t count;
@@ -26,8 +33,15 @@ struct client {
 struct client *client_create(void);
 void client_free(struct client *c);
 
+/* cmocka setup and teardown for the same with an open legacy session, of the latest revision. */
+int client_setup(void **state);
+int client_teardown(void **state);
+
 /* One line from the client; double quotes may be written as single ones. */
 void client_send(struct client *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* A message that is JSON already. */
+void client_take(struct client *c, cJSON *message, size_t bytes);
 
 /* Opens a legacy session of that revision. */
 void client_initialize(struct client *c, const char *revision);
@@ -41,9 +55,7 @@ const cJSON *client_tool(struct client *c, const char *tool, const char *argumen
 /* The latest answer, which must be there. */
 const cJSON *client_last(const struct client *c);
 
-/* Value at a path such as "result.content.0.text"; NULL if absent. */
-const cJSON *at(const cJSON *root, const char *path);
-const char *text_at(const cJSON *root, const char *path);
+/* The number at a path such as "error.code", which must be one. */
 double number_at(const cJSON *root, const char *path);
 
 /* A tool's result: that it failed with this code and a message in which the words are, */

@@ -85,6 +85,7 @@ static struct fleet_info info_of(const struct fake_sandbox *s)
         .name = s->name,
         .backend = "fake",
         .runtime = "",
+        .network = "none",
         .image = "/usr",
         .state = "ready",
         .reason = "",
@@ -216,6 +217,24 @@ void fake_progress(struct fleet *f, size_t n, const char *text, uint64_t done, u
     }
 }
 
+bool fake_write(struct fleet *f, size_t n, const char *out, const char *err)
+{
+    assert(n < f->pending_count && f->pending[n]->is_await);
+    struct fleet_call *c = f->pending[n];
+    struct fleet_output output = {
+        .op = c->execution->id,
+        .out = view_of(out),
+        .err = view_of(err),
+        .out_new = strlen(out),
+        .err_new = strlen(err),
+    };
+    c->execution->out_bytes += output.out_new;
+    c->execution->err_bytes += output.err_new;
+    output.out_bytes = c->execution->out_bytes;
+    output.err_bytes = c->execution->err_bytes;
+    return c->output != NULL && c->output(c->arg, &output);
+}
+
 void fake_settle(struct fleet *f)
 {
     while (f->pending_count > 0) {
@@ -241,6 +260,16 @@ struct fleet *fleet_create(uv_loop_t *loop, const struct config *config)
     (void)loop;
     (void)config;
     return fake_fleet();
+}
+
+void fleet_set_runners(struct fleet *f, struct view_list runners)
+{
+}
+
+void fleet_observe(struct fleet *f, const struct fleet_events *events, void *arg)
+{
+    f->events = events;
+    f->events_arg = arg;
 }
 
 void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spec,
@@ -274,6 +303,22 @@ int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const
     return 0;
 }
 
+const char *fleet_workspace(struct fleet *f, const char *id)
+{
+    return find(f, id) != NULL ? "/workspace" : "";
+}
+
+const char *fleet_owner(struct fleet *f, const char *id)
+{
+    return find(f, id) != NULL ? find(f, id)->owner : NULL;
+}
+
+int fleet_key(struct fleet *f, unsigned char ret[FLEET_KEY_BYTES], struct err *err)
+{
+    memset(ret, 'k', FLEET_KEY_BYTES);
+    return 0;
+}
+
 void fleet_status(struct fleet *f, const char *id, fleet_info_fn done, void *arg)
 {
     add_pending(f, FAKE_STATUS, id, (void *)done, arg);
@@ -294,6 +339,11 @@ void fleet_close(struct fleet *f, const char *id, fleet_done_fn done, void *arg)
 {
     f->closes++;
     add_pending(f, FAKE_CLOSE, id, (void *)done, arg);
+}
+
+bool fleet_retire(struct fleet *f, const char *id)
+{
+    return false; /* nothing is left running in any */
 }
 
 static void note_run(struct fleet *f, const char *id, const struct fleet_op *op)
@@ -333,6 +383,11 @@ static struct fake_execution *find_execution(struct fleet *f, const char *owner,
     return NULL;
 }
 
+bool fleet_has_execution(struct fleet *f, const char *owner, const char *execution)
+{
+    return find_execution(f, owner, execution) != NULL;
+}
+
 void fleet_execute(struct fleet *f, const char *owner, const char *id, const struct fleet_op *op,
                    char ret_id[FLEET_ID_SIZE])
 {
@@ -356,6 +411,13 @@ struct fleet_await *fleet_await(struct fleet *f, const char *owner, const char *
     c->is_await = true;
     c->wait_ms = wait_ms;
     return (struct fleet_await *)c;
+}
+
+void fleet_await_output(struct fleet_await *await, uint64_t every_ms, fleet_output_fn output)
+{
+    struct fleet_call *c = (struct fleet_call *)await;
+    c->output = output;
+    c->every_ms = every_ms;
 }
 
 void fleet_await_end(struct fleet_await *await)

@@ -27,6 +27,7 @@ struct fake_execution {
     char owner[80];
     char language[32];
     bool stopped, over;
+    uint64_t out_bytes, err_bytes; /* of fake_write() */
 };
 
 /* What a request said, texts copied. */
@@ -41,6 +42,8 @@ struct fleet_call {
     bool cancelled;
     struct fake_execution *execution; /* FAKE_RUN: what is waited for, if not for an operation */
     bool is_await;
+    fleet_output_fn output; /* may be NULL */
+    uint64_t every_ms;
     bool ended; /* the wait: answered with how it stands */
     uint64_t wait_ms;
 };
@@ -57,7 +60,9 @@ struct fleet {
     struct fleet_call last; /* of fleet_run() or fleet_execute(), kept after it is answered */
     struct fleet_spec spec; /* of fleet_open(); what it borrowed is below */
     char spec_name[80], spec_image[600], spec_env[200];
-    size_t opens, runs, closes, cancels;
+    size_t opens, runs, closes;
+    const struct fleet_events *events; /* of fleet_observe() */
+    void *events_arg;
 
     /* The next answers. `fail_code` != 0 makes them errors. */
     int fail_code;
@@ -77,6 +82,10 @@ void fake_stand(struct fleet *f, size_t n);
 
 /* Tells the n-th request, which must be a FAKE_OPEN, what takes so long. */
 void fake_progress(struct fleet *f, size_t n, const char *text, uint64_t done, uint64_t total);
+
+/* Tells the n-th request, which must wait for an execution, what that has written. True if it
+ * listens and took it. */
+bool fake_write(struct fleet *f, size_t n, const char *out, const char *err);
 
 /* Answers everything, and what that leads to, in order. */
 void fake_settle(struct fleet *f);

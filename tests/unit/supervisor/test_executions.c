@@ -15,20 +15,6 @@
 #include "common/str.h"
 #include "tests/unit/supervisor/client.h"
 
-static int setup(void **state)
-{
-    struct client *c = client_create();
-    client_initialize(c, "2025-11-25");
-    *state = c;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    client_free(*state);
-    return 0;
-}
-
 static void code_that_takes_longer_than_the_budget_is_running(void **state)
 {
     struct client *c = *state;
@@ -146,9 +132,20 @@ static void output_that_is_too_much_for_a_result_is_fetched_in_parts(void **stat
     fake_set_output(c->fleet, bytes, 250000);
     const cJSON *s = at(client_tool(c, "execute_code", "{'code':'1'}"), "structuredContent");
     assert_true(cJSON_IsTrue(at(s, "truncated")));
+    assert_string_equal(text_at(client_last(c), "result.content.1.uri"), "execution://ex-1/stdout");
+    assert_int_equal(number_at(client_last(c), "result.content.1.size"), 250000);
+    const char *shown = text_at(s, "stdout"); /* the head, a line, the tail */
+    size_t len = (size_t)number_at(s, "next_offset");
+    assert_memory_equal(shown, bytes, len);
+    const char *tail = strstr(shown, "shows them ...]\n") + strlen("shows them ...]\n");
+    assert_memory_equal(tail, bytes + 250000 - strlen(tail), strlen(tail));
+    CLEANUP_FREE char *left_out = alloc_printf(
+        "[... %zu bytes left out; get_execution with execution_id ex-1 and offset %zu shows them",
+        250000 - len - strlen(tail), len);
+    assert_non_null(strstr(shown, left_out));
+    assert_non_null(strstr(text_at(client_last(c), "result.content.0.text"), left_out));
+    memcpy(got, shown, len);
     unsigned parts = 1;
-    size_t len = strlen(text_at(s, "stdout"));
-    memcpy(got, text_at(s, "stdout"), len);
     while (cJSON_IsTrue(at(s, "truncated"))) {
         CLEANUP_FREE char *arguments =
             alloc_printf("{'execution_id':'ex-1','offset':%.0f}", number_at(s, "next_offset"));
@@ -265,7 +262,7 @@ static void the_default_sandbox_of_an_earlier_server_is_used_again(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
     const struct CMUnitTest tests[] = {
         TEST(code_that_takes_longer_than_the_budget_is_running),
         TEST(an_execution_is_waited_for_as_long_as_the_call_says),

@@ -12,11 +12,11 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/io/json.h"
-#include "supervisor/base64.h"
+#include "common/base64.h"
 #include "supervisor/config.h"
-#include "supervisor/jsonrpc.h"
+#include "supervisor/mcp/jsonrpc.h"
 #include "supervisor/schema.h"
-#include "supervisor/text.h"
+#include "common/text.h"
 #include "supervisor/tools/args.h"
 
 static cJSON *json(const char *text)
@@ -183,6 +183,8 @@ static void a_wrong_argument_is_named_with_what_was_expected_and_what_came(void 
     check("{'name':'ab','kind':7}", "kind: expected one of \"a\", \"b\", got 7");
     check("{'name':'ab','n':0}", "n: expected an integer between 1 and 10, got 0");
     check("{'name':'ab','n':1.5}", "n: expected an integer between 1 and 10, got 1.5");
+    check("{'name':'ab','n':9007199254740991}",
+          "n: expected an integer between 1 and 10, got 9007199254740991");
     check("{'name':'ab','t':'soon'}", "t: expected a number of at least 0.5, got \"soon\"");
     check("{'name':'ab','t':0.25}", "t: expected a number of at least 0.5, got 0.25");
     check("{'name':'ab','on':1}", "on: expected true or false, got 1");
@@ -275,8 +277,8 @@ static void messages_are_told_apart(void **state)
     assert_int_equal(kind_of("{'jsonrpc':'2.0','id':1,'method':'m','params':{},'x':1}"),
                      JSONRPC_REQUEST);
     assert_int_equal(kind_of("{'jsonrpc':'2.0','method':'m'}"), JSONRPC_NOTIFICATION);
-    assert_int_equal(kind_of("{'jsonrpc':'2.0','id':1,'result':{}}"), JSONRPC_IGNORED);
-    assert_int_equal(kind_of("{'jsonrpc':'2.0','id':1,'error':{}}"), JSONRPC_IGNORED);
+    assert_int_equal(kind_of("{'jsonrpc':'2.0','id':1,'result':{}}"), JSONRPC_RESPONSE);
+    assert_int_equal(kind_of("{'jsonrpc':'2.0','id':1,'error':{}}"), JSONRPC_RESPONSE);
     assert_int_equal(kind_of("{'jsonrpc':'2.0','method':'m','params':[1]}"), JSONRPC_IGNORED);
     assert_int_equal(kind_of("{'jsonrpc':'1.0','id':1,'method':'m'}"), JSONRPC_INVALID);
     assert_int_equal(kind_of("{'id':1,'method':'m'}"), JSONRPC_INVALID);

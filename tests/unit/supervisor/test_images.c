@@ -246,8 +246,8 @@ static void on_oci_clients_name_directories(void **state)
 /* What a server so configured says of the argument. */
 static void check_schema(struct client *c, const char *text, int max_length)
 {
-    struct tools *tools = tools_create(&c->config);
-    cJSON *list = tools_list(tools, REVISION_2025_11_25);
+    struct tools *tools = tools_create(&c->config, c->languages);
+    cJSON *list = tools_list(tools);
     const cJSON *image = at(list, "1.inputSchema.properties.image");
     if (strstr(text_at(image, "description"), text) == NULL) {
         fail_msg("\"%s\" is not in: %s", text, text_at(image, "description"));

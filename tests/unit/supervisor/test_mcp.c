@@ -11,7 +11,7 @@
 
 #include "common/alloc.h"
 #include "proto/limits.h"
-#include "supervisor/jsonrpc.h"
+#include "supervisor/mcp/jsonrpc.h"
 #include "tests/unit/supervisor/client.h"
 
 #define META                                                                                       \
@@ -163,14 +163,14 @@ static void a_version_not_served_is_answered_with_those_that_are(void **state)
 static void methods_of_the_other_era_are_unknown(void **state)
 {
     struct client *c = *state;
-    static const char *const gone[] = {"initialize", "ping", "logging/setLevel", "resources/list",
+    static const char *const gone[] = {"initialize", "ping", "logging/setLevel", "prompts/list",
                                        "x"};
     for (size_t i = 0; i < 5; i++) {
         client_send(c, "{'jsonrpc':'2.0','id':1,'method':'%s','params':{" META "}}", gone[i]);
         assert_error(c, -32601, gone[i]);
     }
     client_initialize(c, "2025-11-25");
-    static const char *const never[] = {"resources/list", "logging/setLevel", "TOOLS/LIST", ""};
+    static const char *const never[] = {"prompts/list", "logging/setLevel", "TOOLS/LIST", ""};
     for (size_t i = 0; i < 4; i++) {
         client_send(c, "{'jsonrpc':'2.0','id':1,'method':'%s'}", never[i]);
         assert_error(c, -32601, never[i]);
@@ -198,7 +198,7 @@ static void each_revision_sees_the_members_it_knows(void **state)
         client_initialize(c, legacy[i]);
         client_send(c, "{'jsonrpc':'2.0','id':1,'method':'tools/list','params':{}}");
         const cJSON *result = at(client_last(c), "result");
-        assert_int_equal(cJSON_GetArraySize(at(result, "tools")), 10);
+        assert_int_equal(cJSON_GetArraySize(at(result, "tools")), 13);
         const cJSON *tool;
         cJSON_ArrayForEach(tool, at(result, "tools"))
         {
@@ -389,12 +389,12 @@ static void calls_run_side_by_side_and_answer_in_the_order_they_end(void **state
                    "'execute_code','arguments':{'code':'2','sandbox_id':'a'}}}");
     client_send(c, "{'jsonrpc':'2.0','id':'p','method':'ping'}");
     assert_string_equal(text_at(client_last(c), "id"), "p");
-    assert_int_equal(mcp_session_open_calls(c->session), 2);
+    assert_int_equal(mcp_session_open_requests(c->session), 2);
     fake_answer(c->fleet, 1);
     assert_string_equal(text_at(client_last(c), "id"), "fast");
     fake_answer(c->fleet, 0);
     assert_string_equal(text_at(client_last(c), "id"), "slow");
-    assert_int_equal(mcp_session_open_calls(c->session), 0);
+    assert_int_equal(mcp_session_open_requests(c->session), 0);
 }
 
 static void an_id_in_flight_is_refused_a_second_time(void **state)
@@ -430,7 +430,7 @@ static void a_cancelled_call_is_stopped_and_not_answered(void **state)
     client_send(c, "{'jsonrpc':'2.0','method':'notifications/cancelled','params':{'requestId':5,"
                    "'reason':'x'}}");
     assert_true(c->fleet->pending[0]->cancelled);
-    assert_int_equal(mcp_session_open_calls(c->session), 0);
+    assert_int_equal(mcp_session_open_requests(c->session), 0);
     client_send(c, "{'jsonrpc':'2.0','method':'notifications/cancelled','params':{'requestId':5}}");
     fake_settle(c->fleet);
     assert_int_equal(c->count, before);
@@ -508,7 +508,7 @@ static void arguments_held_for_calls_in_flight_are_bounded(void **state)
         cJSON *arguments = cJSON_AddObjectToObject(params, "arguments");
         cJSON_AddStringToObject(arguments, "code", "1");
         cJSON_AddStringToObject(arguments, "sandbox_id", "a");
-        mcp_session_take(c->session, m, 8u << 20, false);
+        client_take(c, m, 8u << 20);
     }
     assert_error(c, -32603, "in flight");
     assert_int_equal(c->fleet->pending_count, 8);
@@ -602,7 +602,7 @@ static void a_session_may_end_with_calls_in_flight(void **state)
     client_call(c, false, "create_run_close", "{'code':'1'}");
     client_send(c, "[{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'execute_code',"
                    "'arguments':{'code':'1'}}},{'jsonrpc':'2.0','id':2,'method':'ping'}]");
-    assert_int_equal(mcp_session_open_calls(c->session), 3);
+    assert_int_equal(mcp_session_open_requests(c->session), 3);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

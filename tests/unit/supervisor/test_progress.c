@@ -11,8 +11,8 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/io/json.h"
-#include "supervisor/progress.h"
-#include "supervisor/revision.h"
+#include "supervisor/mcp/progress.h"
+#include "supervisor/mcp/revision.h"
 #include "tests/unit/supervisor/client.h"
 
 static int setup(void **state)
@@ -34,7 +34,7 @@ static void begin(struct progress *p, const char *params)
     struct err err = ERR_INIT;
     cJSON *tree = NULL;
     assert_int_equal(json_parse(params, strlen(params), 1000, 10, &tree, NULL, &err), 0);
-    progress_init(p, tree, true);
+    progress_init(p, tree, true, 0);
     cJSON_Delete(tree);
 }
 
@@ -42,8 +42,9 @@ static void begin(struct progress *p, const char *params)
 static char *tell(struct progress *p, uint64_t now_ms, const char *text, uint64_t done,
                   uint64_t total)
 {
-    struct fleet_progress news = {text, done, total};
-    CLEANUP_FREE char *json = progress_tell(p, &news, now_ms);
+    CLEANUP_FREE char *json = progress_is_due(p, now_ms)
+                                  ? progress_tell(p, (double)done, (double)total, text, now_ms)
+                                  : NULL;
     struct err err = ERR_INIT;
     cJSON *m = NULL;
     if (json == NULL) {
@@ -112,7 +113,7 @@ static void who_gives_no_token_is_told_nothing(void **state)
         progress_finish(&p);
     }
     struct progress p;
-    progress_init(&p, NULL, true);
+    progress_init(&p, NULL, true, 0);
     check(&p, 0, "x", 1, 2, "-");
     progress_finish(&p);
 }

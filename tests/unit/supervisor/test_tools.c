@@ -19,27 +19,13 @@
 
 #define MIB (1u << 20)
 
-static int setup(void **state)
-{
-    struct client *c = client_create();
-    client_initialize(c, "2025-11-25");
-    *state = c;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    client_free(*state);
-    return 0;
-}
-
 /* ---- the table ------------------------------------------------------------------------------ */
 
 static void every_schema_is_enforced_as_published(void **state)
 {
     struct client *c = *state;
-    struct tools *tools = tools_create(&c->config);
-    cJSON *list = tools_list(tools, REVISION_2026_07_28);
+    struct tools *tools = tools_create(&c->config, c->languages);
+    cJSON *list = tools_list(tools);
     const cJSON *tool;
     cJSON_ArrayForEach(tool, list)
     {
@@ -54,7 +40,10 @@ static void every_schema_is_enforced_as_published(void **state)
             assert_true(strlen(text_at(property, "description")) > 10);
         }
         CLEANUP_FREE char *text = cJSON_PrintUnformatted(tool);
-        assert_null(strchr(text, '@'));
+        for (const char *p = strchr(text, '@'); p != NULL; p = strchr(p + 1, '@')) {
+            size_t n = strspn(p + 1, "abcdefghijklmnopqrstuvwxyz_"); /* "name@1.2" is fine */
+            assert_false(n > 0 && p[n + 1] == '@');
+        }
     }
     cJSON_Delete(list);
     tools_destroy(tools);
@@ -65,8 +54,8 @@ static void schemas_show_the_configured_limits(void **state)
     struct client *c = *state;
     c->config.max_timeout_s = 77;
     c->config.memory_mb = 333;
-    struct tools *tools = tools_create(&c->config);
-    cJSON *list = tools_list(tools, REVISION_2025_06_18);
+    struct tools *tools = tools_create(&c->config, c->languages);
+    cJSON *list = tools_list(tools);
     assert_int_equal(number_at(list, "0.inputSchema.properties.timeout_seconds.maximum"), 77);
     assert_non_null(strstr(text_at(list, "1.inputSchema.properties.memory_mb.description"), "333"));
     cJSON_Delete(list);
@@ -222,9 +211,10 @@ static void the_worst_result_stays_below_a_mebibyte(void **state)
             memcpy(bytes + i, kinds[k], n);
         }
         fake_set_output(c->fleet, bytes, 200u << 10);
+        c->fleet->outcome.out_tail = view_bytes(bytes, 256u << 10);
         c->fleet->outcome.out_bytes = 5000000000;
         c->fleet->outcome.err = view_bytes(bytes, 200u << 10);
-        c->fleet->outcome.err_bytes = 300u << 10;
+        c->fleet->outcome.err_bytes = 200u << 10;
         c->fleet->end.status = OP_STATUS_ERROR;
         c->fleet->end.has_result = true;
         c->fleet->end.result = view_bytes(bytes, LIMIT_RESULT);
@@ -235,15 +225,17 @@ static void the_worst_result_stays_below_a_mebibyte(void **state)
         assert_true(strlen(c->texts[c->count - 1]) < MIB);
         assert_true(cJSON_IsTrue(at(result, "structuredContent.truncated")));
         assert_int_equal(number_at(result, "structuredContent.stdout_bytes"), 5000000000);
-        assert_non_null(strstr(text_at(result, "content.0.text"), "of 5000000000 bytes are shown"));
+        assert_non_null(strstr(text_at(result, "content.0.text"), " bytes left out, "));
     }
 }
 
 static void arguments_that_no_schema_can_express_are_checked(void **state)
 {
     struct client *c = *state;
-    assert_failure(client_tool(c, "execute_code", "{'code':'1','env':{'A B':'1'}}"),
-                   "invalid_argument", "env");
+    const cJSON *result = client_tool(c, "execute_code", "{'code':'1','env':{'A B':'1'}}");
+    assert_failure(result, "invalid_argument", "env");
+    assert_non_null(
+        strstr(text_at(result, "structuredContent.error.hint"), "correct the arguments"));
     assert_failure(client_tool(c, "execute_code", "{'code':'1','sandbox_id':'../x'}"),
                    "invalid_argument", "sandbox_id");
     assert_failure(client_tool(c, "create_run_close", "{'code':'1','env':{'':'1'}}"),
@@ -545,7 +537,14 @@ static void text_is_read_as_text(void **state)
     assert_int_equal(number_at(s, "size"), 7);
     assert_int_equal(number_at(s, "length"), 7);
     assert_true(cJSON_IsFalse(at(s, "truncated")));
-    assert_int_equal(cJSON_GetArraySize(at(result, "content")), 1);
+    assert_int_equal(cJSON_GetArraySize(at(result, "content")), 2);
+    assert_string_equal(text_at(result, "content.1.type"), "resource_link");
+    assert_string_equal(text_at(result, "content.1.uri"), "sandbox://sb1/workspace/a.txt");
+    assert_string_equal(text_at(result, "content.1.name"), "a.txt");
+    assert_string_equal(text_at(result, "content.1.mimeType"), "text/plain");
+    assert_int_equal(number_at(result, "content.1.size"), 7);
+    client_tool(c, "read_file", "{'path':'d/../a.txt'}"); /* letters do not tell where this is */
+    assert_int_equal(cJSON_GetArraySize(at(client_last(c), "result.content")), 1);
 }
 
 static void bytes_are_read_as_base64(void **state)
@@ -633,6 +632,9 @@ static void a_file_is_written_as_said(void **state)
     assert_int_equal(run->op.flags, OP_FLAG_APPEND);
     assert_int_equal(run->op.mode, 0755);
     assert_int_equal(number_at(result, "structuredContent.size"), 5);
+    assert_string_equal(text_at(result, "content.1.uri"), "sandbox://sb1/workspace/d/a");
+    assert_string_equal(text_at(result, "content.1.name"), "a");
+    assert_string_equal(text_at(result, "content.1.title"), "d/a");
     client_tool(c, "write_file", "{'path':'a','content':'/w==','encoding':'base64','mode':'600'}");
     assert_int_equal(run->op.data.len, 1);
     assert_string_equal(run->data, "\xff");
@@ -681,7 +683,7 @@ static void file_failures_keep_their_code(void **state)
     assert_failure(client_tool(c, "read_file", "{'path':'a'}"), "internal", "because");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
 
 int main(void)
 {

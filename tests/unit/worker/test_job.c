@@ -147,6 +147,32 @@ static void without_a_timeout_nothing_is_due_until_it_is_cancelled(void **state)
     jobs_finish(&jobs);
 }
 
+/* Whether the others are interpreters or programs only the agent knows. */
+static void behind_as_many_as_run_side_by_side_it_may_be_queued(void **state)
+{
+    struct jobs jobs;
+    struct job *due = NULL;
+    jobs_init(&jobs, true);
+    for (int i = 0; i <= LIMIT_PROGRAMS; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "of%d", i);
+        assert_int_equal(jobs_next_due_ms(&jobs), i == 0 ? 0 : 1000);
+        struct job *job = start(&jobs, name, view_of(name), (uint64_t)i);
+        start(&jobs, name + 1, none, 5000); /* files do not count */
+        assert_int_equal(job_wait_ms(job, 100), i < LIMIT_PROGRAMS ? 100 : 0);
+    }
+    struct job *last = jobs_find(&jobs, view_of("of8"));
+    job_set_state(last, OP_QUEUED, 10);
+    assert_int_equal(job_wait_ms(last, 100), 100);
+    job_set_state(last, OP_RUNNING, 500);
+    while (jobs_tick(&jobs, 1499, &due) != JOB_NOTHING) {
+        assert_ptr_not_equal(due, last);
+    }
+    assert_int_equal(jobs_tick(&jobs, 1500, &due), JOB_INTERRUPT);
+    assert_ptr_equal(due, last);
+    jobs_finish(&jobs);
+}
+
 static void the_table_is_bounded(void **state)
 {
     struct jobs jobs;
@@ -175,6 +201,7 @@ int main(void)
         cmocka_unit_test(waits_are_capped),
         cmocka_unit_test(a_cancelled_operation_is_killed_two_seconds_later),
         cmocka_unit_test(without_a_timeout_nothing_is_due_until_it_is_cancelled),
+        cmocka_unit_test(behind_as_many_as_run_side_by_side_it_may_be_queued),
         cmocka_unit_test(the_table_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

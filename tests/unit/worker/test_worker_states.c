@@ -68,6 +68,8 @@ struct cell {
 #define CELLS_ENTRY       NEVER
 #define CELLS_OP_INFO     NEVER
 #define CELLS_RECORD      NEVER
+#define CELLS_DISPLAY     NEVER
+#define CELLS_RUNNER      NEVER
 /* clang-format on */
 
 static const struct row {

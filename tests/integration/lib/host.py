@@ -1,0 +1,115 @@
+"""What can be seen of cloister on this host: processes, directories, control groups, mounts, containers."""
+
+import os
+import subprocess
+import time
+
+from engine import Engine, is_waiting_monitor
+
+# Said aloud, so that an engine which this machine happens to run is not taken. with_engine.py sets another.
+BACKEND = os.environ.setdefault("CLOISTER_BACKEND", "oci")
+ENGINE = Engine.attached()  # the one that belongs to the tests, or None
+
+
+def processes():
+    """(pid, argv joined by blanks) of every process that can be read."""
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/cmdline", "rb") as file:
+                    words = file.read().split(b"\0")
+            except OSError:
+                continue
+            yield int(entry), b" ".join(words).decode("utf-8", "replace").strip()
+
+
+def processes_of(text):
+    """Command lines that name `text`, e.g. a runtime directory; the test itself left out."""
+    mine = {os.getpid(), os.getppid()}
+    found = [(pid, line) for pid, line in processes() if text in line and pid not in mine]
+    return [f"{pid} {line}" for pid, line in found if not is_waiting_monitor(line)]
+
+
+def processes_left(text):
+    """As above, when the engine's monitors have had a moment to see that their container is gone."""
+    deadline = time.monotonic() + 2
+    while True:
+        found = processes_of(text)
+        if not any("/conmon " in line or "containerd-shim" in line for line in found) or time.monotonic() > deadline:
+            return found
+        time.sleep(0.02)
+
+
+def sandbox_dirs(runtime_dir):
+    """Directories of sandboxes below a runtime directory."""
+    found = []
+    for directory, names, _ in os.walk(runtime_dir):
+        if os.path.basename(directory) == "sandboxes":
+            found += [os.path.join(directory, n) for n in names]
+            names[:] = []
+    return found
+
+
+def cgroups_of(text):
+    """Control group directories, of any hierarchy, whose name contains `text`."""
+    found = []
+    for directory, names, _ in os.walk("/sys/fs/cgroup"):
+        found += [os.path.join(directory, n) for n in names if text in n]
+    return found
+
+
+def mounts_of(text):
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
+        return [line.strip() for line in file if text in line]
+
+
+def containers_of(text):
+    """Containers of the tests' engine, running or not, and its volumes, with `text` in their names or labels; none
+    without an engine."""
+    if ENGINE is None:
+        return []
+    found = [f"{c['Id'][:12]} {c['Name']} ({c['State']['Status']})" for c in ENGINE.containers(text)]
+    return found + [f"volume {v['Name']}" for v in ENGINE.volumes(text)]
+
+
+def traces_of(sandbox):
+    """All that can be seen of a sandbox on this host: empty once it is gone."""
+    return cgroups_of(sandbox) + processes_of(sandbox) + mounts_of(sandbox) + containers_of(sandbox)
+
+
+def pid_namespace(pid):
+    """What tells the pid namespace of a process from others; None if the process is gone."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return None
+
+
+def agents_of(sandbox):
+    """Pids, on the host, of processes in the sandbox that are its first process."""
+    if ENGINE is not None:
+        states = [c["State"] for c in ENGINE.containers(sandbox)]
+        return [s["Pid"] for s in states if s["Running"] and s["Pid"] > 0]
+    found = []
+    for pid, line in processes():
+        try:
+            with open(f"/proc/{pid}/cgroup", encoding="utf-8") as file:
+                inside = sandbox in file.read()
+            with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+                status = file.read()
+        except OSError:
+            continue
+        nested = next((text.split()[1:] for text in status.splitlines() if text.startswith("NSpid:")), [])
+        if (inside or sandbox in line) and len(nested) > 1 and nested[-1] == "1":
+            found.append(pid)
+    return found
+
+
+def unusable_backend():
+    """None if sandboxes can be made here by the backend under test, else the reason why not."""
+    done = subprocess.run(
+        [os.environ["CLOISTER"], "doctor"], capture_output=True, text=True, timeout=120, check=False
+    )
+    if done.returncode == 0:
+        return None
+    return " ".join(done.stdout.split())[:300] or f"doctor exited with {done.returncode}"

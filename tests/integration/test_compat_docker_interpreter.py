@@ -1,0 +1,120 @@
+"""The profile docker-interpreter: one sandbox, its three tools, and their answers."""
+
+import json
+import os
+import re
+import signal
+
+from common import Server, Suite, contains, equal, mcp, needs_runtime, poll
+
+suite = Suite()
+needs_runtime()
+
+
+def start(*options):
+    server = Server("--compat", "docker-interpreter", *options)
+    equal(server.legacy("2024-11-05")["serverInfo"]["name"], "Docker Code Sandbox")
+    return server
+
+
+def value(server, tool, **arguments):
+    """The one text of an answer, as JSON in the very text that json.dumps makes of it."""
+    result = server.start_call(tool, **arguments).result()
+    equal(result.get("isError", False), False)
+    equal([block["type"] for block in result["content"]], ["text"])
+    assert "structuredContent" not in result, result
+    said = result["content"][0]["text"]
+    parsed = json.loads(said)
+    equal(said, json.dumps(parsed))
+    return parsed
+
+
+STATE = {"status": "error", "error_type": "StateError", "message": "Sandbox not initialized. Call 'initialize_sandbox' first."}
+STOPPED = {"status": "success", "message": "Sandbox stopped and removed."}
+
+
+@suite.case("start, run, stop")
+def life():
+    server = start()
+    equal(value(server, "execute_code", code="print(1)"), STATE)
+    equal(value(server, "stop_sandbox"), STOPPED)
+    begun = value(server, "initialize_sandbox")
+    equal(sorted(begun), ["container_id", "status"])
+    assert re.fullmatch("[0-9a-f]{64}", begun["container_id"]), begun
+    equal(value(server, "initialize_sandbox", image="python:3.12")["container_id"], begun["container_id"])
+
+    equal(value(server, "execute_code", code="x = 2\nprint('two ü')"), {"status": "success", "exit_code": 0, "output": "two ü\n"})
+    equal(value(server, "execute_code", code="print(x + 1)", language="python")["output"], "3\n")
+    failed = value(server, "execute_code", code="print('before')\n1/0")
+    equal((failed["status"], failed["error_type"], failed["exit_code"]), ("error", "ExecutionError", 1))
+    equal(failed["message"], "Execution failed with exit code 1")
+    contains(failed["output"], "before\nTraceback")
+    contains(failed["output"], "ZeroDivisionError")
+    equal(value(server, "execute_code", code="import sys; sys.exit(7)")["message"], "Execution failed with exit code 7")
+    equal(value(server, "execute_code", code="echo $((6*7))", language="bash")["output"], "42\n")
+    equal(
+        value(server, "execute_code", code="x", language="klingon"),
+        {
+            "status": "error",
+            "error_type": "ExecutionError",
+            "message": "Unsupported language: klingon",
+            "output": None,
+            "exit_code": None,
+        },
+    )
+    equal(value(server, "stop_sandbox"), STOPPED)
+    equal(value(server, "execute_code", code="print(1)"), STATE)
+    assert value(server, "initialize_sandbox")["container_id"] != begun["container_id"]
+    equal(value(server, "execute_code", code="print('x' in globals())")["output"], "False\n")
+    server.close()
+
+
+@suite.case("JavaScript runs where there is node, and is refused in their words where there is none")
+def javascript():
+    server = start()
+    value(server, "initialize_sandbox")
+    has_node = "node" in value(server, "execute_code", code="import shutil; print(shutil.which('node'))")["output"]
+    done = value(server, "execute_code", code="console.log([1, 2].map(n => n * 2).join())", language="javascript")
+    if has_node:
+        equal(done, {"status": "success", "exit_code": 0, "output": "2,4\n"})
+    else:
+        equal(done["message"], "JavaScript execution not supported in minimal container")
+    server.close()
+
+
+@suite.case("an image that cannot be had is replaced, and that is said")
+def image():
+    server = start()
+    begun = value(server, "initialize_sandbox", image="no-such-registry.invalid/none:1")
+    equal(begun["status"], "success")
+    contains(begun["note"], "configured one")
+    equal(value(server, "execute_code", code="print(1)")["output"], "1\n")
+    server.close()
+
+
+@suite.case("a sandbox that has ended by itself is none: the next one is made instead of it")
+def ended():
+    server = start()
+    first = value(server, "initialize_sandbox")["container_id"]
+    listed = server.start_call("get_sandbox_status").result()["content"][0]["text"]
+    (sandbox,) = re.findall(r"^(\w{16}) docker-interpreter", listed, re.MULTILINE)
+    for pid in mcp.agents_of(sandbox):
+        os.kill(pid, signal.SIGKILL)
+    poll("it is known to have ended", lambda: value(server, "execute_code", code="1") == STATE, 30)
+    assert value(server, "initialize_sandbox")["container_id"] != first
+    equal(value(server, "execute_code", code="print(1)")["output"], "1\n")
+    server.close()
+
+
+@suite.case("a deadline ends the code, not the sandbox")
+def deadline():
+    server = start("--timeout-seconds", "2")
+    value(server, "initialize_sandbox")
+    late = value(server, "execute_code", code="while True: pass")
+    equal((late["status"], late["error_type"]), ("error", "ExecutionError"))
+    contains(late["message"], "timed out after ")
+    equal(value(server, "execute_code", code="print(1)")["output"], "1\n")
+    server.close()
+
+
+suite.run()

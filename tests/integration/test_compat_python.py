@@ -1,0 +1,326 @@
+"""The profiles python-env and python-sandbox: what clients of those servers do, and the exact shapes and texts they get."""
+
+import json
+import os
+import re
+import signal
+import struct
+import urllib.error
+import urllib.request
+import zlib
+
+from common import Skip, Suite, contains, equal, mcp, needs_runtime, poll
+import wheels
+from mcp_http import HttpServer, SseClient
+
+needs_runtime()
+suite = Suite()
+
+ISO = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?"
+OLD = "2024-11-05"
+_shared = {}
+
+
+def blocks(client, tool, **arguments):
+    result = client.start_call(tool, **arguments).result(120)
+    equal(result.get("isError", False), False)
+    assert "structuredContent" not in result
+    return result["content"]
+
+
+def text(client, tool, **arguments):
+    found = blocks(client, tool, **arguments)
+    equal([b["type"] for b in found], ["text"])
+    return found[0]["text"]
+
+
+def dumped(client, tool, **arguments):
+    """JSON as json.dumps() writes it."""
+    said = text(client, tool, **arguments)
+    value = json.loads(said)
+    equal(said, json.dumps(value))
+    return value
+
+
+def indented(client, tool, **arguments):
+    said = text(client, tool, **arguments)
+    value = json.loads(said)
+    equal(said, json.dumps(value, indent=2, ensure_ascii=False))
+    return value
+
+
+def env():
+    """A client over SSE with an environment, of a server with packages."""
+    if "env" not in _shared:
+        place = mcp.temporary_directory()
+        for name in ("pandas", "matplotlib"):
+            package = wheels.distributed(name, "99.1")
+            if package is not None:
+                package.save(place)
+        wheels.wheel("left-pad", "1.0", {"left_pad.py": "PAD = '  '"}).save(place)
+        wheels.wheel("needs-more", "1.0", requires=["absent-thing"]).save(place)
+        server = HttpServer("--compat", "python-env", "--package-dir", place, "--memory-mb", "768")
+        client = server.client(OLD, kind=SseClient)
+        _shared["env"] = (server, client, text(client, "create_python_env"))
+    return _shared["env"]
+
+
+def execute(code):
+    _, client, ident = env()
+    return dumped(client, "execute_python_code", container_id=ident, code=code)
+
+
+def fetch(url):
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        return answer.headers, answer.read()
+
+
+def pixels(png):
+    """Width, height and how many different bytes its rows have."""
+    equal(png[:8], b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", png[16:24])
+    data, at = b"", 8
+    while at < len(png):
+        size = struct.unpack(">I", png[at : at + 4])[0]
+        if png[at + 4 : at + 8] == b"IDAT":
+            data += png[at + 8 : at + 8 + size]
+        at += size + 12
+    return width, height, len(set(zlib.decompress(data)))
+
+
+@suite.case("python-env over SSE is that server by name, with its tools beside ours")
+def listed():
+    server, _, _ = env()
+    client = server.client(kind=SseClient)
+    said = client.legacy(OLD)
+    equal(said["serverInfo"]["name"], "Python Docker Executor 🐳")
+    tools = {t["name"]: t for t in client.request("tools/list")["tools"]}
+    for name, arguments in (
+        ("create_python_env", []),
+        ("list_python_envs", []),
+        ("execute_python_code", ["container_id", "code"]),
+        ("install_package_in_env", ["container_id", "package_name"]),
+        ("check_package_status", ["container_id", "package_name"]),
+    ):
+        equal(list(tools[name]["inputSchema"].get("properties", {})), arguments)
+        equal(tools[name]["inputSchema"].get("required", []), arguments)
+    contains(tools, "execute_code")
+    equal(server.ask("GET", "/health").body, b'{"status":"healthy"}')
+
+
+@suite.case("code runs as a program of its own, and the answer has output, exit code, files and links")
+def execution():
+    done = execute("import os, sys\nprint('hä', os.getcwd().split('/')[-1])\nprint('e', file=sys.stderr)\nx = 1\nsys.exit(3)")
+    equal(list(done), ["stdout", "stderr", "exit_code", "files", "file_links"])
+    equal((done["stderr"], done["exit_code"], done["files"], done["file_links"]), ("e\n", 3, [], []))
+    assert done["stdout"].startswith("hä "), done
+    equal(execute("x")["stderr"].splitlines()[-1], "NameError: name 'x' is not defined")
+    failed = execute("def f():\n    raise ValueError('no')\nf()")
+    equal(failed["exit_code"], 1)
+    contains(failed["stderr"], "    raise ValueError('no')\n")
+    equal(execute("print('one')\nEOL\n'''\nEOF\n'''")["exit_code"], 1)
+    equal(execute("import sys; print(repr(sys.stdin.read()), __name__)")["stdout"], "'' __main__\n")
+    equal(execute("import sys; sys.stdout.buffer.write(b'a\\xff\\x00b')")["stdout"].replace("\0", "\ufffd"), "a\ufffd\ufffdb")
+    for code in ("print('x' * 3_000_000, 'end')", "print('x\\n' * 100_000, 'end')"):
+        long = execute(code)
+        assert 1000 < len(long["stdout"]) < 1 << 20
+        contains(long["stdout"], "bytes left out]")
+        assert long["stdout"].endswith(" end\n"), long["stdout"][-100:]
+
+
+@suite.case("files of a run are named, and only those, and their links lead to them")
+def files():
+    _, _, ident = env()
+    done = execute("import os\nos.makedirs('sub', exist_ok=True)\nopen('sub/a b&ä.txt', 'w').write('one')")
+    equal(done["files"], ["/app/results/sub/a b&ä.txt"])
+    link = done["file_links"][0]
+    assert re.match(rf"http://127\.0\.0\.1:\d+/sandbox/file\?container_id={ident}&file_path=/app/results/sub/a%20b%26%C3%A4\.txt&expires=\d+&sig=[0-9a-f]+$", link), link
+    headers, body = fetch(link)
+    equal((body, headers["Content-Type"], headers["X-Content-Type-Options"]), (b"one", "text/plain; charset=utf-8", "nosniff"))
+    equal(execute("print(open('sub/a b&ä.txt').read())")["files"], [])
+    equal(execute("open('two.html', 'w').write('<script>')")["files"], ["/app/results/two.html"])
+    for wrong in (link.replace("a%20b", "b"), link.replace("file_path=/app/results/", "file_path=/etc/"), link.split("&expires")[0]):
+        try:
+            fetch(wrong)
+            raise AssertionError(f"{wrong} opened")
+        except urllib.error.HTTPError as refused:
+            equal(refused.code, 403)
+
+
+@suite.case("code may name /app/results itself")
+def own_name():
+    done = execute("import os\nopen('/app/results/named.txt', 'w').write('n')\nprint(os.listdir('/app/results').count('named.txt'))")
+    equal((done["stdout"], done["files"]), ("1\n", ["/app/results/named.txt"]))
+    equal(fetch(done["file_links"][0])[1], b"n")
+
+
+@suite.case("an unknown id, a bad package name, a package that is not there: told as theirs are")
+def refusals():
+    _, client, ident = env()
+    for tool, more in (("execute_python_code", {"code": "1"}), ("install_package_in_env", {"package_name": "x"}), ("check_package_status", {"package_name": "x"})):
+        equal(text(client, tool, container_id="0123", **more), '{"error": true, "message": "Container not found: 0123"}')
+    equal(
+        dumped(client, "check_package_status", container_id=ident, package_name="nothing-of-it"),
+        {"status": "not_found", "message": "No installation record found for nothing-of-it", "complete": True, "success": False},
+    )
+    odd = dumped(client, "check_package_status", container_id=ident, package_name="a b")
+    equal((list(odd), odd["status"], odd["success"]), (["status", "message", "complete", "success"], "error", False))
+    for name in ("--index-url=x", "a;b", "../x", "http://x/y.whl"):
+        done = dumped(client, "install_package_in_env", container_id=ident, package_name=name)
+        equal((done["status"], done["success"], done["complete"]), ("failed", False, True), name)
+        assert done["stderr"]
+
+
+def settled(client, tool, **arguments):
+    """The answer of a check when it is over."""
+
+    def over():
+        done = dumped(client, tool, **arguments)
+        if done["status"] == "installing":
+            equal(list(done), ["status", "start_time", "message", "complete", "elapsed_seconds"])
+            assert re.fullmatch(ISO, done["start_time"]) and done["complete"] is False and done["elapsed_seconds"] >= 0, done
+            return None
+        return done
+
+    return poll("the installation is over", over, 240)
+
+
+def installed(client, ident, package):
+    first = dumped(client, "install_package_in_env", container_id=ident, package_name=package)
+    if first["status"] == "installing":
+        equal(first, {"success": None, "status": "installing", "message": f"Installation of {package} in progress. Use check_package_status to monitor progress."})
+        again = dumped(client, "install_package_in_env", container_id=ident, package_name=package)
+        if again["status"] == "installing":
+            contains(
+                [f"Package {package} installation already in progress", f"Installation of {package} in progress. Use check_package_status to monitor progress."],
+                again["message"],
+            )
+        first = settled(client, "check_package_status", container_id=ident, package_name=package)
+    end = first.pop("end_time")
+    assert re.fullmatch(ISO, end), end
+    equal(first, {"status": "success", "message": f"Successfully installed {package}", "complete": True, "success": True})
+
+
+@suite.case("a package is installed, seen by code, and known by a check; a failure says why")
+def packages():
+    _, client, ident = env()
+    installed(client, ident, "left-pad")
+    equal(execute("import left_pad; print(repr(left_pad.PAD))")["stdout"], "'  '\n")
+    done = dumped(client, "check_package_status", container_id=ident, package_name="left-pad")
+    equal((done["status"], done["success"], done["complete"]), ("success", True, True))
+    failed = dumped(client, "install_package_in_env", container_id=ident, package_name="needs-more")
+    if failed["status"] == "installing":
+        failed = settled(client, "check_package_status", container_id=ident, package_name="needs-more")
+    equal((failed["status"], failed["success"], failed["complete"]), ("failed", False, True))
+    contains(failed["stderr"], "absent-thing")
+    envs = dumped(client, "list_python_envs")
+    equal([e["container_id"] for e in envs], [ident])
+    equal(list(envs[0]), ["container_id", "name", "status", "image", "created", "last_used", "installed_packages"])
+    contains([(p["name"], p["version"]) for p in envs[0]["installed_packages"]], ("left-pad", "1.0"))
+
+
+@suite.case("the workflow of their readme: install pandas and matplotlib, plot to a file, fetch it by its link")
+def workflow():
+    if not os.path.isdir(f"{wheels.SITE}/pandas") or not os.path.isdir(f"{wheels.SITE}/matplotlib"):
+        raise Skip("pandas or matplotlib is not installed on this machine")
+    _, client, ident = env()
+    for package in ("pandas==99.1", "matplotlib==99.1"):
+        installed(client, ident, package)
+    done = execute(
+        "import pandas as pd\nimport matplotlib\nmatplotlib.use('Agg')\nimport matplotlib.pyplot as plt\n"
+        "df = pd.DataFrame({'x': range(10), 'y': [v * v for v in range(10)]})\nprint(df['y'].sum(), pd.__file__, matplotlib.__file__)\n"
+        "df.plot(x='x', y='y')\nplt.savefig('plot.png', dpi=50)\n"
+    )
+    equal((done["exit_code"], done["files"]), (0, ["/app/results/plot.png"]), done["stderr"])
+    contains(done["stdout"], "285 /packages/")
+    equal(done["stdout"].count("/packages/"), 2)
+    headers, body = fetch(done["file_links"][0])
+    equal((headers["Content-Type"], headers["Content-Disposition"].split(";")[0]), ("image/png", "inline"))
+    width, height, colours = pixels(body)
+    equal((width, height), (320, 240))
+    assert colours > 50, "an empty picture"
+
+
+@suite.case("python-sandbox on stdio: sandboxes by name, a terminal, uploads, links as resources")
+def sandbox():
+    place = mcp.temporary_directory()
+    with open(os.path.join(place, "data.csv"), "w", encoding="utf-8") as file:
+        file.write("a,b\n1,2\n")
+    with mcp.Server("--compat", "python-sandbox", "--local-files", place) as server:
+        equal(server.legacy(OLD)["serverInfo"]["name"], "Python Sandbox Executor")
+        equal(blocks(server, "list_sandboxes"), [])
+        made = indented(server, "create_sandbox", name="Mein Kasten ä")
+        equal(list(made), ["sandbox_id", "user_id", "name", "status"])
+        equal((made["name"], made["status"]), ("Mein Kasten ä", "active"))
+        ident = made["sandbox_id"]
+        other = indented(server, "create_sandbox", name=None)
+        equal([list(s) for s in indented(server, "list_sandboxes")], [["sandbox_id", "name", "installed_packages"]] * 2)
+        done = indented(server, "execute_terminal_command", sandbox_id=ident, command="echo 'a b'  $HOME \"c\\\"d\" e\\ f; ls")
+        equal(done, {"stdout": "a b $HOME c\"d e f; ls\n", "stderr": "", "exit_code": 0})
+        equal(indented(server, "execute_terminal_command", sandbox_id=ident, command="sh -c 'echo x >&2; exit 7'"), {"stdout": "", "stderr": "x\n", "exit_code": 7})
+        done = indented(server, "execute_terminal_command", sandbox_id=ident, command="sh -c 'cat /dev/zero >/tmp/full 2>/dev/null; ls /tmp | wc -l'")
+        equal(done["stdout"], "1\n")
+        done = indented(server, "execute_python_code", sandbox_id=ident, code="print('begun')\n" + "# \n" * 100_000)
+        equal((done["stdout"], done["exit_code"]), ("", 1))  # not the part of it for which there was room
+        contains(done["stderr"], "No space left")
+        equal(indented(server, "execute_terminal_command", sandbox_id=ident, command="rm /tmp/full")["exit_code"], 0)
+        for wrong in ("no-such-program", "echo 'open", "", "  ", "echo \\"):
+            done = indented(server, "execute_terminal_command", sandbox_id=ident, command=wrong)
+            equal((done["stdout"], done["exit_code"]), ("", -1), wrong)
+            assert done["stderr"]
+        done = indented(server, "upload_file_to_sandbox", sandbox_id=ident, local_file_path=os.path.join(place, "data.csv"))
+        equal((list(done), done["success"]), (["success", "message"], True))
+        done = indented(server, "upload_file_to_sandbox", sandbox_id=ident, local_file_path=os.path.join(place, "data.csv"), dest_path="/app/results/deep/er")
+        equal(done["success"], True)
+        equal(indented(server, "execute_terminal_command", sandbox_id=ident, command="sleep 0.1")["exit_code"], 0)  # times of files have a grain
+        done = indented(server, "execute_python_code", sandbox_id=ident, code="print(open('data.csv').read() == open('deep/er/data.csv').read())\nopen('out.txt', 'w').write('ä')")
+        equal((done["stdout"], done["files"], done["file_links"]), ("True\n", ["/app/results/out.txt"], [f"sandbox://{ident}/workspace/out.txt"]))
+        refused = indented(server, "upload_file_to_sandbox", sandbox_id=ident, local_file_path="/etc/passwd")
+        equal((list(refused), refused["error"]), (["error", "message"], True))
+        for tool, more in (("execute_python_code", {"code": "1"}), ("execute_terminal_command", {"command": "ls"}), ("check_package_installation_status", {"package_name": "x"}), ("install_package_in_sandbox", {"package_name": "x"})):
+            equal(indented(server, tool, sandbox_id="0123", **more), {"error": True, "message": "Sandbox not found: 0123"})
+        equal(indented(server, "check_package_installation_status", sandbox_id=other["sandbox_id"], package_name="nothing-of-it")["status"], "not_found")
+        for pid in mcp.agents_of(ident):
+            os.kill(pid, signal.SIGKILL)
+        gone = {"error": True, "message": f"Sandbox not found: {ident}"}
+        poll("it is known to have ended", lambda: indented(server, "execute_python_code", sandbox_id=ident, code="1") == gone, 30)
+        equal([s["sandbox_id"] for s in indented(server, "list_sandboxes")], [other["sandbox_id"]])
+        server.start_call("close_sandbox", sandbox_id=other["sandbox_id"]).result()
+        equal(blocks(server, "list_sandboxes"), [])
+
+
+@suite.case("APP_HOST and APP_PORT say where, for these profiles alone, and not to everybody by accident")
+def address():
+    with HttpServerByEnvironment("--compat", "python-sandbox", env={"APP_PORT": "0"}) as server:
+        client = server.client(OLD, kind=SseClient)
+        ident = indented(client, "create_sandbox")["sandbox_id"]
+        done = indented(client, "execute_python_code", sandbox_id=ident, code="open('x.txt', 'w').write('x')")
+        contains(done["file_links"][0], f"/sandbox/file?sandbox_id={ident}&file_path=/app/results/x.txt&")
+        equal(fetch(done["file_links"][0])[1], b"x")
+        server.close_sandboxes()
+    refused = mcp.Process("--compat", "python-env", env={"APP_HOST": "0.0.0.0", "APP_PORT": "0"}, stdio=False)
+    equal(refused.wait_exit(), 64)
+    refused.logger.join(10)
+    contains(refused.log_tail(), "--insecure-http")
+    with mcp.Server("--compat", "code-sandbox", env={"APP_PORT": "0"}) as server:
+        server.legacy()
+
+
+class HttpServerByEnvironment(HttpServer):
+    """Listens where its environment says."""
+
+    def __init__(self, *options, **how):
+        mcp.Process.__init__(self, *options, stdio=False, **how)
+        self.find_place(None)
+
+
+@suite.finish
+def finish():
+    """the server ends and leaves nothing behind"""
+    if "env" in _shared:
+        server = _shared["env"][0]
+        server.close_sandboxes()
+        server.close()
+
+
+suite.run()

@@ -1,0 +1,392 @@
+"""Sandboxes with network and without, on a network that the test makes: what is reached, what is not, and that the
+helper which connects a sandbox lives exactly as long as that."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+
+from common import ON_OCI, Server, Skip, Suite, clear, contains, equal, needs_runtime, poll, skip_all
+import mcp
+import net
+
+if not ON_OCI:
+    skip_all("about the oci backend: engines have networks of their own")
+net.needs_network()
+HELPER = shutil.which("slirp4netns")
+if HELPER is None:
+    skip_all("slirp4netns is not installed")
+network = net.enter()
+needs_runtime()
+suite = Suite()
+
+SERVICE = net.Greeter(network.listen(8080), "outside")
+SERVICE6 = net.Greeter(network.listen(8086, "::", socket.AF_INET6), "outside by IPv6")
+LOOPBACK = net.Greeter(socket.create_server(("127.0.0.1", 0)), "loopback")
+LOOPBACK6 = net.Greeter(socket.create_server(("::1", 0), family=socket.AF_INET6), "loopback by IPv6")
+
+ASK = """
+import socket
+def ask(host, port, seconds=5):
+    try:
+        with socket.create_connection((host, port), seconds) as connection:
+            return connection.recv(100).decode()
+    except OSError as problem:
+        return type(problem).__name__
+"""
+GATEWAYS = ["127.0.0.1", "10.0.2.2", "10.0.2.3", "10.0.2.100", "localhost"]
+
+
+def opened(*options, **how):
+    server = Server(*options, **how)
+    server.legacy()
+    return server
+
+
+def connected(server, network="full", **arguments):
+    """A sandbox in which ask() is defined."""
+    sandbox = server.call("create_sandbox", network=network, **arguments)
+    equal(sandbox["network"], network)
+    server.run(ASK, sandbox_id=sandbox["sandbox_id"])
+    return sandbox["sandbox_id"]
+
+
+def ask(server, sandbox, host, port):
+    return server.run(f"ask({host!r}, {port})", sandbox_id=sandbox)["result"].strip("'")
+
+
+def helpers(server):
+    """Pids of the helpers that sandboxes of this server have written down."""
+    found = []
+    for directory in mcp.sandbox_dirs(server.runtime_dir):
+        try:
+            with open(os.path.join(directory, "oci.net"), encoding="utf-8") as file:
+                found.append(int(re.search(r"^pid (\d+)$", file.read(), re.M).group(1)))
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def gone(pid):
+    """It has ended; whoever inherits it may take a while to notice."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def packages_left(server):
+    """Package directories, in both places they may be in."""
+    found = []
+    for directory, names, _ in os.walk(server.runtime_dir):
+        found += [os.path.join(directory, n) for n in names if n.startswith("packages-")]
+    apart = f"/var/tmp/cloister-{os.geteuid()}"
+    for name in os.listdir(apart) if os.path.isdir(apart) else []:
+        of = os.path.join(apart, name, "of")
+        if os.path.islink(of) and os.readlink(of).startswith(server.runtime_dir):
+            found.append(os.path.join(apart, name))
+    return found
+
+
+@suite.case("network full: the network is reached, by address and by name")
+def reached():
+    with opened("--allow-network") as server:
+        sandbox = connected(server)
+        equal(ask(server, sandbox, net.OUTSIDE, 8080), "outside")
+        equal(ask(server, sandbox, net.NAME, 8080), "outside")
+        contains(server.start_call("get_sandbox_status", sandbox_id=sandbox).result()["content"][0]["text"], "full network")
+        equal(ask(server, sandbox, "nowhere.invalid", 8080), "gaierror")
+        # addresses come by announcements of the router, which take a moment
+        poll("IPv6", lambda: ask(server, sandbox, net.OUTSIDE6, 8086) == "outside by IPv6", 20)
+        equal(ask(server, sandbox, "fd00::2", LOOPBACK6.port) in ("", "ConnectionRefusedError", "OSError", "TimeoutError"), True)
+        equal(LOOPBACK6.peers, [])
+
+
+@suite.case("network full: nothing that listens on this host's loopback is reached, by no address")
+def loopback():
+    with opened("--allow-network") as server:
+        sandbox = connected(server)
+        equal(ask(server, sandbox, net.NAME, 8080), "outside")
+        for host in GATEWAYS + ["::1", "fd00::2", "fd00::3"]:
+            assert "loopback" not in ask(server, sandbox, host, LOOPBACK.port), host
+            assert "loopback" not in ask(server, sandbox, host, LOOPBACK6.port), host
+        equal((LOOPBACK.peers, LOOPBACK6.peers), ([], []))
+
+
+@suite.case("without network, which is the default: nothing is reached, and no name is looked up")
+def unreached():
+    with opened("--allow-network") as server:
+        sandbox = connected(server, "none")
+        equal(server.call("create_sandbox")["network"], "none")
+        network.names.asked.clear()
+        before = len(SERVICE.peers)
+        for host in [net.OUTSIDE, net.NAME, net.OUTSIDE6, net.HOST] + GATEWAYS:
+            for port in (8080, 8086, LOOPBACK.port):
+                assert ask(server, sandbox, host, port) in ("OSError", "gaierror", "ConnectionRefusedError"), host
+        equal((len(SERVICE.peers), LOOPBACK.peers, network.names.asked), (before, [], []))
+        equal(helpers(server), [])
+
+
+@suite.case("a name server on this host's loopback, as service managers have it, is asked all the same")
+def local_resolver():
+    resolver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    resolver.bind(("127.0.0.53", 53))
+    names = net.NameServer(resolver)
+    network.nameserver("127.0.0.53")
+    try:
+        with opened("--allow-network") as server:
+            sandbox = connected(server)
+            equal(ask(server, sandbox, net.NAME, 8080), "outside")
+            contains(names.asked, net.NAME)
+            assert ask(server, sandbox, "127.0.0.53", 53) != "", "the resolver itself is not reached"
+    finally:
+        network.nameserver(net.OUTSIDE)
+
+
+@suite.case("an image whose resolv.conf leads into /run, as service managers make it: code looks names up all the same")
+def linked_resolv_conf():
+    image = mcp.temporary_directory()
+    os.mkdir(f"{image}/usr")
+    os.mkdir(f"{image}/etc")
+    os.symlink("../run/systemd/resolve/stub-resolv.conf", f"{image}/etc/resolv.conf")
+    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
+        if os.path.islink(f"/{name}"):
+            os.symlink(os.readlink(f"/{name}"), f"{image}/{name}")
+    subprocess.run(["mount", "--bind", "/usr", f"{image}/usr"], check=True)
+    try:
+        with opened("--allow-network", "--image", image) as server:
+            sandbox = connected(server)
+            equal(ask(server, sandbox, net.NAME, 8080), "outside")
+    finally:
+        subprocess.run(["umount", f"{image}/usr"], check=True)
+
+
+@suite.case("so is a name server that this host reaches by IPv6 alone")
+def resolver_by_ipv6():
+    bound = network.datagrams(53, socket.AF_INET6)
+    names = net.NameServer(bound)
+    network.nameserver(net.OUTSIDE6)
+    try:
+        with opened("--allow-network") as server:
+            sandbox = connected(server)
+            # its own address comes by announcements of the router, which take a moment
+            poll("the name is found", lambda: ask(server, sandbox, net.NAME, 8080) == "outside", 20)
+            contains(names.asked, net.NAME)
+    finally:
+        network.nameserver(net.OUTSIDE)
+        bound.close()
+
+
+@suite.case("a server that does not allow network says so")
+def refused():
+    with opened() as server:
+        error = clear(server.call_failing("create_sandbox", network="full")["error"])
+        equal(error["code"], "network_disabled")
+        equal(server.call("create_sandbox", network="none")["network"], "none")
+
+
+@suite.case("telnet of the profile code-sandbox reaches what sandboxes reach, and not this host's loopback")
+def telnet():
+    def converse(connection):
+        connection.sendall(b"\xff\xfb\x01who are you?\r\n")  # begins with a negotiation, as telnet does
+        with connection.makefile("rb") as lines:
+            for line in lines:
+                connection.sendall(b"you are " + line)
+
+    def serve():
+        while True:
+            threading.Thread(target=converse, args=(listening.accept()[0],), daemon=True).start()
+
+    listening = network.listen(2323)
+    threading.Thread(target=serve, daemon=True).start()
+    before = len(LOOPBACK.peers)
+    with Server("--compat", "code-sandbox", "--allow-network") as server:
+        server.legacy("2024-11-05")
+
+        def said(tool, **arguments):
+            return json.loads(server.start_call(tool, **arguments).result()["content"][0]["text"])
+
+        made = said("connect", host=net.NAME, port=2323)
+        equal(made["initial_data"], "who are you?\r\n")
+        session = made["session_id"]
+        equal(said("send_command", session_id=session, command="$(id); ä")["response"], "you are $(id); ä\r\n")
+        listed = [{"session_id": session, "host": net.NAME, "port": 2323}]
+        equal(said("list_connections"), {"active_connections": listed, "count": 1})
+        for host in GATEWAYS:
+            assert said("connect", host=host, port=LOOPBACK.port, timeout=2)["error"], host
+        equal(len(LOOPBACK.peers), before)
+        equal(said("disconnect", session_id=session)["session_id"], session)
+        equal(said("list_connections")["count"], 0)
+        contains(said("send_command", session_id=session, command="x")["error"], "No active connection")
+
+
+@suite.case("a killed worker costs nothing: connections of the sandbox stay open")
+def worker_killed():
+    listening = network.listen()
+    port = listening.getsockname()[1]
+    with opened("--allow-network") as server:
+        sandbox = connected(server)
+        server.run(f"kept = socket.create_connection(({net.OUTSIDE!r}, {port}), 5)", sandbox_id=sandbox)
+        connection, _ = listening.accept()
+        before = helpers(server)
+        server.kill_worker(sandbox)
+        connection.sendall(b"still here")
+        equal(server.run("kept.recv(100).decode()", sandbox_id=sandbox)["result"], "'still here'")
+        equal(ask(server, sandbox, net.NAME, 8080), "outside")
+        equal((helpers(server), [gone(pid) for pid in before]), (before, [False]))
+        connection.close()
+    listening.close()
+
+
+@suite.case("user code sees nothing of the helper")
+def out_of_reach():
+    look = "import os; print(sorted(os.listdir('/proc/self/fd')), [p for p in os.listdir('/proc') if p.isdigit() and p != str(os.getpid())])"
+    with opened("--allow-network") as server:
+        seen = [server.stdout(look, sandbox_id=connected(server, kind)) for kind in ("none", "full")]
+        equal(seen[1], seen[0])
+
+
+@suite.case("twenty sandboxes come and go: no helper, no directory is left")
+def many():
+    with opened("--allow-network") as server:
+        pids, problems = [], []
+
+        def come_and_go():
+            try:
+                for _ in range(5):
+                    sandbox = connected(server)
+                    equal(ask(server, sandbox, net.OUTSIDE, 8080), "outside")
+                    pids.extend(helpers(server))
+                    server.call("close_sandbox", sandbox_id=sandbox)
+            except Exception as problem:  # pylint: disable=broad-exception-caught
+                problems.append(repr(problem))
+
+        threads = [threading.Thread(target=come_and_go) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        equal(problems, [])
+        assert len(set(pids)) >= 20, pids
+        poll("all helpers are gone", lambda: all(gone(pid) for pid in pids), 10)
+        poll("all package directories are gone", lambda: not packages_left(server), 10)
+
+
+@suite.case("server and worker killed: the next server sweeps helper and packages, even if the helper hangs")
+def swept():
+    server = opened("--allow-network", "--grace-seconds", "3600")
+    sandbox = connected(server)
+    (pid,) = helpers(server)
+    assert packages_left(server)
+    worker = server.worker_pid(sandbox)
+    os.kill(pid, signal.SIGSTOP)
+    server.kill()
+    os.kill(worker, signal.SIGKILL)
+    with opened(runtime_dir=server.runtime_dir) as second:
+        second.call("create_sandbox")
+        poll("the helper is ended", lambda: gone(pid), 30)
+        poll("its directory is removed", lambda: not any(sandbox in p for p in mcp.sandbox_dirs(server.runtime_dir)), 30)
+        equal([p for p in packages_left(server) if sandbox in p], [])
+        equal(mcp.traces_of(sandbox), [])
+
+
+@suite.case("server and worker killed and nobody comes: the sandbox ends after its grace, and the helper with it")
+def orphaned():
+    server = opened("--allow-network", "--grace-seconds", "1")
+    sandbox = connected(server)
+    (pid,) = helpers(server)
+    worker = server.worker_pid(sandbox)
+    server.kill()
+    os.kill(worker, signal.SIGKILL)
+    poll("the helper is gone", lambda: gone(pid), 30)
+
+
+@suite.case("no helper on this host: creation says what to install, doctor too, and other sandboxes work")
+def no_helper():
+    network.hide(HELPER)
+    try:
+        with opened("--allow-network") as server:
+            error = clear(server.call_failing("create_sandbox", network="full")["error"])
+            equal(error["code"], "network_disabled")
+            contains(error["hint"], "slirp4netns")
+            equal(server.run("1 + 1", sandbox_id=server.call("create_sandbox")["sandbox_id"])["result"], "2")
+        contains(doctor(), "slirp4netns is not installed")
+    finally:
+        network.show(HELPER)
+    contains(doctor(), "network            can be had")
+
+
+def doctor():
+    done = mcp.subprocess.run([os.environ["CLOISTER"], "doctor"], capture_output=True, text=True, check=False, timeout=60)
+    return done.stdout
+
+
+@suite.case("a runtime directory in memory: packages lie elsewhere, and go with their sandbox, or with its next server")
+def in_memory():
+    place = mcp.temporary_directory()
+    mcp.subprocess.run(["mount", "-t", "tmpfs", "-o", "noexec,size=16m,mode=711", "tmpfs", place], check=True)
+    try:
+        server = opened("--grace-seconds", "3600", runtime_dir=place)
+        kept, closed = (connected(server, "none") for _ in range(2))
+        first = packages_left(server)
+        equal((len(first), [p for p in first if p.startswith(place)]), (2, []))
+        server.call("close_sandbox", sandbox_id=closed)
+        equal([p for p in packages_left(server) if p.endswith(closed)], [])
+        equal(server.stdout("import os; print(sorted(os.listdir('/packages')))", sandbox_id=kept), "['node', 'python']\n")
+        worker = server.worker_pid(kept)
+        server.kill()
+        os.kill(worker, signal.SIGKILL)
+        equal(len(packages_left(server)), 1)
+        with opened(runtime_dir=place) as second:
+            second.call("create_sandbox")
+            poll("they are removed", lambda: not [p for p in packages_left(server) if p.endswith(kept)], 30)
+        equal(packages_left(server), [])
+    finally:
+        mcp.subprocess.run(["umount", "-l", place], check=False)
+
+
+def ordinary(ids):
+    prefix = network.make_user(ids)
+    tried = mcp.subprocess.run([*prefix, os.environ["CLOISTER"], "--version"], capture_output=True, check=False)
+    if tried.returncode != 0:
+        raise Skip("the built program cannot be run by another user")
+    if ids and shutil.which("newuidmap") is None:
+        raise Skip("newuidmap is not installed")
+    place = mcp.temporary_directory()
+    os.chown(place, net.USER, net.USER)
+    with opened("--allow-network", runtime_dir=place, prefix=prefix) as server:
+        sandbox = connected(server)
+        unapplied = server.call("get_sandbox_status", sandbox_id=sandbox)["limits"]["unapplied"]
+        equal(any(text.startswith("uid:") for text in unapplied), not ids)
+        equal(ask(server, sandbox, net.NAME, 8080), "outside")
+        for host in GATEWAYS:
+            assert "loopback" not in ask(server, sandbox, host, LOOPBACK.port), host
+        plain = connected(server, "none")
+        equal(ask(server, plain, net.OUTSIDE, 8080), "OSError")
+        (pid,) = helpers(server)
+        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+            contains(file.read(), f"Uid:\t{net.USER}\t")
+        server.kill_worker(sandbox)
+        equal(ask(server, sandbox, net.NAME, 8080), "outside")
+        server.call("close_sandbox", sandbox_id=sandbox)
+        poll("the helper is gone", lambda: gone(pid), 10)
+    equal(LOOPBACK.peers, [])
+    equal(packages_left(server), [])
+
+
+@suite.case("an ordinary user's sandboxes have network as well")
+def ordinary_user():
+    ordinary(True)
+
+
+@suite.case("and those of a user who was granted no ids")
+def user_without_ids():
+    ordinary(False)
+
+
+suite.run()

@@ -1,0 +1,125 @@
+/* What a container reaches: network, the packages of a sandbox, files that are copied into it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/io/json.h"
+#include "tests/unit/docker/spec_lab.h"
+
+/* The mount at a path; NULL if there is none. */
+static const cJSON *mount_at(const struct fixture *f, const char *target)
+{
+    const cJSON *mount;
+    cJSON_ArrayForEach(mount, spec_at(f, "HostConfig.Mounts"))
+    {
+        if (strcmp(json_get_str(mount, "Target"), target) == 0) {
+            return mount;
+        }
+    }
+    return NULL;
+}
+
+static void expect_volume(const struct fixture *f, const char *target, const char *name,
+                          bool read_only)
+{
+    const cJSON *mount = mount_at(f, target);
+    assert_non_null(mount);
+    assert_string_equal(json_get_str(mount, "Type"), "volume");
+    if (name != NULL) {
+        assert_string_equal(json_get_str(mount, "Source"), name);
+    } else {
+        assert_null(json_get(mount, "Source"));
+    }
+    assert_int_equal(cJSON_IsTrue(json_get(mount, "ReadOnly")), read_only);
+    assert_true(cJSON_IsTrue(json_get(json_get(mount, "VolumeOptions"), "NoCopy")));
+}
+
+static void network_is_the_engines_own_or_none(void **state)
+{
+    struct fixture f = make();
+    (void)state;
+    f.spec.network = true;
+    for (int podman = 0; podman < 2; podman++) {
+        f.engine.podman = podman != 0;
+        build(&f);
+        expect_text(&f, "HostConfig.NetworkMode", "default");
+        assert_null(spec_at(&f, "HostConfig.PortBindings"));
+        assert_null(spec_at(&f, "HostConfig.PublishAllPorts"));
+    }
+    cJSON_Delete(f.body);
+}
+
+static void a_sandbox_reads_its_packages(void **state)
+{
+    struct fixture f = make();
+    (void)state;
+    build(&f);
+    assert_int_equal(cJSON_GetArraySize(spec_at(&f, "HostConfig.Mounts")), 1);
+    f.spec.packages = "abc";
+    build(&f);
+    expect_volume(&f, "/packages/python", "cloister-packages-abc-python", true);
+    expect_volume(&f, "/packages/node", "cloister-packages-abc-node", true);
+    assert_false(lists(spec_at(&f, "Cmd"), "--packages"));
+    cJSON_Delete(f.body);
+}
+
+/* The value behind an option of the agent. */
+static const char *option(const struct fixture *f, const char *name)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, spec_at(f, "Cmd"))
+    {
+        if (strcmp(item->valuestring, name) == 0) {
+            return item->next->valuestring;
+        }
+    }
+    fail_msg("no %s", name);
+    return "";
+}
+
+static void an_installer_writes_those_of_another(void **state)
+{
+    static char where[] = "/wheels";
+    static char *const copies[] = {where};
+    struct fixture f = make();
+    char uid[16];
+    (void)state;
+    f.spec.id = "installer1";
+    f.spec.packages = "abc";
+    f.spec.packages_write = true;
+    f.copies = copies;
+    f.copy_count = 1;
+    build(&f);
+    expect_volume(&f, "/packages/python", "cloister-packages-abc-python", false);
+    expect_volume(&f, "/packages/node", "cloister-packages-abc-node", false);
+    expect_volume(&f, "/wheels", NULL, false);
+    expect_volume(&f, DOCKER_AGENT_DIR, "cloister-agent-1", true);
+    assert_string_equal(option(&f, "--packages"), "/packages");
+
+    /* The next installer can replace its files; the sandbox's own user is somebody else. */
+    snprintf(uid, sizeof(uid), "%s", option(&f, "--uid"));
+    f.spec.id = "installer2";
+    build(&f);
+    assert_string_equal(option(&f, "--uid"), uid);
+    assert_true(strtoul(uid, NULL, 10) != docker_spec_uid(&f.engine, "abc"));
+    f.spec.packages = "other";
+    build(&f);
+    assert_string_not_equal(option(&f, "--uid"), uid);
+    cJSON_Delete(f.body);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(network_is_the_engines_own_or_none),
+        cmocka_unit_test(a_sandbox_reads_its_packages),
+        cmocka_unit_test(an_installer_writes_those_of_another),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

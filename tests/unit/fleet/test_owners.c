@@ -1,0 +1,227 @@
+/* What one owner may have, and what whoever watches the fleet is told. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/fleet/fixture.h"
+
+static void open_for(struct fixture *f, const char *owner, const struct fleet_spec *spec,
+                     struct answer *a)
+{
+    answer_init(a);
+    fleet_open(f->fleet, owner, spec, on_info, a);
+}
+
+/* Opens one that must get ready. */
+static void open_fine(struct fixture *f, const char *owner, const struct fleet_spec *spec,
+                      char id[FLEET_ID_SIZE])
+{
+    struct answer a;
+    open_for(f, owner, spec, &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, 0);
+    snprintf(id, FLEET_ID_SIZE, "%s", a.id);
+    answer_finish(&a);
+}
+
+static void assert_limited(struct fixture *f, const char *owner, const struct fleet_spec *spec,
+                           const char *words, const char *hint)
+{
+    struct answer a;
+    open_for(f, owner, spec, &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, -ERR_SANDBOX_LIMIT);
+    assert_non_null(strstr(a.err.text, words));
+    assert_non_null(strstr(a.hint, hint));
+    answer_finish(&a);
+}
+
+static void an_owner_has_no_more_sandboxes_than_allowed(void **state)
+{
+    struct fixture *f = *state;
+    struct fleet_spec spec = {.owner_sandboxes = 2};
+    struct answer first;
+    char id[FLEET_ID_SIZE];
+    char other[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_for(f, "me", &spec, &first); /* one that is being created counts */
+    open_fine(f, "me", &spec, id);
+    wait_times(f, &first, 1);
+    assert_limited(f, "me", &spec, "you have 2 sandboxes, and may have 2", "close_sandbox");
+    open_fine(f, "you", &spec, other); /* those of others do not */
+    close_one(f, id);
+    open_fine(f, "me", &spec, id); /* what is closed has made room when that is told */
+    spec.owner_sandboxes = 0;
+    open_fine(f, "me", &spec, id);
+    answer_finish(&first);
+}
+
+static void the_sandboxes_of_an_owner_share_its_memory(void **state)
+{
+    struct fixture *f = *state;
+    struct fleet_spec spec = {.owner_memory_mb = 1000}; /* 512 MiB each by default */
+    char id[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_fine(f, "me", &spec, id);
+    assert_limited(f, "me", &spec, "1000 MiB of memory together: they have 512 MiB", "memory_mb");
+    spec.memory_mb = 488;
+    open_fine(f, "me", &spec, id);
+    spec.memory_mb = 16;
+    assert_limited(f, "me", &spec, "they have 1000 MiB, and this one would have 16 MiB",
+                   "close_sandbox");
+    spec.memory_mb = 1001;
+    assert_limited(f, "you", &spec, "they have 0 MiB", "smaller memory_mb");
+}
+
+static void one_that_has_failed_takes_no_room(void **state)
+{
+    struct fixture *f = *state;
+    struct fleet_spec spec = {.owner_sandboxes = 1};
+    char id[FLEET_ID_SIZE];
+    struct answer a;
+    fixture_start(f);
+    open_fine(f, "me", &spec, id);
+    begin_run(f, id, "gone", &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, -ERR_GONE);
+    wait_state(f, id, "failed");
+    open_fine(f, "me", &spec, id);
+    answer_finish(&a);
+}
+
+/* ---- changes ---- */
+
+struct watch {
+    unsigned sandboxes, files, executions;
+    char owner[16], sandbox[FLEET_ID_SIZE], execution[FLEET_ID_SIZE];
+};
+
+static void on_sandboxes(void *arg, const char *owner)
+{
+    struct watch *watch = arg;
+    watch->sandboxes++;
+    snprintf(watch->owner, sizeof(watch->owner), "%s", owner);
+}
+
+static void on_files(void *arg, const char *owner, const char *sandbox, const char *name)
+{
+    struct watch *watch = arg;
+    watch->files++;
+    snprintf(watch->owner, sizeof(watch->owner), "%s", owner);
+    snprintf(watch->sandbox, sizeof(watch->sandbox), "%s", sandbox);
+    assert_string_equal(name, "");
+}
+
+static void on_execution(void *arg, const char *owner, const char *execution)
+{
+    struct watch *watch = arg;
+    watch->executions++;
+    snprintf(watch->owner, sizeof(watch->owner), "%s", owner);
+    snprintf(watch->execution, sizeof(watch->execution), "%s", execution);
+}
+
+static const struct fleet_events events = {on_sandboxes, on_files, on_execution};
+
+static void changes_are_told_to_who_watches(void **state)
+{
+    struct fixture *f = *state;
+    struct watch watch = {0};
+    char id[FLEET_ID_SIZE];
+    char execution[FLEET_ID_SIZE];
+    struct answer a;
+    fixture_start(f);
+    fleet_observe(f->fleet, &events, &watch);
+    open_one(f, NULL, id);
+    let_pass(f, 1);
+    assert_int_equal(watch.sandboxes, 1);
+    assert_string_equal(watch.owner, "me");
+    check_run(f, id, "echo x", "x");
+    let_pass(f, 1);
+    assert_int_equal(watch.files, 1);
+    assert_string_equal(watch.sandbox, id);
+    assert_int_equal(watch.executions, 0); /* nobody could ask for it by id */
+
+    const struct fleet_op op = {
+        .kind = OP_EVAL, .language = "python", .data = view_of("echo x"), .keep_bytes = 100};
+    answer_init(&a);
+    fleet_execute(f->fleet, "me", id, &op, execution);
+    fleet_await(f->fleet, "me", execution, FLEET_WAIT_FOR_EVER, on_outcome, &a);
+    wait_times(f, &a, 1);
+    let_pass(f, 1);
+    assert_int_equal(watch.files, 2);
+    assert_int_equal(watch.executions, 1);
+    assert_string_equal(watch.execution, execution);
+
+    close_one(f, id);
+    let_pass(f, 1);
+    assert_int_equal(watch.sandboxes, 2);
+    answer_finish(&a);
+}
+
+static void a_failure_is_a_change(void **state)
+{
+    struct fixture *f = *state;
+    struct watch watch = {0};
+    char id[FLEET_ID_SIZE];
+    struct answer a;
+    fixture_start(f);
+    fleet_observe(f->fleet, &events, &watch);
+    open_one(f, NULL, id);
+    let_pass(f, 1);
+    unsigned before = watch.sandboxes;
+    begin_run(f, id, "gone", &a);
+    wait_times(f, &a, 1);
+    wait_state(f, id, "failed");
+    let_pass(f, 1);
+    assert_int_equal(watch.sandboxes, before + 1);
+    answer_finish(&a);
+}
+
+static uint64_t expires_of(struct fixture *f, const char *id)
+{
+    struct answer a;
+    get_status(f, id, &a);
+    uint64_t expires_ms = a.expires_wall_ms;
+    answer_finish(&a);
+    return expires_ms;
+}
+
+static void looking_does_not_put_off_the_end(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    struct answer a;
+    fixture_start(f);
+    open_one(f, NULL, id);
+    uint64_t before_ms = expires_of(f, id);
+    let_pass(f, 200);
+    struct fleet_op op = {.kind = OP_EVAL,
+                          .language = "python",
+                          .data = view_of("echo x"),
+                          .keep_bytes = 10,
+                          .is_look = true};
+    answer_init(&a);
+    fleet_run(f->fleet, id, &op, on_outcome, &a);
+    wait_times(f, &a, 1);
+    assert_in_range(expires_of(f, id), before_ms - 50, before_ms + 50); /* clocks are rounded */
+    answer_finish(&a);
+    op.is_look = false;
+    answer_init(&a);
+    fleet_run(f->fleet, id, &op, on_outcome, &a);
+    wait_times(f, &a, 1);
+    assert_true(expires_of(f, id) >= before_ms + 150);
+    answer_finish(&a);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(an_owner_has_no_more_sandboxes_than_allowed),
+        TEST(the_sandboxes_of_an_owner_share_its_memory),
+        TEST(one_that_has_failed_takes_no_room),
+        TEST(changes_are_told_to_who_watches),
+        TEST(a_failure_is_a_change),
+        TEST(looking_does_not_put_off_the_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

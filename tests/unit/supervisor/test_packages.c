@@ -1,0 +1,251 @@
+/* Installations: which begin when, who waits for which, and what is told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "tests/unit/supervisor/client.h"
+
+/* What is told and begun by the loop happens. */
+static void turn(struct client *c)
+{
+    for (int i = 0; i < 4; i++) {
+        uv_run(&c->loop, UV_RUN_NOWAIT);
+    }
+}
+
+static size_t count_pending(const struct client *c, enum fake_kind kind)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < c->fleet->pending_count; i++) {
+        count += c->fleet->pending[i]->kind == kind ? 1 : 0;
+    }
+    return count;
+}
+
+/* Answers the oldest request of a kind. */
+static void answer(struct client *c, enum fake_kind kind)
+{
+    for (size_t i = 0; i < c->fleet->pending_count; i++) {
+        if (c->fleet->pending[i]->kind == kind) {
+            fake_answer(c->fleet, i);
+            turn(c);
+            return;
+        }
+    }
+    fail_msg("nothing of kind %d waits", kind);
+}
+
+static void make_sandboxes(struct client *c, int count)
+{
+    for (int i = 0; i < count; i++) {
+        client_call(c, false, "create_sandbox", "{}");
+        fake_settle(c->fleet);
+    }
+}
+
+static void install(struct client *c, const char *arguments)
+{
+    client_call(c, false, "install_package", arguments);
+    turn(c);
+}
+
+static const cJSON *last_result(struct client *c)
+{
+    return at(client_last(c), "result.structuredContent");
+}
+
+static void two_calls_for_one_package_share_an_installer(void **state)
+{
+    struct client *c = *state;
+    make_sandboxes(c, 1);
+    install(c, "{'package_name':'alpha>=1','sandbox_id':'sb1'}");
+    install(c, "{'package_name':'alpha>=1','sandbox_id':'sb1'}");
+    assert_int_equal(count_pending(c, FAKE_OPEN), 1);
+    assert_true(c->fleet->spec.memory_mb >= 1024);
+    answer(c, FAKE_OPEN);
+    assert_int_equal(c->fleet->last.op.kind, OP_RUN);
+    assert_non_null(strstr(c->fleet->last.args, "python3|-I|-|{\"root\":\"/packages/python\""));
+    assert_non_null(strstr(c->fleet->last.args, "\"requirements\":[\"alpha>=1\"]"));
+    size_t before = c->count;
+    fake_set_output(c->fleet, "+ Alpha 1.5\n", 12);
+    answer(c, FAKE_RUN);
+    assert_int_equal(c->count - before, 2);
+    CLEANUP_FREE char *first =
+        alloc_strdup(text_at(at(c->answers[before], "result.structuredContent"), "execution_id"));
+    assert_string_equal(text_at(last_result(c), "execution_id"), first);
+    assert_string_equal(text_at(last_result(c), "status"), "installed");
+    assert_string_equal(text_at(last_result(c), "packages.0.version"), "1.5");
+    answer(c, FAKE_CLOSE);
+    assert_int_equal(c->fleet->pending_count, 0);
+}
+
+static void installers_are_four_at_a_time_and_one_for_a_sandbox(void **state)
+{
+    struct client *c = *state;
+    make_sandboxes(c, 6);
+    for (int i = 1; i <= 6; i++) {
+        char text[100];
+        snprintf(text, sizeof(text), "{'package_name':'alpha','sandbox_id':'sb%d'}", i);
+        install(c, text);
+    }
+    assert_int_equal(count_pending(c, FAKE_OPEN), 4);
+    install(c, "{'package_name':'beta','sandbox_id':'sb1'}");
+    fake_set_output(c->fleet, "", 0);
+    answer(c, FAKE_OPEN);
+    answer(c, FAKE_RUN);
+    assert_int_equal(count_pending(c, FAKE_OPEN), 3); /* its installer is there yet */
+    answer(c, FAKE_CLOSE);
+    assert_int_equal(count_pending(c, FAKE_OPEN), 4); /* the fifth, and not beta */
+    for (int i = 0; i < 6; i++) {
+        answer(c, FAKE_OPEN);
+        answer(c, FAKE_RUN);
+        answer(c, FAKE_CLOSE);
+    }
+    assert_int_equal(c->fleet->pending_count, 0);
+    assert_int_equal(c->fleet->opens, 6 + 7);
+}
+
+static void a_failure_says_why_in_the_words_of_the_installer(void **state)
+{
+    struct client *c = *state;
+    make_sandboxes(c, 1);
+    install(c, "{'package_name':'alpha','sandbox_id':'sb1'}");
+    answer(c, FAKE_OPEN);
+    const char said[] = "! not_found No matching distribution found for alpha\n";
+    fake_set_output(c->fleet, said, sizeof(said) - 1);
+    c->fleet->end.status = OP_STATUS_ERROR;
+    answer(c, FAKE_RUN);
+    const cJSON *result = at(client_last(c), "result");
+    assert_failure(result, "package_failed",
+                   "no such package or version: No matching distribution found for alpha");
+    assert_string_equal(text_at(last_result(c), "status"), "failed");
+    assert_string_equal(text_at(last_result(c), "packages.0.status"), "failed");
+    answer(c, FAKE_CLOSE);
+}
+
+static void an_installer_that_cannot_be_made_fails_the_installation(void **state)
+{
+    struct client *c = *state;
+    make_sandboxes(c, 1);
+    install(c, "{'package_name':'alpha','sandbox_id':'sb1'}");
+    c->fleet->fail_code = ERR_ENGINE;
+    c->fleet->fail_text = "no room";
+    c->fleet->fail_hint = "make some";
+    answer(c, FAKE_OPEN);
+    assert_failure(at(client_last(c), "result"), "engine_unavailable",
+                   "no installer could be started: no room");
+    c->fleet->fail_code = 0;
+    install(c, "{'package_name':'alpha','sandbox_id':'sb1'}");
+    assert_int_equal(count_pending(c, FAKE_OPEN), 1); /* the next one begins */
+    answer(c, FAKE_OPEN);
+    answer(c, FAKE_RUN);
+    answer(c, FAKE_CLOSE);
+}
+
+static void a_call_that_is_cancelled_leaves_the_installation_to_go_on(void **state)
+{
+    struct client *c = *state;
+    make_sandboxes(c, 1);
+    install(c, "{'package_name':'alpha','sandbox_id':'sb1'}");
+    answer(c, FAKE_OPEN);
+    size_t before = c->count;
+    client_send(c,
+                "{'jsonrpc':'2.0','method':'notifications/cancelled','params':{'requestId':"
+                "'call-%zu'}}",
+                c->calls - 1);
+    turn(c);
+    assert_int_equal(count_pending(c, FAKE_RUN), 1);
+    assert_false(c->fleet->pending[0]->cancelled);
+    assert_int_equal(c->count, before); /* nobody wants the answer */
+    client_call(c, false, "check_package_status", "{'package_name':'ALPHA','sandbox_id':'sb1'}");
+    turn(c);
+    assert_string_equal(text_at(last_result(c), "status"), "installing");
+    answer(c, FAKE_RUN);
+    answer(c, FAKE_CLOSE);
+}
+
+static void what_takes_too_long_goes_on_and_is_told_by_its_id(void **state)
+{
+    struct client *c = *state;
+    make_sandboxes(c, 1);
+    c->config.sync_budget_s = 0;
+    install(c, "{'package_name':'alpha','sandbox_id':'sb1'}");
+    assert_string_equal(text_at(last_result(c), "status"), "installing");
+    CLEANUP_FREE char *id = alloc_strdup(text_at(last_result(c), "execution_id"));
+    CLEANUP_FREE char *query = alloc_printf("{'execution_id':'%s','wait_seconds':0}", id);
+    client_call(c, false, "get_execution", query);
+    turn(c);
+    assert_string_equal(text_at(last_result(c), "status"), "running");
+    assert_string_equal(text_at(last_result(c), "language"), "pip");
+    answer(c, FAKE_OPEN);
+    fake_set_output(c->fleet, "+ alpha 2\n", 10);
+    answer(c, FAKE_RUN);
+    client_call(c, false, "get_execution", query);
+    turn(c);
+    assert_string_equal(text_at(last_result(c), "status"), "ok");
+    answer(c, FAKE_CLOSE);
+}
+
+static void status_is_looked_up_in_the_sandbox(void **state)
+{
+    struct client *c = *state;
+    make_sandboxes(c, 1);
+    client_call(c, false, "check_package_status", "{'package_name':'Alpha','sandbox_id':'sb1'}");
+    assert_non_null(strstr(c->fleet->last.args, "python3|-I|-|/packages/python|Alpha"));
+    assert_true(c->fleet->last.op.is_look);
+    fake_set_output(c->fleet, "+ alpha 3.1\n", 12);
+    answer(c, FAKE_RUN);
+    assert_string_equal(text_at(last_result(c), "status"), "installed");
+    assert_string_equal(text_at(last_result(c), "version"), "3.1");
+    client_call(c, false, "check_package_status", "{'package_name':'beta','sandbox_id':'sb1'}");
+    answer(c, FAKE_RUN);
+    assert_string_equal(text_at(last_result(c), "status"), "not_installed");
+}
+
+static void a_sandbox_is_told_when_its_packages_are_there(void **state)
+{
+    struct client *c = *state;
+    client_call(c, false, "create_sandbox", "{'packages':['alpha','beta==2']}");
+    answer(c, FAKE_OPEN);
+    answer(c, FAKE_OPEN);
+    fake_set_output(c->fleet, "+ alpha 1\n+ beta 2\n", 19);
+    answer(c, FAKE_RUN);
+    assert_string_equal(text_at(last_result(c), "sandbox_id"), "sb1");
+    assert_string_equal(text_at(last_result(c), "packages.1.version"), "2");
+    answer(c, FAKE_CLOSE);
+    client_call(c, false, "create_sandbox", "{'packages':['gamma']}");
+    answer(c, FAKE_OPEN);
+    answer(c, FAKE_OPEN);
+    c->fleet->end.status = OP_STATUS_ERROR;
+    size_t before = c->count;
+    answer(c, FAKE_RUN);
+    assert_int_equal(c->count, before); /* first the sandbox is closed */
+    answer(c, FAKE_CLOSE);
+    answer(c, FAKE_CLOSE);
+    assert_failure(at(client_last(c), "result"), "package_failed", "could not be installed");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, client_setup, client_teardown)
+        TEST(two_calls_for_one_package_share_an_installer),
+        TEST(installers_are_four_at_a_time_and_one_for_a_sandbox),
+        TEST(a_failure_says_why_in_the_words_of_the_installer),
+        TEST(an_installer_that_cannot_be_made_fails_the_installation),
+        TEST(a_call_that_is_cancelled_leaves_the_installation_to_go_on),
+        TEST(what_takes_too_long_goes_on_and_is_told_by_its_id),
+        TEST(status_is_looked_up_in_the_sandbox),
+        TEST(a_sandbox_is_told_when_its_packages_are_there),
+#undef TEST
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,62 @@
+/*
+ * A listener with a handler that tests steer, and clients as plain sockets on the same thread:
+ * waiting for a client's bytes runs the loop that serves them.
+ */
+#ifndef CLOISTER_TESTS_UNIT_WEB_LAB_H
+#define CLOISTER_TESTS_UNIT_WEB_LAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "common/buf.h"
+#include "supervisor/web/exchange.h"
+#include "supervisor/web/listener.h"
+
+/* What is on a path:
+ *   /hello   200 "hello\n"          /echo   200, the body       /count  200, its length
+ *   /later   kept in `held`         /stream begun, kept         /headers  what it saw of the head
+ *   /big     200, 8 MiB             /deny   401 by admit()      anything else  404 */
+struct lab {
+    uv_loop_t loop;
+    struct web_listener *listener;
+    struct web_listener_config config;
+    uint16_t port;
+    bool closed;
+    struct web_exchange *held[64];
+    size_t held_count;
+    size_t handled, admitted, gone, drained;
+};
+
+#define LAB_DEADLINE_MS 20000
+
+/* The defaults are loopback, any port, 100 connections, bodies of 1 MiB; set lab->config before. */
+void lab_init(struct lab *lab);
+void lab_open(struct lab *lab);
+/* Closes the listener and the loop: nothing may be left on it. */
+void lab_close(struct lab *lab);
+/* Both for each test of a file that needs no more: *state is the lab. */
+int lab_setup(void **state);
+int lab_teardown(void **state);
+/* Runs the loop till *flag, *count reaches n; fails the test after LAB_DEADLINE_MS. */
+void lab_until(struct lab *lab, const bool *flag);
+void lab_until_count(struct lab *lab, const size_t *count, size_t n);
+/* Runs the loop once, and waits for it or for the descriptor (-1: none), 100 ms at most. */
+void lab_turn(struct lab *lab, int fd);
+
+/* Counts in `gone`. */
+void lab_on_gone(void *lab);
+
+/* A client; it is the caller's to close. */
+int lab_connect(struct lab *lab);
+void lab_send(struct lab *lab, int fd, const char *text);
+void lab_send_bytes(struct lab *lab, int fd, const void *data, size_t len);
+/* Appends what arrives till `text` is there, or till the end. False: the end (or a reset) came. */
+bool lab_read_until(struct lab *lab, int fd, struct buf *in, const char *text);
+bool lab_has(struct buf *in, const char *text);
+size_t lab_times(struct buf *in, const char *text);
+/* One connection, one request, all that comes back. For buf_finish(). */
+struct buf lab_request(struct lab *lab, const char *text);
+
+#endif

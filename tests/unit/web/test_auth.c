@@ -1,0 +1,693 @@
+/*
+ * A request's way in: by its names, by a token of the file, by a token of an issuer that is slow,
+ * wrong or away. Also: no token ever reaches the log.
+ */
+#include "tests/unit/web/auth_lab.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/fd.h"
+#include "common/log.h"
+
+#define HOST   "Host: 127.0.0.1:8080\n"
+#define BEARER HOST "Authorization: Bearer "
+#define METADATA                                                                                   \
+    "resource_metadata=\"http://127.0.0.1:8080/.well-known/oauth-protected-resource/mcp\""
+#define SCOPES          "scope=\"read write\""
+#define CHALLENGE(rest) "WWW-Authenticate: Bearer " rest
+
+static void create_plain(struct auth_lab *lab)
+{
+    const char *const words[] = {NULL};
+    lab_configure(lab, words);
+    lab_create(lab);
+}
+
+static void create_with_tokens(struct auth_lab *lab, const char *text)
+{
+    const char *const words[] = {"--tokens", lab->tokens, "--principal-sandboxes", "6", NULL};
+    issuer_write(lab->tokens, text, 0600);
+    lab_configure(lab, words);
+    lab_create(lab);
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static bool admits(struct auth_lab *lab, struct web_exchange *x)
+{
+    bool admitted = web_auth_admit(lab->auth, x);
+    assert_true(admitted == (x->status == 0));
+    return admitted;
+}
+
+static void test_names(void **state)
+{
+    struct auth_lab *lab = *state;
+    create_plain(lab);
+    static const char *const refused[] = {
+        "",
+        "Host: evil.example\n",
+        "Host: evil.example:8080\nOrigin: http://evil.example:8080\n",
+        "Host: 127.0.0.1:8080\nHost: evil.example\n",
+        "Host: evil.example\nHost: 127.0.0.1:8080\n",
+        HOST "Origin: null\n",
+        HOST "Origin: http://evil.example\n",
+        HOST "Origin: http://localhost\nOrigin: http://evil.example\n",
+        HOST "Origin: \n",
+        HOST "Sec-Fetch-Site: cross-site\n",
+        HOST "Sec-Fetch-Site: same-site\n",
+        HOST "Sec-Fetch-Site: same-origin\nOrigin: http://evil.example\n",
+    };
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        struct web_exchange *x = exchange_new(refused[i]);
+        assert_false(admits(lab, x));
+        assert_int_equal(x->status, 403);
+        assert_false(exchange_sent_name(x, "Access-Control-Allow-Origin"));
+        assert_null(strstr(x->body, "127.0.0.1")); /* nor what would be right */
+        exchange_free(x);
+    }
+    struct web_exchange *x = exchange_new(HOST);
+    assert_true(admits(lab, x));
+    assert_true(exchange_sent(x, "Vary: Origin"));
+    assert_false(exchange_sent_name(x, "Access-Control-Allow-Origin"));
+    exchange_free(x);
+    x = exchange_new(HOST "Sec-Fetch-Site: none\n"); /* a person typed it */
+    assert_true(admits(lab, x));
+    exchange_free(x);
+    x = exchange_new(HOST "Sec-Fetch-Site: cross-site\nOrigin: http://localhost\n");
+    assert_true(admits(lab, x));
+    exchange_free(x);
+    x = exchange_new("Host: localhost\nOrigin: http://localhost:6274\n");
+    assert_true(admits(lab, x));
+    assert_true(exchange_sent(x, "Vary: Origin"));
+    assert_true(exchange_sent(x, "Access-Control-Allow-Origin: http://localhost:6274"));
+    assert_true(
+        exchange_sent(x, "Access-Control-Expose-Headers: Mcp-Session-Id, WWW-Authenticate"));
+    assert_false(exchange_sent_name(x, "Access-Control-Allow-Credentials"));
+    exchange_free(x);
+}
+
+static void test_preflight(void **state)
+{
+    struct auth_lab *lab = *state;
+    create_with_tokens(lab, "alice 0123456789abcdef\n");
+    struct web_exchange *x =
+        exchange_new(HOST "Origin: http://localhost:6274\nAccess-Control-Request-Method: POST\n"
+                          "Access-Control-Request-Headers: authorization,mcp-param-path, X-Evil, "
+                          "Mcp-Param-a\x01,mcp-param-, MCP-PARAM-B\n");
+    x->method = "OPTIONS";
+    assert_false(admits(lab, x));
+    assert_int_equal(x->status, 204);
+    assert_string_equal(x->body, "");
+    assert_true(exchange_sent(x, "Access-Control-Allow-Origin: http://localhost:6274"));
+    assert_true(exchange_sent(x, "Access-Control-Allow-Methods: GET, POST, DELETE, OPTIONS"));
+    assert_true(exchange_sent(
+        x, "Access-Control-Allow-Headers: content-type, accept, authorization, "
+           "mcp-protocol-version, mcp-method, mcp-name, mcp-session-id, last-event-id, "
+           "mcp-param-path, MCP-PARAM-B"));
+    assert_true(exchange_sent(x, "Access-Control-Max-Age: 600"));
+    assert_true(exchange_sent(x, "Vary: Origin"));
+    exchange_free(x);
+
+    x = exchange_new(HOST "Origin: http://evil.example\nAccess-Control-Request-Method: POST\n");
+    x->method = "OPTIONS";
+    assert_false(admits(lab, x));
+    assert_int_equal(x->status, 403);
+    exchange_free(x);
+    x = exchange_new(HOST "Access-Control-Request-Method: POST\n"); /* no page, no preflight */
+    x->method = "OPTIONS";
+    assert_false(admits(lab, x));
+    assert_int_equal(x->status, 401); /* so it needs a token as everything does */
+    exchange_free(x);
+}
+
+/* ---- nobody needs a token ------------------------------------------------------------------- */
+
+static void test_local(void **state)
+{
+    struct auth_lab *lab = *state;
+    create_plain(lab);
+    assert_int_equal(lab_status(lab, "whatever", "local"), 0);
+    struct web_exchange *x = exchange_new(HOST);
+    assert_string_equal(lab_check(lab, x), "local");
+    struct principal *first = x->principal;
+    exchange_again(x);
+    lab_check(lab, x);
+    assert_ptr_equal(x->principal, first);
+    exchange_again(x);
+    x->target = "/.well-known/oauth-protected-resource";
+    assert_false(web_auth_metadata(lab->auth, x));
+    exchange_free(x);
+    struct err err = ERR_INIT;
+    assert_int_equal(lab_reload(lab, &err), 0);
+    assert_int_equal(lab->revoked, 0);
+}
+
+/* ---- the file of tokens --------------------------------------------------------------------- */
+
+static void expect_answer(struct auth_lab *lab, const char *headers, int status,
+                          const char *challenge)
+{
+    struct web_exchange *x = exchange_new(headers);
+    assert_string_equal(lab_check(lab, x), "");
+    assert_int_equal(x->status, status);
+    if (!exchange_sent(x, challenge)) {
+        fail_msg("\"%s\" is not in \"%s\"", challenge, x->sent);
+    }
+    assert_true(exchange_sent(x, "Cache-Control: no-store"));
+    exchange_free(x);
+}
+
+static void test_token_file(void **state)
+{
+    struct auth_lab *lab = *state;
+    create_with_tokens(lab, "alice 0123456789abcdef calls=2\n"
+                            "x sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f2001"
+                            "5ad\n");
+    assert_int_equal(lab_status(lab, "0123456789abcdef", "alice"), 0);
+    assert_int_equal(lab_status(lab, "abc", "x"), 0);
+    struct web_exchange *x = exchange_new(HOST "Authorization: bEARER    0123456789abcdef\n");
+    assert_string_equal(lab_check(lab, x), "alice");
+    assert_int_equal(x->principal->limits.calls, 2);
+    assert_int_equal(x->principal->limits.sandboxes, 6);
+    exchange_free(x);
+
+    expect_answer(lab, HOST, 401, CHALLENGE("realm=\"cloister\""));
+    expect_answer(lab, HOST "Authorization: Basic 0123456789abcdef\n", 401,
+                  CHALLENGE("realm=\"cloister\""));
+    expect_answer(lab, HOST "Authorization: Bearer0123456789abcdef\n", 401,
+                  CHALLENGE("realm=\"cloister\""));
+    expect_answer(lab, BEARER "0123456789abcdeF\n", 401,
+                  CHALLENGE("error=\"invalid_token\", error_description=\"the token is not known "
+                            "here\""));
+    expect_answer(lab, HOST "Authorization: Bearer\n", 400,
+                  CHALLENGE("error=\"invalid_request\", error_description=\"expected Bearer and a "
+                            "token in the Authorization header\""));
+    expect_answer(lab, BEARER "0123456789abcdef, Basic x\n", 400,
+                  CHALLENGE("error=\"invalid_request\", error_description=\"expected Bearer and a "
+                            "token in the Authorization header\""));
+    expect_answer(lab, BEARER "0123456789abcdef\nauthorization: Bearer 0123456789abcdef\n", 400,
+                  CHALLENGE("error=\"invalid_request\", error_description=\"there is more than one "
+                            "Authorization header\""));
+    expect_answer(lab, HOST "X-Query: 0123456789abcdef\n", 400,
+                  CHALLENGE("error=\"invalid_request\", error_description=\"a token belongs into "
+                            "the Authorization header, not into the URL\""));
+    x = exchange_new(HOST);
+    x->target = "/.well-known/oauth-protected-resource";
+    assert_false(web_auth_metadata(lab->auth, x));
+    exchange_free(x);
+}
+
+/* Strangers are refused before their body is read. */
+static void test_admission(void **state)
+{
+    struct auth_lab *lab = *state;
+    create_with_tokens(lab, "alice 0123456789abcdef\n");
+    static const struct {
+        const char *headers;
+        int status;
+    } cases[] = {
+        {BEARER "0123456789abcdef\n", 0},
+        {BEARER "0123456789abcdeg\n", 401},
+        {HOST, 401},
+        {BEARER "a b\n", 400},
+        {"Host: evil.example\nAuthorization: Bearer 0123456789abcdef\n", 403},
+        {HOST "Origin: null\nAuthorization: Bearer 0123456789abcdef\n", 403},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct web_exchange *x = exchange_new(cases[i].headers);
+        assert_int_equal(admits(lab, x), cases[i].status == 0);
+        assert_int_equal(x->status, cases[i].status);
+        exchange_free(x);
+    }
+    struct web_exchange *x = exchange_new(HOST);
+    x->target = "/.well-known/oauth-authorization-server";
+    assert_true(admits(lab, x));
+    exchange_again(x);
+    x->target = "/.well-known"; /* below it, not it */
+    assert_false(admits(lab, x));
+    exchange_free(x);
+    lab_close(lab);
+    /* one that only the issuer knows is let through till it has been asked */
+    lab_configure_oauth(lab, "/introspect/", "", false);
+    lab_create(lab);
+    x = exchange_new(BEARER "off.admitted\n");
+    assert_true(admits(lab, x));
+    assert_string_equal(lab_check(lab, x), "");
+    exchange_again(x);
+    assert_false(admits(lab, x));
+    assert_int_equal(x->status, 401);
+    exchange_free(x);
+}
+
+static void test_rights(void **state)
+{
+    struct auth_lab *lab = *state;
+    static const struct {
+        const char *text;
+        mode_t mode;
+        const char *error; /* NULL: it is taken */
+    } cases[] = {
+        {"a 0123456789abcdef\n", 0600, NULL},
+        {"a 0123456789abcdef\n", 0640, NULL},
+        {"a 0123456789abcdef\n", 0644, "everybody may read"},
+        {"a 0123456789abcdef\n", 0604, "chmod 600"},
+        {"a sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\n", 0644, NULL},
+        {"a sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\n", 0646,
+         "everybody may write"},
+        {"a 0123456789\n", 0600, "line 1: "},
+    };
+    const char *const words[] = {"--tokens", lab->tokens, NULL};
+    lab_configure(lab, words);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct err err = ERR_INIT;
+        issuer_write(lab->tokens, cases[i].text, cases[i].mode);
+        int rc = lab_try_create(lab, &err);
+        assert_int_equal(rc, cases[i].error != NULL ? -ERR_CONFIG : 0);
+        if (cases[i].error != NULL) {
+            assert_non_null(strstr(err.text, cases[i].error));
+            assert_non_null(strstr(err.text, lab->tokens));
+            assert_null(strstr(err.text, "0123456789"));
+        }
+        lab_close(lab);
+    }
+    static const char *const no_files[] = {"/nonexistent/tokens", "/tmp", "/dev/zero"};
+    for (size_t i = 0; i < sizeof(no_files) / sizeof(no_files[0]); i++) {
+        struct err err = ERR_INIT;
+        const char *const other[] = {"--tokens", no_files[i], NULL};
+        lab_configure(lab, other);
+        assert_int_equal(lab_try_create(lab, &err), -ERR_CONFIG);
+        assert_non_null(strstr(err.text, no_files[i]));
+    }
+    /* a pipe that nobody writes to must not be waited for */
+    struct err err = ERR_INIT;
+    unlink(lab->tokens);
+    assert_int_equal(mkfifo(lab->tokens, 0600), 0);
+    lab_configure(lab, words);
+    assert_int_equal(lab_try_create(lab, &err), -ERR_CONFIG);
+    assert_non_null(strstr(err.text, "is not a file"));
+    /* nor a file without end */
+    unlink(lab->tokens);
+    int fd = open(lab->tokens, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(ftruncate(fd, (1 << 20) + 1), 0);
+    close(fd);
+    assert_int_equal(lab_try_create(lab, &err), -ERR_CONFIG);
+    assert_non_null(strstr(err.text, "1024 KiB"));
+}
+
+static void test_reload(void **state)
+{
+    struct auth_lab *lab = *state;
+    struct err err = ERR_INIT;
+    create_with_tokens(lab, "alice 0123456789abcdef calls=2\nbob 0123456789abcdeg\n");
+    struct web_exchange *x = exchange_new(BEARER "0123456789abcdef\n");
+    lab_check(lab, x);
+    struct principal *alice = x->principal;
+    /* a mistake changes nothing */
+    issuer_write(lab->tokens, "alice 0123456789abcdef calls=9\nbob short\n", 0600);
+    assert_int_equal(lab_reload(lab, &err), -ERR_CONFIG);
+    assert_non_null(strstr(err.text, "line 2"));
+    assert_int_equal(alice->limits.calls, 2);
+    assert_int_equal(lab_status(lab, "0123456789abcdeg", "bob"), 0);
+    unlink(lab->tokens);
+    assert_int_equal(lab_reload(lab, &err), -ERR_CONFIG);
+    assert_int_equal(lab_status(lab, "0123456789abcdeg", "bob"), 0);
+    /* another token for one, none for the other */
+    issuer_write(lab->tokens, "alice 0123456789abcdeh calls=9\n", 0600);
+    assert_int_equal(lab_reload(lab, &err), 0);
+    assert_int_equal(lab->revoked, 1);
+    assert_string_equal(lab->revoked_name, "bob");
+    assert_int_equal(alice->limits.calls, 9);
+    assert_int_equal(lab_status(lab, "0123456789abcdef", ""), 401);
+    assert_int_equal(lab_status(lab, "0123456789abcdeg", ""), 401);
+    exchange_free(x);
+    x = exchange_new(BEARER "0123456789abcdeh\n");
+    lab_check(lab, x);
+    assert_ptr_equal(x->principal, alice);
+    exchange_free(x);
+    /* nobody at all is what it says */
+    issuer_write(lab->tokens, "# closed\n", 0600);
+    assert_int_equal(lab_reload(lab, &err), 0);
+    assert_int_equal(lab->revoked, 1);
+    assert_int_equal(lab_status(lab, "0123456789abcdeh", ""), 401);
+}
+
+static void test_too_many_wrong(void **state)
+{
+    struct auth_lab *lab = *state;
+    create_with_tokens(lab, "alice 0123456789abcdef\n");
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(lab_status(lab, "wrong", ""), 401);
+    }
+    struct web_exchange *x = exchange_new(BEARER "wrong\n");
+    assert_string_equal(lab_check(lab, x), "");
+    assert_int_equal(x->status, 429);
+    assert_true(exchange_sent(x, "Retry-After: 3"));
+    exchange_free(x);
+    /* the right one is let in, from there, too; without one it is as before */
+    assert_int_equal(lab_status(lab, "0123456789abcdef", "alice"), 0);
+    expect_answer(lab, HOST, 401, CHALLENGE("realm=\"cloister\""));
+    x = exchange_new(BEARER "wrong\n");
+    x->peer = "192.0.2.2";
+    lab_check(lab, x);
+    assert_int_equal(x->status, 401);
+    exchange_free(x);
+}
+
+/* ---- an issuer ------------------------------------------------------------------------------ */
+
+#define ISSUED(lab, user) alloc_printf("%s@127.0.0.1:%u", user, (lab)->issuer.port)
+
+static void create_oauth(struct auth_lab *lab)
+{
+    lab_configure_oauth(lab, "/introspect/", "read write", false);
+    lab_create(lab);
+}
+
+static void test_issued_tokens(void **state)
+{
+    struct auth_lab *lab = *state;
+    create_oauth(lab);
+    CLEANUP_FREE char *alice = ISSUED(lab, "alice");
+    CLEANUP_FREE char *bob = ISSUED(lab, "bob%2F%C3%A4%20x");
+    CLEANUP_FREE char *robot = ISSUED(lab, "client/robot");
+    struct web_exchange *x = exchange_new(BEARER "one\n");
+    assert_string_equal(lab_check(lab, x), alice);
+    assert_int_equal(x->principal->limits.calls, 7);
+    struct principal *first = principal_hold(x->principal);
+    exchange_free(x);
+    x = exchange_new(BEARER "two.listaud\n");
+    assert_string_equal(lab_check(lab, x), alice);
+    assert_ptr_equal(x->principal, first); /* two tokens, one principal */
+    principal_release(first);
+    exchange_free(x);
+    assert_int_equal(lab_status(lab, "othersub", bob), 0);
+    assert_int_equal(lab_status(lab, "client", robot), 0);
+    assert_int_equal(lab_status(lab, "a+b/c==", alice), 0); /* characters that a form escapes */
+
+    expect_answer(lab, HOST, 401, CHALLENGE(METADATA ", " SCOPES));
+    static const struct {
+        const char *token, *why;
+    } bad[] = {
+        {"off", "the token is not active"},
+        {"noaud", "the token was not issued for this server"},
+        {"otheraud", "the token was not issued for this server"},
+        {"expired", "the token has expired"},
+        {"early", "the token is not valid yet"},
+        {"otheriss", "the token is of another issuer"},
+        {"refresh", "this is not a bearer access token"},
+        {"bound", "this is not a bearer access token"},
+        {"nobody", "the token does not say whose it is"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        CLEANUP_FREE char *headers = alloc_printf(BEARER "%s\n", bad[i].token);
+        CLEANUP_FREE char *challenge =
+            alloc_printf(CHALLENGE(METADATA ", " SCOPES ", error=\"invalid_token\", "
+                                            "error_description=\"%s\""),
+                         bad[i].why);
+        expect_answer(lab, headers, 401, challenge);
+    }
+    expect_answer(lab, BEARER "noscope\n", 403,
+                  CHALLENGE("error=\"insufficient_scope\", " SCOPES ", " METADATA ", "
+                            "error_description=\"the token lacks a scope that is needed here\""));
+    expect_answer(lab, BEARER "a b\n", 400,
+                  CHALLENGE("error=\"invalid_request\", " METADATA ", error_description=\"expected "
+                            "Bearer and a token in the Authorization header\""));
+}
+
+static void test_asked_once(void **state)
+{
+    struct auth_lab *lab = *state;
+    create_oauth(lab);
+    CLEANUP_FREE char *once = ISSUED(lab, "asked1");
+    CLEANUP_FREE char *twice = ISSUED(lab, "asked2");
+    struct web_exchange *x[40];
+    for (int i = 0; i < 40; i++) { /* more than an address may try wrongly */
+        x[i] = exchange_new(BEARER "count.together\n");
+        lab_begin_check(lab, x[i]);
+        assert_int_equal(x[i]->times, 0);
+    }
+    for (int i = 0; i < 40; i++) {
+        lab_wait(lab, x[i]);
+        assert_string_equal(x[i]->principal->name, once);
+        exchange_free(x[i]);
+    }
+    struct web_exchange *later = exchange_new(BEARER "count.together\n");
+    lab_begin_check(lab, later);
+    assert_int_equal(later->times, 1); /* at once */
+    assert_string_equal(later->principal->name, once);
+    exchange_free(later);
+    /* bad ones are remembered as well: this one is off, however often it is asked for */
+    assert_int_equal(lab_status(lab, "off.remembered", ""), 401);
+    later = exchange_new(BEARER "off.remembered\n");
+    lab_begin_check(lab, later);
+    assert_int_equal(later->times, 1);
+    exchange_free(later);
+    /* a reload forgets */
+    struct err err = ERR_INIT;
+    assert_int_equal(lab_reload(lab, &err), 0);
+    assert_int_equal(lab_status(lab, "count.together", twice), 0);
+}
+
+static void test_bad_issuer(void **state)
+{
+    struct auth_lab *lab = *state;
+    create_oauth(lab);
+    static const char *const tokens[] = {"redirect", "moved",     "error500", "notjson",
+                                         "huge",     "endless",   "hangup",   "cut",
+                                         "badexp",   "badactive", "hang"};
+    for (size_t i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++) {
+        CLEANUP_FREE char *headers = alloc_printf(BEARER "%s\n", tokens[i]);
+        struct web_exchange *x = exchange_new(headers);
+        assert_string_equal(lab_check(lab, x), "");
+        if (x->status != 503) {
+            fail_msg("%s: %d", tokens[i], x->status);
+        }
+        assert_true(exchange_sent(x, "Retry-After: 5"));
+        assert_false(exchange_sent_name(x, "WWW-Authenticate")); /* it may be a good token */
+        exchange_free(x);
+    }
+    CLEANUP_FREE char *alice = ISSUED(lab, "alice");
+    assert_int_equal(lab_status(lab, "after-all-that", alice), 0);
+}
+
+static void test_absent_issuer(void **state)
+{
+    struct auth_lab *lab = *state;
+    /* nothing is on that path; nobody trusts that certificate; nobody listens there */
+    lab_configure_oauth(lab, "/elsewhere", "", false);
+    lab_create(lab);
+    assert_int_equal(lab_status(lab, "one", ""), 503);
+    lab_close(lab);
+    lab_configure_oauth(lab, "/introspect/", "", true);
+    lab_create(lab);
+    assert_int_equal(lab_status(lab, "one", ""), 503);
+    lab_close(lab);
+    lab->port = 1;
+    lab_configure_oauth(lab, "/introspect/", "", false);
+    lab->port = lab->issuer.port;
+    lab_create(lab);
+    assert_int_equal(lab_status(lab, "one", ""), 503);
+    lab_close(lab);
+    /* an issuer that does not know us */
+    lab_configure_oauth(lab, "/introspect/", "", false);
+    issuer_write(lab->client, "cloister:wrong", 0600);
+    lab_create(lab);
+    assert_int_equal(lab_status(lab, "one", ""), 503);
+    /* which is mended without a restart */
+    struct err err = ERR_INIT;
+    CLEANUP_FREE char *alice = ISSUED(lab, "alice");
+    issuer_write(lab->client, ISSUER_CLIENT, 0600);
+    assert_int_equal(lab_reload(lab, &err), 0);
+    assert_int_equal(lab_status(lab, "one", alice), 0);
+    issuer_write(lab->client, "no colon", 0600);
+    assert_int_equal(lab_reload(lab, &err), -ERR_CONFIG);
+    assert_null(strstr(err.text, "no colon"));
+    assert_int_equal(lab_status(lab, "one", alice), 0);
+    lab_close(lab);
+    issuer_write(lab->client, ISSUER_CLIENT, 0644);
+    assert_int_equal(lab_try_create(lab, &err), -ERR_CONFIG);
+    assert_non_null(strstr(err.text, "everybody may read"));
+}
+
+static void test_hanging_up(void **state)
+{
+    struct auth_lab *lab = *state;
+    create_oauth(lab);
+    struct web_exchange *gone = exchange_new(BEARER "hang.1\n");
+    struct web_exchange *stays = exchange_new(BEARER "count.stays\n");
+    struct web_exchange *both = exchange_new(BEARER "count.stays\n");
+    lab_begin_check(lab, gone);
+    lab_begin_check(lab, stays);
+    lab_begin_check(lab, both);
+    exchange_hang_up(gone);
+    exchange_hang_up(both);
+    assert_int_equal(gone->times, 1);
+    assert_null(gone->principal);
+    assert_int_equal(both->times, 1);
+    lab_wait(lab, stays);
+    CLEANUP_FREE char *once = ISSUED(lab, "asked1");
+    assert_string_equal(stays->principal->name, once);
+    assert_int_equal(both->times, 1);
+    exchange_free(gone);
+    exchange_free(stays);
+    exchange_free(both);
+    /* the end of the server while somebody waits */
+    struct web_exchange *late = exchange_new(BEARER "hang.2\n");
+    lab_begin_check(lab, late);
+    lab_close(lab);
+    assert_int_equal(late->times, 1);
+    assert_int_equal(late->status, 503);
+    exchange_free(late);
+}
+
+static void test_too_many_questions(void **state)
+{
+    struct auth_lab *lab = *state;
+    create_oauth(lab);
+    struct web_exchange *x[65];
+    for (int i = 0; i < 65; i++) {
+        char headers[128];
+        snprintf(headers, sizeof(headers), BEARER "hang.%d\n", i);
+        x[i] = exchange_new(headers);
+        lab_begin_check(lab, x[i]);
+    }
+    assert_int_equal(x[63]->times, 0);
+    assert_int_equal(x[64]->times, 1); /* one too many, and nobody was asked */
+    assert_int_equal(x[64]->status, 503);
+    for (int i = 0; i < 64; i++) {
+        exchange_hang_up(x[i]);
+    }
+    for (int i = 0; i < 65; i++) {
+        exchange_free(x[i]);
+    }
+}
+
+static void test_both(void **state)
+{
+    struct auth_lab *lab = *state;
+    lab_configure_oauth(lab, "/introspect/", "", false);
+    issuer_write(lab->tokens, "alice 0123456789abcdef\n", 0600);
+    free(lab->config.tokens);
+    lab->config.tokens = alloc_strdup(lab->tokens);
+    lab_create(lab);
+    CLEANUP_FREE char *issued = ISSUED(lab, "alice");
+    assert_int_equal(lab_status(lab, "0123456789abcdef", "alice"), 0);
+    assert_int_equal(lab_status(lab, "one", issued), 0);
+    /* the issuer would say that it is good, but is not asked about what we have made */
+    assert_int_equal(lab_status(lab, "cloister_abcdefghijklmnop", ""), 401);
+    for (int i = 1; i < 25; i++) {
+        char token[32];
+        snprintf(token, sizeof(token), "off.%d", i);
+        assert_int_equal(lab_status(lab, token, ""), i < 20 ? 401 : 429);
+    }
+    /* known ones come in from there, others have to wait */
+    assert_int_equal(lab_status(lab, "0123456789abcdef", "alice"), 0);
+    assert_int_equal(lab_status(lab, "one", issued), 0);
+    assert_int_equal(lab_status(lab, "two", ""), 429);
+}
+
+static void test_metadata(void **state)
+{
+    struct auth_lab *lab = *state;
+    create_oauth(lab);
+    CLEANUP_FREE char *expected = alloc_printf(
+        "{\"resource\":\"http://127.0.0.1:8080/mcp\",\"authorization_servers\":[\"%s\"],"
+        "\"scopes_supported\":[\"read\",\"write\"],\"bearer_methods_supported\":[\"header\"]}",
+        lab->url);
+    struct web_exchange *x = exchange_new(HOST);
+    static const char *const paths[] = {"/.well-known/oauth-protected-resource",
+                                        "/.well-known/oauth-protected-resource/mcp"};
+    for (size_t i = 0; i < 2; i++) {
+        x->method = "GET";
+        x->target = paths[i];
+        assert_true(web_auth_metadata(lab->auth, x));
+        assert_int_equal(x->status, 200);
+        assert_string_equal(x->body, expected);
+        exchange_again(x);
+    }
+    x->method = "POST";
+    assert_true(web_auth_metadata(lab->auth, x));
+    assert_int_equal(x->status, 405);
+    exchange_again(x);
+    x->target = "/.well-known/oauth-protected-resource/other";
+    assert_false(web_auth_metadata(lab->auth, x));
+    exchange_free(x);
+    lab_close(lab);
+
+    /* behind a proxy, below a path */
+    lab_configure_oauth(lab, "/introspect/", "", false);
+    free(lab->config.public_url);
+    lab->config.public_url = alloc_strdup("https://tools.example/box/");
+    lab_create(lab);
+    expect_answer(lab, HOST, 401,
+                  CHALLENGE("resource_metadata=\"https://tools.example/.well-known/"
+                            "oauth-protected-resource/box/mcp\""));
+    x = exchange_new("Host: tools.example\n");
+    x->method = "GET";
+    x->target = "/.well-known/oauth-protected-resource/box/mcp";
+    assert_true(web_auth_admit(lab->auth, x));
+    assert_true(web_auth_metadata(lab->auth, x));
+    assert_non_null(strstr(x->body, "\"resource\":\"https://tools.example/box/mcp\""));
+    assert_null(strstr(x->body, "scopes_supported"));
+    exchange_free(x);
+    assert_int_equal(lab_status(lab, "one", ""), 401); /* made for another URL */
+}
+
+/* ---- the log -------------------------------------------------------------------------------- */
+
+/* All that the tests before have logged, at the lowest level. */
+static void test_log(void **state)
+{
+    (void)state;
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, 4 << 20);
+    struct err err = ERR_INIT;
+    assert_int_equal(file_read("/proc/self/fd/2", &text, &err), 0);
+    const char *log = buf_cstr(&text);
+    assert_non_null(strstr(log, "HTTP: "));
+    static const char *const secrets[] = {"0123456789abcde", "othersub", "hang.1", "s%e:c",
+                                          "s%25e",           "notjson",  "Basic ", "otheraud"};
+    for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
+        if (strstr(log, secrets[i]) != NULL) {
+            fail_msg("\"%s\" was logged", secrets[i]);
+        }
+    }
+}
+
+static void log_to_file(int *ret_stderr)
+{
+    char path[] = "/tmp/auth-log-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    unlink(path);
+    *ret_stderr = dup(2);
+    assert_int_equal(dup2(fd, 2), 2);
+    close(fd);
+    log_set_level(LOG_DEBUG);
+}
+
+int main(void)
+{
+#define WITH_LAB(name) cmocka_unit_test_setup_teardown(name, auth_lab_setup, auth_lab_teardown)
+    const struct CMUnitTest tests[] = {
+        WITH_LAB(test_names),      WITH_LAB(test_preflight),          WITH_LAB(test_local),
+        WITH_LAB(test_token_file), WITH_LAB(test_admission),          WITH_LAB(test_rights),
+        WITH_LAB(test_reload),     WITH_LAB(test_too_many_wrong),     WITH_LAB(test_issued_tokens),
+        WITH_LAB(test_asked_once), WITH_LAB(test_bad_issuer),         WITH_LAB(test_absent_issuer),
+        WITH_LAB(test_hanging_up), WITH_LAB(test_too_many_questions), WITH_LAB(test_both),
+        WITH_LAB(test_metadata),   cmocka_unit_test(test_log),
+    };
+    int true_stderr;
+    log_to_file(&true_stderr);
+    int failed = cmocka_run_group_tests(tests, auth_lab_begin, auth_lab_end);
+    dup2(true_stderr, 2);
+    return failed;
+}

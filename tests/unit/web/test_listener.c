@@ -1,0 +1,510 @@
+/*
+ * Requests and responses, whole and in pieces, and clients that leave: over real sockets.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "tests/unit/web/lab.h"
+
+#define CLOSE "Host: x\r\nConnection: close\r\n"
+
+static void begins(struct buf *in, const char *text)
+{
+    assert_true(in->len >= strlen(text));
+    assert_memory_equal(in->data, text, strlen(text));
+}
+
+static void ends(struct buf *in, const char *text)
+{
+    size_t len = strlen(text);
+    assert_true(in->len >= len);
+    assert_memory_equal(in->data + in->len - len, text, len);
+}
+
+static void test_get(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    CLEANUP_BUF struct buf in = lab_request(lab, "GET /hello HTTP/1.1\r\n" CLOSE "\r\n");
+    begins(&in, "HTTP/1.1 200 OK\r\n");
+    ends(&in, "\r\n\r\nhello\n");
+    assert_true(lab_has(&in, "Content-Type: text/plain\r\n"));
+    assert_true(lab_has(&in, "Date: "));
+    assert_false(lab_has(&in, "Server:"));
+    assert_false(lab_has(&in, "MHD"));
+    assert_false(lab_has(&in, "microhttpd"));
+}
+
+static void test_head_and_query(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    CLEANUP_BUF struct buf in =
+        lab_request(lab, "PURGE /head%65rs?a+b=c%20d HTTP/1.1\r\nx-TEST: \t one \t\r\n"
+                         "X-Test: two\r\n" CLOSE "\r\n");
+    ends(&in, "\r\n\r\nPURGE /headers [one] 2 [c d] 127.0.0.1\n");
+    CLEANUP_BUF struct buf whole =
+        lab_request(lab, "GET http://x/headers HTTP/1.1\r\n" CLOSE "\r\n");
+    ends(&whole, "GET /headers [none] 0 [none] 127.0.0.1\n");
+}
+
+static void test_bodies(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    CLEANUP_BUF struct buf in =
+        lab_request(lab, "POST /echo HTTP/1.1\r\n" CLOSE "Content-Length: 11\r\n\r\nhello world");
+    ends(&in, "\r\n\r\nhello world");
+    CLEANUP_BUF struct buf chunked =
+        lab_request(lab, "POST /echo HTTP/1.1\r\n" CLOSE "Transfer-Encoding: chunked\r\n\r\n"
+                         "5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n");
+    ends(&chunked, "\r\n\r\nhello world");
+    CLEANUP_BUF struct buf none =
+        lab_request(lab, "POST /count HTTP/1.1\r\n" CLOSE "Content-Length: 0\r\n\r\n");
+    ends(&none, "\r\n\r\n0 bytes\n");
+}
+
+static void test_later(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    CLEANUP_FD int fd = lab_connect(lab);
+    CLEANUP_BUF struct buf in;
+    buf_init(&in, 4096);
+    lab_send(lab, fd, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+    lab_until_count(lab, &lab->held_count, 1);
+    web_set_header(lab->held[0], "X-Note", "late");
+    web_respond(lab->held[0], 200, "text/plain", view_of("now\n"));
+    assert_true(lab_read_until(lab, fd, &in, "now\n"));
+    assert_true(lab_has(&in, "X-Note: late\r\n"));
+    lab_send(lab, fd, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n"); /* the connection lives on */
+    assert_true(lab_read_until(lab, fd, &in, "hello\n"));
+    assert_int_equal(lab->gone, 0);
+}
+
+static void test_http_1_0(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    CLEANUP_BUF struct buf in = lab_request(lab, "GET /hello HTTP/1.0\r\n\r\n"); /* no Host */
+    begins(&in, "HTTP/1.1 200 OK\r\n");
+    ends(&in, "\r\n\r\nhello\n");
+    CLEANUP_FD int fd = lab_connect(lab);
+    CLEANUP_BUF struct buf stream;
+    buf_init(&stream, 4096);
+    lab_send(lab, fd, "GET /stream HTTP/1.0\r\n\r\n");
+    lab_until_count(lab, &lab->held_count, 1);
+    web_stream_write(lab->held[0], alloc_strdup("piece\n"), 6);
+    web_stream_end(lab->held[0]);
+    assert_false(lab_read_until(lab, fd, &stream, NULL));
+    ends(&stream, "\r\n\r\npiece\n"); /* till the end of the connection, without chunks */
+}
+
+static void test_head(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    CLEANUP_FD int fd = lab_connect(lab);
+    CLEANUP_BUF struct buf in;
+    buf_init(&in, 4096);
+    lab_send(lab, fd,
+             "HEAD /hello HTTP/1.1\r\nHost: x\r\n\r\nGET /count HTTP/1.1\r\n" CLOSE "\r\n");
+    assert_false(lab_read_until(lab, fd, &in, NULL));
+    assert_true(lab_has(&in, "Content-Length: 6\r\n"));
+    assert_true(lab_has(&in, "\r\n\r\nHTTP/1.1 200")); /* no body between the two */
+    ends(&in, "0 bytes\n");
+}
+
+/* The body of a stream that nobody will ever read: its handler is told, and nothing waits. */
+static void test_head_of_stream(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    CLEANUP_FD int fd = lab_connect(lab);
+    CLEANUP_BUF struct buf in;
+    buf_init(&in, 4096);
+    lab_send(lab, fd, "HEAD /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    lab_until_count(lab, &lab->gone, 1);
+    lab_send(lab, fd, "GET /hello HTTP/1.1\r\n" CLOSE "\r\n");
+    assert_false(lab_read_until(lab, fd, &in, NULL));
+    ends(&in, "hello\n");
+}
+
+static void test_pipelining(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    CLEANUP_FD int fd = lab_connect(lab);
+    CLEANUP_BUF struct buf in;
+    buf_init(&in, 65536);
+    lab_send(lab, fd,
+             "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"
+             "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nsecond"
+             "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"
+             "GET /hello HTTP/1.1\r\n" CLOSE "\r\n");
+    lab_until_count(lab, &lab->held_count, 1);
+    assert_int_equal(lab->handled, 1); /* one at a time, in order */
+    web_respond(lab->held[0], 200, "text/plain", view_of("first"));
+    lab_until_count(lab, &lab->held_count, 2);
+    assert_int_equal(lab->handled, 3);
+    web_respond(lab->held[1], 200, "text/plain", view_of("third"));
+    assert_false(lab_read_until(lab, fd, &in, NULL));
+    assert_int_equal(lab_times(&in, "HTTP/1.1 200 OK\r\n"), 4);
+    const char *first = memmem(in.data, in.len, "first", 5);
+    const char *second = memmem(in.data, in.len, "second", 6);
+    const char *third = memmem(in.data, in.len, "third", 5);
+    assert_true(first != NULL && first < second && second < third);
+    assert_int_equal(lab->gone, 0);
+}
+
+static void test_early_answer(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    CLEANUP_FD int fd = lab_connect(lab);
+    CLEANUP_BUF struct buf in;
+    buf_init(&in, 65536);
+    /* without a body the connection can be used again */
+    lab_send(lab, fd, "GET /deny HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_true(lab_read_until(lab, fd, &in, "\r\n\r\nno\n"));
+    begins(&in, "HTTP/1.1 401 ");
+    assert_true(lab_has(&in, "WWW-Authenticate: Bearer\r\n"));
+    /* with one, the answer comes before it, and is the last */
+    lab_send(lab, fd, "POST /deny HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
+    assert_false(lab_read_until(lab, fd, &in, NULL));
+    assert_int_equal(lab_times(&in, "HTTP/1.1 401 "), 2);
+    assert_int_equal(lab->handled, 0);
+}
+
+static void test_expect_continue(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    CLEANUP_FD int fd = lab_connect(lab);
+    CLEANUP_BUF struct buf in;
+    buf_init(&in, 65536);
+    lab_send(lab, fd,
+             "POST /echo HTTP/1.1\r\n" CLOSE "Expect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+    assert_true(lab_read_until(lab, fd, &in, "HTTP/1.1 100 Continue\r\n\r\n"));
+    assert_int_equal(lab->admitted, 1);
+    lab_send(lab, fd, "body");
+    assert_false(lab_read_until(lab, fd, &in, NULL));
+    ends(&in, "\r\n\r\nbody");
+    /* one that is refused is not asked for its body */
+    CLEANUP_BUF struct buf refused =
+        lab_request(lab, "POST /deny HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+                         "Content-Length: 4\r\n\r\n");
+    begins(&refused, "HTTP/1.1 401 ");
+}
+
+/* ---- streams ---- */
+
+static void test_stream(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    CLEANUP_FD int fd = lab_connect(lab);
+    CLEANUP_BUF struct buf in;
+    buf_init(&in, 65536);
+    lab_send(lab, fd, "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_true(lab_read_until(lab, fd, &in, "\r\n\r\n")); /* the head, before any byte of it */
+    assert_true(lab_has(&in, "Transfer-Encoding: chunked\r\n"));
+    for (int i = 0; i < 10; i++) {
+        char *text = alloc_printf("event %d\n", i);
+        web_stream_write(lab->held[0], alloc_strdup(text), strlen(text));
+        assert_true(lab_read_until(lab, fd, &in, text));
+        free(text);
+    }
+    assert_int_equal(web_stream_queued(lab->held[0]), 0);
+    assert_true(lab->drained >= 10);
+    web_stream_end(lab->held[0]);
+    assert_true(lab_read_until(lab, fd, &in, "\r\n0\r\n\r\n"));
+    lab_send(lab, fd, "GET /hello HTTP/1.1\r\n" CLOSE "\r\n");
+    assert_false(lab_read_until(lab, fd, &in, NULL));
+    ends(&in, "hello\n");
+    assert_int_equal(lab->gone, 0);
+}
+
+/* Nothing is kept back: neither a head, for the 200 ms that the kernel waits for more, nor an event
+ * till the one before it is acknowledged (40 ms). The best of some counts, machines being busy. */
+static void test_stream_at_once(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    uint64_t head_ms = UINT64_MAX, event_ms = UINT64_MAX;
+    for (int i = 0; i < 4; i++) {
+        CLEANUP_FD int fd = lab_connect(lab);
+        CLEANUP_BUF struct buf in;
+        buf_init(&in, 65536);
+        uint64_t since = uv_hrtime();
+        lab_send(lab, fd, "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_true(lab_read_until(lab, fd, &in, "\r\n\r\n"));
+        uint64_t ms = (uv_hrtime() - since) / 1000000;
+        head_ms = ms < head_ms ? ms : head_ms;
+        since = uv_hrtime();
+        web_stream_write(lab->held[i], alloc_strdup("one\n"), 4);
+        while (web_stream_queued(lab->held[i]) > 0) {
+            lab_turn(lab, fd);
+        }
+        web_stream_write(lab->held[i], alloc_strdup("two\n"), 4);
+        assert_true(lab_read_until(lab, fd, &in, "two\n"));
+        ms = (uv_hrtime() - since) / 1000000;
+        event_ms = ms < event_ms ? ms : event_ms;
+    }
+    assert_true(head_ms < 150);
+    assert_true(event_ms < 35);
+}
+
+/* A client that does not read holds its own queue; another one is served meanwhile. */
+static void test_stalled_reader(void **state)
+{
+    enum { PIECES = 24, PIECE_BYTES = 1 << 20 };
+    struct lab *lab = *state;
+    lab_open(lab);
+    CLEANUP_FD int fd = lab_connect(lab);
+    CLEANUP_FD int other = lab_connect(lab);
+    CLEANUP_BUF struct buf in;
+    CLEANUP_BUF struct buf there;
+    buf_init(&in, 64 << 20);
+    buf_init(&there, 65536);
+    lab_send(lab, fd, "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    lab_until_count(lab, &lab->held_count, 1);
+    for (int i = 0; i < PIECES; i++) {
+        char *piece = alloc_array(1, PIECE_BYTES);
+        memset(piece, 'a' + i, PIECE_BYTES);
+        web_stream_write(lab->held[0], piece, PIECE_BYTES);
+    }
+    lab_send(lab, other, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_true(lab_read_until(lab, other, &there, "hello\n"));
+    size_t queued = web_stream_queued(lab->held[0]);
+    assert_true(queued > (PIECES / 2) * (size_t)PIECE_BYTES); /* the kernel has the rest */
+    assert_int_equal(lab->drained, 0);
+    web_stream_end(lab->held[0]);
+    assert_true(lab_read_until(lab, fd, &in, "\r\n0\r\n\r\n"));
+    assert_true(in.len > PIECES * (size_t)PIECE_BYTES);
+    for (int i = 0; i < PIECES; i++) {
+        const char run[] = {(char)('a' + i), (char)('a' + i), (char)('a' + i), '\0'};
+        assert_true(lab_has(&in, run));
+    }
+    assert_int_equal(lab->gone, 0);
+}
+
+/* ---- clients that leave ---- */
+
+static void leave(struct lab *lab, const char *request, bool half)
+{
+    size_t held = lab->held_count, gone = lab->gone;
+    int fd = lab_connect(lab);
+    lab_send(lab, fd, request);
+    lab_until_count(lab, &lab->held_count, held + 1);
+    lab_turn(lab, -1);
+    assert_int_equal(lab->gone, gone);
+    uint64_t since = uv_hrtime();
+    if (half) {
+        shutdown(fd, SHUT_WR);
+    } else {
+        close(fd);
+    }
+    lab_until_count(lab, &lab->gone, gone + 1);
+    assert_true((uv_hrtime() - since) / 1000000 < 10000); /* by an event, not by a timeout */
+    if (half) {
+        CLEANUP_BUF struct buf in;
+        buf_init(&in, 65536);
+        assert_false(lab_read_until(lab, fd, &in, NULL)); /* we hang up, too */
+        close(fd);
+    }
+}
+
+static void test_gone(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    static const char *const requests[] = {
+        "GET /later HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n",
+        /* with a request behind it that will never be served */
+        "GET /later HTTP/1.1\r\nHost: x\r\n\r\nGET /later HTTP/1.1\r\nHost: x\r\n\r\n",
+        "POST /later HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
+    };
+    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+        leave(lab, requests[i], false);
+        leave(lab, requests[i], true);
+    }
+    assert_int_equal(lab->handled, 8);
+}
+
+/* While its response is stuck, since it does not read. */
+static void test_gone_while_sending(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    int fd = lab_connect(lab);
+    lab_send(lab, fd, "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    lab_until_count(lab, &lab->held_count, 1);
+    web_stream_write(lab->held[0], alloc_array(1, 16 << 20), 16 << 20);
+    for (int i = 0; i < 4; i++) {
+        lab_turn(lab, -1);
+    }
+    assert_true(web_stream_queued(lab->held[0]) > 0);
+    close(fd);
+    lab_until_count(lab, &lab->gone, 1);
+}
+
+/* A handler that has not asked to be told: what it has can still be read and is ended in vain. */
+static void test_gone_untold(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    for (int i = 0; i < 3; i++) {
+        int fd = lab_connect(lab);
+        lab_send(lab, fd,
+                 "POST /later HTTP/1.1\r\nHost: x\r\nX-Test: y\r\nContent-Length: 3\r\n\r\nabc");
+        lab_until_count(lab, &lab->held_count, (size_t)i + 1);
+        struct web_exchange *x = lab->held[i];
+        web_on_gone(x, NULL, NULL);
+        close(fd);
+        CLEANUP_BUF struct buf in = lab_request(lab, "GET /hello HTTP/1.1\r\n" CLOSE "\r\n");
+        assert_true(in.len > 0); /* others are served meanwhile */
+        lab_turn(lab, -1);
+        assert_string_equal(web_header(x, "X-Test"), "y");
+        assert_string_equal(web_path(x), "/later");
+        if (i == 0) {
+            web_respond(x, 200, "text/plain", view_of("nobody listens\n"));
+        } else if (i == 1) {
+            web_stream_begin(x, 200, "text/plain");
+            web_stream_write(x, alloc_strdup("nobody"), 6);
+            web_stream_end(x);
+        } else { /* who asks late is told late, but is told */
+            size_t told = lab->gone;
+            web_on_gone(x, lab_on_gone, lab);
+            assert_int_equal(lab->gone, told);
+            lab_until_count(lab, &lab->gone, told + 1);
+        }
+    }
+}
+
+/* ---- the end ---- */
+
+static void on_closed(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+static void test_close(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    enum { CLIENTS = 5 };
+    static const char *const requests[CLIENTS] = {
+        "GET /later HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /later HTTP/1.1\r\nHost: x\r\n\r\nGET /later HTTP/1.1\r\nHost: x\r\n\r\n",
+        "POST /later HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc", /* not whole */
+        "",                                                                 /* idle */
+    };
+    int fds[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = lab_connect(lab);
+        lab_send(lab, fds[i], requests[i]);
+        lab_until_count(lab, &lab->held_count, i < 3 ? (size_t)i + 1 : 3); /* in this order */
+    }
+    web_stream_write(lab->held[1], alloc_strdup("last words\n"), 11);
+    bool closed = false;
+    web_listener_close(lab->listener, 15000, on_closed, &closed);
+    lab->listener = NULL;
+    assert_int_equal(lab->gone, 3);
+    uint64_t since = uv_hrtime();
+    lab_until(lab, &closed);
+    assert_true((uv_hrtime() - since) / 1000000 < 10000); /* nobody kept it waiting */
+    struct buf in[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++) {
+        buf_init(&in[i], 65536);
+        assert_false(lab_read_until(lab, fds[i], &in[i], NULL));
+        close(fds[i]);
+    }
+    begins(&in[0], "HTTP/1.1 503 ");
+    ends(&in[1], "last words\n\r\n0\r\n\r\n");
+    begins(&in[2], "HTTP/1.1 503 ");
+    assert_int_equal(lab_times(&in[2], "HTTP/1.1"), 1);
+    assert_int_equal(in[3].len, 0);
+    assert_int_equal(in[4].len, 0);
+    for (int i = 0; i < CLIENTS; i++) {
+        buf_finish(&in[i]);
+    }
+}
+
+/* A client that does not read cannot keep us. */
+static void test_close_with_stalled_reader(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    CLEANUP_FD int fd = lab_connect(lab);
+    lab_send(lab, fd, "GET /big HTTP/1.1\r\nHost: x\r\n\r\n");
+    lab_until_count(lab, &lab->handled, 1);
+    bool closed = false;
+    uint64_t since = uv_hrtime();
+    web_listener_close(lab->listener, 200, on_closed, &closed);
+    lab->listener = NULL;
+    lab_until(lab, &closed);
+    uint64_t took_ms = (uv_hrtime() - since) / 1000000;
+    assert_true(took_ms >= 190 && took_ms < 10000);
+}
+
+static void test_quiesce(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab);
+    CLEANUP_FD int busy = lab_connect(lab);
+    CLEANUP_FD int idle = lab_connect(lab);
+    CLEANUP_BUF struct buf in;
+    CLEANUP_BUF struct buf none;
+    buf_init(&in, 65536);
+    buf_init(&none, 65536);
+    lab_send(lab, busy, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+    lab_until_count(lab, &lab->held_count, 1);
+    web_listener_quiesce(lab->listener);
+    assert_false(lab_read_until(lab, idle, &none, NULL));
+    assert_int_equal(none.len, 0);
+    web_respond(lab->held[0], 200, "text/plain", view_of("still\n"));
+    assert_false(lab_read_until(lab, busy, &in, NULL));
+    begins(&in, "HTTP/1.1 200 ");
+    assert_true(lab_has(&in, "Connection: close\r\n"));
+    ends(&in, "still\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_get, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_head_and_query, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_bodies, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_later, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_http_1_0, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_head, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_head_of_stream, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_pipelining, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_early_answer, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_expect_continue, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_stream, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_stream_at_once, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_stalled_reader, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_gone, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_gone_while_sending, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_gone_untold, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_close, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_close_with_stalled_reader, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(test_quiesce, lab_setup, lab_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

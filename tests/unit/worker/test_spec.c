@@ -1,0 +1,103 @@
+/*
+ * What a supervisor may say a sandbox reaches: it becomes paths and mounts, so it is checked.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/spec.h"
+
+static int take(struct msg_open open)
+{
+    struct backend_spec spec = {.id = "one"};
+    struct err err = ERR_INIT;
+    int rc = spec_take(&spec, &open, &err);
+    if (rc < 0) {
+        assert_null(spec.packages); /* nothing is kept of what is refused */
+        assert_int_equal(spec.mount_count, 0);
+        assert_int_not_equal(err.text[0], '\0');
+    }
+    spec_drop(&spec);
+    return rc;
+}
+
+static int take_mounts(const char *host, const char *inside)
+{
+    struct view items[2] = {view_of(host), view_of(inside)};
+    return take((struct msg_open){.mounts = {.items = items, .count = 2}});
+}
+
+static void everything_is_copied(void **state)
+{
+    (void)state;
+    struct view mounts[2] = {view_of("/srv/wheels"), view_of("/wheels")};
+    struct view env[1] = {view_of("A=b")};
+    struct msg_open open = {.network = NET_FULL, .packages_write = true, .grace_ms = 5};
+    open.packages = view_bytes("twoX", 3);
+    open.mounts.items = mounts;
+    open.mounts.count = 2;
+    open.env.items = env;
+    open.env.count = 1;
+    struct backend_spec spec = {.id = "one"};
+    struct err err = ERR_INIT;
+    assert_int_equal(spec_take(&spec, &open, &err), 0);
+    assert_true(spec.network && spec.packages_write);
+    assert_string_equal(spec.packages, "two");
+    assert_int_equal(spec.mount_count, 1);
+    assert_string_equal(spec.mounts[0].host_path, "/srv/wheels");
+    assert_string_equal(spec.mounts[0].inside_path, "/wheels");
+    assert_int_equal(spec.env.count, 1);
+    assert_int_equal(spec.grace_ms, 5);
+    spec_drop(&spec);
+}
+
+static void a_sandbox_is_named_by_its_id_only(void **state)
+{
+    (void)state;
+    assert_int_equal(take((struct msg_open){.packages = view_of("")}), 0);
+    assert_int_equal(take((struct msg_open){.packages = view_of("abc123")}), 0);
+    static const char *const bad[] = {"..", "a/b", "../one", "A", "a b", "a-b", "/"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(take((struct msg_open){.packages = view_of(bad[i])}), -ERR_INVALID);
+    }
+    assert_int_equal(take((struct msg_open){.packages_write = true}), -ERR_INVALID);
+    assert_int_equal(take((struct msg_open){.network = 2}), -ERR_INVALID);
+}
+
+static void mounts_are_pairs_of_absolute_paths(void **state)
+{
+    (void)state;
+    assert_int_equal(take_mounts("/a", "/b"), 0);
+    assert_int_equal(take_mounts("/a..b/..c", "/b.."), 0);
+    static const char *const bad[] = {"", "/", "a", "./a", "/a/../b", "/..", "/a/.."};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(take_mounts(bad[i], "/b"), -ERR_INVALID);
+        assert_int_equal(take_mounts("/a", bad[i]), -ERR_INVALID);
+    }
+    struct view items[2 * BACKEND_MOUNTS_MAX + 2];
+    for (size_t i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
+        items[i] = view_of("/a");
+    }
+    items[1] = view_bytes("/a\0b", 4);
+    assert_int_equal(take((struct msg_open){.mounts = {.items = items, .count = 2}}), -ERR_INVALID);
+    items[1] = items[0];
+    assert_int_equal(take((struct msg_open){.mounts = {.items = items, .count = 3}}), -ERR_INVALID);
+    struct msg_open many = {.mounts = {.items = items, .count = 2 * BACKEND_MOUNTS_MAX}};
+    assert_int_equal(take(many), 0);
+    many.mounts.count += 2;
+    assert_int_equal(take(many), -ERR_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_is_copied),
+        cmocka_unit_test(a_sandbox_is_named_by_its_id_only),
+        cmocka_unit_test(mounts_are_pairs_of_absolute_paths),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
