@@ -1,7 +1,8 @@
-# Setting up the shell; why, is in lang_bash.c. 73 is the report pipe there.
+# Setting up the shell; why, is in lang_bash.c. 73 is the report pipe there. PROMPT_COMMAND comes last: it sets the trap by which the
+# keeper knows that the shell is up, and from then on an interrupt may throw away the line that is being read.
 PS1= PS2= __cloister_run=0000000000 __cloister_told=0000000000 __cloister_left=
 __cloister_trap='[[ $__cloister_told == "$__cloister_run" ]] || builtin kill -INT "$BASHPID"'
-PROMPT_COMMAND='__cloister_status=${__cloister_left:-$?}
+__cloister_prompt='__cloister_status=${__cloister_left:-$?}
 [[ $BASHPID == "$$" ]] || builtin kill -9 "$BASHPID"
 builtin trap -- "$__cloister_trap" URG
 [[ $__cloister_told == "$__cloister_run" ]] || {
@@ -11,8 +12,8 @@ builtin echo -n "X0000000${#__cloister_status}${__cloister_status}D0000000a$__cl
 " >&73
 __cloister_told=$__cloister_run; }
 __cloister_left='
-__cloister_prompt=$PROMPT_COMMAND
 unset MAILCHECK HISTFILE TMOUT
 set +H
 set +o history
 history -c
+PROMPT_COMMAND=$__cloister_prompt
