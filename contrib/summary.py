@@ -7,7 +7,7 @@ line is "N passed, N failed" with ", N skipped" if there were any.
 
 usage: summary.py <testlog.json>…
        summary.py --record <name> <log>     prints the record of a step that failed
-       summary.py --failed <testlog.json>…  names what failed, and nothing else
+       summary.py --failed <testlog.json>…  shows what failed, and nothing else
 """
 
 import json
@@ -77,9 +77,9 @@ def main():
     if sys.argv[1] == "--record":
         print(json.dumps(failed_step(*sys.argv[2:])))
         return
-    names_only = sys.argv[1] == "--failed"
+    failed_only = sys.argv[1] == "--failed"
     passed, failures, skips = 0, [], []
-    for path in sys.argv[2 if names_only else 1 :]:
+    for path in sys.argv[2 if failed_only else 1 :]:
         with open(path, encoding="utf-8") as file:
             for line in file:
                 if line.strip():
@@ -87,16 +87,15 @@ def main():
                     passed += good
                     failures += bad
                     skips += left_out
-    if names_only:
-        for name, _ in failures:
-            print(f"FAILED {name}")
-        return
-    for name, why in skips:
-        print(f"SKIPPED {name}: {why}")
+    if not failed_only:
+        for name, why in skips:
+            print(f"SKIPPED {name}: {why}")
     for name, lines in failures:
         print(f"\nFAILED {name}")
         for text in lines:
             print(f"    {text}")
+    if failed_only:
+        return
     print()
     print(f"{passed} passed, {len(failures)} failed" + (f", {len(skips)} skipped" if skips else ""))
     sys.exit(1 if failures or not passed else 0)

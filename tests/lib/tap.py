@@ -19,15 +19,15 @@ class Skip(Exception):
     """The reason why a case cannot be tried on this machine."""
 
 
-def poll(what, probe, seconds=10.0, interval=0.02):
-    """Waits until probe() is true and returns what it returned; fails after `seconds`."""
+def poll(what, probe, seconds=10.0, interval=0.02, found=None):
+    """Waits until probe() is true and returns what it returned; fails after `seconds`, with what found() says then."""
     deadline = time.monotonic() + seconds
     while True:
-        found = probe()
-        if found:
-            return found
+        good = probe()
+        if good:
+            return good
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds} s: {what}")
+            raise AssertionError(f"not within {seconds} s: {what}" + (f"; found {short(found())}" if found else ""))
         time.sleep(interval)
 
 
