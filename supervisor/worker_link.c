@@ -143,7 +143,10 @@ static void on_reaped(void *arg, int exit_code, int signal)
     link->reaped = true;
     link->exit_code = exit_code;
     link->exit_signal = signal;
-    if (link->linked && link->sm.state < LINK_DYING && !TAILQ_EMPTY(&link->requests)) {
+    /* one that has been asked may have answered, even if the loop has not yet heard that it dialled
+     */
+    if (link->sm.state < LINK_DYING && !TAILQ_EMPTY(&link->requests) &&
+        ipc_client_was_reached(link->ipc)) {
         leave(link, EXIT_MS, on_drain_timeout);
     } else {
         dead(link);
@@ -186,7 +189,6 @@ static void refuse(struct worker_link *link, const char *why)
 static void on_ipc_link(void *arg, bool up)
 {
     struct worker_link *link = arg;
-    link->linked = true;
     if (!up && link->sm.state < LINK_LEAVING) { /* the process has not been reaped, then */
         leave(link, EXIT_MS, on_exit_timeout);
     }

@@ -57,7 +57,6 @@ struct worker_link {
     TAILQ_HEAD(, link_request) requests;
     size_t unanswered; /* of them, without PINGs */
     bool pinging;
-    bool linked;  /* it has dialled */
     bool adopted; /* started by an earlier server */
     bool said_hello;
     bool other_version;

@@ -218,6 +218,14 @@ static void client_abandon(struct ipc_endpoint *ep)
     }
 }
 
+bool ipc_client_was_reached(struct ipc_client *c)
+{
+    ipc_endpoint_lock(&c->ep);
+    bool reached = c->ep.reached;
+    ipc_endpoint_unlock(&c->ep, false);
+    return reached;
+}
+
 /* ---- birth and death ------------------------------------------------------------------------ */
 
 static void client_end_link(struct ipc_endpoint *ep)

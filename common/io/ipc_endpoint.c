@@ -137,6 +137,7 @@ bool ipc_endpoint_take_pipe(struct ipc_endpoint *ep, nng_pipe pipe, nng_pipe_ev 
         refuse = ep->pipe != 0;
         if (!refuse) {
             ep->pipe = id;
+            ep->reached = true;
         }
     }
     if (ev == NNG_PIPE_EV_ADD_POST && ep->pipe == id) {

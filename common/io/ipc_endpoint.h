@@ -75,6 +75,7 @@ struct ipc_endpoint {
     int pipe;          /* the one peer, 0 if none */
     bool pipe_settled; /* nng has done with its arrival */
     bool pipe_reported;
+    bool reached; /* there has been a peer */
     bool closing; /* changed on the loop only, which may read it without the lock */
     enum ipc_closer closer;
     bool thread_back, handles_closed; /* after giving up: the later one frees */

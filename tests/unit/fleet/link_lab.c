@@ -309,6 +309,17 @@ bool lab_process_lives(const struct lab *lab)
            info.si_pid == 0;
 }
 
+void lab_bury(struct lab *lab)
+{
+    set_deadline(lab, WAIT_MS);
+    while (lab->host.held > 1 && !lab->late) {
+        uv_run(&lab->loop, UV_RUN_ONCE);
+    }
+    uv_timer_stop(&lab->deadline);
+    assert_int_equal(lab->host.held, 1);
+    assert_true(TAILQ_EMPTY(&lab->host.links));
+}
+
 void lab_clean(struct lab *lab)
 {
     if (lab->link != NULL) {
@@ -324,13 +335,7 @@ void lab_clean(struct lab *lab)
         kill(lab->pid, SIGKILL);
         assert_int_equal(waitpid(lab->pid, NULL, 0), lab->pid);
     }
-    set_deadline(lab, WAIT_MS);
-    while (lab->host.held > 1 && !lab->late) {
-        uv_run(&lab->loop, UV_RUN_ONCE);
-    }
-    uv_timer_stop(&lab->deadline);
-    assert_int_equal(lab->host.held, 1);
-    assert_true(TAILQ_EMPTY(&lab->host.links));
+    lab_bury(lab);
     lab->pid = 0;
     lab->reaped_by_hand = false;
     lab->silent = false;

@@ -81,6 +81,8 @@ void lab_wait(struct lab *lab, const unsigned *count, unsigned wanted);
 void lab_pass(struct lab *lab, uint64_t ms);
 /* True if the process is alive, not only unburied. */
 bool lab_process_lives(const struct lab *lab);
+/* Waits until nothing is left of links that are destroyed. */
+void lab_bury(struct lab *lab);
 /* Kills the process if there is one, destroys the link if it is dead, and waits until nothing is
  * left of either; then the lab is as new. */
 void lab_clean(struct lab *lab);

@@ -370,30 +370,32 @@ static void the_socket_of_a_dead_server_is_replaced(void **state)
     lab_wait(lab, &lab->ready, 1);
 }
 
-static void a_worker_that_has_ended_is_not_taken_over(void **state)
+static void refuses_to_adopt(struct lab *lab, int pid, uint64_t start_time, int code,
+                             const char *why)
 {
-    struct lab *lab = *state;
     struct worker_link *link = NULL;
     struct err err = ERR_INIT;
     static const struct worker_link_events none = {.ready = NULL};
+    int rc = worker_link_adopt(&lab->host, &lab->args, pid, start_time, &none, lab, &link, &err);
+    assert_non_null(strstr(err.text, why));
+    assert_int_equal(rc, -code);
+    assert_null(link);
+    lab_bury(lab); /* the socket's path can be used again only then */
+}
+
+static void a_worker_that_has_ended_is_not_taken_over(void **state)
+{
+    struct lab *lab = *state;
     lab_spawn(lab, STRANGER);
     uint64_t started = worker_process_start_time(lab->pid);
     assert_true(started > 0);
-    /* The same number, but another process. */
-    int rc =
-        worker_link_adopt(&lab->host, &lab->args, lab->pid, started + 1, &none, lab, &link, &err);
-    assert_int_equal(rc, -ERR_GONE);
-    rc = worker_link_adopt(&lab->host, &lab->args, lab->pid, 0, &none, lab, &link, &err);
-    assert_int_equal(rc, -ERR_IO);
+    refuses_to_adopt(lab, lab->pid, started + 1, ERR_GONE, "its number is another process's");
+    refuses_to_adopt(lab, lab->pid, 0, ERR_IO, "when it started is not known");
     assert_true(lab_process_lives(lab));
     int pid = lab->pid;
     lab_clean(lab);
-    rc = worker_link_adopt(&lab->host, &lab->args, pid, started, &none, lab, &link, &err);
-    assert_int_equal(rc, -ERR_GONE);
-    rc = worker_link_adopt(&lab->host, &lab->args, -1, started, &none, lab, &link, &err);
-    assert_int_equal(rc, -ERR_GONE);
-    assert_null(link);
-    lab_clean(lab); /* nothing is left behind */
+    refuses_to_adopt(lab, pid, started, ERR_GONE, "has ended");
+    refuses_to_adopt(lab, -1, started, ERR_GONE, "has ended");
 }
 
 static void a_worker_that_ends_before_it_dials_is_told_at_once(void **state)

@@ -90,7 +90,7 @@ static void a_client_without_tasks_waits_within_the_budget(void **state)
     call_modern(c, "create_sandbox", "{'name':'a'}");
     fake_settle(c->fleet);
     client_call(c, true, "execute_code", "{'code':'1','sandbox_id':'a'}");
-    assert_int_equal(pending(c, 0)->wait_ms, 45000);
+    assert_in_range(pending(c, 0)->wait_ms, 44000, 45000); /* some of it is gone already */
     fake_stand(c->fleet, 0);
     assert_string_equal(text_at(client_last(c), "result.structuredContent.status"), "running");
 }
