@@ -99,6 +99,18 @@ int file_replace(const char *path, const void *data, size_t len, mode_t mode, st
     return 0;
 }
 
+int dir_make_one(const char *path, mode_t mode, struct err *err)
+{
+    if (mkdir(path, mode) < 0 && errno != EEXIST) {
+        return err_sys(err, ERR_IO, errno, "cannot create directory %s", path);
+    }
+    struct stat st;
+    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) {
+        return err_set(err, ERR_IO, "%s is not a directory", path);
+    }
+    return 0;
+}
+
 int dir_make(const char *path, mode_t mode, struct err *err)
 {
     char part[PATH_MAX];
@@ -107,23 +119,17 @@ int dir_make(const char *path, mode_t mode, struct err *err)
         return err_set(err, ERR_TOO_BIG, "path is empty or too long: %.64s", path);
     }
     memcpy(part, path, len + 1);
-    for (size_t i = 1; i <= len; i++) {
-        if (part[i] != '/' && part[i] != '\0') {
+    for (size_t i = 1; i < len; i++) {
+        if (part[i] != '/') {
             continue;
         }
         part[i] = '\0';
         if (mkdir(part, mode) < 0 && errno != EEXIST) {
             return err_sys(err, ERR_IO, errno, "cannot create directory %s", part);
         }
-        if (i < len) {
-            part[i] = '/';
-        }
+        part[i] = '/';
     }
-    struct stat st;
-    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) {
-        return err_set(err, ERR_IO, "%s is not a directory", path);
-    }
-    return 0;
+    return dir_make_one(path, mode, err);
 }
 
 /* Trees may be what foreign code left: of any depth, with directories that not even their owner may

@@ -28,6 +28,9 @@ int file_replace(const char *path, const void *data, size_t len, mode_t mode,
 /* Creates path and its parents; existing directories are fine. `mode` is for those created. */
 int dir_make(const char *path, mode_t mode, struct err *err) WARN_UNUSED;
 
+/* The same without parents: -ERR_IO where there is no directory to make it in. */
+int dir_make_one(const char *path, mode_t mode, struct err *err) WARN_UNUSED;
+
 /* Removes a tree without following symlinks or crossing mounts; an absent path is fine. */
 int dir_remove(const char *path, struct err *err) WARN_UNUSED;
 

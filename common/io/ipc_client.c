@@ -40,6 +40,10 @@
 #define IDLE_CALLS_MAX 16  /* contexts kept for the next request */
 #define HANG_UP_MS     300 /* for nng to notice that sockets were shut down; 0.1 ms are usual */
 
+/* A timer that fires this late: the process was stopped, or the loop was. Answers may have come
+ * that nobody has had the time to read, so they get as much more. */
+#define HELD_UP_MS 1000
+
 struct ipc_client {
     struct ipc_endpoint ep; /* first */
     nng_listener listener;
@@ -137,8 +141,12 @@ static void on_time(uv_timer_t *timer)
 {
     struct ipc_client *c = timer->data;
     uint64_t now_ms = uv_now(timer->loop);
+    uint64_t least_ms = now_ms - c->wake_ms >= HELD_UP_MS ? now_ms + HELD_UP_MS : 0;
     c->wake_ms = 0;
     for (struct call *call = c->busy; call != NULL; call = call->next) {
+        if (call->due_ms != 0 && call->due_ms < least_ms) {
+            call->due_ms = least_ms;
+        }
         if (call->due_ms != 0 && call->due_ms <= now_ms) {
             call->due_ms = 0;
             nng_aio_abort(call->recv_aio, NNG_ETIMEDOUT);

@@ -64,8 +64,9 @@ static int write_config(const struct oci_box *box, const struct oci_spec_input *
     if (rc < 0) {
         return rc;
     }
-    rc = dir_make(box->bundle, 0700, err);
-    rc = rc < 0 ? rc : dir_make(box->state, 0700, err);
+    /* not the directory above: if that is gone, a sweep has been here, and will not again */
+    rc = dir_make_one(box->bundle, 0700, err);
+    rc = rc < 0 ? rc : dir_make_one(box->state, 0700, err);
     if (rc < 0) {
         return err->sys == ENOSPC ? err_set(err, ERR_NO_SPACE, "no space left in %s", box->dir)
                                   : rc;

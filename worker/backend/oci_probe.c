@@ -373,7 +373,7 @@ static void begin(void *arg)
         return;
     }
     struct err err;
-    if (dir_make(p->box.dir, 0700, &err) < 0) {
+    if (dir_make_one(p->box.dir, 0700, &err) < 0) { /* see oci_box.c */
         add_reason(p, "oci", err.text);
         finish(p);
         return;

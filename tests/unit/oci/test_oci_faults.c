@@ -252,6 +252,20 @@ static void what_a_dead_probe_left_is_swept_too(void **state)
     nothing_is_left(s);
 }
 
+/* A worker may outlive its server for a moment, in which the next server sweeps. */
+static void what_was_swept_meanwhile_does_not_come_back(void **state)
+{
+    struct stage *s = *state;
+    struct lab *lab = &s->lab;
+    play(s, "[ $cmd = run ] && rm -rf ${root%/probe/runtime}; echo 'an error' >&2; exit 1");
+    lab_probe(lab);
+    assert_false(lab->usable);
+    assert_int_equal(access(lab->dir, F_OK), -1);
+    assert_int_equal(lab_create(lab), -ERR_IO);
+    assert_int_equal(access(lab->dir, F_OK), -1);
+    assert_int_equal(mkdir(lab->dir, 0700), 0);
+}
+
 static void a_trial_that_cannot_be_removed_is_told(void **state)
 {
     struct stage *s = *state;
@@ -349,6 +363,7 @@ int main(void)
         TEST(a_sweep_ends_a_runtime_at_work),
         TEST(what_cannot_be_deleted_is_kept_and_told),
         TEST(what_a_dead_probe_left_is_swept_too),
+        TEST(what_was_swept_meanwhile_does_not_come_back),
         TEST(a_trial_that_cannot_be_removed_is_told),
         TEST(absent_sandboxes_are_told_apart),
         TEST(bad_specs_are_refused),

@@ -120,8 +120,10 @@ static void trees_are_made_replaced_and_removed(void **state)
     assert_non_null(mkdtemp(top));
     char path[256];
     snprintf(path, sizeof(path), "%s/a/b", top);
+    assert_int_equal(dir_make_one(path, 0700, &err), -ERR_IO);
     assert_int_equal(dir_make(path, 0700, &err), 0);
     assert_int_equal(dir_make(path, 0700, &err), 0);
+    assert_int_equal(dir_make_one(path, 0700, &err), 0);
     char file[300];
     snprintf(file, sizeof(file), "%s/f", path);
     assert_int_equal(file_replace(file, "old", 3, 0600, &err), 0);
