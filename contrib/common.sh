@@ -92,10 +92,12 @@ install_missing() {
     wanted=()
 }
 
-# Engines and a network helper for their tests. Those tests need root and are skipped without it, or where a package is missing.
+# Engines, a network helper, and what maps ids for the tests of ordinary users. Those tests need root and are skipped without it, or
+# where a package is missing.
 install_engines() {
     local each command
-    for each in dockerd:docker.io podman:podman mmdebstrap:mmdebstrap docker-registry:docker-registry slirp4netns:slirp4netns; do
+    for each in dockerd:docker.io podman:podman mmdebstrap:mmdebstrap docker-registry:docker-registry slirp4netns:slirp4netns \
+        newuidmap:uidmap; do
         command=${each%%:*}
         if [ "$(id -u)" -eq 0 ] && has_command apt-get; then
             need_command "$command" "${each#*:}"

@@ -292,7 +292,7 @@ def swept():
         poll("the helper is ended", lambda: gone(pid), 30)
         poll("its directory is removed", lambda: not any(sandbox in p for p in mcp.sandbox_dirs(server.runtime_dir)), 30)
         equal([p for p in packages_left(server) if sandbox in p], [])
-        equal(mcp.traces_of(sandbox), [])
+        poll("so is the worker that swept", lambda: not mcp.traces_of(sandbox), 10, found=lambda: mcp.traces_of(sandbox))
 
 
 @suite.case("server and worker killed and nobody comes: the sandbox ends after its grace, and the helper with it")
