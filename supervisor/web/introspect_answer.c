@@ -86,20 +86,24 @@ static int is_for_us(const cJSON *answer, const char *audience, bool *ret, struc
     const cJSON *aud = member(answer, "aud");
     const cJSON *item;
     size_t count = 0;
-    bool found = cJSON_IsString(aud) && same_url(aud->valuestring, audience);
-    if (aud != NULL && !cJSON_IsString(aud) && !cJSON_IsArray(aud)) {
+    *ret = false;
+    if (aud == NULL) {
+        return 0;
+    }
+    if (cJSON_IsString(aud)) {
+        *ret = same_url(aud->valuestring, audience);
+        return 0;
+    }
+    if (!cJSON_IsArray(aud)) {
         return malformed(err, "aud is neither a text nor a list");
     }
-    if (cJSON_IsArray(aud)) {
-        cJSON_ArrayForEach(item, aud)
-        {
-            if (!cJSON_IsString(item) || ++count > AUDIENCES_MAX) {
-                return malformed(err, "aud is no list of at most 64 texts");
-            }
-            found = found || same_url(item->valuestring, audience);
+    cJSON_ArrayForEach(item, aud)
+    {
+        if (!cJSON_IsString(item) || ++count > AUDIENCES_MAX) {
+            return malformed(err, "aud is no list of at most 64 texts");
         }
+        *ret = *ret || same_url(item->valuestring, audience);
     }
-    *ret = found;
     return 0;
 }
 
@@ -181,8 +185,8 @@ static int judge(const cJSON *answer, const struct introspect_expect *expect, ui
                  struct introspect_answer *a, struct err *err)
 {
     uint64_t exp_s = 0, nbf_s = 0;
-    bool has_exp, has_nbf, ours;
-    const char *type, *iss, *sub, *client, *scope;
+    bool has_exp = false, has_nbf = false, ours = false;
+    const char *type = NULL, *iss = NULL, *sub = NULL, *client = NULL, *scope = NULL;
     int rc = read_moment(answer, "exp", &has_exp, &exp_s, err);
     rc = rc == 0 ? read_moment(answer, "nbf", &has_nbf, &nbf_s, err) : rc;
     rc = rc == 0 ? read_text(answer, "token_type", &type, err) : rc;

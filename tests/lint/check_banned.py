@@ -102,7 +102,7 @@ def state():
 
 @suite.case("no unfinished words")
 def unfinished():
-    words = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK|not implemented|unimplemented)\b")
+    words = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK|not imp" r"lemented|unimp" r"lemented)\b")
     problems = []
     for path in files(".c", ".h", ".def", ".py", ".js", ".mjs", ".md", under=("",)):
         for number, line in enumerate(read(path).split("\n"), 1):
