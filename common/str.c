@@ -33,6 +33,17 @@ int str_to_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret, stru
     return 0;
 }
 
+int str_hex_value(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    if (c >= 'a' && c <= 'f') {
+        return c - 'a' + 10;
+    }
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 int str_copy(char *dst, size_t size, const char *src, struct err *err)
 {
     size_t len = strlen(src);

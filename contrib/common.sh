@@ -92,12 +92,11 @@ install_missing() {
     wanted=()
 }
 
-# Engines, a network helper, and what maps ids for the tests of ordinary users. Those tests need root and are skipped without it, or
-# where a package is missing.
+# Engines, and what maps ids for the tests of ordinary users. Those tests need root and are skipped without it, or where a package is
+# missing.
 install_engines() {
     local each command
-    for each in dockerd:docker.io podman:podman mmdebstrap:mmdebstrap docker-registry:docker-registry slirp4netns:slirp4netns \
-        newuidmap:uidmap; do
+    for each in dockerd:docker.io podman:podman mmdebstrap:mmdebstrap docker-registry:docker-registry newuidmap:uidmap; do
         command=${each%%:*}
         if [ "$(id -u)" -eq 0 ] && has_command apt-get; then
             need_command "$command" "${each#*:}"
@@ -109,8 +108,8 @@ install_engines() {
     done
 }
 
-# What sandboxes without an image show of this machine, and what their networks take. Tests of a language, a library or a network that
-# is not there are skipped, so whatever can be had is enough.
+# What sandboxes without an image show of this machine. Tests of a language or a library that is not there are skipped, so whatever can
+# be had is enough.
 install_languages_and_libraries() {
     local as_root=() package wanted_here=()
     if [ "$(id -u)" -ne 0 ]; then
@@ -122,8 +121,7 @@ install_languages_and_libraries() {
     fi
     for package in \
         ruby lua5.4 php-cli golang-go rustc r-base-core node-typescript default-jdk-headless g++ \
-        python3-numpy python3-pandas python3-matplotlib python3-pil python3-pip python3-setuptools python3-wheel \
-        slirp4netns passt; do
+        python3-numpy python3-pandas python3-matplotlib python3-pil python3-pip python3-setuptools python3-wheel; do
         dpkg -s "$package" >/dev/null 2>&1 || wanted_here+=("$package")
     done
     # Debian's npm cannot stand beside a node of another origin, which has its own

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/str.h"
+
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -189,22 +191,13 @@ int http_head_framing(const struct http_head *head, struct http_framing *ret, st
     return 0;
 }
 
-static int hex_value(char c)
-{
-    if (is_digit(c)) {
-        return c - '0';
-    }
-    char lower = (char)(c | 0x20);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 /* "1a2b;extension": at most seven digits, which no chunk of a refusal needs. */
 static int read_chunk_size(struct view line, size_t *ret_size, struct err *err)
 {
     size_t size = 0;
     size_t digits = 0;
-    while (digits < line.len && digits < 7 && hex_value(line.data[digits]) >= 0) {
-        size = size * 16 + (size_t)hex_value(line.data[digits]);
+    while (digits < line.len && digits < 7 && str_hex_value(line.data[digits]) >= 0) {
+        size = size * 16 + (size_t)str_hex_value(line.data[digits]);
         digits++;
     }
     if (digits == 0 ||

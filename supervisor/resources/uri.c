@@ -17,17 +17,6 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* RFC 3986: unreserved, sub-delims, ":" and "@" stand for themselves in a path. */
 static bool is_plain(unsigned char c)
 {
@@ -60,8 +49,8 @@ static bool take_segment(const char **at, char *out, size_t *len)
     while (*p != '\0' && *p != '/') {
         int value = (unsigned char)*p;
         if (*p == '%') {
-            int high = hex_value(p[1]);
-            int low = high >= 0 ? hex_value(p[2]) : -1;
+            int high = str_hex_value(p[1]);
+            int low = high >= 0 ? str_hex_value(p[2]) : -1;
             if (low < 0) {
                 return false;
             }

@@ -96,25 +96,14 @@ bool tokens_text_ok(struct view text, size_t max)
     return true;
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static bool read_hex(const char *text, unsigned char out[WEB_DIGEST_BYTES])
 {
     if (strlen(text) != HEX_DIGITS) {
         return false;
     }
     for (size_t i = 0; i < WEB_DIGEST_BYTES; i++) {
-        int high = hex_value(text[2 * i]);
-        int low = hex_value(text[2 * i + 1]);
+        int high = str_hex_value(text[2 * i]);
+        int low = str_hex_value(text[2 * i + 1]);
         if (high < 0 || low < 0) {
             return false;
         }

@@ -188,14 +188,6 @@ static int parse_host(struct view at, struct address *ret, struct err *err)
     return 0;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* NULL if it is not well encoded, or hides a NUL or another control character. */
 static char *decode(struct view v)
 {
@@ -204,8 +196,8 @@ static char *decode(struct view v)
     for (size_t i = 0; i < v.len; i++) {
         char c = v.data[i];
         if (c == '%') {
-            int high = i + 2 < v.len ? hex_digit(v.data[i + 1]) : -1;
-            int low = i + 2 < v.len ? hex_digit(v.data[i + 2]) : -1;
+            int high = i + 2 < v.len ? str_hex_value(v.data[i + 1]) : -1;
+            int low = i + 2 < v.len ? str_hex_value(v.data[i + 2]) : -1;
             if (high < 0 || low < 0) {
                 return NULL;
             }
