@@ -58,9 +58,6 @@ need_to_build() {
 
 # A sandbox needs a runtime; an ordinary user needs the helpers that map ids as well.
 need_to_run() {
-    if has_command apt-get; then
-        need_command slirp4netns slirp4netns # for packages; sandboxes work without it
-    fi
     need_command runc runc # crun alone is not enough: some versions refuse hosts with cgroups in hybrid mode
     if [ "$(id -u)" -ne 0 ]; then
         need_command newuidmap uidmap
@@ -90,6 +87,17 @@ install_missing() {
     fi
     missing=()
     wanted=()
+}
+
+# What gives an installer of packages its network. Sandboxes work without it.
+install_network_helper() {
+    if has_command apt-get; then
+        need_command slirp4netns slirp4netns
+        install_missing >/dev/null 2>&1 || true
+        missing=()
+        wanted=()
+    fi
+    has_command slirp4netns || say "no slirp4netns here: packages cannot be installed where no container engine is used"
 }
 
 # Engines, and what maps ids for the tests of ordinary users. Those tests need root and are skipped without it, or where a package is
