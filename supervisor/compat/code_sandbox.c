@@ -259,12 +259,14 @@ static void on_installed(void *arg, const struct package_report *report)
 
 static void install(struct tool_call *call)
 {
-    struct package_choice choice;
+    /* not package_choice_read(): it relies on a schema that lets nothing else through */
+    const struct package_choice choice = {
+        .manager = PACKAGE_PIP, .requirements = {argument(call, "package_name")}, .count = 1};
     struct err err = ERR_INIT;
     if (!code_sandbox_find(call)) {
         return;
     }
-    if (package_choice_read(call->args, &choice, &err) < 0) {
+    if (packages_check(PACKAGE_PIP, choice.requirements[0], &err) < 0) {
         runs_fail(call, "Error installing package", err.text);
         return;
     }

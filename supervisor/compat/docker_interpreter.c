@@ -107,9 +107,13 @@ static void initialize(struct tool_call *call)
         open_default(call);
         return;
     }
+    /* of the image alone: the schema lets anything else through unseen */
+    cJSON *image = cJSON_CreateObject();
+    cJSON_AddStringToObject(image, "image", json_get_str(call->args, "image"));
     struct sandbox_choice choice;
     struct err err = ERR_INIT;
-    if (sandbox_choice_read(&choice, call->args, call->session->config, &err) < 0) {
+    if (sandbox_choice_read(&choice, image, call->session->config, &err) < 0) {
+        cJSON_Delete(image);
         call->notice = "this server does not let clients choose images like that; this is the "
                        "configured one";
         open_default(call);
@@ -117,6 +121,7 @@ static void initialize(struct tool_call *call)
     }
     open_with(call, &choice.spec);
     sandbox_choice_finish(&choice);
+    cJSON_Delete(image);
 }
 
 /* ---- execute ---- */
