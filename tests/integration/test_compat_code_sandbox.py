@@ -216,6 +216,15 @@ def much():
     server.close()
 
 
+@suite.case("arguments that the schemas do not name are not read, whatever they are")
+def strays():
+    server = start()
+    text(server, "create_sandbox", session_id="s", env=["a"], memory_mb="x")
+    server.start_call("install_package", session_id="s", package_name="left", packages=[1], manager="npm")
+    equal(value(server, "execute_code", session_id="s", code="print(1)")["logs"]["stdout"], ["1\n"])
+    server.close()
+
+
 @suite.case("network, where it is allowed, is the same in every sandbox; that of telnet is no session")
 def network():
     server = start(None, "--allow-network")

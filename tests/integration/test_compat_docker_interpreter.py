@@ -82,6 +82,15 @@ def javascript():
     server.close()
 
 
+@suite.case("arguments that the schemas do not name are not read, whatever they are")
+def strays():
+    images = mcp.temporary_directory()
+    os.mkdir(os.path.join(images, "empty"))
+    server = start("--image-dir", images)
+    equal(value(server, "initialize_sandbox", image="empty", env=["a"], memory_mb="x")["status"], "success")
+    server.close()
+
+
 @suite.case("an image that cannot be had is replaced, and that is said")
 def image():
     server = start()
