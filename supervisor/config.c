@@ -1,7 +1,6 @@
 /*
- * The option table. A row is all there is to an option: its flag "--memory-mb", its environment
- * variable CLOISTER_MEMORY_MB, its default, its bounds, its line in --help. Values are checked when
- * they are read, and an error names where the value came from.
+ * Reads the options of options.c from their defaults, the environment and the command line. Values
+ * are checked when they are read, and an error names where the value came from.
  */
 #include "supervisor/config.h"
 
@@ -16,172 +15,9 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "supervisor/image.h"
-
-enum option_type {
-    OPTION_TEXT,
-    OPTION_CHOICE,   /* one of `choices` */
-    OPTION_PATTERNS, /* of image references */
-    OPTION_LIST,     /* of `choices`, separated by commas; given again it adds to what was given */
-    OPTION_NUMBER,
-    OPTION_MILLI, /* "1.5" as 1500 */
-    OPTION_FLAG,  /* no value needed on the command line */
-    OPTION_LEVEL,
-};
-
-struct option {
-    const char *name; /* without the dashes */
-    enum option_type type;
-    size_t offset;
-    const char *value; /* default, as it would be typed */
-    uint64_t min, max; /* numbers, in the unit of the field */
-    const char *value_name;
-    const char *help;
-    const char *choices; /* "a b c" */
-};
-
-#define FIELD(name) offsetof(struct config, name)
-
-/* clang-format off */
-static const struct option options[] = {
-    {"backend", OPTION_CHOICE, FIELD(backend), "auto", 0, 0, "NAME",
-     "what isolates sandboxes: docker (a container engine), oci (runc, crun, ... on this host), auto "
-     "(docker if an engine answers, else oci) or fake (nothing at all, for tests)",
-     "auto docker oci fake"},
-    {"engine", OPTION_TEXT, FIELD(engine), "", 0, 0, "ADDRESS",
-     "docker: where the engine is, unix:///path or tcp://host:port; default: looked for as the docker "
-     "command does (DOCKER_HOST, context, usual sockets)", NULL},
-    {"runtime", OPTION_TEXT, FIELD(runtime), "", 0, 0, "NAME",
-     "OCI runtime by name or path; docker: the engine's name for it (runsc, kata, ...); default: the first "
-     "that works, or the engine's own; with auto it means oci", NULL},
-    {"image", OPTION_TEXT, FIELD(image), "", 0, 0, "IMAGE",
-     "root file system of sandboxes; docker: an image reference, default " IMAGE_DOCKER_DEFAULT "; oci: a "
-     "directory, default this host's /usr; with auto a path (/dir or ./dir) means oci, anything else docker",
-     NULL},
-    {"pull", OPTION_CHOICE, FIELD(pull), "missing", 0, 0, "WHEN",
-     "docker: whether the engine fetches an image that it does not have: missing or never",
-     "missing never"},
-    {"allow-images", OPTION_PATTERNS, FIELD(allow_images), "", 0, 0, "PATTERNS",
-     "docker: image references that clients may choose, separated by commas, * for any characters but /, "
-     "NAME/* for all below NAME; default: any", NULL},
-    {"image-dir", OPTION_TEXT, FIELD(image_dir), "", 0, 0, "DIR",
-     "oci: directory of root directories, which clients may choose from by name; default: no choice; with "
-     "auto it means oci", NULL},
-    {"memory-mb", OPTION_NUMBER, FIELD(memory_mb), "512", 16, 1048576, "MIB",
-     "memory of a sandbox", NULL},
-    {"cpus", OPTION_MILLI, FIELD(cpu_milli), "1", 10, 1024000, "N",
-     "CPU cores of a sandbox, may be a fraction", NULL},
-    {"pids", OPTION_NUMBER, FIELD(pids), "256", 8, 1000000, "N",
-     "processes and threads of a sandbox", NULL},
-    {"disk-mb", OPTION_NUMBER, FIELD(disk_mb), "256", 1, 1048576, "MIB",
-     "space for files of a sandbox", NULL},
-    {"files", OPTION_NUMBER, FIELD(files), "1024", 128, 1048576, "N",
-     "open files of a process in a sandbox", NULL},
-    {"timeout-seconds", OPTION_NUMBER, FIELD(timeout_s), "60", 1, 86400, "S",
-     "deadline of an execution that names none", NULL},
-    {"max-timeout-seconds", OPTION_NUMBER, FIELD(max_timeout_s), "3600", 1, 86400, "S",
-     "longest deadline that a call may ask for", NULL},
-    {"sync-budget-seconds", OPTION_NUMBER, FIELD(sync_budget_s), "45", 1, 3600, "S",
-     "a call waits so long for its code to end; then it answers that the code is running", NULL},
-    {"ttl-seconds", OPTION_NUMBER, FIELD(ttl_s), "1800", 1, 2592000, "S",
-     "a sandbox closes after this long without a call", NULL},
-    {"max-lifetime-seconds", OPTION_NUMBER, FIELD(max_lifetime_s), "86400", 1, 31536000, "S",
-     "a sandbox closes this long after its creation, whatever it is doing", NULL},
-    {"max-sandboxes", OPTION_NUMBER, FIELD(max_sandboxes), "32", 1, 4096, "N",
-     "most sandboxes at a time", NULL},
-    {"task-after-seconds", OPTION_NUMBER, FIELD(task_after_s), "5", 0, 3600, "S",
-     "code that takes longer becomes a task, for clients that can handle one", NULL},
-    {"http", OPTION_TEXT, FIELD(http), "", 0, 0, "[HOST:]PORT",
-     "serve MCP over HTTP there, at /mcp and for old clients at /sse, instead of stdio; without HOST on "
-     "127.0.0.1 only", NULL},
-    {"stdio", OPTION_FLAG, FIELD(stdio), "no", 0, 0, NULL,
-     "with --http: serve stdio, too", NULL},
-    {"public-url", OPTION_TEXT, FIELD(public_url), "", 0, 0, "URL",
-     "HTTP: where clients find us, if a proxy is in front: https://host[/path], without /mcp", NULL},
-    {"tls-cert", OPTION_TEXT, FIELD(tls_cert), "", 0, 0, "FILE",
-     "HTTP: certificate chain, PEM; needs --tls-key", NULL},
-    {"tls-key", OPTION_TEXT, FIELD(tls_key), "", 0, 0, "FILE",
-     "HTTP: private key of the certificate, PEM", NULL},
-    {"tokens", OPTION_TEXT, FIELD(tokens), "", 0, 0, "FILE",
-     "HTTP: bearer tokens and whom they stand for; SIGHUP reads it again", NULL},
-    {"oauth-issuer", OPTION_TEXT, FIELD(oauth_issuer), "", 0, 0, "URL",
-     "HTTP: authorization server whose tokens are taken", NULL},
-    {"oauth-introspection", OPTION_TEXT, FIELD(oauth_introspection), "", 0, 0, "URL",
-     "HTTP: where that server tells what a token is worth (RFC 7662)", NULL},
-    {"oauth-client", OPTION_TEXT, FIELD(oauth_client), "", 0, 0, "FILE",
-     "HTTP: file with ID:SECRET that we show there", NULL},
-    {"oauth-scopes", OPTION_TEXT, FIELD(oauth_scopes), "", 0, 0, "LIST",
-     "HTTP: scopes that a token must have, separated by blanks", NULL},
-    {"allow-hosts", OPTION_TEXT, FIELD(allow_hosts), "", 0, 0, "LIST",
-     "HTTP: names in the Host header besides our address and that of --public-url, separated by commas", NULL},
-    {"allow-origins", OPTION_TEXT, FIELD(allow_origins), "", 0, 0, "LIST",
-     "HTTP: origins of web pages that may call us, separated by commas; default: those of this machine", NULL},
-    {"insecure-http", OPTION_FLAG, FIELD(insecure_http), "no", 0, 0, NULL,
-     "HTTP: listen on other than this machine's own addresses though nobody needs a token, or though tokens "
-     "travel without TLS", NULL},
-    {"max-connections", OPTION_NUMBER, FIELD(max_connections), "1024", 4, 65536, "N",
-     "HTTP: most connections at a time", NULL},
-    {"max-sessions", OPTION_NUMBER, FIELD(max_sessions), "1024", 1, 65536, "N",
-     "HTTP: most sessions of clients at a time", NULL},
-    {"session-idle-seconds", OPTION_NUMBER, FIELD(session_idle_s), "3600", 1, 2592000, "S",
-     "HTTP: a session that nobody uses ends after this", NULL},
-    {"principal-sandboxes", OPTION_NUMBER, FIELD(principal_sandboxes), "0", 0, 4096, "N",
-     "HTTP: most sandboxes of one principal, 0: all there are; the file of tokens may say otherwise", NULL},
-    {"principal-memory-mb", OPTION_NUMBER, FIELD(principal_memory_mb), "0", 0, 16777216, "MIB",
-     "HTTP: memory of all sandboxes of one principal, 0: no limit", NULL},
-    {"principal-calls", OPTION_NUMBER, FIELD(principal_calls), "0", 0, 65536, "N",
-     "HTTP: requests of one principal in flight, 0: no limit", NULL},
-    {"compat", OPTION_LIST, FIELD(compat), "", 0, 0, "PROFILE",
-     "offer another server's tools, by their names and with their results, beside our own; may be repeated: "
-     "code-sandbox, docker-interpreter, python-env, python-sandbox",
-     "code-sandbox docker-interpreter python-env python-sandbox"},
-    {"allow-network", OPTION_FLAG, FIELD(allow_network), "no", 0, 0, NULL,
-     "clients may create sandboxes that reach the network", NULL},
-    {"packages", OPTION_FLAG, FIELD(packages), "yes", 0, 0, NULL,
-     "packages can be installed, by an installer of its own that has network while the sandbox has none", NULL},
-    {"package-index", OPTION_TEXT, FIELD(package_index), "", 0, 0, "URL",
-     "where pip finds packages; default: its own index", NULL},
-    {"package-dir", OPTION_TEXT, FIELD(package_dir), "", 0, 0, "DIR",
-     "directory of wheels on this host, for pip; without --package-index nothing else is asked then", NULL},
-    {"npm-registry", OPTION_TEXT, FIELD(npm_registry), "", 0, 0, "URL",
-     "where npm finds packages; default: its own registry", NULL},
-    {"package-proxy", OPTION_TEXT, FIELD(package_proxy), "", 0, 0, "URL",
-     "proxy through which packages are fetched", NULL},
-    {"package-ca", OPTION_TEXT, FIELD(package_ca), "", 0, 0, "FILE",
-     "certificates that the installer trusts, PEM, instead of the usual ones", NULL},
-    {"packages-mb", OPTION_NUMBER, FIELD(packages_mb), "1024", 1, 1048576, "MIB",
-     "most that the packages of one sandbox take", NULL},
-    {"install-timeout-seconds", OPTION_NUMBER, FIELD(install_timeout_s), "600", 1, 86400, "S",
-     "an installation that takes longer is stopped", NULL},
-    {"languages", OPTION_TEXT, FIELD(languages), "", 0, 0, "FILE",
-     "JSON file of further languages, or of other commands for known ones", NULL},
-    {"local-files", OPTION_TEXT, FIELD(local_files), "", 0, 0, "DIRS",
-     "directories of this host, separated by commas, from which upload_file may take files by local_path; "
-     "default: none", NULL},
-    {"link-seconds", OPTION_NUMBER, FIELD(link_s), "3600", 1, 604800, "S",
-     "HTTP: a link to a file of a sandbox is good for so long", NULL},
-    {"strict", OPTION_FLAG, FIELD(strict), "no", 0, 0, NULL,
-     "fail rather than go without a limit that this host cannot enforce", NULL},
-    {"runtime-dir", OPTION_TEXT, FIELD(runtime_dir), "", 0, 0, "DIR",
-     "for sockets and records; default: /run/cloister for root, else $XDG_RUNTIME_DIR/cloister "
-     "or /tmp/cloister-UID", NULL},
-    {"instance", OPTION_TEXT, FIELD(instance), "", 0, 0, "NAME",
-     "name of this server's sandboxes: the next server with it takes them over; default: they end with this "
-     "one, with --http main", NULL},
-    {"grace-seconds", OPTION_NUMBER, FIELD(grace_s), "10", 1, 3600, "S",
-     "a sandbox lives on for this long without a server", NULL},
-    {"worker-path", OPTION_TEXT, FIELD(worker_path), "", 0, 0, "FILE",
-     "the cloister-worker program; default: found beside this one", NULL},
-    {"agent-path", OPTION_TEXT, FIELD(agent_path), "", 0, 0, "FILE",
-     "the cloister-agent program; default: found beside this one", NULL},
-    {"log-level", OPTION_LEVEL, FIELD(log_level), "info", 0, 0, "LEVEL",
-     "what goes to stderr: error, warn, info or debug", NULL},
-};
-/* clang-format on */
+#include "supervisor/options.h"
 
 #define HTTP_INSTANCE "main"
-#define HELP_INDENT   29
-#define HELP_WIDTH    (size_t)70
-#define OPTION_COUNT  (sizeof(options) / sizeof(options[0]))
 
 /* ---- values --------------------------------------------------------------------------------- */
 
@@ -319,13 +155,14 @@ static int set_option(struct config *c, const struct option *o, const char *valu
 
 /* ---- sources -------------------------------------------------------------------------------- */
 
-static char *env_name(const struct option *o)
+static const struct option *find_option(const char *name, size_t len)
 {
-    char *name = alloc_printf("CLOISTER_%s", o->name);
-    for (char *p = name; *p != '\0'; p++) {
-        *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+    for (size_t i = 0; i < option_count; i++) {
+        if (strlen(options[i].name) == len && strncmp(options[i].name, name, len) == 0) {
+            return &options[i];
+        }
     }
-    return name;
+    return NULL;
 }
 
 static int read_env(struct config *c, const struct option *o, const char *name, struct err *err)
@@ -353,11 +190,12 @@ static int read_environment(struct config *c, struct err *ret_type, struct err *
      * such a server, with a value that we do not know: our own name for it comes first. */
     const char *own = getenv("CLOISTER_BACKEND");
     if (own == NULL || own[0] == '\0') {
-        err_ignore(read_env(c, &options[0], "INTERPRETER_TYPE", ret_type));
+        err_ignore(
+            read_env(c, find_option("backend", strlen("backend")), "INTERPRETER_TYPE", ret_type));
     }
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < OPTION_COUNT; i++) {
-        CLEANUP_FREE char *name = env_name(&options[i]);
+    for (size_t i = 0; rc == 0 && i < option_count; i++) {
+        CLEANUP_FREE char *name = option_env_name(&options[i]);
         rc = read_env(c, &options[i], name, err);
     }
     return rc;
@@ -378,16 +216,6 @@ static void take_foreign_address(struct config *c)
                                host != NULL && host[0] != '\0' ? host : "127.0.0.1", six ? "]" : "",
                                port != NULL && port[0] != '\0' ? port : "8000");
     }
-}
-
-static const struct option *find_option(const char *name, size_t len)
-{
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        if (strlen(options[i].name) == len && strncmp(options[i].name, name, len) == 0) {
-            return &options[i];
-        }
-    }
-    return NULL;
 }
 
 /* One option at argv[*at], with its value; moves *at behind them. */
@@ -456,7 +284,7 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
     struct err type = ERR_INIT;
     int rc = 0;
     int at = 0;
-    for (size_t i = 0; rc == 0 && i < OPTION_COUNT; i++) {
+    for (size_t i = 0; rc == 0 && i < option_count; i++) {
         if (options[i].type == OPTION_LIST) {
             set_text((char **)(void *)((char *)c + options[i].offset), "");
         }
@@ -492,50 +320,11 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
 
 void config_finish(struct config *c)
 {
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
+    for (size_t i = 0; i < option_count; i++) {
         if (is_text(&options[i])) {
             char **text = (char **)(void *)((char *)c + options[i].offset);
             free(*text);
             *text = NULL;
         }
     }
-}
-
-/* One option's line, broken at blanks and continued under itself. */
-static void print_option(const char *flag, const char *text)
-{
-    printf("  %-*s", HELP_INDENT - 3, flag);
-    while (*text != '\0') {
-        size_t len = strlen(text);
-        size_t n = len;
-        if (len > HELP_WIDTH) {
-            for (n = HELP_WIDTH; n > 0 && text[n] != ' '; n--) {
-            }
-            n = n > 0 ? n : strcspn(text, " ");
-        }
-        printf(" %.*s\n", (int)n, text);
-        text += n;
-        text += strspn(text, " ");
-        if (*text != '\0') {
-            printf("%*s", HELP_INDENT - 1, "");
-        }
-    }
-}
-
-void config_print_help(void)
-{
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        const struct option *o = &options[i];
-        CLEANUP_FREE char *flag =
-            alloc_printf("--%s%s%s", o->name, o->value_name != NULL ? " " : "",
-                         o->value_name != NULL ? o->value_name : "");
-        bool has_default = o->value[0] != '\0';
-        CLEANUP_FREE char *text = alloc_printf("%s%s%s%s", o->help, has_default ? " [" : "",
-                                               o->value, has_default ? "]" : "");
-        print_option(flag, text);
-    }
-    printf(
-        "\nEach option is also read from the environment, --memory-mb for example from\n"
-        "CLOISTER_MEMORY_MB; the command line wins. INTERPRETER_TYPE stands for CLOISTER_BACKEND\n"
-        "where that is not set.\n");
 }

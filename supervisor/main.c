@@ -35,7 +35,7 @@ static void print_help(void)
         "  cloister --help             this text\n"
         "  cloister --version          version\n"
         "\n"
-        "options (defaults in brackets; limits are those of new sandboxes):\n",
+        "Options, with their defaults in brackets:\n",
         CLOISTER_VERSION);
     config_print_help();
     printf("\n"

@@ -41,7 +41,7 @@ CONFINED = {
         "signals go through uv_process_kill",
     ),
     r"printf|puts|putchar|fwrite": (
-        r"supervisor/(main|config|doctor|demo|token_command)\w*\.c|worker/main\.c|worker/agent/main\.c",
+        r"supervisor/(main|options|doctor|demo|token_command)\w*\.c|worker/main\.c|worker/agent/main\.c",
         "stdout belongs to the protocol",
     ),
 }
