@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Prose rots unless something reads it: each message and each option must be documented, and what documents and comments
-name must be there."""
+"""Prose rots unless something reads it: each message must be documented, the tables of options must be those of the program, and
+what documents and comments name must be there."""
 
 import os
 import re
-import shutil
 import subprocess
+import sys
 
 from source import C_DIRECTORIES, ROOT, code_only, files, read, report
 from tap import Skip, Suite
@@ -40,15 +40,22 @@ def numbers():
     )
 
 
-@suite.case("every option of --help is in README.md")
+@suite.case("the tables of options in contrib/docs are those of the program")
 def options():
-    if not (PROGRAM and shutil.which(PROGRAM)):
+    table = os.path.join(os.path.dirname(PROGRAM), "options-json")
+    if not (PROGRAM and os.path.exists(table)):
         raise Skip("no built program (CLOISTER is not set)")
-    shown = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, check=True).stdout
-    names = sorted(set(re.findall(r"--[a-z][a-z0-9-]+", shown)) - {"--help", "--version"})
-    assert len(names) > 5, "could not read --help"
-    text = read("README.md")
-    report([f"README.md: nothing about {n}" for n in names if n not in text])
+    done = subprocess.run(
+        [sys.executable, os.path.join(ROOT, "contrib/docs/generate"), "check", table],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )
+    report([done.stdout.strip()] if done.returncode else [])
+
+
+@suite.case("the front page is one page")
+def front_page():
+    lines = len(read("README.md").splitlines())
+    report([f"README.md: {lines} lines, 200 at most; the rest belongs into contrib/docs"] if lines > 200 else [])
 
 
 def slug(heading):
