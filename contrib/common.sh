@@ -71,7 +71,7 @@ install_missing() {
     fi
     local as_root=()
     if [ "$(id -u)" -ne 0 ]; then
-        as_root=(sudo)
+        as_root=(sudo env DEBIAN_FRONTEND=noninteractive) # sudo keeps no variable of ours
     fi
     if ! has_command apt-get || { [ ${#as_root[@]} -gt 0 ] && ! has_command sudo; }; then
         printf 'Please install these and start again:\n' >&2
@@ -121,7 +121,7 @@ install_engines() {
 install_languages_and_libraries() {
     local as_root=() package wanted_here=()
     if [ "$(id -u)" -ne 0 ]; then
-        as_root=(sudo -n)
+        as_root=(sudo -n env DEBIAN_FRONTEND=noninteractive)
     fi
     if ! has_command apt-get || { [ ${#as_root[@]} -gt 0 ] && ! sudo -n true 2>/dev/null; }; then
         say "no apt here: languages and libraries that are missing will not be tested"
