@@ -27,6 +27,7 @@ struct links {
     struct fleet *fleet;
     char *base;
     uint64_t good_s;
+    bool told; /* that links cannot be checked */
 };
 
 struct links *links_create(struct fleet *fleet, const char *base, uint64_t good_s)
@@ -127,7 +128,12 @@ enum link_state links_check(struct links *l, const char *sandbox, const char *pa
         return LINK_WRONG;
     }
     if (sign(l, expires, sandbox, path, ours, &err) < 0) {
-        return LINK_WRONG; /* whoever has no key has signed nothing */
+        /* whoever has had no sandbox has signed nothing; anybody may ask, so once is enough */
+        if (err.code != ERR_SANDBOX_NOT_FOUND && !l->told) {
+            l->told = true;
+            log_error("links to files cannot be checked, and are refused: %s", err.text);
+        }
+        return LINK_WRONG;
     }
     /* Compared are digests of both: those take the same time wherever the texts differ. */
     web_digest_hex(ours, hex);

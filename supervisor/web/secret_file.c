@@ -2,7 +2,8 @@
  * The rights of everybody are what counts. Those of the group are left to the administrator: a
  * service often reads its secrets as a member of a group (0640), and nobody becomes a member by
  * accident. A file that everybody may write is refused whatever it holds: whoever adds a line to it
- * gives himself a way in.
+ * gives himself a way in. So is one of a user who is neither root nor us, who may write it as he
+ * likes, whatever its mode.
  */
 #include "supervisor/web/secret_file.h"
 
@@ -49,6 +50,12 @@ int secret_file_read(const char *path, struct buf *out, bool *ret_open, struct e
     if ((st.st_mode & S_IWOTH) != 0) {
         return err_set(err, ERR_CONFIG,
                        "everybody may write %s, and so let himself in: chmod o-rwx %s", path, path);
+    }
+    if (st.st_uid != 0 && st.st_uid != geteuid()) {
+        return err_set(err, ERR_CONFIG,
+                       "%s belongs to user %u, who can change it, and not to user %u, as whom this "
+                       "runs, or root: chown %u %s",
+                       path, (unsigned)st.st_uid, (unsigned)geteuid(), (unsigned)geteuid(), path);
     }
     if (st.st_size > (off_t)SECRET_FILE_MAX_BYTES) {
         return err_set(err, ERR_CONFIG, "%s is larger than %u KiB", path,

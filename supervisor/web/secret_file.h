@@ -14,8 +14,9 @@
 
 #define SECRET_FILE_MAX_BYTES (1u << 20)
 
-/* Reads a regular file that not everybody may write. *ret_open: everybody may read it. `out` is
- * ended with secret_file_wipe(). */
+/* Reads a regular file of ours or root's that not everybody may write; anything else is an
+ * ERR_CONFIG that says what to do. *ret_open: everybody may read it. `out` is ended with
+ * secret_file_wipe(). */
 int secret_file_read(const char *path, struct buf *out, bool *ret_open,
                      struct err *err) WARN_UNUSED;
 

@@ -6,17 +6,14 @@
  * is a new object here, and each object lives as long as a session has it: GnuTLS keeps only the
  * pointer.
  */
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "common/alloc.h"
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/fd.h"
-#include "common/log.h"
 #include "supervisor/web/internal.h"
+#include "supervisor/web/secret_file.h"
 
 enum { FILE_MAX_BYTES = 1 << 20 };
 
@@ -26,48 +23,48 @@ struct web_tls {
     unsigned refs;
 };
 
-/* What is in the buffer is a secret, also when it is not needed any more. */
-static void finish_key(struct buf *key)
+static int check_filled(const char *path, const char *what, const struct buf *pem, struct err *err)
 {
-    if (key->data != NULL) {
-        explicit_bzero(key->data, key->cap);
-    }
-    buf_finish(key);
-}
-
-static void check_mode(const char *path)
-{
-    struct stat st;
-    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        log_warn("TLS: the key %s can be read by others than its owner (mode %03o); chmod 600 it",
-                 path, (unsigned)(st.st_mode & 0777));
-    }
-}
-
-static int read_pem(const char *path, const char *what, struct buf *out, struct err *err)
-{
-    buf_init(out, FILE_MAX_BYTES);
-    if (file_read(path, out, err) < 0) {
-        return err_wrap(err, "TLS: %s", what);
-    }
-    if (out->len == 0) {
+    if (pem->len == 0) {
         return err_set(err, ERR_CONFIG, "TLS: %s %s is empty; it must be PEM", what, path);
     }
     return 0;
+}
+
+static int read_certificate(const char *path, struct buf *out, struct err *err)
+{
+    buf_init(out, FILE_MAX_BYTES);
+    if (file_read(path, out, err) < 0) {
+        return err_wrap(err, "TLS: certificate");
+    }
+    return check_filled(path, "certificate", out, err);
+}
+
+static int read_key(const char *path, struct buf *out, struct err *err)
+{
+    bool open = false;
+    if (secret_file_read(path, out, &open, err) < 0) {
+        return err_wrap(err, "TLS: key");
+    }
+    if (open) {
+        return err_set(err, ERR_CONFIG,
+                       "TLS: everybody may read the key %s, and so pass for this server: chmod 600 "
+                       "%s, and if somebody has read it, make a new one",
+                       path, path);
+    }
+    return check_filled(path, "key", out, err);
 }
 
 int web_tls_load(const struct tls_lib *lib, const char *cert_file, const char *key_file,
                  struct web_tls **ret, struct err *err)
 {
     CLEANUP_BUF struct buf cert;
-    __attribute__((cleanup(finish_key))) struct buf key;
+    __attribute__((cleanup(secret_file_wipe))) struct buf key;
     buf_init(&cert, 0);
     buf_init(&key, 0);
-    if (read_pem(cert_file, "certificate", &cert, err) < 0 ||
-        read_pem(key_file, "key", &key, err) < 0) {
+    if (read_certificate(cert_file, &cert, err) < 0 || read_key(key_file, &key, err) < 0) {
         return -err->code;
     }
-    check_mode(key_file);
     gnutls_certificate_credentials_t credentials = NULL;
     int rc = lib->certificate_allocate_credentials(&credentials);
     if (rc < 0) {

@@ -379,6 +379,7 @@ static void test_bad_files(void **state)
     t->lab.config.key_file = t->other_key;
     fails(t, "does not belong to the certificate");
     t->lab.config.key_file = t->cert;
+    chmod(t->cert, 0600);
     fails(t, "must be PEM");
     t->lab.config.key_file = "/nonexistent/key.pem";
     fails(t, "TLS: key: ");
@@ -407,19 +408,57 @@ static char *log_of(struct tls_lab *t)
     return alloc_strdup(buf_cstr(&text));
 }
 
-static void test_key_that_others_can_read(void **state)
+static void test_key_that_everybody_can_read_or_write(void **state)
+{
+    struct tls_lab *t = *state;
+    chmod(t->key, 0604);
+    fails(t, "everybody may read the key");
+    fails(t, t->key);
+    fails(t, "chmod 600");
+    chmod(t->key, 0602);
+    fails(t, "everybody may write");
+    fails(t, "TLS: key: ");
+}
+
+static void test_key_that_becomes_readable_replaces_none(void **state)
+{
+    struct tls_lab *t = *state;
+    struct err err = ERR_INIT;
+    lab_open(&t->lab);
+    make_pair(t->cert, t->key, "second");
+    chmod(t->key, 0644);
+    assert_true(web_listener_reload(t->lab.listener, &err) < 0);
+    assert_non_null(strstr(err.text, "everybody may read the key"));
+    presents(&t->lab, "first");
+    chmod(t->key, 0600);
+    assert_int_equal(web_listener_reload(t->lab.listener, &err), 0);
+    presents(&t->lab, "second");
+}
+
+static void test_key_of_somebody_else(void **state)
+{
+    struct tls_lab *t = *state;
+    if (geteuid() != 0) {
+        skip(); /* nobody else gives his files away */
+    }
+    assert_int_equal(chown(t->key, 65534, 0), 0);
+    fails(t, "belongs to user 65534");
+    fails(t, "chown 0 ");
+}
+
+static void test_key_that_is_no_file(void **state)
+{
+    struct tls_lab *t = *state;
+    t->lab.config.key_file = t->dir;
+    fails(t, "is not a file");
+}
+
+/* A service often reads its secrets as a member of a group. */
+static void test_key_of_our_own_or_our_group(void **state)
 {
     struct tls_lab *t = *state;
     chmod(t->key, 0640);
     char *log = log_of(t);
-    assert_non_null(strstr(log, "can be read by others"));
-    assert_non_null(strstr(log, t->key));
-    free(log);
-}
-
-static void test_key_of_our_own(void **state)
-{
-    char *log = log_of(*state);
     assert_string_equal(log, "");
     free(log);
 }
@@ -434,8 +473,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_slow_handshake, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reload, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bad_files, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_key_that_others_can_read, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_key_of_our_own, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_key_that_everybody_can_read_or_write, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_key_that_becomes_readable_replaces_none, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_key_of_somebody_else, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_key_that_is_no_file, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_key_of_our_own_or_our_group, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
