@@ -21,6 +21,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/check.h"
 #include "worker/agent/endpoint.h"
+#include "worker/agent/ids.h"
 #include "worker/agent/relay.h"
 #include "worker/agent/userenv.h"
 
@@ -118,6 +119,8 @@ static int parse(int argc, char **argv, struct options *ret, struct err *err)
     if (!ret->single_uid && ret->uid == 0) {
         return err_set(err, ERR_INVALID, "--uid: user code needs a user of its own");
     }
+    ret->uid = ids_fit("/proc/self/uid_map", "/proc/self/gid_map", (uint32_t)ret->uid);
+    ret->gid = ids_fit("/proc/self/uid_map", "/proc/self/gid_map", (uint32_t)ret->gid);
     return 0;
 }
 

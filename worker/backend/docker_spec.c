@@ -35,14 +35,8 @@
 #include "worker/backend/sandbox_defaults.h"
 #include "worker/backend/spec_copy.h"
 
-/* Where ids are those of the engine's host: above all ranges that distributions, systemd and its
- * containers assign (they end at 0x6fffffff), below the sign bit, which some programs choke on. */
-#define UID_FIRST 0x70000000u
-#define UID_COUNT (1u << 27)
-
-/* Where only some 65536 ids are mapped: above ordinary users of the image, below the end. */
-#define UID_SMALL_FIRST 20000u
-#define UID_SMALL_COUNT 40000u
+/* Ids that certainly exist where the engine itself has only a user's. */
+#define ROOTLESS_IDS 65536u
 
 #define NANO_PER_MILLI 1000000u
 #define CPU_MILLI_MIN  10 /* the engine refuses less than 0.01 */
@@ -84,15 +78,7 @@ uint32_t docker_spec_uid(const struct docker_engine *engine, const char *sandbox
     if (engine->userns) {
         return SANDBOX_UID;
     }
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-    for (const char *p = sandbox; *p != '\0'; p++) {
-        hash = (hash ^ (unsigned char)*p) * 0x100000001b3u;
-    }
-    hash ^= hash >> 32;
-    if (engine->rootless || engine->podman) {
-        return UID_SMALL_FIRST + (uint32_t)(hash % UID_SMALL_COUNT);
-    }
-    return UID_FIRST + (uint32_t)(hash % UID_COUNT);
+    return sandbox_uid_apart(sandbox, engine->rootless ? ROOTLESS_IDS : UINT32_MAX);
 }
 
 /* Who user code is in this container. Installers for one sandbox are the same user, so that each

@@ -34,7 +34,7 @@
 #include "worker/backend/oci_host.h"
 #include "worker/backend/oci_net.h"
 
-#define FORMAT        "cloister skeleton 3" /* part of the hash: change it with the layout */
+#define FORMAT        "cloister skeleton 4" /* part of the hash: change it with the layout */
 #define ENTRIES_MAX   64                    /* at the top of an image */
 #define MOUNTS_MAX    256                   /* below one bound directory */
 #define MOUNTINFO_MAX (4u << 20)
@@ -42,13 +42,15 @@
 #define RESOLV_CONF ".cloister/resolv.conf"
 
 /* Directories of every skeleton; what is mounted there is the spec's business. Some runtimes give a
- * mounted tmpfs the mode of its mount point, so these are the modes to be seen inside. None is
- * writable for everybody, as users of the host may be able to reach the skeleton. */
+ * mounted tmpfs the mode of its mount point, so these are the modes to be seen inside. Each can be
+ * read by everybody: runc 1.1.14 and later of that branch open the directory of a mount point for
+ * reading, as root of the sandbox, who owns nothing here. None is writable for everybody, as users
+ * of the host may be able to reach the skeleton. */
 static const struct {
     const char *name;
     mode_t mode;
 } dirs[] = {
-    {".cloister", 0711}, {"dev", 0755}, {"home", 0755},     {"home/user", 0755},
+    {".cloister", 0755}, {"dev", 0755}, {"home", 0755},     {"home/user", 0755},
     {"media", 0755},     {"mnt", 0755}, {"packages", 0755}, {"proc", 0555},
     {"run", 0755},       {"sys", 0555}, {"tmp", 01755},     {"workspace", 0755},
 };

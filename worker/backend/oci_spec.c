@@ -5,8 +5,9 @@
  *
  * Who is who inside: uid 0 is the agent, which keeps four capabilities in order to become, end and
  * bound the user's processes; they are in none of the sets that survive an exec, and user code gets
- * none anyway. uid 1000 is user code. With a single mapped id both are uid 0 without capabilities
- * over anything that the host's user did not own already.
+ * none anyway. uid 1000 is user code; without a user namespace that may be a person of the host,
+ * and it is an id that nobody has. With a single mapped id both are uid 0 without capabilities over
+ * anything that the host's user did not own already.
  *
  * What is writable is tmpfs with a size and a number of inodes. Their sum stays below the default
  * memory limit, since pages of a tmpfs count as memory of whoever filled them.
@@ -35,6 +36,18 @@ static void append_number(cJSON *array, const char *flag, uint64_t value)
     json_build_append_string(array, text);
 }
 
+/* Uid and gid of user code. As with mapped ids, an installer is the user of the sandbox that it
+ * works for, so that modes of files mean the same to both. */
+static uint32_t user_of(const struct oci_spec_input *in)
+{
+    if (in->mode->userns != OCI_USERNS_NONE) {
+        return SANDBOX_UID;
+    }
+    uint64_t uids = (uint64_t)in->host->uids.first + in->host->uids.count;
+    uint64_t gids = (uint64_t)in->host->gids.first + in->host->gids.count;
+    return sandbox_uid_apart(oci_packages_ids_of(in->spec), uids < gids ? uids : gids);
+}
+
 /* ---- process -------------------------------------------------------------------------------- */
 
 static void add_args(cJSON *process, const struct oci_spec_input *in)
@@ -47,8 +60,8 @@ static void add_args(cJSON *process, const struct oci_spec_input *in)
     json_build_append_string(args, "--sandbox");
     json_build_append_string(args, in->spec->id);
     append_number(args, "--grace-ms", in->spec->grace_ms);
-    append_number(args, "--uid", SANDBOX_UID);
-    append_number(args, "--gid", SANDBOX_UID);
+    append_number(args, "--uid", user_of(in));
+    append_number(args, "--gid", user_of(in));
     append_number(args, "--nproc", limits->pids);
     append_number(args, "--nofile", limits->files);
     /* 0: the cgroup holds memory, which counts what is used rather than what is reserved. */
@@ -155,7 +168,8 @@ static void add_mounts(cJSON *config, const struct oci_spec_input *in)
     add_tmpfs(mounts, "/run", "0755", SANDBOX_RUN_BYTES, ",noexec");
     char ids[48] = "";
     if (!single) {
-        snprintf(ids, sizeof(ids), ",uid=%d,gid=%d", SANDBOX_UID, SANDBOX_UID);
+        unsigned long user = user_of(in);
+        snprintf(ids, sizeof(ids), ",uid=%lu,gid=%lu", user, user);
     }
     add_tmpfs(mounts, "/tmp", "1777", SANDBOX_TMP_BYTES, ids);
     add_tmpfs(mounts, SANDBOX_HOME, "0755", SANDBOX_HOME_BYTES, ids);

@@ -15,6 +15,16 @@
 #include "common/str.h"
 #include "worker/backend/json_build.h"
 
+/* On a plain host, above what anybody hands out: subordinate ids of useradd end at 600100000,
+ * containers of systemd at 0x6fffffff, and what directories of people are mapped to (SSSD, FreeIPA)
+ * at 2000200000. Below the sign bit, which some programs choke on. */
+#define UID_FIRST 0x78000000u
+#define UID_END   0x80000000u
+
+/* In a container with some 65536 ids: above its people and services, below "nobody". */
+#define UID_SMALL_FIRST 20000u
+#define UID_SMALL_END   60000u
+
 #define INODE_BYTES 4096
 #define INODES_MIN  1024
 #define INODES_MAX  65536
@@ -23,6 +33,18 @@ uint64_t sandbox_inodes(uint64_t size_bytes)
 {
     uint64_t inodes = size_bytes / INODE_BYTES;
     return inodes < INODES_MIN ? INODES_MIN : inodes > INODES_MAX ? INODES_MAX : inodes;
+}
+
+uint32_t sandbox_uid_apart(const char *name, uint64_t end)
+{
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    for (const char *p = name; *p != '\0'; p++) {
+        hash = (hash ^ (unsigned char)*p) * 0x100000001b3u;
+    }
+    hash ^= hash >> 32;
+    uint64_t first = end >= UID_END ? UID_FIRST : end >= UID_SMALL_END ? UID_SMALL_FIRST : end / 2;
+    uint64_t stop = end >= UID_END ? UID_END : end >= UID_SMALL_END ? UID_SMALL_END : end;
+    return stop > first ? (uint32_t)(first + hash % (stop - first)) : SANDBOX_UID;
 }
 
 static const char *const defaults[] = {

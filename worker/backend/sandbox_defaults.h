@@ -18,6 +18,11 @@
 #define SANDBOX_HOME "/home/user"
 #define SANDBOX_HOST "sandbox"
 
+/* Uid and gid of user code where ids are those of the host: derived from `name`, so that sandboxes
+ * differ, as the kernel counts processes by uid, and in no range that anybody gives to people,
+ * services or containers. `end`: the ids below it exist. */
+uint32_t sandbox_uid_apart(const char *name, uint64_t end);
+
 /* The sum of these, with the workspace, stays below the default memory limit: pages of a tmpfs
  * count as memory of whoever filled them. */
 #define SANDBOX_SHM_BYTES  ((uint64_t)64 << 20)

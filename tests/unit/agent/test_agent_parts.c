@@ -12,10 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
 #include "proto/codec.h"
 #include "proto/outcome.h"
+#include "worker/agent/ids.h"
 #include "worker/agent/op.h"
 #include "worker/agent/report.h"
 #include "worker/agent/request.h"
@@ -500,6 +502,38 @@ static void test_turns_in_order(void **state)
     op_table_finish(&t);
 }
 
+/* ---- ids ------------------------------------------------------------------------------------- */
+
+static const char *write_map(char path[64], const char *text)
+{
+    snprintf(path, 64, "/tmp/cloister-map-XXXXXX");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    return path;
+}
+
+static void test_ids_that_the_container_has(void **state)
+{
+    (void)state;
+    char all[64], few[64], gaps[64];
+    write_map(all, "         0          0 4294967295\n");
+    write_map(few, "         0     100000      65536\n");
+    write_map(gaps, "0 100000 1000\n2000000000 5000 147483647\n");
+    assert_int_equal(ids_fit(all, all, 2013265999u), 2013265999u);
+    assert_int_equal(ids_fit(gaps, all, 2013265999u), 2013265999u);
+    assert_int_equal(ids_fit("/no/such/map", "/no/such/map", 2013265999u), 2013265999u);
+    uint32_t one = ids_fit(few, few, 2013265999u), other = ids_fit(few, few, 2013266000u);
+    assert_true(one >= 20000 && one < 60000 && other >= 20000 && other < 60000 && one != other);
+    assert_int_equal(ids_fit(all, few, 2013265999u), one);
+    assert_int_equal(ids_fit(few, few, 1000), 1000);
+    assert_true(ids_has(gaps, 999) && !ids_has(gaps, 1000) && ids_has(gaps, 2000000000u));
+    unlink(all);
+    unlink(few);
+    unlink(gaps);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -519,6 +553,7 @@ int main(void)
         cmocka_unit_test(test_table_forgets_oldest_finished),
         cmocka_unit_test(test_waiting_requests_are_bounded),
         cmocka_unit_test(test_turns_in_order),
+        cmocka_unit_test(test_ids_that_the_container_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

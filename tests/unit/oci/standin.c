@@ -40,13 +40,13 @@ static int has(int argc, char **argv, const char *option)
     return 0;
 }
 
-static void become_user(int single)
+static void become_user(int single, uid_t user)
 {
     for (int cap = 0; cap < 64; cap++) {
         prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
     }
-    if (!single && (setgroups(0, NULL) < 0 || setresgid(1000, 1000, 1000) < 0 ||
-                    setresuid(1000, 1000, 1000) < 0)) {
+    if (!single && (setgroups(0, NULL) < 0 || setresgid(user, user, user) < 0 ||
+                    setresuid(user, user, user) < 0)) {
         _exit(90);
     }
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -56,7 +56,7 @@ static void become_user(int single)
     }
 }
 
-static void serve(int fd, int single)
+static void serve(int fd, int single, uid_t user)
 {
     char line[4096];
     size_t len = 0;
@@ -79,7 +79,7 @@ static void serve(int fd, int single)
         close(fd);
         close(LISTEN_FD);
         if (strcmp(line, "user") == 0) {
-            become_user(single);
+            become_user(single, user);
         }
         if (chdir("/workspace") == 0) {
             execl("/bin/sh", "sh", "-c", command, (char *)NULL);
@@ -102,12 +102,13 @@ int main(int argc, char **argv)
     }
     signal(SIGPIPE, SIG_IGN);
     int single = has(argc, argv, "--single-uid");
+    uid_t user = (uid_t)strtoul(value_of(argc, argv, "--uid"), NULL, 10);
     for (;;) {
         int fd = accept(LISTEN_FD, NULL, NULL);
         if (fd < 0) {
             return 1;
         }
-        serve(fd, single);
+        serve(fd, single, user);
         close(fd);
         while (waitpid(-1, NULL, WNOHANG) > 0) {
         }

@@ -146,7 +146,7 @@ static void nothing_of_it_is_writable_for_everybody(void **state)
     static const struct {
         const char *path;
         mode_t mode;
-    } rows[] = {{"", 0755},      {"/tmp", 01755},       {"/workspace", 0755}, {"/.cloister", 0711},
+    } rows[] = {{"", 0755},      {"/tmp", 01755},       {"/workspace", 0755}, {"/.cloister", 0755},
                 {"/root", 0700}, {"/etc/passwd", 0644}, {"/etc", 0755},       {"/home/user", 0755}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char full[PATH_MAX];

@@ -358,6 +358,49 @@ static void without_user_namespace_devices_are_refused(void **state)
     cJSON_Delete(f.config);
 }
 
+/* The numbers that user code and what it may write to are given; checks that they agree. */
+static unsigned user_of(struct fixture *f)
+{
+    build(f);
+    const cJSON *args = spec_at(f, "process.args");
+    const char *uid = NULL, *gid = NULL;
+    for (const cJSON *arg = args->child; arg->next != NULL; arg = arg->next) {
+        uid = strcmp(arg->valuestring, "--uid") == 0 ? arg->next->valuestring : uid;
+        gid = strcmp(arg->valuestring, "--gid") == 0 ? arg->next->valuestring : gid;
+    }
+    assert_string_equal(uid, gid);
+    static const char *const targets[] = {"/workspace", "/tmp", "/home/user"};
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+        char owner[32];
+        snprintf(owner, sizeof(owner), "uid=%s", uid);
+        assert_true(lists(mount_options(f, targets[i]), owner));
+    }
+    unsigned user = (unsigned)strtoul(uid, NULL, 10);
+    cJSON_Delete(f->config);
+    f->config = NULL;
+    return user;
+}
+
+static void without_user_namespace_code_has_an_id_that_nobody_has(void **state)
+{
+    (void)state;
+    struct fixture f = make();
+    f.mode.userns = OCI_USERNS_NONE;
+    unsigned one = user_of(&f);
+    assert_true(one > 2000200000u && one <= INT32_MAX);
+    f.spec.id = "def";
+    assert_int_not_equal(user_of(&f), one);
+    f.spec.packages = "abc"; /* an installer for the first */
+    assert_int_equal(user_of(&f), one);
+    /* In a container: one that there is. */
+    f.host.uids = (struct oci_ids){0, 65536};
+    unsigned few = user_of(&f);
+    assert_true(few >= 20000 && few < 60000);
+    f.host.gids = (struct oci_ids){0, 2000};
+    few = user_of(&f);
+    assert_true(few >= 1000 && few < 2000);
+}
+
 static void environment_of_the_caller_wins(void **state)
 {
     (void)state;
@@ -554,6 +597,7 @@ int main(void)
         cmocka_unit_test(systemd_gets_a_scope_name),
         cmocka_unit_test(one_id_for_all_means_no_tracing_and_no_group),
         cmocka_unit_test(without_user_namespace_devices_are_refused),
+        cmocka_unit_test(without_user_namespace_code_has_an_id_that_nobody_has),
         cmocka_unit_test(environment_of_the_caller_wins),
         cmocka_unit_test(too_few_ids_are_an_error),
         cmocka_unit_test(modes_survive_packing),

@@ -1,0 +1,166 @@
+"""OCI runtimes differ in what they can do on the same host: what is taken, and what user code is then held to."""
+
+import os
+import pwd
+import shutil
+
+from common import ON_OCI, Server, Skip, Suite, equal, needs_runtime, poll, skip_all
+import mcp
+
+needs_runtime()
+if not ON_OCI:
+    skip_all("is about the oci backend")
+if os.getuid() != 0:
+    skip_all("needs root")
+REAL = shutil.which("runc")
+if REAL is None:
+    skip_all("needs runc")
+suite = Suite()
+
+# A runtime in front of the real one that looks at the container's configuration first.
+WRAPPER = """#!/usr/bin/env python3
+import json, os, sys
+
+args = sys.argv[1:]
+if "run" in args:
+    bundle = args[args.index("--bundle") + 1]
+    with open(bundle + "/config.json", encoding="utf-8") as file:
+        config = json.load(file)
+    mappings = config["linux"].get("uidMappings")
+
+    def refuse(why):
+        sys.stderr.write("runtime: error: " + why + "\\n")
+        sys.exit(1)
+{body}
+os.execv({real!r}, [{real!r}, *args])
+"""
+
+REFUSES_USER_NAMESPACES = """
+    if mappings:
+        refuse("user namespaces are not supported")
+"""
+
+# What runc 1.1.14 and 1.1.15 do with each mount point.
+OPENS_MOUNT_POINTS_AS_ROOT_OF_THE_SANDBOX = """
+    if mappings and os.fork() == 0:
+        os.setgroups([])
+        os.setgid(config["linux"]["gidMappings"][0]["hostID"])
+        os.setuid(mappings[0]["hostID"])
+        for mount in config["mounts"]:
+            path = config["root"]["path"] + os.path.dirname(mount["destination"])
+            if os.path.isdir(path):
+                try:
+                    os.listdir(path)
+                except OSError as problem:
+                    os.write(2, f"runtime: error: open {path}: {problem}\\n".encode())
+                    os._exit(1)
+        os._exit(0)
+    if mappings and os.wait()[1] != 0:
+        sys.exit(1)
+"""
+
+
+def wrapper(directory, name, body):
+    path = f"{directory}/{name}"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(WRAPPER.format(body=body, real=REAL))
+    os.chmod(path, 0o755)
+    return path
+
+
+def lacks_user_namespace(server, sandbox):
+    limits = server.call("get_sandbox_status", sandbox_id=sandbox)["limits"]
+    return any(text.startswith("user namespace:") for text in limits.get("unapplied", []))
+
+
+def host_uids(server, sandbox):
+    """All four uids, on the host, of a process that user code started."""
+    name = f"seen-from-outside-{sandbox}"
+    server.run(f"import subprocess; seen = subprocess.Popen(['sh', '-c', 'sleep 600; :', '{name}'])", sandbox_id=sandbox)
+    found = poll("the process", lambda: [pid for pid, line in mcp.processes() if line.endswith(name) and "sleep 600" in line])
+    with open(f"/proc/{found[0]}/status", encoding="utf-8") as file:
+        line = next(text for text in file if text.startswith("Uid:"))
+    return [int(number) for number in line.split()[1:]]
+
+
+def is_nobodys(uid):
+    assert uid != 1000 and uid > 59999, uid
+    assert uid not in [account.pw_uid for account in pwd.getpwall()], f"{uid} is somebody's"
+    for path in ("/etc/subuid", "/etc/subgid"):
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                ranges = [line.strip().split(":") for line in file if line.count(":") == 2]
+            inside = [r for r in ranges if int(r[1]) <= uid < int(r[1]) + int(r[2])]
+            equal(inside, [], f"{uid} is granted to somebody")
+
+
+def needs_user_namespaces():
+    with Server("--runtime", REAL) as server:
+        server.legacy()
+        if lacks_user_namespace(server, server.call("create_sandbox")["sandbox_id"]):
+            raise Skip("this host has no user namespaces")
+
+
+@suite.case("a runtime that opens mount points for reading gives a user namespace all the same")
+def mount_points_are_readable():
+    needs_user_namespaces()
+    path = wrapper(mcp.temporary_directory(), "runc", OPENS_MOUNT_POINTS_AS_ROOT_OF_THE_SANDBOX)
+    with Server("--runtime", path) as server:
+        server.legacy()
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        equal(lacks_user_namespace(server, sandbox), False)
+        for uid in host_uids(server, sandbox):
+            is_nobodys(uid)
+
+
+@suite.case("where there is no user namespace, user code has a uid that nobody has on the host, and its own in each sandbox")
+def without_user_namespace():
+    path = wrapper(mcp.temporary_directory(), "runc", REFUSES_USER_NAMESPACES)
+    with Server("--runtime", path) as server:
+        server.legacy()
+        seen = []
+        for _ in range(2):
+            sandbox = server.call("create_sandbox")["sandbox_id"]
+            equal(lacks_user_namespace(server, sandbox), True)
+            uids = host_uids(server, sandbox)
+            is_nobodys(uids[0])
+            equal(uids, [uids[0]] * 4)
+            seen.append(uids[0])
+            made = "open('f', 'w').write('x'), open('/tmp/f', 'w').write('x'), __import__('os').path.expanduser('~')"
+            equal(server.run(made, sandbox_id=sandbox)["result"], "(1, 1, '/home/user')")
+            equal(server.call("read_file", path="f", sandbox_id=sandbox)["content"], "x")
+        assert seen[0] != seen[1], seen
+
+
+@suite.case("of two runtimes that work, the one that enforces more is taken")
+def the_better_runtime():
+    needs_user_namespaces()
+    place = mcp.temporary_directory()
+    wrapper(place, "runc", REFUSES_USER_NAMESPACES)
+    os.symlink(REAL, f"{place}/crun")
+    with Server(env={"PATH": f"{place}:{os.environ['PATH']}"}) as server:
+        server.legacy()
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        equal(lacks_user_namespace(server, sandbox), False)
+        equal(server.run("__import__('os').getuid()", sandbox_id=sandbox)["result"], "1000")
+        # and for those after the first, which rely on the trial that was made for it
+        again = server.call("create_sandbox")["sandbox_id"]
+        equal(lacks_user_namespace(server, again), False)
+        equal(server.run("1 + 1", sandbox_id=again)["result"], "2")
+
+
+@suite.case("a worse runtime, or one that breaks, does not take the place of one that works")
+def the_worse_runtime():
+    needs_user_namespaces()
+    for body in (REFUSES_USER_NAMESPACES, "\n    refuse('broken')\n"):
+        place = mcp.temporary_directory()
+        wrapper(place, "runc", REFUSES_USER_NAMESPACES)
+        wrapper(place, "crun", body)
+        with Server(env={"PATH": f"{place}:{os.environ['PATH']}"}) as server:
+            server.legacy()
+            sandbox = server.call("create_sandbox")["sandbox_id"]
+            equal(lacks_user_namespace(server, sandbox), True)
+            equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+
+
+suite.run()
