@@ -1,28 +1,42 @@
 /*
  * The doctor does what the first create_sandbox would do, for every candidate instead of up to the
- * first that works, and says everything aloud. It uses the same probes, so what it says is what
- * will happen; it leaves nothing behind.
+ * first that works, and says everything aloud. It uses the same probes and the same rule of choice,
+ * so what it says is what will happen; it leaves nothing behind.
  */
 #include "supervisor/doctor.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <uv.h>
 
+#include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/err.h"
 #include "common/log.h"
 #include "supervisor/binaries.h"
 #include "supervisor/config.h"
+#include "supervisor/engine.h"
 #include "supervisor/fleet.h"
 #include "supervisor/instance.h"
+
+#define FINDINGS_MAX 8
+
+/* What is said of one candidate: which one is used is known when all have been tried. */
+struct finding {
+    char *who, *rest;
+    bool usable;
+};
 
 struct doctor {
     struct fleet *fleet;
     uv_loop_t *loop;
     unsigned usable;
-    bool first_done; /* the one that "auto" takes has been named */
+    struct finding findings[FINDINGS_MAX];
+    size_t finding_count, used;
+    const char *used_backend;
+    size_t used_lacks;
 };
 
 static void print_program(const char *what, int rc, const char *path, const struct err *err)
@@ -46,44 +60,83 @@ static bool examine_programs(const struct config *config)
     return worker_rc == 0 && agent_rc == 0;
 }
 
-static void print_list(const char *what, const struct view_list *list)
+static void print_list(FILE *out, const char *what, const struct view_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
-        printf("  %-18s %.*s\n", i == 0 ? what : "", VIEW_ARG(list->items[i]));
+        fprintf(out, "  %-18s %.*s\n", i == 0 ? what : "", VIEW_ARG(list->items[i]));
     }
 }
 
 #define NETWORK_WORKS view_of("can be had, so packages can be installed")
 
+static void print_who(FILE *out, const char *backend, const struct msg_probed *p)
+{
+    fprintf(out, "backend %s", backend);
+    if (p->engine.len > 0) {
+        fprintf(out, ", engine %.*s", VIEW_ARG(p->engine));
+    }
+    if (p->runtime.len > 0) {
+        fprintf(out, ", runtime %.*s", VIEW_ARG(p->runtime));
+    }
+}
+
+static void print_rest(FILE *out, const struct msg_probed *p)
+{
+    print_list(out, "places tried", &p->tried);
+    if (p->version.len > 0) {
+        fprintf(out, "  %-18s %.*s\n", "version", VIEW_ARG(p->version));
+    }
+    if (!p->usable) {
+        fprintf(out, "  %-18s %.*s\n", "why not", VIEW_ARG(p->reason));
+    }
+    if (p->usable) {
+        fprintf(out, "  %-18s %.*s\n", "network",
+                VIEW_ARG(p->network.len > 0 ? p->network : NETWORK_WORKS));
+    }
+    print_list(out, "not enforced here", &p->unapplied);
+}
+
+static FILE *text_stream(char **text)
+{
+    size_t size;
+    FILE *out = open_memstream(text, &size);
+    return alloc_check(out);
+}
+
 static void on_each(void *arg, const char *backend, const struct msg_probed *p)
 {
     struct doctor *d = arg;
-    const char *verdict = "not usable";
-    if (p->usable) {
-        verdict = d->first_done ? "usable" : "usable, and the one that is used";
-        d->first_done = true;
-        d->usable++;
+    assert(d->finding_count < FINDINGS_MAX);
+    struct finding *f = &d->findings[d->finding_count];
+    if (p->usable &&
+        (d->usable == 0 || engine_is_better(backend, p, d->used_backend, d->used_lacks))) {
+        d->used = d->finding_count;
+        d->used_backend = backend;
+        d->used_lacks = p->unapplied.count;
     }
-    printf("backend %s", backend);
-    if (p->engine.len > 0) {
-        printf(", engine %.*s", VIEW_ARG(p->engine));
+    d->finding_count++;
+    d->usable += p->usable ? 1 : 0;
+    f->usable = p->usable;
+    FILE *who = text_stream(&f->who);
+    print_who(who, backend, p);
+    fclose(who);
+    FILE *rest = text_stream(&f->rest);
+    print_rest(rest, p);
+    fclose(rest);
+}
+
+static void print_findings(struct doctor *d)
+{
+    for (size_t i = 0; i < d->finding_count; i++) {
+        struct finding *f = &d->findings[i];
+        printf("%s: %s\n%s", f->who,
+               !f->usable     ? "not usable"
+               : i == d->used ? "usable, and the one that is used"
+                              : "usable",
+               f->rest);
+        free(f->who);
+        free(f->rest);
     }
-    if (p->runtime.len > 0) {
-        printf(", runtime %.*s", VIEW_ARG(p->runtime));
-    }
-    printf(": %s\n", verdict);
-    print_list("places tried", &p->tried);
-    if (p->version.len > 0) {
-        printf("  %-18s %.*s\n", "version", VIEW_ARG(p->version));
-    }
-    if (!p->usable) {
-        printf("  %-18s %.*s\n", "why not", VIEW_ARG(p->reason));
-    }
-    if (p->usable) {
-        printf("  %-18s %.*s\n", "network",
-               VIEW_ARG(p->network.len > 0 ? p->network : NETWORK_WORKS));
-    }
-    print_list("not enforced here", &p->unapplied);
 }
 
 static void on_stopped(void *arg)
@@ -95,6 +148,7 @@ static void on_stopped(void *arg)
 static void on_done(void *arg)
 {
     struct doctor *d = arg;
+    print_findings(d);
     fleet_shutdown(d->fleet, FLEET_END_CLOSE, on_stopped, d);
 }
 

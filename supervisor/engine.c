@@ -1,9 +1,13 @@
 /*
  * Whether a runtime works here is not asked of the runtime but tried: a throw-away worker starts a
  * real container with every limit, looks at it from inside, and reports (PROBE). That costs about
- * as much as a sandbox, so the first runtime that passes is remembered until a creation fails with
- * it, together with its `mode`, the backend's own note of what works on this host. A failure is not
+ * as much as a sandbox, so the runtime that is taken is remembered until a creation fails with it,
+ * together with its `mode`, the backend's own note of what works on this host. A failure is not
  * remembered: the person who reads the message will install what is missing and try again.
+ *
+ * Versions of runtimes differ in what they can do on the same host. The first of a backend that
+ * passes is taken if it applies everything; else the others are tried as well, and the one that
+ * leaves out least is taken.
  *
  * Asking for a container engine costs next to nothing, so "auto" asks for that first. Somebody who
  * has named an engine expects it to be used: going on without it is not done in silence.
@@ -46,7 +50,8 @@ struct engine {
     size_t candidate_count;
 
     bool known;
-    struct engine_choice choice;
+    struct engine_choice choice; /* the best one so far while a round is under way */
+    size_t choice_lacks;
     char *at, *runtime; /* behind choice.engine and choice.runtime */
 
     TAILQ_HEAD(, engine_wait) waiting;
@@ -56,6 +61,7 @@ struct engine {
     /* The round under way. */
     bool probing;
     bool survey;
+    bool found;   /* a candidate of this round has passed: `choice` */
     bool blocked; /* the survey has failed beforehand, with `failure` */
     size_t next;  /* candidate that is being tried */
     char probe_id[FLEET_ID_SIZE];
@@ -175,7 +181,11 @@ static void end_round(struct engine *e)
     }
     if (e->host->stopping) {
         err_set(&e->failure, ERR_SHUTTING_DOWN, "the server is shutting down");
-    } else if (!e->known) {
+    } else if (e->found) {
+        e->known = true;
+        log_info("engine: %s with %s at=%s mode=%llu", e->choice.backend, e->runtime, e->at,
+                 (unsigned long long)e->choice.mode);
+    } else {
         err_set(&e->failure, ERR_ENGINE, "no sandbox runtime works on this host: %s", e->reasons);
         log_error("engine: %s", e->failure.text);
     }
@@ -185,7 +195,12 @@ static void end_round(struct engine *e)
 static void choose(struct engine *e, const struct errand_target *tried,
                    const struct msg_probed *probed)
 {
-    e->known = true;
+    log_info("engine: %s %s (%.*s) is usable, %zu of what is asked for cannot be applied",
+             tried->backend, tried->runtime, VIEW_ARG(probed->version), probed->unapplied.count);
+    if (e->found && !engine_is_better(tried->backend, probed, e->choice.backend, e->choice_lacks)) {
+        return;
+    }
+    e->found = true;
     free(e->at);
     free(e->runtime);
     e->at = alloc_viewdup(probed->engine);
@@ -194,8 +209,24 @@ static void choose(struct engine *e, const struct errand_target *tried,
     e->choice.engine = e->at;
     e->choice.runtime = e->runtime;
     e->choice.mode = probed->mode;
-    log_info("engine: %s with %s (%.*s) at=%s mode=%llu", tried->backend, e->runtime,
-             VIEW_ARG(probed->version), e->at, (unsigned long long)probed->mode);
+    e->choice_lacks = probed->unapplied.count;
+}
+
+bool engine_is_better(const char *backend, const struct msg_probed *probed,
+                      const char *than_backend, size_t than_lacks)
+{
+    return probed->usable && strcmp(backend, than_backend) == 0 &&
+           probed->unapplied.count < than_lacks;
+}
+
+/* Behind one that has passed only those count that might be better. */
+static void skip_needless(struct engine *e)
+{
+    while (
+        e->found && e->next < e->candidate_count &&
+        (e->choice_lacks == 0 || strcmp(e->candidates[e->next].backend, e->choice.backend) != 0)) {
+        e->next++;
+    }
 }
 
 static void reject(struct engine *e, const struct errand_target *tried, struct view reason)
@@ -227,10 +258,10 @@ static void take_result(struct engine *e, const struct msg_probed *probed)
         e->each(e->arg, tried->backend, probed);
     } else if (probed->usable) {
         choose(e, tried, probed);
-        e->next = e->candidate_count;
     } else {
         reject(e, tried, probed->reason);
     }
+    skip_needless(e);
     if (e->next < e->candidate_count && !e->host->stopping) {
         try_next(e);
     } else {
@@ -376,6 +407,7 @@ static void on_begin(void *arg)
     }
     if (e->survey || !e->known) {
         e->probing = true;
+        e->found = false;
         e->next = 0;
         try_next(e);
     } else {

@@ -56,6 +56,11 @@ void engine_survey(struct engine *e, const struct err *blocked,
                    void (*each)(void *arg, const char *backend, const struct msg_probed *result),
                    void (*done)(void *arg), void *arg);
 
+/* Whether a runtime that passed its probe is to be taken instead of one that passed before: of the
+ * same backend, the one with fewer things that are asked for and cannot be applied. */
+bool engine_is_better(const char *backend, const struct msg_probed *probed,
+                      const char *than_backend, size_t than_lacks);
+
 /* The backend that a thing without a record may be left of, as far as configuration tells. */
 const char *engine_backend(const struct engine *e);
 

@@ -473,6 +473,16 @@ static void handle_probe(struct stub *s, struct ipc_request *request, const stru
     r.probed.version = view_of("stub 1");
     r.probed.reason = view_of(usable ? "" : is_docker ? "no engine here" : "it says no");
     r.probed.mode = 5;
+    /* runc leaves out two things, crun one; or the other way round */
+    struct view lacks[] = {view_of("cpus: none"), view_of("pids: none")};
+    bool second = view_is(m->probe.runtime, "crun");
+    if (strcmp(s->behaviour, "second-enforces-more") == 0) {
+        r.probed.unapplied = (struct view_list){lacks, second ? 1 : 2};
+    } else if (strcmp(s->behaviour, "first-enforces-more") == 0) {
+        r.probed.unapplied = (struct view_list){lacks, second ? 2 : 1};
+    } else if (strcmp(s->behaviour, "none-enforces-all") == 0) {
+        r.probed.unapplied = (struct view_list){lacks, 1};
+    }
     send_msg(request, &r);
 }
 

@@ -107,6 +107,27 @@ static void auto_falls_to_oci_in_order(void **state)
     assert_non_null(strstr(a.hint, "apt install runc"));
 }
 
+static void of_runtimes_that_work_the_one_that_enforces_most_is_taken(void **state)
+{
+    static const struct {
+        const char *behaviour, *taken;
+    } rows[] = {{"second-enforces-more", "crun"},
+                {"first-enforces-more", "runc"},
+                {"none-enforces-all", "runc"}};
+    struct fixture *f = *state;
+    struct answer a;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        setenv("WORKER_STUB", rows[i].behaviour, 1);
+        fixture_start(f);
+        begin_open(f, NULL, NULL, &a);
+        wait_times(f, &a, 1);
+        assert_int_equal(a.rc, 0);
+        assert_string_equal(a.runtime, rows[i].taken);
+        answer_finish(&a);
+        fixture_stop(f);
+    }
+}
+
 static void docker_alone_never_falls_to_oci(void **state)
 {
     struct fixture *f = *state;
@@ -375,6 +396,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(auto_takes_docker_if_an_engine_answers),
         T(auto_falls_to_oci_in_order),
+        T(of_runtimes_that_work_the_one_that_enforces_most_is_taken),
         T(docker_alone_never_falls_to_oci),
         T(a_choice_that_fails_is_made_again),
         T(what_belongs_to_one_backend_decides_for_auto),
