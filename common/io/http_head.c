@@ -99,7 +99,7 @@ static int check_field(struct view line, bool whole, struct err *err)
 static int parse_lines(struct view data, struct http_head *head, struct err *err)
 {
     struct view rest = data;
-    struct view line;
+    struct view line = {0};
     int whole = take_line(&rest, &line, err);
     int rc = whole < 0 ? whole : read_status(line, whole > 0, &head->status, err);
     if (rc < 0 || whole == 0) {
@@ -212,7 +212,7 @@ int http_head_dechunk(struct view data, struct buf *out, struct err *err)
 {
     struct view rest = data;
     for (;;) {
-        struct view line;
+        struct view line = {0};
         size_t size = 0;
         int rc = take_line(&rest, &line, err);
         if (rc <= 0) {
