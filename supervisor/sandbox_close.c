@@ -90,6 +90,9 @@ static void end_cleanup(struct sandbox *s)
 {
     s->cleanup = CLEANUP_DONE;
     sandbox_installer_gone(s);
+    if (s->close_task.queued) {
+        return; /* a failed one is closed in this very moment: on_close() comes back here */
+    }
     if (sandbox_state(s) == SANDBOX_CLOSING) {
         tell_closed(s, 0, NULL, "");
         sandbox_set_state(s, SANDBOX_CLOSED, "nothing left");

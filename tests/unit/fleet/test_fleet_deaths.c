@@ -235,6 +235,67 @@ static void a_sandbox_that_ended_is_reported(void **state)
     answer_finish(&a);
 }
 
+/* Closes a sandbox in the turn of the loop that hears of the end of its removal, before that. */
+struct closer {
+    struct fixture *f;
+    uv_work_t work;
+    bool working;
+    char *dir;
+    const char *id;
+    struct answer closed;
+    bool asked;
+};
+
+static void on_nothing(uv_work_t *work)
+{
+    (void)work;
+}
+
+static void on_turn(uv_work_t *work, int status)
+{
+    struct closer *c = work->data;
+    (void)status;
+    c->working = false;
+    if (access(c->dir, F_OK) != 0) {
+        c->asked = true;
+        fleet_close(c->f->fleet, c->id, on_done, &c->closed);
+    }
+}
+
+static void a_failed_sandbox_is_closed_in_the_moment_of_its_last_removal(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    char path[256];
+    fixture_start(f);
+    for (int round = 0; round < 5; round++) {
+        struct closer c = {.f = f, .id = id};
+        struct answer a;
+        open_one(f, NULL, id);
+        char *dir = instance_dir(f);
+        snprintf(path, sizeof(path), "%s/sandboxes/%s", dir, id);
+        free(dir);
+        c.dir = path;
+        c.work.data = &c;
+        answer_init(&c.closed);
+        begin_run(f, id, "gone", &a);
+        for (int i = 0; i < 5000 && !c.asked; i++) {
+            c.working = true;
+            assert_int_equal(uv_queue_work(&f->loop, &c.work, on_nothing, on_turn), 0);
+            usleep(2000); /* for both to be done, this one first; if not, only this round is vain */
+            while (c.working) {
+                uv_run(&f->loop, UV_RUN_ONCE);
+            }
+        }
+        assert_true(c.asked);
+        wait_times(f, &c.closed, 1);
+        assert_int_equal(a.rc, -ERR_GONE);
+        answer_finish(&a);
+        answer_finish(&c.closed);
+        let_pass(f, 20);
+    }
+}
+
 static void creation_fails_with_a_reason(void **state)
 {
     struct fixture *f = *state;
@@ -502,6 +563,7 @@ int main(void)
         T(a_worker_that_keeps_dying_parks_its_sandbox_only),
         T(adopting_in_vain_parks_the_sandbox),
         T(a_sandbox_that_ended_is_reported),
+        T(a_failed_sandbox_is_closed_in_the_moment_of_its_last_removal),
         T(creation_fails_with_a_reason),
         T(no_worker_no_sandbox),
         T(a_program_that_is_missing_is_named),
