@@ -23,6 +23,7 @@ CALM_SECONDS = 8.0  # nothing was done to this sandbox: the machine is shared, n
 SHOWN_BYTES = 100 << 10  # of an output at least, before it is cut
 KEPT_BYTES = 250 << 10  # of an output at least, when another server has taken over
 LEFT_OUT = re.compile(r"\[\.\.\. (\d+) bytes left out[^\]]*\.\.\.\]\n")
+TOLD = ("status", "stdout", "stdout_bytes", "stderr", "error")  # of code whose sandbox has died, again and again
 CLOCK_SECONDS = 0.01  # how far a time that a server tells may be from ours
 LEFT_RUNNING_SECONDS = 4.0  # what code that is taken back would run for: nobody may be there to stop it
 FOR_EVER_SECONDS = 60.0  # what code that is stopped in any case would run for
@@ -234,13 +235,13 @@ class Lanes:
         if not disturbed and not lane.killed and not box.doomed and ended - begun > op.nominal + CALM_SECONDS:
             self.court.violation(f"{op.name} in {sandbox}: took {ended - begun:.1f} s, and nobody had touched this sandbox")
         self.court.count(self.court.calls, f"{op.language} {op.kind}: {answer['status'] if answer else 'not answered'}")
-        for wrong in self.judge(op, lane, answer, disturbed):
+        for wrong in self.judge(op, lane, box, answer, disturbed):
             self.court.violation(f"{op.name} ({op.kind}) in {sandbox}: {wrong}; after {disturbed or 'nothing'}; answer {brief(answer)}")
 
     def run_to_end(self, op, sandbox, lane):
         """The outcome, or None if it was cancelled by notification and so is not answered."""
         for _ in range(20):
-            op.sent_at, op.sent_wall = time.monotonic(), time.time()
+            op.sent_at, op.sent_wall, op.life = time.monotonic(), time.time(), self.instance.life.number
             try:
                 life, pending = self.instance.begin(
                     "execute_code", {"sandbox_id": sandbox, "code": op.code, "language": op.language, **op.arguments}
@@ -314,7 +315,7 @@ class Lanes:
 
     # ---- judging ----
 
-    def judge(self, op, lane, answer, disturbed):
+    def judge(self, op, lane, box, answer, disturbed):
         if answer is None:
             lane.expect(op, "maybe")
             lane.counters |= {c + 1 for c in lane.counters}
@@ -326,6 +327,8 @@ class Lanes:
         words = head.split(" ")
         counter = int(words[1]) if len(words) == 2 and words[0] == op.name else None
         status = answer["status"]
+        if status == "crashed" and answer.get("error", {}).get("message", "").startswith("the sandbox "):
+            return self.judge_ended(op, answer, box)
         crashed = status == "crashed" and lane.killed is not None
         if status not in op.statuses and not crashed:
             wrong.append(f"status {status} instead of {'/'.join(sorted(op.statuses))}")
@@ -343,6 +346,25 @@ class Lanes:
             wrong += self.judge_output(op, answer, rest)
         elif not is_part(rest, op.expected):
             wrong.append("printed what the code does not print")
+        return wrong
+
+    def judge_ended(self, op, answer, box):
+        """The sandbox died under it: it is told with what it had shown, the same to whoever asks again, and listed."""
+        wrong = []
+        if not box.doomed:
+            wrong.append("the sandbox has ended, and nobody had touched its agent")
+        head, newline, rest = answer["stdout"].partition("\n")
+        words = head.split(" ")
+        begins = words[0] == op.name and len(words) == 2 if newline else op.name.startswith(words[0]) or words[0] == op.name
+        if not begins or not is_part(rest, op.expected):
+            wrong.append("what it is said to have shown is not the beginning of what the code prints")
+        try:
+            again = self.instance.insist("get_execution", self.limit(0), execution_id=answer["execution_id"])
+            if {k: again[k] for k in TOLD} != {k: answer[k] for k in TOLD}:
+                wrong.append(f"is told otherwise when asked again: {brief(again)}")
+        except Refused as problem:
+            if problem.code != "execution_not_found" or op.life == self.instance.life.number:
+                wrong.append(f"is not told again: {problem}")
         return wrong
 
     @staticmethod

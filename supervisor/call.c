@@ -28,6 +28,7 @@
 
 #define START_WAIT_MS  100  /* of the first request, whose answer says that the agent has it */
 #define REPLY_SLACK_MS 5000 /* how much later than wait_ms an answer may come */
+#define EXIT_KILLED    137  /* 128 + 9: the end of a sandbox is that of its processes */
 #define EMPTY_MAX      200  /* replies without news before their time, until it is a fault */
 
 const struct sm_state call_states[CALL_STATE_COUNT] = {
@@ -171,6 +172,20 @@ void call_answer_cancelled(struct fleet_call *call)
     end.duration_us = call_look(call).duration_us;
     end.error_message = view_of(why);
     answer_outcome(call, &end);
+}
+
+void call_answer_crashed(struct fleet_call *call, const struct err *cause)
+{
+    struct msg_output end = {.state = OP_DONE, .status = OP_STATUS_CRASHED};
+    struct fleet_outcome outcome = call_look(call);
+    end.op = view_of(call->op);
+    end.duration_us = outcome.duration_us;
+    end.exit_code = EXIT_KILLED;
+    end.error_message = view_of(cause->text);
+    outcome.state = OP_DONE;
+    outcome.end = &end;
+    outcome.sandbox_ended = true;
+    call_answer(call, 0, &outcome, NULL, "");
 }
 
 void call_on_answer_later(void *arg)

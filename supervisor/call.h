@@ -81,7 +81,8 @@ void call_resume_all(struct sandbox *s);
 /* About once a second: what should have been over by now? */
 void call_check_all(struct sandbox *s);
 
-/* Answer all calls of s, inside. */
+/* Answer all calls of s, inside. Code that ran when s failed has crashed, with what it has shown.
+ */
 void call_fail_all(struct sandbox *s, const struct err *err, const char *hint);
 void call_cancel_all(struct sandbox *s);
 

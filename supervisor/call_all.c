@@ -51,11 +51,38 @@ void call_check_all(struct sandbox *s)
 
 /* ---- all at once ---- */
 
+/* What is known of code whose sandbox is no more, if it is not known to have run. */
+static const char *what_became(const struct fleet_call *call)
+{
+    if (call->was_over) {
+        return "the code had ended before that, its result is lost";
+    }
+    return call->heard_of ? "it is not known whether the code had begun" : "the code was not begun";
+}
+
+/* What it showed is kept, and was of use to somebody even if its end is missing. */
+static void end_execution(struct fleet_call *call, const struct err *cause, const char *hint)
+{
+    struct err err = ERR_INIT;
+    if (call->known && !call->was_over && call->began_ms != 0) {
+        call_answer_crashed(call, cause);
+        return;
+    }
+    err_set(&err, cause->code, "%s; %s", cause->text, what_became(call));
+    call_answer(call, -err.code, NULL, &err, hint);
+}
+
 void call_fail_all(struct sandbox *s, const struct err *err, const char *hint)
 {
     struct fleet_call *call;
     while ((call = TAILQ_FIRST(&s->calls)) != NULL) {
-        call_answer(call, -err->code, NULL, err, hint);
+        if (!call_is_open(call)) {
+            call_on_answer_later(call);
+        } else if (call->is_execution) {
+            end_execution(call, err, hint);
+        } else {
+            call_answer(call, -err->code, NULL, err, hint);
+        }
     }
 }
 

@@ -81,6 +81,9 @@ void call_answer(struct fleet_call *call, int rc, const struct fleet_outcome *ou
                  const struct err *err, const char *hint);
 void call_answer_cancelled(struct fleet_call *call);
 
+/* It ran, and its sandbox has ended under it. */
+void call_answer_crashed(struct fleet_call *call, const struct err *cause);
+
 /* In the next turn of the loop. */
 void call_fail_later(struct fleet_call *call, const struct err *err, const char *hint);
 

@@ -138,7 +138,8 @@ struct fleet_outcome {
     size_t display_count;
     const struct fleet_file *files; /* latest first */
     size_t file_count;
-    bool files_more; /* there were more */
+    bool files_more;    /* there were more */
+    bool sandbox_ended; /* it crashed because its sandbox ended under it, by itself */
 };
 
 /* rc < 0: err and hint explain; nothing else is valid. */

@@ -156,6 +156,10 @@ static void on_outcome(void *arg, int rc, const struct fleet_outcome *o, const s
         /* it has been told already */
     } else if (rc < 0) {
         fail_lost(i, rc, err, hint);
+    } else if (o->state == OP_DONE && o->sandbox_ended) {
+        struct err ended = ERR_INIT;
+        err_set(&ended, ERR_GONE, "%.*s", VIEW_ARG(o->end->error_message));
+        fail_lost(i, -ERR_GONE, &ended, "");
     } else if (o->state != OP_DONE) {
         install_fail(i, -ERR_SHUTTING_DOWN, "the server is shutting down", "");
     } else if (o->end->status == OP_STATUS_OK) {

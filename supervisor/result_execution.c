@@ -152,7 +152,12 @@ static void append_status(struct buf *text, const struct fleet_outcome *o, const
                     explained ? words : "");
         break;
     case OP_STATUS_CRASHED:
-        if (explained) {
+        if (o->sandbox_ended) {
+            text_printf(text,
+                        "[crashed: %s; files and variables of this sandbox are lost, create a new "
+                        "one]",
+                        words);
+        } else if (explained) {
             text_printf(text, "[crashed: %s]", words);
         } else {
             text_printf(text, "[the interpreter ended unexpectedly, exit code %lld]",

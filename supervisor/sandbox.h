@@ -226,8 +226,8 @@ bool sandbox_is_leaving(const struct sandbox *s);
 /* The only writer of the state; asserts that the move is declared, and logs it. */
 void sandbox_set_state(struct sandbox *s, enum sandbox_state next, const char *cause);
 
-/* The sandbox does not exist any more, or is given up: state FAILED, calls are answered with
- * ERR_GONE (inside), what is left is removed. */
+/* The sandbox does not exist any more, or is given up: state FAILED, code that ran has crashed and
+ * other calls are answered with ERR_GONE (inside), what is left is removed. */
 void sandbox_fail(struct sandbox *s, const char *reason);
 
 /* As sandbox_fail(), on the word of the worker, which cleans up and exits by itself. */

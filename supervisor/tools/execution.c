@@ -145,6 +145,9 @@ void execution_result(struct tool_call *call, const struct fleet_outcome *outcom
     if (range != NULL) {
         here = *range;
     }
+    if (outcome->sandbox_ended) {
+        tool_sandbox_ended(s, outcome->sandbox);
+    }
     if (fleet_find(s->fleet, s->owner, outcome->sandbox, &id, NULL) == 0) {
         here.workspace = fleet_workspace(s->fleet, id);
         here.links = s->services->links;

@@ -307,6 +307,13 @@ void tool_await(struct tool_call *call, uint64_t wait_ms, fleet_outcome_fn done)
     }
 }
 
+void tool_sandbox_ended(struct tool_session *s, const char *sandbox)
+{
+    if (sandbox[0] != '\0' && strcmp(sandbox, s->default_id) == 0) {
+        forget_default(s);
+    }
+}
+
 bool tool_ran(struct tool_call *call, int rc, const struct err *err, const char *hint)
 {
     call->running = NULL;
@@ -314,9 +321,8 @@ bool tool_ran(struct tool_call *call, int rc, const struct err *err, const char 
     if (rc == 0) {
         return true;
     }
-    bool gone = rc == -ERR_GONE || rc == -ERR_SANDBOX_NOT_FOUND;
-    if (gone && strcmp(call->sandbox_id, call->session->default_id) == 0) {
-        forget_default(call->session);
+    if (rc == -ERR_GONE || rc == -ERR_SANDBOX_NOT_FOUND) {
+        tool_sandbox_ended(call->session, call->sandbox_id);
     }
     tool_fail_fleet(call, rc, err, hint);
     return false;

@@ -167,6 +167,9 @@ void tool_await(struct tool_call *call, uint64_t wait_ms, fleet_outcome_fn done)
  * call ends as failed. */
 void tool_run_file_op(struct tool_call *call, const struct fleet_op *op, tool_file_fn done);
 
+/* That sandbox has ended under code: the next call of the session makes another default one. */
+void tool_sandbox_ended(struct tool_session *s, const char *sandbox);
+
 /* True if the operation came to an outcome; otherwise the call has been ended as failed. */
 bool tool_ran(struct tool_call *call, int rc, const struct err *err, const char *hint);
 

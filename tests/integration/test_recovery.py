@@ -153,22 +153,66 @@ def agent_killed():
         server.run("x = 1", sandbox_id=other)
         pending = server.start_call("execute_code", sandbox_id=sandbox, code="open('begun', 'w').close()\nwhile True: pass")
         poll("it runs", lambda: server.read_text("begun", sandbox) is not None, 30)
+        poll("it is listed", lambda: server.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"], 30)
         agents = mcp.agents_of(sandbox)
         assert agents, "no agent process found on the host"
         queued = server.start_call("execute_code", sandbox_id=sandbox, code="1")
         killed = time.monotonic()
         for pid in agents:
             os.kill(pid, signal.SIGKILL)
-        for call in (pending, queued):
-            failed = call.failed()
-            equal(failed["error"]["code"], "sandbox_not_found")
-            contains(failed["error"]["message"], "ended")
+        failed = pending.failed()
+        equal(failed["status"], "crashed")
+        contains(failed["error"]["message"], "ended")
+        failed = queued.failed()
+        equal(failed["error"]["code"], "sandbox_not_found")
+        contains(failed["error"]["message"], "ended")
+        contains(failed["error"]["message"], "begun")
         took = time.monotonic() - killed
         assert took < ENGINE_MARGIN, f"they were answered after {took:.2f} s"
         equal(server.run("x", sandbox_id=other)["result"], "1")
         error = server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"]
         equal(error["code"], "sandbox_not_found")
         poll("nothing of it is left", lambda: not mcp.traces_of(sandbox))
+
+
+@suite.case("what code had shown when its sandbox died is kept, listed and told with how it ended")
+def output_outlives_sandbox():
+    server, sandbox = opened("--sync-budget-seconds", "1")
+    with server:
+        get = lambda execution, **more: server.start_call("get_execution", execution_id=execution, **more).result()["structuredContent"]
+        over = server.run("print('over')", sandbox_id=sandbox)
+        running = server.run("import sys, time\nprint('shown', flush=True)\nprint('too', file=sys.stderr, flush=True)\ntime.sleep(600)", sandbox_id=sandbox)
+        equal(running["status"], "running")
+        execution = running["execution_id"]
+        poll("its output has come", lambda: get(execution, wait_seconds=0)["stderr"] == "too\n", 30)
+        for pid in mcp.agents_of(sandbox):
+            os.kill(pid, signal.SIGKILL)
+        poll("the sandbox has ended", lambda: server.call("get_sandbox_status", sandbox_id=sandbox)["state"] == "failed", 30)
+        result = server.start_call("get_execution", execution_id=execution).result()
+        done = result["structuredContent"]
+        equal((done["status"], done["stdout"], done["stderr"]), ("crashed", "shown\n", "too\n"))
+        contains(done["error"]["message"], "ended")
+        contains(result["content"][0]["text"], "create a new one")
+        listed = {e["execution_id"]: e["status"] for e in server.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"]}
+        equal(listed, {execution: "crashed", over["execution_id"]: "ok"})
+        server.call("close_sandbox", sandbox_id=sandbox)
+        equal((get(execution)["status"], get(execution)["stdout"]), ("crashed", "shown\n"))
+        equal(get(over["execution_id"])["stdout"], "over\n")
+
+
+@suite.case("the default sandbox dies under code: that has crashed, and the next call has a new one and is told so")
+def default_sandbox_dies():
+    with Server("--sync-budget-seconds", "1") as server:
+        server.legacy()
+        running = server.run("import time\ntime.sleep(600)")
+        equal(running["status"], "running")
+        for pid in mcp.agents_of(running["sandbox_id"]):
+            os.kill(pid, signal.SIGKILL)
+        fetch = lambda: server.start_call("get_execution", execution_id=running["execution_id"]).result()["structuredContent"]
+        poll("it has crashed", lambda: fetch()["status"] == "crashed", 30)
+        result = server.start_call("execute_code", code="6 * 7").result()
+        equal(result["structuredContent"]["result"], "42")
+        contains(result["content"][0]["text"], "earlier sandbox has ended")
 
 
 @suite.case("a server that is killed leaves nothing once the grace period is over")

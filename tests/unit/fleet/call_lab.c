@@ -206,6 +206,7 @@ void on_told(void *arg, int rc, const struct fleet_outcome *o, const struct err 
     assert_non_null(hint);
     if (rc < 0) {
         assert_int_equal(rc, -err->code);
+        snprintf(told->err, sizeof(told->err), "%s", err->text);
         return;
     }
     told->state = o->state;

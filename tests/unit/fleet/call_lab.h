@@ -50,6 +50,7 @@ struct told {
     char language[16];
     char out[64];
     uint64_t out_bytes;
+    char err[512];
 };
 
 int setup(void **state);

@@ -134,8 +134,8 @@ static void every_event_in_every_state(void **state)
         [UNHEARD] = {"-----ASWDDDW", "-----.c.fcfr"},
         [LOST] = {"-----AWSDDDW", "-----..ffcfr"},
         [STARTING] = {"ADDDWAAGUUUA", ".off...ffcfr"},
-        [FOLLOWING] = {"ADDDWAAGUUUA", ".off...ffcrr"},
-        [SETTLED] = {"-----SSSDDDS", "-----cccfccc"},
+        [FOLLOWING] = {"ADDDWAAGUUUA", ".ofo...focrr"},
+        [SETTLED] = {"-----SSSDDDS", "-----ccccccc"},
         [GIVEN_UP] = {"SSSSSGGGUUUG", "fffffffffcff"},
         [UNSEEN] = {"DDDDDUUUUUUU", "............"},
     };
@@ -386,6 +386,63 @@ static void only_its_owner_finds_an_execution(void **state)
     assert_int_equal(other.rc, -ERR_EXECUTION_NOT_FOUND);
 }
 
+static void fail_all(void)
+{
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_GONE, "the sandbox has ended");
+    call_fail_all(&w.s, &err, "");
+    if (w.out) {
+        lose_worker();
+    }
+    turn();
+}
+
+static void code_whose_sandbox_died_has_crashed_with_what_it_had_shown(void **state)
+{
+    char id[FLEET_ID_SIZE];
+    struct told told;
+    struct told later;
+    begin(id, &told);
+    reply(OP_RUNNING, "shown");
+    fail_all();
+    assert_int_equal(told.status, OP_STATUS_CRASHED);
+    for (int i = 0; i < 3; i++) {
+        ask("me", id, &later);
+        assert_int_equal(later.rc, 0);
+        assert_int_equal(later.status, OP_STATUS_CRASHED);
+        assert_string_equal(later.out, "shown");
+        ask("you", id, &later);
+        assert_int_equal(later.rc, -ERR_EXECUTION_NOT_FOUND);
+    }
+}
+
+static void of_code_that_may_not_have_begun_that_is_said(void **state)
+{
+    static const struct {
+        enum op_state said;
+        const char *words;
+    } cases[] = {{OP_QUEUED, "not known whether"}, {OP_DONE, "had ended before"}};
+    char id[FLEET_ID_SIZE];
+    struct told told;
+    begin(id, &told); /* nothing was answered */
+    fail_all();
+    assert_int_equal(told.rc, -ERR_GONE);
+    assert_non_null(strstr(told.err, "not known whether"));
+    w.state = SANDBOX_RECOVERING;
+    begin(id, &told);
+    fail_all();
+    assert_non_null(strstr(told.err, "was not begun"));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct msg_op_info info = info_of(i == 0 ? "one" : "two", cases[i].said);
+        executions_adopt(w.host.executions, &w.s, &info);
+        memset(&told, 0, sizeof(told));
+        executions_await(w.host.executions, "me", i == 0 ? "one" : "two", 60000, on_told, &told);
+        fail_all();
+        assert_int_equal(told.rc, -ERR_GONE);
+        assert_non_null(strstr(told.err, cases[i].words));
+    }
+}
+
 static void a_refusal_is_told_once_and_forgotten(void **state)
 {
     struct err err = ERR_INIT;
@@ -529,6 +586,8 @@ int main(void)
         TEST(it_is_said_to_run_only_when_the_agent_has_it),
         TEST(all_who_wait_are_told_and_those_in_time),
         TEST(only_its_owner_finds_an_execution),
+        TEST(code_whose_sandbox_died_has_crashed_with_what_it_had_shown),
+        TEST(of_code_that_may_not_have_begun_that_is_said),
         TEST(a_refusal_is_told_once_and_forgotten),
         TEST(the_latest_are_kept_by_number),
         TEST(the_latest_are_kept_by_bytes),
