@@ -1,7 +1,7 @@
 /*
- * The list of sandboxes and the door to it. Everything that happens in a sandbox is in sandbox*.c
- * and call.c; here is who may see which, and the order of starting. Which new ones there may be is
- * in fleet_admit.c, the way out in fleet_stop.c.
+ * The list of sandboxes and the door to it. Everything that happens in a sandbox is in sandbox*.c,
+ * and what runs there in the calls (runs.h); here is who may see which, and the order of starting.
+ * Which new ones there may be is in fleet_admit.c, the way out in fleet_stop.c.
  *
  * Nothing is touched before the first sandbox is wanted: clients start a throw-away copy of every
  * server just to list its tools. Then, in this order: programs found, instance and lock taken,
@@ -19,14 +19,13 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "supervisor/adopt.h"
-#include "supervisor/call.h"
 #include "supervisor/config.h"
 #include "supervisor/engine.h"
-#include "supervisor/executions.h"
 #include "supervisor/fleet_host.h"
 #include "supervisor/fleet_internal.h"
 #include "supervisor/instance.h"
 #include "supervisor/recover.h"
+#include "supervisor/runs.h"
 #include "supervisor/sandbox.h"
 
 #define HINT_LIST "get_sandbox_status without sandbox_id lists the sandboxes that exist"
@@ -90,7 +89,8 @@ static void on_released(struct fleet_host *host)
     fleet_maybe_stopped((struct fleet *)host);
 }
 
-struct fleet *fleet_create(uv_loop_t *loop, const struct config *config)
+struct fleet *fleet_create_for(uv_loop_t *loop, const struct config *config,
+                               const struct fleet_runs *runs)
 {
     struct fleet *f = alloc_one(struct fleet);
     f->host.loop = loop;
@@ -104,7 +104,7 @@ struct fleet *fleet_create(uv_loop_t *loop, const struct config *config)
     uv_timer_init(loop, &f->stop_timer);
     f->stop_timer.data = f;
     f->engine = engine_create(&f->host);
-    f->host.executions = executions_create(&f->host);
+    f->host.runs = runs;
     return f;
 }
 
@@ -138,7 +138,7 @@ static void on_settled(void *arg, unsigned leftovers)
 {
     struct fleet *f = arg;
     f->host.adopting = false;
-    executions_adopted(f->host.executions);
+    f->host.runs->adopted(&f->host);
     if (leftovers > 0 && !f->host.stopping) {
         recover_run(f->recover);
     }
@@ -183,7 +183,7 @@ void fleet_adopt(struct fleet *f)
 }
 
 /* The first attempt failed; somebody who looks for a sandbox has it made again. */
-static void retry_adoption(struct fleet *f)
+void fleet_retry_adoption(struct fleet *f)
 {
     if (f->adopt_failed) {
         fleet_adopt(f);
@@ -235,7 +235,7 @@ int fleet_find_default(struct fleet *f, const char *owner, const char **ret_id)
 {
     struct sandbox *s;
     int rc = -ERR_SANDBOX_NOT_FOUND;
-    retry_adoption(f);
+    fleet_retry_adoption(f);
     TAILQ_FOREACH(s, &f->sandboxes, node)
     {
         if (!s->is_default || !is_open(s) || strcmp(s->owner, owner) != 0) {
@@ -253,7 +253,7 @@ int fleet_find_default(struct fleet *f, const char *owner, const char **ret_id)
 int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const char **ret_id,
                struct err *err)
 {
-    retry_adoption(f);
+    fleet_retry_adoption(f);
     struct sandbox *s = find_id(f, id_or_name);
     if (s == NULL || strcmp(s->owner, owner) != 0) {
         s = fleet_find_name(f, owner, id_or_name);
@@ -268,7 +268,7 @@ int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const
 void fleet_list(struct fleet *f, const char *owner,
                 void (*each)(void *arg, const struct fleet_info *info), void *arg)
 {
-    retry_adoption(f);
+    fleet_retry_adoption(f);
     struct sandbox *s = TAILQ_FIRST(&f->sandboxes);
     while (s != NULL) {
         struct sandbox *next = TAILQ_NEXT(s, node);
@@ -425,9 +425,8 @@ bool fleet_retire(struct fleet *f, const char *id)
     return s != NULL && sandbox_retire(s);
 }
 
-/* The sandbox if it takes an operation now; NULL with the reason otherwise. */
-static struct sandbox *find_usable(struct fleet *f, const char *id, struct err *err,
-                                   const char **ret_hint)
+struct sandbox *fleet_find_usable(struct fleet *f, const char *id, struct err *err,
+                                  const char **ret_hint)
 {
     struct sandbox *s = find_id(f, id);
     *ret_hint = "";
@@ -446,73 +445,6 @@ static struct sandbox *find_usable(struct fleet *f, const char *id, struct err *
         return s;
     }
     return NULL;
-}
-
-struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet_op *op,
-                             fleet_outcome_fn done, void *arg)
-{
-    struct err err = ERR_INIT;
-    const char *hint;
-    struct sandbox *s = find_usable(f, id, &err, &hint);
-    if (s == NULL) {
-        return call_refuse(&f->host, &err, hint, done, arg);
-    }
-    return call_begin(s, op, done, arg);
-}
-
-void fleet_cancel(struct fleet_call *call)
-{
-    call_cancel(call);
-}
-
-/* ---- executions ---- */
-
-void fleet_execute(struct fleet *f, const char *owner, const char *id, const struct fleet_op *op,
-                   char ret_id[FLEET_ID_SIZE])
-{
-    struct err err = ERR_INIT;
-    const char *hint;
-    struct sandbox *s = find_usable(f, id, &err, &hint);
-    if (s == NULL) {
-        executions_refuse(f->host.executions, owner, &err, hint, ret_id);
-    } else {
-        executions_begin(f->host.executions, s, op, ret_id);
-    }
-}
-
-struct fleet_await *fleet_await(struct fleet *f, const char *owner, const char *execution,
-                                uint64_t wait_ms, fleet_outcome_fn done, void *arg)
-{
-    retry_adoption(f);
-    return executions_await(f->host.executions, owner, execution, wait_ms, done, arg);
-}
-
-void fleet_await_output(struct fleet_await *await, uint64_t every_ms, fleet_output_fn output)
-{
-    executions_await_output(await, every_ms, output);
-}
-
-void fleet_await_end(struct fleet_await *await)
-{
-    executions_await_end(await);
-}
-
-int fleet_stop(struct fleet *f, const char *owner, const char *execution, struct err *err)
-{
-    retry_adoption(f);
-    return executions_stop(f->host.executions, owner, execution, err);
-}
-
-bool fleet_has_execution(struct fleet *f, const char *owner, const char *execution)
-{
-    retry_adoption(f);
-    return executions_has(f->host.executions, owner, execution);
-}
-
-void fleet_executions(struct fleet *f, const char *owner, const char *id,
-                      void (*each)(void *arg, const struct fleet_outcome *outcome), void *arg)
-{
-    executions_list(f->host.executions, owner, id, each, arg);
 }
 
 void fleet_doctor(struct fleet *f,

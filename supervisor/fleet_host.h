@@ -19,6 +19,7 @@
 struct config;
 struct executions;
 struct fleet_events;
+struct fleet_runs;
 struct instance;
 struct leftovers;
 struct worker_link;
@@ -27,7 +28,8 @@ struct fleet_host {
     uv_loop_t *loop;
     const struct config *config;
     struct deferred deferred;
-    struct executions *executions;
+    const struct fleet_runs *runs;
+    struct executions *executions;     /* of the calls, who make and free them */
     const struct fleet_events *events; /* NULL: nobody watches */
     void *events_arg;
     struct view_list runners; /* for the agents; see fleet_set_runners() */

@@ -1,6 +1,6 @@
 /*
- * The inside of a fleet, shared by fleet.c (the door), fleet_admit.c (who gets in) and fleet_stop.c
- * (the way out), and by nothing else. Loop thread only.
+ * The inside of a fleet, shared by fleet.c (the door), fleet_admit.c (who gets in), fleet_stop.c
+ * (the way out) and the calls' own door (fleet_runs.c), and by nothing else. Loop thread only.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_INTERNAL_H
 #define CLOISTER_SUPERVISOR_FLEET_INTERNAL_H
@@ -34,6 +34,20 @@ struct fleet {
     bool left; /* the host is closed down */
     unsigned closing;
 };
+
+/* ---- fleet.c ---- */
+
+/* fleet_create(), with what is told of things that run. The table is borrowed for the life of the
+ * fleet. */
+struct fleet *fleet_create_for(uv_loop_t *loop, const struct config *config,
+                               const struct fleet_runs *runs);
+
+/* The sandbox if it takes an operation now; NULL with the reason otherwise. */
+struct sandbox *fleet_find_usable(struct fleet *f, const char *id, struct err *err,
+                                  const char **ret_hint);
+
+/* If an earlier server's sandboxes could not be taken over: tries it again. */
+void fleet_retry_adoption(struct fleet *f);
 
 /* The owner's sandbox of that name, NULL if there is none; "" names none. */
 struct sandbox *fleet_find_name(struct fleet *f, const char *owner, const char *name);

@@ -12,11 +12,11 @@
 #include "common/log.h"
 #include "supervisor/adopt.h"
 #include "supervisor/engine.h"
-#include "supervisor/executions.h"
 #include "supervisor/fleet_internal.h"
 #include "supervisor/instance.h"
 #include "supervisor/leftovers.h"
 #include "supervisor/recover.h"
+#include "supervisor/runs.h"
 #include "supervisor/sandbox.h"
 
 #define FORCE_MS 4000 /* from the begin of the shutdown to SIGKILL for all */
@@ -69,8 +69,7 @@ static void leave(struct fleet *f)
     f->closing = 3;
     uv_close((uv_handle_t *)&f->stop_timer, on_timer_closed);
     deferred_close(&host->deferred, on_part_closed, f);
-    executions_close(host->executions, on_part_closed, f);
-    host->executions = NULL;
+    host->runs->close(host, on_part_closed, f);
 }
 
 static void on_stopped(void *arg)

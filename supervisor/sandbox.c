@@ -25,11 +25,11 @@
 #include "common/str.h"
 #include "proto/exit_codes.h"
 #include "supervisor/adopt.h"
-#include "supervisor/call.h"
 #include "supervisor/config.h"
 #include "supervisor/image.h"
 #include "supervisor/instance.h"
 #include "supervisor/record.h"
+#include "supervisor/runs.h"
 
 #define ENDED_ALONE "the sandbox ended while no server was there"
 #define HINT_HOST   "the host may be out of processes, descriptors, memory or disk space; see the log"
@@ -101,7 +101,7 @@ void sandbox_fail(struct sandbox *s, const char *reason)
     struct err err = ERR_INIT;
     err_set(&err, ERR_GONE, "%s", reason);
     sandbox_answer_opened(s, &err, HINT_NEW_SANDBOX);
-    call_fail_all(s, &err, HINT_NEW_SANDBOX);
+    s->host->runs->fail(s, &err, HINT_NEW_SANDBOX);
 }
 
 void sandbox_gone(struct sandbox *s, const char *reason)
@@ -117,7 +117,7 @@ void sandbox_gone(struct sandbox *s, const char *reason)
 void sandbox_ready(struct sandbox *s, const char *cause)
 {
     sandbox_set_state(s, SANDBOX_READY, cause);
-    call_resume_all(s);
+    s->host->runs->resume(s);
 }
 
 static void on_record_saved(void *arg, int rc, const struct err *err);
@@ -317,7 +317,8 @@ static void on_dead(void *arg, const struct worker_death *death)
 
 static void on_tick(void *arg)
 {
-    call_check_all(arg);
+    struct sandbox *s = arg;
+    s->host->runs->check(s);
 }
 
 const struct worker_link_events sandbox_worker_events = {

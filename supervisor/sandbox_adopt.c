@@ -19,8 +19,8 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "proto/codec.h"
-#include "supervisor/executions.h"
 #include "supervisor/instance.h"
+#include "supervisor/runs.h"
 #include "supervisor/sandbox.h"
 
 #define PAST_MS        5000 /* for the answer to OPS */
@@ -122,7 +122,7 @@ bool sandbox_adopt_worker(struct sandbox *s, const struct record_worker *worker)
 static void take_op(struct sandbox *s, const struct msg_op_info *info)
 {
     if (op_is_execution((enum op_kind)info->kind)) {
-        executions_adopt(s->host->executions, s, info);
+        s->host->runs->adopt(s, info);
     } else if (info->state == OP_DONE) {
         /* Nobody waits any more for a file. */
         char op[FLEET_ID_SIZE];

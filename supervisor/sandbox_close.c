@@ -20,10 +20,10 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/log.h"
-#include "supervisor/call.h"
 #include "supervisor/disk.h"
 #include "supervisor/instance.h"
 #include "supervisor/leftovers.h"
+#include "supervisor/runs.h"
 #include "supervisor/sandbox.h"
 #include "supervisor/worker_errand.h"
 
@@ -264,7 +264,7 @@ static void on_close(void *arg)
     err_set(&err, s->host->stopping ? ERR_SHUTTING_DOWN : ERR_GONE, "the sandbox was closed: %s",
             s->reason);
     sandbox_answer_opened(s, &err, "");
-    call_cancel_all(s);
+    s->host->runs->cancel(s);
     sandbox_cleanup(s);
 }
 
@@ -299,7 +299,7 @@ void sandbox_create_failed(struct sandbox *s, const struct err *err, const char 
     sandbox_set_state(s, SANDBOX_CLOSING, kept.text);
     uv_timer_stop(&s->ttl);
     sandbox_answer_opened(s, &kept, kept_hint);
-    call_fail_all(s, &kept, kept_hint);
+    s->host->runs->fail(s, &kept, kept_hint);
     sandbox_cleanup(s);
 }
 
@@ -308,7 +308,7 @@ void sandbox_create_failed(struct sandbox *s, const struct err *err, const char 
 static void on_leave(void *arg)
 {
     struct sandbox *s = arg;
-    call_leave_all(s);
+    s->host->runs->leave(s);
     if (s->link != NULL) {
         worker_link_abandon(STEAL_PTR(s->link));
     }
