@@ -13,6 +13,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/room.h"
 #include "common/str.h"
 #include "supervisor/image.h"
 #include "supervisor/options.h"
@@ -247,6 +248,15 @@ static int check_together(const struct config *c, struct err *err)
                        "--max-timeout-seconds (%" PRIu64 ")",
                        c->timeout_s, c->max_timeout_s);
     }
+    if (c->disk_mb << 20 > room_disk_max(c->memory_mb << 20)) {
+        return err_set(err, ERR_CONFIG,
+                       "--disk-mb (%" PRIu64
+                       ") leaves no room for programs in --memory-mb (%" PRIu64
+                       "), as files are kept in memory: give at most --disk-mb %" PRIu64
+                       ", or at least --memory-mb %" PRIu64,
+                       c->disk_mb, c->memory_mb, room_disk_max(c->memory_mb << 20) >> 20,
+                       room_memory_min(c->disk_mb << 20) >> 20);
+    }
     for (const char *dir = c->local_files; *dir != '\0';
          dir += strcspn(dir, ","), dir += *dir == ',') {
         if (*dir != '/') {
@@ -262,6 +272,15 @@ static int check_together(const struct config *c, struct err *err)
         return err_wrap(err, "--image on docker");
     }
     return 0;
+}
+
+uint64_t config_disk_mb(const struct config *c, uint64_t memory_mb)
+{
+    uint64_t fitting = room_disk_default(memory_mb << 20) >> 20;
+    if (c->disk_mb == 0) {
+        return fitting;
+    }
+    return memory_mb < c->memory_mb && fitting < c->disk_mb ? fitting : c->disk_mb;
 }
 
 enum config_plan config_plan(const struct config *c)

@@ -26,7 +26,7 @@ struct config {
     uint64_t memory_mb; /* defaults of new sandboxes */
     uint64_t cpu_milli;
     uint64_t pids;
-    uint64_t disk_mb;
+    uint64_t disk_mb; /* 0: what fits; see config_disk_mb() */
     uint64_t files;
     uint64_t timeout_s; /* default deadline of an execution */
     uint64_t max_timeout_s;
@@ -74,6 +74,10 @@ enum config_plan {
     CONFIG_PLAN_FAKE,
 };
 enum config_plan config_plan(const struct config *c);
+
+/* The workspace of a sandbox with that much memory for which no other size was asked: the
+ * configured one, or what leaves room in less memory than the configured. */
+uint64_t config_disk_mb(const struct config *c, uint64_t memory_mb);
 
 /* Defaults, then environment, then arguments. `argv` starts at the first option; parsing stops at
  * the first word that is not an option, whose index is returned in *ret_used. On error the text

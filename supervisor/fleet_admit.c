@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/room.h"
 #include "common/str.h"
 #include "supervisor/config.h"
 #include "supervisor/fleet_internal.h"
@@ -96,6 +97,24 @@ static int check_quota(struct fleet *f, const char *owner, const struct fleet_sp
     return 0;
 }
 
+/* Files are kept in the memory of the sandbox. */
+static int check_room(const struct config *c, const struct fleet_spec *spec, struct err *err,
+                      const char **ret_hint)
+{
+    uint64_t memory_mb = spec->memory_mb != 0 ? spec->memory_mb : c->memory_mb;
+    uint64_t most_mb = room_disk_max(memory_mb << 20) >> 20;
+    if (spec->disk_mb <= most_mb) {
+        return 0;
+    }
+    *ret_hint = "choose a smaller disk_mb or a larger memory_mb; without disk_mb there is as much "
+                "space as fits";
+    return err_set(err, ERR_INVALID,
+                   "disk_mb %" PRIu64 " leaves no room for programs in memory_mb %" PRIu64
+                   ", as files are kept in memory: at most %" PRIu64 " fits there, or it takes "
+                   "memory_mb %" PRIu64,
+                   spec->disk_mb, memory_mb, most_mb, room_memory_min(spec->disk_mb << 20) >> 20);
+}
+
 int fleet_admit(struct fleet *f, const char *owner, const struct fleet_spec *spec, struct err *err,
                 const char **ret_hint)
 {
@@ -107,7 +126,8 @@ int fleet_admit(struct fleet *f, const char *owner, const struct fleet_spec *spe
     if (spec->installs_for != NULL) {
         return 0;
     }
-    rc = check_quota(f, owner, spec, err, ret_hint);
+    rc = check_room(f->host.config, spec, err, ret_hint);
+    rc = rc < 0 ? rc : check_quota(f, owner, spec, err, ret_hint);
     return rc < 0 ? rc : check_limit(f, err, ret_hint);
 }
 

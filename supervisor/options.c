@@ -22,8 +22,8 @@ const struct option options[] = {
      "docker: where the engine is, unix:///path or tcp://host:port; default: looked for as the docker "
      "command does (DOCKER_HOST, context, usual sockets)", NULL},
     {"runtime", OPTION_TOPIC_PLACE, OPTION_TEXT, FIELD(runtime), "", 0, 0, "NAME",
-     "OCI runtime by name or path; docker: the engine's name for it (runsc, kata, ...); default: the first "
-     "that works, or the engine's own; with auto it means oci", NULL},
+     "OCI runtime by name or path; docker: the engine's name for it (runsc, kata, ...); default: the one "
+     "of runc and crun that enforces most, or the engine's own; with auto it means oci", NULL},
     {"image", OPTION_TOPIC_PLACE, OPTION_TEXT, FIELD(image), "", 0, 0, "IMAGE",
      "root file system of sandboxes; docker: an image reference, default " IMAGE_DOCKER_DEFAULT "; oci: a "
      "directory, default this host's /usr; with auto a path (/dir or ./dir) means oci, anything else docker",
@@ -47,8 +47,9 @@ const struct option options[] = {
      "CPU cores of a sandbox; may be a fraction", NULL},
     {"pids", OPTION_TOPIC_LIMITS, OPTION_NUMBER, FIELD(pids), "256", 8, 1000000, "N",
      "processes and threads of a sandbox", NULL},
-    {"disk-mb", OPTION_TOPIC_LIMITS, OPTION_NUMBER, FIELD(disk_mb), "256", 1, 1048576, "MIB",
-     "size of a sandbox's workspace; /tmp and home have up to 64 MiB each", NULL},
+    {"disk-mb", OPTION_TOPIC_LIMITS, OPTION_NUMBER, FIELD(disk_mb), "0", 0, 1048576, "MIB",
+     "size of a sandbox's workspace, which is part of its memory and has to leave room for programs; 0: half "
+     "of the memory, less if that is below 512 MiB; /tmp and home have up to 64 MiB each", NULL},
     {"files", OPTION_TOPIC_LIMITS, OPTION_NUMBER, FIELD(files), "1024", 128, 1048576, "N",
      "open files of a process in a sandbox", NULL},
     {"allow-network", OPTION_TOPIC_LIMITS, OPTION_FLAG, FIELD(allow_network), "no", 0, 0, NULL,

@@ -458,7 +458,8 @@ static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
     o->memory_bytes = (spec->memory_mb != 0 ? spec->memory_mb : c->memory_mb) << 20;
     o->cpu_milli = spec->cpus > 0 ? (uint64_t)(spec->cpus * 1000.0 + 0.5) : c->cpu_milli;
     o->pids = spec->pids != 0 ? spec->pids : c->pids;
-    o->disk_bytes = (spec->disk_mb != 0 ? spec->disk_mb : c->disk_mb) << 20;
+    o->disk_bytes =
+        spec->disk_mb != 0 ? spec->disk_mb << 20 : config_disk_mb(c, o->memory_bytes >> 20) << 20;
     o->files = c->files;
     o->grace_ms = c->grace_s * 1000;
     o->strict = c->strict;

@@ -84,7 +84,8 @@ static const struct {
         },
         "disk_mb": {
             "type": "integer", "minimum": 1, "maximum": 1048576,
-            "description": "Space for files, in MiB. Default: @disk_mb@."
+            "description": "Space for files, in MiB. It is part of memory_mb, and leaves some of it for programs. "
+                           "Default: @disk_mb@, or what fits a memory_mb that is named."
         },
         "network": {
             "type": "string", "enum": ["none", "full"], "default": "none",
@@ -323,7 +324,7 @@ static const char *look_up(const char *name, const struct config *c, char *figur
     } figures[] = {
         {"memory_mb", c->memory_mb},
         {"pids", c->pids},
-        {"disk_mb", c->disk_mb},
+        {"disk_mb", config_disk_mb(c, c->memory_mb)},
         {"timeout_seconds", c->timeout_s},
         {"max_timeout_seconds", c->max_timeout_s},
         {"sync_budget_seconds", c->sync_budget_s},

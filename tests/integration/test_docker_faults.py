@@ -344,12 +344,13 @@ def removed_while_idle():
 
 @suite.case("memory that no process holds, files in tmpfs, ends in a clear state as well")
 def whole_container_out_of_memory():
-    server, sandbox = opened(memory_mb=64, disk_mb=512)
+    server, sandbox = opened(memory_mb=64)
     with server:
         shared = server.call("get_sandbox_status", sandbox_id=sandbox)["limits"]["unapplied"]
         if any(u.startswith("memory") for u in shared):
             raise Skip(f"not enforced on this host: {shared}")
-        fill = "for p in ('/workspace/a', '/tmp/a', '/dev/shm/a'):\n    with open(p, 'wb', 0) as f:\n        try:\n            while True: f.write(b'x' * 1048576)\n        except OSError: pass"
+        # what may be in files leaves room for programs; so a program takes that as well
+    fill = "import mmap\nfor p in ('/workspace/a', '/tmp/a', '/dev/shm/a'):\n    with open(p, 'wb', 0) as f:\n        try:\n            while True: f.write(b'x' * 1048576)\n        except OSError: pass\nrest = mmap.mmap(-1, 1 << 30)\nwhile True: rest.write(b'x' * 1048576)"
         done = server.start_call("execute_code", sandbox_id=sandbox, code=fill, timeout_seconds=20).failed(40)
         if "status" in done:
             contains(["memory_exceeded", "crashed"], done["status"])  # crashed: with the agent, and so with the sandbox

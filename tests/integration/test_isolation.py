@@ -440,6 +440,51 @@ def disk():
     server.call("close_sandbox", sandbox_id=sandbox)
 
 
+FILL = """
+import os
+def fill(path):
+    try:
+        with open(path, 'wb', 0) as f:
+            while True:
+                f.write(b'z' * 65536)
+    except OSError as problem:
+        return problem.errno
+"""
+
+
+@suite.case("a sandbox full of files runs code all the same, also in a fresh interpreter")
+def full_of_files():
+    shared.enforced("memory")
+    for asked in ({"memory_mb": 256}, {"memory_mb": 128}, {"memory_mb": 256, "disk_mb": 160}):
+        server, sandbox = shared.fresh(**asked)
+        limits = server.call("get_sandbox_status", sandbox_id=sandbox)["limits"]
+        assert limits["disk_mb"] < limits["memory_mb"], limits
+        equal(server.run(FILL, sandbox_id=sandbox)["status"], "ok")
+        for path in ("/workspace/full", "/tmp/full", "/home/user/full", "/dev/shm/full"):
+            done = server.run(f"fill({path!r})", sandbox_id=sandbox)
+            equal((done["status"], done.get("result")), ("ok", "28"), f"{path} with {asked}")
+        equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+        equal(server.run("echo $((1 + 1))", language="bash", sandbox_id=sandbox)["stdout"], "2\n")
+        server.run("import os; os._exit(0)", sandbox_id=sandbox)
+        after = server.run("1 + 1", sandbox_id=sandbox)
+        equal((after["status"], after.get("result"), after["interpreter"]), ("ok", "2", "restarted"), f"{asked}")
+        server.call("close_sandbox", sandbox_id=sandbox)
+
+
+@suite.case("a disk_mb that leaves no room for programs is refused with what would fit")
+def no_room():
+    server, _ = shared.get()
+    error = server.call_failing("create_sandbox", memory_mb=256, disk_mb=256)["error"]
+    equal(error["code"], "invalid_argument")
+    for part in ("disk_mb 256", "memory_mb 256", "at most 168"):
+        contains(error["message"], part)
+    contains(error["hint"], "disk_mb")
+    for memory, disk in ((256, 168), (344, 256)):
+        made = server.call("create_sandbox", memory_mb=memory, disk_mb=disk)
+        equal(made["limits"]["disk_mb"], disk)
+        server.call("close_sandbox", sandbox_id=made["sandbox_id"])
+
+
 def inodes_are_capped(server, sandbox):
     inodes = server.run("for i in range(10_000_000):\n    open(f'/workspace/{i}', 'w').close()", sandbox_id=sandbox, timeout_seconds=30)
     assert inodes["status"] in ("error", "timeout", "memory_exceeded"), inodes

@@ -27,6 +27,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/room.h"
 #include "common/str.h"
 #include "worker/backend/docker_packages.h"
 #include "worker/backend/json_build.h"
@@ -232,15 +233,16 @@ static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
                              const struct backend_limits *limits)
 {
     json_build_bool(host, "ReadonlyRootfs", true);
-    json_build_number(host, "ShmSize", SANDBOX_SHM_BYTES);
+    uint64_t other = room_other(limits->memory_bytes, limits->disk_bytes);
+    json_build_number(host, "ShmSize", other);
 
     cJSON *tmpfs = json_build_object(host, "Tmpfs");
     add_tmpfs(tmpfs, in->engine, "/run", "0755", SANDBOX_RUN_BYTES,
               sandbox_inodes(SANDBOX_RUN_BYTES), ",noexec");
     /* Of its own, so that nothing else can fill it and keep the agent from listening. */
     add_tmpfs(tmpfs, in->engine, DOCKER_SOCKET_DIR, "0700", SOCKET_BYTES, SOCKET_INODES, ",noexec");
-    add_user_tmpfs(tmpfs, in, "/tmp", "1777", SANDBOX_TMP_BYTES);
-    add_user_tmpfs(tmpfs, in, SANDBOX_HOME, "0755", SANDBOX_HOME_BYTES);
+    add_user_tmpfs(tmpfs, in, "/tmp", "1777", other);
+    add_user_tmpfs(tmpfs, in, SANDBOX_HOME, "0755", other);
     add_user_tmpfs(tmpfs, in, BACKEND_WORKSPACE, "0755", limits->disk_bytes);
     if (in->spec->app_dir) {
         add_user_tmpfs(tmpfs, in, BACKEND_APP, "0755", SANDBOX_APP_BYTES);

@@ -9,8 +9,8 @@
  * and it is an id that nobody has. With a single mapped id both are uid 0 without capabilities over
  * anything that the host's user did not own already.
  *
- * What is writable is tmpfs with a size and a number of inodes. Their sum stays below the default
- * memory limit, since pages of a tmpfs count as memory of whoever filled them.
+ * What is writable is tmpfs with a size and a number of inodes. Their sum stays below the memory
+ * limit (common/room.h), since pages of a tmpfs count as memory of whoever filled them.
  */
 #include "worker/backend/oci_spec.h"
 
@@ -20,6 +20,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/room.h"
 #include "worker/backend/json_build.h"
 #include "worker/backend/oci_packages.h"
 #include "worker/backend/oci_seccomp.h"
@@ -153,6 +154,8 @@ static void add_tmpfs(cJSON *mounts, const char *target, const char *mode, uint6
 static void add_mounts(cJSON *config, const struct oci_spec_input *in)
 {
     bool single = in->mode->userns == OCI_USERNS_SINGLE;
+    const struct backend_limits *limits = &in->spec->limits;
+    uint64_t other = room_other(limits->memory_bytes, limits->disk_bytes);
     cJSON *mounts = json_build_array(config, "mounts");
 
     /* Members of group 0, which is the agent alone, see every process; code sees those that it
@@ -164,16 +167,16 @@ static void add_mounts(cJSON *config, const struct oci_spec_input *in)
     add_mount(mounts, "/dev", "tmpfs", "tmpfs", "nosuid,noexec,mode=755,size=65536,nr_inodes=256");
     add_mount(mounts, "/dev/pts", "devpts", "devpts",
               "nosuid,noexec,newinstance,ptmxmode=0666,mode=0620");
-    add_tmpfs(mounts, "/dev/shm", "1777", SANDBOX_SHM_BYTES, ",noexec");
+    add_tmpfs(mounts, "/dev/shm", "1777", other, ",noexec");
     add_tmpfs(mounts, "/run", "0755", SANDBOX_RUN_BYTES, ",noexec");
     char ids[48] = "";
     if (!single) {
         unsigned long user = user_of(in);
         snprintf(ids, sizeof(ids), ",uid=%lu,gid=%lu", user, user);
     }
-    add_tmpfs(mounts, "/tmp", "1777", SANDBOX_TMP_BYTES, ids);
-    add_tmpfs(mounts, SANDBOX_HOME, "0755", SANDBOX_HOME_BYTES, ids);
-    add_tmpfs(mounts, "/workspace", "0755", in->spec->limits.disk_bytes, ids);
+    add_tmpfs(mounts, "/tmp", "1777", other, ids);
+    add_tmpfs(mounts, SANDBOX_HOME, "0755", other, ids);
+    add_tmpfs(mounts, "/workspace", "0755", limits->disk_bytes, ids);
     if (in->spec->app_dir) {
         add_tmpfs(mounts, BACKEND_APP, "0755", SANDBOX_APP_BYTES, ids);
     }

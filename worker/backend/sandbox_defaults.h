@@ -23,13 +23,9 @@
  * services or containers. `end`: the ids below it exist. */
 uint32_t sandbox_uid_apart(const char *name, uint64_t end);
 
-/* The sum of these, with the workspace, stays below the default memory limit: pages of a tmpfs
- * count as memory of whoever filled them. */
-#define SANDBOX_SHM_BYTES  ((uint64_t)64 << 20)
-#define SANDBOX_TMP_BYTES  ((uint64_t)64 << 20)
-#define SANDBOX_HOME_BYTES ((uint64_t)64 << 20)
-#define SANDBOX_RUN_BYTES  ((uint64_t)1 << 20)
-#define SANDBOX_APP_BYTES  ((uint64_t)1 << 20)
+/* Beside the places that common/room.h gives their sizes. */
+#define SANDBOX_RUN_BYTES ((uint64_t)1 << 20)
+#define SANDBOX_APP_BYTES ((uint64_t)1 << 20)
 
 /* The agent's own descriptors: three pipes for each remembered operation, and its links. */
 #define SANDBOX_AGENT_FILES 4096

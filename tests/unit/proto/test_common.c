@@ -15,7 +15,33 @@
 #include "common/clock.h"
 #include "common/fd.h"
 #include "common/io/json.h"
+#include "common/room.h"
 #include "common/str.h"
+
+static void files_leave_room_in_the_memory(void **state)
+{
+    const uint64_t mib = 1u << 20;
+    (void)state;
+    assert_int_equal(room_disk_default(512 * mib), 256 * mib);
+    assert_int_equal(room_other(512 * mib, 256 * mib), 64 * mib);
+    assert_int_equal(room_disk_default(2048 * mib), 1024 * mib);
+    uint64_t before = 0;
+    for (uint64_t memory = 16; memory <= 1048576; memory = memory * 5 / 4 + 1) {
+        uint64_t most = room_disk_max(memory * mib), usual = room_disk_default(memory * mib);
+        uint64_t least = memory < 128 ? memory / 2 : 64;
+        assert_true(usual >= mib && usual <= most && most >= before);
+        before = most;
+        const uint64_t sizes[] = {usual, most, mib};
+        for (size_t i = 0; i < 3; i++) {
+            uint64_t other = room_other(memory * mib, sizes[i]);
+            assert_true(other >= mib && other <= 64 * mib);
+            assert_true(sizes[i] + 3 * other <= (memory - least) * mib);
+        }
+        uint64_t needed = room_memory_min(most / mib * mib);
+        assert_true(needed <= memory * mib && room_disk_max(needed) >= most / mib * mib);
+        assert_true(needed == mib || room_disk_max(needed - mib) < most / mib * mib);
+    }
+}
 
 static void errors_gain_context_outwards(void **state)
 {
@@ -206,6 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_gain_context_outwards),
+        cmocka_unit_test(files_leave_room_in_the_memory),
         cmocka_unit_test(a_buffer_never_exceeds_its_cap),
         cmocka_unit_test(numbers_are_checked_whole),
         cmocka_unit_test(utf8_is_read_strictly_and_mended),
