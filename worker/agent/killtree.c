@@ -10,6 +10,14 @@
  * sends kill(-1, SIGKILL), which the kernel does in one sweep that no fork can slip through. That
  * takes everything else of this user with it, other live interpreters included, which then report a
  * crash; it is only done inside a pid namespace of our own, where there is nobody else.
+ *
+ * That a look at /proc shows nobody does not mean that nobody is there: of processes that each
+ * start the next one and end, a look can miss every one, since it lists those that are dead when it
+ * comes to read them, and not those that they have started. Who kills all descendants need not
+ * care, the kernel says when there is no child left. Who kills those of one run, beside others,
+ * believes a look only if no pid was given out meanwhile, or if none of ours has died: the dead of
+ * such a chain are left to us, and are there to be reaped. Births elsewhere in the sandbox are
+ * looked at again a few times, and then no more.
  */
 #include "worker/agent/killtree.h"
 
@@ -21,10 +29,11 @@
 
 #include "worker/agent/procs.h"
 
-#define STOP_ROUNDS 30
-#define KILL_ROUNDS 200
-#define MORE_ROUNDS 2000
-#define PAUSE_MS    1
+#define STOP_ROUNDS  30
+#define KILL_ROUNDS  200
+#define MORE_ROUNDS  2000
+#define PAUSE_MS     1
+#define UNSURE_LOOKS 5 /* that show nobody while somebody is started somewhere */
 
 static bool was_stopped(const struct procs *before, pid_t pid)
 {
@@ -72,9 +81,10 @@ static bool round_of(const struct prey *prey, struct procs *before, bool force)
     return any;
 }
 
-/* True when there are no children any more. */
-static bool reap_all(killtree_reaped_fn reaped, void *arg)
+/* True when there are no children any more. *ret_reaped: how many were reaped. */
+static bool reap_and_count(killtree_reaped_fn reaped, void *arg, unsigned *ret_reaped)
 {
+    unsigned count = 0;
     for (;;) {
         int status = 0;
         pid_t pid = waitpid(-1, &status, WNOHANG);
@@ -82,10 +92,18 @@ static bool reap_all(killtree_reaped_fn reaped, void *arg)
             continue;
         }
         if (pid <= 0) {
+            *ret_reaped = count;
             return pid < 0;
         }
+        count++;
         reaped(arg, pid, status);
     }
+}
+
+static bool reap_all(killtree_reaped_fn reaped, void *arg)
+{
+    unsigned count = 0;
+    return reap_and_count(reaped, arg, &count);
 }
 
 static void kill_all_of_user(const struct spawn_config *c)
@@ -125,16 +143,22 @@ bool killtree_since(pid_t main, const struct procs_moment *since, killtree_reape
 {
     const struct prey prey = {main, since};
     struct procs seen = {0};
-    bool any = true;
-    for (int i = 0; any && i < KILL_ROUNDS; i++) {
-        any = round_of(&prey, &seen, i >= STOP_ROUNDS);
-        (void)reap_all(reaped, arg);
+    bool none = false;
+    int unsure = 0;
+    (void)reap_all(reaped, arg);
+    for (int i = 0; !none && i < KILL_ROUNDS; i++) {
+        unsigned dead = 0;
+        pid_t last_pid = procs_now().last_pid;
+        bool any = round_of(&prey, &seen, i >= STOP_ROUNDS);
+        bool born = last_pid == 0 || procs_now().last_pid != last_pid;
+        (void)reap_and_count(reaped, arg, &dead);
+        none = !any && dead == 0 && (!born || ++unsure == UNSURE_LOOKS);
         if (any && i > 1) {
             poll(NULL, 0, PAUSE_MS);
         }
     }
     procs_finish(&seen);
-    return !any;
+    return none;
 }
 
 void killtree_strays(const pid_t *known, size_t count)

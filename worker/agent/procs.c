@@ -25,6 +25,8 @@
 #define STAT_PARENT  4     /* which word of stat that is */
 #define STAT_STARTED 22
 
+#define PIDS_IN_A_TICK 8192 /* never so many: that far below the latest, counting began anew */
+
 static pid_t read_pid(const char *text)
 {
     long value = 0;
@@ -149,7 +151,8 @@ struct procs_moment procs_now(void)
 
 static bool is_since(const struct proc *p, const struct procs_moment *moment)
 {
-    return p->started > moment->ticks || (p->started == moment->ticks && p->pid > moment->last_pid);
+    bool later = p->pid > moment->last_pid || moment->last_pid - p->pid > PIDS_IN_A_TICK;
+    return p->started > moment->ticks || (p->started == moment->ticks && later);
 }
 
 void procs_mark(struct procs *all, pid_t root, pid_t main, const struct procs_moment *since)

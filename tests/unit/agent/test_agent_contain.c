@@ -4,9 +4,11 @@
  */
 #include "tests/unit/agent/fixture.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -94,6 +96,63 @@ static void test_survivors_of_stopped_runs(void **state)
     run(f, "python", "p.kill(); p.wait()");
     run(f, "bash", "kill -9 $stopped; wait");
     assert_int_equal(count_of(f, "sh"), 0);
+}
+
+/* Each process of these starts the next one and ends, so that a list of processes may show none.
+ * Whoever is alive holds the lock of the file "held", which a test can ask for. */
+static const char *const chains[] = {
+    /* fork, exit */
+    "import fcntl, os, time\n"
+    "first = os.fork()\n"
+    "if first == 0:\n"
+    "    fcntl.flock(os.open('held', os.O_CREAT | os.O_RDWR, 0o666), fcntl.LOCK_EX)\n"
+    "    while True:\n"
+    "        if os.fork(): os._exit(0)\n"
+    "os.waitpid(first, 0)\n"
+    "os.write(1, b'in')\n"
+    "while True: time.sleep(1)",
+    /* each in a session of its own */
+    "import fcntl, os, time\n"
+    "first = os.fork()\n"
+    "if first == 0:\n"
+    "    fcntl.flock(os.open('held', os.O_CREAT | os.O_RDWR, 0o666), fcntl.LOCK_EX)\n"
+    "    while True:\n"
+    "        if os.fork(): os._exit(0)\n"
+    "        os.setsid()\n"
+    "os.waitpid(first, 0)\n"
+    "os.write(1, b'in')\n"
+    "while True: time.sleep(1)",
+    /* two forks and another program each time */
+    "import os, subprocess, time\n"
+    "open('chain.sh', 'w').write('(sh chain.sh &)\\n')\n"
+    "subprocess.run(['sh', '-c', 'exec 9>held; flock 9; sh chain.sh &'])\n"
+    "os.write(1, b'in')\n"
+    "while True: time.sleep(1)",
+};
+
+static void test_survivors_of_stopped_runs_that_are_always_another_one(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    char *path = alloc_printf("%s/held", f->agent.workspace);
+    run(f, "python", "while True: os.waitpid(-1, 0)"); /* what earlier tests have left to it */
+    run(f, "bash", "for i in {1..22}; do sleep 600 & done"); /* a look takes its time */
+    for (size_t i = 0; i < 240; i++) {
+        struct msg_start s = agent_code(&f->link, "python", chains[i % 3]);
+        start_only(f, &s, AGENT_CLIENT_WAIT_MS);
+        cancel(f, s.op.data, OP_STOP_TIMEOUT, false);
+        struct agent_result *r = follow(f, s.op.data);
+        assert_status(r, OP_STATUS_TIMEOUT);
+        int fd = open(path, O_RDWR | O_CLOEXEC);
+        assert_true(fd >= 0);
+        bool survived = flock(fd, LOCK_EX | LOCK_NB) < 0;
+        close(fd);
+        assert_false(survived);
+        assert_int_equal(unlink(path), 0);
+        assert_string_equal(run(f, "python", "'fine'")->result, "'fine'");
+    }
+    free(path);
+    run(f, "bash", "kill -9 $(jobs -p); wait");
+    assert_int_equal(count_of(f, "sleep"), 0);
 }
 
 static void test_fork_bombs(void **state)
@@ -224,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_escapees_die),
         cmocka_unit_test(test_survivors_of_kept_interpreters),
         cmocka_unit_test(test_survivors_of_stopped_runs),
+        cmocka_unit_test(test_survivors_of_stopped_runs_that_are_always_another_one),
         cmocka_unit_test(test_fork_bombs),
         cmocka_unit_test(test_stubborn_tree),
         cmocka_unit_test(test_no_way_to_the_agent),
