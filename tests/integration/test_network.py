@@ -1,6 +1,7 @@
 """Sandboxes with network and without, on a network that the test makes: what is reached, what is not, and that the
 helper which connects a sandbox lives exactly as long as that."""
 
+import contextlib
 import json
 import os
 import re
@@ -134,18 +135,32 @@ def unreached():
 
 @suite.case("a name server on this host's loopback, as service managers have it, is asked all the same")
 def local_resolver():
-    resolver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    resolver.bind(("127.0.0.53", 53))
-    names = net.NameServer(resolver)
+    with resolver_on_loopback() as names, opened("--allow-network") as server:
+        sandbox = connected(server)
+        equal(ask(server, sandbox, net.NAME, 8080), "outside")
+        contains(names.asked, net.NAME)
+
+
+@suite.case("it is asked by TCP as well, as for answers that are too long for a datagram")
+def local_resolver_by_tcp():
+    with resolver_on_loopback(socket.create_server(("127.0.0.53", 53))) as names, opened("--allow-network") as server:
+        sandbox = connected(server)
+        equal(ask(server, sandbox, net.NAME, 8080), "outside")
+        contains(names.asked_by_tcp, net.NAME)
+        equal(ask(server, sandbox, "127.0.0.53", 53), "ConnectionRefusedError", "the sandbox's own loopback, where nobody listens")
+
+
+@contextlib.contextmanager
+def resolver_on_loopback(listening=None):
+    bound = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    bound.bind(("127.0.0.53", 53))
+    names = net.NameServer(bound, listening)
     network.nameserver("127.0.0.53")
     try:
-        with opened("--allow-network") as server:
-            sandbox = connected(server)
-            equal(ask(server, sandbox, net.NAME, 8080), "outside")
-            contains(names.asked, net.NAME)
-            assert ask(server, sandbox, "127.0.0.53", 53) != "", "the resolver itself is not reached"
+        yield names
     finally:
         network.nameserver(net.OUTSIDE)
+        names.close()
 
 
 @suite.case("an image whose resolv.conf leads into /run, as service managers make it: code looks names up all the same")

@@ -208,12 +208,17 @@ class Greeter:
 
 
 class NameServer:
-    """Answers for the zone `test`, and says that there is nothing else. A and AAAA."""
+    """Answers for the zone `test`, and says that there is nothing else. A and AAAA. With a listening socket it has everybody
+    ask again by TCP, as for an answer that is too long for a datagram."""
 
-    def __init__(self, bound):
+    def __init__(self, bound, listening=None):
         self.asked = []
+        self.asked_by_tcp = []
         self.bound = bound
-        threading.Thread(target=self.run, daemon=True).start()
+        self.listening = listening
+        self.threads = [threading.Thread(target=run, daemon=True) for run in (self.run, self.run_tcp)[: 1 if listening is None else 2]]
+        for thread in self.threads:
+            thread.start()
 
     def run(self):
         while True:
@@ -221,11 +226,40 @@ class NameServer:
                 query, peer = self.bound.recvfrom(1500)
             except OSError:
                 return
-            answer = self.answer(query)
+            answer = self.answer(query, self.asked)
+            if answer and self.listening is not None:
+                truncated = struct.pack("!H", struct.unpack("!H", answer[2:4])[0] | 0x0200)
+                answer = answer[:2] + truncated + query[4:6] + bytes(6) + answer[12 : answer.index(0, 12) + 5]
             if answer:
                 self.bound.sendto(answer, peer)
 
-    def answer(self, query):
+    def run_tcp(self):
+        while True:
+            try:
+                connection, _ = self.listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        with connection, connection.makefile("rb") as stream:
+            while len(size := stream.read(2)) == 2:
+                answer = self.answer(stream.read(struct.unpack("!H", size)[0]), self.asked_by_tcp)
+                if answer is None:
+                    return
+                connection.sendall(struct.pack("!H", len(answer)) + answer)
+
+    def close(self):
+        """Its addresses are free again when this returns."""
+        for end, thread in zip((self.bound, self.listening), self.threads):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # a socket of datagrams has no peer, and wakes up all the same
+            end.close()
+            thread.join(10)
+
+    def answer(self, query, asked):
         labels, at = [], 12
         try:
             while query[at]:
@@ -235,7 +269,7 @@ class NameServer:
         except (IndexError, struct.error):
             return None
         name = ".".join(labels)
-        self.asked.append(name)
+        asked.append(name)
         question = query[12 : at + 5]
         ours = labels[-1:] == ["test"]
         records = b""
