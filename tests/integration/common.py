@@ -6,6 +6,7 @@ Run one by hand:  CLOISTER=<build>/supervisor/cloister python3 tests/integration
 """
 
 import os
+import subprocess
 import sys
 
 sys.dont_write_bytecode = True
@@ -15,6 +16,7 @@ sys.path[:0] = [os.path.join(HERE, "lib"), os.path.join(os.path.dirname(HERE), "
 # pylint: disable=wrong-import-position,unused-import
 import mcp
 import mcp_http
+from engine import LANGUAGES
 from mcp import LATEST_LEGACY, LEGACY, MODERN, Pending, ServerGone, alive, modern_meta
 from tap import Skip, Suite, contains, equal, poll, skip_all
 
@@ -40,6 +42,20 @@ def needs_engine(kind=None):
     if mcp.ENGINE is None or kind not in (None, mcp.ENGINE.state["kind"]):
         skip_all(f"runs on {kind or 'a container engine'} only, by with_engine.py")
     return mcp.ENGINE
+
+
+def needs_modules(done, *modules):
+    """Skips the case if the libraries of Python are not there; `done` is the result of code that imports them. Where they are
+    known to be there, in the image that is made with them or in this machine's own /usr, that the import failed is a failure."""
+    if done["status"] == "ok":
+        return
+    if ON_OCI:
+        tried = subprocess.run(["/usr/bin/python3", "-I", "-c", "import " + ", ".join(modules)], capture_output=True, check=False)
+        there = tried.returncode == 0
+    else:
+        there = os.environ["CLOISTER_IMAGE"] == LANGUAGES
+    assert not there, f"{' or '.join(modules)} is there but not in a sandbox: {done}"
+    raise Skip(f"no {' or '.join(modules)} here (Debian: python3-{', python3-'.join(m.lower() for m in modules)})")
 
 
 def clear(error):

@@ -1,13 +1,15 @@
 """The profile code-sandbox: the calls that users of such a server make, and the texts that they get."""
 
 import base64
+import hashlib
 import json
 import os
 import re
 import signal
 
-from common import ON_PIPE, Server, Skip, Suite, contains, equal, mcp, needs_runtime, poll
+from common import ON_PIPE, Server, Skip, Suite, contains, equal, mcp, needs_modules, needs_runtime, poll
 import wheels
+from png import Picture
 
 suite = Suite()
 needs_runtime()
@@ -260,46 +262,54 @@ ROWS = [{"x": 1, "y": 2.5, "z": 1, "c": "a"}, {"x": 2, "y": 4, "z": 9, "c": "b"}
 
 
 def chart(server, tool, **arguments):
-    """The JSON of a chart, and the picture that comes with it."""
+    """The JSON of a chart, and the blocks that come with it."""
     result = server.start_call(tool, session_id="c", **arguments).result()
     equal(result.get("isError", False), False)
     first, *more = result["content"]
     done = json.loads(first["text"])
     assert "error" not in done, done
-    if more:
-        equal([(block["type"], block["mimeType"]) for block in more], [("image", "image/png")])
-        equal(more[0]["data"], done["base64_image"])
-    return done
+    return done, more
 
 
-@suite.case("charts come as pictures, and as a page that needs nothing else")
+@suite.case("charts come as pictures, each in the sandbox, in the answer and as a block of its own")
 def charts():
     server = start()
     text(server, "create_sandbox", session_id="c")
-    has = value(server, "execute_code", session_id="c", code="import importlib.util as u; print(u.find_spec('matplotlib') is not None)")
-    if has["logs"]["stdout"] == ["True\n"]:
-        for tool, kind, title, more in (
-            ("generate_line_chart", "line", "Line Chart", {"data": ROWS, "x_key": "x", "y_keys": ["y", "z"]}),
-            ("generate_bar_chart", "bar", "Bar Chart", {"data": ROWS, "category_key": "c", "value_keys": ["y"], "orientation": "horizontal"}),
-            ("generate_scatter_plot", "scatter", "Scatter Plot", {"data": ROWS, "x_key": "x", "y_key": "y", "color_key": "c", "size_key": "z"}),
-            ("generate_heatmap", "heatmap", "Heatmap", {"data": [[1, 2], [3, 4]], "row_labels": ["a", "b"], "col_labels": None}),
-        ):
-            done = chart(server, tool, **more)
-            equal(list(done), ["chart_type", "title", "file_path", "base64_image", "message"])
-            equal((done["chart_type"], done["title"]), (kind, title))
-            picture = base64.b64decode(done["base64_image"])
-            equal(picture[:8], b"\x89PNG\r\n\x1a\n")
-            size = f"import os; print(os.path.getsize({done['file_path']!r}))"
-            equal(value(server, "execute_code", session_id="c", code=size)["logs"]["stdout"], [f"{len(picture)}\n"])
-        done = chart(server, "generate_line_chart", data=ROWS, x_key="x", y_keys=["y"], save_path="/plot.png")
-        equal(done["file_path"], "/workspace/plot.png")
-        wrong = value(server, "generate_line_chart", session_id="c", data=ROWS, x_key="none", y_keys=["y"])
-        equal(wrong, {"error": "Error generating chart: data has rows without 'none'"})
+    tried = value(server, "execute_code", session_id="c", code="import matplotlib")
+    needs_modules({"status": "ok" if tried["error"] is None else "error", "said": tried}, "matplotlib")
+    for tool, kind, title, more in (
+        ("generate_line_chart", "line", "Line Chart", {"data": ROWS, "x_key": "x", "y_keys": ["y", "z"]}),
+        ("generate_bar_chart", "bar", "Bar Chart", {"data": ROWS, "category_key": "c", "value_keys": ["y"], "orientation": "horizontal"}),
+        ("generate_scatter_plot", "scatter", "Scatter Plot", {"data": ROWS, "x_key": "x", "y_key": "y", "color_key": "c", "size_key": "z"}),
+        ("generate_heatmap", "heatmap", "Heatmap", {"data": [[1, 2], [3, 4]], "row_labels": ["a", "b"], "col_labels": None}),
+    ):
+        done, blocks = chart(server, tool, **more)
+        equal(list(done), ["chart_type", "title", "file_path", "base64_image", "message"])
+        equal((done["chart_type"], done["title"]), (kind, title))
+        equal(blocks, [{"type": "image", "mimeType": "image/png", "data": done["base64_image"]}])
+        data = base64.b64decode(done["base64_image"])
+        picture = Picture(data)
+        drawn = picture.width * picture.height - picture.count((255, 255, 255))
+        assert drawn > 100, f"{tool}: {drawn} pixels that are not white"
+        digest = f"import hashlib; print(hashlib.sha256(open({done['file_path']!r}, 'rb').read()).hexdigest())"
+        equal(value(server, "execute_code", session_id="c", code=digest)["logs"]["stdout"], [hashlib.sha256(data).hexdigest() + "\n"])
+    done, _ = chart(server, "generate_line_chart", data=ROWS, x_key="x", y_keys=["y"], save_path="/plot.png")
+    equal(done["file_path"], "/workspace/plot.png")
+    wrong = value(server, "generate_line_chart", session_id="c", data=ROWS, x_key="none", y_keys=["y"])
+    equal(wrong, {"error": "Error generating chart: data has rows without 'none'"})
+    server.close()
+
+
+@suite.case("interactive charts are a page that needs nothing else")
+def interactive_charts():
+    server = start()
+    text(server, "create_sandbox", session_id="c")
     title = "a<b & \"c\"; import os"
     for kind in ("line", "bar", "scatter"):
-        done = chart(server, "generate_interactive_chart", chart_type=kind, data=ROWS, x_key="x", y_keys=["y", "z"], title=title, save_path="out/p.html")
+        done, blocks = chart(server, "generate_interactive_chart", chart_type=kind, data=ROWS, x_key="x", y_keys=["y", "z"], title=title, save_path="out/p.html")
         equal(list(done), ["chart_type", "interactive", "title", "file_path", "html_content", "message"])
         equal((done["chart_type"], done["interactive"], done["title"], done["file_path"]), (kind, True, title, "/workspace/out/p.html"))
+        equal(blocks, [])
         contains(done["html_content"], "a&lt;b &amp;")
         assert "src=" not in done["html_content"] and "http" not in done["html_content"]
     server.close()

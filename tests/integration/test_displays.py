@@ -3,7 +3,7 @@
 import json
 from base64 import b64decode
 
-from common import Shared, Skip, Suite, contains, equal, needs_runtime
+from common import Shared, Suite, contains, equal, needs_modules, needs_runtime
 from png import Picture
 
 needs_runtime()
@@ -24,9 +24,7 @@ def execute(code, **arguments):
 
 
 def needs(*libraries):
-    done, _, _ = execute("import " + ", ".join(libraries))
-    if done["status"] != "ok":
-        raise Skip(f"the sandbox has no {' or '.join(libraries)}: {done['error']['message']}")
+    needs_modules(execute("import " + ", ".join(libraries))[0], *libraries)
 
 
 def types(done):

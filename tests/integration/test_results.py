@@ -12,7 +12,7 @@ os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_s
 
 from base64 import b64decode
 
-from common import LEGACY, MODERN, Server, Shared, Skip, Suite, contains, equal, needs_runtime, poll
+from common import LEGACY, MODERN, Server, Shared, Suite, contains, equal, needs_modules, needs_runtime, poll
 from mcp import agents_of, temporary_directory
 
 needs_runtime()
@@ -229,9 +229,7 @@ def pixels(data):
 
 
 def library(name):
-    """Skips the case where sandboxes do not have it."""
-    if shared.run(f"import {name}")["status"] != "ok":
-        raise Skip(f"no {name} in the sandbox")
+    needs_modules(shared.run(f"import {name}"), name)
 
 
 def execute(code, **arguments):
