@@ -350,7 +350,7 @@ def whole_container_out_of_memory():
         if any(u.startswith("memory") for u in shared):
             raise Skip(f"not enforced on this host: {shared}")
         # what may be in files leaves room for programs; so a program takes that as well
-    fill = "import mmap\nfor p in ('/workspace/a', '/tmp/a', '/dev/shm/a'):\n    with open(p, 'wb', 0) as f:\n        try:\n            while True: f.write(b'x' * 1048576)\n        except OSError: pass\nrest = mmap.mmap(-1, 1 << 30)\nwhile True: rest.write(b'x' * 1048576)"
+        fill = "import mmap\nfor p in ('/workspace/a', '/tmp/a', '/dev/shm/a'):\n    with open(p, 'wb', 0) as f:\n        try:\n            while True: f.write(b'x' * 1048576)\n        except OSError: pass\nrest = mmap.mmap(-1, 1 << 30)\nwhile True: rest.write(b'x' * 1048576)"
         done = server.start_call("execute_code", sandbox_id=sandbox, code=fill, timeout_seconds=20).failed(40)
         if "status" in done:
             contains(["memory_exceeded", "crashed"], done["status"])  # crashed: with the agent, and so with the sandbox

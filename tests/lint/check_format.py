@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The format is a file, .clang-format, and not a debate. Sizes are checked here as well."""
 
+import ast
 import re
 import shutil
 import subprocess
@@ -62,6 +63,17 @@ def sizes():
     everything = files(".c", ".h", ".py", ".js", ".mjs", ".def", under=("",))
     lengths = [(path, read(path).count("\n")) for path in everything]
     report([f"{path}: {count} lines" for path, count in lengths if count > MAX_LINES])
+
+
+@suite.case("Python can read every script")
+def scripts():
+    problems = []
+    for path in files(".py", under=("",)):
+        try:
+            ast.parse(read(path), path)
+        except SyntaxError as problem:
+            problems.append(f"{path}:{problem.lineno}: {problem.msg}")
+    report(problems)
 
 
 @suite.case("no tabs, no trailing blanks, a newline at the end")
