@@ -12,18 +12,19 @@
 #include "common/log.h"
 
 struct config {
-    char *backend;      /* "auto" "docker" "oci" "fake" */
-    char *engine;       /* where the container engine is; "" = looked for */
-    char *runtime;      /* OCI runtime, name or path; "" = the backend's choice */
-    char *image;        /* oci: directory with an unpacked root; docker: reference; "" = default */
-    char *pull;         /* "missing" "never" */
-    char *allow_images; /* docker: patterns of images that clients may choose; "" = any */
-    char *image_dir;    /* oci: directory whose entries clients may choose as images; "" = none */
-    char *runtime_dir;  /* "" = by the rules of design.md section 7 */
-    char *instance;     /* "" = one of our own, gone with us; with HTTP never "" */
-    char *worker_path;  /* "" = found beside this program */
-    char *agent_path;   /* "" = found beside this program */
-    uint64_t memory_mb; /* defaults of new sandboxes */
+    char *backend;       /* "auto" "docker" "oci" "fake" */
+    char *engine;        /* where the container engine is; "" = looked for */
+    char *runtime;       /* OCI runtime, name or path; "" = the backend's choice */
+    char *image;         /* oci: directory with an unpacked root; docker: reference; "" = default */
+    char *pull;          /* "missing" "never" */
+    char *allow_images;  /* docker: patterns of images that clients may choose; "" = any */
+    char *image_dir;     /* oci: directory whose entries clients may choose as images; "" = none */
+    char *runtime_dir;   /* "" = by the rules of design.md section 7 */
+    char *instance;      /* "" = one of our own, gone with us; with HTTP never "" */
+    const char *sweeper; /* program of our sweeper (sweeper.h), no option; NULL = none */
+    char *worker_path;   /* "" = found beside this program */
+    char *agent_path;    /* "" = found beside this program */
+    uint64_t memory_mb;  /* defaults of new sandboxes */
     uint64_t cpu_milli;
     uint64_t pids;
     uint64_t disk_mb; /* 0: what fits; see config_disk_mb() */

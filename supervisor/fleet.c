@@ -27,6 +27,7 @@
 #include "supervisor/recover.h"
 #include "supervisor/runs.h"
 #include "supervisor/sandbox.h"
+#include "supervisor/sweeper.h"
 
 #define HINT_LIST "get_sandbox_status without sandbox_id lists the sandboxes that exist"
 
@@ -343,6 +344,7 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
         rc = find_target(f, spec->installs_for, &target, &err);
     }
     if (rc == 0) {
+        sweeper_start(&f->host, engine_backend(f->engine));
         fleet_bound_tombstones(f);
         struct sandbox_setup setup = {&f->host, f->engine, on_gone, f};
         struct opening *o = alloc_one(struct opening);

@@ -22,6 +22,8 @@ struct fleet_events;
 struct fleet_runs;
 struct instance;
 struct leftovers;
+struct sweeper;
+struct turns;
 struct worker_link;
 
 struct fleet_host {
@@ -41,6 +43,8 @@ struct fleet_host {
     int lifeline_read;  /* fd 3 of every worker: at its end of file the supervisor is dead */
     int lifeline_write; /* never handed out, never written to */
 
+    struct sweeper *sweeper;         /* NULL: none lives */
+    struct turns *turns;             /* NULL: sandboxes need not close one after the other */
     struct leftovers *leftovers;     /* NULL: nothing waits to be removed */
     TAILQ_HEAD(, worker_link) links; /* every worker process that lives */
     bool adopting;                   /* not all is known of what an earlier server left */

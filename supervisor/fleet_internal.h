@@ -11,6 +11,7 @@
 
 #include "supervisor/fleet.h"
 #include "supervisor/fleet_host.h"
+#include "supervisor/turns.h"
 
 struct adopt;
 struct engine;
@@ -27,6 +28,7 @@ struct fleet {
     unsigned char key[FLEET_KEY_BYTES];
     bool has_key; /* it has been read */
 
+    struct turns turns; /* once there are too many sandboxes to close them all at once */
     uv_timer_t stop_timer;
     struct deferred_task stopped_task;
     void (*stopped)(void *arg); /* NULL: not stopping, or told already */

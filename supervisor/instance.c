@@ -318,6 +318,12 @@ int instance_claim(const char *dir)
     return steal_fd(&fd);
 }
 
+bool instance_holds(const char *dir, int fd)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/lock", dir);
+    return still_there(fd, path);
+}
+
 bool instance_exists(const struct config *config)
 {
     bool has_name = config->instance != NULL && config->instance[0] != '\0';

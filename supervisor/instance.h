@@ -54,6 +54,9 @@ bool instance_look(const char *dir, bool *ret_named) WARN_UNUSED;
  * it, or -1 if it lives, is not an instance, or is not ours. `dir` is its directory. */
 int instance_claim(const char *dir);
 
+/* Whether `fd` is the lock file that is in `dir` now. */
+bool instance_holds(const char *dir, int fd);
+
 /* Can an entry of `sandboxes` with this name be one of a sandbox? */
 bool instance_is_sandbox_id(const char *name);
 

@@ -18,6 +18,7 @@
 #include "supervisor/demo.h"
 #include "supervisor/doctor.h"
 #include "supervisor/serve.h"
+#include "supervisor/sweeper.h"
 #include "supervisor/token_command.h"
 
 static void print_help(void)
@@ -69,7 +70,12 @@ static bool asked_for(int argc, char **argv, const char *name, const char *lette
 
 static int serve(struct config *config)
 {
+    char self[LIMIT_PATH];
+    size_t size = sizeof(self);
     log_set_level(config->log_level);
+    if (uv_exepath(self, &size) == 0) { /* else the next server sweeps after this one */
+        config->sweeper = self;
+    }
     int status = serve_run(config);
     config_finish(config);
     return status;
@@ -127,6 +133,9 @@ static int run_command(int argc, char **argv, int at)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], SWEEPER_ARGUMENT) == 0) {
+        return sweeper_run(argc - 2, argv + 2);
+    }
     log_set_component("cloister");
     if (asked_for(argc, argv, "--help", "-h")) {
         print_help();

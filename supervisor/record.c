@@ -223,18 +223,29 @@ int record_load_worker(const char *dir, struct record_worker *ret, struct err *e
     return 0;
 }
 
-bool record_kill_worker(const char *dir)
+/* True if the very process of the note was there to take the signal. */
+static bool signal_worker(const char *dir, int number)
 {
-    bool killed = false;
+    bool sent = false;
 #ifdef SYS_pidfd_open
     struct record_worker w = {.pid = 0};
     if (load_note(dir, &w, NULL) < 0) {
         return false;
     }
     CLEANUP_FD int process = hold_process(&w);
-    killed = process >= 0 && syscall(SYS_pidfd_send_signal, process, SIGKILL, NULL, 0) == 0;
+    sent = process >= 0 && syscall(SYS_pidfd_send_signal, process, number, NULL, 0) == 0;
 #else
-    (void)dir;
+    (void)dir, (void)number;
 #endif
-    return killed;
+    return sent;
+}
+
+bool record_stop_worker(const char *dir)
+{
+    return signal_worker(dir, SIGTERM);
+}
+
+bool record_kill_worker(const char *dir)
+{
+    return signal_worker(dir, SIGKILL);
 }

@@ -62,6 +62,9 @@ bool record_is_closing(const char *dir);
  * synced: after a power failure there is no worker. */
 int record_save_worker(const char *dir, int pid, uint64_t generation, struct err *err) WARN_UNUSED;
 
+/* Asks the worker that the note names to end, likewise. */
+bool record_stop_worker(const char *dir);
+
 /* Kills the worker that the note names, if a process with this very pid and start time exists.
  * True if there was one. */
 bool record_kill_worker(const char *dir);

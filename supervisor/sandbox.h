@@ -18,6 +18,7 @@
 #include "supervisor/fleet.h"
 #include "supervisor/fleet_host.h"
 #include "supervisor/record.h"
+#include "supervisor/turns.h"
 #include "supervisor/worker_link.h"
 #include "supervisor/worker_policy.h"
 
@@ -149,6 +150,7 @@ struct sandbox {
     unsigned sweeps; /* attempts to remove what is left */
     enum sandbox_cleanup cleanup;
     bool removing; /* the directory */
+    struct turn close_turn;
 
     /* An installer and the sandbox it installs for, as long as both are here. */
     struct sandbox *target;

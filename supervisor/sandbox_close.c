@@ -19,6 +19,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/ending.h"
 #include "common/log.h"
 #include "supervisor/disk.h"
 #include "supervisor/instance.h"
@@ -166,11 +167,19 @@ static void sweep(struct sandbox *s)
 
 /* ---- worker ---- */
 
+static void turn_over(struct sandbox *s)
+{
+    if (s->host->turns != NULL) {
+        turns_give(s->host->turns, &s->close_turn);
+    }
+}
+
 static void on_closed(void *arg, int rc, const struct msg *reply, const struct err *err,
                       const char *hint)
 {
     struct sandbox *s = arg;
     (void)reply, (void)hint;
+    turn_over(s);
     if (rc == 0) {
         s->destroyed = true;
         record_drop(s->dir); /* first: a removal cut short may have taken the mark already */
@@ -184,28 +193,39 @@ static void on_closed(void *arg, int rc, const struct msg *reply, const struct e
     } /* else it is dying: sandbox_cleanup_worker_dead() follows */
 }
 
-static void end_worker(struct sandbox *s)
+static void ask_close(void *arg)
 {
-    s->cleanup = CLEANUP_WORKER;
-    if (s->link == NULL) {
-        sweep(s);
-        return;
-    }
+    struct sandbox *s = arg;
     struct msg m = {.type = MSG_CLOSE};
     struct err err = ERR_INIT;
-    uint64_t timeout_ms = s->host->stopping ? SHUTDOWN_CLOSE_MS : TIME_CLOSE_MS;
-    if (worker_link_is_ending(s->link)) {
-        return; /* sandbox_cleanup_worker_dead() follows */
-    }
-    if (!worker_link_is_ready(s->link)) {
+    uint64_t timeout_ms =
+        s->host->stopping && s->host->turns == NULL ? SHUTDOWN_CLOSE_MS : TIME_CLOSE_MS;
+    if (s->link == NULL || worker_link_is_ending(s->link)) {
+        turn_over(s); /* it died while it waited: sandbox_cleanup_worker_dead() follows, or has */
+    } else if (!worker_link_is_ready(s->link)) {
         worker_link_kill(s->link, "is not needed any more");
     } else if (worker_link_ask(s->link, &m, timeout_ms, on_closed, s, &err) < 0) {
         worker_link_kill(s->link, "%s", err.text);
     }
 }
 
+static void end_worker(struct sandbox *s)
+{
+    int pid;
+    uint64_t start_time;
+    s->cleanup = CLEANUP_WORKER;
+    if (s->link == NULL) {
+        sweep(s);
+    } else if (s->host->turns != NULL && ending_read_first(s->dir, &pid, &start_time)) {
+        turns_take(s->host->turns, &s->close_turn, ask_close, s); /* what ran in it is dead */
+    } else {
+        ask_close(s);
+    }
+}
+
 void sandbox_cleanup_worker_dead(struct sandbox *s)
 {
+    turn_over(s);
     if (s->cleanup == CLEANUP_WORKER) {
         sweep(s);
     } /* else its turn has not come: sandbox_cleanup() finds no worker then */
@@ -216,7 +236,7 @@ void sandbox_cleanup_worker_dead(struct sandbox *s)
 static void hurry(struct sandbox *s)
 {
     if (s->host->stopping && s->cleanup == CLEANUP_WORKER && s->link != NULL &&
-        !worker_link_is_ending(s->link)) {
+        !worker_link_is_ending(s->link) && !s->close_turn.waits) {
         worker_link_retire(s->link, SHUTDOWN_CLOSE_MS);
     }
 }

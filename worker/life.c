@@ -13,7 +13,8 @@
  * "close" is a CLOSE of the supervisor's, a signal, or nobody having been there for the grace
  * period. In CLOSING what runs is cancelled first, so those who wait get to know how it ended; in
  * GONE they are told why, and if the backend knows of a memory kill, that. Then the backend removes
- * everything.
+ * everything. A sandbox that ends because its whole instance does (common/ending.h) is not GONE:
+ * its worker waits to be asked to close.
  *
  * Leaving takes four steps, because callbacks must not outlive what they point to: backend objects
  * first, which drops their callbacks; then what hung on them; then the link to the supervisor,
@@ -24,6 +25,7 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
+#include "common/ending.h"
 #include "common/log.h"
 #include "proto/codec.h"
 #include "worker/spec.h"
@@ -100,6 +102,8 @@ static void on_destroyed(void *arg, int rc, const struct err *err, const char *h
     }
     if (rc < 0) {
         log_error("sandbox %s could not be removed: %s", w->setup->sandbox, err->text);
+    } else if (ending_has_begun(w->setup->dir)) { /* who asked may be gone: the next one reads it */
+        ending_mark_destroyed(w->setup->dir);
     }
     answer_all(w, &w->close_askers, rc < 0 ? NULL : &ok, err, hint);
     life_leave(w, w->exit_code);
@@ -201,11 +205,36 @@ static void on_gone_timeout(uv_timer_t *timer)
     on_gone_figures(timer->data, NULL, false);
 }
 
+static void on_server_closed(void *arg)
+{
+    struct worker *w = arg;
+    w->server = NULL;
+    leave_step(w);
+}
+
+/* A thousand workers that look for a supervisor which cannot come leave no processor to anybody. */
+void life_hang_up(struct worker *w)
+{
+    if (w->supervisor_died && !w->server_closing && ending_has_begun(w->setup->dir)) {
+        w->mute = true;
+        w->server_closing = true;
+        ipc_server_close(w->server, on_server_closed, w);
+    }
+}
+
 static void on_link_failed(void *arg, const struct err *err)
 {
     struct worker *w = arg;
     if (w->sm.state == WORKER_CLOSING) {
         agent_link_end(w->link, err); /* nobody left who could answer; the removal goes on */
+        return;
+    }
+    if (ending_has_begun(w->setup->dir)) {
+        /* Its first process was killed with all others of the instance. Their remains are removed
+         * by turns: whoever ends the instance asks for it, or the grace period does. */
+        log_info("sandbox %s: ended with its server", w->setup->sandbox);
+        agent_link_end(w->link, err);
+        life_hang_up(w);
         return;
     }
     if (err->code == ERR_DENIED) {
@@ -465,13 +494,6 @@ static void on_link_closed(void *arg)
     leave_step(w);
 }
 
-static void on_server_closed(void *arg)
-{
-    struct worker *w = arg;
-    w->server = NULL;
-    leave_step(w);
-}
-
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct worker *w = handle->data;
@@ -542,7 +564,7 @@ void life_leave(struct worker *w, enum exit_code code)
     bool alive = w->sm.state == WORKER_OPENING || w->sm.state == WORKER_OPEN;
     set_state(w, WORKER_LEAVING, exit_code_text((int)code));
     w->exit_code = code;
-    w->mute = alive;
+    w->mute = w->mute || alive;
     err_set(&err, ERR_SHUTTING_DOWN, "the worker is leaving");
     answer_all(w, &w->open_askers, NULL, &err, NULL);
     answer_all(w, &w->close_askers, NULL, &err, NULL);

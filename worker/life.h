@@ -42,6 +42,7 @@ struct worker {
     struct ipc_server *server;
     bool link_up;
     bool supervisor_died; /* the one that started us */
+    bool expects_end;     /* … with all of its instance, and has been given more time for that */
     bool greeted;         /* HELLO has been said on the present link */
     bool mute;            /* leaving a live sandbox to the next worker: who asked asks that one */
     struct buf answer;    /* scratch for encoding */
@@ -84,5 +85,9 @@ void life_answer_opened(struct worker *w); /* to all who asked, once it is open 
 void life_close(struct worker *w, enum exit_code code, uint64_t grace_ms);
 void life_leave(struct worker *w, enum exit_code code); /* leaves the sandbox as it is */
 void life_errand_done(struct errand *e);
+
+/* Its supervisor is dead and the end of the whole instance has begun: no other will come. Nothing
+ * in any other case. */
+void life_hang_up(struct worker *w);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/ending.h"
 #include "common/log.h"
 #include "common/str.h"
 #include "config.h"
@@ -18,7 +19,8 @@
 #include "proto/version.h"
 #include "worker/life.h"
 
-#define CONTEXTS 64 /* requests that can be unanswered at a time */
+#define CONTEXTS  64    /* requests that can be unanswered at a time */
+#define ENDING_MS 90000 /* over the grace period, if a sweeper is at work */
 
 #define NEW     SM_BIT(WORKER_NEW)
 #define OPENING SM_BIT(WORKER_OPENING)
@@ -347,6 +349,12 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
 static void on_orphaned(uv_timer_t *timer)
 {
     struct worker *w = timer->data;
+    if (!w->expects_end && ending_has_begun(w->setup->dir)) {
+        /* Whoever ends all of the instance's sandboxes asks for this one in its turn. */
+        w->expects_end = true;
+        uv_timer_start(timer, on_orphaned, ENDING_MS, 0);
+        return;
+    }
     log_warn("no supervisor for %llu ms, ending the sandbox", (unsigned long long)w->spec.grace_ms);
     life_close(w, EXIT_CODE_ORPHANED, 0);
 }
@@ -405,5 +413,6 @@ void worker_stop(struct worker *w)
 void worker_supervisor_died(struct worker *w)
 {
     w->supervisor_died = true;
+    life_hang_up(w);
     leave_if_useless(w);
 }

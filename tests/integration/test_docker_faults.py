@@ -386,7 +386,7 @@ def swept_without_records():
     server, sandbox = opened()
     worker = server.worker_pid(sandbox)
     os.kill(worker, signal.SIGSTOP)  # it must not get a chance to clean up
-    server.kill()
+    server.kill_with_sweeper()
     os.kill(worker, signal.SIGKILL)
     poll("the worker is gone", lambda: not alive(worker))
     assert mcp.containers_of(sandbox), "the container went too early for this test"

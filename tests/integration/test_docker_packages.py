@@ -180,7 +180,7 @@ def server_killed():
     sandbox = server.call("create_sandbox")["sandbox_id"]
     installing(server, sandbox)
     workers = [pid for pid, line in mcp.processes() if directory in line and "cloister-worker" in line]
-    server.kill()
+    server.kill_with_sweeper()
     for pid in workers:
         if alive(pid):
             os.kill(pid, signal.SIGKILL)

@@ -300,7 +300,7 @@ def swept():
     assert packages_left(server)
     worker = server.worker_pid(sandbox)
     os.kill(pid, signal.SIGSTOP)
-    server.kill()
+    server.kill_with_sweeper()
     os.kill(worker, signal.SIGKILL)
     with opened(runtime_dir=server.runtime_dir) as second:
         second.call("create_sandbox")
@@ -316,7 +316,7 @@ def orphaned():
     sandbox = connected(server)
     (pid,) = helpers(server)
     worker = server.worker_pid(sandbox)
-    server.kill()
+    server.kill_with_sweeper()
     os.kill(worker, signal.SIGKILL)
     poll("the helper is gone", lambda: gone(pid), 30)
 
@@ -354,7 +354,7 @@ def in_memory():
         equal([p for p in packages_left(server) if p.endswith(closed)], [])
         equal(server.stdout("import os; print(sorted(os.listdir('/packages')))", sandbox_id=kept), "['node', 'python']\n")
         worker = server.worker_pid(kept)
-        server.kill()
+        server.kill_with_sweeper()
         os.kill(worker, signal.SIGKILL)
         equal(len(packages_left(server)), 1)
         with opened(runtime_dir=place) as second:

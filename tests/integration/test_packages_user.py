@@ -100,7 +100,7 @@ def installs(ids):
         server = place.server()
         sandbox = server.call("create_sandbox", packages=["colours"])["sandbox_id"]
         worker = server.worker_pid(sandbox)
-        server.kill()
+        server.kill_with_sweeper()
         os.kill(worker, signal.SIGKILL)
         equal(len(left()), 1, "package directories of a sandbox whose server is killed")
         with place.server() as second:

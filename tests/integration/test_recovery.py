@@ -215,7 +215,7 @@ def default_sandbox_dies():
         contains(result["content"][0]["text"], "earlier sandbox has ended")
 
 
-@suite.case("a server that is killed leaves nothing once the grace period is over")
+@suite.case("a server that is killed with its sweeper leaves nothing once the grace period is over")
 def server_killed():
     server, sandbox = opened()
     worker = server.worker_pid(sandbox)
@@ -223,7 +223,7 @@ def server_killed():
     poll("it runs", lambda: server.read_text("begun", sandbox) is not None, 30)
     agents = mcp.agents_of(sandbox)
     assert agents, "no agent process found on the host"
-    server.kill()
+    server.kill_with_sweeper()
     killed = time.monotonic()
     poll("worker and agent end by themselves", lambda: not any(alive(p) for p in [worker, *agents]), 40)
     took = time.monotonic() - killed
@@ -263,7 +263,7 @@ def all_ready(server, ids):
     return {box["name"]: box["sandbox_id"] for box in boxes} if len(boxes) == len(ids) and all(b["state"] == "ready" for b in boxes) else None
 
 
-@suite.case("what a killed server and its killed worker leave is swept by the next start")
+@suite.case("what a killed server, its killed worker and its killed sweeper leave is swept by the next start")
 def sweep():
     server, sandbox = opened()
     worker = server.worker_pid(sandbox)
@@ -271,7 +271,7 @@ def sweep():
     agents = mcp.agents_of(sandbox)
     # the worker must not get a chance to clean up: it is stopped first
     os.kill(worker, signal.SIGSTOP)
-    server.kill()
+    server.kill_with_sweeper()
     os.kill(worker, signal.SIGKILL)
     assert any(alive(p) for p in agents), "the agent went too early for this test"
     with Server(runtime_dir=directory) as successor:

@@ -19,6 +19,7 @@
 #include "common/alloc.h"
 #include "common/buf.h"
 #include "common/cleanup.h"
+#include "common/ending.h"
 #include "common/fd.h"
 #include "common/str.h"
 #include "worker/backend/agent_socket.h"
@@ -164,8 +165,10 @@ int oci_box_clear(const struct oci_box *box, struct err *err)
     CLEANUP_FREE char *tmp = alloc_printf("%s.tmp", box->record);
     CLEANUP_FREE char *net = alloc_printf("%s/" OCI_NET_RECORD, box->dir);
     CLEANUP_FREE char *net_tmp = alloc_printf("%s.tmp", net);
-    const char *const paths[] = {box->bundle, box->state, box->pid_file, socket,
-                                 net,         net_tmp,    tmp,           box->record};
+    CLEANUP_FREE char *first = alloc_printf("%s/" ENDING_FIRST, box->dir);
+    CLEANUP_FREE char *first_next = alloc_printf("%s/" ENDING_FIRST ".next", box->dir);
+    const char *const paths[] = {box->bundle, box->state, box->pid_file, socket, net,
+                                 net_tmp,     first,      first_next,    tmp,    box->record};
     int rc = 0;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         /* All of them are tried; the first failure is the one to tell. */

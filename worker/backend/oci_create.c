@@ -20,6 +20,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/ending.h"
 #include "common/log.h"
 #include "worker/backend/agent_socket.h"
 #include "worker/backend/oci_box.h"
@@ -132,8 +133,13 @@ static int record(struct oci_create *c, int pid, bool starting)
 static int settle(struct oci_create *c)
 {
     int pid;
+    struct err err;
     int rc = oci_box_read_pid(&c->box, &pid, &c->err);
-    return rc < 0 ? rc : record(c, pid, false);
+    rc = rc < 0 ? rc : record(c, pid, false);
+    if (rc == 0 && ending_note_first(c->box.dir, pid, c->record.start, &err) < 0) {
+        log_debug("a server that ends cannot kill it at once: %s", err.text);
+    }
+    return rc;
 }
 
 static void on_network(void *arg, int rc, const struct err *err, const char *hint)

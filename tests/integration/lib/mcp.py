@@ -408,6 +408,16 @@ class Process:
         for thread in self.readers():
             thread.join(10)
 
+    def sweepers(self):
+        """Pids of the processes that would remove what this server leaves."""
+        return [pid for pid, line in processes() if "--sweep-after-server" in line and self.runtime_dir in line]
+
+    def kill_with_sweeper(self):
+        """SIGKILL for both, as when a machine runs out of memory: only the next server is left to clean up."""
+        for pid in self.sweepers():
+            os.kill(pid, signal.SIGKILL)
+        self.kill()
+
     def left_behind(self):
         """Processes, sandbox directories and containers that still belong to this runtime directory."""
         return processes_of(self.runtime_dir) + sandbox_dirs(self.runtime_dir) + containers_of(self.runtime_dir)
