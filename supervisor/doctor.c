@@ -1,7 +1,9 @@
 /*
  * The doctor does what the first create_sandbox would do, for every candidate instead of up to the
  * first that works, and says everything aloud. It uses the same probes and the same rule of choice,
- * so what it says is what will happen; it leaves nothing behind.
+ * so what it says is what will happen. Then it makes one sandbox with the configured image, as only
+ * that shows whether the image is there or can be fetched, is for this machine, and has anything to
+ * run code with. It leaves nothing behind but an image that was fetched.
  */
 #include "supervisor/doctor.h"
 
@@ -19,6 +21,7 @@
 #include "supervisor/config.h"
 #include "supervisor/engine.h"
 #include "supervisor/fleet.h"
+#include "supervisor/image.h"
 #include "supervisor/instance.h"
 
 #define FINDINGS_MAX 8
@@ -37,6 +40,8 @@ struct doctor {
     size_t finding_count, used;
     const char *used_backend;
     size_t used_lacks;
+    bool fetching; /* somebody has been told why it takes so long */
+    bool sound;    /* a sandbox of the image was made, and can run code */
 };
 
 static void print_program(const char *what, int rc, const char *path, const struct err *err)
@@ -145,11 +150,53 @@ static void on_stopped(void *arg)
     uv_stop(d->loop);
 }
 
+static void on_progress(void *arg, const struct fleet_progress *progress)
+{
+    struct doctor *d = arg;
+    if (!d->fetching) {
+        d->fetching = true;
+        fprintf(stderr, "cloister doctor: %s\n", progress->text);
+    }
+}
+
+/* What a sandbox of the configured image is like. */
+static void on_sandbox(void *arg, int rc, const struct fleet_info *info, const struct err *err,
+                       const char *hint)
+{
+    struct doctor *d = arg;
+    d->sound = rc == 0 && info->language_count > 0;
+    printf("\nsandbox: %s\n", rc < 0 ? "cannot be made" : d->sound ? "works" : "runs no code");
+    if (rc < 0) {
+        printf("  %-18s %s\n", "why not", err->text);
+        if (hint[0] != '\0') {
+            printf("  %-18s %s\n", "what to do", hint);
+        }
+    } else {
+        printf("  %-18s %s\n", "image", info->image);
+        printf("  %-18s ", d->sound ? "languages" : "why not");
+        for (size_t i = 0; i < info->language_count; i++) {
+            printf("%s%s", i > 0 ? ", " : "", info->languages[i]);
+        }
+        printf("%s\n", d->sound ? "" : "the image has no interpreter of any language in its PATH");
+        if (!d->sound) {
+            printf("  %-18s %s\n", "what to do",
+                   "name an image that has one with --image, e.g. " IMAGE_DOCKER_DEFAULT
+                   " on an engine");
+        }
+    }
+    fleet_shutdown(d->fleet, FLEET_END_CLOSE, on_stopped, d);
+}
+
 static void on_done(void *arg)
 {
     struct doctor *d = arg;
     print_findings(d);
-    fleet_shutdown(d->fleet, FLEET_END_CLOSE, on_stopped, d);
+    if (d->usable == 0) {
+        fleet_shutdown(d->fleet, FLEET_END_CLOSE, on_stopped, d);
+        return;
+    }
+    static const struct fleet_spec spec = {.progress = on_progress};
+    fleet_open(d->fleet, "doctor", &spec, on_sandbox, d);
 }
 
 static void prescribe_oci(void)
@@ -184,7 +231,9 @@ static void prescribe(const struct doctor *d, enum config_plan plan, bool progra
             prescribe_oci();
         }
     } else {
-        printf("Sandboxes can be created on this host.\n");
+        printf("%s\n",
+               d->sound ? "Sandboxes can be created on this host."
+                        : "Sandboxes with this image are of no use yet; what to do is said above.");
     }
 }
 
@@ -207,5 +256,5 @@ int doctor_run(struct config *config)
     fleet_destroy(d.fleet);
     (void)uv_loop_close(
         &loop); /* refuses if the fleet had to leave something behind; then we exit */
-    return d.usable > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return d.sound ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -234,6 +234,28 @@ def image_of_another_architecture():
         poll("nothing of it is left", lambda: not mcp.containers_of(server.runtime_dir))
 
 
+@suite.case("doctor tells of an image that is missing, foreign or without interpreters, and says what to do")
+def doctor_and_images():
+    bare = "localhost/cloister-test:bare"
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
+    running.load(bare, engines.tar_of({"etc/hostname": b"bare\n"}), machine)
+    try:
+        for options, said in (
+            (("--image", engines.IMAGE), ("sandbox: works", "python")),
+            (("--pull", "never", "--image", "localhost/cloister-test:absent"), ("cannot be made", "cloister-test:absent", "pull")),
+            (("--image", "localhost:1/cloister-test:absent"), ("cannot be made", "could not be fetched")),
+            (("--image", engines.FOREIGN), ("cannot be made", "s390x", "--platform")),
+            (("--image", bare), ("runs no code", "no interpreter", "--image")),
+        ):
+            done = doctor("--backend", "docker", *options)
+            equal(done.returncode == 0, said[0] == "sandbox: works", done.stdout)
+            for part in said:
+                contains(done.stdout, part)
+    finally:
+        running.ask("DELETE", f"/images/{bare}", force="1")
+    poll("nothing of it is left", lambda: not mcp.containers_of("doctor"))
+
+
 @suite.case("what an image says about user, program, directory, health and volumes changes nothing")
 def image_settings():
     reference = "localhost/cloister-test:odd"

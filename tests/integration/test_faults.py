@@ -76,6 +76,30 @@ def missing_runtime():
     contains(done.stdout + done.stderr, "/nowhere/runc")
 
 
+@suite.case("doctor makes a sandbox of the image that is configured, and tells of one that is of no use", when=ON_OCI)
+def useless_image():
+    place = mcp.temporary_directory()
+    os.makedirs(f"{place}/image/bin")
+    for path in ("bin/sh", "etc"):
+        if "/" in path:
+            shutil.copy("/bin/true", f"{place}/image/{path}")
+            os.chmod(f"{place}/image/{path}", 0o755)
+        else:
+            os.mkdir(f"{place}/image/{path}")
+    os.chmod(place, 0o755)
+    done = doctor()
+    equal(done.returncode, 0, done.stdout)
+    contains(done.stdout, "sandbox: works")
+    contains(done.stdout, "python")
+    for image, said in ((f"{place}/image", "no interpreter"), (f"{place}/absent", f"{place}/absent")):
+        done = doctor("--runtime-dir", f"{place}/run", "--image", image)
+        assert done.returncode != 0, done.stdout
+        contains(done.stdout, said)
+        contains(done.stdout, "what to do")
+    equal(mcp.processes_of(place), [])
+    shutil.rmtree(place)
+
+
 @suite.case("create_sandbox with a broken runtime fails with engine_unavailable and what to do", when=ON_OCI)
 def engine_unavailable():
     place = mcp.temporary_directory()
