@@ -256,6 +256,26 @@ def doctor_and_images():
     poll("nothing of it is left", lambda: not mcp.containers_of("doctor"))
 
 
+@suite.case("an engine that stops answering is told as that, not as a host without resources")
+def engine_went_away():
+    place = mcp.temporary_directory()
+    path = f"{place}/engine.sock"
+    with Server(env={"DOCKER_HOST": f"unix://{path}"}) as server:
+        server.legacy()
+        os.symlink(running.path, path)
+        works(server)
+        os.unlink(path)
+        with socket.socket(socket.AF_UNIX) as gone:  # bound, and nobody listens: connection refused
+            gone.bind(path)
+        error = clear(server.call_failing("create_sandbox")["error"])
+        equal(error["code"], "engine_unavailable")
+        assert "descriptors" not in error["hint"], error
+        contains(error["hint"], "engine")
+        os.unlink(path)
+        os.symlink(running.path, path)
+        works(server)
+
+
 @suite.case("what an image says about user, program, directory, health and volumes changes nothing")
 def image_settings():
     reference = "localhost/cloister-test:odd"

@@ -110,6 +110,27 @@ void docker_create_free(struct docker_create *c)
 
 /* ---- ends ----------------------------------------------------------------------------------- */
 
+/* What to do about words of the engine, or of a connection to it. */
+static void advise(struct docker_create *c)
+{
+    static const struct {
+        const char *phrase, *hint;
+    } rows[] = {
+        {"cannot connect",
+         "the container engine does not answer: start it (Docker Desktop, `systemctl start "
+         "docker`), or say with --engine where it is; `cloister doctor` shows what was tried"},
+        {"no space left",
+         "free disk space where the engine keeps its data; `docker system df` shows what it holds"},
+        {"", "look whether the engine works (`docker info`, and its log says more); `cloister "
+             "doctor` makes a sandbox and shows what comes of it"},
+    };
+    size_t i = 0;
+    while (strcasestr(c->err.text, rows[i].phrase) == NULL) {
+        i++;
+    }
+    snprintf(c->hint, sizeof(c->hint), "%s", rows[i].hint);
+}
+
 static void finish(struct docker_create *c, int rc)
 {
     int fd = -1;
@@ -124,6 +145,8 @@ static void finish(struct docker_create *c, int rc)
     if (rc == 0) {
         fd = c->fd;
         c->fd = -1;
+    } else if (c->hint[0] == '\0' && c->err.code == ERR_ENGINE) {
+        advise(c);
     }
     c->fn(c->arg, rc, fd, rc == 0 ? &info : NULL, rc == 0 ? NULL : &c->err, rc == 0 ? "" : c->hint);
     docker_create_free(c);
