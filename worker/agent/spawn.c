@@ -6,6 +6,10 @@
  * to us and the limits can still be raised; the bounding set is emptied while CAP_SETPCAP is there;
  * the groups go before the user, because afterwards they could not; no_new_privs seals it, so that
  * neither a set-uid program nor exec as uid 0 (the single-uid mode) brings anything back.
+ *
+ * The limit on processes comes last. The kernel remembers of a process that becomes a user with
+ * more processes than its own limit allows, and refuses the exec to come: code that holds all of
+ * them would keep the next interpreter from starting.
  */
 #include "worker/agent/spawn.h"
 
@@ -64,9 +68,6 @@ static int limit(__rlimit_resource_t what, uint64_t value, const char *step, str
 static int apply_limits(const struct spawn_config *c, struct err *err)
 {
     int rc = limit(RLIMIT_CORE, 0, "limit core files", err);
-    if (rc == 0 && c->nproc > 0) {
-        rc = limit(RLIMIT_NPROC, c->nproc, "limit processes", err);
-    }
     if (rc == 0 && c->nofile > 0) {
         rc = limit(RLIMIT_NOFILE, c->nofile, "limit open files", err);
     }
@@ -160,7 +161,13 @@ int spawn_become_user(const struct spawn_config *c, int held, struct err *err)
     default_signals(held);
     umask(022);
     int rc = apply_limits(c, err);
-    return rc < 0 ? rc : spawn_drop_privileges(c, err);
+    if (rc == 0) {
+        rc = spawn_drop_privileges(c, err);
+    }
+    if (rc == 0 && c->nproc > 0) {
+        rc = limit(RLIMIT_NPROC, c->nproc, "limit processes", err);
+    }
+    return rc;
 }
 
 static void close_run(unsigned first, unsigned last)

@@ -172,6 +172,40 @@ static void test_fork_bombs(void **state)
     assert_true(count_of(f, "bash") <= 3);
 }
 
+/* Code that has all the processes that it may have keeps nobody else from running. */
+static void test_interpreters_start_when_all_processes_are_taken(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    run(f, "bash", "exit 0"); /* its place is taken, too */
+    struct agent_result *r = run(f, "python",
+                                 "import os, signal\n"
+                                 "taken = []\n"
+                                 "try:\n"
+                                 "    while True:\n"
+                                 "        taken.append(os.fork())\n"
+                                 "        if taken[-1] == 0:\n"
+                                 "            while True: signal.pause()\n"
+                                 "except OSError as e: print(type(e).__name__)");
+    assert_status(r, OP_STATUS_OK);
+    assert_string_equal(r->out, "BlockingIOError\n");
+    const struct view argv[] = {view_of("bash"), view_of("-c"), view_of("echo program")};
+    for (int i = 0; i < 10; i++) {
+        r = run(f, "bash", "echo fine");
+        assert_status(r, OP_STATUS_OK);
+        assert_string_equal(r->out, "fine\n");
+        assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
+        struct msg_start s = agent_code(&f->link, "", "");
+        s.kind = OP_RUN;
+        s.args = (struct view_list){argv, sizeof(argv) / sizeof(argv[0])};
+        r = run_start(f, &s);
+        assert_status(r, OP_STATUS_OK);
+        assert_string_equal(r->out, "program\n");
+        run(f, "bash", "exit 0");
+    }
+    r = run(f, "python", "for p in taken: os.kill(p, 9); os.waitpid(p, 0)\n'fine'");
+    assert_string_equal(r->result, "'fine'");
+}
+
 static void test_stubborn_tree(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -285,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_survivors_of_stopped_runs),
         cmocka_unit_test(test_survivors_of_stopped_runs_that_are_always_another_one),
         cmocka_unit_test(test_fork_bombs),
+        cmocka_unit_test(test_interpreters_start_when_all_processes_are_taken),
         cmocka_unit_test(test_stubborn_tree),
         cmocka_unit_test(test_no_way_to_the_agent),
         cmocka_unit_test(test_no_privileges),
