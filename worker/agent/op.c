@@ -369,10 +369,17 @@ void op_run(struct op_table *t, struct op *op)
     }
 }
 
+void op_stop_clock(struct op *op)
+{
+    if (op->begun_us > 0 && op->duration_us == 0) {
+        op->duration_us = clock_us() - op->begun_us;
+    }
+}
+
 void op_ended(struct op_table *t, struct op *op)
 {
     uint64_t now_us = clock_us();
-    op->duration_us = now_us - op->begun_us;
+    op_stop_clock(op);
     if (t->changes != NULL && changes_end(t->changes, op)) {
         op->kill_at_ms = now_us / 1000 + SCAN_KILL_MS;
     } else {
@@ -384,9 +391,7 @@ void op_done(struct op_table *t, struct op *op)
 {
     uint64_t now_us = clock_us();
     sm_move(&op->sm, OP_DONE);
-    if (op->begun_us > 0 && op->duration_us == 0) {
-        op->duration_us = now_us - op->begun_us;
-    }
+    op_stop_clock(op);
     t->held_bytes -= op->request.len;
     buf_finish(&op->request);
     op->ended_as = ++t->ended;

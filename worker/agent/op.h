@@ -168,6 +168,9 @@ void op_info(const struct op *op, uint64_t now_ms, struct msg *ret);
 /* A queued operation begins to run now; its deadline counts from here. */
 void op_run(struct op_table *t, struct op *op);
 
+/* What comes until the operation is done is no part of its duration. The first call counts. */
+void op_stop_clock(struct op *op);
+
 /* A run is over. Status and so on are the caller's to fill first. It is done when it is known which
  * files it has changed: now, or soon, and it counts as running till then. */
 void op_ended(struct op_table *t, struct op *op);

@@ -259,6 +259,7 @@ __attribute__((noreturn)) static void become_clearer(const struct spawn_config *
 /* The outcome is known. */
 static void end(struct programs *ps, struct program *p, struct op_table *t)
 {
+    op_stop_clock(p->op); /* its directory is our business */
     p->op->cpu_us = p->cpu_us;
     p->op->max_rss_kb = p->max_rss_kb;
     close_and_forget(&p->out_fd);

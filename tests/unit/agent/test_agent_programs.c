@@ -235,6 +235,20 @@ static void test_directory(void **state)
     assert_status(run(f, "shell", "chmod -R 700 /tmp/run-*; rm -rf /tmp/run-*/a"), OP_STATUS_OK);
 }
 
+/* The outcome waits for the directory to be removed, which takes its time and goes on
+ * behind it: the last test. */
+static void test_duration_is_without_the_removal(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    uint64_t before_us = clock_us();
+    struct agent_result *r = run(f, "shell", "cd ${0%/*}; seq 4000 | xargs touch; ls | wc -l");
+    uint64_t elapsed_us = clock_us() - before_us;
+    assert_status(r, OP_STATUS_OK);
+    assert_string_equal(r->out, "4001\n");
+    assert_true(r->last.duration_us > 0);
+    assert_true(elapsed_us - r->last.duration_us > 2000);
+}
+
 static void test_compile(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -532,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_trees_die),
         cmocka_unit_test(test_deadline_without_worker),
         cmocka_unit_test(test_operations_are_listed),
+        cmocka_unit_test(test_duration_is_without_the_removal),
     };
     return cmocka_run_group_tests(tests, setup, fixture_stop);
 }
