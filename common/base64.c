@@ -12,8 +12,8 @@ static const char alphabet[65] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrst
 int base64_encode(struct buf *out, struct view data, struct err *err)
 {
     int rc = buf_reserve(out, (data.len + 2) / 3 * 4, err);
-    if (rc < 0) {
-        return rc;
+    if (rc < 0 || data.len == 0) {
+        return rc; /* a buffer that holds nothing may have no memory to point into */
     }
     const uint8_t *in = (const uint8_t *)data.data;
     uint8_t *p = out->data + out->len;
