@@ -9,6 +9,7 @@
 #include "supervisor/tools.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,6 +202,29 @@ static cJSON *annotations(const struct tool *tool)
     return a;
 }
 
+/* cJSON prints at most 15 digits before it turns to exponents, and rounds: whole numbers beyond are
+ * put down as they are. No schema is nested deeper than the parser allows. */
+static void print_exactly(cJSON *tree)
+{
+    cJSON *item;
+    cJSON_ArrayForEach(item, tree)
+    {
+        if (json_is_int(item) && fabs(item->valuedouble) >= 1e15) {
+            item->valuestring = alloc_printf("%lld", (long long)item->valuedouble);
+            item->type = cJSON_Raw;
+        }
+        print_exactly(item);
+    }
+}
+
+/* A copy to be shown: calls are checked against the numbers of the original. */
+static cJSON *shown_schema(const cJSON *schema)
+{
+    cJSON *shown = alloc_check(cJSON_Duplicate(schema, true));
+    print_exactly(shown);
+    return shown;
+}
+
 cJSON *tools_list(const struct tools *t)
 {
     cJSON *list = cJSON_CreateArray();
@@ -212,11 +236,9 @@ cJSON *tools_list(const struct tools *t)
         cJSON_AddItemToObjectCS(entry, "title", cJSON_CreateStringReference(tool->title));
         cJSON_AddItemToObjectCS(entry, "description",
                                 cJSON_CreateStringReference(row->description));
-        cJSON_AddItemToObjectCS(entry, "inputSchema",
-                                cJSON_CreateObjectReference(row->input_schema->child));
+        cJSON_AddItemToObjectCS(entry, "inputSchema", shown_schema(row->input_schema));
         if (row->output_schema != NULL) {
-            cJSON_AddItemToObjectCS(entry, "outputSchema",
-                                    cJSON_CreateObjectReference(row->output_schema->child));
+            cJSON_AddItemToObjectCS(entry, "outputSchema", shown_schema(row->output_schema));
         }
         cJSON_AddItemToObjectCS(entry, "annotations", annotations(tool));
         cJSON_AddItemToArray(list, entry);

@@ -62,6 +62,21 @@ static void schemas_show_the_configured_limits(void **state)
     tools_destroy(tools);
 }
 
+static void schemas_show_large_numbers_as_they_are(void **state)
+{
+    struct client *c = *state;
+    struct tools *tools = tools_create(&c->config, c->languages);
+    cJSON *list = tools_list(tools);
+    char *text = cJSON_PrintUnformatted(list);
+    assert_non_null(strstr(text, "\"maximum\":9007199254740991"));
+    for (const char *p = text; (p = strstr(p, "e+")) != NULL; p += 2) {
+        assert_false(p > text && p[-1] >= '0' && p[-1] <= '9');
+    }
+    free(text);
+    cJSON_Delete(list);
+    tools_destroy(tools);
+}
+
 /* ---- execute_code --------------------------------------------------------------------------- */
 
 static void code_runs_with_what_the_call_says(void **state)
@@ -690,6 +705,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_schema_is_enforced_as_published),
         TEST(schemas_show_the_configured_limits),
+        TEST(schemas_show_large_numbers_as_they_are),
         TEST(code_runs_with_what_the_call_says),
         TEST(a_result_has_all_its_fields),
         TEST(silence_is_said),
