@@ -222,6 +222,17 @@ void life_hang_up(struct worker *w)
     }
 }
 
+/* Its first process was killed with all others of the instance. Their remains are removed by turns:
+ * whoever ends the instance asks for it, or the grace period does. */
+static void ended_with_server(struct worker *w)
+{
+    struct err err = ERR_INIT;
+    log_info("sandbox %s: ended with its server", w->setup->sandbox);
+    err_set(&err, ERR_GONE, "the sandbox has ended with its server");
+    agent_link_end(w->link, &err);
+    life_hang_up(w);
+}
+
 static void on_link_failed(void *arg, const struct err *err)
 {
     struct worker *w = arg;
@@ -230,11 +241,7 @@ static void on_link_failed(void *arg, const struct err *err)
         return;
     }
     if (ending_has_begun(w->setup->dir)) {
-        /* Its first process was killed with all others of the instance. Their remains are removed
-         * by turns: whoever ends the instance asks for it, or the grace period does. */
-        log_info("sandbox %s: ended with its server", w->setup->sandbox);
-        agent_link_end(w->link, err);
-        life_hang_up(w);
+        ended_with_server(w);
         return;
     }
     if (err->code == ERR_DENIED) {
@@ -325,6 +332,10 @@ static void on_link_event(void *arg, const struct msg *event)
 static void on_link_lost(void *arg)
 {
     struct worker *w = arg;
+    if (ending_has_begun(w->setup->dir)) { /* what an engine is not to be asked a thousand times */
+        ended_with_server(w);
+        return;
+    }
     log_info("sandbox %s: lost the stream to the agent, opening another", w->setup->sandbox);
     operations_link_lost(w->operations);
 }

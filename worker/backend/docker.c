@@ -21,6 +21,7 @@
 #include "worker/backend/docker_api.h"
 #include "worker/backend/docker_create.h"
 #include "worker/backend/docker_end.h"
+#include "worker/backend/docker_first.h"
 #include "worker/backend/docker_packages.h"
 #include "worker/backend/docker_probe.h"
 #include "worker/backend/docker_spec.h"
@@ -62,6 +63,7 @@ struct docker {
     struct backend_usage usage;
     backend_usage_fn usage_done;
     void *usage_arg;
+    struct docker_call *noting; /* asks for the first process of a container that was made */
     struct docker_end *ending;
     backend_done_fn destroy_done; /* set from the wish for it to its end */
     void *destroy_arg;
@@ -216,6 +218,26 @@ static void with_engine(struct docker *d, const struct backend_spec *spec, unsig
 
 /* ---- create, destroy ------------------------------------------------------------------------ */
 
+static void on_first(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+{
+    struct docker *d = arg;
+    (void)err; /* then it ends in order only */
+    d->noting = NULL;
+    if (rc == 0) {
+        docker_first_note(reply->json, d->request.spec.dir);
+    }
+}
+
+/* Podman waits for ten seconds and more when it is to remove what has just been killed. */
+static void note_first(struct docker *d)
+{
+    if (!d->engine.podman) {
+        CLEANUP_FREE char *path = alloc_printf("/containers/%s/json", d->container);
+        struct docker_request request = {.method = "GET", .path = path};
+        d->noting = docker_api_call(d->api, &request, on_first, d);
+    }
+}
+
 static void on_create(void *arg, int rc, int fd, const struct backend_info *info,
                       const struct err *err, const char *hint)
 {
@@ -227,6 +249,8 @@ static void on_create(void *arg, int rc, int fd, const struct backend_info *info
     d->create_done(d->create_arg, rc, info, err, hint);
     if (cancelled && d->closed == NULL) {
         begin_destroy(d);
+    } else if (rc == 0 && d->closed == NULL && d->destroy_done == NULL) {
+        note_first(d);
     }
 }
 
@@ -269,6 +293,9 @@ static void begin_destroy(struct docker *d)
     if (d->creating != NULL) {
         docker_create_cancel(d->creating); /* on_create() goes on from there */
         return;
+    }
+    if (d->noting != NULL) {
+        docker_api_cancel(STEAL_PTR(d->noting));
     }
     /* A sweep does not know whether the sandbox has packages; only an installer surely has none. */
     const struct backend_spec *spec = &d->request.spec;
