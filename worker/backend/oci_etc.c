@@ -262,23 +262,41 @@ int oci_etc_for_host(const char *fs_root, int etc_fd, struct err *err)
     return rc < 0 ? rc : copy_runtimes(etc, etc_fd, err);
 }
 
+/* Where a file is, and when and by which file it was last replaced. */
+static uint64_t stamp_file(const char *path, uint64_t hash)
+{
+    struct stat st;
+    if (lstat(path, &st) < 0) {
+        return hash;
+    }
+    hash = oci_hash(hash, path, strlen(path) + 1);
+    hash = oci_hash(hash, &st.st_ino, sizeof(st.st_ino));
+    hash = oci_hash(hash, &st.st_size, sizeof(st.st_size));
+    hash = oci_hash(hash, &st.st_mtim.tv_sec, sizeof(st.st_mtim.tv_sec));
+    return oci_hash(hash, &st.st_mtim.tv_nsec, sizeof(st.st_mtim.tv_nsec));
+}
+
+/* Everything that is copied counts, by the patterns that it is copied by: a list of its own would
+ * miss what is added to them. */
 uint64_t oci_etc_stamp(const char *fs_root, uint64_t hash)
 {
-    static const char *const sources[] = {"/etc/ld.so.cache",
-                                          "/etc/ld.so.conf.d",
-                                          "/etc/alternatives",
-                                          "/etc/R",
-                                          "/etc/matplotlibrc",
-                                          "/etc/ssl/certs/ca-certificates.crt",
-                                          "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"};
+    static const char *const sources[] = {"ld.so.cache", "ld.so.conf", "ld.so.conf.d",
+                                          "alternatives"};
+    char path[PATH_MAX];
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
-        char path[PATH_MAX];
-        struct stat st;
-        int n = snprintf(path, sizeof(path), "%s%s", fs_root, sources[i]);
-        if (n > 0 && (size_t)n < sizeof(path) && lstat(path, &st) == 0) {
-            hash = oci_hash(hash, &st.st_mtim.tv_sec, sizeof(st.st_mtim.tv_sec));
-            hash = oci_hash(hash, &st.st_mtim.tv_nsec, sizeof(st.st_mtim.tv_nsec));
+        int n = snprintf(path, sizeof(path), "%s/etc/%s", fs_root, sources[i]);
+        hash = n > 0 && (size_t)n < sizeof(path) ? stamp_file(path, hash) : hash;
+    }
+    for (size_t i = 0; i < sizeof(runtime_patterns) / sizeof(runtime_patterns[0]); i++) {
+        glob_t found;
+        int n = snprintf(path, sizeof(path), "%s/etc/%s", fs_root, runtime_patterns[i]);
+        if (n < 0 || (size_t)n >= sizeof(path) || glob(path, 0, NULL, &found) != 0) {
+            continue;
         }
+        for (size_t k = 0; k < found.gl_pathc && k < ENTRIES_MAX; k++) {
+            hash = stamp_file(found.gl_pathv[k], hash);
+        }
+        globfree(&found);
     }
     return hash;
 }

@@ -173,6 +173,36 @@ static void the_same_skeleton_is_used_again(void **state)
     assert_string_not_equal(f->root.path, first);
 }
 
+static void what_is_copied_of_the_host_is_copied_anew_when_it_changes(void **state)
+{
+    static const char *const files[] = {
+        "/etc/php/8.2/cli/conf.d/20-json.ini",
+        "/etc/fonts/conf.d/10-hinting.conf",
+        "/etc/java-17-openjdk/security/java.security",
+        "/etc/R/Renviron",
+        "/etc/ld.so.conf",
+        "/etc/pki/tls/certs/ca-bundle.crt",
+    };
+    struct fixture *f = *state;
+    char before[PATH_MAX];
+    assert_int_equal(compose(f, ""), 0);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        static const char *const texts[] = {"one\n", "another\n"}; /* installed, then upgraded */
+        for (size_t k = 0; k < 2; k++) {
+            snprintf(before, sizeof(before), "%s", f->root.path);
+            tree_file(&f->host, files[i], texts[k]);
+            assert_int_equal(compose(f, ""), 0);
+            assert_string_not_equal(f->root.path, before);
+            expect(f, files[i], texts[k]);
+        }
+        snprintf(before, sizeof(before), "%s", f->root.path);
+        unlink(tree_path(&f->host, files[i])); /* and removed */
+        assert_int_equal(compose(f, ""), 0);
+        assert_string_not_equal(f->root.path, before);
+        assert_false(has(f, files[i]));
+    }
+}
+
 static void builders_at_once_agree(void **state)
 {
     struct fixture *f = *state;
@@ -395,6 +425,7 @@ int main(void)
         TEST(the_host_gives_usr_and_little_else),
         TEST(nothing_of_it_is_writable_for_everybody),
         TEST(the_same_skeleton_is_used_again),
+        TEST(what_is_copied_of_the_host_is_copied_anew_when_it_changes),
         TEST(builders_at_once_agree),
         TEST(mounts_below_are_bound_read_only_too),
         TEST(an_image_is_bound_entry_by_entry),
