@@ -2,17 +2,17 @@
 
 The seed is another one each time and is printed with what went wrong; contrib/chaos --seed makes the same plan again.
 
-CLOISTER_CHAOS_MINUTES  how long (3, on a container engine 1)
+CLOISTER_CHAOS_MINUTES  how long (1)
 """
 
 import os
 import subprocess
 import sys
 
-from common import HERE, ON_OCI, Suite, needs_runtime, skip_all
+from common import HERE, Suite, needs_runtime, skip_all
 
 CHAOS = os.path.join(os.path.dirname(os.path.dirname(HERE)), "contrib", "chaos")
-MINUTES = os.environ.get("CLOISTER_CHAOS_MINUTES") or ("3" if ON_OCI else "1")
+MINUTES = os.environ.get("CLOISTER_CHAOS_MINUTES") or "1"
 END_SECONDS = 300  # to begin, and to come to an end on a busy machine
 
 needs_runtime()
