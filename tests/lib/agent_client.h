@@ -14,7 +14,7 @@
 #include "common/err.h"
 #include "proto/msg.h"
 
-#define AGENT_CLIENT_WAIT_MS 20000 /* for anything that should happen */
+#define AGENT_CLIENT_WAIT_MS 60000 /* for anything that should happen */
 
 struct agent_options {
     const char *program;   /* path of cloister-agent */

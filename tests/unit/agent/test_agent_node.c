@@ -1,6 +1,7 @@
 /*
  * Live JavaScript, as the caller of execute_code sees it.
  */
+#include "tests/lib/needs.h"
 #include "tests/unit/agent/fixture.h"
 
 #include <stdlib.h>
@@ -417,6 +418,7 @@ static int start_agent(void **state)
 
 int main(void)
 {
+    needs_program("node");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_state_lives),
         cmocka_unit_test(test_await),

@@ -6,6 +6,7 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "tests/lib/needs.h"
 #include "tests/unit/http/lab.h"
 #include "common/io/http_lib.h"
 
@@ -673,6 +674,7 @@ static void text_is_escaped(void **state)
 
 int main(void)
 {
+    needs_program("openssl"); /* makes the certificates of its server */
     const struct CMUnitTest tests[] = {
         TEST(libcurl_is_not_loaded_before_it_is_needed), /* first */
         TEST(every_kind_of_place_answers),

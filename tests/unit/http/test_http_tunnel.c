@@ -5,6 +5,7 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "tests/lib/needs.h"
 #include "tests/unit/http/lab.h"
 
 enum { SLACK_MS = 1500, PIECE = 24 * 1024 };
@@ -543,6 +544,7 @@ static void tunnels_are_left_alone_by_other_calls(void **state)
 
 int main(void)
 {
+    needs_program("openssl"); /* makes the certificates of its server */
     const struct CMUnitTest tests[] = {
         TEST(tunnels_open_everywhere),
         TEST(the_request_of_a_tunnel_may_have_a_body),

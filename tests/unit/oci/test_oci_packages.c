@@ -257,7 +257,7 @@ static void memory_is_no_place_for_packages(void **state)
 {
     struct fixture *f = *state;
     if (geteuid() != 0 || mount("tmpfs", at(f, "/shared"), "tmpfs", MS_NOEXEC, "size=1m") < 0) {
-        print_message("not checked: nothing can be mounted here\n");
+        print_message("# not checked: nothing can be mounted here\n");
         return;
     }
     int rc = prepare(f);

@@ -2,6 +2,7 @@
  * A request's way in: by its names, by a token of the file, by a token of an issuer that is slow,
  * wrong or away. Also: no token ever reaches the log.
  */
+#include "tests/lib/needs.h"
 #include "tests/unit/web/auth_lab.h"
 
 #include <fcntl.h>
@@ -676,6 +677,7 @@ static void log_to_file(int *ret_stderr)
 
 int main(void)
 {
+    needs_program("openssl"); /* makes the certificates of its server */
 #define WITH_LAB(name) cmocka_unit_test_setup_teardown(name, auth_lab_setup, auth_lab_teardown)
     const struct CMUnitTest tests[] = {
         WITH_LAB(test_names),      WITH_LAB(test_preflight),          WITH_LAB(test_local),

@@ -17,6 +17,7 @@
 #include "supervisor/config.h"
 #include "supervisor/principal.h"
 #include "supervisor/web/auth.h"
+#include "tests/lib/needs.h"
 #include "tests/unit/web/issuer.h"
 #include "tests/unit/web/lab.h"
 
@@ -199,6 +200,7 @@ static void test_hanging_up(void **state)
 
 int main(void)
 {
+    needs_program("openssl"); /* makes the certificates of its server */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_over_the_wire, setup, teardown),
         cmocka_unit_test_setup_teardown(test_hanging_up, setup, teardown),

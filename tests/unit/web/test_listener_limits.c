@@ -349,7 +349,7 @@ static void test_dead_client(void **state)
     bool silent = setsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &on, sizeof(on)) == 0;
     close(fd);
     if (!silent) {
-        print_message("needs CAP_NET_ADMIN: not tested\n");
+        print_message("# needs CAP_NET_ADMIN: not tested\n");
     }
     uint64_t since = uv_hrtime();
     lab_until_count(lab, &lab->gone, 1);
@@ -404,7 +404,7 @@ static void test_connections_of_one_address(void **state)
     struct lab *lab = *state;
     struct sockaddr_in at;
     if (!own_address(&at)) {
-        print_message("no address besides loopback here: not tested\n");
+        print_message("# no address besides loopback here: not tested\n");
         return;
     }
     lab->config.address = "0.0.0.0";
@@ -536,7 +536,7 @@ static void test_ip6(void **state)
     CLEANUP_FD int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0) {
-        print_message("no IPv6 here: not tested\n");
+        print_message("# no IPv6 here: not tested\n");
         return;
     }
     lab->config.address = "[::1]";
