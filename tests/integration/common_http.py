@@ -72,7 +72,7 @@ def stands_still(client, sandbox):
 def listen(client, ident, **wanted):
     pending = client.start("subscriptions/listen", {"notifications": wanted}, ident=ident)
     equal(pending.exchange.status(), 200)
-    poll("the acknowledgement", lambda: pending.exchange.events, 10)
+    poll("the acknowledgement", lambda: pending.exchange.events)
     first = json.loads(pending.exchange.events[0].data)
     equal(first["method"], "notifications/subscriptions/acknowledged")
     equal(first["params"]["_meta"][PREFIX + "subscriptionId"], ident)

@@ -14,7 +14,7 @@ if LIBRARY is None:
 needs_runtime()
 suite = Suite()
 
-MARGIN = 2.0
+MARGIN = 5.0  # the clock steps by hours: what heeds it is early or late by that much
 HOUR = 3600
 STEPPING = {"LD_PRELOAD": LIBRARY, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
 
@@ -43,8 +43,8 @@ def timed(function):
 def steps():
     with started() as server:
         sandbox = server.call("create_sandbox")["sandbox_id"]
-        poll("an expiry that is too late by nearly a day", lambda: expiry(server, sandbox) > time.time() + 20 * HOUR, 5)
-        poll("an expiry that is past", lambda: expiry(server, sandbox) < time.time() - 20 * HOUR, 5)
+        poll("an expiry that is too late by nearly a day", lambda: expiry(server, sandbox) > time.time() + 20 * HOUR)
+        poll("an expiry that is past", lambda: expiry(server, sandbox) < time.time() - 20 * HOUR)
         with open(f"/proc/{server.worker_pid(sandbox)}/maps", encoding="utf-8") as file:
             contains(file.read(), LIBRARY)
 
@@ -53,7 +53,7 @@ def steps():
 def deadlines():
     with started() as server:
         sandbox = server.call("create_sandbox")["sandbox_id"]
-        done, seconds = timed(lambda: server.run("import time; time.sleep(2.5); 'slept'", sandbox_id=sandbox, timeout_seconds=4))
+        done, seconds = timed(lambda: server.run("import time; time.sleep(2.5); 'slept'", sandbox_id=sandbox, timeout_seconds=15))
         equal((done["status"], done.get("result")), ("ok", "'slept'"))
         assert 2.4 < done["duration_ms"] / 1000 < 2.5 + MARGIN and seconds < 2.5 + MARGIN, done
         for code, wanted in (("while True: pass", 1), ("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", 3)):
@@ -79,18 +79,18 @@ def cancelled():
 
 @suite.case("sandboxes close when they are idle for long enough, and at the end of their life, not before")
 def closing():
-    with started("--max-lifetime-seconds", "6") as server:
+    with started("--max-lifetime-seconds", "12") as server:
         begun = time.monotonic()
         long_lived = server.call("create_sandbox")["sandbox_id"]
         short = server.call("create_sandbox", ttl_seconds=2)["sandbox_id"]
         server.run("import time; time.sleep(1)", sandbox_id=short)
         used = time.monotonic()
-        poll("the idle one is gone", lambda: short not in sandboxes(server), 10)
+        poll("the idle one is gone", lambda: short not in sandboxes(server))
         idle = time.monotonic() - used
         assert 1.9 < idle < 2 + MARGIN, f"idle for {idle:.2f} s"
-        poll("the other one is gone", lambda: sandboxes(server) == [], 12)
+        poll("the other one is gone", lambda: sandboxes(server) == [])
         life = time.monotonic() - begun
-        assert 5.9 < life < 6 + MARGIN, f"it lived for {life:.2f} s"
+        assert 11.9 < life < 12 + MARGIN, f"it lived for {life:.2f} s"
 
 
 @suite.case("workers that die or hang are found and replaced in time")

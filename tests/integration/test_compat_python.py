@@ -300,7 +300,7 @@ def address():
         server.close_sandboxes()
     refused = mcp.Process("--compat", "python-env", env={"APP_HOST": "0.0.0.0", "APP_PORT": "0"}, stdio=False)
     equal(refused.wait_exit(), 64)
-    refused.logger.join(10)
+    refused.logger.join(30)
     contains(refused.log_tail(), "--insecure-http")
     with mcp.Server("--compat", "code-sandbox", env={"APP_PORT": "0"}) as server:
         server.legacy()

@@ -181,7 +181,7 @@ def registry():
             yield f"localhost:{port}"
         finally:
             child.terminate()
-            child.wait(10)
+            child.wait(30)
 
 
 def answers(port):

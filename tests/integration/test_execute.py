@@ -498,7 +498,7 @@ def settings():
 def ttl():
     server, sandbox = shared.fresh(ttl_seconds=1)
     listed = lambda: [s["sandbox_id"] for s in server.call("get_sandbox_status")["sandboxes"]]
-    poll("the sandbox is gone", lambda: sandbox not in listed(), 15)
+    poll("the sandbox is gone", lambda: sandbox not in listed())
     equal(server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"]["code"], "sandbox_not_found")
 
 

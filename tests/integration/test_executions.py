@@ -49,19 +49,20 @@ def wait_over(server, execution):
 def budget():
     server, sandbox = Impatient.get()
     answer = server.start_call(
-        "execute_code", sandbox_id=sandbox, code="import time\nprint('early', flush=True)\ntime.sleep(3)\nx = 5\nx * 2"
+        "execute_code", sandbox_id=sandbox, code="import os, time\nprint('early', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.02)\nx = 5\nx * 2"
     )
     result = answer.result()
-    assert 1 <= answer.seconds() < 2.9, answer.seconds()
+    assert answer.seconds() >= 1, answer.seconds()  # and before it is over, which takes a word from here
     assert not result.get("isError"), result
     running = result["structuredContent"]
     equal((running["status"], running["stdout"], running["next_offset"]), ("running", "early\n", 6))
     assert "exit_code" not in running, running
     contains(result["content"][0]["text"], "get_execution")
     contains(result["content"][0]["text"], running["execution_id"])
+    server.call("write_file", path="go", content="", sandbox_id=sandbox)
     done = wait_over(server, running["execution_id"])
     equal((done["status"], done["result"], done["stdout"], done["exit_code"]), ("ok", "10", "early\n", 0))
-    assert done["duration_ms"] >= 3000, done
+    assert done["duration_ms"] >= 1000, done
     equal(server.run("x", sandbox_id=sandbox)["result"], "5")
     # and again, as often as anybody likes
     equal(get(server, running["execution_id"])["result"], "10")
@@ -151,7 +152,7 @@ def cancel_by_tool():
 
     took = [stopped_within(server, sandbox, stop) for _ in range(3)]
     print(f"# cancel_execution reached the code after {max(took) * 1000:.1f} ms at most")
-    assert max(took) < 1.0, took
+    assert max(took) < 10, took  # the code would sleep for a minute
     for result in results:
         assert not result.get("isError"), result
         equal(result["structuredContent"]["status"], "cancelled")
@@ -190,7 +191,7 @@ def stubborn():
     begun = server.run(code, sandbox_id=sandbox)
     call = server.start_call("cancel_execution", execution_id=begun["execution_id"])
     equal(call.result()["structuredContent"]["status"], "cancelled")
-    assert 1.5 < call.seconds() < 8, call.seconds()
+    assert 1.5 < call.seconds() < 30, call.seconds()  # it would go on for ever
     equal(server.run("1 + 1", sandbox_id=sandbox)["interpreter"], "restarted")
 
 
@@ -257,7 +258,7 @@ def listed_in_turn():
     first, second = begin("first_may_end"), begin("second_may_end")
     equal(states(), ["queued", "running"])
     server.run("touch first_may_end", language="bash", sandbox_id=sandbox)
-    poll("the second is listed as running", lambda: states() == ["running", "ok"], 5)
+    poll("the second is listed as running", lambda: states() == ["running", "ok"])
     server.run("touch second_may_end", language="bash", sandbox_id=sandbox)
     equal([wait_over(server, e)["status"] for e in (first, second)], ["ok", "ok"])
 

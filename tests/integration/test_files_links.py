@@ -257,7 +257,7 @@ def expired():
         sandbox = client.call("create_sandbox")["sandbox_id"]
         url = client.call("write_file", sandbox_id=sandbox, path="x", content="short")["url"]
         equal(ask(url).body, b"short")
-        poll("it has expired", lambda: ask(url).status != 200, 10, 0.2)
+        poll("it has expired", lambda: ask(url).status != 200, 60, 0.2)
         got = ask(url)
         equal(got.status, 410)
         contains(got.body, b"expired")

@@ -280,10 +280,10 @@ def large_bodies():
         for length in (17 * MIB, 1 << 40, (1 << 63) - 1):
             with server.raw() as raw:
                 raw.send(post_head(server, length, client.session_headers()))
-                equal(raw.response(10)[0].status, 413, f"{length} bytes announced")
+                equal(raw.response()[0].status, 413, f"{length} bytes announced")
         with server.raw() as raw:
             raw.send(post_head(server, 17 * MIB, [*client.session_headers(), ("Expect", "100-continue")]))
-            equal(raw.response(10)[0].status, 413, "asked before it is sent")
+            equal(raw.response()[0].status, 413, "asked before it is sent")
         with server.raw() as raw:
             raw.send(head_bytes(server.place, "POST", "/mcp", [*BOTH, *client.session_headers(), ("Transfer-Encoding", "chunked")]))
             chunk = b"100000\r\n" + b" " * MIB + b"\r\n"
@@ -448,7 +448,7 @@ def nonsense():
                     status = raw.response(1)[0].status
                     assert status >= 400, f"{data[:200]!r} was answered with {status}"
                 except (OSError, EOFError, ValueError, IndexError):
-                    pass
+                    pass  # closed, or ignored for as long as more may come
         equal(scene.server.client(LATEST_LEGACY).request("ping"), {})
 
 
@@ -466,10 +466,10 @@ def smuggling():
             with Raw(scene.server.place) as raw:
                 raw.send(data)
                 try:
-                    contains((400, 411, 413, 501), raw.response(10)[0].status, what)
-                except EOFError:
-                    continue
-                assert raw.is_closed(10), f"{what}: the connection goes on"
+                    contains((400, 411, 413, 501), raw.response()[0].status, what)
+                except (ConnectionError, EOFError):
+                    continue  # closed at once, with what was not read
+                assert raw.is_closed(20), f"{what}: the connection goes on"
 
 
 # ---- many of what is allowed ----

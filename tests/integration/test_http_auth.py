@@ -123,13 +123,15 @@ def good_tokens():
 def expired():
     file = Tokens()
     old, late, good = file.add("old", "expires=2020-01-31"), file.add("late", "expires=2999-12-31"), file.add("good")
-    soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 4))
-    brief = file.add("brief", f"expires={soon}")
     with HttpServer("--tokens", file.path) as server:
+        soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 10))
+        brief = file.add("brief", f"expires={soon}")
+        os.kill(server.process.pid, signal.SIGHUP)
+        poll("it is good", lambda: server.ask("POST", "/mcp", [*BOTH, bearer(brief)], initialize()).head.status == 200)
         equal(server.ask("POST", "/mcp", [*BOTH, bearer(old)], initialize()).head.status, 401)
         for fine in (late, good):
             equal(server.ask("POST", "/mcp", [*BOTH, bearer(fine)], initialize()).head.status, 200)
-        poll("it expires", lambda: server.ask("POST", "/mcp", [*BOTH, bearer(brief)], initialize()).head.status == 401, 15, 0.3)
+        poll("it expires", lambda: server.ask("POST", "/mcp", [*BOTH, bearer(brief)], initialize()).head.status == 401, 60, 0.3)
 
 
 @suite.case("guessing is slowed down, and a good token is not")
@@ -460,7 +462,7 @@ def quotas():
         contains(error["message"], "may have 1")
         assert error.get("hint"), error
         clients["few"].call("close_sandbox", sandbox_id=first)
-        poll("there is room again", lambda: not clients["few"].start_call("create_sandbox").result().get("isError"), 10)
+        poll("there is room again", lambda: not clients["few"].start_call("create_sandbox").result().get("isError"))
         clients["small"].call("create_sandbox")
         error = clients["small"].call_failing("create_sandbox")["error"]
         contains(error["message"].lower(), "memory")
@@ -502,7 +504,7 @@ def reload():
         def hangup(seen, words):
             before = len(server.log)
             os.kill(server.process.pid, signal.SIGHUP)
-            poll(seen, lambda: any(w in line for line in server.log[before:] for w in words), 10)
+            poll(seen, lambda: any(w in line for line in server.log[before:] for w in words))
 
         file.write("this line is no token at all")
         hangup("a complaint", ["tokens"])
@@ -511,10 +513,10 @@ def reload():
         file.lines = file.lines[:1]
         carol = file.add("carol")
         os.kill(server.process.pid, signal.SIGHUP)
-        poll("carol comes in", lambda: server.ask("POST", "/mcp", [*BOTH, bearer(carol)], initialize()).head.status == 200, 10)
+        poll("carol comes in", lambda: server.ask("POST", "/mcp", [*BOTH, bearer(carol)], initialize()).head.status == 200)
         equal(server.ask("POST", "/mcp", [*BOTH, bearer(bob)], initialize()).head.status, 401)
-        assert streams[1].ended.wait(10), "the stream of who was put out"
-        assert listening.exchange.ended.wait(10), "the listener of who was put out"
+        assert streams[1].ended.wait(30), "the stream of who was put out"
+        assert listening.exchange.ended.wait(30), "the listener of who was put out"
         equal(clients[0].run("'still'", sandbox_id=box)["result"], "'still'")
         assert not streams[0].ended.is_set()
         clients[0].call("close_sandbox", sandbox_id=box)
@@ -697,10 +699,10 @@ def issuer_trouble():
         assert time.monotonic() - begun < 4
         slow = a.ask(a.good("slow"))
         equal(slow.head.status, 503)
-        assert time.monotonic() - begun < 15, "an issuer that says nothing"
+        assert time.monotonic() - begun < 30, "an issuer that says nothing"
         a.issuer.hold.set()
         for thread in waiting:
-            thread.join(15)
+            thread.join(30)
         a.issuer.server.shutdown()
         a.issuer.server.server_close()
         equal(a.ask(a.good("late")).head.status, 503, "an issuer that is not there")
@@ -728,7 +730,7 @@ def tls():
         plain = Place(f"http://127.0.0.1:{server.place.port}")
         with Raw(plain) as raw:
             raw.send(head_bytes(plain, "POST", "/mcp", BOTH, len(PING)) + PING)
-            assert raw.is_closed(10), "plain HTTP on the port of TLS"
+            assert raw.is_closed(20), "plain HTTP on the port of TLS"
         again = certificate(directory, "second")
         for made, place in zip(again, (cert, key)):
             os.replace(made, place)
@@ -742,7 +744,7 @@ def tls():
             except OSError:
                 return False
 
-        poll("the new certificate is shown", served, 10)
+        poll("the new certificate is shown", served)
         server.place = client.place = new
         equal(client.run("1", sandbox_id=box)["result"], "1")
         assert not stream.ended.is_set(), "a stream that was there before"
@@ -750,7 +752,7 @@ def tls():
             file.write("no certificate\n")
         before = len(server.log)
         os.kill(server.process.pid, signal.SIGHUP)
-        poll("a complaint", lambda: any("tls" in line.lower() or "certificate" in line.lower() for line in server.log[before:]), 10)
+        poll("a complaint", lambda: any("tls" in line.lower() or "certificate" in line.lower() for line in server.log[before:]))
         new.connect().close()
         client.call("close_sandbox", sandbox_id=box)
     for options in (("--tls-cert", again[0]), ("--tls-key", key), ("--tls-cert", "/nowhere", "--tls-key", key), ("--tls-cert", key, "--tls-key", key)):

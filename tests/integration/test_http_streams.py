@@ -4,7 +4,7 @@ import json
 import time
 
 from common import LATEST_LEGACY, MODERN, Suite, contains, equal, needs_runtime, poll
-from common_http import COUNTING, TASKS, begun, close_shared, listen, on_stream, shared, stands_still, with_sandbox
+from common_http import COUNTING, TASKS, begun, close_shared, listen, maker, on_stream, shared, stands_still, with_sandbox
 from mcp_http import HttpServer, SseClient
 from wire import PREFIX
 
@@ -84,20 +84,26 @@ def much_output():
 def legacy_subscription():
     client, sandbox = with_sandbox(LATEST_LEGACY)
     other = shared().client(LATEST_LEGACY)
-    other.listen()
+    equal(other.listen().status(), 200)
     stream = client.listen()
     equal(stream.status(), 200)
-    uri = f"sandbox://{sandbox}/workspace/news.txt"
+    uri, other_uri = (f"sandbox://{sandbox}/workspace/{name}.txt" for name in ("news", "other"))
+
+    def updates(of, about):
+        return sum(note["params"]["uri"] == about for note in heard(of, "notifications/resources/updated"))
+
+    # a change of a sandbox is told about all of its files that somebody subscribed to, by the order of the subscriptions: who
+    # has heard of the second has heard of the first, if at all
     equal(client.request("resources/subscribe", {"uri": uri}), {})
+    for each in (client, other):
+        equal(each.request("resources/subscribe", {"uri": other_uri}), {})
     client.call("write_file", path="news.txt", content="1", sandbox_id=sandbox)
-    poll("an update", lambda: heard(client, "notifications/resources/updated"), 10)
-    contains(heard(client, "notifications/resources/updated")[0]["params"]["uri"], sandbox)
-    equal(heard(other, "notifications/resources/updated"), [], "for who did not subscribe")
+    poll("updates", lambda: [updates(client, uri), updates(client, other_uri), updates(other, other_uri)] == [1, 1, 1])
+    equal(updates(other, uri), 0, "for who did not subscribe")
     equal(client.request("resources/unsubscribe", {"uri": uri}), {})
-    before = len(heard(client, "notifications/resources/updated"))
     client.call("write_file", path="news.txt", content="2", sandbox_id=sandbox)
-    equal(client.request("ping"), {})
-    equal(len(heard(client, "notifications/resources/updated")), before, "after unsubscribe")
+    poll("an update", lambda: [updates(client, other_uri), updates(other, other_uri)] == [2, 2])
+    equal([updates(client, uri), updates(other, uri)], [1, 0], "after unsubscribe")
     # what happened while nobody read the stream is told to who comes back
     equal(client.request("resources/subscribe", {"uri": uri}), {})
     last = [e.id for e in stream.events if e.id][-1]
@@ -105,7 +111,7 @@ def legacy_subscription():
     client.notifications.clear()
     client.call("write_file", path="news.txt", content="3", sandbox_id=sandbox)
     client.listen(last_event=last)
-    poll("an update that was missed", lambda: heard(client, "notifications/resources/updated"), 10)
+    poll("an update that was missed", lambda: heard(client, "notifications/resources/updated"))
     client.call("close_sandbox", sandbox_id=sandbox)
 
 
@@ -117,19 +123,25 @@ def modern_subscription():
     equal(granted, {"resourceSubscriptions": [uri]}, "what is not offered is not granted")
     lists, granted = listen(client, 2**40, resourcesListChanged=True)
     equal(granted, {"resourcesListChanged": True})
-    silent, _ = listen(client, 1003)
+    apart = maker().call("create_sandbox")["sandbox_id"]
+    there = f"sandbox://{apart}/workspace/"
+    elsewhere, _ = listen(client, 1003, resourceSubscriptions=[there])
     client.call("write_file", path="a", content="1", sandbox_id=sandbox)
-    poll("the update", lambda: on_stream(files), 10)
-    poll("the list", lambda: on_stream(lists), 10)
+    poll("the update", lambda: on_stream(files))
+    poll("the list", lambda: on_stream(lists))
     for pending, ident, method in ((files, "files", "notifications/resources/updated"), (lists, 2**40, "notifications/resources/list_changed")):
         for note in on_stream(pending):
             equal((note["method"], note["params"]["_meta"][PREFIX + "subscriptionId"]), (method, ident))
-    equal(on_stream(silent), [])
+    # what comes behind it is the first that who asked for something else hears
+    client.call("write_file", path="a", content="1", sandbox_id=apart)
+    poll("an update elsewhere", lambda: on_stream(elsewhere))
+    equal([(note["method"], note["params"]["uri"]) for note in on_stream(elsewhere)], [("notifications/resources/updated", there)])
     foreign, granted = listen(client, 1004, resourceSubscriptions=["sandbox://nobody/workspace/a"])
-    for pending in (files, lists, silent, foreign):
+    for pending in (files, lists, elsewhere, foreign):
         pending.exchange.drop()
     equal(client.start("subscriptions/listen", {}).error()["code"], INVALID_PARAMS)
-    client.call("close_sandbox", sandbox_id=sandbox)
+    for box in (sandbox, apart):
+        client.call("close_sandbox", sandbox_id=box)
 
 
 # ---- resources ----
@@ -236,7 +248,7 @@ def modern_tasks():
         done = poll("the end of the task", lambda: (t := get())["status"] != "working" and t, 20)
         equal(done["status"], "completed")
         contains(done["result"]["structuredContent"]["stdout"], "done")
-        poll("word of it", lambda: any(n["params"]["status"] == "completed" for n in on_stream(listener)), 10)
+        poll("word of it", lambda: any(n["params"]["status"] == "completed" for n in on_stream(listener)))
         listener.exchange.drop()
         error = other.start("tasks/get", {"taskId": "unknown"}).error()
         equal(error["code"], INVALID_PARAMS)

@@ -151,7 +151,7 @@ def resting():
 
 def wait_for_rest(sandbox, before):
     now = lambda: sorted(living(sandbox))
-    poll(f"there is again {before}", lambda: now() == before, 10, found=now)
+    poll(f"there is again {before}", lambda: now() == before, found=now)
 
 
 # ---- what there is ----
@@ -336,7 +336,7 @@ def server_killed():
     ident = poll("it runs", lambda: running(first, sandbox, language), 20)
     poll("output has begun", lambda: first.read_text("begun", sandbox) is not None, 30)
     first.process.send_signal(signal.SIGKILL)
-    first.wait_exit(10)
+    first.wait_exit()
     with Server("--instance", "main", runtime_dir=directory) as second:
         second.legacy()
         done = second.start_call("get_execution", execution_id=ident, wait_seconds=30).structured()
@@ -402,12 +402,12 @@ def wrong_files():
         path = write(content)
         server = Server("--languages", path)
         assert server.wait_exit(20) != 0, content
-        server.logger.join(10)
+        server.logger.join(30)
         contains(server.log_tail(), path)
         contains(server.log_tail(), words)
     server = Server("--languages", "/no/such/file")
     assert server.wait_exit(20) != 0
-    server.logger.join(10)
+    server.logger.join(30)
     contains(server.log_tail(), "/no/such/file")
 
 

@@ -288,8 +288,8 @@ def many():
             thread.join()
         equal(problems, [])
         assert len(set(pids)) >= 20, pids
-        poll("all helpers are gone", lambda: all(gone(pid) for pid in pids), 10)
-        poll("all package directories are gone", lambda: not packages_left(server), 10)
+        poll("all helpers are gone", lambda: all(gone(pid) for pid in pids))
+        poll("all package directories are gone", lambda: not packages_left(server))
 
 
 @suite.case("server and worker killed: the next server sweeps helper and packages, even if the helper hangs")
@@ -307,7 +307,7 @@ def swept():
         poll("the helper is ended", lambda: gone(pid), 30)
         poll("its directory is removed", lambda: not any(sandbox in p for p in mcp.sandbox_dirs(server.runtime_dir)), 30)
         equal([p for p in packages_left(server) if sandbox in p], [])
-        poll("so is the worker that swept", lambda: not mcp.traces_of(sandbox), 10, found=lambda: mcp.traces_of(sandbox))
+        poll("so is the worker that swept", lambda: not mcp.traces_of(sandbox), found=lambda: mcp.traces_of(sandbox))
 
 
 @suite.case("server and worker killed and nobody comes: the sandbox ends after its grace, and the helper with it")
@@ -389,7 +389,7 @@ def ordinary(ids):
         server.kill_worker(sandbox)
         equal(ask(server, sandbox, net.NAME, 8080), "outside")
         server.call("close_sandbox", sandbox_id=sandbox)
-        poll("the helper is gone", lambda: gone(pid), 10)
+        poll("the helper is gone", lambda: gone(pid))
     equal(LOOPBACK.peers, [])
     equal(packages_left(server), [])
 

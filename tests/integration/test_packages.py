@@ -35,7 +35,6 @@ index.add(wheels.npm("left", "1.0.0", {"index.js": "exports.side = require('@mad
 index.add(wheels.npm("@made/right", "1.1.0", {"index.js": "exports.side = 'both'"}))
 index.add(wheels.npm("left", "2.0.0", {"index.js": "exports.side = 'new'"}))
 
-MARGIN = 2.0  # for sanitised builds on a busy machine
 BOX = {}
 
 
@@ -459,12 +458,12 @@ def longer_than_a_call():
         with Held() as held:
             waiting = server.start_call("create_sandbox", packages=["slow"])
             made = waiting.result()
-            assert waiting.seconds() < 3 + MARGIN, waiting.seconds()
+            assert 2.9 < waiting.seconds() < 30, f"the budget is 3 s, and the installation is held: {waiting.seconds()}"
             equal(versions(made["structuredContent"]), {"slow": ""})
             contains(made["content"][0]["text"], f"Still installing in sandbox {made['structuredContent']['sandbox_id']}: slow")
             waiting = server.start_call("create_run_close", code="import late; late.VERSION", packages=["late"])
             failed = waiting.failed()
-            assert waiting.seconds() < 3 + MARGIN, waiting.seconds()
+            assert 2.9 < waiting.seconds() < 30, f"the budget is 3 s, and the installation is held: {waiting.seconds()}"
             equal((clear(failed["error"])["code"], failed["sandbox_closed"]), ("package_failed", False))
             contains(failed["error"]["message"], "the code has not run")
             contains(failed["error"]["hint"], failed["sandbox_id"])
@@ -475,10 +474,10 @@ def longer_than_a_call():
         server.call("close_sandbox", sandbox_id=box)
     with server_with("--sync-budget-seconds", "10") as server, Held() as held:
         waiting = server.start_call("create_run_close", code="import time; time.sleep(60)", packages=["early"])
-        time.sleep(3)
+        time.sleep(8)  # how long it takes is the input of this test
         held.release()
         done = waiting.structured()
-        assert waiting.seconds() < 10 + MARGIN, f"installing and running have one budget: {waiting.seconds()}"
+        assert waiting.seconds() < 15, f"installing and running have one budget, and not 8 and 10 s: {waiting.seconds()}"
         equal((done["status"], done["sandbox_closed"]), ("running", False))
 
 
@@ -587,7 +586,7 @@ def server_killed():
     staging = "import os; [n for n in os.listdir('/packages/python') if n.startswith('.staging')]"
     equal(second.run(staging, sandbox_id=sandbox)["result"], "[]")
     second.process.send_signal(signal.SIGINT)
-    equal(second.wait_exit(15), 0, f"exit status; {second.log_tail()}")
+    equal(second.wait_exit(), 0, f"exit status; {second.log_tail()}")
     second.join()
     equal(second.left_behind(), [])
 

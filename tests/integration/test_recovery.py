@@ -228,7 +228,7 @@ def server_killed():
     poll("worker and agent end by themselves", lambda: not any(alive(p) for p in [worker, *agents]), 40)
     took = time.monotonic() - killed
     assert took < GRACE_SECONDS + ENGINE_MARGIN, f"they ended after {took:.2f} s"
-    poll("the control groups or the container are gone", lambda: not mcp.cgroups_of(sandbox) and not mcp.containers_of(sandbox), 10)
+    poll("the control groups or the container are gone", lambda: not mcp.cgroups_of(sandbox) and not mcp.containers_of(sandbox))
     equal(mcp.traces_of(sandbox), [])
 
 
@@ -278,10 +278,10 @@ def sweep():
         successor.legacy()
         successor.call("create_sandbox")
         poll("the dead instance's sandbox is gone", lambda: not any(alive(p) for p in agents), 30)
-        poll("its control groups or its container are gone", lambda: not mcp.cgroups_of(sandbox) and not mcp.containers_of(sandbox), 10)
-        poll("its directory is gone", lambda: not [d for d in mcp.sandbox_dirs(directory) if sandbox in d], 10)
+        poll("its control groups or its container are gone", lambda: not mcp.cgroups_of(sandbox) and not mcp.containers_of(sandbox))
+        poll("its directory is gone", lambda: not [d for d in mcp.sandbox_dirs(directory) if sandbox in d])
     equal(mcp.mounts_of(sandbox), [])
-    poll("nothing is left", lambda: not server.left_behind(), 10)
+    poll("nothing is left", lambda: not server.left_behind())
 
 
 @suite.case("a live neighbour on the same runtime directory is not swept")

@@ -142,13 +142,13 @@ def changes():
             )
 
         server.call("write_file", path="watched", content="1", sandbox_id=sandbox)
-        poll("news of a written file", lambda: heard() >= 1, 10)
+        poll("news of a written file", lambda: heard() >= 1)
         server.run("open('watched', 'w').write('2')", sandbox_id=sandbox)
-        poll("news of what code may have written", lambda: heard() >= 2, 10)
+        poll("news of what code may have written", lambda: heard() >= 2)
         read(server, uri)
         listed(server)
         server.call("close_sandbox", sandbox_id=sandbox)
-        poll("news of the end", lambda: heard() >= 3, 10)
+        poll("news of the end", lambda: heard() >= 3)
         equal(heard(), 3)
         equal(not_read(server, uri)["code"], NO_RESOURCE)
 

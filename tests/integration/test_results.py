@@ -193,7 +193,7 @@ def taken_over():
     equal(tail[-8:], "the end\n")
     second.call("close_sandbox", sandbox_id=sandbox)
     second.process.send_signal(signal.SIGINT)
-    equal(second.wait_exit(10), 0)
+    equal(second.wait_exit(), 0)
 
 
 # ---- displays ----

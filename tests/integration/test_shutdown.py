@@ -49,7 +49,7 @@ def check_nothing(server, begun):
     """As above, of a server that told no names: those of its sandboxes and trials are in its log."""
     took = time.monotonic() - begun
     assert took < 5.0, f"it took {took:.1f} s to end"
-    server.logger.join(10)
+    server.logger.join(30)
     for name in sorted(set(re.findall(r"sandbox=([a-z0-9]+)", "\n".join(server.log)))):
         equal(mcp.cgroups_of(name), [], "control groups")
         equal(mcp.processes_left(name), [], "processes")
@@ -66,7 +66,7 @@ def ended_by(end, status):
     server, ids, pids = busy()
     begun = time.monotonic()
     end(server)
-    code = server.wait_exit(10)
+    code = server.wait_exit()
     check_gone(server, ids, pids, begun)
     equal(code, status, f"exit status; {server.log_tail()}")
 
@@ -109,7 +109,7 @@ def stdout_closed():
     os.close(read_end)
     other.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
     other.stdin.flush()
-    other.wait(10)
+    other.wait(30)
     assert program.poll() is None
     equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
     server.close()
@@ -130,10 +130,10 @@ def during_creation():
     server.legacy()
     server.start_call("create_sandbox")
     server.start_call("create_sandbox")
-    poll("creation has begun", lambda: mcp.sandbox_dirs(server.runtime_dir), 10, 0.001)
+    poll("creation has begun", lambda: mcp.sandbox_dirs(server.runtime_dir), 60, 0.001)
     begun = time.monotonic()
     server.process.stdin.close()
-    equal(server.wait_exit(10), 0)
+    equal(server.wait_exit(), 0)
     check_nothing(server, begun)
 
 
@@ -156,10 +156,10 @@ def any_moment_of_creation():
         begun = time.monotonic()
         ways[way](server)
         try:
-            equal(server.wait_exit(10), 0)
+            equal(server.wait_exit(), 0)
             check_nothing(server, begun)
             for call in pending:
-                call.box.get(timeout=1)  # answered, or ended with the server
+                call.box.get(timeout=30)  # answered, or ended with the server
         except AssertionError as problem:
             raise AssertionError(f"{way} after {delay * 1000:.0f} ms: {problem}\n{server.log_tail(60)}") from None
 
@@ -172,10 +172,10 @@ def last_words():
     pending = [server.start_call("execute_code", sandbox_id=sandbox, code="1 + 1"), server.start("ping")]
     begun = time.monotonic()
     server.process.stdin.close()
-    equal(server.wait_exit(10), 0)
+    equal(server.wait_exit(), 0)
     assert time.monotonic() - begun < 5
-    server.reader.join(10)
-    equal(pending[1].result(1), {})
+    server.reader.join(30)
+    equal(pending[1].result(), {})
 
 
 @suite.case("that sandboxes end with the server is news for a client that may have gone")
@@ -188,8 +188,8 @@ def last_news():
             server.process.stdin.close()
         else:
             server.process.send_signal(signal.SIGTERM)
-        equal(server.wait_exit(10), 0, f"exit status; {server.log_tail()}")
-        server.logger.join(10)
+        equal(server.wait_exit(), 0, f"exit status; {server.log_tail()}")
+        server.logger.join(30)
         equal([line for line in server.log if "Sanitizer" in line], [], "sanitizers")
 
 

@@ -19,7 +19,7 @@ class Skip(Exception):
     """The reason why a case cannot be tried on this machine."""
 
 
-def poll(what, probe, seconds=10.0, interval=0.02, found=None):
+def poll(what, probe, seconds=60.0, interval=0.02, found=None):
     """Waits until probe() is true and returns what it returned; fails after `seconds`, with what found() says then."""
     deadline = time.monotonic() + seconds
     while True:

@@ -360,7 +360,7 @@ class Process:
 
     # ---- the end ----
 
-    def wait_exit(self, seconds=10.0):
+    def wait_exit(self, seconds=30.0):
         """Exit status; kills the server if it stays."""
         try:
             return self.process.wait(seconds)
@@ -380,7 +380,7 @@ class Process:
     def check_wire(self):
         """Fails if it has said something wrong."""
 
-    def close(self, seconds=10.0):
+    def close(self, seconds=30.0):
         """Ends it, and checks what it said on the way."""
         self.end()
         code = self.wait_exit(seconds)
@@ -396,7 +396,7 @@ class Process:
 
     def join(self):
         for thread in self.readers():
-            thread.join(10)
+            thread.join(30)
         for stream in (self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
@@ -406,7 +406,7 @@ class Process:
         self.process.kill()
         self.process.wait()
         for thread in self.readers():
-            thread.join(10)
+            thread.join(30)
 
     def sweepers(self):
         """Pids of the processes that would remove what this server leaves."""
@@ -432,7 +432,7 @@ class Process:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(8)
+                self.process.wait(30)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
