@@ -109,8 +109,12 @@ static void take_versions(struct installation *i, struct view text)
 
 /* ---- what it says ---- */
 
-static void add_tail(struct installation *i, struct view text)
+/* The next bytes of what is said, of which `said` is what there has been in all with them. */
+static void add_tail(struct installation *i, struct view text, uint64_t said)
 {
+    bool missed = said != i->said + text.len;
+    i->said = said;
+    i->tail_whole = missed ? 0 : i->tail_whole;
     if (text.len == 0) {
         return;
     }
@@ -118,13 +122,29 @@ static void add_tail(struct installation *i, struct view text)
     if (i->tail.len + n > INSTALL_TAIL_BYTES) {
         buf_consume(&i->tail, i->tail.len + n - INSTALL_TAIL_BYTES);
     }
-    err_ignore(buf_add(&i->tail, text.data + text.len - n, n, NULL)); /* then it shows less */
+    if (buf_add(&i->tail, text.data + text.len - n, n, NULL) < 0) {
+        i->tail_whole = 0; /* then it shows less */
+        return;
+    }
+    i->tail_whole += n;
+    i->tail_whole = i->tail_whole < i->tail.len ? i->tail_whole : i->tail.len;
+}
+
+/* All of what the program has said, as far as it was kept. */
+static void set_tail(struct installation *i, const struct fleet_outcome *o)
+{
+    uint64_t said = i->before_said + o->err_bytes;
+    buf_reset(&i->tail, INSTALL_TAIL_BYTES);
+    i->tail_whole = 0;
+    i->said = i->before_said;
+    add_tail(i, o->err, i->before_said + o->err.len);
+    add_tail(i, o->err_tail, said);
 }
 
 static bool on_output(void *arg, const struct fleet_output *output)
 {
     struct installation *i = arg;
-    add_tail(i, output->err);
+    add_tail(i, output->err, i->said + output->err_new);
     if (!is_settled(i) && output->err.len > 0) {
         packages_news(i);
     }
@@ -135,8 +155,10 @@ static void on_progress(void *arg, const struct fleet_progress *progress)
 {
     struct installation *i = arg;
     if (!is_settled(i)) {
-        add_tail(i, view_of(progress->text));
-        add_tail(i, view_of("\n"));
+        CLEANUP_FREE char *line = alloc_printf("%s\n", progress->text);
+        struct view text = view_of(line);
+        add_tail(i, text, i->said + text.len);
+        i->before_said = i->said;
         packages_news(i);
     }
 }
@@ -148,9 +170,7 @@ static void on_outcome(void *arg, int rc, const struct fleet_outcome *o, const s
     i->await = NULL;
     i->pending--;
     if (rc == 0 && !is_settled(i)) {
-        buf_reset(&i->tail, INSTALL_TAIL_BYTES);
-        add_tail(i, o->err);
-        add_tail(i, o->err_tail);
+        set_tail(i, o);
     }
     if (is_settled(i)) {
         /* it has been told already */

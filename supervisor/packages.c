@@ -355,6 +355,7 @@ void packages_cancel(struct packages *p, const char *owner, const char *id)
 {
     struct installation *i = packages_find(p, owner, id);
     if (i != NULL) {
+        i->cancelled = i->state == PACKAGE_INSTALLING;
         install_fail(i, -ERR_PACKAGE, "the installation was cancelled",
                      "install it again if it is wanted after all");
     }

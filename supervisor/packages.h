@@ -56,6 +56,9 @@ struct package_report {
     const struct package *packages;
     size_t count;
     struct view output;  /* of the installer, its last lines, any bytes */
+    size_t output_whole; /* the last bytes of that, with nothing missing between */
+    uint64_t said;       /* bytes that the installer has said in all: output ends there */
+    bool cancelled;      /* that is why it failed */
     const char *sandbox; /* id */
     int rc;              /* why it failed, -ERR_*, with a message and what to do; else 0 */
     const char *message, *hint;

@@ -54,7 +54,11 @@ struct installation {
     char installer[FLEET_ID_SIZE]; /* "" if there is none (yet) */
     struct fleet_await *await;     /* while it runs */
     enum package_state state;
-    struct buf tail; /* of what the installer says */
+    struct buf tail;      /* of what the installer says */
+    size_t tail_whole;    /* the last bytes of that, with nothing missing between */
+    uint64_t before_said; /* bytes that were said before the installer's program began */
+    uint64_t said;        /* all bytes */
+    bool cancelled;       /* that is why it failed */
     int rc;
     char *message;
     char *hint;

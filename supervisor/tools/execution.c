@@ -73,7 +73,7 @@ static void wait_for_end(struct tool_call *call)
         tool_await(call, passed_ms < after_ms ? after_ms - passed_ms : 0, on_still_running);
     } else {
         /* The sandbox may have been made for this call, which took some of its time. */
-        uint64_t rest_ms = passed_ms < budget_ms ? budget_ms - passed_ms : 0;
+        uint64_t rest_ms = tool_budget_left_ms(call);
         tool_await(call, rest_ms > LEAST_WAIT_MS ? rest_ms : LEAST_WAIT_MS, call->outcome);
     }
 }
@@ -94,8 +94,7 @@ static void on_still_running(void *arg, int rc, const struct fleet_outcome *outc
     }
     bool is_task = tell(call);
     /* Without room for one more task the client waits, as for any call. */
-    uint64_t rest_ms = (config->sync_budget_s - config->task_after_s) * 1000;
-    tool_await(call, is_task ? FLEET_WAIT_FOR_EVER : rest_ms, call->outcome);
+    tool_await(call, is_task ? FLEET_WAIT_FOR_EVER : tool_budget_left_ms(call), call->outcome);
 }
 
 void execution_start(struct tool_call *call, fleet_outcome_fn done)

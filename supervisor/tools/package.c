@@ -96,8 +96,8 @@ static void on_still_installing(void *arg, const struct package_report *report)
         package_await_in_budget(call, call->package_done);
         return;
     }
-    uint64_t rest_ms = (config->sync_budget_s - config->task_after_s) * 1000;
-    package_await(call, tell(call) ? UINT64_MAX : rest_ms, call->package_done);
+    bool is_task = tell(call);
+    package_await(call, is_task ? UINT64_MAX : tool_budget_left_ms(call), call->package_done);
 }
 
 void package_await_in_budget(struct tool_call *call, package_report_fn done)
@@ -114,7 +114,7 @@ void package_await_in_budget(struct tool_call *call, package_report_fn done)
     } else if (task == TOOL_TASK_MAY && after_ms < budget_ms) {
         package_await(call, passed_ms < after_ms ? after_ms - passed_ms : 0, on_still_installing);
     } else {
-        package_await(call, passed_ms < budget_ms ? budget_ms - passed_ms : 0, done);
+        package_await(call, tool_budget_left_ms(call), done);
     }
 }
 
@@ -214,19 +214,25 @@ static void make_outcome(const struct package_report *report, struct fleet_outco
     *ret_end = (struct msg_output){.state = OP_RUNNING};
     if (over) {
         ret_end->state = OP_DONE;
-        ret_end->status = good ? OP_STATUS_OK : OP_STATUS_ERROR;
+        ret_end->status = good                ? OP_STATUS_OK
+                          : report->cancelled ? OP_STATUS_CANCELLED
+                                              : OP_STATUS_ERROR;
         ret_end->exit_code = good ? 0 : 1;
         ret_end->duration_us = took_ms * 1000;
-        ret_end->error_name = view_of(good ? "" : "InstallationFailed");
+        ret_end->error_name = view_of(good || report->cancelled ? "" : "InstallationFailed");
         ret_end->error_message = view_of(good ? "" : report->message);
     }
+    struct view out = report->output;
+    size_t whole = report->output_whole;
+    bool all = report->said == whole;
     *ret = (struct fleet_outcome){
         .op = report->id,
         .sandbox = report->sandbox,
         .language = package_manager_name(report->manager),
         .state = over ? OP_DONE : OP_RUNNING,
-        .out = report->output,
-        .out_bytes = report->output.len,
+        .out = all ? out : view_bytes(NULL, 0),
+        .out_tail = all ? view_bytes(NULL, 0) : view_bytes(out.data + out.len - whole, whole),
+        .out_bytes = report->said,
         .end = ret_end,
         .duration_us = took_ms * 1000,
         .started_wall_ms = report->begun_wall_ms,

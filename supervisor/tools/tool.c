@@ -111,6 +111,13 @@ static void copy_id(char *to, const char *id)
     snprintf(to, FLEET_ID_SIZE, "%s", id);
 }
 
+uint64_t tool_budget_left_ms(const struct tool_call *call)
+{
+    uint64_t budget_ms = call->session->config->sync_budget_s * 1000;
+    uint64_t passed_ms = clock_ms() - call->begun_ms;
+    return passed_ms < budget_ms ? budget_ms - passed_ms : 0;
+}
+
 bool tool_is_task(struct tool_call *call, const char *status)
 {
     if (call->task == NULL) {

@@ -160,6 +160,9 @@ void tool_run_op(struct tool_call *call, const struct fleet_op *op, fleet_outcom
  * what it is busy with. */
 bool tool_is_task(struct tool_call *call, const char *status);
 
+/* Of the time that a call which waits may take. */
+uint64_t tool_budget_left_ms(const struct tool_call *call);
+
 /* Waits for call->execution_id, at most so long; `done` as in tool_run_op(). */
 void tool_await(struct tool_call *call, uint64_t wait_ms, fleet_outcome_fn done);
 

@@ -30,6 +30,7 @@ for name in ("slow", "steady", "late", "early", "spare", "once"):
 index.add(wheels.sdist("broken", "0.1", setup="raise SystemExit('no compiler here')"))
 index.add(wheels.wheel("locked", "1.0", {"locked.py": "", ".lock/inside.py": ""}))
 FILL = "with open('/packages/python/filling', 'wb') as f:\n    f.truncate(1 << 30)\nimport time; time.sleep(300)"
+index.add(wheels.sdist("chatty", "0.1", setup="print('much to say\\n' * 20000)\nraise SystemExit('over')"))
 index.add(wheels.sdist("filling", "1.0", setup=FILL))
 index.add(wheels.npm("left", "1.0.0", {"index.js": "exports.side = require('@made/right').side"}, requires={"@made/right": "^1.0.0"}))
 index.add(wheels.npm("@made/right", "1.1.0", {"index.js": "exports.side = 'both'"}))
@@ -444,12 +445,30 @@ def in_background():
     with Held() as held:
         begun = server.call("install_package", package_name="early", sandbox_id=sandbox, wait=False)
         held.asked("early")
-        server.start_call("cancel_execution", execution_id=begun["execution_id"]).result()
+        result = server.start_call("cancel_execution", execution_id=begun["execution_id"]).result()
+        assert not result.get("isError"), result  # that is what was asked for
+        equal(result["structuredContent"]["status"], "cancelled")
+        result = server.start_call("get_execution", execution_id=begun["execution_id"]).result()
+        equal(result["structuredContent"]["status"], "cancelled")
         found = status(server, sandbox, "early")
         equal(found["status"], "failed")
         contains(found["reason"], "cancelled")
         no_installer(server)
     equal(server.call("install_package", package_name="early", sandbox_id=sandbox)["status"], "installed")
+
+
+@suite.case("of an installer that says much all is counted, and the end of it can be fetched from any place on", when=ON_OCI)
+def chatty():
+    server, sandbox = common()
+    failed = server.start_call("install_package", package_name="chatty", sandbox_id=sandbox).failed()
+    get = lambda **more: server.start_call("get_execution", execution_id=failed["execution_id"], **more).result()["structuredContent"]
+    whole = get()
+    assert whole["stdout_bytes"] > 100_000, whole["stdout_bytes"]
+    page = get(offset=whole["stdout_bytes"] - 50)
+    equal((page["offset"], page["next_offset"], len(page["stdout"])), (whole["stdout_bytes"] - 50, whole["stdout_bytes"], 50))
+    assert whole["stdout"].endswith(page["stdout"]), whole["stdout"][-200:]
+    kept = get(offset=0)  # what is not kept is passed over
+    equal((kept["offset"] > 0, kept["offset"] + len(kept["stdout"].encode())), (True, whole["stdout_bytes"]))
 
 
 @suite.case("a sandbox whose packages take longer than a call may: the call ends, they go on, and the text says so", when=ON_OCI)
