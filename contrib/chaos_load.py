@@ -15,7 +15,7 @@ import re
 import threading
 import time
 
-from chaos_server import Late, Lost, Refused
+from chaos_server import EXIT_SECONDS, Late, Lost, Refused
 from mcp import ServerGone
 
 SLACK_SECONDS = 12.0  # a worker that hangs is found within 5 s, and a deadline may be the agent's own
@@ -255,11 +255,21 @@ class Lanes:
                 answer = self.find(op, sandbox, lane)
                 if answer is None:
                     continue
+            told_in = op.life
             while answer and answer["status"] == "running":
-                answer = self.fetch(op, answer["execution_id"])
-            if answer:
-                self.deal(lane, answer["execution_id"])
-            return answer
+                unconfirmed, asked_in = answer.get("unconfirmed", False), self.instance.life.number
+                try:
+                    answer = self.fetch(op, answer["execution_id"])
+                except Refused as problem:
+                    if problem.code != "execution_not_found" or not unconfirmed or told_in == self.instance.life.number:
+                        raise
+                    self.never_began(op, sandbox, lane)
+                    break
+                told_in = asked_in
+            else:
+                if answer:
+                    self.deal(lane, answer["execution_id"])
+                return answer
         raise Late("sent 20 times, and lost each time")
 
     @staticmethod
@@ -279,7 +289,8 @@ class Lanes:
             # What is answered now is answered behind the notification: an answer of the other call is there or never comes.
             self.instance.finish(life, life.start_call("get_sandbox_status", sandbox_id=sandbox), self.limit(0))
         except (Lost, ServerGone):
-            pass
+            # One that ends may answer the call before it has read the notification: all that it says is waited for.
+            life.reader.join(EXIT_SECONDS + CALM_SECONDS)
         life.forget(pending)
         try:
             return self.instance.read(life, pending.wait(0.1)) if pending.answered() else None
@@ -312,6 +323,12 @@ class Lanes:
             self.court.violation(f"{op.name} in {sandbox}: is in the log, but the next server knows no execution of it")
         self.court.count(self.court.remarks, "calls sent again: the server died before they began")
         return None
+
+    def never_began(self, op, sandbox, lane):
+        """It was told as unconfirmed, its server died, and the next one does not know it."""
+        if op.name in self.read_log(sandbox, lane, lane.chapter):
+            self.court.violation(f"{op.name} in {sandbox}: was told as unconfirmed and is not known, but is in the log")
+        self.court.count(self.court.remarks, "calls sent again: told as unconfirmed, and their server died before they began")
 
     # ---- judging ----
 

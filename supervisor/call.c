@@ -26,10 +26,12 @@
 #include "common/log.h"
 #include "supervisor/call_internal.h"
 
-#define START_WAIT_MS  100  /* of the first request, whose answer says that the agent has it */
-#define REPLY_SLACK_MS 5000 /* how much later than wait_ms an answer may come */
-#define EXIT_KILLED    137  /* 128 + 9: the end of a sandbox is that of its processes */
-#define EMPTY_MAX      200  /* replies without news before their time, until it is a fault */
+#define START_WAIT_MS 100 /* of the first request, whose answer says that the agent has it */
+#define LOOK_WAIT_MS                                                                               \
+    2000 /* of further ones for what is no execution, which is told within its time */
+#define SILENT_MS   2000 /* so much later than wait_ms an answer comes only if something is wrong */
+#define EXIT_KILLED 137  /* 128 + 9: the end of a sandbox is that of its processes */
+#define EMPTY_MAX   200  /* replies without news before their time, until it is a fault */
 
 const struct sm_state call_states[CALL_STATE_COUNT] = {
     [CALL_WAITING] = {"waiting", SM_BIT(CALL_ASKED) | SM_BIT(CALL_SETTLED) | SM_BIT(CALL_DONE)},
@@ -138,6 +140,8 @@ struct fleet_outcome call_look(const struct fleet_call *call)
         .end = &none,
         .duration_us = running ? (call->before_ms + call_now_ms(call) - call->began_ms) * 1000 : 0,
         .started_wall_ms = call->started_wall_ms,
+        .unconfirmed = !call->known,
+        .silent = call_is_silent(call),
     };
     return outcome;
 }
@@ -145,6 +149,14 @@ struct fleet_outcome call_look(const struct fleet_call *call)
 void call_follow(struct fleet_call *call, call_more_fn more)
 {
     call->more = more;
+}
+
+bool call_is_silent(const struct fleet_call *call)
+{
+    if (call_state(call) == CALL_ASKED) {
+        return call_now_ms(call) - call->asked_ms > call->asked_wait_ms + SILENT_MS;
+    }
+    return call_state(call) == CALL_WAITING && sandbox_state(call->sandbox) == SANDBOX_RECOVERING;
 }
 
 bool call_is_known(const struct fleet_call *call)
@@ -156,6 +168,7 @@ static void answer_outcome(struct fleet_call *call, const struct msg_output *end
 {
     struct fleet_outcome outcome = call_look(call);
     outcome.state = OP_DONE;
+    outcome.unconfirmed = outcome.silent = false;
     outcome.end = end;
     outcome.duration_us = end->duration_us;
     call_answer(call, 0, &outcome, NULL, "");
@@ -183,6 +196,7 @@ void call_answer_crashed(struct fleet_call *call, const struct err *cause)
     end.exit_code = EXIT_KILLED;
     end.error_message = view_of(cause->text);
     outcome.state = OP_DONE;
+    outcome.unconfirmed = outcome.silent = false;
     outcome.end = &end;
     outcome.sandbox_ended = true;
     call_answer(call, 0, &outcome, NULL, "");
@@ -231,8 +245,7 @@ void call_tell_stop(struct fleet_call *call, enum stop stop)
     m.cancel.op = view_of(call->op);
     m.cancel.reason = OP_STOP_CANCEL;
     m.cancel.force = stop == STOP_KILL;
-    if (s->link != NULL &&
-        worker_link_ask(s->link, &m, TIME_WAIT_MS, on_cancel_told, NULL, NULL) == 0) {
+    if (s->link != NULL && worker_link_ask(s->link, &m, 0, on_cancel_told, NULL, NULL) == 0) {
         call->stop_generation = s->generation;
     }
 }
@@ -272,6 +285,15 @@ static bool fits(const struct fleet_call *call, uint64_t from, uint64_t expected
     return from == expected || (call->joined && from > expected);
 }
 
+/* Its deadline or its stop is behind it, and the backstop of that. */
+static bool should_be_over(const struct fleet_call *call)
+{
+    uint64_t now_ms = call_now_ms(call);
+    uint64_t end_ms = TIME_INTERRUPT_MS + TIME_BACKSTOP_MS;
+    bool late = call->began_ms != 0 && now_ms > call->began_ms + call->timeout_ms + end_ms;
+    return late || (call->stop != STOP_NONE && now_ms > call->stopped_ms + end_ms);
+}
+
 static void take_output(struct fleet_call *call, const struct msg_output *o)
 {
     struct sandbox *s = call->sandbox;
@@ -282,6 +304,7 @@ static void take_output(struct fleet_call *call, const struct msg_output *o)
     }
     call->generation = s->generation;
     call->known = true;
+    call->heard_ms = call_now_ms(call);
     if (s->acks_from < call->acks_to) {
         s->acks_from = call->acks_to;
     }
@@ -300,6 +323,9 @@ static void take_output(struct fleet_call *call, const struct msg_output *o)
         call->began_ms = 0;
     } else if (call->began_ms == 0) {
         call->began_ms = call_now_ms(call);
+    }
+    if (call->late_ms == 0 && should_be_over(call)) {
+        call->late_ms = call->heard_ms;
     }
     if (is_idle_chatter(call, o)) {
         worker_link_kill(s->link, "answers waits without news");
@@ -394,7 +420,7 @@ static int ask_start(struct fleet_call *call, uint64_t wait_ms, struct err *err)
     m.start.acks = sandbox_acks(s, items);
     m.start.join = call->joined;
     m.start.skip = call->joined;
-    int rc = worker_link_ask(s->link, &m, wait_ms + REPLY_SLACK_MS, on_reply, call, err);
+    int rc = worker_link_ask(s->link, &m, 0, on_reply, call, err);
     if (rc < 0) {
         return rc;
     }
@@ -416,7 +442,7 @@ static int ask_wait(struct fleet_call *call, uint64_t wait_ms, struct err *err)
     m.wait.err_from = call->err.total;
     m.wait.wait_ms = wait_ms;
     m.wait.skip = call->joined;
-    return worker_link_ask(call->sandbox->link, &m, wait_ms + REPLY_SLACK_MS, on_reply, call, err);
+    return worker_link_ask(call->sandbox->link, &m, 0, on_reply, call, err);
 }
 
 /* Sends the next request if the sandbox can take it now; if not, somebody resumes us. */
@@ -428,7 +454,8 @@ void call_ask(struct fleet_call *call)
         return;
     }
     struct err err = ERR_INIT;
-    uint64_t wait_ms = call->known ? TIME_WAIT_MS : START_WAIT_MS;
+    uint64_t more_ms = call->is_execution ? TIME_WAIT_MS : LOOK_WAIT_MS;
+    uint64_t wait_ms = call->known ? more_ms : START_WAIT_MS;
     int rc;
     if (call->generation == s->generation) {
         rc = ask_wait(call, wait_ms, &err);

@@ -6,21 +6,49 @@
 
 #include "common/log.h"
 #include "supervisor/call_internal.h"
+#include "supervisor/config.h"
 
-#define OVERDUE_MS 6000 /* after interrupt and backstop: then nobody will end it any more */
+#define OVERDUE_MS       6000  /* after interrupt and backstop: then nobody will end it any more */
+#define SILENCE_LEAST_MS 10000 /* a worker that hangs is found and replaced within that */
 #define HINT_LEFT                                                                                  \
     "it may have been carried out: look, before doing it again, when the server is back"
 #define HINT_UNHEARD "it was not begun; do it again when the server is back"
+#define HINT_SILENT                                                                                \
+    "it may have been carried out: look, before doing it again, when the sandbox answers; its "    \
+    "engine may be busy or stopped"
+#define HINT_SILENT_UNHEARD                                                                        \
+    "it was not begun; do it again when the sandbox answers: its engine may be busy or stopped"
 
 /* ---- what takes too long ---- */
+
+/* Code is told as running then; of anything else there is nothing to fetch later. */
+static void fail_silent(struct fleet_call *call, uint64_t passed_ms)
+{
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_ENGINE,
+            "the sandbox has not answered for %" PRIu64 " s; it is not known to have ended",
+            passed_ms / 1000);
+    call_fail_later(call, &err, call->heard_of ? HINT_SILENT : HINT_SILENT_UNHEARD);
+}
+
+static uint64_t silence_most_ms(const struct sandbox *s)
+{
+    uint64_t budget_ms = s->host->config->sync_budget_s * 1000;
+    return budget_ms > SILENCE_LEAST_MS ? budget_ms : SILENCE_LEAST_MS;
+}
 
 static void check(struct fleet_call *call)
 {
     struct sandbox *s = call->sandbox;
     uint64_t now = call_now_ms(call);
-    uint64_t last_ms = TIME_INTERRUPT_MS + TIME_BACKSTOP_MS + OVERDUE_MS;
-    bool overdue = call->began_ms != 0 && now - call->began_ms > call->timeout_ms + last_ms;
+    /* By what is heard: a sandbox that was stopped has a while to end it when it goes on. */
+    bool overdue = call->late_ms != 0 && call->heard_ms > call->late_ms + OVERDUE_MS;
     if (!call_is_open(call)) {
+        return;
+    }
+    if (!call->is_execution && call_is_silent(call) && !sandbox_is_installer(s) &&
+        now - call->entered_ms >= silence_most_ms(s)) {
+        fail_silent(call, now - call->entered_ms);
         return;
     }
     if (call->stop != STOP_NONE && call->generation == s->generation) {
@@ -28,7 +56,6 @@ static void check(struct fleet_call *call)
             call->stop = STOP_KILL;
             call_tell_stop(call, call->stop);
         }
-        overdue = overdue || now - call->stopped_ms > last_ms;
     }
     if (overdue) {
         struct err err = ERR_INIT;

@@ -19,6 +19,7 @@ static struct fleet_call *new_call(struct fleet_host *host, size_t keep_bytes,
 {
     struct fleet_call *call = alloc_one(struct fleet_call);
     call->host = host;
+    call->entered_ms = uv_now(host->loop);
     fleet_host_hold(host);
     call->done = done;
     call->arg = arg;

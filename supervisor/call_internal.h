@@ -35,6 +35,9 @@ struct fleet_call {
     bool known;          /* the agent has it: it has begun or will, whoever dies */
     uint64_t generation; /* of the worker that knows it; 0 if none of ours does */
     uint64_t acks_to;    /* acknowledgements that the START under way carries */
+    uint64_t entered_ms; /* when the call came */
+    uint64_t heard_ms;   /* when the latest reply came; 0: none has */
+    uint64_t late_ms;    /* when a reply came that said it goes on, though it should be over; 0 */
     uint64_t asked_ms;   /* when the request went out */
     uint64_t asked_wait_ms; /* and how long it may wait */
     unsigned empty;         /* replies without news before their time */
@@ -64,6 +67,9 @@ static inline bool call_is_open(const struct fleet_call *call)
 {
     return call_state(call) <= CALL_ASKED;
 }
+
+/* The sandbox owes an answer that is late, or has no worker that could be asked. */
+bool call_is_silent(const struct fleet_call *call);
 
 /* Sends the next request if the sandbox can take it now; if not, somebody resumes us. */
 void call_ask(struct fleet_call *call);

@@ -227,6 +227,7 @@ void executions_begin(struct executions *x, struct sandbox *s, const struct flee
     }
     struct execution *e = add(x, s->owner, ret_id);
     put_in(e, s, view_of(op->language));
+    e->begun_ms = uv_now(x->host->loop);
     e->call = call_execute(s, ret_id, op, on_answer, e);
 }
 

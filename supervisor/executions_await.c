@@ -14,7 +14,8 @@
 #include "supervisor/fleet_host.h"
 #include "supervisor/output_news.h"
 
-#define CONFIRM_MS 100 /* between two looks whether the agent has it */
+#define CONFIRM_MS      100  /* between two looks whether the agent has it */
+#define CONFIRM_MOST_MS 1000 /* from its beginning; then that is not known, and said to be so */
 
 /* ---- telling ---- */
 
@@ -172,12 +173,13 @@ static void set_timer(struct executions *x, uint64_t due_ms)
     uv_timer_start(&x->timer, on_time, due_ms > now_ms ? due_ms - now_ms : 0, 0);
 }
 
-/* "It runs" is a promise that it will be found again, by the next server if need be. While a worker
- * hangs, its START may not have arrived; then there is nothing to say yet. */
+/* "It runs" is a promise that it will be found again, by the next server if need be. Until its
+ * START has arrived there is only less to say, so that is waited for a moment. */
 static bool must_be_confirmed(const struct fleet_await *w)
 {
     const struct execution *e = w->execution;
-    return e != NULL && e->call != NULL && !call_is_known(e->call);
+    return e != NULL && e->call != NULL && !call_is_known(e->call) &&
+           uv_now(w->registry->host->loop) - e->begun_ms < CONFIRM_MOST_MS;
 }
 
 static void on_time(uv_timer_t *timer)

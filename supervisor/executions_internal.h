@@ -28,6 +28,7 @@ struct execution {
     char *owner;
     struct fleet_call *call;   /* NULL: it has ended, or is left to the next server */
     struct sandbox *call_in;   /* valid as long as there is a call */
+    uint64_t begun_ms;         /* when it was given to us */
     bool reading;              /* it has ended, and its displays are being fetched */
     struct displays *displays; /* NULL: it has none */
     TAILQ_HEAD(execution_awaits, fleet_await) awaits;

@@ -139,6 +139,8 @@ struct fleet_outcome {
     const struct fleet_file *files; /* latest first */
     size_t file_count;
     bool files_more;    /* there were more */
+    bool unconfirmed;   /* before OP_DONE: whether the sandbox has got it is not known */
+    bool silent;        /* before OP_DONE: the sandbox does not answer at the moment */
     bool sandbox_ended; /* it crashed because its sandbox ended under it, by itself */
 };
 

@@ -119,7 +119,10 @@ static void append(struct buf *text, struct buf *part)
 static void append_standing(struct buf *text, const struct fleet_outcome *o)
 {
     fresh_line(text);
-    if (o->state == OP_RUNNING) {
+    if (o->unconfirmed) {
+        text_printf(text, "[the sandbox has not answered yet, so whether the code has begun is not "
+                          "known");
+    } else if (o->state == OP_RUNNING) {
         text_printf(text, "[still running after %.1f s", (double)o->duration_us / 1e6);
     } else {
         text_printf(text, "[not begun yet: it waits for its turn");
@@ -128,6 +131,12 @@ static void append_standing(struct buf *text, const struct fleet_outcome *o)
                 "; get_execution with execution_id %s tells how it goes on, cancel_execution "
                 "stops it]",
                 o->op);
+    if (o->silent) {
+        fresh_line(text);
+        text_printf(text,
+                    "[the sandbox does not answer at the moment: the engine of its host may be "
+                    "busy or stopped; nothing is known to have ended it]");
+    }
 }
 
 /* How it ended, in the words of whoever ended it if there are any. */
@@ -316,6 +325,9 @@ void result_set_execution(struct result *r, const struct fleet_outcome *o,
     result_put_uint(s, "stdout_bytes", o->out_bytes);
     result_put_uint(s, "stderr_bytes", o->err_bytes);
     result_put_bool(s, "truncated", cut);
+    if (o->unconfirmed) {
+        result_put_bool(s, "unconfirmed", true);
+    }
     if (!over || cut || range->tell) {
         put_range(s, &t, range->tell);
     }

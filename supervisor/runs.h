@@ -17,7 +17,7 @@ struct sandbox;
 struct fleet_runs {
     /* The sandbox has a worker (again): all its calls go on. */
     void (*resume)(struct sandbox *s);
-    /* About once a second, while it has a worker. */
+    /* About once a second, while it has a worker or waits for the next one. */
     void (*check)(struct sandbox *s);
     /* It has ended: all its calls are answered, inside, with this. */
     void (*fail)(struct sandbox *s, const struct err *err, const char *hint);

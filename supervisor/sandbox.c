@@ -31,8 +31,9 @@
 #include "supervisor/record.h"
 #include "supervisor/runs.h"
 
-#define ENDED_ALONE "the sandbox ended while no server was there"
-#define HINT_HOST   "the host may be out of processes, descriptors, memory or disk space; see the log"
+#define ENDED_ALONE    "the sandbox ended while no server was there"
+#define CALLS_CHECK_MS 1000
+#define HINT_HOST      "the host may be out of processes, descriptors, memory or disk space; see the log"
 
 const struct sm_state sandbox_states[SANDBOX_STATE_COUNT] = {
     [SANDBOX_CREATING] = {"creating", SM_BIT(SANDBOX_READY) | SM_BIT(SANDBOX_CLOSING)},
@@ -61,9 +62,26 @@ enum sandbox_state sandbox_state(const struct sandbox *s)
     return (enum sandbox_state)s->sm.state;
 }
 
+/* Without a worker there is no tick of its link. */
+static void on_calls_check(uv_timer_t *timer)
+{
+    struct sandbox *s = timer->data;
+    s->host->runs->check(s);
+}
+
+static void check_calls_if_recovering(struct sandbox *s)
+{
+    if (sandbox_state(s) == SANDBOX_RECOVERING) {
+        uv_timer_start(&s->calls_check, on_calls_check, CALLS_CHECK_MS, CALLS_CHECK_MS);
+    } else {
+        uv_timer_stop(&s->calls_check);
+    }
+}
+
 void sandbox_set_state(struct sandbox *s, enum sandbox_state next, const char *cause)
 {
     const char *left = sm_move(&s->sm, next);
+    check_calls_if_recovering(s);
     log_info("sandbox %s -> %s: %s sandbox=%s pid=%d gen=%" PRIu64, left, sm_name(&s->sm), cause,
              s->id, s->link != NULL ? worker_link_pid(s->link) : 0, s->generation);
     if (next != SANDBOX_CLOSED && next != SANDBOX_LEFT) { /* for clients it was gone before */
@@ -164,6 +182,7 @@ static void on_opened(void *arg, int rc, const struct msg *reply, const struct e
         sandbox_gone(s, s->adoption != NULL ? ENDED_ALONE : err->text);
     } else if (rc < 0) {
         s->refused = true;
+        s->silent = rc == -ERR_TIMEOUT;
         worker_link_kill(s->link, "could not adopt the sandbox: %s", err->text);
     } else {
         sandbox_take_opened(s, &reply->opened);
@@ -248,6 +267,9 @@ static void lost_worker(struct sandbox *s, bool refused, const char *reason)
 {
     uint64_t now_ms = uv_now(s->host->loop);
     uint64_t delay_ms;
+    if (s->silent && s->adoption == NULL) {
+        s->broken_ms = now_ms; /* an engine that hangs ends no sandbox, however long it does */
+    }
     if ((refused ? worker_policy_refused : worker_policy_died)(&s->policy, now_ms, s->broken_ms,
                                                                &delay_ms)) {
         if (delay_ms == 0) {
@@ -338,7 +360,7 @@ void sandbox_start_worker(struct sandbox *s)
 {
     s->generation++;
     s->open_sent = false;
-    s->refused = false;
+    s->refused = s->silent = false;
     struct worker_args args = sandbox_worker_args(s, s->generation);
     struct err err = ERR_INIT;
     int rc = instance_restore(s->host->instance, s->dir, &err);
@@ -504,7 +526,10 @@ struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, c
     s->restart.data = s;
     uv_timer_init(s->host->loop, &s->news);
     s->news.data = s;
-    s->timers_open = 3;
+    uv_timer_init(s->host->loop, &s->calls_check);
+    s->calls_check.data = s;
+    s->timers_open = 4;
+    check_calls_if_recovering(s);
     fleet_host_hold(s->host);
     return s;
 }

@@ -145,6 +145,7 @@ struct sandbox {
     bool record_saved;   /* none is being written */
     bool open_sent;      /* to the present worker */
     bool ever_open_sent; /* so there may be something to destroy */
+    bool silent;    /* refused since the sandbox does not answer, which says nothing of its end */
     bool refused;   /* the present worker cannot reach the sandbox, which may be the host's fault */
     bool destroyed; /* a worker has said that nothing is left */
     unsigned sweeps; /* attempts to remove what is left */
@@ -181,7 +182,8 @@ struct sandbox {
     uint64_t used_ms; /* last begin or end of a call */
     uv_timer_t ttl;
     uv_timer_t restart;
-    uv_timer_t news; /* next question for progress */
+    uv_timer_t news;        /* next question for progress */
+    uv_timer_t calls_check; /* about once a second while RECOVERING */
     unsigned timers_open;
 };
 

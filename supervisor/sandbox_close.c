@@ -85,6 +85,7 @@ static void forget(struct sandbox *s)
     uv_close((uv_handle_t *)&s->ttl, on_timer_closed);
     uv_close((uv_handle_t *)&s->restart, on_timer_closed);
     uv_close((uv_handle_t *)&s->news, on_timer_closed);
+    uv_close((uv_handle_t *)&s->calls_check, on_timer_closed);
 }
 
 static void end_cleanup(struct sandbox *s)

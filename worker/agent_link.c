@@ -11,8 +11,10 @@
  *      +--------------------------------------------------------------------+
  *                 any state ---- agent_link_end() ----> ENDED
  *
- * Every wait has an end. From the loss of a stream to the next hello it may take TIME_HELLO_MS; an
- * answer may take that much longer than its request allowed. One timer serves both and the pauses
+ * Every wait has an end. From the loss of a stream to the next hello it may take TIME_HELLO_MS,
+ * unless nobody answers at all: whoever stopped the agent or its engine for longer lets them go on
+ * some day, and the supervisor has clocks of its own. An answer may take that much longer than its
+ * request allowed. One timer serves both and the pauses
  * between attempts; it does not run while nothing is unanswered.
  *
  * The agent is hostile until proven otherwise: sizes are capped, an answer must fit its request
@@ -69,6 +71,8 @@ struct agent_link {
     uv_timer_t timer;
     uint64_t armed_ms; /* 0 = the timer does not run */
     uint64_t down_ms;  /* since when there is no hello; 0 = there is one */
+    uint64_t late_ms;  /* when that has been too long, in all or once more */
+    bool refused;      /* the latest attempt was, in words; else nobody answered */
     uint64_t up_ms;    /* when it came */
     uint64_t retry_ms; /* when to try again, in state DOWN */
     unsigned attempts;
@@ -114,7 +118,7 @@ static void arm_all(struct agent_link *link)
         arm(link, link->retry_ms);
     }
     if (link->down_ms != 0) {
-        arm(link, link->down_ms + TIME_HELLO_MS);
+        arm(link, link->late_ms);
         return;
     }
     for (const struct agent_entry *e = link->entries.first; e != NULL; e = e->next) {
@@ -190,6 +194,8 @@ static void lose_stream(struct agent_link *link, const char *why)
             link->attempts = 0;
         }
         link->down_ms = now;
+        link->late_ms = now + TIME_HELLO_MS;
+        link->refused = false;
     }
     set_state(link, LINK_CLOSING);
     hang_up(link);
@@ -400,6 +406,7 @@ static void on_stream(void *arg, int rc, int fd, const struct err *err)
         return;
     }
     log_debug("no stream to the agent: %s", err->text);
+    link->refused = rc == -ERR_ENGINE;
     set_state(link, LINK_DOWN);
     retry_later(link);
 }
@@ -411,13 +418,37 @@ static void open_stream(struct agent_link *link)
     link->backend->ops->stream(link->backend, on_stream, link);
 }
 
+/* An agent that was there and an engine that let it through, of which nothing is heard: either may
+ * be stopped for a while, and nothing says that the sandbox has ended. */
+static bool keep_trying(struct agent_link *link)
+{
+    bool trying = link->sm.state == LINK_OPENING || link->sm.state == LINK_HELLO;
+    if (!link->been_up || (link->refused && !trying)) {
+        return false;
+    }
+    uint64_t now = uv_now(link->loop);
+    log_warn("the agent in the sandbox has not answered for %llu s, trying again",
+             (unsigned long long)(now - link->down_ms) / 1000);
+    link->late_ms = now + TIME_HELLO_MS;
+    link->attempts = 0;
+    if (link->sm.state == LINK_HELLO) {
+        lose_stream(link, "no hello");
+    } else {
+        arm_all(link);
+    }
+    return true;
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     struct agent_link *link = timer->data;
     uint64_t now = uv_now(link->loop);
     struct err err = ERR_INIT;
     link->armed_ms = 0;
-    if (link->down_ms != 0 && now >= link->down_ms + TIME_HELLO_MS) {
+    if (link->down_ms != 0 && now >= link->late_ms && keep_trying(link)) {
+        return;
+    }
+    if (link->down_ms != 0 && now >= link->late_ms) {
         err_set(&err, ERR_TIMEOUT, "the agent in the sandbox does not answer");
         hang_up(link);
         fail(link, &err);
@@ -463,6 +494,7 @@ struct agent_link *agent_link_create(uv_loop_t *loop, struct backend *backend,
 void agent_link_open(struct agent_link *link)
 {
     link->down_ms = uv_now(link->loop);
+    link->late_ms = link->down_ms + TIME_HELLO_MS;
     link->retry_ms = link->down_ms;
     arm_all(link);
 }

@@ -250,6 +250,12 @@ static void on_link_failed(void *arg, const struct err *err)
         life_leave(w, EXIT_CODE_PROTOCOL);
         return;
     }
+    if (w->attached && w->sm.state == WORKER_OPENING && err->code == ERR_TIMEOUT) {
+        log_error("sandbox %s could not be taken over: %s", w->setup->sandbox, err->text);
+        answer_all(w, &w->open_askers, NULL, err, NULL);
+        life_leave(w, EXIT_CODE_SETUP); /* it may answer another worker, later */
+        return;
+    }
     set_state(w, WORKER_GONE, err->text);
     w->exit_code = EXIT_CODE_SANDBOX_GONE;
     w->gone_cause = *err;

@@ -197,6 +197,7 @@ static const struct {
             "description": "How it ended, or running: it goes on, and get_execution tells how. Anything but ok "
                            "and running makes the call an error (cancelled not if that was asked for)."
         },
+        "unconfirmed": {"type": "boolean", "description": "True while the sandbox has not answered yet, so that whether the code has begun is not known."},
         "exit_code": {"type": "integer", "description": "Absent while it runs. 0 if the code ended well, 1 after an uncaught error, 128+n after signal n."},
         "stdout": {"type": "string", "description": "Of long output the head and the tail, with a line between that "
                    "tells how much is left out."},

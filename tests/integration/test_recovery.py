@@ -6,6 +6,7 @@ import time
 
 from common import ON_OCI, Server, Suite, alive, contains, equal, needs_runtime, poll
 import mcp
+import silence
 from mcp import ANSWER_SECONDS
 
 needs_runtime()
@@ -213,6 +214,20 @@ def default_sandbox_dies():
         result = server.start_call("execute_code", code="6 * 7").result()
         equal(result["structuredContent"]["result"], "42")
         contains(result["content"][0]["text"], "earlier sandbox has ended")
+
+
+@suite.case("an agent that is stopped for long: answers within the budget, and all goes on behind it")
+def agent_stopped():
+    server, sandbox = opened("--sync-budget-seconds", str(silence.BUDGET_SECONDS))
+    with server:
+        agents = mcp.agents_of(sandbox)
+        assert agents, "no agent process found on the host"
+
+        def signal_all(number):
+            for pid in agents:
+                os.kill(pid, number)
+
+        silence.told_and_kept(server, sandbox, lambda: signal_all(signal.SIGSTOP), lambda: signal_all(signal.SIGCONT))
 
 
 @suite.case("a server that is killed with its sweeper leaves nothing once the grace period is over")

@@ -112,6 +112,7 @@ int setup(void **state)
     memset(&w, 0, sizeof(w));
     uv_loop_init(&w.loop);
     w.config.max_timeout_s = 3600;
+    w.config.sync_budget_s = 45;
     w.host.loop = &w.loop;
     w.host.config = &w.config;
     w.host.on_released = on_released;
@@ -212,6 +213,7 @@ void on_told(void *arg, int rc, const struct fleet_outcome *o, const struct err 
     told->state = o->state;
     told->status = o->end->status;
     told->out_bytes = o->out_bytes;
+    told->unconfirmed = o->unconfirmed;
     snprintf(told->op, sizeof(told->op), "%s", o->op);
     snprintf(told->language, sizeof(told->language), "%s", o->language);
     snprintf(told->out, sizeof(told->out), "%.*s", VIEW_ARG(o->out));

@@ -50,6 +50,7 @@ struct told {
     char language[16];
     char out[64];
     uint64_t out_bytes;
+    bool unconfirmed;
     char err[512];
 };
 

@@ -11,14 +11,26 @@
 #include "common/alloc.h"
 #include "common/buf.h"
 #include "common/log.h"
+#include "supervisor/call_internal.h"
 
 /* ---- state x event ---- */
 
 enum situation { UNHEARD, LOST, STARTING, FOLLOWING, SETTLED, GIVEN_UP, UNSEEN, SITUATIONS };
 
-static void overdue(void)
+static void pass_an_hour(void)
 {
     w.loop.time += 3600 * 1000; /* no test waits for that */
+    call_check_all(&w.s);
+}
+
+/* The agent says itself that nothing has ended it. */
+static void overdue(void)
+{
+    for (int i = 0; i < 2; i++) {
+        pass_an_hour();
+        reply(OP_RUNNING, "");
+        assert_true(call_is_open(TAILQ_FIRST(&w.s.calls)));
+    }
     call_check_all(&w.s);
 }
 
@@ -62,7 +74,7 @@ enum event {
     WORKER_LOST,
     RESUMED,
     CANCEL,
-    OVERDUE,
+    SILENCE,
     SANDBOX_FAILS,
     SANDBOX_CLOSES,
     LEAVE,
@@ -95,8 +107,8 @@ static void happen(enum event event, const char *id, struct fleet_await *await)
     case CANCEL:
         assert_int_equal(executions_stop(w.host.executions, "me", id, &err), 0);
         break;
-    case OVERDUE:
-        overdue();
+    case SILENCE:
+        pass_an_hour();
         break;
     case SANDBOX_FAILS:
         err_set(&err, ERR_GONE, "gone");
@@ -132,9 +144,9 @@ static void every_event_in_every_state(void **state)
      * told by the next turn: nothing, outcome, cancelled, failure, running */
     static const char *const expected[SITUATIONS][2] = {
         [UNHEARD] = {"-----ASWDDDW", "-----.c.fcfr"},
-        [LOST] = {"-----AWSDDDW", "-----..ffcfr"},
-        [STARTING] = {"ADDDWAAGUUUA", ".off...ffcfr"},
-        [FOLLOWING] = {"ADDDWAAGUUUA", ".ofo...focrr"},
+        [LOST] = {"-----AWWDDDW", "-----...fcfr"},
+        [STARTING] = {"ADDDWAAAUUUA", ".off....fcfr"},
+        [FOLLOWING] = {"ADDDWAAAUUUA", ".ofo....ocrr"},
         [SETTLED] = {"-----SSSDDDS", "-----ccccccc"},
         [GIVEN_UP] = {"SSSSSGGGUUUG", "fffffffffcff"},
         [UNSEEN] = {"DDDDDUUUUUUU", "............"},
@@ -339,6 +351,30 @@ static void it_is_said_to_run_only_when_the_agent_has_it(void **state)
     let_pass(200);
     assert_int_equal(second.times, 1);
     assert_int_equal(second.state, OP_RUNNING);
+    reply(OP_DONE, "");
+    assert_int_equal(first.times, 1);
+}
+
+static void after_a_moment_it_is_told_that_nobody_knows_whether_the_agent_has_it(void **state)
+{
+    char id[FLEET_ID_SIZE];
+    struct told first;
+    struct told second = {0};
+    begin(id, &first);
+    executions_await(w.host.executions, "me", id, 10, on_told, &second);
+    while (second.times == 0) {
+        let_pass(100);
+    }
+    assert_int_equal(second.rc, 0);
+    assert_int_not_equal(second.state, OP_DONE);
+    assert_true(second.unconfirmed);
+    reply(OP_RUNNING, "");
+    memset(&second, 0, sizeof(second));
+    executions_await(w.host.executions, "me", id, 10, on_told, &second);
+    while (second.times == 0) {
+        let_pass(100);
+    }
+    assert_false(second.unconfirmed);
     reply(OP_DONE, "");
     assert_int_equal(first.times, 1);
 }
@@ -584,6 +620,7 @@ int main(void)
         TEST(a_forgotten_execution_is_dropped),
         TEST(what_is_no_execution_is_not_adopted),
         TEST(it_is_said_to_run_only_when_the_agent_has_it),
+        TEST(after_a_moment_it_is_told_that_nobody_knows_whether_the_agent_has_it),
         TEST(all_who_wait_are_told_and_those_in_time),
         TEST(only_its_owner_finds_an_execution),
         TEST(code_whose_sandbox_died_has_crashed_with_what_it_had_shown),
