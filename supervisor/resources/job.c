@@ -65,10 +65,18 @@ static bool is_nothing(int rc, const struct fleet_outcome *outcome)
            code == ERR_INVALID;
 }
 
+/* It was taken back, by whoever closed the sandbox under it. */
+static bool is_closed(const struct job *job, int rc, const struct fleet_outcome *outcome)
+{
+    const char *id;
+    return rc == 0 && outcome->end->status == OP_STATUS_CANCELLED &&
+           fleet_find(job->fleet, job->owner, job->sandbox, &id, NULL) == -ERR_SANDBOX_NOT_FOUND;
+}
+
 void job_answer_failure(struct job *job, const char *uri, int rc,
                         const struct fleet_outcome *outcome, const struct err *err)
 {
-    if (is_nothing(rc, outcome)) {
+    if (is_nothing(rc, outcome) || is_closed(job, rc, outcome)) {
         mcp_answer_no_resource(job->request, uri);
         return;
     }

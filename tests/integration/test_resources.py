@@ -2,8 +2,11 @@
 
 import base64
 import json
+import os
+import signal
 
 from common import MODERN, Server, Shared, Suite, contains, equal, modern_meta, needs_runtime, poll
+import mcp
 from wire import PREFIX
 
 needs_runtime()
@@ -125,6 +128,21 @@ def refusals():
     error = not_read(server, f"sandbox://{sandbox}/workspace/big")
     equal((error["code"], error["data"]["size"]), (TOO_LARGE, 1048577))
     contains(error["message"], "read_file")
+
+
+@suite.case("a resource that is being read while its sandbox closes is not found, as it will be from then on")
+def read_while_closing():
+    server, sandbox = shared.fresh()
+    server.run("open('file.txt', 'w').write('here')", sandbox_id=sandbox)
+    uri = f"sandbox://{sandbox}/workspace/file.txt"
+    equal(read(server, uri)["text"], "here")
+    for pid in mcp.agents_of(sandbox):  # so that it cannot be quicker than the close
+        os.kill(pid, signal.SIGSTOP)
+    pending = [server.start("resources/read", {"uri": uri}) for _ in range(3)]
+    server.start_call("close_sandbox", sandbox_id=sandbox).result()
+    for reading in pending:
+        equal(reading.error()["code"], NO_RESOURCE)
+    equal(not_read(server, uri)["code"], NO_RESOURCE)
 
 
 @suite.case("subscribers hear of files that may have changed, and of a sandbox that is gone")
