@@ -16,6 +16,7 @@
 
 #define DONE_MAX_BYTES (2u << 20)
 #define DONE_MAX_DEPTH 8
+#define GIVEN_COST     8192
 
 static const char failed[] = "Error generating chart";
 
@@ -24,6 +25,12 @@ struct chart {
     const char *title;
     const char *message;
 };
+
+/* As the client gave it; it may give anything. */
+static void put_given(cJSON *answer, const char *key, const char *text)
+{
+    result_put(answer, key, reply_bytes(REPLY_DUMPS, view_of(text), GIVEN_COST));
+}
 
 static void put_or_null(cJSON *answer, const char *key, const char *text)
 {
@@ -37,19 +44,23 @@ static void answer_chart(struct tool_call *call, const struct chart *chart, cons
     const char *image = json_get_str(drawn, "base64_image");
     cJSON *answer = cJSON_CreateObject();
     if (chart->type == NULL) {
-        result_put_text(answer, "chart_type", json_get_str(call->args, "chart_type"));
+        put_given(answer, "chart_type", json_get_str(call->args, "chart_type"));
         result_put_bool(answer, "interactive", true);
     } else {
         result_put_text(answer, "chart_type", chart->type);
     }
-    result_put_text(answer, "title", title != NULL ? title : chart->title);
+    put_given(answer, "title", title != NULL ? title : chart->title);
     put_or_null(answer, "file_path", json_get_str(drawn, "file_path"));
     if (chart->type == NULL) {
         put_or_null(answer, "html_content", json_get_str(drawn, "html_content"));
     } else {
         put_or_null(answer, "base64_image", image);
     }
-    result_put_text(answer, "message", chart->message);
+    bool shown = image != NULL || json_get_str(drawn, "html_content") != NULL;
+    CLEANUP_FREE char *message =
+        alloc_printf("%s%s", chart->message,
+                     shown ? "" : "; it is too large for this answer, file_path has all of it");
+    result_put_text(answer, "message", message);
     struct result r;
     reply_set_json(&r, REPLY_DUMPS, answer);
     if (image != NULL) {

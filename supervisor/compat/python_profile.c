@@ -26,6 +26,8 @@
 
 #define TEXT_MAX_BYTES (2u << 20)
 #define FILES_MAX      100
+#define FILES_COST     (300u << 10) /* beside both streams */
+#define COST_EACH      7            /* of a byte at most, escaped twice */
 
 /* Code that is not there as a whole must not run. The interrupt at a deadline ends the code, not
  * what cleans up behind it. */
@@ -203,17 +205,27 @@ static void put_files(struct tool_call *call, const struct python_shape *shape,
 {
     cJSON *files = result_put_array(answer, "files");
     cJSON *links = result_put_array(answer, "file_links");
-    for (size_t i = 0; i < o->file_count && i < FILES_MAX; i++) {
+    size_t left = FILES_COST;
+    size_t i = 0;
+    for (; i < o->file_count && i < FILES_MAX; i++) {
         CLEANUP_BUF struct buf path;
         buf_init(&path, TEXT_MAX_BYTES);
         text_printf(&path, "%s/", PYTHON_RESULTS);
         text_add(&path, o->files[i].path, LIMIT_PATH, false);
         const char *shown = text_cstr(&path);
         CLEANUP_FREE char *link = link_of(call, shape, shown);
+        size_t cost = COST_EACH * strlen(shown) + (link != NULL ? strlen(link) : 0);
+        if (cost > left) {
+            break;
+        }
+        left -= cost;
         cJSON_AddItemToArray(files, cJSON_CreateString(shown));
         if (link != NULL) {
             cJSON_AddItemToArray(links, cJSON_CreateString(link));
         }
+    }
+    if (i < o->file_count || o->files_more) { /* nobody must take a part for all */
+        result_put_bool(answer, "files_truncated", true);
     }
 }
 

@@ -314,6 +314,12 @@ def interactive_charts():
         equal(blocks, [])
         contains(done["html_content"], "a&lt;b &amp;")
         assert "src=" not in done["html_content"] and "http" not in done["html_content"]
+    rows = [{"x": f"{i} {'ä漢' * 30}", "y": i} for i in range(1500)]
+    answer = server.start_call("generate_interactive_chart", session_id="c", chart_type="bar", data=rows, x_key="x", y_keys="y").result()
+    assert len(json.dumps(answer)) < 1 << 20, len(json.dumps(answer))
+    done = json.loads(answer["content"][0]["text"])
+    equal(done["html_content"], None)
+    contains(done["message"], "too large for this answer")
     server.close()
 
 

@@ -147,6 +147,16 @@ def files():
             equal(refused.code, 403)
 
 
+@suite.case("files with names that fill an answer: those that fit are named, and it says that there are more")
+def many_files():
+    done = execute("import os\nfor i in range(90):\n    os.makedirs('/'.join(['ä' * 120] * 7), exist_ok=True)\n    open('/'.join(['ä' * 120] * 7 + [f'{i}.txt']), 'w').close()")
+    equal(done["exit_code"], 0, done)
+    assert 5 < len(done["files"]) < 90, len(done["files"])
+    equal((len(done["file_links"]), done["files_truncated"]), (len(done["files"]), True))
+    assert len(json.dumps(json.dumps(done))) < 1 << 20, "larger than clients take"
+    execute("import shutil\nshutil.rmtree('ä' * 120)")
+
+
 @suite.case("code may name /app/results itself")
 def own_name():
     done = execute("import os\nopen('/app/results/named.txt', 'w').write('n')\nprint(os.listdir('/app/results').count('named.txt'))")

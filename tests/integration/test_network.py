@@ -205,13 +205,17 @@ def refused():
         equal(server.call("create_sandbox", network="none")["network"], "none")
 
 
+MUCH = "".join(f"{i} \"ä\"\n" for i in range(60000))
+LEFT_OVER = re.compile(r"\n\.\.\. \[\d+ more characters have come, the next send_command begins with them\]$")
+
+
 @suite.case("telnet of the profile code-sandbox reaches what sandboxes reach, and not this host's loopback")
 def telnet():
     def converse(connection):
         connection.sendall(b"\xff\xfb\x01who are you?\r\n")  # begins with a negotiation, as telnet does
         with connection.makefile("rb") as lines:
             for line in lines:
-                connection.sendall(b"you are " + line)
+                connection.sendall(MUCH.encode() if line == b"much\r\n" else b"you are " + line)
 
     def serve():
         while True:
@@ -230,6 +234,14 @@ def telnet():
         equal(made["initial_data"], "who are you?\r\n")
         session = made["session_id"]
         equal(said("send_command", session_id=session, command="$(id); ä")["response"], "you are $(id); ä\r\n")
+        got, more = said("send_command", session_id=session, command="much", timeout=30)["response"], 0
+        while LEFT_OVER.search(got) or not got.endswith("you are more\r\n"):
+            assert more < 50, got[-300:]
+            more += 1
+            response = said("send_command", session_id=session, command="more", timeout=30)["response"]
+            assert len(json.dumps(response)) < 256 << 10, len(json.dumps(response))
+            got = LEFT_OVER.sub("", got) + response
+        assert got.startswith(MUCH) and set(got[len(MUCH) :].split("\r\n")) == {"you are more", ""}, (len(got), got[len(MUCH) :][:300])
         listed = [{"session_id": session, "host": net.NAME, "port": 2323}]
         equal(said("list_connections"), {"active_connections": listed, "count": 1})
         for host in GATEWAYS:

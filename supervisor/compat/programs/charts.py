@@ -9,7 +9,7 @@ import sys
 import uuid
 
 IMAGE_MAX = 300 << 10  # bytes that still fit into an answer twice
-HTML_MAX = 160 << 10
+HTML_MAX = 700_000  # of what it costs as JSON in a JSON text
 COLORS = ["#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f"]
 
 
@@ -188,7 +188,7 @@ def interactive(ask):
     path = place(ask, ".html")
     with open(path, "w", encoding="utf-8") as file:
         file.write(full_page(ask) or small)
-    return {"file_path": path, "html_content": small if len(small) <= HTML_MAX else None}
+    return {"file_path": path, "html_content": small if len(json.dumps(json.dumps(small))) <= HTML_MAX else None}
 
 
 def main():

@@ -1,6 +1,7 @@
 # Telnet connections, kept by the interpreter of a sandbox that has network and is for nothing else. Each
 # call runs this anew: what is asked for is JSON on stdin, the answer is JSON on stdout.
 
+import codecs
 import json
 import socket
 import sys
@@ -12,6 +13,7 @@ if "connections" not in globals():
 
 IAC, DONT, DO, WONT, WILL, SB, SE = 255, 254, 253, 252, 251, 250, 240
 READ_MAX = 200_000
+PART_MAX = 200_000  # of the JSON text of what one answer tells
 QUIET = 0.4  # seconds without a byte: it has said what it had to say
 
 
@@ -43,10 +45,32 @@ def plain(connection, data):
     return bytes(out)
 
 
+def cost(character):
+    """Of its JSON text."""
+    if character in '"\\\b\f\n\r\t':
+        return 2
+    if " " <= character < "\x7f":
+        return 1
+    return 6 if character < "\U00010000" else 12
+
+
+def part(connection, text):
+    """What fits into an answer; the rest is kept for the next one, and said to be."""
+    left, at = PART_MAX, 0
+    while at < len(text) and left >= cost(text[at]):
+        left -= cost(text[at])
+        at += 1
+    connection["unread"] = text[at:]
+    if at == len(text):
+        return text
+    return f"{text[:at]}\n... [{len(text) - at} more characters have come, the next send_command begins with them]"
+
+
 def listen(connection, seconds):
-    """What it says within that time, or until it pauses."""
+    """What it says within that time, or until it pauses, behind what the answer before this one had no room for."""
+    before = connection["unread"]
     said, end = b"", time.monotonic() + seconds
-    while len(said) < READ_MAX and time.monotonic() < end:
+    while len(before) + len(said) < READ_MAX and time.monotonic() < end:
         left = end - time.monotonic()
         connection["socket"].settimeout(max(0.01, min(left, QUIET) if said else left))
         try:
@@ -57,13 +81,14 @@ def listen(connection, seconds):
             connection["open"] = False
             break
         said += plain(connection, data)
-    return said.decode("utf-8", "replace")
+    return part(connection, before + connection["decoder"].decode(said))
 
 
 def connect(host, port, timeout=30):
     made = socket.create_connection((host, port), timeout=timeout)
     session = str(uuid.uuid4())
-    connections[session] = {"socket": made, "host": host, "port": port, "open": True, "rest": b""}
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    connections[session] = {"socket": made, "host": host, "port": port, "open": True, "rest": b"", "decoder": decoder, "unread": ""}
     return {
         "session_id": session,
         "message": f"Connected to {host}:{port}",
