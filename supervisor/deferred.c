@@ -8,19 +8,24 @@
 
 #include <assert.h>
 
+/* If it is the last one of this turn, that is the one before it. */
+static void take_out(struct deferred *d, struct deferred_task *task)
+{
+    if (task == d->last) {
+        d->last = TAILQ_PREV(task, deferred_tasks, node);
+    }
+    TAILQ_REMOVE(&d->tasks, task, node);
+    task->queued = false;
+}
+
 static void on_idle(uv_idle_t *handle)
 {
     struct deferred *d = handle->data;
-    struct deferred_task *last = TAILQ_LAST(&d->tasks, deferred_tasks);
-    struct deferred_task *task;
-    while ((task = TAILQ_FIRST(&d->tasks)) != NULL) {
-        bool was_last = task == last;
-        TAILQ_REMOVE(&d->tasks, task, node);
-        task->queued = false;
+    d->last = TAILQ_LAST(&d->tasks, deferred_tasks);
+    while (d->last != NULL) {
+        struct deferred_task *task = TAILQ_FIRST(&d->tasks);
+        take_out(d, task);
         task->fn(task->arg);
-        if (was_last) {
-            break;
-        }
     }
     if (TAILQ_EMPTY(&d->tasks)) {
         uv_idle_stop(&d->idle);
@@ -32,6 +37,7 @@ void deferred_init(struct deferred *d, uv_loop_t *loop)
     uv_idle_init(loop, &d->idle);
     d->idle.data = d;
     TAILQ_INIT(&d->tasks);
+    d->last = NULL;
 }
 
 void deferred_post(struct deferred *d, struct deferred_task *task, deferred_fn fn, void *arg)
@@ -49,8 +55,7 @@ void deferred_post(struct deferred *d, struct deferred_task *task, deferred_fn f
 void deferred_cancel(struct deferred *d, struct deferred_task *task)
 {
     if (task->queued) {
-        TAILQ_REMOVE(&d->tasks, task, node);
-        task->queued = false;
+        take_out(d, task);
     }
 }
 

@@ -24,13 +24,15 @@ struct deferred_task {
 struct deferred {
     uv_idle_t idle; /* active only while tasks wait, so it never keeps an idle loop awake */
     TAILQ_HEAD(deferred_tasks, deferred_task) tasks;
+    struct deferred_task *last; /* while tasks run: the last one of this turn; NULL: no more */
     void (*closed)(void *arg);
     void *closed_arg;
 };
 
 void deferred_init(struct deferred *d, uv_loop_t *loop);
 
-/* Tasks run in the order of posting. Posting a queued task again changes nothing. */
+/* Tasks run in the order of posting. Posting a queued task again changes nothing. What a task posts
+ * runs in the loop's next turn, so that tasks which post each other keep nothing else waiting. */
 void deferred_post(struct deferred *d, struct deferred_task *task, deferred_fn fn, void *arg);
 
 /* The task will not run (any more). Fine if it was not queued. */
