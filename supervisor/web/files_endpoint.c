@@ -185,8 +185,8 @@ static void begin(struct download *d, const struct file_piece *piece)
     if (if_range != NULL && strcmp(if_range, etag) != 0) { /* of another version: all of this one */
         d->range = (struct file_range){.to = UINT64_MAX};
     }
-    file_headers_set(d->x, d->path, piece->type, etag);
     if (file_is_known(d->x, etag)) {
+        file_headers_set(d->x, d->path, piece->type, etag);
         /* no body, but as long as the file is: caches would take 0 for its new length */
         web_stream_begin_sized(d->x, 304, NULL, piece->size);
         end_well(d);
@@ -198,6 +198,7 @@ static void begin(struct download *d, const struct file_piece *piece)
         fail(d, 416, "the file is shorter than that");
         return;
     }
+    file_headers_set(d->x, d->path, piece->type, etag);
     if (d->range.asked) {
         snprintf(scratch, sizeof(scratch), "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, d->at,
                  d->end - 1, piece->size);

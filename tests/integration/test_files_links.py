@@ -203,6 +203,7 @@ def parts():
     for header in ("bytes=2048000-", "bytes=-0", "bytes=999999999999-"):
         got = ask(url, Range=header)
         equal((got.status, got.header("Content-Range")), (416, f"bytes */{len(data)}"), header)
+        equal((got.header("Cache-Control"), got.header("ETag")), ("no-store", None), header)
     for header in ("bytes=5-2", "bytes=", "bytes=-", "bytes=a-b", "items=0-1", "bytes=0-1,3-4", "bytes=99999999999999999999-"):
         got = ask(url, Range=header)
         equal((got.status, got.body == data), (200, True), header)
