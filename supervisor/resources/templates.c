@@ -17,7 +17,8 @@ static const struct {
      "files are read in parts with the tool read_file.",
      NULL},
     {TEMPLATE_STREAM, "execution_output", "Output of an execution",
-     "What running code has written to stdout or stderr, all that is kept of it (256 KiB each), "
+     "What running code has written to stdout or stderr, all that is kept of it (the first and the "
+     "last 256 KiB of each), "
      "also when the result of the call shows only a part, and after its sandbox is closed.",
      "text/plain"},
 };
