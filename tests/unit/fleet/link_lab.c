@@ -15,7 +15,7 @@
 #include "proto/codec.h"
 #include "proto/version.h"
 
-#define WAIT_MS 15000 /* a worker may say hello for 10 s */
+#define WAIT_MS 30000 /* a worker may say hello for 10 s */
 
 /* ---- the lab itself ---- */
 
@@ -96,6 +96,24 @@ void lab_wait(struct lab *lab, const unsigned *count, unsigned wanted)
     }
     uv_timer_stop(&lab->deadline);
     assert_int_equal(*count, wanted);
+}
+
+void lab_wait_begin(struct lab *lab)
+{
+    set_deadline(lab, WAIT_MS);
+}
+
+void lab_wait_turn(struct lab *lab, const char *what)
+{
+    if (lab->late) {
+        fail_msg("not within %d ms: %s", WAIT_MS, what);
+    }
+    uv_run(&lab->loop, UV_RUN_ONCE);
+}
+
+void lab_wait_end(struct lab *lab)
+{
+    uv_timer_stop(&lab->deadline);
 }
 
 void lab_pass(struct lab *lab, uint64_t ms)

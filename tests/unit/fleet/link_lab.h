@@ -77,6 +77,18 @@ void lab_say_hello(struct lab *lab);
 int lab_ask(struct lab *lab);
 
 void lab_wait(struct lab *lab, const unsigned *count, unsigned wanted);
+/* Runs the loop until it is so; fails if that takes too long. */
+#define LAB_WAIT_UNTIL(lab, is_so)                                                                 \
+    do {                                                                                           \
+        lab_wait_begin(lab);                                                                       \
+        while (!(is_so)) {                                                                         \
+            lab_wait_turn(lab, #is_so);                                                            \
+        }                                                                                          \
+        lab_wait_end(lab);                                                                         \
+    } while (0)
+void lab_wait_begin(struct lab *lab);
+void lab_wait_turn(struct lab *lab, const char *what);
+void lab_wait_end(struct lab *lab);
 /* Runs the loop for this long. */
 void lab_pass(struct lab *lab, uint64_t ms);
 /* True if the process is alive, not only unburied. */

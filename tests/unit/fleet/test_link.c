@@ -131,10 +131,7 @@ static void let_time_pass_unseen(long ms)
 
 static void wait_ending(struct lab *lab)
 {
-    for (int i = 0; i < 5000 && !worker_link_is_ending(lab->link); i++) {
-        uv_run(&lab->loop, UV_RUN_ONCE);
-    }
-    assert_true(worker_link_is_ending(lab->link));
+    LAB_WAIT_UNTIL(lab, worker_link_is_ending(lab->link));
 }
 
 static void refuse_hello(struct lab *lab)
@@ -150,9 +147,7 @@ static void reach(struct lab *lab, enum place place, bool adopted)
     (adopted ? lab_adopt : lab_start)(lab, STRANGER);
     assert_int_equal(lab_ask(lab), 0);
     lab_dial(lab);
-    while (lab->asked.request == NULL) {
-        uv_run(&lab->loop, UV_RUN_ONCE);
-    }
+    LAB_WAIT_UNTIL(lab, lab->asked.request != NULL);
     if (place == READY || place == LEAVING || place == LEAVING_LOST || place == LEAVING_REAPED ||
         place == DYING || place == DEAD) {
         lab_say_hello(lab);
@@ -248,9 +243,7 @@ static void do_event(struct lab *lab, enum place place, enum event event)
 /* The process of a link that has been let go of lives, unless it had been killed before. */
 static void check_abandoned(struct lab *lab, enum place place)
 {
-    while (lab->host.held > 1) {
-        uv_run(&lab->loop, UV_RUN_ONCE);
-    }
+    LAB_WAIT_UNTIL(lab, lab->host.held <= 1);
     assert_int_equal(lab->dead, 0);
     if (place < LEAVING_REAPED) {
         assert_true(lab_process_lives(lab));
@@ -333,9 +326,7 @@ static void a_worker_finds_the_next_server(void **state)
     for (unsigned i = 0; i < 3; i++) {
         worker_link_abandon(lab->link);
         lab->reaped_by_hand = true;
-        while (lab->host.held > 1) {
-            uv_run(&lab->loop, UV_RUN_ONCE);
-        }
+        LAB_WAIT_UNTIL(lab, lab->host.held <= 1);
         lab_pass(lab, 300); /* it has become patient meanwhile */
         uint64_t begin_ms = clock_ms();
         lab_adopt(lab, "");
@@ -438,9 +429,7 @@ static void hanging_worker(struct lab *lab, bool adopted)
     if (adopted) {
         worker_link_abandon(lab->link);
         lab->reaped_by_hand = true;
-        while (lab->host.held > 1) {
-            uv_run(&lab->loop, UV_RUN_ONCE);
-        }
+        LAB_WAIT_UNTIL(lab, lab->host.held <= 1);
         lab_adopt(lab, "");
         lab_wait(lab, &lab->ready, 2);
     }
@@ -557,9 +546,7 @@ static void a_child_that_is_released_dies_and_is_buried(void **state)
     assert_int_equal(worker_spawn(&lab->host, &lab->args, on_exit_unexpected, lab, &p, &err), 0);
     int pid = worker_process_pid(p);
     worker_process_release(p);
-    while (lab->host.held > 1) {
-        uv_run(&lab->loop, UV_RUN_ONCE);
-    }
+    LAB_WAIT_UNTIL(lab, lab->host.held <= 1);
     assert_int_equal(kill(pid, 0), -1); /* not even a zombie */
 }
 
