@@ -7,7 +7,7 @@
 /* --- what a client may send ------------------------------------------------------------------ */
 #define LIMIT_LINE_BYTES (16u << 20) /* one JSON-RPC line; above it nobody means well */
 #define LIMIT_JSON_DEPTH 64          /* tool arguments are flat; cJSON recurses */
-#define LIMIT_CALLS      256 /* tool calls in flight per client; above it we answer "busy" */
+#define LIMIT_CALLS      256         /* calls in flight per client, unless --max-calls says else */
 #define LIMIT_KEPT_EACH                                                                            \
     (64u << 20) /* of the requests of one principal, tasks too: arguments are kept till their end  \
                  */

@@ -20,6 +20,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "supervisor/config.h"
 #include "supervisor/compat/profile.h"
 #include "supervisor/mcp/app.h"
 #include "supervisor/mcp/jsonrpc.h"
@@ -329,6 +330,7 @@ struct app *app_create(uv_loop_t *loop, const struct config *config,
         .icons = icons,
         .offers = MCP_OFFER_TOOLS | MCP_OFFER_RESOURCES | MCP_OFFER_RESOURCES_CHANGED |
                   MCP_OFFER_SUBSCRIBE | MCP_OFFER_COMPLETIONS | MCP_OFFER_TASKS,
+        .calls_max = config->max_calls,
         .fixed = {[MCP_LIST_TOOLS] = true, [MCP_LIST_TEMPLATES] = true},
         .session_open = on_session_open,
         .session_close = on_session_close,

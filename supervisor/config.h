@@ -34,7 +34,7 @@ struct config {
     uint64_t sync_budget_s; /* longest wait of a call for code to end */
     uint64_t ttl_s;
     uint64_t max_lifetime_s;
-    uint64_t max_sandboxes;
+    uint64_t max_sandboxes, max_calls;
     uint64_t grace_s; /* a sandbox lives on for this long without a server */
     /* HTTP */
     char *http; /* "PORT" or "HOST:PORT", "" for none */

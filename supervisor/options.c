@@ -74,6 +74,8 @@ const struct option options[] = {
     /* ---- what is offered ---- */
     {"max-sandboxes", OPTION_TOPIC_OFFER, OPTION_NUMBER, FIELD(max_sandboxes), "32", 1, 4096, "N",
      "most sandboxes at a time", NULL},
+    {"max-calls", OPTION_TOPIC_OFFER, OPTION_NUMBER, FIELD(max_calls), "256", 1, 65536, "N",
+     "most calls of one client in flight; more are refused with error -32010 until some have ended", NULL},
     {"compat", OPTION_TOPIC_OFFER, OPTION_LIST, FIELD(compat), "", 0, 0, "PROFILE",
      "offer another server's tools, by their names and with their results, beside our own; may be repeated: "
      "code-sandbox, docker-interpreter, python-env, python-sandbox",

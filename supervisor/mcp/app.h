@@ -68,6 +68,7 @@ struct mcp_app {
     const char *icons;        /* JSON text of an array, or NULL */
     const char *instructions; /* for models, or NULL */
     unsigned offers;          /* enum mcp_offer, or-ed */
+    size_t calls_max;         /* of one client in flight; more are refused. 0: LIMIT_CALLS */
     /* Lists that never change while the server runs and are the same for everybody. */
     bool fixed[MCP_LIST_COUNT];
 

@@ -78,32 +78,40 @@ static void unknown_method(struct mcp_request *r)
     mcp_answer_error(r, JSONRPC_METHOD_NOT_FOUND, text, NULL);
 }
 
+static void refuse_for_now(struct mcp_request *r, const char *text, const char *hint)
+{
+    cJSON *data = alloc_check(cJSON_CreateObject());
+    cJSON_AddItemToObjectCS(data, "hint", cJSON_CreateString(hint));
+    mcp_answer_error(r, JSONRPC_BUSY, text, data);
+}
+
 /* True if this is one too many; it has been refused then. */
 static bool is_too_much(struct mcp_request *r)
 {
     struct mcp_session *s = r->session;
     const struct principal *p = s->principal;
-    if (s->calls >= LIMIT_CALLS) {
-        mcp_fail(r, JSONRPC_INTERNAL,
-                 "Busy: too many calls are in flight, try again when some have ended");
+    size_t most = s->server->app->calls_max > 0 ? s->server->app->calls_max : LIMIT_CALLS;
+    if (s->calls >= most) {
+        CLEANUP_FREE char *text =
+            alloc_printf("Busy: %zu calls of this client are in flight, the most at a time", most);
+        refuse_for_now(r, text,
+                       "wait until some have ended, then send this one again; the server's option "
+                       "--max-calls allows more");
         return true;
     }
     if (p->kept > LIMIT_KEPT_EACH || s->server->kept > LIMIT_KEPT_ALL) {
-        mcp_answer_error(r, JSONRPC_INTERNAL,
-                         p->kept > LIMIT_KEPT_EACH
-                             ? "Busy: your calls in flight and tasks hold too much; at most 64 MiB "
-                               "are kept, try again when some have ended"
-                             : "Busy: the calls in flight and tasks of all clients hold too much, "
-                               "try again later",
-                         NULL);
+        refuse_for_now(r,
+                       p->kept > LIMIT_KEPT_EACH
+                           ? "Busy: your calls in flight and tasks hold too much; at most 64 MiB "
+                             "are kept"
+                           : "Busy: the calls in flight and tasks of all clients hold too much",
+                       "wait until some have ended, then send this one again");
         return true;
     }
     if (p->limits.calls > 0 && p->calls >= p->limits.calls) {
-        CLEANUP_FREE char *text =
-            alloc_printf("Busy: %zu calls of yours are in flight, as many as you may have; try "
-                         "again when some have ended",
-                         p->calls);
-        mcp_answer_error(r, JSONRPC_INTERNAL, text, NULL);
+        CLEANUP_FREE char *text = alloc_printf(
+            "Busy: %zu calls of yours are in flight, as many as you may have", p->calls);
+        refuse_for_now(r, text, "wait until some have ended, then send this one again");
         return true;
     }
     return false;

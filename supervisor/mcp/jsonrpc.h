@@ -17,6 +17,8 @@ enum jsonrpc_code {
     JSONRPC_METHOD_NOT_FOUND = -32601,
     JSONRPC_INVALID_PARAMS = -32602,
     JSONRPC_INTERNAL = -32603,
+    /* ours, of those that are left to servers: too much at a time, ask again later; data{hint} */
+    JSONRPC_BUSY = -32010,
     /* of MCP */
     JSONRPC_HEADER_MISMATCH = -32020,
     JSONRPC_NEEDS_CAPABILITY = -32021,    /* data{requiredCapabilities} */

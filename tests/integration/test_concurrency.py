@@ -89,6 +89,25 @@ def cancel():
             contains(["cancelled"], endless.result()["structuredContent"]["status"])
 
 
+@suite.case("more calls in flight than --max-calls are refused with what to do, the others go on, and later ones are taken")
+def too_many_calls():
+    with Server("--max-calls", "3") as server:
+        server.legacy()
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        server.run("import os, time", sandbox_id=sandbox)
+        wait = "while not os.path.exists('/workspace/go'): time.sleep(0.01)"
+        held = [server.start_call("execute_code", sandbox_id=sandbox, code=wait) for _ in range(3)]
+        refused = server.start_call("execute_code", sandbox_id=sandbox, code="1").error()
+        equal(refused["code"], -32010)
+        contains(refused["message"], "3 calls")
+        contains(refused["data"]["hint"], "--max-calls")
+        equal(server.request("ping"), {})
+        server.notify("notifications/cancelled", {"requestId": held.pop().ident})
+        poll("one has ended", lambda: "error" not in server.start_call("write_file", sandbox_id=sandbox, path="go", content="").wait(), 30)
+        for call in held:
+            equal(call.result(30)["structuredContent"]["status"], "ok")
+
+
 @suite.case("a duplicate id in flight is refused, the first request is not disturbed")
 def duplicate_id():
     with Server() as server:

@@ -391,11 +391,30 @@ static void calls_of_a_session_are_bounded(void **state)
         snprintf(id, sizeof(id), "%d", i);
         peer_ask(p, false, id, "tools/call", CALL_HOLD);
     }
-    assert_error(p, -32603, "in flight");
+    assert_error(p, -32010, "in flight");
     assert_int_equal(l->held_count, LIMIT_CALLS);
     peer_ask(p, false, "p", "ping", "");
     assert_non_null(at(peer_last(p), "result"));
     lab_end(l, 7);
+    peer_ask(p, false, "again", "tools/call", CALL_ECHO);
+    assert_non_null(at(peer_last(p), "result"));
+    peer_end(p);
+}
+
+static void how_many_calls_a_session_may_have_is_configured(void **state)
+{
+    struct lab *l = *state;
+    l->app.calls_max = 3;
+    struct peer *p = peer_create(l, MCP_SESSION_PIPE, "2025-11-25");
+    for (int i = 0; i < 4; i++) {
+        char id[8];
+        snprintf(id, sizeof(id), "%d", i);
+        peer_ask(p, false, id, "tools/call", CALL_HOLD);
+    }
+    assert_error(p, -32010, "3 calls of this client are in flight");
+    assert_non_null(strstr(at(peer_last(p), "error.data.hint")->valuestring, "--max-calls"));
+    assert_int_equal(l->held_count, 3);
+    lab_end(l, 1);
     peer_ask(p, false, "again", "tools/call", CALL_ECHO);
     assert_non_null(at(peer_last(p), "result"));
     peer_end(p);
@@ -412,7 +431,7 @@ static void calls_of_a_principal_are_bounded_over_all_its_sessions(void **state)
     }
     struct peer *one = peer_create(l, MCP_SESSION_SINGLE, NULL);
     peer_ask(one, true, "h", "tools/call", CALL_ECHO);
-    assert_error(one, -32603, "3 calls of yours are in flight");
+    assert_error(one, -32010, "3 calls of yours are in flight");
     assert_int_equal(peer_status(one), 200);
     lab_end(l, 1);
     peer_ask(one, true, "h", "tools/call", CALL_ECHO);
@@ -436,7 +455,7 @@ static void what_requests_hold_is_bounded_over_all_sessions_of_a_principal(void 
         peer_ask(p[i], true, "h", "tools/call", CALL_HOLD);
     }
     assert_int_equal(l->held_count, 4);
-    assert_error(p[4], -32603, "64 MiB");
+    assert_error(p[4], -32010, "64 MiB");
     assert_int_equal(l->me->kept, 64u << 20);
     p[4]->claims = 0;
     peer_ask(p[4], true, "d", "server/discover", ""); /* what ends at once is still answered */
@@ -470,7 +489,7 @@ static void what_requests_hold_is_bounded_over_all_principals(void **state)
     }
     l->me = me;
     assert_int_equal(l->held_count, 16);
-    assert_error(p[16], -32603, "all clients");
+    assert_error(p[16], -32010, "all clients");
     for (size_t i = 0; i < 17; i++) {
         peer_end(p[i]);
     }
@@ -597,6 +616,7 @@ int main(void)
         TEST(a_batch_has_one_answer_however_its_parts_end),
         TEST(answers_that_do_not_fit_into_a_batch_become_errors),
         TEST(calls_of_a_session_are_bounded),
+        TEST(how_many_calls_a_session_may_have_is_configured),
         TEST(calls_of_a_principal_are_bounded_over_all_its_sessions),
         TEST(what_requests_hold_is_bounded_over_all_sessions_of_a_principal),
         TEST(what_requests_hold_is_bounded_over_all_principals),

@@ -482,7 +482,7 @@ static void too_many_calls_in_flight_are_refused(void **state)
                     "'execute_code','arguments':{'code':'1','sandbox_id':'a'}}}",
                     i);
     }
-    assert_error(c, -32603, "in flight");
+    assert_error(c, -32010, "in flight");
     assert_int_equal(number_at(client_last(c), "id"), LIMIT_CALLS);
     assert_int_equal(c->fleet->pending_count, LIMIT_CALLS);
     fake_settle(c->fleet);
@@ -510,7 +510,7 @@ static void arguments_held_for_calls_in_flight_are_bounded(void **state)
         cJSON_AddStringToObject(arguments, "sandbox_id", "a");
         client_take(c, m, 8u << 20);
     }
-    assert_error(c, -32603, "in flight");
+    assert_error(c, -32010, "in flight");
     assert_int_equal(c->fleet->pending_count, 8);
     fake_settle(c->fleet);
 }
