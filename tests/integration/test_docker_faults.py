@@ -258,6 +258,20 @@ def doctor_and_images():
     poll("nothing of it is left", lambda: not mcp.containers_of("doctor"))
 
 
+@suite.case("a file where a sandbox has a directory is told as the image's fault")
+def image_with_a_file_in_the_way():
+    name = "localhost/cloister-test:inway"
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
+    for path in ("workspace", ".cloister", "tmp", "packages"):
+        running.load(name, engines.tar_of({path: b"a file\n", "etc/hostname": b"x\n"}), machine)
+        try:
+            error = image_error(image=name, code="image_not_found")
+            contains(error["message"], "has a file where a sandbox has a directory")
+            contains(error["hint"], "/workspace")
+        finally:
+            running.ask("DELETE", f"/images/{name}", force="1")
+
+
 @suite.case("an engine that stops answering is told as that, not as a host without resources")
 def engine_went_away():
     place = mcp.temporary_directory()

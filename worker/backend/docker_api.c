@@ -21,6 +21,8 @@
 #define BODY_MAX   (4u << 20) /* /info and inspect are tens of KiB, a list of containers more */
 #define JSON_DEPTH 32
 #define WORDS_MAX  400
+#define WORDS_HEAD 140
+#define WORDS_TAIL 240
 
 struct docker_call {
     LIST_ENTRY(docker_call) node;
@@ -95,9 +97,19 @@ static void read_words(const cJSON *json, struct view body, char ret[WORDS_MAX])
 {
     const char *message = json_get_str(json, "message");
     struct view text = message != NULL ? view_of(message) : body;
-    size_t len = text.len < WORDS_MAX - 1 ? text.len : WORDS_MAX - 1;
-    len = utf8_valid_prefix(text.data != NULL ? text.data : "", len);
-    snprintf(ret, WORDS_MAX, "%.*s", (int)len, text.data != NULL ? text.data : "");
+    const char *data = text.data != NULL ? text.data : "";
+    if (text.len < WORDS_MAX) {
+        size_t len = utf8_valid_prefix(data, text.len);
+        snprintf(ret, WORDS_MAX, "%.*s", (int)len, data);
+    } else { /* each layer of an engine puts its words in front: the cause is at the end */
+        size_t head = utf8_valid_prefix(data, WORDS_HEAD);
+        size_t at = text.len - WORDS_TAIL;
+        while (at < text.len && ((unsigned char)data[at] & 0xc0) == 0x80) {
+            at++; /* not in the middle of a character */
+        }
+        size_t tail = utf8_valid_prefix(data + at, text.len - at);
+        snprintf(ret, WORDS_MAX, "%.*s ... %.*s", (int)head, data, (int)tail, data + at);
+    }
     for (size_t i = 0; ret[i] != '\0'; i++) {
         if ((unsigned char)ret[i] < ' ') {
             ret[i] = ' ';

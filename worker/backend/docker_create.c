@@ -37,6 +37,7 @@
 #include "worker/backend/docker_stream.h"
 #include "worker/backend/docker_volume.h"
 #include "worker/backend/json_build.h"
+#include "worker/backend/sandbox_defaults.h"
 #include "worker/backend/spec_copy.h"
 
 #define WARNINGS_MAX 16
@@ -109,6 +110,24 @@ void docker_create_free(struct docker_create *c)
 }
 
 /* ---- ends ----------------------------------------------------------------------------------- */
+
+/* The engine cannot mount a directory over a file, and says so in its runtime's words. */
+static bool is_file_in_the_way(const struct err *err)
+{
+    return strcasestr(err->text, "not a directory") != NULL ||
+           strcasestr(err->text, "cannot mount volume over existing file") != NULL;
+}
+
+/* What failed is the image, whatever the engine's code for it is. */
+static void blame_image(struct docker_create *c, const struct err *err)
+{
+    err_set(&c->err, ERR_IMAGE, "image %.200s has a file where a sandbox has a directory: %.400s",
+            c->request.spec.image, err->text);
+    snprintf(c->hint, sizeof(c->hint),
+             "remove the file from the image, or name another image: each of /workspace, /tmp, "
+             "/run, " SANDBOX_HOME ", " BACKEND_PACKAGES ", " DOCKER_AGENT_DIR
+             " has to be a directory in it, or absent");
+}
 
 /* What to do about words of the engine, or of a connection to it. */
 static void advise(struct docker_create *c)
@@ -185,6 +204,9 @@ static void fail_with(struct docker_create *c, const struct err *err, const char
 {
     c->err = *err;
     err_ignore(err_wrap(&c->err, "%s", context));
+    if (is_file_in_the_way(err)) {
+        blame_image(c, err);
+    }
     fail(c);
 }
 
@@ -237,6 +259,11 @@ static void start_failed(struct docker_create *c, const struct err *err)
     if (c->stream != NULL) {
         docker_stream_cancel(c->stream);
         c->stream = NULL;
+    }
+    if (is_file_in_the_way(err)) { /* which a full volume would not change */
+        blame_image(c, err);
+        fail(c);
+        return;
     }
     if (c->filled || c->cancelled || err->code == ERR_TIMEOUT) {
         fail(c);
