@@ -78,6 +78,12 @@ class EngineSide:
         made = self.container(sandbox)
         return {**made["Config"], "Hostname": "bench", "HostConfig": made["HostConfig"]}
 
+    def remove_volumes(self, body):
+        """Of packages: the engine makes those that a container mounts and that are not there."""
+        for mount in body["HostConfig"].get("Mounts") or []:
+            if mount.get("Source", "").startswith("cloister-packages-"):
+                self.api.ask("DELETE", f"/volumes/{mount['Source']}", force="1")
+
     def create_and_start(self, body):
         """Milliseconds; the container is removed behind it."""
         begun = time.perf_counter_ns()
@@ -85,4 +91,5 @@ class EngineSide:
         self.api.ask("POST", f"/containers/{made}/start")
         spent = (time.perf_counter_ns() - begun) / 1e6
         self.api.ask("DELETE", f"/containers/{made}", force="1", v="1")
+        self.remove_volumes(body)
         return spent

@@ -216,7 +216,8 @@ static void add_user_tmpfs(cJSON *tmpfs, const struct docker_spec_input *in, con
     add_tmpfs(tmpfs, in->engine, target, mode, size_bytes, sandbox_inodes(size_bytes), more);
 }
 
-static void add_volume(cJSON *mounts, const char *volume, const char *target, bool read_only)
+/* Returns its VolumeOptions. */
+static cJSON *add_volume(cJSON *mounts, const char *volume, const char *target, bool read_only)
 {
     cJSON *mount = json_build_append_object(mounts);
     json_build_string(mount, "Type", "volume");
@@ -225,8 +226,22 @@ static void add_volume(cJSON *mounts, const char *volume, const char *target, bo
     }
     json_build_string(mount, "Target", target);
     json_build_bool(mount, "ReadOnly", read_only);
+    cJSON *options = json_build_object(mount, "VolumeOptions");
     /* An empty volume is not to be filled with what the image has at that path. */
-    json_build_bool(json_build_object(mount, "VolumeOptions"), "NoCopy", true);
+    json_build_bool(options, "NoCopy", true);
+    return options;
+}
+
+/* An engine makes a volume that is not there any more. Then it is this container's, whoever had one
+ * of that name before, and is found by its labels when nobody removes it in order. */
+static void label_volume(cJSON *options, const cJSON *labels)
+{
+    cJSON *own = json_build_object(options, "Labels");
+    const cJSON *label;
+    cJSON_ArrayForEach(label, labels)
+    {
+        json_build_string(own, label->string, label->valuestring);
+    }
 }
 
 static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
@@ -256,7 +271,9 @@ static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
     add_volume(mounts, in->volume, DOCKER_AGENT_DIR, true);
     for (size_t i = 0; has_packages(in->spec) && i < DOCKER_PACKAGES_COUNT; i++) {
         CLEANUP_FREE char *volume = docker_packages_volume(in->spec->packages, i);
-        add_volume(mounts, volume, docker_packages_path(i), !in->spec->packages_write);
+        cJSON *options =
+            add_volume(mounts, volume, docker_packages_path(i), !in->spec->packages_write);
+        label_volume(options, in->labels);
     }
     /* Not read-only, or nothing could be copied there; they are root's. */
     for (size_t i = 0; i < in->copy_count; i++) {

@@ -69,6 +69,22 @@ static void a_sandbox_reads_its_packages(void **state)
     cJSON_Delete(f.body);
 }
 
+static void a_volume_that_the_engine_makes_says_whose_it_is(void **state)
+{
+    struct fixture f = make();
+    (void)state;
+    f.spec.packages = "abc";
+    for (int installer = 0; installer < 2; installer++) {
+        f.spec.packages_write = installer != 0;
+        build(&f);
+        const cJSON *options = json_get(mount_at(&f, "/packages/node"), "VolumeOptions");
+        const cJSON *labels = json_get(options, "Labels");
+        assert_true(cJSON_Compare(labels, spec_at(&f, "Labels"), true));
+        assert_int_equal(cJSON_GetArraySize(labels), 2);
+    }
+    cJSON_Delete(f.body);
+}
+
 /* The value behind an option of the agent. */
 static const char *option(const struct fixture *f, const char *name)
 {
@@ -119,6 +135,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(network_is_the_engines_own_or_none),
         cmocka_unit_test(a_sandbox_reads_its_packages),
+        cmocka_unit_test(a_volume_that_the_engine_makes_says_whose_it_is),
         cmocka_unit_test(an_installer_writes_those_of_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
