@@ -16,9 +16,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -30,10 +32,11 @@
 #include "supervisor/instance.h"
 #include "supervisor/sweeper_internal.h"
 
-#define AT_ONCE  16
-#define TICK_MS  250
-#define PAUSE_MS 1000 /* before the second round, twice that before the third, … */
-#define ROUNDS   6
+#define AT_ONCE    16
+#define FIRST_NICE (-15)
+#define TICK_MS    250
+#define PAUSE_MS   1000 /* before the second round, twice that before the third, … */
+#define ROUNDS     6
 
 enum { ARG_DIR, ARG_WORKER, ARG_AGENT, ARG_BACKEND, ARG_ENGINE, ARG_LOG_LEVEL, ARG_COUNT };
 
@@ -185,11 +188,12 @@ static void sweep(struct sweeper_process *p, char **argv)
 
 static void wait_for_end(void)
 {
-    char byte;
-    ssize_t n;
-    do {
-        n = read(SWEEPER_PIPE_FD, &byte, 1);
-    } while (n > 0 || (n < 0 && errno == EINTR));
+    struct pollfd ends[] = {{.fd = SWEEPER_LOW_FD, .events = POLLIN},
+                            {.fd = SWEEPER_HIGH_FD, .events = POLLIN}};
+    int rc;
+    do { /* nothing is ever written there */
+        rc = poll(ends, sizeof(ends) / sizeof(ends[0]), -1);
+    } while (rc < 0 && errno == EINTR);
 }
 
 static void harden(void)
@@ -200,7 +204,8 @@ static void harden(void)
         sigaction(ignored[i], &ignore, NULL); /* libuv sets them back for our children */
     }
     umask(077);
-    err_ignore(fd_set_cloexec(SWEEPER_PIPE_FD, true, NULL));
+    err_ignore(fd_set_cloexec(SWEEPER_LOW_FD, true, NULL));
+    err_ignore(fd_set_cloexec(SWEEPER_HIGH_FD, true, NULL));
     err_ignore(fd_set_cloexec(SWEEPER_LOCK_FD, true, NULL));
 }
 
@@ -215,6 +220,9 @@ int sweeper_run(int argc, char **argv)
     /* Nobody may be reading the log any more, and what is written there now waits for them. */
     log_set_level(level == LOG_INFO ? LOG_WARN : level);
     harden();
+    /* All workers notice at the same time that their server is gone. Where we may, we go first. */
+    int nice_before = getpriority(PRIO_PROCESS, 0);
+    (void)setpriority(PRIO_PROCESS, 0, FIRST_NICE);
     wait_for_end();
 
     struct sweeper_process p;
@@ -227,6 +235,7 @@ int sweeper_run(int argc, char **argv)
         return EXIT_CODE_OK; /* it is gone, or another's */
     }
     (void)firsts_kill(p.dir);
+    (void)setpriority(PRIO_PROCESS, 0, nice_before);
     sweep(&p, argv);
     close(p.lock_fd);
     return EXIT_CODE_OK;

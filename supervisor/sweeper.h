@@ -13,8 +13,9 @@ struct fleet_host;
 #define SWEEPER_ARGUMENT "--sweep-after-server"
 
 /* The descriptors it is started with, beside a log as its stderr. */
-#define SWEEPER_PIPE_FD 3 /* at its end of file the server is gone */
-#define SWEEPER_LOCK_FD 4 /* the instance's lock, held together with the server */
+#define SWEEPER_LOW_FD  3 /* at the end of file of either of these two the server is gone */
+#define SWEEPER_HIGH_FD 4
+#define SWEEPER_LOCK_FD 5 /* the instance's lock, held together with the server */
 
 /* ---- the server's side: loop thread only ---- */
 

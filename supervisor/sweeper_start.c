@@ -4,10 +4,15 @@
  * be there before: who is being killed starts nothing. It costs a process that sleeps in one read,
  * from the first sandbox on.
  *
+ * With a thousand sandboxes the kernel closes some thousand descriptors of a server that was
+ * killed, each of which wakes a worker up, and which of them it closes first depends on the kernel.
+ * So there are two pipes between us, one with a low number and one with a high one.
+ *
  * It holds the lock of the instance together with the server, so that lock is never free between
  * the two, and no other server takes for dead what is being removed already. An instance with a
  * name has no sweeper: its sandboxes wait for its next server.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +26,11 @@
 #include "supervisor/instance.h"
 #include "supervisor/sweeper.h"
 
+#define HIGH_FD 16384 /* the table that the kernel makes for it takes 128 KiB */
+
 struct sweeper {
     uv_process_t process;
-    int pipe; /* our end: it is closed by our end, however that comes */
+    int low, high; /* our ends of the pipes: closed by our own end, however that comes */
     struct fleet_host *host;
     bool alive;
     void (*closed)(void *arg); /* set while closing */
@@ -35,7 +42,8 @@ static void on_closed(uv_handle_t *handle)
     struct sweeper *s = handle->data;
     void (*closed)(void *arg) = s->closed;
     void *arg = s->arg;
-    close(s->pipe);
+    close(s->low);
+    close(s->high);
     free(s);
     if (closed != NULL) {
         closed(arg);
@@ -54,7 +62,7 @@ static void on_sweeper_exit(uv_process_t *process, int64_t exit_code, int signal
     uv_close((uv_handle_t *)process, on_closed);
 }
 
-static int spawn(struct sweeper *s, const char *backend, int read_end)
+static int spawn(struct sweeper *s, const char *backend, const uv_file read_ends[2])
 {
     struct fleet_host *host = s->host;
     const char *argv[] = {
@@ -68,7 +76,7 @@ static int spawn(struct sweeper *s, const char *backend, int read_end)
         log_level_name(log_get_level()),
         NULL,
     };
-    const int fds[] = {-1, -1, STDERR_FILENO, read_end, host->instance->lock_fd};
+    const int fds[] = {-1, -1, STDERR_FILENO, read_ends[0], read_ends[1], host->instance->lock_fd};
     uv_stdio_container_t stdio[sizeof(fds) / sizeof(fds[0])];
     memset(stdio, 0, sizeof(stdio));
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
@@ -87,23 +95,45 @@ static int spawn(struct sweeper *s, const char *backend, int read_end)
     return uv_spawn(host->loop, &s->process, &options);
 }
 
+/* Above what thousands of sandboxes need, if this process may have such numbers. */
+static int move_up(int fd)
+{
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+    if (high < 0) {
+        return fd;
+    }
+    close(fd);
+    return high;
+}
+
 void sweeper_start(struct fleet_host *host, const char *backend)
 {
-    uv_file fds[2];
+    uv_file low[2];
+    uv_file high[2];
     if (host->sweeper != NULL || host->config->sweeper == NULL || !host->instance->own) {
         return;
     }
-    int rc = uv_pipe(fds, 0, 0); /* close-on-exec both */
+    int rc = uv_pipe(low, 0, 0); /* close-on-exec both */
     if (rc < 0) {
         log_warn("no sweeper: %s", uv_strerror(rc));
         return;
     }
+    rc = uv_pipe(high, 0, 0);
+    if (rc < 0) {
+        log_warn("no sweeper: %s", uv_strerror(rc));
+        close(low[0]);
+        close(low[1]);
+        return;
+    }
     struct sweeper *s = alloc_one(struct sweeper);
     s->host = host;
-    s->pipe = fds[1];
+    s->low = low[1];
+    s->high = move_up(high[1]);
     s->process.data = s;
-    rc = spawn(s, backend, fds[0]);
-    close(fds[0]);
+    const uv_file read_ends[] = {low[0], high[0]};
+    rc = spawn(s, backend, read_ends);
+    close(low[0]);
+    close(high[0]);
     if (rc < 0) {
         log_warn("no sweeper: %s", uv_strerror(rc));
         uv_close((uv_handle_t *)&s->process, on_closed);

@@ -215,7 +215,9 @@ static void on_server_closed(void *arg)
 /* A thousand workers that look for a supervisor which cannot come leave no processor to anybody. */
 void life_hang_up(struct worker *w)
 {
-    if (w->supervisor_died && !w->server_closing && ending_has_begun(w->setup->dir)) {
+    bool alone = w->supervisor_died || !w->link_up;
+    if (alone && w->sm.state != WORKER_NEW && w->server != NULL && !w->server_closing &&
+        ending_has_begun(w->setup->dir)) {
         w->mute = true;
         w->server_closing = true;
         ipc_server_close(w->server, on_server_closed, w);

@@ -86,8 +86,8 @@ void life_close(struct worker *w, enum exit_code code, uint64_t grace_ms);
 void life_leave(struct worker *w, enum exit_code code); /* leaves the sandbox as it is */
 void life_errand_done(struct errand *e);
 
-/* Its supervisor is dead and the end of the whole instance has begun: no other will come. Nothing
- * in any other case. */
+/* Its supervisor is dead, or its link lost, and the end of the whole instance has begun: no other
+ * will come. Nothing in any other case. */
 void life_hang_up(struct worker *w);
 
 #endif

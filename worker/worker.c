@@ -375,6 +375,7 @@ static void on_link(void *arg, bool up)
         uv_timer_start(&w->orphan_timer, on_orphaned, w->spec.grace_ms, 0);
     }
     log_debug("link to the supervisor is %s", up ? "up" : "down");
+    life_hang_up(w);
     leave_if_useless(w);
 }
 
@@ -413,6 +414,9 @@ void worker_stop(struct worker *w)
 void worker_supervisor_died(struct worker *w)
 {
     w->supervisor_died = true;
+    if (!uv_is_active((uv_handle_t *)&w->orphan_timer)) { /* a link that we end tells nobody */
+        uv_timer_start(&w->orphan_timer, on_orphaned, w->spec.grace_ms, 0);
+    }
     life_hang_up(w);
     leave_if_useless(w);
 }
