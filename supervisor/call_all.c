@@ -95,7 +95,7 @@ static void end_execution(struct fleet_call *call, const struct err *cause, cons
         call_answer_crashed(call, cause);
         return;
     }
-    err_set(&err, cause->code, "%s; %s", cause->text, what_became(call));
+    err_set(&err, (enum err_code)cause->code, "%s; %s", cause->text, what_became(call));
     call_answer(call, -err.code, NULL, &err, hint);
 }
 
