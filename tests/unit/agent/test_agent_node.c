@@ -4,6 +4,7 @@
 #include "tests/lib/needs.h"
 #include "tests/unit/agent/fixture.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,6 +129,49 @@ static void test_modules(void **state)
             "fs.writeFileSync('node_modules/arrives/lib/m.js', 'exports.is = true');\n"
             "[require('arrives').is, (await import('arrives')).is]");
     assert_string_equal(r->result, "[ true, true ]");
+}
+
+/* Code may have a global of any name for itself, and goes on to await and import. */
+static void test_own_globals_of_any_name(void **state)
+{
+    static const char *const names[] = {
+        "Array",   "BigInt",  "Boolean",    "Buffer",     "Date",     "Error",   "Function",
+        "JSON",    "Map",     "Math",       "Number",     "Object",   "Promise", "Proxy",
+        "Reflect", "RegExp",  "RangeError", "Set",        "String",   "Symbol",  "SyntaxError",
+        "URL",     "WeakMap", "TypeError",  "Uint8Array", "parseInt", "process", "globalThis",
+    };
+    struct fixture *f = fixture_of(state);
+    run(f, "bash", "echo 'export const five = 5' >five.mjs; echo 'exports.six = 6' >six.cjs");
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        static const char *const ways[][2] = {
+            {"function ", "() { return 'own' }"},
+            {"var ", " = () => 'own'"},
+            {"class ", " { static own() {} }"},
+        };
+        const char *const *way = ways[i % 3];
+        char code[128];
+        run(f, "javascript", "require('child_process').execSync('kill -9 $PPID')");
+        snprintf(code, sizeof(code), "%s%s%s", way[0], names[i], way[1]);
+        assert_status(run(f, "javascript", code), OP_STATUS_OK);
+        struct agent_result *r = run(f, "javascript", "const two = await 2; two + await 3");
+        assert_status(r, OP_STATUS_OK);
+        assert_string_equal(r->result, "5");
+        r = run(f, "javascript",
+                "import { sep as slash } from 'path'\n"
+                "import { five } from './five.mjs'\n"
+                "import six from './six.cjs'\n"
+                "console.log(slash, five, six.six)\n"
+                "for await (const x of [7]) console.log(x, (await import('path')).sep)");
+        assert_status(r, OP_STATUS_OK);
+        assert_string_equal(r->out, "/ 5 6\n7 /\n");
+        snprintf(code, sizeof(code), "typeof %s", names[i]);
+        assert_string_equal(run(f, "javascript", code)->result, "'function'");
+        r = run(f, "javascript", "const = 1");
+        assert_string_equal(r->name, "SyntaxError");
+        run(f, "javascript", "function later() { return 'later' }; await 0");
+        assert_string_equal(run(f, "javascript", "later()")->result, "'later'");
+    }
+    run(f, "javascript", "require('child_process').execSync('kill -9 $PPID')");
 }
 
 static void test_errors(void **state)
@@ -423,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_state_lives),
         cmocka_unit_test(test_await),
         cmocka_unit_test(test_modules),
+        cmocka_unit_test(test_own_globals_of_any_name),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_errors_of_nobody),
         cmocka_unit_test(test_stdin_args_env),

@@ -52,12 +52,33 @@
 
     const { emitWarning } = process;
     process.emitWarning = () => {}; // of using them
-    const acorn = require('internal/deps/acorn/acorn/dist/acorn');
+    const PARSER = 'internal/deps/acorn/acorn/dist/acorn';
+    const acorn = require(PARSER);
     const { internalBinding } = require('internal/test/binding');
+    const builtins = process.binding('natives');
     process.emitWarning = emitWarning;
     const watchdog = internalBinding('contextify');
     const { clearAsyncIdStack } = require('internal/async_hooks');
     process.execArgv = []; // not for forked children
+
+    // Node's own copy of the parser of cells sees the globals that code may have replaced with its own. From the
+    // first time that one is, cells are parsed by a copy that does not.
+    const ITS_GLOBALS = ['Array', 'BigInt', 'Boolean', 'Error', 'Function', 'JSON', 'Map', 'Math', 'Number', 'Object', 'RangeError',
+        'ReferenceError', 'RegExp', 'Set', 'String', 'Symbol', 'SyntaxError', 'TypeError', 'WeakMap', 'WeakSet', 'globalThis', 'isFinite',
+        'isNaN', 'parseFloat', 'parseInt'];
+    const originals = ITS_GLOBALS.map((name) => globalThis[name]);
+    let ownParser;
+
+    function parser() {
+        const isOriginal = (name, i) => Object.getOwnPropertyDescriptor(globalThis, name)?.value === originals[i];
+        if (ownParser === undefined && !ITS_GLOBALS.every(isOriginal)) {
+            const exports = {};
+            const parameters = ['exports', 'module', ...ITS_GLOBALS];
+            vm.compileFunction(builtins[PARSER], parameters, { filename: `node:${PARSER}` })(exports, { exports }, ...originals);
+            ownParser = exports;
+        }
+        return ownParser ?? acorn;
+    }
 
     // ---- the wire -------------------------------------------------------------------------------
 
@@ -427,6 +448,8 @@
         return namespace;
     });
 
+    own(globalThis, '__cloister_global', globalThis); // code may have a globalThis of its own
+
     own(globalThis, '__cloister_meta', Object.freeze({
         __proto__: null,
         dirname: WORKSPACE,
@@ -441,7 +464,21 @@
     const SCAN = 64 << 10;
     const unloaded = new Set(Module.builtinModules.filter((name) => !/^_|^(punycode|sys|domain|internal)\b/.test(name)));
 
+    // These want `Promise` to be as it was when they are loaded, which is with the first CommonJS module that is
+    // imported; code that has one of its own names it first.
+    let lexers = ['internal/deps/cjs-module-lexer/lexer', 'internal/deps/cjs-module-lexer/dist/lexer'];
+
     function preload(code) {
+        if (lexers.length > 0 && code.includes('Promise')) {
+            for (const name of lexers) {
+                try {
+                    require(name);
+                } catch {
+                    // not in this node
+                }
+            }
+            lexers = [];
+        }
         for (const [word] of code.slice(0, SCAN).matchAll(/[a-z][\w/]*/g)) {
             if (unloaded.delete(word)) {
                 try {
@@ -482,7 +519,7 @@
         let cell;
         let unread;
         try {
-            cell = rewrite(acorn, source, cells);
+            cell = rewrite(parser(), source, cells);
         } catch (error) {
             unread = error;
             cell = { text: source, shift: 0, names: [], isAsync: false, hasValue: true };

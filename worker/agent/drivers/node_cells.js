@@ -225,7 +225,7 @@
         const directive = first !== undefined && first.directive ? `${first.expression.raw};` : '';
         const names = [...cell.names];
         const head = (names.length ? `var ${names};` : '') + `(async()=>{${directive}` +
-            cell.hoisted.map((name) => `globalThis.${name}=${name};`).join('');
+            cell.hoisted.map((name) => `__cloister_global.${name}=${name};`).join('');
         // a line of its own: the cell may end with a comment
         return { text: `${head}${cell.text()}\n})`, shift: shift + head.length, names: cell.names, isAsync: true, hasValue };
     }
