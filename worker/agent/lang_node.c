@@ -35,8 +35,6 @@
 #define REPORT_FD  4
 #define SOURCE_FD  5 /* named in the loader */
 
-#define PACKAGES "/packages/node"
-
 #define HEAD_BYTES 17 /* with the length */
 #define KIND_RUN   1
 #define KIND_SYNC  2
@@ -92,6 +90,7 @@ static bool heap_option(const struct interp *i, char *option, size_t size)
 
 static int start(struct interp *i, struct interp_start *s, struct err *err)
 {
+    const char *packages = i->spawn->packages != NULL ? i->spawn->packages : "";
     /* argv is not const by tradition only */
     char *const rest[] = {
         (char *)(uintptr_t) "--expose-internals",
@@ -99,7 +98,7 @@ static int start(struct interp *i, struct interp_start *s, struct err *err)
         (char *)(uintptr_t)loader,
         (char *)(uintptr_t) "--",
         (char *)(uintptr_t)i->spawn->workspace,
-        (char *)(uintptr_t)PACKAGES,
+        (char *)(uintptr_t)packages,
     };
     size_t n = 0;
     s->argv[n++] = (char *)(uintptr_t) "node";

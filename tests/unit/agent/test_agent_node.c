@@ -174,6 +174,22 @@ static void test_own_globals_of_any_name(void **state)
     run(f, "javascript", "require('child_process').execSync('kill -9 $PPID')");
 }
 
+/* Wherever the agent was told that packages are. This one cannot be found by require(). */
+static void test_packages_where_they_are(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    char *code = alloc_printf("mkdir -p %s/packages/node/node_modules/thing && cd $_ && "
+                              "echo '{\"exports\": {\"import\": \"./it.mjs\"}}' >package.json && "
+                              "echo 'export const what = \"found\"' >it.mjs",
+                              f->agent.dir);
+    assert_status(run(f, "bash", code), OP_STATUS_OK);
+    free(code);
+    struct agent_result *r = run(f, LANGUAGE, "import { what } from 'thing'; what");
+    assert_status(r, OP_STATUS_OK);
+    assert_string_equal(r->result, "'found'");
+    assert_string_equal(run(f, LANGUAGE, "(await import('thing')).what")->result, "'found'");
+}
+
 static void test_errors(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -457,7 +473,8 @@ static void test_large(void **state)
 
 static int start_agent(void **state)
 {
-    return fixture_start_with(state, (struct agent_options){.memory_bytes = 256u << 20});
+    return fixture_start_with(state,
+                              (struct agent_options){.memory_bytes = 256u << 20, .packages = true});
 }
 
 int main(void)
@@ -468,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_await),
         cmocka_unit_test(test_modules),
         cmocka_unit_test(test_own_globals_of_any_name),
+        cmocka_unit_test(test_packages_where_they_are),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_errors_of_nobody),
         cmocka_unit_test(test_stdin_args_env),

@@ -32,7 +32,8 @@
     const vm = require('vm');
 
     const HERE = '<cloister>';
-    const [, WORKSPACE, PACKAGES] = process.argv;
+    const [, WORKSPACE, ALL_PACKAGES] = process.argv;
+    const PACKAGES = path.join(ALL_PACKAGES || '/packages', 'node');
     const REQUESTS = 3;
     const REPORTS = 4;
     const HEAD = 13; // bytes of a request after its length and before its fields
