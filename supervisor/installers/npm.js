@@ -70,6 +70,61 @@ function environment() {
   return { ...Object.fromEntries(kept), ...places };
 }
 
+// Which processes there are that have not ended, and the parent of each.
+function living() {
+  const found = new Map();
+  for (const name of fs.readdirSync("/proc").filter((each) => /^[0-9]+$/.test(each))) {
+    try {
+      const [state, parent] = fs.readFileSync(`/proc/${name}/stat`, "utf8").replace(/^.*\)/s, "").trim().split(" ");
+      if (!"ZX".includes(state)) {
+        found.set(Number(name), Number(parent));
+      }
+    } catch {
+      // it has ended
+    }
+  }
+  return found;
+}
+
+function ancestry(parents, pid) {
+  const found = new Set();
+  for (let each = pid; parents.has(each); each = parents.get(each)) {
+    found.add(each);
+  }
+  return found;
+}
+
+// Whether what it says goes to another process: node listens to its children by pairs of sockets, of which one end does not tell the other.
+function isListenedTo(pid) {
+  return [1, 2].some((fd) => {
+    try {
+      return /^(socket|pipe):/.test(fs.readlinkSync(`/proc/${pid}/fd/${fd}`));
+    } catch {
+      return false;
+    }
+  });
+}
+
+// A script may leave a process behind that holds the pipe on which it is listened to: then its end is never seen. It is ended when npm has nothing
+// running any more.
+function endDaemons(manager) {
+  const parents = living();
+  if ([...parents.values()].includes(manager)) {
+    return;
+  }
+  const ours = ancestry(parents, process.pid);
+  for (const pid of parents.keys()) {
+    if (pid !== manager && !ours.has(pid) && !ancestry(parents, pid).has(manager) && isListenedTo(pid)) {
+      try {
+        process.kill(pid, "SIGKILL");
+        fs.writeSync(2, `process ${pid}, which a script left behind, is ended\n`);
+      } catch {
+        // it has ended
+      }
+    }
+  }
+}
+
 function runNpm(words) {
   return new Promise((resolve, reject) => {
     const lines = [];
@@ -83,6 +138,7 @@ function runNpm(words) {
         tooLarge = true;
         child.kill("SIGKILL");
       }
+      endDaemons(child.pid);
     }, 1000);
     const take = (bytes) => {
       const parts = (rest + bytes.toString("utf8")).split("\n");

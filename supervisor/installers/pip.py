@@ -23,6 +23,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -202,9 +203,56 @@ def command(task, staging, target, requirements, constraints):
     return words + ["--"] + requirements
 
 
+def living():
+    """Which processes there are that have not ended, and the parent of each."""
+    found = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                state, parent = file.read().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue  # it has ended
+        if state not in "ZX":
+            found[int(name)] = int(parent)
+    return found
+
+
+def ancestry(parents, pid):
+    """It, its parent, and so on."""
+    while pid in parents:
+        yield pid
+        pid = parents[pid]
+
+
+def pipes(pid):
+    place = f"/proc/{pid}/fd"
+    try:
+        return {link for link in (os.readlink(os.path.join(place, fd)) for fd in os.listdir(place)) if link.startswith("pipe:")}
+    except OSError:
+        return set()
+
+
+def end_daemons(manager):
+    """A build may leave a process behind that holds the pipe on which the build is listened to: then its end is never seen. It is ended when pip
+    has nothing running any more."""
+    parents = living()
+    if manager in parents.values():
+        return
+    listened = pipes(manager) | pipes(os.getpid())
+    ours = set(ancestry(parents, os.getpid()))
+    for pid in set(parents) - ours - {manager}:
+        if manager not in ancestry(parents, pid) and pipes(pid) & listened:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                continue
+            print(f"process {pid}, which a build left behind, is ended", file=sys.stderr, flush=True)
+
+
 def watch(child, over, root, limit, too_large):
-    """Ends pip when what it has written so far can never fit, also where builds wrote beside the staging directory."""
+    """Ends pip when what it has written so far can never fit, also where builds wrote beside the staging directory; and what builds left."""
     while not over.wait(WATCH_SECONDS):
+        end_daemons(child.pid)
         if size_of(root) > limit:
             too_large.append(True)
             child.kill()

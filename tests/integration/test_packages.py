@@ -34,6 +34,9 @@ index.add(wheels.sdist("chatty", "0.1", setup="print('much to say\\n' * 20000)\n
 index.add(wheels.sdist("filling", "1.0", setup=FILL))
 index.add(wheels.npm("left", "1.0.0", {"index.js": "exports.side = require('@made/right').side"}, requires={"@made/right": "^1.0.0"}))
 index.add(wheels.npm("@made/right", "1.1.0", {"index.js": "exports.side = 'both'"}))
+DAEMON = "import subprocess\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)\nraise SystemExit('the build is over')"
+index.add(wheels.sdist("lingering", "1.0", setup=DAEMON))
+index.add(wheels.npm("stays", "1.0.0", scripts={"postinstall": "setsid sleep 1000 & exit 0"}))
 index.add(wheels.npm("left", "2.0.0", {"index.js": "exports.side = 'new'"}))
 
 BOX = {}
@@ -355,6 +358,16 @@ def limits():
     with Server("--package-dir", "/nowhere") as server:
         server.legacy()
         fails(server, server.call("create_sandbox")["sandbox_id"], "no installer could be started", package_name="shades")
+
+
+@suite.case("a build that leaves a process behind is over when it has ended, and holds no installer", when=ON_OCI)
+def daemons():
+    with server_with("--npm-registry", index.npm_url, "--install-timeout-seconds", "100", "--sync-budget-seconds", "110") as server:
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        failed = fails(server, sandbox, "does not build here: the build is over", package_name="lingering")
+        contains(failed["output"], "which a build left behind")
+        done = server.call("install_package", package_name="stays", manager="npm", sandbox_id=sandbox)
+        equal((done["status"], versions(done)), ("installed", {"stays": "1.0.0"}))
 
 
 @suite.case("a package may be called and contain what it likes, the next is installed all the same", when=ON_OCI)
