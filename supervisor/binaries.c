@@ -16,7 +16,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 
 static bool is_program(const char *path)
 {

@@ -6,7 +6,7 @@
 
 #include "common/log.h"
 #include "supervisor/call_internal.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 
 #define OVERDUE_MS       6000  /* after interrupt and backstop: then nobody will end it any more */
 #define SILENCE_LEAST_MS 10000 /* a worker that hangs is found and replaced within that */

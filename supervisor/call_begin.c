@@ -12,7 +12,7 @@
 #include "common/clock.h"
 #include "common/str.h"
 #include "supervisor/call_internal.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 
 static struct fleet_call *new_call(struct fleet_host *host, size_t keep_bytes,
                                    fleet_outcome_fn done, void *arg)

@@ -24,7 +24,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/str.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/fleet.h"
 #include "supervisor/fleet_host.h"
 #include "supervisor/instance.h"

@@ -24,7 +24,7 @@
 #include "common/hash.h"
 #include "common/str.h"
 #include "supervisor/call.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/displays.h"
 #include "supervisor/executions_internal.h"
 #include "supervisor/fleet_host.h"

@@ -19,7 +19,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "supervisor/adopt.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/engine.h"
 #include "supervisor/fleet_host.h"
 #include "supervisor/fleet_internal.h"

@@ -8,7 +8,7 @@
 
 #include "common/room.h"
 #include "common/str.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/fleet_internal.h"
 #include "supervisor/sandbox.h"
 

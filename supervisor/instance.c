@@ -34,7 +34,7 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "common/str.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/fleet.h"
 
 #define LOCK_MAGIC    "cloister-instance 1\n"

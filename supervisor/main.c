@@ -14,12 +14,12 @@
 #include "common/log.h"
 #include "proto/exit_codes.h"
 #include "proto/limits.h"
-#include "supervisor/config.h"
-#include "supervisor/demo.h"
-#include "supervisor/doctor.h"
-#include "supervisor/serve.h"
+#include "supervisor/base/config.h"
+#include "supervisor/cli/demo.h"
+#include "supervisor/cli/doctor.h"
+#include "supervisor/front/serve.h"
 #include "supervisor/sweeper.h"
-#include "supervisor/token_command.h"
+#include "supervisor/cli/token.h"
 
 static void print_help(void)
 {

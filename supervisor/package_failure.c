@@ -6,7 +6,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/package_reply.h"
 #include "supervisor/packages_internal.h"
 

@@ -16,7 +16,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/installers.h"
 #include "supervisor/package_reply.h"
 #include "supervisor/packages_internal.h"

@@ -17,7 +17,7 @@
 #include "common/alloc.h"
 #include "common/clock.h"
 #include "common/str.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/packages_internal.h"
 
 #define LOOK_MS 1000 /* whether the sandboxes of those that wait are still there */

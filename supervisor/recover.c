@@ -28,7 +28,7 @@
 #include "common/fd.h"
 #include "common/log.h"
 #include "proto/msg.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/disk.h"
 #include "supervisor/fleet.h"
 #include "supervisor/fleet_host.h"

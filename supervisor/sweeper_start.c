@@ -21,7 +21,7 @@
 
 #include "common/alloc.h"
 #include "common/log.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/fleet_host.h"
 #include "supervisor/instance.h"
 #include "supervisor/sweeper.h"

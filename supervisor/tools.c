@@ -18,7 +18,7 @@
 #include "common/io/json.h"
 #include "common/log.h"
 #include "supervisor/compat/profile.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/schema.h"
 #include "supervisor/tools/schema_text.h"
 #include "supervisor/tools/tool.h"

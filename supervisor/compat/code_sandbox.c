@@ -15,7 +15,7 @@
 #include "common/io/json.h"
 #include "common/log.h"
 #include "supervisor/compat/profile.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/packages.h"
 #include "supervisor/tools/package.h"
 

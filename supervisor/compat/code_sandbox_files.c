@@ -15,7 +15,7 @@
 #include "common/io/json.h"
 #include "common/text.h"
 #include "supervisor/compat/code_sandbox.h"
-#include "supervisor/entries.h"
+#include "supervisor/base/entries.h"
 #include "supervisor/tools/args.h"
 
 #define LIST_COST   (700u << 10)

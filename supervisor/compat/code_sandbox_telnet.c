@@ -12,7 +12,7 @@
 #include "common/io/json.h"
 #include "supervisor/compat/code_sandbox.h"
 #include "supervisor/compat/programs.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 
 #define DONE_MAX_BYTES (4u << 20)
 #define DONE_MAX_DEPTH 8

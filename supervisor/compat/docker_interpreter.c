@@ -19,7 +19,7 @@
 #include "common/log.h"
 #include "supervisor/compat/profile.h"
 #include "supervisor/compat/runs.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/languages.h"
 #include "supervisor/tools/sandbox_json.h"
 #include "supervisor/web/digest.h"

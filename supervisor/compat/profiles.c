@@ -2,7 +2,7 @@
  * The table, in the order in which profiles win a name that two of them have.
  */
 #include "supervisor/compat/profile.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 
 const struct profile *const profiles[PROFILE_COUNT] = {
     &profile_code_sandbox,

@@ -14,7 +14,7 @@
 #include "common/cleanup.h"
 #include "common/hash.h"
 #include "proto/limits.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 
 #define ARGS_MAX 8
 

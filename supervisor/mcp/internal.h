@@ -18,7 +18,7 @@
 #include "supervisor/mcp/request.h"
 #include "supervisor/mcp/revision.h"
 #include "supervisor/mcp/session.h"
-#include "supervisor/principal.h"
+#include "supervisor/base/principal.h"
 
 #define MCP_META              "io.modelcontextprotocol/"
 #define MCP_META_VERSION      MCP_META "protocolVersion"

@@ -14,7 +14,7 @@
 #include "common/io/json.h"
 #include "common/log.h"
 #include "common/str.h"
-#include "supervisor/entries.h"
+#include "supervisor/base/entries.h"
 #include "supervisor/mcp/app.h"
 #include "supervisor/mcp/jsonrpc.h"
 #include "supervisor/resources/job.h"

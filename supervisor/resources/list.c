@@ -19,7 +19,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
-#include "supervisor/entries.h"
+#include "supervisor/base/entries.h"
 #include "supervisor/mcp/jsonrpc.h"
 #include "supervisor/resources/job.h"
 #include "supervisor/resources/mime.h"

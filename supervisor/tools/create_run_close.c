@@ -15,7 +15,7 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/log.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/tools/execution.h"
 #include "supervisor/tools/package.h"
 #include "supervisor/tools/sandbox_json.h"

@@ -12,7 +12,7 @@
 #include "common/clock.h"
 #include "common/io/json.h"
 #include "proto/limits.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/languages.h"
 #include "supervisor/tools/args.h"
 

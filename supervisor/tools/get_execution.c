@@ -9,7 +9,7 @@
 #include <inttypes.h>
 
 #include "common/io/json.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/tools/args.h"
 #include "supervisor/tools/execution.h"
 #include "supervisor/tools/package.h"

@@ -12,7 +12,7 @@
 #include "common/io/json.h"
 #include "proto/limits.h"
 #include "common/text.h"
-#include "supervisor/entries.h"
+#include "supervisor/base/entries.h"
 #include "supervisor/tools/args.h"
 #include "supervisor/tools/tool.h"
 

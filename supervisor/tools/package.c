@@ -12,7 +12,7 @@
 #include "common/clock.h"
 #include "common/io/json.h"
 #include "common/text.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/tools/args.h"
 
 #define TEXT_MAX_BYTES (1u << 20)

@@ -11,8 +11,8 @@
 
 #include "common/cleanup.h"
 #include "common/io/json.h"
-#include "supervisor/config.h"
-#include "supervisor/image.h"
+#include "supervisor/base/config.h"
+#include "supervisor/base/image.h"
 #include "supervisor/result.h"
 #include "common/text.h"
 

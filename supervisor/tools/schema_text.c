@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "proto/limits.h"
-#include "supervisor/config.h"
-#include "supervisor/image.h"
+#include "supervisor/base/config.h"
+#include "supervisor/base/image.h"
 #include "supervisor/languages.h"
 #include "supervisor/tools/tool.h"
 

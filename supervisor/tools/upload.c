@@ -13,7 +13,7 @@
 
 #include "common/alloc.h"
 #include "common/str.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/tools/local_file.h"
 #include "supervisor/tools/tool.h"
 

@@ -9,7 +9,7 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "proto/limits.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/tools/args.h"
 #include "supervisor/tools/tool.h"
 #include "supervisor/tools/upload.h"

@@ -11,7 +11,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/web/auth.h"
 #include "supervisor/web/guard.h"
 #include "supervisor/web/url.h"

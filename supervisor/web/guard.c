@@ -28,7 +28,7 @@
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/log.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/web/exchange.h"
 #include "supervisor/web/seldom.h"
 #include "supervisor/web/url.h"

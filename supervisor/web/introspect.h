@@ -12,7 +12,7 @@
 
 #include "common/err.h"
 #include "common/view.h"
-#include "supervisor/principal.h"
+#include "supervisor/base/principal.h"
 #include "supervisor/web/digest.h"
 #include "supervisor/web/introspect_answer.h"
 

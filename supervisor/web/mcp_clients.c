@@ -24,7 +24,7 @@
 #include "common/hash.h"
 #include "common/log.h"
 #include "common/str.h"
-#include "supervisor/principal.h"
+#include "supervisor/base/principal.h"
 #include "supervisor/web/mcp_endpoint_internal.h"
 
 static struct mcp_bucket *bucket_of(struct mcp_endpoint *e, const char *id)

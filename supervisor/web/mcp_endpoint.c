@@ -19,7 +19,7 @@
 #include "common/alloc.h"
 #include "common/log.h"
 #include "supervisor/mcp/jsonrpc.h"
-#include "supervisor/principal.h"
+#include "supervisor/base/principal.h"
 #include "supervisor/web/auth.h"
 #include "supervisor/web/mcp_endpoint_internal.h"
 

@@ -13,7 +13,7 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "supervisor/web/internal.h"
-#include "supervisor/web/secret_file.h"
+#include "supervisor/base/secret_file.h"
 
 enum { FILE_MAX_BYTES = 1 << 20 };
 

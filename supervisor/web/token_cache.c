@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "supervisor/principal.h"
+#include "supervisor/base/principal.h"
 
 struct place {
     unsigned char digest[WEB_DIGEST_BYTES];

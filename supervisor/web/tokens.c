@@ -16,7 +16,7 @@
 #include "common/clock.h"
 #include "common/hash.h"
 #include "common/str.h"
-#include "supervisor/web/secret_file.h"
+#include "supervisor/base/secret_file.h"
 
 #define DIGEST_PREFIX "sha256:"
 #define HEX_DIGITS    ((size_t)WEB_DIGEST_BYTES * 2)

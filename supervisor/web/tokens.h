@@ -27,7 +27,7 @@
 
 #include "common/err.h"
 #include "common/view.h"
-#include "supervisor/principal.h"
+#include "supervisor/base/principal.h"
 #include "supervisor/web/digest.h"
 
 #define TOKENS_MAX            4096 /* lines with a token */

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { WORDS_MAX = 32 };

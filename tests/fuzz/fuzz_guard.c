@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/web/guard.h"
 #include "supervisor/web/url.h"
 #include "tests/fuzz/fuzz.h"

@@ -54,9 +54,9 @@ EXCEPTIONS = {
     "common/io/http_easy.c": HTTP,
     "common/io/http_lib.h": (r"common/[^/]+\.h", r"curl/curl\.h"),
     "common/io/http_tunnel.c": HTTP,
-    "supervisor/demo.c": DEMO,
-    "supervisor/demo_client.c": DEMO,
-    "supervisor/demo_client.h": DEMO,
+    "supervisor/cli/demo.c": DEMO,
+    "supervisor/cli/demo_client.c": DEMO,
+    "supervisor/cli/demo_client.h": DEMO,
     "supervisor/web/mhd.h": (r"common/[^/]+\.h", r"microhttpd\.h|gnutls/.*"),
     "worker/backend/docker_tar.c": (r"(worker/backend|common)/[^/]+\.h", r"archive(_entry)?\.h"),
     "common/io/http_lib.h": (r"common/[^/]+\.h", r"curl/curl\.h"),
@@ -126,7 +126,7 @@ def table():
         ("worker/worker.c", '"', "supervisor/fleet.h"),
         ("supervisor/main.c", '"', "worker/backend/backend.h"),
         ("supervisor/main.c", '"', "../common/buf.h"),
-        ("supervisor/demo.c", '"', "proto/msg.h"),
+        ("supervisor/cli/demo.c", '"', "proto/msg.h"),
     ]
     report([f"{path} may include {name}" for path, q, name in forbidden if not judge(path, q, name)])
 

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "supervisor/call.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/executions.h"
 
 struct world {

@@ -17,7 +17,7 @@
 #include <uv.h>
 
 #include "common/buf.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/fleet.h"
 
 #define WAIT_MS 10000

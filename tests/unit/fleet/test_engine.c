@@ -12,7 +12,7 @@
 #include "common/fd.h"
 #include "common/log.h"
 #include "proto/codec.h"
-#include "supervisor/image.h"
+#include "supervisor/base/image.h"
 #include "supervisor/sandbox.h"
 #include "tests/unit/fleet/fixture.h"
 

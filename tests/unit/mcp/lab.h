@@ -13,7 +13,7 @@
 #include "supervisor/mcp/app.h"
 #include "supervisor/mcp/request.h"
 #include "supervisor/mcp/session.h"
-#include "supervisor/principal.h"
+#include "supervisor/base/principal.h"
 #include "tests/lib/json_at.h"
 
 #define LAB_HELD 600

@@ -16,7 +16,7 @@
 #include "supervisor/mcp/app.h"
 #include "supervisor/mcp/request.h"
 #include "supervisor/mcp/session.h"
-#include "supervisor/principal.h"
+#include "supervisor/base/principal.h"
 
 #define TALK_MESSAGES 3000
 

@@ -14,7 +14,7 @@
 #include "common/str.h"
 #include "proto/limits.h"
 #include "supervisor/mcp/jsonrpc.h"
-#include "supervisor/principal.h"
+#include "supervisor/base/principal.h"
 
 #define META                                                                                       \
     "'_meta':{'io.modelcontextprotocol/protocolVersion':'2026-07-28',"                             \

@@ -13,7 +13,7 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "common/base64.h"
-#include "supervisor/config.h"
+#include "supervisor/base/config.h"
 #include "supervisor/mcp/jsonrpc.h"
 #include "supervisor/schema.h"
 #include "common/text.h"

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "common/alloc.h"
-#include "supervisor/image.h"
+#include "supervisor/base/image.h"
 #include "supervisor/tools.h"
 #include "tests/unit/supervisor/client.h"
 

@@ -16,7 +16,7 @@
 #include "common/cleanup.h"
 #include "supervisor/mcp/internal.h"
 #include "supervisor/mcp/session.h"
-#include "supervisor/serve_internal.h"
+#include "supervisor/front/serve_internal.h"
 
 enum { NOTE_BYTES = 1 << 20, NOTES_MAX = 32, LATER_MS = 200 };
 

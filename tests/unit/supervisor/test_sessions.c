@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "supervisor/principal.h"
+#include "supervisor/base/principal.h"
 #include "tests/unit/supervisor/client.h"
 
 /* Talks as that principal, in a session of that kind, from now on. The session of before lives on;

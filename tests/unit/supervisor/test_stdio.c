@@ -18,7 +18,7 @@
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "proto/limits.h"
-#include "supervisor/stdio_transport.h"
+#include "supervisor/front/stdio_transport.h"
 
 #define DEADLINE_MS 10000
 

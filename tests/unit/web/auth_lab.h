@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <uv.h>
 
-#include "supervisor/config.h"
-#include "supervisor/principal.h"
+#include "supervisor/base/config.h"
+#include "supervisor/base/principal.h"
 #include "supervisor/web/auth.h"
 #include "supervisor/web/exchange.h"
 #include "tests/unit/web/issuer.h"

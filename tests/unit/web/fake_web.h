@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <uv.h>
 
-#include "supervisor/principal.h"
+#include "supervisor/base/principal.h"
 #include "supervisor/web/auth.h"
 #include "supervisor/web/exchange.h"
 

@@ -14,8 +14,8 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "supervisor/config.h"
-#include "supervisor/principal.h"
+#include "supervisor/base/config.h"
+#include "supervisor/base/principal.h"
 #include "supervisor/web/auth.h"
 #include "tests/lib/needs.h"
 #include "tests/unit/web/issuer.h"

@@ -1,0 +1,349 @@
+/*
+ * Reads the options of options.c from their defaults, the environment and the command line. Values
+ * are checked when they are read, and an error names where the value came from.
+ */
+#include "supervisor/base/config.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/room.h"
+#include "common/str.h"
+#include "supervisor/base/image.h"
+#include "supervisor/base/options.h"
+
+#define HTTP_INSTANCE "main"
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+/* Whether a word is one of a list. */
+static bool has_word(const char *list, char separator, const char *word)
+{
+    const char ends[] = {separator, '\0'};
+    size_t word_len = strlen(word);
+    while (*list != '\0') {
+        size_t len = strcspn(list, ends);
+        if (len == word_len && strncmp(list, word, len) == 0) {
+            return true;
+        }
+        list += len + (list[len] == separator ? 1 : 0);
+    }
+    return false;
+}
+
+static bool is_choice(const char *choices, const char *value)
+{
+    return has_word(choices, ' ', value);
+}
+
+bool config_lists(const char *list, const char *word)
+{
+    return has_word(list, ',', word);
+}
+
+/* Digits with at most three behind a point, as thousandths. */
+static int read_milli(const char *text, uint64_t min, uint64_t max, uint64_t *ret, struct err *err)
+{
+    uint64_t value = 0;
+    int decimals = -1;
+    bool good = isdigit((unsigned char)text[0]) && strlen(text) <= 12;
+    for (const char *p = text; good && *p != '\0'; p++) {
+        if (*p == '.' && decimals < 0) {
+            decimals = 0;
+        } else if (isdigit((unsigned char)*p) && decimals < 3) {
+            value = value * 10 + (uint64_t)(*p - '0');
+            decimals += decimals >= 0;
+        } else {
+            good = false;
+        }
+    }
+    for (int i = decimals < 0 ? 0 : decimals; i < 3; i++) {
+        value *= 10;
+    }
+    if (!good || value < min || value > max) {
+        return err_set(err, ERR_CONFIG, "expected a number between %g and %g, got \"%.64s\"",
+                       (double)min / 1000.0, (double)max / 1000.0, text);
+    }
+    *ret = value;
+    return 0;
+}
+
+static int read_flag(const char *text, bool *ret, struct err *err)
+{
+    if (is_choice("1 yes true on", text)) {
+        *ret = true;
+    } else if (is_choice("0 no false off", text)) {
+        *ret = false;
+    } else {
+        return err_set(err, ERR_CONFIG, "expected yes or no, got \"%.64s\"", text);
+    }
+    return 0;
+}
+
+static bool is_text(const struct option *o)
+{
+    return o->type == OPTION_TEXT || o->type == OPTION_CHOICE || o->type == OPTION_PATTERNS ||
+           o->type == OPTION_LIST;
+}
+
+static void set_text(char **field, const char *value)
+{
+    free(*field);
+    *field = alloc_strdup(value);
+}
+
+/* Words that are not there yet are added. */
+static int add_choices(char **field, const char *choices, const char *value, struct err *err)
+{
+    while (*value != '\0') {
+        size_t len = strcspn(value, ",");
+        CLEANUP_FREE char *word = alloc_viewdup((struct view){value, len});
+        if (!is_choice(choices, word)) {
+            return err_set(err, ERR_CONFIG, "expected one of: %s; got \"%.64s\"", choices, word);
+        }
+        if (!config_lists(*field, word)) {
+            char *longer = alloc_printf("%s%s%s", *field, (*field)[0] != '\0' ? "," : "", word);
+            free(*field);
+            *field = longer;
+        }
+        value += len + (value[len] == ',' ? 1 : 0);
+    }
+    return 0;
+}
+
+static int set_option(struct config *c, const struct option *o, const char *value, struct err *err)
+{
+    void *field = (char *)c + o->offset;
+    switch (o->type) {
+    case OPTION_TEXT:
+        set_text(field, value);
+        return 0;
+    case OPTION_CHOICE:
+        if (!is_choice(o->choices, value)) {
+            return err_set(err, ERR_CONFIG, "expected one of: %s; got \"%.64s\"", o->choices,
+                           value);
+        }
+        set_text(field, value);
+        return 0;
+    case OPTION_PATTERNS:
+        if (image_check_patterns(value, err) < 0) {
+            return -ERR_CONFIG;
+        }
+        set_text(field, value);
+        return 0;
+    case OPTION_LIST:
+        return add_choices(field, o->choices, value, err);
+    case OPTION_NUMBER:
+        return str_to_u64(value, o->min, o->max, field, err);
+    case OPTION_MILLI:
+        return read_milli(value, o->min, o->max, field, err);
+    case OPTION_FLAG:
+        return read_flag(value, field, err);
+    case OPTION_LEVEL:
+        if (log_level_parse(value, field)) {
+            return 0;
+        }
+        break;
+    }
+    return err_set(err, ERR_CONFIG, "expected error, warn, info or debug, got \"%.64s\"", value);
+}
+
+/* ---- sources -------------------------------------------------------------------------------- */
+
+static const struct option *find_option(const char *name, size_t len)
+{
+    for (size_t i = 0; i < option_count; i++) {
+        if (strlen(options[i].name) == len && strncmp(options[i].name, name, len) == 0) {
+            return &options[i];
+        }
+    }
+    return NULL;
+}
+
+static int read_env(struct config *c, const struct option *o, const char *name, struct err *err)
+{
+    const char *value = getenv(name);
+    if (value == NULL || value[0] == '\0') {
+        return 0;
+    }
+    return set_option(c, o, value, err) < 0 ? err_wrap(err, "%s", name) : 0;
+}
+
+/* Those users have it in their configuration with a backend that we do not have. With the profile
+ * of that server it says how results look (compat/code_sandbox.c), not what isolates sandboxes. */
+static bool is_shape(const struct config *c)
+{
+    const char *type = getenv("INTERPRETER_TYPE");
+    return type != NULL && (strcmp(type, "e2b") == 0 || strcmp(type, "firecracker") == 0) &&
+           config_lists(c->compat, "code-sandbox");
+}
+
+/* What INTERPRETER_TYPE says is judged when it is known which profiles are on. */
+static int read_environment(struct config *c, struct err *ret_type, struct err *err)
+{
+    /* The name by which users of similar servers know the choice of backend. It may be there for
+     * such a server, with a value that we do not know: our own name for it comes first. */
+    const char *own = getenv("CLOISTER_BACKEND");
+    if (own == NULL || own[0] == '\0') {
+        err_ignore(
+            read_env(c, find_option("backend", strlen("backend")), "INTERPRETER_TYPE", ret_type));
+    }
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < option_count; i++) {
+        CLEANUP_FREE char *name = option_env_name(&options[i]);
+        rc = read_env(c, &options[i], name, err);
+    }
+    return rc;
+}
+
+/* Where the servers behind the python profiles listen, in their words: over HTTP only, unless
+ * somebody has said how we are to be reached. */
+static void take_foreign_address(struct config *c)
+{
+    const char *host = getenv("APP_HOST"), *port = getenv("APP_PORT");
+    bool asked = (host != NULL && host[0] != '\0') || (port != NULL && port[0] != '\0');
+    bool python =
+        config_lists(c->compat, "python-env") || config_lists(c->compat, "python-sandbox");
+    if (asked && python && c->http[0] == '\0' && !c->stdio) {
+        bool six = host != NULL && strchr(host, ':') != NULL && host[0] != '[';
+        free(c->http);
+        c->http = alloc_printf("%s%s%s:%s", six ? "[" : "",
+                               host != NULL && host[0] != '\0' ? host : "127.0.0.1", six ? "]" : "",
+                               port != NULL && port[0] != '\0' ? port : "8000");
+    }
+}
+
+/* One option at argv[*at], with its value; moves *at behind them. */
+static int read_argument(struct config *c, int argc, char **argv, int *at, struct err *err)
+{
+    const char *word = argv[(*at)++];
+    const char *equals = strchr(word, '=');
+    size_t len = equals != NULL ? (size_t)(equals - word) : strlen(word);
+    const struct option *o = strncmp(word, "--", 2) == 0 ? find_option(word + 2, len - 2) : NULL;
+    if (o == NULL) {
+        return err_set(err, ERR_CONFIG, "unknown option %.64s; --help lists those there are", word);
+    }
+    const char *value = equals != NULL ? equals + 1 : "yes";
+    if (equals == NULL && o->type != OPTION_FLAG) {
+        if (*at >= argc) {
+            return err_set(err, ERR_CONFIG, "--%s: expected a value behind it (%s)", o->name,
+                           o->value_name);
+        }
+        value = argv[(*at)++];
+    }
+    return set_option(c, o, value, err) < 0 ? err_wrap(err, "--%s", o->name) : 0;
+}
+
+static int check_together(const struct config *c, struct err *err)
+{
+    if (c->timeout_s > c->max_timeout_s) {
+        return err_set(err, ERR_CONFIG,
+                       "--timeout-seconds (%" PRIu64 ") is more than "
+                       "--max-timeout-seconds (%" PRIu64 ")",
+                       c->timeout_s, c->max_timeout_s);
+    }
+    if (c->disk_mb << 20 > room_disk_max(c->memory_mb << 20)) {
+        return err_set(err, ERR_CONFIG,
+                       "--disk-mb (%" PRIu64
+                       ") leaves no room for programs in --memory-mb (%" PRIu64
+                       "), as files are kept in memory: give at most --disk-mb %" PRIu64
+                       ", or at least --memory-mb %" PRIu64,
+                       c->disk_mb, c->memory_mb, room_disk_max(c->memory_mb << 20) >> 20,
+                       room_memory_min(c->disk_mb << 20) >> 20);
+    }
+    for (const char *dir = c->local_files; *dir != '\0';
+         dir += strcspn(dir, ","), dir += *dir == ',') {
+        if (*dir != '/') {
+            return err_set(err, ERR_CONFIG,
+                           "--local-files: expected absolute paths of directories, separated by "
+                           "commas, got \"%.200s\"",
+                           c->local_files);
+        }
+    }
+    if (config_plan(c) == CONFIG_PLAN_DOCKER && c->image[0] != '\0' &&
+        image_check_reference(c->image, err) < 0) {
+        err->code = ERR_CONFIG;
+        return err_wrap(err, "--image on docker");
+    }
+    return 0;
+}
+
+uint64_t config_disk_mb(const struct config *c, uint64_t memory_mb)
+{
+    uint64_t fitting = room_disk_default(memory_mb << 20) >> 20;
+    if (c->disk_mb == 0) {
+        return fitting;
+    }
+    return memory_mb < c->memory_mb && fitting < c->disk_mb ? fitting : c->disk_mb;
+}
+
+enum config_plan config_plan(const struct config *c)
+{
+    if (strcmp(c->backend, "fake") == 0) {
+        return CONFIG_PLAN_FAKE;
+    }
+    if (strcmp(c->backend, "auto") != 0) {
+        return strcmp(c->backend, "docker") == 0 ? CONFIG_PLAN_DOCKER : CONFIG_PLAN_OCI;
+    }
+    if (c->runtime[0] != '\0' || c->image_dir[0] != '\0' || image_is_path(c->image)) {
+        return CONFIG_PLAN_OCI;
+    }
+    return c->image[0] != '\0' ? CONFIG_PLAN_DOCKER : CONFIG_PLAN_AUTO;
+}
+
+int config_load(struct config *c, int argc, char **argv, int *ret_used, struct err *err)
+{
+    memset(c, 0, sizeof(*c));
+    struct err type = ERR_INIT;
+    int rc = 0;
+    int at = 0;
+    for (size_t i = 0; rc == 0 && i < option_count; i++) {
+        if (options[i].type == OPTION_LIST) {
+            set_text((char **)(void *)((char *)c + options[i].offset), "");
+        }
+        rc = set_option(c, &options[i], options[i].value, err);
+    }
+    if (rc == 0) {
+        rc = read_environment(c, &type, err);
+    }
+    while (rc == 0 && at < argc && argv[at][0] == '-' && strcmp(argv[at], "--") != 0) {
+        rc = read_argument(c, argc, argv, &at, err);
+    }
+    if (rc == 0 && type.code != 0 && !is_shape(c)) {
+        *err = type;
+        rc = -ERR_CONFIG;
+    }
+    if (rc == 0) {
+        rc = check_together(c, err);
+    }
+    if (rc == 0) {
+        take_foreign_address(c);
+    }
+    if (rc == 0 && c->http[0] != '\0' && c->instance[0] == '\0') {
+        /* its clients outlive it, and expect the next one to have their sandboxes */
+        set_text(&c->instance, HTTP_INSTANCE);
+    }
+    if (rc < 0) {
+        config_finish(c);
+        return rc;
+    }
+    *ret_used = at;
+    return 0;
+}
+
+void config_finish(struct config *c)
+{
+    for (size_t i = 0; i < option_count; i++) {
+        if (is_text(&options[i])) {
+            char **text = (char **)(void *)((char *)c + options[i].offset);
+            free(*text);
+            *text = NULL;
+        }
+    }
+}

@@ -1,0 +1,97 @@
+/*
+ * Configuration: one table of options (config.c) yields the command line, the environment
+ * variables, --help and their checks.
+ */
+#ifndef CLOISTER_SUPERVISOR_BASE_CONFIG_H
+#define CLOISTER_SUPERVISOR_BASE_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/log.h"
+
+struct config {
+    char *backend;       /* "auto" "docker" "oci" "fake" */
+    char *engine;        /* where the container engine is; "" = looked for */
+    char *runtime;       /* OCI runtime, name or path; "" = the backend's choice */
+    char *image;         /* oci: directory with an unpacked root; docker: reference; "" = default */
+    char *pull;          /* "missing" "never" */
+    char *allow_images;  /* docker: patterns of images that clients may choose; "" = any */
+    char *image_dir;     /* oci: directory whose entries clients may choose as images; "" = none */
+    char *runtime_dir;   /* "" = by the rules of design.md section 7 */
+    char *instance;      /* "" = one of our own, gone with us; with HTTP never "" */
+    const char *sweeper; /* program of our sweeper (sweeper.h), no option; NULL = none */
+    char *worker_path;   /* "" = found beside this program */
+    char *agent_path;    /* "" = found beside this program */
+    uint64_t memory_mb;  /* defaults of new sandboxes */
+    uint64_t cpu_milli;
+    uint64_t pids;
+    uint64_t disk_mb; /* 0: what fits; see config_disk_mb() */
+    uint64_t files;
+    uint64_t timeout_s; /* default deadline of an execution */
+    uint64_t max_timeout_s;
+    uint64_t sync_budget_s; /* longest wait of a call for code to end */
+    uint64_t ttl_s;
+    uint64_t max_lifetime_s;
+    uint64_t max_sandboxes, max_calls;
+    uint64_t grace_s; /* a sandbox lives on for this long without a server */
+    /* HTTP */
+    char *http; /* "PORT" or "HOST:PORT", "" for none */
+    bool stdio; /* also when there is HTTP */
+    char *public_url;
+    char *tls_cert, *tls_key;
+    char *tokens; /* file */
+    char *oauth_issuer, *oauth_introspection, *oauth_client, *oauth_scopes;
+    char *allow_hosts, *allow_origins; /* separated by commas */
+    bool insecure_http;
+    uint64_t max_connections, max_sessions, session_idle_s;
+    /* of one principal */
+    uint64_t principal_sandboxes, principal_memory_mb, principal_calls;
+    uint64_t task_after_s;
+    /* network, packages, languages, files, profiles */
+    bool allow_network;                 /* clients may ask for network */
+    bool packages;                      /* packages can be installed */
+    char *package_index, *npm_registry; /* URLs; "" = the managers' own */
+    char *package_dir;                  /* directory of wheels on this host; "" = none */
+    char *package_proxy;                /* URL for the installer's http_proxy and https_proxy */
+    char *package_ca;                   /* PEM file the installer trusts; "" = the image's own */
+    uint64_t packages_mb;               /* most that the packages of one sandbox take */
+    uint64_t install_timeout_s;
+    char *languages;   /* JSON file of further languages; "" = none */
+    char *local_files; /* directories that upload_file may read on this host, with commas */
+    uint64_t link_s;   /* HTTP: a link to a file is good for so long */
+    char *compat;      /* names of profiles, with commas */
+    bool strict;
+    enum log_level log_level;
+};
+
+/* Which backends come into question. "auto" means both only as long as nothing else in the
+ * configuration belongs to one of them. */
+enum config_plan {
+    CONFIG_PLAN_AUTO, /* docker if an engine answers, else oci */
+    CONFIG_PLAN_DOCKER,
+    CONFIG_PLAN_OCI,
+    CONFIG_PLAN_FAKE,
+};
+enum config_plan config_plan(const struct config *c);
+
+/* The workspace of a sandbox with that much memory for which no other size was asked: the
+ * configured one, or what leaves room in less memory than the configured. */
+uint64_t config_disk_mb(const struct config *c, uint64_t memory_mb);
+
+/* Defaults, then environment, then arguments. `argv` starts at the first option; parsing stops at
+ * the first word that is not an option, whose index is returned in *ret_used. On error the text
+ * names the option and what was expected. */
+int config_load(struct config *c, int argc, char **argv, int *ret_used,
+                struct err *err) WARN_UNUSED;
+
+void config_finish(struct config *c);
+
+/* Whether a word is one of a list with commas. */
+bool config_lists(const char *list, const char *word);
+
+/* Help text of all options, for --help. Written with stdio. */
+void config_print_help(void);
+
+#endif

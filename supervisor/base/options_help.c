@@ -1,0 +1,53 @@
+/*
+ * --help: the rows of the table of options, a chapter for each topic.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/alloc.h"
+#include "supervisor/base/config.h"
+#include "supervisor/base/options.h"
+
+#define HELP_INDENT 29
+#define HELP_WIDTH  (size_t)70
+
+/* One option's line, broken at blanks and continued under itself. */
+static void print_option(const char *flag, const char *text)
+{
+    printf("  %-*s", HELP_INDENT - 3, flag);
+    while (*text != '\0') {
+        size_t len = strlen(text);
+        size_t n = len;
+        if (len > HELP_WIDTH) {
+            for (n = HELP_WIDTH; n > 0 && text[n] != ' '; n--) {
+            }
+            n = n > 0 ? n : strcspn(text, " ");
+        }
+        printf(" %.*s\n", (int)n, text);
+        text += n;
+        text += strspn(text, " ");
+        if (*text != '\0') {
+            printf("%*s", HELP_INDENT - 1, "");
+        }
+    }
+}
+
+void config_print_help(void)
+{
+    for (size_t i = 0; i < option_count; i++) {
+        const struct option *o = &options[i];
+        if (i == 0 || options[i - 1].topic != o->topic) {
+            printf("\n%s:\n", option_topic_title(o->topic));
+        }
+        CLEANUP_FREE char *flag = option_flag(o);
+        bool has_default = o->value[0] != '\0';
+        CLEANUP_FREE char *text = alloc_printf("%s%s%s%s", o->help, has_default ? " [" : "",
+                                               o->value, has_default ? "]" : "");
+        print_option(flag, text);
+    }
+    printf(
+        "\nEach option is also read from the environment, --memory-mb for example from\n"
+        "CLOISTER_MEMORY_MB; the command line wins. INTERPRETER_TYPE stands for CLOISTER_BACKEND\n"
+        "where that is not set.\n");
+}

@@ -1,0 +1,32 @@
+/*
+ * A principal lives as long as anything of its own does: a token that is taken out of the file must
+ * not pull the name away under a session that is just being ended for it.
+ */
+#include "supervisor/base/principal.h"
+
+#include <stdlib.h>
+
+#include "common/alloc.h"
+
+struct principal *principal_create(const char *name, const struct principal_limits *limits)
+{
+    struct principal *p = alloc_one(struct principal);
+    p->name = alloc_strdup(name);
+    p->limits = *limits;
+    p->refs = 1;
+    return p;
+}
+
+struct principal *principal_hold(struct principal *p)
+{
+    p->refs++;
+    return p;
+}
+
+void principal_release(struct principal *p)
+{
+    if (p != NULL && --p->refs == 0) {
+        free(p->name);
+        free(p);
+    }
+}

@@ -1,0 +1,36 @@
+/*
+ * On whose behalf something is asked: a name that owns sandboxes, and how much it may have.
+ *
+ * stdio has one principal; HTTP has one for each token, subject of an authorization server, or,
+ * with neither configured, one for all. Sandboxes, executions, sessions and tasks belong to the
+ * name; it is what the fleet calls an owner.
+ *
+ * Counted references: whoever keeps one longer than a call holds it. Thread: the loop thread.
+ */
+#ifndef CLOISTER_SUPERVISOR_BASE_PRINCIPAL_H
+#define CLOISTER_SUPERVISOR_BASE_PRINCIPAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct principal_limits {
+    uint64_t sandboxes; /* at a time; 0: only the server's own limit */
+    uint64_t memory_mb; /* of all its sandboxes together; 0: no limit */
+    uint64_t calls;     /* requests in flight, of all its sessions; 0: no limit */
+};
+
+struct principal {
+    char *name;
+    struct principal_limits limits;
+    size_t calls; /* in flight */
+    size_t kept;  /* bytes of its requests that have not ended */
+    bool revoked; /* its token is gone from the file: nothing new is taken from it */
+    unsigned refs;
+};
+
+struct principal *principal_create(const char *name, const struct principal_limits *limits);
+struct principal *principal_hold(struct principal *p);
+void principal_release(struct principal *p); /* NULL is fine */
+
+#endif

@@ -1,0 +1,538 @@
+/*
+ * The demonstration.
+ *
+ * It is a client like any other: it knows the server only through MCP, so what it shows is what a
+ * language model's host would get. Nothing is taken for granted: each step checks what it claims
+ * to show and fails loudly otherwise, which makes the demonstration a test of the installation,
+ * too.
+ *
+ * The one thing that it does behind the server's back is to kill a worker process in the middle of
+ * a call. It waits for a file that the running code writes first, so the call is surely under way.
+ */
+#include "supervisor/cli/demo.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/io/json.h"
+#include "supervisor/cli/demo_client.h"
+
+enum {
+    CALL_TIMEOUT_MS = 30000,
+    CREATE_TIMEOUT_MS = 90000,
+    COUNT_TO = 20, /* lines that the step with the killed worker prints */
+};
+
+struct demo {
+    struct demo_client client;
+    cJSON *hello;    /* result of initialize */
+    char *sandbox;   /* id; owned */
+    const char *dim; /* escape sequences, empty unless stdout is a terminal */
+    const char *bold;
+    const char *plain;
+};
+
+/* ---- saying what happens ---- */
+
+static void say(const struct demo *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+static void say(const struct demo *d, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fputs("    ", stdout);
+    vprintf(fmt, args);
+    printf("%s\n", d->plain);
+    va_end(args);
+}
+
+/* Text of several lines, indented, the first behind `mark`, the others behind `more`. */
+static void say_lines(const struct demo *d, const char *colour, const char *mark, const char *more,
+                      const char *text)
+{
+    while (*text != '\0') {
+        size_t len = strcspn(text, "\n");
+        printf("    %s%s%.*s%s\n", colour, mark, (int)len, text, d->plain);
+        text += len + (text[len] == '\n');
+        mark = more;
+    }
+}
+
+static void say_code(const struct demo *d, const char *code)
+{
+    say_lines(d, d->dim, ">>> ", "... ", code);
+}
+
+static void say_text(const struct demo *d, const char *text)
+{
+    say_lines(d, "", "", "", text != NULL ? text : "");
+}
+
+/* ---- asking the server ---- */
+
+static cJSON *arguments(const struct demo *d)
+{
+    cJSON *args = cJSON_CreateObject();
+    if (d->sandbox != NULL) {
+        cJSON_AddStringToObject(args, "sandbox_id", d->sandbox);
+    }
+    return args;
+}
+
+/* A failed tool call as an error: what the tool says, and what to do. */
+static int tool_error(const cJSON *result, const char *tool, struct err *err)
+{
+    const cJSON *error = json_get(json_get(result, "structuredContent"), "error");
+    const char *message = json_get_str(error, "message");
+    const char *hint = json_get_str(error, "hint");
+    if (message == NULL) {
+        message = json_get_str(cJSON_GetArrayItem(json_get(result, "content"), 0), "text");
+    }
+    return err_set(err, ERR_ENGINE, "%s: %s%s%s", tool, message != NULL ? message : "it failed",
+                   hint != NULL ? ". " : "", hint != NULL ? hint : "");
+}
+
+/* A call that must succeed. *ret is its structured result (caller's). Takes `args`. */
+static int ask(struct demo *d, const char *tool, cJSON *args, uint64_t timeout_ms, cJSON **ret,
+               struct err *err)
+{
+    cJSON *result = NULL;
+    int rc = demo_client_call(&d->client, tool, args, timeout_ms, &result, err);
+    if (rc < 0) {
+        return rc;
+    }
+    cJSON *structured = NULL;
+    if (cJSON_IsTrue(json_get(result, "isError"))) {
+        rc = tool_error(result, tool, err);
+    } else {
+        structured = cJSON_DetachItemFromObjectCaseSensitive(result, "structuredContent");
+        if (structured == NULL) {
+            rc = err_set(err, ERR_PROTOCOL, "%s: no structured result", tool);
+        }
+    }
+    cJSON_Delete(result);
+    if (rc == 0) {
+        *ret = structured;
+    }
+    return rc;
+}
+
+static cJSON *code_arguments(const struct demo *d, const char *code, double timeout_s)
+{
+    cJSON *args = arguments(d);
+    cJSON_AddStringToObject(args, "code", code);
+    if (timeout_s > 0) {
+        cJSON_AddNumberToObject(args, "timeout_seconds", timeout_s);
+    }
+    return args;
+}
+
+/* Takes an execution result apart: its status must be `wanted`. *ret is its structured part. */
+static int check_execution(cJSON *result, const char *wanted, cJSON **ret, struct err *err)
+{
+    cJSON *execution = cJSON_DetachItemFromObjectCaseSensitive(result, "structuredContent");
+    const char *status = json_get_str(execution, "status");
+    if (status == NULL) {
+        int rc = tool_error(result, "execute_code", err);
+        cJSON_Delete(execution);
+        return rc;
+    }
+    if (strcmp(status, wanted) != 0) {
+        const char *text = json_get_str(json_get(execution, "error"), "message");
+        int rc = err_set(err, ERR_INTERNAL, "execute_code ended with \"%s\" instead of \"%s\" %s",
+                         status, wanted, text != NULL ? text : "");
+        cJSON_Delete(execution);
+        return rc;
+    }
+    *ret = execution;
+    return 0;
+}
+
+/* Shows the code, runs it, shows the rest. *ret is the execution (caller's). */
+static int run(struct demo *d, const char *code, double timeout_s, const char *wanted, cJSON **ret,
+               struct err *err)
+{
+    say_code(d, code);
+    cJSON *result = NULL;
+    int rc = demo_client_call(&d->client, "execute_code", code_arguments(d, code, timeout_s),
+                              CALL_TIMEOUT_MS, &result, err);
+    if (rc < 0) {
+        return rc;
+    }
+    cJSON *execution = NULL;
+    rc = check_execution(result, wanted, &execution, err);
+    cJSON_Delete(result);
+    if (rc < 0) {
+        return rc;
+    }
+    say_text(d, json_get_str(execution, "stdout"));
+    say_text(d, json_get_str(execution, "result"));
+    *ret = execution;
+    return 0;
+}
+
+/* Runs code whose last expression must have this value. */
+static int run_for(struct demo *d, const char *code, const char *wanted, struct err *err)
+{
+    cJSON *execution = NULL;
+    int rc = run(d, code, 0, "ok", &execution, err);
+    if (rc == 0 && wanted != NULL) {
+        const char *value = json_get_str(execution, "result");
+        if (value == NULL || strcmp(value, wanted) != 0) {
+            rc = err_set(err, ERR_INTERNAL, "the result is \"%s\" instead of \"%s\"",
+                         value != NULL ? value : "", wanted);
+        }
+    }
+    cJSON_Delete(execution);
+    return rc;
+}
+
+/* ---- the steps ---- */
+
+static int step_hello(struct demo *d, struct err *err)
+{
+    const cJSON *server = json_get(d->hello, "serverInfo");
+    const char *name = json_get_str(server, "name");
+    const char *version = json_get_str(server, "version");
+    const char *revision = json_get_str(d->hello, "protocolVersion");
+    if (name == NULL || version == NULL || revision == NULL) {
+        return err_set(err, ERR_PROTOCOL, "initialize gave no name, version or revision");
+    }
+    say(d, "%s %s speaks MCP %s", name, version, revision);
+    return 0;
+}
+
+static int step_create(struct demo *d, struct err *err)
+{
+    cJSON *sandbox = NULL;
+    int rc = ask(d, "create_sandbox", cJSON_CreateObject(), CREATE_TIMEOUT_MS, &sandbox, err);
+    if (rc < 0) {
+        return rc;
+    }
+    const char *id = json_get_str(sandbox, "sandbox_id");
+    if (id == NULL) {
+        cJSON_Delete(sandbox);
+        return err_set(err, ERR_PROTOCOL, "create_sandbox gave no sandbox_id");
+    }
+    d->sandbox = alloc_strdup(id);
+    const char *backend = json_get_str(sandbox, "backend");
+    const char *image = json_get_str(sandbox, "image");
+    const char *network = json_get_str(sandbox, "network");
+    CLEANUP_FREE char *limits = cJSON_PrintUnformatted(json_get(sandbox, "limits"));
+    CLEANUP_FREE char *languages = cJSON_PrintUnformatted(json_get(sandbox, "languages"));
+    say(d, "sandbox %s on backend %s, root from %s, network %s", id,
+        backend != NULL ? backend : "?", image != NULL ? image : "?",
+        network != NULL ? network : "?");
+    say(d, "languages %s", languages != NULL ? languages : "?");
+    say(d, "limits %s", limits != NULL ? limits : "?");
+    cJSON_Delete(sandbox);
+    return 0;
+}
+
+static int step_state(struct demo *d, struct err *err)
+{
+    int rc = run_for(d, "answer = 21", NULL, err);
+    return rc < 0 ? rc : run_for(d, "answer * 2", "42", err);
+}
+
+static int step_error(struct demo *d, struct err *err)
+{
+    cJSON *execution = NULL;
+    int rc = run(d, "def share(cake, guests):\n    return cake / guests\n\nshare(1, 0)", 0, "error",
+                 &execution, err);
+    if (rc < 0) {
+        return rc;
+    }
+    const char *traceback = json_get_str(json_get(execution, "error"), "traceback");
+    if (traceback == NULL || strstr(traceback, "return cake / guests") == NULL) {
+        rc = err_set(err, ERR_INTERNAL, "the traceback does not show the line that failed");
+    } else {
+        say_text(d, traceback);
+    }
+    cJSON_Delete(execution);
+    return rc;
+}
+
+static int step_files(struct demo *d, struct err *err)
+{
+    cJSON *args = arguments(d);
+    cJSON_AddStringToObject(args, "path", "notes/shopping.txt");
+    cJSON_AddStringToObject(args, "content", "flour\nsugar\nbutter\n");
+    cJSON *result = NULL;
+    int rc = ask(d, "write_file", args, CALL_TIMEOUT_MS, &result, err);
+    if (rc < 0) {
+        return rc;
+    }
+    const cJSON *size = json_get(result, "size");
+    say(d, "wrote notes/shopping.txt, %.0f bytes", size != NULL ? size->valuedouble : 0.0);
+    cJSON_Delete(result);
+
+    rc = run_for(d, "open('notes/shopping.txt', 'a').write('eggs\\n')", "5", err);
+    if (rc < 0) {
+        return rc;
+    }
+    args = arguments(d);
+    cJSON_AddStringToObject(args, "path", "notes/shopping.txt");
+    rc = ask(d, "read_file", args, CALL_TIMEOUT_MS, &result, err);
+    if (rc < 0) {
+        return rc;
+    }
+    const char *content = json_get_str(result, "content");
+    if (content == NULL || strcmp(content, "flour\nsugar\nbutter\neggs\n") != 0) {
+        rc = err_set(err, ERR_INTERNAL, "the file came back changed");
+    } else {
+        say(d, "read it back:");
+        say_lines(d, "", "| ", "| ", content);
+    }
+    cJSON_Delete(result);
+    return rc;
+}
+
+static int step_deadline(struct demo *d, struct err *err)
+{
+    cJSON *execution = NULL;
+    int rc = run(d, "while True:\n    answer += 1", 1, "timeout", &execution, err);
+    if (rc < 0) {
+        return rc;
+    }
+    cJSON_Delete(execution);
+    say(d, "stopped after its 1 s; the interpreter and its variables are still there:");
+    return run_for(d, "answer > 21", "True", err);
+}
+
+/* The worker's pid and how often it was replaced. */
+static int worker_status(struct demo *d, pid_t *ret_pid, int *ret_restarts, struct err *err)
+{
+    cJSON *status = NULL;
+    int rc = ask(d, "get_sandbox_status", arguments(d), CALL_TIMEOUT_MS, &status, err);
+    if (rc < 0) {
+        return rc;
+    }
+    const cJSON *pid = json_get(json_get(status, "worker"), "pid");
+    const cJSON *restarts = json_get(json_get(status, "worker"), "restarts");
+    if (!json_is_int(pid) || pid->valuedouble <= 1 || !json_is_int(restarts)) {
+        rc = err_set(err, ERR_PROTOCOL, "get_sandbox_status does not tell the worker's pid");
+    } else {
+        *ret_pid = (pid_t)pid->valuedouble;
+        *ret_restarts = (int)restarts->valuedouble;
+    }
+    cJSON_Delete(status);
+    return rc;
+}
+
+/* Returns when the file exists in the sandbox. */
+static int await_file(struct demo *d, const char *path, struct err *err)
+{
+    uint64_t deadline_ms = clock_ms() + CALL_TIMEOUT_MS;
+    while (clock_ms() < deadline_ms) {
+        cJSON *args = arguments(d);
+        cJSON_AddStringToObject(args, "path", path);
+        cJSON *result = NULL;
+        int rc = demo_client_call(&d->client, "read_file", args, CALL_TIMEOUT_MS, &result, err);
+        if (rc < 0) {
+            return rc;
+        }
+        bool there = !cJSON_IsTrue(json_get(result, "isError"));
+        cJSON_Delete(result);
+        if (there) {
+            return 0;
+        }
+    }
+    return err_set(err, ERR_TIMEOUT, "the code did not begin to run");
+}
+
+static int check_count(const char *out, struct err *err)
+{
+    for (int i = 1; i <= COUNT_TO; i++) {
+        char line[32];
+        int len = snprintf(line, sizeof(line), "line %d\n", i);
+        if (out == NULL || strncmp(out, line, (size_t)len) != 0) {
+            return err_set(err, ERR_INTERNAL, "line %d of the output is lost or doubled", i);
+        }
+        out += len;
+    }
+    return *out == '\0' ? 0 : err_set(err, ERR_INTERNAL, "there is more output than was written");
+}
+
+static int step_kill(struct demo *d, struct err *err)
+{
+    static const char code[] = "import time\n"
+                               "for i in range(1, 21):\n"
+                               "    print('line', i, flush=True)\n"
+                               "    open('progress', 'w').close()\n"
+                               "    time.sleep(0.05)";
+    pid_t before = 0, after = 0;
+    int restarts_before = 0, restarts_after = 0;
+    int rc = worker_status(d, &before, &restarts_before, err);
+    if (rc < 0) {
+        return rc;
+    }
+    say_code(d, code);
+    int64_t id;
+    rc = demo_client_send_call(&d->client, "execute_code", code_arguments(d, code, 0), &id, err);
+    if (rc == 0) {
+        rc = await_file(d, "progress", err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    if (kill(before, SIGKILL) != 0) {
+        return err_sys(err, ERR_INTERNAL, errno, "cannot kill worker %d", (int)before);
+    }
+    say(d, "the code has begun to print; worker %d is killed with SIGKILL", (int)before);
+
+    cJSON *result = NULL;
+    rc = demo_client_wait(&d->client, id, CALL_TIMEOUT_MS, &result, err);
+    if (rc < 0) {
+        return rc;
+    }
+    cJSON *execution = NULL;
+    rc = check_execution(result, "ok", &execution, err);
+    cJSON_Delete(result);
+    if (rc == 0) {
+        rc = check_count(json_get_str(execution, "stdout"), err);
+        cJSON_Delete(execution);
+    }
+    if (rc == 0) {
+        rc = worker_status(d, &after, &restarts_after, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    if (after == before || restarts_after != restarts_before + 1) {
+        return err_set(err, ERR_INTERNAL, "the worker was not replaced");
+    }
+    say(d, "the call's result has all %d lines, each once; worker %d took over", COUNT_TO,
+        (int)after);
+    return 0;
+}
+
+static int step_close(struct demo *d, struct err *err)
+{
+    cJSON *result = NULL;
+    int rc = ask(d, "close_sandbox", arguments(d), CALL_TIMEOUT_MS, &result, err);
+    if (rc < 0) {
+        return rc;
+    }
+    cJSON_Delete(result);
+    rc = demo_client_stop(&d->client, err);
+    if (rc > 0) {
+        rc = err_set(err, ERR_INTERNAL, "the server ended with exit status %d", rc);
+    }
+    if (rc == 0) {
+        say(d, "the sandbox is removed, the server has ended");
+    }
+    return rc;
+}
+
+static const struct {
+    const char *title;
+    int (*run)(struct demo *d, struct err *err);
+} steps[] = {
+    {"create a sandbox", step_create},
+    {"keep a variable over two calls", step_state},
+    {"show an error with its traceback", step_error},
+    {"write and read a file", step_files},
+    {"run into a deadline and keep the state", step_deadline},
+    {"kill the worker in the middle of a call", step_kill},
+    {"close", step_close},
+};
+
+/* ---- all of it ---- */
+
+static void print_took(const struct demo *d, uint64_t begun_us)
+{
+    double ms = (double)(clock_us() - begun_us) / 1000.0;
+    printf("    %stook %.1f ms%s\n\n", d->dim, ms, d->plain);
+    fflush(stdout);
+}
+
+static int run_steps(struct demo *d, const char *self, int argc, char **argv, struct err *err)
+{
+    size_t count = sizeof(steps) / sizeof(steps[0]);
+    uint64_t begun_us = clock_us();
+    printf("%s1. start the server and say hello%s\n", d->bold, d->plain);
+    /* what it logs below a warning would only get between the lines here; options come after it */
+    char **options = alloc_array((size_t)argc + 2, sizeof(*options));
+    options[0] = (char[]){"--log-level=warn"};
+    for (int i = 0; i < argc; i++) {
+        options[i + 1] = argv[i];
+    }
+    int rc = demo_client_start(&d->client, self, argc + 1, options, &d->hello, err);
+    free(options);
+    if (rc == 0) {
+        rc = step_hello(d, err);
+    }
+    for (size_t i = 0; rc == 0; i++) {
+        print_took(d, begun_us);
+        if (i == count) {
+            break;
+        }
+        printf("%s%zu. %s%s\n", d->bold, i + 2, steps[i].title, d->plain);
+        fflush(stdout);
+        begun_us = clock_us();
+        rc = steps[i].run(d, err);
+    }
+    return rc;
+}
+
+/* What an MCP client needs in its configuration to start this server as it was started here. */
+static void print_config(const struct demo *d, const char *self, int argc, char **argv)
+{
+    cJSON *command = cJSON_CreateString(self);
+    cJSON *args = cJSON_CreateStringArray((const char *const *)argv, argc);
+    CLEANUP_FREE char *command_text = cJSON_PrintUnformatted(command);
+    CLEANUP_FREE char *args_text = cJSON_PrintUnformatted(args);
+    printf("%sTo use it, paste this into your MCP client's configuration:%s\n\n", d->bold,
+           d->plain);
+    printf("{\n"
+           "  \"mcpServers\": {\n"
+           "    \"cloister\": {\n"
+           "      \"command\": %s,\n"
+           "      \"args\": %s\n"
+           "    }\n"
+           "  }\n"
+           "}\n",
+           command_text != NULL ? command_text : "null", args_text != NULL ? args_text : "[]");
+    cJSON_Delete(args);
+    cJSON_Delete(command);
+}
+
+int demo_run(const char *self, int argc, char **argv)
+{
+    bool colour = isatty(STDOUT_FILENO) != 0;
+    struct demo d = {
+        .client = {.to = -1, .from = -1},
+        .dim = colour ? "\033[2m" : "",
+        .bold = colour ? "\033[1m" : "",
+        .plain = colour ? "\033[0m" : "",
+    };
+    char path[PATH_MAX];
+    if (realpath(self, path) == NULL) {
+        fprintf(stderr, "cloister demo: cannot find %s: %s\n", self, strerror(errno));
+        return EXIT_FAILURE;
+    }
+    struct err err = ERR_INIT;
+    int rc = run_steps(&d, path, argc, argv, &err);
+    if (rc < 0) {
+        fflush(stdout);
+        err_ignore(demo_client_stop(&d.client, NULL)); /* the step's error is the one to show */
+        fprintf(stderr, "\ncloister demo: %s\nRun `%s doctor` to see what works on this machine.\n",
+                err.text, path);
+    } else {
+        print_config(&d, path, argc, argv);
+    }
+    cJSON_Delete(d.hello);
+    free(d.sandbox);
+    return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,260 @@
+/*
+ * The doctor does what the first create_sandbox would do, for every candidate instead of up to the
+ * first that works, and says everything aloud. It uses the same probes and the same rule of choice,
+ * so what it says is what will happen. Then it makes one sandbox with the configured image, as only
+ * that shows whether the image is there or can be fetched, is for this machine, and has anything to
+ * run code with. It leaves nothing behind but an image that was fetched.
+ */
+#include "supervisor/cli/doctor.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <uv.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "supervisor/binaries.h"
+#include "supervisor/base/config.h"
+#include "supervisor/engine.h"
+#include "supervisor/fleet.h"
+#include "supervisor/base/image.h"
+#include "supervisor/instance.h"
+
+#define FINDINGS_MAX 8
+
+/* What is said of one candidate: which one is used is known when all have been tried. */
+struct finding {
+    char *who, *rest;
+    bool usable;
+};
+
+struct doctor {
+    struct fleet *fleet;
+    uv_loop_t *loop;
+    unsigned usable;
+    struct finding findings[FINDINGS_MAX];
+    size_t finding_count, used;
+    const char *used_backend;
+    size_t used_lacks;
+    bool fetching; /* somebody has been told why it takes so long */
+    bool sound;    /* a sandbox of the image was made, and can run code */
+};
+
+static void print_program(const char *what, int rc, const char *path, const struct err *err)
+{
+    printf("  %-18s %s%s\n", what, rc == 0 ? path : "missing: ", rc == 0 ? "" : err->text);
+}
+
+/* Returns whether both are there. */
+static bool examine_programs(const struct config *config)
+{
+    CLEANUP_FREE char *worker = NULL;
+    CLEANUP_FREE char *agent = NULL;
+    CLEANUP_FREE char *top = instance_top(config);
+    struct err err = ERR_INIT;
+    printf("cloister %s\n", CLOISTER_VERSION);
+    int worker_rc = binaries_find_worker(config, &worker, &err);
+    print_program("worker", worker_rc, worker, &err);
+    int agent_rc = binaries_find_agent(config, &agent, &err);
+    print_program("agent", agent_rc, agent, &err);
+    printf("  %-18s %s\n\n", "runtime directory", top);
+    return worker_rc == 0 && agent_rc == 0;
+}
+
+static void print_list(FILE *out, const char *what, const struct view_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        fprintf(out, "  %-18s %.*s\n", i == 0 ? what : "", VIEW_ARG(list->items[i]));
+    }
+}
+
+#define NETWORK_WORKS view_of("can be had, so packages can be installed")
+
+static void print_who(FILE *out, const char *backend, const struct msg_probed *p)
+{
+    fprintf(out, "backend %s", backend);
+    if (p->engine.len > 0) {
+        fprintf(out, ", engine %.*s", VIEW_ARG(p->engine));
+    }
+    if (p->runtime.len > 0) {
+        fprintf(out, ", runtime %.*s", VIEW_ARG(p->runtime));
+    }
+}
+
+static void print_rest(FILE *out, const struct msg_probed *p)
+{
+    print_list(out, "places tried", &p->tried);
+    if (p->version.len > 0) {
+        fprintf(out, "  %-18s %.*s\n", "version", VIEW_ARG(p->version));
+    }
+    if (!p->usable) {
+        fprintf(out, "  %-18s %.*s\n", "why not", VIEW_ARG(p->reason));
+    }
+    if (p->usable) {
+        fprintf(out, "  %-18s %.*s\n", "network",
+                VIEW_ARG(p->network.len > 0 ? p->network : NETWORK_WORKS));
+    }
+    print_list(out, "not enforced here", &p->unapplied);
+}
+
+static FILE *text_stream(char **text)
+{
+    size_t size;
+    FILE *out = open_memstream(text, &size);
+    return alloc_check(out);
+}
+
+static void on_each(void *arg, const char *backend, const struct msg_probed *p)
+{
+    struct doctor *d = arg;
+    assert(d->finding_count < FINDINGS_MAX);
+    struct finding *f = &d->findings[d->finding_count];
+    if (p->usable &&
+        (d->usable == 0 || engine_is_better(backend, p, d->used_backend, d->used_lacks))) {
+        d->used = d->finding_count;
+        d->used_backend = backend;
+        d->used_lacks = p->unapplied.count;
+    }
+    d->finding_count++;
+    d->usable += p->usable ? 1 : 0;
+    f->usable = p->usable;
+    FILE *who = text_stream(&f->who);
+    print_who(who, backend, p);
+    fclose(who);
+    FILE *rest = text_stream(&f->rest);
+    print_rest(rest, p);
+    fclose(rest);
+}
+
+static void print_findings(struct doctor *d)
+{
+    for (size_t i = 0; i < d->finding_count; i++) {
+        struct finding *f = &d->findings[i];
+        printf("%s: %s\n%s", f->who,
+               !f->usable     ? "not usable"
+               : i == d->used ? "usable, and the one that is used"
+                              : "usable",
+               f->rest);
+        free(f->who);
+        free(f->rest);
+    }
+}
+
+static void on_stopped(void *arg)
+{
+    struct doctor *d = arg;
+    uv_stop(d->loop);
+}
+
+static void on_progress(void *arg, const struct fleet_progress *progress)
+{
+    struct doctor *d = arg;
+    if (!d->fetching) {
+        d->fetching = true;
+        fprintf(stderr, "cloister doctor: %s\n", progress->text);
+    }
+}
+
+/* What a sandbox of the configured image is like. */
+static void on_sandbox(void *arg, int rc, const struct fleet_info *info, const struct err *err,
+                       const char *hint)
+{
+    struct doctor *d = arg;
+    d->sound = rc == 0 && info->language_count > 0;
+    printf("\nsandbox: %s\n", rc < 0 ? "cannot be made" : d->sound ? "works" : "runs no code");
+    if (rc < 0) {
+        printf("  %-18s %s\n", "why not", err->text);
+        if (hint[0] != '\0') {
+            printf("  %-18s %s\n", "what to do", hint);
+        }
+    } else {
+        printf("  %-18s %s\n", "image", info->image);
+        printf("  %-18s ", d->sound ? "languages" : "why not");
+        for (size_t i = 0; i < info->language_count; i++) {
+            printf("%s%s", i > 0 ? ", " : "", info->languages[i]);
+        }
+        printf("%s\n", d->sound ? "" : "the image has no interpreter of any language in its PATH");
+        if (!d->sound) {
+            printf("  %-18s %s\n", "what to do",
+                   "name an image that has one with --image, e.g. " IMAGE_DOCKER_DEFAULT
+                   " on an engine");
+        }
+    }
+    fleet_shutdown(d->fleet, FLEET_END_CLOSE, on_stopped, d);
+}
+
+static void on_done(void *arg)
+{
+    struct doctor *d = arg;
+    print_findings(d);
+    if (d->usable == 0) {
+        fleet_shutdown(d->fleet, FLEET_END_CLOSE, on_stopped, d);
+        return;
+    }
+    static const struct fleet_spec spec = {.progress = on_progress};
+    fleet_open(d->fleet, "doctor", &spec, on_sandbox, d);
+}
+
+static void prescribe_oci(void)
+{
+    printf(
+        "Install an OCI runtime, for example `apt install runc` or `dnf install crun`, or name\n"
+        "one with --runtime. If one is installed, the line \"why not\" above has its own words.\n"
+        "In a container or as an ordinary user, runtimes need unprivileged user namespaces,\n"
+        "which the host may forbid.\n");
+}
+
+static void prescribe_docker(void)
+{
+    printf("Start a container engine: Docker Desktop, `colima start`, OrbStack, Rancher Desktop,\n"
+           "`podman machine start`, `systemctl start docker` or, for one of your own,\n"
+           "`systemctl --user start podman.socket`. If one is running, say where with --engine or\n"
+           "DOCKER_HOST, and see that you may use it (`docker info` works).\n");
+}
+
+static void prescribe(const struct doctor *d, enum config_plan plan, bool programs)
+{
+    printf("\n");
+    if (!programs) {
+        printf("What to do: reinstall cloister (its programs belong together), or name them with\n"
+               "--worker-path and --agent-path.\n");
+    } else if (d->usable == 0) {
+        printf("What to do:%s\n", plan == CONFIG_PLAN_AUTO ? " one of these two." : "");
+        if (plan == CONFIG_PLAN_DOCKER || plan == CONFIG_PLAN_AUTO) {
+            prescribe_docker();
+        }
+        if (plan != CONFIG_PLAN_DOCKER) {
+            prescribe_oci();
+        }
+    } else {
+        printf("%s\n",
+               d->sound ? "Sandboxes can be created on this host."
+                        : "Sandboxes with this image are of no use yet; what to do is said above.");
+    }
+}
+
+int doctor_run(struct config *config)
+{
+    uv_loop_t loop;
+    /* What went well is on stdout already. */
+    log_set_level(config->log_level == LOG_INFO ? LOG_WARN : config->log_level);
+    if (uv_loop_init(&loop) < 0) {
+        log_error("doctor: no event loop: out of descriptors?");
+        return EXIT_FAILURE;
+    }
+    bool programs = examine_programs(config);
+    /* A place of our own: the named one may have a server, or sandboxes that wait for one. */
+    config->instance[0] = '\0';
+    struct doctor d = {.fleet = fleet_create(&loop, config), .loop = &loop};
+    fleet_doctor(d.fleet, on_each, on_done, &d);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    prescribe(&d, config_plan(config), programs);
+    fleet_destroy(d.fleet);
+    (void)uv_loop_close(
+        &loop); /* refuses if the fleet had to leave something behind; then we exit */
+    return d.sound ? EXIT_SUCCESS : EXIT_FAILURE;
+}

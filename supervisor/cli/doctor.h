@@ -1,0 +1,13 @@
+/*
+ * `cloister doctor`: what was looked for on this host, what was found, and what to do.
+ */
+#ifndef CLOISTER_SUPERVISOR_CLI_DOCTOR_H
+#define CLOISTER_SUPERVISOR_CLI_DOCTOR_H
+
+struct config;
+
+/* Runs a loop of its own and prints to stdout. Returns the exit status: 0 if sandboxes can be
+ * created here. Blocks for as long as the probes take (seconds). */
+int doctor_run(struct config *config);
+
+#endif

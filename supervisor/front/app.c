@@ -1,0 +1,380 @@
+/*
+ * Where requests become calls of tools. A call borrows everything from its request, and ends it.
+ *
+ * What tools keep between calls (the default sandbox) belongs to a session of the protocol. On a
+ * pipe that is the principal's sandbox, which the next server finds again; an older client over
+ * HTTP has one of its own, which ends with its session; and where each request is a session of its
+ * own nothing can be kept, so a call that names no sandbox gets a new one, and its id.
+ *
+ * A session may end while its default sandbox is being made, and the fleet will call back for it
+ * then: what it calls back to stays until that has happened.
+ */
+#include "supervisor/front/app.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "supervisor/base/config.h"
+#include "supervisor/compat/profile.h"
+#include "supervisor/mcp/app.h"
+#include "supervisor/mcp/jsonrpc.h"
+#include "supervisor/mcp/request.h"
+#include "supervisor/mcp/session.h"
+#include "supervisor/base/principal.h"
+#include "supervisor/resources/resources.h"
+#include "supervisor/result.h"
+#include "supervisor/tools.h"
+#include "supervisor/tools/output.h"
+#include "supervisor/tools/tool.h"
+
+static const char instructions[] =
+    "Runs code in isolated sandboxes. Start with execute_code: without sandbox_id it uses this "
+    "session's own sandbox, whose files and variables stay between calls, so work in small steps. "
+    "(Over HTTP without sessions each call without sandbox_id makes a new sandbox: pass the "
+    "sandbox_id of its result to go on in it.) Code that takes long goes on after the call has "
+    "answered with status running: follow it with get_execution, stop it with cancel_execution. "
+    "Put files in with write_file and get them out with read_file; relative paths start in the "
+    "workspace, where code runs. Files are resources, too: sandbox://SANDBOX_ID/workspace/NAME; "
+    "output that was cut is whole at execution://EXECUTION_ID/stdout. Sandboxes have no network, "
+    "but install_package installs packages of pip and npm into them. When a call fails, error.hint "
+    "says what to do next.";
+
+/* A cell: a room with a door of its own. A URI has no spaces. */
+#define ICON_SVG                                                                                   \
+    "data:image/svg+xml,%3Csvg%20xmlns='http://www.w3.org/2000/svg'%20viewBox='0%200%2024%2024'"   \
+    "%20fill='none'%20stroke='%236b7280'%20stroke-width='2'%3E"                                    \
+    "%3Cpath%20d='M4%2021V9a8%208%200%200%201%2016%200v12z'/%3E"                                   \
+    "%3Cpath%20d='M9%2021v-7a3%203%200%200%201%206%200v7'/%3E%3C/svg%3E"
+
+static const char icons[] =
+    "[{\"src\":\"" ICON_SVG "\",\"mimeType\":\"image/svg+xml\",\"sizes\":[\"any\"]}]";
+
+struct app {
+    const struct config *config;
+    struct fleet *fleet;
+    struct tools *tools;
+    struct tool_services services;
+    struct mcp_app mcp;
+    struct app_session *sessions;
+};
+
+struct app_session {
+    struct tool_session tools; /* first: the fleet's callbacks lead to it */
+    struct app *app;
+    struct principal *principal;
+    struct app_session *prev, *next;
+    struct call *calls;
+};
+
+struct call {
+    struct tool_call tool; /* first */
+    struct mcp_request *request;
+    struct app_session *session;
+    struct call *prev, *next;
+};
+
+/* ---- sessions ------------------------------------------------------------------------------- */
+
+static void session_free(struct tool_session *tools)
+{
+    struct app_session *s = (struct app_session *)tools;
+    if (s->prev != NULL) {
+        s->prev->next = s->next;
+    } else {
+        s->app->sessions = s->next;
+    }
+    if (s->next != NULL) {
+        s->next->prev = s->prev;
+    }
+    principal_release(s->principal);
+    free(s);
+}
+
+static void *on_session_open(void *arg, struct mcp_session *session, bool stateless)
+{
+    struct app *a = arg;
+    struct principal *principal = mcp_session_principal(session);
+    struct app_session *s = alloc_one(struct app_session);
+    s->app = a;
+    s->principal = principal_hold(principal);
+    enum tool_default kind =
+        mcp_session_kind(session) == MCP_SESSION_PIPE ? TOOL_DEFAULT_OWNER : TOOL_DEFAULT_SESSION;
+    tool_session_init(&s->tools, a->fleet, a->config, &a->services, s->principal,
+                      stateless ? TOOL_DEFAULT_FRESH : kind);
+    s->next = a->sessions;
+    if (s->next != NULL) {
+        s->next->prev = s;
+    }
+    a->sessions = s;
+    return s;
+}
+
+static void call_free(struct call *c)
+{
+    if (c->prev != NULL) {
+        c->prev->next = c->next;
+    } else {
+        c->session->calls = c->next;
+    }
+    if (c->next != NULL) {
+        c->next->prev = c->prev;
+    }
+    tool_call_finish(&c->tool);
+    free(c);
+}
+
+static void on_session_lost(void *arg, void *data)
+{
+    struct app_session *s = data;
+    s->tools.lost = true;
+}
+
+static void on_session_close(void *arg, void *data)
+{
+    struct app_session *s = data;
+    while (s->calls != NULL) {
+        call_free(s->calls); /* the server is closed and they will never end */
+    }
+    tool_session_end(&s->tools, session_free);
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+static cJSON *result_json(struct result *r)
+{
+    cJSON *result = cJSON_CreateObject();
+    cJSON_AddItemToObjectCS(result, "content", STEAL_PTR(r->content));
+    if (r->structured != NULL) {
+        cJSON_AddItemToObjectCS(result, "structuredContent", STEAL_PTR(r->structured));
+    }
+    if (r->is_error) {
+        cJSON_AddItemToObjectCS(result, "isError", cJSON_CreateTrue());
+    }
+    return result;
+}
+
+static void answer_failure(struct mcp_request *r, int code, const char *message, const char *hint)
+{
+    struct result result;
+    result_init(&result);
+    result_set_failure(&result, code, message, hint);
+    mcp_answer(r, result_json(&result));
+    result_finish(&result);
+}
+
+static void on_refuse(struct mcp_request *r)
+{
+    answer_failure(r, ERR_SHUTTING_DOWN, "the server is shutting down", NULL);
+}
+
+static void answer_bad_arguments(struct mcp_request *r, const char *tool, const char *problem)
+{
+    CLEANUP_FREE char *text = alloc_printf("Invalid arguments for %s: %s", tool, problem);
+    if (revision_argument_errors_are_results(mcp_request_revision(r))) {
+        answer_failure(r, ERR_INVALID, text,
+                       "correct the arguments according to the tool's inputSchema");
+    } else {
+        mcp_answer_error(r, JSONRPC_INVALID_PARAMS, text, NULL);
+    }
+}
+
+static void on_done(struct tool_call *tool, struct result *result)
+{
+    struct call *c = (struct call *)tool;
+    struct mcp_request *r = c->request;
+    call_free(c);
+    mcp_answer(r, result_json(result));
+}
+
+static void on_progress(struct tool_call *tool, const struct fleet_progress *news)
+{
+    struct call *c = (struct call *)tool;
+    mcp_progress(c->request, (double)news->done, (double)news->total, news->text);
+}
+
+static bool on_output(struct tool_call *tool, const struct fleet_output *news)
+{
+    struct mcp_request *r = ((struct call *)tool)->request;
+    if (!mcp_wants_progress(r)) {
+        return !mcp_hears_progress(r); /* never again, or only not now */
+    }
+    CLEANUP_BUF struct buf message;
+    buf_init(&message, 4 * OUTPUT_MESSAGE_BYTES);
+    output_message(&message, news);
+    mcp_progress(r, (double)(news->out_bytes + news->err_bytes), 0, text_cstr(&message));
+    return true;
+}
+
+static enum tool_task on_task(struct tool_call *tool)
+{
+    const struct mcp_request *r = ((struct call *)tool)->request;
+    if (mcp_is_task(r)) {
+        return TOOL_TASK_IS;
+    }
+    return mcp_may_become_task(r) ? TOOL_TASK_MAY : TOOL_TASK_NO;
+}
+
+static void on_tell_task(struct tool_call *tool, const char *status)
+{
+    struct mcp_request *r = ((struct call *)tool)->request;
+    if (mcp_is_task(r)) {
+        mcp_task_status(r, status);
+    } else {
+        mcp_become_task(r, status);
+    }
+}
+
+static void on_cancel(struct mcp_request *r)
+{
+    struct call *c = mcp_request_data(r);
+    tool_cancel(&c->tool); /* may end the call already */
+}
+
+static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
+                         const cJSON *arguments)
+{
+    const struct app *a = mcp_request_app(r);
+    const struct tool *tool = tools_tool(a->tools, mcp_tool);
+    struct err err = ERR_INIT;
+    if (tools_check(mcp_tool, arguments, &err) < 0) {
+        answer_bad_arguments(r, mcp_tool->name, err.text);
+        return;
+    }
+    struct app_session *s = mcp_request_session_data(r);
+    struct call *c = alloc_one(struct call);
+    c->request = r;
+    c->session = s;
+    c->tool.session = &s->tools;
+    c->tool.args = arguments;
+    c->tool.done = on_done;
+    c->tool.progress = on_progress;
+    c->tool.output = mcp_hears_progress(r) ? on_output : NULL;
+    c->tool.task = on_task;
+    c->tool.tell_task = on_tell_task;
+    c->tool.begun_ms = clock_ms();
+    c->next = s->calls;
+    if (c->next != NULL) {
+        c->next->prev = c;
+    }
+    s->calls = c;
+    mcp_request_set_data(r, c);
+    mcp_on_cancel(r, on_cancel);
+    tool->run(&c->tool); /* may end the call already */
+}
+
+/* ---- lists ---------------------------------------------------------------------------------- */
+
+static const struct mcp_tool *on_tool_find(void *arg, const char *name)
+{
+    const struct app *a = arg;
+    return tools_find(a->tools, name);
+}
+
+static void on_list(struct mcp_request *r, enum mcp_list list, const char *cursor)
+{
+    const struct app *a = mcp_request_app(r);
+    if (list == MCP_LIST_TOOLS) {
+        mcp_answer_items(r, tools_list(a->tools));
+    } else if (list == MCP_LIST_TEMPLATES) {
+        resources_templates(r);
+    } else {
+        assert(list == MCP_LIST_RESOURCES); /* nothing else is offered */
+        resources_list(a->fleet, r, cursor);
+    }
+}
+
+static void on_resource_read(struct mcp_request *r, const char *uri)
+{
+    const struct app *a = mcp_request_app(r);
+    resources_read(a->fleet, r, uri);
+}
+
+static void on_complete(struct mcp_request *r, const struct mcp_completion *what)
+{
+    const struct app *a = mcp_request_app(r);
+    resources_complete(a->fleet, r, what);
+}
+
+static bool on_may_subscribe(void *arg, const struct principal *principal, const char *uri)
+{
+    const struct app *a = arg;
+    return resources_may_subscribe(a->fleet, principal, uri);
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+struct app *app_create(uv_loop_t *loop, const struct config *config,
+                       const struct languages *languages, struct fleet *fleet, struct links *links)
+{
+    struct app *a = alloc_one(struct app);
+    a->config = config;
+    a->fleet = fleet;
+    a->services.loop = loop;
+    a->services.links = links;
+    a->services.languages = languages;
+    a->services.packages = packages_create(loop, fleet, config);
+    a->tools = tools_create(config, languages);
+    a->mcp = (struct mcp_app){
+        .arg = a,
+        .name = profiles_server_name(config),
+        .title = "Cloister sandboxes",
+        .version = CLOISTER_VERSION,
+        .instructions = instructions,
+        .description = "Runs code for language models in isolated sandboxes",
+        .icons = icons,
+        .offers = MCP_OFFER_TOOLS | MCP_OFFER_RESOURCES | MCP_OFFER_RESOURCES_CHANGED |
+                  MCP_OFFER_SUBSCRIBE | MCP_OFFER_COMPLETIONS | MCP_OFFER_TASKS,
+        .calls_max = config->max_calls,
+        .fixed = {[MCP_LIST_TOOLS] = true, [MCP_LIST_TEMPLATES] = true},
+        .session_open = on_session_open,
+        .session_close = on_session_close,
+        .session_lost = on_session_lost,
+        .list = on_list,
+        .tool_find = on_tool_find,
+        .tool_call = on_tool_call,
+        .resource_read = on_resource_read,
+        .complete = on_complete,
+        .may_subscribe = on_may_subscribe,
+        .refuse = on_refuse,
+    };
+    return a;
+}
+
+void app_announce(struct app *a, struct mcp_server *server)
+{
+    resources_observe(a->fleet, server);
+}
+
+void app_stop(struct app *a)
+{
+    packages_stop(a->services.packages);
+}
+
+void app_close(struct app *a)
+{
+    packages_destroy(STEAL_PTR(a->services.packages));
+}
+
+void app_destroy(struct app *a)
+{
+    if (a == NULL) {
+        return;
+    }
+    app_close(a);
+    while (a->sessions != NULL) {
+        session_free(&a->sessions->tools);
+    }
+    tools_destroy(a->tools);
+    free(a);
+}
+
+const struct mcp_app *app_mcp(const struct app *a)
+{
+    return &a->mcp;
+}

@@ -1,0 +1,313 @@
+/*
+ * The order of life and death of a server.
+ *
+ *   SERVING ──SIGTERM with HTTP, or end of input──▶ DRAINING ──calls answered, or time──▶ STOPPING
+ *      └──────────────── SIGINT, output broken ────────────────────────────────────────────┘ │
+ *                                                                       exit ◀── FLUSHING ◀──┘
+ *
+ * DRAINING lets calls that are nearly done be answered. On stdio, whoever pipes a few requests in
+ * closes the pipe behind them: they get a moment if it is a pipe, whose end usually means that the
+ * client is gone, and as long as it takes for a file. Over HTTP nothing new is taken and what is in
+ * flight gets a moment. STOPPING ends operations and removes sandboxes, or leaves those of a named
+ * instance to the next server; what is answered then still goes out in FLUSHING. From the end of a
+ * pipe's input to our exit 5 s pass at most, from SIGTERM with HTTP 6.
+ *
+ * With both, the end of stdio is the end of all: the client that started us expects us to go, and
+ * would find the port taken when it starts the next one.
+ */
+#include "supervisor/front/serve.h"
+
+#include <signal.h>
+#include <string.h>
+#include <uv.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "proto/exit_codes.h"
+#include "supervisor/front/app.h"
+#include "supervisor/front/file_source.h"
+#include "supervisor/fleet.h"
+#include "supervisor/languages.h"
+#include "supervisor/links.h"
+#include "supervisor/mcp/session.h"
+#include "supervisor/front/serve_internal.h"
+
+#define PIPE_DRAIN_MS 300
+#define HTTP_DRAIN_MS 1000
+#define HTTP_LOOK_MS  20  /* between looks whether all is answered */
+#define FLUSH_MS      100 /* after the fleet's 4.5 s; a client that still reads needs none of it */
+#define LAST_WAIT_MS  50
+
+enum serve_state { SERVE_SERVING, SERVE_DRAINING, SERVE_STOPPING, SERVE_FLUSHING };
+
+struct serve {
+    uv_loop_t loop;
+    enum serve_state state;
+    struct languages *languages;
+    struct fleet *fleet;
+    struct app *app;
+    struct links *links;             /* NULL: no HTTP */
+    struct file_source *file_source; /* the same */
+    struct mcp_server *server;
+    struct serve_stdio *stdio; /* NULL: not asked for */
+    struct serve_http *http;   /* NULL: not asked for */
+    unsigned open_fronts;
+    bool has_ended; /* stdin */
+    uv_signal_t on_term, on_int, on_hup;
+    uv_timer_t drain;       /* of the pipe; at the very end, of the loop */
+    uv_timer_t look;        /* whether HTTP has drained */
+    uint64_t http_until_ms; /* … which it may take until then */
+};
+
+static void set_state(struct serve *s, enum serve_state state, const char *why)
+{
+    static const char *const names[] = {"serving", "draining", "stopping", "flushing"};
+    log_debug("%s -> %s: %s", names[s->state], names[state], why);
+    s->state = state;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+/* The fleet gave up on something that will not end, and so must we. */
+static void on_last_wait(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
+static void on_front_closed(void *arg)
+{
+    struct serve *s = arg;
+    if (--s->open_fronts > 0) {
+        return;
+    }
+    uv_close((uv_handle_t *)&s->on_term, NULL);
+    uv_close((uv_handle_t *)&s->on_int, NULL);
+    uv_close((uv_handle_t *)&s->on_hup, NULL);
+    uv_close((uv_handle_t *)&s->look, NULL);
+    uv_timer_start(&s->drain, on_last_wait, LAST_WAIT_MS, 0);
+    uv_unref((uv_handle_t *)&s->drain);
+}
+
+static void on_fleet_down(void *arg)
+{
+    struct serve *s = arg;
+    set_state(s, SERVE_FLUSHING, "no sandbox is ours any more");
+    s->open_fronts = (s->stdio != NULL ? 1u : 0u) + (s->http != NULL ? 1u : 0u);
+    if (s->stdio != NULL) {
+        serve_stdio_close(s->stdio, FLUSH_MS, on_front_closed, s);
+    }
+    if (s->http != NULL) {
+        serve_http_close(s->http, FLUSH_MS, on_front_closed, s);
+    }
+}
+
+/* The client or whoever runs us ends this server; only a person at a terminal, with ^C, means the
+ * sandboxes as well. */
+static void stop(struct serve *s, enum fleet_end end, const char *why)
+{
+    if (s->state >= SERVE_STOPPING) {
+        return;
+    }
+    set_state(s, SERVE_STOPPING, why);
+    uv_timer_stop(&s->drain);
+    uv_timer_stop(&s->look);
+    if (s->http != NULL) {
+        serve_http_quiesce(s->http);
+    }
+    mcp_server_stop(s->server);
+    app_stop(s->app);
+    fleet_shutdown(s->fleet, end, on_fleet_down, s);
+}
+
+/* ---- the end of the pipe -------------------------------------------------------------------- */
+
+static void on_drained(uv_timer_t *timer)
+{
+    stop(timer->data, FLEET_END_LEAVE, "input has ended");
+}
+
+static void on_answered(void *arg)
+{
+    struct serve *s = arg;
+    if (s->state == SERVE_DRAINING && s->has_ended && serve_stdio_open_requests(s->stdio) == 0) {
+        /* by the loop: this may be a callback of the fleet */
+        uv_timer_start(&s->drain, on_drained, 0, 0);
+    }
+}
+
+static void on_ended(void *arg)
+{
+    struct serve *s = arg;
+    if (s->state != SERVE_SERVING) {
+        return;
+    }
+    s->has_ended = true;
+    set_state(s, SERVE_DRAINING, "end of input");
+    if (!serve_stdio_is_file(s->stdio)) {
+        uv_timer_start(&s->drain, on_drained, PIPE_DRAIN_MS, 0);
+    }
+    on_answered(s);
+}
+
+static void on_broken(void *arg)
+{
+    stop(arg, FLEET_END_LEAVE, "nobody reads our output");
+}
+
+/* ---- signals -------------------------------------------------------------------------------- */
+
+static void on_look(uv_timer_t *timer)
+{
+    struct serve *s = timer->data;
+    size_t open = serve_http_open_requests(s->http);
+    if (open == 0 || uv_now(&s->loop) >= s->http_until_ms) {
+        log_debug("%zu requests are still open", open);
+        stop(s, FLEET_END_LEAVE, "SIGTERM");
+    }
+}
+
+static void drain_http(struct serve *s)
+{
+    set_state(s, SERVE_DRAINING, "SIGTERM");
+    serve_http_quiesce(s->http);
+    mcp_server_stop(s->server);
+    s->http_until_ms = uv_now(&s->loop) + HTTP_DRAIN_MS;
+    uv_timer_start(&s->look, on_look, 0, HTTP_LOOK_MS);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct serve *s = handle->data;
+    /* Clients close our input first and send SIGTERM when that takes a while; stopping has a
+     * deadline of its own, so a signal on top of it changes nothing. */
+    if (number == SIGINT) {
+        stop(s, FLEET_END_CLOSE, "SIGINT");
+    } else if (number == SIGHUP) {
+        serve_http_reload(s->http);
+    } else if (s->http != NULL && s->state == SERVE_SERVING) {
+        drain_http(s);
+    } else if (!uv_is_active((uv_handle_t *)&s->look)) {
+        stop(s, FLEET_END_LEAVE, "SIGTERM");
+    }
+}
+
+/* ---- start ---------------------------------------------------------------------------------- */
+
+/* A client that hangs up must cost a write, not the process. */
+static int ignore_sigpipe(struct err *err)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    if (sigaction(SIGPIPE, &ignore, NULL) != 0) {
+        return err_set(err, ERR_INTERNAL, "cannot ignore SIGPIPE");
+    }
+    return 0;
+}
+
+static void watch_signals(struct serve *s)
+{
+    uv_signal_init(&s->loop, &s->on_term);
+    uv_signal_init(&s->loop, &s->on_int);
+    uv_signal_init(&s->loop, &s->on_hup);
+    s->on_term.data = s->on_int.data = s->on_hup.data = s;
+    uv_signal_start(&s->on_term, on_signal, SIGTERM);
+    uv_signal_start(&s->on_int, on_signal, SIGINT);
+    if (s->http != NULL) { /* stdio has nothing to reload: a terminal that goes ends it */
+        uv_signal_start(&s->on_hup, on_signal, SIGHUP);
+    }
+}
+
+static int start(struct serve *s, const struct config *config, struct err *err)
+{
+    static const struct serve_stdio_events events = {on_ended, on_broken, on_answered};
+    uv_timer_init(&s->loop, &s->drain);
+    uv_timer_init(&s->loop, &s->look);
+    s->drain.data = s->look.data = s;
+    watch_signals(s);
+    s->fleet = fleet_create(&s->loop, config);
+    if (s->http != NULL) {
+        CLEANUP_FREE char *url = serve_http_url(s->http);
+        s->links = links_create(s->fleet, url, config->link_s);
+        s->file_source = file_source_create(s->fleet, s->links, config);
+    }
+    fleet_set_runners(s->fleet, languages_runners(s->languages));
+    s->app = app_create(&s->loop, config, s->languages, s->fleet, s->links);
+    s->server = mcp_server_create(&s->loop, app_mcp(s->app));
+    app_announce(s->app, s->server); /* before the first sandbox, which may be adopted */
+    fleet_adopt(s->fleet);
+    if (s->http != NULL) {
+        const struct files_source files = file_source_table(s->file_source);
+        serve_http_start(s->http, s->server, &files);
+    }
+    return s->stdio != NULL ? serve_stdio_open(s->stdio, &s->loop, s->server, &events, s, err) : 0;
+}
+
+static int prepare(struct serve *s, const struct config *config, struct err *err)
+{
+    bool http = config->http[0] != '\0';
+    /* First of all: whatever opens a descriptor before could be given one of the standard ones. */
+    if (!http || config->stdio) {
+        s->stdio = serve_stdio_claim(err);
+        if (s->stdio == NULL) {
+            return -err->code;
+        }
+    }
+    if (ignore_sigpipe(err) < 0) {
+        return -err->code;
+    }
+    if (languages_load(config->languages, &s->languages, err) < 0) {
+        return -err->code;
+    }
+    int rc = uv_loop_init(&s->loop);
+    if (rc < 0) {
+        return err_set(err, ERR_INTERNAL, "cannot make an event loop: %s", uv_strerror(rc));
+    }
+    if (http) {
+        s->http = serve_http_open(&s->loop, config, err);
+        if (s->http == NULL) {
+            uv_loop_close(&s->loop);
+            return -err->code;
+        }
+    }
+    return 0;
+}
+
+static void run(struct serve *s)
+{
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+    bool over = uv_loop_alive(&s->loop) == 0; /* else something in there still points at us */
+    uv_close((uv_handle_t *)&s->drain, NULL);
+    if (over) {
+        app_announce(s->app, NULL);
+        app_close(s->app);
+        mcp_server_close(s->server, NULL, NULL);
+    }
+    uv_run(&s->loop, UV_RUN_NOWAIT);
+    if (over && uv_loop_close(&s->loop) == 0) {
+        app_destroy(s->app);
+        fleet_destroy(s->fleet);
+        languages_destroy(s->languages);
+        serve_http_free(s->http);
+        file_source_destroy(s->file_source);
+        links_destroy(s->links);
+        serve_stdio_free(s->stdio);
+    }
+}
+
+int serve_run(const struct config *config)
+{
+    struct err err = ERR_INIT;
+    struct serve s;
+    memset(&s, 0, sizeof(s));
+    if (prepare(&s, config, &err) < 0) {
+        languages_destroy(s.languages);
+        serve_stdio_free(s.stdio);
+        log_error("%s", err.text);
+        return err.code == ERR_CONFIG ? EXIT_CODE_USAGE : EXIT_CODE_SETUP;
+    }
+    if (start(&s, config, &err) < 0) {
+        log_error("%s", err.text);
+        return EXIT_CODE_SETUP;
+    }
+    run(&s);
+    return EXIT_CODE_OK;
+}

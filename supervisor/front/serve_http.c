@@ -1,0 +1,236 @@
+/*
+ * MCP over HTTP: listener, authentication and endpoint, put together and taken apart in the right
+ * order.
+ *
+ * All that can fail comes first, before there is a fleet or anything else to undo. On the way down
+ * the endpoint goes first, so that whoever still waits is told and streams end well; the listener
+ * then gives that a moment to leave, and the last is authentication, which requests under way
+ * still refer to.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "proto/limits.h"
+#include "supervisor/base/principal.h"
+#include "supervisor/front/serve_internal.h"
+#include "supervisor/web/auth.h"
+#include "supervisor/web/exchange.h"
+#include "supervisor/web/files_endpoint.h"
+#include "supervisor/web/listener.h"
+#include "supervisor/web/mcp_endpoint.h"
+#include "supervisor/web/url.h"
+
+#define HEARTBEAT_MS 8000 /* clients and what is between give up on silence after 10 s or more */
+
+struct serve_http {
+    uv_loop_t *loop;
+    const struct config *config;
+    struct web_auth *auth;
+    struct web_listener *listener;
+    struct mcp_endpoint *endpoint;
+    struct files_endpoint *files;
+    bool quiet, closing;
+    uint64_t flush_ms;
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+static int on_admit(void *arg, struct web_exchange *x)
+{
+    struct serve_http *h = arg;
+    return web_auth_admit(h->auth, x) ? 0 : -1;
+}
+
+static void on_handle(void *arg, struct web_exchange *x)
+{
+    struct serve_http *h = arg;
+    if (h->closing) { /* its body was on the way when we stopped to listen */
+        web_respond(x, 503, "text/plain", view_of("the server is shutting down\n"));
+    } else if (files_endpoint_has(web_path(x))) {
+        files_endpoint_handle(h->files, x);
+    } else {
+        mcp_endpoint_handle(h->endpoint, x);
+    }
+}
+
+/* ---- start ---------------------------------------------------------------------------------- */
+
+static void on_given_up(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+static void give_up(struct serve_http *h)
+{
+    bool closed = false;
+    web_auth_close(h->auth, on_given_up, &closed);
+    while (!closed) {
+        uv_run(h->loop, UV_RUN_ONCE);
+    }
+}
+
+static int listen_on(struct serve_http *h, struct err *err)
+{
+    const struct config *config = h->config;
+    struct authority at;
+    bool tls = config->tls_cert[0] != '\0';
+    if (tls != (config->tls_key[0] != '\0')) {
+        return err_set(err, ERR_CONFIG, "--tls-cert and --tls-key go together");
+    }
+    if (listen_address_parse(config->http, &at, err) < 0) {
+        return -err->code;
+    }
+    struct web_listener_config listener = {
+        .address = at.host,
+        .port = at.port,
+        .cert_file = tls ? config->tls_cert : NULL,
+        .key_file = tls ? config->tls_key : NULL,
+        .max_connections = (size_t)config->max_connections,
+        .max_body_bytes = LIMIT_LINE_BYTES,
+        .admit = on_admit,
+        .handle = on_handle,
+        .arg = h,
+    };
+    int rc = web_listener_open(h->loop, &listener, &h->listener, err);
+    if (rc < 0 && err->code != ERR_INTERNAL && err->code != ERR_NO_MEMORY) {
+        err->code = ERR_CONFIG; /* an address or a file that somebody named cannot be used */
+    }
+    return rc;
+}
+
+struct serve_http *serve_http_open(uv_loop_t *loop, const struct config *config, struct err *err)
+{
+    CLEANUP_FREE struct serve_http *h = alloc_one(struct serve_http);
+    h->loop = loop;
+    h->config = config;
+    if (web_auth_create(loop, config, &h->auth, err) < 0) {
+        return NULL;
+    }
+    if (listen_on(h, err) < 0) {
+        give_up(h);
+        return NULL;
+    }
+    web_auth_set_url(h->auth, web_listener_url(h->listener));
+    return STEAL_PTR(h);
+}
+
+/* An address that means all of them leads nowhere: on this machine the local one does. */
+char *serve_http_url(const struct serve_http *h)
+{
+    struct url u;
+    if (h->config->public_url[0] != '\0' && url_parse(h->config->public_url, &u)) {
+        return alloc_printf("%.*s%.*s", VIEW_ARG(u.origin), VIEW_ARG(u.path));
+    }
+    const char *url = web_listener_url(h->listener);
+    if (url_parse(url, &u) && authority_is_any(&u.authority)) {
+        return alloc_printf("%.*s://localhost:%u", VIEW_ARG(u.scheme), url_port(&u));
+    }
+    return alloc_strdup(url);
+}
+
+void serve_http_start(struct serve_http *h, struct mcp_server *server,
+                      const struct files_source *files)
+{
+    struct url url;
+    CLEANUP_FREE char *path =
+        h->config->public_url[0] != '\0' && url_parse(h->config->public_url, &url)
+            ? alloc_viewdup(url.path)
+            : NULL;
+    struct mcp_endpoint_config config = {
+        .server = server,
+        .auth = h->auth,
+        .base_path = path,
+        .max_sessions = (size_t)h->config->max_sessions,
+        .session_idle_ms = h->config->session_idle_s * 1000,
+        .heartbeat_ms = HEARTBEAT_MS,
+    };
+    h->endpoint = mcp_endpoint_create(h->loop, &config);
+    h->files = files_endpoint_create(files);
+    /* Not a line of the log: scripts wait for it, whatever the level. */
+    fprintf(stderr, "cloister: listening on %s/mcp\n", web_listener_url(h->listener));
+}
+
+/* ---- while it runs -------------------------------------------------------------------------- */
+
+static void on_revoked(void *arg, struct principal *p)
+{
+    struct serve_http *h = arg;
+    log_info("%s has no token any more", p->name);
+    mcp_endpoint_revoke(h->endpoint, p);
+}
+
+void serve_http_reload(struct serve_http *h)
+{
+    struct err err = ERR_INIT;
+    if (h->closing) {
+        return;
+    }
+    if (web_auth_reload(h->auth, on_revoked, h, &err) < 0) {
+        log_error("tokens stay as they were: %s", err.text);
+    } else {
+        log_info("tokens were read again");
+    }
+    if (h->config->tls_cert[0] == '\0') {
+        return;
+    }
+    if (web_listener_reload(h->listener, &err) < 0) {
+        log_error("the certificate stays as it was: %s", err.text);
+    } else {
+        log_info("the certificate was read again");
+    }
+}
+
+size_t serve_http_open_requests(const struct serve_http *h)
+{
+    return mcp_endpoint_open_requests(h->endpoint) + files_endpoint_open_requests(h->files);
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+void serve_http_quiesce(struct serve_http *h)
+{
+    if (!h->quiet) {
+        h->quiet = true;
+        web_listener_quiesce(h->listener);
+    }
+}
+
+static void on_auth_closed(void *arg)
+{
+    struct serve_http *h = arg;
+    h->closed(h->closed_arg);
+}
+
+static void on_listener_closed(void *arg)
+{
+    struct serve_http *h = arg;
+    web_auth_close(h->auth, on_auth_closed, h);
+}
+
+static void on_endpoint_closed(void *arg)
+{
+    struct serve_http *h = arg;
+    web_listener_close(h->listener, h->flush_ms, on_listener_closed, h);
+}
+
+void serve_http_close(struct serve_http *h, uint64_t flush_ms, void (*closed)(void *arg), void *arg)
+{
+    h->closing = true;
+    h->flush_ms = flush_ms;
+    h->closed = closed;
+    h->closed_arg = arg;
+    serve_http_quiesce(h);
+    mcp_endpoint_close(h->endpoint, on_endpoint_closed, h);
+}
+
+void serve_http_free(struct serve_http *h)
+{
+    if (h != NULL) {
+        files_endpoint_destroy(h->files);
+    }
+    free(h);
+}

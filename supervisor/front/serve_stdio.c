@@ -1,0 +1,135 @@
+/*
+ * MCP on stdin and stdout: one session for the life of the pipe, one sink for all its messages.
+ *
+ * A client that does not read its answers is not read either (stdio_transport.h), so what it asks
+ * for is bounded, and answers are never refused. What we say unasked is not bounded by that: calls
+ * under way go on and have progress to tell. So notifications are refused when much is queued.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/io/json.h"
+#include "proto/limits.h"
+#include "supervisor/mcp/jsonrpc.h"
+#include "supervisor/mcp/session.h"
+#include "supervisor/base/principal.h"
+#include "supervisor/front/serve_internal.h"
+#include "supervisor/front/stdio_transport.h"
+
+#define OWNER        "stdio"
+#define BEHIND_BYTES (4u << 20) /* queued; above it the client gets only answers */
+
+struct serve_stdio {
+    struct mcp_sink sink; /* the pipe */
+    int in_fd, out_fd;
+    struct mcp_session *session;
+    struct stdio *stdio;
+    const struct serve_stdio_events *events;
+    void *arg;
+};
+
+/* ---- messages ------------------------------------------------------------------------------- */
+
+static void on_line(void *arg, const char *line, size_t len)
+{
+    struct serve_stdio *s = arg;
+    struct err err = ERR_INIT;
+    struct mcp_incoming in = {.bytes = len, .sink = &s->sink};
+    if (json_parse(line, len, LIMIT_LINE_BYTES, LIMIT_JSON_DEPTH, &in.message, &in.has_nul, &err) <
+        0) {
+        mcp_session_reject(s->session, &s->sink, JSONRPC_PARSE_ERROR, err.text);
+        return;
+    }
+    mcp_session_take(s->session, &in);
+}
+
+static void on_too_long(void *arg)
+{
+    struct serve_stdio *s = arg;
+    mcp_session_reject(s->session, &s->sink, JSONRPC_INVALID_REQUEST, "line over 16 MiB");
+}
+
+static void on_end(void *arg, bool broken)
+{
+    struct serve_stdio *s = arg;
+    if (broken) {
+        s->events->broken(s->arg);
+    } else {
+        s->events->ended(s->arg);
+    }
+}
+
+static bool on_send(struct mcp_sink *sink, char *json)
+{
+    struct serve_stdio *s = (struct serve_stdio *)sink;
+    if (stdio_queued(s->stdio) > BEHIND_BYTES) {
+        free(json);
+        return false;
+    }
+    stdio_send(s->stdio, json);
+    return true;
+}
+
+static void on_answer(struct mcp_sink *sink, char *json, enum mcp_status status)
+{
+    struct serve_stdio *s = (struct serve_stdio *)sink;
+    if (json != NULL) {
+        stdio_send(s->stdio, json);
+    }
+    s->events->answered(s->arg);
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+struct serve_stdio *serve_stdio_claim(struct err *err)
+{
+    static const struct mcp_sink_ops ops = {on_send, on_answer};
+    int in_fd;
+    int out_fd;
+    if (stdio_claim(&in_fd, &out_fd, err) < 0) {
+        return NULL;
+    }
+    struct serve_stdio *s = alloc_one(struct serve_stdio);
+    s->sink.ops = &ops;
+    s->in_fd = in_fd;
+    s->out_fd = out_fd;
+    return s;
+}
+
+int serve_stdio_open(struct serve_stdio *s, uv_loop_t *loop, struct mcp_server *server,
+                     const struct serve_stdio_events *events, void *arg, struct err *err)
+{
+    static const struct stdio_events lines = {on_line, on_too_long, on_end};
+    static const struct principal_limits limits; /* the server's own are all for this one */
+    s->events = events;
+    s->arg = arg;
+    struct principal *principal = principal_create(OWNER, &limits);
+    s->session = mcp_session_create(server, MCP_SESSION_PIPE, principal);
+    principal_release(principal);
+    return stdio_open(loop, s->in_fd, s->out_fd, &lines, s, &s->stdio, err);
+}
+
+bool serve_stdio_is_file(const struct serve_stdio *s)
+{
+    return stdio_input_is_file(s->stdio);
+}
+
+size_t serve_stdio_open_requests(const struct serve_stdio *s)
+{
+    return mcp_session_open_requests(s->session);
+}
+
+void serve_stdio_close(struct serve_stdio *s, uint64_t flush_ms, void (*closed)(void *arg),
+                       void *arg)
+{
+    /* It has more to say than answers, and later: sandboxes that end are news, for one. */
+    mcp_session_end(s->session);
+    s->session = NULL;
+    stdio_close(s->stdio, flush_ms, closed, arg);
+}
+
+void serve_stdio_free(struct serve_stdio *s)
+{
+    free(s);
+}
