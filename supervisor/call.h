@@ -8,7 +8,7 @@
 #ifndef CLOISTER_SUPERVISOR_CALL_H
 #define CLOISTER_SUPERVISOR_CALL_H
 
-#include "supervisor/sandbox.h"
+#include "supervisor/fleet/sandbox/sandbox.h"
 
 #define CALL_ID_CHARS 16
 

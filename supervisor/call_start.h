@@ -7,7 +7,7 @@
 #define CLOISTER_SUPERVISOR_CALL_START_H
 
 #include "common/buf.h"
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 
 struct start_memory {
     struct buf text;    /* behind the views of the message */

@@ -22,8 +22,8 @@
 #include "proto/codec.h"
 #include "proto/outcome.h"
 #include "supervisor/call.h"
-#include "supervisor/fleet_host.h"
-#include "supervisor/sandbox.h"
+#include "supervisor/fleet/host/host.h"
+#include "supervisor/fleet/sandbox/sandbox.h"
 
 #define WAIT_MORE 4 /* so many times DISPLAYS_WAIT_MS if the worker has to be replaced */
 

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 
 struct sandbox;
 

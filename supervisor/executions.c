@@ -27,7 +27,7 @@
 #include "supervisor/base/config.h"
 #include "supervisor/displays.h"
 #include "supervisor/executions_internal.h"
-#include "supervisor/fleet_host.h"
+#include "supervisor/fleet/host/host.h"
 
 #define EXPECTED_MAX 256
 

@@ -10,7 +10,7 @@
 #ifndef CLOISTER_SUPERVISOR_EXECUTIONS_H
 #define CLOISTER_SUPERVISOR_EXECUTIONS_H
 
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 
 #define EXECUTIONS_KEPT 256 /* ended ones, of all owners, ... */
 #define EXECUTIONS_PER_SANDBOX                                                                     \

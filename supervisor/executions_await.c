@@ -11,7 +11,7 @@
 #include "common/cleanup.h"
 #include "supervisor/call.h"
 #include "supervisor/executions_internal.h"
-#include "supervisor/fleet_host.h"
+#include "supervisor/fleet/host/host.h"
 #include "supervisor/output_news.h"
 
 #define CONFIRM_MS      100  /* between two looks whether the agent has it */

@@ -9,7 +9,7 @@
 #include <sys/queue.h>
 #include <uv.h>
 
-#include "supervisor/deferred.h"
+#include "supervisor/fleet/host/deferred.h"
 #include "supervisor/executions.h"
 
 #define EXECUTIONS_BUCKETS 256

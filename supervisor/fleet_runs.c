@@ -2,12 +2,12 @@
  * Where the calls meet the fleet: the functions of fleet.h that run something, and the table by
  * which the fleet tells what happens to the sandboxes in which it runs.
  */
-#include "supervisor/runs.h"
+#include "supervisor/fleet/host/runs.h"
 
 #include "supervisor/call.h"
 #include "supervisor/executions.h"
-#include "supervisor/fleet.h"
-#include "supervisor/fleet_internal.h"
+#include "supervisor/fleet/fleet.h"
+#include "supervisor/fleet/internal.h"
 
 /* ---- what the fleet tells ---- */
 

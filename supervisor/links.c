@@ -17,7 +17,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/str.h"
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 #include "supervisor/resources/uri.h"
 #include "supervisor/web/digest.h"
 

@@ -18,7 +18,7 @@
 #include "supervisor/cli/demo.h"
 #include "supervisor/cli/doctor.h"
 #include "supervisor/front/serve.h"
-#include "supervisor/sweeper.h"
+#include "supervisor/fleet/state/sweeper.h"
 #include "supervisor/cli/token.h"
 
 static void print_help(void)

@@ -8,7 +8,7 @@
 #define CLOISTER_SUPERVISOR_OUTPUT_NEWS_H
 
 #include "common/view.h"
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 
 /* The news of one stream. */
 struct output_tail {

@@ -23,7 +23,7 @@
 
 #include "common/err.h"
 #include "common/view.h"
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 
 struct config;
 struct fleet;

@@ -11,7 +11,7 @@
 #include <uv.h>
 
 #include "common/buf.h"
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 #include "supervisor/package_names.h"
 #include "supervisor/packages.h"
 

@@ -15,7 +15,7 @@
 
 #include "common/cleanup.h"
 #include "common/text.h"
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 #include "supervisor/resources/uri.h"
 #include "supervisor/result.h"
 #include "supervisor/result_shown.h"

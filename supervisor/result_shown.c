@@ -21,7 +21,7 @@
 #include "common/base64.h"
 #include "common/cleanup.h"
 #include "common/text.h"
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 #include "supervisor/links.h"
 #include "supervisor/resources/mime.h"
 #include "supervisor/resources/uri.h"

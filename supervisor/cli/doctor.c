@@ -17,12 +17,12 @@
 #include "common/cleanup.h"
 #include "common/err.h"
 #include "common/log.h"
-#include "supervisor/binaries.h"
+#include "supervisor/fleet/host/binaries.h"
 #include "supervisor/base/config.h"
-#include "supervisor/engine.h"
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/engine/engine.h"
+#include "supervisor/fleet/fleet.h"
 #include "supervisor/base/image.h"
-#include "supervisor/instance.h"
+#include "supervisor/fleet/host/instance.h"
 
 #define FINDINGS_MAX 8
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "supervisor/compat/reply.h"
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 #include "supervisor/tools/tool.h"
 
 #define RUNS_NAME_SIZE 80

@@ -12,7 +12,7 @@
 #include "common/alloc.h"
 #include "supervisor/compat/python_paths.h"
 #include "supervisor/base/config.h"
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 #include "supervisor/links.h"
 #include "supervisor/resources/mime.h"
 

@@ -26,7 +26,7 @@
 #include "proto/exit_codes.h"
 #include "supervisor/front/app.h"
 #include "supervisor/front/file_source.h"
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 #include "supervisor/languages.h"
 #include "supervisor/links.h"
 #include "supervisor/mcp/session.h"

@@ -7,7 +7,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 #include "supervisor/mcp/session.h"
 #include "supervisor/resources/resources.h"
 #include "supervisor/resources/uri.h"

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 #include "supervisor/mcp/request.h"
 
 struct job {

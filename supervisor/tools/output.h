@@ -6,7 +6,7 @@
 #define CLOISTER_SUPERVISOR_TOOLS_OUTPUT_H
 
 #include "common/buf.h"
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 
 #define OUTPUT_MESSAGE_BYTES 1000 /* as escaped JSON */
 

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 #include "supervisor/packages.h"
 #include "supervisor/result.h"
 #include "supervisor/tools/tool.h"

@@ -8,7 +8,7 @@
 
 #include "common/buf.h"
 #include "proto/limits.h"
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 #include "supervisor/tools/args.h"
 
 struct config;

@@ -14,7 +14,7 @@
 
 #include "common/buf.h"
 #include "common/err.h"
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 #include "supervisor/packages.h"
 #include "supervisor/result.h"
 

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 
 /* Runs the oldest callback that is due; false if there is none. */
 bool fake_fleet_step(struct fleet *f);

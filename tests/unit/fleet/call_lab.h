@@ -1,7 +1,7 @@
 /*
- * Calls and executions without workers: what call.c needs of sandbox.c and worker_link.c is defined
- * by call_lab.c and so taken instead of theirs. The link is in this process, and answers when and
- * what a test says.
+ * Calls and executions without workers: what call.c needs of sandbox.c and
+ * supervisor/fleet/workers/link.c is defined by call_lab.c and so taken instead of theirs. The link
+ * is in this process, and answers when and what a test says.
  */
 #ifndef CLOISTER_TESTS_UNIT_FLEET_CALL_LAB_H
 #define CLOISTER_TESTS_UNIT_FLEET_CALL_LAB_H

@@ -18,7 +18,7 @@
 
 #include "common/buf.h"
 #include "supervisor/base/config.h"
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 
 #define WAIT_MS 10000
 

@@ -18,8 +18,8 @@
 
 #include "common/io/ipc.h"
 #include "proto/msg.h"
-#include "supervisor/fleet_host.h"
-#include "supervisor/worker_link.h"
+#include "supervisor/fleet/host/host.h"
+#include "supervisor/fleet/workers/link.h"
 
 #define LAB_GENERATION 3
 

@@ -13,7 +13,7 @@
 #include "common/clock.h"
 #include "common/fd.h"
 #include "proto/codec.h"
-#include "supervisor/record.h"
+#include "supervisor/fleet/state/record.h"
 #include "tests/unit/fleet/fixture.h"
 
 #define MANY 50

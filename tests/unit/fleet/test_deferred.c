@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "common/alloc.h"
-#include "supervisor/deferred.h"
+#include "supervisor/fleet/host/deferred.h"
 
 enum { MOST = 8 };
 

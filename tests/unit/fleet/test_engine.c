@@ -13,7 +13,7 @@
 #include "common/log.h"
 #include "proto/codec.h"
 #include "supervisor/base/image.h"
-#include "supervisor/sandbox.h"
+#include "supervisor/fleet/sandbox/sandbox.h"
 #include "tests/unit/fleet/fixture.h"
 
 static void configure(char **field, const char *value)

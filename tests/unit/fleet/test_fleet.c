@@ -9,7 +9,7 @@
 
 #include "common/alloc.h"
 #include "common/clock.h"
-#include "supervisor/sandbox.h"
+#include "supervisor/fleet/sandbox/sandbox.h"
 #include "tests/unit/fleet/fixture.h"
 
 static void nothing_is_touched_before_the_first_sandbox(void **state)

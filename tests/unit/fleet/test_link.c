@@ -12,7 +12,7 @@
 #include "common/clock.h"
 #include "proto/exit_codes.h"
 #include "proto/version.h"
-#include "supervisor/worker_link_internal.h"
+#include "supervisor/fleet/workers/link_internal.h"
 #include "tests/unit/fleet/link_lab.h"
 
 #define STRANGER "hello-hang" /* a process that only exists */

@@ -13,7 +13,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/fd.h"
-#include "supervisor/instance.h"
+#include "supervisor/fleet/host/instance.h"
 #include "tests/unit/fleet/fixture.h"
 
 /* ---- instances ---- */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "supervisor/sandbox.h"
-#include "supervisor/worker_policy.h"
+#include "supervisor/fleet/sandbox/sandbox.h"
+#include "supervisor/fleet/workers/policy.h"
 #include "tests/unit/fleet/fixture.h"
 
 /* ---- the table ---- */

@@ -5,7 +5,7 @@
 #ifndef CLOISTER_TESTS_UNIT_SUPERVISOR_FAKE_FLEET_H
 #define CLOISTER_TESTS_UNIT_SUPERVISOR_FAKE_FLEET_H
 
-#include "supervisor/fleet.h"
+#include "supervisor/fleet/fleet.h"
 
 #define FAKE_SANDBOXES  16
 #define FAKE_PENDING    300

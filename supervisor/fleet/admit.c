@@ -1,0 +1,149 @@
+/*
+ * Whether there may be one more sandbox: names are used once at a time, all have room for so many,
+ * and each owner may have so much, whatever others have. What has failed takes no room, but is kept
+ * for its owner to be told why; that has a bound, too.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/room.h"
+#include "common/str.h"
+#include "supervisor/base/config.h"
+#include "supervisor/fleet/internal.h"
+#include "supervisor/fleet/sandbox/sandbox.h"
+
+int fleet_admit_owner(const char *owner, struct err *err)
+{
+    size_t len = strlen(owner);
+    if (len > LIMIT_TEXT || !utf8_valid(owner, len)) {
+        return err_set(err, ERR_INVALID, "owner: at most %d bytes of UTF-8 expected", LIMIT_TEXT);
+    }
+    return 0;
+}
+
+static int check_name(struct fleet *f, const char *owner, const char *name, struct err *err)
+{
+    size_t len = strlen(name);
+    if (len > LIMIT_NAME || !utf8_valid(name, len)) {
+        return err_set(err, ERR_INVALID, "name: at most %d bytes of UTF-8 expected", LIMIT_NAME);
+    }
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f) {
+            return err_set(err, ERR_INVALID, "name: no control characters expected");
+        }
+    }
+    struct sandbox *holder = fleet_find_name(f, owner, name);
+    if (holder != NULL && sandbox_state(holder) == SANDBOX_FAILED) {
+        sandbox_close(holder, "its name is used again", NULL, NULL);
+    } else if (holder != NULL) {
+        return err_set(err, ERR_INVALID, "name: there is a sandbox called \"%s\" already", name);
+    }
+    return 0;
+}
+
+/* Whether it takes room: one that has failed does not, nor one that is only being tidied up.
+ * Installers have a bound of their own. */
+static bool counts(const struct sandbox *s)
+{
+    return !sandbox_is_installer(s) && sandbox_state(s) != SANDBOX_FAILED &&
+           !(sandbox_state(s) >= SANDBOX_CLOSING && s->destroyed);
+}
+
+static int check_limit(struct fleet *f, struct err *err, const char **ret_hint)
+{
+    struct sandbox *s;
+    uint64_t count = 0;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        count += counts(s) ? 1 : 0;
+    }
+    if (count >= f->host.config->max_sandboxes) {
+        *ret_hint = "close a sandbox that is not needed any more, or raise --max-sandboxes";
+        return err_set(err, ERR_SANDBOX_LIMIT,
+                       "there are %" PRIu64 " sandboxes already, the most allowed", count);
+    }
+    return 0;
+}
+
+/* The owner's own limits, which say nothing of what others have. */
+static int check_quota(struct fleet *f, const char *owner, const struct fleet_spec *spec,
+                       struct err *err, const char **ret_hint)
+{
+    struct sandbox *s;
+    uint64_t count = 0;
+    uint64_t used_mb = 0;
+    uint64_t wanted_mb = spec->memory_mb != 0 ? spec->memory_mb : f->host.config->memory_mb;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        if (counts(s) && strcmp(s->owner, owner) == 0) {
+            count++;
+            used_mb += s->spec.memory_bytes >> 20;
+        }
+    }
+    if (spec->owner_sandboxes != 0 && count >= spec->owner_sandboxes) {
+        *ret_hint = "close one of your sandboxes that is not needed any more with close_sandbox";
+        return err_set(err, ERR_SANDBOX_LIMIT,
+                       "you have %" PRIu64 " sandboxes, and may have %" PRIu64 " at a time", count,
+                       spec->owner_sandboxes);
+    }
+    if (spec->owner_memory_mb != 0 && used_mb + wanted_mb > spec->owner_memory_mb) {
+        *ret_hint = "choose a smaller memory_mb, or close one of your sandboxes that is not needed "
+                    "any more with close_sandbox";
+        return err_set(err, ERR_SANDBOX_LIMIT,
+                       "your sandboxes may have %" PRIu64 " MiB of memory together: they have "
+                       "%" PRIu64 " MiB, and this one would have %" PRIu64 " MiB",
+                       spec->owner_memory_mb, used_mb, wanted_mb);
+    }
+    return 0;
+}
+
+/* Files are kept in the memory of the sandbox. */
+static int check_room(const struct config *c, const struct fleet_spec *spec, struct err *err,
+                      const char **ret_hint)
+{
+    uint64_t memory_mb = spec->memory_mb != 0 ? spec->memory_mb : c->memory_mb;
+    uint64_t most_mb = room_disk_max(memory_mb << 20) >> 20;
+    if (spec->disk_mb <= most_mb) {
+        return 0;
+    }
+    *ret_hint = "choose a smaller disk_mb or a larger memory_mb; without disk_mb there is as much "
+                "space as fits";
+    return err_set(err, ERR_INVALID,
+                   "disk_mb %" PRIu64 " leaves no room for programs in memory_mb %" PRIu64
+                   ", as files are kept in memory: at most %" PRIu64 " fits there, or it takes "
+                   "memory_mb %" PRIu64,
+                   spec->disk_mb, memory_mb, most_mb, room_memory_min(spec->disk_mb << 20) >> 20);
+}
+
+int fleet_admit(struct fleet *f, const char *owner, const struct fleet_spec *spec, struct err *err,
+                const char **ret_hint)
+{
+    int rc = spec->name != NULL ? check_name(f, owner, spec->name, err) : 0;
+    if (rc < 0) {
+        *ret_hint = "use the sandbox of that name, or choose another name";
+        return rc;
+    }
+    if (spec->installs_for != NULL) {
+        return 0;
+    }
+    rc = check_room(f->host.config, spec, err, ret_hint);
+    rc = rc < 0 ? rc : check_quota(f, owner, spec, err, ret_hint);
+    return rc < 0 ? rc : check_limit(f, err, ret_hint);
+}
+
+void fleet_bound_tombstones(struct fleet *f)
+{
+    struct sandbox *s;
+    struct sandbox *oldest = NULL;
+    uint64_t count = 0;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        if (sandbox_state(s) == SANDBOX_FAILED) {
+            oldest = oldest != NULL ? oldest : s;
+            count++;
+        }
+    }
+    if (oldest != NULL && count >= f->host.config->max_sandboxes) {
+        sandbox_close(oldest, "failed long ago", NULL, NULL);
+    }
+}

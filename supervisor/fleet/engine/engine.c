@@ -1,0 +1,456 @@
+/*
+ * Whether a runtime works here is not asked of the runtime but tried: a throw-away worker starts a
+ * real container with every limit, looks at it from inside, and reports (PROBE). That costs about
+ * as much as a sandbox, so the runtime that is taken is remembered until a creation fails with it,
+ * together with its `mode`, the backend's own note of what works on this host. A failure is not
+ * remembered: the person who reads the message will install what is missing and try again.
+ *
+ * Versions of runtimes differ in what they can do on the same host. The first of a backend that
+ * passes is taken if it applies everything; else the others are tried as well, and the one that
+ * leaves out least is taken.
+ *
+ * Asking for a container engine costs next to nothing, so "auto" asks for that first. Somebody who
+ * has named an engine expects it to be used: going on without it is not done in silence.
+ */
+#include "supervisor/fleet/engine/engine.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "common/str.h"
+#include "supervisor/base/config.h"
+#include "supervisor/fleet/fleet.h"
+#include "supervisor/fleet/host/host.h"
+#include "supervisor/fleet/host/instance.h"
+#include "supervisor/fleet/state/leftovers.h"
+#include "supervisor/fleet/workers/errand.h"
+
+#define START_ENGINE                                                                               \
+    "start a container engine (Docker Desktop, `colima start`, `podman machine start`, "           \
+    "`systemctl start docker` or `systemctl --user start podman.socket`)"
+#define INSTALL_RUNTIME "install an OCI runtime (runc or crun, for example `apt install runc`)"
+#define SEE_DOCTOR      "; `cloister doctor` shows what was tried and why it was rejected"
+
+#define CANDIDATES_MAX 4
+#define SWEEPS_MAX     2
+#define RETRY_MS       1000
+#define REASONS_MAX    420 /* bytes of all candidates' reasons in the error; the doctor prints all */
+
+typedef void (*survey_each_fn)(void *arg, const char *backend, const struct msg_probed *result);
+
+struct engine {
+    struct fleet_host *host;
+    struct errand_target candidates[CANDIDATES_MAX]; /* texts of the configuration, or literals */
+    size_t candidate_count;
+
+    bool known;
+    struct engine_choice choice; /* the best one so far while a round is under way */
+    size_t choice_lacks;
+    char *at, *runtime; /* behind choice.engine and choice.runtime */
+
+    TAILQ_HEAD(, engine_wait) waiting;
+    struct deferred_task begin;
+    struct deferred_task tell;
+
+    /* The round under way. */
+    bool probing;
+    bool survey;
+    bool found;   /* a candidate of this round has passed: `choice` */
+    bool blocked; /* the survey has failed beforehand, with `failure` */
+    size_t next;  /* candidate that is being tried */
+    char probe_id[FLEET_ID_SIZE];
+    char *probe_dir;
+    char reasons[REASONS_MAX]; /* why the candidates so far were rejected */
+    struct err failure;
+    survey_each_fn each;
+    void (*done)(void *arg);
+    void *arg;
+};
+
+static void on_begin(void *arg);
+static void try_next(struct engine *e);
+
+static void add_candidate(struct engine *e, const char *backend, const char *at,
+                          const char *runtime)
+{
+    e->candidates[e->candidate_count++] = (struct errand_target){backend, at, runtime};
+}
+
+static void list_candidates(struct engine *e)
+{
+    const struct config *c = e->host->config;
+    enum config_plan plan = config_plan(c);
+    if (plan == CONFIG_PLAN_FAKE) {
+        add_candidate(e, "fake", "", c->runtime);
+        return;
+    }
+    if (plan != CONFIG_PLAN_OCI) {
+        add_candidate(e, "docker", c->engine, c->runtime);
+    }
+    if (plan == CONFIG_PLAN_OCI && c->runtime[0] != '\0') {
+        add_candidate(e, "oci", "", c->runtime);
+    } else if (plan != CONFIG_PLAN_DOCKER) {
+        add_candidate(e, "oci", "", "runc");
+        add_candidate(e, "oci", "", "crun");
+    }
+}
+
+/* Whether somebody has said where the engine is, so that there ought to be one. */
+static bool is_engine_named(const struct config *c)
+{
+    const char *host = getenv("DOCKER_HOST");
+    const char *context = getenv("DOCKER_CONTEXT");
+    return c->engine[0] != '\0' || (host != NULL && host[0] != '\0') ||
+           (context != NULL && context[0] != '\0');
+}
+
+static const char *hint_of(const struct engine *e)
+{
+    switch (config_plan(e->host->config)) {
+    case CONFIG_PLAN_DOCKER:
+        return START_ENGINE ", or say with --engine or DOCKER_HOST where it is" SEE_DOCTOR;
+    case CONFIG_PLAN_AUTO:
+        return START_ENGINE ", or " INSTALL_RUNTIME SEE_DOCTOR;
+    case CONFIG_PLAN_OCI:
+    case CONFIG_PLAN_FAKE:
+        break;
+    }
+    return INSTALL_RUNTIME " or name one with --runtime" SEE_DOCTOR;
+}
+
+struct engine *engine_create(struct fleet_host *host)
+{
+    struct engine *e = alloc_one(struct engine);
+    e->host = host;
+    TAILQ_INIT(&e->waiting);
+    list_candidates(e);
+    return e;
+}
+
+void engine_destroy(struct engine *e)
+{
+    if (e == NULL) {
+        return;
+    }
+    assert(TAILQ_EMPTY(&e->waiting) && !e->probing);
+    deferred_cancel(&e->host->deferred, &e->begin);
+    deferred_cancel(&e->host->deferred, &e->tell);
+    free(e->at);
+    free(e->runtime);
+    free(e);
+}
+
+const char *engine_backend(const struct engine *e)
+{
+    /* The last: of a trial of oci something may be left, of asking for an engine nothing is. */
+    return e->candidates[e->candidate_count - 1].backend;
+}
+
+/* Answers everybody who waits, with the choice or with the failure. */
+static void on_tell(void *arg)
+{
+    struct engine *e = arg;
+    struct engine_wait *wait;
+    while (!e->probing && (wait = TAILQ_FIRST(&e->waiting)) != NULL) {
+        TAILQ_REMOVE(&e->waiting, wait, node);
+        wait->queued = false;
+        if (e->known) {
+            wait->fn(wait->arg, 0, &e->choice, NULL, "");
+        } else {
+            wait->fn(wait->arg, -e->failure.code, NULL, &e->failure, hint_of(e));
+        }
+    }
+}
+
+static void end_round(struct engine *e)
+{
+    e->probing = false;
+    if (e->survey) {
+        e->survey = false;
+        e->done(e->arg);
+        if (!TAILQ_EMPTY(&e->waiting)) { /* they came during the survey, which chooses nothing */
+            deferred_post(&e->host->deferred, &e->begin, on_begin, e);
+        }
+        return;
+    }
+    if (e->host->stopping) {
+        err_set(&e->failure, ERR_SHUTTING_DOWN, "the server is shutting down");
+    } else if (e->found) {
+        e->known = true;
+        log_info("engine: %s with %s at=%s mode=%llu", e->choice.backend, e->runtime, e->at,
+                 (unsigned long long)e->choice.mode);
+    } else {
+        err_set(&e->failure, ERR_ENGINE, "no sandbox runtime works on this host: %s", e->reasons);
+        log_error("engine: %s", e->failure.text);
+    }
+    deferred_post(&e->host->deferred, &e->tell, on_tell, e);
+}
+
+static void choose(struct engine *e, const struct errand_target *tried,
+                   const struct msg_probed *probed)
+{
+    log_info("engine: %s %s (%.*s) is usable, %zu of what is asked for cannot be applied",
+             tried->backend, tried->runtime, VIEW_ARG(probed->version), probed->unapplied.count);
+    if (e->found && !engine_is_better(tried->backend, probed, e->choice.backend, e->choice_lacks)) {
+        return;
+    }
+    e->found = true;
+    free(e->at);
+    free(e->runtime);
+    e->at = alloc_viewdup(probed->engine);
+    e->runtime = alloc_viewdup(probed->runtime);
+    e->choice.backend = tried->backend;
+    e->choice.engine = e->at;
+    e->choice.runtime = e->runtime;
+    e->choice.mode = probed->mode;
+    e->choice_lacks = probed->unapplied.count;
+}
+
+bool engine_is_better(const char *backend, const struct msg_probed *probed,
+                      const char *than_backend, size_t than_lacks)
+{
+    return probed->usable && strcmp(backend, than_backend) == 0 &&
+           probed->unapplied.count < than_lacks;
+}
+
+/* Behind one that has passed only those count that might be better. */
+static void skip_needless(struct engine *e)
+{
+    while (
+        e->found && e->next < e->candidate_count &&
+        (e->choice_lacks == 0 || strcmp(e->candidates[e->next].backend, e->choice.backend) != 0)) {
+        e->next++;
+    }
+}
+
+static void reject(struct engine *e, const struct errand_target *tried, struct view reason)
+{
+    bool is_oci = strcmp(tried->backend, "oci") == 0;
+    if (!is_oci && e->candidate_count > 1 && is_engine_named(e->host->config)) {
+        log_warn("engine: the container engine that is configured cannot be used, going on without "
+                 "it: %.*s",
+                 VIEW_ARG(reason));
+    } else {
+        log_info("engine: %s %s is not usable: %.*s", tried->backend, tried->runtime,
+                 VIEW_ARG(reason));
+    }
+    size_t used = strlen(e->reasons);
+    size_t share = sizeof(e->reasons) / e->candidate_count - sizeof("; docker: ");
+    if (reason.len > share) {
+        reason.len = share; /* the next candidate has something to say, too */
+    }
+    snprintf(e->reasons + used, sizeof(e->reasons) - used, "%s%s: %.*s", used > 0 ? "; " : "",
+             is_oci ? tried->runtime : tried->backend, VIEW_ARG(reason));
+}
+
+/* The result of one candidate: the worker's, or one that we make up if there was none. */
+static void take_result(struct engine *e, const struct msg_probed *probed)
+{
+    const struct errand_target *tried = &e->candidates[e->next];
+    e->next++;
+    if (e->survey) {
+        e->each(e->arg, tried->backend, probed);
+    } else if (probed->usable) {
+        choose(e, tried, probed);
+    } else {
+        reject(e, tried, probed->reason);
+    }
+    skip_needless(e);
+    if (e->next < e->candidate_count && !e->host->stopping) {
+        try_next(e);
+    } else {
+        end_round(e);
+    }
+}
+
+static void take_failure(struct engine *e, const struct err *err)
+{
+    struct msg_probed none = {.usable = false};
+    none.runtime = view_of(e->candidates[e->next].runtime);
+    none.reason = view_of(err->text);
+    take_result(e, &none);
+}
+
+/* What a probe leaves that did not come to its end. */
+struct remains {
+    struct fleet_host *host;
+    const struct errand_target *target;
+    char id[FLEET_ID_SIZE];
+    char *dir;
+    uint64_t sweeps;
+};
+
+static void free_remains(struct remains *r)
+{
+    free(r->dir);
+    free(r);
+}
+
+static void sweep(struct remains *r);
+
+static void on_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
+                     const char *hint)
+{
+    struct remains *r = arg;
+    (void)reply, (void)hint;
+    if (rc == 0) {
+        leftovers_add(r->host, r->id, r->dir, NULL, 0, 0);
+        free_remains(r);
+    } else {
+        log_warn("engine: sweep after a probe failed: %s dir=%s", err->text, r->dir);
+        sweep(r);
+    }
+}
+
+static void sweep(struct remains *r)
+{
+    struct err err = ERR_INIT;
+    while (r->sweeps < SWEEPS_MAX && !r->host->forcing) {
+        r->sweeps++;
+        struct worker_args args = {
+            .sandbox = r->id,
+            .dir = r->dir,
+            .shared_dir = r->host->instance->shared,
+            .generation = r->sweeps,
+        };
+        if (worker_errand_start(r->host, &args, MSG_SWEEP, r->target, on_swept, r, &err) == 0) {
+            return;
+        }
+    }
+    log_warn("engine: a probe left something behind%s%s dir=%s", err.code != 0 ? ": " : "",
+             err.text, r->dir);
+    leftovers_add(r->host, r->id, r->dir, r->target, r->sweeps + 1, RETRY_MS);
+    free_remains(r);
+}
+
+/* A worker that ends a trial early answers when nothing is left of it. Without an answer another
+ * worker makes sure, during a shutdown as well, since nobody else knows of the trial. */
+static void sweep_probe(struct engine *e)
+{
+    struct remains *r = alloc_one(struct remains);
+    r->host = e->host;
+    r->target = &e->candidates[e->next];
+    snprintf(r->id, sizeof(r->id), "%s", e->probe_id);
+    r->dir = alloc_strdup(e->probe_dir);
+    sweep(r);
+}
+
+static void on_probed(void *arg, int rc, const struct msg *reply, const struct err *err,
+                      const char *hint)
+{
+    struct engine *e = arg;
+    (void)hint;
+    /* GONE: it was never asked, so nothing was tried. Of docker nothing is made to try it. */
+    bool is_docker = strcmp(e->candidates[e->next].backend, "docker") == 0;
+    if (rc == 0 || rc == -ERR_GONE || is_docker) {
+        leftovers_add(e->host, e->probe_id, e->probe_dir, NULL, 0, 0);
+    } else {
+        sweep_probe(e);
+    }
+    free(STEAL_PTR(e->probe_dir));
+    if (rc == 0) {
+        take_result(e, &reply->probed);
+    } else {
+        take_failure(e, err);
+    }
+}
+
+static int start_probe(struct engine *e, struct err *err)
+{
+    struct fleet_host *host = e->host;
+    int rc = random_id(e->probe_id, 16, err);
+    if (rc < 0) {
+        return rc;
+    }
+    e->probe_dir = alloc_printf("%s/%s", host->instance->sandboxes, e->probe_id);
+    struct worker_args args = {
+        .sandbox = e->probe_id,
+        .dir = e->probe_dir,
+        .shared_dir = host->instance->shared,
+        .generation = 0,
+        .expendable = true,
+    };
+    rc = instance_restore(host->instance, e->probe_dir, err);
+    if (rc == 0) {
+        rc =
+            worker_errand_start(host, &args, MSG_PROBE, &e->candidates[e->next], on_probed, e, err);
+    }
+    if (rc < 0) {
+        rmdir(e->probe_dir);
+        free(STEAL_PTR(e->probe_dir));
+    }
+    return rc;
+}
+
+static void try_next(struct engine *e)
+{
+    struct err err = e->failure;
+    if (e->next == 0) {
+        e->reasons[0] = '\0';
+    }
+    if ((e->survey && e->blocked) || start_probe(e, &err) < 0) {
+        take_failure(e, &err);
+    }
+}
+
+static void on_begin(void *arg)
+{
+    struct engine *e = arg;
+    if ((e->probing || e->host->stopping || TAILQ_EMPTY(&e->waiting)) && !e->survey) {
+        return; /* at a shutdown, those who wait are closed and forget us in this same turn */
+    }
+    if (e->survey || !e->known) {
+        e->probing = true;
+        e->found = false;
+        e->next = 0;
+        try_next(e);
+    } else {
+        on_tell(e);
+    }
+}
+
+void engine_want(struct engine *e, struct engine_wait *wait, engine_fn fn, void *arg)
+{
+    wait->fn = fn;
+    wait->arg = arg;
+    wait->queued = true;
+    TAILQ_INSERT_TAIL(&e->waiting, wait, node);
+    if (!e->probing) {
+        deferred_post(&e->host->deferred, &e->begin, on_begin, e);
+    }
+}
+
+void engine_doubt(struct engine *e)
+{
+    e->known = false;
+}
+
+void engine_forget(struct engine *e, struct engine_wait *wait)
+{
+    if (wait->queued) {
+        TAILQ_REMOVE(&e->waiting, wait, node);
+        wait->queued = false;
+    }
+}
+
+void engine_survey(struct engine *e, const struct err *blocked, survey_each_fn each,
+                   void (*done)(void *arg), void *arg)
+{
+    assert(!e->probing);
+    e->blocked = blocked != NULL;
+    if (blocked != NULL) {
+        e->failure = *blocked;
+    }
+    e->probing = true;
+    e->survey = true;
+    e->each = each;
+    e->done = done;
+    e->arg = arg;
+    deferred_post(&e->host->deferred, &e->begin, on_begin, e);
+}

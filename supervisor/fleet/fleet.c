@@ -1,0 +1,460 @@
+/*
+ * The list of sandboxes and the door to it. Everything that happens in a sandbox is in sandbox*.c,
+ * and what runs there in the calls (runs.h); here is who may see which, and the order of starting.
+ * Which new ones there may be is in admit.c, the way out in stop.c.
+ *
+ * Nothing is touched before the first sandbox is wanted: clients start a throw-away copy of every
+ * server just to list its tools. Then, in this order: programs found, instance and lock taken,
+ * runtime probed, sandbox created; and beside it, once that is done, the leftovers of dead servers
+ * are swept. Only a named instance that has had a server before is opened at once: its sandboxes
+ * do not wait for long.
+ */
+#include "supervisor/fleet/fleet.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "supervisor/fleet/sandbox/adoption.h"
+#include "supervisor/base/config.h"
+#include "supervisor/fleet/engine/engine.h"
+#include "supervisor/fleet/host/host.h"
+#include "supervisor/fleet/internal.h"
+#include "supervisor/fleet/host/instance.h"
+#include "supervisor/fleet/state/recover.h"
+#include "supervisor/fleet/host/runs.h"
+#include "supervisor/fleet/sandbox/sandbox.h"
+#include "supervisor/fleet/state/sweeper.h"
+
+#define HINT_LIST "get_sandbox_status without sandbox_id lists the sandboxes that exist"
+
+/* An answer to be given later. */
+struct reply {
+    struct deferred_task task;
+    struct fleet *fleet;
+    struct err err;
+    const char *hint; /* fixed text */
+    char id[FLEET_ID_SIZE];
+    fleet_info_fn info;
+    fleet_done_fn done;
+    void *arg;
+};
+
+/* ---- answers for later ---- */
+
+static struct reply *new_reply(struct fleet *f, void *arg)
+{
+    struct reply *r = alloc_one(struct reply);
+    r->fleet = f;
+    r->arg = arg;
+    r->hint = "";
+    fleet_host_hold(&f->host);
+    return r;
+}
+
+static void end_reply(struct reply *r)
+{
+    struct fleet *f = r->fleet;
+    free(r);
+    fleet_host_release(&f->host);
+}
+
+static void on_fail(void *arg)
+{
+    struct reply *r = arg;
+    if (r->info != NULL) {
+        r->info(r->arg, -r->err.code, NULL, &r->err, r->hint);
+    } else {
+        r->done(r->arg, -r->err.code, &r->err, r->hint);
+    }
+    end_reply(r);
+}
+
+static void fail_info_later(struct fleet *f, const struct err *err, const char *hint,
+                            fleet_info_fn done, void *arg)
+{
+    struct reply *r = new_reply(f, arg);
+    r->err = *err;
+    r->hint = hint;
+    r->info = done;
+    deferred_post(&f->host.deferred, &r->task, on_fail, r);
+}
+
+/* ---- birth ---- */
+
+static void on_released(struct fleet_host *host)
+{
+    fleet_maybe_stopped((struct fleet *)host);
+}
+
+struct fleet *fleet_create_for(uv_loop_t *loop, const struct config *config,
+                               const struct fleet_runs *runs)
+{
+    struct fleet *f = alloc_one(struct fleet);
+    f->host.loop = loop;
+    f->host.config = config;
+    f->host.lifeline_read = -1;
+    f->host.lifeline_write = -1;
+    f->host.on_released = on_released;
+    TAILQ_INIT(&f->host.links);
+    TAILQ_INIT(&f->sandboxes);
+    deferred_init(&f->host.deferred, loop);
+    uv_timer_init(loop, &f->stop_timer);
+    f->stop_timer.data = f;
+    f->engine = engine_create(&f->host);
+    f->host.runs = runs;
+    return f;
+}
+
+void fleet_set_runners(struct fleet *f, struct view_list runners)
+{
+    f->host.runners = runners;
+}
+
+void fleet_observe(struct fleet *f, const struct fleet_events *events, void *arg)
+{
+    f->host.events = events;
+    f->host.events_arg = arg;
+}
+
+/* ---- taking over ---- */
+
+static void on_gone(void *arg, struct sandbox *s)
+{
+    struct fleet *f = arg;
+    TAILQ_REMOVE(&f->sandboxes, s, node);
+}
+
+static void on_found(void *arg, struct sandbox *s)
+{
+    struct fleet *f = arg;
+    TAILQ_INSERT_TAIL(&f->sandboxes, s, node);
+}
+
+/* What is left to the sweep need not wait for the next new sandbox. */
+static void on_settled(void *arg, unsigned leftovers)
+{
+    struct fleet *f = arg;
+    f->host.adopting = false;
+    f->host.runs->adopted(&f->host);
+    if (leftovers > 0 && !f->host.stopping) {
+        recover_run(f->recover);
+    }
+}
+
+/* Everything that the first worker needs. Done once; after a failure the next caller tries again.
+ */
+static int prepare(struct fleet *f, struct err *err, const char **ret_hint)
+{
+    struct fleet_host *host = &f->host;
+    if (host->instance != NULL) {
+        return 0;
+    }
+    int rc = fleet_host_prepare(host, err, ret_hint);
+    if (rc < 0) {
+        return rc;
+    }
+    f->recover = recover_create(host, engine_backend(f->engine));
+    if (!host->instance->own) {
+        const struct adopt_setup setup = {
+            {host, f->engine, on_gone, f}, f->recover, on_found, on_settled, f};
+        host->adopting = true;
+        f->adopt = adopt_begin(&setup);
+    }
+    return 0;
+}
+
+void fleet_adopt(struct fleet *f)
+{
+    struct err err = ERR_INIT;
+    const char *hint = "";
+    if (f->host.instance != NULL || f->host.stopping || !instance_exists(f->host.config)) {
+        return;
+    }
+    if (prepare(f, &err, &hint) < 0) {
+        log_line(f->adopt_failed ? LOG_DEBUG : LOG_WARN,
+                 "sandboxes of an earlier server are not taken over yet: %s", err.text);
+        f->adopt_failed = true;
+    } else {
+        f->adopt_failed = false;
+    }
+}
+
+/* The first attempt failed; somebody who looks for a sandbox has it made again. */
+void fleet_retry_adoption(struct fleet *f)
+{
+    if (f->adopt_failed) {
+        fleet_adopt(f);
+    }
+}
+
+/* ---- finding ---- */
+
+static bool is_open(const struct sandbox *s)
+{
+    return sandbox_state(s) < SANDBOX_CLOSING;
+}
+
+static struct sandbox *find_id(struct fleet *f, const char *id)
+{
+    struct sandbox *s;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        if (strcmp(s->id, id) == 0 && is_open(s)) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+struct sandbox *fleet_find_name(struct fleet *f, const char *owner, const char *name)
+{
+    struct sandbox *s;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        if (name[0] != '\0' && strcmp(s->name, name) == 0 && strcmp(s->owner, owner) == 0 &&
+            is_open(s)) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+/* A server that ends lets go of its sandboxes, which may well live on. Returns what it sets. */
+static int set_not_found(const struct fleet *f, struct err *err, const char *id)
+{
+    if (f->host.stopping) {
+        return err_set(err, ERR_SHUTTING_DOWN, "the server is shutting down");
+    }
+    return err_set(err, ERR_SANDBOX_NOT_FOUND, "no sandbox \"%.64s\"", id);
+}
+
+int fleet_find_default(struct fleet *f, const char *owner, const char **ret_id)
+{
+    struct sandbox *s;
+    int rc = -ERR_SANDBOX_NOT_FOUND;
+    fleet_retry_adoption(f);
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        if (!s->is_default || !is_open(s) || strcmp(s->owner, owner) != 0) {
+            continue;
+        }
+        if (sandbox_state(s) < SANDBOX_FAILED) {
+            *ret_id = s->id;
+            return 0;
+        }
+        rc = -ERR_GONE;
+    }
+    return rc;
+}
+
+int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const char **ret_id,
+               struct err *err)
+{
+    fleet_retry_adoption(f);
+    struct sandbox *s = find_id(f, id_or_name);
+    if (s == NULL || strcmp(s->owner, owner) != 0) {
+        s = fleet_find_name(f, owner, id_or_name);
+    }
+    if (s == NULL) {
+        return set_not_found(f, err, id_or_name);
+    }
+    *ret_id = s->id;
+    return 0;
+}
+
+void fleet_list(struct fleet *f, const char *owner,
+                void (*each)(void *arg, const struct fleet_info *info), void *arg)
+{
+    fleet_retry_adoption(f);
+    struct sandbox *s = TAILQ_FIRST(&f->sandboxes);
+    while (s != NULL) {
+        struct sandbox *next = TAILQ_NEXT(s, node);
+        if (strcmp(s->owner, owner) == 0 && !sandbox_is_installer(s)) {
+            struct fleet_info info = sandbox_info(s);
+            each(arg, &info);
+        }
+        s = next;
+    }
+}
+
+/* ---- opening ---- */
+
+/* The first answer to the first open: now there is time for the past. */
+struct opening {
+    struct fleet *fleet;
+    fleet_info_fn done;
+    fleet_progress_fn progress; /* may be NULL */
+    void *arg;
+};
+
+static void on_progress(void *arg, const struct fleet_progress *progress)
+{
+    struct opening *o = arg;
+    if (o->progress != NULL) {
+        o->progress(o->arg, progress);
+    }
+}
+
+static void on_opened(void *arg, int rc, const struct fleet_info *info, const struct err *err,
+                      const char *hint)
+{
+    struct opening *o = arg;
+    if (!o->fleet->host.stopping) {
+        recover_run(o->fleet->recover);
+    }
+    o->done(o->arg, rc, info, err, hint);
+    free(o);
+}
+
+/* An installer has the root of the sandbox that it works for, whose packages have to be there. */
+static int find_target(struct fleet *f, const char *id, struct sandbox **ret, struct err *err)
+{
+    struct sandbox *s = find_id(f, id);
+    if (s == NULL) {
+        return err_set(err, ERR_GONE, "the sandbox was closed");
+    }
+    if (sandbox_state(s) != SANDBOX_READY && sandbox_state(s) != SANDBOX_RECOVERING) {
+        return err_set(err, ERR_GONE, "the sandbox is %s", sm_name(&s->sm));
+    }
+    *ret = s;
+    return 0;
+}
+
+void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spec,
+                fleet_info_fn done, void *arg)
+{
+    struct err err = ERR_INIT;
+    const char *hint = "";
+    int rc;
+    if (f->host.stopping) {
+        rc = err_set(&err, ERR_SHUTTING_DOWN, "the server is shutting down");
+    } else if ((rc = fleet_admit_owner(owner, &err)) == 0) {
+        rc = prepare(f, &err, &hint); /* first: names and places may be taken already */
+    }
+    if (rc == 0) {
+        rc = fleet_admit(f, owner, spec, &err, &hint);
+    }
+    struct sandbox *s = NULL;
+    struct sandbox *target = NULL;
+    if (rc == 0 && spec->installs_for != NULL) {
+        rc = find_target(f, spec->installs_for, &target, &err);
+    }
+    if (rc == 0) {
+        sweeper_start(&f->host, engine_backend(f->engine));
+        fleet_bound_tombstones(f);
+        struct sandbox_setup setup = {&f->host, f->engine, on_gone, f};
+        struct opening *o = alloc_one(struct opening);
+        o->fleet = f;
+        o->done = done;
+        o->progress = spec->progress;
+        o->arg = arg;
+        struct fleet_spec own = *spec;
+        own.progress = on_progress;
+        CLEANUP_FREE char *image = target != NULL ? alloc_viewdup(target->spec.image) : NULL;
+        own.image = image != NULL ? image : spec->image;
+        rc = sandbox_create(&setup, owner, &own, on_opened, o, &s, &err);
+        if (rc < 0) {
+            free(o);
+        }
+    }
+    if (rc < 0) {
+        fail_info_later(f, &err, hint, done, arg);
+    } else {
+        TAILQ_INSERT_TAIL(&f->sandboxes, s, node);
+        if (target != NULL) {
+            sandbox_install_for(s, target);
+        }
+    }
+}
+
+/* ---- the rest of the door ---- */
+
+const char *fleet_workspace(struct fleet *f, const char *id)
+{
+    const struct sandbox *s = find_id(f, id);
+    return s != NULL ? s->workspace : "";
+}
+
+const char *fleet_owner(struct fleet *f, const char *id)
+{
+    const struct sandbox *s = find_id(f, id);
+    return s != NULL ? s->owner : NULL;
+}
+
+static void on_status_begin(void *arg)
+{
+    struct reply *r = arg;
+    struct sandbox *s = find_id(r->fleet, r->id);
+    if (s == NULL) {
+        (void)set_not_found(r->fleet, &r->err, r->id);
+        r->hint = HINT_LIST;
+        on_fail(r);
+        return;
+    }
+    sandbox_status(s, r->info, r->arg);
+    end_reply(r);
+}
+
+void fleet_status(struct fleet *f, const char *id, fleet_info_fn done, void *arg)
+{
+    struct reply *r = new_reply(f, arg);
+    r->info = done;
+    snprintf(r->id, sizeof(r->id), "%s", id);
+    deferred_post(&f->host.deferred, &r->task, on_status_begin, r);
+}
+
+void fleet_close(struct fleet *f, const char *id, fleet_done_fn done, void *arg)
+{
+    struct sandbox *s = find_id(f, id);
+    if (s != NULL) {
+        sandbox_close(s, "closed by its owner", done, arg);
+        return;
+    }
+    struct reply *r = new_reply(f, arg);
+    (void)set_not_found(f, &r->err, id);
+    r->hint = HINT_LIST;
+    r->done = done;
+    deferred_post(&f->host.deferred, &r->task, on_fail, r);
+}
+
+bool fleet_retire(struct fleet *f, const char *id)
+{
+    struct sandbox *s = find_id(f, id);
+    return s != NULL && sandbox_retire(s);
+}
+
+struct sandbox *fleet_find_usable(struct fleet *f, const char *id, struct err *err,
+                                  const char **ret_hint)
+{
+    struct sandbox *s = find_id(f, id);
+    *ret_hint = "";
+    if (f->host.stopping) {
+        err_set(err, ERR_SHUTTING_DOWN, "the server is shutting down");
+    } else if (s == NULL) {
+        (void)set_not_found(f, err, id);
+        *ret_hint = HINT_LIST;
+    } else if (sandbox_state(s) == SANDBOX_FAILED) {
+        err_set(err, ERR_GONE, "%s", s->reason);
+        *ret_hint = HINT_NEW_SANDBOX;
+    } else if (s->call_count >= SANDBOX_CALLS_MAX) {
+        err_set(err, ERR_BUSY, "%d operations are in flight in this sandbox", SANDBOX_CALLS_MAX);
+        *ret_hint = "wait for one of them, or use another sandbox";
+    } else {
+        return s;
+    }
+    return NULL;
+}
+
+void fleet_doctor(struct fleet *f,
+                  void (*each)(void *arg, const char *backend, const struct msg_probed *result),
+                  void (*done)(void *arg), void *arg)
+{
+    struct err err = ERR_INIT;
+    const char *hint = "";
+    int rc = prepare(f, &err, &hint);
+    engine_survey(f->engine, rc < 0 ? &err : NULL, each, done, arg);
+}

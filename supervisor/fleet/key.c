@@ -1,0 +1,57 @@
+/*
+ * The key of the instance: 32 random bytes in a file that only we can read, beside the lock. It is
+ * as old as the instance and goes with it, so what was signed with it is good for as long as the
+ * sandboxes may be there. So one is made only where there is none: a file that cannot be read, or
+ * that is not a key, may be read again or was put there by somebody, and what it signed is in the
+ * hands of clients. A full disk leaves no half of a key under its name (file_replace()).
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/fd.h"
+#include "supervisor/fleet/fleet.h"
+#include "supervisor/fleet/internal.h"
+#include "supervisor/fleet/host/instance.h"
+
+static int make_key(const char *path, unsigned char key[FLEET_KEY_BYTES], struct err *err)
+{
+    size_t len = 0;
+    while (len < FLEET_KEY_BYTES) {
+        ssize_t n = getrandom(key + len, FLEET_KEY_BYTES - len, 0);
+        if (n < 0 && errno != EINTR) {
+            return err_sys(err, ERR_INTERNAL, errno, "no random numbers");
+        }
+        len += n > 0 ? (size_t)n : 0;
+    }
+    return file_replace(path, key, FLEET_KEY_BYTES, 0600, err);
+}
+
+int fleet_key(struct fleet *f, unsigned char ret[FLEET_KEY_BYTES], struct err *err)
+{
+    if (!f->has_key) {
+        if (f->host.instance == NULL) {
+            return err_set(err, ERR_SANDBOX_NOT_FOUND, "there has been no sandbox yet");
+        }
+        CLEANUP_FREE char *path = alloc_printf("%s/key", f->host.instance->dir);
+        CLEANUP_BUF struct buf file;
+        buf_init(&file, FLEET_KEY_BYTES);
+        int rc = file_read(path, &file, err);
+        if (rc == -ERR_FILE_NOT_FOUND) {
+            rc = make_key(path, f->key, err);
+        } else if (rc == -ERR_TOO_BIG || (rc == 0 && file.len != FLEET_KEY_BYTES)) {
+            rc = err_set(err, ERR_CONFIG, "%s is not %u bytes long", path, FLEET_KEY_BYTES);
+        } else if (rc == 0) {
+            memcpy(f->key, file.data, FLEET_KEY_BYTES);
+        }
+        if (rc < 0) {
+            return err_wrap(err, "the key that signs links to files (remove it if it is damaged: "
+                                 "links that were given out then end)");
+        }
+        f->has_key = true;
+    }
+    memcpy(ret, f->key, FLEET_KEY_BYTES);
+    return 0;
+}

@@ -1,0 +1,199 @@
+/*
+ * How a sandbox gets from one server to the next. What is written down (record.h) is what was asked
+ * for and whose it is; none of it changes while the sandbox lives, so a call costs no write. What
+ * has happened in it since is not written anywhere: the agent is asked.
+ *
+ * Until the agent has told, the sandbox stays RECOVERING and calls wait: a client that repeats a
+ * call must find the execution that it lost.
+ *
+ * Times are written as monotonic ones, which all processes of one boot share; a record of another
+ * boot is not read this far.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "proto/codec.h"
+#include "supervisor/fleet/host/instance.h"
+#include "supervisor/fleet/host/runs.h"
+#include "supervisor/fleet/sandbox/sandbox.h"
+
+#define PAST_MS        5000 /* for the answer to OPS */
+#define GENERATION_MAX 1000 /* sockets of started workers that are looked for */
+
+int sandbox_save(struct sandbox *s, bool answered, disk_done_fn done, struct err *err)
+{
+    struct msg_record whose = {
+        .owner = view_of(s->owner),
+        .name = view_of(s->name),
+        .is_default = s->is_default,
+        .answered = answered,
+        .boot = view_of(record_boot()),
+        .created_ms = s->created_ms,
+        .created_wall_ms = s->created_wall_ms,
+        .timeout_ms = s->timeout_ms,
+        .ttl_ms = s->ttl_ms,
+        .lifetime_ms = s->lifetime_ms,
+    };
+    return record_save(s->host, s->dir, &s->spec, &whose, done, s, err);
+}
+
+static void restore_spec(struct sandbox *s, const struct msg_open *open)
+{
+    s->spec = *open;
+    sandbox_take_place(s, alloc_viewdup(open->backend), alloc_viewdup(open->engine),
+                       alloc_viewdup(open->runtime));
+    s->spec.image = view_of(alloc_viewdup(open->image));
+    s->env = alloc_array(open->env.count + 1, sizeof(s->env[0]));
+    for (size_t i = 0; i < open->env.count; i++) {
+        s->env[i] = view_bytes(alloc_viewdup(open->env.items[i]), open->env.items[i].len);
+    }
+    s->spec.env.items = s->env;
+    s->spec.runners = s->host->runners; /* the agent keeps those it has */
+    s->spec.packages = view_of(alloc_viewdup(open->packages));
+    s->mounts = alloc_array(open->mounts.count + 1, sizeof(s->mounts[0]));
+    for (size_t i = 0; i < open->mounts.count; i++) {
+        s->mounts[i] = view_bytes(alloc_viewdup(open->mounts.items[i]), open->mounts.items[i].len);
+    }
+    s->spec.mounts.items = s->mounts;
+    free(s->image);
+    s->image = alloc_viewdup(open->image);
+}
+
+struct sandbox *sandbox_restore(const struct sandbox_setup *setup, const char *id,
+                                const struct record *record)
+{
+    const struct msg_record *whose = &record->whose.record;
+    CLEANUP_FREE char *owner = alloc_viewdup(whose->owner);
+    CLEANUP_FREE char *name = alloc_viewdup(whose->name);
+    struct sandbox *s = sandbox_new(setup, id, owner, name, SANDBOX_RECOVERING);
+    restore_spec(s, &record->open.open);
+    s->dir = alloc_printf("%s/%s", s->host->instance->sandboxes, id);
+    s->is_default = whose->is_default;
+    s->timeout_ms = whose->timeout_ms;
+    s->ttl_ms = whose->ttl_ms;
+    s->lifetime_ms = whose->lifetime_ms;
+    s->created_ms = whose->created_ms;
+    s->created_wall_ms = whose->created_wall_ms;
+    s->record_saved = true;
+    s->ever_open_sent = true;
+    sandbox_start_clock(s);
+    return s;
+}
+
+/* The last server may have started workers after the one of its note, which still dial their
+ * sockets. None of these generations is used again. */
+static void skip_started(struct sandbox *s)
+{
+    for (int i = 0; i < GENERATION_MAX; i++) {
+        CLEANUP_FREE char *path = worker_socket_path(s->dir, s->generation + 1);
+        if (access(path, F_OK) < 0) {
+            return;
+        }
+        s->generation++;
+    }
+}
+
+bool sandbox_adopt_worker(struct sandbox *s, const struct record_worker *worker)
+{
+    struct err err = ERR_INIT;
+    s->generation = worker->generation;
+    if (worker->alive) {
+        struct worker_args args = sandbox_worker_args(s, s->generation);
+        if (worker_link_adopt(s->host, &args, worker->pid, worker->start_time,
+                              &sandbox_worker_events, s, &s->link, &err) == 0) {
+            return true;
+        }
+        /* What cannot be watched must not stay beside the one that is started instead. */
+        log_warn("adoption: worker %d is replaced: %s sandbox=%s", worker->pid, err.text, s->id);
+        record_kill_worker(s->dir);
+    }
+    skip_started(s);
+    return false;
+}
+
+/* ---- what has happened in it ---- */
+
+static void take_op(struct sandbox *s, const struct msg_op_info *info)
+{
+    if (op_is_execution((enum op_kind)info->kind)) {
+        s->host->runs->adopt(s, info);
+    } else if (info->state == OP_DONE) {
+        /* Nobody waits any more for a file. */
+        char op[FLEET_ID_SIZE];
+        snprintf(op, sizeof(op), "%.*s", VIEW_ARG(info->op));
+        sandbox_ack(s, op, false);
+    }
+}
+
+/* All of them are read before the first is believed. */
+static int take_ops(struct sandbox *s, const struct view_list *ops, struct err *err)
+{
+    struct msg *infos = alloc_array(ops->count + 1, sizeof(infos[0]));
+    int rc = 0;
+    size_t count = 0;
+    while (rc == 0 && count < ops->count) {
+        rc = msg_decode(MSG_LINK_W, ops->items[count].data, ops->items[count].len, &infos[count],
+                        err);
+        if (rc == 0) {
+            count++;
+            const struct msg *m = &infos[count - 1];
+            if (m->type != MSG_OP_INFO || m->op_info.op.len == 0 ||
+                m->op_info.op.len >= FLEET_ID_SIZE) {
+                rc = err_set(err, ERR_PROTOCOL, "it is no operation");
+            }
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (rc == 0) {
+            take_op(s, &infos[i].op_info);
+        }
+        msg_finish(&infos[i]);
+    }
+    free(infos);
+    return rc;
+}
+
+static void on_past(void *arg, int rc, const struct msg *reply, const struct err *err,
+                    const char *hint)
+{
+    struct sandbox *s = arg;
+    struct err bad = ERR_INIT;
+    (void)hint;
+    if (sandbox_is_leaving(s) || (rc < 0 && err == NULL)) {
+        return; /* the worker died: it is asked of the next one */
+    }
+    if (rc == -ERR_GONE || rc == -ERR_SHUTTING_DOWN) { /* or is being removed */
+        sandbox_gone(s, err->text);
+        return;
+    }
+    if (rc < 0) {
+        worker_link_kill(s->link, "could not tell what runs: %s", err->text);
+        return;
+    }
+    const struct msg_ops_ok *past = &reply->ops_ok;
+    if (take_ops(s, &past->ops, &bad) < 0) {
+        worker_link_kill(s->link, "sent garbage about what runs: %s", bad.text);
+        return;
+    }
+    s->executions = past->evals;
+    sandbox_set_idle(s, past->idle_ms);
+    log_info("sandbox taken over after_us=%" PRIu64 " operations=%zu idle_ms=%" PRIu64
+             " sandbox=%s gen=%" PRIu64,
+             clock_us() - s->died_us, past->ops.count, past->idle_ms, s->id, s->generation);
+    sandbox_ready(s, "taken over");
+}
+
+void sandbox_ask_past(struct sandbox *s)
+{
+    struct msg m = {.type = MSG_OPS};
+    struct err err = ERR_INIT;
+    if (worker_link_ask(s->link, &m, PAST_MS, on_past, s, &err) < 0) {
+        worker_link_kill(s->link, "%s", err.text);
+    }
+}

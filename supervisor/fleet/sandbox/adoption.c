@@ -1,0 +1,199 @@
+/*
+ * What a server leaves is described by the directories of its sandboxes, so taking over begins with
+ * reading them: record, note, and whether that very process still runs.
+ *
+ * Only what was promised to somebody is taken over: a creation that was never answered, a trial of
+ * a runtime, and whatever has no whole record go to the sweep. So does everything of another boot:
+ * nothing of it can live.
+ *
+ * A living worker dials by itself, all that is needed is to listen, so all of these are adopted at
+ * once. For a dead one another has to be started, and fifty programs that start at the same moment
+ * would be slower than one after the other: a few at a time.
+ */
+#include "supervisor/fleet/sandbox/adoption.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "supervisor/fleet/host/instance.h"
+#include "supervisor/fleet/state/recover.h"
+
+#define SANDBOXES_MAX  1000 /* in one instance; more than one server may make */
+#define STARTS_AT_ONCE 8
+
+TAILQ_HEAD(sandbox_queue, sandbox);
+
+struct adopt {
+    struct adopt_setup setup;
+    struct sandbox_queue waiting; /* for a worker to be started */
+    size_t starting;
+    size_t unsettled;
+    size_t adopted;
+    unsigned leftovers;
+    uint64_t began_us;
+    struct deferred_task task;
+};
+
+static void on_turn(void *arg)
+{
+    struct adopt *a = arg;
+    struct fleet_host *host = a->setup.sandbox.host;
+    struct sandbox *s;
+    while (a->starting < STARTS_AT_ONCE && !host->stopping &&
+           (s = TAILQ_FIRST(&a->waiting)) != NULL) {
+        TAILQ_REMOVE(&a->waiting, s, adoption_node);
+        s->adoption_queued = false;
+        s->adoption_started = true;
+        s->broken_ms = uv_now(host->loop); /* waiting here was not its fault */
+        a->starting++;
+        sandbox_start_worker(s); /* may settle it inside */
+    }
+    if (a->unsettled == 0) {
+        log_info("adoption over: sandboxes=%zu after_us=%" PRIu64, a->adopted,
+                 clock_us() - a->began_us);
+        a->setup.settled(a->setup.arg, a->leftovers);
+    }
+}
+
+/* Not from inside: this is called in the middle of a change of state. */
+static void turn_later(struct adopt *a)
+{
+    deferred_post(&a->setup.sandbox.host->deferred, &a->task, on_turn, a);
+}
+
+void adopt_started(struct adopt *a, struct sandbox *s)
+{
+    if (s->adoption_started) {
+        s->adoption_started = false;
+        a->starting--;
+        turn_later(a);
+    }
+}
+
+void adopt_settled(struct adopt *a, struct sandbox *s)
+{
+    if (s->adoption_queued) {
+        TAILQ_REMOVE(&a->waiting, s, adoption_node);
+        s->adoption_queued = false;
+    }
+    adopt_started(a, s);
+    a->unsettled--;
+    turn_later(a);
+}
+
+static void find_worker(struct adopt *a, struct sandbox *s)
+{
+    struct record_worker worker;
+    struct err err = ERR_INIT;
+    s->adoption = a;
+    a->unsettled++;
+    a->adopted++;
+    if (record_load_worker(s->dir, &worker, &err) < 0) {
+        log_warn("adoption: %s sandbox=%s", err.text, s->id);
+        sandbox_fail(s, "the next server could not read who worked on the sandbox");
+    } else if (!sandbox_adopt_worker(s, &worker)) {
+        s->adoption_queued = true;
+        TAILQ_INSERT_TAIL(&a->waiting, s, adoption_node);
+    }
+}
+
+/* Why not? NULL if it can be taken over. */
+static const char *reject(const struct record *record)
+{
+    const struct msg_record *whose = &record->whose.record;
+    const char *boot = record_boot();
+    if (boot[0] == '\0' || !view_is(whose->boot, boot)) {
+        return "it is of another boot";
+    }
+    if (!whose->answered) {
+        return "nobody was told of it";
+    }
+    if (record->open.open.packages_write) {
+        return "it is an installer";
+    }
+    return whose->created_ms > clock_ms() ? "it was made in the future" : NULL;
+}
+
+static void insert_by_age(struct sandbox_queue *queue, struct sandbox *s)
+{
+    struct sandbox *other;
+    TAILQ_FOREACH_REVERSE(other, queue, sandbox_queue, adoption_node)
+    {
+        if (other->created_ms <= s->created_ms) {
+            TAILQ_INSERT_AFTER(queue, other, s, adoption_node);
+            return;
+        }
+    }
+    TAILQ_INSERT_HEAD(queue, s, adoption_node);
+}
+
+static void take(struct adopt *a, const char *id, struct sandbox_queue *found)
+{
+    struct fleet_host *host = a->setup.sandbox.host;
+    CLEANUP_FREE char *dir = alloc_printf("%s/%s", host->instance->sandboxes, id);
+    struct record record;
+    struct err err = ERR_INIT;
+    int rc = record_load(dir, &record, &err);
+    if (rc < 0 && rc != -ERR_FILE_NOT_FOUND && rc != -ERR_PROTOCOL) {
+        log_error("adoption: left alone: %s sandbox=%s", err.text, id); /* it may be whole */
+        return;
+    }
+    if (rc < 0) {
+        log_info("adoption: left to the sweep: %s sandbox=%s", err.text, id);
+        recover_add(a->setup.recover, id);
+        a->leftovers++;
+        return;
+    }
+    const char *why = record_is_closing(dir) ? "it was being removed" : reject(&record);
+    if (why != NULL) {
+        log_info("adoption: left to the sweep: %s sandbox=%s", why, id);
+        recover_add(a->setup.recover, id);
+        a->leftovers++;
+    } else {
+        insert_by_age(found, sandbox_restore(&a->setup.sandbox, id, &record));
+    }
+    record_finish(&record);
+}
+
+struct adopt *adopt_begin(const struct adopt_setup *setup)
+{
+    struct adopt *a = alloc_one(struct adopt);
+    struct sandbox_queue found;
+    struct dirent *entry;
+    size_t count = 0;
+    a->setup = *setup;
+    a->began_us = clock_us();
+    TAILQ_INIT(&a->waiting);
+    TAILQ_INIT(&found);
+    DIR *dir = opendir(setup->sandbox.host->instance->sandboxes);
+    while (dir != NULL && count < SANDBOXES_MAX && (entry = readdir(dir)) != NULL) {
+        if (instance_is_sandbox_id(entry->d_name)) {
+            take(a, entry->d_name, &found);
+            count++;
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    struct sandbox *s;
+    while ((s = TAILQ_FIRST(&found)) != NULL) {
+        TAILQ_REMOVE(&found, s, adoption_node);
+        setup->found(setup->arg, s);
+        find_worker(a, s);
+    }
+    turn_later(a);
+    return a;
+}
+
+void adopt_destroy(struct adopt *a)
+{
+    if (a != NULL) {
+        deferred_cancel(&a->setup.sandbox.host->deferred, &a->task);
+        free(a);
+    }
+}

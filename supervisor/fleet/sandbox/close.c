@@ -1,0 +1,346 @@
+/*
+ * The end of a sandbox. Whatever it was in the middle of, five steps lead to nothing being left:
+ *
+ *   installers   of its packages end first
+ *   its worker   is asked to CLOSE, which destroys the sandbox; one that cannot be asked, or does
+ *                not answer, is killed
+ *   a sweep      by another worker, if none has confirmed that nothing is left; tried twice, then
+ *                left to leftovers.c, which has more time
+ *   its files    the directory is removed
+ *   done         a closed sandbox is forgotten; a failed one stays to tell why, with nothing behind
+ * it
+ *
+ * The client that closes is answered after the first step: the sandbox is gone then, and only we
+ * still have something to tidy.
+ *
+ * A sandbox that is left to the next server takes none of these steps: we hang up and forget it.
+ */
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/ending.h"
+#include "common/log.h"
+#include "supervisor/fleet/state/disk.h"
+#include "supervisor/fleet/host/instance.h"
+#include "supervisor/fleet/state/leftovers.h"
+#include "supervisor/fleet/host/runs.h"
+#include "supervisor/fleet/sandbox/sandbox.h"
+#include "supervisor/fleet/workers/errand.h"
+
+#define EXIT_MS           1000 /* from the answer to CLOSE to the exit */
+#define SWEEPS_MAX        2
+#define RETRY_MS          1000 /* before what could not be removed is tried again */
+#define SHUTDOWN_CLOSE_MS 3000 /* leaves time for a sweep within the exit budget */
+
+static void clean_files(struct sandbox *s);
+static void sweep(struct sandbox *s);
+
+/* ---- telling ---- */
+
+static void tell_closed(struct sandbox *s, int rc, const struct err *err, const char *hint)
+{
+    struct sandbox_waiter *waiter;
+    while ((waiter = TAILQ_FIRST(&s->close_waiters)) != NULL) {
+        TAILQ_REMOVE(&s->close_waiters, waiter, node);
+        waiter->done(waiter->arg, rc, err, hint);
+        free(waiter);
+    }
+}
+
+void sandbox_answer_opened(struct sandbox *s, const struct err *err, const char *hint)
+{
+    fleet_info_fn opened = s->opened;
+    s->opened = NULL;
+    if (opened == NULL) {
+        return;
+    }
+    if (err != NULL) {
+        opened(s->opened_arg, -err->code, NULL, err, hint);
+    } else {
+        struct fleet_info info = sandbox_info(s);
+        opened(s->opened_arg, 0, &info, NULL, hint);
+    }
+}
+
+/* ---- done ---- */
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct sandbox *s = handle->data;
+    if (--s->timers_open > 0) {
+        return;
+    }
+    struct fleet_host *host = s->host;
+    sandbox_free(s);
+    fleet_host_release(host);
+}
+
+static void forget(struct sandbox *s)
+{
+    s->on_gone(s->on_gone_arg, s);
+    sandbox_installers_forget(s);
+    sandbox_status_flush(s);
+    sandbox_changes_flush(s);
+    uv_close((uv_handle_t *)&s->ttl, on_timer_closed);
+    uv_close((uv_handle_t *)&s->restart, on_timer_closed);
+    uv_close((uv_handle_t *)&s->news, on_timer_closed);
+    uv_close((uv_handle_t *)&s->calls_check, on_timer_closed);
+}
+
+static void end_cleanup(struct sandbox *s)
+{
+    s->cleanup = CLEANUP_DONE;
+    sandbox_installer_gone(s);
+    if (s->close_task.queued) {
+        return; /* a failed one is closed in this very moment: on_close() comes back here */
+    }
+    if (sandbox_state(s) == SANDBOX_CLOSING) {
+        tell_closed(s, 0, NULL, "");
+        sandbox_set_state(s, SANDBOX_CLOSED, "nothing left");
+        forget(s);
+    }
+}
+
+/* ---- files ---- */
+
+static void on_removed(void *arg, int rc, const struct err *err)
+{
+    struct sandbox *s = arg;
+    if (rc < 0) {
+        log_warn("sandbox: directory stays for now: %s sandbox=%s", err->text, s->id);
+        leftovers_add(s->host, s->id, s->dir, NULL, 0, RETRY_MS);
+    }
+    end_cleanup(s);
+}
+
+static void clean_files(struct sandbox *s)
+{
+    if (s->dir == NULL) {
+        end_cleanup(s);
+        return;
+    }
+    s->cleanup = CLEANUP_FILES;
+    if (s->record_saved && !s->removing) {
+        s->removing = true;
+        disk_remove(s->host, s->dir, on_removed, s);
+    } /* else the record is being written: on_record_saved() comes back here */
+}
+
+/* ---- sweep ---- */
+
+static void on_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
+                     const char *hint)
+{
+    struct sandbox *s = arg;
+    (void)reply, (void)hint;
+    if (rc == 0) {
+        log_info("sandbox swept sandbox=%s", s->id);
+        s->destroyed = true;
+    } else {
+        log_warn("sandbox: sweep failed: %s sandbox=%s", err->text, s->id);
+    }
+    sweep(s);
+}
+
+static void sweep(struct sandbox *s)
+{
+    if (s->destroyed || !s->ever_open_sent) {
+        clean_files(s);
+        return;
+    }
+    s->cleanup = CLEANUP_SWEEP;
+    const struct errand_target target = {s->backend, s->engine_at, s->runtime};
+    struct err err = ERR_INIT;
+    while (s->sweeps < SWEEPS_MAX && !s->host->forcing) {
+        s->sweeps++;
+        struct worker_args args = sandbox_worker_args(s, s->generation + s->sweeps);
+        if (instance_restore(s->host->instance, s->dir, &err) == 0 &&
+            worker_errand_start(s->host, &args, MSG_SWEEP, &target, on_swept, s, &err) == 0) {
+            return;
+        }
+    }
+    log_error("sandbox could not be removed, later again%s%s sandbox=%s dir=%s",
+              err.code != 0 ? ": " : "", err.text, s->id, s->dir);
+    leftovers_add(s->host, s->id, s->dir, &target, s->generation + s->sweeps + 1, RETRY_MS);
+    end_cleanup(s);
+}
+
+/* ---- worker ---- */
+
+static void turn_over(struct sandbox *s)
+{
+    if (s->host->turns != NULL) {
+        turns_give(s->host->turns, &s->close_turn);
+    }
+}
+
+static void on_closed(void *arg, int rc, const struct msg *reply, const struct err *err,
+                      const char *hint)
+{
+    struct sandbox *s = arg;
+    (void)reply, (void)hint;
+    turn_over(s);
+    if (rc == 0) {
+        s->destroyed = true;
+        record_drop(s->dir); /* first: a removal cut short may have taken the mark already */
+        worker_link_retire(s->link, EXIT_MS);
+        sandbox_installer_gone(s);
+        if (sandbox_state(s) == SANDBOX_CLOSING) {
+            tell_closed(s, 0, NULL, "");
+        }
+    } else if (err != NULL) {
+        worker_link_kill(s->link, "could not close the sandbox: %s", err->text);
+    } /* else it is dying: sandbox_cleanup_worker_dead() follows */
+}
+
+static void ask_close(void *arg)
+{
+    struct sandbox *s = arg;
+    struct msg m = {.type = MSG_CLOSE};
+    struct err err = ERR_INIT;
+    uint64_t timeout_ms =
+        s->host->stopping && s->host->turns == NULL ? SHUTDOWN_CLOSE_MS : TIME_CLOSE_MS;
+    if (s->link == NULL || worker_link_is_ending(s->link)) {
+        turn_over(s); /* it died while it waited: sandbox_cleanup_worker_dead() follows, or has */
+    } else if (!worker_link_is_ready(s->link)) {
+        worker_link_kill(s->link, "is not needed any more");
+    } else if (worker_link_ask(s->link, &m, timeout_ms, on_closed, s, &err) < 0) {
+        worker_link_kill(s->link, "%s", err.text);
+    }
+}
+
+static void end_worker(struct sandbox *s)
+{
+    int pid;
+    uint64_t start_time;
+    s->cleanup = CLEANUP_WORKER;
+    if (s->link == NULL) {
+        sweep(s);
+    } else if (s->host->turns != NULL && ending_read_first(s->dir, &pid, &start_time)) {
+        turns_take(s->host->turns, &s->close_turn, ask_close, s); /* what ran in it is dead */
+    } else {
+        ask_close(s);
+    }
+}
+
+void sandbox_cleanup_worker_dead(struct sandbox *s)
+{
+    turn_over(s);
+    if (s->cleanup == CLEANUP_WORKER) {
+        sweep(s);
+    } /* else its turn has not come: sandbox_cleanup() finds no worker then */
+}
+
+/* Its worker was asked to CLOSE before the server began to stop, and so given longer than there is
+ * now. */
+static void hurry(struct sandbox *s)
+{
+    if (s->host->stopping && s->cleanup == CLEANUP_WORKER && s->link != NULL &&
+        !worker_link_is_ending(s->link) && !s->close_turn.waits) {
+        worker_link_retire(s->link, SHUTDOWN_CLOSE_MS);
+    }
+}
+
+void sandbox_cleanup(struct sandbox *s)
+{
+    switch (s->cleanup) {
+    case CLEANUP_NONE:
+        uv_timer_stop(&s->restart);
+        uv_timer_stop(&s->news);
+        engine_forget(s->engine, &s->engine_wait);
+        if (s->dir != NULL && !s->host->instance->own) {
+            record_mark_closing(s->dir);
+        }
+        s->cleanup = CLEANUP_INSTALLERS;
+        if (!sandbox_close_installers(s)) {
+            end_worker(s);
+        }
+        break;
+    case CLEANUP_INSTALLERS:
+        if (TAILQ_EMPTY(&s->installers)) {
+            end_worker(s);
+        }
+        break;
+    case CLEANUP_FILES:
+        clean_files(s);
+        break;
+    case CLEANUP_DONE:
+        end_cleanup(s);
+        break;
+    case CLEANUP_WORKER:
+        hurry(s);
+        break;
+    case CLEANUP_SWEEP:
+        break; /* goes on by itself */
+    }
+}
+
+/* ---- beginning of the end ---- */
+
+static void on_close(void *arg)
+{
+    struct sandbox *s = arg;
+    struct err err = ERR_INIT;
+    err_set(&err, s->host->stopping ? ERR_SHUTTING_DOWN : ERR_GONE, "the sandbox was closed: %s",
+            s->reason);
+    sandbox_answer_opened(s, &err, "");
+    s->host->runs->cancel(s);
+    sandbox_cleanup(s);
+}
+
+void sandbox_close(struct sandbox *s, const char *cause, fleet_done_fn done, void *arg)
+{
+    if (done != NULL) {
+        struct sandbox_waiter *waiter = alloc_one(struct sandbox_waiter);
+        waiter->done = done;
+        waiter->arg = arg;
+        TAILQ_INSERT_TAIL(&s->close_waiters, waiter, node);
+    }
+    if (sandbox_state(s) < SANDBOX_CLOSING) {
+        free(s->reason);
+        s->reason = alloc_strdup(cause);
+        sandbox_set_state(s, SANDBOX_CLOSING, cause);
+        uv_timer_stop(&s->ttl);
+        deferred_post(&s->host->deferred, &s->close_task, on_close, s);
+    } else {
+        hurry(s);
+    }
+}
+
+void sandbox_create_failed(struct sandbox *s, const struct err *err, const char *hint)
+{
+    if (sandbox_state(s) != SANDBOX_CREATING) {
+        return;
+    }
+    struct err kept = *err;
+    CLEANUP_FREE char *kept_hint = alloc_strdup(hint);
+    free(s->reason);
+    s->reason = alloc_strdup(kept.text);
+    sandbox_set_state(s, SANDBOX_CLOSING, kept.text);
+    uv_timer_stop(&s->ttl);
+    sandbox_answer_opened(s, &kept, kept_hint);
+    s->host->runs->fail(s, &kept, kept_hint);
+    sandbox_cleanup(s);
+}
+
+/* ---- going on without us ---- */
+
+static void on_leave(void *arg)
+{
+    struct sandbox *s = arg;
+    s->host->runs->leave(s);
+    if (s->link != NULL) {
+        worker_link_abandon(STEAL_PTR(s->link));
+    }
+    forget(s);
+}
+
+void sandbox_leave(struct sandbox *s)
+{
+    sandbox_set_state(s, SANDBOX_LEFT, "the server is shutting down");
+    uv_timer_stop(&s->ttl);
+    uv_timer_stop(&s->restart);
+    uv_timer_stop(&s->news);
+    deferred_post(&s->host->deferred, &s->close_task, on_leave, s);
+}

@@ -1,0 +1,104 @@
+/*
+ * What a creation is busy with. Most take a moment and nobody asks; one that lasts may be fetching
+ * an image, which can take minutes, and somebody is waiting for it. So after a second the worker is
+ * asked, again and again by long polls, until it has answered OPEN.
+ *
+ * The same news decide how long a creation may take: what is limited is the time since the last
+ * news, and OPEN itself only far beyond that. The worker keeps to the same rule and knows better
+ * what it was doing, so it has the first word.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/log.h"
+#include "supervisor/fleet/sandbox/sandbox.h"
+
+#define FIRST_MS 1000 /* a creation that is done by then tells nothing */
+#define GAP_MS   600  /* between the news and the next question; clients are told no more often */
+#define WAIT_MS  5000 /* of one long poll */
+#define LOG_MS   5000 /* between two lines in the log */
+
+static void on_turn(uv_timer_t *timer);
+
+void sandbox_news_begin(struct sandbox_news *n, uint64_t now_ms)
+{
+    n->seen = 0;
+    n->moved_ms = now_ms;
+    n->logged_ms = 0;
+}
+
+bool sandbox_news_take(struct sandbox_news *n, uint64_t number, uint64_t now_ms)
+{
+    if (number <= n->seen) {
+        return false;
+    }
+    n->seen = number;
+    n->moved_ms = now_ms;
+    return true;
+}
+
+bool sandbox_news_overdue(const struct sandbox_news *n, uint64_t now_ms)
+{
+    return now_ms - n->moved_ms >= TIME_OPEN_MS + SANDBOX_MARGIN_MS;
+}
+
+static bool is_opening(const struct sandbox *s)
+{
+    return sandbox_state(s) == SANDBOX_CREATING && s->open_sent && s->link != NULL &&
+           worker_link_is_ready(s->link);
+}
+
+static void tell(struct sandbox *s, const struct msg_progress_ok *m, uint64_t now_ms)
+{
+    char text[LIMIT_TEXT + 1];
+    snprintf(text, sizeof(text), "%.*s", VIEW_ARG(m->text));
+    if (s->watch.logged_ms == 0 || now_ms - s->watch.logged_ms >= LOG_MS) {
+        s->watch.logged_ms = now_ms;
+        log_info("sandbox creating: %s done=%" PRIu64 " total=%" PRIu64 " sandbox=%s", text,
+                 m->done, m->total, s->id);
+    }
+    if (s->progress != NULL && s->opened != NULL) {
+        struct fleet_progress progress = {text, m->done, m->total};
+        s->progress(s->opened_arg, &progress);
+    }
+}
+
+static void on_news(void *arg, int rc, const struct msg *reply, const struct err *err,
+                    const char *hint)
+{
+    struct sandbox *s = arg;
+    (void)err, (void)hint;
+    if (!is_opening(s)) {
+        return;
+    }
+    uint64_t now_ms = uv_now(s->host->loop);
+    if (rc == 0 && sandbox_news_take(&s->watch, reply->progress_ok.number, now_ms)) {
+        tell(s, &reply->progress_ok, now_ms);
+    }
+    uv_timer_start(&s->news, on_turn, GAP_MS, 0);
+}
+
+static void on_turn(uv_timer_t *timer)
+{
+    struct sandbox *s = timer->data;
+    if (!is_opening(s)) {
+        return;
+    }
+    if (sandbox_news_overdue(&s->watch, uv_now(timer->loop))) {
+        worker_link_kill(s->link, "made no progress with OPEN for %d s", TIME_OPEN_MS / 1000);
+        return;
+    }
+    struct msg m = {.type = MSG_PROGRESS};
+    struct err err = ERR_INIT;
+    m.progress.seen = s->watch.seen;
+    m.progress.wait_ms = WAIT_MS;
+    if (worker_link_ask(s->link, &m, WAIT_MS + TIME_SILENCE_MS, on_news, s, &err) < 0) {
+        worker_link_kill(s->link, "%s", err.text);
+    }
+}
+
+void sandbox_watch(struct sandbox *s)
+{
+    sandbox_news_begin(&s->watch, uv_now(s->host->loop));
+    uv_timer_start(&s->news, on_turn, FIRST_MS, 0);
+}

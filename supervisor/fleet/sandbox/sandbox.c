@@ -1,0 +1,601 @@
+/*
+ * A sandbox outlives its workers. What lives in it (processes, variables, files) is kept by the
+ * backend and the agent; a worker is only the hand that reaches in. So when a worker dies, the
+ * sandbox is RECOVERING: the next generation adopts it (OPEN with attach), and every call in
+ * flight goes on where it was. Only when there is nothing to adopt, or adopting fails again and
+ * again, has the sandbox FAILED. It stays on the list then, without any resources, so that its
+ * owner is told why; its idle time removes it.
+ *
+ * During creation it is simpler: a worker that dies before OPEN was sent is replaced, since nothing
+ * has been made yet; after that, half a sandbox may exist, and the creation fails and is swept.
+ *
+ * The drawing of the states is in the header, the way out in close.c.
+ */
+#include "supervisor/fleet/sandbox/sandbox.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/str.h"
+#include "proto/exit_codes.h"
+#include "supervisor/fleet/sandbox/adoption.h"
+#include "supervisor/base/config.h"
+#include "supervisor/base/image.h"
+#include "supervisor/fleet/host/instance.h"
+#include "supervisor/fleet/state/record.h"
+#include "supervisor/fleet/host/runs.h"
+
+#define ENDED_ALONE    "the sandbox ended while no server was there"
+#define CALLS_CHECK_MS 1000
+#define HINT_HOST      "the host may be out of processes, descriptors, memory or disk space; see the log"
+
+const struct sm_state sandbox_states[SANDBOX_STATE_COUNT] = {
+    [SANDBOX_CREATING] = {"creating", SM_BIT(SANDBOX_READY) | SM_BIT(SANDBOX_CLOSING)},
+    [SANDBOX_READY] = {"ready", SM_BIT(SANDBOX_RECOVERING) | SM_BIT(SANDBOX_FAILED) |
+                                    SM_BIT(SANDBOX_CLOSING) | SM_BIT(SANDBOX_LEFT)},
+    [SANDBOX_RECOVERING] = {"recovering", SM_BIT(SANDBOX_READY) | SM_BIT(SANDBOX_FAILED) |
+                                              SM_BIT(SANDBOX_CLOSING) | SM_BIT(SANDBOX_LEFT)},
+    [SANDBOX_FAILED] = {"failed", SM_BIT(SANDBOX_CLOSING)},
+    [SANDBOX_CLOSING] = {"closing", SM_BIT(SANDBOX_CLOSED)},
+    [SANDBOX_CLOSED] = {"closed", 0},
+    [SANDBOX_LEFT] = {"left", 0},
+};
+
+/* The host has no room for it: to the client that is an engine that cannot be used now. */
+static void create_refused(struct sandbox *s, const struct err *err)
+{
+    struct err failed = *err;
+    bool host =
+        failed.code == ERR_IO || failed.code == ERR_NO_MEMORY || failed.code == ERR_NO_SPACE;
+    failed.code = host ? ERR_ENGINE : failed.code;
+    sandbox_create_failed(s, &failed, host || failed.code == ERR_ENGINE ? HINT_HOST : "");
+}
+
+enum sandbox_state sandbox_state(const struct sandbox *s)
+{
+    return (enum sandbox_state)s->sm.state;
+}
+
+/* Without a worker there is no tick of its link. */
+static void on_calls_check(uv_timer_t *timer)
+{
+    struct sandbox *s = timer->data;
+    s->host->runs->check(s);
+}
+
+static void check_calls_if_recovering(struct sandbox *s)
+{
+    if (sandbox_state(s) == SANDBOX_RECOVERING) {
+        uv_timer_start(&s->calls_check, on_calls_check, CALLS_CHECK_MS, CALLS_CHECK_MS);
+    } else {
+        uv_timer_stop(&s->calls_check);
+    }
+}
+
+void sandbox_set_state(struct sandbox *s, enum sandbox_state next, const char *cause)
+{
+    const char *left = sm_move(&s->sm, next);
+    check_calls_if_recovering(s);
+    log_info("sandbox %s -> %s: %s sandbox=%s pid=%d gen=%" PRIu64, left, sm_name(&s->sm), cause,
+             s->id, s->link != NULL ? worker_link_pid(s->link) : 0, s->generation);
+    if (next != SANDBOX_CLOSED && next != SANDBOX_LEFT) { /* for clients it was gone before */
+        sandbox_changed(s, SANDBOX_CHANGE_STATE);
+    }
+    if (next == SANDBOX_FAILED || next == SANDBOX_CLOSING) {
+        sandbox_changed(s, SANDBOX_CHANGE_FILES);
+    }
+    if (s->adoption != NULL) { /* it leaves RECOVERING for the first time */
+        adopt_settled(STEAL_PTR(s->adoption), s);
+        sandbox_status_known(s);
+    }
+}
+
+bool sandbox_is_leaving(const struct sandbox *s)
+{
+    return sandbox_state(s) >= SANDBOX_FAILED;
+}
+
+void sandbox_fail(struct sandbox *s, const char *reason)
+{
+    if (sandbox_is_leaving(s)) {
+        return;
+    }
+    if (sandbox_state(s) == SANDBOX_CREATING) {
+        struct err failed = ERR_INIT;
+        err_set(&failed, ERR_GONE, "%s", reason);
+        sandbox_create_failed(s, &failed, HINT_NEW_SANDBOX);
+        return;
+    }
+    free(s->reason);
+    s->reason = alloc_strdup(reason);
+    sandbox_set_state(s, SANDBOX_FAILED, reason);
+    sandbox_cleanup(s);
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_GONE, "%s", reason);
+    sandbox_answer_opened(s, &err, HINT_NEW_SANDBOX);
+    s->host->runs->fail(s, &err, HINT_NEW_SANDBOX);
+}
+
+void sandbox_gone(struct sandbox *s, const char *reason)
+{
+    if (!sandbox_is_leaving(s)) {
+        worker_link_retire(s->link, TIME_CLOSE_MS);
+        sandbox_fail(s, reason);
+    }
+}
+
+/* ---- opening ---- */
+
+void sandbox_ready(struct sandbox *s, const char *cause)
+{
+    sandbox_set_state(s, SANDBOX_READY, cause);
+    s->host->runs->resume(s);
+}
+
+static void on_record_saved(void *arg, int rc, const struct err *err);
+
+/* The sandbox is there. Whoever asked for it is told of it when the record says so: a sandbox that
+ * was promised is never taken for one that nobody knows of. Where nobody will read the record, this
+ * is not waited for. */
+static void created(struct sandbox *s)
+{
+    struct err err = ERR_INIT;
+    sandbox_touch(s); /* being created is not being idle */
+    sandbox_ready(s, "created");
+    if (s->host->instance->own) {
+        sandbox_answer_opened(s, NULL, "");
+        return;
+    }
+    s->record_saved = false;
+    int rc = sandbox_save(s, true, on_record_saved, &err);
+    if (rc < 0) {
+        on_record_saved(s, rc, &err);
+    }
+}
+
+static void on_opened(void *arg, int rc, const struct msg *reply, const struct err *err,
+                      const char *hint)
+{
+    struct sandbox *s = arg;
+    bool creating = sandbox_state(s) == SANDBOX_CREATING;
+    if (sandbox_is_leaving(s) || (rc < 0 && err == NULL)) {
+        return; /* the worker died: on_dead() follows */
+    }
+    if (rc < 0 && creating) {
+        if (rc == -ERR_ENGINE || rc == -ERR_TIMEOUT || rc == -ERR_INVALID) {
+            engine_doubt(s->engine);
+        }
+        /* It leaves by itself, and nng (1.5) loses the message that meets the end of its link. */
+        worker_link_retire(s->link, TIME_CLOSE_MS);
+        if (hint[0] != '\0') {
+            sandbox_create_failed(s, err, hint);
+        } else {
+            create_refused(s, err);
+        }
+    } else if (rc == -ERR_GONE || rc == -ERR_SHUTTING_DOWN) { /* or is being removed */
+        sandbox_gone(s, s->adoption != NULL ? ENDED_ALONE : err->text);
+    } else if (rc < 0) {
+        s->refused = true;
+        s->silent = rc == -ERR_TIMEOUT;
+        worker_link_kill(s->link, "could not adopt the sandbox: %s", err->text);
+    } else {
+        sandbox_take_opened(s, &reply->opened);
+        worker_policy_reached(&s->policy);
+        if (creating) {
+            created(s);
+        } else if (s->adoption != NULL) {
+            sandbox_ask_past(s);
+        } else {
+            sandbox_ready(s, "adopted");
+            log_info("sandbox recovered after_us=%" PRIu64 " calls=%zu sandbox=%s gen=%" PRIu64,
+                     clock_us() - s->died_us, s->call_count, s->id, s->generation);
+        }
+    }
+}
+
+/* OPEN needs two things that happen side by side: a worker that said hello, and a record on disk.
+ */
+static void open_if_prepared(struct sandbox *s)
+{
+    if (sandbox_is_leaving(s) || s->open_sent || !s->record_saved || s->link == NULL ||
+        !worker_link_is_ready(s->link)) {
+        return;
+    }
+    struct msg m = {.type = MSG_OPEN};
+    m.open = s->spec;
+    m.open.attach = sandbox_state(s) == SANDBOX_RECOVERING;
+    struct err err = ERR_INIT;
+    s->open_sent = true;
+    s->ever_open_sent = true;
+    /* Creating may take long as long as it goes on, which is watched; adopting is quick. */
+    uint64_t timeout_ms = m.open.attach ? TIME_OPEN_MS : TIME_OPEN_MAX_MS + SANDBOX_MARGIN_MS;
+    int rc = worker_link_ask(s->link, &m, timeout_ms, on_opened, s, &err);
+    if (rc == -ERR_TOO_BIG || rc == -ERR_PROTOCOL) { /* what the client gave cannot be said */
+        err.code = ERR_INVALID;
+        sandbox_create_failed(s, &err, "shorten image and env, or leave them out");
+    } else if (rc < 0) {
+        worker_link_kill(s->link, "%s", err.text);
+    } else if (!m.open.attach) {
+        sandbox_watch(s);
+    }
+}
+
+static void on_ready(void *arg)
+{
+    struct sandbox *s = arg;
+    if (s->adoption != NULL) {
+        adopt_started(s->adoption, s);
+    }
+    open_if_prepared(s);
+}
+
+static void on_record_saved(void *arg, int rc, const struct err *err)
+{
+    struct sandbox *s = arg;
+    s->record_saved = true;
+    if (rc < 0 && sandbox_state(s) == SANDBOX_CREATING) {
+        create_refused(s, err);
+    } else if (rc < 0) {
+        log_warn("sandbox: the next server will not take it over: %s sandbox=%s", err->text, s->id);
+    }
+    if (s->cleanup != CLEANUP_NONE) {
+        sandbox_cleanup(s); /* it waits for us, to remove the file that we wrote */
+    } else if (!sandbox_is_leaving(s) && sandbox_state(s) != SANDBOX_CREATING) {
+        sandbox_answer_opened(s, NULL, "");
+    }
+    open_if_prepared(s);
+}
+
+/* ---- the worker's life ---- */
+
+static void on_restart(uv_timer_t *timer)
+{
+    struct sandbox *s = timer->data;
+    if (!sandbox_is_leaving(s) && s->link == NULL) {
+        sandbox_start_worker(s);
+    }
+}
+
+/* The sandbox has no worker now. Another one, or the end. `refused`: it was the host's doing. */
+static void lost_worker(struct sandbox *s, bool refused, const char *reason)
+{
+    uint64_t now_ms = uv_now(s->host->loop);
+    uint64_t delay_ms;
+    if (s->silent && s->adoption == NULL) {
+        s->broken_ms = now_ms; /* an engine that hangs ends no sandbox, however long it does */
+    }
+    if ((refused ? worker_policy_refused : worker_policy_died)(&s->policy, now_ms, s->broken_ms,
+                                                               &delay_ms)) {
+        if (delay_ms == 0) {
+            sandbox_start_worker(s);
+        } else {
+            uv_timer_start(&s->restart, on_restart, delay_ms, 0);
+        }
+        return;
+    }
+    log_error("sandbox given up: worker died %u times without an answer and was refused %u times, "
+              "last: %s sandbox=%s gen=%" PRIu64,
+              s->policy.deaths, s->policy.refusals, reason, s->id, s->generation);
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_ENGINE, "the sandbox is given up, %s: %s",
+            refused ? "no worker can reach it" : "its worker keeps dying", reason);
+    if (sandbox_state(s) == SANDBOX_CREATING) {
+        sandbox_create_failed(s, &err, HINT_HOST);
+    } else {
+        sandbox_fail(s, err.text);
+    }
+}
+
+static void on_dead(void *arg, const struct worker_death *death)
+{
+    struct sandbox *s = arg;
+    struct worker_link *link = s->link;
+    s->link = NULL;
+    if (s->adoption != NULL) {
+        adopt_started(s->adoption, s);
+    }
+    /* Such a worker has cleaned up, or tried to: the sweep that follows finds out. */
+    bool gone =
+        death->exit_code == EXIT_CODE_SANDBOX_GONE || death->exit_code == EXIT_CODE_ORPHANED;
+    bool other_version = death->other_version;
+    bool refused = s->refused || death->exit_code == EXIT_CODE_NO_MEMORY ||
+                   (!death->said_hello && death->exit_code == EXIT_CODE_SETUP);
+    CLEANUP_FREE char *reason = alloc_strdup(death->reason);
+    worker_link_destroy(link);
+    if (sandbox_is_leaving(s)) {
+        sandbox_cleanup_worker_dead(s);
+        return;
+    }
+    if (sandbox_state(s) == SANDBOX_CREATING && s->ever_open_sent) {
+        struct err err = ERR_INIT;
+        err_set(&err, ERR_ENGINE, "the worker died while it created the sandbox: %s", reason);
+        sandbox_create_failed(s, &err, HINT_HOST);
+        return;
+    }
+    if (gone) {
+        CLEANUP_FREE char *text = alloc_printf("the sandbox has ended (its worker %s)", reason);
+        sandbox_fail(s, s->adoption != NULL ? ENDED_ALONE : text);
+        return;
+    }
+    if (other_version && sandbox_state(s) != SANDBOX_CREATING) {
+        CLEANUP_FREE char *text = alloc_printf("the sandbox is given up: its worker %s", reason);
+        sandbox_fail(s, text);
+        return;
+    }
+    if (sandbox_state(s) == SANDBOX_READY) {
+        s->broken_ms = uv_now(s->host->loop);
+        s->died_us = clock_us();
+        sandbox_set_state(s, SANDBOX_RECOVERING, reason);
+    }
+    /* A creation has somebody waiting who can try again. */
+    lost_worker(s, refused && sandbox_state(s) == SANDBOX_RECOVERING, reason);
+}
+
+static void on_tick(void *arg)
+{
+    struct sandbox *s = arg;
+    s->host->runs->check(s);
+}
+
+const struct worker_link_events sandbox_worker_events = {
+    .ready = on_ready, .tick = on_tick, .dead = on_dead};
+
+struct worker_args sandbox_worker_args(const struct sandbox *s, uint64_t generation)
+{
+    return (struct worker_args){
+        .sandbox = s->id,
+        .dir = s->dir,
+        .shared_dir = s->host->instance->shared,
+        .generation = generation,
+    };
+}
+
+void sandbox_start_worker(struct sandbox *s)
+{
+    s->generation++;
+    s->open_sent = false;
+    s->refused = s->silent = false;
+    struct worker_args args = sandbox_worker_args(s, s->generation);
+    struct err err = ERR_INIT;
+    int rc = instance_restore(s->host->instance, s->dir, &err);
+    if (rc == 0) {
+        rc = worker_link_start(s->host, &args, &sandbox_worker_events, s, &s->link, &err);
+    }
+    if (rc == 0) {
+        rc = record_save_worker(s->dir, worker_link_pid(s->link), s->generation, &err);
+        if (rc < 0) {
+            log_warn("sandbox: %s sandbox=%s gen=%" PRIu64, err.text, s->id, s->generation);
+        }
+        return;
+    }
+    if (s->policy.refusals == 0) { /* the others say the same, or how it ended does */
+        log_error("sandbox: %s sandbox=%s gen=%" PRIu64, err.text, s->id, s->generation);
+    }
+    if (sandbox_state(s) == SANDBOX_CREATING) {
+        create_refused(s, &err);
+    } else {
+        lost_worker(s, true, err.text);
+    }
+}
+
+/* ---- creating ---- */
+
+void sandbox_take_place(struct sandbox *s, char *backend, char *engine, char *runtime)
+{
+    s->backend = backend;
+    s->engine_at = engine;
+    s->runtime = runtime;
+    s->spec.backend = view_of(backend);
+    s->spec.engine = view_of(engine);
+    s->spec.runtime = view_of(runtime);
+}
+
+/* What an image is depends on the backend, which is known only now. */
+static int settle_image(struct sandbox *s, struct err *err)
+{
+    struct view *image = &s->spec.image;
+    bool on_engine = strcmp(s->backend, "docker") == 0;
+    if (s->image_is_reference && !on_engine) {
+        return err_set(err, ERR_IMAGE,
+                       "image %.*s: no container engine answered on this host, and sandboxes of "
+                       "%s have no images to choose from",
+                       VIEW_ARG(*image), s->backend);
+    }
+    if (image->len == 0 && on_engine) {
+        free((char *)(uintptr_t)image->data);
+        *image = view_of(alloc_strdup(IMAGE_DOCKER_DEFAULT));
+    }
+    return 0;
+}
+
+static void on_engine(void *arg, int rc, const struct engine_choice *choice, const struct err *err,
+                      const char *hint)
+{
+    struct sandbox *s = arg;
+    if (sandbox_is_leaving(s)) {
+        return; /* closed in the same moment: nothing has been made for it */
+    }
+    if (rc < 0) {
+        sandbox_create_failed(s, err, hint);
+        return;
+    }
+    sandbox_take_place(s, alloc_strdup(choice->backend), alloc_strdup(choice->engine),
+                       alloc_strdup(choice->runtime));
+    s->spec.mode = choice->mode;
+    struct err failed = ERR_INIT;
+    if (settle_image(s, &failed) < 0) {
+        sandbox_create_failed(s, &failed, "leave image out");
+        return;
+    }
+    char *dir = alloc_printf("%s/%s", s->host->instance->sandboxes, s->id);
+    if (instance_restore(s->host->instance, dir, &failed) < 0) {
+        err_wrap(&failed, "cannot create a sandbox");
+        free(dir);
+        create_refused(s, &failed);
+        return;
+    }
+    s->dir = dir;
+    if (sandbox_save(s, false, on_record_saved, &failed) < 0) {
+        s->record_saved = true; /* nobody comes back */
+        failed.code = ERR_INVALID;
+        sandbox_create_failed(s, &failed, "shorten image and env, or leave them out");
+        return;
+    }
+    sandbox_start_worker(s);
+}
+
+/* What it reaches: the network, packages, files of this host. An installer writes the packages of
+ * another sandbox; any other sandbox has a place for its own, since packages may be wanted later.
+ */
+static void copy_reach(struct sandbox *s, const struct fleet_spec *spec)
+{
+    bool installer = spec->installs_for != NULL;
+    struct msg_open *o = &s->spec;
+    o->network = installer || spec->network ? NET_FULL : NET_NONE;
+    o->packages_write = installer;
+    o->app_dir = spec->app_dir;
+    const char *packages = s->host->config->packages ? s->id : "";
+    o->packages = view_of(alloc_strdup(installer ? spec->installs_for : packages));
+    s->mounts = alloc_array(spec->mounts.count + 1, sizeof(s->mounts[0]));
+    for (size_t i = 0; i < spec->mounts.count; i++) {
+        s->mounts[i] = view_bytes(alloc_viewdup(spec->mounts.items[i]), spec->mounts.items[i].len);
+    }
+    o->mounts.items = s->mounts;
+    o->mounts.count = spec->mounts.count;
+}
+
+static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
+{
+    const struct config *c = s->host->config;
+    const char *image = spec->image != NULL ? spec->image : c->image;
+    struct msg_open *o = &s->spec;
+    s->image_is_reference = spec->image_is_reference;
+    o->image = view_of(alloc_strdup(image != NULL ? image : ""));
+    o->memory_bytes = (spec->memory_mb != 0 ? spec->memory_mb : c->memory_mb) << 20;
+    o->cpu_milli = spec->cpus > 0 ? (uint64_t)(spec->cpus * 1000.0 + 0.5) : c->cpu_milli;
+    o->pids = spec->pids != 0 ? spec->pids : c->pids;
+    o->disk_bytes =
+        spec->disk_mb != 0 ? spec->disk_mb << 20 : config_disk_mb(c, o->memory_bytes >> 20) << 20;
+    o->files = c->files;
+    o->grace_ms = c->grace_s * 1000;
+    o->strict = c->strict;
+    o->pull = strcmp(c->pull, "missing") == 0;
+    s->env = alloc_array(spec->env.count + 1, sizeof(s->env[0]));
+    for (size_t i = 0; i < spec->env.count; i++) {
+        s->env[i] = view_bytes(alloc_viewdup(spec->env.items[i]), spec->env.items[i].len);
+    }
+    o->env.items = s->env;
+    o->env.count = spec->env.count;
+    o->runners = s->host->runners;
+    copy_reach(s, spec);
+    s->timeout_ms = spec->timeout_ms != 0 ? spec->timeout_ms : c->timeout_s * 1000;
+    s->ttl_ms = spec->ttl_ms != 0 ? spec->ttl_ms : c->ttl_s * 1000;
+    s->lifetime_ms = c->max_lifetime_s * 1000;
+}
+
+struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, const char *owner,
+                            const char *name, enum sandbox_state first)
+{
+    struct sandbox *s = alloc_one(struct sandbox);
+    snprintf(s->id, sizeof(s->id), "%s", id);
+    s->host = setup->host;
+    s->engine = setup->engine;
+    s->on_gone = setup->on_gone;
+    s->on_gone_arg = setup->on_gone_arg;
+    s->owner = alloc_strdup(owner);
+    s->name = alloc_strdup(name);
+    s->reason = alloc_strdup("");
+    s->image = alloc_strdup("");
+    s->workspace = alloc_strdup("");
+    sm_init(&s->sm, sandbox_states, SANDBOX_STATE_COUNT, first);
+    TAILQ_INIT(&s->calls);
+    TAILQ_INIT(&s->close_waiters);
+    TAILQ_INIT(&s->past_waiters);
+    TAILQ_INIT(&s->installers);
+    s->broken_ms = uv_now(s->host->loop);
+    s->died_us = clock_us();
+    uv_timer_init(s->host->loop, &s->ttl);
+    s->ttl.data = s;
+    uv_timer_init(s->host->loop, &s->restart);
+    s->restart.data = s;
+    uv_timer_init(s->host->loop, &s->news);
+    s->news.data = s;
+    uv_timer_init(s->host->loop, &s->calls_check);
+    s->calls_check.data = s;
+    s->timers_open = 4;
+    check_calls_if_recovering(s);
+    fleet_host_hold(s->host);
+    return s;
+}
+
+int sandbox_create(const struct sandbox_setup *setup, const char *owner,
+                   const struct fleet_spec *spec, fleet_info_fn opened, void *arg,
+                   struct sandbox **ret, struct err *err)
+{
+    char id[17];
+    int rc = random_id(id, sizeof(id) - 1, err);
+    if (rc < 0) {
+        return rc;
+    }
+    id[0] = spec->installs_for != NULL ? INSTANCE_INSTALLER_MARK : id[0];
+    struct sandbox *s =
+        sandbox_new(setup, id, owner, spec->name != NULL ? spec->name : "", SANDBOX_CREATING);
+    copy_spec(s, spec);
+    s->is_default = spec->is_default;
+    s->opened = opened;
+    s->opened_arg = arg;
+    s->progress = spec->progress;
+    s->created_ms = clock_ms();
+    s->created_wall_ms = clock_wall_ms();
+    sandbox_start_clock(s);
+    log_info("sandbox creating: memory_mb=%" PRIu64 " cpu_milli=%" PRIu64 " pids=%" PRIu64
+             " sandbox=%s",
+             s->spec.memory_bytes >> 20, s->spec.cpu_milli, s->spec.pids, s->id);
+    engine_want(s->engine, &s->engine_wait, on_engine, s);
+    *ret = s;
+    return 0;
+}
+
+/* ---- acknowledgements ---- */
+
+/* What can be at the agent when a START comes, with all that it acknowledges gone. */
+_Static_assert(SANDBOX_CALLS_MAX + SANDBOX_LATE_ACKS <= LIMIT_OPS,
+               "an agent has to remember every operation that matters");
+
+static void ack(struct sandbox *s, const char op[FLEET_ID_SIZE])
+{
+    if (s->acks_to - s->acks_from == SANDBOX_ACKS_MAX) {
+        s->acks_from++; /* the agent forgets the oldest by itself */
+    }
+    memcpy(s->acks[s->acks_to % SANDBOX_ACKS_MAX], op, FLEET_ID_SIZE);
+    s->acks_to++;
+}
+
+void sandbox_ack(struct sandbox *s, const char op[FLEET_ID_SIZE], bool is_execution)
+{
+    if (!is_execution) {
+        ack(s, op);
+        return;
+    }
+    char *slot = s->late_acks[s->late_count % SANDBOX_LATE_ACKS];
+    if (s->late_count >= SANDBOX_LATE_ACKS) {
+        ack(s, slot);
+    }
+    memcpy(slot, op, FLEET_ID_SIZE);
+    s->late_count++;
+}
+
+struct view_list sandbox_acks(const struct sandbox *s, struct view *items)
+{
+    struct view_list list = {items, 0};
+    for (uint64_t i = s->acks_from; i < s->acks_to; i++) {
+        items[list.count++] = view_of(s->acks[i % SANDBOX_ACKS_MAX]);
+    }
+    return list;
+}

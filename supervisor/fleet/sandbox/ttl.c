@@ -1,0 +1,89 @@
+/*
+ * How long a sandbox may stay. Two things end it: nobody has called it for its idle time, and its
+ * life is over, whatever it is doing then. A call in flight is not being idle, however long it
+ * takes, nor is being created, nor waiting for packages.
+ *
+ * One timer serves both. It is not moved by each call; when it fires it looks what time is left and
+ * waits for that. Times are monotonic, so they mean the same to every server of this boot, and no
+ * step of the wall clock changes them; the dates that clients are shown are derived when they ask.
+ */
+#include "common/clock.h"
+#include "supervisor/fleet/sandbox/sandbox.h"
+
+#define TAKE_OVER_MS 1000  /* a sandbox that is taken over late is not closed in the same moment */
+#define RETIRED_MS   60000 /* to fetch what the last code has left there */
+
+static uint64_t left_of(uint64_t all_ms, uint64_t since_ms, uint64_t now_ms)
+{
+    uint64_t gone_ms = now_ms > since_ms ? now_ms - since_ms : 0;
+    return gone_ms < all_ms ? all_ms - gone_ms : 0;
+}
+
+uint64_t sandbox_life_left_ms(const struct sandbox *s)
+{
+    return left_of(s->lifetime_ms, s->created_ms, clock_ms());
+}
+
+static bool is_busy(const struct sandbox *s)
+{
+    return s->call_count > 0 || sandbox_state(s) == SANDBOX_CREATING ||
+           !TAILQ_EMPTY(&s->installers);
+}
+
+uint64_t sandbox_time_left_ms(const struct sandbox *s)
+{
+    uint64_t idle_ms =
+        is_busy(s) ? s->ttl_ms : left_of(s->ttl_ms, s->used_ms, uv_now(s->host->loop));
+    uint64_t life_ms = sandbox_life_left_ms(s);
+    return idle_ms < life_ms ? idle_ms : life_ms;
+}
+
+static void on_time(uv_timer_t *timer)
+{
+    struct sandbox *s = timer->data;
+    uint64_t left_ms = sandbox_time_left_ms(s);
+    if (sandbox_state(s) >= SANDBOX_CLOSING) {
+        return;
+    }
+    if (left_ms > 0) {
+        uv_timer_start(timer, on_time, left_ms, 0);
+    } else if (sandbox_life_left_ms(s) == 0) {
+        sandbox_close(s, "it has reached its maximum lifetime", NULL, NULL);
+    } else {
+        sandbox_close(s, "nobody called it for its ttl", NULL, NULL);
+    }
+}
+
+void sandbox_touch(struct sandbox *s)
+{
+    s->used_ms = uv_now(s->host->loop);
+}
+
+bool sandbox_retire(struct sandbox *s)
+{
+    if (!is_busy(s) || sandbox_state(s) >= SANDBOX_CLOSING) {
+        return false;
+    }
+    s->ttl_ms = s->ttl_ms < RETIRED_MS ? s->ttl_ms : RETIRED_MS;
+    uv_timer_start(&s->ttl, on_time, sandbox_time_left_ms(s), 0);
+    return true;
+}
+
+void sandbox_start_clock(struct sandbox *s)
+{
+    sandbox_touch(s);
+    uv_timer_start(&s->ttl, on_time, sandbox_time_left_ms(s), 0);
+    uv_unref((uv_handle_t *)&s->ttl); /* an idle sandbox is no reason to stay */
+}
+
+void sandbox_set_idle(struct sandbox *s, uint64_t idle_ms)
+{
+    uint64_t now_ms = uv_now(s->host->loop);
+    s->used_ms = idle_ms < now_ms ? now_ms - idle_ms : 0;
+    /* Calls that only fetch what had ended before are no use of it, so they are not asked about. */
+    uint64_t idle_left_ms = left_of(s->ttl_ms, s->used_ms, now_ms);
+    uint64_t life_ms = sandbox_life_left_ms(s);
+    uint64_t left_ms = idle_left_ms < life_ms ? idle_left_ms : life_ms;
+    uv_timer_start(&s->ttl, on_time, left_ms > TAKE_OVER_MS ? left_ms : TAKE_OVER_MS, 0);
+    uv_unref((uv_handle_t *)&s->ttl);
+}

@@ -1,0 +1,97 @@
+/*
+ * A thousand workers that are asked to end their sandboxes take seconds to wake up, and the last
+ * sandbox runs on for as long. So whoever ends all of them kills them itself. The kernel ends
+ * everything in a pid namespace with its first process, so one signal a sandbox is enough.
+ *
+ * As soon as the first of them dies, its end, its worker's waking up and we compete for the same
+ * processors. So they are found and compared first, as many as descriptors may be held, and then
+ * signalled one right after the other. The mark goes before: the worker that finds its agent dead
+ * reads there that this was wanted.
+ */
+#include "supervisor/fleet/state/firsts.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/ending.h"
+#include "common/log.h"
+#include "supervisor/fleet/host/instance.h"
+#include "supervisor/fleet/workers/spawn.h"
+
+#define HELD_MAX 256 /* descriptors at a time: many systems allow a process 1024 */
+
+#ifdef SYS_pidfd_open
+/* A descriptor of exactly the process of the note, or -1. */
+static int hold(const char *dir)
+{
+    int pid;
+    uint64_t start_time;
+    if (!ending_read_first(dir, &pid, &start_time)) {
+        return -1;
+    }
+    CLEANUP_FD int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+    if (fd < 0 || worker_process_start_time(pid) != start_time) {
+        return -1;
+    }
+    return steal_fd(&fd);
+}
+
+static void kill_held(const int *held, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        (void)!syscall(SYS_pidfd_send_signal, held[i], SIGKILL, NULL, 0); /* or it is dead */
+    }
+    for (size_t i = 0; i < count; i++) {
+        close(held[i]);
+    }
+}
+#else
+static int hold(const char *dir)
+{
+    (void)dir;
+    return -1;
+}
+
+static void kill_held(const int *held, size_t count)
+{
+    (void)held, (void)count;
+}
+#endif
+
+size_t firsts_kill(const char *instance_dir)
+{
+    struct err err = ERR_INIT;
+    if (ending_begin(instance_dir, &err) < 0) {
+        log_warn("sandboxes end one after the other: %s", err.text);
+        return 0; /* their workers would take it for an accident */
+    }
+    CLEANUP_FREE char *path = alloc_printf("%s/sandboxes", instance_dir);
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    int held[HELD_MAX];
+    size_t count = 0;
+    size_t total = 0;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (!instance_is_sandbox_id(entry->d_name)) {
+            continue;
+        }
+        CLEANUP_FREE char *sandbox = alloc_printf("%s/%s", path, entry->d_name);
+        held[count] = hold(sandbox);
+        if (held[count] >= 0 && ++count == HELD_MAX) {
+            kill_held(held, count);
+            total += count;
+            count = 0;
+        }
+    }
+    kill_held(held, count);
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    return total + count;
+}

@@ -1,0 +1,245 @@
+/*
+ * Removing a sandbox takes a process, some descriptors, an engine that answers and a disk that can
+ * be written, and it may have been for want of one of them that the sandbox ended at all. Such a
+ * shortage passes. Nobody waits for this any more, so attempts are far apart and few at a time.
+ *
+ * Entries are bounded, since each sandbox that is given up adds one: beyond that, a directory just
+ * stays for the next server.
+ */
+#include "supervisor/fleet/state/leftovers.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "common/alloc.h"
+#include "common/log.h"
+#include "supervisor/fleet/state/disk.h"
+#include "supervisor/fleet/host/host.h"
+#include "supervisor/fleet/host/instance.h"
+#include "supervisor/fleet/workers/errand.h"
+
+#define AT_ONCE        2
+#define ENTRIES_MAX    1000
+#define RETRY_FIRST_MS 1000
+#define RETRY_LAST_MS  30000
+
+struct leftover {
+    TAILQ_ENTRY(leftover) node;
+    struct leftovers *all;
+    char *id;
+    char *dir;
+    bool swept; /* nothing but the directory is left */
+    char *backend, *engine, *runtime;
+    uint64_t generation;
+    uint64_t due_ms;
+    uint64_t pause_ms;
+    bool running;
+};
+
+struct leftovers {
+    struct fleet_host *host;
+    TAILQ_HEAD(, leftover) entries;
+    size_t count;
+    size_t running;
+    uv_timer_t timer;
+};
+
+static void plan(struct leftovers *all);
+
+static void free_leftover(struct leftover *l)
+{
+    TAILQ_REMOVE(&l->all->entries, l, node);
+    l->all->count--;
+    free(l->id);
+    free(l->dir);
+    free(l->backend);
+    free(l->engine);
+    free(l->runtime);
+    free(l);
+}
+
+/* ---- the end of everything ---- */
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct leftovers *all = handle->data;
+    struct fleet_host *host = all->host;
+    free(all);
+    fleet_host_release(host);
+}
+
+static void close_if_done(struct leftovers *all)
+{
+    if (all->running > 0 || all->host->leftovers != all) {
+        return;
+    }
+    all->host->leftovers = NULL;
+    while (!TAILQ_EMPTY(&all->entries)) {
+        struct leftover *l = TAILQ_FIRST(&all->entries);
+        log_error("left for the next server to remove dir=%s", l->dir);
+        free_leftover(l);
+    }
+    uv_close((uv_handle_t *)&all->timer, on_timer_closed);
+}
+
+/* ---- one attempt ---- */
+
+static void end_attempt(struct leftover *l, bool removed)
+{
+    struct leftovers *all = l->all;
+    all->running--;
+    l->running = false;
+    l->due_ms = uv_now(all->host->loop) + l->pause_ms;
+    l->pause_ms = l->pause_ms * 2 < RETRY_LAST_MS ? l->pause_ms * 2 : RETRY_LAST_MS;
+    if (removed) {
+        free_leftover(l);
+    } else if (all->host->stopping) {
+        l->due_ms = UINT64_MAX; /* that was the last one */
+    }
+    plan(all);
+}
+
+static void on_removed(void *arg, int rc, const struct err *err)
+{
+    struct leftover *l = arg;
+    if (rc < 0) {
+        log_warn("leftover: directory stays for now: %s sandbox=%s", err->text, l->id);
+    }
+    end_attempt(l, rc == 0);
+}
+
+static void on_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
+                     const char *hint)
+{
+    struct leftover *l = arg;
+    (void)reply, (void)hint;
+    if (rc < 0) {
+        log_warn("leftover: stays for now: %s sandbox=%s", err->text, l->id);
+        end_attempt(l, false);
+        return;
+    }
+    log_info("leftover: swept sandbox=%s", l->id);
+    l->swept = true;
+    disk_remove(l->all->host, l->dir, on_removed, l);
+}
+
+static void attempt(struct leftover *l)
+{
+    struct fleet_host *host = l->all->host;
+    l->running = true;
+    l->all->running++;
+    if (l->swept) {
+        disk_remove(host, l->dir, on_removed, l);
+        return;
+    }
+    struct worker_args args = {
+        .sandbox = l->id,
+        .dir = l->dir,
+        .shared_dir = host->instance->shared,
+        .generation = l->generation++,
+    };
+    const struct errand_target target = {l->backend, l->engine, l->runtime};
+    struct err err = ERR_INIT;
+    int rc = instance_restore(host->instance, l->dir, &err);
+    if (rc == 0) {
+        rc = worker_errand_start(host, &args, MSG_SWEEP, &target, on_swept, l, &err);
+    }
+    if (rc < 0) {
+        log_warn("leftover: stays for now: %s sandbox=%s", err.text, l->id);
+        end_attempt(l, false);
+    }
+}
+
+/* Starts the timer for the next attempt. Attempts begin in the timer only, so none begins inside
+ * another one's end. */
+static void on_timer(uv_timer_t *timer)
+{
+    struct leftovers *all = timer->data;
+    struct leftover *l;
+    uint64_t now_ms = uv_now(timer->loop);
+    TAILQ_FOREACH(l, &all->entries, node)
+    {
+        if (!l->running && l->due_ms <= now_ms && all->running < AT_ONCE && !all->host->forcing) {
+            attempt(l);
+            break; /* the list may be another one now; plan() has come back for the rest, or will */
+        }
+    }
+    plan(all);
+}
+
+static void plan(struct leftovers *all)
+{
+    const struct leftover *l;
+    uint64_t first_ms = UINT64_MAX;
+    uint64_t now_ms = uv_now(all->host->loop);
+    TAILQ_FOREACH(l, &all->entries, node)
+    {
+        first_ms = !l->running && l->due_ms < first_ms ? l->due_ms : first_ms;
+    }
+    uv_timer_stop(&all->timer);
+    bool over = all->host->forcing || first_ms == UINT64_MAX;
+    if (!over && all->running < AT_ONCE) {
+        uv_timer_start(&all->timer, on_timer, first_ms > now_ms ? first_ms - now_ms : 0, 0);
+    } else if (over && all->host->stopping) {
+        close_if_done(all);
+    }
+}
+
+/* ---- entries ---- */
+
+static struct leftovers *open_list(struct fleet_host *host)
+{
+    struct leftovers *all = alloc_one(struct leftovers);
+    all->host = host;
+    TAILQ_INIT(&all->entries);
+    uv_timer_init(host->loop, &all->timer);
+    all->timer.data = all;
+    fleet_host_hold(host);
+    return all;
+}
+
+void leftovers_add(struct fleet_host *host, const char *id, const char *dir,
+                   const struct errand_target *target, uint64_t generation, uint64_t delay_ms)
+{
+    if (host->leftovers == NULL) {
+        host->leftovers = open_list(host);
+    }
+    struct leftovers *all = host->leftovers;
+    if (all->count >= ENTRIES_MAX || host->forcing) {
+        log_error("left for the next server to remove dir=%s", dir);
+        plan(all);
+        return;
+    }
+    struct leftover *l = alloc_one(struct leftover);
+    l->all = all;
+    l->id = alloc_strdup(id);
+    l->dir = alloc_strdup(dir);
+    l->swept = target == NULL;
+    if (target != NULL) {
+        l->backend = alloc_strdup(target->backend);
+        l->engine = alloc_strdup(target->engine);
+        l->runtime = alloc_strdup(target->runtime);
+    }
+    l->generation = generation;
+    l->pause_ms = RETRY_FIRST_MS;
+    l->due_ms = uv_now(host->loop) + (host->stopping ? 0 : delay_ms);
+    TAILQ_INSERT_TAIL(&all->entries, l, node);
+    all->count++;
+    plan(all);
+}
+
+void leftovers_stop(struct fleet_host *host)
+{
+    struct leftovers *all = host->leftovers;
+    if (all == NULL) {
+        return;
+    }
+    struct leftover *l;
+    TAILQ_FOREACH(l, &all->entries, node)
+    {
+        l->due_ms = uv_now(host->loop);
+    }
+    plan(all);
+}

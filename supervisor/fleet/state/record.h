@@ -1,0 +1,72 @@
+/*
+ * What a sandbox's directory says about it, for the server that comes after this one: to take the
+ * sandbox over, or to remove what is left of it.
+ *
+ *     record   two framed messages: OPEN (where it is and what was asked for) and RECORD (whose it
+ * is) worker   "<pid> <start time> <generation>" of the worker that was started last
+ *
+ * Loop thread only.
+ */
+#ifndef CLOISTER_SUPERVISOR_FLEET_STATE_RECORD_H
+#define CLOISTER_SUPERVISOR_FLEET_STATE_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "proto/msg.h"
+#include "supervisor/fleet/state/disk.h"
+
+struct fleet_host;
+
+/* Writes `record` off the loop. Fails at once only if a message cannot be encoded. */
+int record_save(struct fleet_host *host, const char *dir, const struct msg_open *open,
+                const struct msg_record *whose, disk_done_fn done, void *arg,
+                struct err *err) WARN_UNUSED;
+
+struct record {
+    struct msg open, whose; /* types MSG_OPEN and MSG_RECORD; borrow from `text` */
+    struct buf text;
+};
+
+/* Reads it back, to be freed with record_finish(). -ERR_IO or -ERR_PROTOCOL if there is no whole
+ * record of this version. */
+int record_load(const char *dir, struct record *ret, struct err *err) WARN_UNUSED;
+void record_finish(struct record *r);
+
+/* The sandbox is destroyed: what is left of its directory is rubbish. */
+void record_drop(const char *dir);
+
+/* The boot that this system is in, as records name it; "" where the system does not tell, which no
+ * record matches. */
+const char *record_boot(void);
+
+/* The worker of the note. */
+struct record_worker {
+    int pid;
+    uint64_t start_time;
+    uint64_t generation;
+    bool alive; /* a process with this very pid and start time exists */
+};
+
+/* -ERR_IO or -ERR_PROTOCOL if there is no such note. */
+int record_load_worker(const char *dir, struct record_worker *ret, struct err *err) WARN_UNUSED;
+
+/* Marks that the sandbox is being removed: no server takes it over any more, whatever else its
+ * record says, which whoever removes it still needs. */
+void record_mark_closing(const char *dir);
+bool record_is_closing(const char *dir);
+
+/* Notes who works on the sandbox now; the old note or the new one is there at any moment. Not
+ * synced: after a power failure there is no worker. */
+int record_save_worker(const char *dir, int pid, uint64_t generation, struct err *err) WARN_UNUSED;
+
+/* Asks the worker that the note names to end, likewise. */
+bool record_stop_worker(const char *dir);
+
+/* Kills the worker that the note names, if a process with this very pid and start time exists.
+ * True if there was one. */
+bool record_kill_worker(const char *dir);
+
+#endif

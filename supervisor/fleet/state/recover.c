@@ -1,0 +1,500 @@
+/*
+ * An instance is dead if its lock can be had. Whoever has the lock owns what is there, so the sweep
+ * keeps it until the last directory is gone, and two servers that start together never sweep the
+ * same thing. A server that dies while sweeping drops the lock, and the next one goes on.
+ *
+ * A named instance whose lock is free may only be between two servers. While one of its workers
+ * lives it is not ours to judge. If none does, its sandboxes may still live for their grace, and a
+ * server that comes within that time takes them over. So it becomes a suspect, is looked at again
+ * when that time is over, and only then is its lock taken: until then its next server finds the
+ * lock free.
+ *
+ * Each sandbox is swept by a worker of its own with the backend that its record names; the worker
+ * of the dead server is killed first, if it is provably that one. A sandbox that could not be swept
+ * keeps its directory: it will be tried again, and the way to find it is not lost. Sweeps run a few
+ * at a time: they are never urgent, the sandboxes that people wait for are.
+ */
+#include "supervisor/fleet/state/recover.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/fd.h"
+#include "common/log.h"
+#include "proto/msg.h"
+#include "supervisor/base/config.h"
+#include "supervisor/fleet/state/disk.h"
+#include "supervisor/fleet/fleet.h"
+#include "supervisor/fleet/host/host.h"
+#include "supervisor/fleet/host/instance.h"
+#include "supervisor/fleet/state/leftovers.h"
+#include "supervisor/fleet/state/record.h"
+#include "supervisor/fleet/workers/errand.h"
+
+#define RETRY_MS         5000
+#define SWEEPS_AT_ONCE   2
+#define LEFTOVERS_MAX    1000       /* sandboxes in one run; the next server finds the rest */
+#define SWEEP_GENERATION 1000000000 /* newer than any life that the sandbox had */
+#define SUSPECTS_MAX     100
+#define MARGIN_MS        1000 /* over the longest grace: what lived till then has ended */
+
+struct dead_instance {
+    TAILQ_ENTRY(dead_instance) node;
+    char *dir;
+    int lock_fd; /* -1: our own, whose directory stays */
+    size_t left; /* sandboxes that are not swept yet */
+    bool failed; /* one of them could not be */
+};
+
+/* Another named instance without a living worker. */
+struct suspect {
+    TAILQ_ENTRY(suspect) node;
+    char *dir;
+    uint64_t due_ms; /* when it is looked at again */
+};
+
+struct leftover {
+    TAILQ_ENTRY(leftover) node;
+    struct recover *r;
+    struct dead_instance *instance;
+    char id[FLEET_ID_SIZE];
+    char *dir;
+    char *backend, *engine, *runtime; /* where it was made, once it is being swept */
+};
+
+struct recover {
+    struct fleet_host *host;
+    const char *backend;
+    TAILQ_HEAD(, dead_instance) instances;
+    TAILQ_HEAD(, leftover) waiting;
+    TAILQ_HEAD(, suspect) suspects;
+    size_t suspect_count;
+    uv_timer_t *again;         /* for suspects; NULL: not running. Frees itself when it is closed */
+    struct dead_instance *own; /* our own, if it has leftovers */
+    size_t found;
+    size_t running;
+    size_t installers; /* of those that run */
+    bool started;
+};
+
+static void start_next(struct recover *r);
+
+static void add_leftover(struct recover *r, struct dead_instance *instance, const char *id)
+{
+    struct leftover *l = alloc_one(struct leftover);
+    l->r = r;
+    l->instance = instance;
+    memcpy(l->id, id, strlen(id) + 1); /* fits: instance_is_sandbox_id() */
+    l->dir = alloc_printf("%s/sandboxes/%s", instance->dir, id);
+    if (instance_is_installer_id(id)) { /* what writes where others read goes first */
+        TAILQ_INSERT_HEAD(&r->waiting, l, node);
+    } else {
+        TAILQ_INSERT_TAIL(&r->waiting, l, node);
+    }
+    instance->left++;
+    r->found++;
+}
+
+static void collect(struct recover *r, struct dead_instance *instance)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/sandboxes", instance->dir);
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    while (dir != NULL && r->found < LEFTOVERS_MAX && (entry = readdir(dir)) != NULL) {
+        if (instance_is_sandbox_id(entry->d_name)) {
+            add_leftover(r, instance, entry->d_name);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    if (r->found >= LEFTOVERS_MAX) {
+        instance->failed = true; /* there may be more in it */
+    }
+}
+
+static struct dead_instance *add_instance(struct recover *r, const char *dir, int lock_fd)
+{
+    struct dead_instance *instance = alloc_one(struct dead_instance);
+    instance->dir = alloc_strdup(dir);
+    instance->lock_fd = lock_fd;
+    TAILQ_INSERT_TAIL(&r->instances, instance, node);
+    return instance;
+}
+
+static void free_instance(struct recover *r, struct dead_instance *instance)
+{
+    TAILQ_REMOVE(&r->instances, instance, node);
+    if (instance == r->own) {
+        r->own = NULL;
+    }
+    if (instance->lock_fd >= 0) {
+        close(instance->lock_fd);
+    }
+    free(instance->dir);
+    free(instance);
+}
+
+struct recover *recover_create(struct fleet_host *host, const char *backend)
+{
+    struct recover *r = alloc_one(struct recover);
+    r->host = host;
+    r->backend = backend;
+    TAILQ_INIT(&r->instances);
+    TAILQ_INIT(&r->waiting);
+    TAILQ_INIT(&r->suspects);
+    return r;
+}
+
+void recover_add(struct recover *r, const char *id)
+{
+    if (r->own == NULL) {
+        r->own = add_instance(r, r->host->instance->dir, -1);
+    }
+    add_leftover(r, r->own, id);
+    if (r->started) {
+        start_next(r);
+    }
+}
+
+/* ---- one instance ---- */
+
+struct removal {
+    struct recover *r;
+    struct dead_instance *instance;
+};
+
+static void on_instance_removed(void *arg, int rc, const struct err *err)
+{
+    struct removal *removal = arg;
+    if (rc < 0) {
+        log_warn("sweep: directory stays: %s", err->text);
+    } else {
+        log_info("sweep: dead instance removed dir=%s", removal->instance->dir);
+    }
+    free_instance(removal->r, removal->instance);
+    removal->r->running--;
+    start_next(removal->r);
+    free(removal);
+}
+
+/* All of its sandboxes have been tried. */
+static void end_instance(struct recover *r, struct dead_instance *instance)
+{
+    if (instance->lock_fd < 0 || instance->failed) {
+        free_instance(r, instance);
+        return;
+    }
+    struct removal *removal = alloc_one(struct removal);
+    removal->r = r;
+    removal->instance = instance;
+    r->running++;
+    disk_remove(r->host, instance->dir, on_instance_removed, removal);
+}
+
+/* ---- one sandbox ---- */
+
+static void free_leftover(struct leftover *l)
+{
+    free(l->dir);
+    free(l->backend);
+    free(l->engine);
+    free(l->runtime);
+    free(l);
+}
+
+static void end_leftover(struct leftover *l, bool swept)
+{
+    struct recover *r = l->r;
+    struct dead_instance *instance = l->instance;
+    if (!swept) {
+        instance->failed = true;
+    }
+    if (!swept && instance->lock_fd < 0 && !r->host->stopping) {
+        /* What is ours is tried again for as long as we live. */
+        const struct errand_target target = {l->backend, l->engine, l->runtime};
+        leftovers_add(r->host, l->id, l->dir, &target, SWEEP_GENERATION + 1, RETRY_MS);
+    }
+    r->running--;
+    r->installers -= instance_is_installer_id(l->id) ? 1 : 0;
+    if (--instance->left == 0) {
+        end_instance(r, instance);
+    }
+    free_leftover(l);
+    start_next(r);
+}
+
+static void on_leftover_removed(void *arg, int rc, const struct err *err)
+{
+    struct leftover *l = arg;
+    if (rc < 0) {
+        log_warn("sweep: directory stays: %s sandbox=%s", err->text, l->id);
+    } else {
+        log_info("sweep: left-over sandbox removed sandbox=%s", l->id);
+    }
+    end_leftover(l, rc == 0);
+}
+
+static void on_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
+                     const char *hint)
+{
+    struct leftover *l = arg;
+    (void)reply;
+    if (rc < 0) {
+        log_warn("sweep: sandbox stays for now: %s %s sandbox=%s", err->text, hint, l->id);
+        end_leftover(l, false);
+        return;
+    }
+    disk_remove(l->r->host, l->dir, on_leftover_removed, l);
+}
+
+static void start_sweep(struct leftover *l)
+{
+    struct recover *r = l->r;
+    if (record_kill_worker(l->dir)) {
+        log_warn("sweep: left-over worker killed sandbox=%s", l->id);
+    }
+    struct record record;
+    struct err err = ERR_INIT;
+    if (record_load(l->dir, &record, &err) == 0) {
+        l->backend = alloc_viewdup(record.open.open.backend);
+        l->engine = alloc_viewdup(record.open.open.engine);
+        l->runtime = alloc_viewdup(record.open.open.runtime);
+        record_finish(&record);
+    } else {
+        log_debug("sweep: %s sandbox=%s", err.text, l->id);
+        l->backend = alloc_strdup(r->backend);
+        l->engine = alloc_strdup(r->host->config->engine);
+        l->runtime = alloc_strdup("");
+    }
+    CLEANUP_FREE char *shared = alloc_printf("%s/shared", l->instance->dir);
+    struct worker_args args = {
+        .sandbox = l->id,
+        .dir = l->dir,
+        .shared_dir = shared,
+        .generation = SWEEP_GENERATION,
+        .expendable = true,
+    };
+    const struct errand_target target = {l->backend, l->engine, l->runtime};
+    if (worker_errand_start(r->host, &args, MSG_SWEEP, &target, on_swept, l, &err) < 0) {
+        log_warn("sweep: sandbox stays for now: %s sandbox=%s", err.text, l->id);
+        end_leftover(l, false);
+    }
+}
+
+static void start_next(struct recover *r)
+{
+    struct leftover *l;
+    while (r->running < SWEEPS_AT_ONCE && !r->host->stopping &&
+           (l = TAILQ_FIRST(&r->waiting)) != NULL) {
+        bool installer = instance_is_installer_id(l->id);
+        if (r->installers > 0 && !installer) {
+            break; /* it may be theirs; the last of them comes back here */
+        }
+        TAILQ_REMOVE(&r->waiting, l, node);
+        r->running++;
+        r->installers += installer ? 1 : 0;
+        start_sweep(l);
+    }
+}
+
+/* ---- named instances ---- */
+
+/* Walks the sandboxes of an instance; false if one has a living worker. */
+static bool look_for_life(const char *instance_dir, uint64_t *ret_grace_ms)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/sandboxes", instance_dir);
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    size_t seen = 0;
+    uint64_t grace_ms = 0;
+    bool alive = false;
+    while (dir != NULL && !alive && seen < LEFTOVERS_MAX && (entry = readdir(dir)) != NULL) {
+        if (!instance_is_sandbox_id(entry->d_name)) {
+            continue;
+        }
+        CLEANUP_FREE char *sandbox = alloc_printf("%s/%s", path, entry->d_name);
+        struct record_worker worker;
+        struct record record;
+        uint64_t own_ms = TIME_GRACE_MS;
+        alive = record_load_worker(sandbox, &worker, NULL) == 0 && worker.alive;
+        if (!alive && record_load(sandbox, &record, NULL) == 0) {
+            own_ms = record.open.open.grace_ms;
+            record_finish(&record);
+        }
+        grace_ms = own_ms > grace_ms ? own_ms : grace_ms;
+        seen++;
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    *ret_grace_ms = grace_ms;
+    return !alive;
+}
+
+/* It is dead: all that is in it can go. */
+static void bury(struct recover *r, const char *dir, int lock_fd)
+{
+    log_info("sweep: dead instance found dir=%s", dir);
+    struct dead_instance *instance = add_instance(r, dir, lock_fd);
+    collect(r, instance);
+    if (instance->left == 0) {
+        end_instance(r, instance);
+    }
+}
+
+static void on_again(uv_timer_t *timer);
+
+static void plan_next_look(struct recover *r)
+{
+    struct suspect *s;
+    uint64_t first_ms = UINT64_MAX;
+    uint64_t now_ms = uv_now(r->host->loop);
+    TAILQ_FOREACH(s, &r->suspects, node)
+    {
+        first_ms = s->due_ms < first_ms ? s->due_ms : first_ms;
+    }
+    if (r->again != NULL && first_ms != UINT64_MAX) {
+        uv_timer_start(r->again, on_again, first_ms > now_ms ? first_ms - now_ms : 0, 0);
+    }
+}
+
+static void free_suspect(struct recover *r, struct suspect *s)
+{
+    TAILQ_REMOVE(&r->suspects, s, node);
+    free(s->dir);
+    free(s);
+}
+
+/* The second look. Under the lock nobody can take the instance over, so what is seen then stays
+ * true; without a need the lock is not kept. */
+static void judge(struct recover *r, const struct suspect *s)
+{
+    uint64_t grace_ms;
+    int lock_fd = instance_claim(s->dir);
+    if (lock_fd >= 0 && look_for_life(s->dir, &grace_ms)) {
+        bury(r, s->dir, lock_fd);
+    } else if (lock_fd >= 0) {
+        close(lock_fd);
+    }
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    struct recover *r = timer->data;
+    uint64_t now_ms = uv_now(timer->loop);
+    struct suspect *s = TAILQ_FIRST(&r->suspects);
+    while (s != NULL) {
+        struct suspect *next = TAILQ_NEXT(s, node);
+        if (s->due_ms <= now_ms) {
+            judge(r, s);
+            free_suspect(r, s);
+        }
+        s = next;
+    }
+    start_next(r);
+    plan_next_look(r);
+}
+
+static void on_again_closed(uv_handle_t *handle)
+{
+    struct fleet_host *host = handle->data;
+    free(handle);
+    fleet_host_release(host);
+}
+
+static void suspect(struct recover *r, const char *dir)
+{
+    uint64_t grace_ms;
+    if (r->suspect_count == SUSPECTS_MAX || !look_for_life(dir, &grace_ms)) {
+        return;
+    }
+    struct suspect *s = alloc_one(struct suspect);
+    s->dir = alloc_strdup(dir);
+    s->due_ms = uv_now(r->host->loop) + grace_ms + MARGIN_MS;
+    TAILQ_INSERT_TAIL(&r->suspects, s, node);
+    r->suspect_count++;
+}
+
+/* ---- all of them ---- */
+
+static void find_dead(struct recover *r)
+{
+    const struct instance *own = r->host->instance;
+    DIR *dir = opendir(own->top);
+    struct dirent *entry;
+    while (dir != NULL && r->found < LEFTOVERS_MAX && (entry = readdir(dir)) != NULL) {
+        if (entry->d_name[0] == '.' || strcmp(entry->d_name, own->name) == 0) {
+            continue;
+        }
+        CLEANUP_FREE char *path = alloc_printf("%s/%s", own->top, entry->d_name);
+        bool named;
+        if (!instance_look(path, &named)) {
+            continue;
+        }
+        if (named) {
+            suspect(r, path);
+            continue;
+        }
+        int lock_fd = instance_claim(path);
+        if (lock_fd >= 0) {
+            bury(r, path, lock_fd);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
+void recover_run(struct recover *r)
+{
+    if (r->started) {
+        return;
+    }
+    r->started = true;
+    find_dead(r);
+    start_next(r);
+    if (!TAILQ_EMPTY(&r->suspects)) {
+        r->again = alloc_one(uv_timer_t);
+        uv_timer_init(r->host->loop, r->again);
+        r->again->data = r;
+        fleet_host_hold(r->host);
+        plan_next_look(r);
+        uv_unref((uv_handle_t *)r->again); /* no reason to stay */
+    }
+}
+
+void recover_stop(struct recover *r)
+{
+    if (r != NULL && r->again != NULL) {
+        r->again->data = r->host;
+        uv_close((uv_handle_t *)STEAL_PTR(r->again), on_again_closed);
+    }
+}
+
+void recover_destroy(struct recover *r)
+{
+    if (r == NULL) {
+        return;
+    }
+    struct leftover *l;
+    while ((l = TAILQ_FIRST(&r->waiting)) != NULL) {
+        TAILQ_REMOVE(&r->waiting, l, node);
+        free_leftover(l);
+    }
+    struct suspect *s;
+    while ((s = TAILQ_FIRST(&r->suspects)) != NULL) {
+        free_suspect(r, s);
+    }
+    struct dead_instance *instance;
+    while ((instance = TAILQ_FIRST(&r->instances)) != NULL) {
+        free_instance(r, instance);
+    }
+    free(r);
+}

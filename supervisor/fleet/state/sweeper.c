@@ -1,0 +1,242 @@
+/*
+ *   waits for the end of its pipe: the server is gone
+ *   kills the first process of every sandbox: all code is dead (firsts.c)
+ *   removes sandboxes by turns, installers first (sweeper_rest.c)
+ *   removes what it could not once more, a few times, further and further apart
+ *   removes the instance's directory and ends
+ *
+ * Until its server is gone it holds nothing but the pipe and the lock, and does nothing. If
+ * something stays after the last round, so does the directory, whose lock is free then: the next
+ * server finds it there.
+ *
+ * Nobody waits for this process, and whoever ends the server may well send signals to all that has
+ * to do with it: those that can be ignored are.
+ */
+#include "supervisor/fleet/state/sweeper.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/fd.h"
+#include "common/log.h"
+#include "proto/exit_codes.h"
+#include "supervisor/fleet/state/firsts.h"
+#include "supervisor/fleet/host/instance.h"
+#include "supervisor/fleet/state/sweeper_internal.h"
+
+#define AT_ONCE    16
+#define FIRST_NICE (-15)
+#define TICK_MS    250
+#define PAUSE_MS   1000 /* before the second round, twice that before the third, … */
+#define ROUNDS     6
+
+enum { ARG_DIR, ARG_WORKER, ARG_AGENT, ARG_BACKEND, ARG_ENGINE, ARG_LOG_LEVEL, ARG_COUNT };
+
+/* ---- rounds ---- */
+
+static void start_half(struct sweeper_process *p);
+
+static void free_rests(struct sweeper_process *p)
+{
+    struct rest *r;
+    while ((r = TAILQ_FIRST(&p->rests)) != NULL) {
+        TAILQ_REMOVE(&p->rests, r, node);
+        rest_free(r);
+    }
+}
+
+static void on_round(uv_timer_t *timer)
+{
+    struct sweeper_process *p = timer->data;
+    p->round++;
+    p->failed = false;
+    p->installers = true;
+    start_half(p);
+}
+
+/* By the timer: what has just ended is still on the stack. */
+static void on_half_done(uv_timer_t *timer)
+{
+    struct sweeper_process *p = timer->data;
+    free_rests(p);
+    if (p->installers) {
+        p->installers = false;
+        start_half(p);
+    } else if (p->failed && p->round < ROUNDS) {
+        uv_timer_start(timer, on_round, (uint64_t)PAUSE_MS << (p->round - 1), 0);
+    } else {
+        uv_close((uv_handle_t *)timer, NULL);
+    }
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct sweeper_process *p = timer->data;
+    struct rest *r;
+    TAILQ_FOREACH(r, &p->rests, node)
+    {
+        rest_check(r, uv_now(timer->loop));
+    }
+}
+
+void sweeper_rest_done(struct rest *r, bool removed)
+{
+    struct sweeper_process *p = r->p;
+    p->failed = p->failed || !removed;
+    if (--p->pending == 0) {
+        uv_timer_start(&p->tick, on_half_done, 0, 0);
+    }
+}
+
+/* What writes the packages of others goes before them. */
+static void start_half(struct sweeper_process *p)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/sandboxes", p->dir);
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (instance_is_sandbox_id(entry->d_name) &&
+            instance_is_installer_id(entry->d_name) == p->installers) {
+            CLEANUP_FREE char *sandbox = alloc_printf("%s/%s", path, entry->d_name);
+            rest_begin(p, entry->d_name, sandbox);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    if (p->pending > 0) {
+        uv_timer_start(&p->tick, on_tick, TICK_MS, TICK_MS);
+    } else {
+        uv_timer_start(&p->tick, on_half_done, 0, 0);
+    }
+}
+
+/* ---- life ---- */
+
+static void on_released(struct fleet_host *host)
+{
+    (void)host; /* the loop ends when nothing is on it */
+}
+
+static void on_deferred_closed(void *arg)
+{
+    (void)arg;
+}
+
+static int set_up(struct sweeper_process *p, uv_loop_t *loop, char **argv)
+{
+    uv_file lifeline[2];
+    int rc = uv_loop_init(loop);
+    if (rc < 0 || (rc = uv_pipe(lifeline, 0, 0)) < 0) {
+        log_error("cannot sweep: %s", uv_strerror(rc));
+        return -1;
+    }
+    p->host.loop = loop;
+    p->host.worker_path = argv[ARG_WORKER];
+    p->host.agent_path = argv[ARG_AGENT];
+    p->host.lifeline_read = lifeline[0];
+    p->host.lifeline_write = lifeline[1];
+    p->host.on_released = on_released;
+    TAILQ_INIT(&p->host.links);
+    TAILQ_INIT(&p->rests);
+    deferred_init(&p->host.deferred, loop);
+    turns_init(&p->turns, &p->host.deferred, AT_ONCE);
+    uv_timer_init(loop, &p->tick);
+    p->tick.data = p;
+    p->shared = alloc_printf("%s/shared", p->dir);
+    return 0;
+}
+
+/* The lock that we were given, or if that file has been replaced, the one that is there now. -1:
+ * the instance is gone, or another's. */
+static int take_lock(const char *dir)
+{
+    return instance_holds(dir, SWEEPER_LOCK_FD) ? SWEEPER_LOCK_FD : instance_claim(dir);
+}
+
+static void sweep(struct sweeper_process *p, char **argv)
+{
+    uv_loop_t loop;
+    if (set_up(p, &loop, argv) < 0) {
+        return;
+    }
+    on_round(&p->tick);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    deferred_close(&p->host.deferred, on_deferred_closed, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    free(p->shared);
+    close(p->host.lifeline_read);
+    close(p->host.lifeline_write);
+    uv_loop_close(&loop);
+    CLEANUP_FREE char *sandboxes = alloc_printf("%s/sandboxes", p->dir);
+    struct err err = ERR_INIT;
+    if (p->failed) {
+        log_error("something stays; the next server removes it dir=%s", p->dir);
+    } else if ((rmdir(sandboxes) < 0 && errno != ENOENT) || dir_remove(p->dir, &err) < 0) {
+        log_error("the instance's directory stays: %s dir=%s",
+                  err.text[0] != '\0' ? err.text : strerror(errno), p->dir);
+    }
+}
+
+static void wait_for_end(void)
+{
+    struct pollfd ends[] = {{.fd = SWEEPER_LOW_FD, .events = POLLIN},
+                            {.fd = SWEEPER_HIGH_FD, .events = POLLIN}};
+    int rc;
+    do { /* nothing is ever written there */
+        rc = poll(ends, sizeof(ends) / sizeof(ends[0]), -1);
+    } while (rc < 0 && errno == EINTR);
+}
+
+static void harden(void)
+{
+    static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE};
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
+        sigaction(ignored[i], &ignore, NULL); /* libuv sets them back for our children */
+    }
+    umask(077);
+    err_ignore(fd_set_cloexec(SWEEPER_LOW_FD, true, NULL));
+    err_ignore(fd_set_cloexec(SWEEPER_HIGH_FD, true, NULL));
+    err_ignore(fd_set_cloexec(SWEEPER_LOCK_FD, true, NULL));
+}
+
+int sweeper_run(int argc, char **argv)
+{
+    enum log_level level;
+    log_set_component("sweeper");
+    if (argc != ARG_COUNT || !log_level_parse(argv[ARG_LOG_LEVEL], &level)) {
+        log_error("a sweeper is started by a server only");
+        return EXIT_CODE_USAGE;
+    }
+    /* Nobody may be reading the log any more, and what is written there now waits for them. */
+    log_set_level(level == LOG_INFO ? LOG_WARN : level);
+    harden();
+    /* All workers notice at the same time that their server is gone. Where we may, we go first. */
+    int nice_before = getpriority(PRIO_PROCESS, 0);
+    (void)setpriority(PRIO_PROCESS, 0, FIRST_NICE);
+    wait_for_end();
+
+    struct sweeper_process p;
+    memset(&p, 0, sizeof(p));
+    p.dir = argv[ARG_DIR];
+    p.backend = argv[ARG_BACKEND];
+    p.engine = argv[ARG_ENGINE];
+    p.lock_fd = take_lock(p.dir);
+    if (p.lock_fd < 0) {
+        return EXIT_CODE_OK; /* it is gone, or another's */
+    }
+    (void)firsts_kill(p.dir);
+    (void)setpriority(PRIO_PROCESS, 0, nice_before);
+    sweep(&p, argv);
+    close(p.lock_fd);
+    return EXIT_CODE_OK;
+}

@@ -1,0 +1,194 @@
+/*
+ * Stopping is the same for all sandboxes at once, within 4.5 s in all: 3 s for workers to close
+ * them, then kill and sweep, at 4 s kill everything, and at 4.5 s leave, whatever is left. What is
+ * left keeps its directory and loses its lock, so the next server sweeps it. What becomes of a
+ * sandbox that is just being created is a table in contrib/HACKING.md. A server of a named instance
+ * may leave its sandboxes to the next one instead; the lock goes last, so that two never share one.
+ *
+ * A server of an instance of its own has a sweeper (sweeper.h), and no need to force anything: what
+ * is not removed after 3.5 s, before clients kill, goes on without it. When many sandboxes end with
+ * it, all their first processes are killed before anything else (firsts.h), and workers close what
+ * is left of them by turns. A few close as quickly in order, and then calls in them are told how
+ * they ended.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "supervisor/fleet/sandbox/adoption.h"
+#include "supervisor/fleet/engine/engine.h"
+#include "supervisor/fleet/state/firsts.h"
+#include "supervisor/fleet/internal.h"
+#include "supervisor/fleet/host/instance.h"
+#include "supervisor/fleet/state/leftovers.h"
+#include "supervisor/fleet/state/recover.h"
+#include "supervisor/fleet/host/runs.h"
+#include "supervisor/fleet/sandbox/sandbox.h"
+#include "supervisor/fleet/state/sweeper.h"
+
+#define FORCE_MS 4000 /* from the begin of the shutdown to SIGKILL for all */
+#define LEAVE_MS 4500 /* and to the end of waiting */
+#define HAND_MS  3500 /* from the begin of the shutdown until the sweeper goes on */
+#define MANY     32   /* sandboxes */
+#define AT_ONCE  16   /* that close, if there are many */
+
+/* A sandbox that nobody has been told of yet cannot be asked for again, nor can an installer. */
+static bool may_stay(const struct sandbox *s)
+{
+    enum sandbox_state state = sandbox_state(s);
+    return (state == SANDBOX_READY || state == SANDBOX_RECOVERING) && s->opened == NULL &&
+           !sandbox_is_installer(s);
+}
+
+static void on_host_closed(struct fleet *f)
+{
+    if (--f->closing > 0) {
+        return;
+    }
+    void (*stopped)(void *arg) = f->stopped;
+    f->stopped = NULL;
+    stopped(f->stopped_arg);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    on_host_closed(handle->data);
+}
+
+static void on_part_closed(void *arg)
+{
+    on_host_closed(arg);
+}
+
+static void leave(struct fleet *f)
+{
+    struct fleet_host *host = &f->host;
+    f->left = true;
+    if (host->lifeline_write >= 0) {
+        close(host->lifeline_write);
+        close(host->lifeline_read);
+    }
+    engine_destroy(f->engine);
+    f->engine = NULL;
+    adopt_destroy(f->adopt);
+    f->adopt = NULL;
+    recover_destroy(f->recover);
+    f->recover = NULL;
+    CLEANUP_FREE char *dir = host->instance != NULL ? alloc_strdup(host->instance->dir) : NULL;
+    instance_close(host->instance);
+    host->instance = NULL;
+    bool stays = dir != NULL && access(dir, F_OK) == 0;
+    f->closing = sweeper_close(host, stays, on_part_closed, f) ? 4 : 3;
+    uv_close((uv_handle_t *)&f->stop_timer, on_timer_closed);
+    deferred_close(&host->deferred, on_part_closed, f);
+    host->runs->close(host, on_part_closed, f);
+}
+
+static void on_stopped(void *arg)
+{
+    struct fleet *f = arg;
+    if (f->host.held == 0 && !f->left) {
+        leave(f);
+    }
+}
+
+void fleet_maybe_stopped(struct fleet *f)
+{
+    if (f->stopped != NULL && !f->left) {
+        deferred_post(&f->host.deferred, &f->stopped_task, on_stopped, f);
+    }
+}
+
+/* The process is about to end, whatever still points here. */
+static void give_up(struct fleet *f)
+{
+    deferred_cancel(&f->host.deferred, &f->stopped_task);
+    void (*stopped)(void *arg) = f->stopped;
+    f->stopped = NULL;
+    stopped(f->stopped_arg);
+}
+
+static void on_leave_time(uv_timer_t *timer)
+{
+    struct fleet *f = timer->data;
+    log_error("shutdown: %zu things are left behind; the next server removes them", f->host.held);
+    give_up(f);
+}
+
+static void on_force_time(uv_timer_t *timer)
+{
+    struct fleet *f = timer->data;
+    log_warn("shutdown: out of time, killing the workers that are left");
+    f->host.forcing = true;
+    worker_link_kill_all(&f->host, "shutdown ran out of time");
+    uv_timer_start(timer, on_leave_time, LEAVE_MS - FORCE_MS, 0);
+}
+
+static void on_hand_time(uv_timer_t *timer)
+{
+    struct fleet *f = timer->data;
+    if (!sweeper_lives(&f->host)) {
+        uv_timer_start(timer, on_force_time, FORCE_MS - HAND_MS, 0);
+        return;
+    }
+    log_info("shutdown: %zu things are not done; the sweeper goes on with them", f->host.held);
+    give_up(f);
+}
+
+static bool has_many(const struct fleet *f)
+{
+    const struct sandbox *s;
+    size_t count = 0;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        count++;
+    }
+    return count > MANY;
+}
+
+void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg), void *arg)
+{
+    assert(!f->host.stopping);
+    f->host.stopping = true;
+    f->stopped = done;
+    f->stopped_arg = arg;
+    if (sweeper_lives(&f->host) && has_many(f)) {
+        log_info("shutdown: %zu sandboxes killed", firsts_kill(f->host.instance->dir));
+        turns_init(&f->turns, &f->host.deferred, AT_ONCE);
+        f->host.turns = &f->turns;
+    }
+    bool leave = end == FLEET_END_LEAVE && f->host.instance != NULL && !f->host.instance->own;
+    struct sandbox *s;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        if (leave && may_stay(s)) {
+            sandbox_leave(s);
+        } else {
+            sandbox_close(s, "the server is shutting down", NULL, NULL);
+        }
+    }
+    worker_link_stop_expendable(&f->host);
+    recover_stop(f->recover);
+    leftovers_stop(&f->host);
+    if (sweeper_lives(&f->host)) {
+        uv_timer_start(&f->stop_timer, on_hand_time, HAND_MS, 0);
+    } else {
+        uv_timer_start(&f->stop_timer, on_force_time, FORCE_MS, 0);
+    }
+    if (f->host.held == 0) {
+        fleet_maybe_stopped(f);
+    }
+}
+
+void fleet_destroy(struct fleet *f)
+{
+    if (f == NULL || !f->left) {
+        return; /* what is left behind still points here: the process is about to end */
+    }
+    free(f->host.worker_path);
+    free(f->host.agent_path);
+    free(f);
+}

@@ -1,0 +1,124 @@
+/*
+ * Engines and runtimes are touched by workers only, because that is the code that may crash or
+ * hang. So even a question about a runtime, or the cleaning up after a dead server, is an ordinary
+ * worker with an ordinary link; only its life is short: HELLO, one request, CLOSE, exit.
+ */
+#include "supervisor/fleet/workers/errand.h"
+
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/log.h"
+
+#define EXIT_MS 1000 /* from the answer to CLOSE to the exit */
+
+struct errand {
+    struct worker_link *link;
+    enum msg_type type;
+    char *backend;
+    char *engine;
+    char *runtime;
+    bool asked;
+    worker_reply_fn done; /* NULL once called */
+    void *arg;
+};
+
+static void free_errand(struct errand *e)
+{
+    free(e->backend);
+    free(e->engine);
+    free(e->runtime);
+    free(e);
+}
+
+static void finish(struct errand *e, int rc, const struct msg *reply, const struct err *err,
+                   const char *hint)
+{
+    worker_reply_fn done = e->done;
+    e->done = NULL;
+    if (done != NULL) {
+        done(e->arg, rc, reply, err, hint);
+    }
+}
+
+static void on_closed(void *arg, int rc, const struct msg *reply, const struct err *err,
+                      const char *hint)
+{
+    struct errand *e = arg;
+    (void)reply, (void)err, (void)hint;
+    if (rc == 0) {
+        worker_link_retire(e->link, EXIT_MS);
+    } else {
+        worker_link_kill(e->link, "did not end after its errand");
+    }
+}
+
+static void on_answer(void *arg, int rc, const struct msg *reply, const struct err *err,
+                      const char *hint)
+{
+    struct errand *e = arg;
+    if (rc < 0 && err == NULL) {
+        return; /* on_dead() knows why */
+    }
+    worker_link_keep(e->link);
+    finish(e, rc, reply, err, hint);
+    if (worker_link_is_ending(e->link)) {
+        return; /* it was stopped in the same moment */
+    }
+    struct msg m = {.type = MSG_CLOSE};
+    if (worker_link_ask(e->link, &m, TIME_CLOSE_MS, on_closed, e, NULL) < 0) {
+        worker_link_kill(e->link, "could not be told to end");
+    }
+}
+
+static void on_ready(void *arg)
+{
+    struct errand *e = arg;
+    struct msg m = {.type = e->type};
+    uint64_t timeout_ms = ERRAND_SWEEP_MS;
+    if (e->type == MSG_PROBE) {
+        m.probe.backend = view_of(e->backend);
+        m.probe.engine = view_of(e->engine);
+        m.probe.runtime = view_of(e->runtime);
+        timeout_ms = ERRAND_PROBE_MS;
+    } else {
+        m.sweep.backend = view_of(e->backend);
+        m.sweep.engine = view_of(e->engine);
+        m.sweep.runtime = view_of(e->runtime);
+    }
+    struct err err = ERR_INIT;
+    e->asked = true;
+    if (worker_link_ask(e->link, &m, timeout_ms, on_answer, e, &err) < 0) {
+        worker_link_kill(e->link, "%s", err.text);
+    }
+}
+
+static void on_dead(void *arg, const struct worker_death *death)
+{
+    struct errand *e = arg;
+    struct err err = ERR_INIT;
+    err_set(&err, e->asked ? ERR_ENGINE : ERR_GONE, "the worker died before it %s: %s",
+            e->asked ? "answered" : "was asked", death->reason);
+    finish(e, -err.code, NULL, &err, "");
+    worker_link_destroy(e->link);
+    free_errand(e);
+}
+
+int worker_errand_start(struct fleet_host *host, const struct worker_args *args, enum msg_type type,
+                        const struct errand_target *target, worker_reply_fn done, void *arg,
+                        struct err *err)
+{
+    static const struct worker_link_events events = {.ready = on_ready, .dead = on_dead};
+    struct errand *e = alloc_one(struct errand);
+    e->type = type;
+    e->backend = alloc_strdup(target->backend);
+    e->engine = alloc_strdup(target->engine);
+    e->runtime = alloc_strdup(target->runtime);
+    e->done = done;
+    e->arg = arg;
+    int rc = worker_link_start(host, args, &events, e, &e->link, err);
+    if (rc < 0) {
+        free_errand(e);
+    }
+    return rc;
+}

@@ -1,0 +1,57 @@
+/*
+ * The first death of a worker is repaired at once, because somebody is waiting for an answer and
+ * most deaths are accidents. A worker that dies again and again without ever finishing an operation
+ * is not an accident: each further attempt waits twice as long, and the fifth within half a minute
+ * parks the sandbox with its reason, so that a broken host costs some processes, not all of them.
+ * Deaths that come too slowly for that rule (a worker that hangs in every start) are caught by the
+ * time for which the sandbox has been without a worker.
+ *
+ * A host that has no descriptors, processes, memory or disk space left, or whose engine is away, is
+ * another matter. A worker that could not be started, or could not reach the sandbox, has said
+ * nothing about it, and sandboxes must not be lost to a shortage of a few seconds. Only time counts
+ * there.
+ */
+#include "supervisor/fleet/workers/policy.h"
+
+void worker_policy_success(struct worker_policy *p)
+{
+    p->deaths = 0;
+}
+
+void worker_policy_reached(struct worker_policy *p)
+{
+    p->refusals = 0;
+}
+
+bool worker_policy_died(struct worker_policy *p, uint64_t now_ms, uint64_t broken_ms,
+                        uint64_t *ret_delay_ms)
+{
+    unsigned slot = p->deaths % WORKER_POLICY_DEATHS;
+    p->died_ms[slot] = now_ms;
+    p->deaths++;
+    if (now_ms - broken_ms >= WORKER_POLICY_REPAIR_MS) {
+        return false;
+    }
+    if (p->deaths >= WORKER_POLICY_DEATHS) {
+        uint64_t oldest_ms = p->died_ms[p->deaths % WORKER_POLICY_DEATHS];
+        if (now_ms - oldest_ms <= WORKER_POLICY_WINDOW_MS) {
+            return false;
+        }
+    }
+    unsigned step = p->deaths - 1 < WORKER_POLICY_DEATHS ? p->deaths - 1 : WORKER_POLICY_DEATHS;
+    *ret_delay_ms = step == 0 ? 0 : (uint64_t)WORKER_POLICY_DELAY_MS << (step - 1);
+    return true;
+}
+
+bool worker_policy_refused(struct worker_policy *p, uint64_t now_ms, uint64_t broken_ms,
+                           uint64_t *ret_delay_ms)
+{
+    if (now_ms - broken_ms >= WORKER_POLICY_REPAIR_MS) {
+        return false;
+    }
+    unsigned step = p->refusals < WORKER_POLICY_DEATHS ? p->refusals : WORKER_POLICY_DEATHS;
+    p->refusals++;
+    uint64_t delay_ms = (uint64_t)WORKER_POLICY_DELAY_MS << step;
+    *ret_delay_ms = delay_ms < WORKER_POLICY_PAUSE_MS ? delay_ms : WORKER_POLICY_PAUSE_MS;
+    return true;
+}

@@ -1,0 +1,211 @@
+/*
+ * What is asked over a link, and the heartbeat.
+ *
+ * The record of a request belongs to ipc until ipc calls back, whatever becomes of the link
+ * meanwhile: a request whose asker has been told already only waits for that.
+ *
+ * A worker is hung if it answers nothing for TIME_SILENCE_MS. It is pinged once a second, but only
+ * while requests are unanswered: nobody waits for an idle worker, and an idle sandbox must not wake
+ * this process up. If the timer itself comes late, it was we who were stopped or suspended, and
+ * nothing is held against the worker.
+ */
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "proto/codec.h"
+#include "supervisor/fleet/workers/link_internal.h"
+
+#define SCRATCH_KEEP 4096 /* encoding buffer kept between requests */
+
+/* Which reply answers which request. */
+static enum msg_type answer_to(enum msg_type request)
+{
+    switch (request) {
+    case MSG_HELLO:
+        return MSG_HELLO_OK;
+    case MSG_OPEN:
+        return MSG_OPENED;
+    case MSG_PROBE:
+        return MSG_PROBED;
+    case MSG_START:
+    case MSG_WAIT:
+        return MSG_OUTPUT;
+    case MSG_PING:
+        return MSG_PONG;
+    case MSG_PROGRESS:
+        return MSG_PROGRESS_OK;
+    case MSG_STATUS:
+        return MSG_STATUS_OK;
+    case MSG_OPS:
+        return MSG_OPS_OK;
+    default:
+        return MSG_OK;
+    }
+}
+
+/* ---- heartbeat ---- */
+
+static void on_pong(void *arg, int rc, const struct msg *reply, const struct err *err,
+                    const char *hint)
+{
+    struct worker_link *link = arg;
+    (void)rc, (void)reply, (void)err, (void)hint;
+    link->pinging = false;
+}
+
+static void ping(struct worker_link *link)
+{
+    struct msg m = {.type = MSG_PING};
+    m.ping.value = link->seq;
+    link->pinging = true;
+    if (worker_link_ask(link, &m, 2 * TIME_SILENCE_MS, on_pong, link, NULL) < 0) {
+        link->pinging = false; /* the next beat tries again, silence decides */
+    }
+}
+
+static void on_beat(uv_timer_t *timer)
+{
+    struct worker_link *link = timer->data;
+    uint64_t now_ms = uv_now(timer->loop);
+    if (link->unanswered == 0 || link->sm.state != LINK_READY) {
+        uv_timer_stop(timer);
+        return;
+    }
+    if (now_ms - link->beat_ms > 2 * TIME_HEARTBEAT_MS) {
+        link->heard_ms = now_ms;
+    }
+    link->beat_ms = now_ms;
+    if (now_ms - link->heard_ms >= TIME_SILENCE_MS - TIME_HEARTBEAT_MS / 10) {
+        worker_link_kill(link, "no sign of life for %llu ms",
+                         (unsigned long long)(now_ms - link->heard_ms));
+        return;
+    }
+    if (!link->pinging) {
+        ping(link);
+    }
+    if (link->events.tick != NULL) {
+        link->events.tick(link->arg);
+    }
+}
+
+void link_start_beat(struct worker_link *link)
+{
+    if (link->sm.state == LINK_READY && link->unanswered > 0 &&
+        !uv_is_active((uv_handle_t *)&link->beat)) {
+        link->beat_ms = uv_now(link->host->loop);
+        uv_timer_start(&link->beat, on_beat, TIME_HEARTBEAT_MS, TIME_HEARTBEAT_MS);
+    }
+}
+
+/* ---- requests ---- */
+
+/* Reads and checks a reply; what is wrong costs the worker its life. */
+static bool accept_reply(struct worker_link *link, const struct link_request *request,
+                         const void *data, size_t len, struct msg *ret)
+{
+    struct err err = ERR_INIT;
+    if (msg_decode(MSG_LINK_W, data, len, ret, &err) < 0) {
+        worker_link_kill(link, "sent garbage: %s", err.text);
+        return false;
+    }
+    bool matches = ret->seq == request->seq &&
+                   (ret->type == MSG_FAILED || ret->type == answer_to(request->type));
+    if (!matches) {
+        worker_link_kill(link, "answered %s with %s out of turn", msg_name(request->type),
+                         msg_name(ret->type));
+        msg_finish(ret);
+    }
+    return matches;
+}
+
+static void tell_failed(const struct link_request *request, const struct msg_failed *failed)
+{
+    struct err err = ERR_INIT;
+    enum err_code code = err_known(failed->code) ? (enum err_code)failed->code : ERR_INTERNAL;
+    err_set(&err, code, "%.*s", VIEW_ARG(failed->message));
+    char *hint = alloc_viewdup(failed->hint);
+    request->done(request->arg, -(int)code, NULL, &err, hint);
+    free(hint);
+}
+
+static void on_reply(void *arg, int rc, const void *data, size_t len)
+{
+    struct link_request *request = arg;
+    struct worker_link *link = request->link;
+    TAILQ_REMOVE(&link->requests, request, node);
+    if (request->type != MSG_PING) {
+        link->unanswered--;
+    }
+    struct msg reply = {.type = MSG_NONE};
+    if (request->done == NULL) {
+        free(request); /* failed when the worker died */
+        return;
+    }
+    if (rc == -ERR_TIMEOUT && request->type != MSG_PING && request->type != MSG_STATUS) {
+        worker_link_kill(link, "did not answer %s in time", msg_name(request->type));
+    }
+    if (rc == 0 && link->sm.state < LINK_DYING && accept_reply(link, request, data, len, &reply)) {
+        link->heard_ms = uv_now(link->host->loop);
+        if (reply.type == MSG_FAILED) {
+            tell_failed(request, &reply.failed);
+        } else {
+            request->done(request->arg, 0, &reply, NULL, "");
+        }
+        msg_finish(&reply);
+    } else {
+        request->done(request->arg, rc < 0 ? rc : -ERR_IO, NULL, NULL, "");
+    }
+    free(request);
+    if (TAILQ_EMPTY(&link->requests)) {
+        link_drained(link);
+    }
+}
+
+void link_fail_requests(struct worker_link *link)
+{
+    struct link_request *request;
+    TAILQ_FOREACH(request, &link->requests, node)
+    {
+        worker_reply_fn done = request->done;
+        request->done = NULL;
+        if (done != NULL) {
+            done(request->arg, -ERR_IO, NULL, NULL, "");
+        }
+    }
+}
+
+int worker_link_ask(struct worker_link *link, struct msg *m, uint64_t timeout_ms,
+                    worker_reply_fn done, void *arg, struct err *err)
+{
+    if (link->sm.state >= LINK_LEAVING) {
+        return err_set(err, ERR_IO, "the worker is going away");
+    }
+    m->seq = ++link->seq;
+    link->scratch.len = 0;
+    int rc = msg_encode(&link->scratch, m, err);
+    if (rc < 0) {
+        return rc;
+    }
+    struct link_request *request = alloc_one(struct link_request);
+    request->link = link;
+    request->type = m->type;
+    request->seq = m->seq;
+    request->done = done;
+    request->arg = arg;
+    rc = ipc_client_ask(link->ipc, link->scratch.data, link->scratch.len, timeout_ms, on_reply,
+                        request, err);
+    buf_reset(&link->scratch, SCRATCH_KEEP);
+    if (rc < 0) {
+        free(request);
+        return rc;
+    }
+    TAILQ_INSERT_TAIL(&link->requests, request, node);
+    if (m->type != MSG_PING) {
+        link->unanswered++;
+        if (link->unanswered == 1) {
+            link->heard_ms = uv_now(link->host->loop); /* silence counts from when somebody waits */
+        }
+        link_start_beat(link);
+    }
+    return 0;
+}
