@@ -16,7 +16,7 @@
 #include "common/log.h"
 #include "supervisor/compat/profile.h"
 #include "supervisor/base/config.h"
-#include "supervisor/packages.h"
+#include "supervisor/packages/packages.h"
 #include "supervisor/tools/package.h"
 
 #define ABANDONED_MS 60000 /* a sandbox that nobody is left to close goes after this */

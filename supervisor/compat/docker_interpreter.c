@@ -20,7 +20,7 @@
 #include "supervisor/compat/profile.h"
 #include "supervisor/compat/runs.h"
 #include "supervisor/base/config.h"
-#include "supervisor/languages.h"
+#include "supervisor/languages/languages.h"
 #include "supervisor/tools/sandbox_json.h"
 #include "supervisor/web/digest.h"
 

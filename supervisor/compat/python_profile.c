@@ -20,8 +20,8 @@
 #include "supervisor/compat/python_paths.h"
 #include "supervisor/compat/runs.h"
 #include "supervisor/compat/words.h"
-#include "supervisor/links.h"
-#include "supervisor/resources/uri.h"
+#include "supervisor/links/links.h"
+#include "supervisor/links/uri.h"
 #include "supervisor/tools/package.h"
 
 #define TEXT_MAX_BYTES (2u << 20)

@@ -16,7 +16,7 @@
 
 #include "common/buf.h"
 #include "common/view.h"
-#include "supervisor/result.h"
+#include "supervisor/results/result.h"
 
 struct tool_call;
 

@@ -1,6 +1,7 @@
 /*
  * The inside of a fleet, shared by fleet.c (the door), admit.c (who gets in), stop.c
- * (the way out) and the calls' own door (fleet_runs.c), and by nothing else. Loop thread only.
+ * (the way out) and the calls' own door (supervisor/calls/door.c), and by nothing else. Loop thread
+ * only.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_INTERNAL_H
 #define CLOISTER_SUPERVISOR_FLEET_INTERNAL_H

@@ -28,8 +28,8 @@
 #include "supervisor/mcp/session.h"
 #include "supervisor/base/principal.h"
 #include "supervisor/resources/resources.h"
-#include "supervisor/result.h"
-#include "supervisor/tools.h"
+#include "supervisor/results/result.h"
+#include "supervisor/front/tools.h"
 #include "supervisor/tools/output.h"
 #include "supervisor/tools/tool.h"
 

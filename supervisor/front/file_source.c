@@ -13,8 +13,8 @@
 #include "supervisor/compat/python_paths.h"
 #include "supervisor/base/config.h"
 #include "supervisor/fleet/fleet.h"
-#include "supervisor/links.h"
-#include "supervisor/resources/mime.h"
+#include "supervisor/links/links.h"
+#include "supervisor/links/mime.h"
 
 struct file_source {
     struct fleet *fleet;

@@ -27,8 +27,8 @@
 #include "supervisor/front/app.h"
 #include "supervisor/front/file_source.h"
 #include "supervisor/fleet/fleet.h"
-#include "supervisor/languages.h"
-#include "supervisor/links.h"
+#include "supervisor/languages/languages.h"
+#include "supervisor/links/links.h"
 #include "supervisor/mcp/session.h"
 #include "supervisor/front/serve_internal.h"
 

@@ -10,7 +10,7 @@
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/mcp/session.h"
 #include "supervisor/resources/resources.h"
-#include "supervisor/resources/uri.h"
+#include "supervisor/links/uri.h"
 
 static void on_sandboxes(void *arg, const char *owner)
 {

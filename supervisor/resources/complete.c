@@ -20,7 +20,7 @@
 #include "supervisor/resources/job.h"
 #include "supervisor/resources/resources.h"
 #include "supervisor/resources/templates.h"
-#include "supervisor/resources/uri.h"
+#include "supervisor/links/uri.h"
 
 #define VALUES_MAX 100 /* more are counted, and not told by the protocol either */
 

@@ -22,10 +22,10 @@
 #include "supervisor/base/entries.h"
 #include "supervisor/mcp/jsonrpc.h"
 #include "supervisor/resources/job.h"
-#include "supervisor/resources/mime.h"
+#include "supervisor/links/mime.h"
 #include "supervisor/resources/resources.h"
-#include "supervisor/resources/uri.h"
-#include "supervisor/result.h"
+#include "supervisor/links/uri.h"
+#include "supervisor/results/result.h"
 
 #define PAGE_ITEMS 100
 #define PAGE_BYTES (256u << 10) /* of URIs, which may be long */

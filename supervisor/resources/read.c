@@ -19,11 +19,11 @@
 #include "supervisor/mcp/jsonrpc.h"
 #include "supervisor/base/principal.h"
 #include "supervisor/resources/job.h"
-#include "supervisor/resources/mime.h"
+#include "supervisor/links/mime.h"
 #include "supervisor/resources/resources.h"
-#include "supervisor/resources/uri.h"
-#include "supervisor/result.h"
-#include "supervisor/result_stream.h"
+#include "supervisor/links/uri.h"
+#include "supervisor/results/result.h"
+#include "supervisor/results/stream.h"
 
 #define TEXT_COST_MAX  (2u << 20) /* text that is mostly escapes is shorter as base64 */
 #define LISTED_MAX     2000

@@ -6,7 +6,7 @@
 
 #include "supervisor/mcp/request.h"
 #include "supervisor/resources/resources.h"
-#include "supervisor/result.h"
+#include "supervisor/results/result.h"
 
 static const struct {
     const char *uri, *name, *title, *description, *type;

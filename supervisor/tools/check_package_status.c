@@ -4,7 +4,7 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "common/text.h"
-#include "supervisor/package_names.h"
+#include "supervisor/packages/names.h"
 #include "supervisor/tools/package.h"
 #include "supervisor/tools/tool.h"
 

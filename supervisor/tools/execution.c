@@ -13,7 +13,7 @@
 #include "common/io/json.h"
 #include "proto/limits.h"
 #include "supervisor/base/config.h"
-#include "supervisor/languages.h"
+#include "supervisor/languages/languages.h"
 #include "supervisor/tools/args.h"
 
 #define LEAST_WAIT_MS 1000 /* for code that is quick, when its call has been slow */

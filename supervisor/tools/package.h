@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 #include "supervisor/fleet/fleet.h"
-#include "supervisor/packages.h"
-#include "supervisor/result.h"
+#include "supervisor/packages/packages.h"
+#include "supervisor/results/result.h"
 #include "supervisor/tools/tool.h"
 
 /* Borrowed from the arguments. */

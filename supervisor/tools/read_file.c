@@ -12,7 +12,7 @@
 #include "common/str.h"
 #include "common/base64.h"
 #include "common/text.h"
-#include "supervisor/resources/mime.h"
+#include "supervisor/links/mime.h"
 #include "supervisor/tools/args.h"
 #include "supervisor/tools/tool.h"
 

@@ -13,7 +13,7 @@
 #include "common/io/json.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
-#include "supervisor/result.h"
+#include "supervisor/results/result.h"
 #include "common/text.h"
 
 #define WORDS_MAX_BYTES 8192

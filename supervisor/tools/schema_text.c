@@ -15,7 +15,7 @@
 #include "proto/limits.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
-#include "supervisor/languages.h"
+#include "supervisor/languages/languages.h"
 #include "supervisor/tools/tool.h"
 
 #define NAME_MAX_BYTES 32

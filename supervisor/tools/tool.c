@@ -18,10 +18,10 @@
 #include "common/io/json.h"
 #include "common/log.h"
 #include "supervisor/base/config.h"
-#include "supervisor/links.h"
+#include "supervisor/links/links.h"
 #include "supervisor/base/principal.h"
-#include "supervisor/resources/mime.h"
-#include "supervisor/resources/uri.h"
+#include "supervisor/links/mime.h"
+#include "supervisor/links/uri.h"
 #include "supervisor/tools/args.h"
 
 /* Clients are told of progress twice a second; a bit more, so that it is never a bit too early. */

@@ -15,8 +15,8 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "supervisor/fleet/fleet.h"
-#include "supervisor/packages.h"
-#include "supervisor/result.h"
+#include "supervisor/packages/packages.h"
+#include "supervisor/results/result.h"
 
 struct config;
 struct languages;

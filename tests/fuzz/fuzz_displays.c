@@ -8,7 +8,7 @@
 
 #include "common/log.h"
 #include "common/str.h"
-#include "supervisor/displays.h"
+#include "supervisor/calls/displays.h"
 #include "tests/fuzz/fuzz.h"
 
 #define ITEMS_MAX 300

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "supervisor/languages.h"
+#include "supervisor/languages/languages.h"
 #include "tests/fuzz/fuzz.h"
 #include "worker/agent/runners.h"
 

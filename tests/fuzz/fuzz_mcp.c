@@ -16,7 +16,7 @@
 #include "proto/limits.h"
 #include "supervisor/front/app.h"
 #include "supervisor/base/config.h"
-#include "supervisor/languages.h"
+#include "supervisor/languages/languages.h"
 #include "supervisor/mcp/internal.h"
 #include "supervisor/mcp/jsonrpc.h"
 #include "supervisor/mcp/session.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "supervisor/package_names.h"
-#include "supervisor/package_reply.h"
+#include "supervisor/packages/names.h"
+#include "supervisor/packages/reply.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_taken(enum package_manager manager, const char *text)

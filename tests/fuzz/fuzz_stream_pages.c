@@ -7,7 +7,7 @@
  */
 #include "common/str.h"
 #include "common/text.h"
-#include "supervisor/result_stream.h"
+#include "supervisor/results/stream.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check(struct result_part *p, size_t cost, size_t line)

@@ -6,7 +6,7 @@
 
 #include "common/alloc.h"
 #include "common/str.h"
-#include "supervisor/resources/uri.h"
+#include "supervisor/links/uri.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_path(const char *path)

@@ -1,7 +1,8 @@
 /*
- * What runs in sandboxes, as the fleet sees it: a table that the calls fill in (fleet_runs.c), so
- * that the fleet, which they stand on, knows nothing of them. The fleet tells through it what
- * happens to a sandbox; what is done about each call in flight is decided behind it.
+ * What runs in sandboxes, as the fleet sees it: a table that the calls fill in
+ * (supervisor/calls/door.c), so that the fleet, which they stand on, knows nothing of them. The
+ * fleet tells through it what happens to a sandbox; what is done about each call in flight is
+ * decided behind it.
  *
  * Loop thread only. No function of the table calls back into the fleet before it returns, but to
  * ask and to post.

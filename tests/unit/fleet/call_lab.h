@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "supervisor/call.h"
+#include "supervisor/calls/call.h"
 #include "supervisor/base/config.h"
-#include "supervisor/executions.h"
+#include "supervisor/calls/executions.h"
 
 struct world {
     uv_loop_t loop;

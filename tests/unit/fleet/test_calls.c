@@ -11,7 +11,7 @@
 #include "common/alloc.h"
 #include "common/buf.h"
 #include "common/log.h"
-#include "supervisor/call_internal.h"
+#include "supervisor/calls/call_internal.h"
 
 /* ---- state x event ---- */
 

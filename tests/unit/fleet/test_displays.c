@@ -12,7 +12,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "proto/codec.h"
-#include "supervisor/displays.h"
+#include "supervisor/calls/displays.h"
 
 #define ITEMS_MAX LIMIT_LIST
 

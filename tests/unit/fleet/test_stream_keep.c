@@ -10,7 +10,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "supervisor/stream_keep.h"
+#include "supervisor/calls/stream_keep.h"
 
 static char byte_at(uint64_t at)
 {

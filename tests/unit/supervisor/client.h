@@ -8,7 +8,7 @@
 
 #include "supervisor/front/app.h"
 #include "supervisor/base/config.h"
-#include "supervisor/languages.h"
+#include "supervisor/languages/languages.h"
 #include "supervisor/mcp/session.h"
 #include "tests/lib/json_at.h"
 #include "tests/unit/supervisor/fake_fleet.h"

@@ -15,7 +15,7 @@
 #include "common/base64.h"
 #include "supervisor/base/config.h"
 #include "supervisor/mcp/jsonrpc.h"
-#include "supervisor/schema.h"
+#include "supervisor/tools/schema.h"
 #include "common/text.h"
 #include "supervisor/tools/args.h"
 

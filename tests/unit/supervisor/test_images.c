@@ -10,7 +10,7 @@
 
 #include "common/alloc.h"
 #include "supervisor/base/image.h"
-#include "supervisor/tools.h"
+#include "supervisor/front/tools.h"
 #include "tests/unit/supervisor/client.h"
 
 #define HEX64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

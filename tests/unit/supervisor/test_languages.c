@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "proto/codec.h"
-#include "supervisor/languages.h"
+#include "supervisor/languages/languages.h"
 
 static struct languages *read_table(const char *text)
 {

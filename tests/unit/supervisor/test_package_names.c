@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "supervisor/package_names.h"
-#include "supervisor/package_reply.h"
+#include "supervisor/packages/names.h"
+#include "supervisor/packages/reply.h"
 
 static void check_all(enum package_manager manager, const char *const *texts, bool good)
 {

@@ -15,7 +15,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "common/text.h"
-#include "supervisor/result_stream.h"
+#include "supervisor/results/stream.h"
 #include "tests/unit/supervisor/client.h"
 
 #define MIB (1u << 20)

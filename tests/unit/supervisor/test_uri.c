@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "common/alloc.h"
-#include "supervisor/resources/mime.h"
-#include "supervisor/resources/uri.h"
+#include "supervisor/links/mime.h"
+#include "supervisor/links/uri.h"
 
 static void a_file_is_named_by_its_absolute_path(void **state)
 {

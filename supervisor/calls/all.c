@@ -1,0 +1,143 @@
+/*
+ * All calls of a sandbox at once: what should have been over by now, and what becomes of them when
+ * the sandbox or the server ends.
+ */
+#include <inttypes.h>
+
+#include "common/log.h"
+#include "supervisor/calls/call_internal.h"
+#include "supervisor/base/config.h"
+
+#define OVERDUE_MS       6000  /* after interrupt and backstop: then nobody will end it any more */
+#define SILENCE_LEAST_MS 10000 /* a worker that hangs is found and replaced within that */
+#define HINT_LEFT                                                                                  \
+    "it may have been carried out: look, before doing it again, when the server is back"
+#define HINT_UNHEARD "it was not begun; do it again when the server is back"
+#define HINT_SILENT                                                                                \
+    "it may have been carried out: look, before doing it again, when the sandbox answers; its "    \
+    "engine may be busy or stopped"
+#define HINT_SILENT_UNHEARD                                                                        \
+    "it was not begun; do it again when the sandbox answers: its engine may be busy or stopped"
+
+/* ---- what takes too long ---- */
+
+/* Code is told as running then; of anything else there is nothing to fetch later. */
+static void fail_silent(struct fleet_call *call, uint64_t passed_ms)
+{
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_ENGINE,
+            "the sandbox has not answered for %" PRIu64 " s; it is not known to have ended",
+            passed_ms / 1000);
+    call_fail_later(call, &err, call->heard_of ? HINT_SILENT : HINT_SILENT_UNHEARD);
+}
+
+static uint64_t silence_most_ms(const struct sandbox *s)
+{
+    uint64_t budget_ms = s->host->config->sync_budget_s * 1000;
+    return budget_ms > SILENCE_LEAST_MS ? budget_ms : SILENCE_LEAST_MS;
+}
+
+static void check(struct fleet_call *call)
+{
+    struct sandbox *s = call->sandbox;
+    uint64_t now = call_now_ms(call);
+    /* By what is heard: a sandbox that was stopped has a while to end it when it goes on. */
+    bool overdue = call->late_ms != 0 && call->heard_ms > call->late_ms + OVERDUE_MS;
+    if (!call_is_open(call)) {
+        return;
+    }
+    if (!call->is_execution && call_is_silent(call) && !sandbox_is_installer(s) &&
+        now - call->entered_ms >= silence_most_ms(s)) {
+        fail_silent(call, now - call->entered_ms);
+        return;
+    }
+    if (call->stop != STOP_NONE && call->generation == s->generation) {
+        if (call->stop != STOP_KILL && now - call->stopped_ms >= TIME_INTERRUPT_MS) {
+            call->stop = STOP_KILL;
+            call_tell_stop(call, call->stop);
+        }
+    }
+    if (overdue) {
+        struct err err = ERR_INIT;
+        err_set(&err, ERR_INTERNAL, "the sandbox did not end the operation in time");
+        log_error("call given up: neither deadline nor kill had an effect op=%s sandbox=%s "
+                  "gen=%" PRIu64,
+                  call->op, s->id, s->generation);
+        call_fail_later(call, &err, "close this sandbox and create a new one");
+    }
+}
+
+void call_check_all(struct sandbox *s)
+{
+    struct fleet_call *call;
+    TAILQ_FOREACH(call, &s->calls, node)
+    {
+        check(call); /* answers later, so the list does not change here */
+    }
+}
+
+/* ---- all at once ---- */
+
+/* What is known of code whose sandbox is no more, if it is not known to have run. */
+static const char *what_became(const struct fleet_call *call)
+{
+    if (call->was_over) {
+        return "the code had ended before that, its result is lost";
+    }
+    return call->heard_of ? "it is not known whether the code had begun" : "the code was not begun";
+}
+
+/* What it showed is kept, and was of use to somebody even if its end is missing. */
+static void end_execution(struct fleet_call *call, const struct err *cause, const char *hint)
+{
+    struct err err = ERR_INIT;
+    if (call->known && !call->was_over && call->began_ms != 0) {
+        call_answer_crashed(call, cause);
+        return;
+    }
+    err_set(&err, (enum err_code)cause->code, "%s; %s", cause->text, what_became(call));
+    call_answer(call, -err.code, NULL, &err, hint);
+}
+
+void call_fail_all(struct sandbox *s, const struct err *err, const char *hint)
+{
+    struct fleet_call *call;
+    while ((call = TAILQ_FIRST(&s->calls)) != NULL) {
+        if (!call_is_open(call)) {
+            call_on_answer_later(call);
+        } else if (call->is_execution) {
+            end_execution(call, err, hint);
+        } else {
+            call_answer(call, -err->code, NULL, err, hint);
+        }
+    }
+}
+
+void call_cancel_all(struct sandbox *s)
+{
+    struct fleet_call *call;
+    while ((call = TAILQ_FIRST(&s->calls)) != NULL) {
+        call_answer_cancelled(call);
+    }
+}
+
+void call_leave_all(struct sandbox *s)
+{
+    struct fleet_call *call;
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_SHUTTING_DOWN, "the server ends");
+    while ((call = TAILQ_FIRST(&s->calls)) != NULL) {
+        struct fleet_outcome outcome = call_look(call);
+        if (!call_is_open(call)) {
+            call_on_answer_later(call);
+            continue;
+        }
+        call_leave_sandbox(call);
+        if (call->is_execution && call->known) {
+            call_tell(call, 0, &outcome, NULL, "");
+        } else {
+            call_tell(call, -ERR_SHUTTING_DOWN, NULL, &err,
+                      call->heard_of ? HINT_LEFT : HINT_UNHEARD);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+/*
+ * Who waits for an execution is told once: when it is over, or how it stands when the time is up.
+ *
+ * One timer serves all who wait. It is set for the first of them and left alone when they end
+ * early, as they nearly always do: it finds out when it fires. It is no reason to keep the loop
+ * going; the calls that run are. Those who follow the output use it as well.
+ */
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "supervisor/calls/call.h"
+#include "supervisor/calls/executions_internal.h"
+#include "supervisor/fleet/host/host.h"
+#include "supervisor/calls/output_news.h"
+
+#define CONFIRM_MS      100  /* between two looks whether the agent has it */
+#define CONFIRM_MOST_MS 1000 /* from its beginning; then that is not known, and said to be so */
+
+/* ---- telling ---- */
+
+static void stop_following(struct fleet_await *w);
+
+/* From here on it is gone, and its `done` has to be called. */
+static void take_off(struct fleet_await *w)
+{
+    deferred_cancel(&w->registry->host->deferred, &w->task);
+    stop_following(w);
+    if (w->is_timed) {
+        TAILQ_REMOVE(&w->registry->timed, w, timed);
+    }
+    if (w->execution != NULL) {
+        TAILQ_REMOVE(&w->execution->awaits, w, node);
+    }
+}
+
+static void tell(struct fleet_await *w, int rc, const struct fleet_outcome *outcome,
+                 const struct err *err, const char *hint)
+{
+    struct fleet_host *host = w->registry->host;
+    take_off(w);
+    w->done(w->arg, rc, outcome, err, hint);
+    free(w);
+    fleet_host_release(host);
+}
+
+static void tell_present(struct fleet_await *w)
+{
+    const struct execution *e = w->execution;
+    if (e->call == NULL && e->rc < 0) {
+        tell(w, e->rc, NULL, e->err, e->hint);
+    } else {
+        struct fleet_outcome outcome = execution_look(e);
+        tell(w, 0, &outcome, NULL, "");
+    }
+}
+
+static void on_tell(void *arg)
+{
+    struct fleet_await *w = arg;
+    struct execution *e = w->execution;
+    if (e == NULL) {
+        struct err err = ERR_INIT;
+        err_set(&err, ERR_EXECUTION_NOT_FOUND, "no such execution");
+        tell(w, -ERR_EXECUTION_NOT_FOUND, NULL, &err, "");
+        return;
+    }
+    e->pins++;
+    tell_present(w);
+    execution_unpin(e);
+}
+
+void execution_tell_all(struct execution *e)
+{
+    /* Who begins to wait inside a callback has a turn of its own. */
+    struct fleet_await *last = TAILQ_LAST(&e->awaits, execution_awaits);
+    struct fleet_await *w;
+    bool more = last != NULL;
+    e->pins++;
+    while (more && (w = TAILQ_FIRST(&e->awaits)) != NULL) {
+        more = w != last;
+        tell_present(w);
+    }
+    execution_unpin(e);
+}
+
+/* ---- following ---- */
+
+static void set_timer(struct executions *x, uint64_t due_ms);
+
+static void on_news(void *arg)
+{
+    struct fleet_await *w = arg;
+    uint64_t now_ms = uv_now(w->registry->host->loop);
+    struct fleet_outcome so_far = execution_look(w->execution);
+    output_news_tell(w->news, &so_far, now_ms);
+    if (output_news_any(w->news)) { /* it was not wanted now */
+        set_timer(w->registry, w->news->next_ms);
+    }
+}
+
+/* Tells what there is as soon as it may be told. */
+static void tell_news(struct fleet_await *w)
+{
+    struct executions *x = w->registry;
+    if (!output_news_any(w->news)) {
+        return;
+    }
+    if (w->news->next_ms <= uv_now(x->host->loop)) {
+        deferred_post(&x->host->deferred, &w->news_task, on_news, w);
+    } else {
+        set_timer(x, w->news->next_ms);
+    }
+}
+
+static void on_more(void *arg, struct view out, struct view err)
+{
+    struct execution *e = arg;
+    struct fleet_await *w;
+    TAILQ_FOREACH(w, &e->awaits, node)
+    {
+        if (w->news != NULL) {
+            output_news_add(w->news, out, err);
+            tell_news(w);
+        }
+    }
+}
+
+void execution_follow_call(struct execution *e)
+{
+    bool followed = false;
+    const struct fleet_await *w;
+    TAILQ_FOREACH(w, &e->awaits, node)
+    {
+        followed = followed || w->news != NULL;
+    }
+    if (e->call != NULL) {
+        call_follow(e->call, followed ? on_more : NULL);
+    }
+}
+
+void executions_await_output(struct fleet_await *w, uint64_t every_ms, fleet_output_fn output)
+{
+    if (w->execution != NULL && w->news == NULL) {
+        w->news = output_news_create(every_ms, output, w->arg);
+        TAILQ_INSERT_TAIL(&w->registry->followers, w, follower);
+        execution_follow_call(w->execution);
+    }
+}
+
+static void stop_following(struct fleet_await *w)
+{
+    if (w->news != NULL) {
+        deferred_cancel(&w->registry->host->deferred, &w->news_task);
+        TAILQ_REMOVE(&w->registry->followers, w, follower);
+        free(STEAL_PTR(w->news));
+        execution_follow_call(w->execution);
+    }
+}
+
+/* ---- waiting ---- */
+
+static void on_time(uv_timer_t *timer);
+
+/* Not later than that. */
+static void set_timer(struct executions *x, uint64_t due_ms)
+{
+    uint64_t now_ms = uv_now(x->host->loop);
+    if (x->timer_due_ms != 0 && x->timer_due_ms <= due_ms) {
+        return;
+    }
+    x->timer_due_ms = due_ms;
+    uv_timer_start(&x->timer, on_time, due_ms > now_ms ? due_ms - now_ms : 0, 0);
+}
+
+/* "It runs" is a promise that it will be found again, by the next server if need be. Until its
+ * START has arrived there is only less to say, so that is waited for a moment. */
+static bool must_be_confirmed(const struct fleet_await *w)
+{
+    const struct execution *e = w->execution;
+    return e != NULL && e->call != NULL && !call_is_known(e->call) &&
+           uv_now(w->registry->host->loop) - e->begun_ms < CONFIRM_MOST_MS;
+}
+
+static void on_time(uv_timer_t *timer)
+{
+    struct executions *x = timer->data;
+    uint64_t now_ms = uv_now(timer->loop);
+    uint64_t next_ms = 0;
+    struct fleet_await *w;
+    x->timer_due_ms = 0;
+    TAILQ_FOREACH(w, &x->timed, timed)
+    {
+        if (w->due_ms <= now_ms && must_be_confirmed(w)) {
+            w->due_ms = now_ms + CONFIRM_MS;
+        }
+        if (w->due_ms <= now_ms) {
+            executions_await_end(w);
+        } else if (next_ms == 0 || w->due_ms < next_ms) {
+            next_ms = w->due_ms;
+        }
+    }
+    if (next_ms != 0) {
+        set_timer(x, next_ms);
+    }
+    TAILQ_FOREACH(w, &x->followers, follower)
+    {
+        tell_news(w);
+    }
+}
+
+void execution_begin_wait(struct fleet_await *w)
+{
+    struct executions *x = w->registry;
+    const struct execution *e = w->execution;
+    if (e == NULL || execution_is_over(e) || (w->wait_ms == 0 && !must_be_confirmed(w))) {
+        executions_await_end(w);
+    } else if (w->wait_ms != FLEET_WAIT_FOR_EVER) {
+        w->is_timed = true;
+        w->due_ms = uv_now(x->host->loop) + w->wait_ms;
+        TAILQ_INSERT_TAIL(&x->timed, w, timed);
+        set_timer(x, w->due_ms);
+    }
+}
+
+struct fleet_await *executions_await(struct executions *x, const char *owner, const char *id,
+                                     uint64_t wait_ms, fleet_outcome_fn done, void *arg)
+{
+    struct fleet_await *w = alloc_one(struct fleet_await);
+    struct execution *e = executions_find_or_expect(x, owner, id);
+    w->registry = x;
+    w->execution = e;
+    w->wait_ms = wait_ms;
+    w->done = done;
+    w->arg = arg;
+    fleet_host_hold(x->host);
+    if (e != NULL) {
+        TAILQ_INSERT_TAIL(&e->awaits, w, node);
+    }
+    if (e == NULL || !e->expected) {
+        execution_begin_wait(w);
+    }
+    return w;
+}
+
+void executions_await_end(struct fleet_await *await)
+{
+    deferred_post(&await->registry->host->deferred, &await->task, on_tell, await);
+}

@@ -1,0 +1,486 @@
+/*
+ * A call keeps everything that is needed to say its START again: the agent knows operations by id,
+ * so repeating a START to the next worker joins what is running, and only if the first one never
+ * got there does it begin to run. The offsets say which output has been taken, so nothing is lost
+ * and nothing comes twice.
+ *
+ * One request is out at a time (START, then WAIT again and again). A call that has been answered
+ * while its request is out lives on, unseen, until the link gives the request back. The states are
+ * drawn in the header; how far stopping has gone is a figure beside them, since a call may be
+ * stopped in any of them.
+ *
+ * Deadlines are the worker's and the agent's. What is kept here is how much time is left for a
+ * repeated START, and a limit far behind the others, for the case that neither of them acts. The
+ * clock of a call begins with its START, unless another one is in line before it at the same
+ * interpreter: then with the first reply that says "running". Such a call may get a bit more time
+ * when its worker is replaced, never less.
+ */
+#include "supervisor/calls/call.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "supervisor/calls/call_internal.h"
+
+#define START_WAIT_MS 100 /* of the first request, whose answer says that the agent has it */
+#define LOOK_WAIT_MS                                                                               \
+    2000 /* of further ones for what is no execution, which is told within its time */
+#define SILENT_MS   2000 /* so much later than wait_ms an answer comes only if something is wrong */
+#define EXIT_KILLED 137  /* 128 + 9: the end of a sandbox is that of its processes */
+#define EMPTY_MAX   200  /* replies without news before their time, until it is a fault */
+
+const struct sm_state call_states[CALL_STATE_COUNT] = {
+    [CALL_WAITING] = {"waiting", SM_BIT(CALL_ASKED) | SM_BIT(CALL_SETTLED) | SM_BIT(CALL_DONE)},
+    [CALL_ASKED] = {"asked", SM_BIT(CALL_WAITING) | SM_BIT(CALL_GIVEN_UP) | SM_BIT(CALL_UNSEEN)},
+    [CALL_SETTLED] = {"settled", SM_BIT(CALL_DONE)},
+    [CALL_GIVEN_UP] = {"given up", SM_BIT(CALL_SETTLED) | SM_BIT(CALL_UNSEEN)},
+    [CALL_UNSEEN] = {"unseen", SM_BIT(CALL_DONE)},
+    [CALL_DONE] = {"done", 0},
+};
+
+/* ---- the answer ---- */
+
+static void free_call(struct fleet_call *call)
+{
+    struct fleet_host *host = call->host;
+    call_start_finish(&call->memory);
+    stream_keep_finish(&call->out);
+    stream_keep_finish(&call->err);
+    if (call->failure != NULL) {
+        free(call->failure->hint);
+        free(call->failure);
+    }
+    free(call);
+    fleet_host_release(host);
+}
+
+enum call_state call_state(const struct fleet_call *call)
+{
+    return (enum call_state)call->sm.state;
+}
+
+static void move(struct fleet_call *call, enum call_state next)
+{
+    sm_move(&call->sm, next);
+}
+
+static bool is_asked(const struct fleet_call *call)
+{
+    return call_state(call) == CALL_ASKED || call_state(call) == CALL_GIVEN_UP;
+}
+
+static bool writes_files(const struct fleet_call *call)
+{
+    return call->start.kind != OP_FILE_READ && call->start.kind != OP_FILE_LIST;
+}
+
+static bool runs_code(const struct fleet_call *call)
+{
+    return op_is_execution((enum op_kind)call->start.kind);
+}
+
+/* From now on a request that is out is all that keeps it. */
+void call_leave_sandbox(struct fleet_call *call)
+{
+    struct sandbox *s = call->sandbox;
+    move(call, is_asked(call) ? CALL_UNSEEN : CALL_DONE);
+    deferred_cancel(&call->host->deferred, &call->task);
+    if (s != NULL) {
+        TAILQ_REMOVE(&s->calls, call, node);
+        s->call_count--;
+        if (!call->was_over && !call->is_look) {
+            sandbox_touch(s);
+        }
+        if (call->heard_of && !call->was_over && writes_files(call)) {
+            sandbox_changed(s, SANDBOX_CHANGE_FILES);
+        }
+    }
+}
+
+void call_tell(struct fleet_call *call, int rc, const struct fleet_outcome *outcome,
+               const struct err *err, const char *hint)
+{
+    call->done(call->arg, rc, outcome, err, hint);
+    if (call_state(call) == CALL_DONE) {
+        free_call(call);
+    }
+}
+
+void call_answer(struct fleet_call *call, int rc, const struct fleet_outcome *outcome,
+                 const struct err *err, const char *hint)
+{
+    call_leave_sandbox(call);
+    if (call->heard_of) {
+        sandbox_ack(call->sandbox, call->op, runs_code(call));
+    }
+    call_tell(call, rc, outcome, err, hint);
+}
+
+struct fleet_outcome call_look(const struct fleet_call *call)
+{
+    static const struct msg_output none = {.state = OP_RUNNING};
+    bool running = call->began_ms != 0;
+    struct stream_view out = stream_keep_look(&call->out);
+    struct stream_view err = stream_keep_look(&call->err);
+    struct fleet_outcome outcome = {
+        .op = call->op,
+        .sandbox = call->sandbox->id,
+        .language = call->start.language.len > 0 ? call->start.language.data : "",
+        .state = running ? OP_RUNNING : OP_QUEUED,
+        .out = out.head,
+        .out_tail = out.tail,
+        .err = err.head,
+        .err_tail = err.tail,
+        .out_bytes = call->out.total,
+        .err_bytes = call->err.total,
+        .end = &none,
+        .duration_us = running ? (call->before_ms + call_now_ms(call) - call->began_ms) * 1000 : 0,
+        .started_wall_ms = call->started_wall_ms,
+        .unconfirmed = !call->known,
+        .silent = call_is_silent(call),
+    };
+    return outcome;
+}
+
+void call_follow(struct fleet_call *call, call_more_fn more)
+{
+    call->more = more;
+}
+
+bool call_is_silent(const struct fleet_call *call)
+{
+    if (call_state(call) == CALL_ASKED) {
+        return call_now_ms(call) - call->asked_ms > call->asked_wait_ms + SILENT_MS;
+    }
+    return call_state(call) == CALL_WAITING && sandbox_state(call->sandbox) == SANDBOX_RECOVERING;
+}
+
+bool call_is_known(const struct fleet_call *call)
+{
+    return call->known;
+}
+
+static void answer_outcome(struct fleet_call *call, const struct msg_output *end)
+{
+    struct fleet_outcome outcome = call_look(call);
+    outcome.state = OP_DONE;
+    outcome.unconfirmed = outcome.silent = false;
+    outcome.end = end;
+    outcome.duration_us = end->duration_us;
+    call_answer(call, 0, &outcome, NULL, "");
+}
+
+void call_answer_cancelled(struct fleet_call *call)
+{
+    struct msg_output end = {.state = OP_DONE, .status = OP_STATUS_CANCELLED};
+    const struct sandbox *s = call->sandbox;
+    bool closing = sandbox_state(s) >= SANDBOX_CLOSING;
+    CLEANUP_FREE char *why =
+        closing ? alloc_printf("the sandbox was closed: %s", s->reason) : alloc_strdup("");
+    end.op = view_of(call->op);
+    end.duration_us = call_look(call).duration_us;
+    end.error_message = view_of(why);
+    answer_outcome(call, &end);
+}
+
+void call_answer_crashed(struct fleet_call *call, const struct err *cause)
+{
+    struct msg_output end = {.state = OP_DONE, .status = OP_STATUS_CRASHED};
+    struct fleet_outcome outcome = call_look(call);
+    end.op = view_of(call->op);
+    end.duration_us = outcome.duration_us;
+    end.exit_code = EXIT_KILLED;
+    end.error_message = view_of(cause->text);
+    outcome.state = OP_DONE;
+    outcome.unconfirmed = outcome.silent = false;
+    outcome.end = &end;
+    outcome.sandbox_ended = true;
+    call_answer(call, 0, &outcome, NULL, "");
+}
+
+void call_on_answer_later(void *arg)
+{
+    struct fleet_call *call = arg;
+    if (call->failure != NULL) {
+        struct failure *f = call->failure;
+        call_answer(call, -f->err.code, NULL, &f->err, f->hint);
+    } else {
+        call_answer_cancelled(call);
+    }
+}
+
+/* As failed, or (without a failure) as cancelled. */
+static void settle(struct fleet_call *call)
+{
+    move(call, is_asked(call) ? CALL_GIVEN_UP : CALL_SETTLED);
+    deferred_post(&call->host->deferred, &call->task, call_on_answer_later, call);
+}
+
+void call_fail_later(struct fleet_call *call, const struct err *err, const char *hint)
+{
+    call->failure = alloc_one(struct failure);
+    call->failure->err = *err;
+    call->failure->hint = alloc_strdup(hint);
+    settle(call);
+}
+
+/* ---- cancelling ---- */
+
+static void on_cancel_told(void *arg, int rc, const struct msg *reply, const struct err *err,
+                           const char *hint)
+{
+    /* Nothing to do: the operation's own outcome is what counts, and it is told again
+     * to every worker that did not hear of it. */
+    (void)arg, (void)rc, (void)reply, (void)err, (void)hint;
+}
+
+void call_tell_stop(struct fleet_call *call, enum stop stop)
+{
+    struct sandbox *s = call->sandbox;
+    struct msg m = {.type = MSG_CANCEL};
+    m.cancel.op = view_of(call->op);
+    m.cancel.reason = OP_STOP_CANCEL;
+    m.cancel.force = stop == STOP_KILL;
+    if (s->link != NULL && worker_link_ask(s->link, &m, 0, on_cancel_told, NULL, NULL) == 0) {
+        call->stop_generation = s->generation;
+    }
+}
+
+void call_cancel(struct fleet_call *call)
+{
+    if (!call_is_open(call) || call->stop != STOP_NONE) {
+        return;
+    }
+    call->stop = STOP_INTERRUPT;
+    call->stopped_ms = call_now_ms(call);
+    log_info("call cancelled op=%s sandbox=%s gen=%" PRIu64, call->op, call->sandbox->id,
+             call->sandbox->generation);
+    if (!call->heard_of) {
+        settle(call);
+    } else if (call->generation == call->sandbox->generation) {
+        call_tell_stop(call, call->stop);
+    } /* else the next worker is told as soon as it knows the operation */
+}
+
+/* ---- replies ---- */
+
+/* A worker that answers waits at once and without news would keep us busy for ever. */
+static bool is_idle_chatter(struct fleet_call *call, const struct msg_output *o)
+{
+    bool early = call_now_ms(call) - call->asked_ms + 10 < call->asked_wait_ms;
+    if (o->out.len > 0 || o->err.len > 0 || !early) {
+        call->empty = 0;
+        return false;
+    }
+    return ++call->empty > EMPTY_MAX;
+}
+
+/* Only what an earlier server has taken may be missing. */
+static bool fits(const struct fleet_call *call, uint64_t from, uint64_t expected)
+{
+    return from == expected || (call->joined && from > expected);
+}
+
+/* Its deadline or its stop is behind it, and the backstop of that. */
+static bool should_be_over(const struct fleet_call *call)
+{
+    uint64_t now_ms = call_now_ms(call);
+    uint64_t end_ms = TIME_INTERRUPT_MS + TIME_BACKSTOP_MS;
+    bool late = call->began_ms != 0 && now_ms > call->began_ms + call->timeout_ms + end_ms;
+    return late || (call->stop != STOP_NONE && now_ms > call->stopped_ms + end_ms);
+}
+
+static void take_output(struct fleet_call *call, const struct msg_output *o)
+{
+    struct sandbox *s = call->sandbox;
+    if (!view_is(o->op, call->op) || !fits(call, o->out_from, call->out.total) ||
+        !fits(call, o->err_from, call->err.total) || o->state < OP_QUEUED || o->state > OP_DONE) {
+        worker_link_kill(s->link, "answered for another operation or place in its output");
+        return;
+    }
+    call->generation = s->generation;
+    call->known = true;
+    call->heard_ms = call_now_ms(call);
+    if (s->acks_from < call->acks_to) {
+        s->acks_from = call->acks_to;
+    }
+    call->acks_to = 0;
+    stream_keep_add(&call->out, o->out_from, o->out);
+    stream_keep_add(&call->err, o->err_from, o->err);
+    if (o->state == OP_DONE) {
+        worker_policy_success(&s->policy);
+        answer_outcome(call, o);
+        return;
+    }
+    if (call->more != NULL && o->out.len + o->err.len > 0) {
+        call->more(call->arg, o->out, o->err);
+    }
+    if (o->state == OP_QUEUED) {
+        call->began_ms = 0;
+    } else if (call->began_ms == 0) {
+        call->began_ms = call_now_ms(call);
+    }
+    if (call->late_ms == 0 && should_be_over(call)) {
+        call->late_ms = call->heard_ms;
+    }
+    if (is_idle_chatter(call, o)) {
+        worker_link_kill(s->link, "answers waits without news");
+        return;
+    }
+    if (call->stop != STOP_NONE && call->stop_generation != s->generation) {
+        call_tell_stop(call, call->stop);
+    }
+    call_ask(call);
+}
+
+static void on_reply(void *arg, int rc, const struct msg *reply, const struct err *err,
+                     const char *hint)
+{
+    struct fleet_call *call = arg;
+    if (call_state(call) == CALL_UNSEEN) {
+        move(call, CALL_DONE);
+        free_call(call);
+        return;
+    }
+    if (call_state(call) == CALL_GIVEN_UP) {
+        move(call, CALL_SETTLED);
+        return;
+    }
+    move(call, CALL_WAITING);
+    if (rc == 0) {
+        take_output(call, &reply->output);
+    } else if (err == NULL) {
+        call->acks_to = 0; /* the worker is lost; call_resume_all() goes on with the next one */
+    } else if (rc == -ERR_GONE || rc == -ERR_SHUTTING_DOWN) { /* or is being removed */
+        sandbox_gone(call->sandbox, err->text);               /* answers this call, too */
+    } else if (rc == -ERR_EXECUTION_NOT_FOUND && call->joined) {
+        call_answer(call, rc, NULL, err, hint);
+    } else {
+        log_warn("call refused: %s op=%s sandbox=%s gen=%" PRIu64, err->text, call->op,
+                 call->sandbox->id, call->sandbox->generation);
+        call_tell_stop(call, STOP_KILL); /* it may be running all the same */
+        call_answer(call, rc, NULL, err, hint);
+    }
+}
+
+/* ---- requests ---- */
+
+static uint64_t time_left_ms(const struct fleet_call *call)
+{
+    if (call->began_ms == 0) {
+        return call->timeout_ms;
+    }
+    uint64_t used_ms = call_now_ms(call) - call->began_ms;
+    return used_ms < call->timeout_ms ? call->timeout_ms - used_ms : 1;
+}
+
+static bool same_view(struct view a, struct view b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+/* May another call be before this one, in the line of the same interpreter or of programs, of which
+ * so many run side by side? */
+static bool has_to_queue(const struct fleet_call *call)
+{
+    const struct fleet_call *other;
+    size_t running = 0;
+    if (!runs_code(call)) {
+        return false;
+    }
+    TAILQ_FOREACH(other, &call->sandbox->calls, node)
+    {
+        if (other == call) {
+            break;
+        }
+        if (!runs_code(other) || !other->heard_of) {
+            continue;
+        }
+        if (same_view(other->start.language, call->start.language) || ++running == LIMIT_PROGRAMS) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int ask_start(struct fleet_call *call, uint64_t wait_ms, struct err *err)
+{
+    struct sandbox *s = call->sandbox;
+    struct view items[SANDBOX_ACKS_MAX];
+    struct msg m = {.type = MSG_START};
+    m.start = call->start;
+    m.start.timeout_ms = time_left_ms(call);
+    m.start.out_from = call->out.total;
+    m.start.err_from = call->err.total;
+    m.start.wait_ms = wait_ms;
+    m.start.acks = sandbox_acks(s, items);
+    m.start.join = call->joined;
+    m.start.skip = call->joined;
+    int rc = worker_link_ask(s->link, &m, 0, on_reply, call, err);
+    if (rc < 0) {
+        return rc;
+    }
+    call->acks_to = s->acks_to;
+    if (!call->heard_of) {
+        call->heard_of = true;
+        call->began_ms = has_to_queue(call) ? 0 : call_now_ms(call);
+        s->executions += runs_code(call) ? 1 : 0;
+    }
+    call->generation = s->generation;
+    return 0;
+}
+
+static int ask_wait(struct fleet_call *call, uint64_t wait_ms, struct err *err)
+{
+    struct msg m = {.type = MSG_WAIT};
+    m.wait.op = view_of(call->op);
+    m.wait.out_from = call->out.total;
+    m.wait.err_from = call->err.total;
+    m.wait.wait_ms = wait_ms;
+    m.wait.skip = call->joined;
+    return worker_link_ask(call->sandbox->link, &m, 0, on_reply, call, err);
+}
+
+/* Sends the next request if the sandbox can take it now; if not, somebody resumes us. */
+void call_ask(struct fleet_call *call)
+{
+    struct sandbox *s = call->sandbox;
+    if (call_state(call) != CALL_WAITING || sandbox_state(s) != SANDBOX_READY ||
+        worker_link_is_ending(s->link)) {
+        return;
+    }
+    struct err err = ERR_INIT;
+    uint64_t more_ms = call->is_execution ? TIME_WAIT_MS : LOOK_WAIT_MS;
+    uint64_t wait_ms = call->known ? more_ms : START_WAIT_MS;
+    int rc;
+    if (call->generation == s->generation) {
+        rc = ask_wait(call, wait_ms, &err);
+    } else {
+        /* A cancelled call is made known to the new worker first, and cancelled by the reply. */
+        wait_ms = call->stop != STOP_NONE ? 0 : wait_ms;
+        rc = ask_start(call, wait_ms, &err);
+    }
+    if (rc == 0) {
+        move(call, CALL_ASKED);
+        call->asked_ms = call_now_ms(call);
+        call->asked_wait_ms = wait_ms;
+    } else if (!worker_link_is_ending(s->link)) {
+        bool ours = rc == -ERR_TOO_BIG || rc == -ERR_PROTOCOL;
+        err.code = ours ? ERR_INVALID : err.code;
+        call_fail_later(call, &err, ours ? "make it shorter; file names and texts are UTF-8" : "");
+    }
+}
+
+void call_resume_all(struct sandbox *s)
+{
+    struct fleet_call *call = TAILQ_FIRST(&s->calls);
+    while (call != NULL) {
+        struct fleet_call *next = TAILQ_NEXT(call, node);
+        call_ask(call);
+        call = next;
+    }
+}

@@ -1,0 +1,115 @@
+/*
+ * Where the calls meet the fleet: the functions of fleet.h that run something, and the table by
+ * which the fleet tells what happens to the sandboxes in which it runs.
+ */
+#include "supervisor/fleet/host/runs.h"
+
+#include "supervisor/calls/call.h"
+#include "supervisor/calls/executions.h"
+#include "supervisor/fleet/fleet.h"
+#include "supervisor/fleet/internal.h"
+
+/* ---- what the fleet tells ---- */
+
+static void adopt(struct sandbox *s, const struct msg_op_info *info)
+{
+    executions_adopt(s->host->executions, s, info);
+}
+
+static void adopted(struct fleet_host *host)
+{
+    executions_adopted(host->executions);
+}
+
+static void close_all(struct fleet_host *host, void (*closed)(void *arg), void *arg)
+{
+    executions_close(host->executions, closed, arg);
+    host->executions = NULL;
+}
+
+static const struct fleet_runs runs = {
+    .resume = call_resume_all,
+    .check = call_check_all,
+    .fail = call_fail_all,
+    .cancel = call_cancel_all,
+    .leave = call_leave_all,
+    .adopt = adopt,
+    .adopted = adopted,
+    .close = close_all,
+};
+
+struct fleet *fleet_create(uv_loop_t *loop, const struct config *config)
+{
+    struct fleet *f = fleet_create_for(loop, config, &runs);
+    f->host.executions = executions_create(&f->host);
+    return f;
+}
+
+/* ---- operations ---- */
+
+struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet_op *op,
+                             fleet_outcome_fn done, void *arg)
+{
+    struct err err = ERR_INIT;
+    const char *hint;
+    struct sandbox *s = fleet_find_usable(f, id, &err, &hint);
+    if (s == NULL) {
+        return call_refuse(&f->host, &err, hint, done, arg);
+    }
+    return call_begin(s, op, done, arg);
+}
+
+void fleet_cancel(struct fleet_call *call)
+{
+    call_cancel(call);
+}
+
+/* ---- executions ---- */
+
+void fleet_execute(struct fleet *f, const char *owner, const char *id, const struct fleet_op *op,
+                   char ret_id[FLEET_ID_SIZE])
+{
+    struct err err = ERR_INIT;
+    const char *hint;
+    struct sandbox *s = fleet_find_usable(f, id, &err, &hint);
+    if (s == NULL) {
+        executions_refuse(f->host.executions, owner, &err, hint, ret_id);
+    } else {
+        executions_begin(f->host.executions, s, op, ret_id);
+    }
+}
+
+struct fleet_await *fleet_await(struct fleet *f, const char *owner, const char *execution,
+                                uint64_t wait_ms, fleet_outcome_fn done, void *arg)
+{
+    fleet_retry_adoption(f);
+    return executions_await(f->host.executions, owner, execution, wait_ms, done, arg);
+}
+
+void fleet_await_output(struct fleet_await *await, uint64_t every_ms, fleet_output_fn output)
+{
+    executions_await_output(await, every_ms, output);
+}
+
+void fleet_await_end(struct fleet_await *await)
+{
+    executions_await_end(await);
+}
+
+int fleet_stop(struct fleet *f, const char *owner, const char *execution, struct err *err)
+{
+    fleet_retry_adoption(f);
+    return executions_stop(f->host.executions, owner, execution, err);
+}
+
+bool fleet_has_execution(struct fleet *f, const char *owner, const char *execution)
+{
+    fleet_retry_adoption(f);
+    return executions_has(f->host.executions, owner, execution);
+}
+
+void fleet_executions(struct fleet *f, const char *owner, const char *id,
+                      void (*each)(void *arg, const struct fleet_outcome *outcome), void *arg)
+{
+    executions_list(f->host.executions, owner, id, each, arg);
+}

@@ -1,0 +1,376 @@
+/*
+ * An execution belongs to whoever began it and not to the request that did: the request only waits.
+ * So a client whose connection breaks, or that gives up waiting, loses nothing but the answer, and
+ * asks for it again by id.
+ *
+ * While it runs an execution is a call (call.c) and a list of those who wait (await.c).
+ * When the call is answered the outcome is kept (keep.c), what the code displayed is
+ * fetched (displays.c), and only then is anybody told: an outcome never changes.
+ *
+ * While sandboxes of an earlier server are being taken over, an execution that is asked for and not
+ * known may still turn up. It is put on the list as an expected one, like a failed one that says
+ * "no such execution" and can still be replaced by the real one.
+ */
+#include "supervisor/calls/executions.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/hash.h"
+#include "common/str.h"
+#include "supervisor/calls/call.h"
+#include "supervisor/base/config.h"
+#include "supervisor/calls/displays.h"
+#include "supervisor/calls/executions_internal.h"
+#include "supervisor/fleet/host/host.h"
+
+#define EXPECTED_MAX 256
+
+struct executions *executions_create(struct fleet_host *host)
+{
+    struct executions *x = alloc_one(struct executions);
+    x->host = host;
+    for (size_t i = 0; i < EXECUTIONS_BUCKETS; i++) {
+        LIST_INIT(&x->buckets[i]);
+    }
+    TAILQ_INIT(&x->all);
+    TAILQ_INIT(&x->over);
+    TAILQ_INIT(&x->timed);
+    TAILQ_INIT(&x->followers);
+    uv_timer_init(host->loop, &x->timer);
+    uv_unref((uv_handle_t *)&x->timer);
+    x->timer.data = x;
+    return x;
+}
+
+/* ---- the list ---- */
+
+static struct execution *find(struct executions *x, const char *owner, const char *id)
+{
+    struct execution *e;
+    LIST_FOREACH(e, &x->buckets[hash_text(id) % EXECUTIONS_BUCKETS], same_bucket)
+    {
+        if (strcmp(e->id, id) == 0 && strcmp(e->owner, owner) == 0) {
+            return e;
+        }
+    }
+    return NULL;
+}
+
+static struct execution *add(struct executions *x, const char *owner, const char *id)
+{
+    struct execution *e = alloc_one(struct execution);
+    e->registry = x;
+    e->owner = alloc_strdup(owner);
+    snprintf(e->id, sizeof(e->id), "%s", id);
+    TAILQ_INIT(&e->awaits);
+    LIST_INSERT_HEAD(&x->buckets[hash_text(id) % EXECUTIONS_BUCKETS], e, same_bucket);
+    TAILQ_INSERT_TAIL(&x->all, e, by_begin);
+    return e;
+}
+
+static bool is_needed(const struct execution *e)
+{
+    return e->pins > 0 || !TAILQ_EMPTY(&e->awaits);
+}
+
+static void forget(struct execution *e)
+{
+    struct executions *x = e->registry;
+    assert(execution_is_over(e) && !is_needed(e));
+    LIST_REMOVE(e, same_bucket);
+    TAILQ_REMOVE(&x->all, e, by_begin);
+    TAILQ_REMOVE(&x->over, e, by_end);
+    x->over_count--;
+    x->over_bytes -= e->size;
+    free(e->owner);
+    free(e->err);
+    free(e->hint);
+    execution_keep_finish(e);
+    free(e);
+}
+
+static void make_room(struct executions *x)
+{
+    struct execution *e = TAILQ_FIRST(&x->over);
+    size_t most = EXECUTIONS_KEPT + EXECUTIONS_PER_SANDBOX * x->host->config->max_sandboxes;
+    while (e != NULL && (x->over_count > most || x->over_bytes > EXECUTIONS_BYTES)) {
+        struct execution *next = TAILQ_NEXT(e, by_end);
+        if (!is_needed(e)) { /* else its turn comes when they are told */
+            forget(e);
+        }
+        e = next;
+    }
+}
+
+void execution_unpin(struct execution *e)
+{
+    struct executions *x = e->registry;
+    e->pins--;
+    if (e->fleeting && !is_needed(e)) {
+        forget(e);
+    }
+    make_room(x);
+}
+
+/* ---- the end of one ---- */
+
+static void keep_failure(struct execution *e, int rc, const struct err *err, const char *hint)
+{
+    e->rc = rc;
+    e->err = alloc_one(struct err);
+    *e->err = *err;
+    e->hint = alloc_strdup(hint);
+    e->size = sizeof(*err) + strlen(hint);
+}
+
+static void put_over(struct execution *e)
+{
+    struct executions *x = e->registry;
+    TAILQ_INSERT_TAIL(&x->over, e, by_end);
+    x->over_count++;
+    x->over_bytes += e->size;
+}
+
+/* Nothing is missing any more: it is over, or (with another state than OP_DONE) left. */
+static void finish(struct execution *e)
+{
+    const struct fleet_host *host = e->registry->host;
+    e->reading = false;
+    execution_keep_displays(e);
+    put_over(e);
+    if (host->events != NULL && e->rc == 0 && e->outcome.state == OP_DONE) {
+        host->events->execution(host->events_arg, e->owner, e->id);
+    }
+    execution_tell_all(e); /* which makes room */
+}
+
+static void on_displays(void *arg)
+{
+    finish(arg);
+}
+
+/* Its call is answered. */
+static void on_answer(void *arg, int rc, const struct fleet_outcome *outcome, const struct err *err,
+                      const char *hint)
+{
+    struct execution *e = arg;
+    e->call = NULL;
+    if (rc == 0) {
+        execution_keep_outcome(e, outcome);
+    } else {
+        keep_failure(e, rc, err, hint);
+        e->fleeting = rc == -ERR_EXECUTION_NOT_FOUND;
+    }
+    e->reading = e->displays != NULL && displays_read(e->displays, e->call_in, on_displays, e);
+    if (!e->reading) {
+        finish(e);
+    }
+}
+
+/* Its end is not told yet, so it runs. */
+static struct fleet_outcome look_ending(const struct execution *e)
+{
+    static const struct msg_output none = {.state = OP_RUNNING};
+    struct fleet_outcome outcome = e->outcome;
+    outcome.state = OP_RUNNING;
+    outcome.end = &none;
+    return outcome;
+}
+
+struct fleet_outcome execution_look(const struct execution *e)
+{
+    struct fleet_outcome outcome = e->call != NULL ? call_look(e->call)
+                                   : e->reading    ? look_ending(e)
+                                                   : e->outcome;
+    outcome.op = e->id;
+    outcome.sandbox = e->sandbox;
+    outcome.language = e->language;
+    return outcome;
+}
+
+/* ---- the beginning of one ---- */
+
+static void put_in(struct execution *e, struct sandbox *s, struct view language)
+{
+    e->call_in = s;
+    snprintf(e->sandbox, sizeof(e->sandbox), "%s", s->id);
+    snprintf(e->language, sizeof(e->language), "%.*s", VIEW_ARG(language));
+}
+
+void executions_refuse(struct executions *x, const char *owner, const struct err *err,
+                       const char *hint, char ret_id[FLEET_ID_SIZE])
+{
+    /* Not a secret: there is nothing behind it, and only its owner finds it. */
+    snprintf(ret_id, FLEET_ID_SIZE, "refused-%llu", (unsigned long long)++x->refused);
+    struct execution *e = add(x, owner, ret_id);
+    e->fleeting = true;
+    keep_failure(e, -err->code, err, hint);
+    put_over(e);
+    e->pins++;
+    make_room(x); /* but not of this one */
+    e->pins--;
+}
+
+void executions_begin(struct executions *x, struct sandbox *s, const struct fleet_op *op,
+                      char ret_id[FLEET_ID_SIZE])
+{
+    struct err err = ERR_INIT;
+    if (random_id(ret_id, CALL_ID_CHARS, &err) < 0) {
+        executions_refuse(x, s->owner, &err, "", ret_id);
+        return;
+    }
+    struct execution *e = add(x, s->owner, ret_id);
+    put_in(e, s, view_of(op->language));
+    e->begun_ms = uv_now(x->host->loop);
+    e->call = call_execute(s, ret_id, op, on_answer, e);
+}
+
+static void set_unknown(struct err *err)
+{
+    err_set(err, ERR_EXECUTION_NOT_FOUND, "no such execution");
+}
+
+struct execution *executions_find_or_expect(struct executions *x, const char *owner, const char *id)
+{
+    struct err err = ERR_INIT;
+    struct execution *e = find(x, owner, id);
+    if (e != NULL || !x->host->adopting || strlen(id) >= FLEET_ID_SIZE ||
+        x->expected_count == EXPECTED_MAX) {
+        return e;
+    }
+    set_unknown(&err);
+    e = add(x, owner, id);
+    keep_failure(e, -err.code, &err, "");
+    e->expected = true;
+    x->expected_count++;
+    return e;
+}
+
+/* ---- from an earlier server ---- */
+
+void executions_adopt(struct executions *x, struct sandbox *s, const struct msg_op_info *info)
+{
+    char id[FLEET_ID_SIZE];
+    if (!op_is_execution((enum op_kind)info->kind) || info->op.len == 0 ||
+        info->op.len >= sizeof(id)) {
+        return;
+    }
+    snprintf(id, sizeof(id), "%.*s", VIEW_ARG(info->op));
+    struct execution *e = find(x, s->owner, id);
+    if (e != NULL && !e->expected) {
+        return;
+    }
+    if (e == NULL) {
+        e = add(x, s->owner, id);
+    } else {
+        e->expected = false;
+        x->expected_count--;
+        TAILQ_REMOVE(&x->all, e, by_begin); /* its place is behind what began before it */
+        TAILQ_INSERT_TAIL(&x->all, e, by_begin);
+        e->rc = 0;
+        e->size = 0;
+        free(STEAL_PTR(e->err));
+        free(STEAL_PTR(e->hint));
+    }
+    put_in(e, s, info->language);
+    e->call = call_join(s, info, on_answer, e);
+    execution_follow_call(e);
+    if (e->unwanted) {
+        call_cancel(e->call);
+    }
+    struct fleet_await *w;
+    TAILQ_FOREACH(w, &e->awaits, node)
+    {
+        execution_begin_wait(w);
+    }
+}
+
+static struct execution *first_expected(struct executions *x)
+{
+    struct execution *e = x->expected_count > 0 ? TAILQ_FIRST(&x->all) : NULL;
+    while (e != NULL && !e->expected) {
+        e = TAILQ_NEXT(e, by_begin);
+    }
+    return e;
+}
+
+void executions_adopted(struct executions *x)
+{
+    struct execution *e;
+    while ((e = first_expected(x)) != NULL) {
+        e->expected = false;
+        x->expected_count--;
+        e->fleeting = true;
+        if (x->host->stopping) { /* the next server may well find it */
+            err_set(e->err, ERR_SHUTTING_DOWN, "the server is shutting down");
+            e->rc = -ERR_SHUTTING_DOWN;
+        }
+        put_over(e);
+        execution_tell_all(e); /* which forgets it */
+    }
+}
+
+/* ---- the rest ---- */
+
+int executions_stop(struct executions *x, const char *owner, const char *id, struct err *err)
+{
+    struct execution *e = executions_find_or_expect(x, owner, id);
+    if (e == NULL) {
+        set_unknown(err);
+        return -ERR_EXECUTION_NOT_FOUND;
+    }
+    if (e->call != NULL) {
+        call_cancel(e->call);
+    }
+    e->unwanted = true;
+    return 0;
+}
+
+bool executions_has(struct executions *x, const char *owner, const char *id)
+{
+    const struct execution *e = find(x, owner, id);
+    return e != NULL && !e->expected && !e->fleeting;
+}
+
+void executions_list(struct executions *x, const char *owner, const char *sandbox,
+                     void (*each)(void *arg, const struct fleet_outcome *outcome), void *arg)
+{
+    struct execution *e;
+    TAILQ_FOREACH_REVERSE(e, &x->all, execution_list, by_begin)
+    {
+        /* Not what the agent may never have got: its id would be a promise. */
+        bool has_outcome = e->call != NULL ? call_is_known(e->call) : e->rc == 0;
+        if (has_outcome && strcmp(e->sandbox, sandbox) == 0 && strcmp(e->owner, owner) == 0) {
+            struct fleet_outcome outcome = execution_look(e);
+            each(arg, &outcome);
+        }
+    }
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct executions *x = handle->data;
+    void (*closed)(void *arg) = x->closed;
+    void *arg = x->closed_arg;
+    free(x);
+    closed(arg);
+}
+
+void executions_close(struct executions *x, void (*closed)(void *arg), void *arg)
+{
+    struct execution *e;
+    executions_adopted(x);
+    while ((e = TAILQ_FIRST(&x->over)) != NULL) {
+        forget(e);
+    }
+    assert(TAILQ_EMPTY(&x->all));
+    x->closed = closed;
+    x->closed_arg = arg;
+    uv_close((uv_handle_t *)&x->timer, on_closed);
+}

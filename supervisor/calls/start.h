@@ -1,0 +1,25 @@
+/*
+ * A START message that owns what it says.
+ *
+ * Private to call.c. Loop thread only; nothing blocks.
+ */
+#ifndef CLOISTER_SUPERVISOR_CALLS_START_H
+#define CLOISTER_SUPERVISOR_CALLS_START_H
+
+#include "common/buf.h"
+#include "supervisor/fleet/fleet.h"
+
+struct start_memory {
+    struct buf text;    /* behind the views of the message */
+    struct view *items; /* behind its lists */
+};
+
+void call_start_init(struct start_memory *mem);
+void call_start_finish(struct start_memory *mem);
+
+/* Fills in what the operation says; a language has a NUL behind it. Once per memory.
+ * -ERR_TOO_BIG, -ERR_NO_MEMORY. */
+int call_start_copy(struct msg_start *start, struct start_memory *mem, const struct fleet_op *op,
+                    struct err *err) WARN_UNUSED;
+
+#endif

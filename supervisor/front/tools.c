@@ -1,0 +1,247 @@
+/*
+ * The table. A tool's schemas are texts beside its code; here they become trees, once, at start:
+ * the one tree both checks arguments and is shown to clients, so the two cannot differ.
+ *
+ * Whatever a tool answers when it succeeds, when it fails it answers error{code,message,hint}.
+ * Output schemas allow for that here rather than in every table: an "error" member, and as a second
+ * choice beside the tool's own required members.
+ */
+#include "supervisor/front/tools.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/io/json.h"
+#include "common/log.h"
+#include "supervisor/compat/profile.h"
+#include "supervisor/base/config.h"
+#include "supervisor/tools/schema.h"
+#include "supervisor/tools/schema_text.h"
+#include "supervisor/tools/tool.h"
+
+#define SCHEMA_MAX_BYTES (64u << 10)
+#define SCHEMA_MAX_DEPTH 16
+
+/* The order clients see; it is stable, since they cache by it. */
+static const struct tool *const native[] = {
+    &tool_execute_code,
+    &tool_create_sandbox,
+    &tool_get_sandbox_status,
+    &tool_close_sandbox,
+    &tool_create_run_close,
+    &tool_list_files,
+    &tool_read_file,
+    &tool_write_file,
+    &tool_upload_file,
+    &tool_get_execution,
+    &tool_cancel_execution,
+    &tool_install_package,
+    &tool_check_package_status,
+};
+#define NATIVE_COUNT (sizeof(native) / sizeof(native[0]))
+#define TOOLS_MAX    96
+
+struct row {
+    const struct tool *tool;
+    struct mcp_tool entry;
+    char *description;
+    cJSON *input_schema;
+    cJSON *output_schema; /* NULL if the tool has none */
+};
+
+struct tools {
+    struct row of[TOOLS_MAX];
+    size_t count;
+};
+
+/* What texts are filled in from. */
+struct words {
+    const struct config *config;
+    const struct languages *languages;
+};
+
+/* Our own texts: anything wrong with them is our bug, and shows at the first start. */
+static char *expand(const char *text, const struct words *w)
+{
+    struct err err = ERR_INIT;
+    CLEANUP_BUF struct buf out;
+    buf_init(&out, SCHEMA_MAX_BYTES);
+    int rc = schema_text_expand(&out, text, w->config, w->languages, &err);
+    if (rc < 0) {
+        log_error("%s", err.text);
+    }
+    assert(rc == 0);
+    return alloc_viewdup(view_bytes(out.data, out.len));
+}
+
+static cJSON *parse(const char *text, const struct words *w)
+{
+    struct err err = ERR_INIT;
+    cJSON *tree = NULL;
+    CLEANUP_FREE char *json = expand(text, w);
+    int rc = json_parse(json, strlen(json), SCHEMA_MAX_BYTES, SCHEMA_MAX_DEPTH, &tree, NULL, &err);
+    if (rc < 0) {
+        log_error("%s in schema: %s", err.text, json);
+    }
+    assert(rc == 0);
+    return tree;
+}
+
+/* {"required": [only]} */
+static cJSON *requires(cJSON *names)
+{
+    cJSON *choice = cJSON_CreateObject();
+    cJSON_AddItemToObjectCS(choice, "required", names);
+    return choice;
+}
+
+static void allow_failure(cJSON *schema, const struct words *w)
+{
+    cJSON *properties = cJSON_GetObjectItemCaseSensitive(schema, "properties");
+    if (json_get(properties, "error") == NULL) {
+        cJSON *error = parse("{@error@}", w);
+        cJSON_AddItemToObjectCS(properties, "error", cJSON_DetachItemFromObject(error, "error"));
+        cJSON_Delete(error);
+    }
+    cJSON *own = cJSON_DetachItemFromObject(schema, "required");
+    if (own != NULL) {
+        static const char *const error_only[] = {"error"};
+        cJSON *any = cJSON_CreateArray();
+        cJSON_AddItemToArray(any, requires(own));
+        cJSON_AddItemToArray(any, requires(cJSON_CreateStringArray(error_only, 1)));
+        cJSON_AddItemToObjectCS(schema, "anyOf", any);
+    }
+}
+
+/* The first tool of a name is the one: a profile's before ours. */
+static void add(struct tools *t, const struct tool *tool, const struct words *w)
+{
+    if (tools_find(t, tool->name) != NULL) {
+        return;
+    }
+    assert(t->count < TOOLS_MAX);
+    struct row *row = &t->of[t->count++];
+    row->tool = tool;
+    row->description = expand(tool->description, w);
+    row->input_schema = parse(tool->input_schema, w);
+    if (tool->output_schema != NULL) {
+        row->output_schema = parse(tool->output_schema, w);
+        allow_failure(row->output_schema, w);
+    }
+    row->entry = (struct mcp_tool){
+        .name = tool->name,
+        .input_schema = row->input_schema,
+        .tasks = tool->takes_long ? MCP_TASK_OPTIONAL : MCP_TASK_NEVER,
+    };
+}
+
+struct tools *tools_create(const struct config *config, const struct languages *languages)
+{
+    const struct words words = {config, languages};
+    struct tools *t = alloc_one(struct tools);
+    for (size_t i = 0; i < PROFILE_COUNT; i++) {
+        const struct profile *p = profiles[i];
+        for (size_t j = 0; config_lists(config->compat, p->name) && j < p->tool_count; j++) {
+            add(t, p->tools[j], &words);
+        }
+    }
+    for (size_t i = 0; i < NATIVE_COUNT; i++) {
+        add(t, native[i], &words);
+    }
+    return t;
+}
+
+void tools_destroy(struct tools *t)
+{
+    for (size_t i = 0; t != NULL && i < t->count; i++) {
+        free(t->of[i].description);
+        cJSON_Delete(t->of[i].input_schema);
+        cJSON_Delete(t->of[i].output_schema);
+    }
+    free(t);
+}
+
+const struct mcp_tool *tools_find(const struct tools *t, const char *name)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        if (strcmp(t->of[i].tool->name, name) == 0) {
+            return &t->of[i].entry;
+        }
+    }
+    return NULL;
+}
+
+const struct tool *tools_tool(const struct tools *t, const struct mcp_tool *entry)
+{
+    size_t i = 0;
+    while (&t->of[i].entry != entry) {
+        i++;
+    }
+    return t->of[i].tool;
+}
+
+int tools_check(const struct mcp_tool *tool, const cJSON *arguments, struct err *err)
+{
+    const cJSON none = {.type = cJSON_Object};
+    return schema_check(tool->input_schema, arguments != NULL ? arguments : &none, err);
+}
+
+static cJSON *annotations(const struct tool *tool)
+{
+    cJSON *a = cJSON_CreateObject();
+    cJSON_AddItemToObjectCS(a, "title", cJSON_CreateStringReference(tool->title));
+    cJSON_AddItemToObjectCS(a, "readOnlyHint", cJSON_CreateBool(tool->read_only));
+    cJSON_AddItemToObjectCS(a, "destructiveHint", cJSON_CreateBool(tool->destructive));
+    cJSON_AddItemToObjectCS(a, "idempotentHint", cJSON_CreateBool(tool->idempotent));
+    /* Sandboxes have no network: but for packages nothing outside this server is reached. */
+    cJSON_AddItemToObjectCS(a, "openWorldHint", cJSON_CreateBool(tool->open_world));
+    return a;
+}
+
+/* cJSON prints at most 15 digits before it turns to exponents, and rounds: whole numbers beyond are
+ * put down as they are. No schema is nested deeper than the parser allows. */
+static void print_exactly(cJSON *tree)
+{
+    cJSON *item;
+    cJSON_ArrayForEach(item, tree)
+    {
+        if (json_is_int(item) && fabs(item->valuedouble) >= 1e15) {
+            item->valuestring = alloc_printf("%lld", (long long)item->valuedouble);
+            item->type = cJSON_Raw;
+        }
+        print_exactly(item);
+    }
+}
+
+/* A copy to be shown: calls are checked against the numbers of the original. */
+static cJSON *shown_schema(const cJSON *schema)
+{
+    cJSON *shown = alloc_check(cJSON_Duplicate(schema, true));
+    print_exactly(shown);
+    return shown;
+}
+
+cJSON *tools_list(const struct tools *t)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (size_t i = 0; i < t->count; i++) {
+        const struct row *row = &t->of[i];
+        const struct tool *tool = row->tool;
+        cJSON *entry = cJSON_CreateObject();
+        cJSON_AddItemToObjectCS(entry, "name", cJSON_CreateStringReference(tool->name));
+        cJSON_AddItemToObjectCS(entry, "title", cJSON_CreateStringReference(tool->title));
+        cJSON_AddItemToObjectCS(entry, "description",
+                                cJSON_CreateStringReference(row->description));
+        cJSON_AddItemToObjectCS(entry, "inputSchema", shown_schema(row->input_schema));
+        if (row->output_schema != NULL) {
+            cJSON_AddItemToObjectCS(entry, "outputSchema", shown_schema(row->output_schema));
+        }
+        cJSON_AddItemToObjectCS(entry, "annotations", annotations(tool));
+        cJSON_AddItemToArray(list, entry);
+    }
+    return list;
+}

@@ -1,0 +1,36 @@
+/*
+ * The tools this server offers: one table of rows, each with its schemas parsed once and its entry
+ * of tools/list. What a tool does is in tools/<name>.c.
+ * Thread: the loop thread.
+ */
+#ifndef CLOISTER_SUPERVISOR_FRONT_TOOLS_H
+#define CLOISTER_SUPERVISOR_FRONT_TOOLS_H
+
+#include <cjson/cJSON.h>
+
+#include "common/err.h"
+#include "supervisor/mcp/app.h"
+
+struct config;
+struct languages;
+struct tool;
+struct tools;
+
+/* `config` puts its limits into the schemas, `languages` its names; borrowed during the call. */
+struct tools *tools_create(const struct config *config, const struct languages *languages);
+void tools_destroy(struct tools *t);
+
+/* NULL if there is no such tool. */
+const struct mcp_tool *tools_find(const struct tools *t, const char *name);
+
+/* What an entry of tools_find() runs. */
+const struct tool *tools_tool(const struct tools *t, const struct mcp_tool *entry);
+
+/* Checks arguments (NULL: none) against the tool's schema; -ERR_INVALID with the first objection.
+ */
+int tools_check(const struct mcp_tool *tool, const cJSON *arguments, struct err *err) WARN_UNUSED;
+
+/* A new array of all tools as tools/list shows them. It borrows from t. */
+cJSON *tools_list(const struct tools *t);
+
+#endif

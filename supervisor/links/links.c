@@ -1,0 +1,146 @@
+/*
+ * Signed is a text of the time of expiry, the sandbox and the path, in an order in which no part
+ * can be taken for another: the first two have no line ends, and the path is the rest. Of a time
+ * that was not written by us no two spellings are the same, since the text is signed, not the
+ * number.
+ */
+#include "supervisor/links/links.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/str.h"
+#include "supervisor/fleet/fleet.h"
+#include "supervisor/links/uri.h"
+#include "supervisor/web/digest.h"
+
+#define URL_BYTES (32u << 10)
+
+struct links {
+    struct fleet *fleet;
+    char *base;
+    uint64_t good_s;
+    bool told; /* that links cannot be checked */
+};
+
+struct links *links_create(struct fleet *fleet, const char *base, uint64_t good_s)
+{
+    struct links *l = alloc_one(struct links);
+    l->fleet = fleet;
+    l->base = alloc_strdup(base);
+    l->good_s = good_s;
+    return l;
+}
+
+void links_destroy(struct links *l)
+{
+    if (l != NULL) {
+        free(l->base);
+        free(l);
+    }
+}
+
+static int sign(struct links *l, const char *expires, const char *sandbox, const char *path,
+                unsigned char ret[WEB_DIGEST_BYTES], struct err *err)
+{
+    unsigned char key[FLEET_KEY_BYTES];
+    int rc = fleet_key(l->fleet, key, err);
+    if (rc < 0) {
+        return rc;
+    }
+    CLEANUP_FREE char *text = alloc_printf("file\n%s\n%s\n%s", expires, sandbox, path);
+    rc = web_digest_hmac(view_bytes(key, sizeof(key)), view_of(text), ret, err);
+    explicit_bzero(key, sizeof(key));
+    return rc;
+}
+
+/* "?expires=…&sig=…", or with & in front; NULL if there is no key. */
+static char *make_proof(struct links *l, char first, const char *sandbox, const char *path)
+{
+    struct err err = ERR_INIT;
+    unsigned char digest[WEB_DIGEST_BYTES];
+    char hex[WEB_DIGEST_HEX_SIZE];
+    char expires[24];
+    snprintf(expires, sizeof(expires), "%" PRIu64, clock_wall_ms() / 1000 + l->good_s);
+    if (sign(l, expires, sandbox, path, digest, &err) < 0) {
+        log_warn("no link to a file could be made: %s", err.text);
+        return NULL;
+    }
+    web_digest_hex(digest, hex);
+    return alloc_printf("%cexpires=%s&sig=%s", first, expires, hex);
+}
+
+char *links_make(struct links *l, const char *sandbox, const char *path)
+{
+    CLEANUP_FREE struct uri *u = NULL;
+    if (l == NULL) {
+        return NULL;
+    }
+    CLEANUP_FREE char *uri =
+        uri_of_file(sandbox, fleet_workspace(l->fleet, sandbox), view_of(path));
+    u = alloc_one(struct uri);
+    if (uri == NULL || !uri_parse(uri, u)) {
+        return NULL;
+    }
+    CLEANUP_FREE char *proof = make_proof(l, '?', sandbox, u->path);
+    return proof != NULL ? alloc_printf("%s/files/%s%s", l->base, uri + strlen(URI_SANDBOX), proof)
+                         : NULL;
+}
+
+char *links_make_foreign(struct links *l, const char *key, const char *sandbox, const char *path)
+{
+    CLEANUP_BUF struct buf url;
+    buf_init(&url, URL_BYTES);
+    if (l == NULL) {
+        return NULL;
+    }
+    CLEANUP_FREE char *proof = make_proof(l, '&', sandbox, path);
+    int rc = proof == NULL ? -1
+                           : buf_printf(&url, NULL, "%s/sandbox/file?%s=%s&file_path=", l->base,
+                                        key, sandbox);
+    for (const char *p = path; rc == 0 && *p != '\0'; p++) {
+        bool plain = isalnum((unsigned char)*p) || strchr("-._~/", *p) != NULL;
+        rc =
+            plain ? buf_add(&url, p, 1, NULL) : buf_printf(&url, NULL, "%%%02X", (unsigned char)*p);
+    }
+    if (rc == 0) {
+        rc = buf_add_str(&url, proof, NULL);
+    }
+    return rc == 0 ? alloc_viewdup(view_bytes(url.data, url.len)) : NULL;
+}
+
+enum link_state links_check(struct links *l, const char *sandbox, const char *path,
+                            const char *expires, const char *signature)
+{
+    struct err err = ERR_INIT;
+    unsigned char ours[WEB_DIGEST_BYTES], theirs[WEB_DIGEST_BYTES];
+    char hex[WEB_DIGEST_HEX_SIZE];
+    uint64_t until_s = 0;
+    if (expires == NULL || signature == NULL || strlen(signature) != sizeof(hex) - 1 ||
+        str_to_u64(expires, 0, INT64_MAX / 1000, &until_s, NULL) < 0) {
+        return LINK_WRONG;
+    }
+    if (sign(l, expires, sandbox, path, ours, &err) < 0) {
+        /* whoever has had no sandbox has signed nothing; anybody may ask, so once is enough */
+        if (err.code != ERR_SANDBOX_NOT_FOUND && !l->told) {
+            l->told = true;
+            log_error("links to files cannot be checked, and are refused: %s", err.text);
+        }
+        return LINK_WRONG;
+    }
+    /* Compared are digests of both: those take the same time wherever the texts differ. */
+    web_digest_hex(ours, hex);
+    if (web_digest_sha256(view_of(hex), ours, &err) < 0 ||
+        web_digest_sha256(view_of(signature), theirs, &err) < 0 ||
+        !web_digest_equal(ours, theirs)) {
+        return LINK_WRONG;
+    }
+    return clock_wall_ms() / 1000 < until_s ? LINK_GOOD : LINK_EXPIRED;
+}

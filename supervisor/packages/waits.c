@@ -1,0 +1,233 @@
+/*
+ * Who waits for installations, and when they are told: once, when the outcome is known or the time
+ * they wait is over, and till then what the installer is doing, no more often than people can read
+ * and often enough to show that it still goes on.
+ *
+ * Who is told may begin and end other waits. So a wait is off all lists before it is told, and the
+ * lists are looked through anew afterwards.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "supervisor/packages/internal.h"
+
+#define NEWS_MS 520  /* clients are told no more often than twice a second */
+#define BEAT_MS 5000 /* that it still goes on */
+
+/* ---- telling ---- */
+
+struct package_report install_report(const struct installation *i)
+{
+    return (struct package_report){
+        .id = i->id,
+        .sandbox = i->sandbox,
+        .manager = i->manager,
+        .state = i->state,
+        .packages = i->packages,
+        .count = i->count,
+        .output = view_bytes(i->tail.data, i->tail.len),
+        .output_whole = i->tail_whole,
+        .said = i->said,
+        .cancelled = i->cancelled,
+        .rc = i->rc,
+        .message = i->message != NULL ? i->message : "",
+        .hint = i->hint != NULL ? i->hint : "",
+        .begun_wall_ms = i->begun_wall_ms,
+        .ended_wall_ms = i->ended_wall_ms,
+    };
+}
+
+/* From here on it is on no list, and its `done` has to be called. */
+static void take_off(struct packages_wait *w)
+{
+    TAILQ_REMOVE(&w->p->waits, w, queued);
+    if (w->installation != NULL) {
+        TAILQ_REMOVE(&w->installation->waits, w, node);
+    }
+}
+
+static void tell(struct packages_wait *w)
+{
+    take_off(w);
+    if (w->look != NULL) {
+        look_tell(w);
+    } else if (w->installation != NULL) {
+        struct package_report report = install_report(w->installation);
+        w->done(w->arg, &report);
+    } else {
+        const struct package_report report = {
+            .id = "",
+            .sandbox = "",
+            .state = PACKAGE_FAILED,
+            .rc = -ERR_EXECUTION_NOT_FOUND,
+            .message = "no such installation",
+            .hint = "check_package_status tells what a sandbox has",
+        };
+        w->done(w->arg, &report);
+    }
+    free(w);
+}
+
+/* The last line that says something. */
+static void last_line(const struct installation *i, char *out, size_t size)
+{
+    const char *text = (const char *)i->tail.data;
+    size_t end = i->tail.len;
+    while (end > 0 && (text[end - 1] == '\n' || text[end - 1] == ' ')) {
+        end--;
+    }
+    size_t from = end;
+    while (from > 0 && text[from - 1] != '\n') {
+        from--;
+    }
+    snprintf(out, size, "%.*s", (int)(end - from), end > from ? text + from : "");
+}
+
+static void tell_news(struct packages_wait *w, uint64_t now_ms)
+{
+    static const char *const about[] = {
+        [INSTALL_WAITING] = "waiting for another installation",
+        [INSTALL_OPENING] = "starting an installer",
+        [INSTALL_RUNNING] = "installing",
+        [INSTALL_CLOSING] = "installed",
+        [INSTALL_OVER] = "installed",
+    };
+    char line[240];
+    last_line(w->installation, line, sizeof(line));
+    const struct fleet_progress progress = {
+        .text = line[0] != '\0' ? line : about[w->installation->phase],
+    };
+    w->has_news = false;
+    w->news_ms = now_ms;
+    w->news(w->arg, &progress); /* may end it, and others */
+}
+
+static uint64_t news_due(const struct packages_wait *w)
+{
+    return w->news_ms + (w->has_news ? NEWS_MS : BEAT_MS);
+}
+
+static bool tell_one(struct packages *p)
+{
+    uint64_t now_ms = uv_now(p->loop);
+    struct packages_wait *w;
+    TAILQ_FOREACH(w, &p->waits, queued)
+    {
+        if (w->is_due || w->due_ms <= now_ms) {
+            tell(w);
+            return true;
+        }
+        if (w->news != NULL && news_due(w) <= now_ms) {
+            tell_news(w, now_ms);
+            return true;
+        }
+    }
+    return false;
+}
+
+void waits_tell(struct packages *p)
+{
+    while (tell_one(p)) {
+    }
+}
+
+uint64_t waits_due_ms(const struct packages *p)
+{
+    const struct packages_wait *w;
+    uint64_t due_ms = UINT64_MAX;
+    TAILQ_FOREACH(w, &p->waits, queued)
+    {
+        uint64_t mine_ms = w->is_due ? 0 : w->due_ms;
+        if (w->news != NULL && news_due(w) < mine_ms) {
+            mine_ms = news_due(w);
+        }
+        due_ms = mine_ms < due_ms ? mine_ms : due_ms;
+    }
+    return due_ms;
+}
+
+/* ---- what there is to tell ---- */
+
+void packages_settled(struct installation *i)
+{
+    struct packages_wait *w;
+    TAILQ_FOREACH(w, &i->waits, node)
+    {
+        w->is_due = true;
+    }
+    packages_turn(i->p);
+}
+
+void packages_news(struct installation *i)
+{
+    struct packages_wait *w;
+    TAILQ_FOREACH(w, &i->waits, node)
+    {
+        w->has_news = true;
+    }
+    packages_turn(i->p);
+}
+
+void waits_all_due(struct packages *p)
+{
+    struct packages_wait *w;
+    TAILQ_FOREACH(w, &p->waits, queued)
+    {
+        w->is_due = true;
+    }
+}
+
+/* ---- waiting ---- */
+
+struct packages_wait *packages_wait_begin(struct packages *p, package_report_fn done, void *arg)
+{
+    struct packages_wait *w = alloc_one(struct packages_wait);
+    w->p = p;
+    w->done = done;
+    w->arg = arg;
+    w->due_ms = UINT64_MAX;
+    TAILQ_INSERT_TAIL(&p->waits, w, queued);
+    return w;
+}
+
+struct packages_wait *packages_await(struct packages *p, const char *owner, const char *id,
+                                     uint64_t wait_ms, package_report_fn done, void *arg)
+{
+    struct packages_wait *w = packages_wait_begin(p, done, arg);
+    w->installation = packages_find(p, owner, id);
+    w->is_due = w->installation == NULL || w->installation->state != PACKAGE_INSTALLING;
+    if (w->installation != NULL) {
+        TAILQ_INSERT_TAIL(&w->installation->waits, w, node);
+    }
+    uint64_t now_ms = uv_now(p->loop);
+    w->due_ms = wait_ms < UINT64_MAX - now_ms ? now_ms + wait_ms : UINT64_MAX;
+    packages_turn(p);
+    return w;
+}
+
+void packages_await_end(struct packages_wait *wait)
+{
+    wait->is_due = true;
+    packages_turn(wait->p);
+}
+
+void packages_await_news(struct packages_wait *wait, fleet_progress_fn news)
+{
+    if (wait->installation != NULL) {
+        wait->news = news;
+        wait->has_news = true;
+        wait->news_ms = 0;
+        packages_turn(wait->p);
+    }
+}
+
+void waits_free(struct packages *p)
+{
+    struct packages_wait *w;
+    while ((w = TAILQ_FIRST(&p->waits)) != NULL) {
+        TAILQ_REMOVE(&p->waits, w, queued);
+        look_stop(w);
+        free(w);
+    }
+}

@@ -1,0 +1,399 @@
+/*
+ * A client that is shown a picture shows it to its model, so all pictures of a run are in the
+ * result, in their order, as far as they fit. The budget goes to pictures before it goes to long
+ * output, whose middle nobody misses. What cannot be shown, because it is too large or of a type
+ * that clients do not show, is a link, and so are files; there may be hundreds of them with long
+ * names, so links have a share of their own, and what is beyond it is only counted.
+ *
+ * In the structured value each display is an object of type to content: the text itself if it is a
+ * short text, else where it is and how large. Pictures are never in it, since they would be twice
+ * in the result.
+ *
+ * All costs are those of the very JSON that is made here.
+ */
+#include "supervisor/results/shown.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/base64.h"
+#include "common/cleanup.h"
+#include "common/text.h"
+#include "supervisor/fleet/fleet.h"
+#include "supervisor/links/links.h"
+#include "supervisor/links/mime.h"
+#include "supervisor/links/uri.h"
+#include "supervisor/results/result.h"
+
+#define LINKS_MAX       20
+#define FILE_LINKS_MAX  12 /* of these, if there are displays, which may need some */
+#define LINKS_BYTES     (32u << 10)
+#define FILES_BYTES     (48u << 10)
+#define DISPLAYS_BYTES  (96u << 10) /* in the structured value, texts included */
+#define INLINE_MAX      (16u << 10) /* a text that is in it; longer ones are places */
+#define TEXTS_BYTES     (48u << 10) /* to be read, of all displays */
+#define IMAGE_JSON      128         /* around a picture */
+#define TEXT_MAX_BYTES  (4u << 20)
+#define IMAGE_MAX_BYTES (2u << 20)
+
+/* One thing that was displayed: some representations. */
+struct group {
+    const struct fleet_display *items;
+    size_t count;
+};
+
+struct building {
+    struct result_shown *s;
+    const struct fleet_outcome *outcome;
+    const char *workspace;
+    struct links *links;
+    size_t max_cost;
+    size_t link_count, link_max, links_bytes;
+    size_t links_left_out;
+    size_t texts_bytes;
+};
+
+static size_t cost_of(const cJSON *item)
+{
+    char *text = cJSON_PrintUnformatted(item);
+    size_t cost = text != NULL ? strlen(text) + 1 : 0; /* with a comma */
+    cJSON_free(text);
+    return cost;
+}
+
+/* Appends the item to the list if it fits; frees it otherwise. `bytes` is what the list costs. */
+static bool add_within(struct building *b, cJSON *list, cJSON *item, size_t *bytes, size_t most)
+{
+    size_t cost = cost_of(item);
+    if (*bytes + cost > most || b->s->cost + cost > b->max_cost) {
+        cJSON_Delete(item);
+        return false;
+    }
+    cJSON_AddItemToArray(list, item);
+    *bytes += cost;
+    b->s->cost += cost;
+    return true;
+}
+
+/* ---- links ---------------------------------------------------------------------------------- */
+
+/* NULL if there is none. Owned by the caller. */
+static char *uri_of_display(const struct building *b, const struct fleet_display *d)
+{
+    return b->workspace != NULL ? uri_of_file(b->outcome->sandbox, "/", view_of(d->path)) : NULL;
+}
+
+static char *uri_of_changed(const struct building *b, const struct fleet_file *f)
+{
+    bool known = b->workspace != NULL && b->workspace[0] != '\0';
+    return known ? uri_of_file(b->outcome->sandbox, b->workspace, f->path) : NULL;
+}
+
+/* Where it is: for clients of ours, and for a browser where there can be one. */
+static void put_place(const struct building *b, cJSON *object, const char *uri, struct view path)
+{
+    if (uri == NULL) {
+        return;
+    }
+    CLEANUP_FREE char *name = alloc_viewdup(path);
+    CLEANUP_FREE char *url = links_make(b->links, b->outcome->sandbox, name);
+    result_put_text(object, "uri", uri);
+    if (url != NULL) {
+        result_put_text(object, "url", url);
+    }
+}
+
+static cJSON *link_block(const char *uri, const char *name, const char *title, const char *mime,
+                         uint64_t size)
+{
+    struct result one;
+    result_init(&one);
+    result_add_link(&one, uri, name, title, mime, size);
+    cJSON *block = cJSON_DetachItemFromArray(one.content, 0);
+    result_finish(&one);
+    return block;
+}
+
+static void add_link(struct building *b, const char *uri, const char *name, const char *title,
+                     const char *mime, uint64_t size)
+{
+    if (uri == NULL) {
+        return;
+    }
+    if (b->link_count < b->link_max &&
+        add_within(b, b->s->links, link_block(uri, name, title, mime, size), &b->links_bytes,
+                   LINKS_BYTES)) {
+        b->link_count++;
+    } else {
+        b->links_left_out++;
+    }
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static char *text_of(struct view bytes)
+{
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, TEXT_MAX_BYTES);
+    text_add(&text, bytes, TEXT_MAX_BYTES / 2, false);
+    return alloc_strdup(text_cstr(&text));
+}
+
+static void add_file(struct building *b, const struct fleet_file *f, size_t *bytes)
+{
+    CLEANUP_FREE char *path = text_of(f->path);
+    CLEANUP_FREE char *uri = uri_of_changed(b, f);
+    const char *mime = mime_of_name(path);
+    cJSON *file = cJSON_CreateObject();
+    result_put_text(file, "path", path);
+    result_put_uint(file, "size", f->size);
+    if (mime != NULL) {
+        result_put_text(file, "mime", mime);
+    }
+    put_place(b, file, uri, f->path);
+    if (!add_within(b, b->s->files, file, bytes, FILES_BYTES)) {
+        b->s->files_cut = true;
+    }
+    add_link(b, uri, path, "File that the code wrote", mime, f->size);
+}
+
+/* ---- displays ------------------------------------------------------------------------------- */
+
+static bool is_text_type(const char *mime)
+{
+    static const char *const types[] = {"application/json", "application/javascript",
+                                        "application/geo+json"};
+    bool is = strncmp(mime, "text/", 5) == 0;
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        is = is || strcmp(mime, types[i]) == 0;
+    }
+    return is;
+}
+
+/* The type of a picture that clients show, by its content; else NULL. */
+static const char *picture(const struct fleet_display *d)
+{
+    return strncmp(d->mime, "image/", 6) == 0 ? mime_of_image(d->data) : NULL;
+}
+
+/* It is in the structured value itself. */
+static bool is_inline(const struct fleet_display *d)
+{
+    return is_text_type(d->mime) && d->data.len > 0 && text_fit(d->data, INLINE_MAX) == d->data.len;
+}
+
+static void add_structured(struct building *b, const struct group *g, size_t *bytes)
+{
+    cJSON *display = cJSON_CreateObject();
+    for (size_t i = 0; i < g->count; i++) {
+        const struct fleet_display *d = &g->items[i];
+        if (cJSON_HasObjectItem(display, d->mime)) {
+            continue;
+        }
+        if (is_inline(d)) {
+            CLEANUP_FREE char *text = text_of(d->data);
+            cJSON_AddStringToObject(display, d->mime, text);
+            continue;
+        }
+        CLEANUP_FREE char *uri = uri_of_display(b, d);
+        cJSON *place = cJSON_AddObjectToObject(display, d->mime);
+        put_place(b, place, uri, view_of(d->path));
+        result_put_uint(place, "size", d->size);
+    }
+    if (!add_within(b, b->s->displays, display, bytes, DISPLAYS_BYTES)) {
+        b->s->displays_cut = true;
+    }
+}
+
+static const struct fleet_display *find_type(const struct group *g, const char *mime)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        if (strcmp(g->items[i].mime, mime) == 0 && g->items[i].data.len > 0) {
+            return &g->items[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_result(const struct building *b, struct view text)
+{
+    const struct msg_output *end = b->outcome->end;
+    return end->has_result && end->result.len == text.len &&
+           memcmp(end->result.data, text.data, text.len) == 0;
+}
+
+/* What of it can be read, best first. HTML is for programs, which find it elsewhere. */
+static bool add_text(struct building *b, const struct group *g)
+{
+    static const char *const types[] = {"text/markdown", "text/latex", "text/plain"};
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        const struct fleet_display *d = find_type(g, types[i]);
+        if (d == NULL) {
+            continue;
+        }
+        if (is_result(b, d->data)) {
+            return true; /* it is shown as such */
+        }
+        size_t left = TEXTS_BYTES - b->texts_bytes;
+        size_t room = b->max_cost - b->s->cost;
+        if (text_cost(d->data) + 2 > (left < room ? left : room)) {
+            return false;
+        }
+        struct buf *text = &b->s->text;
+        if (text->len > 0 && text->data[text->len - 1] != '\n') {
+            text_printf(text, "\n");
+        }
+        size_t cost = text_cost(d->data) + 2;
+        text_add(text, d->data, TEXTS_BYTES, false);
+        b->texts_bytes += cost;
+        b->s->cost += cost;
+        return true;
+    }
+    return false;
+}
+
+static bool add_image(struct building *b, const struct fleet_display *d)
+{
+    size_t cost = (d->data.len + 2) / 3 * 4 + IMAGE_JSON;
+    if (cost > b->max_cost - b->s->cost) {
+        return false;
+    }
+    CLEANUP_BUF struct buf base64;
+    buf_init(&base64, IMAGE_MAX_BYTES);
+    if (base64_encode(&base64, d->data, NULL) < 0) {
+        return false;
+    }
+    struct result one;
+    result_init(&one);
+    result_add_image(&one, picture(d), text_cstr(&base64));
+    cJSON_AddItemToArray(b->s->images, cJSON_DetachItemFromArray(one.content, 0));
+    result_finish(&one);
+    b->s->cost += cost;
+    return true;
+}
+
+/* What stands for it when nothing of it can be shown: pictures before the rest. */
+static const struct fleet_display *representative(const struct group *g)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        if (strncmp(g->items[i].mime, "image/", 6) == 0) {
+            return &g->items[i];
+        }
+    }
+    return &g->items[0];
+}
+
+static void link_display(struct building *b, const struct group *g)
+{
+    const struct fleet_display *d = representative(g);
+    CLEANUP_FREE char *uri = uri_of_display(b, d);
+    CLEANUP_FREE char *name = alloc_printf("display %llu", (unsigned long long)d->number);
+    if (uri != NULL) {
+        add_link(b, uri, name, "What the code displayed", d->mime, d->size);
+    } else if (b->s->notes.len < 1000) {
+        text_printf(&b->s->notes, "[%s of type %s, %llu bytes, is not kept]\n", name, d->mime,
+                    (unsigned long long)d->size);
+    }
+}
+
+/* A picture if there is one, else a text, else a link; a picture that does not fit is one, too,
+ * whatever its text says. HTML that is the other form of a value (a table, mostly) is in the
+ * structured value if it is short, and needs no link. */
+static void show(struct building *b, const struct group *g)
+{
+    bool has_picture = false;
+    bool told = false;
+    for (size_t i = 0; i < g->count; i++) {
+        const struct fleet_display *d = &g->items[i];
+        if (picture(d) != NULL && add_image(b, d)) {
+            return;
+        }
+        has_picture = has_picture || strncmp(d->mime, "image/", 6) == 0;
+        told = told || (is_inline(d) && !b->s->displays_cut);
+    }
+    told = add_text(b, g) || told;
+    if (!told || has_picture) {
+        link_display(b, g);
+    }
+}
+
+static size_t group_at(const struct fleet_outcome *o, size_t at, struct group *ret)
+{
+    size_t n = 1;
+    while (at + n < o->display_count && o->displays[at + n].number == o->displays[at].number) {
+        n++;
+    }
+    *ret = (struct group){o->displays + at, n};
+    return at + n;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+void result_shown_init(struct result_shown *s, const struct fleet_outcome *o, const char *workspace,
+                       struct links *links, size_t max_cost)
+{
+    struct building b = {
+        .s = s, .outcome = o, .workspace = workspace, .links = links, .max_cost = max_cost};
+    size_t displays_bytes = 0;
+    size_t files_bytes = 0;
+    struct group g;
+    *s = (struct result_shown){
+        .displays = cJSON_CreateArray(),
+        .files = cJSON_CreateArray(),
+        .images = cJSON_CreateArray(),
+        .links = cJSON_CreateArray(),
+        .files_cut = o->files_more,
+    };
+    buf_init(&s->text, TEXT_MAX_BYTES);
+    buf_init(&s->notes, TEXT_MAX_BYTES);
+    for (size_t at = 0; at < o->display_count;) {
+        at = group_at(o, at, &g);
+        add_structured(&b, &g, &displays_bytes);
+    }
+    b.link_max = o->display_count > 0 ? FILE_LINKS_MAX : LINKS_MAX;
+    for (size_t i = 0; i < o->file_count; i++) {
+        add_file(&b, &o->files[i], &files_bytes);
+    }
+    b.link_max = LINKS_MAX;
+    for (size_t at = 0; at < o->display_count;) {
+        at = group_at(o, at, &g);
+        show(&b, &g);
+    }
+    if (b.links_left_out > 0) {
+        text_printf(&s->notes,
+                    "[%zu more files or displays are not linked here; list_files shows files]\n",
+                    b.links_left_out);
+    }
+}
+
+static void move_blocks(cJSON *from, cJSON *to)
+{
+    cJSON *block;
+    while ((block = cJSON_DetachItemFromArray(from, 0)) != NULL) {
+        cJSON_AddItemToArray(to, block);
+    }
+}
+
+void result_shown_put(struct result_shown *s, struct result *r)
+{
+    move_blocks(s->images, r->content);
+    move_blocks(s->links, r->content);
+    result_put(r->structured, "displays", STEAL_PTR(s->displays));
+    result_put(r->structured, "files", STEAL_PTR(s->files));
+    if (s->displays_cut) {
+        result_put_bool(r->structured, "displays_truncated", true);
+    }
+    result_put_bool(r->structured, "files_truncated", s->files_cut);
+}
+
+void result_shown_finish(struct result_shown *s)
+{
+    cJSON_Delete(s->displays);
+    cJSON_Delete(s->files);
+    cJSON_Delete(s->images);
+    cJSON_Delete(s->links);
+    buf_finish(&s->text);
+    buf_finish(&s->notes);
+}
