@@ -22,7 +22,7 @@
 #include "supervisor/base/config.h"
 #include "supervisor/languages/languages.h"
 #include "supervisor/tools/sandbox_json.h"
-#include "supervisor/web/digest.h"
+#include "supervisor/web/http/digest.h"
 
 #define SANDBOX_NAME "docker-interpreter"
 #define THEIR_IMAGE  "alpine:latest" /* their default, which nobody has chosen */

@@ -23,7 +23,7 @@
 #include "supervisor/base/config.h"
 #include "supervisor/compat/profile.h"
 #include "supervisor/mcp/app.h"
-#include "supervisor/mcp/jsonrpc.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/mcp/request.h"
 #include "supervisor/mcp/session.h"
 #include "supervisor/base/principal.h"

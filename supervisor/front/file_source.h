@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "supervisor/web/files_endpoint.h"
+#include "supervisor/web/files/endpoint.h"
 
 struct config;
 struct file_source;

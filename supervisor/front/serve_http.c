@@ -17,12 +17,12 @@
 #include "proto/limits.h"
 #include "supervisor/base/principal.h"
 #include "supervisor/front/serve_internal.h"
-#include "supervisor/web/auth.h"
-#include "supervisor/web/exchange.h"
-#include "supervisor/web/files_endpoint.h"
-#include "supervisor/web/listener.h"
-#include "supervisor/web/mcp_endpoint.h"
-#include "supervisor/web/url.h"
+#include "supervisor/web/auth/auth.h"
+#include "supervisor/web/http/exchange.h"
+#include "supervisor/web/files/endpoint.h"
+#include "supervisor/web/http/listener.h"
+#include "supervisor/web/mcp/endpoint.h"
+#include "supervisor/web/http/url.h"
 
 #define HEARTBEAT_MS 8000 /* clients and what is between give up on silence after 10 s or more */
 

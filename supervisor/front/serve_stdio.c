@@ -11,7 +11,7 @@
 #include "common/alloc.h"
 #include "common/io/json.h"
 #include "proto/limits.h"
-#include "supervisor/mcp/jsonrpc.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/mcp/session.h"
 #include "supervisor/base/principal.h"
 #include "supervisor/front/serve_internal.h"

@@ -19,7 +19,7 @@
 #include "common/str.h"
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/links/uri.h"
-#include "supervisor/web/digest.h"
+#include "supervisor/web/http/digest.h"
 
 #define URL_BYTES (32u << 10)
 

@@ -8,7 +8,7 @@
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 
-#include "supervisor/mcp/revision.h"
+#include "supervisor/mcp/wire/revision.h"
 
 /* NULL if a client of this revision with these capabilities (object or NULL) may be asked this
  * ({method, params}); otherwise the capability that it lacks, a literal. */

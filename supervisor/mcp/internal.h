@@ -13,10 +13,10 @@
 
 #include "common/buf.h"
 #include "supervisor/mcp/app.h"
-#include "supervisor/mcp/jsonrpc.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/mcp/progress.h"
 #include "supervisor/mcp/request.h"
-#include "supervisor/mcp/revision.h"
+#include "supervisor/mcp/wire/revision.h"
 #include "supervisor/mcp/session.h"
 #include "supervisor/base/principal.h"
 

@@ -14,7 +14,7 @@
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/io/json.h"
-#include "supervisor/mcp/jsonrpc.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 #include "common/text.h"
 
 #define MESSAGE_MAX_BYTES 1000

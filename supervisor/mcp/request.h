@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "supervisor/mcp/revision.h"
+#include "supervisor/mcp/wire/revision.h"
 
 struct mcp_app;
 struct mcp_request;

@@ -19,7 +19,7 @@
 #include <uv.h>
 
 #include "supervisor/mcp/app.h"
-#include "supervisor/mcp/revision.h"
+#include "supervisor/mcp/wire/revision.h"
 
 struct mcp_server;
 struct principal;

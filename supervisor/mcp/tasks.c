@@ -17,7 +17,7 @@
 #include "common/clock.h"
 #include "common/io/json.h"
 #include "common/log.h"
-#include "supervisor/mcp/due_timer.h"
+#include "supervisor/mcp/wire/due_timer.h"
 #include "supervisor/mcp/input.h"
 #include "supervisor/mcp/internal.h"
 #include "supervisor/mcp/subscriptions.h"

@@ -16,7 +16,7 @@
 #include "common/str.h"
 #include "supervisor/base/entries.h"
 #include "supervisor/mcp/app.h"
-#include "supervisor/mcp/jsonrpc.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/resources/job.h"
 #include "supervisor/resources/resources.h"
 #include "supervisor/resources/templates.h"

@@ -9,7 +9,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "supervisor/mcp/jsonrpc.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/base/principal.h"
 
 static void on_cancelled(struct mcp_request *r)

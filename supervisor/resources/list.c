@@ -20,7 +20,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "supervisor/base/entries.h"
-#include "supervisor/mcp/jsonrpc.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/resources/job.h"
 #include "supervisor/links/mime.h"
 #include "supervisor/resources/resources.h"

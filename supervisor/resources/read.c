@@ -16,7 +16,7 @@
 #include "common/str.h"
 #include "common/text.h"
 #include "supervisor/base/entries.h"
-#include "supervisor/mcp/jsonrpc.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/base/principal.h"
 #include "supervisor/resources/job.h"
 #include "supervisor/links/mime.h"

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "supervisor/web/digest.h"
+#include "supervisor/web/http/digest.h"
 
 struct tool_call;
 

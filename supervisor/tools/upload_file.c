@@ -13,7 +13,7 @@
 #include "supervisor/tools/args.h"
 #include "supervisor/tools/tool.h"
 #include "supervisor/tools/upload.h"
-#include "supervisor/web/digest.h"
+#include "supervisor/web/http/digest.h"
 
 static void succeed(struct tool_call *call, uint64_t size, const char *sha256)
 {

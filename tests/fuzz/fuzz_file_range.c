@@ -5,7 +5,7 @@
 
 #include "common/alloc.h"
 #include "common/view.h"
-#include "supervisor/web/file_headers.h"
+#include "supervisor/web/files/headers.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -6,8 +6,8 @@
 #include <strings.h>
 
 #include "supervisor/base/config.h"
-#include "supervisor/web/guard.h"
-#include "supervisor/web/url.h"
+#include "supervisor/web/http/guard.h"
+#include "supervisor/web/http/url.h"
 #include "tests/fuzz/fuzz.h"
 
 static bool begins_with(const char *text, const char *beginning)

@@ -13,7 +13,7 @@
 
 #include "common/alloc.h"
 #include "common/log.h"
-#include "supervisor/web/internal.h"
+#include "supervisor/web/http/internal.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { BODY_MAX_BYTES = 4096, HELD_MAX = 64, TURNS = 6, TURNS_TO_END = 10000 };

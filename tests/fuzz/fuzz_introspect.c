@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "supervisor/web/introspect_answer.h"
-#include "supervisor/web/tokens.h"
+#include "supervisor/web/auth/introspect_answer.h"
+#include "supervisor/web/auth/tokens.h"
 #include "tests/fuzz/fuzz.h"
 
 #define AUDIENCE "http://us/mcp"

@@ -18,7 +18,7 @@
 #include "supervisor/base/config.h"
 #include "supervisor/languages/languages.h"
 #include "supervisor/mcp/internal.h"
-#include "supervisor/mcp/jsonrpc.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/mcp/session.h"
 #include "supervisor/base/principal.h"
 #include "tests/fuzz/fake_fleet.h"

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "supervisor/web/tokens.h"
+#include "supervisor/web/auth/tokens.h"
 #include "tests/fuzz/fuzz.h"
 
 #define NOW_MS (UINT64_C(1767225600) * 1000)

@@ -57,7 +57,7 @@ EXCEPTIONS = {
     "supervisor/cli/demo.c": DEMO,
     "supervisor/cli/demo_client.c": DEMO,
     "supervisor/cli/demo_client.h": DEMO,
-    "supervisor/web/mhd.h": (r"common/[^/]+\.h", r"microhttpd\.h|gnutls/.*"),
+    "supervisor/web/http/mhd.h": (r"common/[^/]+\.h", r"microhttpd\.h|gnutls/.*"),
     "worker/backend/docker_tar.c": (r"(worker/backend|common)/[^/]+\.h", r"archive(_entry)?\.h"),
     "common/io/http_lib.h": (r"common/[^/]+\.h", r"curl/curl\.h"),
     "proto/codec.c": (r"(proto|common)/[^/]+\.(h|def)", r"msgpack.*"),

@@ -11,7 +11,7 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "supervisor/mcp/due_timer.h"
+#include "supervisor/mcp/wire/due_timer.h"
 #include "supervisor/mcp/input.h"
 #include "supervisor/mcp/input_round.h"
 #include "supervisor/mcp/input_states.h"

@@ -13,7 +13,7 @@
 #include "common/io/json.h"
 #include "common/str.h"
 #include "proto/limits.h"
-#include "supervisor/mcp/jsonrpc.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/base/principal.h"
 
 #define META                                                                                       \

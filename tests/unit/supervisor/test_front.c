@@ -14,7 +14,7 @@
 #include "common/io/json.h"
 #include "common/base64.h"
 #include "supervisor/base/config.h"
-#include "supervisor/mcp/jsonrpc.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/tools/schema.h"
 #include "common/text.h"
 #include "supervisor/tools/args.h"

@@ -11,7 +11,7 @@
 
 #include "common/alloc.h"
 #include "proto/limits.h"
-#include "supervisor/mcp/jsonrpc.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 #include "tests/unit/supervisor/client.h"
 
 #define META                                                                                       \

@@ -12,7 +12,7 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "supervisor/mcp/progress.h"
-#include "supervisor/mcp/revision.h"
+#include "supervisor/mcp/wire/revision.h"
 #include "tests/unit/supervisor/client.h"
 
 static int setup(void **state)

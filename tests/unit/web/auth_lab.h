@@ -15,8 +15,8 @@
 
 #include "supervisor/base/config.h"
 #include "supervisor/base/principal.h"
-#include "supervisor/web/auth.h"
-#include "supervisor/web/exchange.h"
+#include "supervisor/web/auth/auth.h"
+#include "supervisor/web/http/exchange.h"
 #include "tests/unit/web/issuer.h"
 
 /* The request is written down by the test, the response by whom we test. */

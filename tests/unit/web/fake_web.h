@@ -13,8 +13,8 @@
 #include <uv.h>
 
 #include "supervisor/base/principal.h"
-#include "supervisor/web/auth.h"
-#include "supervisor/web/exchange.h"
+#include "supervisor/web/auth/auth.h"
+#include "supervisor/web/http/exchange.h"
 
 struct fake_field {
     char *name, *value;

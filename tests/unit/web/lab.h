@@ -11,8 +11,8 @@
 #include <uv.h>
 
 #include "common/buf.h"
-#include "supervisor/web/exchange.h"
-#include "supervisor/web/listener.h"
+#include "supervisor/web/http/exchange.h"
+#include "supervisor/web/http/listener.h"
 
 /* What is on a path:
  *   /hello   200 "hello\n"          /echo   200, the body       /count  200, its length

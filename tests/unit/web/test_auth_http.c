@@ -16,7 +16,7 @@
 #include "common/cleanup.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/principal.h"
-#include "supervisor/web/auth.h"
+#include "supervisor/web/auth/auth.h"
 #include "tests/lib/needs.h"
 #include "tests/unit/web/issuer.h"
 #include "tests/unit/web/lab.h"

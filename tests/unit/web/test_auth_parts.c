@@ -14,13 +14,13 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "supervisor/base/config.h"
-#include "supervisor/web/auth.h"
-#include "supervisor/web/guard.h"
-#include "supervisor/web/introspect_answer.h"
-#include "supervisor/web/throttle.h"
-#include "supervisor/web/token_cache.h"
-#include "supervisor/web/tokens.h"
-#include "supervisor/web/url.h"
+#include "supervisor/web/auth/auth.h"
+#include "supervisor/web/http/guard.h"
+#include "supervisor/web/auth/introspect_answer.h"
+#include "supervisor/web/http/throttle.h"
+#include "supervisor/web/auth/token_cache.h"
+#include "supervisor/web/auth/tokens.h"
+#include "supervisor/web/http/url.h"
 
 /* ---- names ---------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "supervisor/web/digest.h"
+#include "supervisor/web/http/digest.h"
 
 /* FIPS 180-4, and what `printf '' | sha256sum` says. */
 static void test_known(void **state)

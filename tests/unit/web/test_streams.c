@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "common/alloc.h"
-#include "supervisor/web/event_stream.h"
+#include "supervisor/web/http/event_stream.h"
 #include "tests/unit/web/web_world.h"
 
 static size_t count_of(const char *text, const char *words)

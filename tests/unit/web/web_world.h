@@ -15,7 +15,7 @@
 #include "supervisor/mcp/app.h"
 #include "supervisor/mcp/request.h"
 #include "supervisor/mcp/session.h"
-#include "supervisor/web/mcp_endpoint.h"
+#include "supervisor/web/mcp/endpoint.h"
 #include "tests/unit/web/fake_web.h"
 
 #define HEARTBEAT_MS 20

@@ -1,0 +1,334 @@
+/*
+ * A connection: its deadlines, and who watches its socket.
+ *
+ * libmicrohttpd's own timeout is for silence: any byte starts it anew, so that a client that sends
+ * one a minute could keep a connection for ever. Deadlines here are for the whole of a request. The
+ * first one begins with the connection; a later one with its first line, and for the line itself
+ * there is the time that a connection may be idle. A body earns time by its bytes, since a large
+ * one takes long on a slow line. A client that does not take its response is left to libmicrohttpd:
+ * only it knows what is sent.
+ *
+ * While a handler has the exchange the connection is suspended, and libmicrohttpd looks away. Then
+ * we look, but only for the end: bytes of a next request stay in the kernel. The same descriptor is
+ * in two epoll sets for that, which disturb each other in nothing; ours is left before the
+ * descriptor is closed.
+ *
+ * shutdown() is how a connection is killed, in any state: libmicrohttpd finds the end by itself, or
+ * is told by a resume.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/log.h"
+#include "proto/limits.h"
+#include "supervisor/web/http/internal.h"
+
+#define QUIET_MS 2000 /* a connection may be quiet for so long, however many wait for its place */
+#define ENDED_MS 1000 /* to serve what a client sent before its end */
+
+/* Which of several connections of one address is one too many. */
+static bool address_full(const struct web_listener *l, const struct web_peer *peer)
+{
+    size_t limit = l->config.max_connections / 4 > 0 ? l->config.max_connections / 4 : 1;
+    if (peer->loopback || l->connection_count < limit) {
+        return false;
+    }
+    size_t count = 0;
+    for (const struct web_connection *c = l->connections; c != NULL; c = c->next) {
+        count +=
+            c->peer.key_len == peer->key_len && memcmp(c->peer.key, peer->key, peer->key_len) == 0;
+    }
+    return count >= limit;
+}
+
+static void link_connection(struct web_connection *c)
+{
+    struct web_listener *l = c->listener;
+    c->next = l->connections;
+    if (c->next != NULL) {
+        c->next->prev = c;
+    }
+    l->connections = c;
+    l->connection_count++;
+}
+
+static void unlink_connection(struct web_connection *c)
+{
+    struct web_listener *l = c->listener;
+    if (c->next != NULL) {
+        c->next->prev = c->prev;
+    }
+    *(c->prev != NULL ? &c->prev->next : &l->connections) = c->next;
+    l->connection_count--;
+}
+
+static void on_watch_closed(uv_handle_t *handle)
+{
+    struct web_connection *c = handle->data;
+    web_listener_handle_closed(c->listener);
+    free(c);
+}
+
+static void destroy_connection(struct web_connection *c)
+{
+    web_tls_release(c->tls);
+    if (c->watch_made) {
+        uv_close((uv_handle_t *)&c->watch, on_watch_closed);
+    } else {
+        free(c);
+    }
+}
+
+/* Newer versions of libmicrohttpd start a connection in their next run, and if that fails they
+ * close it without a word. It is known by its descriptor till then. */
+static struct web_connection *find_unstarted(const struct web_listener *l, int fd)
+{
+    struct web_connection *c = l->connections;
+    while (c != NULL && (c->mhd != NULL || c->fd != fd)) {
+        c = c->next;
+    }
+    return c;
+}
+
+static void drop_unstarted(struct web_listener *l, int fd)
+{
+    struct web_connection *c = find_unstarted(l, fd);
+    if (c != NULL) {
+        unlink_connection(c);
+        destroy_connection(c);
+    }
+}
+
+void web_connection_drop_unstarted(struct web_listener *l)
+{
+    for (struct web_connection *c = l->connections, *next; c != NULL; c = next) {
+        next = c->next;
+        if (c->mhd == NULL) {
+            unlink_connection(c);
+            destroy_connection(c);
+        }
+    }
+}
+
+void web_connection_add(struct web_listener *l, int fd, const struct sockaddr *address,
+                        socklen_t len)
+{
+    struct web_peer peer;
+    web_peer_set(&peer, address);
+    if (l->stopped || address_full(l, &peer)) {
+        log_debug("http: connection of %s refused: it has too many", peer.text);
+        close(fd);
+        return;
+    }
+    drop_unstarted(l, fd);
+    struct web_connection *c = alloc_one(struct web_connection);
+    c->listener = l;
+    c->fd = fd;
+    c->peer = peer;
+    link_connection(c);
+    web_connection_receiving(c, 0);
+    if (l->mhd.add_connection(l->daemon, fd, address, len) != MHD_YES) {
+        drop_unstarted(l, fd); /* the descriptor is closed */
+    }
+}
+
+static void connection_started(struct web_listener *l, struct MHD_Connection *mhd, void **context)
+{
+    const union MHD_ConnectionInfo *info =
+        l->mhd.get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct web_connection *c = find_unstarted(l, info->connect_fd);
+    assert(c != NULL);
+    c->mhd = mhd;
+    *context = c;
+    if (l->tls == NULL) {
+        return;
+    }
+    info = l->mhd.get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    if (info != NULL && web_tls_use(l->tls, info->tls_session) >= 0) {
+        c->tls = l->tls;
+    }
+}
+
+/* The descriptor is closed behind this. */
+static void connection_closed(struct web_connection *c)
+{
+    struct web_listener *l = c->listener;
+    int unread = 0;
+    if (!c->killed && !l->stopped &&
+        (c->linger || (ioctl(c->fd, FIONREAD, &unread) == 0 && unread > 0))) {
+        web_linger_add(l, c->fd);
+    }
+    unlink_connection(c);
+    destroy_connection(c);
+    web_listener_accept(l);
+}
+
+void web_connection_notify(void *arg, struct MHD_Connection *mhd, void **context,
+                           enum MHD_ConnectionNotificationCode what)
+{
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        connection_started(arg, mhd, context);
+    } else if (*context != NULL) {
+        connection_closed(*context);
+        *context = NULL;
+    }
+}
+
+void web_connection_kill(struct web_connection *c)
+{
+    if (!c->killed) {
+        c->killed = true;
+        shutdown(c->fd, SHUT_RDWR);
+        web_connection_unwatch(c);
+        web_connection_resume(c);
+        web_listener_kick(c->listener);
+    }
+}
+
+void web_connection_suspend(struct web_connection *c)
+{
+    if (!c->suspended) {
+        c->suspended = true;
+        c->listener->mhd.suspend_connection(c->mhd);
+    }
+}
+
+void web_connection_resume(struct web_connection *c)
+{
+    if (c->suspended) {
+        c->suspended = false;
+        c->listener->mhd.resume_connection(c->mhd);
+        web_listener_kick(c->listener);
+    }
+}
+
+static void on_watched(uv_poll_t *handle, int status, int events)
+{
+    struct web_connection *c = handle->data;
+    (void)status; /* an error of the socket is its end, too */
+    (void)events;
+    struct web_exchange *x = c->exchange;
+    log_debug("http: %s has gone", c->peer.text);
+    web_connection_kill(c);
+    if (x != NULL) {
+        web_exchange_lose(x);
+    }
+}
+
+void web_connection_watch(struct web_connection *c)
+{
+    if (c->watching || c->killed) {
+        return;
+    }
+    if (!c->watch_made) {
+        if (uv_poll_init(c->listener->loop, &c->watch, c->fd) < 0) {
+            web_connection_kill(c); /* nobody would notice its end */
+            return;
+        }
+        c->watch.data = c;
+        c->watch_made = true;
+        web_listener_handle_made(c->listener);
+    }
+    c->watching = uv_poll_start(&c->watch, UV_DISCONNECT, on_watched) == 0;
+}
+
+void web_connection_unwatch(struct web_connection *c)
+{
+    if (c->watching) {
+        uv_poll_stop(&c->watch);
+        c->watching = false;
+    }
+}
+
+static void set_deadline(struct web_connection *c, uint64_t at)
+{
+    c->deadline = at;
+    web_listener_sweep_at(c->listener, at);
+}
+
+/* libmicrohttpd is told once that there is something to read. If that was bytes and the end, and it
+ * stopped reading behind the bytes, it never hears of the end. */
+static bool has_ended(const struct web_connection *c)
+{
+    char byte;
+    return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+void web_connection_receiving(struct web_connection *c, uint64_t body_bytes)
+{
+    struct web_listener *l = c->listener;
+    if (c->input_since == 0) {
+        c->input_since = uv_now(l->loop) + 1; /* 0 is no time */
+    }
+    uint64_t earned = body_bytes * 1000 / LIMIT_HTTP_RATE;
+    bool ended = body_bytes > 0 && has_ended(c);
+    set_deadline(c,
+                 ended ? uv_now(l->loop) + ENDED_MS : c->input_since + l->config.input_ms + earned);
+}
+
+void web_connection_received(struct web_connection *c)
+{
+    c->deadline = 0;
+    c->input_since = 0;
+}
+
+void web_connection_idle(struct web_connection *c)
+{
+    uint64_t wait_ms = has_ended(c) ? ENDED_MS : c->listener->config.output_ms;
+    c->input_since = 0;
+    set_deadline(c, uv_now(c->listener->loop) + wait_ms);
+    web_listener_accept(c->listener); /* it could make room */
+}
+
+uint64_t web_connection_sweep(struct web_listener *l, uint64_t now)
+{
+    uint64_t next = 0;
+    for (struct web_connection *c = l->connections, *following; c != NULL; c = following) {
+        following = c->next;
+        if (c->deadline != 0 && now >= c->deadline && c->mhd == NULL) {
+            unlink_connection(c); /* it never started */
+            destroy_connection(c);
+        } else if (c->deadline != 0 && now >= c->deadline) {
+            log_debug("http: %s took too long", c->peer.text);
+            c->deadline = 0;
+            web_connection_kill(c);
+        } else if (c->deadline != 0 && (next == 0 || c->deadline < next)) {
+            next = c->deadline;
+        }
+    }
+    return next;
+}
+
+/* Since when we have waited for something of its client. */
+static uint64_t quiet_since(const struct web_connection *c)
+{
+    const struct web_listener_config *config = &c->listener->config;
+    return c->input_since != 0 ? c->input_since : c->deadline - config->output_ms;
+}
+
+uint64_t web_connection_evict(struct web_listener *l)
+{
+    struct web_connection *oldest = NULL;
+    uint64_t later = 0, now = uv_now(l->loop);
+    for (struct web_connection *c = l->connections; c != NULL; c = c->next) {
+        if (c->exchange != NULL || c->killed || c->deadline == 0) {
+            continue;
+        }
+        uint64_t since = quiet_since(c);
+        if (since + QUIET_MS > now) {
+            later = later == 0 || since + QUIET_MS < later ? since + QUIET_MS : later;
+        } else if (oldest == NULL || since < quiet_since(oldest)) {
+            oldest = c;
+        }
+    }
+    if (oldest != NULL) {
+        web_connection_kill(oldest);
+        return 0;
+    }
+    return later;
+}

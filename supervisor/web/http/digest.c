@@ -1,0 +1,95 @@
+/*
+ * The library is opened for each digest: after the first time this is a lookup of a few names
+ * (microseconds, for something that happens once a request at most), and there is no state to keep
+ * or to share.
+ */
+#include "supervisor/web/http/digest.h"
+
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "supervisor/web/http/mhd.h"
+
+struct web_hash {
+    struct tls_lib lib;
+    gnutls_hash_hd_t handle;
+};
+
+int web_digest_sha256(struct view data, unsigned char out[WEB_DIGEST_BYTES], struct err *err)
+{
+    struct tls_lib lib;
+    int rc = tls_lib_open(&lib, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = lib.hash_fast(GNUTLS_DIG_SHA256, data.data != NULL ? data.data : "", data.len, out);
+    if (rc < 0) {
+        return err_set(err, ERR_INTERNAL, "SHA-256: %s", lib.strerror(rc));
+    }
+    return 0;
+}
+
+int web_digest_hmac(struct view key, struct view data, unsigned char out[WEB_DIGEST_BYTES],
+                    struct err *err)
+{
+    struct tls_lib lib;
+    int rc = tls_lib_open(&lib, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = lib.hmac_fast(GNUTLS_MAC_SHA256, key.data, key.len, data.data != NULL ? data.data : "",
+                       data.len, out);
+    return rc < 0 ? err_set(err, ERR_INTERNAL, "HMAC: %s", lib.strerror(rc)) : 0;
+}
+
+int web_hash_begin(struct web_hash **ret, struct err *err)
+{
+    struct tls_lib lib;
+    gnutls_hash_hd_t handle;
+    int rc = tls_lib_open(&lib, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = lib.hash_init(&handle, GNUTLS_DIG_SHA256);
+    if (rc < 0) {
+        return err_set(err, ERR_INTERNAL, "SHA-256: %s", lib.strerror(rc));
+    }
+    struct web_hash *h = alloc_one(struct web_hash);
+    h->lib = lib;
+    h->handle = handle;
+    *ret = h;
+    return 0;
+}
+
+int web_hash_add(struct web_hash *h, struct view data, struct err *err)
+{
+    int rc = data.len > 0 ? h->lib.hash(h->handle, data.data, data.len) : 0;
+    return rc < 0 ? err_set(err, ERR_INTERNAL, "SHA-256: %s", h->lib.strerror(rc)) : 0;
+}
+
+void web_hash_end(struct web_hash *h, unsigned char out[WEB_DIGEST_BYTES])
+{
+    unsigned char unwanted[WEB_DIGEST_BYTES];
+    h->lib.hash_deinit(h->handle, out != NULL ? out : unwanted);
+    free(h);
+}
+
+void web_digest_hex(const unsigned char digest[WEB_DIGEST_BYTES], char out[WEB_DIGEST_HEX_SIZE])
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < WEB_DIGEST_BYTES; i++) {
+        out[2 * i] = digits[digest[i] >> 4];
+        out[2 * i + 1] = digits[digest[i] & 15];
+    }
+    out[2 * WEB_DIGEST_BYTES] = '\0';
+}
+
+bool web_digest_equal(const unsigned char a[WEB_DIGEST_BYTES],
+                      const unsigned char b[WEB_DIGEST_BYTES])
+{
+    unsigned differ = 0;
+    for (size_t i = 0; i < WEB_DIGEST_BYTES; i++) {
+        differ |= (unsigned)(a[i] ^ b[i]);
+    }
+    return differ == 0;
+}

@@ -1,0 +1,141 @@
+/*
+ * Frames are made whole before they are queued, one allocation each, which the exchange takes over.
+ * The JSON in them is one line, so one `data:` line carries it: some clients read streams line by
+ * line and would not join several.
+ *
+ * A log keeps texts rather than frames: the ids around them follow from where they stand.
+ */
+#include "supervisor/web/http/event_stream.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/str.h"
+
+#define FRAME_EXTRA 96 /* "id: ", two numbers of 20 digits, "event: ", "data: " and line ends */
+
+/* ---- ids ------------------------------------------------------------------------------------ */
+
+bool event_id_parse(const char *text, struct event_id *ret)
+{
+    char stream[24];
+    const char *dash = strchr(text, '-');
+    struct event_id id;
+    struct err err = ERR_INIT;
+    if (dash == NULL || (size_t)(dash - text) >= sizeof(stream)) {
+        return false;
+    }
+    memcpy(stream, text, (size_t)(dash - text));
+    stream[dash - text] = '\0';
+    if (str_to_u64(stream, 0, UINT64_MAX, &id.stream, &err) < 0 ||
+        str_to_u64(dash + 1, 0, UINT64_MAX, &id.event, &err) < 0) {
+        return false;
+    }
+    *ret = id;
+    return true;
+}
+
+/* ---- frames --------------------------------------------------------------------------------- */
+
+char *event_frame(const char *name, const struct event_id *id, const char *data, size_t *ret_len)
+{
+    const char *event = name != NULL ? name : "message";
+    size_t size = strlen(event) + strlen(data) + FRAME_EXTRA;
+    char *frame = malloc(size);
+    *ret_len = 0;
+    if (frame == NULL) {
+        return NULL;
+    }
+    int n = 0;
+    if (id != NULL) {
+        n = snprintf(frame, size, "id: %" PRIu64 "-%" PRIu64 "\n", id->stream, id->event);
+    }
+    n += snprintf(frame + n, size - (size_t)n, "event: %s\ndata: %s\n\n", event, data);
+    *ret_len = (size_t)n;
+    return frame;
+}
+
+char *event_priming_frame(const struct event_id *id, uint64_t retry_ms, size_t *ret_len)
+{
+    char *frame = malloc(FRAME_EXTRA);
+    *ret_len = 0;
+    if (frame != NULL) {
+        int n = snprintf(frame, FRAME_EXTRA,
+                         "id: %" PRIu64 "-%" PRIu64 "\nretry: %" PRIu64 "\ndata: \n\n", id->stream,
+                         id->event, retry_ms);
+        *ret_len = (size_t)n;
+    }
+    return frame;
+}
+
+char *event_heartbeat_frame(size_t *ret_len)
+{
+    char *frame = strdup(":\n\n");
+    *ret_len = frame != NULL ? strlen(frame) : 0;
+    return frame;
+}
+
+/* ---- what is kept --------------------------------------------------------------------------- */
+
+void event_log_init(struct event_log *log)
+{
+    STAILQ_INIT(&log->events);
+    log->bytes = 0;
+}
+
+size_t event_log_cost(const char *data)
+{
+    return sizeof(struct event) + strlen(data) + 1;
+}
+
+bool event_log_add(struct event_log *log, uint64_t number, const char *data)
+{
+    size_t len = strlen(data);
+    struct event *e = malloc(sizeof(*e) + len + 1);
+    if (e == NULL) {
+        return false;
+    }
+    e->number = number;
+    e->len = len;
+    memcpy(e->data, data, len + 1);
+    STAILQ_INSERT_TAIL(&log->events, e, node);
+    log->bytes += sizeof(*e) + len + 1;
+    return true;
+}
+
+bool event_log_drop_first(struct event_log *log)
+{
+    struct event *e = STAILQ_FIRST(&log->events);
+    if (e == NULL) {
+        return false;
+    }
+    STAILQ_REMOVE_HEAD(&log->events, node);
+    log->bytes -= sizeof(*e) + e->len + 1;
+    free(e);
+    return true;
+}
+
+bool event_log_has(const struct event_log *log, uint64_t number, const char *data)
+{
+    for (const struct event *e = event_log_after(log, number); e != NULL;
+         e = STAILQ_NEXT(e, node)) {
+        if (strcmp(e->data, data) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const struct event *event_log_after(const struct event_log *log, uint64_t number)
+{
+    const struct event *e;
+    STAILQ_FOREACH(e, &log->events, node)
+    {
+        if (e->number > number) {
+            return e;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,337 @@
+/*
+ * A web page may send requests to any address, also to this machine's own. Two things in a request
+ * are beyond its power: the Host header, which is the name that the browser was told to go to, and
+ * Origin, which is where the page came from.
+ *
+ * Rebinding: a page of evil.example lets its own name point to 127.0.0.1 and talks to us as to its
+ * own server, so no Origin need be there, but Host says evil.example. So only names are taken that
+ * are ours. An address cannot be rebound: a listener on all addresses, which does not know by which
+ * of them it is reached, takes any address, and no name that it was not told.
+ *
+ * Programs that are not browsers send no Origin. Where there is one, it must be on the list.
+ * "null" (files, sandboxed frames, redirects) says nothing and is never on it. An <img> or a
+ * <script> of a strange page is fetched without an Origin; the page learns nothing by that, but
+ * could open sessions till there are no more. Browsers mark such a request as well
+ * (Sec-Fetch-Site).
+ *
+ * Allowed pages get the headers of CORS, for their own origin and never for all of them. Nothing
+ * here grants credentials: browsers hold none for us, tokens are set by the page itself. That also
+ * makes preflight requests harmless; they are answered without a token, since they cannot have one.
+ */
+#include "supervisor/web/http/guard.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/alloc.h"
+#include "common/buf.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "supervisor/base/config.h"
+#include "supervisor/web/http/exchange.h"
+#include "supervisor/web/http/seldom.h"
+#include "supervisor/web/http/url.h"
+
+#define LIST_MAX        64 /* entries of an option */
+#define PARAM_PREFIX    "mcp-param-"
+#define PARAMS_MAX      64 /* such names in one preflight request; the rest is not allowed */
+#define ALLOW_BYTES     8192
+#define ALLOWED_METHODS "GET, POST, DELETE, OPTIONS"
+#define ALLOWED_HEADERS                                                                            \
+    "content-type, accept, authorization, mcp-protocol-version, mcp-method, mcp-name, "            \
+    "mcp-session-id, last-event-id"
+#define EXPOSED_HEADERS   "Mcp-Session-Id, WWW-Authenticate"
+#define PREFLIGHT_SECONDS "600"
+
+struct origin {
+    char *text; /* "https://app.example" */
+    struct url url;
+};
+
+struct guard {
+    struct authority bound[2]; /* as configured, and as it turned out */
+    bool any;                  /* listens on all addresses */
+    struct authority hosts[LIST_MAX];
+    size_t host_count;
+    struct origin origins[LIST_MAX];
+    size_t origin_count; /* 0: those of this machine */
+    uint64_t next_log_ms;
+};
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+/* The next entry of a list separated by commas, without blanks around it; empty ones are left out.
+ */
+static bool next_entry(const char **at, struct view *ret)
+{
+    while (**at == ',' || **at == ' ') {
+        (*at)++;
+    }
+    size_t len = strcspn(*at, ",");
+    struct view entry = view_bytes(*at, len);
+    *at += len;
+    while (entry.len > 0 && entry.data[entry.len - 1] == ' ') {
+        entry.len--;
+    }
+    *ret = entry;
+    return entry.len > 0;
+}
+
+static int too_many(const char *option, struct err *err)
+{
+    return err_set(err, ERR_CONFIG, "%s: at most %d entries", option, LIST_MAX);
+}
+
+static int read_hosts(struct guard *g, const char *list, struct err *err)
+{
+    struct view entry;
+    while (next_entry(&list, &entry)) {
+        if (g->host_count == LIST_MAX) {
+            return too_many("--allow-hosts", err);
+        }
+        if (!authority_parse(entry, &g->hosts[g->host_count])) {
+            return err_set(err, ERR_CONFIG,
+                           "--allow-hosts: expected NAME or NAME:PORT, separated by commas, got "
+                           "\"%.*s\"",
+                           entry.len < 100 ? (int)entry.len : 100, entry.data);
+        }
+        g->host_count++;
+    }
+    return 0;
+}
+
+static int read_origins(struct guard *g, const char *list, struct err *err)
+{
+    struct view entry;
+    while (next_entry(&list, &entry)) {
+        if (g->origin_count == LIST_MAX) {
+            return too_many("--allow-origins", err);
+        }
+        struct origin *o = &g->origins[g->origin_count++];
+        o->text = alloc_viewdup(entry);
+        if (!url_parse(o->text, &o->url) || o->url.origin.len != entry.len) {
+            return err_set(err, ERR_CONFIG,
+                           "--allow-origins: expected SCHEME://HOST or SCHEME://HOST:PORT, "
+                           "separated by commas, got \"%.100s\"; there is no entry for all origins",
+                           o->text);
+        }
+    }
+    return 0;
+}
+
+static int read_options(struct guard *g, const struct config *config, struct err *err)
+{
+    struct url public;
+    int rc = listen_address_parse(config->http[0] != '\0' ? config->http : "0", &g->bound[0], err);
+    if (rc < 0) {
+        return rc;
+    }
+    g->bound[1] = g->bound[0];
+    g->any = authority_is_any(&g->bound[0]);
+    if (config->public_url[0] != '\0') {
+        if (!url_parse(config->public_url, &public)) {
+            return err_set(err, ERR_CONFIG, "--public-url: expected https://HOST[:PORT][/PATH]");
+        }
+        g->hosts[0] = public.authority;
+        g->hosts[0].port = 0; /* proxies differ in what they do with it */
+        g->host_count = 1;
+    }
+    rc = read_hosts(g, config->allow_hosts, err);
+    return rc < 0 ? rc : read_origins(g, config->allow_origins, err);
+}
+
+int guard_create(const struct config *config, struct guard **ret, struct err *err)
+{
+    struct guard *g = alloc_one(struct guard);
+    int rc = read_options(g, config, err);
+    if (rc < 0) {
+        guard_destroy(g);
+        return rc;
+    }
+    *ret = g;
+    return 0;
+}
+
+void guard_destroy(struct guard *g)
+{
+    if (g != NULL) {
+        for (size_t i = 0; i < g->origin_count; i++) {
+            free(g->origins[i].text);
+        }
+        free(g);
+    }
+}
+
+void guard_set_url(struct guard *g, const char *url)
+{
+    struct url u;
+    if (url_parse(url, &u)) {
+        g->bound[1] = u.authority;
+    }
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static bool same_host(const struct authority *a, const struct authority *b)
+{
+    return strcmp(a->host, b->host) == 0;
+}
+
+/* The port of our own names does not count: a tunnel or a published port may have another one. */
+static bool is_bound(const struct guard *g, const struct authority *a)
+{
+    for (size_t i = 0; i < 2; i++) {
+        if (same_host(a, &g->bound[i]) ||
+            (authority_is_loopback(&g->bound[i]) && authority_is_local(a))) {
+            return true;
+        }
+    }
+    return g->any && (a->is_address || authority_is_local(a));
+}
+
+bool guard_host_ok(const struct guard *g, const char *host)
+{
+    struct authority a;
+    if (host == NULL || !authority_parse(view_of(host), &a)) {
+        return false;
+    }
+    if (is_bound(g, &a)) {
+        return true;
+    }
+    for (size_t i = 0; i < g->host_count; i++) {
+        const struct authority *ours = &g->hosts[i];
+        if (same_host(&a, ours) && (ours->port == 0 || ours->port == a.port)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool same_origin(const struct url *a, const struct url *b)
+{
+    return a->scheme.len == b->scheme.len &&
+           strncasecmp(a->scheme.data, b->scheme.data, a->scheme.len) == 0 &&
+           same_host(&a->authority, &b->authority) && url_port(a) == url_port(b);
+}
+
+bool guard_origin_ok(const struct guard *g, const char *origin)
+{
+    struct url u;
+    if (!url_parse(origin, &u) || u.origin.len != strlen(origin)) {
+        return false;
+    }
+    for (size_t i = 0; i < g->origin_count; i++) {
+        if (same_origin(&u, &g->origins[i].url)) {
+            return true;
+        }
+    }
+    return g->origin_count == 0 && (url_is(&u, "http") || url_is(&u, "https")) &&
+           authority_is_local(&u.authority);
+}
+
+/* ---- CORS ----------------------------------------------------------------------------------- */
+
+static bool is_param_name(struct view name)
+{
+    size_t prefix = strlen(PARAM_PREFIX);
+    if (name.len <= prefix || strncasecmp(name.data, PARAM_PREFIX, prefix) != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.data[i];
+        if (c <= ' ' || c >= 0x7f || strchr("\"(),/:;<=>?@[\\]{}", c) != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Browsers know no "all that begin with": the names that this request asks for are named. */
+static void allow_headers(struct web_exchange *x)
+{
+    const char *asked = web_header(x, "Access-Control-Request-Headers");
+    CLEANUP_BUF struct buf list;
+    struct view name;
+    size_t params = 0;
+    buf_init(&list, ALLOW_BYTES);
+    int rc = buf_add_str(&list, ALLOWED_HEADERS, NULL);
+    while (rc == 0 && asked != NULL && params < PARAMS_MAX && next_entry(&asked, &name)) {
+        if (is_param_name(name)) {
+            rc = buf_printf(&list, NULL, ", %.*s", VIEW_ARG(name));
+            params++;
+        }
+    }
+    const char *text = rc == 0 ? buf_cstr(&list) : NULL;
+    web_set_header(x, "Access-Control-Allow-Headers", text != NULL ? text : ALLOWED_HEADERS);
+}
+
+static bool is_preflight(const struct web_exchange *x)
+{
+    return strcmp(web_method(x), "OPTIONS") == 0 &&
+           web_header(x, "Access-Control-Request-Method") != NULL;
+}
+
+static void answer_preflight(struct web_exchange *x)
+{
+    web_set_header(x, "Access-Control-Allow-Methods", ALLOWED_METHODS);
+    allow_headers(x);
+    web_set_header(x, "Access-Control-Max-Age", PREFLIGHT_SECONDS);
+    web_respond(x, 204, NULL, view_of(""));
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+/* The client learns what was wrong, and not what would be right; the log says that. */
+static bool refuse(struct guard *g, struct web_exchange *x, const char *name, const char *hint)
+{
+    static const char text[] = "Forbidden: the Host or Origin of this request is not allowed.\n";
+    const char *value = web_header(x, name);
+    if (seldom(&g->next_log_ms)) {
+        log_warn("HTTP: refused a request of %s: its %s is \"%.200s\", which is not allowed; %s",
+                 web_peer(x), name, value != NULL ? value : "", hint);
+    }
+    web_respond(x, 403, "text/plain; charset=utf-8", view_of(text));
+    return false;
+}
+
+/* A browser sends it for a page of another origin than ours, and does not say which. */
+static bool is_of_nameless_page(const struct web_exchange *x)
+{
+    const char *site = web_header(x, "Sec-Fetch-Site");
+    return site != NULL && strcasecmp(site, "same-origin") != 0 && strcasecmp(site, "none") != 0;
+}
+
+bool guard_admit_link(struct guard *g, struct web_exchange *x)
+{
+    if (web_header_count(x, "Host") != 1 || !guard_host_ok(g, web_header(x, "Host"))) {
+        return refuse(g, x, "Host", "if it should be, name it in --allow-hosts");
+    }
+    return true;
+}
+
+bool guard_admit(struct guard *g, struct web_exchange *x)
+{
+    const char *origin = web_header(x, "Origin");
+    if (!guard_admit_link(g, x)) {
+        return false;
+    }
+    web_set_header(x, "Vary",
+                   "Origin"); /* also without one: caches may keep the answer for others */
+    if (origin == NULL && is_of_nameless_page(x)) {
+        return refuse(g, x, "Sec-Fetch-Site", "a web page sent it, which may be anybody's");
+    }
+    if (origin == NULL) {
+        return true;
+    }
+    if (web_header_count(x, "Origin") != 1 || !guard_origin_ok(g, origin)) {
+        return refuse(g, x, "Origin", "if it should be, name it in --allow-origins");
+    }
+    web_set_header(x, "Access-Control-Allow-Origin", origin);
+    web_set_header(x, "Access-Control-Expose-Headers", EXPOSED_HEADERS);
+    if (is_preflight(x)) {
+        answer_preflight(x);
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,91 @@
+/*
+ * A bucket of tries for each address, filled up bit by bit. A try is taken out when a token turned
+ * out to be wrong, not before: many clients behind one proxy, all with good tokens that have to be
+ * asked for, must not get into each other's way. So more may be asked for at once than the bucket
+ * holds, and the bucket owes them, within bounds.
+ * One who owns an IPv6 address usually
+ * owns 2^64 of them, so they count together.
+ *
+ * The table is small and bounded: whoever has more addresses than it has places gets new buckets by
+ * pushing old ones out, and could do without us. A place whose bucket is full again is as good as
+ * a free one.
+ */
+#include "supervisor/web/http/throttle.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/hash.h"
+
+struct place {
+    uint64_t key;     /* 0: free */
+    uint64_t full_ms; /* when the bucket is full, if nothing is taken till then */
+};
+
+struct throttle {
+    struct place places[THROTTLE_ADDRESSES];
+};
+
+#define BUCKET_MS ((uint64_t)THROTTLE_BURST * THROTTLE_REFILL_MS)
+
+struct throttle *throttle_create(void)
+{
+    return alloc_one(struct throttle);
+}
+
+void throttle_destroy(struct throttle *t)
+{
+    free(t);
+}
+
+static uint64_t key_of(const char *peer)
+{
+    struct in6_addr six;
+    struct in_addr four;
+    uint64_t key;
+    if (inet_pton(AF_INET6, peer, &six) == 1) {
+        key = IN6_IS_ADDR_V4MAPPED(&six) ? hash_bytes(six.s6_addr + 12, 4)
+                                         : hash_bytes(six.s6_addr, 8);
+    } else if (inet_pton(AF_INET, peer, &four) == 1) {
+        key = hash_bytes(&four, sizeof(four));
+    } else {
+        key = hash_text(peer);
+    }
+    return key != 0 ? key : 1;
+}
+
+/* Its place, or the one to be given up for it. */
+static struct place *find(struct throttle *t, uint64_t key)
+{
+    struct place *oldest = &t->places[0];
+    for (size_t i = 0; i < THROTTLE_ADDRESSES; i++) {
+        struct place *p = &t->places[i];
+        if (p->key == key) {
+            return p;
+        }
+        if (p->full_ms < oldest->full_ms) {
+            oldest = p;
+        }
+    }
+    return oldest;
+}
+
+uint64_t throttle_wait_ms(struct throttle *t, const char *peer, uint64_t now_ms)
+{
+    uint64_t key = key_of(peer);
+    const struct place *p = find(t, key);
+    uint64_t after_ms = p->full_ms + THROTTLE_REFILL_MS;
+    return p->key == key && after_ms > now_ms + BUCKET_MS ? after_ms - now_ms - BUCKET_MS : 0;
+}
+
+void throttle_failed(struct throttle *t, const char *peer, uint64_t now_ms)
+{
+    uint64_t key = key_of(peer);
+    uint64_t latest_ms = now_ms + BUCKET_MS + THROTTLE_WAIT_MS - THROTTLE_REFILL_MS;
+    struct place *p = find(t, key);
+    uint64_t full_ms = p->key == key && p->full_ms > now_ms ? p->full_ms : now_ms;
+    full_ms += THROTTLE_REFILL_MS;
+    *p = (struct place){key, full_ms < latest_ms ? full_ms : latest_ms};
+}

@@ -1,0 +1,73 @@
+/*
+ * Events that are kept for clients that may come back for them.
+ *
+ * Three bounds hold at any time: what a request in flight may keep of what it tells, what one
+ * client may, and what all may together. Answers are worth more than what was told before them, and
+ * newer ones more than older ones: for an answer the oldest streams that are only kept go, first of
+ * the same client, then of all. What finds no room is sent and not kept.
+ */
+#include <string.h>
+
+#include "common/log.h"
+#include "supervisor/web/mcp/internal.h"
+
+static bool drop_first(struct mcp_stream *s)
+{
+    size_t before = s->log.bytes;
+    bool dropped = event_log_drop_first(&s->log);
+    s->client->kept_bytes -= before - s->log.bytes;
+    s->endpoint->kept_bytes -= before - s->log.bytes;
+    return dropped;
+}
+
+void mcp_stream_forget(struct mcp_stream *s)
+{
+    while (s->client != NULL && drop_first(s)) {
+    }
+}
+
+bool mcp_client_drop_answered(struct mcp_client *c)
+{
+    struct mcp_stream *s;
+    TAILQ_FOREACH(s, &c->streams, node)
+    {
+        if (s->beat.in == &c->endpoint->kept) {
+            mcp_stream_destroy(s);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void make_room(struct mcp_stream *s, size_t cost)
+{
+    struct mcp_endpoint *e = s->endpoint;
+    while (s->client->kept_bytes + cost > CLIENT_KEPT &&
+           (mcp_client_drop_answered(s->client) || drop_first(s))) {
+    }
+    struct beat *oldest;
+    while (e->kept_bytes + cost > ENDPOINT_KEPT && (oldest = TAILQ_FIRST(&e->kept.list)) != NULL) {
+        mcp_stream_destroy(oldest->owner);
+    }
+}
+
+void mcp_stream_keep(struct mcp_stream *s, const char *json, bool is_answer)
+{
+    size_t cost = event_log_cost(json);
+    size_t limit = is_answer                        ? CLIENT_KEPT
+                   : s->kind == MCP_STREAM_STANDING ? STANDING_BYTES
+                                                    : STREAM_KEPT;
+    if (cost <= limit && is_answer) {
+        make_room(s, cost);
+    }
+    while (cost <= limit && !is_answer && s->log.bytes + cost > limit && drop_first(s)) {
+    }
+    if (cost > limit || s->client->kept_bytes + cost > CLIENT_KEPT ||
+        s->endpoint->kept_bytes + cost > ENDPOINT_KEPT ||
+        !event_log_add(&s->log, s->events, json)) {
+        log_debug("session %.8s: an event of %zu bytes is not kept", s->client->id, strlen(json));
+        return;
+    }
+    s->client->kept_bytes += cost;
+    s->endpoint->kept_bytes += cost;
+}

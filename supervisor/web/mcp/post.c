@@ -1,0 +1,156 @@
+/*
+ * POST /mcp: one message, of any revision.
+ *
+ * What can be told by HTTP alone is told first: the kind of content, whether it is JSON. Then the
+ * message says which era it belongs to. One of the latest revision gets a session for itself and
+ * all further checks are the protocol layer's, which knows their order. Older ones belong to the
+ * session that they name, or begin one.
+ *
+ * Headers that decide something must not come twice: another program on the way might have looked
+ * at the other one.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/io/json.h"
+#include "proto/limits.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
+#include "supervisor/web/mcp/internal.h"
+
+#define PARAM_PREFIX "Mcp-Param-"
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static bool is_json(const char *type)
+{
+    static const char json[] = "application/json";
+    size_t len = sizeof(json) - 1;
+    if (type == NULL || strncasecmp(type, json, len) != 0) {
+        return false;
+    }
+    type += len;
+    type += strspn(type, " \t");
+    return *type == '\0' || *type == ';';
+}
+
+bool mcp_post_read(struct web_exchange *x, const struct mcp_client *c, struct mcp_incoming *ret)
+{
+    struct view body = web_body(x);
+    struct err err = ERR_INIT;
+    struct mcp_incoming in = {.bytes = body.len};
+    if (!is_json(web_header(x, "Content-Type"))) {
+        mcp_endpoint_refuse(x, c, 415, JSONRPC_INVALID_REQUEST,
+                            "Content-Type must be application/json");
+        return false;
+    }
+    if (json_parse(body.data != NULL ? body.data : "", body.len, LIMIT_LINE_BYTES, LIMIT_JSON_DEPTH,
+                   &in.message, &in.has_nul, &err) < 0) {
+        mcp_endpoint_refuse(x, c, 400, JSONRPC_PARSE_ERROR, err.text);
+        return false;
+    }
+    *ret = in;
+    return true;
+}
+
+static const char *param(void *arg, const char *name)
+{
+    char header[sizeof(PARAM_PREFIX) + LIMIT_NAME * 4];
+    int n = snprintf(header, sizeof(header), PARAM_PREFIX "%s", name);
+    return n > 0 && (size_t)n < sizeof(header) ? web_header(arg, header) : NULL;
+}
+
+static const char *twice(const struct web_exchange *x)
+{
+    static const char *const names[] = {"MCP-Protocol-Version", "Mcp-Method", "Mcp-Name",
+                                        "Mcp-Session-Id", "Content-Type"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (web_header_count(x, names[i]) > 1) {
+            return names[i];
+        }
+    }
+    return web_header_twice(x, PARAM_PREFIX);
+}
+
+/* ---- eras ----------------------------------------------------------------------------------- */
+
+static void set_accept(struct mcp_stream *s, struct mcp_accept accept)
+{
+    s->may_stream = accept.stream;
+    s->only_stream = accept.stream && !accept.json && !accept.any;
+}
+
+static void single(struct mcp_endpoint *e, struct web_exchange *x, struct principal *p,
+                   struct mcp_incoming *in)
+{
+    struct mcp_stream *s = mcp_stream_create(e, NULL, x);
+    const char *method = json_get_str(in->message, "method");
+    set_accept(s, mcp_accept_read(x));
+    /* Its answer is a stream by definition, whatever the client says that it reads. */
+    s->may_stream |= method != NULL && strcmp(method, "subscriptions/listen") == 0;
+    s->session = mcp_session_create(e->config.server, MCP_SESSION_SINGLE, p);
+    mcp_stream_take(s, in);
+}
+
+static void legacy(struct mcp_endpoint *e, struct web_exchange *x, struct principal *p,
+                   struct mcp_incoming *in, bool initialize)
+{
+    struct mcp_accept accept = mcp_accept_read(x);
+    struct mcp_client *c = NULL, *named = mcp_endpoint_named(e, x, p);
+    if (!accept.json && !accept.stream && !accept.any) {
+        mcp_endpoint_refuse(x, named, 406, JSONRPC_INVALID_REQUEST,
+                            "Accept must name application/json and text/event-stream");
+    } else if (!mcp_endpoint_check_version(x, named)) {
+        /* answered */
+    } else if (!initialize) {
+        c = mcp_endpoint_client(e, x, p);
+    } else if ((c = mcp_client_create(e, p, false)) == NULL) {
+        web_set_header(x, "Retry-After", RETRY_LATER_S);
+        mcp_endpoint_refuse(x, NULL, 503, JSONRPC_INTERNAL,
+                            "too many sessions are open; end one with DELETE, or come later");
+    }
+    if (c == NULL) {
+        cJSON_Delete(in->message);
+        return;
+    }
+    mcp_client_touch(c);
+    struct mcp_stream *s = mcp_stream_create(e, c, x);
+    s->opens = initialize;
+    set_accept(s, accept);
+    mcp_stream_take(s, in);
+}
+
+void mcp_post(struct mcp_endpoint *e, struct web_exchange *x, struct principal *p)
+{
+    struct mcp_incoming in;
+    const char *name = twice(x);
+    const struct mcp_client *named = mcp_endpoint_named(e, x, p);
+    if (name != NULL) {
+        char why[128];
+        snprintf(why, sizeof(why), "%.80s is there more than once", name);
+        mcp_endpoint_refuse(x, named, 400, JSONRPC_HEADER_MISMATCH, why);
+        return;
+    }
+    if (!mcp_post_read(x, named, &in)) {
+        return;
+    }
+    struct mcp_head head = {
+        .version = web_header(x, "MCP-Protocol-Version"),
+        .method = web_header(x, "Mcp-Method"),
+        .name = web_header(x, "Mcp-Name"),
+        .param = param,
+        .arg = x,
+    };
+    in.head = &head;
+    switch (mcp_classify(in.message, &head)) {
+    case MCP_PATH_SINGLE:
+        single(e, x, p, &in);
+        return;
+    case MCP_PATH_INITIALIZE:
+        legacy(e, x, p, &in, true);
+        return;
+    case MCP_PATH_LEGACY:
+        legacy(e, x, p, &in, false);
+        return;
+    }
+}
