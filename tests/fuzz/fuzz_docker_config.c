@@ -7,7 +7,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/scratch.h"
-#include "worker/backend/docker_places.h"
+#include "worker/backend/docker/places.h"
 
 enum { TEXT, CONFIG, CONTEXT, HOST, KINDS };
 

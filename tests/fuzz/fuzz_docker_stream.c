@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "worker/backend/docker_frames.h"
-#include "worker/backend/docker_pull.h"
+#include "worker/backend/docker/frames.h"
+#include "worker/backend/docker/pull.h"
 
 /* A hash of all pieces with their types, or 0 for a stream that is none. */
 static uint64_t unframe(const uint8_t *data, size_t size, size_t step, uint64_t *ret_bytes)

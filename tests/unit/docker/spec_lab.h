@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "common/err.h"
-#include "worker/backend/docker_spec.h"
+#include "worker/backend/docker/spec.h"
 
 struct fixture {
     struct docker_engine engine;

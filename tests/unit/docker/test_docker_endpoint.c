@@ -22,7 +22,7 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/fd.h"
-#include "worker/backend/docker_places.h"
+#include "worker/backend/docker/places.h"
 
 #define VARS_MAX 12
 

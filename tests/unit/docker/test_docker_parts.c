@@ -16,13 +16,13 @@
 
 #include "common/cleanup.h"
 #include "common/io/json.h"
-#include "worker/backend/docker_engine.h"
-#include "worker/backend/docker_frames.h"
-#include "worker/backend/docker_image.h"
-#include "worker/backend/docker_owner.h"
-#include "worker/backend/docker_pull.h"
-#include "worker/backend/docker_copy.h"
-#include "worker/backend/docker_tar.h"
+#include "worker/backend/docker/engine.h"
+#include "worker/backend/docker/frames.h"
+#include "worker/backend/docker/image.h"
+#include "worker/backend/docker/owner.h"
+#include "worker/backend/docker/pull.h"
+#include "worker/backend/docker/copy.h"
+#include "worker/backend/docker/tar.h"
 
 /* ---- frames --------------------------------------------------------------------------------- */
 

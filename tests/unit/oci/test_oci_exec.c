@@ -17,9 +17,9 @@
 #include <cmocka.h>
 
 #include "tests/unit/oci/tree.h"
-#include "worker/backend/oci_exec.h"
-#include "worker/backend/oci_record.h"
-#include "worker/backend/oci_runtime.h"
+#include "worker/backend/oci/exec.h"
+#include "worker/backend/record.h"
+#include "worker/backend/oci/runtime.h"
 
 struct bench {
     uv_loop_t loop;

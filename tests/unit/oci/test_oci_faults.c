@@ -17,7 +17,7 @@
 
 #include "tests/unit/oci/lab.h"
 #include "tests/unit/oci/tree.h"
-#include "worker/backend/oci_mode.h"
+#include "worker/backend/mode.h"
 
 struct stage {
     struct lab lab;

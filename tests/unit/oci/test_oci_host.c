@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "tests/unit/oci/tree.h"
-#include "worker/backend/oci_host.h"
-#include "worker/backend/oci_probe.h"
+#include "worker/backend/oci/host.h"
+#include "worker/backend/oci/probe.h"
 
 #define V1_MOUNTS                                                                                  \
     "22 1 0:20 / /proc rw - proc proc rw\n"                                                        \

@@ -17,8 +17,8 @@
 #include "common/clock.h"
 #include "common/fd.h"
 #include "tests/unit/oci/lab.h"
-#include "worker/backend/oci_mode.h"
-#include "worker/backend/oci_record.h"
+#include "worker/backend/mode.h"
+#include "worker/backend/record.h"
 
 #define SKIP 77
 

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/oci/tree.h"
-#include "worker/backend/oci_packages.h"
+#include "worker/backend/oci/packages.h"
 
 struct fixture {
     struct tree tree;

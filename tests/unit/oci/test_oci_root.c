@@ -16,7 +16,7 @@
 
 #include "tests/unit/oci/lab.h"
 #include "tests/unit/oci/tree.h"
-#include "worker/backend/oci_root.h"
+#include "worker/backend/oci/root.h"
 
 struct fixture {
     struct tree host; /* stands for "/" */

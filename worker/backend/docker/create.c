@@ -1,0 +1,578 @@
+/*
+ *     IMAGE --> PACKAGES --> MAKE --> ATTACH --> START --> GREETING --> done
+ *                             ^          |         |          |
+ *                             +-- FILL <-+---------+----------+    once: the agent was not there
+ *
+ *     from anywhere behind MAKE:  failed or cancelled --> REMOVE --> error
+ *
+ * Nothing is asked beforehand about the agent's volume: it is there unless this is the first
+ * sandbox on the engine or somebody tidied up. A container whose volume is empty does not start,
+ * or starts an agent that is cut off; either way filling the volume and one more try costs time
+ * only when it is needed.
+ *
+ * A sandbox's volumes for packages are made before its container. An installer's are another
+ * sandbox's, and are looked at behind MAKE, when they cannot go any more; what it is shown of this
+ * host is copied into it then.
+ *
+ * Being attached before the start saves the exec that later streams need, which takes an engine
+ * about as long as everything else here together.
+ */
+#include "worker/backend/docker/create.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/io/json.h"
+#include "common/log.h"
+#include "worker/backend/docker/copy.h"
+#include "worker/backend/docker/end.h"
+#include "worker/backend/docker/image.h"
+#include "worker/backend/docker/owner.h"
+#include "worker/backend/docker/packages.h"
+#include "worker/backend/docker/spec.h"
+#include "worker/backend/docker/stream.h"
+#include "worker/backend/docker/volume.h"
+#include "worker/backend/json_build.h"
+#include "worker/backend/sandbox_defaults.h"
+#include "worker/backend/spec_copy.h"
+
+#define WARNINGS_MAX 16
+
+struct docker_create {
+    struct tasks *tasks;
+    struct docker_api *api;
+    struct docker_engine engine;
+    struct spec_copy request;
+    bool has_request;
+    char *container; /* name */
+    char *volume;
+    char *image_id;
+    char *copies[BACKEND_MOUNTS_MAX]; /* where volumes for what is copied are, each once */
+    size_t copy_count;
+    char *unapplied[BACKEND_UNAPPLIED_MAX];
+    size_t unapplied_count;
+    bool made;   /* there may be a container */
+    bool stored; /* there may be volumes for packages that nobody else will remove */
+    bool filled; /* the volume has been filled for us: once is enough */
+    bool cancelled;
+    bool starting; /* the engine has not answered yet */
+    bool waiting;  /* it has; only the greeting is missing */
+    int fd;        /* the first stream, -1 before the greeting */
+    struct docker_image *image;
+    struct docker_volume *filling;
+    struct docker_packages *packages;
+    struct docker_copy *copying;
+    struct docker_stream *stream;
+    struct docker_end *end;
+    struct err err;
+    char hint[BACKEND_HINT_MAX];
+    docker_create_fn fn;
+    void *arg;
+};
+
+static void make(struct docker_create *c);
+
+char *docker_container_name(const char *sandbox)
+{
+    return alloc_printf("cloister-%s", sandbox);
+}
+
+void docker_create_free(struct docker_create *c)
+{
+    if (c == NULL) {
+        return;
+    }
+    docker_image_cancel(c->image);
+    docker_volume_cancel(c->filling);
+    docker_packages_cancel(c->packages);
+    docker_copy_cancel(c->copying);
+    docker_end_free(c->end);
+    if (c->has_request) {
+        spec_copy_finish(&c->request);
+    }
+    for (size_t i = 0; i < c->unapplied_count; i++) {
+        free(c->unapplied[i]);
+    }
+    for (size_t i = 0; i < c->copy_count; i++) {
+        free(c->copies[i]);
+    }
+    if (c->fd >= 0) {
+        close(c->fd);
+    }
+    free(c->container);
+    free(c->volume);
+    free(c->image_id);
+    free(c);
+}
+
+/* ---- ends ----------------------------------------------------------------------------------- */
+
+/* The engine cannot mount a directory over a file, and says so in its runtime's words. */
+static bool is_file_in_the_way(const struct err *err)
+{
+    return strcasestr(err->text, "not a directory") != NULL ||
+           strcasestr(err->text, "cannot mount volume over existing file") != NULL;
+}
+
+/* What failed is the image, whatever the engine's code for it is. */
+static void blame_image(struct docker_create *c, const struct err *err)
+{
+    err_set(&c->err, ERR_IMAGE, "image %.200s has a file where a sandbox has a directory: %.400s",
+            c->request.spec.image, err->text);
+    snprintf(c->hint, sizeof(c->hint),
+             "remove the file from the image, or name another image: each of /workspace, /tmp, "
+             "/run, " SANDBOX_HOME ", " BACKEND_PACKAGES ", " DOCKER_AGENT_DIR
+             " has to be a directory in it, or absent");
+}
+
+/* What to do about words of the engine, or of a connection to it. */
+static void advise(struct docker_create *c)
+{
+    static const struct {
+        const char *phrase, *hint;
+    } rows[] = {
+        {"cannot connect",
+         "the container engine does not answer: start it (Docker Desktop, `systemctl start "
+         "docker`), or say with --engine where it is; `cloister doctor` shows what was tried"},
+        {"no space left",
+         "free disk space where the engine keeps its data; `docker system df` shows what it holds"},
+        {"", "look whether the engine works (`docker info`, and its log says more); `cloister "
+             "doctor` makes a sandbox and shows what comes of it"},
+    };
+    size_t i = 0;
+    while (strcasestr(c->err.text, rows[i].phrase) == NULL) {
+        i++;
+    }
+    snprintf(c->hint, sizeof(c->hint), "%s", rows[i].hint);
+}
+
+static void finish(struct docker_create *c, int rc)
+{
+    int fd = -1;
+    struct backend_info info = {
+        .runtime = c->has_request ? c->request.spec.runtime : "",
+        .image = c->has_request ? c->request.spec.image : "",
+        .unapplied_count = c->unapplied_count,
+    };
+    for (size_t i = 0; i < c->unapplied_count; i++) {
+        info.unapplied[i] = c->unapplied[i];
+    }
+    if (rc == 0) {
+        fd = c->fd;
+        c->fd = -1;
+    } else if (c->hint[0] == '\0' && c->err.code == ERR_ENGINE) {
+        advise(c);
+    }
+    c->fn(c->arg, rc, fd, rc == 0 ? &info : NULL, rc == 0 ? NULL : &c->err, rc == 0 ? "" : c->hint);
+    docker_create_free(c);
+}
+
+static void on_removed(void *arg, int rc, const struct err *err)
+{
+    struct docker_create *c = arg;
+    c->end = NULL;
+    if (rc < 0) {
+        log_warn("a container that did not come to life stays: %s", err->text);
+    }
+    finish(c, -c->err.code);
+}
+
+/* Removes what was made so far, then reports c->err. */
+static void fail(struct docker_create *c)
+{
+    if (c->cancelled) {
+        err_set(&c->err, ERR_SHUTTING_DOWN, "closed while it was being created");
+        c->hint[0] = '\0';
+    }
+    if (c->stream != NULL) {
+        docker_stream_cancel(c->stream);
+        c->stream = NULL;
+    }
+    if (c->made || c->stored) {
+        c->end = docker_end_start(c->tasks, c->api, c->container,
+                                  c->stored ? c->request.spec.packages : NULL, on_removed, c);
+    } else {
+        finish(c, -c->err.code);
+    }
+}
+
+static void fail_with(struct docker_create *c, const struct err *err, const char *context)
+{
+    c->err = *err;
+    err_ignore(err_wrap(&c->err, "%s", context));
+    if (is_file_in_the_way(err)) {
+        blame_image(c, err);
+    }
+    fail(c);
+}
+
+/* After a step. False: it failed, or nobody wants the sandbox any more, and the end has begun. */
+static bool may_go_on(struct docker_create *c, int rc, const struct err *err)
+{
+    if (rc < 0) {
+        c->err = *err;
+    }
+    if (rc < 0 || c->cancelled) {
+        fail(c);
+        return false;
+    }
+    return true;
+}
+
+/* ---- the agent's volume --------------------------------------------------------------------- */
+
+static void on_unmade(void *arg, int rc, const struct err *err)
+{
+    struct docker_create *c = arg;
+    c->end = NULL;
+    if (may_go_on(c, rc, err)) {
+        make(c);
+    }
+}
+
+/* Once more from the beginning: what a failed start has left in a container is up to the engine. */
+static void on_filled(void *arg, int rc, const struct err *err)
+{
+    struct docker_create *c = arg;
+    c->filling = NULL;
+    if (rc < 0) {
+        c->err = *err;
+        fail(c);
+    } else {
+        c->end = docker_end_start(c->tasks, c->api, c->container, NULL, on_unmade, c);
+    }
+}
+
+/* The container did not come to life. The usual reason is that its agent is not there. */
+static void start_failed(struct docker_create *c, const struct err *err)
+{
+    c->err = *err;
+    err_ignore(err_wrap(&c->err, "the container does not start"));
+    if (c->fd >= 0) {
+        close(c->fd);
+        c->fd = -1;
+    }
+    if (c->stream != NULL) {
+        docker_stream_cancel(c->stream);
+        c->stream = NULL;
+    }
+    if (is_file_in_the_way(err)) { /* which a full volume would not change */
+        blame_image(c, err);
+        fail(c);
+        return;
+    }
+    if (c->filled || c->cancelled || err->code == ERR_TIMEOUT) {
+        fail(c);
+        return;
+    }
+    log_info("%s; is the agent in its volume?", c->err.text);
+    c->filled = true;
+    c->filling = docker_volume_fill(c->api, c->volume, c->request.spec.agent_path, c->image_id,
+                                    on_filled, c);
+}
+
+/* ---- start ---------------------------------------------------------------------------------- */
+
+/* Both answers, the engine's and the agent's, come in any order; the latter of them decides. */
+static void settle(struct docker_create *c)
+{
+    if (c->starting) {
+        return;
+    }
+    if (c->cancelled) {
+        fail(c);
+    } else if (c->fd >= 0) {
+        finish(c, 0);
+    } else if (c->stream == NULL) {
+        struct err err = c->err;
+        start_failed(c, &err);
+    } else {
+        c->waiting = true;
+    }
+}
+
+static void on_greeted(void *arg, int rc, int fd, const struct err *err)
+{
+    struct docker_create *c = arg;
+    c->stream = NULL;
+    c->waiting = false;
+    c->fd = fd;
+    if (rc < 0) {
+        c->err = *err;
+    }
+    settle(c);
+}
+
+static void on_started(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+{
+    struct docker_create *c = arg;
+    (void)reply;
+    c->starting = false;
+    if (rc < 0 && !c->cancelled) {
+        start_failed(c, err);
+    } else {
+        settle(c);
+    }
+}
+
+static void on_attached(void *arg, int rc, int fd, const struct err *err)
+{
+    struct docker_create *c = arg;
+    (void)fd;
+    if (rc < 0) {
+        c->stream = NULL;
+        start_failed(c, err); /* Podman sets a container up when somebody attaches to it */
+        return;
+    }
+    if (c->cancelled) {
+        fail(c);
+        return;
+    }
+    CLEANUP_FREE char *path = alloc_printf("/containers/%s/start", c->container);
+    struct docker_request request = {.method = "POST", .path = path};
+    c->starting = true;
+    docker_api_call(c->api, &request, on_started, c);
+}
+
+static void attach(struct docker_create *c)
+{
+    c->stream = docker_stream_attach(c->tasks, c->api, c->container, on_attached, on_greeted, c);
+}
+
+/* ---- make ----------------------------------------------------------------------------------- */
+
+static void on_copied(void *arg, int rc, const struct err *err)
+{
+    struct docker_create *c = arg;
+    c->copying = NULL;
+    if (may_go_on(c, rc, err)) {
+        attach(c);
+    }
+}
+
+static void copy_mounts(struct docker_create *c)
+{
+    const struct backend_spec *spec = &c->request.spec;
+    if (spec->mount_count > 0) {
+        c->copying =
+            docker_copy_start(c->api, c->container, spec->mounts, spec->mount_count, on_copied, c);
+    } else {
+        attach(c);
+    }
+}
+
+/* An installer's package directory: is it the sandbox's, or has the engine just made one? */
+static void on_checked(void *arg, int rc, const struct err *err)
+{
+    struct docker_create *c = arg;
+    c->packages = NULL;
+    if (rc < 0) {
+        /* What is there now is the engine's work, or about to be removed by its owner. */
+        c->stored = rc == -ERR_GONE;
+    }
+    if (may_go_on(c, rc, err)) {
+        copy_mounts(c);
+    }
+}
+
+/* What the engine says it left out. */
+static void note_warnings(struct docker_create *c, const cJSON *reply)
+{
+    const char *warnings[WARNINGS_MAX];
+    size_t count = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, json_get(reply, "Warnings"))
+    {
+        if (cJSON_IsString(item) && count < WARNINGS_MAX) {
+            warnings[count++] = item->valuestring;
+        }
+    }
+    for (size_t i = 0; i < c->unapplied_count; i++) { /* of a first try */
+        free(c->unapplied[i]);
+    }
+    c->unapplied_count = docker_spec_unapplied(&c->engine, warnings, count, c->unapplied);
+}
+
+static void on_made(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+{
+    struct docker_create *c = arg;
+    /* Without an answer it may be there or come later: the removal sees to it. */
+    c->made = rc == 0 || reply->status == 0;
+    if (c->cancelled) {
+        fail(c);
+        return;
+    }
+    if (rc < 0) {
+        if (rc == -ERR_INVALID && c->request.spec.runtime[0] != '\0') {
+            snprintf(c->hint, sizeof(c->hint),
+                     "`docker info` lists the runtimes that the engine knows; --runtime names one");
+        }
+        fail_with(c, err, "cannot create the container");
+        return;
+    }
+    note_warnings(c, reply->json);
+    if (c->request.spec.strict && c->unapplied_count > 0) {
+        err_set(&c->err, ERR_ENGINE, "this engine cannot apply: %s%s%s", c->unapplied[0],
+                c->unapplied_count > 1 ? "; " : "", c->unapplied_count > 1 ? c->unapplied[1] : "");
+        snprintf(
+            c->hint, sizeof(c->hint),
+            "run without --strict to accept this; `cloister doctor` says what the engine lacks");
+        fail(c);
+        return;
+    }
+    if (docker_packages_are_borrowed(&c->request.spec)) {
+        c->packages = docker_packages_check(c->api, c->request.spec.packages, on_checked, c);
+    } else {
+        copy_mounts(c);
+    }
+}
+
+static void make(struct docker_create *c)
+{
+    const struct backend_spec *spec = &c->request.spec;
+    cJSON *labels = json_build_new();
+    docker_owner_label(labels, spec->id, spec->dir);
+    struct docker_spec_input in = {
+        .spec = spec,
+        .engine = &c->engine,
+        .image = c->image_id,
+        .volume = c->volume,
+        .runtime = c->engine.podman ? "" : spec->runtime,
+        .labels = labels,
+        .copies = c->copies,
+        .copy_count = c->copy_count,
+    };
+    CLEANUP_FREE char *body = NULL;
+    int rc = docker_spec_build(&in, &body, &c->err);
+    cJSON_Delete(labels);
+    if (rc < 0) {
+        fail(c);
+        return;
+    }
+    CLEANUP_FREE char *path = alloc_printf("/containers/create?name=%s", c->container);
+    struct docker_request request = {.method = "POST", .path = path, .json = body};
+    docker_api_call(c->api, &request, on_made, c);
+}
+
+static void on_packages(void *arg, int rc, const struct err *err)
+{
+    struct docker_create *c = arg;
+    c->packages = NULL;
+    if (may_go_on(c, rc, err)) {
+        make(c);
+    }
+}
+
+static void on_image(void *arg, int rc, const char *id, const struct err *err, const char *hint)
+{
+    struct docker_create *c = arg;
+    c->image = NULL;
+    if (rc < 0) {
+        c->err = *err;
+        snprintf(c->hint, sizeof(c->hint), "%s", hint);
+        fail(c);
+    } else if (c->cancelled) {
+        fail(c);
+    } else {
+        const struct backend_spec *spec = &c->request.spec;
+        c->image_id = alloc_strdup(id);
+        if (strcmp(spec->packages, spec->id) == 0) {
+            c->stored = true;
+            c->packages = docker_packages_make(c->api, spec->id, spec->dir, on_packages, c);
+        } else {
+            make(c);
+        }
+    }
+}
+
+/* Files that are shown in the same directory share its volume. */
+static int find_copies(struct docker_create *c)
+{
+    const struct backend_spec *spec = &c->request.spec;
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        char *target;
+        size_t known = 0;
+        int rc = docker_copy_target(&spec->mounts[i], &target, &c->err);
+        if (rc < 0) {
+            return rc;
+        }
+        while (known < c->copy_count && strcmp(c->copies[known], target) != 0) {
+            known++;
+        }
+        if (known < c->copy_count) {
+            free(target);
+        } else {
+            c->copies[c->copy_count++] = target;
+        }
+    }
+    return 0;
+}
+
+static void begin(void *arg)
+{
+    struct docker_create *c = arg;
+    if (c->err.code == 0 && c->request.spec.image[0] == '\0') {
+        err_set(&c->err, ERR_IMAGE, "no image is named");
+        snprintf(c->hint, sizeof(c->hint), "name one with --image");
+    }
+    if (c->err.code == 0) {
+        err_ignore(docker_volume_name(c->request.spec.agent_path, &c->volume, &c->err));
+    }
+    if (c->err.code == 0) {
+        err_ignore(find_copies(c));
+    }
+    if (c->err.code != 0 || c->cancelled) {
+        fail(c);
+        return;
+    }
+    c->image = docker_image_get(c->api, &c->request.spec, on_image, c);
+}
+
+struct docker_create *docker_create_start(struct tasks *tasks, struct docker_api *api,
+                                          const struct docker_engine *engine,
+                                          const struct backend_spec *spec, docker_create_fn fn,
+                                          void *arg)
+{
+    struct docker_create *c = alloc_one(struct docker_create);
+    c->tasks = tasks;
+    c->api = api;
+    c->engine = *engine;
+    c->fd = -1;
+    c->fn = fn;
+    c->arg = arg;
+    c->container = docker_container_name(spec->id);
+    c->has_request = spec_copy_init(&c->request, spec, &c->err) == 0;
+    task_later(tasks, 0, begin, c);
+    return c;
+}
+
+static void give_up(void *arg)
+{
+    fail(arg);
+}
+
+void docker_create_cancel(struct docker_create *c)
+{
+    bool idle = false;
+    c->cancelled = true;
+    if (c->image != NULL) { /* may be fetching one, for minutes */
+        docker_image_cancel(c->image);
+        c->image = NULL;
+        idle = true;
+    } else if (c->copying != NULL) { /* likewise */
+        docker_copy_cancel(c->copying);
+        c->copying = NULL;
+        idle = true;
+    } else if (c->stream != NULL && c->waiting) {
+        docker_stream_cancel(c->stream);
+        c->stream = NULL;
+        idle = true;
+    }
+    if (idle) {
+        task_later(c->tasks, 0, give_up, c);
+    }
+}

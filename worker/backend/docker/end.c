@@ -1,0 +1,196 @@
+/*
+ * A removal may already be under way, by an earlier worker whose request the engine is still busy
+ * with, and is then refused to others; all that is left to do is to wait until it is over, by
+ * asking again. A volume is refused likewise while a container uses it.
+ *
+ * Volumes go after the containers that use them, in the removal of one sandbox as in the sweep.
+ */
+#include "worker/backend/docker/end.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/io/json.h"
+#include "common/log.h"
+#include "worker/backend/docker/owner.h"
+#include "worker/backend/docker/packages.h"
+#include "worker/backend/json_build.h"
+
+#define AGAIN_MS  100
+#define AGAIN_MAX 30
+#define REMOVE_MS 10000
+#define LIST_MS   5000
+#define SWEEP_MAX 32 /* containers, or volumes, in one go; the next probe finds the rest */
+#define PATHS_MAX (1 + DOCKER_PACKAGES_COUNT)
+
+struct docker_end {
+    struct tasks *tasks;
+    struct docker_api *api;
+    char *paths[PATHS_MAX]; /* of what is removed, one after the other */
+    size_t count, next;
+    int tries;
+    docker_end_fn done;
+    void *arg;
+};
+
+static void try_remove(void *arg);
+
+void docker_end_free(struct docker_end *e)
+{
+    if (e != NULL) {
+        for (size_t i = 0; i < e->count; i++) {
+            free(e->paths[i]);
+        }
+        free(e);
+    }
+}
+
+static void on_removed(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+{
+    struct docker_end *e = arg;
+    docker_end_fn done = e->done;
+    void *done_arg = e->arg;
+    if (reply->status == 409 && ++e->tries < AGAIN_MAX) {
+        task_later(e->tasks, AGAIN_MS, try_remove, e);
+        return;
+    }
+    if (reply->status == 404 || rc == -ERR_GONE) {
+        rc = 0;
+    }
+    if (rc == 0 && ++e->next < e->count) {
+        e->tries = 0;
+        try_remove(e);
+        return;
+    }
+    docker_end_free(e);
+    done(done_arg, rc, rc < 0 ? err : NULL);
+}
+
+static void try_remove(void *arg)
+{
+    struct docker_end *e = arg;
+    struct docker_request request = {
+        .method = "DELETE", .path = e->paths[e->next], .total_ms = REMOVE_MS};
+    docker_api_call(e->api, &request, on_removed, e);
+}
+
+struct docker_end *docker_end_start(struct tasks *tasks, struct docker_api *api,
+                                    const char *container, const char *packages, docker_end_fn done,
+                                    void *arg)
+{
+    struct docker_end *e = alloc_one(struct docker_end);
+    e->tasks = tasks;
+    e->api = api;
+    e->paths[e->count++] = alloc_printf("/containers/%s?force=1&v=1", container);
+    for (size_t i = 0; packages != NULL && i < DOCKER_PACKAGES_COUNT; i++) {
+        CLEANUP_FREE char *volume = docker_packages_volume(packages, i);
+        e->paths[e->count++] = alloc_printf("/volumes/%s", volume);
+    }
+    e->done = done;
+    e->arg = arg;
+    try_remove(e);
+    return e;
+}
+
+/* ---- what dead servers left ----------------------------------------------------------------- */
+
+struct docker_sweep {
+    struct docker_api *api;
+    bool volumes; /* the containers are done */
+    size_t pending;
+    void (*done)(void *arg);
+    void *arg;
+};
+
+void docker_sweep_free(struct docker_sweep *s)
+{
+    free(s);
+}
+
+static void ask_list(struct docker_sweep *s);
+
+static void count_down(struct docker_sweep *s)
+{
+    if (--s->pending == 0 && !s->volumes) {
+        s->volumes = true;
+        ask_list(s);
+    } else if (s->pending == 0) {
+        void (*done)(void *) = s->done;
+        void *arg = s->arg;
+        docker_sweep_free(s);
+        done(arg);
+    }
+}
+
+static void on_swept(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+{
+    if (rc < 0 && reply->status != 404 && reply->status != 409) {
+        log_warn("something of a server that is gone stays: %s", err->text);
+    }
+    count_down(arg);
+}
+
+static bool is_stopped(const cJSON *container)
+{
+    const char *state = json_get_str(container, "State");
+    return state != NULL && (strcmp(state, "created") == 0 || strcmp(state, "exited") == 0 ||
+                             strcmp(state, "dead") == 0 || strcmp(state, "stopped") == 0);
+}
+
+/* A volume that is in use stays by itself: the engine refuses to remove it. */
+static void on_listed(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+{
+    struct docker_sweep *s = arg;
+    const cJSON *list = s->volumes ? json_get(reply->json, "Volumes") : reply->json;
+    const char *what = s->volumes ? "volume" : "container";
+    const cJSON *item;
+    if (rc < 0) {
+        log_debug("cannot look for %ss of servers that are gone: %s", what, err->text);
+        list = NULL;
+    }
+    cJSON_ArrayForEach(item, list)
+    {
+        const char *id = json_get_str(item, s->volumes ? "Name" : "Id");
+        if (id == NULL || s->pending > SWEEP_MAX || (!s->volumes && !is_stopped(item)) ||
+            !docker_owner_is_gone(json_get(item, "Labels"))) {
+            continue;
+        }
+        CLEANUP_FREE char *escaped = http_escape(id);
+        CLEANUP_FREE char *path =
+            alloc_printf("/%ss/%s%s", what, escaped, s->volumes ? "" : "?force=1&v=1");
+        struct docker_request request = {.method = "DELETE", .path = path, .total_ms = REMOVE_MS};
+        log_info("removing %s %.64s of a server that is gone", what, id);
+        s->pending++;
+        docker_api_call(s->api, &request, on_swept, s);
+    }
+    count_down(s);
+}
+
+static void ask_list(struct docker_sweep *s)
+{
+    char host[DOCKER_HOST_SIZE];
+    docker_owner_host(host);
+    CLEANUP_FREE char *label = alloc_printf("%shost=%s", DOCKER_LABEL, host);
+    cJSON *filters = json_build_new();
+    json_build_append_string(json_build_array(filters, "label"), label);
+    CLEANUP_FREE char *text = json_build_print(filters);
+    CLEANUP_FREE char *escaped = http_escape(text);
+    CLEANUP_FREE char *path = alloc_printf(
+        s->volumes ? "/volumes?filters=%s" : "/containers/json?all=1&filters=%s", escaped);
+    cJSON_Delete(filters);
+    struct docker_request request = {.method = "GET", .path = path, .total_ms = LIST_MS};
+    s->pending = 1; /* the list itself */
+    docker_api_call(s->api, &request, on_listed, s);
+}
+
+struct docker_sweep *docker_sweep_start(struct docker_api *api, void (*done)(void *arg), void *arg)
+{
+    struct docker_sweep *s = alloc_one(struct docker_sweep);
+    s->api = api;
+    s->done = done;
+    s->arg = arg;
+    ask_list(s);
+    return s;
+}

@@ -1,0 +1,34 @@
+/*
+ * Removing containers and volumes: those of one sandbox, and those of servers that are gone.
+ *
+ * Thread: the loop thread. Nothing blocks. `done` never runs inside the call that takes it.
+ */
+#ifndef CLOISTER_WORKER_BACKEND_DOCKER_END_H
+#define CLOISTER_WORKER_BACKEND_DOCKER_END_H
+
+#include "common/err.h"
+#include "worker/backend/docker/api.h"
+#include "worker/backend/task.h"
+
+struct docker_end;
+
+typedef void (*docker_end_fn)(void *arg, int rc, const struct err *err);
+
+/* Kills and removes a container with its anonymous volumes, and then the volumes that hold the
+ * packages of sandbox `packages`, if that is not NULL. What is not there is a success. The object
+ * is gone at `done`. */
+struct docker_end *docker_end_start(struct tasks *tasks, struct docker_api *api,
+                                    const char *container, const char *packages, docker_end_fn done,
+                                    void *arg);
+
+/* For an owner that closes before `done`, together with tasks and api. NULL is fine. */
+void docker_end_free(struct docker_end *e);
+
+struct docker_sweep;
+
+/* Removes stopped containers and unused volumes whose servers are provably gone (owner.h), a
+ * bounded number at a time. */
+struct docker_sweep *docker_sweep_start(struct docker_api *api, void (*done)(void *arg), void *arg);
+void docker_sweep_free(struct docker_sweep *s);
+
+#endif

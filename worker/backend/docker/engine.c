@@ -1,0 +1,145 @@
+/*
+ * Asking an engine about itself takes it longer than most other things (GET /info counts containers
+ * and looks at storage), and the answer hardly ever changes. So it is asked once per server, and
+ * what is kept are the few bits below, in the number that a probe hands to the workers of its
+ * sandboxes.
+ */
+#include "worker/backend/docker/engine.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/io/json.h"
+#include "common/str.h"
+
+#define CPUS_MAX  4095u
+#define MODE_MARK 1u /* tells a packed number from 0, "unknown" */
+#define MINOR_BIT 1
+#define FLAGS_BIT 8
+#define CPUS_BIT  20
+
+static const size_t flags[] = {
+    offsetof(struct docker_engine, podman),      offsetof(struct docker_engine, userns),
+    offsetof(struct docker_engine, rootless),    offsetof(struct docker_engine, memory_limit),
+    offsetof(struct docker_engine, swap_limit),  offsetof(struct docker_engine, pids_limit),
+    offsetof(struct docker_engine, cpu_quota),   offsetof(struct docker_engine, seccomp),
+    offsetof(struct docker_engine, cgroup_none),
+};
+
+#define FLAG_COUNT (sizeof(flags) / sizeof(flags[0]))
+_Static_assert(FLAGS_BIT + FLAG_COUNT <= CPUS_BIT, "the flags fit");
+
+uint32_t docker_engine_pack(const struct docker_engine *e)
+{
+    uint64_t cpus = e->cpu_milli_max / 1000;
+    uint32_t mode = MODE_MARK | (e->api_minor & 0x7fu) << MINOR_BIT;
+    for (size_t i = 0; i < FLAG_COUNT; i++) {
+        mode |= (*(const bool *)((const char *)e + flags[i]) ? 1u : 0u) << (FLAGS_BIT + i);
+    }
+    return mode | (uint32_t)(cpus < CPUS_MAX ? cpus : CPUS_MAX) << CPUS_BIT;
+}
+
+bool docker_engine_unpack(uint64_t mode, struct docker_engine *ret)
+{
+    if ((mode & MODE_MARK) == 0 || mode > UINT32_MAX) {
+        return false;
+    }
+    *ret = (struct docker_engine){.api_minor = (unsigned)(mode >> MINOR_BIT) & 0x7fu,
+                                  .cpu_milli_max = (mode >> CPUS_BIT) * 1000};
+    for (size_t i = 0; i < FLAG_COUNT; i++) {
+        *(bool *)((char *)ret + flags[i]) = (mode >> (FLAGS_BIT + i) & 1) != 0;
+    }
+    return true;
+}
+
+/* "1.43" as 43. */
+static bool read_minor(struct view version, uint64_t *ret)
+{
+    CLEANUP_FREE char *text = alloc_viewdup(version);
+    return strncmp(text, "1.", 2) == 0 && str_to_u64(text + 2, 0, 1000, ret, NULL) == 0;
+}
+
+int docker_engine_negotiate(struct docker_engine *e, struct view api_version, struct view os_type,
+                            const char *override, struct err *err)
+{
+    uint64_t newest;
+    uint64_t wanted = DOCKER_API_MINOR_MAX;
+    if (os_type.len > 0 && !view_is(os_type, "linux")) {
+        return err_set(err, ERR_ENGINE,
+                       "the engine runs %.*s containers: switch it to Linux containers",
+                       VIEW_ARG(os_type));
+    }
+    if (!read_minor(api_version, &newest)) {
+        return err_set(err, ERR_ENGINE, "this is not a Docker engine: it names no API version");
+    }
+    if (newest < DOCKER_API_MINOR_MIN) {
+        return err_set(err, ERR_ENGINE,
+                       "the engine is too old: its API is 1.%u, 1.%d is needed (Docker 20.10)",
+                       (unsigned)newest, DOCKER_API_MINOR_MIN);
+    }
+    if (override != NULL && override[0] != '\0' && !read_minor(view_of(override), &wanted)) {
+        return err_set(err, ERR_CONFIG, "DOCKER_API_VERSION=%s is no version such as 1.43",
+                       override);
+    }
+    e->api_minor = (unsigned)(wanted < newest ? wanted : newest);
+    return 0;
+}
+
+static bool truth(const cJSON *info, const char *key)
+{
+    return cJSON_IsTrue(json_get(info, key));
+}
+
+/* An entry such as "name=seccomp,profile=builtin". */
+static bool has_option(const cJSON *info, const char *name)
+{
+    const cJSON *item;
+    size_t len = strlen(name);
+    cJSON_ArrayForEach(item, json_get(info, "SecurityOptions"))
+    {
+        const char *text = cJSON_GetStringValue(item);
+        if (text != NULL && strncmp(text, "name=", 5) == 0 && strncmp(text + 5, name, len) == 0 &&
+            (text[5 + len] == '\0' || text[5 + len] == ',')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int docker_engine_read(struct docker_engine *e, const cJSON *info, struct err *err)
+{
+    const char *driver = json_get_str(info, "CgroupDriver");
+    const char *version = json_get_str(info, "CgroupVersion");
+    const cJSON *cpus = json_get(info, "NCPU");
+    if (!cJSON_IsObject(info) || json_get_str(info, "OSType") == NULL) {
+        return err_set(err, ERR_ENGINE, "the engine does not describe itself as one");
+    }
+    if (strcmp(json_get_str(info, "OSType"), "linux") != 0) {
+        return err_set(err, ERR_ENGINE,
+                       "the engine runs %.32s containers: switch it to Linux containers",
+                       json_get_str(info, "OSType"));
+    }
+    e->userns = has_option(info, "userns");
+    e->rootless = has_option(info, "rootless");
+    e->seccomp = has_option(info, "seccomp");
+    e->memory_limit = truth(info, "MemoryLimit");
+    e->swap_limit = truth(info, "SwapLimit");
+    e->pids_limit = truth(info, "PidsLimit");
+    e->cpu_quota = truth(info, "CpuCfsQuota");
+    e->cgroup_none = driver != NULL && strcmp(driver, "none") == 0;
+    if (e->podman && e->rootless && version != NULL && strcmp(version, "1") == 0) {
+        e->cgroup_none = true; /* Podman has no way to apply a limit there, and does not say so */
+    }
+    if (json_is_int(cpus) && cpus->valuedouble > 0 && cpus->valuedouble <= CPUS_MAX) {
+        e->cpu_milli_max = (uint64_t)cpus->valuedouble * 1000;
+    }
+    return 0;
+}
+
+bool docker_engine_has_runtime(const cJSON *info, const char *name)
+{
+    return cJSON_IsObject(json_get(json_get(info, "Runtimes"), name));
+}

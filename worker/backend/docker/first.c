@@ -1,0 +1,49 @@
+/*
+ * The number that an engine tells is one of its own host, which may be a virtual machine or another
+ * computer; here it may be anybody's. A process whose control group bears the container's whole id
+ * is the container's, whoever counts: the id is 256 random bits. The start time is read before
+ * that, so what was looked at is what the note names.
+ */
+#include "worker/backend/docker/first.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "common/cleanup.h"
+#include "common/ending.h"
+#include "common/fd.h"
+#include "common/log.h"
+#include "worker/backend/record.h"
+
+#define ID_LEN      64
+#define CGROUPS_MAX 16384
+
+static bool is_in_container(int pid, const char *id)
+{
+    char path[48];
+    snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, CGROUPS_MAX);
+    return file_read(path, &text, NULL) == 0 && buf_cstr(&text) != NULL &&
+           strstr(buf_cstr(&text), id) != NULL;
+}
+
+void docker_first_note(const cJSON *inspected, const char *dir)
+{
+    const char *id = json_get_str(inspected, "Id");
+    const cJSON *number = json_get(json_get(inspected, "State"), "Pid");
+    uint64_t start;
+    struct err err = ERR_INIT;
+    if (id == NULL || strlen(id) != ID_LEN || !cJSON_IsNumber(number) || number->valuedouble < 2 ||
+        number->valuedouble > INT32_MAX) {
+        return;
+    }
+    int pid = (int)number->valuedouble;
+    if (!oci_process_start(pid, &start) || !is_in_container(pid, id)) {
+        return; /* the engine's host is not this one */
+    }
+    if (ending_note_first(dir, pid, start, &err) < 0) {
+        log_debug("a server that ends cannot kill it at once: %s", err.text);
+    }
+}

@@ -1,0 +1,281 @@
+/*
+ * One place after the other: ping, which tells the version of the API; info, which tells what the
+ * engine can enforce. The first that does both is taken. A ping has one second where nobody said
+ * which engine to use, since then something else may do as well, and five where somebody did. An
+ * engine that has answered a ping is there; it may take its time to count containers for info.
+ *
+ * Whatever a place answers is kept for people, who otherwise cannot see why an engine that they
+ * know to be running is not used.
+ */
+#include "worker/backend/docker/probe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/io/json.h"
+#include "common/log.h"
+#include "worker/backend/docker/end.h"
+#include "worker/backend/docker/places.h"
+#include "worker/backend/docker/spec.h"
+
+#define LOOK_MS  1000
+#define NAMED_MS 5000
+
+struct docker_probe {
+    uv_loop_t *loop;
+    uv_timer_t kick; /* the first step, a loop turn after the call */
+    struct docker_places places;
+    size_t next;
+    char *runtime;
+    bool sweep;
+    char *tried[DOCKER_ENDPOINTS_MAX];
+    struct docker_api *api; /* of the place that is being tried */
+    struct docker_sweep *sweeping;
+    struct docker_engine engine;
+    char version[128];
+    char reason[512];
+    char *unapplied[BACKEND_UNAPPLIED_MAX];
+    size_t unapplied_count;
+    size_t open; /* handles and clients that are still on the loop */
+    docker_probe_fn fn;
+    void *arg;
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+static void try_next(struct docker_probe *p);
+
+static void probe_free(struct docker_probe *p)
+{
+    for (size_t i = 0; i < DOCKER_ENDPOINTS_MAX; i++) {
+        free(p->tried[i]);
+    }
+    for (size_t i = 0; i < p->unapplied_count; i++) {
+        free(p->unapplied[i]);
+    }
+    docker_places_finish(&p->places);
+    free(p->runtime);
+    free(p);
+}
+
+static void report(struct docker_probe *p)
+{
+    struct docker_probe_result result = {
+        .probe =
+            {
+                .usable = p->api != NULL,
+                .engine = p->api != NULL ? docker_api_endpoint(p->api) : "",
+                .runtime = p->runtime,
+                .version = p->version,
+                .reason = p->api != NULL ? "" : p->reason,
+                .mode = p->api != NULL ? docker_engine_pack(&p->engine) : 0,
+                .unapplied_count = p->unapplied_count,
+            },
+        .engine = p->engine,
+        .api = p->api,
+    };
+    for (size_t i = 0; i < p->unapplied_count; i++) {
+        result.probe.unapplied[i] = p->unapplied[i];
+    }
+    for (size_t i = 0; i < p->places.count && p->tried[i] != NULL; i++) {
+        if (result.probe.tried_count < BACKEND_TRIED_MAX) {
+            result.probe.tried[result.probe.tried_count++] = p->tried[i];
+        }
+    }
+    p->fn(p->arg, &result);
+}
+
+/* The last step: nothing of the probe is on the loop any more. */
+static void let_go(struct docker_probe *p)
+{
+    if (--p->open > 0) {
+        return;
+    }
+    void (*closed)(void *) = p->closed;
+    void *arg = p->closed_arg;
+    if (closed == NULL) {
+        report(p);
+    }
+    probe_free(p);
+    if (closed != NULL) {
+        closed(arg);
+    }
+}
+
+static void on_api_closed(void *arg)
+{
+    let_go(arg);
+}
+
+/* Of a place that is no good. */
+static void drop_api(struct docker_probe *p)
+{
+    if (p->api != NULL) {
+        struct docker_api *api = p->api;
+        p->api = NULL;
+        p->open++;
+        docker_api_close(api, on_api_closed, p);
+    }
+}
+
+static void on_kick_closed(uv_handle_t *handle)
+{
+    let_go(handle->data);
+}
+
+static void finish(struct docker_probe *p)
+{
+    uv_close((uv_handle_t *)&p->kick, on_kick_closed);
+}
+
+/* ---- one place ------------------------------------------------------------------------------ */
+
+static void note(struct docker_probe *p, const char *answer)
+{
+    const struct docker_endpoint *e = &p->places.items[p->next].endpoint;
+    p->tried[p->next] = alloc_printf("%s%s%s: %s", e->origin, e->text != NULL ? " " : "",
+                                     e->text != NULL ? e->text : "", answer);
+}
+
+static void reject(struct docker_probe *p, const struct err *err)
+{
+    const struct docker_endpoint *e = &p->places.items[p->next].endpoint;
+    size_t used = strlen(p->reason);
+    note(p, err->text);
+    snprintf(p->reason + used, sizeof(p->reason) - used, "%s%s%s%s: %.200s", used > 0 ? "; " : "",
+             e->origin, e->text != NULL ? " " : "", e->text != NULL ? e->text : "", err->text);
+    drop_api(p);
+    p->next++;
+    try_next(p);
+}
+
+static void on_swept(void *arg)
+{
+    struct docker_probe *p = arg;
+    p->sweeping = NULL;
+    finish(p);
+}
+
+static void on_info(void *arg, int rc, const struct docker_reply *reply, const struct err *failure)
+{
+    struct docker_probe *p = arg;
+    struct err err = ERR_INIT;
+    if (rc < 0) {
+        err = *failure;
+    } else {
+        rc = docker_engine_read(&p->engine, reply->json, &err);
+    }
+    if (rc == 0 && p->runtime[0] != '\0' && p->engine.podman) {
+        rc = err_set(
+            &err, ERR_ENGINE,
+            "Podman's compatible interface ignores the choice of a runtime (%s): name it in "
+            "Podman's own containers.conf instead",
+            p->runtime);
+    } else if (rc == 0 && p->runtime[0] != '\0' &&
+               !docker_engine_has_runtime(reply->json, p->runtime)) {
+        rc = err_set(&err, ERR_ENGINE,
+                     "the engine has no runtime called %s; `docker info` lists what it has",
+                     p->runtime);
+    }
+    if (rc < 0) {
+        reject(p, &err);
+        return;
+    }
+    const char *server = json_get_str(reply->json, "ServerVersion");
+    snprintf(p->version, sizeof(p->version), "%s %.64s, API 1.%u%s",
+             p->engine.podman ? "Podman" : "Docker Engine", server != NULL ? server : "?",
+             p->engine.api_minor, p->engine.rootless ? ", rootless" : "");
+    note(p, p->version);
+    p->unapplied_count = docker_spec_unapplied(&p->engine, NULL, 0, p->unapplied);
+    if (p->sweep) {
+        p->sweeping = docker_sweep_start(p->api, on_swept, p);
+    } else {
+        finish(p);
+    }
+}
+
+static void on_ping(void *arg, int rc, const struct docker_reply *reply, const struct err *failure)
+{
+    struct docker_probe *p = arg;
+    struct err err = ERR_INIT;
+    if (rc < 0) {
+        err = *failure;
+    } else {
+        p->engine = (struct docker_engine){
+            .podman = http_response_header(reply->http, "Libpod-API-Version").len > 0,
+        };
+        rc = docker_engine_negotiate(&p->engine, http_response_header(reply->http, "Api-Version"),
+                                     http_response_header(reply->http, "Ostype"),
+                                     getenv("DOCKER_API_VERSION"), &err);
+    }
+    if (rc < 0) {
+        reject(p, &err);
+        return;
+    }
+    docker_api_set_version(p->api, p->engine.api_minor);
+    struct docker_request request = {.method = "GET", .path = "/info"};
+    docker_api_call(p->api, &request, on_info, p);
+}
+
+static void try_next(struct docker_probe *p)
+{
+    if (p->next == p->places.count) {
+        finish(p);
+        return;
+    }
+    struct docker_place *place = &p->places.items[p->next];
+    struct err err = place->problem;
+    if (err.code != 0 || docker_api_create(p->loop, &place->endpoint, &p->api, &err) < 0) {
+        reject(p, &err);
+        return;
+    }
+    struct docker_request request = {
+        .method = "GET",
+        .path = "/_ping",
+        .unversioned = true,
+        .total_ms = p->places.configured ? NAMED_MS : LOOK_MS,
+    };
+    docker_api_call(p->api, &request, on_ping, p);
+}
+
+static void on_kick(uv_timer_t *timer)
+{
+    try_next(timer->data);
+}
+
+static const char *get_env(void *arg, const char *name)
+{
+    (void)arg;
+    return getenv(name);
+}
+
+struct docker_probe *docker_probe_start(uv_loop_t *loop, const char *named, const char *runtime,
+                                        bool sweep, docker_probe_fn fn, void *arg)
+{
+    struct docker_probe *p = alloc_one(struct docker_probe);
+    p->loop = loop;
+    p->runtime = alloc_strdup(runtime);
+    p->sweep = sweep;
+    p->fn = fn;
+    p->arg = arg;
+    docker_places_find(named, get_env, NULL, &p->places);
+    uv_timer_init(loop, &p->kick);
+    p->kick.data = p;
+    p->open = 1;
+    uv_timer_start(&p->kick, on_kick, 0, 0);
+    return p;
+}
+
+void docker_probe_cancel(struct docker_probe *p, void (*closed)(void *arg), void *arg)
+{
+    p->closed = closed;
+    p->closed_arg = arg;
+    drop_api(p); /* and with it the calls of a sweep */
+    docker_sweep_free(p->sweeping);
+    if (!uv_is_closing((uv_handle_t *)&p->kick)) {
+        finish(p);
+    }
+}

@@ -1,0 +1,34 @@
+/*
+ * Looking for an engine, and what the one that is found can do.
+ *
+ * Thread: the loop thread. Nothing blocks but reading small files. The callback never runs inside
+ * the call that takes it.
+ */
+#ifndef CLOISTER_WORKER_BACKEND_DOCKER_PROBE_H
+#define CLOISTER_WORKER_BACKEND_DOCKER_PROBE_H
+
+#include "worker/backend/backend.h"
+#include "worker/backend/docker/api.h"
+#include "worker/backend/docker/engine.h"
+#include "worker/backend/task.h"
+
+struct docker_probe;
+
+struct docker_probe_result {
+    struct backend_probe probe; /* as the vtable reports it */
+    struct docker_engine engine;
+    struct docker_api *api; /* of the engine that was found, now the receiver's; NULL if none was */
+};
+
+/* Borrowed during the call, but for api. */
+typedef void (*docker_probe_fn)(void *arg, const struct docker_probe_result *result);
+
+/* `named`: where the engine is, "" to look for it. `runtime`: an OCI runtime it must have, "" for
+ * any. `sweep`: also remove what dead servers left there. */
+struct docker_probe *docker_probe_start(uv_loop_t *loop, const char *named, const char *runtime,
+                                        bool sweep, docker_probe_fn fn, void *arg);
+
+/* No callback follows; `closed` is called when nothing of it is on the loop any more. */
+void docker_probe_cancel(struct docker_probe *p, void (*closed)(void *arg), void *arg);
+
+#endif

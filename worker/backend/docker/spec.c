@@ -1,0 +1,483 @@
+/*
+ * Every default of a sandbox on a Docker engine is in this file, next to its reason. It follows
+ * worker/backend/oci/spec.c as far as the engine lets it; where the two differ, the reason is one
+ * of these:
+ *
+ * The engine composes the container, and merges the image's configuration into it. What the image
+ * may say is therefore said here as well, so that ours counts: program, user, directory, health
+ * check, stop signal. What cannot be overruled are the image's VOLUMEs: the engine adds each of
+ * them as an anonymous writable volume, however the request is written. They are outside of the
+ * disk limit, and go with the container (DELETE with v=1); user code can write there only if
+ * the image gave that directory to everybody, or to an id that user code happens to have. Paths
+ * that matter are safe, since a tmpfs is mounted over them: both engines prefer it to the image's
+ * volume.
+ *
+ * Podman's compatible socket reads some of the same words in other ways: a profile for seccomp is a
+ * file's name to it, and a tmpfs can have neither owner nor number of inodes.
+ *
+ * What the engine says it cannot enforce is not asked for: Docker would drop most of it with a
+ * warning but refuse CPUs, Podman would fail at the start. docker_spec_unapplied() tells of it.
+ */
+#include "worker/backend/docker/spec.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/room.h"
+#include "common/str.h"
+#include "worker/backend/docker/packages.h"
+#include "worker/backend/json_build.h"
+#include "worker/backend/mode.h"
+#include "worker/backend/seccomp.h"
+#include "worker/backend/sandbox_defaults.h"
+#include "worker/backend/spec_copy.h"
+
+/* Ids that certainly exist where the engine itself has only a user's. */
+#define ROOTLESS_IDS 65536u
+
+#define NANO_PER_MILLI 1000000u
+#define CPU_MILLI_MIN  10 /* the engine refuses less than 0.01 */
+#define CPU_MILLI_MAX  ((uint64_t)1 << 30)
+
+#define SOCKET_BYTES  65536 /* of the tmpfs that holds nothing but the agent's socket */
+#define SOCKET_INODES 16
+
+#define PODMAN_NPROC 32768 /* its own limit, which it does not raise */
+
+#define NOTE_MAX 240
+
+/* ---- what this engine can do ----------------------------------------------------------------- */
+
+static bool holds_memory(const struct docker_engine *e)
+{
+    return e->memory_limit && !e->cgroup_none;
+}
+
+static bool holds_pids(const struct docker_engine *e)
+{
+    return e->pids_limit && !e->cgroup_none;
+}
+
+/* With cgroup v2 Podman says that it knows neither, since it looks for files of cgroup v1, yet it
+ * applies both. */
+static bool holds_swap(const struct docker_engine *e)
+{
+    return holds_memory(e) && (e->swap_limit || e->podman);
+}
+
+static bool holds_cpus(const struct docker_engine *e)
+{
+    return (e->cpu_quota || e->podman) && !e->cgroup_none;
+}
+
+uint32_t docker_spec_uid(const struct docker_engine *engine, const char *sandbox)
+{
+    if (engine->userns) {
+        return SANDBOX_UID;
+    }
+    return sandbox_uid_apart(sandbox, engine->rootless ? ROOTLESS_IDS : UINT32_MAX);
+}
+
+/* Who user code is in this container. Installers for one sandbox are the same user, so that each
+ * can replace what another has installed, but not the user of that sandbox: its processes would
+ * count for both. */
+static uint32_t user_of(const struct docker_spec_input *in)
+{
+    if (!in->spec->packages_write) {
+        return docker_spec_uid(in->engine, in->spec->id);
+    }
+    CLEANUP_FREE char *name = alloc_printf("packages of %s", in->spec->packages);
+    return docker_spec_uid(in->engine, name);
+}
+
+/* ---- process --------------------------------------------------------------------------------- */
+
+static void append_number(cJSON *array, const char *flag, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+    json_build_append_string(array, flag);
+    json_build_append_string(array, text);
+}
+
+static void append_pair(cJSON *array, const char *flag, const char *value)
+{
+    json_build_append_string(array, flag);
+    json_build_append_string(array, value);
+}
+
+/* Else the agent filters the system calls of user code itself. */
+static bool takes_filter(const struct docker_engine *engine)
+{
+    return engine->seccomp && !engine->podman;
+}
+
+static void add_command(cJSON *body, const struct docker_spec_input *in,
+                        const struct backend_limits *limits)
+{
+    uint32_t uid = user_of(in);
+    json_build_append_string(json_build_array(body, "Entrypoint"), DOCKER_AGENT_PATH);
+    cJSON *args = json_build_array(body, "Cmd");
+    json_build_append_string(args, "serve");
+    append_pair(args, "--listen", DOCKER_AGENT_SOCKET);
+    json_build_append_string(args, "--relay-stdio");
+    append_pair(args, "--sandbox", in->spec->id);
+    append_number(args, "--grace-ms", in->spec->grace_ms);
+    append_number(args, "--uid", uid);
+    append_number(args, "--gid", uid);
+    append_number(args, "--nproc", limits->pids);
+    append_number(args, "--nofile", limits->files);
+    /* 0: the cgroup holds memory, which counts what is used rather than what is reserved. */
+    append_number(args, "--data-bytes", holds_memory(in->engine) ? 0 : limits->memory_bytes);
+    append_number(args, "--memory-bytes", limits->memory_bytes);
+    append_pair(args, "--workspace", BACKEND_WORKSPACE);
+    append_pair(args, "--home", SANDBOX_HOME);
+    if (in->spec->packages_write) {
+        append_pair(args, "--packages", BACKEND_PACKAGES);
+    }
+    if (!takes_filter(in->engine)) {
+        json_build_append_string(args, "--filter");
+    }
+}
+
+/* Members of the body itself. */
+static int add_config(cJSON *body, const struct docker_spec_input *in,
+                      const struct backend_limits *limits, struct err *err)
+{
+    json_build_string(body, "Image", in->image);
+    json_build_string(body, "Hostname", SANDBOX_HOST);
+    json_build_string(body, "User", "0:0"); /* the agent; user code gets an id of its own from it */
+    json_build_string(body, "WorkingDir", "/");
+    add_command(body, in, limits);
+
+    /* No PATH: the engine takes the image's, or its own if the image has none, and the agent hands
+     * on what it gets. So user code finds what the image's maker meant to be found. */
+    int rc = sandbox_env_add(json_build_array(body, "Env"), false, &in->spec->env, err);
+    if (rc < 0) {
+        return rc;
+    }
+
+    /* The first stream is the container's own stdin and stdout. When its connection ends, stdin
+     * must end too, or the agent would not notice. */
+    json_build_bool(body, "OpenStdin", true);
+    json_build_bool(body, "StdinOnce", true);
+    json_build_bool(body, "AttachStdin", true);
+    json_build_bool(body, "AttachStdout", true);
+    json_build_bool(body, "AttachStderr", true);
+    json_build_bool(body, "Tty", false);
+
+    json_build_string(body, "StopSignal", "SIGKILL"); /* there is nothing to wait for */
+    /* A check of the image would run its program as the agent's user, again and again. */
+    json_build_append_string(json_build_array(json_build_object(body, "Healthcheck"), "Test"),
+                             "NONE");
+
+    json_build_put(body, "Labels", alloc_check(cJSON_Duplicate(in->labels, true)));
+    return 0;
+}
+
+static bool has_packages(const struct backend_spec *spec)
+{
+    return spec->packages != NULL && spec->packages[0] != '\0';
+}
+
+/* ---- file systems ---------------------------------------------------------------------------- */
+
+/* `more` and `owner` are further options; Podman knows no owner, so there everybody may write, as
+ * in /tmp, and nobody else is in the container. */
+static void add_tmpfs(cJSON *tmpfs, const struct docker_engine *engine, const char *target,
+                      const char *mode, uint64_t size_bytes, uint64_t inodes, const char *more)
+{
+    CLEANUP_FREE char *options = NULL;
+    if (engine->podman) {
+        /* It would copy what the image has there, which may be more than fits. */
+        options = alloc_printf("rw,nosuid,nodev,notmpcopyup%s,mode=%s,size=%llu", more, mode,
+                               (unsigned long long)size_bytes);
+    } else {
+        options = alloc_printf("rw,nosuid,nodev%s,mode=%s,size=%llu,nr_inodes=%llu", more, mode,
+                               (unsigned long long)size_bytes, (unsigned long long)inodes);
+    }
+    json_build_string(tmpfs, target, options);
+}
+
+static void add_user_tmpfs(cJSON *tmpfs, const struct docker_spec_input *in, const char *target,
+                           const char *mode, uint64_t size_bytes)
+{
+    if (in->engine->podman) {
+        add_tmpfs(tmpfs, in->engine, target, "1777", size_bytes, 0, ",exec");
+        return;
+    }
+    uint32_t uid = user_of(in);
+    CLEANUP_FREE char *more =
+        alloc_printf(",exec,uid=%lu,gid=%lu", (unsigned long)uid, (unsigned long)uid);
+    add_tmpfs(tmpfs, in->engine, target, mode, size_bytes, sandbox_inodes(size_bytes), more);
+}
+
+/* Returns its VolumeOptions. */
+static cJSON *add_volume(cJSON *mounts, const char *volume, const char *target, bool read_only)
+{
+    cJSON *mount = json_build_append_object(mounts);
+    json_build_string(mount, "Type", "volume");
+    if (volume != NULL) { /* else it has no name, and goes with the container */
+        json_build_string(mount, "Source", volume);
+    }
+    json_build_string(mount, "Target", target);
+    json_build_bool(mount, "ReadOnly", read_only);
+    cJSON *options = json_build_object(mount, "VolumeOptions");
+    /* An empty volume is not to be filled with what the image has at that path. */
+    json_build_bool(options, "NoCopy", true);
+    return options;
+}
+
+/* An engine makes a volume that is not there any more. Then it is this container's, whoever had one
+ * of that name before, and is found by its labels when nobody removes it in order. */
+static void label_volume(cJSON *options, const cJSON *labels)
+{
+    cJSON *own = json_build_object(options, "Labels");
+    const cJSON *label;
+    cJSON_ArrayForEach(label, labels)
+    {
+        json_build_string(own, label->string, label->valuestring);
+    }
+}
+
+static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
+                             const struct backend_limits *limits)
+{
+    json_build_bool(host, "ReadonlyRootfs", true);
+    uint64_t other = room_other(limits->memory_bytes, limits->disk_bytes);
+    json_build_number(host, "ShmSize", other);
+
+    cJSON *tmpfs = json_build_object(host, "Tmpfs");
+    add_tmpfs(tmpfs, in->engine, "/run", "0755", SANDBOX_RUN_BYTES,
+              sandbox_inodes(SANDBOX_RUN_BYTES), ",noexec");
+    /* Of its own, so that nothing else can fill it and keep the agent from listening. */
+    add_tmpfs(tmpfs, in->engine, DOCKER_SOCKET_DIR, "0700", SOCKET_BYTES, SOCKET_INODES, ",noexec");
+    add_user_tmpfs(tmpfs, in, "/tmp", "1777", other);
+    add_user_tmpfs(tmpfs, in, SANDBOX_HOME, "0755", other);
+    add_user_tmpfs(tmpfs, in, BACKEND_WORKSPACE, "0755", limits->disk_bytes);
+    if (in->spec->app_dir) {
+        add_user_tmpfs(tmpfs, in, BACKEND_APP, "0755", SANDBOX_APP_BYTES);
+    }
+
+    if (in->engine->podman) { /* it would make one without a size */
+        add_user_tmpfs(tmpfs, in, "/var/tmp", "1777", SANDBOX_RUN_BYTES);
+    }
+
+    cJSON *mounts = json_build_array(host, "Mounts");
+    add_volume(mounts, in->volume, DOCKER_AGENT_DIR, true);
+    for (size_t i = 0; has_packages(in->spec) && i < DOCKER_PACKAGES_COUNT; i++) {
+        CLEANUP_FREE char *volume = docker_packages_volume(in->spec->packages, i);
+        cJSON *options =
+            add_volume(mounts, volume, docker_packages_path(i), !in->spec->packages_write);
+        label_volume(options, in->labels);
+    }
+    /* Not read-only, or nothing could be copied there; they are root's. */
+    for (size_t i = 0; i < in->copy_count; i++) {
+        add_volume(mounts, NULL, in->copies[i], false);
+    }
+}
+
+/* ---- privileges ------------------------------------------------------------------------------ */
+
+/* Our filter in the engine's own format, which is that of the OCI but for two things. Architectures
+ * are left out, because the engine's need not be ours; the native one is what it takes then. And
+ * clone3 is named: old engines do not know `defaultErrnoRet` and would answer EPERM, where C
+ * libraries give up instead of falling back to clone. */
+static char *seccomp_option(void)
+{
+    static const char *const clone3[] = {"clone3"};
+    cJSON *profile = oci_seccomp_build(true);
+    cJSON_DeleteItemFromObjectCaseSensitive(profile, "architectures");
+    cJSON *rules = cJSON_GetObjectItemCaseSensitive(profile, "syscalls");
+    cJSON *rule = json_build_append_object(rules);
+    json_build_strings(rule, "names", clone3, 1);
+    json_build_string(rule, "action", "SCMP_ACT_ERRNO");
+    json_build_number(rule, "errnoRet", ENOSYS);
+    CLEANUP_FREE char *text = json_build_print(profile);
+    cJSON_Delete(profile);
+    return alloc_printf("seccomp=%s", text);
+}
+
+static void add_privileges(cJSON *host, const struct docker_engine *engine, bool network)
+{
+    /* The engine's own choice is a bridge, or for an engine of an ordinary user what that can have;
+     * in neither is the host's loopback, and no port is published. */
+    json_build_string(host, "NetworkMode", network ? "default" : "none");
+    json_build_bool(host, "Privileged", false);
+    json_build_string(host, "IpcMode", "private"); /* of the container alone, nobody can join */
+    json_build_string(host, "CgroupnsMode", "private");
+
+    /* Become the user (SETUID, SETGID), end its processes (KILL), empty its bounding set (SETPCAP).
+     * The agent clears all of them for user code. */
+    static const char *const caps[] = {"SETUID", "SETGID", "KILL", "SETPCAP"};
+    json_build_append_string(json_build_array(host, "CapDrop"), "ALL");
+    json_build_strings(host, "CapAdd", caps, sizeof(caps) / sizeof(caps[0]));
+
+    /* Paths of /proc and /sys that are hidden or read-only, and AppArmor or SELinux: the engine's
+     * defaults, which it has for its own host. */
+    cJSON *options = json_build_array(host, "SecurityOpt");
+    json_build_append_string(options, "no-new-privileges");
+    if (takes_filter(engine)) {
+        CLEANUP_FREE char *seccomp = seccomp_option();
+        json_build_append_string(options, seccomp);
+    }
+}
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+static void add_ulimit(cJSON *list, const char *name, uint64_t value)
+{
+    cJSON *limit = json_build_append_object(list);
+    json_build_string(limit, "Name", name);
+    json_build_number(limit, "Soft", value);
+    json_build_number(limit, "Hard", value);
+}
+
+static uint64_t nano_cpus(const struct docker_engine *engine, uint64_t milli)
+{
+    /* More than all CPUs is refused, and would be all CPUs. */
+    uint64_t most = engine->cpu_milli_max != 0 ? engine->cpu_milli_max : CPU_MILLI_MAX;
+    milli = milli < CPU_MILLI_MIN ? CPU_MILLI_MIN : milli;
+    return (milli < most ? milli : most) * NANO_PER_MILLI;
+}
+
+static void add_limits(cJSON *host, const struct docker_engine *engine,
+                       const struct backend_limits *limits)
+{
+    if (holds_memory(engine)) {
+        json_build_number(host, "Memory", limits->memory_bytes);
+        /* Memory and swap together, so none on top; left out it would be as much again. */
+        json_build_number(host, "MemorySwap", limits->memory_bytes);
+    }
+    if (holds_cpus(engine)) {
+        json_build_number(host, "NanoCpus", nano_cpus(engine, limits->cpu_milli));
+    }
+    if (holds_pids(engine)) {
+        json_build_number(host, "PidsLimit", limits->pids + DOCKER_PIDS_ROOM);
+    }
+    json_build_number(host, "OomScoreAdj", SANDBOX_OOM_SCORE_ADJ);
+
+    cJSON *ulimits = json_build_array(host, "Ulimits");
+    add_ulimit(ulimits, "nofile",
+               limits->files > SANDBOX_AGENT_FILES ? limits->files : SANDBOX_AGENT_FILES);
+    add_ulimit(ulimits, "core", 0);
+    if (engine->podman && !engine->rootless) {
+        /* Left out, Podman asks for 2^20, which one that is itself in a container may not have. */
+        add_ulimit(ulimits, "nproc", limits->pids > PODMAN_NPROC ? limits->pids : PODMAN_NPROC);
+    }
+}
+
+int docker_spec_build(const struct docker_spec_input *in, char **ret_text, struct err *err)
+{
+    struct backend_limits limits = spec_copy_limits(&in->spec->limits);
+    cJSON *body = json_build_new();
+    int rc = add_config(body, in, &limits, err);
+    if (rc == 0) {
+        cJSON *host = json_build_object(body, "HostConfig");
+        add_privileges(host, in->engine, in->spec->network);
+        add_file_systems(host, in, &limits);
+        add_limits(host, in->engine, &limits);
+        /* What the agent prints is read from the stream; a log would grow without a bound. */
+        json_build_string(json_build_object(host, "LogConfig"), "Type", "none");
+        /* A sandbox that ended stays ended, and is there to be asked why until we remove it. */
+        json_build_string(json_build_object(host, "RestartPolicy"), "Name", "no");
+        json_build_bool(host, "AutoRemove", false);
+        json_build_bool(host, "Init", false); /* the agent is pid 1 and reaps */
+        if (in->runtime[0] != '\0') {
+            json_build_string(host, "Runtime", in->runtime);
+        }
+        *ret_text = json_build_print(body);
+    }
+    cJSON_Delete(body);
+    return rc;
+}
+
+/* ---- what will not hold ---------------------------------------------------------------------- */
+
+struct notes {
+    char **texts;
+    size_t count;
+};
+
+/* At most one note for each name, but for the engine's other warnings: the first, which knows most.
+ */
+static void note(struct notes *n, const char *name, const char *reason)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; i < n->count && strcmp(name, "engine") != 0; i++) {
+        if (strncmp(n->texts[i], name, len) == 0 && n->texts[i][len] == ':') {
+            return;
+        }
+    }
+    if (n->count < BACKEND_UNAPPLIED_MAX) {
+        n->texts[n->count++] = alloc_printf("%s: %s", name, reason);
+    }
+}
+
+/* A warning as one line of bounded length that is safe to log. */
+static char *clean(const char *warning)
+{
+    size_t len = strnlen(warning, NOTE_MAX);
+    len = utf8_valid_prefix(warning, len);
+    char *line = alloc_viewdup(view_bytes(warning, len));
+    for (char *p = line; *p != '\0'; p++) {
+        *p = (unsigned char)*p < 0x20 || *p == 0x7f ? ' ' : *p;
+    }
+    return line;
+}
+
+/* The limit that a warning is about; both engines took their words from the same source. */
+static void note_warning(struct notes *n, const char *warning)
+{
+    static const struct {
+        const char *words, *name;
+    } known[] = {
+        {"swap limit", "swap"}, /* before memory: it goes on "Memory limited without swap" */
+        {"memory limit", "memory"}, {"pids limit", "pids"},
+        {"cpu cfs", "cpus"},        {"nanocpus", "cpus"},
+    };
+    CLEANUP_FREE char *text = clean(warning);
+    if (strcasestr(text, "resource limits are not supported") != NULL) {
+        note(n, "memory", text);
+        note(n, "cpus", text);
+        note(n, "pids", text);
+        return;
+    }
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (strcasestr(text, known[i].words) != NULL) {
+            note(n, known[i].name, text);
+            return;
+        }
+    }
+    note(n, "engine", text);
+}
+
+size_t docker_spec_unapplied(const struct docker_engine *engine, const char *const *warnings,
+                             size_t warning_count, char *ret[BACKEND_UNAPPLIED_MAX])
+{
+    struct notes n = {.texts = ret};
+    const char *why = engine->cgroup_none ? "the engine runs without cgroups"
+                                          : "the engine's kernel has no such cgroup controller";
+    if (!holds_memory(engine)) {
+        CLEANUP_FREE char *text = alloc_printf("%s; RLIMIT_DATA per process stands in", why);
+        note(&n, "memory", text);
+    } else if (!holds_swap(engine)) {
+        note(&n, "swap", "the engine's kernel does not account it; memory may swap out");
+    }
+    if (!holds_cpus(engine)) {
+        note(&n, "cpus", why);
+    }
+    if (!holds_pids(engine)) {
+        CLEANUP_FREE char *text = alloc_printf("%s; RLIMIT_NPROC stands in", why);
+        note(&n, "pids", text);
+    }
+    for (size_t i = 0; i < warning_count; i++) {
+        note_warning(&n, warnings[i]);
+    }
+    return n.count;
+}

@@ -1,0 +1,261 @@
+/*
+ *     create volume --> create helper --> put archive --> remove helper --> done
+ *
+ * The helper is a container that never starts: the archive endpoint writes into a container's
+ * volumes, not into a volume as such. What it would run does not matter, so any image will do, and
+ * the one of the sandbox is there.
+ *
+ * The name holds a hash of the agent's bytes. It need not resist forgery: whoever can write to an
+ * engine's volumes is root there. It only has to differ when the agent does.
+ */
+#include "worker/backend/docker/volume.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/hash.h"
+#include "common/io/json.h"
+#include "common/log.h"
+#include "worker/backend/docker/owner.h"
+#include "worker/backend/docker/spec.h"
+#include "worker/backend/docker/tar.h"
+#include "worker/backend/json_build.h"
+
+#define AGENT_NAME "cloister-agent"
+#define AGENT_MAX  (32u << 20) /* a static program; an instrumented one is large */
+#define TAR_ROOM   (64u << 10)
+
+struct docker_volume {
+    struct docker_api *api;
+    struct docker_call *call;
+    char *name, *image;
+    char *helper; /* id of the helper container, once there is one */
+    struct buf tar;
+    struct err err; /* the first failure; the helper is removed even so */
+    docker_volume_fn done;
+    void *arg;
+};
+
+void docker_volume_cancel(struct docker_volume *v)
+{
+    if (v != NULL) {
+        if (v->call != NULL) {
+            docker_api_cancel(v->call);
+        }
+        buf_finish(&v->tar);
+        free(v->name);
+        free(v->image);
+        free(v->helper);
+        free(v);
+    }
+}
+
+/* ---- the agent's bytes ---------------------------------------------------------------------- */
+
+static int read_agent(const char *path, struct buf *out, struct err *err)
+{
+    char chunk[64 << 10];
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return err_sys(err, ERR_CONFIG, errno, "the agent %s", path);
+    }
+    for (;;) {
+        ssize_t n = read(fd, chunk, sizeof(chunk));
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return err_sys(err, ERR_IO, errno, "the agent %s", path);
+        }
+        if (n == 0) {
+            return 0;
+        }
+        int rc = buf_add(out, chunk, (size_t)n, err);
+        if (rc < 0) {
+            return err_wrap(err, "the agent %s", path);
+        }
+    }
+}
+
+int docker_volume_name(const char *agent_path, char **ret, struct err *err)
+{
+    CLEANUP_BUF struct buf bytes;
+    buf_init(&bytes, AGENT_MAX);
+    int rc = read_agent(agent_path, &bytes, err);
+    if (rc < 0) {
+        return rc;
+    }
+    *ret = alloc_printf(AGENT_NAME "-%016" PRIx64, hash_bytes(bytes.data, bytes.len));
+    return 0;
+}
+
+/* The tar archive that fills the volume. */
+static int make_tar(const char *agent_path, struct buf *out, struct err *err)
+{
+    CLEANUP_BUF struct buf bytes;
+    buf_init(&bytes, AGENT_MAX);
+    int rc = read_agent(agent_path, &bytes, err);
+    if (rc < 0) {
+        return rc;
+    }
+    /* The mark comes last: what unpacks in order has written the agent before it. */
+    struct docker_tar_file files[] = {
+        {AGENT_NAME, view_bytes(bytes.data, bytes.len)},
+        {DOCKER_AGENT_MARK, view_of("")},
+    };
+    return docker_tar_write(files, sizeof(files) / sizeof(files[0]), out, err);
+}
+
+/* ---- steps ---------------------------------------------------------------------------------- */
+
+static void finish(struct docker_volume *v)
+{
+    docker_volume_fn done = v->done;
+    void *arg = v->arg;
+    struct err err = v->err;
+    docker_volume_cancel(v);
+    done(arg, -err.code, err.code != 0 ? &err : NULL);
+}
+
+static void ask(struct docker_volume *v, const char *method, const char *path, const char *json,
+                docker_reply_fn next)
+{
+    struct docker_request request = {.method = method, .path = path, .json = json};
+    v->call = docker_api_call(v->api, &request, next, v);
+}
+
+static void on_helper_gone(void *arg, int rc, const struct docker_reply *reply,
+                           const struct err *err)
+{
+    struct docker_volume *v = arg;
+    (void)reply;
+    v->call = NULL;
+    if (rc < 0) {
+        log_warn("the helper container that brought the agent stays: %s", err->text);
+    }
+    finish(v);
+}
+
+static void remove_helper(struct docker_volume *v)
+{
+    CLEANUP_FREE char *path = alloc_printf("/containers/%s?force=1&v=0", v->helper);
+    ask(v, "DELETE", path, NULL, on_helper_gone);
+}
+
+static void on_filled(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+{
+    struct docker_volume *v = arg;
+    (void)reply;
+    v->call = NULL;
+    if (rc < 0) {
+        v->err = *err;
+        err_ignore(err_wrap(&v->err, "cannot bring the agent to the engine"));
+    }
+    remove_helper(v);
+}
+
+static void on_helper(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+{
+    struct docker_volume *v = arg;
+    const char *id = json_get_str(reply->json, "Id");
+    v->call = NULL;
+    if (rc == 0 && id == NULL) {
+        rc = err_set(&v->err, ERR_ENGINE, "the engine made a container without an id");
+    } else if (rc < 0) {
+        v->err = *err;
+    }
+    if (rc < 0) {
+        err_ignore(err_wrap(&v->err, "no helper container to bring the agent to the engine"));
+        finish(v);
+        return;
+    }
+    v->helper = http_escape(id);
+    CLEANUP_FREE char *path = alloc_printf("/containers/%s/archive?path=%s&noOverwriteDirNonDir=1",
+                                           v->helper, DOCKER_AGENT_DIR);
+    struct docker_request request = {
+        .method = "PUT",
+        .path = path,
+        .body = view_bytes(v->tar.data, v->tar.len),
+        .content_type = "application/x-tar",
+    };
+    v->call = docker_api_call(v->api, &request, on_filled, v);
+}
+
+/* No user, no limits: it never runs. Podman hands a new volume to the container's user. */
+static char *helper_body(const struct docker_volume *v)
+{
+    static const char *const entry[] = {DOCKER_AGENT_PATH};
+    cJSON *body = json_build_new();
+    json_build_string(body, "Image", v->image);
+    json_build_strings(body, "Entrypoint", entry, 1);
+    json_build_strings(body, "Cmd", entry, 0);
+    json_build_bool(body, "NetworkDisabled", true);
+    docker_owner_label(json_build_object(body, "Labels"), "", "");
+    cJSON *host = json_build_object(body, "HostConfig");
+    json_build_string(host, "NetworkMode", "none");
+    cJSON *mount = json_build_append_object(json_build_array(host, "Mounts"));
+    json_build_string(mount, "Type", "volume");
+    json_build_string(mount, "Source", v->name);
+    json_build_string(mount, "Target", DOCKER_AGENT_DIR);
+    json_build_bool(json_build_object(mount, "VolumeOptions"), "NoCopy", true);
+    char *text = json_build_print(body);
+    cJSON_Delete(body);
+    return text;
+}
+
+static void on_volume(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+{
+    struct docker_volume *v = arg;
+    (void)reply;
+    v->call = NULL;
+    if (rc < 0) {
+        v->err = *err;
+        err_ignore(err_wrap(&v->err, "no volume for the agent"));
+        finish(v);
+        return;
+    }
+    CLEANUP_FREE char *body = helper_body(v);
+    ask(v, "POST", "/containers/create", body, on_helper);
+}
+
+/* Where nothing could be asked of the engine: reported like everything else, a turn later. */
+static void on_unreadable(void *arg, int rc, const struct docker_reply *reply,
+                          const struct err *err)
+{
+    struct docker_volume *v = arg;
+    (void)rc, (void)reply, (void)err;
+    v->call = NULL;
+    finish(v);
+}
+
+struct docker_volume *docker_volume_fill(struct docker_api *api, const char *name,
+                                         const char *agent_path, const char *image,
+                                         docker_volume_fn done, void *arg)
+{
+    struct docker_volume *v = alloc_one(struct docker_volume);
+    v->api = api;
+    v->name = alloc_strdup(name);
+    v->image = alloc_strdup(image);
+    v->done = done;
+    v->arg = arg;
+    buf_init(&v->tar, AGENT_MAX + TAR_ROOM);
+    if (make_tar(agent_path, &v->tar, &v->err) < 0) {
+        ask(v, "GET", "/_ping", NULL, on_unreadable);
+        return v;
+    }
+    log_info("bringing the agent to the engine: volume %s", name);
+    cJSON *body = json_build_new();
+    json_build_string(body, "Name", name);
+    json_build_string(json_build_object(body, "Labels"), DOCKER_LABEL "agent", name);
+    CLEANUP_FREE char *text = json_build_print(body);
+    cJSON_Delete(body);
+    ask(v, "POST", "/volumes/create", text, on_volume);
+    return v;
+}

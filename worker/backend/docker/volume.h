@@ -1,0 +1,32 @@
+/*
+ * The volume that brings the agent into containers of an engine.
+ *
+ * Thread: the loop thread. Nothing blocks for longer than reading the agent's file takes.
+ */
+#ifndef CLOISTER_WORKER_BACKEND_DOCKER_VOLUME_H
+#define CLOISTER_WORKER_BACKEND_DOCKER_VOLUME_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "worker/backend/docker/api.h"
+
+#define DOCKER_AGENT_MARK "complete" /* file in the volume: all of the agent is there */
+
+struct docker_volume;
+
+/* Name for the agent in this file: another agent has another name. The caller frees. */
+int docker_volume_name(const char *agent_path, char **ret, struct err *err) WARN_UNUSED;
+
+typedef void (*docker_volume_fn)(void *arg, int rc, const struct err *err);
+
+/* Makes the volume and fills it through a helper container of `image` (any that the engine has).
+ * Several may do so at once; the result is the same. The object is gone at `done`. */
+struct docker_volume *docker_volume_fill(struct docker_api *api, const char *name,
+                                         const char *agent_path, const char *image,
+                                         docker_volume_fn done, void *arg);
+
+/* No callback follows; a helper container that was made is removed by a later probe. NULL is fine.
+ */
+void docker_volume_cancel(struct docker_volume *v);
+
+#endif

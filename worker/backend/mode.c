@@ -1,0 +1,121 @@
+/*
+ * The packed mode is a promise between two moments: a probe found that a runtime works in this
+ * way here, and later creations on the same host rely on it without trying again. It is opaque to
+ * everybody in between, so its layout may change with any build; a version in the top bits makes a
+ * number of another build unknown rather than misread, and an unknown mode only costs a new probe.
+ */
+#include "worker/backend/mode.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MODE_VERSION 1u
+
+enum {
+    SHIFT_USERNS = 0,
+    SHIFT_CGROUPS = 2,
+    SHIFT_CHOICE = 4,
+    SHIFT_VERSION = 28,
+    BIT_MEMORY = 1 << 8,
+    BIT_SWAP = 1 << 9,
+    BIT_CPU = 1 << 10,
+    BIT_PIDS = 1 << 11,
+    BIT_HIDE = 1 << 12,
+    BIT_CRUN = 1 << 13,
+    BITS_KNOWN = 0x3fff,
+};
+
+uint64_t oci_mode_pack(const struct oci_mode *mode)
+{
+    uint64_t packed = (uint64_t)MODE_VERSION << SHIFT_VERSION;
+    packed |= (uint64_t)mode->userns << SHIFT_USERNS;
+    packed |= (uint64_t)mode->cgroups << SHIFT_CGROUPS;
+    packed |= (uint64_t)(mode->choice & 15) << SHIFT_CHOICE;
+    packed |= mode->memory ? BIT_MEMORY : 0;
+    packed |= mode->swap ? BIT_SWAP : 0;
+    packed |= mode->cpu ? BIT_CPU : 0;
+    packed |= mode->pids ? BIT_PIDS : 0;
+    packed |= mode->hide ? BIT_HIDE : 0;
+    packed |= mode->crun ? BIT_CRUN : 0;
+    return packed;
+}
+
+bool oci_mode_unpack(uint64_t packed, struct oci_mode *ret_mode)
+{
+    unsigned userns = (packed >> SHIFT_USERNS) & 3;
+    unsigned cgroups = (packed >> SHIFT_CGROUPS) & 3;
+    uint64_t rest = packed & ~(uint64_t)BITS_KNOWN;
+    if (rest != (uint64_t)MODE_VERSION << SHIFT_VERSION || userns == 0 || cgroups == 0) {
+        return false;
+    }
+    bool limits = cgroups != OCI_CGROUPS_NONE;
+    if (!limits && (packed & (BIT_MEMORY | BIT_SWAP | BIT_CPU | BIT_PIDS)) != 0) {
+        return false;
+    }
+    *ret_mode = (struct oci_mode){
+        .userns = (enum oci_userns)userns,
+        .cgroups = (enum oci_cgroups)cgroups,
+        .memory = (packed & BIT_MEMORY) != 0,
+        .swap = (packed & BIT_SWAP) != 0,
+        .cpu = (packed & BIT_CPU) != 0,
+        .pids = (packed & BIT_PIDS) != 0,
+        .hide = (packed & BIT_HIDE) != 0,
+        .crun = (packed & BIT_CRUN) != 0,
+        .choice = (packed >> SHIFT_CHOICE) & 15,
+    };
+    return true;
+}
+
+/* Appends; beyond the capacity or the length it is cut. */
+__attribute__((format(printf, 2, 3))) static void add_note(struct oci_notes *notes, const char *fmt,
+                                                           ...)
+{
+    if (notes->count == BACKEND_UNAPPLIED_MAX) {
+        return;
+    }
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(notes->text[notes->count++], OCI_NOTE_MAX, fmt, args);
+    va_end(args);
+}
+
+void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const char *why,
+                        struct oci_notes *ret_notes)
+{
+    const char *reason = why;
+    if (reason[0] == '\0') {
+        reason = mode->cgroups == OCI_CGROUPS_NONE ? "no cgroup can be made here"
+                                                   : "this host has no such cgroup controller";
+    }
+    ret_notes->count = 0;
+    if (!mode->memory) {
+        add_note(ret_notes, "memory: %.120s; RLIMIT_DATA per process stands in", reason);
+    } else if (!mode->swap && swap_active) {
+        add_note(ret_notes, "swap: the kernel does not account it; memory may swap out");
+    }
+    if (!mode->cpu) {
+        add_note(ret_notes, "cpus: %.120s", reason);
+    }
+    if (!mode->pids) {
+        add_note(ret_notes, "pids: %.120s; RLIMIT_NPROC stands in", reason);
+    }
+    if (mode->userns == OCI_USERNS_SINGLE) {
+        add_note(ret_notes, "uid: no subordinate ids can be mapped; code runs under the uid "
+                            "of the agent");
+    } else if (mode->userns == OCI_USERNS_NONE) {
+        add_note(ret_notes, "user namespace: none can be made here; root in the sandbox is "
+                            "root on the host, without its capabilities");
+    }
+    if (!mode->hide) {
+        add_note(ret_notes, "hidepid: the runtime cannot hide other users' processes");
+    }
+}
+
+size_t oci_notes_list(const struct oci_notes *notes, const char *list[BACKEND_UNAPPLIED_MAX])
+{
+    for (size_t i = 0; i < notes->count; i++) {
+        list[i] = notes->text[i];
+    }
+    return notes->count;
+}

@@ -1,0 +1,58 @@
+/*
+ * How a runtime can be used on this host: the result of a probe, packed into the number that
+ * callers keep (`spec.mode` of backend.h).
+ *
+ * Thread: any. Nothing blocks or allocates, except that notes hold short strings of their own.
+ */
+#ifndef CLOISTER_WORKER_BACKEND_MODE_H
+#define CLOISTER_WORKER_BACKEND_MODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/backend/backend.h"
+
+enum oci_userns {
+    OCI_USERNS_RANGE = 1,  /* 65536 ids of the sandbox's own: agent and code differ in uid */
+    OCI_USERNS_SINGLE = 2, /* one id: agent and code share it */
+    OCI_USERNS_NONE = 3,   /* no user namespace; root only */
+};
+
+enum oci_cgroups {
+    OCI_CGROUPS_FS = 1,      /* the runtime makes directories in the cgroup file system */
+    OCI_CGROUPS_SYSTEMD = 2, /* the runtime asks systemd for a scope */
+    OCI_CGROUPS_NONE = 3,    /* no cgroup: rlimits stand in */
+};
+
+struct oci_mode {
+    enum oci_userns userns;
+    enum oci_cgroups cgroups;
+    bool memory, swap, cpu, pids; /* limits that the cgroup applies; false without cgroup */
+    bool hide;                    /* /proc shows code its own processes only */
+    bool crun;                    /* understands --cgroup-manager=disabled */
+    unsigned choice;              /* 1-based place in the default list of runtimes; 0 = named */
+};
+
+/* Fits 32 bits, never 0. */
+uint64_t oci_mode_pack(const struct oci_mode *mode);
+
+/* False for a number that oci_mode_pack() does not make. */
+bool oci_mode_unpack(uint64_t packed, struct oci_mode *ret_mode);
+
+/* Short texts of our own, e.g. the limits that are not applied. */
+#define OCI_NOTE_MAX 256
+struct oci_notes {
+    size_t count;
+    char text[BACKEND_UNAPPLIED_MAX][OCI_NOTE_MAX];
+};
+
+/* What of design's defaults this mode leaves out, "name: reason; stand-in" each.
+ * `why` is the runtime's own words about cgroups, or "" to name none. */
+void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const char *why,
+                        struct oci_notes *ret_notes);
+
+/* Points the `unapplied` array of backend_info or backend_probe into notes. */
+size_t oci_notes_list(const struct oci_notes *notes, const char *list[BACKEND_UNAPPLIED_MAX]);
+
+#endif

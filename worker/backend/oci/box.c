@@ -1,0 +1,182 @@
+/*
+ * One directory holds everything that a container leaves outside itself, with fixed names. So
+ * removing a sandbox needs no memory of what was made: whatever of the list exists goes, whoever
+ * made it and however far they got.
+ */
+#include "worker/backend/oci/box.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/buf.h"
+#include "common/cleanup.h"
+#include "common/ending.h"
+#include "common/fd.h"
+#include "common/str.h"
+#include "worker/backend/agent_socket.h"
+#include "worker/backend/oci/etc.h"
+#include "worker/backend/oci/net.h"
+#include "worker/backend/oci/spec.h"
+
+#define SPACE_MIN (128u << 10) /* what a runtime writes while it starts a container, and more */
+#define FILES_MIN 16
+
+void oci_box_init(struct oci_box *box, const char *dir, const char *id)
+{
+    *box = (struct oci_box){
+        .dir = alloc_strdup(dir),
+        .bundle = alloc_printf("%s/bundle", dir),
+        .state = alloc_printf("%s/runtime", dir),
+        .record = alloc_printf("%s/oci.record", dir),
+        .pid_file = alloc_printf("%s/oci.pid", dir),
+        .container = alloc_printf("cloister-%s", id),
+    };
+}
+
+void oci_box_copy(struct oci_box *box, const struct oci_box *from)
+{
+    oci_box_init(box, from->dir, from->container + strlen("cloister-"));
+}
+
+void oci_box_finish(struct oci_box *box)
+{
+    free(box->dir);
+    free(box->bundle);
+    free(box->state);
+    free(box->record);
+    free(box->pid_file);
+    free(box->container);
+    memset(box, 0, sizeof(*box));
+}
+
+static int write_config(const struct oci_box *box, const struct oci_spec_input *in, struct err *err)
+{
+    CLEANUP_FREE char *text = NULL;
+    int rc = oci_spec_build(in, &text, err);
+    if (rc < 0) {
+        return rc;
+    }
+    /* not the directory above: if that is gone, a sweep has been here, and will not again */
+    rc = dir_make_one(box->bundle, 0700, err);
+    rc = rc < 0 ? rc : dir_make_one(box->state, 0700, err);
+    if (rc < 0) {
+        return err->sys == ENOSPC ? err_set(err, ERR_NO_SPACE, "no space left in %s", box->dir)
+                                  : rc;
+    }
+    CLEANUP_FREE char *path = alloc_printf("%s/config.json", box->bundle);
+    return oci_put_file(AT_FDCWD, path, text, strlen(text), 0600, err);
+}
+
+int oci_box_prepare(const struct oci_box *box, const struct backend_spec *spec,
+                    const struct oci_mode *mode, const struct oci_host *host, const char *verb,
+                    const char *packages, struct oci_root *ret_root, char hint[BACKEND_HINT_MAX],
+                    struct err *err)
+{
+    struct oci_root_reach reach = {
+        .packages = packages,
+        .packages_write = spec->packages_write,
+        .network = spec->network,
+        .mounts = spec->mounts,
+        .mount_count = spec->mount_count,
+    };
+    int rc = oci_root_compose("", spec->shared_dir, spec->image, spec->agent_path, &reach, ret_root,
+                              hint, err);
+    if (rc < 0) {
+        return rc;
+    }
+    struct oci_spec_input in = {
+        .spec = spec,
+        .mode = mode,
+        .host = host,
+        .root = ret_root,
+        .container = box->container,
+        .verb = verb,
+    };
+    return write_config(box, &in, err);
+}
+
+int oci_box_read_pid(const struct oci_box *box, int *ret_pid, struct err *err)
+{
+    CLEANUP_BUF struct buf b;
+    buf_init(&b, 64);
+    int rc = file_read(box->pid_file, &b, err);
+    uint64_t pid;
+    if (rc == 0) {
+        while (b.len > 0 && b.data[b.len - 1] <= ' ') {
+            b.len--;
+        }
+        rc = buf_cstr(&b) != NULL ? str_to_u64(buf_cstr(&b), 2, INT32_MAX, &pid, err)
+                                  : err_set(err, ERR_NO_MEMORY, "no memory");
+    }
+    if (rc < 0) {
+        return err_set(err, ERR_ENGINE, "the runtime did not tell the container's process id");
+    }
+    *ret_pid = (int)pid;
+    return 0;
+}
+
+bool oci_box_has_state(const struct oci_box *box)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/%s", box->state, box->container);
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+bool oci_box_is_disk_full(const struct oci_box *box)
+{
+    struct statvfs fs;
+    if (statvfs(box->dir, &fs) < 0) {
+        return false;
+    }
+    /* File systems without a number of files say that it is 0. */
+    return fs.f_bavail * fs.f_frsize < SPACE_MIN || (fs.f_files > 0 && fs.f_favail < FILES_MIN);
+}
+
+/* runc binds its own program over "runc.XXXXXX" beside its state, for a moment at each start, so
+ * that a container never gets hold of the original. Killed in that moment it leaves the mount. */
+void oci_box_unmount(const struct oci_box *box)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/%s", box->state, box->container);
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (strncmp(entry->d_name, "runc.", strlen("runc.")) == 0) {
+            CLEANUP_FREE char *point = alloc_printf("%s/%s", path, entry->d_name);
+            (void)umount2(point, MNT_DETACH | UMOUNT_NOFOLLOW);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
+int oci_box_clear(const struct oci_box *box, struct err *err)
+{
+    CLEANUP_FREE char *socket = alloc_printf("%s/%s", box->dir, AGENT_SOCKET_NAME);
+    CLEANUP_FREE char *tmp = alloc_printf("%s.tmp", box->record);
+    CLEANUP_FREE char *net = alloc_printf("%s/" OCI_NET_RECORD, box->dir);
+    CLEANUP_FREE char *net_tmp = alloc_printf("%s.tmp", net);
+    CLEANUP_FREE char *first = alloc_printf("%s/" ENDING_FIRST, box->dir);
+    CLEANUP_FREE char *first_next = alloc_printf("%s/" ENDING_FIRST ".next", box->dir);
+    const char *const paths[] = {box->bundle, box->state, box->pid_file, socket, net,
+                                 net_tmp,     first,      first_next,    tmp,    box->record};
+    int rc = 0;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        /* All of them are tried; the first failure is the one to tell. */
+        struct err one;
+        if (dir_remove(paths[i], &one) < 0 && rc == 0) {
+            *err = one;
+            rc = -one.code;
+        }
+    }
+    return rc;
+}

@@ -1,0 +1,54 @@
+/*
+ * The files of one container in a sandbox's directory, and what must outlive the call that names
+ * it.
+ *
+ * Thread: any. Small files only.
+ */
+#ifndef CLOISTER_WORKER_BACKEND_OCI_BOX_H
+#define CLOISTER_WORKER_BACKEND_OCI_BOX_H
+
+#include "common/err.h"
+#include "worker/backend/backend.h"
+#include "worker/backend/oci/host.h"
+#include "worker/backend/mode.h"
+#include "worker/backend/oci/root.h"
+
+/* Paths and name of one container. */
+struct oci_box {
+    char *dir;       /* of the sandbox, or of a trial inside it */
+    char *bundle;    /* <dir>/bundle, holds config.json */
+    char *state;     /* <dir>/runtime, the runtime's --root */
+    char *record;    /* <dir>/oci.record */
+    char *pid_file;  /* <dir>/oci.pid, written by the runtime */
+    char *container; /* "cloister-<id>" */
+};
+
+void oci_box_init(struct oci_box *box, const char *dir, const char *id);
+void oci_box_copy(struct oci_box *box, const struct oci_box *from);
+void oci_box_finish(struct oci_box *box);
+
+/* Makes the bundle with its config.json and an empty state directory. `packages` is the tree that
+ * becomes /packages, NULL for none. *ret_root is the caller's in
+ * any case (oci_root_finish). */
+int oci_box_prepare(const struct oci_box *box, const struct backend_spec *spec,
+                    const struct oci_mode *mode, const struct oci_host *host, const char *verb,
+                    const char *packages, struct oci_root *ret_root, char hint[BACKEND_HINT_MAX],
+                    struct err *err) WARN_UNUSED;
+
+/* Pid that the runtime wrote; -ERR_ENGINE if there is none. */
+int oci_box_read_pid(const struct oci_box *box, int *ret_pid, struct err *err) WARN_UNUSED;
+
+/* True if the runtime may know the container. */
+bool oci_box_has_state(const struct oci_box *box);
+
+/* The file system below the sandbox's directory has no room left, or next to none. */
+bool oci_box_is_disk_full(const struct oci_box *box);
+
+/* Unmounts what a runtime that was killed had mounted in its state directory. Nothing to unmount is
+ * fine; what cannot be is found by the removal. */
+void oci_box_unmount(const struct oci_box *box);
+
+/* Removes all files of the box, the agent's socket included, but not dir itself. */
+int oci_box_clear(const struct oci_box *box, struct err *err) WARN_UNUSED;
+
+#endif

@@ -1,0 +1,385 @@
+/*
+ * Everything is derived from /proc/self/mountinfo and /proc/<pid>/cgroup, because distributions,
+ * containers and hand-made hosts mount controllers at different places and in different company. A
+ * host counts as version 2 only if no version 1 controller is mounted: on "hybrid" hosts the
+ * unified hierarchy exists but holds no controllers, and that is how the runtimes see it as well.
+ *
+ * Where the group of a sandbox is made: root uses the top, a flat "/cloister-<id>", so that nothing
+ * but the group itself is ever left over. An ordinary user can make groups only below a delegated
+ * one, which is the parent of our own (the sibling, since a group with processes may not have
+ * controlled children).
+ *
+ * Removing is the backstop behind the runtime's own delete. A group that still has processes
+ * belongs to a container whose runtime died half-way, so they are killed here.
+ */
+#include "worker/backend/oci/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/cleanup.h"
+#include "common/fd.h"
+
+#define PROC_FILE_MAX (1u << 20) /* mountinfo of a host with thousands of containers */
+#define FIGURES_MAX   (16u << 10)
+#define LIST_MAX      (256u << 10)
+#define NEST_MAX      4 /* groups below a sandbox's: runtimes make one at most */
+
+/* Reads a small file into a fresh NUL-terminated string; NULL if that cannot be done. */
+static char *slurp(const char *path, size_t max_bytes)
+{
+    struct buf b;
+    struct err err;
+    buf_init(&b, max_bytes);
+    char *text = NULL;
+    if (file_read(path, &b, &err) == 0) {
+        const char *data = buf_cstr(&b);
+        text = data != NULL ? strdup(data) : NULL;
+    }
+    buf_finish(&b);
+    return text;
+}
+
+/* snprintf that reports a cut as failure and leaves "" then. */
+static bool join(char *out, size_t size, const char *a, const char *b, const char *c)
+{
+    int n = snprintf(out, size, "%s%s%s", a, b, c);
+    if (n < 0 || (size_t)n >= size) {
+        out[0] = '\0';
+        return false;
+    }
+    return true;
+}
+
+static char *next_line(char **cursor)
+{
+    char *line = *cursor;
+    if (line == NULL || *line == '\0') {
+        return NULL;
+    }
+    char *end = strchr(line, '\n');
+    if (end != NULL) {
+        *end = '\0';
+        *cursor = end + 1;
+    } else {
+        *cursor = line + strlen(line);
+    }
+    return line;
+}
+
+static bool has_controller(const struct oci_cgroup_mount *m, const char *name)
+{
+    char needle[32];
+    return join(needle, sizeof(needle), ",", name, ",") && strstr(m->controllers, needle) != NULL;
+}
+
+static const struct oci_cgroup_mount *find_mount(const struct oci_cgroup_host *h, const char *name)
+{
+    for (size_t i = 0; i < h->mount_count; i++) {
+        const struct oci_cgroup_mount *m = &h->mounts[i];
+        if (name == NULL ? m->controllers[0] == '\0' : has_controller(m, name)) {
+            return m;
+        }
+    }
+    return NULL;
+}
+
+/* True if what is at the mount point is this mount, not another on top of it or of a parent. */
+static bool is_visible(const char *fs_root, const char *point, unsigned major_no, unsigned minor_no)
+{
+    struct stat st;
+    /* Canned files have no devices to compare. */
+    return fs_root[0] != '\0' ||
+           (stat(point, &st) == 0 && st.st_dev == makedev(major_no, minor_no));
+}
+
+/* "36 35 98:0 /root /point options... - cgroup source rw,memory" */
+static void read_mount_line(const char *fs_root, char *line, struct oci_cgroup_host *h)
+{
+    char *tail = strstr(line, " - ");
+    if (tail == NULL || h->mount_count == OCI_CGROUP_MOUNTS_MAX) {
+        return;
+    }
+    char type[16], options[512], root[OCI_CGROUP_PATH_MAX], point[OCI_CGROUP_PATH_MAX];
+    unsigned major_no, minor_no;
+    if (sscanf(tail, " - %15s %*s %511s", type, options) != 2 ||
+        sscanf(line, "%*s %*s %u:%u %511s %511s", &major_no, &minor_no, root, point) != 4) {
+        return;
+    }
+    bool unified = strcmp(type, "cgroup2") == 0;
+    if ((!unified && strcmp(type, "cgroup") != 0) ||
+        !is_visible(fs_root, point, major_no, minor_no)) {
+        return;
+    }
+    struct oci_cgroup_mount *m = &h->mounts[h->mount_count];
+    memset(m, 0, sizeof(*m));
+    memcpy(m->root, root, sizeof(m->root));
+    memcpy(m->point, point, sizeof(m->point));
+    if (!unified && !join(m->controllers, sizeof(m->controllers), ",", options, ",")) {
+        return;
+    }
+    /* The same hierarchy may be mounted twice; the first place is as good. */
+    for (size_t i = 0; i < h->mount_count; i++) {
+        if (strcmp(h->mounts[i].controllers, m->controllers) == 0) {
+            return;
+        }
+    }
+    h->mount_count++;
+}
+
+/* Path of a process in one hierarchy, from its /proc/<pid>/cgroup; false if it is not listed. */
+static bool membership(const char *text, const char *controller, char *out, size_t size)
+{
+    CLEANUP_FREE char *copy = text != NULL ? strdup(text) : NULL;
+    char *cursor = copy;
+    for (char *line = next_line(&cursor); line != NULL; line = next_line(&cursor)) {
+        char *names = strchr(line, ':');
+        char *path = names != NULL ? strchr(names + 1, ':') : NULL;
+        if (path == NULL) {
+            continue;
+        }
+        *path++ = '\0';
+        names++;
+        char list[256], needle[32];
+        bool match = controller == NULL ? names[0] == '\0'
+                                        : join(list, sizeof(list), ",", names, ",") &&
+                                              join(needle, sizeof(needle), ",", controller, ",") &&
+                                              strstr(list, needle) != NULL;
+        if (match) {
+            return join(out, size, path, "", "");
+        }
+    }
+    return false;
+}
+
+static bool exists(const char *fs_root, const char *point, const char *path, const char *name)
+{
+    char dir[OCI_CGROUP_PATH_MAX * 2], full[OCI_CGROUP_PATH_MAX * 3];
+    return join(dir, sizeof(dir), fs_root, point, path) &&
+           join(full, sizeof(full), dir, "/", name) && access(full, F_OK) == 0;
+}
+
+static void detect_v1(const char *fs_root, struct oci_cgroup_host *h)
+{
+    const struct oci_cgroup_mount *memory = find_mount(h, "memory");
+    h->memory = memory != NULL;
+    h->swap = memory != NULL && exists(fs_root, memory->point, "", "memory.memsw.limit_in_bytes");
+    h->cpu = find_mount(h, "cpu") != NULL;
+    h->pids = find_mount(h, "pids") != NULL;
+}
+
+static void detect_v2(const char *fs_root, bool as_root, const char *own, struct oci_cgroup_host *h)
+{
+    const struct oci_cgroup_mount *m = find_mount(h, NULL);
+    if (!as_root) {
+        /* Our own group's parent; at the very top there is none that a user could own. */
+        const char *cut = strrchr(own, '/');
+        snprintf(h->parent, sizeof(h->parent), "%.*s", cut != NULL ? (int)(cut - own) : 0, own);
+    }
+    char path[OCI_CGROUP_PATH_MAX * 2], file[OCI_CGROUP_PATH_MAX * 3];
+    if (!join(path, sizeof(path), fs_root, m->point, h->parent) ||
+        !join(file, sizeof(file), path, "/cgroup.controllers", "")) {
+        return;
+    }
+    CLEANUP_FREE char *text = slurp(file, FIGURES_MAX);
+    char *cursor = text;
+    for (char *line = next_line(&cursor); line != NULL; line = next_line(&cursor)) {
+        char list[256];
+        if (!join(list, sizeof(list), " ", line, " ")) {
+            continue;
+        }
+        h->memory = strstr(list, " memory ") != NULL;
+        h->cpu = strstr(list, " cpu ") != NULL;
+        h->pids = strstr(list, " pids ") != NULL;
+    }
+    /* The top group has no memory.swap.max of its own, so ask wherever we are. */
+    bool top = own[0] == '\0' || strcmp(own, "/") == 0;
+    h->swap = h->memory && (top || exists(fs_root, m->point, own, "memory.swap.max") ||
+                            !exists(fs_root, m->point, own, "memory.max"));
+}
+
+void oci_cgroup_detect(const char *fs_root, bool as_root, struct oci_cgroup_host *ret_host)
+{
+    struct oci_cgroup_host *h = ret_host;
+    memset(h, 0, sizeof(*h));
+    char path[OCI_CGROUP_PATH_MAX];
+    join(path, sizeof(path), fs_root, "/proc/self/mountinfo", "");
+    CLEANUP_FREE char *mounts = slurp(path, PROC_FILE_MAX);
+    char *cursor = mounts;
+    for (char *line = next_line(&cursor); line != NULL; line = next_line(&cursor)) {
+        read_mount_line(fs_root, line, h);
+    }
+
+    bool v1 = find_mount(h, "memory") != NULL || find_mount(h, "cpu") != NULL ||
+              find_mount(h, "pids") != NULL;
+    const struct oci_cgroup_mount *at = v1 ? NULL : find_mount(h, NULL);
+    if (v1) {
+        h->version = OCI_CGROUP_VERSION_1;
+        detect_v1(fs_root, h);
+        at = find_mount(h, h->memory ? "memory" : h->pids ? "pids" : "cpu");
+    } else if (at != NULL) {
+        h->version = OCI_CGROUP_VERSION_2;
+        char own[OCI_CGROUP_PATH_MAX] = "";
+        join(path, sizeof(path), fs_root, "/proc/self/cgroup", "");
+        CLEANUP_FREE char *text = slurp(path, PROC_FILE_MAX);
+        if (!membership(text, NULL, own, sizeof(own))) {
+            own[0] = '\0';
+        }
+        detect_v2(fs_root, as_root, own, h);
+    }
+    char parent[OCI_CGROUP_PATH_MAX * 2];
+    h->parent_writable = at != NULL &&
+                         join(parent, sizeof(parent), fs_root, at->point, h->parent) &&
+                         access(parent, W_OK) == 0;
+}
+
+/* Directory of one hierarchy in which the process is; "" unless it is the container's. */
+static void locate(const char *fs_root, const struct oci_cgroup_host *h, const char *text,
+                   const char *controller, const char *container, char *out)
+{
+    out[0] = '\0';
+    char path[OCI_CGROUP_PATH_MAX];
+    const struct oci_cgroup_mount *m = find_mount(h, controller);
+    if (m == NULL || !membership(text, controller, path, sizeof(path)) ||
+        strstr(path, container) == NULL) {
+        return;
+    }
+    const char *below = path;
+    size_t root_len = strlen(m->root);
+    if (root_len > 1 && strncmp(path, m->root, root_len) == 0) {
+        below += root_len;
+    }
+    join(out, OCI_CGROUP_PATH_MAX, fs_root, m->point, below);
+}
+
+bool oci_cgroup_find(const char *fs_root, const struct oci_cgroup_host *host, pid_t pid,
+                     const char *container, struct oci_cgroup_dirs *ret_dirs)
+{
+    memset(ret_dirs, 0, sizeof(*ret_dirs));
+    char path[OCI_CGROUP_PATH_MAX], number[24];
+    snprintf(number, sizeof(number), "%d", (int)pid);
+    join(path, sizeof(path), fs_root, "/proc/", number);
+    char file[OCI_CGROUP_PATH_MAX + 16];
+    join(file, sizeof(file), path, "/cgroup", "");
+    CLEANUP_FREE char *text = slurp(file, PROC_FILE_MAX);
+    if (text == NULL) {
+        return false;
+    }
+    ret_dirs->unified = host->version == OCI_CGROUP_VERSION_2;
+    if (ret_dirs->unified) {
+        locate(fs_root, host, text, NULL, container, ret_dirs->memory);
+        memcpy(ret_dirs->cpu, ret_dirs->memory, sizeof(ret_dirs->cpu));
+        memcpy(ret_dirs->pids, ret_dirs->memory, sizeof(ret_dirs->pids));
+    } else {
+        locate(fs_root, host, text, "memory", container, ret_dirs->memory);
+        locate(fs_root, host, text, "cpuacct", container, ret_dirs->cpu);
+        locate(fs_root, host, text, "pids", container, ret_dirs->pids);
+    }
+    return ret_dirs->memory[0] != '\0' || ret_dirs->cpu[0] != '\0' || ret_dirs->pids[0] != '\0';
+}
+
+/* The number after `key` at the start of a line, or the whole file's number if key is NULL. */
+static uint64_t figure(const char *dir, const char *name, const char *key)
+{
+    char path[OCI_CGROUP_PATH_MAX * 2];
+    if (dir[0] == '\0' || !join(path, sizeof(path), dir, "/", name)) {
+        return 0;
+    }
+    CLEANUP_FREE char *text = slurp(path, FIGURES_MAX);
+    char *cursor = text;
+    for (char *line = next_line(&cursor); line != NULL; line = next_line(&cursor)) {
+        unsigned long long value;
+        char word[64];
+        if (key == NULL && sscanf(line, "%llu", &value) == 1) {
+            return value;
+        }
+        if (key != NULL && sscanf(line, "%63s %llu", word, &value) == 2 && strcmp(word, key) == 0) {
+            return value;
+        }
+    }
+    return 0;
+}
+
+void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *ret_usage)
+{
+    if (dirs->unified) {
+        *ret_usage = (struct backend_usage){
+            .memory_bytes = figure(dirs->memory, "memory.current", NULL),
+            .cpu_us = figure(dirs->cpu, "cpu.stat", "usage_usec"),
+            .pids = figure(dirs->pids, "pids.current", NULL),
+            .oom_kills = figure(dirs->memory, "memory.events", "oom_kill"),
+        };
+        return;
+    }
+    *ret_usage = (struct backend_usage){
+        .memory_bytes = figure(dirs->memory, "memory.usage_in_bytes", NULL),
+        .cpu_us = figure(dirs->cpu, "cpuacct.usage", NULL) / 1000,
+        .pids = figure(dirs->pids, "pids.current", NULL),
+        .oom_kills = figure(dirs->memory, "memory.oom_control", "oom_kill"),
+    };
+}
+
+static void kill_members(const char *dir)
+{
+    char path[OCI_CGROUP_PATH_MAX * 3];
+    if (!join(path, sizeof(path), dir, "/cgroup.procs", "")) {
+        return;
+    }
+    CLEANUP_FREE char *text = slurp(path, LIST_MAX);
+    char *cursor = text;
+    for (char *line = next_line(&cursor); line != NULL; line = next_line(&cursor)) {
+        int pid;
+        /* 0 stands for a process of another pid namespace: never kill our own group by it. */
+        if (sscanf(line, "%d", &pid) == 1 && pid > 1) {
+            kill(pid, SIGKILL);
+        }
+    }
+}
+
+static bool remove_group(const char *dir, int nest)
+{
+    struct stat st;
+    if (lstat(dir, &st) < 0) {
+        return true;
+    }
+    if (rmdir(dir) == 0 || errno == ENOENT) {
+        return true;
+    }
+    kill_members(dir);
+    DIR *d = nest < NEST_MAX ? opendir(dir) : NULL;
+    if (d != NULL) {
+        struct dirent *entry;
+        while ((entry = readdir(d)) != NULL) {
+            char child[OCI_CGROUP_PATH_MAX * 2];
+            if (entry->d_type == DT_DIR && entry->d_name[0] != '.' &&
+                join(child, sizeof(child), dir, "/", entry->d_name)) {
+                remove_group(child, nest + 1);
+            }
+        }
+        closedir(d);
+    }
+    return rmdir(dir) == 0 || errno == ENOENT;
+}
+
+bool oci_cgroup_remove(const char *fs_root, const struct oci_cgroup_host *host,
+                       const char *container)
+{
+    bool clean = true;
+    for (size_t i = 0; i < host->mount_count; i++) {
+        char top[OCI_CGROUP_PATH_MAX * 2], dir[OCI_CGROUP_PATH_MAX * 3];
+        if (join(top, sizeof(top), fs_root, host->mounts[i].point, host->parent) &&
+            join(dir, sizeof(dir), top, "/", container)) {
+            clean = remove_group(dir, 0) && clean;
+        }
+    }
+    return clean;
+}

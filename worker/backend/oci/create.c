@@ -1,0 +1,354 @@
+/*
+ *   (PROBE) ──▶ LAUNCH ──▶ runtime "run -d" ──ok──▶ RECORD ──▶ (NETWORK) ──▶ done
+ *                  │               └─failed─▶ END ──▶ error
+ *
+ * On the usual path this runs exactly one command of the runtime; everything else is small files.
+ * The agent's socket is made here and inherited, so that inside the sandbox nothing leads to it and
+ * a stream can be opened before the agent has come up. Our own copy is closed as soon as the
+ * runtime has it: from then on a refused connection means that the agent is gone.
+ *
+ * Two records frame the command. Before the first the container cannot exist, between them a
+ * worker's death leaves "a runtime at work" for the sweep to find, after the second the container
+ * is a known process that the next worker can attach to.
+ */
+#include "worker/backend/oci/create.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/ending.h"
+#include "common/log.h"
+#include "worker/backend/agent_socket.h"
+#include "worker/backend/oci/box.h"
+#include "worker/backend/oci/end.h"
+#include "worker/backend/oci/exec.h"
+#include "worker/backend/oci/net.h"
+#include "worker/backend/oci/packages.h"
+#include "worker/backend/oci/probe.h"
+#include "worker/backend/oci/runtime.h"
+#include "worker/backend/spec_copy.h"
+
+#define RUN_MS 20000 /* 30 ms are usual; a host that swaps may take seconds */
+
+struct oci_create {
+    struct tasks *tasks;
+    struct spec_copy request;
+    struct oci_mode mode;
+    struct oci_host host;
+    struct oci_box box;
+    struct oci_root root;
+    struct oci_notes notes;
+    char *runtime; /* path */
+    char *helper;  /* for a network: its program */
+    int listen_fd;
+    int tether[2]; /* for a network */
+    bool cancelled;
+    struct oci_probe *probe;
+    struct oci_exec *exec;
+    struct oci_net *net;
+    struct oci_end *end;
+    struct err err;
+    char hint[BACKEND_HINT_MAX];
+    struct oci_record record;
+    oci_create_fn fn;
+    void *arg;
+};
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+        *fd = -1;
+    }
+}
+
+void oci_create_free(struct oci_create *c)
+{
+    if (c != NULL) {
+        oci_probe_free(c->probe);
+        oci_end_free(c->end);
+        spec_copy_finish(&c->request);
+        oci_box_finish(&c->box);
+        oci_root_finish(&c->root);
+        free(c->runtime);
+        free(c->helper);
+        close_fd(&c->listen_fd);
+        close_fd(&c->tether[0]);
+        close_fd(&c->tether[1]);
+        free(c);
+    }
+}
+
+static void finish(struct oci_create *c, int rc)
+{
+    struct backend_info info = {
+        .runtime = c->record.runtime,
+        .image = c->record.image,
+    };
+    info.unapplied_count = oci_notes_list(&c->notes, info.unapplied);
+    c->fn(c->arg, rc, rc == 0 ? &c->record : NULL, rc == 0 ? &info : NULL, rc == 0 ? NULL : &c->err,
+          rc == 0 ? "" : c->hint);
+    oci_create_free(c);
+}
+
+static void on_ended(void *arg, int rc, const struct err *err)
+{
+    struct oci_create *c = arg;
+    c->end = NULL;
+    if (rc < 0) {
+        log_debug("clean-up after a failed creation: %s", err->text);
+    }
+    finish(c, -c->err.code);
+}
+
+/* Removes what was made so far, then reports c->err. */
+static void fail(struct oci_create *c)
+{
+    close_fd(&c->listen_fd);
+    struct oci_end_options options = {
+        .box = &c->box,
+        .runtime = c->runtime != NULL ? c->runtime : "",
+        .spec = &c->request.spec,
+    };
+    c->end = oci_end_start(c->tasks, &options, on_ended, c);
+}
+
+static int record(struct oci_create *c, int pid, bool starting)
+{
+    struct oci_record *r = &c->record;
+    r->starting = starting;
+    r->pid = pid;
+    r->mode = oci_mode_pack(&c->mode);
+    if (!oci_process_start(pid, &r->start)) {
+        return err_set(&c->err, ERR_ENGINE, "the agent ended as soon as it was started");
+    }
+    return oci_record_write(c->box.record, r, &c->err);
+}
+
+/* The runtime says it started the container. */
+static int settle(struct oci_create *c)
+{
+    int pid;
+    struct err err;
+    int rc = oci_box_read_pid(&c->box, &pid, &c->err);
+    rc = rc < 0 ? rc : record(c, pid, false);
+    if (rc == 0 && ending_note_first(c->box.dir, pid, c->record.start, &err) < 0) {
+        log_debug("a server that ends cannot kill it at once: %s", err.text);
+    }
+    return rc;
+}
+
+static void on_network(void *arg, int rc, const struct err *err, const char *hint)
+{
+    struct oci_create *c = arg;
+    c->net = NULL;
+    if (rc < 0 || c->cancelled) {
+        if (rc < 0) {
+            c->err = *err;
+            snprintf(c->hint, sizeof(c->hint), "%s", hint);
+        }
+        if (c->cancelled) {
+            err_ignore(err_set(&c->err, ERR_SHUTTING_DOWN, "closed while it was being created"));
+        }
+        fail(c);
+        return;
+    }
+    finish(c, 0);
+}
+
+/* It runs. Nobody has a stream to it before its network is there, so no code has run in it yet. */
+static void connect_network(struct oci_create *c)
+{
+    if (!c->request.spec.network) {
+        finish(c, 0);
+        return;
+    }
+    c->net =
+        oci_net_start(c->tasks, c->helper, c->box.dir, c->record.pid, c->tether[0], on_network, c);
+    c->tether[0] = -1;
+}
+
+static void on_run(void *arg, const struct oci_exec_result *result)
+{
+    struct oci_create *c = arg;
+    c->exec = NULL;
+    char words[OCI_WORDS_MAX];
+    oci_runtime_words(result->err, words);
+    if (c->cancelled) {
+        err_ignore(err_set(&c->err, ERR_SHUTTING_DOWN, "closed while it was being created"));
+    } else if (result->spawn_error != 0) {
+        err_ignore(err_sys(&c->err, ERR_ENGINE, result->spawn_error, "cannot run %s", c->runtime));
+    } else if (result->timed_out) {
+        err_ignore(err_set(&c->err, ERR_TIMEOUT, "%s did not start the container in %d s",
+                           c->runtime, RUN_MS / 1000));
+    } else if (result->exit_code != 0) {
+        err_ignore(err_set(&c->err, ERR_ENGINE, "%s cannot start the container: %s", c->runtime,
+                           words[0] != '\0' ? words : "it does not say why"));
+        oci_runtime_hint(words, &c->host, c->hint);
+        if (oci_box_is_disk_full(&c->box)) { /* not every runtime says so */
+            err_ignore(err_wrap(&c->err, "no space left in %s", c->box.dir));
+            snprintf(c->hint, sizeof(c->hint), "%s", OCI_HINT_SPACE);
+        }
+    } else if (settle(c) == 0) {
+        connect_network(c);
+        return;
+    } else if (words[0] != '\0') {
+        err_ignore(err_wrap(&c->err, "%s", words));
+    }
+    fail(c);
+}
+
+/* All that the runtime takes, on disk. */
+static int prepare(struct oci_create *c)
+{
+    const struct backend_spec *spec = &c->request.spec;
+    struct err *err = &c->err;
+    CLEANUP_FREE char *packages = NULL;
+    int rc = 0;
+    if (spec->packages[0] != '\0') {
+        rc = oci_packages_prepare(spec, &c->mode, &c->host, "", &packages, err);
+        if (rc == 0 && strcmp(spec->packages, spec->id) == 0) {
+            oci_packages_tidy(c->tasks, "", spec->agent_path);
+        }
+    }
+    if (rc == 0 && spec->network) {
+        rc = oci_net_find(&c->helper, c->hint, err);
+        rc = rc < 0 ? rc : oci_net_tether(c->tether, err);
+    }
+    return rc < 0 ? rc
+                  : oci_box_prepare(&c->box, spec, &c->mode, &c->host, "serve", packages, &c->root,
+                                    c->hint, err);
+}
+
+static int launch(struct oci_create *c)
+{
+    struct err *err = &c->err;
+    const struct backend_spec *spec = &c->request.spec;
+    const char *name = spec->runtime;
+    if (name[0] == '\0' && c->mode.choice != 0 && oci_runtime_choice(c->mode.choice) != NULL) {
+        name = oci_runtime_choice(c->mode.choice);
+    }
+    if (c->runtime == NULL) {
+        int rc = oci_runtime_find(name, &c->runtime, err);
+        if (rc < 0) {
+            snprintf(c->hint, sizeof(c->hint), "%s", OCI_HINT_INSTALL);
+            return rc;
+        }
+    }
+    if (spec->strict && c->notes.count > 0) {
+        snprintf(c->hint, sizeof(c->hint),
+                 "run without --strict to accept this, or see `cloister "
+                 "doctor` for what the host lacks");
+        return err_set(err, ERR_ENGINE, "this host cannot apply: %s%s%s", c->notes.text[0],
+                       c->notes.count > 1 ? "; " : "", c->notes.count > 1 ? c->notes.text[1] : "");
+    }
+    c->mode = oci_packages_mode(spec, &c->mode, &c->host);
+    int rc = prepare(c);
+    rc = rc < 0 ? rc : agent_socket_listen(c->box.dir, &c->listen_fd, err);
+    if (rc < 0) {
+        return rc;
+    }
+    snprintf(c->record.runtime, sizeof(c->record.runtime), "%s", c->runtime);
+    snprintf(c->record.image, sizeof(c->record.image), "%s", c->root.label);
+
+    struct oci_args args;
+    oci_args_begin(&args, c->runtime, &c->mode, c->box.state, "run");
+    oci_args_add(&args, "--detach");
+    oci_args_add(&args, "--preserve-fds");
+    oci_args_add(&args, spec->network ? "2" : "1");
+    oci_args_add(&args, "--pid-file");
+    oci_args_add(&args, c->box.pid_file);
+    oci_args_add(&args, "--bundle");
+    oci_args_add(&args, c->box.bundle);
+    oci_args_add(&args, c->box.container);
+    const int passed[] = {c->listen_fd, c->tether[1]};
+    struct oci_exec_options options = {
+        .argv = args.items,
+        .pass_fds = passed,
+        .pass_count = spec->network ? 2 : 1,
+        .deadline_ms = RUN_MS,
+        .linger = true,
+    };
+    c->exec = oci_exec_start(c->tasks, &options, on_run, c);
+    close_fd(&c->listen_fd);
+    close_fd(&c->tether[1]);
+    if (oci_exec_pid(c->exec) != 0 && record(c, oci_exec_pid(c->exec), true) < 0) {
+        oci_exec_kill(c->exec); /* without a record a sweep would not find it */
+    }
+    return 0;
+}
+
+static void try_launch(struct oci_create *c)
+{
+    if (c->cancelled) {
+        err_ignore(err_set(&c->err, ERR_SHUTTING_DOWN, "closed while it was being created"));
+        finish(c, -c->err.code);
+    } else if (launch(c) < 0) {
+        fail(c);
+    }
+}
+
+static void on_probed(void *arg, const struct oci_probe_result *result)
+{
+    struct oci_create *c = arg;
+    c->probe = NULL;
+    if (!result->usable) {
+        snprintf(c->hint, sizeof(c->hint), "%s", result->hint);
+        finish(c, err_set(&c->err, c->cancelled ? ERR_SHUTTING_DOWN : ERR_ENGINE,
+                          "no usable OCI runtime: %.400s", result->reason));
+        return;
+    }
+    c->mode = result->mode;
+    c->notes = *result->notes;
+    c->runtime = alloc_strdup(result->runtime);
+    try_launch(c);
+}
+
+static void begin(void *arg)
+{
+    struct oci_create *c = arg;
+    if (c->err.code != 0) {
+        finish(c, -c->err.code);
+        return;
+    }
+    oci_host_read("", geteuid(), getegid(), &c->host);
+    if (oci_mode_unpack(c->request.spec.mode, &c->mode)) {
+        oci_mode_unapplied(&c->mode, c->host.swap_active, "", &c->notes);
+        try_launch(c);
+    } else {
+        c->probe = oci_probe_start(c->tasks, &c->request.spec, on_probed, c);
+    }
+}
+
+struct oci_create *oci_create_start(struct tasks *tasks, const struct backend_spec *spec,
+                                    oci_create_fn fn, void *arg)
+{
+    struct oci_create *c = alloc_one(struct oci_create);
+    c->tasks = tasks;
+    c->listen_fd = -1;
+    c->tether[0] = c->tether[1] = -1;
+    c->fn = fn;
+    c->arg = arg;
+    oci_box_init(&c->box, spec->dir != NULL ? spec->dir : "", spec->id != NULL ? spec->id : "");
+    err_ignore(spec_copy_init(&c->request, spec, &c->err));
+    task_later(tasks, 0, begin, c);
+    return c;
+}
+
+void oci_create_cancel(struct oci_create *c)
+{
+    c->cancelled = true;
+    if (c->probe != NULL) {
+        oci_probe_cancel(c->probe);
+    }
+    if (c->exec != NULL) {
+        oci_exec_kill(c->exec);
+    }
+    if (c->net != NULL) {
+        oci_net_cancel(c->net);
+    }
+}

@@ -1,0 +1,269 @@
+/*
+ *   KILL ──▶ DELETE ──▶ FORCE ──▶ NETWORK ──▶ CGROUPS ──▶ PACKAGES ──▶ FILES ──▶ done
+ *     │         └───────────────────▲
+ *     └── (the runtime has no state) ┘
+ *
+ * Runtimes can kill and delete in one step, but they poll for the end of the process, 100 ms at a
+ * time. The first process of the sandbox is known from the record, so it is killed here by pidfd;
+ * the kernel then ends everything in its pid namespace before that descriptor reports, and deleting
+ * what is already stopped is quick. What runc still has then is files and control groups that are
+ * ours by name, and starting it costs more than all the rest, a thousand times if a thousand
+ * sandboxes end: it is not asked. Only where the record is missing or did not help is the runtime
+ * told to force it.
+ *
+ * A record in state "starting" means that a worker died while a runtime was at work. That runtime
+ * is ended first, lest it finish what is being removed; what it had made by then is found by name:
+ * its state directory and its cgroups.
+ */
+#include "worker/backend/oci/end.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "worker/backend/oci/exec.h"
+#include "worker/backend/oci/net.h"
+#include "worker/backend/oci/packages.h"
+#include "worker/backend/record.h"
+#include "worker/backend/oci/runtime.h"
+#include "worker/backend/spec_copy.h"
+
+#define TOTAL_MS      3000 /* of everything together; closing a sandbox is promised in four seconds */
+#define KILL_MS       1500
+#define COMMAND_MS    1500
+#define LEAST_MS      200 /* a step that is reached late still gets this */
+#define CGROUP_TRY_MS 10
+
+struct oci_end {
+    struct tasks *tasks;
+    struct oci_box box;
+    char *runtime;            /* as asked; replaced by the record's */
+    struct spec_copy sandbox; /* whose packages go; not of a trial */
+    bool has_packages;
+    bool has_mode;
+    struct oci_mode mode;
+    struct oci_host host;
+    bool stopped; /* we saw the end of its first process */
+    bool force;
+    uint64_t started_ms;
+    struct err err; /* of a runtime that would not delete */
+    bool failed;
+    oci_end_fn fn;
+    void *arg;
+};
+
+void oci_end_free(struct oci_end *e)
+{
+    if (e != NULL) {
+        oci_box_finish(&e->box);
+        free(e->runtime);
+        if (e->has_packages) {
+            spec_copy_finish(&e->sandbox);
+        }
+        free(e);
+    }
+}
+
+static void finish(struct oci_end *e)
+{
+    /* What could not be ended keeps its files: without them the next try would find nothing. */
+    struct err err = e->err;
+    int rc = e->failed ? -err.code : oci_box_clear(&e->box, &err);
+    oci_end_fn fn = e->fn;
+    void *arg = e->arg;
+    oci_end_free(e);
+    fn(arg, rc, &err);
+}
+
+/* What a step may take at most, of what is left. */
+static uint64_t within(const struct oci_end *e, uint64_t step_ms)
+{
+    uint64_t used = clock_ms() - e->started_ms;
+    uint64_t left = used + LEAST_MS < TOTAL_MS ? TOTAL_MS - used : LEAST_MS;
+    return step_ms < left ? step_ms : left;
+}
+
+static void try_cgroups(void *arg)
+{
+    struct oci_end *e = arg;
+    bool clean = oci_cgroup_remove("", &e->host.cgroup, e->box.container);
+    if (!clean && clock_ms() - e->started_ms < TOTAL_MS) {
+        task_later(e->tasks, CGROUP_TRY_MS, try_cgroups, e);
+        return;
+    }
+    if (!clean) {
+        e->failed = true;
+        err_ignore(err_set(&e->err, ERR_ENGINE, "cannot remove the cgroup %s", e->box.container));
+    }
+    if (e->has_packages && !e->failed && /* nobody uses them any more */
+        oci_packages_retire(e->tasks, &e->sandbox.spec, "", &e->err) < 0) {
+        e->failed = true;
+    }
+    finish(e);
+}
+
+static void on_network_gone(void *arg, bool gone)
+{
+    (void)gone; /* it was killed, by a descriptor of exactly that process */
+    try_cgroups(arg);
+}
+
+/* The helper ends by itself with the sandbox; one that hangs is not left behind. */
+static void end_network(struct oci_end *e)
+{
+    int pid_fd = oci_net_kill(e->box.dir);
+    if (pid_fd < 0) {
+        try_cgroups(e);
+    } else {
+        task_wait(e->tasks, pid_fd, within(e, KILL_MS), on_network_gone, e);
+    }
+}
+
+static void delete_container(struct oci_end *e);
+
+static void on_deleted(void *arg, const struct oci_exec_result *result)
+{
+    struct oci_end *e = arg;
+    if (result->exit_code != 0 && !e->force) {
+        e->force = true;
+        delete_container(e);
+        return;
+    }
+    if (result->exit_code != 0) {
+        char words[OCI_WORDS_MAX];
+        oci_runtime_words(result->err, words);
+        log_debug("runtime cannot delete container=%s: %s", e->box.container, words);
+        /* Without its first process there is no container, whatever the runtime thinks of it. */
+        if (!e->stopped && oci_box_has_state(&e->box)) {
+            e->failed = true;
+            err_ignore(err_set(&e->err, ERR_ENGINE, "the runtime cannot delete %s: %s",
+                               e->box.container, words));
+        }
+    }
+    end_network(e);
+}
+
+/* The runtime's path from what we have: the record's, the one asked for, or any of the usual ones.
+ */
+static char *runtime_path(const struct oci_end *e)
+{
+    char *path = NULL;
+    struct err err;
+    if (e->runtime[0] != '\0' && oci_runtime_find(e->runtime, &path, &err) == 0) {
+        return path;
+    }
+    for (unsigned n = 1; oci_runtime_choice(n) != NULL; n++) {
+        if (oci_runtime_find(oci_runtime_choice(n), &path, &err) == 0) {
+            return path;
+        }
+    }
+    return NULL;
+}
+
+/* Other runtimes may have processes of their own outside, and systemd has a unit of ours. */
+static bool leaves_only_files(const struct oci_end *e)
+{
+    const char *slash = strrchr(e->runtime, '/');
+    return e->stopped && e->has_mode && e->mode.cgroups != OCI_CGROUPS_SYSTEMD &&
+           strcmp(slash != NULL ? slash + 1 : e->runtime, "runc") == 0;
+}
+
+static void delete_container(struct oci_end *e)
+{
+    oci_box_unmount(&e->box);
+    if (leaves_only_files(e)) {
+        end_network(e);
+        return;
+    }
+    CLEANUP_FREE char *path = oci_box_has_state(&e->box) ? runtime_path(e) : NULL;
+    if (path == NULL) {
+        if (!e->stopped && oci_box_has_state(&e->box)) {
+            e->failed = true;
+            err_ignore(err_set(&e->err, ERR_ENGINE, "no OCI runtime is left to delete %s",
+                               e->box.container));
+        }
+        end_network(e);
+        return;
+    }
+    struct oci_args args;
+    oci_args_begin(&args, path, e->has_mode ? &e->mode : NULL, e->box.state, "delete");
+    if (e->force || !e->stopped) {
+        e->force = true;
+        oci_args_add(&args, "--force");
+    }
+    oci_args_add(&args, e->box.container);
+    struct oci_exec_options options = {
+        .argv = args.items,
+        .deadline_ms = within(e, COMMAND_MS),
+    };
+    oci_exec_start(e->tasks, &options, on_deleted, e);
+}
+
+static void on_runtime_gone(void *arg, bool gone)
+{
+    struct oci_end *e = arg;
+    (void)gone;
+    delete_container(e);
+}
+
+static void on_agent_gone(void *arg, bool gone)
+{
+    struct oci_end *e = arg;
+    e->stopped = gone;
+    delete_container(e);
+}
+
+static void begin(void *arg)
+{
+    struct oci_end *e = arg;
+    e->started_ms = clock_ms();
+    oci_host_read("", geteuid(), getegid(), &e->host);
+
+    struct oci_record *r = alloc_one(struct oci_record);
+    struct err err;
+    int pid_fd = -1;
+    bool starting = false;
+    int rc = oci_record_read(e->box.record, r, &err);
+    if (rc == -ERR_IO) { /* what is to be removed is not known, which is not nothing */
+        free(r);
+        e->failed = true;
+        e->err = err;
+        finish(e);
+        return;
+    }
+    if (rc == 0) {
+        free(e->runtime);
+        e->runtime = alloc_strdup(r->runtime);
+        e->has_mode = oci_mode_unpack(r->mode, &e->mode);
+        starting = r->starting;
+        pid_fd = oci_process_open(r->pid, r->start);
+        e->stopped = !starting && oci_process_gone(r->pid, r->start);
+    }
+    free(r);
+    if (pid_fd < 0) {
+        delete_container(e);
+        return;
+    }
+    oci_process_kill(pid_fd);
+    task_wait(e->tasks, pid_fd, within(e, KILL_MS), starting ? on_runtime_gone : on_agent_gone, e);
+}
+
+struct oci_end *oci_end_start(struct tasks *tasks, const struct oci_end_options *options,
+                              oci_end_fn fn, void *arg)
+{
+    struct oci_end *e = alloc_one(struct oci_end);
+    e->tasks = tasks;
+    oci_box_copy(&e->box, options->box);
+    e->runtime = alloc_strdup(options->runtime);
+    struct err err;
+    e->has_packages =
+        options->spec != NULL && spec_copy_init(&e->sandbox, options->spec, &err) == 0;
+    e->fn = fn;
+    e->arg = arg;
+    task_later(tasks, 0, begin, e);
+    return e;
+}

@@ -1,0 +1,321 @@
+/*
+ * A runtime's command is short-lived, but what it starts is not: a container inherits the runtime's
+ * stderr and keeps it open. So the end of a command is its exit, never the end of a stream; what it
+ * wrote before is in the pipe by then and is drained on the spot.
+ *
+ * Only the last bytes of each stream are kept, because a runtime that fails says why at the end,
+ * and a runtime that floods must not cost memory. The command gets a session of its own, so that
+ * Ctrl-C at a terminal cannot interrupt it half-way through a clean-up, and a small environment of
+ * its own.
+ */
+#include "worker/backend/oci/exec.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#define DRAIN_MAX  (256u << 10) /* bytes still taken from a pipe at exit */
+#define LINGER_MAX (64u << 10)  /* bytes of a container's complaints that are logged */
+#define PASSED_FD  3
+#define STREAMS    2
+
+#define SYSTEM_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+struct tail {
+    char text[OCI_EXEC_TEXT_MAX];
+    size_t len;
+};
+
+struct stream {
+    uv_pipe_t pipe;
+    struct tail tail;
+    bool open;
+};
+
+struct oci_exec {
+    struct task task;
+    uv_process_t process;
+    uv_timer_t deadline;
+    struct stream streams[STREAMS]; /* stdout, stderr */
+    bool running;                   /* the process handle waits for an exit */
+    bool dropped;                   /* nobody wants to hear of it */
+    bool lingering;
+    bool linger_wanted;
+    int handles; /* not closed yet */
+    int spawn_error;
+    bool timed_out;
+    size_t lingered;
+    oci_exec_fn fn;
+    void *arg;
+    char chunk[4096];
+};
+
+static void tail_add(struct tail *t, const char *data, size_t len)
+{
+    if (len >= sizeof(t->text)) {
+        data += len - sizeof(t->text);
+        len = sizeof(t->text);
+    }
+    size_t room = sizeof(t->text) - t->len;
+    if (len > room) {
+        size_t forget = len - room;
+        memmove(t->text, t->text + forget, t->len - forget);
+        t->len -= forget;
+    }
+    memcpy(t->text + t->len, data, len);
+    t->len += len;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct oci_exec *x = handle->data;
+    if (--x->handles == 0) {
+        task_leave(&x->task);
+        free(x);
+    }
+}
+
+static void close_handle(uv_handle_t *handle)
+{
+    if (!uv_is_closing(handle)) {
+        uv_close(handle, on_closed);
+    }
+}
+
+static void close_stream(struct stream *s)
+{
+    if (s->open) {
+        s->open = false;
+        close_handle((uv_handle_t *)&s->pipe);
+    }
+}
+
+static void close_all(struct oci_exec *x)
+{
+    close_handle((uv_handle_t *)&x->deadline);
+    for (int i = 0; i < STREAMS; i++) {
+        close_stream(&x->streams[i]);
+    }
+    /* A process that still runs keeps its handle until libuv has reaped it. */
+    if (!x->running) {
+        close_handle((uv_handle_t *)&x->process);
+    }
+}
+
+static void exec_drop(struct task *task)
+{
+    struct oci_exec *x = (struct oci_exec *)task;
+    x->dropped = true;
+    if (x->running) {
+        uv_process_kill(&x->process, SIGKILL);
+    }
+    close_all(x);
+}
+
+/* What the pipe holds at the moment of exit. The descriptor is non-blocking. */
+static void drain(struct stream *s)
+{
+    uv_os_fd_t fd;
+    if (!s->open || uv_fileno((uv_handle_t *)&s->pipe, &fd) != 0) {
+        return;
+    }
+    char chunk[4096];
+    for (size_t total = 0; total < DRAIN_MAX;) {
+        ssize_t n = read(fd, chunk, sizeof(chunk));
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return;
+        }
+        tail_add(&s->tail, chunk, (size_t)n);
+        total += (size_t)n;
+    }
+}
+
+static void finish(struct oci_exec *x, int exit_code, int sig)
+{
+    if (x->dropped) {
+        close_all(x);
+        return;
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        drain(&x->streams[i]);
+    }
+    struct oci_exec_result result = {
+        .exit_code = exit_code,
+        .signal = sig,
+        .timed_out = x->timed_out,
+        .spawn_error = x->spawn_error,
+        .out = view_bytes(x->streams[0].tail.text, x->streams[0].tail.len),
+        .err = view_bytes(x->streams[1].tail.text, x->streams[1].tail.len),
+    };
+    oci_exec_fn fn = x->fn;
+    void *arg = x->arg;
+    x->dropped = true;
+    x->lingering = x->linger_wanted && exit_code == 0 && x->streams[1].open;
+    if (x->lingering) {
+        close_handle((uv_handle_t *)&x->deadline);
+        close_stream(&x->streams[0]);
+        close_handle((uv_handle_t *)&x->process);
+    }
+    fn(arg, &result);
+    if (!x->lingering) {
+        close_all(x);
+    }
+}
+
+static void on_command_exit(uv_process_t *process, int64_t status, int sig)
+{
+    struct oci_exec *x = process->data;
+    x->running = false;
+    finish(x, sig != 0 ? -1 : (int)status, sig);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+    struct oci_exec *x = timer->data;
+    if (x->spawn_error != 0) {
+        finish(x, -1, 0);
+    } else if (x->running) {
+        x->timed_out = true;
+        uv_process_kill(&x->process, SIGKILL);
+    }
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
+{
+    (void)suggested;
+    struct oci_exec *x = handle->data;
+    *ret_buf = uv_buf_init(x->chunk, sizeof(x->chunk));
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct oci_exec *x = stream->data;
+    struct stream *s =
+        (uv_stream_t *)&x->streams[0].pipe == stream ? &x->streams[0] : &x->streams[1];
+    if (n > 0 && !x->lingering) {
+        tail_add(&s->tail, buf->base, (size_t)n);
+    } else if (n > 0 && x->lingered + (size_t)n <= LINGER_MAX) {
+        x->lingered += (size_t)n;
+        log_debug("agent says: %.*s", (int)n, buf->base);
+    } else if (n != 0) {
+        close_stream(s);
+    }
+}
+
+/* The worker's own environment stays its own; these decide where a runtime finds its helpers, its
+ * user's service manager and its temporary files. */
+static char **make_env(void)
+{
+    static const char *const kept[] = {"HOME", "USER", "XDG_RUNTIME_DIR",
+                                       "DBUS_SESSION_BUS_ADDRESS", "TMPDIR"};
+    size_t count = sizeof(kept) / sizeof(kept[0]);
+    char **env = alloc_array(count + 2, sizeof(*env));
+    const char *path = getenv("PATH");
+    size_t n = 0;
+    env[n++] = alloc_printf("PATH=%s%s" SYSTEM_PATH, path != NULL ? path : "",
+                            path != NULL && path[0] != '\0' ? ":" : "");
+    for (size_t i = 0; i < count; i++) {
+        const char *value = getenv(kept[i]);
+        if (value != NULL) {
+            env[n++] = alloc_printf("%s=%s", kept[i], value);
+        }
+    }
+    return env;
+}
+
+static void free_env(char **env)
+{
+    for (size_t i = 0; env[i] != NULL; i++) {
+        free(env[i]);
+    }
+    free(env);
+}
+
+static int spawn(struct oci_exec *x, const struct oci_exec_options *options)
+{
+    uv_stdio_container_t stdio[PASSED_FD + OCI_EXEC_FDS_MAX] = {{.flags = UV_IGNORE}};
+    for (int i = 0; i < STREAMS; i++) {
+        stdio[1 + i].flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE;
+        stdio[1 + i].data.stream = (uv_stream_t *)&x->streams[i].pipe;
+    }
+    for (size_t i = 0; i < options->pass_count; i++) {
+        stdio[PASSED_FD + i].flags = UV_INHERIT_FD;
+        stdio[PASSED_FD + i].data.fd = options->pass_fds[i];
+    }
+
+    char **env = make_env();
+    uv_process_options_t po = {
+        .exit_cb = on_command_exit,
+        .file = options->argv[0],
+        .args =
+            (char **)(uintptr_t)options->argv, /* not written to; the type is older than const */
+        .env = env,
+        .cwd = "/",
+        .flags = UV_PROCESS_DETACHED,
+        .stdio_count = PASSED_FD + (int)options->pass_count,
+        .stdio = stdio,
+    };
+    /* Ours would close the directories that a runtime makes for mount points to user code. */
+    mode_t before = umask(022);
+    int rc = uv_spawn(x->task.tasks->loop, &x->process, &po);
+    umask(before);
+    free_env(env);
+    return rc;
+}
+
+struct oci_exec *oci_exec_start(struct tasks *tasks, const struct oci_exec_options *options,
+                                oci_exec_fn fn, void *arg)
+{
+    struct oci_exec *x = alloc_one(struct oci_exec);
+    x->fn = fn;
+    x->arg = arg;
+    x->linger_wanted = options->linger;
+    task_enter(tasks, &x->task, exec_drop);
+    uv_timer_init(tasks->loop, &x->deadline);
+    x->deadline.data = x;
+    for (int i = 0; i < STREAMS; i++) {
+        uv_pipe_init(tasks->loop, &x->streams[i].pipe, 0);
+        x->streams[i].pipe.data = x;
+        x->streams[i].open = true;
+    }
+    x->process.data = x;
+    x->handles = 1 + STREAMS + 1;
+
+    int rc = spawn(x, options);
+    x->process.data = x;
+    if (rc != 0) {
+        /* Told from the loop, as everything is; libuv leaves a closable handle behind. */
+        x->spawn_error = -rc;
+        uv_timer_start(&x->deadline, on_deadline, 0, 0);
+        return x;
+    }
+    x->running = true;
+    uv_timer_start(&x->deadline, on_deadline, options->deadline_ms, 0);
+    for (int i = 0; i < STREAMS; i++) {
+        uv_read_start((uv_stream_t *)&x->streams[i].pipe, on_alloc, on_read);
+    }
+    return x;
+}
+
+int oci_exec_pid(const struct oci_exec *x)
+{
+    return x->running ? uv_process_get_pid(&x->process) : 0;
+}
+
+void oci_exec_kill(struct oci_exec *x)
+{
+    if (x->running) {
+        uv_process_kill(&x->process, SIGKILL);
+    }
+}

@@ -1,0 +1,60 @@
+/*
+ * What this host allows the calling process: ids that can be mapped, control groups, swap, resource
+ * limits. Read anew for each creation (a few small files, well under a millisecond), so a change
+ * of the host needs no restart.
+ *
+ * `fs_root` is "" for the real system; tests point it at a directory with canned files.
+ * Thread: any. Reads small files only.
+ */
+#ifndef CLOISTER_WORKER_BACKEND_OCI_HOST_H
+#define CLOISTER_WORKER_BACKEND_OCI_HOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "worker/backend/backend.h"
+#include "worker/backend/oci/cgroup.h"
+
+#define OCI_RANGE_SIZE 65536u
+
+/* A run of ids: as seen by us, or granted to us. */
+struct oci_ids {
+    uint32_t first, count;
+};
+
+struct oci_host {
+    bool root;
+    uid_t uid;
+    gid_t gid;
+    struct oci_ids uids; /* root: ids that exist in our own namespace; user: /etc/subuid */
+    struct oci_ids gids;
+    bool systemd;         /* the system's (root) or the user's service manager could make scopes */
+    bool swap_active;     /* there is swap at all */
+    uint64_t files_max;   /* hard limit of open descriptors */
+    int oom_score_adj;    /* our own; a child may only go up from it */
+    char userns_off[160]; /* why user namespaces cannot be made, or "" */
+    struct oci_cgroup_host cgroup;
+};
+
+/* Never fails: what cannot be read is taken as absent. */
+void oci_host_read(const char *fs_root, uid_t uid, gid_t gid, struct oci_host *ret_host);
+
+/* One extent of an id mapping. */
+struct oci_extent {
+    uint32_t inside, outside, count;
+};
+
+/* Mapping with OCI_USERNS_RANGE for a sandbox; returns the number of extents (1 or 2), 0 if there
+ * are too few ids. `id` spreads sandboxes over the ids, so that two of them rarely share any. */
+size_t oci_host_extents(const struct oci_host *host, const struct oci_ids *ids, uint32_t own,
+                        const char *id, struct oci_extent ret_extents[2]);
+
+/* True if both kinds of ids suffice for OCI_USERNS_RANGE. */
+bool oci_host_has_range(const struct oci_host *host);
+
+/* FNV-1a; for names and spreading, not for secrets. Start with OCI_HASH_INIT. */
+#define OCI_HASH_INIT 0xcbf29ce484222325u
+uint64_t oci_hash(uint64_t seed, const void *data, size_t len);
+
+#endif

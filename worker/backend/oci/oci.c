@@ -1,0 +1,387 @@
+/*
+ * The `oci` backend: a sandbox is a container of an OCI runtime on this host, without any daemon.
+ *
+ * This file is the vtable and the order of things; each duty has a file of its own:
+ *   oci_create  starting one          oci_end      removing one
+ *   oci_probe   what works here       oci_spec     the configuration with every limit
+ *   oci_root    what it sees as /     oci_seccomp  which system calls it may make
+ *   oci_cgroup  limits and figures    oci_host     ids and other facts
+ *   oci_net     a sandbox's network   oci_packages its package directory
+ *
+ * All state that matters is on disk (oci_record) or in the kernel, so an object can be opened on a
+ * sandbox that another worker made. What is kept here is a cache of that: the process, its cgroups,
+ * and the directory with the agent's socket.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "worker/backend/agent_socket.h"
+#include "worker/backend/backend.h"
+#include "worker/backend/oci/box.h"
+#include "worker/backend/oci/create.h"
+#include "worker/backend/oci/end.h"
+#include "worker/backend/oci/net.h"
+#include "worker/backend/oci/probe.h"
+#include "worker/backend/record.h"
+#include "worker/backend/spec_copy.h"
+
+/* The agent's queue is full only while it is stopped or starved; then a little patience helps. */
+#define STREAM_TRY_MS 20
+#define STREAM_TRIES  50
+
+struct oci {
+    struct backend base;
+    struct tasks tasks;
+    struct oci_box box; /* of the sandbox named last; all NULL before */
+    bool known;         /* created or attached: */
+    struct oci_cgroup_dirs dirs;
+
+    /* What is under way, at most one of each kind. */
+    struct oci_create *creating;
+    backend_create_fn create_done;
+    void *create_arg;
+    backend_create_fn attach_done;
+    void *attach_arg;
+    int stream_tries;
+    backend_stream_fn stream_done;
+    void *stream_arg;
+    backend_usage_fn usage_done;
+    void *usage_arg;
+    struct oci_end *ending;
+    struct spec_copy end_spec;    /* set while ending */
+    backend_done_fn destroy_done; /* set from the wish for it to its end */
+    void *destroy_arg;
+    struct oci_probe *probing;
+    backend_probe_fn probe_done;
+    void *probe_arg;
+
+    void (*closed)(void *arg); /* set while closing */
+    void *closed_arg;
+};
+
+static struct oci *self(struct backend *b)
+{
+    return (struct oci *)b;
+}
+
+static struct backend *oci_open(uv_loop_t *loop)
+{
+    struct oci *o = alloc_one(struct oci);
+    o->base.ops = &backend_oci;
+    tasks_init(&o->tasks, loop);
+    return &o->base;
+}
+
+static void name_box(struct oci *o, const struct backend_spec *spec)
+{
+    oci_box_finish(&o->box);
+    oci_box_init(&o->box, spec->dir != NULL ? spec->dir : "", spec->id != NULL ? spec->id : "");
+    o->known = false;
+}
+
+static void adopt(struct oci *o, pid_t pid)
+{
+    struct oci_cgroup_host *host = alloc_one(struct oci_cgroup_host);
+    oci_cgroup_detect("", geteuid() == 0, host);
+    oci_cgroup_find("", host, pid, o->box.container, &o->dirs);
+    free(host);
+    o->known = true;
+}
+
+/* ---- probe ---------------------------------------------------------------------------------- */
+
+static void on_empty(void *arg)
+{
+    struct oci *o = arg;
+    void (*closed)(void *) = o->closed;
+    void *closed_arg = o->closed_arg;
+    oci_box_finish(&o->box);
+    spec_copy_finish(&o->end_spec);
+    free(o);
+    closed(closed_arg);
+}
+
+static void close_tasks(struct oci *o)
+{
+    tasks_close(&o->tasks, on_empty, o);
+    oci_create_free(o->creating);
+    oci_end_free(o->ending);
+    o->creating = NULL;
+    o->ending = NULL;
+}
+
+static void on_probe(void *arg, const struct oci_probe_result *result)
+{
+    struct oci *o = arg;
+    o->probing = NULL;
+    bool closing = o->closed != NULL; /* the callback may close us, too */
+    CLEANUP_FREE char *reason = result->hint[0] != '\0'
+                                    ? alloc_printf("%s (%s)", result->reason, result->hint)
+                                    : alloc_strdup(result->reason);
+    CLEANUP_FREE char *helper = NULL;
+    CLEANUP_FREE char *lack = NULL;
+    char network_hint[BACKEND_HINT_MAX];
+    struct err err;
+    if (oci_net_find(&helper, network_hint, &err) < 0) {
+        lack = alloc_printf("%s (%s)", err.text, network_hint);
+    }
+    struct backend_probe probe = {
+        .usable = result->usable,
+        .network = lack,
+        .runtime = result->runtime,
+        .version = result->version,
+        .reason = reason,
+        .left_behind = result->left_behind,
+        .mode = result->usable ? oci_mode_pack(&result->mode) : 0,
+    };
+    probe.unapplied_count = oci_notes_list(result->notes, probe.unapplied);
+    o->probe_done(o->probe_arg, &probe);
+    if (closing) {
+        close_tasks(o);
+    }
+}
+
+static void oci_probe(struct backend *b, const struct backend_spec *spec, backend_probe_fn done,
+                      void *arg)
+{
+    struct oci *o = self(b);
+    o->probe_done = done;
+    o->probe_arg = arg;
+    o->probing = oci_probe_start(&o->tasks, spec, on_probe, o);
+}
+
+/* ---- create, destroy ------------------------------------------------------------------------ */
+
+static void on_destroy(void *arg, int rc, const struct err *err)
+{
+    struct oci *o = arg;
+    o->ending = NULL;
+    backend_done_fn done = o->destroy_done;
+    o->destroy_done = NULL;
+    spec_copy_finish(&o->end_spec);
+    done(o->destroy_arg, rc, rc == 0 ? NULL : err,
+         rc == 0 ? ""
+                 : "see the log of the worker; `cloister` sweeps what is left at its next start");
+}
+
+static const char *end_runtime(const struct oci *o)
+{
+    return o->end_spec.spec.runtime != NULL ? o->end_spec.spec.runtime : "";
+}
+
+static void end_box(struct oci *o)
+{
+    struct oci_end_options options = {
+        .box = &o->box,
+        .runtime = end_runtime(o),
+        .spec = o->end_spec.spec.id != NULL ? &o->end_spec.spec : NULL,
+    };
+    o->ending = oci_end_start(&o->tasks, &options, on_destroy, o);
+}
+
+static void on_probe_swept(void *arg, int rc, const struct err *err)
+{
+    struct oci *o = arg;
+    o->ending = NULL;
+    if (rc < 0) {
+        on_destroy(o, rc, err);
+        return;
+    }
+    CLEANUP_FREE char *dir = alloc_printf("%s/probe", o->box.dir);
+    rmdir(dir);
+    end_box(o);
+}
+
+static void begin_destroy(struct oci *o)
+{
+    o->known = false;
+    CLEANUP_FREE char *dir = alloc_printf("%s/probe", o->box.dir);
+    if (access(dir, F_OK) < 0) {
+        end_box(o);
+        return;
+    }
+    /* A worker died during a probe: its trial container goes first. */
+    struct oci_box trial;
+    oci_probe_box(&trial, o->box.dir, o->box.container + strlen("cloister-"));
+    struct oci_end_options options = {.box = &trial, .runtime = end_runtime(o)};
+    o->ending = oci_end_start(&o->tasks, &options, on_probe_swept, o);
+    oci_box_finish(&trial);
+}
+
+static void on_create(void *arg, int rc, const struct oci_record *record,
+                      const struct backend_info *info, const struct err *err, const char *hint)
+{
+    struct oci *o = arg;
+    o->creating = NULL;
+    /* Asked before the callback, which may want the same and then has begun it. */
+    bool cancelled = o->destroy_done != NULL;
+    if (rc == 0) {
+        adopt(o, record->pid);
+    }
+    o->create_done(o->create_arg, rc, info, err, hint);
+    if (cancelled && o->closed == NULL) {
+        begin_destroy(o);
+    }
+}
+
+static void oci_create(struct backend *b, const struct backend_spec *spec, backend_create_fn done,
+                       void *arg)
+{
+    struct oci *o = self(b);
+    name_box(o, spec);
+    o->create_done = done;
+    o->create_arg = arg;
+    o->creating = oci_create_start(&o->tasks, spec, on_create, o);
+}
+
+static void oci_destroy(struct backend *b, const struct backend_spec *spec, backend_done_fn done,
+                        void *arg)
+{
+    struct oci *o = self(b);
+    o->destroy_done = done;
+    o->destroy_arg = arg;
+    struct err err;
+    err_ignore(spec_copy_init(&o->end_spec, spec, &err)); /* or there never was such a sandbox */
+    if (o->creating != NULL) {
+        oci_create_cancel(o->creating); /* on_create() goes on from there */
+        return;
+    }
+    name_box(o, spec);
+    begin_destroy(o);
+}
+
+/* ---- attach --------------------------------------------------------------------------------- */
+
+static int find_container(struct oci *o, struct oci_record *record, struct err *err)
+{
+    struct err why;
+    int rc = oci_record_read(o->box.record, record, &why);
+    if (rc < 0) { /* what could not be read may be fine, and others may be able to */
+        return err_set(err, rc == -ERR_IO ? ERR_IO : ERR_GONE, "no container is known: %.300s",
+                       why.text);
+    }
+    if (record->starting) {
+        return err_set(err, ERR_GONE, "the container was never finished");
+    }
+    if (oci_process_gone(record->pid, record->start)) {
+        return err_set(err, ERR_GONE, "the sandbox has ended");
+    }
+    return 0;
+}
+
+static void on_attach(void *arg)
+{
+    struct oci *o = arg;
+    struct err err = ERR_INIT;
+    struct oci_record *record = alloc_one(struct oci_record);
+    struct oci_notes *notes = alloc_one(struct oci_notes);
+    struct backend_info info = {.runtime = record->runtime, .image = record->image};
+    struct oci_mode mode;
+    int rc = find_container(o, record, &err);
+    if (rc == 0) {
+        adopt(o, record->pid);
+        if (oci_mode_unpack(record->mode, &mode)) {
+            struct oci_host *host = alloc_one(struct oci_host);
+            oci_host_read("", geteuid(), getegid(), host);
+            oci_mode_unapplied(&mode, host->swap_active, "", notes);
+            free(host);
+        }
+        info.unapplied_count = oci_notes_list(notes, info.unapplied);
+    }
+    o->attach_done(o->attach_arg, rc, rc == 0 ? &info : NULL, rc == 0 ? NULL : &err, "");
+    free(notes);
+    free(record);
+}
+
+static void oci_attach(struct backend *b, const struct backend_spec *spec, backend_create_fn done,
+                       void *arg)
+{
+    struct oci *o = self(b);
+    name_box(o, spec);
+    o->attach_done = done;
+    o->attach_arg = arg;
+    task_later(&o->tasks, 0, on_attach, o);
+}
+
+/* ---- stream, usage -------------------------------------------------------------------------- */
+
+static void on_stream(void *arg)
+{
+    struct oci *o = arg;
+    struct err err = ERR_INIT;
+    int fd = -1;
+    int rc = o->known ? agent_socket_connect(o->box.dir, &fd, &err)
+                      : err_set(&err, ERR_GONE, "there is no sandbox");
+    if (rc == -ERR_BUSY && ++o->stream_tries < STREAM_TRIES) {
+        task_later(&o->tasks, STREAM_TRY_MS, on_stream, o);
+        return;
+    }
+    o->stream_done(o->stream_arg, rc, fd, rc == 0 ? NULL : &err);
+}
+
+static void oci_stream(struct backend *b, backend_stream_fn done, void *arg)
+{
+    struct oci *o = self(b);
+    o->stream_done = done;
+    o->stream_arg = arg;
+    o->stream_tries = 0;
+    task_later(&o->tasks, 0, on_stream, o);
+}
+
+static void on_usage(void *arg)
+{
+    struct oci *o = arg;
+    struct err err = ERR_INIT;
+    struct backend_usage usage = {0};
+    int rc = 0;
+    /* Also of a sandbox that has just ended: its last figures say whether memory was the reason. */
+    if (o->known) {
+        oci_cgroup_usage(&o->dirs, &usage);
+    } else {
+        rc = err_set(&err, ERR_GONE, "there is no sandbox");
+    }
+    o->usage_done(o->usage_arg, rc, rc == 0 ? &usage : NULL, rc == 0 ? NULL : &err);
+}
+
+static void oci_usage(struct backend *b, backend_usage_fn done, void *arg)
+{
+    struct oci *o = self(b);
+    o->usage_done = done;
+    o->usage_arg = arg;
+    task_later(&o->tasks, 0, on_usage, o);
+}
+
+/* ---- close ---------------------------------------------------------------------------------- */
+
+static void closed_by_nobody(void *arg)
+{
+    (void)arg;
+}
+
+static void oci_close(struct backend *b, void (*closed)(void *arg), void *arg)
+{
+    struct oci *o = self(b);
+    o->closed = closed != NULL ? closed : closed_by_nobody;
+    o->closed_arg = arg;
+    if (o->probing != NULL) {
+        /* Nobody else knows of the trial: it ends before we do, and on_probe() tells. */
+        oci_probe_cancel(o->probing);
+    } else {
+        close_tasks(o);
+    }
+}
+
+const struct backend_ops backend_oci = {
+    .name = "oci",
+    .open = oci_open,
+    .probe = oci_probe,
+    .create = oci_create,
+    .attach = oci_attach,
+    .stream = oci_stream,
+    .usage = oci_usage,
+    .destroy = oci_destroy,
+    .close = oci_close,
+};

@@ -1,0 +1,422 @@
+/*
+ * Whether a runtime works here cannot be looked up: it depends on its version, build options, the
+ * kernel's configuration, security modules, the service manager and on what we run in. So a real
+ * container is run, and the next rung of the ladder is tried only if it fails: first weaker ways to
+ * limit resources, then weaker user namespaces, and hiding processes is given up last of all. What
+ * the facts of the host rule out is not tried.
+ *
+ *   for each runtime:  VERSION ──▶ TRY rung ──ok──▶ CLEAN ──▶ done
+ *                                   ▲   └─failed─▶ CLEAN ─┐
+ *                                   └─── next rung ───────┘
+ *
+ * A container that does not end in time ends the probe as well, without trying weaker modes: on an
+ * overloaded host that would quietly cost isolation which the next attempt may well get.
+ */
+#include "worker/backend/oci/probe.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/buf.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/fd.h"
+#include "common/log.h"
+#include "worker/backend/oci/box.h"
+#include "worker/backend/oci/end.h"
+#include "worker/backend/oci/exec.h"
+#include "worker/backend/record.h"
+#include "worker/backend/oci/runtime.h"
+#include "worker/backend/spec_copy.h"
+
+#define VERSION_MS 2000
+#define TRY_MS     4000 /* one container; 30 to 80 ms are usual */
+#define TOTAL_MS   8000
+#define REASON_MAX 1024
+
+struct oci_probe {
+    struct tasks *tasks;
+    struct spec_copy request;
+    struct oci_host host;
+    struct oci_box box;
+    unsigned choice; /* 1-based place in the default list; 0 for the one that was asked for */
+    char *runtime;   /* path */
+    char version[OCI_WORDS_MAX];
+    bool crun;
+    struct oci_mode ladder[OCI_LADDER_MAX];
+    size_t rung, rungs;
+    uint64_t started_ms;
+    char words[OCI_WORDS_MAX];        /* why the rung before failed */
+    char cgroup_words[OCI_WORDS_MAX]; /* why the last rung with cgroups failed */
+    char reason[REASON_MAX];
+    char hint[BACKEND_HINT_MAX];
+    bool usable, stop, left_behind;
+    struct oci_exec *exec;
+    struct oci_end *end;
+    oci_probe_fn fn;
+    void *arg;
+};
+
+static void try_rung(struct oci_probe *p);
+static void next_runtime(struct oci_probe *p);
+
+size_t oci_ladder(const struct oci_host *host, struct oci_mode ret_modes[OCI_LADDER_MAX])
+{
+    const struct oci_cgroup_host *c = &host->cgroup;
+    size_t n = 0;
+    for (int hide = 1; hide >= 0; hide--) {
+        for (int u = OCI_USERNS_RANGE; u <= OCI_USERNS_NONE; u++) {
+            if ((u == OCI_USERNS_RANGE && !oci_host_has_range(host)) ||
+                (u == OCI_USERNS_SINGLE && host->root) || (u == OCI_USERNS_NONE && !host->root)) {
+                continue;
+            }
+            for (int g = OCI_CGROUPS_FS; g <= OCI_CGROUPS_NONE; g++) {
+                /* Version 1 hierarchies belong to root alone. */
+                bool can_make = c->version != OCI_CGROUP_VERSION_NONE && c->parent_writable &&
+                                (host->root || c->version == OCI_CGROUP_VERSION_2);
+                if ((g == OCI_CGROUPS_FS && !can_make) ||
+                    (g == OCI_CGROUPS_SYSTEMD && !host->systemd)) {
+                    continue;
+                }
+                bool limits = g != OCI_CGROUPS_NONE;
+                ret_modes[n++] = (struct oci_mode){
+                    .userns = (enum oci_userns)u,
+                    .cgroups = (enum oci_cgroups)g,
+                    .memory = limits && c->memory,
+                    .swap = limits && c->swap,
+                    .cpu = limits && c->cpu,
+                    .pids = limits && c->pids,
+                    .hide = hide == 1,
+                };
+            }
+        }
+    }
+    return n;
+}
+
+void oci_probe_free(struct oci_probe *p)
+{
+    if (p != NULL) {
+        oci_end_free(p->end);
+        spec_copy_finish(&p->request);
+        oci_box_finish(&p->box);
+        free(p->runtime);
+        free(p);
+    }
+}
+
+static void add_reason(struct oci_probe *p, const char *who, const char *why)
+{
+    size_t used = strlen(p->reason);
+    snprintf(p->reason + used, sizeof(p->reason) - used, "%s%s: %s", used > 0 ? "; " : "", who,
+             why);
+}
+
+static void finish(struct oci_probe *p)
+{
+    rmdir(p->box.dir);
+    if (!p->usable && p->reason[0] == '\0') {
+        add_reason(p, "oci", "the trial was cancelled");
+    }
+    struct oci_probe_result result = {
+        .usable = p->usable,
+        .left_behind = p->left_behind,
+        .runtime = p->runtime != NULL ? p->runtime : p->request.spec.runtime,
+        .version = p->version,
+        .reason = p->usable ? "" : p->reason,
+        .hint = p->usable ? "" : p->hint,
+    };
+    struct oci_notes *notes = alloc_one(struct oci_notes);
+    if (p->usable) {
+        result.mode = p->ladder[p->rung];
+        result.mode.choice = p->choice;
+        oci_mode_unapplied(&result.mode, p->host.swap_active, p->cgroup_words, notes);
+    }
+    result.notes = notes;
+    oci_probe_fn fn = p->fn;
+    void *arg = p->arg;
+    fn(arg, &result);
+    free(notes);
+    oci_probe_free(p);
+}
+
+/* ---- one rung ------------------------------------------------------------------------------- */
+
+static void on_cleaned(void *arg, int rc, const struct err *err)
+{
+    struct oci_probe *p = arg;
+    p->end = NULL;
+    if (rc < 0) { /* whoever asked has it swept */
+        CLEANUP_FREE char *why =
+            alloc_printf("a trial container could not be removed: %s", err->text);
+        add_reason(p, p->runtime, why);
+        p->left_behind = true;
+        p->usable = false;
+        p->stop = true;
+    }
+    if (p->usable || p->stop) {
+        finish(p);
+    } else if (++p->rung < p->rungs) {
+        try_rung(p);
+    } else {
+        next_runtime(p);
+    }
+}
+
+static void clean(struct oci_probe *p)
+{
+    struct oci_end_options options = {.box = &p->box, .runtime = p->runtime};
+    p->end = oci_end_start(p->tasks, &options, on_cleaned, p);
+}
+
+/* Nothing that another rung could do better. */
+static void give_up(struct oci_probe *p, const char *why)
+{
+    add_reason(p, p->runtime, why);
+    p->stop = true;
+    clean(p);
+}
+
+/* The host is short of something at the moment. A rung with fewer limits may get by without it, and
+ * would then be used for as long as the server lives. */
+static bool is_shortage(struct oci_probe *p, int spawn_error)
+{
+    static const char *const phrases[] = {
+        "no space left",        "No space left",          "too many open files",
+        "Too many open files",  "emporarily unavailable", "annot allocate memory",
+        "create new OS thread",
+    };
+    if (oci_box_is_disk_full(&p->box)) { /* not every runtime says so */
+        snprintf(p->words, sizeof(p->words), "no space left in %s", p->box.dir);
+        snprintf(p->hint, sizeof(p->hint), "%s", OCI_HINT_SPACE);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++) {
+        if (strstr(p->words, phrases[i]) != NULL) {
+            oci_runtime_hint(p->words, &p->host, p->hint);
+            return true;
+        }
+    }
+    return spawn_error == EAGAIN || spawn_error == ENOMEM || spawn_error == EMFILE ||
+           spawn_error == ENFILE;
+}
+
+static void on_tried(void *arg, const struct oci_exec_result *result)
+{
+    struct oci_probe *p = arg;
+    p->exec = NULL;
+    p->usable = result->exit_code == 0 && !p->stop;
+    if (p->usable || p->stop) {
+        clean(p);
+        return;
+    }
+    if (result->timed_out) {
+        give_up(p, "a trial container did not end in time");
+        return;
+    }
+    if (result->spawn_error != 0) {
+        snprintf(p->words, sizeof(p->words), "cannot run it: %s", strerror(result->spawn_error));
+    } else {
+        oci_runtime_words(result->err, p->words);
+        if (p->words[0] == '\0') {
+            snprintf(p->words, sizeof(p->words), "a trial container ended with %s %d",
+                     result->signal != 0 ? "signal" : "status",
+                     result->signal != 0 ? result->signal : result->exit_code);
+        }
+    }
+    if (is_shortage(p, result->spawn_error)) {
+        give_up(p, p->words);
+        return;
+    }
+    const struct oci_mode *mode = &p->ladder[p->rung];
+    log_debug("probe runtime=%s userns=%d cgroups=%d hide=%d failed: %s", p->runtime,
+              (int)mode->userns, (int)mode->cgroups, mode->hide, p->words);
+    if (mode->cgroups != OCI_CGROUPS_NONE) {
+        memcpy(p->cgroup_words, p->words, sizeof(p->cgroup_words));
+    }
+    if (p->rung + 1 == p->rungs) {
+        add_reason(p, p->runtime, p->words);
+        char hint[BACKEND_HINT_MAX];
+        oci_runtime_hint(p->words, &p->host, hint);
+        if (hint[0] != '\0') {
+            memcpy(p->hint, hint, sizeof(p->hint));
+        }
+    } else if (clock_ms() - p->started_ms > TOTAL_MS) {
+        give_up(p, p->words);
+        return;
+    }
+    clean(p);
+}
+
+/* If we die now, the sweep ends the runtime before it removes what that is working on. */
+static int record_trial(const struct oci_probe *p, int pid, struct err *err)
+{
+    struct oci_record *r = alloc_one(struct oci_record);
+    r->starting = true;
+    r->pid = pid;
+    r->mode = oci_mode_pack(&p->ladder[p->rung]);
+    snprintf(r->runtime, sizeof(r->runtime), "%s", p->runtime);
+    /* A trial that has ended already needs none. */
+    int rc = oci_process_start(pid, &r->start) ? oci_record_write(p->box.record, r, err) : 0;
+    free(r);
+    return rc;
+}
+
+static void try_rung(struct oci_probe *p)
+{
+    struct oci_mode *mode = &p->ladder[p->rung];
+    mode->crun = p->crun;
+    struct oci_root root;
+    struct err err;
+    int rc = oci_box_prepare(&p->box, &p->request.spec, mode, &p->host, "check", NULL, &root,
+                             p->hint, &err);
+    oci_root_finish(&root);
+    if (rc < 0) {
+        give_up(p, err.text);
+        return;
+    }
+    struct oci_args args;
+    oci_args_begin(&args, p->runtime, mode, p->box.state, "run");
+    oci_args_add(&args, "--bundle");
+    oci_args_add(&args, p->box.bundle);
+    oci_args_add(&args, p->box.container);
+    struct oci_exec_options options = {
+        .argv = args.items,
+        .deadline_ms = TRY_MS,
+    };
+    p->exec = oci_exec_start(p->tasks, &options, on_tried, p);
+    if (oci_exec_pid(p->exec) != 0 && record_trial(p, oci_exec_pid(p->exec), &err) < 0) {
+        add_reason(p, p->runtime, err.text);
+        oci_probe_cancel(p); /* without a record a sweep would not find it */
+    }
+}
+
+/* ---- one runtime ---------------------------------------------------------------------------- */
+
+static void on_version(void *arg, const struct oci_exec_result *result)
+{
+    struct oci_probe *p = arg;
+    p->exec = NULL;
+    struct view text = result->out;
+    const char *end = text.len > 0 ? memchr(text.data, '\n', text.len) : NULL;
+    if (end != NULL) {
+        text.len = (size_t)(end - text.data);
+    }
+    oci_runtime_words(text, p->version);
+    p->crun = strncmp(p->version, "crun", 4) == 0 || strncmp(p->version, "krun", 4) == 0;
+    if (p->stop) {
+        clean(p);
+    } else if (result->exit_code != 0) {
+        char why[OCI_WORDS_MAX];
+        oci_runtime_words(result->err, why);
+        if (result->spawn_error != 0) {
+            snprintf(why, sizeof(why), "cannot run it: %s", strerror(result->spawn_error));
+        }
+        add_reason(p, p->runtime, why[0] != '\0' ? why : "does not answer to --version");
+        next_runtime(p);
+    } else {
+        try_rung(p);
+    }
+}
+
+static void next_runtime(struct oci_probe *p)
+{
+    const char *name = p->request.spec.runtime;
+    if (name[0] == '\0') {
+        name = oci_runtime_choice(++p->choice);
+    } else if (p->reason[0] != '\0') {
+        name = NULL; /* the one asked for has been tried */
+    }
+    if (name == NULL) {
+        finish(p); /* what was tried last is what the result names */
+        return;
+    }
+    free(p->runtime);
+    p->runtime = NULL;
+    p->version[0] = '\0';
+    p->cgroup_words[0] = '\0';
+    p->rung = 0;
+    struct err err;
+    if (oci_runtime_find(name, &p->runtime, &err) < 0) {
+        add_reason(p, name, "not installed");
+        if (p->hint[0] == '\0') {
+            snprintf(p->hint, sizeof(p->hint), "%s", OCI_HINT_INSTALL);
+        }
+        next_runtime(p);
+        return;
+    }
+    const char *argv[] = {p->runtime, "--version", NULL};
+    struct oci_exec_options options = {
+        .argv = argv,
+        .deadline_ms = VERSION_MS,
+    };
+    p->exec = oci_exec_start(p->tasks, &options, on_version, p);
+}
+
+static void begin(void *arg)
+{
+    struct oci_probe *p = arg;
+    if (p->stop) {
+        finish(p);
+        return;
+    }
+    p->started_ms = clock_ms();
+    oci_host_read("", geteuid(), getegid(), &p->host);
+    p->rungs = oci_ladder(&p->host, p->ladder);
+    if (p->rungs == 0) {
+        add_reason(p, "oci", "this host allows no mode that a sandbox could run in");
+        finish(p);
+        return;
+    }
+    struct err err;
+    if (dir_make_one(p->box.dir, 0700, &err) < 0) { /* see box.c */
+        add_reason(p, "oci", err.text);
+        finish(p);
+        return;
+    }
+    next_runtime(p);
+}
+
+void oci_probe_box(struct oci_box *ret_box, const char *dir, const char *id)
+{
+    CLEANUP_FREE char *trial_dir = alloc_printf("%s/probe", dir);
+    CLEANUP_FREE char *trial_id = alloc_printf("%s-probe", id);
+    oci_box_init(ret_box, trial_dir, trial_id);
+}
+
+struct oci_probe *oci_probe_start(struct tasks *tasks, const struct backend_spec *spec,
+                                  oci_probe_fn fn, void *arg)
+{
+    struct oci_probe *p = alloc_one(struct oci_probe);
+    p->tasks = tasks;
+    p->fn = fn;
+    p->arg = arg;
+    struct err err;
+    oci_probe_box(&p->box, spec->dir != NULL ? spec->dir : "", spec->id != NULL ? spec->id : "");
+    struct backend_spec trial = *spec;
+    trial.id = p->box.container + strlen("cloister-");
+    trial.dir = p->box.dir;
+    trial.image = ""; /* what is tried is the runtime; an image has errors of its own */
+    trial.network = false;
+    trial.packages = "";
+    trial.packages_write = false;
+    trial.mount_count = 0;
+    if (spec_copy_init(&p->request, &trial, &err) < 0) {
+        add_reason(p, "oci", err.text);
+        p->stop = true;
+    }
+    task_later(tasks, 0, begin, p);
+    return p;
+}
+
+void oci_probe_cancel(struct oci_probe *p)
+{
+    p->stop = true;
+    if (p->exec != NULL) {
+        oci_exec_kill(p->exec);
+    }
+}

@@ -1,0 +1,593 @@
+/*
+ * Why a skeleton and binds instead of an overlay: overlays need privileges that an ordinary user
+ * has on new kernels only, copy-ups go somewhere on disk, and a read-only root needs neither. An
+ * empty directory tree costs a few inodes and a bind costs microseconds.
+ *
+ * The skeleton is what the runtime takes as root directory, so whoever is root in the sandbox,
+ * a uid that owns nothing here, must be able to walk to it: its own mode is 0755 and its parents
+ * are the caller's business (shared_dir). It is built under a temporary name and renamed, so two
+ * workers may build the same one at once and a dead one leaves no half of it under the final name.
+ *
+ * In a user namespace the kernel refuses to bind a directory without the mounts below it, as that
+ * could uncover what they hide. Such a directory is bound with them, and, as read-only applies to
+ * the top mount alone, each of them is bound once more, read-only, over itself.
+ */
+#include "worker/backend/oci/root.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/buf.h"
+#include "common/cleanup.h"
+#include "common/fd.h"
+#include "common/str.h"
+#include "worker/backend/oci/etc.h"
+#include "worker/backend/oci/host.h"
+#include "worker/backend/oci/net.h"
+
+#define FORMAT        "cloister skeleton 4" /* part of the hash: change it with the layout */
+#define ENTRIES_MAX   64                    /* at the top of an image */
+#define MOUNTS_MAX    256                   /* below one bound directory */
+#define MOUNTINFO_MAX (4u << 20)
+
+#define RESOLV_CONF ".cloister/resolv.conf"
+
+/* Directories of every skeleton; what is mounted there is the spec's business. Some runtimes give a
+ * mounted tmpfs the mode of its mount point, so these are the modes to be seen inside. Each can be
+ * read by everybody: runc 1.1.14 and later of that branch open the directory of a mount point for
+ * reading, as root of the sandbox, who owns nothing here. None is writable for everybody, as users
+ * of the host may be able to reach the skeleton. */
+static const struct {
+    const char *name;
+    mode_t mode;
+} dirs[] = {
+    {".cloister", 0755}, {"dev", 0755}, {"home", 0755},     {"home/user", 0755},
+    {"media", 0755},     {"mnt", 0755}, {"packages", 0755}, {"proc", 0555},
+    {"run", 0755},       {"sys", 0555}, {"tmp", 01755},     {"workspace", 0755},
+};
+
+/* One entry at the top of the tree that the root is made of. */
+struct entry {
+    char name[NAME_MAX + 1];
+    mode_t type;
+    char link[PATH_MAX]; /* of a symlink */
+};
+
+struct layout {
+    bool host;
+    char *top; /* directory whose entries are taken */
+    struct entry *entries;
+    size_t count;
+};
+
+static void layout_finish(struct layout *l)
+{
+    free(l->top);
+    free(l->entries);
+}
+
+static void add_bind(struct oci_root *root, const char *source, const char *target, bool deep)
+{
+    if (root->bind_count == root->bind_cap) {
+        size_t cap = root->bind_cap == 0 ? 16 : root->bind_cap * 2;
+        struct oci_bind *grown = alloc_array(cap, sizeof(*grown));
+        if (root->bind_count > 0) {
+            memcpy(grown, root->binds, root->bind_count * sizeof(*grown));
+        }
+        free(root->binds);
+        root->binds = grown;
+        root->bind_cap = cap;
+    }
+    struct statvfs fs;
+    root->binds[root->bind_count++] =
+        (struct oci_bind){.source = alloc_strdup(source),
+                          .target = alloc_strdup(target),
+                          .deep = deep,
+                          .noexec = statvfs(source, &fs) == 0 && (fs.f_flag & ST_NOEXEC) != 0};
+}
+
+/* mountinfo writes blanks and backslashes as \ooo. In place. */
+static void unescape(char *text)
+{
+    char *out = text;
+    for (const char *p = text; *p != '\0';) {
+        if (p[0] == '\\' && p[1] >= '0' && p[1] <= '3' && p[2] >= '0' && p[2] <= '7' &&
+            p[3] >= '0' && p[3] <= '7') {
+            *out++ = (char)((p[1] - '0') * 64 + (p[2] - '0') * 8 + (p[3] - '0'));
+            p += 4;
+        } else {
+            *out++ = *p++;
+        }
+    }
+    *out = '\0';
+}
+
+/* Binds source at target, and every mount below source at its place. */
+static int bind_tree(const char *mountinfo, const char *source, const char *target,
+                     struct oci_root *root, struct err *err)
+{
+    size_t top = root->bind_count;
+    add_bind(root, source, target, false);
+    size_t len = strlen(source), found = 0;
+    const char *line = mountinfo;
+    while (line != NULL && *line != '\0') {
+        char point[PATH_MAX];
+        if (sscanf(line, "%*s %*s %*s %*s %4095s", point) == 1) {
+            unescape(point);
+            if (strncmp(point, source, len) == 0 && point[len] == '/') {
+                if (++found > MOUNTS_MAX) {
+                    return err_set(err, ERR_IMAGE, "more than %d mounts below %s", MOUNTS_MAX,
+                                   source);
+                }
+                CLEANUP_FREE char *inside = alloc_printf("%s%s", target, point + len);
+                add_bind(root, point, inside, true);
+                root->binds[top].deep = true;
+            }
+        }
+        line = strchr(line, '\n');
+        line = line != NULL ? line + 1 : NULL;
+    }
+    return 0;
+}
+
+static bool add_entry(struct layout *l, const char *name)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/%s", l->top, name);
+    struct stat st;
+    if (lstat(path, &st) < 0 || strlen(name) > NAME_MAX) {
+        return false;
+    }
+    struct entry *e = &l->entries[l->count];
+    memset(e, 0, sizeof(*e));
+    memcpy(e->name, name, strlen(name));
+    e->type = st.st_mode & S_IFMT;
+    if (S_ISLNK(st.st_mode)) {
+        ssize_t n = readlink(path, e->link, sizeof(e->link) - 1);
+        if (n <= 0) {
+            return false;
+        }
+    }
+    l->count++;
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+}
+
+/* The host gives /usr and the places that lead into it, nothing else. */
+static int layout_host(const char *fs_root, struct layout *l, struct err *err)
+{
+    static const char *const names[] = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+    l->host = true;
+    l->top = alloc_strdup(fs_root);
+    l->entries = alloc_array(sizeof(names) / sizeof(names[0]), sizeof(*l->entries));
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (!add_entry(l, names[i]) && i == 0) {
+            return err_set(err, ERR_IMAGE, "this host has no /usr to make a root of");
+        }
+    }
+    return 0;
+}
+
+static bool is_ours(const char *name)
+{
+    static const char *const names[] = {".", "..", "lost+found"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+        if (strcmp(name, dirs[i].name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_shell(const char *image)
+{
+    static const char *const places[] = {"bin/sh", "usr/bin/sh", "bin/busybox"};
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        CLEANUP_FREE char *path = alloc_printf("%s/%s", image, places[i]);
+        struct stat st;
+        if (lstat(path, &st) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int layout_image(const char *image, struct layout *l, char hint[BACKEND_HINT_MAX],
+                        struct err *err)
+{
+    snprintf(hint, BACKEND_HINT_MAX,
+             "an image of this backend is a directory with an unpacked root file system, e.g. of "
+             "'debootstrap' or 'docker export NAME | tar -x -C DIRECTORY'");
+    if (image[0] != '/') {
+        return err_set(err, ERR_IMAGE, "image \"%.128s\" is not an absolute path", image);
+    }
+    l->top = realpath(image, NULL);
+    struct stat st, host;
+    if (l->top == NULL || stat(l->top, &st) < 0) {
+        return err_sys(err, ERR_IMAGE, errno, "image %.256s", image);
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        return err_set(err, ERR_IMAGE, "image %.256s is not a directory", image);
+    }
+    if (stat("/", &host) == 0 && host.st_dev == st.st_dev && host.st_ino == st.st_ino) {
+        return err_set(err, ERR_IMAGE, "the host's own root is not an image");
+    }
+    if (!has_shell(l->top)) {
+        return err_set(err, ERR_IMAGE, "image %.256s has no /bin/sh in it", image);
+    }
+    DIR *d = opendir(l->top);
+    if (d == NULL) {
+        return err_sys(err, ERR_IMAGE, errno, "cannot list image %.256s", image);
+    }
+    l->entries = alloc_array(ENTRIES_MAX, sizeof(*l->entries));
+    int rc = 0;
+    struct dirent *entry;
+    while (rc == 0 && (entry = readdir(d)) != NULL) {
+        if (is_ours(entry->d_name)) {
+            continue;
+        }
+        if (l->count == ENTRIES_MAX) {
+            rc = err_set(err, ERR_IMAGE, "image %.256s has more than %d entries at its top", image,
+                         ENTRIES_MAX);
+        } else if (!add_entry(l, entry->d_name)) {
+            rc = err_set(err, ERR_IMAGE, "cannot read %.64s in image %.256s", entry->d_name, image);
+        }
+    }
+    closedir(d);
+    qsort(l->entries, l->count, sizeof(*l->entries), by_name);
+    hint[0] = rc < 0 ? hint[0] : '\0';
+    return rc;
+}
+
+static bool has_entry(const struct layout *l, const char *name)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        if (strcmp(l->entries[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The mount point of BACKEND_APP, unless the image has such a directory, which it keeps in
+ * sandboxes without one of their own. */
+static int put_app(const struct layout *l, int fd, struct err *err)
+{
+    return has_entry(l, &BACKEND_APP[1]) ? 0 : oci_put_dir(fd, &BACKEND_APP[1], 0755, err);
+}
+
+static int fill_skeleton(const char *fs_root, const struct layout *l, int fd, struct err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+        rc = oci_put_dir(fd, dirs[i].name, dirs[i].mode, err);
+    }
+    rc = rc < 0 ? rc : put_app(l, fd, err);
+    rc = rc < 0 ? rc : oci_put_file(fd, &OCI_ROOT_AGENT[1], "", 0, 0755, err);
+    for (size_t i = 0; rc == 0 && i < l->count; i++) {
+        const struct entry *e = &l->entries[i];
+        if (S_ISDIR(e->type)) {
+            rc = oci_put_dir(fd, e->name, 0755, err);
+        } else if (S_ISLNK(e->type)) {
+            rc = oci_put_link(fd, e->name, e->link, err);
+        } else if (S_ISREG(e->type)) {
+            rc = oci_put_file(fd, e->name, "", 0, 0644, err);
+        }
+    }
+    if (rc == 0 && l->host) {
+        rc = oci_put_dir(fd, "root", 0700, err);
+        rc = rc < 0 ? rc : oci_put_dir(fd, "opt", 0755, err);
+        rc = rc < 0 ? rc : oci_put_dir(fd, "srv", 0755, err);
+        rc = rc < 0 ? rc : oci_put_dir(fd, "var", 0755, err);
+        rc = rc < 0 ? rc : oci_put_dir(fd, "var/cache", 0755, err);
+        rc = rc < 0 ? rc : oci_put_dir(fd, "var/lib", 0755, err);
+        rc = rc < 0 ? rc : oci_put_dir(fd, "var/log", 0755, err);
+        rc = rc < 0 ? rc : oci_put_link(fd, "var/run", "/run", err);
+        rc = rc < 0 ? rc : oci_put_link(fd, "var/tmp", "/tmp", err);
+    }
+    const char *resolvers = oci_net_resolv_conf();
+    rc = rc < 0 ? rc : oci_put_file(fd, RESOLV_CONF, resolvers, strlen(resolvers), 0644, err);
+    bool own_etc = l->host || !has_entry(l, "etc");
+    const char *etc = own_etc ? "etc" : ".cloister/etc";
+    rc = rc < 0 ? rc : oci_put_dir(fd, etc, 0755, err);
+    if (rc < 0) {
+        return rc;
+    }
+    CLEANUP_FD int etc_fd = openat(fd, etc, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (etc_fd < 0) {
+        return err_sys(err, ERR_IO, errno, "cannot open %s", etc);
+    }
+    /* Without network it stays empty; with it, the one above is mounted over it. */
+    rc = oci_put_file(etc_fd, "resolv.conf", "", 0, 0644, err);
+    if (rc < 0 || l->host) {
+        return rc < 0 ? rc : oci_etc_for_host(fs_root, etc_fd, err);
+    }
+    CLEANUP_FREE char *image_etc = alloc_printf("%s/etc", l->top);
+    return oci_etc_for_image(image_etc, etc_fd, err);
+}
+
+/* ---- what is mounted besides ---------------------------------------------------------------- */
+
+static bool is_entry_path(const struct layout *l, const char *path, size_t first_len)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        if (strlen(l->entries[i].name) == first_len &&
+            strncmp(l->entries[i].name, path, first_len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A runtime makes what is missing in these, as they are fresh and writable. */
+static bool is_fresh(const char *path)
+{
+    static const char *const tops[] = {"home/user/", "run/", "tmp/", "workspace/"};
+    for (size_t i = 0; i < sizeof(tops) / sizeof(tops[0]); i++) {
+        if (strncmp(path, tops[i], strlen(tops[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Makes what is missing of the way to a mount point, and the point itself: an empty directory or
+ * file, as is what will be mounted. Links on the way are not followed, they lead out of here. */
+static int put_mount_point(const struct layout *l, int root_fd, const struct backend_mount *m,
+                           struct err *err)
+{
+    const char *path = m->inside_path + strspn(m->inside_path, "/");
+    struct stat st;
+    if (stat(m->host_path, &st) < 0) {
+        return err_sys(err, ERR_CONFIG, errno, "cannot show %.256s in a sandbox", m->host_path);
+    }
+    if (is_fresh(path)) {
+        return 0;
+    }
+    if (is_entry_path(l, path, strcspn(path, "/"))) {
+        CLEANUP_FREE char *inside = alloc_printf("%s/%s", l->top, path);
+        return access(inside, F_OK) == 0
+                   ? 0
+                   : err_set(err, ERR_INVALID, "the image has no %.256s to mount on",
+                             m->inside_path);
+    }
+    CLEANUP_FD int at = fcntl(root_fd, F_DUPFD_CLOEXEC, 0);
+    while (at >= 0) {
+        char name[NAME_MAX + 1];
+        size_t len = strcspn(path, "/");
+        if (len == 0 || len > NAME_MAX) {
+            errno = ENAMETOOLONG;
+            break;
+        }
+        memcpy(name, path, len);
+        name[len] = '\0';
+        path += len + strspn(path + len, "/");
+        if (*path == '\0' && !S_ISDIR(st.st_mode)) {
+            return oci_put_file(at, name, "", 0, 0644, err);
+        }
+        /* whatever the umask says: root in the sandbox's user namespace has to get through */
+        bool made = mkdirat(at, name, 0755) == 0;
+        if (made ? fchmodat(at, name, 0755, 0) < 0 : errno != EEXIST) {
+            break;
+        }
+        if (*path == '\0') {
+            return 0;
+        }
+        int next = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        close(at);
+        at = next;
+    }
+    return err_sys(err, errno == ENOSPC ? ERR_NO_SPACE : ERR_INVALID, errno,
+                   "%.256s cannot be a place to mount on", m->inside_path);
+}
+
+/* Where the file is that programs in the sandbox find name servers in. Images have it as a file or,
+ * with some service managers, as a link into /run, which is empty and writable here. */
+static int bind_resolv_conf(const struct layout *l, struct oci_root *root,
+                            char hint[BACKEND_HINT_MAX], struct err *err)
+{
+    CLEANUP_FREE char *ours = alloc_printf("%s/" RESOLV_CONF, root->path);
+    if (l->host || !has_entry(l, "etc")) {
+        add_bind(root, ours, "/etc/resolv.conf", false);
+        return 0;
+    }
+    CLEANUP_FREE char *theirs = alloc_printf("%s/etc/resolv.conf", l->top);
+    char link[PATH_MAX] = "";
+    struct stat st;
+    int rc = lstat(theirs, &st);
+    if (rc == 0 && S_ISREG(st.st_mode)) {
+        add_bind(root, ours, "/etc/resolv.conf", false);
+        return 0;
+    }
+    if (rc == 0 && S_ISLNK(st.st_mode) && readlink(theirs, link, sizeof(link) - 1) > 0) {
+        const char *target = strncmp(link, "../", 3) == 0 ? link + 2 : link;
+        if (strncmp(target, "/run/", 5) == 0 && strstr(target, "..") == NULL) {
+            add_bind(root, ours, target, false);
+            return 0;
+        }
+    }
+    snprintf(hint, BACKEND_HINT_MAX, "make an empty file etc/resolv.conf in the image");
+    return err_set(err, ERR_IMAGE,
+                   "image %.256s has no /etc/resolv.conf, so names could not be looked up in a "
+                   "sandbox with network",
+                   l->top);
+}
+
+static int add_reach(const struct layout *l, const struct oci_root_reach *reach,
+                     struct oci_root *root, char hint[BACKEND_HINT_MAX], struct err *err)
+{
+    if (reach->packages != NULL) {
+        add_bind(root, reach->packages, BACKEND_PACKAGES, false);
+        root->binds[root->bind_count - 1].writable = reach->packages_write;
+    }
+    for (size_t i = 0; i < reach->mount_count; i++) {
+        CLEANUP_FREE char *source = realpath(reach->mounts[i].host_path, NULL);
+        if (source == NULL) {
+            return err_sys(err, ERR_CONFIG, errno, "cannot show %.256s in a sandbox",
+                           reach->mounts[i].host_path);
+        }
+        add_bind(root, source, reach->mounts[i].inside_path, false);
+    }
+    return reach->network ? bind_resolv_conf(l, root, hint, err) : 0;
+}
+
+/* Builds the skeleton under a temporary name and moves it into place. */
+static int build_skeleton(const char *fs_root, const char *shared_dir, const struct layout *l,
+                          const struct oci_root_reach *reach, const char *path, struct err *err)
+{
+    char unique[9];
+    int rc = random_id(unique, sizeof(unique) - 1, err);
+    if (rc < 0) {
+        return rc;
+    }
+    CLEANUP_FREE char *tmp = alloc_printf("%s/.root-%s", shared_dir, unique);
+    rc = oci_put_dir(AT_FDCWD, tmp, 0755, err);
+    CLEANUP_FD int fd = -1;
+    if (rc == 0) {
+        fd = open(tmp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        rc = fd < 0 ? err_sys(err, ERR_IO, errno, "cannot open %s", tmp)
+                    : fill_skeleton(fs_root, l, fd, err);
+    }
+    for (size_t i = 0; rc == 0 && i < reach->mount_count; i++) {
+        rc = put_mount_point(l, fd, &reach->mounts[i], err);
+    }
+    if (rc == 0 && rename(tmp, path) < 0 && errno != EEXIST && errno != ENOTEMPTY) {
+        rc = err_sys(err, ERR_IO, errno, "cannot rename %s", tmp);
+    }
+    /* Gone if the rename worked; else ours failed or another worker was first. */
+    struct err ignored;
+    err_ignore(dir_remove(tmp, &ignored));
+    return rc < 0 ? err_wrap(err, "cannot build a root directory in %.128s", shared_dir) : 0;
+}
+
+static uint64_t hash_layout(const char *fs_root, const struct layout *l,
+                            const struct oci_root_reach *reach)
+{
+    uint64_t hash = oci_hash(OCI_HASH_INIT, FORMAT, sizeof(FORMAT));
+    const char *resolvers = oci_net_resolv_conf();
+    hash = oci_hash(hash, resolvers, strlen(resolvers) + 1);
+    hash = oci_hash(hash, l->top, strlen(l->top) + 1);
+    for (size_t i = 0; i < reach->mount_count; i++) {
+        const struct backend_mount *m = &reach->mounts[i];
+        struct stat st;
+        mode_t type = stat(m->host_path, &st) == 0 ? st.st_mode & S_IFMT : 0;
+        hash = oci_hash(hash, m->inside_path, strlen(m->inside_path) + 1);
+        hash = oci_hash(hash, &type, sizeof(type));
+    }
+    for (size_t i = 0; i < l->count; i++) {
+        const struct entry *e = &l->entries[i];
+        hash = oci_hash(hash, e->name, strlen(e->name) + 1);
+        hash = oci_hash(hash, &e->type, sizeof(e->type));
+        hash = oci_hash(hash, e->link, strlen(e->link) + 1);
+    }
+    if (l->host) {
+        return oci_etc_stamp(fs_root, hash);
+    }
+    for (size_t i = 0; oci_etc_names[i] != NULL; i++) {
+        CLEANUP_FREE char *path = alloc_printf("%s/etc/%s", l->top, oci_etc_names[i]);
+        struct stat st;
+        if (lstat(path, &st) == 0) {
+            hash = oci_hash(hash, &st.st_mtim, sizeof(st.st_mtim));
+        }
+    }
+    return hash;
+}
+
+static int add_binds(const char *fs_root, const struct layout *l, const char *agent_path,
+                     struct oci_root *root, struct err *err)
+{
+    CLEANUP_BUF struct buf mountinfo;
+    buf_init(&mountinfo, MOUNTINFO_MAX);
+    CLEANUP_FREE char *path = alloc_printf("%s/proc/self/mountinfo", fs_root);
+    int rc = file_read(path, &mountinfo, err);
+    if (rc < 0) {
+        return rc;
+    }
+    const char *mounts = buf_cstr(&mountinfo);
+    for (size_t i = 0; rc == 0 && i < l->count; i++) {
+        const struct entry *e = &l->entries[i];
+        CLEANUP_FREE char *source = alloc_printf("%s/%s", l->top, e->name);
+        CLEANUP_FREE char *target = alloc_printf("/%s", e->name);
+        if (S_ISDIR(e->type)) {
+            rc = bind_tree(mounts, source, target, root, err);
+        } else if (S_ISREG(e->type)) {
+            add_bind(root, source, target, false);
+        }
+    }
+    if (rc == 0 && !l->host && has_entry(l, "etc")) {
+        for (size_t i = 0; oci_etc_names[i] != NULL; i++) {
+            CLEANUP_FREE char *over = alloc_printf("%s/etc/%s", l->top, oci_etc_names[i]);
+            CLEANUP_FREE char *ours =
+                alloc_printf("%s/.cloister/etc/%s", root->path, oci_etc_names[i]);
+            CLEANUP_FREE char *target = alloc_printf("/etc/%s", oci_etc_names[i]);
+            struct stat st;
+            if (lstat(over, &st) == 0 && S_ISREG(st.st_mode)) {
+                add_bind(root, ours, target, false);
+            }
+        }
+    }
+    add_bind(root, agent_path, OCI_ROOT_AGENT, false);
+    return rc;
+}
+
+int oci_root_compose(const char *fs_root, const char *shared_dir, const char *image,
+                     const char *agent_path, const struct oci_root_reach *reach,
+                     struct oci_root *ret_root, char hint[BACKEND_HINT_MAX], struct err *err)
+{
+    static const struct oci_root_reach nothing = {.packages = NULL};
+    reach = reach != NULL ? reach : &nothing;
+    memset(ret_root, 0, sizeof(*ret_root));
+    hint[0] = '\0';
+    CLEANUP_FREE char *agent = realpath(agent_path, NULL);
+    if (agent == NULL || access(agent, X_OK) < 0) {
+        return err_sys(err, ERR_CONFIG, errno, "agent %.256s", agent_path);
+    }
+    struct layout l = {0};
+    int rc = image[0] == '\0' ? layout_host(fs_root, &l, err) : layout_image(image, &l, hint, err);
+    if (rc < 0) {
+        layout_finish(&l);
+        return rc;
+    }
+    ret_root->label = alloc_strdup(l.host ? "host:/usr" : l.top);
+    ret_root->path = alloc_printf("%s/root-%016llx", shared_dir,
+                                  (unsigned long long)hash_layout(fs_root, &l, reach));
+    struct stat st;
+    if (lstat(ret_root->path, &st) < 0) {
+        rc = build_skeleton(fs_root, shared_dir, &l, reach, ret_root->path, err);
+    } else if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid()) {
+        rc = err_set(err, ERR_IO, "%.256s is not a directory of ours", ret_root->path);
+    }
+    rc = rc < 0 ? rc : add_binds(fs_root, &l, agent, ret_root, err);
+    rc = rc < 0 ? rc : add_reach(&l, reach, ret_root, hint, err);
+    layout_finish(&l);
+    return rc;
+}
+
+void oci_root_finish(struct oci_root *root)
+{
+    for (size_t i = 0; i < root->bind_count; i++) {
+        free(root->binds[i].source);
+        free(root->binds[i].target);
+    }
+    free(root->binds);
+    free(root->path);
+    free(root->label);
+    memset(root, 0, sizeof(*root));
+}

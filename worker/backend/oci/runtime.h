@@ -1,0 +1,52 @@
+/*
+ * OCI runtimes as command line programs: where they are, how they are called, what they mean when
+ * they fail.
+ *
+ * Thread: any. Looks at files only; nothing is run here (exec.h).
+ */
+#ifndef CLOISTER_WORKER_BACKEND_OCI_RUNTIME_H
+#define CLOISTER_WORKER_BACKEND_OCI_RUNTIME_H
+
+#include <stddef.h>
+
+#include "common/err.h"
+#include "common/view.h"
+#include "worker/backend/oci/host.h"
+#include "worker/backend/mode.h"
+
+#define OCI_WORDS_MAX 256 /* a runtime's own words, cut to one short line */
+
+/* The n-th runtime to try when none was asked for, from 1; NULL after the last. */
+const char *oci_runtime_choice(unsigned n);
+
+/* Absolute path of a runtime given by name (looked up in PATH and the system's directories) or by
+ * path. -ERR_ENGINE if there is none. The caller owns *ret_path (free). */
+int oci_runtime_find(const char *name, char **ret_path, struct err *err) WARN_UNUSED;
+
+/* Arguments of a command; the strings are borrowed. */
+#define OCI_ARGS_MAX 20
+struct oci_args {
+    const char *items[OCI_ARGS_MAX + 1]; /* NULL-ended */
+    size_t count;
+};
+
+/* Program, global options and command, e.g. "run". `mode` may be NULL: no options by mode. */
+void oci_args_begin(struct oci_args *args, const char *runtime, const struct oci_mode *mode,
+                    const char *state_dir, const char *command);
+void oci_args_add(struct oci_args *args, const char *item);
+
+/* The line of a runtime's complaints that says most, without its log decoration, control characters
+ * or broken UTF-8. "" if there is none. */
+void oci_runtime_words(struct view text, char out[OCI_WORDS_MAX]);
+
+/* What a person can do about it; "" if we do not know. */
+void oci_runtime_hint(const char *words, const struct oci_host *host, char out[BACKEND_HINT_MAX]);
+
+/* For a host without any runtime. */
+#define OCI_HINT_INSTALL                                                                           \
+    "install an OCI runtime: apt install runc (or crun); or name one with --runtime"
+
+/* For a full disk. */
+#define OCI_HINT_SPACE "free some disk space where the runtime directory is"
+
+#endif

@@ -1,0 +1,330 @@
+/*
+ * Every default of a sandbox is in this file, next to its reason, so that reviewing what user code
+ * can reach means reading the resulting config.json and this page. What all backends have in common
+ * (sizes, environment) is in sandbox_defaults.
+ *
+ * Who is who inside: uid 0 is the agent, which keeps four capabilities in order to become, end and
+ * bound the user's processes; they are in none of the sets that survive an exec, and user code gets
+ * none anyway. uid 1000 is user code; without a user namespace that may be a person of the host,
+ * and it is an id that nobody has. With a single mapped id both are uid 0 without capabilities over
+ * anything that the host's user did not own already.
+ *
+ * What is writable is tmpfs with a size and a number of inodes. Their sum stays below the memory
+ * limit (common/room.h), since pages of a tmpfs count as memory of whoever filled them.
+ */
+#include "worker/backend/oci/spec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/room.h"
+#include "worker/backend/json_build.h"
+#include "worker/backend/oci/packages.h"
+#include "worker/backend/seccomp.h"
+#include "worker/backend/sandbox_defaults.h"
+
+#define CPU_PERIOD_US 100000
+#define CPU_QUOTA_MIN 1000 /* the kernel refuses less */
+
+static void append_number(cJSON *array, const char *flag, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+    json_build_append_string(array, flag);
+    json_build_append_string(array, text);
+}
+
+/* Uid and gid of user code. As with mapped ids, an installer is the user of the sandbox that it
+ * works for, so that modes of files mean the same to both. */
+static uint32_t user_of(const struct oci_spec_input *in)
+{
+    if (in->mode->userns != OCI_USERNS_NONE) {
+        return SANDBOX_UID;
+    }
+    uint64_t uids = (uint64_t)in->host->uids.first + in->host->uids.count;
+    uint64_t gids = (uint64_t)in->host->gids.first + in->host->gids.count;
+    return sandbox_uid_apart(oci_packages_ids_of(in->spec), uids < gids ? uids : gids);
+}
+
+/* ---- process -------------------------------------------------------------------------------- */
+
+static void add_args(cJSON *process, const struct oci_spec_input *in)
+{
+    const struct backend_limits *limits = &in->spec->limits;
+    cJSON *args = json_build_array(process, "args");
+    json_build_append_string(args, OCI_ROOT_AGENT);
+    json_build_append_string(args, in->verb);
+    append_number(args, "--fd", OCI_SPEC_AGENT_FD);
+    json_build_append_string(args, "--sandbox");
+    json_build_append_string(args, in->spec->id);
+    append_number(args, "--grace-ms", in->spec->grace_ms);
+    append_number(args, "--uid", user_of(in));
+    append_number(args, "--gid", user_of(in));
+    append_number(args, "--nproc", limits->pids);
+    append_number(args, "--nofile", limits->files);
+    /* 0: the cgroup holds memory, which counts what is used rather than what is reserved. */
+    append_number(args, "--data-bytes", in->mode->memory ? 0 : limits->memory_bytes);
+    append_number(args, "--memory-bytes", limits->memory_bytes);
+    json_build_append_string(args, "--workspace");
+    json_build_append_string(args, "/workspace");
+    json_build_append_string(args, "--home");
+    json_build_append_string(args, SANDBOX_HOME);
+    if (in->mode->userns == OCI_USERNS_SINGLE) {
+        json_build_append_string(args, "--single-uid");
+    }
+}
+
+static void add_rlimit(cJSON *list, const char *type, uint64_t value)
+{
+    cJSON *limit = json_build_append_object(list);
+    json_build_string(limit, "type", type);
+    json_build_number(limit, "hard", value);
+    json_build_number(limit, "soft", value);
+}
+
+static int add_process(cJSON *config, const struct oci_spec_input *in, struct err *err)
+{
+    cJSON *process = json_build_object(config, "process");
+    cJSON *user = json_build_object(process, "user");
+    json_build_number(user, "uid", 0);
+    json_build_number(user, "gid", 0);
+    json_build_number(user, "umask", 022);
+    add_args(process, in);
+    int rc = sandbox_env_add(json_build_array(process, "env"), true, &in->spec->env, err);
+    if (rc < 0) {
+        return rc;
+    }
+    json_build_string(process, "cwd", "/");
+    json_build_bool(process, "noNewPrivileges", true);
+
+    /* Become the user (SETUID, SETGID), end its processes (KILL), empty its bounding set (SETPCAP).
+     * Not inheritable and not ambient, so they end with the agent's own program. */
+    static const char *const caps[] = {"CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_SETPCAP"};
+    static const char *const sets[] = {"bounding", "effective", "permitted"};
+    cJSON *capabilities = json_build_object(process, "capabilities");
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+        json_build_strings(capabilities, sets[i], caps, sizeof(caps) / sizeof(caps[0]));
+    }
+
+    uint64_t files =
+        in->spec->limits.files > SANDBOX_AGENT_FILES ? in->spec->limits.files : SANDBOX_AGENT_FILES;
+    cJSON *rlimits = json_build_array(process, "rlimits");
+    add_rlimit(rlimits, "RLIMIT_CORE", 0);
+    add_rlimit(rlimits, "RLIMIT_NOFILE", files < in->host->files_max ? files : in->host->files_max);
+
+    int adjust = in->host->oom_score_adj > SANDBOX_OOM_SCORE_ADJ ? in->host->oom_score_adj
+                                                                 : SANDBOX_OOM_SCORE_ADJ;
+    json_build_number(process, "oomScoreAdj", (uint64_t)adjust);
+    return 0;
+}
+
+/* ---- mounts --------------------------------------------------------------------------------- */
+
+/* `options` is a comma list, as mount(8) would take it. */
+static void add_mount(cJSON *mounts, const char *target, const char *type, const char *source,
+                      const char *options)
+{
+    cJSON *mount = json_build_append_object(mounts);
+    json_build_string(mount, "destination", target);
+    json_build_string(mount, "type", type);
+    json_build_string(mount, "source", source);
+    cJSON *list = json_build_array(mount, "options");
+    CLEANUP_FREE char *copy = alloc_strdup(options);
+    for (char *item = copy, *end; item != NULL; item = end) {
+        end = strchr(item, ',');
+        if (end != NULL) {
+            *end++ = '\0';
+        }
+        json_build_append_string(list, item);
+    }
+}
+
+static void add_tmpfs(cJSON *mounts, const char *target, const char *mode, uint64_t size_bytes,
+                      const char *more)
+{
+    CLEANUP_FREE char *options = alloc_printf("nosuid,nodev,mode=%s,size=%llu,nr_inodes=%llu%s",
+                                              mode, (unsigned long long)size_bytes,
+                                              (unsigned long long)sandbox_inodes(size_bytes), more);
+    add_mount(mounts, target, "tmpfs", "tmpfs", options);
+}
+
+static void add_mounts(cJSON *config, const struct oci_spec_input *in)
+{
+    bool single = in->mode->userns == OCI_USERNS_SINGLE;
+    const struct backend_limits *limits = &in->spec->limits;
+    uint64_t other = room_other(limits->memory_bytes, limits->disk_bytes);
+    cJSON *mounts = json_build_array(config, "mounts");
+
+    /* Members of group 0, which is the agent alone, see every process; code sees those that it
+     * could trace. With one id for both the group would let everybody in, and the agent is hidden
+     * by being untraceable. */
+    const char *hide = !in->mode->hide ? "" : single ? ",hidepid=2" : ",hidepid=2,gid=0";
+    CLEANUP_FREE char *proc = alloc_printf("nosuid,noexec,nodev%s", hide);
+    add_mount(mounts, "/proc", "proc", "proc", proc);
+    add_mount(mounts, "/dev", "tmpfs", "tmpfs", "nosuid,noexec,mode=755,size=65536,nr_inodes=256");
+    add_mount(mounts, "/dev/pts", "devpts", "devpts",
+              "nosuid,noexec,newinstance,ptmxmode=0666,mode=0620");
+    add_tmpfs(mounts, "/dev/shm", "1777", other, ",noexec");
+    add_tmpfs(mounts, "/run", "0755", SANDBOX_RUN_BYTES, ",noexec");
+    char ids[48] = "";
+    if (!single) {
+        unsigned long user = user_of(in);
+        snprintf(ids, sizeof(ids), ",uid=%lu,gid=%lu", user, user);
+    }
+    add_tmpfs(mounts, "/tmp", "1777", other, ids);
+    add_tmpfs(mounts, SANDBOX_HOME, "0755", other, ids);
+    add_tmpfs(mounts, "/workspace", "0755", limits->disk_bytes, ids);
+    if (in->spec->app_dir) {
+        add_tmpfs(mounts, BACKEND_APP, "0755", SANDBOX_APP_BYTES, ids);
+    }
+
+    for (size_t i = 0; i < in->root->bind_count; i++) {
+        const struct oci_bind *b = &in->root->binds[i];
+        char options[64];
+        snprintf(options, sizeof(options), "%s,%s,nosuid,nodev%s", b->deep ? "rbind" : "bind",
+                 b->writable ? "rw" : "ro", b->noexec ? ",noexec" : "");
+        add_mount(mounts, b->target, "bind", b->source, options);
+    }
+}
+
+/* ---- linux ---------------------------------------------------------------------------------- */
+
+static int add_mappings(cJSON *linux, const char *key, const struct oci_spec_input *in,
+                        const struct oci_ids *ids, uint32_t own, struct err *err)
+{
+    struct oci_extent extents[2] = {{0, own, 1}};
+    size_t count = 1;
+    if (in->mode->userns == OCI_USERNS_RANGE) {
+        count = oci_host_extents(in->host, ids, own, oci_packages_ids_of(in->spec), extents);
+        if (count == 0) {
+            return err_set(err, ERR_ENGINE, "too few ids can be mapped into a user namespace");
+        }
+    }
+    cJSON *list = json_build_array(linux, key);
+    for (size_t i = 0; i < count; i++) {
+        cJSON *extent = json_build_append_object(list);
+        json_build_number(extent, "containerID", extents[i].inside);
+        json_build_number(extent, "hostID", extents[i].outside);
+        json_build_number(extent, "size", extents[i].count);
+    }
+    return 0;
+}
+
+static void add_namespaces(cJSON *linux, const struct oci_spec_input *in)
+{
+    static const char *const types[] = {"pid", "network", "ipc", "uts", "mount", "cgroup", "user"};
+    size_t count = sizeof(types) / sizeof(types[0]);
+    if (in->mode->userns == OCI_USERNS_NONE) {
+        count--;
+    }
+    cJSON *list = json_build_array(linux, "namespaces");
+    for (size_t i = 0; i < count; i++) {
+        json_build_string(json_build_append_object(list), "type", types[i]);
+    }
+}
+
+static void add_resources(cJSON *linux, const struct oci_spec_input *in)
+{
+    const struct oci_mode *mode = in->mode;
+    const struct backend_limits *limits = &in->spec->limits;
+    if (mode->cgroups == OCI_CGROUPS_NONE) {
+        return;
+    }
+    CLEANUP_FREE char *path = NULL;
+    if (mode->cgroups == OCI_CGROUPS_SYSTEMD) {
+        path = alloc_printf("%s:cloister:%s", in->host->root ? "system.slice" : "user.slice",
+                            in->spec->id);
+    } else {
+        path = alloc_printf("%s/%s", in->host->cgroup.parent, in->container);
+    }
+    json_build_string(linux, "cgroupsPath", path);
+
+    cJSON *resources = json_build_object(linux, "resources");
+    if (mode->userns == OCI_USERNS_NONE) {
+        /* In a user namespace nobody can make or mount a device node, and asking for the rule costs
+         * some runtimes privileges that a contained root does not have. */
+        cJSON *device = json_build_append_object(json_build_array(resources, "devices"));
+        json_build_bool(device, "allow", false);
+        json_build_string(device, "access", "rwm");
+    }
+    if (mode->memory) {
+        cJSON *memory = json_build_object(resources, "memory");
+        json_build_number(memory, "limit", limits->memory_bytes);
+        if (mode->swap) {
+            /* Memory and swap together, so none on top. */
+            json_build_number(memory, "swap", limits->memory_bytes);
+        }
+    }
+    if (mode->cpu) {
+        uint64_t quota = limits->cpu_milli * (CPU_PERIOD_US / 1000);
+        cJSON *cpu = json_build_object(resources, "cpu");
+        json_build_number(cpu, "quota", (quota < CPU_QUOTA_MIN ? CPU_QUOTA_MIN : quota));
+        json_build_number(cpu, "period", CPU_PERIOD_US);
+    }
+    if (mode->pids) {
+        cJSON *pids = json_build_object(resources, "pids");
+        json_build_number(pids, "limit", (limits->pids + OCI_SPEC_PIDS_ROOM));
+    }
+}
+
+static int add_linux(cJSON *config, const struct oci_spec_input *in, struct err *err)
+{
+    /* What leaks the host's state or could change it, as in the defaults of container engines. */
+    static const char *const masked[] = {
+        "/proc/acpi",
+        "/proc/asound",
+        "/proc/interrupts",
+        "/proc/kcore",
+        "/proc/keys",
+        "/proc/latency_stats",
+        "/proc/sched_debug",
+        "/proc/scsi",
+        "/proc/timer_list",
+        "/proc/timer_stats",
+        "/sys/firmware",
+        "/sys/dev/block",
+        "/sys/devices/virtual/powercap",
+    };
+    static const char *const fixed[] = {
+        "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",
+    };
+    cJSON *linux = json_build_object(config, "linux");
+    add_namespaces(linux, in);
+    if (in->mode->userns != OCI_USERNS_NONE) {
+        int rc = add_mappings(linux, "uidMappings", in, &in->host->uids, in->host->uid, err);
+        rc = rc < 0 ? rc
+                    : add_mappings(linux, "gidMappings", in, &in->host->gids, in->host->gid, err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    add_resources(linux, in);
+    json_build_strings(linux, "maskedPaths", masked, sizeof(masked) / sizeof(masked[0]));
+    json_build_strings(linux, "readonlyPaths", fixed, sizeof(fixed) / sizeof(fixed[0]));
+    /* With one id for both, tracing others of one's uid would include the agent. */
+    json_build_put(linux, "seccomp", oci_seccomp_build(in->mode->userns != OCI_USERNS_SINGLE));
+    return 0;
+}
+
+int oci_spec_build(const struct oci_spec_input *in, char **ret_text, struct err *err)
+{
+    cJSON *config = json_build_new();
+    json_build_string(config, "ociVersion", "1.0.2");
+    cJSON *root = json_build_object(config, "root");
+    json_build_string(root, "path", in->root->path);
+    json_build_bool(root, "readonly", true);
+    json_build_string(config, "hostname", SANDBOX_HOST);
+    int rc = add_process(config, in, err);
+    if (rc == 0) {
+        add_mounts(config, in);
+        rc = add_linux(config, in, err);
+    }
+    if (rc == 0) {
+        *ret_text = json_build_print(config);
+    }
+    cJSON_Delete(config);
+    return rc;
+}

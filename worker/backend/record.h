@@ -1,0 +1,49 @@
+/*
+ * What a worker writes down about its container, so that the next worker of the same sandbox finds
+ * it and a sweep removes it; and processes named so that a reused pid is not mistaken for them.
+ *
+ * Thread: any. Small files only.
+ */
+#ifndef CLOISTER_WORKER_BACKEND_RECORD_H
+#define CLOISTER_WORKER_BACKEND_RECORD_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+
+struct oci_record {
+    bool starting;  /* pid is the runtime that is creating the container, else the agent */
+    pid_t pid;      /* on this host */
+    uint64_t start; /* its start time, from /proc */
+    uint64_t mode;  /* oci_mode_pack() */
+    char runtime[PATH_MAX];
+    char image[PATH_MAX]; /* for people */
+};
+
+/* Replaces the file at once: a reader sees the old record or the new one. Not synced: a machine
+ * that loses it has lost the container too. Neither string may hold control characters. */
+int oci_record_write(const char *path, const struct oci_record *record,
+                     struct err *err) WARN_UNUSED;
+
+/* -ERR_FILE_NOT_FOUND if there is none, -ERR_GONE if it was written before the last boot,
+ * -ERR_INVALID if it is none of ours, -ERR_IO if it could not be read. */
+int oci_record_read(const char *path, struct oci_record *ret_record, struct err *err) WARN_UNUSED;
+
+/* Start time of a process in clock ticks since boot; false if it is gone or a zombie, or cannot be
+ * looked at. */
+bool oci_process_start(pid_t pid, uint64_t *ret_start);
+
+/* Exactly this process is certainly not there any more. False as well where there are no
+ * descriptors left to find out: nothing may be removed on a guess. */
+bool oci_process_gone(pid_t pid, uint64_t start);
+
+/* A pidfd of exactly this process (caller closes it), or -1 if it is gone. */
+int oci_process_open(pid_t pid, uint64_t start);
+
+/* SIGKILL by pidfd. A process that is gone is fine. */
+void oci_process_kill(int pid_fd);
+
+#endif
