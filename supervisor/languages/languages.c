@@ -21,7 +21,7 @@
 
 #define FILE_MAX_BYTES (256u << 10)
 #define FILE_MAX_DEPTH 8
-#define EXE_NAME       "program" /* {exe} lies beside the code (worker/agent/runners.h) */
+#define EXE_NAME       "program" /* {exe} lies beside the code (worker/agent/run/runners.h) */
 
 struct languages {
     struct language_names names; /* live ones first */

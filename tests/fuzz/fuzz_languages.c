@@ -6,7 +6,7 @@
 
 #include "supervisor/languages/languages.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/agent/runners.h"
+#include "worker/agent/run/runners.h"
 
 static void check_table(const struct languages *l)
 {

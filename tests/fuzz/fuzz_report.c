@@ -6,7 +6,7 @@
 
 #include "proto/outcome.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/agent/report.h"
+#include "worker/agent/link/report.h"
 
 /* What is handed out is what a worker will take. Returns the bytes that it has. */
 static size_t require_displays(const struct report *r)

@@ -15,8 +15,8 @@
 #include "proto/codec.h"
 #include "proto/version.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/fileop.h"
-#include "worker/agent/request.h"
+#include "worker/agent/files/op.h"
+#include "worker/agent/link/request.h"
 
 #define OP_INFO_MAX 256u /* bytes of one encoded OP_INFO */
 

@@ -24,7 +24,7 @@ def without_comments(data):
 
 def main():
     output, *drivers = sys.argv[1:]
-    header, prefix = "worker/agent/drivers.h", "driver"
+    header, prefix = "worker/agent/interp/drivers.h", "driver"
     if "=" not in drivers[0]:
         header, _, prefix = drivers.pop(0).partition(":")
     with open(output, "w", encoding="ascii") as out:

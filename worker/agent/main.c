@@ -19,11 +19,11 @@
 #include "proto/limits.h"
 #include "proto/version.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/check.h"
-#include "worker/agent/endpoint.h"
-#include "worker/agent/ids.h"
-#include "worker/agent/relay.h"
-#include "worker/agent/userenv.h"
+#include "worker/agent/process/check.h"
+#include "worker/agent/link/endpoint.h"
+#include "worker/agent/process/ids.h"
+#include "worker/agent/link/relay.h"
+#include "worker/agent/run/userenv.h"
 
 #define NO_FD    UINT64_MAX
 #define ID_MAX   (UINT32_MAX - 1u)

@@ -15,7 +15,7 @@ def main():
     with open(header, encoding="ascii") as source:
         text = source.read().replace("\\\n", " ")
     with open(output, "w", encoding="ascii") as out:
-        out.write('#include <sys/syscall.h>\n\n#include "worker/agent/filter.h"\n')
+        out.write('#include <sys/syscall.h>\n\n#include "worker/agent/process/filter.h"\n')
         for macro, name in LISTS.items():
             line = re.search(rf"^#define SYSCALLS_{macro}\(X\)(.*)$", text, re.MULTILINE).group(1)
             out.write(f"\nconst unsigned filter_{name}[] = {{\n")

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "worker/agent/filter.h"
+#include "worker/agent/process/filter.h"
 
 #define INSTALL_FAILED 250
 

@@ -15,7 +15,7 @@
 
 #include "common/alloc.h"
 #include "common/fd.h"
-#include "worker/agent/oom.h"
+#include "worker/agent/process/oom.h"
 
 struct tree {
     char root[64];

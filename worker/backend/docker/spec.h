@@ -37,7 +37,7 @@ struct docker_spec_input {
 /* Uid and gid of user code: 1000 where the container has ids of its own, else ids that nobody else
  * on the engine's host uses, derived from the sandbox's id: the kernel counts processes by uid,
  * over all containers, and 1000 may be a person there. Podman may map fewer ids than it says; the
- * agent then takes one that there is (worker/agent/ids.h). */
+ * agent then takes one that there is (worker/agent/process/ids.h). */
 uint32_t docker_spec_uid(const struct docker_engine *engine, const char *sandbox);
 
 /* JSON text, owned by the caller. Limits of 0 are those of spec_copy_limits(). -ERR_INVALID: an

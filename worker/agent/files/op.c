@@ -1,0 +1,159 @@
+/*
+ * Working as the sandbox user in a process without any of our descriptors is what makes paths
+ * harmless: whatever symlink, /proc entry or mount they lead through, user code could have gone
+ * there itself. Nothing is executed, so no program of the image is needed and exhausted process
+ * limits of the user do not matter. Content to be written needs no pipe: fork has given it to the
+ * child.
+ */
+#include "worker/agent/files/op.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "worker/agent/run/filework.h"
+#include "worker/agent/run/pump.h"
+
+static void close_and_forget(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+        *fd = -1;
+    }
+}
+
+__attribute__((noreturn)) static void become_worker(const struct msg_start *m,
+                                                    const struct spawn_config *spawn, int out_fd,
+                                                    int report_fd)
+{
+    struct err err = ERR_INIT;
+    int keep[] = {out_fd < report_fd ? out_fd : report_fd, out_fd < report_fd ? report_fd : out_fd};
+    spawn_close_all_but(keep, 2);
+    int rc = spawn_become_user(spawn, 0, &err);
+    /* this process holds a copy of the agent's memory: nobody may look into it */
+    if (rc == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
+        rc = err_sys(&err, ERR_INTERNAL, errno, "hide memory");
+    }
+    if (rc == 0 && chdir(spawn->workspace) < 0) {
+        rc = err_sys(&err, ERR_PATH, errno, "%s", spawn->workspace);
+    }
+    filework_run(m, out_fd, report_fd, rc, &err);
+    _exit(0);
+}
+
+void fileop_begin(struct op_table *t, struct op *op, const struct msg_start *m,
+                  const struct spawn_config *spawn)
+{
+    struct err err = ERR_INIT;
+    int out[2] = {-1, -1};
+    int report[2] = {-1, -1};
+    op_run(t, op);
+    int rc = spawn_pipe(NULL, 0, out, &err);
+    if (rc == 0) {
+        rc = spawn_pipe(NULL, 0, report, &err);
+    }
+    pid_t pid = -1;
+    if (rc == 0) {
+        pid = fork();
+        if (pid == 0) {
+            become_worker(m, spawn, out[1], report[1]);
+        }
+        if (pid < 0) {
+            rc =
+                err_sys(&err, errno == EAGAIN ? ERR_BUSY : ERR_IO, errno, "cannot start a process");
+        }
+    }
+    close_and_forget(&out[1]);
+    close_and_forget(&report[1]);
+    if (rc < 0) {
+        close_and_forget(&out[0]);
+        close_and_forget(&report[0]);
+        op_fail(t, op, (enum err_code)err.code, err.text);
+        return;
+    }
+    op->file = alloc_one(struct fileop);
+    *op->file = (struct fileop){.pid = pid, .out_fd = out[0], .report_fd = report[0]};
+}
+
+static void kill_worker(const struct fileop *f)
+{
+    if (f->pid > 0) {
+        (void)kill(f->pid, SIGKILL);
+    }
+}
+
+void fileop_stop(struct op *op, enum op_stop reason)
+{
+    if (op->stop == 0) {
+        op->stop = reason;
+    }
+    kill_worker(op->file);
+}
+
+void fileop_poll(struct op *op, struct poll_set *set)
+{
+    struct fileop *f = op->file;
+    struct poll_slot none = {0};
+    f->slot_out = op_stream_room(&op->out) > 0 ? poll_set_add(set, f->out_fd, POLLIN) : none;
+    f->slot_report = poll_set_add(set, f->report_fd, POLLIN);
+}
+
+static void end(struct op_table *t, struct op *op)
+{
+    struct fileop *f = op->file;
+    struct report *r = &op->report;
+    pump_tail(f->out_fd, &op->out);
+    close_and_forget(&f->out_fd);
+    close_and_forget(&f->report_fd);
+    kill_worker(f); /* if it is still there: it has nothing more to say */
+    bool reported = r->done && !f->offended;
+    free(f);
+    op->file = NULL;
+    if (op->stop != 0) {
+        report_reset(r);
+        op->status = op->stop == OP_STOP_TIMEOUT ? OP_STATUS_TIMEOUT : OP_STATUS_CANCELLED;
+    } else if (!reported) {
+        op_fail(t, op, ERR_INTERNAL, "the file operation was killed");
+        return;
+    } else {
+        op->status = r->fail_code != 0 ? OP_STATUS_FAILED : OP_STATUS_OK;
+    }
+    op_done(t, op);
+}
+
+void fileop_handle(struct op_table *t, struct op *op, const struct poll_set *set)
+{
+    struct fileop *f = op->file;
+    if (poll_set_got(set, f->slot_out) != 0 && !pump_stream(f->out_fd, &op->out)) {
+        close_and_forget(&f->out_fd);
+    }
+    if (poll_set_got(set, f->slot_report) == 0) {
+        return;
+    }
+    char chunk[LIMIT_TEXT];
+    ssize_t n = read(f->report_fd, chunk, sizeof(chunk));
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (n > 0) {
+        size_t used = 0;
+        f->offended = report_feed(&op->report, chunk, (size_t)n, &used, NULL) < 0;
+        if (!f->offended && !op->report.done) {
+            return;
+        }
+    }
+    end(t, op);
+}
+
+bool fileop_reaped(struct op *op, pid_t pid)
+{
+    if (op->file == NULL || op->file->pid != pid) {
+        return false;
+    }
+    op->file->pid = 0;
+    return true;
+}

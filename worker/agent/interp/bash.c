@@ -1,0 +1,259 @@
+/*
+ * Bash needs no driver process: an interactive shell already has what a live interpreter needs. It
+ * reads commands from its stdin, a pipe from us; SIGINT throws it back to reading the next command
+ * instead of ending it; an error in a script does neither. Interactive noise (prompts, the newline
+ * after an interrupt) goes to its own stderr, which is /dev/null; user code gets the real one.
+ *
+ * A run is one line on that pipe: source a memory file that we have written. That sets the
+ * arguments, evals the code with stdin, stdout, stderr and environment of this run and with our
+ * descriptors closed, and reports $?: an "exec >log" lasts for its run, or nothing more would be
+ * seen of any other. Inside a sourced file bash does not consider itself interactive, so
+ * neither "exit" nor job numbers are printed. eval keeps the code out of a function, where
+ * `declare` would be local. What does not reach the end of the file (return, an interrupt) is
+ * reported by PROMPT_COMMAND (drivers/bash.sh), which the line puts back if code had one of its
+ * own. If the shell ends (exit, set -e, exec), its exit code is the outcome. An interrupt leaves
+ * the rest of the line out, and so is told from a return; $? is that of whatever was running then,
+ * but an interrupted run has 130.
+ *
+ * SIGINT is a blunt tool here. Bash forgets one that comes while a program that it waits for ends
+ * by itself, which a trap does not; so a trap (drivers/bash.sh) sees to it that the list stops
+ * before its next command (interrupt.c). And bash now and then acts on an interrupt twice; the
+ * second time it throws away the line that it is reading. So everything can be repeated without
+ * harm: the file runs once per run number, the first report of a run counts (interp.c), what is
+ * left of a line does nothing, and the trap does nothing when no run is on. While an interrupted
+ * run is not reported the interrupt is repeated, and before the next run begins the shell has to
+ * answer once, so that it is known to listen and to have no trap waiting. An interrupted `wait`
+ * also cuts the next one short, whenever that is; so PROMPT_COMMAND waits for something that never
+ * was.
+ *
+ * Worse, a child that was forked in the moment of an interrupt may take it for its own, give up
+ * what it was forked for and read commands, ours. The keeper does its best not to cause that
+ * (interrupt.c), and PROMPT_COMMAND ends such a child before it reads anything.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/fd.h"
+#include "worker/agent/interp/drivers.h"
+#include "worker/agent/interp/interp.h"
+#include "worker/agent/link/request.h"
+
+/* In the shell. Above the numbers that scripts use and that bash takes for itself: from 10 up, and
+ * from 63 down. */
+#define SCRIPT_FD 70
+#define STDIN_FD  71
+#define ERR_FD    72
+#define REPORT_FD 73 /* in drivers/bash.sh too */
+#define OUT_FD    74
+
+#define INTERRUPTED 130 /* 128 + SIGINT */
+
+#define QUOTE_GROWTH 4           /* ' becomes '\'' */
+#define KEEP_BYTES   (64u << 10) /* memory files are emptied after a run that made them larger */
+
+static int start(struct interp *i, struct interp_start *s, struct err *err)
+{
+    static const char *const argv[] = {"bash", "--noprofile", "--norc", "--noediting", "-i"};
+    for (size_t k = 0; k < sizeof(argv) / sizeof(argv[0]); k++) {
+        s->argv[k] = (char *)(uintptr_t)argv[k];
+    }
+    int rc = spawn_memory_file(i->spawn, "script", &i->script_fd, err);
+    if (rc == 0) {
+        rc = spawn_memory_file(i->spawn, "stdin", &i->stdin_fd, err);
+    }
+    struct buf setup;
+    buf_init(&setup, LIMIT_CODE);
+    if (rc == 0) {
+        rc = buf_add_str(&setup, driver_bash, err);
+    }
+    if (rc == 0) {
+        rc = interp_write(i, &setup, err);
+    }
+    buf_finish(&setup);
+    const struct keeper_fd fds[] = {
+        {s->request_end, STDIN_FILENO}, {s->out_end, STDOUT_FILENO}, {s->null_fd, STDERR_FILENO},
+        {i->script_fd, SCRIPT_FD},      {i->stdin_fd, STDIN_FD},     {s->err_end, ERR_FD},
+        {s->report_end, REPORT_FD},     {s->out_end, OUT_FD},
+    };
+    for (size_t k = 0; k < sizeof(fds) / sizeof(fds[0]); k++) {
+        s->job.fds[s->job.fd_count++] = fds[k];
+    }
+    return rc;
+}
+
+/* A file runs once per run number. It is one group: a line that is left from before may have the
+ * shell read the file while it is being written, and half a group is a syntax error, which does
+ * nothing; the line that belongs to the file is yet to come then. */
+#define BEGIN_RUN                                                                                  \
+    "{ [[ $__cloister_run == %010" PRIu32 " ]] && return; __cloister_run=%010" PRIu32 "; "
+
+/* Records of report.h. echo looks for interrupts after each argument and before it flushes, but its
+ * stdout is line-buffered: one argument with its newline in it is written at once or not at all,
+ * while a printf cut in two would leave the rest for the next one who writes. */
+#define REPORT_RUN                                                                                 \
+    "__cloister_status=$?; builtin echo -n \"X0000000${#__cloister_status}${__cloister_status}"    \
+    "D0000000a%010" PRIu32 "\n\" >&%d; __cloister_told=%010" PRIu32 "; }\n"
+
+static int add_quoted(struct buf *out, struct view v, struct err *err)
+{
+    int rc = buf_add(out, "'", 1, err);
+    const char *p = v.data;
+    size_t left = v.len;
+    while (rc == 0 && left > 0) {
+        const char *quote = memchr(p, '\'', left);
+        size_t n = quote != NULL ? (size_t)(quote - p) : left;
+        rc = buf_add(out, p, n, err);
+        if (rc == 0 && quote != NULL) {
+            rc = buf_add_str(out, "'\\''", err);
+            n++;
+        }
+        p += n;
+        left -= n;
+    }
+    return rc < 0 ? rc : buf_add(out, "'", 1, err);
+}
+
+/* NAME='value' */
+static int add_assignment(struct buf *out, struct view entry, struct err *err)
+{
+    const char *equals = memchr(entry.data, '=', entry.len);
+    size_t name = (size_t)(equals - entry.data) + 1;
+    int rc = buf_add(out, entry.data, name, err);
+    if (rc == 0) {
+        rc = add_quoted(out, view_bytes(equals + 1, entry.len - name), err);
+    }
+    return rc < 0 ? rc : buf_add(out, " ", 1, err);
+}
+
+/* The code begins on the first line, so that its line numbers are right. */
+static int build_script(const struct interp *i, struct request *r, struct buf *out, struct err *err)
+{
+    int rc = buf_printf(out, err, BEGIN_RUN "builtin set --", i->run, i->run);
+    for (size_t k = 0; rc == 0 && k < r->arg_count; k++) {
+        rc = buf_add(out, " ", 1, err);
+        if (rc == 0) {
+            rc = add_quoted(out, request_next(r), err);
+        }
+    }
+    if (rc == 0) {
+        rc = buf_add_str(out, "; ", err);
+    }
+    for (size_t k = 0; rc == 0 && k < r->env_count; k++) {
+        rc = add_assignment(out, request_next(r), err);
+    }
+    if (rc == 0) {
+        /* not "builtin eval", which forgets the assignments after the first command */
+        rc = buf_add_str(out, "eval ", err);
+    }
+    if (rc == 0) {
+        rc = add_quoted(out, r->code, err);
+    }
+    if (rc == 0 && r->has_stdin) {
+        rc = buf_printf(out, err, " </proc/self/fd/%d", STDIN_FD);
+    } else if (rc == 0) {
+        rc = buf_add_str(out, " </dev/null", err);
+    }
+    if (rc == 0) {
+        rc = buf_printf(out, err, " >&%d 2>&%d %d<&- %d<&- %d>&- %d>&- %d>&-; ", OUT_FD, ERR_FD,
+                        SCRIPT_FD, STDIN_FD, ERR_FD, REPORT_FD, OUT_FD);
+    }
+    if (rc == 0) {
+        rc = buf_printf(out, err, REPORT_RUN, i->run, REPORT_FD, i->run);
+    }
+    return rc;
+}
+
+static int fill(int fd, const void *data, size_t len, struct err *err)
+{
+    if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0) {
+        return err_sys(err, ERR_IO, errno, "empty a memory file");
+    }
+    return fd_write_all(fd, data, len, err);
+}
+
+/* Has the shell source the script, which must end in a report of i->run. */
+static int offer(struct interp *i, const struct buf *script, bool again, struct err *err)
+{
+    struct buf line;
+    buf_init(&line, LIMIT_TEXT);
+    int rc = fill(i->script_fd, script->data, script->len, err);
+    if (rc == 0) {
+        /* the first newline ends what may be left of a line */
+        rc = buf_printf(&line, err,
+                        "%s. /proc/self/fd/%d; __cloister_left=$? "
+                        "PROMPT_COMMAND=$__cloister_prompt\n",
+                        again ? "\n" : "", SCRIPT_FD);
+    }
+    if (rc == 0) {
+        rc = interp_write(i, &line, err);
+    }
+    buf_finish(&line);
+    return rc;
+}
+
+static int submit(struct interp *i, struct buf *request, struct err *err)
+{
+    struct request r;
+    struct buf script;
+    request_open(request, &r);
+    buf_init(&script, (size_t)LIMIT_FRAME * QUOTE_GROWTH);
+    int rc = build_script(i, &r, &script, err);
+    if (rc == 0 && r.has_stdin) {
+        rc = fill(i->stdin_fd, r.stdin_data.data, r.stdin_data.len, err);
+    }
+    if (rc == 0) {
+        rc = offer(i, &script, false, err);
+    }
+    buf_finish(&script);
+    return rc;
+}
+
+/* A run of no code that ends with this exit code, unless that run has begun already. Should it get
+ * lost, or memory be out, there are the retries and the deadline. */
+static void empty_run(struct interp *i, int code)
+{
+    struct buf script;
+    buf_init(&script, LIMIT_TEXT);
+    if (buf_printf(&script, NULL, BEGIN_RUN "return %d; }\n", i->run, i->run, code) == 0) {
+        err_ignore(offer(i, &script, true, NULL));
+    }
+    buf_finish(&script);
+}
+
+static void interrupted(struct interp *i)
+{
+    empty_run(i, INTERRUPTED);
+}
+
+static void sync_again(struct interp *i)
+{
+    empty_run(i, 0);
+}
+
+static void shrink(int fd)
+{
+    off_t size = lseek(fd, 0, SEEK_END);
+    if (size > (off_t)KEEP_BYTES) {
+        (void)!ftruncate(fd, 0);
+    }
+}
+
+static void after(struct interp *i)
+{
+    shrink(i->script_fd);
+    shrink(i->stdin_fd);
+}
+
+const struct lang lang_bash = {
+    .name = "bash",
+    .program = "bash",
+    .interrupt_by = INTERRUPT_NOTICE_TO_SHELL,
+    .exit_is_result = true,
+    .start = start,
+    .submit = submit,
+    .interrupted = interrupted,
+    .sync = sync_again,
+    .after = after,
+};

@@ -1,0 +1,18 @@
+/*
+ * The drivers: programs of ours that run inside the interpreters. Their sources are files of
+ * drivers/, turned into these strings by embed.py.
+ */
+#ifndef CLOISTER_WORKER_AGENT_INTERP_DRIVERS_H
+#define CLOISTER_WORKER_AGENT_INTERP_DRIVERS_H
+
+extern const char driver_python[];
+extern const char driver_python_rich[];
+extern const char driver_python_ipython[];
+extern const char driver_bash[];
+
+/* Expressions whose values are functions; node.c calls the first with the others. */
+extern const char driver_node[];
+extern const char driver_node_cells[];
+extern const char driver_node_display[];
+
+#endif

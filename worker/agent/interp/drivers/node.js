@@ -1,0 +1,775 @@
+// The JavaScript side of a live interpreter, named <cloister> by its loader (worker/agent/interp/node.c); requests on
+// descriptor 3 and reports on 4, see README.md beside the agent's sources. Node itself closes both to
+// the programs that it starts.
+//
+// A cell is rewritten (node_cells.js) and runs as a script in the main context, inside the callback that
+// brought its request. If it awaits something, its run ends when its promise is settled; the event loop
+// goes on between runs, with the timers and servers that they have left.
+//
+// SIGINT. Node can end a script that runs forever (vm, breakOnSigint): a thread of it gets the signal and
+// terminates what is on the stack. It watches only while such a script runs, so whatever may run user
+// code is run by one (`guard`): cells, but also the callbacks of timers and of promises, for which parts
+// of node are replaced. The watch is held from beginning to end, for without it there would be moments in
+// which a SIGINT ends the process. A signal that finds no script is noted by it; SIGURG, which the agent
+// sends along, wakes us up to look. Those parts are not public; a node which has others is used without,
+// and then a loop that an awaited timer begins can be ended by force only.
+//
+// What is terminated never comes to its `finally`, and promise callbacks that waited for their turn are
+// lost. So nothing of ours that has to happen is left to a guarded callback: those only note what came,
+// and `settle`, outside, acts on it. Node's work on its lists of timers is done outside, too: terminated
+// halfway, it would never get past such a list again.
+
+(function (require, rewrite, showing) {
+    'use strict';
+
+    const fs = require('fs');
+    const Module = require('module');
+    const net = require('net');
+    const path = require('path');
+    const { Writable } = require('stream');
+    const url = require('url');
+    const util = require('util');
+    const vm = require('vm');
+
+    const HERE = '<cloister>';
+    const [, WORKSPACE, ALL_PACKAGES] = process.argv;
+    const PACKAGES = path.join(ALL_PACKAGES || '/packages', 'node');
+    const REQUESTS = 3;
+    const REPORTS = 4;
+    const HEAD = 13; // bytes of a request after its length and before its fields
+    const RUN = 1; // the other kind only asks for an answer
+    const SETTLE_MS = 10; // until a signal that is on its way has arrived
+    const LOOK_MS = 2;
+    const RESULT_MAX = 256 << 10;
+    const NAME_MAX = 4096;
+    const ENDED = 70; // exit code when we cannot go on
+    const { inspect } = util;
+    const { writeSync, existsSync } = fs;
+    const { setImmediate, Promise, Symbol } = globalThis;
+    const stringify = JSON.stringify;
+    const byteLength = Buffer.byteLength;
+
+    // ---- node's own parts -----------------------------------------------------------------------
+
+    const { emitWarning } = process;
+    process.emitWarning = () => {}; // of using them
+    const PARSER = 'internal/deps/acorn/acorn/dist/acorn';
+    const acorn = require(PARSER);
+    const { internalBinding } = require('internal/test/binding');
+    const builtins = process.binding('natives');
+    process.emitWarning = emitWarning;
+    const watchdog = internalBinding('contextify');
+    const { clearAsyncIdStack } = require('internal/async_hooks');
+    process.execArgv = []; // not for forked children
+
+    // Node's own copy of the parser of cells sees the globals that code may have replaced with its own. From the
+    // first time that one is, cells are parsed by a copy that does not.
+    const ITS_GLOBALS = ['Array', 'BigInt', 'Boolean', 'Error', 'Function', 'JSON', 'Map', 'Math', 'Number', 'Object', 'RangeError',
+        'ReferenceError', 'RegExp', 'Set', 'String', 'Symbol', 'SyntaxError', 'TypeError', 'WeakMap', 'WeakSet', 'globalThis', 'isFinite',
+        'isNaN', 'parseFloat', 'parseInt'];
+    const originals = ITS_GLOBALS.map((name) => globalThis[name]);
+    let ownParser;
+
+    function parser() {
+        const isOriginal = (name, i) => Object.getOwnPropertyDescriptor(globalThis, name)?.value === originals[i];
+        if (ownParser === undefined && !ITS_GLOBALS.every(isOriginal)) {
+            const exports = {};
+            const parameters = ['exports', 'module', ...ITS_GLOBALS];
+            vm.compileFunction(builtins[PARSER], parameters, { filename: `node:${PARSER}` })(exports, { exports }, ...originals);
+            ownParser = exports;
+        }
+        return ownParser ?? acorn;
+    }
+
+    // ---- the wire -------------------------------------------------------------------------------
+
+    function encoded(text, most = RESULT_MAX) {
+        const data = Buffer.from(String(text), 'utf8');
+        if (data.length <= most) return data;
+        const note = `\n... [cut: ${data.length} bytes in all]`;
+        let end = most - byteLength(note);
+        while ((data[end] & 0xc0) === 0x80) end--;
+        return Buffer.concat([data.subarray(0, end), Buffer.from(note)]);
+    }
+
+    function send(records) {
+        const parts = [];
+        for (const [kind, body] of records) {
+            const data = typeof body === 'string' ? Buffer.from(body) : body;
+            parts.push(Buffer.from(kind + data.length.toString(16).padStart(8, '0')), data);
+        }
+        let rest = Buffer.concat(parts);
+        try {
+            while (rest.length > 0) rest = rest.subarray(writeSync(REPORTS, rest));
+        } catch {
+            process.reallyExit(ENDED); // user code has closed it
+        }
+    }
+
+    // ---- streams --------------------------------------------------------------------------------
+
+    // Node's own streams write to pipes when it suits the event loop, which a busy run never enters; and
+    // the state that every stream keeps is wrong for good once a write is interrupted. This has none.
+    class Output extends Writable {
+        constructor(fd) {
+            super();
+            this.fd = fd;
+            this._type = 'pipe';
+        }
+
+        write(chunk, encoding, done) {
+            let rest = typeof chunk === 'string' ? Buffer.from(chunk, typeof encoding === 'string' ? encoding : 'utf8') : chunk;
+            if (!(rest instanceof Uint8Array)) throw new TypeError(`cannot write ${inspect(chunk)}: neither text nor bytes`);
+            try {
+                while (rest.length > 0) rest = rest.subarray(writeSync(this.fd, rest));
+            } catch (error) {
+                if (error.code === 'EBADF') process.reallyExit(ENDED);
+                throw error;
+            }
+            const then = typeof encoding === 'function' ? encoding : done;
+            if (typeof then === 'function') process.nextTick(then);
+            return true;
+        }
+
+        // It is there for the next run, too.
+        end(chunk, encoding, done) {
+            const then = [chunk, encoding, done].find((x) => typeof x === 'function');
+            if (chunk !== undefined && chunk !== null && typeof chunk !== 'function') this.write(chunk, encoding);
+            if (then) process.nextTick(then);
+            return this;
+        }
+
+        destroy() {
+            return this;
+        }
+    }
+
+    function own(target, key, value) {
+        Object.defineProperty(target, key, { __proto__: null, value, writable: true, configurable: true, enumerable: false });
+    }
+
+    function stream(name, value) {
+        Object.defineProperty(process, name, {
+            get: () => value,
+            set: (other) => { value = other; },
+            configurable: true,
+            enumerable: true,
+        });
+    }
+
+    let input; // of the run that is there
+
+    function freshInput() {
+        input?.destroy();
+        input = undefined;
+    }
+
+    // The agent has put the run's stdin into the file at descriptor 0, and rewound it.
+    Object.defineProperty(process, 'stdin', {
+        get() {
+            if (input === undefined) {
+                input = new fs.ReadStream(null, { fd: 0, autoClose: false });
+                input.on('error', () => {});
+            }
+            return input;
+        },
+        set(other) { input = other; },
+        configurable: true,
+        enumerable: true,
+    });
+
+    // ---- interrupts -----------------------------------------------------------------------------
+
+    let run = null; // {number, cell, state, value}: state is busy, waiting, settled
+    let guarded = null; // what the gate is to run
+    let depth = 0;
+    let hooked = false; // node's entries lead through here
+    let missed = false; // an interrupt came while no run was there
+
+    const GATE = Symbol('cloister');
+    const options = { breakOnSigint: true, displayErrors: false };
+    own(globalThis, '__cloister_gate', () => guarded());
+    const gate = new vm.Script('__cloister_gate()', { filename: HERE });
+
+    const wasInterrupted = (error) => error !== null && typeof error === 'object' &&
+        error.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED';
+
+    // Calls f where SIGINT can end it; then the run is over, and the answer is GATE. So it is if one was noted
+    // before, which would be forgotten here.
+    function guard(f) {
+        const outer = guarded;
+        if (depth === 0 && watchdog.watchdogHasPendingSigint() && takePending()) {
+            const ends = isOn();
+            noted();
+            if (ends) return GATE;
+        }
+        depth++;
+        try {
+            guarded = f;
+            return gate.runInThisContext(options);
+        } catch (error) {
+            if (!wasInterrupted(error)) throw error;
+            clearAsyncIdStack(); // as after an uncaught error: nobody takes off it what was terminated
+            interrupted();
+            return GATE;
+        } finally {
+            guarded = outer;
+            depth--;
+        }
+    }
+
+    function takePending() {
+        watchdog.startSigintWatchdog();
+        return watchdog.stopSigintWatchdog(); // the inner one of two: forgets what it tells
+    }
+
+    // Waits for the thread that notes a signal, which may be slower than we are. Not by a timer: code that is
+    // terminated while it sets one may break them.
+    const still = new Int32Array(new SharedArrayBuffer(4));
+
+    function takePendingSoon() {
+        for (let ms = 0; ms < SETTLE_MS; ms += LOOK_MS) {
+            if (takePending()) return true;
+            Atomics.wait(still, 0, 0, LOOK_MS);
+        }
+        return takePending();
+    }
+
+    const isOn = () => run !== null && run.state !== 'settled';
+
+    function interrupted() {
+        if (!isOn()) {
+            missed = true;
+            return;
+        }
+        if (run.exit === undefined) run.interrupted = true;
+        run.state = 'settled';
+    }
+
+    // A SIGINT came that ended nothing.
+    function noted() {
+        if (process.listenerCount('SIGINT') > 0) {
+            try {
+                guard(() => process.emit('SIGINT', 'SIGINT', 2));
+            } catch (error) {
+                complain('Uncaught', error);
+            }
+        }
+        interrupted();
+        settle();
+    }
+
+    function look() {
+        if (isOn() && takePendingSoon()) noted();
+    }
+
+    // Runs what waits for its turn. Its errors are told before the run is reported, so not by node.
+    function drain(ticks) {
+        for (;;) {
+            try {
+                guard(ticks);
+                return;
+            } catch (error) {
+                clearAsyncIdStack();
+                guard(() => process.emit('uncaughtException', error, 'uncaughtException'));
+            }
+        }
+    }
+
+    // What such objects call is guarded, each time by itself.
+    function guardCallbacks(type, name) {
+        const callbacks = new WeakMap();
+        function call(...args) {
+            return guard(() => Reflect.apply(callbacks.get(this), this, args));
+        }
+        Object.defineProperty(type.prototype, name, {
+            get() {
+                const callback = callbacks.get(this);
+                return typeof callback === 'function' ? call : callback;
+            },
+            set(callback) { callbacks.set(this, callback); },
+            configurable: true,
+        });
+    }
+
+    function guardEntries() {
+        const { setTickCallback, tickInfo } = internalBinding('task_queue');
+        const { setupTimers } = internalBinding('timers');
+        const { getTimerCallbacks, Immediate, Timeout } = require('internal/timers');
+        const ticks = process._tickCallback;
+        const turn = () => {
+            drain(ticks);
+            tickInfo[0] = 1; // come here every time, not only when process.nextTick() was used
+        };
+        const tick = () => {
+            turn();
+            settle();
+        };
+        const { processImmediate, processTimers } = getTimerCallbacks(turn); // between two callbacks
+        guardCallbacks(Immediate, '_onImmediate');
+        guardCallbacks(Timeout, '_onTimeout');
+        hooked = true;
+        setTickCallback(tick);
+        tickInfo[0] = 1;
+        setupTimers(processImmediate, processTimers);
+        return tick;
+    }
+
+    // ---- errors ---------------------------------------------------------------------------------
+
+    const edited = new Set(); // numbers of cells
+
+    class Exit {} // unwinds what called process.exit() where nothing better can
+
+    const OURS = /^\s+at .*(?:<cloister>|__cloister|node:internal\/|\(?node:vm:\d)/;
+
+    // Without our frames, and without columns of cells that were edited too much for them to be true.
+    function trimmed(text) {
+        const lines = [];
+        let below = false; // of the first frame of ours there is nothing but node's own
+        for (const line of text.split('\n')) {
+            const isOurs = OURS.test(line) || (below && /^\s+at .*\(?node:/.test(line));
+            below = isOurs || (below && /^\s+at /.test(line));
+            if (!isOurs) lines.push(line.replace(/(<cell (\d+)>:\d+):\d+/, (all, at, n) => (edited.has(+n) ? at : all)));
+            else if (line.endsWith(' {') && lines.length > 0) lines[lines.length - 1] += ' {';
+        }
+        return lines.join('\n');
+    }
+
+    function complain(what, error) {
+        if (error instanceof Exit) return;
+        let text;
+        try {
+            text = `${what} ${trimmed(inspect(error))}\n`;
+        } catch {
+            text = `${what} error that cannot be shown\n`;
+        }
+        try {
+            process.stderr.write(text);
+        } catch {
+            // replaced by something odd
+        }
+    }
+
+    // For when code has changed what JavaScript itself is made of: a new interpreter has it as it should be,
+    // while in this one a run would wait for its deadline, and so would each that follows.
+    function broken(error) {
+        complain('The interpreter cannot go on:', error);
+        process.reallyExit(ENDED);
+    }
+
+    function describe(error) {
+        if (!(util.types.isNativeError(error) || error instanceof Error)) {
+            const text = inspect(error);
+            return [['N', 'Uncaught'], ['M', encoded(text)], ['T', encoded(`Uncaught ${text}\n`)]];
+        }
+        const name = String(error.name || error.constructor?.name || 'Error');
+        return [
+            ['N', encoded(name, NAME_MAX)],
+            ['M', encoded(error.message)],
+            ['T', encoded(`${trimmed(inspect(error))}\n`)],
+        ];
+    }
+
+    // ---- modules --------------------------------------------------------------------------------
+
+    const NODE_MODULES = path.join(PACKAGES, 'node_modules');
+    const paths = (process.env.NODE_PATH ?? '').split(':').filter(Boolean);
+    if (!paths.includes(NODE_MODULES)) {
+        process.env.NODE_PATH = [...paths, NODE_MODULES].join(':');
+        Module._initPaths();
+    }
+
+    function moduleIn(directory) {
+        const file = path.join(directory, '[cell].js'); // names a place only, there is no such file
+        const module = new Module('.');
+        module.filename = file;
+        module.paths = Module._nodeModulePaths(directory);
+        module._compile('module.exports = (s, o) => (o === undefined ? import(s) : import(s, o))', file);
+        return { module, load: module.exports, file };
+    }
+
+    const here = moduleIn(WORKSPACE);
+    const installed = moduleIn(PACKAGES);
+    here.module.exports = {};
+    process.mainModule = here.module;
+    const nodeRequire = Module.createRequire(here.file);
+
+    const BARE = /^(?:@[^/]+\/)?[^./@][^/]*/;
+
+    function isBare(name) {
+        return typeof name === 'string' && BARE.test(name) && !/^[a-z]+:/.test(name) &&
+            !Module.builtinModules.includes(name);
+    }
+
+    // Node remembers what it has not found, so it is not asked before something is there: a package
+    // may be installed at any time.
+    function homeOf(name) {
+        const [root] = BARE.exec(name);
+        const has = (dir) => ['', '.js', '.json', '.node', '.cjs', '.mjs'].some((end) => existsSync(path.join(dir, root + end)));
+        return (nodeRequire.resolve.paths(name) ?? []).find(has);
+    }
+
+    function notFound(text, code) {
+        const error = new Error(text);
+        error.code = code;
+        return error;
+    }
+
+    own(globalThis, 'require', function require(name) {
+        if (isBare(name) && homeOf(name) === undefined) {
+            throw notFound(`Cannot find module '${name}'`, 'MODULE_NOT_FOUND');
+        }
+        return nodeRequire(name);
+    });
+    Object.assign(globalThis.require, nodeRequire, { resolve: nodeRequire.resolve, main: here.module });
+    // Later: node puts back what it had here when the loader is through.
+    process.nextTick(() => {
+        own(globalThis, 'module', here.module);
+        own(globalThis, 'exports', here.module.exports);
+        own(globalThis, '__filename', here.file);
+        own(globalThis, '__dirname', WORKSPACE);
+    });
+
+    own(globalThis, '__cloister_import', async function load(name, options, wanted = []) {
+        let from = here;
+        let target = name;
+        if (isBare(`${name}`)) {
+            const home = homeOf(`${name}`);
+            if (home === undefined) throw notFound(`Cannot find package '${name}'`, 'ERR_MODULE_NOT_FOUND');
+            if (home === NODE_MODULES) from = installed;
+            else if (!here.module.paths.includes(home)) target = url.pathToFileURL(nodeRequire.resolve(name)).href;
+        }
+        const namespace = await from.load(target, options);
+        for (const member of wanted) {
+            if (!(member in namespace)) {
+                throw new SyntaxError(`The requested module '${name}' does not provide an export named '${member}'`);
+            }
+        }
+        return namespace;
+    });
+
+    own(globalThis, '__cloister_global', globalThis); // code may have a globalThis of its own
+
+    own(globalThis, '__cloister_meta', Object.freeze({
+        __proto__: null,
+        dirname: WORKSPACE,
+        filename: here.file,
+        url: url.pathToFileURL(here.file).href,
+        resolve: (name) => (Module.builtinModules.includes(name) ? `node:${name}` : /^\w+:/.test(name) ? name :
+            url.pathToFileURL(nodeRequire.resolve(name)).href),
+    }));
+
+    // Node loads its own modules when they are first asked for. An interrupt in the middle of that leaves half
+    // of one, for good; so those that a cell names are loaded before it begins.
+    const SCAN = 64 << 10;
+    const unloaded = new Set(Module.builtinModules.filter((name) => !/^_|^(punycode|sys|domain|internal)\b/.test(name)));
+
+    // These want `Promise` to be as it was when they are loaded, which is with the first CommonJS module that is
+    // imported; code that has one of its own names it first.
+    let lexers = ['internal/deps/cjs-module-lexer/lexer', 'internal/deps/cjs-module-lexer/dist/lexer'];
+
+    function preload(code) {
+        if (lexers.length > 0 && code.includes('Promise')) {
+            for (const name of lexers) {
+                try {
+                    require(name);
+                } catch {
+                    // not in this node
+                }
+            }
+            lexers = [];
+        }
+        for (const [word] of code.slice(0, SCAN).matchAll(/[a-z][\w/]*/g)) {
+            if (unloaded.delete(word)) {
+                try {
+                    nodeRequire(word);
+                } catch {
+                    // not in this build of node
+                }
+            }
+        }
+    }
+
+    // ---- running --------------------------------------------------------------------------------
+
+    const EDITED_MAX = 1000;
+    const NEVER = new Promise(() => {});
+    let cells = 0;
+    let over = 0; // the latest cell that was stopped before its end
+    let last; // what _ is, unless user code has one of its own
+
+    const stopped = (cell) => cell <= over || (run !== null && run.cell === cell && run.state === 'settled');
+
+    // An await of a cell itself. A cell that was interrupted does not go on when that comes, in
+    // somebody else's run.
+    own(globalThis, '__cloister_wait', async function wait(cell, value) {
+        const result = await value;
+        if (stopped(cell)) await NEVER;
+        return result;
+    });
+
+    own(globalThis, '__cloister_each', async function* each(cell, source) {
+        for await (const value of source) {
+            if (stopped(cell)) await NEVER;
+            yield value;
+        }
+    });
+
+    function compile(source, name) {
+        let cell;
+        let unread;
+        try {
+            cell = rewrite(parser(), source, cells);
+        } catch (error) {
+            unread = error;
+            cell = { text: source, shift: 0, names: [], isAsync: false, hasValue: true };
+        }
+        const text = cell.text;
+        try {
+            const script = new vm.Script(text, {
+                filename: name,
+                columnOffset: -cell.shift,
+                importModuleDynamically: vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER,
+            });
+            return { ...cell, script };
+        } catch (error) {
+            // about words that we do know, V8 says only that they are not for scripts
+            if (unread?.loc === undefined || !/await|import|export|module/.test(error.message)) throw error;
+            const { line, column } = unread.loc;
+            const what = new SyntaxError(unread.message.replace(/ \(\d+:\d+\)$/, ''));
+            what.stack = `${name}:${line}\n${source.split('\n')[line - 1]}\n${' '.repeat(column)}^\n\n${what}\n    at __cloister`;
+            throw what;
+        }
+    }
+
+    // A global like `crypto` that can only be read would swallow what a cell assigns to it.
+    function makeRoom(names) {
+        for (const name of names) {
+            const there = Object.getOwnPropertyDescriptor(globalThis, name);
+            if (there?.configurable && (there.set === undefined && !there.writable)) {
+                Object.defineProperty(globalThis, name, { __proto__: null, value: undefined, writable: true, configurable: true, enumerable: true });
+            }
+        }
+    }
+
+    function note(state, fields) {
+        if (run !== this || run.state === 'settled') return;
+        Object.assign(run, fields, { state });
+        if (!hooked) setImmediate(settle);
+    }
+
+    function evaluate(code) {
+        const mine = run;
+        let cell;
+        try {
+            cell = compile(code, `<cell ${cells}>`);
+            makeRoom(cell.names);
+        } catch (error) {
+            if (error instanceof TypeError) broken(error); // no code is wrong in this way
+            throw error;
+        }
+        let result = cell.script.runInThisContext({ displayErrors: false });
+        if (!cell.isAsync) {
+            note.call(mine, 'settled', cell.hasValue ? { value: { value: result } } : {});
+            return;
+        }
+        edited.add(mine.cell);
+        if (edited.size > EDITED_MAX) edited.delete(edited.values().next().value);
+        mine.state = 'waiting';
+        result = result();
+        Promise.prototype.then.call(result,
+            (value) => { note.call(mine, 'settled', { value }); },
+            (error) => { note.call(mine, 'settled', { error: { error } }); });
+    }
+
+    function show(value, records) {
+        if (value === undefined) return;
+        showing.last(value);
+        const text = inspect(value, { ...inspect.defaultOptions, colors: false, maxStringLength: RESULT_MAX });
+        records.push(['R', encoded(text.includes(HERE) ? trimmed(text) : text)]);
+        if (!('_' in globalThis) || globalThis._ === last) {
+            own(globalThis, '_', value);
+            last = value;
+        }
+    }
+
+    function outcome() {
+        if (run.interrupted) {
+            const text = 'the run was interrupted';
+            return [['N', 'Interrupted'], ['M', text], ['T', `Interrupted: ${text}\n`]];
+        }
+        if (run.exit !== undefined) return [['X', String(run.exit)]];
+        const records = [];
+        try {
+            if (run.error) {
+                // what ended a program that this run waited for is about to end this run
+                if (run.error.error?.signal === 'SIGINT') Atomics.wait(still, 0, 0, SETTLE_MS);
+                records.push(...describe(run.error.error));
+            }
+            else if (run.value) show(run.value.value, records);
+        } catch (error) {
+            // a custom inspect() of user code, for one
+            try {
+                return describe(error);
+            } catch {
+                return [['N', 'Error'], ['M', 'an error that cannot be shown'], ['T', 'Error: an error that cannot be shown\n']];
+            }
+        }
+        const code = Number(process.exitCode ?? 0);
+        if (code !== 0 && !run.error) records.push(['X', String(code & 255)]);
+        return records;
+    }
+
+    // Reports the run if it is over. Never in a guarded call: it must not be torn in two.
+    function settle() {
+        if (depth > 0 || run === null || run.state !== 'settled' || run.ending) return;
+        run.ending = true;
+        try {
+            report();
+        } catch (error) {
+            broken(error);
+        }
+    }
+
+    function report() {
+        let records = [];
+        const ended = guard(() => { records = outcome(); }) === GATE;
+        if (ended) {
+            run.interrupted = true;
+            records = outcome();
+        }
+        if (run.interrupted || run.exit !== undefined) over = Math.max(over, run.cell);
+        const { number, env } = run;
+        for (const [key, value] of env) {
+            if (value === undefined) delete process.env[key];
+            else process.env[key] = value;
+        }
+        process.exitCode = undefined;
+        freshInput();
+        run = null;
+        send([...records, ['D', String(number)]]);
+    }
+
+    function exit(code = process.exitCode) {
+        if (run !== null && run.state !== 'settled') {
+            run.exit = Number(code ?? 0) & 255;
+            try {
+                process.emit('exit', run.exit);
+            } catch (error) {
+                complain('Uncaught', error);
+            }
+            process.removeAllListeners('exit');
+            if (depth > 0) {
+                // ends what is on the stack, whatever it catches
+                process.kill(process.pid, 'SIGINT');
+                for (let i = 0; i < 100; i++) Atomics.wait(still, 0, 0, 50);
+            }
+            run.state = 'settled';
+            setImmediate(settle);
+        }
+        throw new Exit();
+    }
+
+    function enterEnvironment(pairs) {
+        const before = [];
+        for (const pair of pairs) {
+            const at = pair.indexOf('=');
+            const key = pair.slice(0, at);
+            before.push([key, process.env[key]]);
+            process.env[key] = pair.slice(at + 1);
+        }
+        return before.reverse();
+    }
+
+    function obey(data) {
+        const number = data.readUInt32BE(0);
+        if (data[4] !== RUN) {
+            Atomics.wait(still, 0, 0, SETTLE_MS);
+            takePending(); // it was for the last run
+            send([['D', String(number)]]);
+            return;
+        }
+        const counts = [data.readUInt32BE(5), data.readUInt32BE(9)];
+        const fields = [];
+        for (let at = HEAD; at < data.length;) {
+            const end = at + 4 + data.readUInt32BE(at);
+            fields.push(data.toString('utf8', at + 4, end));
+            at = end;
+        }
+        const [code, ...words] = fields;
+        run = { number, cell: ++cells, state: 'busy', env: enterEnvironment(words.slice(counts[0])) };
+        process.argv = ['node', '', ...words.slice(0, counts[0])];
+        showing.begin(number);
+        preload(code);
+        if (takePending() || missed) {
+            // for this run, just too early, or for the last one: the agent knows
+            missed = false;
+            send([['I', '']]);
+        }
+        const mine = run;
+        try {
+            guard(() => evaluate(code.replace(/^\ufeff/, '')));
+        } catch (error) {
+            note.call(mine, 'settled', error instanceof Exit ? {} : { error: { error } });
+        }
+        tick();
+    }
+
+    function listen() {
+        let parts = [];
+        let have = 0;
+        const socket = new net.Socket({ fd: REQUESTS, readable: true, writable: false });
+        socket.on('data', (chunk) => {
+            parts.push(chunk);
+            have += chunk.length;
+            while (have >= 4) {
+                const need = 4 + (parts[0].length >= 4 ? parts[0] : Buffer.concat(parts)).readUInt32BE(0);
+                if (have < need) return;
+                const all = parts.length === 1 ? parts[0] : Buffer.concat(parts);
+                parts = all.length > need ? [all.subarray(need)] : [];
+                have = all.length - need;
+                try {
+                    obey(all.subarray(4, need));
+                } catch (error) {
+                    broken(error);
+                }
+            }
+        });
+        socket.on('error', () => process.reallyExit(ENDED));
+        socket.on('close', () => process.reallyExit(0));
+    }
+
+    process.exit = exit;
+    stream('stdout', new Output(1));
+    stream('stderr', new Output(2));
+    process.on('uncaughtException', (error) => complain('Uncaught', error));
+    process.on('unhandledRejection', (error) => complain('Uncaught (in promise)', error));
+    own(globalThis, 'display', showing.display);
+    showing.connect({ send, complain });
+
+    // SIGINT stays ours: a listener of user code would take it away from the watch. It is told all the same.
+    for (const listener of process.listeners('newListener')) {
+        if (listener.name !== 'startListeningIfSignal') continue;
+        process.removeListener('newListener', listener);
+        process.on('newListener', (name) => { if (name !== 'SIGINT') listener(name); });
+    }
+    watchdog.startSigintWatchdog();
+    let tick;
+    try {
+        tick = guardEntries();
+    } catch {
+        tick = () => {
+            drain(process._tickCallback);
+            settle();
+        };
+    }
+    try {
+        process.chdir(WORKSPACE);
+    } catch {
+        // it is gone; code says so if it matters
+    }
+    process.argv = ['node', ''];
+    listen();
+    process.on('SIGURG', look); // from here on the agent sends interrupts
+})

@@ -1,0 +1,568 @@
+# The Python side of a live interpreter: compiled under the name <cloister> by worker/agent/interp/python.c, with
+# the workspace as argument, requests on descriptor 3 and reports on 4; see README.md beside the agent's
+# sources for both formats.
+#
+# What shows values (python_rich.py) is read only when there is something to show: code that prints must
+# not wait for it, nor for anything that is imported there.
+#
+# It shares its process with user code, so it owns as little as possible: one namespace that user
+# code does not see, and references taken before user code could replace anything. User code runs in a
+# `__main__` of its own. What it breaks here it breaks for itself: the agent then starts a new one.
+
+def _cloister_driver(rich_source):
+    import builtins
+    import io
+    import linecache
+    import os
+    import signal
+    import sys
+    import traceback
+    import __future__
+    from _ast import Expr, Expression, Module, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
+    from collections import deque
+    from _thread import RLock
+    from fcntl import F_DUPFD_CLOEXEC, fcntl
+
+    HERE = _cloister_driver.__code__.co_filename
+    RESULT_MAX = 256 << 10  # bytes of a result, message or traceback
+    NAME_MAX = 4096
+    SOURCES_MAX = 8 << 20  # characters of code that tracebacks can still quote
+    CELLS_MAX = 512
+    COROUTINE = 0x80  # inspect.CO_COROUTINE
+
+    FUTURE_FLAGS = 0
+    for feature in __future__.all_feature_names:
+        FUTURE_FLAGS |= getattr(__future__, feature).compiler_flag
+
+    os_read, os_write, os_close, os_dup2, os_fstat = os.read, os.write, os.close, os.dup2, os.fstat
+    os_stat, os_getpid = os.stat, os.getpid
+    setsignal, getsignal, default_int = signal.signal, signal.getsignal, signal.default_int_handler
+    SIGINT = signal.SIGINT
+    compile_, eval_, exec_, repr_, str_ = compile, eval, exec, repr, str
+    type_, hasattr_, modules = type, hasattr, sys.modules
+    name_of = type.__dict__["__name__"].__get__  # whatever a metaclass says
+    pid = os_getpid()
+
+    def out_of_the_way(fd):
+        high = fcntl(fd, F_DUPFD_CLOEXEC, 60)
+        os_close(fd)
+        return high
+
+    requests, reports = out_of_the_way(3), out_of_the_way(4)
+    spare_out, spare_err = fcntl(1, F_DUPFD_CLOEXEC, 60), fcntl(2, F_DUPFD_CLOEXEC, 60)
+    devnull = os.open(os.devnull, os.O_RDWR)
+    devnull = out_of_the_way(devnull) if devnull < 60 else devnull
+
+    # ---- the wire --------------------------------------------------------------------------------
+
+    def read_some(most):
+        while True:
+            try:
+                return os_read(requests, most)
+            except BaseException as exc:
+                if isinstance(exc, OSError) and exc.__traceback__.tb_next is None:
+                    raise
+                # a signal handler of user code, as of an alarm that was left on: like an error in a thread
+                complain(exc)
+
+    def read_request():
+        data = read_some(65536)
+        if not data:
+            raise SystemExit(0)
+        need = 4
+        while True:
+            if len(data) >= 4:
+                need = 4 + int.from_bytes(data[:4], "big")
+            if len(data) >= need:
+                break
+            parts, have = [data], len(data)
+            while have < need:
+                part = read_some(min(need - have, 1 << 20))
+                if not part:
+                    raise SystemExit(0)
+                parts.append(part)
+                have += len(part)
+            data = b"".join(parts)
+        run = int.from_bytes(data[4:8], "big")
+        has_stdin = data[8]
+        count_args = int.from_bytes(data[9:13], "big")
+        count_env = int.from_bytes(data[13:17], "big")
+        at = 17
+        fields = []
+        for _ in range(2 + count_args + count_env):
+            end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+            fields.append(data[at + 4 : end])
+            at = end
+        stdin = fields[1] if has_stdin else None
+        return run, fields[0], stdin, fields[2 : 2 + count_args], fields[2 + count_args :]
+
+    def send(records):
+        data = b"".join([b"%c%08x%b" % (kind, len(body), body) for kind, body in records])
+        while data:
+            data = data[os_write(reports, data) :]
+
+    reporting = RLock()  # threads may display what they like, when they like
+
+    def encoded(text, most=RESULT_MAX):
+        data = str_.encode(text, "utf-8", "backslashreplace")
+        if len(data) > most:
+            note = "\n... [cut: %d bytes in all]" % len(data)
+            data = data[: most - len(note)].decode("utf-8", "ignore").encode() + note.encode()
+        return data
+
+    # ---- streams ---------------------------------------------------------------------------------
+
+    def writer(fd):
+        # line by line, so that output is seen when it is written; never fails on odd text
+        raw = io.FileIO(fd, "w", closefd=False)
+        return io.TextIOWrapper(
+            io.BufferedWriter(raw, 65536), "utf-8", "backslashreplace", line_buffering=True
+        )
+
+    def reader():
+        raw = io.FileIO(0, "r", closefd=False)
+        return io.TextIOWrapper(io.BufferedReader(raw), "utf-8", "surrogateescape")
+
+    class Streams:
+        out = err = None
+        fed = True  # whatever was there before us
+
+    streams = Streams()
+
+    def is_open(name):
+        try:
+            return not getattr(getattr(sys, name), "closed", True)
+        except BaseException:
+            return False  # deleted, detached, or replaced by something odd
+
+    def open_stdin(data):
+        if data is None:
+            # exit() and quit() close it
+            if not streams.fed and is_open("stdin"):
+                return
+            os_dup2(devnull, 0)
+            streams.fed = False
+        else:
+            try:
+                fd = os.memfd_create("stdin")
+            except OSError:
+                import tempfile
+
+                with tempfile.TemporaryFile(buffering=0) as file:
+                    fd = os.dup(file.fileno())
+            view = memoryview(data)
+            while view:
+                view = view[os_write(fd, view) :]
+            os.lseek(fd, 0, 0)
+            os_dup2(fd, 0)
+            os_close(fd)
+            streams.fed = True
+        sys.stdin = sys.__stdin__ = reader()
+
+    def mend_streams():
+        # closed by an earlier run, on purpose or not
+        for fd, spare in ((1, spare_out), (2, spare_err)):
+            try:
+                os_fstat(fd)
+            except OSError:
+                os_dup2(spare, fd)
+        if not is_open("stdout"):
+            sys.stdout = sys.__stdout__ = streams.out = writer(1)
+        if not is_open("stderr"):
+            sys.stderr = sys.__stderr__ = streams.err = writer(2)
+
+    def flush(passed_over=Exception):
+        for of, name in ((sys, "stdout"), (sys, "stderr"), (streams, "out"), (streams, "err")):
+            try:
+                getattr(of, name).flush()
+            except passed_over:
+                pass  # closed or replaced by something odd: that is user code's own business
+
+    # ---- errors ----------------------------------------------------------------------------------
+
+    def trim(tb):
+        """The traceback from the first frame of a cell on; None if there is no such frame."""
+        while tb is not None and not tb.tb_frame.f_code.co_filename.startswith("<cell "):
+            tb = tb.tb_next
+        return tb
+
+    def forget_own_frames(te, seen):
+        if te is None or id(te) in seen:
+            return
+        seen.add(id(te))
+        if te.stack:
+            te.stack[:] = [frame for frame in te.stack if frame.filename != HERE]
+        forget_own_frames(te.__cause__, seen)
+        forget_own_frames(te.__context__, seen)
+        for inner in getattr(te, "exceptions", None) or ():
+            forget_own_frames(inner, seen)
+
+    def format_error(exc, frames):
+        tb = trim(exc.__traceback__)
+        te = traceback.TracebackException(type(exc), exc, tb)
+        if tb is None and frames:
+            te.stack = traceback.StackSummary.extract([(f, f.f_lineno) for f in frames])
+            te.exc_traceback = True
+        forget_own_frames(te, set())
+        alone = te.__cause__ is None and te.__context__ is None
+        if alone and not te.stack and not getattr(te, "exceptions", None):
+            return "".join(te.format_exception_only())  # a syntax error needs no heading
+        return "".join(te.format())
+
+    def describe(exc, frames):
+        name = name_of(type_(exc))
+        try:
+            message = str_(exc)
+        except BaseException:
+            message = "<no message: str() of the exception failed>"
+        try:
+            text = format_error(exc, frames)
+        except BaseException:
+            text = "".join((name, ": ", message, "\n"))
+        return [
+            (b"N", encoded(name, NAME_MAX)),
+            (b"M", encoded(message)),
+            (b"T", encoded(text)),
+        ]
+
+    def complain(exc):
+        if isinstance(exc, SystemExit):
+            return
+        try:
+            streams.err.write(describe(exc, ())[2][1].decode())
+        except BaseException:
+            pass
+
+    def exit_code(exc):
+        try:
+            code = exc.code
+            if code is None:
+                return 0
+            if isinstance(code, int):
+                return int.__and__(code, 0xFF)
+            sys.stderr.write(str_(code) + "\n")
+        except BaseException:
+            pass  # of a class that has its own idea of a code
+        return 1
+
+    # ---- running ---------------------------------------------------------------------------------
+
+    main = type(sys)("__main__")
+    main.__builtins__ = builtins
+    space = main.__dict__
+    space["__annotations__"] = {}
+    cells = deque()
+
+    class State:
+        number = 0  # of the last cell
+        held = 0  # characters in cells
+        flags = 0  # __future__ features that cells have switched on
+        handler = default_int  # what SIGINT does while user code runs
+        missed = False  # an interrupt came while no user code ran
+        loop = None
+        task = None
+        coroutine = None  # in it: the part of the cell that awaits
+        run = 0  # its number
+        shown = 0  # representations in this run
+        number_shown = 0  # of the last thing
+        packages_ns = 0  # when their directory changed last
+        rich = None  # once it was needed
+
+    state = State()
+
+    def ignore_interrupt(signum, frame):
+        state.missed = True
+
+    def wake(signum, frame):
+        pass  # its arrival alone makes a blocking call look whether there was an interrupt
+
+    def remember(name, code):
+        if type_(linecache.cache) is not dict:
+            linecache.cache = {}  # or no code could ever run again
+        # not splitlines(), to which more ends a line than to the compiler
+        linecache.cache[name] = (len(code), None, io.StringIO(code, None).readlines(), name)
+        cells.append((name, len(code)))
+        state.held += len(code)
+        while len(cells) > CELLS_MAX or (state.held > SOURCES_MAX and len(cells) > 1):
+            old, size = cells.popleft()
+            linecache.cache.pop(old, None)
+            state.held -= size
+
+    def parse(code):
+        """Compiled statements, and the compiled last expression: either may be None."""
+        state.number += 1
+        name = "<cell %d>" % state.number
+        text = code.decode("utf-8")
+        if text.startswith("\ufeff"):
+            text = text[1:]
+        remember(name, text)
+        flags = state.flags | PyCF_ALLOW_TOP_LEVEL_AWAIT
+        body = compile_(text, name, "exec", flags | PyCF_ONLY_AST, True).body
+        last = body.pop() if body and isinstance(body[-1], Expr) else None
+        first = None
+        if body:
+            first = compile_(Module(body, []), name, "exec", flags, True)
+            state.flags |= first.co_flags & FUTURE_FLAGS
+        if last is not None:
+            flags = state.flags | PyCF_ALLOW_TOP_LEVEL_AWAIT
+            last = compile_(Expression(last.value), name, "eval", flags, True)
+        return first, last
+
+    def finish_task(task):
+        # thrown out of the loop by an interrupt: let its cleanup run
+        task.cancel()
+        try:
+            state.loop.run_until_complete(task)
+        except BaseException:
+            pass
+
+    async def in_loop(parts):
+        value = None
+        for part in parts:
+            value = eval_(part, space)
+            if part.co_flags & COROUTINE:
+                state.coroutine = value
+                value = await value
+        return value
+
+    def evaluate(first, last):
+        """The value of the last expression. If any part of a cell awaits, all of it runs in the loop."""
+        flags = (first.co_flags if first is not None else 0) | (last.co_flags if last is not None else 0)
+        if not flags & COROUTINE:
+            if first is not None:
+                eval_(first, space)
+            return eval_(last, space) if last is not None else None
+        import asyncio
+
+        if state.loop is None or state.loop.is_closed():
+            state.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(state.loop)
+        parts = [part for part in (first, last) if part is not None]
+        state.task = task = state.loop.create_task(in_loop(parts))
+        try:
+            return state.loop.run_until_complete(task)
+        finally:
+            if task.done():
+                state.task = state.coroutine = None
+
+    # ---- showing ---------------------------------------------------------------------------------
+
+    PLAIN = {int, float, complex, bool, str, bytes, list, tuple, dict, set, range, type}
+    RICH = ["_repr_%s_" % name for name in "mimebundle html png svg jpeg markdown latex json".split()]
+    TOOLS = ("pandas", "matplotlib.figure", "PIL.Image")  # whose objects have more forms than they say
+    HOOKS = {
+        "matplotlib.pyplot",
+        "PIL.ImageShow",
+        "plotly.basedatatypes",
+        "IPython.display",
+        "IPython.core.display_functions",
+    }
+
+    class Driver:
+        """What python_rich.py may use."""
+
+    def rich():
+        if state.rich is None:
+            names = {"__name__": "IPython.display"}  # its classes stand in for those
+            exec_(compile_(rich_source, HERE, "exec"), names)
+            Driver.pid, Driver.state, Driver.hooks = pid, state, Hooks
+            Driver.reporting, Driver.send = reporting, staticmethod(send)
+            Driver.display, Driver.workspace = staticmethod(display), workspace
+            state.rich = names["Rich"](Driver)
+        return state.rich
+
+    def display(*objs, **options):
+        """Shows objects in their richest forms: images, tables, formatted text."""
+        return rich().display(*objs, **options)
+
+    def has_forms(kind):
+        try:
+            for name in RICH:
+                if hasattr_(kind, name):
+                    return True
+        except Exception:
+            return True  # by a metaclass that fails: what shows things says so
+        for name in TOOLS:
+            if name in modules:
+                return True
+        return False
+
+    class Hooks:
+        """First among the finders: some modules get our way of showing when they are imported."""
+
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            return rich().find_hooked(name, path, target) if name in HOOKS else None
+
+    class Standins:
+        """Last among them: what notebooks have and this interpreter may not."""
+
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name == "IPython" or name.startswith("IPython."):
+                return rich().find_standin(name)
+            return None
+
+    def run_user(code, records):
+        first, last = parse(code)
+        value = evaluate(first, last)
+        if value is not None:
+            builtins._ = None
+            kind = type_(value)
+            if kind in PLAIN or not has_forms(kind):
+                text = repr_(value)
+            else:
+                text = rich().show_value(value)
+            builtins._ = value
+            records.append((b"R", encoded(text)))
+        if "matplotlib.pyplot" in modules:
+            rich().show_figures()
+
+    # ---- packages --------------------------------------------------------------------------------
+
+    def look_for_packages():
+        # they come while we live; finders remember what a directory had, but for its time
+        try:
+            now = os_stat(packages).st_mtime_ns
+        except OSError:
+            return
+        if now != state.packages_ns:
+            if state.packages_ns:
+                rich().packages_changed(packages)
+            state.packages_ns = now
+
+    def run_guarded(code, records):
+        """What user code raises becomes records. SIGINT is user code's only in here."""
+        caught = None
+        try:
+            try:
+                setsignal(SIGINT, state.handler)
+                if state.missed:
+                    # for this run, just too early, or for the last one: the agent knows
+                    state.missed = False
+                    send([(b"I", b"")])
+                try:
+                    run_user(code, records)
+                except KeyboardInterrupt:
+                    if "matplotlib.pyplot" in modules:
+                        rich().close_figures()  # drawing them could take what time is left
+                    raise
+                except BaseException:
+                    if "matplotlib.pyplot" in modules:
+                        rich().show_figures()
+                    raise
+                flush()
+            finally:
+                state.handler = getsignal(SIGINT) or default_int
+                setsignal(SIGINT, ignore_interrupt)
+        except SystemExit as exc:
+            records.append((b"X", b"%d" % exit_code(exc)))
+        except BaseException as exc:
+            caught = exc
+        setsignal(SIGINT, ignore_interrupt)
+        task, state.task = state.task, None
+        frames = ()
+        coroutine, state.coroutine = state.coroutine, None
+        if task is not None and not task.done():
+            if coroutine is not None and coroutine.cr_frame is not None:
+                frames = (coroutine.cr_frame,)
+            finish_task(task)
+        if caught is not None:
+            del records[:]
+            records.extend(describe(caught, frames))
+            caught = None  # its traceback holds this frame: a cycle that would keep user objects
+
+    def enter_env(pairs):
+        saved = []
+        for pair in pairs:
+            key, _, value = os.fsdecode(pair).partition("=")
+            saved.append((key, os.environ.get(key)))
+            os.environ[key] = value
+        return saved
+
+    def leave_env(saved):
+        for key, value in reversed(saved):
+            if value is None:
+                os.environ.pop(key, None)
+            else:
+                os.environ[key] = value
+
+    def leave_child(records):
+        # user code forked and its child has come to the end of the cell: end as a script would
+        code = 0
+        for kind, body in records:
+            if kind == b"T":
+                try:
+                    sys.stderr.write(body.decode("utf-8", "replace"))
+                except Exception:
+                    pass
+                code = 1
+            elif kind == b"X":
+                code = int(body)
+        flush()
+        raise SystemExit(code)
+
+    def run_once():
+        run, code, stdin, args, env = read_request()
+        records = []
+        state.run = run
+        if packages:
+            look_for_packages()
+        mend_streams()
+        open_stdin(stdin)
+        sys.argv = [""] + [os.fsdecode(arg) for arg in args]
+        saved = enter_env(env) if env else ()
+        sys.modules["__main__"] = main
+        run_guarded(code, records)
+        if os_getpid() != pid:
+            leave_child(records)
+        if saved:
+            leave_env(saved)
+        flush(BaseException)
+        if streams.fed:
+            open_stdin(None)
+        records.append((b"D", b"%d" % run))
+        with reporting:
+            send(records)
+            if state.shown:
+                state.shown = state.number_shown = 0
+
+    def close_control():
+        # a forked child must not speak for us, nor keep the pipes open when we are gone
+        for fd in (requests, reports, spare_out, spare_err):
+            try:
+                os_close(fd)
+            except OSError:
+                pass
+
+    os.register_at_fork(after_in_child=close_control)
+    setsignal(SIGINT, ignore_interrupt)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [SIGINT])  # one that came while we started is here now
+    setsignal(signal.SIGURG, wake)
+    sys.stdout = sys.__stdout__ = streams.out = writer(1)
+    sys.stderr = sys.__stderr__ = streams.err = writer(2)
+    open_stdin(None)
+    workspace, packages = sys.argv[1:3]
+    packages = packages and packages + "/python"
+    sys.argv = [""]
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv = [sys.executable]
+    try:
+        os.chdir(workspace)
+    except OSError:
+        pass
+    sys.modules["__main__"] = main
+    builtins.display = display
+    sys.meta_path.insert(0, Hooks)
+    sys.meta_path.append(Standins)
+    if packages:
+        look_for_packages()
+    while True:
+        try:
+            run_once()
+        except OSError:
+            # user code has closed our descriptors: only a new interpreter can be reached again
+            os._exit(70)
+
+
+_cloister_driver(globals().pop("rich"))

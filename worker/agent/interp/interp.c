@@ -1,0 +1,586 @@
+/*
+ * The agent talks to an interpreter over four pipes: requests to it, reports from it, and its
+ * stdout and stderr. A run ends with a DONE record; what the run wrote is in the pipes by then, so
+ * they are emptied once more and nothing is lost. Between runs nobody reads stdout and stderr: what
+ * background processes write stays in the pipe, and comes with the next run.
+ *
+ * Most calls print a line and end within a millisecond. If their output were passed on when it
+ * appears, each would need two replies; so for the first QUIET_US of a run the output pipes are
+ * left alone and output and outcome travel together.
+ *
+ * An interrupt that is late must not hit the next run. So the keeper says when it has sent one, and
+ * only then the next run begins. One that is early is reported as missed by the driver, and sent
+ * again. See bash.c for what a shell needs on top.
+ *
+ * A run that was stopped and has ended may have left processes that took no notice. The keeper
+ * kills them before the outcome is told: those that this run has started, not what earlier runs
+ * have left running on purpose. If there are always more of them, the interpreter itself starts
+ * them, and goes as well.
+ *
+ * The reports come from a process that user code shares. A malformed one ends the interpreter; a
+ * missing one is what deadlines are for. When an interpreter closes its report pipe during a run it
+ * may just have exec'd something else, so the run then ends with the process.
+ */
+#include "worker/agent/interp/interp.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "worker/agent/run/pump.h"
+#include "worker/agent/link/request.h"
+
+#define QUIET_US     1000
+#define REPORT_CHUNK 8192
+#define RETRY_US     50000u /* doubled each time */
+#define RETRIES_MAX  5
+#define SIGNAL_EXIT  128 /* exit code of a program that signal n ended: 128 + n */
+
+static void close_and_forget(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+        *fd = -1;
+    }
+}
+
+void interp_init(struct interp *i, const struct lang *lang, char *path,
+                 const struct spawn_config *spawn, bool last_resort)
+{
+    *i = (struct interp){
+        .lang = lang,
+        .path = path,
+        .spawn = spawn,
+        .last_resort = last_resort,
+        .request_fd = -1,
+        .report_fd = -1,
+        .out_fd = -1,
+        .err_fd = -1,
+        .script_fd = -1,
+        .stdin_fd = -1,
+    };
+    keeper_init(&i->keeper);
+    figures_init(&i->figures);
+    report_init(&i->report, REPORT_OF_RUN);
+    buf_init(&i->pending, LIMIT_FRAME);
+}
+
+/* Back to "no process". */
+static void tear_down(struct interp *i)
+{
+    close_and_forget(&i->request_fd);
+    close_and_forget(&i->report_fd);
+    close_and_forget(&i->out_fd);
+    close_and_forget(&i->err_fd);
+    close_and_forget(&i->script_fd);
+    close_and_forget(&i->stdin_fd);
+    keeper_finish(&i->keeper);
+    figures_finish(&i->figures);
+    report_reset(&i->report);
+    buf_finish(&i->pending);
+    i->pending_at = 0;
+    i->lost_state = i->lost_state || i->had_state;
+    i->had_state = false;
+    i->dying = false;
+    i->sweeping = false;
+    i->syncing = false;
+    i->retry_us = 0;
+    i->offence[0] = '\0';
+}
+
+void interp_finish(struct interp *i)
+{
+    tear_down(i);
+    report_finish(&i->report);
+    free(i->path);
+    i->path = NULL;
+}
+
+static bool has_process(const struct interp *i)
+{
+    return i->keeper.pid > 0;
+}
+
+bool interp_is_free(const struct interp *i)
+{
+    return i->current == NULL && !i->dying && !i->syncing && i->keeper.owed == 0 &&
+           (!has_process(i) || (i->request_fd >= 0 && i->report_fd >= 0));
+}
+
+static void order_end(struct interp *i, const char *why)
+{
+    if (has_process(i) && !i->dying) {
+        i->dying = true;
+        snprintf(i->offence, sizeof(i->offence), "%s", why);
+        if (why[0] != '\0') {
+            log_warn("%s has to be restarted: %s", i->lang->name, why);
+        }
+        keeper_kill(&i->keeper);
+    }
+}
+
+/* ---- starting -------------------------------------------------------------------------------- */
+
+static int make_pipes(struct interp *i, struct interp_start *s, struct err *err)
+{
+    struct {
+        const struct spawn_config *owner;
+        int ours;
+        int *our_end;
+        int *their_end;
+    } pipes[] = {
+        {NULL, 1, &i->request_fd, &s->request_end},
+        {NULL, 0, &i->report_fd, &s->report_end},
+        {i->spawn, 0, &i->out_fd, &s->out_end},
+        {i->spawn, 0, &i->err_fd, &s->err_end},
+    };
+    for (size_t k = 0; k < sizeof(pipes) / sizeof(pipes[0]); k++) {
+        int fds[2];
+        int rc = spawn_pipe(pipes[k].owner, pipes[k].ours, fds, err);
+        if (rc < 0) {
+            return rc;
+        }
+        *pipes[k].our_end = fds[pipes[k].ours];
+        *pipes[k].their_end = fds[1 - pipes[k].ours];
+    }
+    s->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    return s->null_fd < 0 ? err_sys(err, ERR_IO, errno, "cannot open /dev/null") : 0;
+}
+
+int interp_prestart(struct interp *i, struct err *err)
+{
+    if (has_process(i)) {
+        return 0;
+    }
+    struct interp_start s = {
+        .job = {.path = i->path,
+                .envp = environ,
+                .cwd = i->spawn->workspace,
+                .spawn = i->spawn,
+                .last_resort = i->last_resort,
+                .interrupt_by = i->lang->interrupt_by,
+                .hold_interrupt = i->lang->hold_interrupt},
+        .request_end = -1,
+        .report_end = -1,
+        .out_end = -1,
+        .err_end = -1,
+        .null_fd = -1,
+    };
+    s.job.argv = s.argv;
+    int rc = make_pipes(i, &s, err);
+    if (rc == 0) {
+        rc = i->lang->start(i, &s, err);
+    }
+    if (rc == 0) {
+        rc = keeper_start(&i->keeper, &s.job, err);
+    }
+    close_and_forget(&s.request_end);
+    close_and_forget(&s.report_end);
+    close_and_forget(&s.out_end);
+    close_and_forget(&s.err_end);
+    close_and_forget(&s.null_fd);
+    if (rc < 0) {
+        tear_down(i);
+        return err_wrap(err, "cannot start %s", i->lang->name);
+    }
+    return 0;
+}
+
+/* ---- writing requests ------------------------------------------------------------------------ */
+
+static int flush_pending(struct interp *i, struct err *err)
+{
+    while (i->pending_at < i->pending.len) {
+        ssize_t n =
+            write(i->request_fd, i->pending.data + i->pending_at, i->pending.len - i->pending_at);
+        if (n < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            return errno == EAGAIN ? 0 : err_sys(err, ERR_IO, errno, "write to the interpreter");
+        }
+        i->pending_at += (size_t)n;
+    }
+    buf_finish(&i->pending);
+    i->pending_at = 0;
+    return 0;
+}
+
+int interp_write(struct interp *i, struct buf *data, struct err *err)
+{
+    if (i->pending.len == 0) {
+        buf_finish(&i->pending);
+        i->pending = *data;
+        buf_init(data, data->max);
+        return flush_pending(i, err);
+    }
+    int rc = buf_add(&i->pending, data->data, data->len, err);
+    buf_finish(data);
+    return rc;
+}
+
+void interp_begin(struct interp *i, struct op_table *t, struct op *op)
+{
+    struct err err = ERR_INIT;
+    assert(interp_is_free(i) && op_state(op) == OP_QUEUED);
+    int rc = interp_prestart(i, &err);
+    if (rc < 0) {
+        op_fail(t, op, (enum err_code)err.code, err.text);
+        return;
+    }
+    op->interpreter = i->lost_state  ? OP_INTERPRETER_RESTARTED
+                      : i->had_state ? OP_INTERPRETER_KEPT
+                                     : OP_INTERPRETER_FRESH;
+    i->lost_state = false;
+    i->had_state = true;
+    i->current = op;
+    if (i->keeper.main_pid > 0) {
+        figures_open(&i->figures, i->keeper.main_pid, i->spawn);
+    }
+    figures_reset_peak(&i->figures);
+    i->cpu_base_us = figures_cpu_us(&i->figures);
+
+    struct buf request;
+    op_take_request(t, op, &request);
+    i->begun = procs_now();
+    op_run(t, op);
+    request_set_run(&request, ++i->run);
+    rc = i->lang->submit(i, &request, &err);
+    buf_finish(&request);
+    if (rc < 0) {
+        order_end(i, err.text); /* the operation ends when the process has */
+    }
+}
+
+/* ---- the end of a run ------------------------------------------------------------------------ */
+
+static enum op_status stopped_status(enum op_stop stop)
+{
+    return stop == OP_STOP_TIMEOUT ? OP_STATUS_TIMEOUT : OP_STATUS_CANCELLED;
+}
+
+static void take_tails(struct interp *i, struct op *op)
+{
+    pump_tail(i->out_fd, &op->out);
+    pump_tail(i->err_fd, &op->err);
+}
+
+static uint64_t since(uint64_t now, uint64_t base)
+{
+    return now > base ? now - base : 0;
+}
+
+/* Nothing of the run is left but what it was allowed to leave; the process lives on. */
+static void end_run(struct interp *i, struct op_table *t)
+{
+    struct op *op = i->current;
+    take_tails(i, op);
+    const struct report *r = &op->report;
+    bool raised = r->error_name.len > 0;
+    op->exit_code = r->has_exit ? r->exit_code : raised ? 1 : 0;
+    op->status = op->stop != 0                  ? stopped_status(op->stop)
+                 : raised || op->exit_code != 0 ? OP_STATUS_ERROR
+                                                : OP_STATUS_OK;
+    if (i->keeper.main_pid > 0) {
+        figures_open(&i->figures, i->keeper.main_pid, i->spawn);
+    }
+    op->cpu_us = since(figures_cpu_us(&i->figures), i->cpu_base_us);
+    op->max_rss_kb = figures_peak_kb(&i->figures);
+    i->current = NULL;
+    i->sweeping = false;
+    i->syncing = op->stop != 0 && i->lang->sync != NULL;
+    i->retries = 0;
+    op_ended(t, op);
+    if (i->lang->after != NULL) {
+        i->lang->after(i);
+    }
+}
+
+/* The run has reported its end. */
+static void run_reported(struct interp *i, struct op_table *t)
+{
+    struct op *op = i->current;
+    report_finish(&op->report);
+    op->report = i->report;
+    report_init(&i->report, REPORT_OF_RUN);
+    i->retry_us = 0;
+    if (op->stop == 0) {
+        end_run(i, t);
+    } else {
+        i->sweeping = true;
+        keeper_sweep(&i->keeper, &i->begun);
+    }
+}
+
+static void sweep_on(struct interp *i, struct op_table *t)
+{
+    if (i->sweeping && i->keeper.sweep == KEEPER_SWEEP_DONE) {
+        end_run(i, t);
+    } else if (i->sweeping && i->keeper.sweep == KEEPER_SWEEP_FAILED) {
+        order_end(i, "");
+    }
+}
+
+static void tell_death(const struct interp *i, struct op *op)
+{
+    const struct keeper *k = &i->keeper;
+    struct buf *message = &op->report.message;
+    if (i->offence[0] != '\0') {
+        err_ignore(buf_printf(message, NULL, "the interpreter was ended: %s", i->offence));
+    } else if (WIFSIGNALED(k->wait_status)) {
+        int sig = WTERMSIG(k->wait_status);
+        err_ignore(buf_printf(message, NULL, "the interpreter was killed by signal %d (%s)", sig,
+                              strsignal(sig)));
+    } else {
+        err_ignore(buf_printf(message, NULL, "the interpreter exited with code %d",
+                              WEXITSTATUS(k->wait_status)));
+    }
+}
+
+/* The process is gone in the middle of a run. */
+static void end_dead(struct interp *i, struct op_table *t)
+{
+    struct op *op = i->current;
+    const struct keeper *k = &i->keeper;
+    i->current = NULL;
+    if (k->exec_errno != 0) {
+        char text[sizeof(k->exec_step) + 64];
+        snprintf(text, sizeof(text), "cannot start %s: %s", i->lang->name, k->exec_step);
+        i->had_state = op->interpreter == OP_INTERPRETER_RESTARTED;
+        op->interpreter = OP_INTERPRETER_NONE;
+        op_fail(t, op, (enum err_code)k->exec_code, text);
+        return;
+    }
+    take_tails(i, op);
+    op->report.displays = i->report.displays; /* what it has shown, it has shown */
+    framed_init(&i->report.displays, 0);
+    char why[256] = "";
+    int known = i->lang->explain_death != NULL && i->offence[0] == '\0'
+                    ? i->lang->explain_death(k->wait_status, &op->err, why, sizeof(why))
+                    : 0;
+    if (known == ERR_LANGUAGE) {
+        i->had_state = op->interpreter == OP_INTERPRETER_RESTARTED;
+        op->interpreter = OP_INTERPRETER_NONE;
+        op_fail(t, op, ERR_LANGUAGE, why);
+        return;
+    }
+    bool exited = WIFEXITED(k->wait_status);
+    op->exit_code = exited ? WEXITSTATUS(k->wait_status) : SIGNAL_EXIT + WTERMSIG(k->wait_status);
+    op->interpreter = OP_INTERPRETER_RESTARTED;
+    op->cpu_us = since(k->cpu_us, i->cpu_base_us);
+    op->max_rss_kb = k->max_rss_kb;
+    if (op->stop != 0) {
+        op->status = stopped_status(op->stop);
+    } else if (exited && i->lang->exit_is_result && i->offence[0] == '\0') {
+        op->status = op->exit_code == 0 ? OP_STATUS_OK : OP_STATUS_ERROR;
+    } else if (known == ERR_NO_MEMORY) {
+        op->status = OP_STATUS_MEMORY;
+        err_ignore(buf_add_str(&op->report.message, why, NULL));
+    } else {
+        op->status = OP_STATUS_CRASHED;
+        tell_death(i, op);
+    }
+    op_ended(t, op);
+}
+
+/* ---- interrupts ------------------------------------------------------------------------------ */
+
+static void interrupt(struct interp *i)
+{
+    keeper_interrupt(&i->keeper, &i->begun);
+    if (i->lang->interrupted != NULL) {
+        i->lang->interrupted(i);
+    }
+    i->retry_us = clock_us() + (RETRY_US << i->retries);
+}
+
+/* Asks for a sign of life under a run number of its own, when no interrupt is on its way any more.
+ */
+static void sync_on(struct interp *i)
+{
+    if (i->syncing && i->retry_us == 0 && i->keeper.owed == 0 && !i->dying) {
+        i->run++;
+        i->lang->sync(i);
+        i->retry_us = clock_us() + (RETRY_US << i->retries);
+    }
+}
+
+/* No answer: the interrupt, or the question, got lost on the way. A shell gets the same again; for
+ * others, whose handling of the first should not be disturbed by a second, it is enough to wake
+ * them up. */
+static void retry(struct interp *i)
+{
+    if (i->retry_us == 0 || i->dying || clock_us() < i->retry_us) {
+        return;
+    }
+    i->retry_us = 0;
+    if (i->keeper.too_early) {
+        i->retries = 0; /* it has not had one yet */
+    }
+    if (i->retries++ < RETRIES_MAX) {
+        if (i->syncing) {
+            keeper_interrupt(&i->keeper, &i->begun); /* out of a quotation that it may be in */
+        } else if (i->lang->interrupt_by != INTERRUPT_BY_SIGNAL) {
+            interrupt(i);
+        } else {
+            keeper_wake(&i->keeper);
+            i->retry_us = clock_us() + (RETRY_US << i->retries);
+        }
+    } else if (i->syncing) {
+        order_end(i, "it does not answer after an interrupt");
+    }
+}
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+static void on_done_record(struct interp *i, struct op_table *t)
+{
+    if (i->current != NULL && i->report.run == i->run && !i->sweeping) {
+        run_reported(i, t);
+    } else if (i->syncing && i->report.run == i->run) {
+        /* unless the next interrupt is on its way, which would hit the next run: then ask again */
+        i->syncing = i->keeper.owed > 0;
+        i->retry_us = 0;
+    } else if (i->report.run > i->run) {
+        order_end(i, "it reported the end of a run that never began");
+    }
+    /* the end of an earlier run, told twice: see bash.c */
+    report_reset(&i->report);
+}
+
+static void take_reports(struct interp *i, struct op_table *t)
+{
+    while (i->report_fd >= 0 && !i->dying) {
+        char chunk[REPORT_CHUNK];
+        ssize_t n = read(i->report_fd, chunk, sizeof(chunk));
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+            return;
+        }
+        if (n <= 0) {
+            close_and_forget(&i->report_fd);
+            return;
+        }
+        for (size_t at = 0; at < (size_t)n && !i->dying;) {
+            struct err err = ERR_INIT;
+            size_t used = 0;
+            if (report_feed(&i->report, chunk + at, (size_t)n - at, &used, &err) < 0) {
+                order_end(i, err.text);
+                return;
+            }
+            at += used;
+            if (i->report.missed_interrupt) {
+                i->report.missed_interrupt = false;
+                if (i->current != NULL && i->current->stop != 0 && !i->sweeping) {
+                    interrupt(i);
+                }
+            }
+            if (i->report.done) {
+                on_done_record(i, t);
+            }
+        }
+        if ((size_t)n < sizeof(chunk)) {
+            return; /* that was all */
+        }
+    }
+}
+
+void interp_stop(struct interp *i, struct op_table *t, enum op_stop reason, bool force)
+{
+    struct op *op = i->current;
+    take_reports(i, t); /* it may have ended by itself just now */
+    if (op == NULL || i->current != op) {
+        return;
+    }
+    if (op->stop == 0) {
+        op->stop = reason;
+    }
+    i->retries = 0;
+    if (force) {
+        order_end(i, "");
+    } else if (!i->sweeping) {
+        interrupt(i);
+    }
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+uint64_t interp_poll(struct interp *i, struct poll_set *set, uint64_t now_us)
+{
+    struct poll_slot none = {0};
+    i->slot_status = i->slot_report = i->slot_request = i->slot_out = i->slot_err = none;
+    if (!has_process(i)) {
+        return UINT64_MAX;
+    }
+    i->slot_status = poll_set_add(set, i->keeper.status_fd, POLLIN);
+    if (!i->dying) {
+        i->slot_report = poll_set_add(set, i->report_fd, POLLIN);
+        i->slot_request = poll_set_add(set, i->request_fd, i->pending.len > 0 ? POLLOUT : 0);
+    }
+    uint64_t wake_us = i->retry_us > 0 && !i->dying ? since(i->retry_us, now_us) : UINT64_MAX;
+    struct op *op = i->current;
+    if (op == NULL) {
+        return wake_us;
+    }
+    uint64_t ran_us = since(now_us, op->begun_us);
+    if (ran_us < QUIET_US) {
+        return QUIET_US - ran_us < wake_us ? QUIET_US - ran_us : wake_us;
+    }
+    if (op_stream_room(&op->out) > 0) {
+        i->slot_out = poll_set_add(set, i->out_fd, POLLIN);
+    }
+    if (op_stream_room(&op->err) > 0) {
+        i->slot_err = poll_set_add(set, i->err_fd, POLLIN);
+    }
+    return wake_us;
+}
+
+void interp_handle(struct interp *i, const struct poll_set *set, struct op_table *t)
+{
+    if (!has_process(i)) {
+        return;
+    }
+    if (poll_set_got(set, i->slot_report) != 0) {
+        take_reports(i, t);
+    }
+    short request = poll_set_got(set, i->slot_request);
+    if (request & (POLLERR | POLLHUP | POLLNVAL)) {
+        close_and_forget(&i->request_fd);
+        buf_finish(&i->pending);
+        i->pending_at = 0;
+    } else if ((request & POLLOUT) && flush_pending(i, NULL) < 0) {
+        close_and_forget(&i->request_fd);
+    }
+    struct op *op = i->current;
+    if (op != NULL && poll_set_got(set, i->slot_out) != 0 && !pump_stream(i->out_fd, &op->out)) {
+        close_and_forget(&i->out_fd);
+    }
+    if (op != NULL && poll_set_got(set, i->slot_err) != 0 && !pump_stream(i->err_fd, &op->err)) {
+        close_and_forget(&i->err_fd);
+    }
+    if (poll_set_got(set, i->slot_status) != 0) {
+        keeper_read(&i->keeper);
+    }
+    if (i->keeper.ended) {
+        take_reports(i, t);
+        if (i->current != NULL) {
+            end_dead(i, t);
+        }
+        tear_down(i);
+    } else if (i->current == NULL && (i->request_fd < 0 || i->report_fd < 0)) {
+        order_end(i, ""); /* idle and deaf: a new one will do better */
+    } else {
+        sweep_on(i, t);
+        retry(i);
+        sync_on(i);
+    }
+}

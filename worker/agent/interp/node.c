@@ -1,0 +1,254 @@
+/*
+ * JavaScript: the driver (drivers/node*.js) is given to node in a memory file, which a loader of
+ * one line compiles under a name of its own, so that stack traces can tell its frames from user
+ * code.
+ *
+ * Node cannot put a file at a descriptor that it has. So the file that is its stdin is ours for its
+ * whole life: before each run we fill and rewind it, as for bash. And it cannot close descriptors
+ * on exec, but closes all that it finds below 16 when it starts: requests and reports are there.
+ *
+ * Its memory. V8 collects lazily below its limit, which it derives from the machine, not from the
+ * sandbox. So the limit is set to what the sandbox leaves it; code that needs more ends in V8's own
+ * error, which names the reason on stderr and aborts.
+ *
+ * A script's declarations are globals, and code may well have a `class Set` or a `function process`
+ * of its own. So the driver gets what it uses of the globals as parameters, before any code runs.
+ *
+ * Interrupts: node must not get one before its driver is up, for that would end it. The driver
+ * catches SIGURG last, and the keeper waits for that as with bash (interrupt.c). A thread of node
+ * takes a SIGINT, so it may be noticed a little after it was sent; after an interrupted run the
+ * driver is asked to wait that little while before the next one begins.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/fd.h"
+#include "worker/agent/interp/drivers.h"
+#include "worker/agent/interp/interp.h"
+#include "worker/agent/link/request.h"
+#include "worker/agent/run/source.h"
+
+#define REQUEST_FD 3 /* in drivers/node.js, too */
+#define REPORT_FD  4
+#define SOURCE_FD  5 /* named in the loader */
+
+#define HEAD_BYTES 17 /* with the length */
+#define KIND_RUN   1
+#define KIND_SYNC  2
+
+/* Below 18 there is much that the driver and today's packages need. An old node says its version by
+ * its exit code. */
+#define OLDEST_NODE   18
+#define EXIT_TOO_OLD  100
+#define EXIT_TOO_OLD_ "100"
+#define OLDEST_NODE_  "18"
+
+static const char loader[] =
+    "var v = parseInt(process.versions.node, 10); if (v < " OLDEST_NODE_
+    ") process.exit(" EXIT_TOO_OLD_ " + v);"
+    "var f = require('fs'), s = f.readFileSync(5, 'utf8'); f.closeSync(5);"
+    "require('vm').runInThisContext(s, {filename: '<cloister>'})(require);";
+
+/* All that the driver uses but for timers, which it takes itself. */
+#define GLOBALS                                                                                    \
+    "Array, Atomics, Buffer, Error, Int32Array, JSON, Math, Number, Object, Promise, Reflect, "    \
+    "Set, SharedArrayBuffer, String, Symbol, SyntaxError, TypeError, Uint8Array, WeakMap, "        \
+    "globalThis, process"
+
+static int offer_source(struct interp *i, struct err *err)
+{
+    const char *const parts[] = {
+        "(function (require, { " GLOBALS " } = this) { ",
+        driver_node,
+        "(require, ",
+        driver_node_cells,
+        ", ",
+        driver_node_display,
+        "(require)); })",
+    };
+    int rc = spawn_memory_file(i->spawn, "driver", &i->script_fd, err);
+    for (size_t k = 0; rc == 0 && k < sizeof(parts) / sizeof(parts[0]); k++) {
+        rc = source_write(i->script_fd, parts[k], err);
+    }
+    if (rc == 0 && lseek(i->script_fd, 0, SEEK_SET) < 0) {
+        rc = err_sys(err, ERR_IO, errno, "cannot rewind a memory file");
+    }
+    return rc == 0 ? spawn_memory_file(i->spawn, "stdin", &i->stdin_fd, err) : rc;
+}
+
+/* Three quarters: the rest is for what is not on V8's heap, buffers and code among it. */
+static bool heap_option(const struct interp *i, char *option, size_t size)
+{
+    uint64_t bytes = i->spawn->memory_bytes;
+    snprintf(option, size, "--max-old-space-size=%llu",
+             (unsigned long long)(bytes / 4 * 3 / (1u << 20)));
+    return bytes > 0;
+}
+
+static int start(struct interp *i, struct interp_start *s, struct err *err)
+{
+    const char *packages = i->spawn->packages != NULL ? i->spawn->packages : "";
+    /* argv is not const by tradition only */
+    char *const rest[] = {
+        (char *)(uintptr_t) "--expose-internals",
+        (char *)(uintptr_t) "-e",
+        (char *)(uintptr_t)loader,
+        (char *)(uintptr_t) "--",
+        (char *)(uintptr_t)i->spawn->workspace,
+        (char *)(uintptr_t)packages,
+    };
+    size_t n = 0;
+    s->argv[n++] = (char *)(uintptr_t) "node";
+    if (heap_option(i, s->option, sizeof(s->option))) {
+        s->argv[n++] = s->option;
+    }
+    for (size_t k = 0; k < sizeof(rest) / sizeof(rest[0]); k++) {
+        s->argv[n++] = rest[k];
+    }
+    int rc = offer_source(i, err);
+    if (rc < 0) {
+        return rc;
+    }
+    const struct keeper_fd fds[] = {
+        {i->stdin_fd, STDIN_FILENO},  {s->out_end, STDOUT_FILENO}, {s->err_end, STDERR_FILENO},
+        {s->request_end, REQUEST_FD}, {s->report_end, REPORT_FD},  {i->script_fd, SOURCE_FD},
+    };
+    for (size_t k = 0; k < sizeof(fds) / sizeof(fds[0]); k++) {
+        s->job.fds[s->job.fd_count++] = fds[k];
+    }
+    s->job.cwd = "/";
+    return 0;
+}
+
+static int add_number(struct buf *out, size_t value, struct err *err)
+{
+    const uint8_t bytes[4] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8),
+                              (uint8_t)value};
+    return buf_add(out, bytes, sizeof(bytes), err);
+}
+
+static int add_field(struct buf *out, struct view v, struct err *err)
+{
+    int rc = add_number(out, v.len, err);
+    return rc < 0 ? rc : buf_add(out, v.data, v.len, err);
+}
+
+/* length, run, kind, number of arguments and of environment entries */
+static int add_head(struct buf *out, size_t fields, uint32_t run, uint8_t kind,
+                    const struct request *r, struct err *err)
+{
+    int rc = add_number(out, HEAD_BYTES - 4 + fields, err);
+    if (rc == 0) {
+        rc = add_number(out, run, err);
+    }
+    if (rc == 0) {
+        rc = buf_add(out, &kind, 1, err);
+    }
+    if (rc == 0) {
+        rc = add_number(out, r != NULL ? r->arg_count : 0, err);
+    }
+    return rc < 0 ? rc : add_number(out, r != NULL ? r->env_count : 0, err);
+}
+
+/* The code, the arguments, the environment: each with its length. */
+static int add_fields(struct buf *out, struct request r, struct err *err)
+{
+    int rc = add_field(out, r.code, err);
+    for (size_t k = r.arg_count + r.env_count; rc == 0 && k > 0; k--) {
+        rc = add_field(out, request_next(&r), err);
+    }
+    return rc;
+}
+
+static int offer_stdin(const struct interp *i, struct view data, struct err *err)
+{
+    if (ftruncate(i->stdin_fd, 0) < 0 || lseek(i->stdin_fd, 0, SEEK_SET) < 0) {
+        return err_sys(err, ERR_IO, errno, "empty a memory file");
+    }
+    int rc = fd_write_all(i->stdin_fd, data.data, data.len, err);
+    if (rc == 0 && lseek(i->stdin_fd, 0, SEEK_SET) < 0) {
+        rc = err_sys(err, ERR_IO, errno, "cannot rewind a memory file");
+    }
+    return rc;
+}
+
+static int submit(struct interp *i, struct buf *request, struct err *err)
+{
+    struct request r;
+    request_open(request, &r);
+    size_t fields = 4 + r.code.len;
+    struct request look = r;
+    for (size_t k = r.arg_count + r.env_count; k > 0; k--) {
+        fields += 4 + request_next(&look).len;
+    }
+    struct buf out;
+    buf_init(&out, LIMIT_FRAME);
+    int rc = offer_stdin(i, r.has_stdin ? r.stdin_data : view_bytes(NULL, 0), err);
+    if (rc == 0) {
+        rc = buf_reserve(&out, HEAD_BYTES + fields, err);
+    }
+    if (rc == 0) {
+        rc = add_head(&out, fields, i->run, KIND_RUN, &r, err);
+    }
+    if (rc == 0) {
+        rc = add_fields(&out, r, err);
+    }
+    if (rc == 0) {
+        rc = interp_write(i, &out, err);
+    }
+    buf_finish(&out);
+    return rc;
+}
+
+/* Should it get lost because memory is out, it is asked again. */
+static void ask(struct interp *i)
+{
+    struct buf out;
+    buf_init(&out, LIMIT_TEXT);
+    if (add_head(&out, 0, i->run, KIND_SYNC, NULL, NULL) == 0) {
+        err_ignore(interp_write(i, &out, NULL));
+    }
+    buf_finish(&out);
+}
+
+/* What the run's stdin holds stays till the next one otherwise. */
+static void after(struct interp *i)
+{
+    (void)!ftruncate(i->stdin_fd, 0);
+}
+
+static bool said(const struct buf *output, const char *words)
+{
+    return output->len > 0 && memmem(output->data, output->len, words, strlen(words)) != NULL;
+}
+
+static int explain_death(int wait_status, const struct op_stream *err, char *text, size_t size)
+{
+    static const char heap[] = "JavaScript heap out of memory";
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) >= EXIT_TOO_OLD &&
+        WEXITSTATUS(wait_status) < EXIT_TOO_OLD + OLDEST_NODE) {
+        snprintf(text, size, "node in this sandbox is version %d, and %d is the oldest that works",
+                 WEXITSTATUS(wait_status) - EXIT_TOO_OLD, OLDEST_NODE);
+        return ERR_LANGUAGE;
+    }
+    if (WIFSIGNALED(wait_status) && (said(&err->head, heap) || said(&err->tail, heap))) {
+        snprintf(text, size,
+                 "node's heap is full: the code needs more memory than the sandbox has");
+        return ERR_NO_MEMORY;
+    }
+    return 0;
+}
+
+const struct lang lang_node = {
+    .name = "javascript",
+    .program = "node",
+    .interrupt_by = INTERRUPT_WITH_NOTICE,
+    .start = start,
+    .submit = submit,
+    .sync = ask,
+    .after = after,
+    .explain_death = explain_death,
+};

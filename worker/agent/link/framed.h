@@ -1,0 +1,31 @@
+/*
+ * Encoded messages that wait to be sent as a list within another message: one behind the other,
+ * each behind its length.
+ * Thread: none of its own. Nothing blocks.
+ */
+#ifndef CLOISTER_WORKER_AGENT_LINK_FRAMED_H
+#define CLOISTER_WORKER_AGENT_LINK_FRAMED_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "proto/msg.h"
+
+struct framed {
+    struct buf bytes; /* what it counts against is the cap it is born with */
+    size_t count;
+};
+
+void framed_init(struct framed *f, size_t max_bytes);
+
+/* Frees what it holds; it is empty then and may be used again. */
+void framed_finish(struct framed *f);
+
+/* Adds a message, or one that is encoded already. *f is unchanged on failure. */
+int framed_add(struct framed *f, const struct msg *m, struct err *err) WARN_UNUSED;
+int framed_add_item(struct framed *f, struct view item, struct err *err) WARN_UNUSED;
+
+/* Its items, at most `max`, in ret_items[]; they and the list are borrowed until the next change of
+ * *f. */
+struct view_list framed_list(const struct framed *f, struct view *ret_items, size_t max);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * What an interpreter is asked to run, packed into one run of bytes: it waits for its turn in this
+ * form and goes to the Python driver as it is.
+ *
+ *   length of what follows (4) | run number (4) | has stdin (1) | number of args (4) | of env (4)
+ *   then code, stdin, each arg, each "NAME=value": length (4) and bytes
+ *
+ * Integers are big endian. Thread: none of its own. Nothing blocks.
+ */
+#ifndef CLOISTER_WORKER_AGENT_LINK_REQUEST_H
+#define CLOISTER_WORKER_AGENT_LINK_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "proto/msg.h"
+
+/* -ERR_INVALID for an environment entry that is not NAME=value, or NUL in an entry or argument. */
+int request_pack(const struct msg_start *m, struct buf *out, struct err *err) WARN_UNUSED;
+
+/* The run number is known only when the turn has come. */
+void request_set_run(struct buf *request, uint32_t run);
+
+/* A packed request as views; list items borrow from it too. */
+struct request {
+    struct view code;
+    bool has_stdin;
+    struct view stdin_data;
+    size_t arg_count, env_count;
+    const uint8_t *rest; /* where args begin */
+};
+
+/* Of bytes that request_pack() made. */
+void request_open(const struct buf *packed, struct request *ret);
+
+/* Next argument, then next environment entry; call it arg_count + env_count times. */
+struct view request_next(struct request *r);
+
+#endif

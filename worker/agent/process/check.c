@@ -1,0 +1,83 @@
+/*
+ * Everything that could be wrong with a sandbox and would otherwise show in the first call, as an
+ * error that explains nothing: tried once, in the order in which it would fail.
+ */
+#include "worker/agent/process/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/fd.h"
+
+/* As the user: what user code is promised. */
+static int try_as_user(const struct spawn_config *c, struct err *err)
+{
+    int rc = spawn_become_user(c, 0, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (!c->single_uid && setresuid(0, 0, 0) == 0) {
+        return err_set(err, ERR_DENIED, "the sandbox user can become root again");
+    }
+    if (chdir(c->workspace) < 0) {
+        return err_sys(err, ERR_PATH, errno, "workspace %s", c->workspace);
+    }
+    char name[64];
+    snprintf(name, sizeof(name), ".cloister-check-%d", (int)getpid());
+    CLEANUP_FD int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return err_sys(err, ERR_DENIED, errno, "write to the workspace %s", c->workspace);
+    }
+    unlink(name);
+    return 0;
+}
+
+static int try_in_child(const struct spawn_config *c, struct err *err)
+{
+    int pipe_fds[2];
+    int rc = spawn_pipe(c, 0, pipe_fds, err);
+    if (rc < 0) {
+        return rc;
+    }
+    pid_t pid = fork();
+    if (pid < 0) {
+        rc = err_sys(err, ERR_BUSY, errno, "cannot start a process");
+    } else if (pid == 0) {
+        struct err why = ERR_INIT;
+        if (try_as_user(c, &why) < 0) {
+            err_ignore(fd_write_all(pipe_fds[1], why.text, strlen(why.text), NULL));
+            _exit(1);
+        }
+        _exit(0);
+    }
+    close(pipe_fds[1]);
+    int status = 0;
+    if (pid > 0 && waitpid(pid, &status, 0) == pid && status != 0) {
+        char text[256] = "";
+        ssize_t n = read(pipe_fds[0], text, sizeof(text) - 1);
+        rc = err_set(err, ERR_DENIED, "%s",
+                     n > 0 ? text : "a process of the sandbox user was killed");
+    }
+    close(pipe_fds[0]);
+    return rc;
+}
+
+int check_sandbox(const struct spawn_config *c, struct err *err)
+{
+    if (getpid() != 1) {
+        return err_set(err, ERR_DENIED, "not the first process: pid %d", (int)getpid());
+    }
+    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
+        return err_set(err, ERR_DENIED, "no_new_privs is not set");
+    }
+    if (access("/proc/self/stat", R_OK) < 0) {
+        return err_sys(err, ERR_DENIED, errno, "/proc is not usable");
+    }
+    return try_in_child(c, err);
+}

@@ -1,0 +1,134 @@
+/*
+ * Some engines take no profile from us and have a wide one of their own: Podman's lets user code
+ * make user namespaces, and in them mounts, raw sockets and whatever else root may have. So the
+ * agent filters what it starts itself. A filter can be added by anybody to oneself and never be
+ * taken away; where the engine filters, too, the stricter answer counts.
+ *
+ * The program is a plain list, one comparison after the other. The kernel works out once which
+ * calls it allows whatever their arguments, and does not run it for those (since 5.11); before,
+ * some hundred comparisons cost a fraction of a microsecond.
+ */
+#include "worker/agent/process/filter.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "common/syscalls.h"
+
+#if defined(__x86_64__)
+#define NATIVE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define NATIVE AUDIT_ARCH_AARCH64
+#elif defined(__riscv) && __riscv_xlen == 64
+#define NATIVE AUDIT_ARCH_RISCV64
+#else
+#error "add the name that the audit system has for this architecture"
+#endif
+
+/* The lower half of the first argument: all that clone, socket and personality look at. */
+#define FIRST_ARGUMENT offsetof(struct seccomp_data, args[0])
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half comes first");
+
+#define PROGRAM_MAX 1024
+
+struct program {
+    unsigned short len;
+    struct sock_filter code[PROGRAM_MAX];
+};
+
+static void emit(struct program *p, struct sock_filter instruction)
+{
+    if (p->len < PROGRAM_MAX) { /* cut short it would be refused by the kernel: no last RET */
+        p->code[p->len++] = instruction;
+    }
+}
+
+static void load(struct program *p, size_t offset)
+{
+    emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset));
+}
+
+static void answer(struct program *p, unsigned action)
+{
+    emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
+}
+
+/* If what is loaded is `value`, the answer is `action`. */
+static void answer_if(struct program *p, unsigned value, unsigned action)
+{
+    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
+    answer(p, action);
+}
+
+static void answer_each(struct program *p, const unsigned *values, size_t count, unsigned action)
+{
+    for (size_t i = 0; i < count; i++) {
+        answer_if(p, values[i], action);
+    }
+}
+
+/* Begins what holds for one call only; end_call() says where that ends. The number is loaded. */
+static unsigned short begin_call(struct program *p, unsigned number)
+{
+    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 0));
+    load(p, FIRST_ARGUMENT);
+    return p->len;
+}
+
+static void end_call(struct program *p, unsigned short begun, unsigned action)
+{
+    answer(p, action);
+    p->code[begun - 2].jf = (uint8_t)(p->len - begun + 1);
+}
+
+static void build(struct program *p, bool tracing)
+{
+    static const unsigned personalities[] = {SYSCALLS_PERSONALITIES};
+    static const unsigned families[] = {SYSCALLS_FAMILIES};
+    static const unsigned absent[] = {SYSCALLS_ABSENT_FAMILIES};
+    const unsigned refuse = SECCOMP_RET_ERRNO | EPERM;
+    const unsigned unknown = SECCOMP_RET_ERRNO | ENOSYS;
+
+    load(p, offsetof(struct seccomp_data, arch));
+    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 1, 0));
+    answer(p, SECCOMP_RET_KILL_PROCESS);
+    load(p, offsetof(struct seccomp_data, nr));
+
+    unsigned short begun = begin_call(p, __NR_clone);
+    emit(p,
+         (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYSCALLS_NEW_NAMESPACES, 1, 0));
+    answer(p, SECCOMP_RET_ALLOW);
+    end_call(p, begun, unknown);
+
+    begun = begin_call(p, __NR_socket);
+    answer_each(p, families, sizeof(families) / sizeof(families[0]), SECCOMP_RET_ALLOW);
+    answer_each(p, absent, sizeof(absent) / sizeof(absent[0]), SECCOMP_RET_ERRNO | EAFNOSUPPORT);
+    end_call(p, begun, unknown);
+
+    begun = begin_call(p, __NR_personality);
+    answer_each(p, personalities, sizeof(personalities) / sizeof(personalities[0]),
+                SECCOMP_RET_ALLOW);
+    end_call(p, begun, unknown);
+
+    answer_each(p, filter_allowed, filter_allowed_count, SECCOMP_RET_ALLOW);
+    answer_each(p, filter_tracing, filter_tracing_count, tracing ? SECCOMP_RET_ALLOW : refuse);
+    answer_each(p, filter_refused, filter_refused_count, refuse);
+    answer(p, unknown);
+}
+
+int filter_install(bool tracing, struct err *err)
+{
+    struct program program = {0};
+    build(&program, tracing);
+    struct sock_fprog wanted = {.len = program.len, .filter = program.code};
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &wanted, 0, 0) < 0) {
+        return err_sys(err, ERR_DENIED, errno, "cannot filter system calls");
+    }
+    return 0;
+}

@@ -1,0 +1,397 @@
+/*
+ * agent --fork--> keeper --fork, drop, exec--> interpreter --> whatever user code starts
+ *
+ * The keeper is a subreaper, so nothing that user code does (double forks, sessions of its own)
+ * takes a process out of its reach, and it is the sandbox's root, so user code can neither signal
+ * nor trace it. When the interpreter ends it kills what is left below and only then reports, so a
+ * new interpreter never meets ghosts of the old one. It waits for two things only: SIGCHLD and
+ * orders. The end of the command pipe means that the agent is gone, and is an order to
+ * kill.
+ *
+ * Only the keeper can say that the interpreter's pid is still the interpreter's, since it is the
+ * one who reaps it; hence the interrupt goes through here too.
+ */
+#include "worker/agent/process/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/fd.h"
+#include "worker/agent/process/interrupt.h"
+#include "worker/agent/process/killtree.h"
+
+#define FD_PARK 80 /* above every number that a program is given; limits can be as low as 128 */
+
+/* On the pipes, in one write each: same binary on both ends. */
+struct order {
+    enum { ORDER_INTERRUPT = 1, ORDER_WAKE, ORDER_SWEEP, ORDER_KILL } what;
+    struct procs_moment since;
+};
+
+struct news {
+    enum { NEWS_STARTED = 1, NEWS_FAILED, NEWS_INTERRUPTED, NEWS_SWEPT, NEWS_ENDED } what;
+    bool all; /* swept; or the interrupt was sent */
+    pid_t pid;
+    int wait_status;
+    int sys;
+    int code;
+    char step[512];
+    uint64_t cpu_us;
+    uint64_t max_rss_kb;
+};
+
+struct keeping {
+    const struct keeper_job *job;
+    int command_fd, status_fd, signal_fd;
+    pid_t main_pid;
+    bool main_ended;
+    int wait_status;
+    struct interrupt interrupt;
+};
+
+static void tell(int fd, const struct news *n)
+{
+    /* a pipe takes this size whole; if it is broken nobody is left to be told */
+    err_ignore(fd_write_all(fd, n, sizeof(*n), NULL));
+}
+
+/* ---- in the interpreter-to-be ---------------------------------------------------------------- */
+
+__attribute__((noreturn)) static void fail(int status_fd, int sys, int code, const char *step)
+{
+    struct news n = {.what = NEWS_FAILED, .sys = sys != 0 ? sys : EINVAL, .code = code};
+    snprintf(n.step, sizeof(n.step), "%s", step);
+    tell(status_fd, &n);
+    _exit(127);
+}
+
+__attribute__((noreturn)) static void give_up(int status_fd, int sys, const char *step)
+{
+    fail(status_fd, sys, sys == EAGAIN ? ERR_BUSY : ERR_INTERNAL, step);
+}
+
+static int compare_int(const void *a, const void *b)
+{
+    int x = *(const int *)a;
+    int y = *(const int *)b;
+    return (x > y) - (x < y);
+}
+
+/* Every source is parked above all targets first, so that no target overwrites a source. Returns
+ * the new number of the status pipe. */
+static int arrange_fds(const struct keeper_job *job, int status_fd)
+{
+    int parked[KEEPER_FDS_MAX];
+    int keep[KEEPER_FDS_MAX + 1];
+    int status = fcntl(status_fd, F_DUPFD_CLOEXEC, FD_PARK);
+    if (status < 0) {
+        give_up(status_fd, errno, "arrange descriptors");
+    }
+    for (size_t i = 0; i < job->fd_count; i++) {
+        parked[i] = fcntl(job->fds[i].from, F_DUPFD_CLOEXEC, FD_PARK);
+        if (parked[i] < 0) {
+            give_up(status, errno, "arrange descriptors");
+        }
+    }
+    for (size_t i = 0; i < job->fd_count; i++) {
+        if (dup2(parked[i], job->fds[i].to) < 0) {
+            give_up(status, errno, "arrange descriptors");
+        }
+        keep[i] = job->fds[i].to;
+    }
+    keep[job->fd_count] = status;
+    qsort(keep, job->fd_count + 1, sizeof(keep[0]), compare_int);
+    spawn_close_all_but(keep, job->fd_count + 1);
+    return status;
+}
+
+__attribute__((noreturn)) static void become_program(const struct keeper_job *job, int status_fd)
+{
+    struct err err = ERR_INIT;
+    int status = arrange_fds(job, status_fd);
+    setsid();
+    if (spawn_become_user(job->spawn, job->hold_interrupt ? SIGINT : 0, &err) < 0) {
+        give_up(status, err.sys, err.text);
+    }
+    /* a keeper that dies must not leave the program behind; not before the change of user, which
+     * clears it */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) {
+        give_up(status, errno, "bind to the keeper");
+    }
+    if (job->become != NULL) {
+        int rc = job->become(job->become_arg, &err);
+        fail(status, err.sys, -rc, err.text);
+    }
+    if (chdir(job->cwd) < 0 && chdir("/") < 0) {
+        give_up(status, errno, "enter the workspace");
+    }
+    execve(job->path, job->argv, job->envp);
+    give_up(status, errno, "run the program");
+}
+
+/* ---- in the keeper --------------------------------------------------------------------------- */
+
+static void on_reaped(void *arg, pid_t pid, int wait_status)
+{
+    struct keeping *k = arg;
+    if (pid == k->main_pid) {
+        k->main_ended = true;
+        k->wait_status = wait_status;
+    }
+}
+
+static void reap(struct keeping *k)
+{
+    for (;;) {
+        int status = 0;
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+        if (pid <= 0) {
+            return;
+        }
+        on_reaped(k, pid, status);
+    }
+}
+
+static uint64_t microseconds(struct timeval t)
+{
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
+}
+
+__attribute__((noreturn)) static void end_all(struct keeping *k)
+{
+    bool none = killtree_descendants(k->job->spawn, k->job->last_resort, on_reaped, k);
+    struct rusage used;
+    memset(&used, 0, sizeof(used));
+    (void)getrusage(RUSAGE_CHILDREN, &used);
+    struct news n = {
+        .what = NEWS_ENDED,
+        .wait_status = none ? k->wait_status : SIGKILL,
+        .cpu_us = microseconds(used.ru_utime) + microseconds(used.ru_stime),
+        .max_rss_kb = (uint64_t)used.ru_maxrss,
+    };
+    tell(k->status_fd, &n);
+    _exit(0);
+}
+
+static void obey_one(struct keeping *k, const struct order *order)
+{
+    struct news done = {.what = NEWS_INTERRUPTED};
+    switch (order->what) {
+    case ORDER_KILL:
+        end_all(k);
+    case ORDER_WAKE:
+        (void)kill(k->main_pid, KEEPER_WAKE_SIGNAL);
+        return;
+    case ORDER_SWEEP:
+        done.what = NEWS_SWEPT;
+        done.all = killtree_since(k->main_pid, &order->since, on_reaped, k);
+        break;
+    case ORDER_INTERRUPT:
+        done.all = interrupt_run(&k->interrupt, k->main_pid, &order->since, k->job->interrupt_by);
+        break;
+    }
+    tell(k->status_fd, &done);
+}
+
+static void obey(struct keeping *k)
+{
+    struct order order;
+    ssize_t n = read(k->command_fd, &order, sizeof(order));
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (n != (ssize_t)sizeof(order)) {
+        end_all(k);
+    }
+    obey_one(k, &order);
+}
+
+__attribute__((noreturn)) static void keep(struct keeping *k)
+{
+    struct pollfd fds[2] = {{.fd = k->signal_fd, .events = POLLIN},
+                            {.fd = k->command_fd, .events = POLLIN}};
+    for (;;) {
+        if (poll(fds, 2, -1) < 0) {
+            continue;
+        }
+        if (fds[0].revents != 0) {
+            struct signalfd_siginfo info;
+            (void)!read(k->signal_fd, &info, sizeof(info));
+            reap(k);
+        }
+        if (k->main_ended) {
+            end_all(k);
+        }
+        if (fds[1].revents != 0) {
+            obey(k);
+        }
+    }
+}
+
+__attribute__((noreturn)) static void become_keeper(const struct keeper_job *job, int command_fd,
+                                                    int status_fd)
+{
+    struct keeping k = {.job = job, .command_fd = command_fd, .status_fd = status_fd};
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigset_t blocked = child;
+    sigaddset(&blocked, SIGINT); /* for the program, from its first moment on */
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) {
+        give_up(status_fd, errno, "become a subreaper");
+    }
+    k.main_pid = fork();
+    if (k.main_pid < 0) {
+        give_up(status_fd, errno, "fork");
+    }
+    if (k.main_pid == 0) {
+        become_program(job, status_fd);
+    }
+    k.signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    int keep_fds[] = {STDERR_FILENO, command_fd, status_fd, k.signal_fd};
+    qsort(keep_fds, 4, sizeof(keep_fds[0]), compare_int);
+    spawn_close_all_but(keep_fds, 4);
+    if (k.signal_fd < 0) {
+        end_all(&k);
+    }
+    struct news n = {.what = NEWS_STARTED, .pid = k.main_pid};
+    tell(status_fd, &n);
+    keep(&k);
+}
+
+/* ---- in the agent ---------------------------------------------------------------------------- */
+
+void keeper_init(struct keeper *k)
+{
+    *k = (struct keeper){.command_fd = -1, .status_fd = -1};
+}
+
+int keeper_start(struct keeper *k, const struct keeper_job *job, struct err *err)
+{
+    int command[2] = {-1, -1};
+    int status[2] = {-1, -1};
+    if (pipe2(command, O_CLOEXEC) < 0 || pipe2(status, O_CLOEXEC) < 0) {
+        int rc = err_sys(err, ERR_IO, errno, "cannot make a pipe");
+        if (command[0] >= 0) {
+            close(command[0]);
+            close(command[1]);
+        }
+        return rc;
+    }
+    keeper_init(k);
+    k->command_fd = command[1];
+    k->status_fd = status[0];
+    int rc = fd_set_nonblock(status[0], err);
+    if (rc == 0) {
+        rc = fd_set_nonblock(command[1], err);
+    }
+    if (rc == 0) {
+        k->pid = fork();
+        if (k->pid == 0) {
+            become_keeper(job, command[0], status[1]);
+        }
+        if (k->pid < 0) {
+            k->pid = 0;
+            rc = err_sys(err, errno == EAGAIN ? ERR_BUSY : ERR_IO, errno, "cannot start a process");
+        }
+    }
+    close(command[0]);
+    close(status[1]);
+    if (rc < 0) {
+        keeper_finish(k);
+    }
+    return rc;
+}
+
+static bool give(const struct keeper *k, const struct order *order)
+{
+    return k->command_fd >= 0 &&
+           write(k->command_fd, order, sizeof(*order)) == (ssize_t)sizeof(*order);
+}
+
+void keeper_interrupt(struct keeper *k, const struct procs_moment *since)
+{
+    const struct order order = {.what = ORDER_INTERRUPT, .since = *since};
+    if (give(k, &order)) {
+        k->owed++;
+    }
+}
+
+void keeper_sweep(struct keeper *k, const struct procs_moment *since)
+{
+    const struct order order = {.what = ORDER_SWEEP, .since = *since};
+    k->sweep = give(k, &order) ? KEEPER_SWEEP_ORDERED : KEEPER_SWEEP_FAILED;
+}
+
+void keeper_wake(const struct keeper *k)
+{
+    (void)give(k, &(const struct order){.what = ORDER_WAKE});
+}
+
+void keeper_kill(const struct keeper *k)
+{
+    /* a keeper that is not there has ended, and that shows */
+    (void)give(k, &(const struct order){.what = ORDER_KILL});
+}
+
+void keeper_read(struct keeper *k)
+{
+    for (;;) {
+        struct news n;
+        ssize_t got = read(k->status_fd, &n, sizeof(n));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0 && errno == EAGAIN) {
+            return;
+        }
+        if (got != (ssize_t)sizeof(n)) {
+            if (!k->ended) {
+                k->ended = true;
+                k->wait_status = SIGKILL;
+            }
+            return;
+        }
+        if (n.what == NEWS_STARTED) {
+            k->main_pid = n.pid;
+        } else if (n.what == NEWS_INTERRUPTED) {
+            k->owed -= k->owed > 0;
+            k->too_early = !n.all;
+        } else if (n.what == NEWS_SWEPT) {
+            k->sweep = n.all ? KEEPER_SWEEP_DONE : KEEPER_SWEEP_FAILED;
+        } else if (n.what == NEWS_FAILED) {
+            k->exec_errno = n.sys;
+            k->exec_code = n.code;
+            n.step[sizeof(n.step) - 1] = '\0';
+            memcpy(k->exec_step, n.step, sizeof(k->exec_step));
+        } else {
+            k->ended = true;
+            k->wait_status = n.wait_status;
+            k->cpu_us = n.cpu_us;
+            k->max_rss_kb = n.max_rss_kb;
+        }
+    }
+}
+
+void keeper_finish(struct keeper *k)
+{
+    if (k->command_fd >= 0) {
+        close(k->command_fd);
+    }
+    if (k->status_fd >= 0) {
+        close(k->status_fd);
+    }
+    keeper_init(k);
+}

@@ -1,0 +1,292 @@
+/*
+ * The agent is the sandbox's root with four capabilities (SETUID, SETGID, KILL, SETPCAP); user code
+ * is an ordinary user with none. This file is the only way from the one to the other.
+ *
+ * The order matters. The memory-kill score and the limits are set while /proc/self still belongs
+ * to us and the limits can still be raised; the bounding set is emptied while CAP_SETPCAP is there;
+ * the groups go before the user, because afterwards they could not; no_new_privs seals it, so that
+ * neither a set-uid program nor exec as uid 0 (the single-uid mode) brings anything back.
+ *
+ * The limit on processes comes last. The kernel remembers of a process that becomes a user with
+ * more processes than its own limit allows, and refuses the exec to come: code that holds all of
+ * them would keep the next interpreter from starting.
+ */
+#include "worker/agent/process/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/fd.h"
+#include "worker/agent/process/filter.h"
+
+#define CAPABILITY_MAX 63 /* the kernel refuses the first one that it does not know */
+
+static int denied(struct err *err, const char *step)
+{
+    return err_sys(err, ERR_DENIED, errno, "%s", step);
+}
+
+/* The kernel kills by this score first: a runaway program, not the agent that reports it. Absent
+ * or read-only /proc costs only this preference. */
+static void volunteer_for_memory_kill(void)
+{
+    CLEANUP_FD int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        err_ignore(fd_write_all(fd, "1000", 4, NULL));
+    }
+}
+
+static int limit(__rlimit_resource_t what, uint64_t value, const char *step, struct err *err)
+{
+    struct rlimit now;
+    if (getrlimit(what, &now) < 0) {
+        return denied(err, step);
+    }
+    rlim_t wanted = (rlim_t)value;
+    if (now.rlim_max != RLIM_INFINITY && wanted > now.rlim_max) {
+        wanted = now.rlim_max; /* raising takes a capability that we do not want */
+    }
+    struct rlimit set = {wanted, wanted};
+    return setrlimit(what, &set) < 0 ? denied(err, step) : 0;
+}
+
+static int apply_limits(const struct spawn_config *c, struct err *err)
+{
+    int rc = limit(RLIMIT_CORE, 0, "limit core files", err);
+    if (rc == 0 && c->nofile > 0) {
+        rc = limit(RLIMIT_NOFILE, c->nofile, "limit open files", err);
+    }
+    if (rc == 0 && c->data_bytes > 0) {
+        rc = limit(RLIMIT_DATA, c->data_bytes, "limit data memory", err);
+    }
+    return rc;
+}
+
+static int empty_bounding_set(bool must, struct err *err)
+{
+    for (unsigned long cap = 0; cap <= CAPABILITY_MAX; cap++) {
+        int held = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
+        if (held < 0) {
+            break;
+        }
+        if (held > 0 && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && must) {
+            return denied(err, "drop the capability bounding set");
+        }
+    }
+    return 0;
+}
+
+static int become_ids(const struct spawn_config *c, struct err *err)
+{
+    if (setgroups(0, NULL) < 0 && getgroups(0, NULL) != 0) {
+        return denied(err, "leave all groups");
+    }
+    if (setresgid(c->gid, c->gid, c->gid) < 0) {
+        return denied(err, "become the sandbox group");
+    }
+    if (setresuid(c->uid, c->uid, c->uid) < 0) {
+        return denied(err, "become the sandbox user");
+    }
+    return 0;
+}
+
+static int drop_capabilities(struct err *err)
+{
+    struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3];
+    memset(none, 0, sizeof(none));
+    if (syscall(SYS_capset, &head, none) < 0) {
+        return denied(err, "drop capabilities");
+    }
+    return 0;
+}
+
+int spawn_drop_privileges(const struct spawn_config *c, struct err *err)
+{
+    int rc = empty_bounding_set(!c->single_uid, err);
+    if (rc < 0) {
+        return rc;
+    }
+    /* kernels without ambient capabilities have none to clear */
+    (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    if (!c->single_uid) {
+        rc = become_ids(c, err);
+    }
+    if (rc == 0) {
+        rc = drop_capabilities(err);
+    }
+    if (rc == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+        rc = denied(err, "set no_new_privs");
+    }
+    if (rc == 0 && c->filter) {
+        rc = filter_install(!c->single_uid, err);
+    }
+    return rc;
+}
+
+static void default_signals(int held)
+{
+    struct sigaction plain;
+    memset(&plain, 0, sizeof(plain));
+    plain.sa_handler = SIG_DFL;
+    for (int sig = 1; sig < NSIG; sig++) {
+        (void)sigaction(sig, &plain, NULL); /* fails for KILL, STOP and libc's own */
+    }
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    if (held != 0) {
+        sigaddset(&blocked, held);
+    }
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
+}
+
+int spawn_become_user(const struct spawn_config *c, int held, struct err *err)
+{
+    volunteer_for_memory_kill();
+    default_signals(held);
+    umask(022);
+    int rc = apply_limits(c, err);
+    if (rc == 0) {
+        rc = spawn_drop_privileges(c, err);
+    }
+    if (rc == 0 && c->nproc > 0) {
+        rc = limit(RLIMIT_NPROC, c->nproc, "limit processes", err);
+    }
+    return rc;
+}
+
+static void close_run(unsigned first, unsigned last)
+{
+    if (first > last) {
+        return;
+    }
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, first, last, 0) == 0) {
+        return;
+    }
+#endif
+    /* before Linux 5.9, or forbidden by a seccomp profile that does not know it */
+    struct rlimit files;
+    unsigned top = 65536;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < top) {
+        top = (unsigned)files.rlim_cur;
+    }
+    for (unsigned fd = first; fd <= last && fd < top; fd++) {
+        close((int)fd);
+    }
+}
+
+void spawn_close_all_but(const int *keep, size_t count)
+{
+    unsigned next = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (keep[i] < 0) {
+            continue;
+        }
+        if ((unsigned)keep[i] > next) {
+            close_run(next, (unsigned)keep[i] - 1);
+        }
+        next = (unsigned)keep[i] + 1;
+    }
+    close_run(next, INT_MAX);
+}
+
+/* Rights to files are decided by the fsuid, so it can be lent for one call. The kernel takes the
+ * file capabilities away with it and gives them back. */
+static void act_as_user(const struct spawn_config *c, bool on)
+{
+    if (c == NULL || c->single_uid) {
+        return;
+    }
+    setfsgid(on ? c->gid : getegid());
+    setfsuid(on ? c->uid : geteuid());
+    /* a change of ids makes the process as dumpable as fs.suid_dumpable says */
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+int spawn_pipe(const struct spawn_config *c, int ours, int ret_fds[2], struct err *err)
+{
+    int fds[2];
+    act_as_user(c, true);
+    int rc = pipe2(fds, O_CLOEXEC);
+    int sys = errno;
+    act_as_user(c, false);
+    if (rc < 0) {
+        return err_sys(err, ERR_IO, sys, "cannot make a pipe");
+    }
+    rc = fd_set_nonblock(fds[ours], err);
+    if (rc < 0) {
+        close(fds[0]);
+        close(fds[1]);
+        return rc;
+    }
+    memcpy(ret_fds, fds, sizeof(fds));
+    return 0;
+}
+
+int spawn_memory_file(const struct spawn_config *c, const char *name, int *ret_fd, struct err *err)
+{
+    act_as_user(c, true);
+    int fd = memfd_create(name, MFD_CLOEXEC);
+    int rc = fd >= 0 ? fchmod(fd, 0600) : -1;
+    int sys = errno;
+    act_as_user(c, false);
+    if (rc < 0) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        return err_sys(err, ERR_IO, sys, "cannot make a memory file");
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+int spawn_open_as_user(const struct spawn_config *c, const char *path, int flags)
+{
+    act_as_user(c, true);
+    int fd = open(path, flags | O_CLOEXEC);
+    int sys = errno;
+    act_as_user(c, false);
+    errno = sys;
+    return fd;
+}
+
+static bool can_execute(const struct spawn_config *c, const char *path)
+{
+    CLEANUP_FD int fd = spawn_open_as_user(c, path, O_PATH); /* checks the way there */
+    struct stat st;
+    return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0111) != 0;
+}
+
+char *spawn_find_program(const struct spawn_config *c, const char *name)
+{
+    const char *dirs = getenv("PATH");
+    if (strchr(name, '/') != NULL) {
+        return can_execute(c, name) ? alloc_strdup(name) : NULL;
+    }
+    for (const char *p = dirs != NULL ? dirs : SPAWN_DEFAULT_PATH; *p != '\0';) {
+        size_t len = strcspn(p, ":");
+        char *path = alloc_printf("%.*s/%s", (int)len, p, name);
+        if (len > 0 && can_execute(c, path)) {
+            return path;
+        }
+        free(path);
+        p += len + (p[len] == ':');
+    }
+    return NULL;
+}

@@ -1,0 +1,304 @@
+/*
+ * Breadth first, so that what lies near the top is seen whatever else there is. A directory is
+ * watched before it is read: what is made in it later is told by an event, what was there is read.
+ *
+ * Nothing here grows with the workspace: names looked at, time, memory for directories to come and
+ * watches each have a bound, and when one is met the result says that there may be more.
+ *
+ * The times of files cannot be set at will, but for the one that we look at: when the file system
+ * changed it last. Its clock ticks some hundred times a second, so a file that was written shortly
+ * before the run has the same time as one that was written early in it. What a scan has found
+ * before is known by a fingerprint of all that would be different.
+ */
+#include "worker/agent/run/changescan.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/clock.h"
+#include "common/fd.h"
+#include "proto/codec.h"
+#include "worker/agent/run/filework.h"
+#include "worker/agent/link/report.h"
+
+#define NAMES_MAX   50000u
+#define TIME_MAX_MS 250
+#define QUEUE_BYTES (1u << 20) /* paths of directories that are still to be read */
+#define WATCHES_MAX 1024u      /* each holds some kernel memory of the sandbox */
+#define FOUND_BYTES (LIMIT_CHANGED * (LIMIT_PATH + 128u))
+#define CLOCK_EVERY 256u
+
+#define FNV_START 0xcbf29ce484222325u
+#define FNV_PRIME 0x100000001b3u
+
+struct found {
+    char *path; /* owned */
+    int64_t changed_ns;
+    uint64_t print;
+    struct stat st;
+};
+
+struct walk {
+    const struct changescan *s;
+    struct buf queue; /* paths, each with its NUL */
+    size_t next;      /* offset of the first one that is not read */
+    size_t names, watches;
+    uint64_t highest; /* number of a watch */
+    uint64_t until_ms;
+    bool unwatched; /* a directory is not watched */
+    bool more;      /* not everything has been looked at or kept */
+    struct found found[LIMIT_CHANGED];
+    size_t count;
+};
+
+bool changescan_skips(const char *name)
+{
+    return name[0] == '.' || strcmp(name, "__pycache__") == 0 || strcmp(name, "node_modules") == 0;
+}
+
+static uint64_t mix(uint64_t hash, const void *data, size_t len)
+{
+    const uint8_t *p = data;
+    for (size_t i = 0; i < len; i++) {
+        hash = (hash ^ p[i]) * FNV_PRIME;
+    }
+    return hash;
+}
+
+static uint64_t fingerprint(const char *path, const struct stat *st)
+{
+    uint64_t hash = mix(FNV_START, path, strlen(path) + 1);
+    hash = mix(hash, &st->st_ino, sizeof(st->st_ino));
+    hash = mix(hash, &st->st_size, sizeof(st->st_size));
+    hash = mix(hash, &st->st_ctim.tv_sec, sizeof(st->st_ctim.tv_sec));
+    return mix(hash, &st->st_ctim.tv_nsec, sizeof(st->st_ctim.tv_nsec));
+}
+
+static bool is_past(const struct changescan *s, uint64_t print)
+{
+    for (size_t i = 0; i < s->past_count; i++) {
+        if (s->past[i] == print) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Newest first; the path makes the order of the rest certain. */
+static int compare(const void *a, const void *b)
+{
+    const struct found *x = a;
+    const struct found *y = b;
+    if (x->changed_ns != y->changed_ns) {
+        return x->changed_ns > y->changed_ns ? -1 : 1;
+    }
+    return strcmp(x->path, y->path);
+}
+
+/* A place for one more: a free one, or that of the oldest if this is newer. */
+static struct found *place(struct walk *w, int64_t changed_ns)
+{
+    if (w->count < LIMIT_CHANGED) {
+        return &w->found[w->count++];
+    }
+    w->more = true;
+    struct found *oldest = &w->found[0];
+    for (size_t i = 1; i < w->count; i++) {
+        if (w->found[i].changed_ns < oldest->changed_ns) {
+            oldest = &w->found[i];
+        }
+    }
+    if (oldest->changed_ns >= changed_ns) {
+        return NULL;
+    }
+    free(oldest->path);
+    return oldest;
+}
+
+static void consider(struct walk *w, const char *path, const struct stat *st)
+{
+    int64_t changed_ns = (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec;
+    if (!S_ISREG(st->st_mode) || changed_ns < w->s->since_ns) {
+        return;
+    }
+    uint64_t print = fingerprint(path, st);
+    if (is_past(w->s, print)) {
+        return;
+    }
+    struct found *f = place(w, changed_ns);
+    if (f != NULL) {
+        *f = (struct found){alloc_strdup(path), changed_ns, print, *st};
+    }
+}
+
+static void enqueue(struct walk *w, const char *path)
+{
+    if (buf_add(&w->queue, path, strlen(path) + 1, NULL) < 0) {
+        w->more = true;
+        w->unwatched = true;
+    }
+}
+
+static void watch(struct walk *w, const char *path)
+{
+    int wd = -1;
+    if (w->s->watch_fd >= 0 && w->watches < WATCHES_MAX) {
+        wd = inotify_add_watch(w->s->watch_fd, path,
+                               CHANGESCAN_EVENTS | IN_ONLYDIR | IN_DONT_FOLLOW | IN_EXCL_UNLINK);
+    }
+    if (wd < 0) {
+        w->unwatched = true;
+        return;
+    }
+    w->watches++;
+    if ((uint64_t)wd > w->highest) {
+        w->highest = (uint64_t)wd;
+    }
+}
+
+/* False when it is time to stop. */
+static bool look_at(struct walk *w, int fd, const char *dir, const struct dirent *entry)
+{
+    char path[LIMIT_PATH + 1];
+    struct stat st;
+    w->names++;
+    if (w->names >= NAMES_MAX || (w->names % CLOCK_EVERY == 0 && clock_ms() >= w->until_ms)) {
+        return false;
+    }
+    if (changescan_skips(entry->d_name)) {
+        return true;
+    }
+    bool top = strcmp(dir, ".") == 0;
+    size_t dir_len = top ? 0 : strlen(dir);
+    size_t name_len = strlen(entry->d_name);
+    if (dir_len + 1 + name_len > LIMIT_PATH) {
+        w->more = true; /* nobody could name it */
+        w->unwatched = true;
+        return true;
+    }
+    memcpy(path, dir, dir_len);
+    if (!top) {
+        path[dir_len++] = '/';
+    }
+    memcpy(path + dir_len, entry->d_name, name_len + 1);
+    if (entry->d_type == DT_DIR) {
+        enqueue(w, path);
+    } else if (entry->d_type == DT_REG || entry->d_type == DT_UNKNOWN) {
+        if (fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+            return true; /* gone meanwhile */
+        }
+        if (S_ISDIR(st.st_mode)) {
+            enqueue(w, path);
+        } else {
+            consider(w, path, &st);
+        }
+    }
+    return true;
+}
+
+/* False when it is time to stop. */
+static bool read_directory(struct walk *w, const char *path)
+{
+    watch(w, path);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        return true; /* gone, or closed to the user: then also to what it runs */
+    }
+    bool on = true;
+    struct dirent *entry;
+    while (on && (entry = readdir(dir)) != NULL) {
+        on = look_at(w, fd, path, entry);
+    }
+    closedir(dir);
+    return on;
+}
+
+static void walk_all(struct walk *w)
+{
+    char path[LIMIT_PATH + 1];
+    enqueue(w, ".");
+    while (w->next < w->queue.len) {
+        /* copied: the queue moves as it grows */
+        size_t len = strlen((const char *)w->queue.data + w->next) + 1;
+        memcpy(path, w->queue.data + w->next, len);
+        w->next += len;
+        if (!read_directory(w, path)) {
+            w->more = true;
+            w->unwatched = true;
+            return;
+        }
+    }
+}
+
+static int put_found(struct buf *out, const struct found *f, struct err *err)
+{
+    uint8_t print[CHANGESCAN_PRINT_BYTES];
+    for (size_t i = 0; i < sizeof(print); i++) {
+        print[i] = (uint8_t)(f->print >> (8 * (sizeof(print) - 1 - i)));
+    }
+    struct msg m = {.type = MSG_ENTRY};
+    filework_entry(&m.entry, f->path, &f->st);
+    int rc = buf_add(out, print, sizeof(print), err);
+    return rc < 0 ? rc : msg_encode_frame(out, &m, err);
+}
+
+static int put_all(struct walk *w, int out_fd, struct err *err)
+{
+    struct buf out;
+    int rc = 0;
+    if (w->count > 0) {
+        qsort(w->found, w->count, sizeof(w->found[0]), compare);
+    }
+    buf_init(&out, FOUND_BYTES);
+    for (size_t i = 0; i < w->count && rc == 0; i++) {
+        rc = put_found(&out, &w->found[i], err);
+    }
+    if (rc == 0) {
+        rc = fd_write_all(out_fd, out.data, out.len, err);
+    }
+    buf_finish(&out);
+    return rc;
+}
+
+void changescan_run(const struct changescan *s, int out_fd, int report_fd, int rc,
+                    const struct err *err)
+{
+    struct err now = *err;
+    struct walk *w = alloc_one(struct walk);
+    w->s = s;
+    w->until_ms = clock_ms() + TIME_MAX_MS;
+    buf_init(&w->queue, QUEUE_BYTES);
+    if (rc == 0) {
+        walk_all(w);
+        rc = put_all(w, out_fd, &now);
+    }
+    struct buf report;
+    buf_init(&report, LIMIT_TEXT * 2);
+    int put = 0;
+    if (rc < 0) {
+        put = report_put_number(&report, 'F', (uint64_t)-rc, NULL);
+    }
+    if (put == 0) {
+        put = report_put_number(&report, 'W', w->unwatched ? 0 : w->highest, NULL);
+    }
+    if (put == 0) {
+        put = report_put_number(&report, 'U', w->more, NULL);
+    }
+    if (put == 0) {
+        put = report_put_number(&report, 'D', 0, NULL);
+    }
+    if (put == 0) {
+        err_ignore(fd_write_all(report_fd, report.data, report.len, NULL));
+    }
+    buf_finish(&report); /* the rest goes with the process */
+}

@@ -1,0 +1,80 @@
+/*
+ * Operations that are run by programs: code in a language of the runner table, which is one run of
+ * one or two programs, and OP_RUN, which is a program. Nothing of a run outlives it.
+ *
+ *           place is free            has compiled                ended                 removed
+ *   queued --------------> COMPILING ------------> RUNNING -----------------> CLEARING -------->
+ * FREE
+ *                 '--- nothing to compile ------------^  '-- no directory of its own
+ * --------------^
+ *
+ * At most LIMIT_PROGRAMS run side by side; others are queued in the order of their START.
+ * Thread: the agent has one. Nothing blocks.
+ */
+#ifndef CLOISTER_WORKER_AGENT_RUN_PROGRAM_H
+#define CLOISTER_WORKER_AGENT_RUN_PROGRAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "worker/agent/process/keeper.h"
+#include "worker/agent/run/op.h"
+#include "worker/agent/link/poll_set.h"
+#include "worker/agent/process/procs.h"
+#include "worker/agent/run/runners.h"
+
+enum program_state { PROGRAM_FREE, PROGRAM_COMPILING, PROGRAM_RUNNING, PROGRAM_CLEARING };
+
+struct program {
+    enum program_state state;
+    struct op *op; /* borrowed; told of its end before the directory is gone at times */
+    const struct runner *runner; /* NULL: OP_RUN */
+    struct buf request;          /* see request.h */
+    char dir[64];                /* "" if it has none */
+    struct keeper keeper;
+    int out_fd, err_fd; /* owned, our ends; -1 if there is none */
+    struct procs_moment begun;
+    uint64_t cpu_us, max_rss_kb; /* of the steps that are over */
+    pid_t clearer;               /* removes the directory; 0 while there is none */
+    uint64_t tell_at_ms;         /* … and that is not waited for longer */
+    uint64_t kill_at_ms;         /* … and may not take longer */
+    struct poll_slot slot_status, slot_out, slot_err;
+};
+
+struct programs {
+    const struct spawn_config *spawn;
+    bool last_resort; /* see killtree.h */
+    struct runners runners;
+    struct program places[LIMIT_PROGRAMS];
+};
+
+void programs_init(struct programs *p, const struct spawn_config *spawn, bool last_resort);
+
+/* Orders the end of all that runs and frees the rest. */
+void programs_finish(struct programs *p);
+
+/* Makes a created operation wait for its turn. `runner` is NULL for an OP_RUN. */
+int programs_queue(struct op_table *t, struct op *op, const struct runner *runner,
+                   const struct msg_start *m, struct err *err) WARN_UNUSED;
+
+bool programs_have_room(const struct programs *p);
+
+/* Lets a queued operation begin; there must be room. On failure it is done, as failed. */
+void programs_begin(struct programs *p, struct op_table *t, struct op *op);
+
+/* Stops a running operation: by SIGINT, or with `force` by killing everything. */
+void program_stop(struct op *op, enum op_stop reason, bool force);
+
+/* What they wait for, and what came of it. programs_poll() returns when (clock_ms()) it wants to be
+ * asked again at the latest; UINT64_MAX for never. */
+uint64_t programs_poll(struct programs *p, struct poll_set *set);
+void programs_handle(struct programs *p, const struct poll_set *set, struct op_table *t);
+
+/* A child was reaped: true if it was one of ours. */
+bool programs_reaped(struct programs *p, struct op_table *t, pid_t pid);
+
+/* Our children, for killtree_strays(): at most 2 * LIMIT_PROGRAMS, returns how many. */
+size_t programs_children(const struct programs *p, pid_t *ret);
+
+#endif
