@@ -33,15 +33,15 @@ CONFINED = {
         "only the agent forks: elsewhere uv_spawn or posix_spawn",
     ),
     r"waitpid|wait|wait3|wait4|waitid": (
-        r"worker/agent/.*|supervisor/demo_client\.c",
+        r"worker/agent/.*|supervisor/cli/demo_client\.c",
         "libuv reaps its own children",
     ),
     r"kill|killpg|tgkill": (
-        r"worker/agent/.*|worker/backend/oci.*|supervisor/(demo\w*|worker_spawn)\.c|worker/main\.c",
+        r"worker/agent/.*|worker/backend/oci/.*|supervisor/(cli/demo\w*|fleet/workers/spawn)\.c|worker/main\.c",
         "signals go through uv_process_kill",
     ),
     r"printf|puts|putchar|fwrite": (
-        r"supervisor/(main|options|doctor|demo|token_command)\w*\.c|worker/main\.c|worker/agent/main\.c",
+        r"supervisor/(main|base/options\w*|cli/(doctor|demo|token)\w*)\.c|worker/main\.c|worker/agent/main\.c",
         "stdout belongs to the protocol",
     ),
 }

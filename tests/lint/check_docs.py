@@ -58,6 +58,22 @@ def front_page():
     report([f"README.md: {lines} lines, 200 at most; the rest belongs into contrib/docs"] if lines > 200 else [])
 
 
+@suite.case("each room of more than five sources has a README, and each .c is in the table of its room's README")
+def rooms():
+    problems = []
+    sources = files(".c", ".h", ".def", under=("common", "proto", "supervisor", "worker"))
+    for room in sorted({os.path.dirname(path) for path in sources}):
+        page = f"{room}/README.md"
+        mine = [os.path.basename(path) for path in sources if os.path.dirname(path) == room]
+        if not os.path.exists(os.path.join(ROOT, page)):
+            if len(mine) > 5:
+                problems.append(f"{page} is missing")
+            continue
+        rows = "\n".join(re.findall(r"^\|.*$", read(page), re.MULTILINE))
+        problems += [f"{page}: no table has {name}" for name in mine if name.endswith(".c") and f"`{name}`" not in rows]
+    report(problems)
+
+
 def slug(heading):
     """The anchor of a heading, as the places make it that show Markdown."""
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)

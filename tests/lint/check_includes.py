@@ -1,56 +1,104 @@
 #!/usr/bin/env python3
-"""Who may include what. The table is the architecture: common <- proto <- supervisor | worker |
-agent, third-party libraries behind the files meant for them."""
+"""Who may include what. The table is the architecture: which room (directory) may use which others, in layers without a circle,
+and third-party libraries behind the rooms and files meant for them."""
 
 import os
 import re
+from collections import Counter
 
 from source import ROOT, files, read, report
 from tap import Suite
 
-# directory prefix: (our own headers allowed, third-party headers allowed); the longest prefix wins
-RULES = {
-    "common/": (r"common/[^/]+\.h", r""),
-    "common/io/": (r"common/(io/)?[^/]+\.h", r"uv\.h"),
-    "proto/": (r"(proto|common)/[^/]+\.(h|def)", r""),
-    "worker/agent/": (r"(worker/agent|proto|common)/[^/]+\.(h|def|inc)|config\.h", r""),
-    "worker/backend/": (
-        r"(worker/backend|common|common/io)/[^/]+\.(h|inc)|config\.h",
-        r"uv\.h|cjson/cJSON\.h",
-    ),
-    "worker/": (
-        r"(worker|proto|common|common/io)/[^/]+\.(h|def)|worker/backend/backend\.h|config\.h",
-        r"uv\.h",
-    ),
-    "supervisor/": (
-        r"(supervisor|supervisor/(compat|tools|resources|mcp|web)|proto|common|common/io)/[^/]+\.(h|def|inc)|config\.h",
-        r"uv\.h|cjson/cJSON\.h",
-    ),
+# Which rooms of ours a room may use, beside itself; what stands further up is what may use more. `fleet.h` is the contract of all rooms
+# below it, so they may include it.
+BELOW = "common proto"
+FLEET_H = "supervisor/fleet/fleet.h"
+ROOMS = {
+    "common": "",
+    "common/io": "common",
+    "proto": "common",
+    "worker/agent/process": BELOW,
+    "worker/agent/link": BELOW + " worker/agent/process",
+    "worker/agent/run": BELOW + " worker/agent/process worker/agent/link",
+    "worker/agent/files": BELOW + " worker/agent/process worker/agent/link worker/agent/run",
+    "worker/agent/interp": BELOW + " worker/agent/process worker/agent/link worker/agent/run",
+    "worker/agent": BELOW + " worker/agent/process worker/agent/link worker/agent/run worker/agent/files worker/agent/interp",
+    "worker/backend": "common common/io",
+    "worker/backend/oci": "common common/io worker/backend",
+    "worker/backend/docker": "common common/io worker/backend",
+    "worker": BELOW + " common/io worker/backend",
+    "supervisor/base": BELOW + " common/io",
+    "supervisor/languages": BELOW + " common/io",
+    # the fleet knows nothing of calls, of tools, of MCP
+    "supervisor/fleet/host": BELOW + " common/io supervisor/base",
+    "supervisor/fleet/workers": BELOW + " common/io supervisor/base supervisor/fleet/host",
+    "supervisor/fleet/state": BELOW + " common/io supervisor/base supervisor/fleet/host supervisor/fleet/workers",
+    "supervisor/fleet/engine": BELOW + " supervisor/base supervisor/fleet/host supervisor/fleet/workers supervisor/fleet/state",
+    "supervisor/fleet/sandbox": BELOW + " supervisor/base supervisor/fleet/host supervisor/fleet/workers supervisor/fleet/state supervisor/fleet/engine",
+    "supervisor/fleet": BELOW + " supervisor/base supervisor/fleet/host supervisor/fleet/state supervisor/fleet/engine supervisor/fleet/sandbox",
+    "supervisor/calls": BELOW + " supervisor/base supervisor/fleet supervisor/fleet/host supervisor/fleet/sandbox",
+    # HTTP knows nothing of sandboxes
+    "supervisor/web/http": BELOW + " supervisor/base",
+    "supervisor/web/files": "common supervisor/web/http",
+    "supervisor/web/auth": "common common/io supervisor/base supervisor/web/http supervisor/web/files",
     # the protocol knows nothing of what is done with it, nor of how it travels
-    "supervisor/mcp/": (
-        r"supervisor/mcp/[^/]+\.(h|def)|supervisor/principal\.h|proto/limits\.h|(common|common/io)/[^/]+\.h|config\.h",
-        r"uv\.h|cjson/cJSON\.h",
-    ),
-    # HTTP knows the protocol layer, and nothing of sandboxes
-    "supervisor/web/": (
-        r"supervisor/(web|mcp)/[^/]+\.h|supervisor/(principal|config)\.h|proto/limits\.h|(common|common/io)/[^/]+\.h|config\.h",
-        r"uv\.h|cjson/cJSON\.h",
-    ),
-    "tests/": (r".*", r".*"),
+    "supervisor/mcp/wire": "common common/io",
+    "supervisor/mcp": BELOW + " common/io supervisor/base supervisor/mcp/wire",
+    "supervisor/web/mcp": BELOW + " common/io supervisor/base supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth",
+    "supervisor/links": BELOW + " supervisor/fleet supervisor/web/http",
+    "supervisor/packages": BELOW + " supervisor/base supervisor/fleet",
+    "supervisor/results": BELOW + " supervisor/fleet supervisor/links",
+    "supervisor/resources": BELOW + " common/io supervisor/base supervisor/fleet supervisor/links supervisor/results supervisor/mcp supervisor/mcp/wire",
+    "supervisor/tools": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/web/http",
+    "supervisor/compat": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/tools supervisor/web/http",
+    "supervisor/front": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/resources supervisor/tools"
+    " supervisor/compat supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/web/mcp supervisor/web/files",
+    "supervisor/cli": BELOW + " common/io supervisor/base supervisor/fleet supervisor/fleet/host supervisor/fleet/engine supervisor/web/http supervisor/web/auth",
+    "supervisor": BELOW + " supervisor/base supervisor/fleet/state supervisor/front supervisor/cli",
 }
 
-# one file narrower or wider than its directory
-DEMO = (r"supervisor/demo\w*\.h|(common|common/io)/[^/]+\.h", r"cjson/cJSON\.h")
+# What of other people's libraries a room may use; nothing where it is not named.
+LOOP, JSON, BOTH = r"uv\.h", r"cjson/cJSON\.h", r"uv\.h|cjson/cJSON\.h"
+LIBRARIES = {
+    "common/io": LOOP,
+    "worker": LOOP,
+    "worker/backend": BOTH,
+    "worker/backend/oci": BOTH,
+    "worker/backend/docker": BOTH,
+    "supervisor": LOOP,
+    "supervisor/base": JSON,
+    "supervisor/fleet": LOOP,
+    "supervisor/fleet/host": LOOP,
+    "supervisor/fleet/sandbox": LOOP,
+    "supervisor/fleet/state": LOOP,
+    "supervisor/fleet/workers": LOOP,
+    "supervisor/calls": LOOP,
+    "supervisor/web/http": LOOP,
+    "supervisor/web/auth": BOTH,
+    "supervisor/web/mcp": BOTH,
+    "supervisor/mcp": BOTH,
+    "supervisor/mcp/wire": BOTH,
+    "supervisor/packages": BOTH,
+    "supervisor/results": JSON,
+    "supervisor/resources": JSON,
+    "supervisor/tools": JSON,
+    "supervisor/compat": JSON,
+    "supervisor/front": BOTH,
+    "supervisor/cli": BOTH,
+}
+
+# one file narrower or wider than its room: (our own headers, libraries)
+DEMO = (r"supervisor/cli/demo\w*\.h|(common|common/io)/[^/]+\.h", JSON)
 IPC = (r"common/(io/)?[^/]+\.h", r"uv\.h|nng/.*")
-HTTP = (r"common/(io/)?[^/]+\.h|config\.h", r"uv\.h")
+HTTP = (r"common/(io/)?[^/]+\.h|config\.h", LOOP)
 EXCEPTIONS = {
     "common/io/ipc_client.c": IPC,
     "common/io/ipc_close.c": IPC,
     "common/io/ipc_endpoint.c": IPC,
     "common/io/ipc_endpoint.h": IPC,
     "common/io/ipc_server.c": IPC,
-    "common/io/json.c": (r"common/(io/)?[^/]+\.h", r"cjson/cJSON\.h"),
-    "common/io/json.h": (r"common/(io/)?[^/]+\.h", r"cjson/cJSON\.h"),
+    "common/io/json.c": (r"common/(io/)?[^/]+\.h", JSON),
+    "common/io/json.h": (r"common/(io/)?[^/]+\.h", JSON),
     "common/io/http_easy.c": HTTP,
     "common/io/http_lib.h": (r"common/[^/]+\.h", r"curl/curl\.h"),
     "common/io/http_tunnel.c": HTTP,
@@ -58,9 +106,10 @@ EXCEPTIONS = {
     "supervisor/cli/demo_client.c": DEMO,
     "supervisor/cli/demo_client.h": DEMO,
     "supervisor/web/http/mhd.h": (r"common/[^/]+\.h", r"microhttpd\.h|gnutls/.*"),
-    "worker/backend/docker/tar.c": (r"(worker/backend|common)/[^/]+\.h", r"archive(_entry)?\.h"),
-    "common/io/http_lib.h": (r"common/[^/]+\.h", r"curl/curl\.h"),
+    "worker/backend/docker/tar.c": (r"(worker/backend/docker|worker/backend|common)/[^/]+\.h", r"archive(_entry)?\.h"),
     "proto/codec.c": (r"(proto|common)/[^/]+\.(h|def)", r"msgpack.*"),
+    # opens the backend that was asked for, so it names them
+    "worker/backend/backend.c": (r"(worker/backend(/oci|/docker)?|common|common/io)/[^/]+\.h|config\.h", BOTH),
 }
 
 THIRD_PARTY = re.compile(r"(uv|nng/.*|nng|cjson/.*|cJSON|msgpack.*|curl/.*|microhttpd|gnutls/.*|archive.*)(\.h)?$")
@@ -71,9 +120,19 @@ suite = Suite()
 
 
 def rule_for(path):
+    """(what of ours, what of libraries) as patterns."""
+    if path.startswith("tests/"):
+        return r".*", r".*"
     if path in EXCEPTIONS:
         return EXCEPTIONS[path]
-    return RULES[max((p for p in RULES if path.startswith(p)), key=len)]
+    room = os.path.dirname(path)
+    if room not in ROOMS:
+        return r"(?!)", r"(?!)"
+    rooms = "|".join([room, *ROOMS[room].split()])
+    own = rf"({rooms})/[^/]+\.(h|def|inc)|config\.h"
+    if room.startswith("supervisor/fleet/"):
+        own += "|" + re.escape(FLEET_H)
+    return own, LIBRARIES.get(room, r"(?!)")
 
 
 def includes(path):
@@ -109,6 +168,30 @@ def layering():
     report(problems)
 
 
+@suite.case("rooms use each other in one direction only")
+def layers():
+    below = {room: set(uses.split()) for room, uses in ROOMS.items()}
+    problems = [f"{room} may use {other}, which is no room" for room, uses in below.items() for other in uses if other not in below]
+    free = {room for room in below if not below[room]}
+    while len(free) < len(below):
+        more = {room for room in below if below[room] <= free} - free
+        if not more:
+            problems.append("a circle among " + ", ".join(sorted(set(below) - free)))
+            break
+        free |= more
+    report(problems)
+
+
+@suite.case("each directory with sources is a room of the table, of 40 files at most")
+def rooms():
+    found = files(".c", ".h", ".def", under=("common", "proto", "supervisor", "worker"))
+    sizes = Counter(os.path.dirname(path) for path in found)
+    report(
+        [f"{room}: is not in the table of rooms" for room in sizes if room not in ROOMS]
+        + [f"{room}: {n} files, more than 40" for room, n in sizes.items() if n > 40]
+    )
+
+
 @suite.case("the table itself refuses what it should refuse")
 def table():
     forbidden = [
@@ -119,14 +202,21 @@ def table():
         ("common/io/ipc.h", "<", "nng/nng.h"),
         ("common/io/loop.c", '"', "supervisor/fleet/fleet.h"),
         ("proto/msg.c", "<", "msgpack.h"),
-        ("worker/agent/ops.c", '"', "common/io/json.h"),
-        ("worker/agent/ops.c", "<", "pthread.h"),
+        ("worker/agent/run/op.c", '"', "common/io/json.h"),
+        ("worker/agent/run/op.c", "<", "pthread.h"),
+        ("worker/agent/process/spawn.c", '"', "worker/agent/run/op.h"),
         ("worker/backend/oci/oci.c", '"', "proto/msg.h"),
+        ("worker/backend/docker/docker.c", '"', "worker/backend/oci/oci.h"),
         ("worker/backend/docker/docker.c", "<", "curl/curl.h"),
         ("worker/worker.c", '"', "supervisor/fleet/fleet.h"),
         ("supervisor/main.c", '"', "worker/backend/backend.h"),
         ("supervisor/main.c", '"', "../common/buf.h"),
         ("supervisor/cli/demo.c", '"', "proto/msg.h"),
+        ("supervisor/fleet/sandbox/sandbox.c", '"', "supervisor/calls/call.h"),
+        ("supervisor/fleet/host/host.c", '"', "supervisor/fleet/sandbox/sandbox.h"),
+        ("supervisor/calls/call.c", '"', "supervisor/tools/tool.h"),
+        ("supervisor/tools/tool.c", '"', "supervisor/mcp/server.h"),
+        ("supervisor/web/http/listener.c", '"', "supervisor/fleet/fleet.h"),
     ]
     report([f"{path} may include {name}" for path, q, name in forbidden if not judge(path, q, name)])
 
