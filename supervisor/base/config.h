@@ -1,5 +1,5 @@
 /*
- * Configuration: one table of options (config.c) yields the command line, the environment
+ * Configuration: one table of options (options.c) yields the command line, the environment
  * variables, --help and their checks.
  */
 #ifndef CLOISTER_SUPERVISOR_BASE_CONFIG_H

@@ -2,13 +2,13 @@
  * The `oci` backend: a sandbox is a container of an OCI runtime on this host, without any daemon.
  *
  * This file is the vtable and the order of things; each duty has a file of its own:
- *   oci_create  starting one          oci_end      removing one
- *   oci_probe   what works here       oci_spec     the configuration with every limit
- *   oci_root    what it sees as /     oci_seccomp  which system calls it may make
- *   oci_cgroup  limits and figures    oci_host     ids and other facts
- *   oci_net     a sandbox's network   oci_packages its package directory
+ *   create.c  starting one             end.c       removing one
+ *   probe.c   what works here          spec.c      the configuration with every limit
+ *   root.c    what it sees as /        ../seccomp.c  which system calls it may make
+ *   cgroup.c  limits and figures       host.c      ids and other facts
+ *   net.c     a sandbox's network      packages.c  its package directory
  *
- * All state that matters is on disk (oci_record) or in the kernel, so an object can be opened on a
+ * All state that matters is on disk (../record.c) or in the kernel, so an object can be opened on a
  * sandbox that another worker made. What is kept here is a cache of that: the process, its cgroups,
  * and the directory with the agent's socket.
  */

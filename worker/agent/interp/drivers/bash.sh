@@ -1,4 +1,4 @@
-# Setting up the shell; why, is in lang_bash.c. 73 is the report pipe there. PROMPT_COMMAND comes last: it sets the trap by which the
+# Setting up the shell; why, is in bash.c. 73 is the report pipe there. PROMPT_COMMAND comes last: it sets the trap by which the
 # keeper knows that the shell is up, and from then on an interrupt may throw away the line that is being read.
 PS1= PS2= __cloister_run=0000000000 __cloister_told=0000000000 __cloister_left=
 __cloister_trap='[[ $__cloister_told == "$__cloister_run" ]] || builtin kill -INT "$BASHPID"'
