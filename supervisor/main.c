@@ -17,9 +17,9 @@
 #include "supervisor/base/config.h"
 #include "supervisor/cli/demo.h"
 #include "supervisor/cli/doctor.h"
-#include "supervisor/front/serve.h"
-#include "supervisor/fleet/state/sweeper.h"
 #include "supervisor/cli/token.h"
+#include "supervisor/fleet/state/sweeper.h"
+#include "supervisor/front/serve.h"
 
 static void print_help(void)
 {

@@ -16,8 +16,8 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "config.h"
 #include "common/io/http_internal.h"
+#include "config.h"
 
 #define KEEPALIVE_SECONDS     30L
 #define IDLE_CONNECTION_MAX_S 60L

@@ -27,8 +27,8 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "config.h"
 #include "common/io/http_internal.h"
+#include "config.h"
 
 enum {
     RECORD_MAX_BYTES = 16 * 1024, /* of TLS */

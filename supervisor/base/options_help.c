@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/cleanup.h"
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/options.h"
 

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 
 #include "common/log.h"
-#include "supervisor/calls/call_internal.h"
 #include "supervisor/base/config.h"
+#include "supervisor/calls/call_internal.h"
 
 #define OVERDUE_MS       6000  /* after interrupt and backstop: then nobody will end it any more */
 #define SILENCE_LEAST_MS 10000 /* a worker that hangs is found and replaced within that */

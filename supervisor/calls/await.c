@@ -11,8 +11,8 @@
 #include "common/cleanup.h"
 #include "supervisor/calls/call.h"
 #include "supervisor/calls/executions_internal.h"
-#include "supervisor/fleet/host/host.h"
 #include "supervisor/calls/output_news.h"
+#include "supervisor/fleet/host/host.h"
 
 #define CONFIRM_MS      100  /* between two looks whether the agent has it */
 #define CONFIRM_MOST_MS 1000 /* from its beginning; then that is not known, and said to be so */

@@ -11,8 +11,8 @@
 #include "common/alloc.h"
 #include "common/clock.h"
 #include "common/str.h"
-#include "supervisor/calls/call_internal.h"
 #include "supervisor/base/config.h"
+#include "supervisor/calls/call_internal.h"
 
 static struct fleet_call *new_call(struct fleet_host *host, size_t keep_bytes,
                                    fleet_outcome_fn done, void *arg)

@@ -9,8 +9,8 @@
 #include <sys/queue.h>
 #include <uv.h>
 
-#include "supervisor/fleet/host/deferred.h"
 #include "supervisor/calls/executions.h"
+#include "supervisor/fleet/host/deferred.h"
 
 #define EXECUTIONS_BUCKETS 256
 

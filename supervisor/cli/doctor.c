@@ -17,11 +17,11 @@
 #include "common/cleanup.h"
 #include "common/err.h"
 #include "common/log.h"
-#include "supervisor/fleet/host/binaries.h"
 #include "supervisor/base/config.h"
+#include "supervisor/base/image.h"
 #include "supervisor/fleet/engine/engine.h"
 #include "supervisor/fleet/fleet.h"
-#include "supervisor/base/image.h"
+#include "supervisor/fleet/host/binaries.h"
 #include "supervisor/fleet/host/instance.h"
 
 #define FINDINGS_MAX 8

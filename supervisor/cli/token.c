@@ -15,8 +15,8 @@
 #include "common/err.h"
 #include "common/str.h"
 #include "proto/exit_codes.h"
-#include "supervisor/web/http/digest.h"
 #include "supervisor/web/auth/tokens.h"
+#include "supervisor/web/http/digest.h"
 
 #define RANDOM_CHARS 40 /* of 5 bits each */
 

@@ -14,8 +14,8 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "common/log.h"
-#include "supervisor/compat/profile.h"
 #include "supervisor/base/config.h"
+#include "supervisor/compat/profile.h"
 #include "supervisor/packages/packages.h"
 #include "supervisor/tools/package.h"
 

@@ -14,8 +14,8 @@
 #include "common/clock.h"
 #include "common/io/json.h"
 #include "common/text.h"
-#include "supervisor/compat/code_sandbox.h"
 #include "supervisor/base/entries.h"
+#include "supervisor/compat/code_sandbox.h"
 #include "supervisor/tools/args.h"
 
 #define LIST_COST   (700u << 10)

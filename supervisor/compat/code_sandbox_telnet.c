@@ -10,9 +10,9 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/io/json.h"
+#include "supervisor/base/config.h"
 #include "supervisor/compat/code_sandbox.h"
 #include "supervisor/compat/programs.h"
-#include "supervisor/base/config.h"
 
 #define DONE_MAX_BYTES (4u << 20)
 #define DONE_MAX_DEPTH 8

@@ -1,8 +1,8 @@
 /*
  * The table, in the order in which profiles win a name that two of them have.
  */
-#include "supervisor/compat/profile.h"
 #include "supervisor/base/config.h"
+#include "supervisor/compat/profile.h"
 
 const struct profile *const profiles[PROFILE_COUNT] = {
     &profile_code_sandbox,

@@ -13,8 +13,8 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "supervisor/fleet/fleet.h"
-#include "supervisor/fleet/internal.h"
 #include "supervisor/fleet/host/instance.h"
+#include "supervisor/fleet/internal.h"
 
 static int make_key(const char *path, unsigned char key[FLEET_KEY_BYTES], struct err *err)
 {

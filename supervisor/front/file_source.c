@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "supervisor/compat/python_paths.h"
 #include "supervisor/base/config.h"
+#include "supervisor/compat/python_paths.h"
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/links/links.h"
 #include "supervisor/links/mime.h"

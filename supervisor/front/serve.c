@@ -24,13 +24,13 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "proto/exit_codes.h"
+#include "supervisor/fleet/fleet.h"
 #include "supervisor/front/app.h"
 #include "supervisor/front/file_source.h"
-#include "supervisor/fleet/fleet.h"
+#include "supervisor/front/serve_internal.h"
 #include "supervisor/languages/languages.h"
 #include "supervisor/links/links.h"
 #include "supervisor/mcp/session.h"
-#include "supervisor/front/serve_internal.h"
 
 #define PIPE_DRAIN_MS 300
 #define HTTP_DRAIN_MS 1000

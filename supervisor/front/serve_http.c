@@ -18,11 +18,11 @@
 #include "supervisor/base/principal.h"
 #include "supervisor/front/serve_internal.h"
 #include "supervisor/web/auth/auth.h"
-#include "supervisor/web/http/exchange.h"
 #include "supervisor/web/files/endpoint.h"
+#include "supervisor/web/http/exchange.h"
 #include "supervisor/web/http/listener.h"
-#include "supervisor/web/mcp/endpoint.h"
 #include "supervisor/web/http/url.h"
+#include "supervisor/web/mcp/endpoint.h"
 
 #define HEARTBEAT_MS 8000 /* clients and what is between give up on silence after 10 s or more */
 

@@ -11,11 +11,11 @@
 #include "common/alloc.h"
 #include "common/io/json.h"
 #include "proto/limits.h"
-#include "supervisor/mcp/wire/jsonrpc.h"
-#include "supervisor/mcp/session.h"
 #include "supervisor/base/principal.h"
 #include "supervisor/front/serve_internal.h"
 #include "supervisor/front/stdio_transport.h"
+#include "supervisor/mcp/session.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 
 #define OWNER        "stdio"
 #define BEHIND_BYTES (4u << 20) /* queued; above it the client gets only answers */

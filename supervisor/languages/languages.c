@@ -16,8 +16,8 @@
 #include "common/fd.h"
 #include "common/io/json.h"
 #include "proto/codec.h"
-#include "supervisor/languages/names.h"
 #include "supervisor/languages/builtin.h"
+#include "supervisor/languages/names.h"
 
 #define FILE_MAX_BYTES (256u << 10)
 #define FILE_MAX_DEPTH 8

@@ -5,10 +5,10 @@
 #ifndef CLOISTER_SUPERVISOR_MCP_ASKING_H
 #define CLOISTER_SUPERVISOR_MCP_ASKING_H
 
-#include "supervisor/mcp/wire/due_timer.h"
 #include "supervisor/mcp/input_round.h"
 #include "supervisor/mcp/input_states.h"
 #include "supervisor/mcp/internal.h"
+#include "supervisor/mcp/wire/due_timer.h"
 
 struct mcp_asked;
 

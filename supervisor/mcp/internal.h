@@ -12,13 +12,13 @@
 #define CLOISTER_SUPERVISOR_MCP_INTERNAL_H
 
 #include "common/buf.h"
+#include "supervisor/base/principal.h"
 #include "supervisor/mcp/app.h"
-#include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/mcp/progress.h"
 #include "supervisor/mcp/request.h"
-#include "supervisor/mcp/wire/revision.h"
 #include "supervisor/mcp/session.h"
-#include "supervisor/base/principal.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
+#include "supervisor/mcp/wire/revision.h"
 
 #define MCP_META              "io.modelcontextprotocol/"
 #define MCP_META_VERSION      MCP_META "protocolVersion"

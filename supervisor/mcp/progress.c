@@ -14,8 +14,8 @@
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/io/json.h"
-#include "supervisor/mcp/wire/jsonrpc.h"
 #include "common/text.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 
 #define MESSAGE_MAX_BYTES 1000
 #define HAIR              0.01

@@ -17,12 +17,12 @@
 #include "common/clock.h"
 #include "common/io/json.h"
 #include "common/log.h"
-#include "supervisor/mcp/wire/due_timer.h"
 #include "supervisor/mcp/input.h"
 #include "supervisor/mcp/internal.h"
 #include "supervisor/mcp/subscriptions.h"
 #include "supervisor/mcp/task.h"
 #include "supervisor/mcp/task_registry.h"
+#include "supervisor/mcp/wire/due_timer.h"
 
 #define RELATED MCP_META "related-task"
 

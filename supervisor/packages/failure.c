@@ -7,8 +7,8 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "supervisor/base/config.h"
-#include "supervisor/packages/reply.h"
 #include "supervisor/packages/internal.h"
+#include "supervisor/packages/reply.h"
 
 static const struct {
     const char *kind;

@@ -18,8 +18,8 @@
 #include "common/log.h"
 #include "supervisor/base/config.h"
 #include "supervisor/packages/installers.h"
-#include "supervisor/packages/reply.h"
 #include "supervisor/packages/internal.h"
+#include "supervisor/packages/reply.h"
 
 #define MEMORY_MB   1024         /* what managers and builds need, whatever the sandbox has */
 #define KEEP_BYTES  (256u << 10) /* of what the program says */

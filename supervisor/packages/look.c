@@ -9,8 +9,8 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "supervisor/packages/installers.h"
-#include "supervisor/packages/reply.h"
 #include "supervisor/packages/internal.h"
+#include "supervisor/packages/reply.h"
 
 #define LOOK_MS    20000
 #define KEEP_BYTES (256u << 10) /* a list of some thousand packages */

@@ -8,9 +8,9 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "supervisor/fleet/fleet.h"
+#include "supervisor/links/uri.h"
 #include "supervisor/mcp/session.h"
 #include "supervisor/resources/resources.h"
-#include "supervisor/links/uri.h"
 
 static void on_sandboxes(void *arg, const char *owner)
 {

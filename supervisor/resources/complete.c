@@ -15,12 +15,12 @@
 #include "common/log.h"
 #include "common/str.h"
 #include "supervisor/base/entries.h"
+#include "supervisor/links/uri.h"
 #include "supervisor/mcp/app.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/resources/job.h"
 #include "supervisor/resources/resources.h"
 #include "supervisor/resources/templates.h"
-#include "supervisor/links/uri.h"
 
 #define VALUES_MAX 100 /* more are counted, and not told by the protocol either */
 

@@ -9,8 +9,8 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/base/principal.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 
 static void on_cancelled(struct mcp_request *r)
 {

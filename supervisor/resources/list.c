@@ -20,11 +20,11 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "supervisor/base/entries.h"
+#include "supervisor/links/mime.h"
+#include "supervisor/links/uri.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/resources/job.h"
-#include "supervisor/links/mime.h"
 #include "supervisor/resources/resources.h"
-#include "supervisor/links/uri.h"
 #include "supervisor/results/result.h"
 
 #define PAGE_ITEMS 100

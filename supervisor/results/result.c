@@ -16,9 +16,9 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/text.h"
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/links/uri.h"
-#include "common/text.h"
 
 /* Texts grow by at most three when bytes become U+FFFD; budgets bound them well below this. */
 #define TEXT_MAX_BYTES (4u << 20)

@@ -7,8 +7,8 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/io/json.h"
-#include "supervisor/base/config.h"
 #include "common/text.h"
+#include "supervisor/base/config.h"
 #include "supervisor/tools/sandbox_json.h"
 #include "supervisor/tools/tool.h"
 

@@ -7,10 +7,10 @@
  */
 #include <string.h>
 
+#include "common/base64.h"
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "common/str.h"
-#include "common/base64.h"
 #include "common/text.h"
 #include "supervisor/links/mime.h"
 #include "supervisor/tools/args.h"

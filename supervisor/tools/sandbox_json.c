@@ -11,10 +11,10 @@
 
 #include "common/cleanup.h"
 #include "common/io/json.h"
+#include "common/text.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
 #include "supervisor/results/result.h"
-#include "common/text.h"
 
 #define WORDS_MAX_BYTES 8192
 #define WORDS_MAX       64 /* items of a list */

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/base64.h"
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "proto/limits.h"
-#include "common/base64.h"
 #include "supervisor/tools/args.h"
 #include "supervisor/tools/tool.h"
 

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "tests/fuzz/fuzz.h"
 #include "common/io/http_head.h"
+#include "tests/fuzz/fuzz.h"
 
 static void check_body(struct view body)
 {

@@ -10,8 +10,8 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/scratch.h"
 #include "worker/backend/oci/host.h"
-#include "worker/backend/record.h"
 #include "worker/backend/oci/runtime.h"
+#include "worker/backend/record.h"
 
 static const char *const paths[] = {
     "/proc/self/mountinfo", "/proc/self/cgroup", "/proc/self/uid_map", "/etc/passwd", "/etc/subuid",

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "common/clock.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/fd.h"
 #include "common/str.h"
 #include "proto/codec.h"

@@ -242,6 +242,19 @@ def order():
     report(problems)
 
 
+@suite.case("our own headers stand in the order of their names")
+def sorted_headers():
+    problems = []
+    for path in files(".c", ".h"):
+        before, last = "", 0
+        for line, quote, name in includes(path):
+            beside = quote == '"' and line == last + 1
+            if beside and name.endswith(".h") and before.endswith(".h") and name < before and not name.endswith(("_define.h", "_template.h")):
+                problems.append(f"{path}:{line}: {name} comes before {before}")
+            before, last = (name, line) if quote == '"' else ("", 0)
+    report(problems)
+
+
 @suite.case("header guards are named after the path")
 def guards():
     problems = []

@@ -31,10 +31,10 @@
 #include "common/fd.h"
 #include "common/log.h"
 #include "proto/exit_codes.h"
-#include "worker/agent/link/endpoint.h"
 #include "worker/agent/files/op.h"
-#include "worker/agent/process/killtree.h"
+#include "worker/agent/link/endpoint.h"
 #include "worker/agent/link/relay.h"
+#include "worker/agent/process/killtree.h"
 
 #define END_MS     2000  /* for keepers to end everything before we go */
 #define MMAP_BYTES 65536 /* larger allocations go back to the system when freed */

@@ -10,14 +10,14 @@
 #include <sys/types.h>
 
 #include "common/err.h"
-#include "worker/agent/run/changes.h"
 #include "worker/agent/interp/interp.h"
 #include "worker/agent/link/link.h"
-#include "worker/agent/process/oom.h"
-#include "worker/agent/run/op.h"
 #include "worker/agent/link/poll_set.h"
-#include "worker/agent/run/program.h"
+#include "worker/agent/process/oom.h"
 #include "worker/agent/process/spawn.h"
+#include "worker/agent/run/changes.h"
+#include "worker/agent/run/op.h"
+#include "worker/agent/run/program.h"
 
 #define AGENT_LINKS   (1 + LIMIT_AGENT_PENDING)
 #define AGENT_INTERPS 3

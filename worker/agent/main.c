@@ -19,10 +19,10 @@
 #include "proto/limits.h"
 #include "proto/version.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/process/check.h"
 #include "worker/agent/link/endpoint.h"
-#include "worker/agent/process/ids.h"
 #include "worker/agent/link/relay.h"
+#include "worker/agent/process/check.h"
+#include "worker/agent/process/ids.h"
 #include "worker/agent/run/userenv.h"
 
 #define NO_FD    UINT64_MAX

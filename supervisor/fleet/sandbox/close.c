@@ -21,11 +21,11 @@
 #include "common/cleanup.h"
 #include "common/ending.h"
 #include "common/log.h"
-#include "supervisor/fleet/state/disk.h"
 #include "supervisor/fleet/host/instance.h"
-#include "supervisor/fleet/state/leftovers.h"
 #include "supervisor/fleet/host/runs.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
+#include "supervisor/fleet/state/disk.h"
+#include "supervisor/fleet/state/leftovers.h"
 #include "supervisor/fleet/workers/errand.h"
 
 #define EXIT_MS           1000 /* from the answer to CLOSE to the exit */

@@ -24,12 +24,12 @@
 #include "common/log.h"
 #include "common/str.h"
 #include "proto/exit_codes.h"
-#include "supervisor/fleet/sandbox/adoption.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
 #include "supervisor/fleet/host/instance.h"
-#include "supervisor/fleet/state/record.h"
 #include "supervisor/fleet/host/runs.h"
+#include "supervisor/fleet/sandbox/adoption.h"
+#include "supervisor/fleet/state/record.h"
 
 #define ENDED_ALONE    "the sandbox ended while no server was there"
 #define CALLS_CHECK_MS 1000

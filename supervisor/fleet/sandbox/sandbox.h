@@ -17,8 +17,8 @@
 #include "supervisor/fleet/engine/engine.h"
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/fleet/host/host.h"
-#include "supervisor/fleet/state/record.h"
 #include "supervisor/fleet/host/turns.h"
+#include "supervisor/fleet/state/record.h"
 #include "supervisor/fleet/workers/link.h"
 #include "supervisor/fleet/workers/policy.h"
 

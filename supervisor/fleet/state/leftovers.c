@@ -15,9 +15,9 @@
 
 #include "common/alloc.h"
 #include "common/log.h"
-#include "supervisor/fleet/state/disk.h"
 #include "supervisor/fleet/host/host.h"
 #include "supervisor/fleet/host/instance.h"
+#include "supervisor/fleet/state/disk.h"
 #include "supervisor/fleet/workers/errand.h"
 
 #define AT_ONCE        2

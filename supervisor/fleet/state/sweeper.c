@@ -28,8 +28,8 @@
 #include "common/fd.h"
 #include "common/log.h"
 #include "proto/exit_codes.h"
-#include "supervisor/fleet/state/firsts.h"
 #include "supervisor/fleet/host/instance.h"
+#include "supervisor/fleet/state/firsts.h"
 #include "supervisor/fleet/state/sweeper_internal.h"
 
 #define AT_ONCE    16

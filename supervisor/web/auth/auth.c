@@ -33,15 +33,15 @@
 #include "common/log.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/principal.h"
+#include "supervisor/base/secret_file.h"
 #include "supervisor/web/auth/challenge.h"
+#include "supervisor/web/auth/introspect.h"
+#include "supervisor/web/auth/tokens.h"
+#include "supervisor/web/files/endpoint.h"
 #include "supervisor/web/http/digest.h"
 #include "supervisor/web/http/exchange.h"
-#include "supervisor/web/files/endpoint.h"
 #include "supervisor/web/http/guard.h"
-#include "supervisor/web/auth/introspect.h"
-#include "supervisor/base/secret_file.h"
 #include "supervisor/web/http/throttle.h"
-#include "supervisor/web/auth/tokens.h"
 
 #define TOKEN_MAX_BYTES ((size_t)8192) /* an issuer's may be long, ours are not */
 

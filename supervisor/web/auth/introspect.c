@@ -24,8 +24,8 @@
 #include "common/clock.h"
 #include "common/io/http_client.h"
 #include "common/log.h"
-#include "supervisor/web/http/seldom.h"
 #include "supervisor/web/auth/token_cache.h"
+#include "supervisor/web/http/seldom.h"
 #include "supervisor/web/http/url.h"
 
 #define CONNECT_MS       3000

@@ -13,8 +13,8 @@
 #include "common/err.h"
 #include "common/view.h"
 #include "supervisor/base/principal.h"
-#include "supervisor/web/http/digest.h"
 #include "supervisor/web/auth/introspect_answer.h"
+#include "supervisor/web/http/digest.h"
 
 #define INTROSPECT_GOOD_MS 60000 /* how long a good token is believed in, at most */
 #define INTROSPECT_BAD_MS  10000

@@ -17,8 +17,8 @@
 
 #include "common/alloc.h"
 #include "common/log.h"
-#include "supervisor/web/http/exchange.h"
 #include "supervisor/web/files/headers.h"
+#include "supervisor/web/http/exchange.h"
 
 #define PIECE_BYTES   (512u << 10)
 #define OPEN_MAX      64 /* downloads at a time */

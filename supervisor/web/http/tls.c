@@ -12,8 +12,8 @@
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/fd.h"
-#include "supervisor/web/http/internal.h"
 #include "supervisor/base/secret_file.h"
+#include "supervisor/web/http/internal.h"
 
 enum { FILE_MAX_BYTES = 1 << 20 };
 

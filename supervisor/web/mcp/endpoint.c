@@ -18,8 +18,8 @@
 
 #include "common/alloc.h"
 #include "common/log.h"
-#include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/base/principal.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/web/auth/auth.h"
 #include "supervisor/web/mcp/internal.h"
 

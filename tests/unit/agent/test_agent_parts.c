@@ -17,10 +17,10 @@
 #include "common/alloc.h"
 #include "proto/codec.h"
 #include "proto/outcome.h"
-#include "worker/agent/process/ids.h"
-#include "worker/agent/run/op.h"
 #include "worker/agent/link/report.h"
 #include "worker/agent/link/request.h"
+#include "worker/agent/process/ids.h"
+#include "worker/agent/run/op.h"
 
 /* ---- reports --------------------------------------------------------------------------------- */
 

@@ -16,12 +16,12 @@
 
 #include "common/cleanup.h"
 #include "common/io/json.h"
+#include "worker/backend/docker/copy.h"
 #include "worker/backend/docker/engine.h"
 #include "worker/backend/docker/frames.h"
 #include "worker/backend/docker/image.h"
 #include "worker/backend/docker/owner.h"
 #include "worker/backend/docker/pull.h"
-#include "worker/backend/docker/copy.h"
 #include "worker/backend/docker/tar.h"
 
 /* ---- frames --------------------------------------------------------------------------------- */

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "supervisor/calls/call.h"
 #include "supervisor/base/config.h"
+#include "supervisor/calls/call.h"
 #include "supervisor/calls/executions.h"
 
 struct world {

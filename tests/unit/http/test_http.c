@@ -6,9 +6,9 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/io/http_lib.h"
 #include "tests/lib/needs.h"
 #include "tests/unit/http/lab.h"
-#include "common/io/http_lib.h"
 
 enum { SLACK_MS = 1500 }; /* for a loaded machine and sanitizers */
 

@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <uv.h>
 
+#include "supervisor/base/principal.h"
 #include "supervisor/mcp/app.h"
 #include "supervisor/mcp/request.h"
 #include "supervisor/mcp/session.h"
-#include "supervisor/base/principal.h"
 #include "tests/lib/json_at.h"
 
 #define LAB_HELD 600

@@ -13,10 +13,10 @@
 #include <cjson/cJSON.h>
 #include <uv.h>
 
+#include "supervisor/base/principal.h"
 #include "supervisor/mcp/app.h"
 #include "supervisor/mcp/request.h"
 #include "supervisor/mcp/session.h"
-#include "supervisor/base/principal.h"
 
 #define TALK_MESSAGES 3000
 

@@ -11,12 +11,12 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "supervisor/mcp/wire/due_timer.h"
 #include "supervisor/mcp/input.h"
 #include "supervisor/mcp/input_round.h"
 #include "supervisor/mcp/input_states.h"
 #include "supervisor/mcp/task_registry.h"
 #include "supervisor/mcp/tasks.h"
+#include "supervisor/mcp/wire/due_timer.h"
 #include "tests/unit/mcp/talk.h"
 
 static int setup(void **state)

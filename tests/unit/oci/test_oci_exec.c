@@ -18,8 +18,8 @@
 
 #include "tests/unit/oci/tree.h"
 #include "worker/backend/oci/exec.h"
-#include "worker/backend/record.h"
 #include "worker/backend/oci/runtime.h"
+#include "worker/backend/record.h"
 
 struct bench {
     uv_loop_t loop;

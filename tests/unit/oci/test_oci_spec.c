@@ -12,8 +12,8 @@
 
 #include "common/io/json.h"
 #include "tests/lib/json_at.h"
-#include "worker/backend/seccomp.h"
 #include "worker/backend/oci/spec.h"
+#include "worker/backend/seccomp.h"
 
 struct fixture {
     struct backend_spec spec;

@@ -13,8 +13,8 @@
 #include "common/io/json.h"
 #include "common/str.h"
 #include "proto/limits.h"
-#include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/base/principal.h"
+#include "supervisor/mcp/wire/jsonrpc.h"
 
 #define META                                                                                       \
     "'_meta':{'io.modelcontextprotocol/protocolVersion':'2026-07-28',"                             \

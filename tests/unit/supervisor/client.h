@@ -6,8 +6,8 @@
 
 #include <cjson/cJSON.h>
 
-#include "supervisor/front/app.h"
 #include "supervisor/base/config.h"
+#include "supervisor/front/app.h"
 #include "supervisor/languages/languages.h"
 #include "supervisor/mcp/session.h"
 #include "tests/lib/json_at.h"

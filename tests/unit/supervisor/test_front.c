@@ -10,14 +10,14 @@
 #include <cmocka.h>
 
 #include "common/alloc.h"
+#include "common/base64.h"
 #include "common/cleanup.h"
 #include "common/io/json.h"
-#include "common/base64.h"
+#include "common/text.h"
 #include "supervisor/base/config.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
-#include "supervisor/tools/schema.h"
-#include "common/text.h"
 #include "supervisor/tools/args.h"
+#include "supervisor/tools/schema.h"
 
 static cJSON *json(const char *text)
 {

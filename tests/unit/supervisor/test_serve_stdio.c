@@ -14,9 +14,9 @@
 #include "common/alloc.h"
 #include "common/buf.h"
 #include "common/cleanup.h"
+#include "supervisor/front/serve_internal.h"
 #include "supervisor/mcp/internal.h"
 #include "supervisor/mcp/session.h"
-#include "supervisor/front/serve_internal.h"
 
 enum { NOTE_BYTES = 1 << 20, NOTES_MAX = 32, LATER_MS = 200 };
 

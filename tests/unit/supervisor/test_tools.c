@@ -13,8 +13,8 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "proto/codec.h"
-#include "supervisor/tools/schema.h"
 #include "supervisor/front/tools.h"
+#include "supervisor/tools/schema.h"
 #include "tests/unit/supervisor/client.h"
 
 #define MIB (1u << 20)

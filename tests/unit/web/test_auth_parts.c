@@ -15,11 +15,11 @@
 #include "common/cleanup.h"
 #include "supervisor/base/config.h"
 #include "supervisor/web/auth/auth.h"
-#include "supervisor/web/http/guard.h"
 #include "supervisor/web/auth/introspect_answer.h"
-#include "supervisor/web/http/throttle.h"
 #include "supervisor/web/auth/token_cache.h"
 #include "supervisor/web/auth/tokens.h"
+#include "supervisor/web/http/guard.h"
+#include "supervisor/web/http/throttle.h"
 #include "supervisor/web/http/url.h"
 
 /* ---- names ---------------------------------------------------------------------------------- */

@@ -11,9 +11,9 @@
 #include <sys/types.h>
 
 #include "proto/msg.h"
-#include "worker/agent/run/op.h"
 #include "worker/agent/link/poll_set.h"
 #include "worker/agent/process/spawn.h"
+#include "worker/agent/run/op.h"
 
 struct fileop {
     pid_t pid; /* 0 once it is reaped */

@@ -37,8 +37,8 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
-#include "worker/agent/run/pump.h"
 #include "worker/agent/link/request.h"
+#include "worker/agent/run/pump.h"
 
 #define QUIET_US     1000
 #define REPORT_CHUNK 8192

@@ -16,11 +16,11 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+#include "worker/agent/link/poll_set.h"
+#include "worker/agent/link/report.h"
 #include "worker/agent/process/figures.h"
 #include "worker/agent/process/keeper.h"
 #include "worker/agent/run/op.h"
-#include "worker/agent/link/poll_set.h"
-#include "worker/agent/link/report.h"
 
 #define INTERP_ARGS_MAX 10
 

@@ -10,9 +10,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "worker/agent/run/op.h"
 #include "worker/agent/link/poll_set.h"
 #include "worker/agent/process/spawn.h"
+#include "worker/agent/run/op.h"
 
 #define CHANGES_KNOWN 256u
 

@@ -24,8 +24,8 @@
 #include "common/clock.h"
 #include "common/fd.h"
 #include "proto/codec.h"
-#include "worker/agent/run/filework.h"
 #include "worker/agent/link/report.h"
+#include "worker/agent/run/filework.h"
 
 #define NAMES_MAX   50000u
 #define TIME_MAX_MS 250

@@ -28,9 +28,9 @@
 #include "common/fd.h"
 #include "common/log.h"
 #include "common/str.h"
+#include "worker/agent/link/request.h"
 #include "worker/agent/run/progwork.h"
 #include "worker/agent/run/pump.h"
-#include "worker/agent/link/request.h"
 
 #define CLEAR_TELL_MS 300   /* the outcome waits so long for the directory to go */
 #define CLEAR_KILL_MS 30000 /* a directory of user code's making may stay after that */

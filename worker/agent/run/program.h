@@ -18,10 +18,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "worker/agent/process/keeper.h"
-#include "worker/agent/run/op.h"
 #include "worker/agent/link/poll_set.h"
+#include "worker/agent/process/keeper.h"
 #include "worker/agent/process/procs.h"
+#include "worker/agent/run/op.h"
 #include "worker/agent/run/runners.h"
 
 enum program_state { PROGRAM_FREE, PROGRAM_COMPILING, PROGRAM_RUNNING, PROGRAM_CLEARING };

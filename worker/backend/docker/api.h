@@ -13,8 +13,8 @@
 #include <uv.h>
 
 #include "common/err.h"
-#include "worker/backend/docker/endpoint.h"
 #include "common/io/http_client.h"
+#include "worker/backend/docker/endpoint.h"
 
 /* Longest that the engine may take for an ordinary request. Starting a container is the slowest;
  * an engine that swaps or has a cold image takes seconds. */

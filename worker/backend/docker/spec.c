@@ -33,8 +33,8 @@
 #include "worker/backend/docker/packages.h"
 #include "worker/backend/json_build.h"
 #include "worker/backend/mode.h"
-#include "worker/backend/seccomp.h"
 #include "worker/backend/sandbox_defaults.h"
+#include "worker/backend/seccomp.h"
 #include "worker/backend/spec_copy.h"
 
 /* Ids that certainly exist where the engine itself has only a user's. */

@@ -9,8 +9,8 @@
 
 #include "common/err.h"
 #include "worker/backend/backend.h"
-#include "worker/backend/oci/host.h"
 #include "worker/backend/mode.h"
+#include "worker/backend/oci/host.h"
 #include "worker/backend/oci/root.h"
 
 /* Paths and name of one container. */

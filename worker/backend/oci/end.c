@@ -28,8 +28,8 @@
 #include "worker/backend/oci/exec.h"
 #include "worker/backend/oci/net.h"
 #include "worker/backend/oci/packages.h"
-#include "worker/backend/record.h"
 #include "worker/backend/oci/runtime.h"
+#include "worker/backend/record.h"
 #include "worker/backend/spec_copy.h"
 
 #define TOTAL_MS      3000 /* of everything together; closing a sandbox is promised in four seconds */

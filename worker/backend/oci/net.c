@@ -31,8 +31,8 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "common/log.h"
-#include "worker/backend/record.h"
 #include "worker/backend/oci/runtime.h"
+#include "worker/backend/record.h"
 
 #define PROGRAM   "slirp4netns"
 #define TUN       "/dev/net/tun"

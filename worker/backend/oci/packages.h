@@ -20,8 +20,8 @@
 
 #include "common/err.h"
 #include "worker/backend/backend.h"
-#include "worker/backend/oci/host.h"
 #include "worker/backend/mode.h"
+#include "worker/backend/oci/host.h"
 #include "worker/backend/task.h"
 
 /* The sandbox whose ids are mapped: an installer is given those of the sandbox that it works for,

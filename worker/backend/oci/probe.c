@@ -29,8 +29,8 @@
 #include "worker/backend/oci/box.h"
 #include "worker/backend/oci/end.h"
 #include "worker/backend/oci/exec.h"
-#include "worker/backend/record.h"
 #include "worker/backend/oci/runtime.h"
+#include "worker/backend/record.h"
 #include "worker/backend/spec_copy.h"
 
 #define VERSION_MS 2000

@@ -9,9 +9,9 @@
 #define CLOISTER_WORKER_BACKEND_OCI_PROBE_H
 
 #include "worker/backend/backend.h"
+#include "worker/backend/mode.h"
 #include "worker/backend/oci/box.h"
 #include "worker/backend/oci/host.h"
-#include "worker/backend/mode.h"
 #include "worker/backend/task.h"
 
 struct oci_probe;

@@ -11,8 +11,8 @@
 
 #include "common/err.h"
 #include "common/view.h"
-#include "worker/backend/oci/host.h"
 #include "worker/backend/mode.h"
+#include "worker/backend/oci/host.h"
 
 #define OCI_WORDS_MAX 256 /* a runtime's own words, cut to one short line */
 

@@ -23,8 +23,8 @@
 #include "common/room.h"
 #include "worker/backend/json_build.h"
 #include "worker/backend/oci/packages.h"
-#include "worker/backend/seccomp.h"
 #include "worker/backend/sandbox_defaults.h"
+#include "worker/backend/seccomp.h"
 
 #define CPU_PERIOD_US 100000
 #define CPU_QUOTA_MIN 1000 /* the kernel refuses less */
