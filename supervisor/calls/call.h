@@ -2,7 +2,7 @@
  * One operation in flight: it is started once (or joined, if an earlier server started it),
  * followed through any number of workers, and answered once.
  *
- * Private to the fleet. Loop thread only; nothing blocks. `done` never runs inside the function
+ * Private to the calls. Loop thread only; nothing blocks. `done` never runs inside the function
  * that begins a call.
  */
 #ifndef CLOISTER_SUPERVISOR_CALLS_CALL_H

@@ -3,7 +3,7 @@
  * taken over from an agent that nobody has to believe, with the bytes of what is small enough to be
  * kept, so that it can be shown when the sandbox is gone.
  *
- * Private to the fleet. Loop thread only; nothing blocks.
+ * Private to the calls. Loop thread only; nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_CALLS_DISPLAYS_H
 #define CLOISTER_SUPERVISOR_CALLS_DISPLAYS_H

@@ -5,7 +5,7 @@
  * begin() (or adopt) on, follows one call to its end, and keeps the outcome afterwards, within
  * EXECUTIONS_KEPT and EXECUTIONS_BYTES for all of them; the one that ended first goes first.
  *
- * Private to the fleet; see fleet.h for what clients may expect. Loop thread only; nothing blocks.
+ * Private to the calls; see fleet.h for what clients may expect. Loop thread only; nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_CALLS_EXECUTIONS_H
 #define CLOISTER_SUPERVISOR_CALLS_EXECUTIONS_H

@@ -2,7 +2,7 @@
  * What somebody who follows running code has not been told yet: how much it was, and the latest
  * bytes of it, whatever a program writes.
  *
- * Private to the fleet. Loop thread only; nothing blocks.
+ * Private to the calls. Loop thread only; nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_CALLS_OUTPUT_NEWS_H
 #define CLOISTER_SUPERVISOR_CALLS_OUTPUT_NEWS_H

@@ -1,7 +1,7 @@
 /*
  * A START message that owns what it says.
  *
- * Private to call.c. Loop thread only; nothing blocks.
+ * Private to the calls. Loop thread only; nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_CALLS_START_H
 #define CLOISTER_SUPERVISOR_CALLS_START_H

@@ -2,7 +2,7 @@
  * What is kept of one output stream of a program, whatever amount that writes: its first bytes and
  * its last ones, and how many there were.
  *
- * Private to the fleet. Thread: the loop thread. Nothing blocks.
+ * Private to the calls. Thread: the loop thread. Nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_CALLS_STREAM_KEEP_H
 #define CLOISTER_SUPERVISOR_CALLS_STREAM_KEEP_H

@@ -1,7 +1,7 @@
 /*
  * One sandbox as seen from outside: its state, its worker, the calls that wait in it.
  *
- * Private to the fleet (fleet.c, sandbox*.c, call.c). Loop thread only; nothing blocks. Unless said
+ * Private to the fleet and to the calls. Loop thread only; nothing blocks. Unless said
  * otherwise no callback of a client runs inside a function of this header.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_SANDBOX_SANDBOX_H
