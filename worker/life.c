@@ -470,11 +470,11 @@ void life_open(struct worker *w, const struct msg_open *m)
 
 /* ---- leaving -------------------------------------------------------------------------------- */
 
-static void on_errand_closed(void *arg)
+static void on_oneshot_closed(void *arg)
 {
-    struct errand *e = arg;
+    struct oneshot *e = arg;
     struct worker *w = e->worker;
-    struct errand **at = &w->errands;
+    struct oneshot **at = &w->oneshots;
     while (*at != e) {
         at = &(*at)->next;
     }
@@ -484,11 +484,11 @@ static void on_errand_closed(void *arg)
     leave_step(w);
 }
 
-void life_errand_done(struct errand *e)
+void life_oneshot_done(struct oneshot *e)
 {
     if (!e->closing) {
         e->closing = true;
-        e->backend->ops->close(e->backend, on_errand_closed, e);
+        e->backend->ops->close(e->backend, on_oneshot_closed, e);
     }
 }
 
@@ -538,7 +538,7 @@ static void on_leave_timeout(uv_timer_t *timer)
 
 static void leave_step(struct worker *w)
 {
-    if (w->sm.state != WORKER_LEAVING || w->errands != NULL) {
+    if (w->sm.state != WORKER_LEAVING || w->oneshots != NULL) {
         return;
     }
     if (w->backend != NULL) {
@@ -590,9 +590,9 @@ void life_leave(struct worker *w, enum exit_code code)
     if (w->link != NULL) {
         agent_link_end(w->link, &err);
     }
-    for (struct errand *e = w->errands, *next; e != NULL; e = next) {
+    for (struct oneshot *e = w->oneshots, *next; e != NULL; e = next) {
         next = e->next;
-        life_errand_done(e);
+        life_oneshot_done(e);
     }
     uv_timer_stop(&w->orphan_timer);
     uv_timer_start(&w->step_timer, on_leave_timeout, LEAVE_MS, 0);

@@ -23,8 +23,8 @@ struct asker {
 };
 
 /* A PROBE or SWEEP under way, each with a backend object of its own. */
-struct errand {
-    struct errand *next;
+struct oneshot {
+    struct oneshot *next;
     struct worker *worker;
     struct backend *backend;
     struct asker *asker;
@@ -61,7 +61,7 @@ struct worker {
     struct asker *open_askers, *close_askers;
     struct err gone_cause; /* why the sandbox ended by itself */
     bool gone_told;
-    struct errand *errands;
+    struct oneshot *oneshots;
 
     uv_timer_t orphan_timer; /* runs while nobody has said a fitting HELLO */
     uv_timer_t step_timer;   /* the end of the present step's patience */
@@ -84,7 +84,7 @@ void life_open(struct worker *w, const struct msg_open *m);
 void life_answer_opened(struct worker *w); /* to all who asked, once it is open */
 void life_close(struct worker *w, enum exit_code code, uint64_t grace_ms);
 void life_leave(struct worker *w, enum exit_code code); /* leaves the sandbox as it is */
-void life_errand_done(struct errand *e);
+void life_oneshot_done(struct oneshot *e);
 
 /* Its supervisor is dead, or its link lost, and the end of the whole instance has begun: no other
  * will come. Nothing in any other case. */

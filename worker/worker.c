@@ -136,8 +136,8 @@ static void handle_close(struct worker *w, struct ipc_request *request, const st
 }
 
 /* A backend object for one PROBE or SWEEP; NULL if there is no such backend, which is answered. */
-static struct errand *errand_create(struct worker *w, struct ipc_request *request, uint64_t seq,
-                                    struct view name)
+static struct oneshot *oneshot_create(struct worker *w, struct ipc_request *request, uint64_t seq,
+                                      struct view name)
 {
     struct err err = ERR_INIT;
     char *text = alloc_viewdup(name);
@@ -149,17 +149,17 @@ static struct errand *errand_create(struct worker *w, struct ipc_request *reques
         return NULL;
     }
     free(text);
-    struct errand *e = alloc_one(struct errand);
+    struct oneshot *e = alloc_one(struct oneshot);
     e->worker = w;
     e->backend = ops->open(w->loop);
     e->asker = asker_create(request, seq);
-    e->next = w->errands;
-    w->errands = e;
+    e->next = w->oneshots;
+    w->oneshots = e;
     return e;
 }
 
-static struct backend_spec errand_spec(const struct worker *w, const char *engine,
-                                       const char *runtime)
+static struct backend_spec oneshot_spec(const struct worker *w, const char *engine,
+                                        const char *runtime)
 {
     struct backend_spec spec = {0};
     spec.id = w->setup->sandbox;
@@ -174,7 +174,7 @@ static struct backend_spec errand_spec(const struct worker *w, const char *engin
 
 static void on_probed(void *arg, const struct backend_probe *probe)
 {
-    struct errand *e = arg;
+    struct oneshot *e = arg;
     struct view unapplied[BACKEND_UNAPPLIED_MAX];
     struct view tried[BACKEND_TRIED_MAX];
     struct msg m = {.type = MSG_PROBED, .seq = e->asker->seq};
@@ -182,7 +182,7 @@ static void on_probed(void *arg, const struct backend_probe *probe)
         struct err err = ERR_INIT;
         err_set(&err, ERR_ENGINE, "%s", probe->reason);
         worker_answer_failed(e->worker, e->asker->request, e->asker->seq, &err, NULL);
-        life_errand_done(e);
+        life_oneshot_done(e);
         return;
     }
     for (size_t i = 0; i < probe->unapplied_count; i++) {
@@ -203,39 +203,39 @@ static void on_probed(void *arg, const struct backend_probe *probe)
     m.probed.tried.items = tried;
     m.probed.tried.count = probe->tried_count;
     worker_answer(e->worker, e->asker->request, &m);
-    life_errand_done(e);
+    life_oneshot_done(e);
 }
 
 static void handle_probe(struct worker *w, struct ipc_request *request, const struct msg *m)
 {
-    struct errand *e = errand_create(w, request, m->seq, m->probe.backend);
+    struct oneshot *e = oneshot_create(w, request, m->seq, m->probe.backend);
     if (e != NULL) {
         CLEANUP_FREE char *engine = alloc_viewdup(m->probe.engine);
         CLEANUP_FREE char *runtime = alloc_viewdup(m->probe.runtime);
-        struct backend_spec spec = errand_spec(w, engine, runtime);
+        struct backend_spec spec = oneshot_spec(w, engine, runtime);
         e->backend->ops->probe(e->backend, &spec, on_probed, e);
     }
 }
 
 static void on_swept(void *arg, int rc, const struct err *err, const char *hint)
 {
-    struct errand *e = arg;
+    struct oneshot *e = arg;
     struct msg m = {.type = MSG_OK, .seq = e->asker->seq};
     if (rc < 0) {
         worker_answer_failed(e->worker, e->asker->request, e->asker->seq, err, hint);
     } else {
         worker_answer(e->worker, e->asker->request, &m);
     }
-    life_errand_done(e);
+    life_oneshot_done(e);
 }
 
 static void handle_sweep(struct worker *w, struct ipc_request *request, const struct msg *m)
 {
-    struct errand *e = errand_create(w, request, m->seq, m->sweep.backend);
+    struct oneshot *e = oneshot_create(w, request, m->seq, m->sweep.backend);
     if (e != NULL) {
         CLEANUP_FREE char *engine = alloc_viewdup(m->sweep.engine);
         CLEANUP_FREE char *runtime = alloc_viewdup(m->sweep.runtime);
-        struct backend_spec spec = errand_spec(w, engine, runtime);
+        struct backend_spec spec = oneshot_spec(w, engine, runtime);
         e->backend->ops->destroy(e->backend, &spec, on_swept, e);
     }
 }

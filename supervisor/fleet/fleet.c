@@ -26,7 +26,7 @@
 #include "supervisor/fleet/internal.h"
 #include "supervisor/fleet/sandbox/adoption.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
-#include "supervisor/fleet/state/recover.h"
+#include "supervisor/fleet/state/sweep.h"
 #include "supervisor/fleet/state/sweeper.h"
 
 #define HINT_LIST "get_sandbox_status without sandbox_id lists the sandboxes that exist"
@@ -141,7 +141,7 @@ static void on_settled(void *arg, unsigned leftovers)
     f->host.adopting = false;
     f->host.runs->adopted(&f->host);
     if (leftovers > 0 && !f->host.stopping) {
-        recover_run(f->recover);
+        sweep_run(f->sweep);
     }
 }
 
@@ -157,10 +157,10 @@ static int prepare(struct fleet *f, struct err *err, const char **ret_hint)
     if (rc < 0) {
         return rc;
     }
-    f->recover = recover_create(host, engine_backend(f->engine));
+    f->sweep = sweep_create(host, engine_backend(f->engine));
     if (!host->instance->own) {
         const struct adopt_setup setup = {
-            {host, f->engine, on_gone, f}, f->recover, on_found, on_settled, f};
+            {host, f->engine, on_gone, f}, f->sweep, on_found, on_settled, f};
         host->adopting = true;
         f->adopt = adopt_begin(&setup);
     }
@@ -304,7 +304,7 @@ static void on_opened(void *arg, int rc, const struct fleet_info *info, const st
 {
     struct opening *o = arg;
     if (!o->fleet->host.stopping) {
-        recover_run(o->fleet->recover);
+        sweep_run(o->fleet->sweep);
     }
     o->done(o->arg, rc, info, err, hint);
     free(o);

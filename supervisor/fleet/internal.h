@@ -16,13 +16,13 @@
 
 struct adopt;
 struct engine;
-struct recover;
+struct sweep;
 struct sandbox;
 
 struct fleet {
     struct fleet_host host; /* first: on_released() gets it */
     struct engine *engine;
-    struct recover *recover;
+    struct sweep *sweep;
     struct adopt *adopt; /* of a named instance */
     bool adopt_failed;   /* to be tried again */
     TAILQ_HEAD(, sandbox) sandboxes;

@@ -25,8 +25,8 @@
 #include "supervisor/fleet/sandbox/adoption.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
 #include "supervisor/fleet/state/firsts.h"
-#include "supervisor/fleet/state/leftovers.h"
-#include "supervisor/fleet/state/recover.h"
+#include "supervisor/fleet/state/removals.h"
+#include "supervisor/fleet/state/sweep.h"
 #include "supervisor/fleet/state/sweeper.h"
 
 #define FORCE_MS 4000 /* from the begin of the shutdown to SIGKILL for all */
@@ -75,8 +75,8 @@ static void leave(struct fleet *f)
     f->engine = NULL;
     adopt_destroy(f->adopt);
     f->adopt = NULL;
-    recover_destroy(f->recover);
-    f->recover = NULL;
+    sweep_destroy(f->sweep);
+    f->sweep = NULL;
     CLEANUP_FREE char *dir = host->instance != NULL ? alloc_strdup(host->instance->dir) : NULL;
     instance_close(host->instance);
     host->instance = NULL;
@@ -171,8 +171,8 @@ void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg)
         }
     }
     worker_link_stop_expendable(&f->host);
-    recover_stop(f->recover);
-    leftovers_stop(&f->host);
+    sweep_stop(f->sweep);
+    removals_stop(&f->host);
     if (sweeper_lives(&f->host)) {
         uv_timer_start(&f->stop_timer, on_hand_time, HAND_MS, 0);
     } else {

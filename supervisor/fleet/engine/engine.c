@@ -28,8 +28,8 @@
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/fleet/host/host.h"
 #include "supervisor/fleet/host/instance.h"
-#include "supervisor/fleet/state/leftovers.h"
-#include "supervisor/fleet/workers/errand.h"
+#include "supervisor/fleet/state/removals.h"
+#include "supervisor/fleet/workers/oneshot.h"
 
 #define START_ENGINE                                                                               \
     "start a container engine (Docker Desktop, `colima start`, `podman machine start`, "           \
@@ -46,7 +46,7 @@ typedef void (*survey_each_fn)(void *arg, const char *backend, const struct msg_
 
 struct engine {
     struct fleet_host *host;
-    struct errand_target candidates[CANDIDATES_MAX]; /* texts of the configuration, or literals */
+    struct oneshot_target candidates[CANDIDATES_MAX]; /* texts of the configuration, or literals */
     size_t candidate_count;
 
     bool known;
@@ -79,7 +79,7 @@ static void try_next(struct engine *e);
 static void add_candidate(struct engine *e, const char *backend, const char *at,
                           const char *runtime)
 {
-    e->candidates[e->candidate_count++] = (struct errand_target){backend, at, runtime};
+    e->candidates[e->candidate_count++] = (struct oneshot_target){backend, at, runtime};
 }
 
 static void list_candidates(struct engine *e)
@@ -192,7 +192,7 @@ static void end_round(struct engine *e)
     deferred_post(&e->host->deferred, &e->tell, on_tell, e);
 }
 
-static void choose(struct engine *e, const struct errand_target *tried,
+static void choose(struct engine *e, const struct oneshot_target *tried,
                    const struct msg_probed *probed)
 {
     log_info("engine: %s %s (%.*s) is usable, %zu of what is asked for cannot be applied",
@@ -229,7 +229,7 @@ static void skip_needless(struct engine *e)
     }
 }
 
-static void reject(struct engine *e, const struct errand_target *tried, struct view reason)
+static void reject(struct engine *e, const struct oneshot_target *tried, struct view reason)
 {
     bool is_oci = strcmp(tried->backend, "oci") == 0;
     if (!is_oci && e->candidate_count > 1 && is_engine_named(e->host->config)) {
@@ -252,7 +252,7 @@ static void reject(struct engine *e, const struct errand_target *tried, struct v
 /* The result of one candidate: the worker's, or one that we make up if there was none. */
 static void take_result(struct engine *e, const struct msg_probed *probed)
 {
-    const struct errand_target *tried = &e->candidates[e->next];
+    const struct oneshot_target *tried = &e->candidates[e->next];
     e->next++;
     if (e->survey) {
         e->each(e->arg, tried->backend, probed);
@@ -280,7 +280,7 @@ static void take_failure(struct engine *e, const struct err *err)
 /* What a probe leaves that did not come to its end. */
 struct remains {
     struct fleet_host *host;
-    const struct errand_target *target;
+    const struct oneshot_target *target;
     char id[FLEET_ID_SIZE];
     char *dir;
     uint64_t sweeps;
@@ -300,7 +300,7 @@ static void on_swept(void *arg, int rc, const struct msg *reply, const struct er
     struct remains *r = arg;
     (void)reply, (void)hint;
     if (rc == 0) {
-        leftovers_add(r->host, r->id, r->dir, NULL, 0, 0);
+        removals_add(r->host, r->id, r->dir, NULL, 0, 0);
         free_remains(r);
     } else {
         log_warn("engine: sweep after a probe failed: %s dir=%s", err->text, r->dir);
@@ -319,13 +319,13 @@ static void sweep(struct remains *r)
             .shared_dir = r->host->instance->shared,
             .generation = r->sweeps,
         };
-        if (worker_errand_start(r->host, &args, MSG_SWEEP, r->target, on_swept, r, &err) == 0) {
+        if (worker_oneshot_start(r->host, &args, MSG_SWEEP, r->target, on_swept, r, &err) == 0) {
             return;
         }
     }
     log_warn("engine: a probe left something behind%s%s dir=%s", err.code != 0 ? ": " : "",
              err.text, r->dir);
-    leftovers_add(r->host, r->id, r->dir, r->target, r->sweeps + 1, RETRY_MS);
+    removals_add(r->host, r->id, r->dir, r->target, r->sweeps + 1, RETRY_MS);
     free_remains(r);
 }
 
@@ -349,7 +349,7 @@ static void on_probed(void *arg, int rc, const struct msg *reply, const struct e
     /* GONE: it was never asked, so nothing was tried. Of docker nothing is made to try it. */
     bool is_docker = strcmp(e->candidates[e->next].backend, "docker") == 0;
     if (rc == 0 || rc == -ERR_GONE || is_docker) {
-        leftovers_add(e->host, e->probe_id, e->probe_dir, NULL, 0, 0);
+        removals_add(e->host, e->probe_id, e->probe_dir, NULL, 0, 0);
     } else {
         sweep_probe(e);
     }
@@ -378,8 +378,8 @@ static int start_probe(struct engine *e, struct err *err)
     };
     rc = instance_restore(host->instance, e->probe_dir, err);
     if (rc == 0) {
-        rc =
-            worker_errand_start(host, &args, MSG_PROBE, &e->candidates[e->next], on_probed, e, err);
+        rc = worker_oneshot_start(host, &args, MSG_PROBE, &e->candidates[e->next], on_probed, e,
+                                  err);
     }
     if (rc < 0) {
         rmdir(e->probe_dir);

@@ -21,7 +21,7 @@ struct executions;
 struct fleet_events;
 struct fleet_runs;
 struct instance;
-struct leftovers;
+struct removals;
 struct sweeper;
 struct turns;
 struct worker_link;
@@ -45,7 +45,7 @@ struct fleet_host {
 
     struct sweeper *sweeper;         /* NULL: none lives */
     struct turns *turns;             /* NULL: sandboxes need not close one after the other */
-    struct leftovers *leftovers;     /* NULL: nothing waits to be removed */
+    struct removals *removals;       /* NULL: nothing waits to be removed */
     TAILQ_HEAD(, worker_link) links; /* every worker process that lives */
     bool adopting;                   /* not all is known of what an earlier server left */
     bool stopping;                   /* no new sandboxes; closing has to be quick */

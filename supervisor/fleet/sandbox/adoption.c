@@ -21,7 +21,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "supervisor/fleet/host/instance.h"
-#include "supervisor/fleet/state/recover.h"
+#include "supervisor/fleet/state/sweep.h"
 
 #define SANDBOXES_MAX  1000 /* in one instance; more than one server may make */
 #define STARTS_AT_ONCE 8
@@ -145,14 +145,14 @@ static void take(struct adopt *a, const char *id, struct sandbox_queue *found)
     }
     if (rc < 0) {
         log_info("adoption: left to the sweep: %s sandbox=%s", err.text, id);
-        recover_add(a->setup.recover, id);
+        sweep_add(a->setup.sweep, id);
         a->leftovers++;
         return;
     }
     const char *why = record_is_closing(dir) ? "it was being removed" : reject(&record);
     if (why != NULL) {
         log_info("adoption: left to the sweep: %s sandbox=%s", why, id);
-        recover_add(a->setup.recover, id);
+        sweep_add(a->setup.sweep, id);
         a->leftovers++;
     } else {
         insert_by_age(found, sandbox_restore(&a->setup.sandbox, id, &record));

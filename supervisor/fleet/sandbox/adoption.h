@@ -10,11 +10,11 @@
 #include "supervisor/fleet/sandbox/sandbox.h"
 
 struct adopt;
-struct recover;
+struct sweep;
 
 struct adopt_setup {
     struct sandbox_setup sandbox;
-    struct recover *recover;                        /* gets what cannot be taken over */
+    struct sweep *sweep;                            /* gets what cannot be taken over */
     void (*found)(void *arg, struct sandbox *s);    /* inside; oldest first */
     void (*settled)(void *arg, unsigned leftovers); /* later: what became of each is known */
     void *arg;

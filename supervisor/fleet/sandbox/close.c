@@ -5,7 +5,7 @@
  *   its worker   is asked to CLOSE, which destroys the sandbox; one that cannot be asked, or does
  *                not answer, is killed
  *   a sweep      by another worker, if none has confirmed that nothing is left; tried twice, then
- *                left to leftovers.c, which has more time
+ *                left to removals.c, which has more time
  *   its files    the directory is removed
  *   done         a closed sandbox is forgotten; a failed one stays to tell why, with nothing behind
  * it
@@ -25,8 +25,8 @@
 #include "supervisor/fleet/host/runs.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
 #include "supervisor/fleet/state/disk.h"
-#include "supervisor/fleet/state/leftovers.h"
-#include "supervisor/fleet/workers/errand.h"
+#include "supervisor/fleet/state/removals.h"
+#include "supervisor/fleet/workers/oneshot.h"
 
 #define EXIT_MS           1000 /* from the answer to CLOSE to the exit */
 #define SWEEPS_MAX        2
@@ -109,7 +109,7 @@ static void on_removed(void *arg, int rc, const struct err *err)
     struct sandbox *s = arg;
     if (rc < 0) {
         log_warn("sandbox: directory stays for now: %s sandbox=%s", err->text, s->id);
-        leftovers_add(s->host, s->id, s->dir, NULL, 0, RETRY_MS);
+        removals_add(s->host, s->id, s->dir, NULL, 0, RETRY_MS);
     }
     end_cleanup(s);
 }
@@ -150,19 +150,19 @@ static void sweep(struct sandbox *s)
         return;
     }
     s->cleanup = CLEANUP_SWEEP;
-    const struct errand_target target = {s->backend, s->engine_at, s->runtime};
+    const struct oneshot_target target = {s->backend, s->engine_at, s->runtime};
     struct err err = ERR_INIT;
     while (s->sweeps < SWEEPS_MAX && !s->host->forcing) {
         s->sweeps++;
         struct worker_args args = sandbox_worker_args(s, s->generation + s->sweeps);
         if (instance_restore(s->host->instance, s->dir, &err) == 0 &&
-            worker_errand_start(s->host, &args, MSG_SWEEP, &target, on_swept, s, &err) == 0) {
+            worker_oneshot_start(s->host, &args, MSG_SWEEP, &target, on_swept, s, &err) == 0) {
             return;
         }
     }
     log_error("sandbox could not be removed, later again%s%s sandbox=%s dir=%s",
               err.code != 0 ? ": " : "", err.text, s->id, s->dir);
-    leftovers_add(s->host, s->id, s->dir, &target, s->generation + s->sweeps + 1, RETRY_MS);
+    removals_add(s->host, s->id, s->dir, &target, s->generation + s->sweeps + 1, RETRY_MS);
     end_cleanup(s);
 }
 

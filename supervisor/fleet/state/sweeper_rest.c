@@ -18,7 +18,7 @@
 #include "supervisor/fleet/state/disk.h"
 #include "supervisor/fleet/state/record.h"
 #include "supervisor/fleet/state/sweeper_internal.h"
-#include "supervisor/fleet/workers/errand.h"
+#include "supervisor/fleet/workers/oneshot.h"
 #include "supervisor/fleet/workers/spawn.h"
 
 #define LATE_MS          (TIME_CLOSE_MS + 2000) /* for a worker to close its sandbox */
@@ -99,9 +99,9 @@ static void remove_rest(struct rest *r)
         .shared_dir = p->shared,
         .generation = SWEEP_GENERATION + p->round,
     };
-    const struct errand_target target = {r->backend, r->engine, r->runtime};
+    const struct oneshot_target target = {r->backend, r->engine, r->runtime};
     struct err err = ERR_INIT;
-    if (worker_errand_start(&p->host, &args, MSG_SWEEP, &target, on_swept, r, &err) < 0) {
+    if (worker_oneshot_start(&p->host, &args, MSG_SWEEP, &target, on_swept, r, &err) < 0) {
         log_warn("sandbox stays for now: %s sandbox=%s", err.text, r->id);
         end(r, false);
     }

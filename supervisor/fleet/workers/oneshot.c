@@ -3,7 +3,7 @@
  * hang. So even a question about a runtime, or the cleaning up after a dead server, is an ordinary
  * worker with an ordinary link; only its life is short: HELLO, one request, CLOSE, exit.
  */
-#include "supervisor/fleet/workers/errand.h"
+#include "supervisor/fleet/workers/oneshot.h"
 
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 
 #define EXIT_MS 1000 /* from the answer to CLOSE to the exit */
 
-struct errand {
+struct oneshot {
     struct worker_link *link;
     enum msg_type type;
     char *backend;
@@ -23,7 +23,7 @@ struct errand {
     void *arg;
 };
 
-static void free_errand(struct errand *e)
+static void free_oneshot(struct oneshot *e)
 {
     free(e->backend);
     free(e->engine);
@@ -31,7 +31,7 @@ static void free_errand(struct errand *e)
     free(e);
 }
 
-static void finish(struct errand *e, int rc, const struct msg *reply, const struct err *err,
+static void finish(struct oneshot *e, int rc, const struct msg *reply, const struct err *err,
                    const char *hint)
 {
     worker_reply_fn done = e->done;
@@ -44,19 +44,19 @@ static void finish(struct errand *e, int rc, const struct msg *reply, const stru
 static void on_closed(void *arg, int rc, const struct msg *reply, const struct err *err,
                       const char *hint)
 {
-    struct errand *e = arg;
+    struct oneshot *e = arg;
     (void)reply, (void)err, (void)hint;
     if (rc == 0) {
         worker_link_retire(e->link, EXIT_MS);
     } else {
-        worker_link_kill(e->link, "did not end after its errand");
+        worker_link_kill(e->link, "did not end after its request");
     }
 }
 
 static void on_answer(void *arg, int rc, const struct msg *reply, const struct err *err,
                       const char *hint)
 {
-    struct errand *e = arg;
+    struct oneshot *e = arg;
     if (rc < 0 && err == NULL) {
         return; /* on_dead() knows why */
     }
@@ -73,14 +73,14 @@ static void on_answer(void *arg, int rc, const struct msg *reply, const struct e
 
 static void on_ready(void *arg)
 {
-    struct errand *e = arg;
+    struct oneshot *e = arg;
     struct msg m = {.type = e->type};
-    uint64_t timeout_ms = ERRAND_SWEEP_MS;
+    uint64_t timeout_ms = ONESHOT_SWEEP_MS;
     if (e->type == MSG_PROBE) {
         m.probe.backend = view_of(e->backend);
         m.probe.engine = view_of(e->engine);
         m.probe.runtime = view_of(e->runtime);
-        timeout_ms = ERRAND_PROBE_MS;
+        timeout_ms = ONESHOT_PROBE_MS;
     } else {
         m.sweep.backend = view_of(e->backend);
         m.sweep.engine = view_of(e->engine);
@@ -95,21 +95,21 @@ static void on_ready(void *arg)
 
 static void on_dead(void *arg, const struct worker_death *death)
 {
-    struct errand *e = arg;
+    struct oneshot *e = arg;
     struct err err = ERR_INIT;
     err_set(&err, e->asked ? ERR_ENGINE : ERR_GONE, "the worker died before it %s: %s",
             e->asked ? "answered" : "was asked", death->reason);
     finish(e, -err.code, NULL, &err, "");
     worker_link_destroy(e->link);
-    free_errand(e);
+    free_oneshot(e);
 }
 
-int worker_errand_start(struct fleet_host *host, const struct worker_args *args, enum msg_type type,
-                        const struct errand_target *target, worker_reply_fn done, void *arg,
-                        struct err *err)
+int worker_oneshot_start(struct fleet_host *host, const struct worker_args *args,
+                         enum msg_type type, const struct oneshot_target *target,
+                         worker_reply_fn done, void *arg, struct err *err)
 {
     static const struct worker_link_events events = {.ready = on_ready, .dead = on_dead};
-    struct errand *e = alloc_one(struct errand);
+    struct oneshot *e = alloc_one(struct oneshot);
     e->type = type;
     e->backend = alloc_strdup(target->backend);
     e->engine = alloc_strdup(target->engine);
@@ -118,7 +118,7 @@ int worker_errand_start(struct fleet_host *host, const struct worker_args *args,
     e->arg = arg;
     int rc = worker_link_start(host, args, &events, e, &e->link, err);
     if (rc < 0) {
-        free_errand(e);
+        free_oneshot(e);
     }
     return rc;
 }

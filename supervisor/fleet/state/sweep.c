@@ -14,7 +14,7 @@
  * keeps its directory: it will be tried again, and the way to find it is not lost. Sweeps run a few
  * at a time: they are never urgent, the sandboxes that people wait for are.
  */
-#include "supervisor/fleet/state/recover.h"
+#include "supervisor/fleet/state/sweep.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -33,9 +33,9 @@
 #include "supervisor/fleet/host/host.h"
 #include "supervisor/fleet/host/instance.h"
 #include "supervisor/fleet/state/disk.h"
-#include "supervisor/fleet/state/leftovers.h"
 #include "supervisor/fleet/state/record.h"
-#include "supervisor/fleet/workers/errand.h"
+#include "supervisor/fleet/state/removals.h"
+#include "supervisor/fleet/workers/oneshot.h"
 
 #define RETRY_MS         5000
 #define SWEEPS_AT_ONCE   2
@@ -59,20 +59,20 @@ struct suspect {
     uint64_t due_ms; /* when it is looked at again */
 };
 
-struct leftover {
-    TAILQ_ENTRY(leftover) node;
-    struct recover *r;
+struct remains {
+    TAILQ_ENTRY(remains) node;
+    struct sweep *r;
     struct dead_instance *instance;
     char id[FLEET_ID_SIZE];
     char *dir;
     char *backend, *engine, *runtime; /* where it was made, once it is being swept */
 };
 
-struct recover {
+struct sweep {
     struct fleet_host *host;
     const char *backend;
     TAILQ_HEAD(, dead_instance) instances;
-    TAILQ_HEAD(, leftover) waiting;
+    TAILQ_HEAD(, remains) waiting;
     TAILQ_HEAD(, suspect) suspects;
     size_t suspect_count;
     uv_timer_t *again;         /* for suspects; NULL: not running. Frees itself when it is closed */
@@ -83,11 +83,11 @@ struct recover {
     bool started;
 };
 
-static void start_next(struct recover *r);
+static void start_next(struct sweep *r);
 
-static void add_leftover(struct recover *r, struct dead_instance *instance, const char *id)
+static void add_remains(struct sweep *r, struct dead_instance *instance, const char *id)
 {
-    struct leftover *l = alloc_one(struct leftover);
+    struct remains *l = alloc_one(struct remains);
     l->r = r;
     l->instance = instance;
     memcpy(l->id, id, strlen(id) + 1); /* fits: instance_is_sandbox_id() */
@@ -101,14 +101,14 @@ static void add_leftover(struct recover *r, struct dead_instance *instance, cons
     r->found++;
 }
 
-static void collect(struct recover *r, struct dead_instance *instance)
+static void collect(struct sweep *r, struct dead_instance *instance)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/sandboxes", instance->dir);
     DIR *dir = opendir(path);
     struct dirent *entry;
     while (dir != NULL && r->found < LEFTOVERS_MAX && (entry = readdir(dir)) != NULL) {
         if (instance_is_sandbox_id(entry->d_name)) {
-            add_leftover(r, instance, entry->d_name);
+            add_remains(r, instance, entry->d_name);
         }
     }
     if (dir != NULL) {
@@ -119,7 +119,7 @@ static void collect(struct recover *r, struct dead_instance *instance)
     }
 }
 
-static struct dead_instance *add_instance(struct recover *r, const char *dir, int lock_fd)
+static struct dead_instance *add_instance(struct sweep *r, const char *dir, int lock_fd)
 {
     struct dead_instance *instance = alloc_one(struct dead_instance);
     instance->dir = alloc_strdup(dir);
@@ -128,7 +128,7 @@ static struct dead_instance *add_instance(struct recover *r, const char *dir, in
     return instance;
 }
 
-static void free_instance(struct recover *r, struct dead_instance *instance)
+static void free_instance(struct sweep *r, struct dead_instance *instance)
 {
     TAILQ_REMOVE(&r->instances, instance, node);
     if (instance == r->own) {
@@ -141,9 +141,9 @@ static void free_instance(struct recover *r, struct dead_instance *instance)
     free(instance);
 }
 
-struct recover *recover_create(struct fleet_host *host, const char *backend)
+struct sweep *sweep_create(struct fleet_host *host, const char *backend)
 {
-    struct recover *r = alloc_one(struct recover);
+    struct sweep *r = alloc_one(struct sweep);
     r->host = host;
     r->backend = backend;
     TAILQ_INIT(&r->instances);
@@ -152,12 +152,12 @@ struct recover *recover_create(struct fleet_host *host, const char *backend)
     return r;
 }
 
-void recover_add(struct recover *r, const char *id)
+void sweep_add(struct sweep *r, const char *id)
 {
     if (r->own == NULL) {
         r->own = add_instance(r, r->host->instance->dir, -1);
     }
-    add_leftover(r, r->own, id);
+    add_remains(r, r->own, id);
     if (r->started) {
         start_next(r);
     }
@@ -166,7 +166,7 @@ void recover_add(struct recover *r, const char *id)
 /* ---- one instance ---- */
 
 struct removal {
-    struct recover *r;
+    struct sweep *r;
     struct dead_instance *instance;
 };
 
@@ -185,7 +185,7 @@ static void on_instance_removed(void *arg, int rc, const struct err *err)
 }
 
 /* All of its sandboxes have been tried. */
-static void end_instance(struct recover *r, struct dead_instance *instance)
+static void end_instance(struct sweep *r, struct dead_instance *instance)
 {
     if (instance->lock_fd < 0 || instance->failed) {
         free_instance(r, instance);
@@ -200,7 +200,7 @@ static void end_instance(struct recover *r, struct dead_instance *instance)
 
 /* ---- one sandbox ---- */
 
-static void free_leftover(struct leftover *l)
+static void free_remains(struct remains *l)
 {
     free(l->dir);
     free(l->backend);
@@ -209,54 +209,54 @@ static void free_leftover(struct leftover *l)
     free(l);
 }
 
-static void end_leftover(struct leftover *l, bool swept)
+static void end_remains(struct remains *l, bool swept)
 {
-    struct recover *r = l->r;
+    struct sweep *r = l->r;
     struct dead_instance *instance = l->instance;
     if (!swept) {
         instance->failed = true;
     }
     if (!swept && instance->lock_fd < 0 && !r->host->stopping) {
         /* What is ours is tried again for as long as we live. */
-        const struct errand_target target = {l->backend, l->engine, l->runtime};
-        leftovers_add(r->host, l->id, l->dir, &target, SWEEP_GENERATION + 1, RETRY_MS);
+        const struct oneshot_target target = {l->backend, l->engine, l->runtime};
+        removals_add(r->host, l->id, l->dir, &target, SWEEP_GENERATION + 1, RETRY_MS);
     }
     r->running--;
     r->installers -= instance_is_installer_id(l->id) ? 1 : 0;
     if (--instance->left == 0) {
         end_instance(r, instance);
     }
-    free_leftover(l);
+    free_remains(l);
     start_next(r);
 }
 
-static void on_leftover_removed(void *arg, int rc, const struct err *err)
+static void on_remains_removed(void *arg, int rc, const struct err *err)
 {
-    struct leftover *l = arg;
+    struct remains *l = arg;
     if (rc < 0) {
         log_warn("sweep: directory stays: %s sandbox=%s", err->text, l->id);
     } else {
         log_info("sweep: left-over sandbox removed sandbox=%s", l->id);
     }
-    end_leftover(l, rc == 0);
+    end_remains(l, rc == 0);
 }
 
 static void on_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
                      const char *hint)
 {
-    struct leftover *l = arg;
+    struct remains *l = arg;
     (void)reply;
     if (rc < 0) {
         log_warn("sweep: sandbox stays for now: %s %s sandbox=%s", err->text, hint, l->id);
-        end_leftover(l, false);
+        end_remains(l, false);
         return;
     }
-    disk_remove(l->r->host, l->dir, on_leftover_removed, l);
+    disk_remove(l->r->host, l->dir, on_remains_removed, l);
 }
 
-static void start_sweep(struct leftover *l)
+static void start_sweep(struct remains *l)
 {
-    struct recover *r = l->r;
+    struct sweep *r = l->r;
     if (record_kill_worker(l->dir)) {
         log_warn("sweep: left-over worker killed sandbox=%s", l->id);
     }
@@ -281,16 +281,16 @@ static void start_sweep(struct leftover *l)
         .generation = SWEEP_GENERATION,
         .expendable = true,
     };
-    const struct errand_target target = {l->backend, l->engine, l->runtime};
-    if (worker_errand_start(r->host, &args, MSG_SWEEP, &target, on_swept, l, &err) < 0) {
+    const struct oneshot_target target = {l->backend, l->engine, l->runtime};
+    if (worker_oneshot_start(r->host, &args, MSG_SWEEP, &target, on_swept, l, &err) < 0) {
         log_warn("sweep: sandbox stays for now: %s sandbox=%s", err.text, l->id);
-        end_leftover(l, false);
+        end_remains(l, false);
     }
 }
 
-static void start_next(struct recover *r)
+static void start_next(struct sweep *r)
 {
-    struct leftover *l;
+    struct remains *l;
     while (r->running < SWEEPS_AT_ONCE && !r->host->stopping &&
            (l = TAILQ_FIRST(&r->waiting)) != NULL) {
         bool installer = instance_is_installer_id(l->id);
@@ -339,7 +339,7 @@ static bool look_for_life(const char *instance_dir, uint64_t *ret_grace_ms)
 }
 
 /* It is dead: all that is in it can go. */
-static void bury(struct recover *r, const char *dir, int lock_fd)
+static void bury(struct sweep *r, const char *dir, int lock_fd)
 {
     log_info("sweep: dead instance found dir=%s", dir);
     struct dead_instance *instance = add_instance(r, dir, lock_fd);
@@ -351,7 +351,7 @@ static void bury(struct recover *r, const char *dir, int lock_fd)
 
 static void on_again(uv_timer_t *timer);
 
-static void plan_next_look(struct recover *r)
+static void plan_next_look(struct sweep *r)
 {
     struct suspect *s;
     uint64_t first_ms = UINT64_MAX;
@@ -365,7 +365,7 @@ static void plan_next_look(struct recover *r)
     }
 }
 
-static void free_suspect(struct recover *r, struct suspect *s)
+static void free_suspect(struct sweep *r, struct suspect *s)
 {
     TAILQ_REMOVE(&r->suspects, s, node);
     free(s->dir);
@@ -374,7 +374,7 @@ static void free_suspect(struct recover *r, struct suspect *s)
 
 /* The second look. Under the lock nobody can take the instance over, so what is seen then stays
  * true; without a need the lock is not kept. */
-static void judge(struct recover *r, const struct suspect *s)
+static void judge(struct sweep *r, const struct suspect *s)
 {
     uint64_t grace_ms;
     int lock_fd = instance_claim(s->dir);
@@ -387,7 +387,7 @@ static void judge(struct recover *r, const struct suspect *s)
 
 static void on_again(uv_timer_t *timer)
 {
-    struct recover *r = timer->data;
+    struct sweep *r = timer->data;
     uint64_t now_ms = uv_now(timer->loop);
     struct suspect *s = TAILQ_FIRST(&r->suspects);
     while (s != NULL) {
@@ -409,7 +409,7 @@ static void on_again_closed(uv_handle_t *handle)
     fleet_host_release(host);
 }
 
-static void suspect(struct recover *r, const char *dir)
+static void suspect(struct sweep *r, const char *dir)
 {
     uint64_t grace_ms;
     if (r->suspect_count == SUSPECTS_MAX || !look_for_life(dir, &grace_ms)) {
@@ -424,7 +424,7 @@ static void suspect(struct recover *r, const char *dir)
 
 /* ---- all of them ---- */
 
-static void find_dead(struct recover *r)
+static void find_dead(struct sweep *r)
 {
     const struct instance *own = r->host->instance;
     DIR *dir = opendir(own->top);
@@ -452,7 +452,7 @@ static void find_dead(struct recover *r)
     }
 }
 
-void recover_run(struct recover *r)
+void sweep_run(struct sweep *r)
 {
     if (r->started) {
         return;
@@ -470,7 +470,7 @@ void recover_run(struct recover *r)
     }
 }
 
-void recover_stop(struct recover *r)
+void sweep_stop(struct sweep *r)
 {
     if (r != NULL && r->again != NULL) {
         r->again->data = r->host;
@@ -478,15 +478,15 @@ void recover_stop(struct recover *r)
     }
 }
 
-void recover_destroy(struct recover *r)
+void sweep_destroy(struct sweep *r)
 {
     if (r == NULL) {
         return;
     }
-    struct leftover *l;
+    struct remains *l;
     while ((l = TAILQ_FIRST(&r->waiting)) != NULL) {
         TAILQ_REMOVE(&r->waiting, l, node);
-        free_leftover(l);
+        free_remains(l);
     }
     struct suspect *s;
     while ((s = TAILQ_FIRST(&r->suspects)) != NULL) {

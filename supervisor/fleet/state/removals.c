@@ -6,7 +6,7 @@
  * Entries are bounded, since each sandbox that is given up adds one: beyond that, a directory just
  * stays for the next server.
  */
-#include "supervisor/fleet/state/leftovers.h"
+#include "supervisor/fleet/state/removals.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -18,16 +18,16 @@
 #include "supervisor/fleet/host/host.h"
 #include "supervisor/fleet/host/instance.h"
 #include "supervisor/fleet/state/disk.h"
-#include "supervisor/fleet/workers/errand.h"
+#include "supervisor/fleet/workers/oneshot.h"
 
 #define AT_ONCE        2
 #define ENTRIES_MAX    1000
 #define RETRY_FIRST_MS 1000
 #define RETRY_LAST_MS  30000
 
-struct leftover {
-    TAILQ_ENTRY(leftover) node;
-    struct leftovers *all;
+struct removal {
+    TAILQ_ENTRY(removal) node;
+    struct removals *all;
     char *id;
     char *dir;
     bool swept; /* nothing but the directory is left */
@@ -38,17 +38,17 @@ struct leftover {
     bool running;
 };
 
-struct leftovers {
+struct removals {
     struct fleet_host *host;
-    TAILQ_HEAD(, leftover) entries;
+    TAILQ_HEAD(, removal) entries;
     size_t count;
     size_t running;
     uv_timer_t timer;
 };
 
-static void plan(struct leftovers *all);
+static void plan(struct removals *all);
 
-static void free_leftover(struct leftover *l)
+static void free_removal(struct removal *l)
 {
     TAILQ_REMOVE(&l->all->entries, l, node);
     l->all->count--;
@@ -64,37 +64,37 @@ static void free_leftover(struct leftover *l)
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct leftovers *all = handle->data;
+    struct removals *all = handle->data;
     struct fleet_host *host = all->host;
     free(all);
     fleet_host_release(host);
 }
 
-static void close_if_done(struct leftovers *all)
+static void close_if_done(struct removals *all)
 {
-    if (all->running > 0 || all->host->leftovers != all) {
+    if (all->running > 0 || all->host->removals != all) {
         return;
     }
-    all->host->leftovers = NULL;
+    all->host->removals = NULL;
     while (!TAILQ_EMPTY(&all->entries)) {
-        struct leftover *l = TAILQ_FIRST(&all->entries);
+        struct removal *l = TAILQ_FIRST(&all->entries);
         log_error("left for the next server to remove dir=%s", l->dir);
-        free_leftover(l);
+        free_removal(l);
     }
     uv_close((uv_handle_t *)&all->timer, on_timer_closed);
 }
 
 /* ---- one attempt ---- */
 
-static void end_attempt(struct leftover *l, bool removed)
+static void end_attempt(struct removal *l, bool removed)
 {
-    struct leftovers *all = l->all;
+    struct removals *all = l->all;
     all->running--;
     l->running = false;
     l->due_ms = uv_now(all->host->loop) + l->pause_ms;
     l->pause_ms = l->pause_ms * 2 < RETRY_LAST_MS ? l->pause_ms * 2 : RETRY_LAST_MS;
     if (removed) {
-        free_leftover(l);
+        free_removal(l);
     } else if (all->host->stopping) {
         l->due_ms = UINT64_MAX; /* that was the last one */
     }
@@ -103,7 +103,7 @@ static void end_attempt(struct leftover *l, bool removed)
 
 static void on_removed(void *arg, int rc, const struct err *err)
 {
-    struct leftover *l = arg;
+    struct removal *l = arg;
     if (rc < 0) {
         log_warn("leftover: directory stays for now: %s sandbox=%s", err->text, l->id);
     }
@@ -113,7 +113,7 @@ static void on_removed(void *arg, int rc, const struct err *err)
 static void on_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
                      const char *hint)
 {
-    struct leftover *l = arg;
+    struct removal *l = arg;
     (void)reply, (void)hint;
     if (rc < 0) {
         log_warn("leftover: stays for now: %s sandbox=%s", err->text, l->id);
@@ -125,7 +125,7 @@ static void on_swept(void *arg, int rc, const struct msg *reply, const struct er
     disk_remove(l->all->host, l->dir, on_removed, l);
 }
 
-static void attempt(struct leftover *l)
+static void attempt(struct removal *l)
 {
     struct fleet_host *host = l->all->host;
     l->running = true;
@@ -140,11 +140,11 @@ static void attempt(struct leftover *l)
         .shared_dir = host->instance->shared,
         .generation = l->generation++,
     };
-    const struct errand_target target = {l->backend, l->engine, l->runtime};
+    const struct oneshot_target target = {l->backend, l->engine, l->runtime};
     struct err err = ERR_INIT;
     int rc = instance_restore(host->instance, l->dir, &err);
     if (rc == 0) {
-        rc = worker_errand_start(host, &args, MSG_SWEEP, &target, on_swept, l, &err);
+        rc = worker_oneshot_start(host, &args, MSG_SWEEP, &target, on_swept, l, &err);
     }
     if (rc < 0) {
         log_warn("leftover: stays for now: %s sandbox=%s", err.text, l->id);
@@ -156,8 +156,8 @@ static void attempt(struct leftover *l)
  * another one's end. */
 static void on_timer(uv_timer_t *timer)
 {
-    struct leftovers *all = timer->data;
-    struct leftover *l;
+    struct removals *all = timer->data;
+    struct removal *l;
     uint64_t now_ms = uv_now(timer->loop);
     TAILQ_FOREACH(l, &all->entries, node)
     {
@@ -169,9 +169,9 @@ static void on_timer(uv_timer_t *timer)
     plan(all);
 }
 
-static void plan(struct leftovers *all)
+static void plan(struct removals *all)
 {
-    const struct leftover *l;
+    const struct removal *l;
     uint64_t first_ms = UINT64_MAX;
     uint64_t now_ms = uv_now(all->host->loop);
     TAILQ_FOREACH(l, &all->entries, node)
@@ -189,9 +189,9 @@ static void plan(struct leftovers *all)
 
 /* ---- entries ---- */
 
-static struct leftovers *open_list(struct fleet_host *host)
+static struct removals *open_list(struct fleet_host *host)
 {
-    struct leftovers *all = alloc_one(struct leftovers);
+    struct removals *all = alloc_one(struct removals);
     all->host = host;
     TAILQ_INIT(&all->entries);
     uv_timer_init(host->loop, &all->timer);
@@ -200,19 +200,19 @@ static struct leftovers *open_list(struct fleet_host *host)
     return all;
 }
 
-void leftovers_add(struct fleet_host *host, const char *id, const char *dir,
-                   const struct errand_target *target, uint64_t generation, uint64_t delay_ms)
+void removals_add(struct fleet_host *host, const char *id, const char *dir,
+                  const struct oneshot_target *target, uint64_t generation, uint64_t delay_ms)
 {
-    if (host->leftovers == NULL) {
-        host->leftovers = open_list(host);
+    if (host->removals == NULL) {
+        host->removals = open_list(host);
     }
-    struct leftovers *all = host->leftovers;
+    struct removals *all = host->removals;
     if (all->count >= ENTRIES_MAX || host->forcing) {
         log_error("left for the next server to remove dir=%s", dir);
         plan(all);
         return;
     }
-    struct leftover *l = alloc_one(struct leftover);
+    struct removal *l = alloc_one(struct removal);
     l->all = all;
     l->id = alloc_strdup(id);
     l->dir = alloc_strdup(dir);
@@ -230,13 +230,13 @@ void leftovers_add(struct fleet_host *host, const char *id, const char *dir,
     plan(all);
 }
 
-void leftovers_stop(struct fleet_host *host)
+void removals_stop(struct fleet_host *host)
 {
-    struct leftovers *all = host->leftovers;
+    struct removals *all = host->removals;
     if (all == NULL) {
         return;
     }
-    struct leftover *l;
+    struct removal *l;
     TAILQ_FOREACH(l, &all->entries, node)
     {
         l->due_ms = uv_now(host->loop);

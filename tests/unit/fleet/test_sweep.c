@@ -159,7 +159,7 @@ static void make_victim_on(struct fixture *f, const char *engine, bool stop_work
     assert_true(pid >= 0);
     if (pid == 0) {
         dup2(fds[1], VICTIM_FD);
-        execl("/proc/self/exe", "test_recover", "victim", f->top, f->config.instance,
+        execl("/proc/self/exe", "test_sweep", "victim", f->top, f->config.instance,
               stop_worker ? "stop" : "run", engine, (char *)NULL);
         _exit(127);
     }
