@@ -11,7 +11,7 @@
 #include "common/cleanup.h"
 #include "supervisor/calls/call.h"
 #include "supervisor/calls/executions_internal.h"
-#include "supervisor/calls/output_news.h"
+#include "supervisor/calls/output_progress.h"
 #include "supervisor/fleet/host/host.h"
 
 #define CONFIRM_MS      100  /* between two looks whether the agent has it */
@@ -93,8 +93,8 @@ static void on_news(void *arg)
     struct fleet_await *w = arg;
     uint64_t now_ms = uv_now(w->registry->host->loop);
     struct fleet_outcome so_far = execution_look(w->execution);
-    output_news_tell(w->news, &so_far, now_ms);
-    if (output_news_any(w->news)) { /* it was not wanted now */
+    output_progress_tell(w->news, &so_far, now_ms);
+    if (output_progress_any(w->news)) { /* it was not wanted now */
         set_timer(w->registry, w->news->next_ms);
     }
 }
@@ -103,7 +103,7 @@ static void on_news(void *arg)
 static void tell_news(struct fleet_await *w)
 {
     struct executions *x = w->registry;
-    if (!output_news_any(w->news)) {
+    if (!output_progress_any(w->news)) {
         return;
     }
     if (w->news->next_ms <= uv_now(x->host->loop)) {
@@ -120,7 +120,7 @@ static void on_more(void *arg, struct view out, struct view err)
     TAILQ_FOREACH(w, &e->awaits, node)
     {
         if (w->news != NULL) {
-            output_news_add(w->news, out, err);
+            output_progress_add(w->news, out, err);
             tell_news(w);
         }
     }
@@ -142,7 +142,7 @@ void execution_follow_call(struct execution *e)
 void executions_await_output(struct fleet_await *w, uint64_t every_ms, fleet_output_fn output)
 {
     if (w->execution != NULL && w->news == NULL) {
-        w->news = output_news_create(every_ms, output, w->arg);
+        w->news = output_progress_create(every_ms, output, w->arg);
         TAILQ_INSERT_TAIL(&w->registry->followers, w, follower);
         execution_follow_call(w->execution);
     }

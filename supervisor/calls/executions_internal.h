@@ -15,7 +15,7 @@
 #define EXECUTIONS_BUCKETS 256
 
 struct displays;
-struct output_news;
+struct output_progress;
 
 struct execution {
     LIST_ENTRY(execution) same_bucket;
@@ -59,7 +59,7 @@ struct fleet_await {
     fleet_outcome_fn done;
     void *arg;
     struct deferred_task task;
-    struct output_news *news; /* NULL: does not follow the output */
+    struct output_progress *news; /* NULL: does not follow the output */
     struct deferred_task news_task;
 };
 

@@ -7,7 +7,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/scratch.h"
-#include "worker/backend/docker/places.h"
+#include "worker/backend/docker/discovery.h"
 
 enum { TEXT, CONFIG, CONTEXT, HOST, KINDS };
 
@@ -74,8 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     scratch_put(CONFIG_FILE, data + 1, in.kind == CONFIG ? size - 1 : 0);
     scratch_put(CONTEXT_FILE, data + 1, in.kind == CONTEXT ? size - 1 : 0);
-    struct docker_places places;
-    docker_places_find("", get, &in, &places);
+    struct docker_discovery places;
+    docker_discovery_find("", get, &in, &places);
     FUZZ_REQUIRE(places.count <= DOCKER_ENDPOINTS_MAX);
     for (size_t i = 0; i < places.count; i++) {
         const struct docker_place *p = &places.items[i];
@@ -86,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             FUZZ_REQUIRE(p->problem.text[0] != '\0' && p->endpoint.text == NULL);
         }
     }
-    docker_places_finish(&places);
+    docker_discovery_finish(&places);
     free(text);
     return 0;
 }

@@ -87,7 +87,7 @@ struct sandbox_waiter {
 };
 
 /* How a creation goes on, by what its worker tells. Times are monotonic milliseconds. */
-struct sandbox_news {
+struct sandbox_progress {
     uint64_t seen;      /* number of the latest news */
     uint64_t moved_ms;  /* when there were any, or when it began */
     uint64_t logged_ms; /* 0: never */
@@ -162,7 +162,7 @@ struct sandbox {
     struct engine_wait engine_wait;
     fleet_info_fn opened;       /* NULL once called */
     fleet_progress_fn progress; /* with opened_arg; may be NULL */
-    struct sandbox_news watch;
+    struct sandbox_progress watch;
     void *opened_arg;
     TAILQ_HEAD(, sandbox_waiter) close_waiters;
     struct deferred_task close_task;
@@ -265,18 +265,18 @@ uint64_t sandbox_time_left_ms(const struct sandbox *s);
 /* Until it closes in any case. */
 uint64_t sandbox_life_left_ms(const struct sandbox *s);
 
-/* ---- news.c: how creating goes on ---- */
+/* ---- progress.c: how creating goes on ---- */
 
 /* OPEN was sent to create it: asks for progress from now on, and ends a worker that makes none. */
 void sandbox_watch(struct sandbox *s);
 
-void sandbox_news_begin(struct sandbox_news *n, uint64_t now_ms);
+void sandbox_progress_begin(struct sandbox_progress *n, uint64_t now_ms);
 
 /* True if `number` is new. */
-bool sandbox_news_take(struct sandbox_news *n, uint64_t number, uint64_t now_ms);
+bool sandbox_progress_take(struct sandbox_progress *n, uint64_t number, uint64_t now_ms);
 
 /* There have been none for too long. */
-bool sandbox_news_overdue(const struct sandbox_news *n, uint64_t now_ms);
+bool sandbox_progress_overdue(const struct sandbox_progress *n, uint64_t now_ms);
 
 /* ---- close.c: the end ---- */
 

@@ -25,7 +25,7 @@
 #include "common/io/http_client.h"
 #include "common/log.h"
 #include "supervisor/web/auth/token_cache.h"
-#include "supervisor/web/http/seldom.h"
+#include "supervisor/web/http/rate_limit.h"
 #include "supervisor/web/http/url.h"
 
 #define CONNECT_MS       3000
@@ -322,7 +322,7 @@ static void fail(struct ask *ask, const char *why)
 {
     struct introspect *in = ask->in;
     struct introspect_result r = {.known = false, .why = ""};
-    if (seldom(&in->next_log_ms)) {
+    if (rate_limit(&in->next_log_ms)) {
         log_error("HTTP: cannot find out what a token is worth, so its owner is refused: %s", why);
     }
     finish(ask, &r);

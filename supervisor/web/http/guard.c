@@ -30,7 +30,7 @@
 #include "common/log.h"
 #include "supervisor/base/config.h"
 #include "supervisor/web/http/exchange.h"
-#include "supervisor/web/http/seldom.h"
+#include "supervisor/web/http/rate_limit.h"
 #include "supervisor/web/http/url.h"
 
 #define LIST_MAX        64 /* entries of an option */
@@ -287,7 +287,7 @@ static bool refuse(struct guard *g, struct web_exchange *x, const char *name, co
 {
     static const char text[] = "Forbidden: the Host or Origin of this request is not allowed.\n";
     const char *value = web_header(x, name);
-    if (seldom(&g->next_log_ms)) {
+    if (rate_limit(&g->next_log_ms)) {
         log_warn("HTTP: refused a request of %s: its %s is \"%.200s\", which is not allowed; %s",
                  web_peer(x), name, value != NULL ? value : "", hint);
     }

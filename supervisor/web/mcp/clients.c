@@ -107,10 +107,10 @@ static size_t fair_share(const struct mcp_endpoint *e, const struct mcp_share *o
 static struct mcp_client *of_the_largest(struct mcp_endpoint *e, size_t above, bool busy)
 {
     struct mcp_client *found = NULL;
-    struct beat *beat;
-    TAILQ_FOREACH(beat, &e->idle.list, node) /* longest unheard of first */
+    struct timeout *t;
+    TAILQ_FOREACH(t, &e->idle.list, node) /* longest unheard of first */
     {
-        struct mcp_client *c = beat->owner;
+        struct mcp_client *c = t->owner;
         if (c->share->sessions > above && (busy || !is_busy(c))) {
             above = c->share->sessions;
             found = c;
@@ -124,10 +124,10 @@ static struct mcp_client *idle_for_long(struct mcp_endpoint *e, const struct mcp
 {
     struct mcp_client *used = NULL, *other = NULL;
     uint64_t now = uv_now(e->idle.timer.loop);
-    struct beat *beat;
-    TAILQ_FOREACH(beat, &e->idle.list, node)
+    struct timeout *t;
+    TAILQ_FOREACH(t, &e->idle.list, node)
     {
-        struct mcp_client *c = beat->owner;
+        struct mcp_client *c = t->owner;
         bool mine = c->share == own;
         if (is_busy(c)) {
             continue;
@@ -135,7 +135,7 @@ static struct mcp_client *idle_for_long(struct mcp_endpoint *e, const struct mcp
         if (mine && !c->used) {
             return c;
         }
-        uint64_t heard_ms = beat->due_ms - e->idle.period_ms;
+        uint64_t heard_ms = t->due_ms - e->idle.period_ms;
         if (mine && used == NULL && now - heard_ms >= EVICT_USED_MS) {
             used = c;
         } else if (!mine && other == NULL && now - heard_ms >= EVICT_IDLE_MS) {
@@ -230,7 +230,7 @@ void mcp_client_end(struct mcp_client *c, int status, const char *why)
         mcp_stream_send_away(s, status, why);
         mcp_stream_destroy(s);
     }
-    beats_drop(&c->idle);
+    timeout_list_drop(&c->idle);
     share_release(e, c->share);
     free(c);
 }
@@ -295,7 +295,7 @@ size_t mcp_clients_open_requests(const struct mcp_endpoint *e)
 
 void mcp_client_touch(struct mcp_client *c)
 {
-    beats_set(&c->endpoint->idle, &c->idle);
+    timeout_list_set(&c->endpoint->idle, &c->idle);
 }
 
 void mcp_client_on_idle(void *owner)

@@ -284,10 +284,10 @@ struct mcp_endpoint *mcp_endpoint_create(uv_loop_t *loop, const struct mcp_endpo
     e->config.base_path = alloc_strdup(config->base_path != NULL ? config->base_path : "");
     TAILQ_INIT(&e->singles);
     LIST_INIT(&e->admissions);
-    beats_init(&e->heartbeat, loop, config->heartbeat_ms, mcp_stream_on_heartbeat);
-    beats_init(&e->resumable, loop, resumable_ms, mcp_stream_on_resumable);
-    beats_init(&e->kept, loop, KEEP_MS, mcp_stream_on_kept);
-    beats_init(&e->idle, loop, config->session_idle_ms, mcp_client_on_idle);
+    timeout_list_init(&e->heartbeat, loop, config->heartbeat_ms, mcp_stream_on_heartbeat);
+    timeout_list_init(&e->resumable, loop, resumable_ms, mcp_stream_on_resumable);
+    timeout_list_init(&e->kept, loop, KEEP_MS, mcp_stream_on_kept);
+    timeout_list_init(&e->idle, loop, config->session_idle_ms, mcp_client_on_idle);
     e->open_handles = 4;
     mcp_clients_init(e);
     return e;
@@ -346,10 +346,10 @@ void mcp_endpoint_close(struct mcp_endpoint *e, void (*closed)(void *arg), void 
         a->endpoint = NULL;
     }
     end_all(e, NULL, 503, "the server is shutting down");
-    beats_close(&e->heartbeat, on_handle_closed, e);
-    beats_close(&e->resumable, on_handle_closed, e);
-    beats_close(&e->kept, on_handle_closed, e);
-    beats_close(&e->idle, on_handle_closed, e);
+    timeout_list_close(&e->heartbeat, on_handle_closed, e);
+    timeout_list_close(&e->resumable, on_handle_closed, e);
+    timeout_list_close(&e->kept, on_handle_closed, e);
+    timeout_list_close(&e->idle, on_handle_closed, e);
 }
 
 size_t mcp_endpoint_open_requests(const struct mcp_endpoint *e)

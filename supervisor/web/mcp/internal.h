@@ -18,9 +18,9 @@
 #include <sys/queue.h>
 
 #include "supervisor/mcp/session.h"
-#include "supervisor/web/http/beats.h"
 #include "supervisor/web/http/event_stream.h"
 #include "supervisor/web/http/exchange.h"
+#include "supervisor/web/http/timeout_list.h"
 #include "supervisor/web/mcp/endpoint.h"
 
 #define CLIENT_ID_CHARS 26 /* of 5 random bits each */
@@ -59,12 +59,12 @@ struct mcp_stream {
     struct mcp_session *session; /* of the client; a single stream has its own */
     struct web_exchange *x;      /* NULL: the reader has gone, or was never there */
     TAILQ_ENTRY(mcp_stream) node;
-    struct beat beat; /* heartbeat, or for how long its events are kept */
-    bool taking;      /* inside mcp_session_take(): must not go */
-    bool streaming;   /* the response has been begun */
-    bool may_stream;  /* the client can read one */
-    bool only_stream; /* … and nothing else */
-    bool opens;       /* carries the answer to initialize: gets the session id */
+    struct timeout timeout; /* heartbeat, or for how long its events are kept */
+    bool taking;            /* inside mcp_session_take(): must not go */
+    bool streaming;         /* the response has been begun */
+    bool may_stream;        /* the client can read one */
+    bool only_stream;       /* … and nothing else */
+    bool opens;             /* carries the answer to initialize: gets the session id */
     bool answered;
     bool has_id;        /* the client has seen an event id: it can resume */
     uint64_t number;    /* within the client; 0 is the standing one */
@@ -96,8 +96,8 @@ struct mcp_client {
     size_t attached;            /* streams with a reader, the standing one included */
     size_t answered;            /* streams that are only kept */
     size_t kept_bytes;
-    uint64_t numbers; /* given to streams */
-    struct beat idle; /* also the order in which clients were last heard of */
+    uint64_t numbers;    /* given to streams */
+    struct timeout idle; /* also the order in which clients were last heard of */
 };
 LIST_HEAD(mcp_bucket, mcp_client);
 
@@ -115,7 +115,7 @@ struct mcp_endpoint {
     struct mcp_streams singles;
     struct mcp_admissions admissions;
     size_t kept_bytes;
-    struct beats heartbeat, resumable, kept, idle;
+    struct timeout_list heartbeat, resumable, kept, idle;
     unsigned open_handles;
     bool closing;
     void (*closed)(void *arg);
@@ -184,7 +184,7 @@ void mcp_stream_send_away(struct mcp_stream *s, int status, const char *why);
 /* Not of a standing one; its reader must have been sent away. A single one ends its session. */
 void mcp_stream_destroy(struct mcp_stream *s);
 
-/* For beats. */
+/* For timeout lists. */
 void mcp_stream_on_heartbeat(void *owner);
 void mcp_stream_on_resumable(void *owner);
 void mcp_stream_on_kept(void *owner);
@@ -227,7 +227,7 @@ void mcp_clients_end(struct mcp_endpoint *e, const struct principal *p, int stat
 
 size_t mcp_clients_open_requests(const struct mcp_endpoint *e);
 
-void mcp_client_on_idle(void *owner); /* for beats */
+void mcp_client_on_idle(void *owner); /* for timeout lists */
 
 /* ---- old_sse.c ------------------------------------------------------------------------------ */
 

@@ -31,7 +31,7 @@ bool mcp_client_drop_answered(struct mcp_client *c)
     struct mcp_stream *s;
     TAILQ_FOREACH(s, &c->streams, node)
     {
-        if (s->beat.in == &c->endpoint->kept) {
+        if (s->timeout.in == &c->endpoint->kept) {
             mcp_stream_destroy(s);
             return true;
         }
@@ -45,7 +45,7 @@ static void make_room(struct mcp_stream *s, size_t cost)
     while (s->client->kept_bytes + cost > CLIENT_KEPT &&
            (mcp_client_drop_answered(s->client) || drop_first(s))) {
     }
-    struct beat *oldest;
+    struct timeout *oldest;
     while (e->kept_bytes + cost > ENDPOINT_KEPT && (oldest = TAILQ_FIRST(&e->kept.list)) != NULL) {
         mcp_stream_destroy(oldest->owner);
     }

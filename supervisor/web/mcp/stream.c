@@ -42,7 +42,7 @@ static void set_reader(struct mcp_stream *s, struct web_exchange *x)
     }
     s->x = x;
     s->streaming = false;
-    beats_drop(&s->beat);
+    timeout_list_drop(&s->timeout);
     if (x != NULL) {
         web_on_gone(x, on_gone, s);
     }
@@ -99,7 +99,7 @@ static void write_frame(struct mcp_stream *s, char *frame, size_t len)
 {
     if (frame != NULL) { /* without memory the client misses one */
         web_stream_write(s->x, frame, len);
-        beats_set(&s->endpoint->heartbeat, &s->beat);
+        timeout_list_set(&s->endpoint->heartbeat, &s->timeout);
     }
 }
 
@@ -113,7 +113,7 @@ void mcp_stream_begin(struct mcp_stream *s)
     web_set_header(s->x, "X-Accel-Buffering", "no"); /* proxies of the nginx kind would wait */
     web_stream_begin(s->x, 200, "text/event-stream");
     s->streaming = true;
-    beats_set(&s->endpoint->heartbeat, &s->beat);
+    timeout_list_set(&s->endpoint->heartbeat, &s->timeout);
     if (wants_priming(s)) {
         struct event_id id = {s->number, s->delivered};
         size_t len;
@@ -159,7 +159,7 @@ void mcp_stream_replay(struct mcp_stream *s, uint64_t after)
     }
     if (s->answered) {
         web_stream_end(take_reader(s));
-        beats_set(&s->endpoint->kept, &s->beat);
+        timeout_list_set(&s->endpoint->kept, &s->timeout);
     }
 }
 
@@ -210,7 +210,7 @@ static void settle(struct mcp_stream *s)
             mcp_client_drop_answered(c);
         }
         c->answered++;
-        beats_set(&s->endpoint->kept, &s->beat);
+        timeout_list_set(&s->endpoint->kept, &s->timeout);
     } else {
         mcp_stream_destroy(s);
     }
@@ -297,7 +297,7 @@ static void init(struct mcp_stream *s, struct mcp_endpoint *e, struct mcp_client
     s->kind = kind;
     s->endpoint = e;
     s->client = client;
-    s->beat.owner = s;
+    s->timeout.owner = s;
     event_log_init(&s->log);
 }
 
@@ -326,10 +326,10 @@ struct mcp_stream *mcp_stream_create(struct mcp_endpoint *e, struct mcp_client *
 
 void mcp_stream_destroy(struct mcp_stream *s)
 {
-    if (s->beat.in == &s->endpoint->kept) {
+    if (s->timeout.in == &s->endpoint->kept) {
         s->client->answered--;
     }
-    beats_drop(&s->beat);
+    timeout_list_drop(&s->timeout);
     mcp_stream_forget(s);
     TAILQ_REMOVE(s->client != NULL ? &s->client->streams : &s->endpoint->singles, s, node);
     if (!s->answered) {
@@ -356,8 +356,9 @@ void mcp_stream_take(struct mcp_stream *s, struct mcp_incoming *in)
     }
     if (s->answered) {
         settle(s);
-    } else if (s->may_stream && s->beat.in == NULL) {
-        beats_set(wants_priming(s) ? &s->endpoint->resumable : &s->endpoint->heartbeat, &s->beat);
+    } else if (s->may_stream && s->timeout.in == NULL) {
+        timeout_list_set(wants_priming(s) ? &s->endpoint->resumable : &s->endpoint->heartbeat,
+                         &s->timeout);
     }
 }
 
@@ -407,7 +408,7 @@ void mcp_stream_on_heartbeat(void *owner)
         char *frame = event_heartbeat_frame(&len);
         write_frame(s, frame, len);
     }
-    beats_set(&s->endpoint->heartbeat, &s->beat);
+    timeout_list_set(&s->endpoint->heartbeat, &s->timeout);
 }
 
 void mcp_stream_on_resumable(void *owner)

@@ -22,7 +22,7 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/fd.h"
-#include "worker/backend/docker/places.h"
+#include "worker/backend/docker/discovery.h"
 
 #define VARS_MAX 12
 
@@ -32,7 +32,7 @@ struct world {
     const char *names[VARS_MAX];
     char *values[VARS_MAX];
     size_t count;
-    struct docker_places places;
+    struct docker_discovery places;
 };
 
 static const char *get(void *arg, const char *name)
@@ -69,7 +69,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct world *w = *state;
-    docker_places_finish(&w->places);
+    docker_discovery_finish(&w->places);
     for (size_t i = 0; i < w->count; i++) {
         free(w->values[i]);
     }
@@ -115,8 +115,8 @@ static void put_link(const struct world *w, const char *name, const char *target
 
 static void find(struct world *w, const char *named)
 {
-    docker_places_finish(&w->places);
-    docker_places_find(named, get, w, &w->places);
+    docker_discovery_finish(&w->places);
+    docker_discovery_find(named, get, w, &w->places);
     assert_true(w->places.count > 0);
     for (size_t i = 0; i < w->places.count; i++) {
         const struct docker_place *p = &w->places.items[i];

@@ -353,17 +353,17 @@ static void a_creation_can_be_stopped_while_it_is_asked_for_news(void **state)
 
 static void a_creation_may_last_while_it_moves_and_no_longer(void **state)
 {
-    struct sandbox_news n;
+    struct sandbox_progress n;
     uint64_t now_ms = 5000;
-    sandbox_news_begin(&n, now_ms);
+    sandbox_progress_begin(&n, now_ms);
     for (uint64_t number = 1; number <= 20; number++) { /* 19 minutes */
         now_ms += TIME_OPEN_MS - 1000;
-        assert_false(sandbox_news_overdue(&n, now_ms));
-        assert_true(sandbox_news_take(&n, number, now_ms));
-        assert_false(sandbox_news_take(&n, number, now_ms + 500)); /* nothing new */
+        assert_false(sandbox_progress_overdue(&n, now_ms));
+        assert_true(sandbox_progress_take(&n, number, now_ms));
+        assert_false(sandbox_progress_take(&n, number, now_ms + 500)); /* nothing new */
     }
-    assert_false(sandbox_news_overdue(&n, now_ms + TIME_OPEN_MS)); /* the worker speaks first */
-    assert_true(sandbox_news_overdue(&n, now_ms + TIME_OPEN_MS + 2000));
+    assert_false(sandbox_progress_overdue(&n, now_ms + TIME_OPEN_MS)); /* the worker speaks first */
+    assert_true(sandbox_progress_overdue(&n, now_ms + TIME_OPEN_MS + 2000));
 }
 
 /* What was found once is looked for again after a failure that may be its own, and only then. */

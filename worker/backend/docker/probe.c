@@ -17,8 +17,8 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "common/log.h"
+#include "worker/backend/docker/discovery.h"
 #include "worker/backend/docker/end.h"
-#include "worker/backend/docker/places.h"
 #include "worker/backend/docker/spec.h"
 
 #define LOOK_MS  1000
@@ -27,7 +27,7 @@
 struct docker_probe {
     uv_loop_t *loop;
     uv_timer_t kick; /* the first step, a loop turn after the call */
-    struct docker_places places;
+    struct docker_discovery places;
     size_t next;
     char *runtime;
     bool sweep;
@@ -56,7 +56,7 @@ static void probe_free(struct docker_probe *p)
     for (size_t i = 0; i < p->unapplied_count; i++) {
         free(p->unapplied[i]);
     }
-    docker_places_finish(&p->places);
+    docker_discovery_finish(&p->places);
     free(p->runtime);
     free(p);
 }
@@ -261,7 +261,7 @@ struct docker_probe *docker_probe_start(uv_loop_t *loop, const char *named, cons
     p->sweep = sweep;
     p->fn = fn;
     p->arg = arg;
-    docker_places_find(named, get_env, NULL, &p->places);
+    docker_discovery_find(named, get_env, NULL, &p->places);
     uv_timer_init(loop, &p->kick);
     p->kick.data = p;
     p->open = 1;

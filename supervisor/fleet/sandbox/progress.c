@@ -20,14 +20,14 @@
 
 static void on_turn(uv_timer_t *timer);
 
-void sandbox_news_begin(struct sandbox_news *n, uint64_t now_ms)
+void sandbox_progress_begin(struct sandbox_progress *n, uint64_t now_ms)
 {
     n->seen = 0;
     n->moved_ms = now_ms;
     n->logged_ms = 0;
 }
 
-bool sandbox_news_take(struct sandbox_news *n, uint64_t number, uint64_t now_ms)
+bool sandbox_progress_take(struct sandbox_progress *n, uint64_t number, uint64_t now_ms)
 {
     if (number <= n->seen) {
         return false;
@@ -37,7 +37,7 @@ bool sandbox_news_take(struct sandbox_news *n, uint64_t number, uint64_t now_ms)
     return true;
 }
 
-bool sandbox_news_overdue(const struct sandbox_news *n, uint64_t now_ms)
+bool sandbox_progress_overdue(const struct sandbox_progress *n, uint64_t now_ms)
 {
     return now_ms - n->moved_ms >= TIME_OPEN_MS + SANDBOX_MARGIN_MS;
 }
@@ -72,7 +72,7 @@ static void on_news(void *arg, int rc, const struct msg *reply, const struct err
         return;
     }
     uint64_t now_ms = uv_now(s->host->loop);
-    if (rc == 0 && sandbox_news_take(&s->watch, reply->progress_ok.number, now_ms)) {
+    if (rc == 0 && sandbox_progress_take(&s->watch, reply->progress_ok.number, now_ms)) {
         tell(s, &reply->progress_ok, now_ms);
     }
     uv_timer_start(&s->news, on_turn, GAP_MS, 0);
@@ -84,7 +84,7 @@ static void on_turn(uv_timer_t *timer)
     if (!is_opening(s)) {
         return;
     }
-    if (sandbox_news_overdue(&s->watch, uv_now(timer->loop))) {
+    if (sandbox_progress_overdue(&s->watch, uv_now(timer->loop))) {
         worker_link_kill(s->link, "made no progress with OPEN for %d s", TIME_OPEN_MS / 1000);
         return;
     }
@@ -99,6 +99,6 @@ static void on_turn(uv_timer_t *timer)
 
 void sandbox_watch(struct sandbox *s)
 {
-    sandbox_news_begin(&s->watch, uv_now(s->host->loop));
+    sandbox_progress_begin(&s->watch, uv_now(s->host->loop));
     uv_timer_start(&s->news, on_turn, FIRST_MS, 0);
 }

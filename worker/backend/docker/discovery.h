@@ -8,8 +8,8 @@
  *
  * Thread: any. Reads small files; no network.
  */
-#ifndef CLOISTER_WORKER_BACKEND_DOCKER_PLACES_H
-#define CLOISTER_WORKER_BACKEND_DOCKER_PLACES_H
+#ifndef CLOISTER_WORKER_BACKEND_DOCKER_DISCOVERY_H
+#define CLOISTER_WORKER_BACKEND_DOCKER_DISCOVERY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ struct docker_place {
     struct err problem; /* code 0: usable so far; text for people, to be read after the origin */
 };
 
-struct docker_places {
+struct docker_discovery {
     struct docker_place items[DOCKER_ENDPOINTS_MAX];
     size_t count;
     bool configured; /* somebody named the engine: a failure is an error, not a reason to go on */
@@ -39,8 +39,8 @@ typedef const char *(*docker_getenv_fn)(void *arg, const char *name);
  * -ERR_CONFIG if something must be corrected, -ERR_ENGINE if nobody listens there now. Usual
  * sockets that do not exist are left out; if none does, the list holds /var/run/docker.sock with
  * the problem that it does not exist. */
-void docker_places_find(const char *named, docker_getenv_fn get, void *arg,
-                        struct docker_places *ret);
-void docker_places_finish(struct docker_places *places);
+void docker_discovery_find(const char *named, docker_getenv_fn get, void *arg,
+                           struct docker_discovery *ret);
+void docker_discovery_finish(struct docker_discovery *places);
 
 #endif

@@ -12,7 +12,7 @@
  * One socket often has several names: installers link /var/run/docker.sock to their own. Asking the
  * same engine twice would only take time, so the file behind each name is compared.
  */
-#include "worker/backend/docker/places.h"
+#include "worker/backend/docker/discovery.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -37,7 +37,7 @@
 struct search {
     docker_getenv_fn get;
     void *arg;
-    struct docker_places *places;
+    struct docker_discovery *places;
     struct {
         dev_t device;
         ino_t inode;
@@ -506,11 +506,11 @@ static void add_all_usual(struct search *s)
     add_below(s, "rootless Podman", runtime, "podman/podman.sock");
 }
 
-void docker_places_find(const char *named, docker_getenv_fn get, void *arg,
-                        struct docker_places *ret)
+void docker_discovery_find(const char *named, docker_getenv_fn get, void *arg,
+                           struct docker_discovery *ret)
 {
     struct search s = {.get = get, .arg = arg, .places = ret};
-    *ret = (struct docker_places){.count = 0};
+    *ret = (struct docker_discovery){.count = 0};
     ret->configured = add_configured(&s, named);
     if (ret->configured) {
         return;
@@ -526,10 +526,10 @@ void docker_places_find(const char *named, docker_getenv_fn get, void *arg,
     }
 }
 
-void docker_places_finish(struct docker_places *places)
+void docker_discovery_finish(struct docker_discovery *places)
 {
     for (size_t i = 0; i < places->count; i++) {
         docker_endpoint_finish(&places->items[i].endpoint);
     }
-    *places = (struct docker_places){.count = 0};
+    *places = (struct docker_discovery){.count = 0};
 }

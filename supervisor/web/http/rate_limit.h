@@ -3,24 +3,24 @@
  * something is going on, and nobody can fill a disk by it.
  * Thread: any, one owner at a time.
  */
-#ifndef CLOISTER_SUPERVISOR_WEB_HTTP_SELDOM_H
-#define CLOISTER_SUPERVISOR_WEB_HTTP_SELDOM_H
+#ifndef CLOISTER_SUPERVISOR_WEB_HTTP_RATE_LIMIT_H
+#define CLOISTER_SUPERVISOR_WEB_HTTP_RATE_LIMIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/clock.h"
 
-#define SELDOM_MS 10000
+#define RATE_LIMIT_MS 10000
 
-/* True once in SELDOM_MS. `next_ms` is the caller's, 0 at first. */
-static inline bool seldom(uint64_t *next_ms)
+/* True once in RATE_LIMIT_MS. `next_ms` is the caller's, 0 at first. */
+static inline bool rate_limit(uint64_t *next_ms)
 {
     uint64_t now_ms = clock_ms();
     if (now_ms < *next_ms) {
         return false;
     }
-    *next_ms = now_ms + SELDOM_MS;
+    *next_ms = now_ms + RATE_LIMIT_MS;
     return true;
 }
 

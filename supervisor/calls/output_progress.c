@@ -7,7 +7,7 @@
  * What is told is cut between characters: the beginning loses the rest of a character whose
  * first bytes are gone, and a character that is not complete yet waits for the next time.
  */
-#include "supervisor/calls/output_news.h"
+#include "supervisor/calls/output_progress.h"
 
 #include <string.h>
 
@@ -16,9 +16,9 @@
 
 #define UTF8_MAX 4
 
-struct output_news *output_news_create(uint64_t every_ms, fleet_output_fn output, void *arg)
+struct output_progress *output_progress_create(uint64_t every_ms, fleet_output_fn output, void *arg)
 {
-    struct output_news *n = alloc_one(struct output_news);
+    struct output_progress *n = alloc_one(struct output_progress);
     n->every_ms = every_ms;
     n->output = output;
     n->arg = arg;
@@ -59,7 +59,7 @@ static void tail_add(struct output_tail *t, struct view v)
     }
 }
 
-void output_news_add(struct output_news *n, struct view out, struct view err)
+void output_progress_add(struct output_progress *n, struct view out, struct view err)
 {
     tail_add(&n->out, out);
     tail_add(&n->err, err);
@@ -72,7 +72,7 @@ static struct view tail_view(const struct output_tail *t)
     return view_bytes(t->bytes, text_whole_chars(v));
 }
 
-bool output_news_any(const struct output_news *n)
+bool output_progress_any(const struct output_progress *n)
 {
     return tail_view(&n->out).len > 0 || tail_view(&n->err).len > 0;
 }
@@ -83,7 +83,8 @@ static void tail_taken(struct output_tail *t, size_t len)
     t->count = t->len;
 }
 
-void output_news_tell(struct output_news *n, const struct fleet_outcome *so_far, uint64_t now_ms)
+void output_progress_tell(struct output_progress *n, const struct fleet_outcome *so_far,
+                          uint64_t now_ms)
 {
     struct fleet_output output = {
         .op = so_far->op,

@@ -4,8 +4,8 @@
  *
  * Private to the calls. Loop thread only; nothing blocks.
  */
-#ifndef CLOISTER_SUPERVISOR_CALLS_OUTPUT_NEWS_H
-#define CLOISTER_SUPERVISOR_CALLS_OUTPUT_NEWS_H
+#ifndef CLOISTER_SUPERVISOR_CALLS_OUTPUT_PROGRESS_H
+#define CLOISTER_SUPERVISOR_CALLS_OUTPUT_PROGRESS_H
 
 #include "common/view.h"
 #include "supervisor/fleet/fleet.h"
@@ -17,7 +17,7 @@ struct output_tail {
     uint64_t count; /* bytes that are news, of which the last `len` are here */
 };
 
-struct output_news {
+struct output_progress {
     fleet_output_fn output;
     void *arg;
     uint64_t every_ms;
@@ -25,15 +25,17 @@ struct output_news {
     struct output_tail out, err;
 };
 
-struct output_news *output_news_create(uint64_t every_ms, fleet_output_fn output, void *arg);
+struct output_progress *output_progress_create(uint64_t every_ms, fleet_output_fn output,
+                                               void *arg);
 
 /* More was written. */
-void output_news_add(struct output_news *n, struct view out, struct view err);
+void output_progress_add(struct output_progress *n, struct view out, struct view err);
 
 /* There is something to tell, at next_ms or later. */
-bool output_news_any(const struct output_news *n);
+bool output_progress_any(const struct output_progress *n);
 
 /* Tells it, with how much was written in all. */
-void output_news_tell(struct output_news *n, const struct fleet_outcome *so_far, uint64_t now_ms);
+void output_progress_tell(struct output_progress *n, const struct fleet_outcome *so_far,
+                          uint64_t now_ms);
 
 #endif
