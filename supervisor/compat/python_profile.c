@@ -19,7 +19,7 @@
 #include "common/text.h"
 #include "supervisor/compat/python_paths.h"
 #include "supervisor/compat/runs.h"
-#include "supervisor/compat/words.h"
+#include "supervisor/compat/shlex.h"
 #include "supervisor/links/links.h"
 #include "supervisor/links/uri.h"
 #include "supervisor/tools/package.h"
@@ -305,13 +305,13 @@ void python_execute(struct tool_call *call, const struct python_shape *shape)
 
 void python_terminal(struct tool_call *call, const struct python_shape *shape)
 {
-    struct words *words = NULL;
+    struct shlex *words = NULL;
     struct err err = ERR_INIT;
     if (!python_find(call, shape)) {
         return;
     }
-    words = alloc_one(struct words);
-    int rc = words_split(json_get_str(call->args, "command"), words, &err);
+    words = alloc_one(struct shlex);
+    int rc = shlex_split(json_get_str(call->args, "command"), words, &err);
     if (rc == 0 && words->count == 0) {
         rc = err_set(&err, ERR_INVALID, "the command is empty");
     }
@@ -322,7 +322,7 @@ void python_terminal(struct tool_call *call, const struct python_shape *shape)
         struct fleet_op op = {.args = {words->items, words->count}};
         begin_run(call, shape, false, &op);
     }
-    words_finish(words);
+    shlex_finish(words);
     free(words);
 }
 

@@ -4,22 +4,22 @@
  *
  * Thread: any. Nothing blocks.
  */
-#ifndef CLOISTER_SUPERVISOR_COMPAT_WORDS_H
-#define CLOISTER_SUPERVISOR_COMPAT_WORDS_H
+#ifndef CLOISTER_SUPERVISOR_COMPAT_SHLEX_H
+#define CLOISTER_SUPERVISOR_COMPAT_SHLEX_H
 
 #include "common/err.h"
 #include "common/view.h"
 #include "proto/limits.h"
 
-struct words {
+struct shlex {
     char *text; /* owned: all of them, in one piece */
     struct view items[LIMIT_LIST];
     size_t count;
 };
 
-/* -ERR_INVALID: a quotation without an end, a backslash at the end, too many words. words_finish()
+/* -ERR_INVALID: a quotation without an end, a backslash at the end, too many words. shlex_finish()
  * in any case. */
-int words_split(const char *line, struct words *ret, struct err *err) WARN_UNUSED;
-void words_finish(struct words *words);
+int shlex_split(const char *line, struct shlex *ret, struct err *err) WARN_UNUSED;
+void shlex_finish(struct shlex *words);
 
 #endif

@@ -2,7 +2,7 @@
  * One pass: a word is never longer than the text that it was written as, so all of them fit where
  * the line would.
  */
-#include "supervisor/compat/words.h"
+#include "supervisor/compat/shlex.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static int take_word(const char **at, char **to, struct err *err)
     return rc;
 }
 
-int words_split(const char *line, struct words *ret, struct err *err)
+int shlex_split(const char *line, struct shlex *ret, struct err *err)
 {
     size_t len = strlen(line);
     ret->text = alloc_array(len + 1, 1);
@@ -76,7 +76,7 @@ int words_split(const char *line, struct words *ret, struct err *err)
     }
 }
 
-void words_finish(struct words *words)
+void shlex_finish(struct shlex *words)
 {
     free(words->text);
     words->text = NULL;

@@ -6,15 +6,15 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "supervisor/compat/words.h"
+#include "supervisor/compat/shlex.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *line = alloc_viewdup(view_bytes((const char *)data, size));
-    struct words *words = alloc_one(struct words);
+    struct shlex *words = alloc_one(struct shlex);
     struct err err = ERR_INIT;
-    if (words_split(line, words, &err) == 0) {
+    if (shlex_split(line, words, &err) == 0) {
         size_t total = 0;
         FUZZ_REQUIRE(words->count <= LIMIT_LIST);
         for (size_t i = 0; i < words->count; i++) {
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         FUZZ_REQUIRE(err.text[0] != '\0');
     }
-    words_finish(words);
+    shlex_finish(words);
     free(words);
     free(line);
     return 0;
