@@ -15,7 +15,7 @@
 
 #include "common/alloc.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/web/web_world.h"
+#include "tests/unit/supervisor/web/web_world.h"
 
 #define HEADS_MAX (8u << 10)
 

@@ -1,4 +1,4 @@
-#include "tests/unit/http/lab.h"
+#include "tests/unit/common/io/lab.h"
 
 #include <stdio.h>
 #include <stdlib.h>

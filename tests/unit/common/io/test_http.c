@@ -8,7 +8,7 @@
 #include "common/clock.h"
 #include "common/io/http_lib.h"
 #include "tests/lib/needs.h"
-#include "tests/unit/http/lab.h"
+#include "tests/unit/common/io/lab.h"
 
 enum { SLACK_MS = 1500 }; /* for a loaded machine and sanitizers */
 

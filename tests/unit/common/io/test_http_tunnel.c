@@ -6,7 +6,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "tests/lib/needs.h"
-#include "tests/unit/http/lab.h"
+#include "tests/unit/common/io/lab.h"
 
 enum { SLACK_MS = 1500, PIECE = 24 * 1024 };
 

@@ -3,7 +3,7 @@
  * or loses the worker. Every callback comes from the loop, as in the real thing, so that a test
  * sees what is told when.
  */
-#include "tests/unit/fleet/call_lab.h"
+#include "tests/unit/supervisor/fleet/call_lab.h"
 
 #include <stdio.h>
 #include <stdlib.h>

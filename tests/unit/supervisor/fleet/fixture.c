@@ -3,7 +3,7 @@
  * the end of every test is part of every test: callbacks exactly once, no handle left on the loop,
  * no file left in the runtime directory.
  */
-#include "tests/unit/fleet/fixture.h"
+#include "tests/unit/supervisor/fleet/fixture.h"
 
 #include <dirent.h>
 #include <signal.h>

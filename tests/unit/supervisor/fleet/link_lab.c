@@ -1,4 +1,4 @@
-#include "tests/unit/fleet/link_lab.h"
+#include "tests/unit/supervisor/fleet/link_lab.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
 #include "common/fd.h"
 #include "proto/codec.h"
 #include "supervisor/fleet/state/record.h"
-#include "tests/unit/fleet/fixture.h"
+#include "tests/unit/supervisor/fleet/fixture.h"
 
 #define MANY 50
 

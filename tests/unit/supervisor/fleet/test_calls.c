@@ -2,7 +2,7 @@
  * Calls and executions: every event in every state that a call can be in, joining, waiting, and
  * what is kept.
  */
-#include "tests/unit/fleet/call_lab.h"
+#include "tests/unit/supervisor/fleet/call_lab.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* What code displayed is read before anybody is told that the code has ended: once, within bounds,
  * whatever the agent says and whoever dies meanwhile. */
-#include "tests/unit/fleet/call_lab.h"
+#include "tests/unit/supervisor/fleet/call_lab.h"
 
 #include <stdio.h>
 #include <stdlib.h>

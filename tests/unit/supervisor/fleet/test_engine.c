@@ -14,7 +14,7 @@
 #include "proto/codec.h"
 #include "supervisor/base/image.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
-#include "tests/unit/fleet/fixture.h"
+#include "tests/unit/supervisor/fleet/fixture.h"
 
 static void configure(char **field, const char *value)
 {

@@ -10,7 +10,7 @@
 #include "common/alloc.h"
 #include "common/clock.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
-#include "tests/unit/fleet/fixture.h"
+#include "tests/unit/supervisor/fleet/fixture.h"
 
 static void nothing_is_touched_before_the_first_sandbox(void **state)
 {

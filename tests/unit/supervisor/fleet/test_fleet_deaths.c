@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "tests/unit/fleet/fixture.h"
+#include "tests/unit/supervisor/fleet/fixture.h"
 
 static int pid_of(struct fixture *f, const char *id)
 {

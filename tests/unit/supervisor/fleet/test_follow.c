@@ -1,5 +1,5 @@
 /* Output of code that still runs, for those who follow it. */
-#include "tests/unit/fleet/call_lab.h"
+#include "tests/unit/supervisor/fleet/call_lab.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/fd.h"
-#include "tests/unit/fleet/fixture.h"
+#include "tests/unit/supervisor/fleet/fixture.h"
 
 /* With one sandbox, so with a directory of the instance; returns where its key belongs. */
 static char *begin(struct fixture *f, char id[FLEET_ID_SIZE])

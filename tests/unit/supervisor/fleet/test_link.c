@@ -13,7 +13,7 @@
 #include "proto/exit_codes.h"
 #include "proto/version.h"
 #include "supervisor/fleet/workers/link_internal.h"
-#include "tests/unit/fleet/link_lab.h"
+#include "tests/unit/supervisor/fleet/link_lab.h"
 
 #define STRANGER "hello-hang" /* a process that only exists */
 

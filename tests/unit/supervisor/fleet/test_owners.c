@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/unit/fleet/fixture.h"
+#include "tests/unit/supervisor/fleet/fixture.h"
 
 static void open_for(struct fixture *f, const char *owner, const struct fleet_spec *spec,
                      struct answer *a)

@@ -6,7 +6,7 @@
 
 #include "supervisor/fleet/sandbox/sandbox.h"
 #include "supervisor/fleet/workers/policy.h"
-#include "tests/unit/fleet/fixture.h"
+#include "tests/unit/supervisor/fleet/fixture.h"
 
 /* ---- the table ---- */
 

@@ -14,7 +14,7 @@
 #include "common/clock.h"
 #include "common/fd.h"
 #include "supervisor/fleet/host/instance.h"
-#include "tests/unit/fleet/fixture.h"
+#include "tests/unit/supervisor/fleet/fixture.h"
 
 /* ---- instances ---- */
 

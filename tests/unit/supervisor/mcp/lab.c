@@ -1,4 +1,4 @@
-#include "tests/unit/mcp/lab.h"
+#include "tests/unit/supervisor/mcp/lab.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

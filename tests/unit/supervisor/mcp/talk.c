@@ -2,7 +2,7 @@
  * The application is as small as can be while its handlers do all that handlers can do: answer now
  * or later, ask, become tasks, log. It keeps nothing for a request but what request.h gives it.
  */
-#include "tests/unit/mcp/talk.h"
+#include "tests/unit/supervisor/mcp/talk.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

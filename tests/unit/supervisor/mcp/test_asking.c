@@ -16,7 +16,7 @@
 #include "supervisor/mcp/input_round.h"
 #include "supervisor/mcp/task_registry.h"
 #include "supervisor/mcp/tasks.h"
-#include "tests/unit/mcp/talk.h"
+#include "tests/unit/supervisor/mcp/talk.h"
 
 #define CAPS    "{'elicitation':{},'sampling':{},'roots':{}}"
 #define ELICIT  "elicitation/create"

@@ -11,7 +11,7 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/io/json.h"
-#include "tests/unit/mcp/talk.h"
+#include "tests/unit/supervisor/mcp/talk.h"
 
 #define LEGACY  "2025-11-25"
 #define CAPS    "{'elicitation':{},'sampling':{},'roots':{}}"

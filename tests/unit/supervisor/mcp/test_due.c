@@ -17,7 +17,7 @@
 #include "supervisor/mcp/task_registry.h"
 #include "supervisor/mcp/tasks.h"
 #include "supervisor/mcp/wire/due_timer.h"
-#include "tests/unit/mcp/talk.h"
+#include "tests/unit/supervisor/mcp/talk.h"
 
 static int setup(void **state)
 {

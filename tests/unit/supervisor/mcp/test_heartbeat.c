@@ -11,7 +11,7 @@
 
 #include "common/clock.h"
 #include "supervisor/mcp/internal.h"
-#include "tests/unit/mcp/lab.h"
+#include "tests/unit/supervisor/mcp/lab.h"
 
 #define HOLD        "'name':'hold','_meta':{'progressToken':'t'}"
 #define HOLD_MODERN "'name':'hold'," META_WITH_TOKEN

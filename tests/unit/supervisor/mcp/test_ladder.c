@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/mcp/lab.h"
+#include "tests/unit/supervisor/mcp/lab.h"
 
 #define NOW "2026-07-28"
 #define CAN "'io.modelcontextprotocol/clientCapabilities':"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/mcp/lab.h"
+#include "tests/unit/supervisor/mcp/lab.h"
 
 static const struct {
     const char *method, *items;

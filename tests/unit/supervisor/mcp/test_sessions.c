@@ -12,7 +12,7 @@
 #include "common/alloc.h"
 #include "proto/limits.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
-#include "tests/unit/mcp/lab.h"
+#include "tests/unit/supervisor/mcp/lab.h"
 
 #define CALL_HOLD "'name':'hold'"
 #define CALL_ECHO "'name':'echo'"

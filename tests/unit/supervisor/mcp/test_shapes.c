@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "common/alloc.h"
-#include "tests/unit/mcp/lab.h"
+#include "tests/unit/supervisor/mcp/lab.h"
 
 static int setup(void **state)
 {

@@ -13,7 +13,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/io/json.h"
-#include "tests/unit/mcp/talk.h"
+#include "tests/unit/supervisor/mcp/talk.h"
 
 #define ACK       "notifications/subscriptions/acknowledged"
 #define TOOLS     "notifications/tools/list_changed"

@@ -1,4 +1,4 @@
-#include "tests/unit/web/auth_lab.h"
+#include "tests/unit/supervisor/web/auth_lab.h"
 
 #include <stdio.h>
 #include <stdlib.h>

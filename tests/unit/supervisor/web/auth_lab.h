@@ -17,7 +17,7 @@
 #include "supervisor/base/principal.h"
 #include "supervisor/web/auth/auth.h"
 #include "supervisor/web/http/exchange.h"
-#include "tests/unit/web/issuer.h"
+#include "tests/unit/supervisor/web/issuer.h"
 
 /* The request is written down by the test, the response by whom we test. */
 struct web_exchange {

@@ -1,4 +1,4 @@
-#include "tests/unit/web/fake_web.h"
+#include "tests/unit/supervisor/web/fake_web.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "tests/unit/web/issuer.h"
+#include "tests/unit/supervisor/web/issuer.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-#include "tests/unit/web/lab.h"
+#include "tests/unit/supervisor/web/lab.h"
 
 #include <errno.h>
 #include <fcntl.h>

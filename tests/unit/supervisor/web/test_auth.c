@@ -3,7 +3,7 @@
  * wrong or away. Also: no token ever reaches the log.
  */
 #include "tests/lib/needs.h"
-#include "tests/unit/web/auth_lab.h"
+#include "tests/unit/supervisor/web/auth_lab.h"
 
 #include <fcntl.h>
 #include <stdio.h>

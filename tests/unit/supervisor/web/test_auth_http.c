@@ -18,8 +18,8 @@
 #include "supervisor/base/principal.h"
 #include "supervisor/web/auth/auth.h"
 #include "tests/lib/needs.h"
-#include "tests/unit/web/issuer.h"
-#include "tests/unit/web/lab.h"
+#include "tests/unit/supervisor/web/issuer.h"
+#include "tests/unit/supervisor/web/lab.h"
 
 struct server {
     struct lab lab;

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/web/web_world.h"
+#include "tests/unit/supervisor/web/web_world.h"
 
 struct row {
     const char *what, *method, *target, *headers, *body;

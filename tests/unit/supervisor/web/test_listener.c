@@ -15,7 +15,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "tests/unit/web/lab.h"
+#include "tests/unit/supervisor/web/lab.h"
 
 #define CLOSE "Host: x\r\nConnection: close\r\n"
 

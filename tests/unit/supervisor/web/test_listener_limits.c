@@ -20,7 +20,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "tests/unit/web/lab.h"
+#include "tests/unit/supervisor/web/lab.h"
 
 static void answers(struct lab *lab, const char *request, const char *status)
 {

@@ -23,7 +23,7 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "common/log.h"
-#include "tests/unit/web/lab.h"
+#include "tests/unit/supervisor/web/lab.h"
 
 struct tls_lab {
     struct lab lab;

@@ -11,7 +11,7 @@
 
 #include "common/alloc.h"
 #include "supervisor/web/http/event_stream.h"
-#include "tests/unit/web/web_world.h"
+#include "tests/unit/supervisor/web/web_world.h"
 
 static size_t count_of(const char *text, const char *words)
 {

@@ -1,4 +1,4 @@
-#include "tests/unit/web/web_world.h"
+#include "tests/unit/supervisor/web/web_world.h"
 
 #include <assert.h>
 #include <stdio.h>

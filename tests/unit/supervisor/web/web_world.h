@@ -16,7 +16,7 @@
 #include "supervisor/mcp/request.h"
 #include "supervisor/mcp/session.h"
 #include "supervisor/web/mcp/endpoint.h"
-#include "tests/unit/web/fake_web.h"
+#include "tests/unit/supervisor/web/fake_web.h"
 
 #define HEARTBEAT_MS 20
 #define WORLD_MAX    128

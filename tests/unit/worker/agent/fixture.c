@@ -1,7 +1,7 @@
 /*
  * The agent's path comes from the environment (CLOISTER_AGENT), set by the build.
  */
-#include "tests/unit/agent/fixture.h"
+#include "tests/unit/worker/agent/fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * Everything waits with a deadline; what does not happen is a failure of the test.
  */
-#include "tests/unit/agent/relay_lab.h"
+#include "tests/unit/worker/agent/relay_lab.h"
 
 #include <errno.h>
 #include <fcntl.h>

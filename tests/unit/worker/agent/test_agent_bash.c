@@ -1,7 +1,7 @@
 /*
  * Live bash, as the caller of execute_code sees it.
  */
-#include "tests/unit/agent/fixture.h"
+#include "tests/unit/worker/agent/fixture.h"
 
 #include <stdlib.h>
 #include <string.h>

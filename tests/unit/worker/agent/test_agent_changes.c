@@ -1,7 +1,7 @@
 /*
  * Which files a run has created or changed, as the outcome names them.
  */
-#include "tests/unit/agent/fixture.h"
+#include "tests/unit/worker/agent/fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>

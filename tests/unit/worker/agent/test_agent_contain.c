@@ -2,7 +2,7 @@
  * What user code cannot do: outlive its interpreter, outrun its keeper, see, trace or signal the
  * agent, keep a capability. The agent is pid 1 of a namespace of its own here.
  */
-#include "tests/unit/agent/fixture.h"
+#include "tests/unit/worker/agent/fixture.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * File operations: what they read, write and list, and what they refuse.
  */
-#include "tests/unit/agent/fixture.h"
+#include "tests/unit/worker/agent/fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * Links: who gets in, who wins, what a broken one costs, and how the agent ends.
  */
-#include "tests/unit/agent/fixture.h"
+#include "tests/unit/worker/agent/fixture.h"
 
 #include <poll.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * An agent that makes its socket itself and is reached by relays only, its own among them.
  */
-#include "tests/unit/agent/fixture.h"
+#include "tests/unit/worker/agent/fixture.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "common/str.h"
 #include "proto/codec.h"
 #include "proto/exit_codes.h"
-#include "tests/unit/agent/relay_lab.h"
+#include "tests/unit/worker/agent/relay_lab.h"
 
 static void an_agent_says_why_it_cannot_listen(void **state)
 {

@@ -2,7 +2,7 @@
  * Live JavaScript, as the caller of execute_code sees it.
  */
 #include "tests/lib/needs.h"
-#include "tests/unit/agent/fixture.h"
+#include "tests/unit/worker/agent/fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>

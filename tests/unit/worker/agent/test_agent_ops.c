@@ -1,7 +1,7 @@
 /*
  * Operations as a worker sees them: exactly once, in order, resumable, bounded.
  */
-#include "tests/unit/agent/fixture.h"
+#include "tests/unit/worker/agent/fixture.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
  * Languages that are run by programs, and runs of one program. The programs are shells, since what
  * counts is how they are run.
  */
-#include "tests/unit/agent/fixture.h"
+#include "tests/unit/worker/agent/fixture.h"
 
 #include <errno.h>
 #include <signal.h>

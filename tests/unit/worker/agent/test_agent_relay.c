@@ -1,7 +1,7 @@
 /*
  * The relay, with bytes of our own at both ends: what passes, who is held up, and when it ends.
  */
-#include "tests/unit/agent/relay_lab.h"
+#include "tests/unit/worker/agent/relay_lab.h"
 
 #include <errno.h>
 #include <fcntl.h>

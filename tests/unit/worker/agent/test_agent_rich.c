@@ -3,7 +3,7 @@
  * are read from outside; pictures are decoded by a few lines of Python that know no library for
  * them, and the pixels are compared.
  */
-#include "tests/unit/agent/fixture.h"
+#include "tests/unit/worker/agent/fixture.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * What the agent answers to every request about an operation in every state, and what a supervisor
  * that takes over gets to know: which operations there are, and the beginning of what they wrote.
  */
-#include "tests/unit/agent/fixture.h"
+#include "tests/unit/worker/agent/fixture.h"
 
 #include <poll.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* What the tests of a create request's body share. */
-#include "tests/unit/docker/spec_lab.h"
+#include "tests/unit/worker/backend/docker/spec_lab.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "common/io/json.h"
-#include "tests/unit/docker/spec_lab.h"
+#include "tests/unit/worker/backend/docker/spec_lab.h"
 
 /* The mount at a path; NULL if there is none. */
 static const cJSON *mount_at(const struct fixture *f, const char *target)

@@ -14,7 +14,7 @@
 
 #include "common/cleanup.h"
 #include "common/io/json.h"
-#include "tests/unit/docker/spec_lab.h"
+#include "tests/unit/worker/backend/docker/spec_lab.h"
 
 /* The value of a variable; NULL if it is not sent. It must not be sent twice. */
 static const char *variable(const struct fixture *f, const char *name)

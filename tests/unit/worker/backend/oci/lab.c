@@ -2,7 +2,7 @@
  * See lab.h. Calls run the loop until they are answered; a call that is not answered in half a
  * minute fails its test rather than hanging the suite.
  */
-#include "tests/unit/oci/lab.h"
+#include "tests/unit/worker/backend/oci/lab.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/oci/tree.h"
+#include "tests/unit/worker/backend/oci/tree.h"
 #include "worker/backend/oci/exec.h"
 #include "worker/backend/oci/runtime.h"
 #include "worker/backend/record.h"

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/oci/tree.h"
+#include "tests/unit/worker/backend/oci/tree.h"
 #include "worker/backend/oci/host.h"
 #include "worker/backend/oci/probe.h"
 

@@ -16,7 +16,7 @@
 
 #include "common/clock.h"
 #include "common/fd.h"
-#include "tests/unit/oci/lab.h"
+#include "tests/unit/worker/backend/oci/lab.h"
 #include "worker/backend/mode.h"
 #include "worker/backend/record.h"
 

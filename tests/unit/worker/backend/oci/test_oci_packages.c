@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/oci/tree.h"
+#include "tests/unit/worker/backend/oci/tree.h"
 #include "worker/backend/oci/packages.h"
 
 struct fixture {

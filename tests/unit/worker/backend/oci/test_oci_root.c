@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/oci/lab.h"
-#include "tests/unit/oci/tree.h"
+#include "tests/unit/worker/backend/oci/lab.h"
+#include "tests/unit/worker/backend/oci/tree.h"
 #include "worker/backend/oci/root.h"
 
 struct fixture {

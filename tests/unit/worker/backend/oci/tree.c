@@ -1,7 +1,7 @@
 /*
  * See tree.h. Anything that goes wrong here is the test's own fault and ends it.
  */
-#include "tests/unit/oci/tree.h"
+#include "tests/unit/worker/backend/oci/tree.h"
 
 #include <fcntl.h>
 #include <stdio.h>
