@@ -365,7 +365,7 @@ static void handle(struct agent *a)
     programs_handle(&a->programs, set, &a->ops);
     for (size_t i = 0; i < a->ops.count; i++) {
         if (a->ops.items[i]->file != NULL) {
-            fileop_handle(&a->ops, a->ops.items[i], set);
+            fileop_handle(&a->changes, &a->ops, a->ops.items[i], set);
         } else if (a->ops.items[i]->scan != NULL) {
             changes_handle(&a->changes, &a->ops, a->ops.items[i], set);
         }

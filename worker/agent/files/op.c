@@ -102,7 +102,7 @@ void fileop_poll(struct op *op, struct poll_set *set)
     f->slot_report = poll_set_add(set, f->report_fd, POLLIN);
 }
 
-static void end(struct op_table *t, struct op *op)
+static void end(struct changes *c, struct op_table *t, struct op *op)
 {
     struct fileop *f = op->file;
     struct report *r = &op->report;
@@ -121,11 +121,14 @@ static void end(struct op_table *t, struct op *op)
         return;
     } else {
         op->status = r->fail_code != 0 ? OP_STATUS_FAILED : OP_STATUS_OK;
+        if (op->kind == OP_FILE_WRITE) {
+            changes_know(c, r->file_stamp);
+        }
     }
     op_done(t, op);
 }
 
-void fileop_handle(struct op_table *t, struct op *op, const struct poll_set *set)
+void fileop_handle(struct changes *c, struct op_table *t, struct op *op, const struct poll_set *set)
 {
     struct fileop *f = op->file;
     if (poll_set_got(set, f->slot_out) != 0 && !pump_stream(f->out_fd, &op->out)) {
@@ -146,7 +149,7 @@ void fileop_handle(struct op_table *t, struct op *op, const struct poll_set *set
             return;
         }
     }
-    end(t, op);
+    end(c, t, op);
 }
 
 bool fileop_reaped(struct op *op, pid_t pid)

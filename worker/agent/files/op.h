@@ -13,6 +13,7 @@
 #include "proto/msg.h"
 #include "worker/agent/link/poll_set.h"
 #include "worker/agent/process/spawn.h"
+#include "worker/agent/run/changes.h"
 #include "worker/agent/run/op.h"
 
 struct fileop {
@@ -30,7 +31,8 @@ void fileop_begin(struct op_table *t, struct op *op, const struct msg_start *m,
 void fileop_stop(struct op *op, enum op_stop reason);
 
 void fileop_poll(struct op *op, struct poll_set *set);
-void fileop_handle(struct op_table *t, struct op *op, const struct poll_set *set);
+void fileop_handle(struct changes *c, struct op_table *t, struct op *op,
+                   const struct poll_set *set);
 
 /* A child was reaped: true if it was this operation's. */
 bool fileop_reaped(struct op *op, pid_t pid);

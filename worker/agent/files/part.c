@@ -60,11 +60,14 @@ static int add(const struct msg_start *m, const char *part, const char *path, ui
 }
 
 static int put_in_place(int fd, const char *part, const struct filework_target *target,
-                        const char *path, struct err *err)
+                        const char *path, uint64_t *ret_stamp, struct err *err)
 {
-    if (fchmod(fd, (mode_t)target->mode) < 0 || rename(part, target->path) < 0) {
+    struct stat st;
+    if (fchmod(fd, (mode_t)target->mode) < 0 || rename(part, target->path) < 0 ||
+        fstat(fd, &st) < 0) {
         return filework_error(err, errno, path);
     }
+    *ret_stamp = filework_stamp(&st);
     return 0;
 }
 
@@ -90,7 +93,7 @@ int filework_write_part(struct filework *w, const struct msg_start *m, const cha
     CLEANUP_FD int fd = -1;
     rc = add(m, part, path, &w->size, &fd, err);
     if (rc == 0 && m->flags & OP_FLAG_LAST) {
-        rc = put_in_place(fd, part, &target, path, err);
+        rc = put_in_place(fd, part, &target, path, &w->stamp, err);
     }
     if (rc < 0) {
         unlink(part);

@@ -229,6 +229,15 @@ static uint64_t get_print(const uint8_t *at)
     return print;
 }
 
+void changes_know(struct changes *c, uint64_t stamp)
+{
+    if (stamp != 0) {
+        size_t place = c->known_count++ % CHANGES_KNOWN;
+        c->known[place].print = stamp;
+        c->known[place].at_us = clock_us();
+    }
+}
+
 /* Moves what was found to the operation. */
 static int take_found(struct changes *c, struct op *op, struct err *err)
 {
@@ -259,9 +268,7 @@ static int take_found(struct changes *c, struct op *op, struct err *err)
         at += used;
     }
     for (size_t i = 0; i < count; i++) {
-        size_t place = c->known_count++ % CHANGES_KNOWN;
-        c->known[place].print = prints[i];
-        c->known[place].at_us = clock_us();
+        changes_know(c, prints[i]);
     }
     return 0;
 }

@@ -23,9 +23,9 @@ struct changes {
     bool blind;         /* there may be directories that are not watched */
     uint64_t blind_seq; /* counts the times that this became so */
 
-    /* What the latest scans have found, as fingerprints: a file that has not changed since is no
-     * news to a run that began later, even if it did within the same tick of the file system's
-     * clock. */
+    /* What the latest scans have found and file operations have written, as stamps: a file that has
+     * not changed since is no news to a run that began later, even if it did within the same tick
+     * of the file system's clock. */
     struct {
         uint64_t print;
         uint64_t at_us; /* clock_us() when it was found */
@@ -64,6 +64,9 @@ void changes_stop(const struct op *op);
 
 /* Ends it and forgets it. NULL is fine. */
 void changes_drop(struct op *op);
+
+/* A file operation has written the file that has this stamp now (filework_stamp()); 0: unknown. */
+void changes_know(struct changes *c, uint64_t stamp);
 
 /* A child was reaped: true if it was this operation's scan. */
 bool changes_reaped(struct op *op, pid_t pid);

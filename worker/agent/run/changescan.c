@@ -34,9 +34,6 @@
 #define FOUND_BYTES (LIMIT_CHANGED * (LIMIT_PATH + 128u))
 #define CLOCK_EVERY 256u
 
-#define FNV_START 0xcbf29ce484222325u
-#define FNV_PRIME 0x100000001b3u
-
 struct found {
     char *path; /* owned */
     int64_t changed_ns;
@@ -60,24 +57,6 @@ struct walk {
 bool changescan_skips(const char *name)
 {
     return name[0] == '.' || strcmp(name, "__pycache__") == 0 || strcmp(name, "node_modules") == 0;
-}
-
-static uint64_t mix(uint64_t hash, const void *data, size_t len)
-{
-    const uint8_t *p = data;
-    for (size_t i = 0; i < len; i++) {
-        hash = (hash ^ p[i]) * FNV_PRIME;
-    }
-    return hash;
-}
-
-static uint64_t fingerprint(const char *path, const struct stat *st)
-{
-    uint64_t hash = mix(FNV_START, path, strlen(path) + 1);
-    hash = mix(hash, &st->st_ino, sizeof(st->st_ino));
-    hash = mix(hash, &st->st_size, sizeof(st->st_size));
-    hash = mix(hash, &st->st_ctim.tv_sec, sizeof(st->st_ctim.tv_sec));
-    return mix(hash, &st->st_ctim.tv_nsec, sizeof(st->st_ctim.tv_nsec));
 }
 
 static bool is_past(const struct changescan *s, uint64_t print)
@@ -127,7 +106,7 @@ static void consider(struct walk *w, const char *path, const struct stat *st)
     if (!S_ISREG(st->st_mode) || changed_ns < w->s->since_ns) {
         return;
     }
-    uint64_t print = fingerprint(path, st);
+    uint64_t print = filework_stamp(st);
     if (is_past(w->s, print)) {
         return;
     }

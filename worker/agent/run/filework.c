@@ -81,7 +81,7 @@ int filework_refuse_kind(struct err *err, unsigned mode, const char *path)
 
 /* With the time of the last change of the inode, which nobody can set: programs give a file that
  * they have written anew the time of modification that it had. */
-static uint64_t stamp_of(const struct stat *st)
+uint64_t filework_stamp(const struct stat *st)
 {
     const uint64_t parts[] = {(uint64_t)st->st_dev,          (uint64_t)st->st_ino,
                               (uint64_t)st->st_size,         (uint64_t)st->st_mtim.tv_sec,
@@ -110,7 +110,7 @@ int filework_read(struct filework *w, const struct msg_start *m, const char *pat
         return filework_refuse_kind(err, st.st_mode, path);
     }
     w->size = (uint64_t)st.st_size;
-    w->stamp = stamp_of(&st);
+    w->stamp = filework_stamp(&st);
     if (m->offset > 0 && lseek(fd, (off_t)m->offset, SEEK_SET) < 0) {
         return filework_error(err, errno, path);
     }
@@ -297,6 +297,7 @@ int filework_write(struct filework *w, const struct msg_start *m, const char *pa
     w->type = FILE_TYPE_FILE;
     if (stat(target.path, &st) == 0) {
         w->size = (uint64_t)st.st_size;
+        w->stamp = filework_stamp(&st);
     }
     return 0;
 }

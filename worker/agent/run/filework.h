@@ -41,6 +41,9 @@ enum file_type filework_type(unsigned mode);
 struct stat;
 void filework_entry(struct msg_entry *e, const char *path, const struct stat *st);
 
+/* Another one when the file has changed, or is another. */
+uint64_t filework_stamp(const struct stat *st);
+
 /* Refuses what is no regular file. */
 int filework_refuse_kind(struct err *err, unsigned mode, const char *path);
 

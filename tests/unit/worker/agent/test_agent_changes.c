@@ -177,6 +177,26 @@ static void test_odd_workspaces(void **state)
     assert_string_equal(changed(r), "");
 }
 
+/* What a file operation wrote a moment ago has the time of the run that follows, and is none of its
+ * changes; what the run writes there is. */
+static void test_written_just_before(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    must_run(f, "bash", "echo > written"); /* the interpreter is up */
+    for (int i = 0; i < 60; i++) {
+        struct msg_start s = agent_code(&f->link, "", "by a tool");
+        s.kind = OP_FILE_WRITE;
+        s.path = view_of("written");
+        struct agent_result *r = run_start(f, &s);
+        assert_status(r, OP_STATUS_OK);
+        if (i % 10 == 9) {
+            assert_string_equal(changed(must_run(f, "bash", "echo >> written")), " written");
+        } else { /* something has happened, so there is a look */
+            assert_string_equal(changed(must_run(f, "bash", "echo > other")), " other");
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +208,7 @@ int main(void)
         cmocka_unit_test(test_side_by_side),
         cmocka_unit_test(test_taken_over),
         cmocka_unit_test(test_odd_workspaces),
+        cmocka_unit_test(test_written_just_before),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }
