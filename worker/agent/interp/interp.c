@@ -300,6 +300,9 @@ static void end_run(struct interp *i, struct op_table *t)
     i->sweeping = false;
     i->syncing = op->stop != 0 && i->lang->sync != NULL;
     i->retries = 0;
+    if (op->stop != 0 && i->lang->stopped != NULL) {
+        i->lang->stopped(i);
+    }
     op_ended(t, op);
     if (i->lang->after != NULL) {
         i->lang->after(i);

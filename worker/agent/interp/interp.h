@@ -53,6 +53,8 @@ struct lang {
      * reported. */
     void (*interrupted)(struct interp *i);
     void (*sync)(struct interp *i);
+    /* After a run that was stopped, when all that it had started is gone; may be NULL. */
+    void (*stopped)(struct interp *i);
     /* After a run; may be NULL. */
     void (*after)(struct interp *i);
     /* Why it died in the middle of a run, if that can be told from its end and what it wrote to

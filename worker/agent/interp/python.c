@@ -1,8 +1,14 @@
 /*
  * Python: the driver (drivers/python.py) is the program, read from a memory file so that process
- * lists stay readable. What it needs only to show things stands in the same file behind a NUL. It
- * starts in the root directory, so that its own imports cannot be caught by files of the workspace,
- * and goes to the workspace when it is up. Requests go to it as they are packed (request.h).
+ * lists stay readable. What it needs only to show things stands in the same file behind a NUL, and
+ * behind another one what it needs only after a stop. It starts in the root directory, so that its
+ * own imports cannot be caught by files of the workspace, and goes to the workspace when it is up.
+ * Requests go to it as they are packed (request.h).
+ *
+ * What a stopped run has started is killed behind its back, so nobody waits for its children. They
+ * stay among the processes that user code may have until the driver has taken them off, which it is
+ * asked to by a request that is shorter than any other and names the clock tick in which the run
+ * has begun. The next run finds that done, since its request comes behind.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -16,10 +22,12 @@
 #define REPORT_FD  4
 #define SOURCE_FD  5 /* named in the loader */
 
+#define STOPPED_BYTES 16 /* in drivers/python.py, too */
+
 /* Gives the driver a file name of its own, so that tracebacks can tell its frames from user code.
  */
 static const char loader[] =
-    "f = open(5, 'rb'); s, _, rich = f.read().partition(bytes(1)); f.close(); "
+    "f = open(5, 'rb'); s, rich, dead = f.read().split(bytes(1)); f.close(); "
     "exec(compile(s, '<cloister>', 'exec'))";
 
 static int offer_source(struct interp *i, struct err *err)
@@ -36,6 +44,12 @@ static int offer_source(struct interp *i, struct err *err)
     }
     if (rc == 0) {
         rc = source_write(i->script_fd, driver_python_ipython, err);
+    }
+    if (rc == 0) {
+        rc = fd_write_all(i->script_fd, "", 1, err);
+    }
+    if (rc == 0) {
+        rc = source_write(i->script_fd, driver_python_dead, err);
     }
     if (rc == 0 && lseek(i->script_fd, 0, SEEK_SET) < 0) {
         rc = err_sys(err, ERR_IO, errno, "cannot rewind a memory file");
@@ -71,6 +85,29 @@ static int start(struct interp *i, struct interp_start *s, struct err *err)
     return 0;
 }
 
+static void put(uint8_t *at, uint64_t value, size_t size)
+{
+    while (size-- > 0) {
+        at[size] = (uint8_t)value;
+        value >>= 8;
+    }
+}
+
+/* length (4) | 0 (4) | the tick (8). Should it get lost because memory is out, places stay taken.
+ */
+static void stopped(struct interp *i)
+{
+    uint8_t request[STOPPED_BYTES] = {0};
+    struct buf out;
+    put(request, sizeof(request) - 4, 4);
+    put(request + 8, i->begun.ticks, 8);
+    buf_init(&out, LIMIT_FRAME);
+    if (buf_add(&out, request, sizeof(request), NULL) == 0) {
+        err_ignore(interp_write(i, &out, NULL));
+    }
+    buf_finish(&out);
+}
+
 const struct lang lang_python = {
     .name = "python",
     .program = "python3",
@@ -78,4 +115,5 @@ const struct lang lang_python = {
     .hold_interrupt = true,
     .start = start,
     .submit = interp_write,
+    .stopped = stopped,
 };

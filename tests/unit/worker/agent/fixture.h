@@ -82,12 +82,14 @@ void reconnect(struct fixture *f, uint64_t generation);
 
 #define assert_status(r, wanted)                                                                   \
     do {                                                                                           \
-        if ((r)->last.status != (wanted)) {                                                        \
+        const struct agent_result *of = (r);                                                       \
+        uint64_t as_wanted = (wanted);                                                             \
+        if (of->last.status != as_wanted) {                                                        \
             print_error("status %s: out \"%.400s\" err \"%.400s\" message \"%.400s\"\n",           \
-                        op_status_name((r)->last.status), (r)->out, (r)->err, (r)->message);       \
+                        op_status_name(of->last.status), of->out, of->err, of->message);           \
         }                                                                                          \
-        assert_int_equal((r)->failed, 0);                                                          \
-        assert_int_equal((r)->last.status, (wanted));                                              \
+        assert_int_equal(of->failed, 0);                                                           \
+        assert_int_equal(of->last.status, as_wanted);                                              \
     } while (0)
 
 void assert_contains(const char *text, const char *part);

@@ -155,6 +155,96 @@ static void test_survivors_of_stopped_runs_that_are_always_another_one(void **st
     assert_int_equal(count_of(f, "sleep"), 0);
 }
 
+/* The children of a stopped run are killed behind its back, and nobody waits for them: they
+ * must not count among the forty processes that code may have. */
+static void test_dead_children_of_stopped_runs_take_nobodys_place(void **state)
+{
+    static const struct {
+        const char *language, *code, *probe;
+    } cases[] = {
+        {"python",
+         "import subprocess, time\n"
+         "several = [subprocess.Popen(['sleep', '600']) for _ in range(20)]\n"
+         "print('in', flush=True)\nwhile True: time.sleep(1)",
+         "subprocess.run(['echo', 'fine'])"},
+        {"python",
+         "import os, signal, time\n"
+         "for _ in range(20):\n"
+         "    if os.fork() == 0:\n"
+         "        while True: signal.pause()\n"
+         "print('in', flush=True)\nwhile True: time.sleep(1)",
+         "import subprocess; subprocess.run(['echo', 'fine'])"},
+        {"python",
+         "import multiprocessing, time\n"
+         "context = multiprocessing.get_context('fork')\n"
+         "several = [context.Process(target=time.sleep, args=(600,)) for _ in range(20)]\n"
+         "for one in several: one.start()\n"
+         "print('in', flush=True)\nwhile True: time.sleep(1)",
+         "import subprocess; subprocess.run(['echo', 'fine'])"},
+        {"python",
+         "import asyncio\n"
+         "several = [await asyncio.create_subprocess_exec('sleep', '600') for _ in range(12)]\n"
+         "print('in', flush=True)\nwhile True: await asyncio.sleep(1)",
+         "import subprocess; subprocess.run(['echo', 'fine']); await asyncio.sleep(0)"},
+        {"bash", "for i in {1..20}; do sleep 600 & done; echo in; wait", "/bin/echo fine"},
+        {"javascript",
+         "for (let i = 0; i < 15; i++) require('child_process').spawn('sleep', ['600']);\n"
+         "console.log('in'); while (true) ;",
+         "require('child_process').execFileSync('echo', ['fine'], {stdio: 'inherit'}); 0"},
+    };
+    struct fixture *f = fixture_of(state);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        run(f, cases[i].language, strcmp(cases[i].language, "bash") == 0 ? "true" : "1");
+        for (int k = 0; k < 4; k++) {
+            run_interrupted(f, cases[i].language, cases[i].code, 0);
+            struct agent_result *r = run(f, cases[i].language, cases[i].probe);
+            assert_status(r, OP_STATUS_OK);
+            assert_string_equal(r->out, "fine\n");
+            assert_string_equal(r->err, "");
+            assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+        }
+        run(f, cases[i].language,
+            strcmp(cases[i].language, "python") == 0 ? "import os; os._exit(0)"
+            : strcmp(cases[i].language, "bash") == 0 ? "exit 0"
+                                                     : "process.exit(0)");
+    }
+}
+
+/* That they are gone costs later code nothing: whoever asks learns how they have ended. */
+static void test_later_runs_learn_how_children_of_a_stopped_run_have_ended(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    run(f, "python", "import subprocess\nolder = subprocess.Popen(['false'])");
+    run_interrupted(f, "python",
+                    "import asyncio, multiprocessing, os, signal, time\n"
+                    "sleep = ['sleep', '600']\n"
+                    "class Own(subprocess.Popen): pass\n"
+                    "subprocess.Popen = Own\n"
+                    "handler = signal.signal(signal.SIGINT, signal.SIG_IGN)\n" /* theirs, too */
+                    "popens = [kind(sleep) for kind in (Own.__base__, Own)]\n"
+                    "context = multiprocessing.get_context('fork')\n"
+                    "process = context.Process(target=time.sleep, args=(600,))\n"
+                    "process.start()\n"
+                    "forked = os.fork()\n"
+                    "if forked == 0: time.sleep(600)\n"
+                    "awaited = await asyncio.create_subprocess_exec(*sleep)\n"
+                    "signal.signal(signal.SIGINT, handler)\n"
+                    "print('in', flush=True)\nwhile True: time.sleep(1)",
+                    0);
+    struct agent_result *r = run(f, "python", "[p.returncode for p in popens]");
+    assert_string_equal(r->result, "[-9, -9]"); /* without having asked */
+    r = run(f, "python", "[p.wait() for p in popens], older.wait()");
+    assert_string_equal(r->result, "([-9, -9], 1)");
+    r = run(f, "python", "process.join(60); process.exitcode");
+    assert_string_equal(r->result, "-9");
+    r = run(f, "python", "os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1])");
+    assert_string_equal(r->result, "-9");
+    r = run(f, "python", "await asyncio.wait_for(awaited.wait(), 60)");
+    assert_string_equal(r->result, "-9");
+    assert_string_equal(r->err, "");
+    run(f, "python", "os._exit(0)");
+}
+
 static void test_fork_bombs(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -318,6 +408,8 @@ int main(void)
         cmocka_unit_test(test_survivors_of_kept_interpreters),
         cmocka_unit_test(test_survivors_of_stopped_runs),
         cmocka_unit_test(test_survivors_of_stopped_runs_that_are_always_another_one),
+        cmocka_unit_test(test_dead_children_of_stopped_runs_take_nobodys_place),
+        cmocka_unit_test(test_later_runs_learn_how_children_of_a_stopped_run_have_ended),
         cmocka_unit_test(test_fork_bombs),
         cmocka_unit_test(test_interpreters_start_when_all_processes_are_taken),
         cmocka_unit_test(test_stubborn_tree),

@@ -3,13 +3,14 @@
 # sources for both formats.
 #
 # What shows values (python_rich.py) is read only when there is something to show: code that prints must
-# not wait for it, nor for anything that is imported there.
+# not wait for it, nor for anything that is imported there. So it is with what looks after the dead children
+# of stopped runs (python_dead.py).
 #
 # It shares its process with user code, so it owns as little as possible: one namespace that user
 # code does not see, and references taken before user code could replace anything. User code runs in a
 # `__main__` of its own. What it breaks here it breaks for itself: the agent then starts a new one.
 
-def _cloister_driver(rich_source):
+def _cloister_driver(rich_source, dead_source):
     import builtins
     import io
     import linecache
@@ -26,6 +27,7 @@ def _cloister_driver(rich_source):
     HERE = _cloister_driver.__code__.co_filename
     RESULT_MAX = 256 << 10  # bytes of a result, message or traceback
     NAME_MAX = 4096
+    STOPPED_BYTES = 16  # a request that asks for no run
     SOURCES_MAX = 8 << 20  # characters of code that tracebacks can still quote
     CELLS_MAX = 512
     COROUTINE = 0x80  # inspect.CO_COROUTINE
@@ -66,7 +68,8 @@ def _cloister_driver(rich_source):
                 complain(exc)
 
     def read_request():
-        data = read_some(65536)
+        data = state.unread or read_some(65536)
+        state.unread = b""
         if not data:
             raise SystemExit(0)
         need = 4
@@ -83,6 +86,10 @@ def _cloister_driver(rich_source):
                 parts.append(part)
                 have += len(part)
             data = b"".join(parts)
+        state.unread = data[need:]
+        if need == STOPPED_BYTES:
+            take_off_dead(int.from_bytes(data[8:16], "big"))
+            return None
         run = int.from_bytes(data[4:8], "big")
         has_stdin = data[8]
         count_args = int.from_bytes(data[9:13], "big")
@@ -100,6 +107,17 @@ def _cloister_driver(rich_source):
         data = b"".join([b"%c%08x%b" % (kind, len(body), body) for kind, body in records])
         while data:
             data = data[os_write(reports, data) :]
+
+    def take_off_dead(since):
+        # the agent has killed what the last run had started, which has begun at that clock tick
+        try:
+            if state.dead is None:
+                names = {"__name__": "<cloister>"}
+                exec_(compile_(dead_source, HERE, "exec"), names)
+                state.dead = names["Dead"]()
+            state.dead.take_off(since)
+        except BaseException as exc:
+            complain(exc)
 
     reporting = RLock()  # threads may display what they like, when they like
 
@@ -267,6 +285,8 @@ def _cloister_driver(rich_source):
         number_shown = 0  # of the last thing
         packages_ns = 0  # when their directory changed last
         rich = None  # once it was needed
+        dead = None  # once a run was stopped
+        unread = b""  # of requests: what came with the last one
 
     state = State()
 
@@ -503,7 +523,10 @@ def _cloister_driver(rich_source):
         raise SystemExit(code)
 
     def run_once():
-        run, code, stdin, args, env = read_request()
+        request = read_request()
+        if request is None:
+            return
+        run, code, stdin, args, env = request
         records = []
         state.run = run
         if packages:
@@ -565,4 +588,4 @@ def _cloister_driver(rich_source):
             os._exit(70)
 
 
-_cloister_driver(globals().pop("rich"))
+_cloister_driver(globals().pop("rich"), globals().pop("dead"))
