@@ -8,9 +8,17 @@
  * and may be gone or busy: it is asked second, only while it is there, only where the backend says
  * that its own count is coarse, and not waited for long. Neither is believed to have seen less than
  * the other.
+ *
+ * Kills are only counted, and nobody says of what: a child that was killed and that its code did
+ * without must not explain the end of later code. So whoever may be ended by a kill has them
+ * counted when he begins, and has been killed only if there is one more at his end. Of several who
+ * run side by side each that dies takes one: a kill that somebody was charged with is taken off for
+ * the others. The count at the beginning must not wait for an engine. A backend that can tell at
+ * once does; for others the agent is asked, whose answer is older than what is sent to it next.
  */
 #include "worker/figures.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -19,7 +27,9 @@
 
 struct asker {
     struct asker *next;
-    bool look;
+    bool judges;
+    bool killed;
+    uint64_t before;
     figures_fn done;
     void *arg;
 };
@@ -27,6 +37,14 @@ struct asker {
 /* To the agent. Whoever comes first, answer or end of patience, takes `figures` away. */
 struct question {
     struct figures *figures;
+};
+
+/* A count at a beginning, asked of the agent. */
+struct note {
+    struct figures *figures;
+    char op[LIMIT_NAME + 1];
+    figures_noted_fn done; /* NULL: nobody wants to know */
+    void *arg;
 };
 
 struct figures {
@@ -39,16 +57,18 @@ struct figures {
     struct backend_usage usage; /* the backend's part of that answer */
     bool known;                 /* it had one */
     bool coarse;                /* as it said last */
-    uint64_t kills_known;
+    uint64_t seen;              /* kills, by the highest count that anybody has told */
+    uint64_t charged;           /* of these, who was told so */
+    uint64_t noted;             /* the others, when they were noted last */
 };
 
 static void on_usage(void *arg, int rc, const struct backend_usage *usage, const struct err *err);
 
-static void tell(struct asker *list, const struct backend_usage *usage, bool killed)
+static void tell(struct asker *list, const struct backend_usage *usage)
 {
     while (list != NULL) {
         struct asker *next = list->next;
-        list->done(list->arg, usage, killed && list->look);
+        list->done(list->arg, usage, list->killed);
         free(list);
         list = next;
     }
@@ -63,6 +83,11 @@ static void ask(struct figures *f)
     }
 }
 
+static void see(struct figures *f, uint64_t kills)
+{
+    f->seen = kills > f->seen ? kills : f->seen;
+}
+
 static void conclude(struct figures *f, uint64_t agent_kills)
 {
     struct asker *list = f->asking;
@@ -71,15 +96,14 @@ static void conclude(struct figures *f, uint64_t agent_kills)
     if (usage.oom_kills < agent_kills) {
         usage.oom_kills = agent_kills;
     }
-    bool killed = usage.oom_kills > f->kills_known;
+    see(f, usage.oom_kills);
     f->asking = NULL;
-    for (const struct asker *a = list; a != NULL; a = a->next) {
-        if (killed && a->look) {
-            f->kills_known = usage.oom_kills;
-        }
+    for (struct asker *a = list; a != NULL; a = a->next) {
+        a->killed = a->judges && f->seen - f->charged > a->before;
+        f->charged += a->killed;
     }
     ask(f);
-    tell(list, known ? &usage : NULL, killed);
+    tell(list, known ? &usage : NULL);
 }
 
 /* ---- the agent's part ----------------------------------------------------------------------- */
@@ -148,18 +172,65 @@ struct figures *figures_create(uv_loop_t *loop, struct backend *backend, struct 
     return f;
 }
 
-void figures_ask(struct figures *f, bool look, figures_fn done, void *arg)
+static void add_asker(struct figures *f, struct asker asker)
 {
     struct asker *a = alloc_one(struct asker);
-    a->look = look;
-    a->done = done;
-    a->arg = arg;
+    *a = asker;
     struct asker **end = &f->waiting;
     while (*end != NULL) {
         end = &(*end)->next;
     }
     *end = a;
     ask(f);
+}
+
+void figures_ask(struct figures *f, figures_fn done, void *arg)
+{
+    add_asker(f, (struct asker){.done = done, .arg = arg});
+}
+
+void figures_judge(struct figures *f, uint64_t before, figures_fn done, void *arg)
+{
+    add_asker(f, (struct asker){.judges = true, .before = before, .done = done, .arg = arg});
+}
+
+static void on_note(void *arg, const struct msg *reply, const struct err *err)
+{
+    struct note *n = arg;
+    struct figures *f = n->figures;
+    if (reply != NULL && reply->type == MSG_STATUS_OK) {
+        see(f, reply->status_ok.oom_kills);
+    }
+    f->noted = f->seen - f->charged;
+    if (n->done != NULL) {
+        n->done(n->arg, n->op, f->noted);
+    }
+    free(n);
+}
+
+uint64_t figures_note(struct figures *f, const char *op, figures_noted_fn done, void *arg)
+{
+    struct msg m = {.type = MSG_STATUS};
+    uint64_t kills = 0;
+    bool counts = f->backend->ops->oom_kills != NULL;
+    if (counts && f->backend->ops->oom_kills(f->backend, &kills)) {
+        see(f, kills);
+    }
+    f->noted = f->seen - f->charged;
+    if (!counts && agent_link_is_up(f->link)) {
+        struct note *n = alloc_one(struct note);
+        *n = (struct note){.figures = f, .done = done, .arg = arg};
+        snprintf(n->op, sizeof(n->op), "%s", op);
+        if (agent_link_ask(f->link, &m, 0, on_note, n, NULL) < 0) {
+            free(n);
+        }
+    }
+    return f->noted;
+}
+
+uint64_t figures_noted(const struct figures *f)
+{
+    return f->noted;
 }
 
 void figures_destroy(struct figures *f)
@@ -172,7 +243,7 @@ void figures_destroy(struct figures *f)
         }
         uv_close((uv_handle_t *)f->timer, (uv_close_cb)free);
         free(f);
-        tell(asking, NULL, false);
-        tell(waiting, NULL, false);
+        tell(asking, NULL);
+        tell(waiting, NULL);
     }
 }

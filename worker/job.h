@@ -37,6 +37,7 @@ struct job {
     uint64_t timeout_ms;
     uint64_t due_ms; /* 0 = nothing is due by itself */
     enum op_stop reason;
+    uint64_t kills_before; /* for the owner: figures_note() of its beginning */
 };
 
 struct jobs {

@@ -262,7 +262,7 @@ static void on_link_failed(void *arg, const struct err *err)
     w->exit_code = EXIT_CODE_SANDBOX_GONE;
     w->gone_cause = *err;
     uv_timer_start(&w->step_timer, on_gone_timeout, FIGURES_MS, 0);
-    figures_ask(w->figures, true, on_gone_figures, w);
+    figures_judge(w->figures, figures_noted(w->figures), on_gone_figures, w);
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -312,8 +312,11 @@ static void add_languages(struct worker *w, struct view_list languages)
     buf_finish(&out);
 }
 
+/* Kills of an earlier life explain no crash of this one. */
 static void on_baseline(void *arg, const struct backend_usage *usage, bool killed)
 {
+    struct worker *w = arg;
+    (void)figures_note(w->figures, "", NULL, NULL);
 }
 
 static void on_link_up(void *arg, const struct msg_hello_ok *hello)
@@ -324,8 +327,7 @@ static void on_link_up(void *arg, const struct msg_hello_ok *hello)
     }
     add_languages(w, hello->languages);
     if (w->attached) {
-        /* Kills of an earlier life explain no crash of this one. */
-        figures_ask(w->figures, true, on_baseline, w);
+        figures_ask(w->figures, on_baseline, w);
     }
     set_state(w, WORKER_OPEN, w->attached ? "taken over" : "created");
     life_answer_opened(w);

@@ -5,8 +5,8 @@
  *
  * Two things are added on the way. A job (job.h) keeps the deadline of each operation; one timer
  * serves all of them and does not run while there is none. And an operation that seems to have
- * crashed may have been killed for memory: only the backend can tell, so such an answer is held
- * until it has been asked.
+ * crashed may have been killed for memory: only the backend can tell (figures.h), so such an answer
+ * is held until it has been asked. An outcome may be told more than once, and is always the same.
  *
  * A START that only joins, as another supervisor sends it, may meet a worker that is new as well.
  * Then the job is made when the agent has said that the operation is there and not over; the
@@ -25,6 +25,7 @@
 #include "proto/codec.h"
 #include "worker/job.h"
 
+#define CHARGED_KEPT 16  /* operations that were killed for memory: the last ones are told again */
 #define EXIT_SIGKILL 137 /* 128 + 9: a shell's child was killed, as by the kernel for memory */
 
 struct operations {
@@ -32,6 +33,8 @@ struct operations {
     struct jobs jobs;
     uv_timer_t timer;
     size_t calls; /* unanswered */
+    char charged[CHARGED_KEPT][LIMIT_NAME + 1];
+    size_t charged_count; /* in all; the next one takes place charged_count % CHARGED_KEPT */
 
     void (*stopped)(void *arg);
     void *stopped_arg;
@@ -48,7 +51,8 @@ struct call {
     bool joins; /* its answer will, if one is needed, with these: */
     char language[LIMIT_NAME + 1];
     uint64_t timeout_ms;
-    struct buf held; /* an answer that waits for the backend's figures */
+    uint64_t kills_before; /* as noted when its operation began */
+    struct buf held;       /* an answer that waits for the backend's figures */
 };
 
 static void on_timer(uv_timer_t *timer);
@@ -166,10 +170,23 @@ static void forget(struct operations *o, struct job *job)
 
 /* ---- answers of the agent ------------------------------------------------------------------- */
 
-/* The backend has told whether something was killed for memory since the last crash. */
-static void on_verdict(void *arg, const struct backend_usage *usage, bool killed)
+static bool was_charged(const struct operations *o, const char *op)
+{
+    for (size_t i = 0; i < CHARGED_KEPT && i < o->charged_count; i++) {
+        if (strcmp(o->charged[i], op) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The backend has told whether something was killed for memory since the operation began. */
+static void on_verdict(void *arg, const struct backend_usage *usage, bool charged)
 {
     struct call *call = arg;
+    struct operations *o = call->operations;
+    bool known = was_charged(o, call->op);
+    bool killed = charged || known;
     struct msg m;
     struct err err = ERR_INIT;
     char text[128];
@@ -177,15 +194,36 @@ static void on_verdict(void *arg, const struct backend_usage *usage, bool killed
         answer_failed(call, &err);
         return;
     }
+    if (killed && !known) {
+        snprintf(o->charged[o->charged_count++ % CHARGED_KEPT], sizeof(o->charged[0]), "%s",
+                 call->op);
+    }
     if (killed) {
         snprintf(text, sizeof(text),
                  "killed for exceeding the sandbox's memory limit of %" PRIu64 " MiB",
-                 call->operations->setup.memory_bytes >> 20);
+                 o->setup.memory_bytes >> 20);
         m.output.status = OP_STATUS_MEMORY;
         m.output.error_message = view_of(text);
     }
     answer(call, &m);
     msg_finish(&m);
+}
+
+static void on_noted(void *arg, const char *op, uint64_t before)
+{
+    struct operations *o = arg;
+    struct job *job = jobs_find(&o->jobs, view_of(op));
+    if (job != NULL) {
+        job->kills_before = before;
+    }
+}
+
+/* Its code begins to run, or is about to. */
+static void note_kills(struct operations *o, struct job *job)
+{
+    if (job->language[0] != '\0') {
+        job->kills_before = figures_note(o->setup.figures, job->op, on_noted, o);
+    }
 }
 
 static bool may_be_memory(const struct msg_output *m)
@@ -203,8 +241,11 @@ static void on_output(struct call *call, const struct msg *reply)
                          uv_now(o->setup.loop));
         if (job == NULL) {
             log_warn("operation %s: too many others, the agent alone keeps its deadline", call->op);
+        } else {
+            job->kills_before = figures_noted(o->setup.figures); /* it may be dying already */
         }
     }
+    call->kills_before = job != NULL ? job->kills_before : figures_noted(o->setup.figures);
     if (reply->output.state == OP_DONE) {
         forget(o, job);
     } else if (job != NULL) {
@@ -213,7 +254,11 @@ static void on_output(struct call *call, const struct msg *reply)
     }
     struct err err = ERR_INIT;
     if (may_be_memory(&reply->output) && msg_encode(&call->held, reply, &err) == 0) {
-        figures_ask(o->setup.figures, true, on_verdict, call);
+        if (was_charged(o, call->op)) {
+            on_verdict(call, NULL, true);
+        } else {
+            figures_judge(o->setup.figures, call->kills_before, on_verdict, call);
+        }
         return;
     }
     answer(call, reply);
@@ -282,6 +327,9 @@ void operations_start(struct operations *o, struct ipc_request *request, const s
         return;
     }
     call->began = !known;
+    if (!known) {
+        note_kills(o, job);
+    }
     out.start.wait_ms = job_wait_ms(job, m->start.wait_ms);
     if (agent_link_ask(o->setup.link, &out, out.start.wait_ms, on_reply, call, &err) < 0) {
         if (!known) {
@@ -361,8 +409,7 @@ static void on_status(void *arg, const struct msg *reply, const struct err *err)
     } else if (reply->type != MSG_STATUS_OK || msg_encode(&call->held, reply, &ours) < 0) {
         answer(call, reply);
     } else {
-        /* With nothing running, a kill that is seen now belongs to no operation to come. */
-        figures_ask(o->setup.figures, o->jobs.count == 0, on_figures, call);
+        figures_ask(o->setup.figures, on_figures, call);
     }
 }
 
@@ -394,6 +441,7 @@ void operations_running(struct operations *o, const struct msg_running *m)
     struct job *job = jobs_find(&o->jobs, m->op);
     if (job != NULL) {
         job_set_state(job, OP_RUNNING, uv_now(o->setup.loop));
+        note_kills(o, job); /* it had to wait for its turn, and what ran before it is over */
         arm(o);
     }
 }

@@ -399,6 +399,24 @@ def memory():
     server.call("close_sandbox", sandbox_id=sandbox)
 
 
+@suite.case("a child killed for memory does not make a later SIGKILL look like that")
+def child_memory():
+    shared.enforced("memory")
+    server, sandbox = shared.fresh(memory_mb=128)
+    # the first that the kernel would choose
+    hungry = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'open(\"/proc/self/oom_score_adj\", \"w\").write(\"1000\"); b = [bytearray(b\"y\" * (8 << 20)) for _ in range(1000)]']).returncode"
+    child = server.run(hungry, sandbox_id=sandbox)
+    equal((child["status"], child["result"]), ("ok", "-9"))
+    equal(server.run("import os; os.kill(os.getpid(), 9)", sandbox_id=sandbox)["status"], "crashed")
+    equal(server.run("import os; os.kill(os.getpid(), 9)", sandbox_id=sandbox)["status"], "crashed")
+    child = server.run("%s -c 'open(\"/proc/self/oom_score_adj\", \"w\").write(\"1000\"); b = [bytearray(b\"y\" * (8 << 20)) for _ in range(1000)]'" % "python3", language="bash", sandbox_id=sandbox)
+    equal(child["status"], "memory_exceeded")
+    equal(server.run("kill -9 $$", language="bash", sandbox_id=sandbox)["status"], "crashed")
+    done = server.run("blocks = []\nwhile True: blocks.append(bytearray(b'x' * (8 << 20)))", sandbox_id=sandbox)
+    equal(done["status"], "memory_exceeded")
+    server.call("close_sandbox", sandbox_id=sandbox)
+
+
 @suite.case("a fork bomb is contained and the sandbox usable after it")
 def fork_bomb():
     server, sandbox = shared.fresh(pids=40)

@@ -4,11 +4,13 @@
  * the agent be slow, stubborn, broken or hostile at exactly the moment it wants.
  *
  *     echo TEXT      ends at once with TEXT on stdout
- *     sleep MS       ends after that time; any CANCEL ends it at once
+ *     sleep MS       ends after that time; any CANCEL ends it at once. With a word behind the time
+ *                    (crash, killed, oom, child) it ends like that
  *     stubborn MS    the same, but only a CANCEL with force ends it
  *     flood BYTES    writes that many bytes, in as many chunks as it takes
  *     crash          ends as CRASHED            killed       ends as ERROR with exit code 137
  *     oom            as killed, and counts a memory kill
+ *     child          counts one, too, but ends well
  *     mute           STATUS is not answered any more
  *     runs           writes how many operations have run so far, this one included
  *     drop           closes the stream once, without an answer, then ends with "dropped"
@@ -51,6 +53,7 @@ struct op {
     enum op_state state;
     uint64_t timeout_ms, started_ms;
     uint64_t due_ms; /* when it ends by itself; 0 = not running */
+    char ends_as[16];
     uint64_t status;
     int64_t exit_code;
     uint64_t reason;
@@ -153,6 +156,18 @@ static void say(struct op *op, const char *text)
     op->out_len = strlen(op->text);
 }
 
+static void end_as(struct agent *a, struct op *op, const char *word)
+{
+    a->oom_kills += strcmp(word, "child") == 0 || strcmp(word, "oom") == 0;
+    if (strcmp(word, "crash") == 0) {
+        finish(op, OP_STATUS_CRASHED, 139);
+    } else if (strcmp(word, "killed") == 0 || strcmp(word, "oom") == 0) {
+        finish(op, OP_STATUS_ERROR, 137);
+    } else {
+        finish(op, OP_STATUS_OK, 0);
+    }
+}
+
 /* Begins to run a script; those that do not last end right here. */
 static void run(struct agent *a, struct op *op)
 {
@@ -162,7 +177,7 @@ static void run(struct agent *a, struct op *op)
     if (sscanf(op->script, "%15s %199[^\n]", word, rest) < 1) {
         word[0] = '\0';
     }
-    sscanf(rest, "%lu", &number);
+    sscanf(rest, "%lu %15s", &number, op->ends_as);
     a->runs++;
     op->state = OP_RUNNING;
     if (op->queued_once) {
@@ -201,14 +216,7 @@ static void run(struct agent *a, struct op *op)
         m.entry.path = view_of("x");
         send_msg(a, &m);
     }
-    if (strcmp(word, "crash") == 0) {
-        finish(op, OP_STATUS_CRASHED, 139);
-    } else if (strcmp(word, "killed") == 0 || strcmp(word, "oom") == 0) {
-        a->oom_kills += word[0] == 'o';
-        finish(op, OP_STATUS_ERROR, 137);
-    } else {
-        finish(op, OP_STATUS_OK, 0);
-    }
+    end_as(a, op, word);
 }
 
 static bool interpreter_busy(const struct agent *a, const struct op *self)
@@ -429,7 +437,7 @@ static int tick(struct agent *a)
     for (size_t i = 0; i < a->count; i++) {
         struct op *op = &a->ops[i];
         if (op->due_ms != 0 && op->due_ms <= now) {
-            finish(op, OP_STATUS_OK, 0);
+            end_as(a, op, op->ends_as);
         }
     }
     run_queued(a);

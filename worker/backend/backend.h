@@ -149,6 +149,10 @@ struct backend_ops {
     /* Figures from outside the sandbox. */
     void (*usage)(struct backend *b, backend_usage_fn done, void *arg);
 
+    /* The number of memory kills alone, at once, as each beginning of code asks for it; false if
+     * there is no sandbox. NULL: this backend would have to ask somebody. */
+    bool (*oom_kills)(struct backend *b, uint64_t *ret);
+
     /* Ends the sandbox and removes everything that create made, also what an attach found, also
      * half-made things (the caller sets spec for sweeping). What takes long to remove may be left
      * in spec->dir, which the caller removes next. Idempotent; an absent sandbox is a success. */

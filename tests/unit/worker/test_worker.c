@@ -539,6 +539,65 @@ static void a_backend_that_only_knows_of_one_kill_is_believed_once(void **state)
     driver_close(d);
 }
 
+static void a_child_killed_for_memory_does_not_explain_the_end_of_later_code(void **state)
+{
+    struct driver *d = *state;
+    struct answer again;
+    struct msg wait = {.type = MSG_WAIT};
+    driver_start(d, 1);
+    driver_open(d, "fault:usage=coarse:0", false);
+    expect_status(d, "op1", "child", OP_STATUS_OK);
+    expect_status(d, "op2", "killed", OP_STATUS_ERROR);
+    expect_status(d, "op3", "child", OP_STATUS_OK);
+    expect_status(d, "op4", "oom", OP_STATUS_MEMORY); /* this one it was */
+    expect_status(d, "op5", "crash", OP_STATUS_CRASHED);
+    wait.wait.op = view_of("op4"); /* who asks again is told the same */
+    wait.wait.wait_ms = 1000;
+    driver_ask(d, &wait, &again, MSG_OUTPUT);
+    assert_int_equal(again.m.output.status, OP_STATUS_MEMORY);
+    answer_finish(&again);
+    driver_close(d);
+}
+
+/* Code that waits for its turn begins when that of the child has ended. */
+static void a_child_killed_before_its_turn_does_not_explain_the_end_of_queued_code(void **state)
+{
+    struct driver *d = *state;
+    struct answer first, second;
+    struct msg m = make_start("op1", "sleep 500 child", 10000, 20000);
+    driver_start(d, 1);
+    driver_open(d, "fault:usage=coarse:0", false);
+    driver_send(d, &m, &first);
+    driver_run(d, "op2", "sleep 2000 killed", 20000, &second, NULL);
+    assert_int_equal(second.m.output.status, OP_STATUS_ERROR);
+    answer_finish(&second);
+    driver_wait(d, &first, MSG_OUTPUT);
+    assert_int_equal(first.m.output.status, OP_STATUS_OK);
+    answer_finish(&first);
+    driver_close(d);
+}
+
+static void two_that_are_killed_for_memory_side_by_side_are_both_told_so(void **state)
+{
+    struct driver *d = *state;
+    struct answer first, second;
+    struct msg m = make_start("op1", "sleep 500 oom", 10000, 20000);
+    driver_start(d, 1);
+    driver_open(d, "fault:usage=coarse:0", false);
+    driver_send(d, &m, &first);
+    m = make_start("op2", "sleep 500 oom", 10000, 20000);
+    m.start.language = view_of("bash");
+    driver_send(d, &m, &second);
+    driver_wait(d, &first, MSG_OUTPUT);
+    driver_wait(d, &second, MSG_OUTPUT);
+    assert_int_equal(first.m.output.status, OP_STATUS_MEMORY);
+    assert_int_equal(second.m.output.status, OP_STATUS_MEMORY);
+    answer_finish(&first);
+    answer_finish(&second);
+    expect_status(d, "op3", "killed", OP_STATUS_ERROR);
+    driver_close(d);
+}
+
 static void an_agent_that_does_not_count_holds_nothing_up(void **state)
 {
     struct driver *d = *state;
@@ -595,6 +654,9 @@ int main(void)
         CASE(a_crash_is_a_memory_kill_only_if_the_backend_saw_one),
         CASE(every_memory_kill_is_told_although_the_backend_cannot_count),
         CASE(a_backend_that_only_knows_of_one_kill_is_believed_once),
+        CASE(a_child_killed_for_memory_does_not_explain_the_end_of_later_code),
+        CASE(a_child_killed_before_its_turn_does_not_explain_the_end_of_queued_code),
+        CASE(two_that_are_killed_for_memory_side_by_side_are_both_told_so),
         CASE(an_agent_that_does_not_count_holds_nothing_up),
         CASE(a_backend_that_counts_is_enough),
     };

@@ -309,6 +309,11 @@ static uint64_t figure(const char *dir, const char *name, const char *key)
     return 0;
 }
 
+uint64_t oci_cgroup_oom_kills(const struct oci_cgroup_dirs *dirs)
+{
+    return figure(dirs->memory, dirs->unified ? "memory.events" : "memory.oom_control", "oom_kill");
+}
+
 void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *ret_usage)
 {
     if (dirs->unified) {
@@ -316,7 +321,7 @@ void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *
             .memory_bytes = figure(dirs->memory, "memory.current", NULL),
             .cpu_us = figure(dirs->cpu, "cpu.stat", "usage_usec"),
             .pids = figure(dirs->pids, "pids.current", NULL),
-            .oom_kills = figure(dirs->memory, "memory.events", "oom_kill"),
+            .oom_kills = oci_cgroup_oom_kills(dirs),
         };
         return;
     }
@@ -324,7 +329,7 @@ void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *
         .memory_bytes = figure(dirs->memory, "memory.usage_in_bytes", NULL),
         .cpu_us = figure(dirs->cpu, "cpuacct.usage", NULL) / 1000,
         .pids = figure(dirs->pids, "pids.current", NULL),
-        .oom_kills = figure(dirs->memory, "memory.oom_control", "oom_kill"),
+        .oom_kills = oci_cgroup_oom_kills(dirs),
     };
 }
 

@@ -55,6 +55,7 @@ bool oci_cgroup_find(const char *fs_root, const struct oci_cgroup_host *host, pi
 
 /* Figures that cannot be read are 0. */
 void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *ret_usage);
+uint64_t oci_cgroup_oom_kills(const struct oci_cgroup_dirs *dirs);
 
 /* Kills whatever is still in the groups that the cgroup file system holds for this container and
  * removes them. True when none is left; otherwise worth another try in a few milliseconds. */

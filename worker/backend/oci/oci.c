@@ -354,6 +354,15 @@ static void oci_usage(struct backend *b, backend_usage_fn done, void *arg)
     task_later(&o->tasks, 0, on_usage, o);
 }
 
+static bool oci_oom_kills(struct backend *b, uint64_t *ret)
+{
+    const struct oci *o = self(b);
+    if (o->known) {
+        *ret = oci_cgroup_oom_kills(&o->dirs);
+    }
+    return o->known;
+}
+
 /* ---- close ---------------------------------------------------------------------------------- */
 
 static void closed_by_nobody(void *arg)
@@ -382,6 +391,7 @@ const struct backend_ops backend_oci = {
     .attach = oci_attach,
     .stream = oci_stream,
     .usage = oci_usage,
+    .oom_kills = oci_oom_kills,
     .destroy = oci_destroy,
     .close = oci_close,
 };
