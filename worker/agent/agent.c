@@ -417,20 +417,23 @@ static int set_up_process(struct agent *a, struct err *err)
     return rc < 0 ? rc : fd_set_cloexec(a->config.listen_fd, true, err);
 }
 
-static void set_up_interps(struct agent *a)
+void agent_set_up_languages(struct agent *a)
 {
-    programs_init(&a->programs, &a->config.spawn, getpid() == 1);
+    /* a kill of everything is only for a namespace where nobody else lives */
+    bool alone = getpid() == 1;
+    programs_init(&a->programs, &a->config.spawn, alone);
     for (size_t i = 0; i < AGENT_INTERPS; i++) {
-        /* a kill of everything is only for a namespace where nobody else lives */
-        interp_init(&a->interps[i], langs[i],
-                    spawn_find_program(&a->config.spawn, langs[i]->program), &a->config.spawn,
-                    getpid() == 1);
-        struct err err = ERR_INIT;
-        if (a->interps[i].path != NULL && langs[i]->prestart &&
-            interp_prestart(&a->interps[i], &err) < 0) {
-            log_warn("%s", err.text); /* the first operation will try again and say so */
-        }
+        interp_init(&a->interps[i], langs[i], &a->config.spawn, alone);
     }
+    agent_look_for_languages(a);
+}
+
+void agent_look_for_languages(struct agent *a)
+{
+    for (size_t i = 0; i < AGENT_INTERPS; i++) {
+        interp_look(&a->interps[i]);
+    }
+    runners_look(&a->programs.runners, &a->config.spawn);
 }
 
 /* Waits till the keepers have killed everything. As pid 1 there is no need: with us, the kernel
@@ -504,7 +507,7 @@ int agent_run(const struct agent_config *config, struct err *err)
         return EXIT_CODE_SETUP;
     }
     oom_open(&a->oom, OOM_CGROUPS, OOM_SELF);
-    set_up_interps(a);
+    agent_set_up_languages(a);
     while (!a->stopping) {
         int wait_ms = collect(a);
         if (poll(a->polls.fds, (nfds_t)a->polls.count, wait_ms) < 0) {

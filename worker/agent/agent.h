@@ -70,6 +70,11 @@ void agent_send(struct agent *a, struct link *l, const struct msg *m);
 /* agent.c: forgets a link. Operations do not notice. */
 void agent_drop_link(struct agent *a, struct link *l);
 
+/* agent.c: which languages there are. What could not be looked for is looked for again each time:
+ * whoever asks for the languages or for one of them does that first. */
+void agent_set_up_languages(struct agent *a);
+void agent_look_for_languages(struct agent *a);
+
 /* agent.c: interpreter by language name, NULL if there is none. */
 struct interp *agent_find_interp(struct agent *a, struct view language);
 

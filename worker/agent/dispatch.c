@@ -92,14 +92,7 @@ static int check_hello(const struct agent *a, const struct msg_hello *h, struct 
 static int take_runners(struct agent *a, struct view_list list, struct err *err)
 {
     struct runners *r = &a->programs.runners;
-    if (r->known) {
-        return 0;
-    }
-    int rc = runners_load(r, list, err);
-    if (rc == 0) {
-        runners_look(r, &a->config.spawn);
-    }
-    return rc;
+    return r->known ? 0 : runners_load(r, list, err);
 }
 
 static int hello(struct agent *a, struct link *l, const struct msg *m, struct err *err)
@@ -115,6 +108,7 @@ static int hello(struct agent *a, struct link *l, const struct msg *m, struct er
     }
     a->current = l;
     a->generation = m->hello.generation;
+    agent_look_for_languages(a);
     struct view languages[LANGUAGES_MAX];
     struct msg reply = {.type = MSG_HELLO_OK, .seq = m->seq};
     reply.hello_ok.protocol = view_of(PROTO_AGENT_NAME);
@@ -197,6 +191,7 @@ static int create(struct agent *a, const struct msg_start *s, struct op **ret, c
     struct interp *i = NULL;
     const struct runner *runner = NULL;
     if (s->kind == OP_EVAL) {
+        agent_look_for_languages(a);
         i = agent_find_interp(a, s->language);
         runner = i == NULL ? runners_find(&a->programs.runners, s->language) : NULL;
         if (i == NULL && runner == NULL) {

@@ -54,12 +54,12 @@ static void close_and_forget(int *fd)
     }
 }
 
-void interp_init(struct interp *i, const struct lang *lang, char *path,
-                 const struct spawn_config *spawn, bool last_resort)
+void interp_init(struct interp *i, const struct lang *lang, const struct spawn_config *spawn,
+                 bool last_resort)
 {
     *i = (struct interp){
         .lang = lang,
-        .path = path,
+        .unknown = true,
         .spawn = spawn,
         .last_resort = last_resort,
         .request_fd = -1,
@@ -194,6 +194,21 @@ int interp_prestart(struct interp *i, struct err *err)
         return err_wrap(err, "cannot start %s", i->lang->name);
     }
     return 0;
+}
+
+void interp_look(struct interp *i)
+{
+    if (!i->unknown) {
+        return;
+    }
+    i->unknown = spawn_find_program(i->spawn, i->lang->program, &i->path) == SPAWN_UNKNOWN;
+    if (i->unknown) {
+        log_warn("cannot look for %s, later again", i->lang->program);
+    }
+    struct err err = ERR_INIT;
+    if (i->path != NULL && i->lang->prestart && interp_prestart(i, &err) < 0) {
+        log_warn("%s", err.text); /* the first operation will try again and say so */
+    }
 }
 
 /* ---- writing requests ------------------------------------------------------------------------ */

@@ -69,7 +69,8 @@ extern const struct lang lang_bash;
 
 struct interp {
     const struct lang *lang;
-    char *path; /* owned; NULL: not installed */
+    char *path;   /* owned; NULL: not installed, or that is not known */
+    bool unknown; /* it could not be looked for */
     const struct spawn_config *spawn;
     bool last_resort; /* see killtree.h */
 
@@ -97,8 +98,13 @@ struct interp {
     struct poll_slot slot_status, slot_report, slot_request, slot_out, slot_err;
 };
 
-void interp_init(struct interp *i, const struct lang *lang, char *path,
-                 const struct spawn_config *spawn, bool last_resort);
+/* One that is not known to be installed: look for it. */
+void interp_init(struct interp *i, const struct lang *lang, const struct spawn_config *spawn,
+                 bool last_resort);
+
+/* Looks for its program as long as it is not known whether there is one, and starts it if the
+ * language wants that. */
+void interp_look(struct interp *i);
 
 /* Orders the end of a running process and frees the rest. */
 void interp_finish(struct interp *i);

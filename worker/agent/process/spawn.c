@@ -35,6 +35,7 @@
 #include "worker/agent/process/filter.h"
 
 #define CAPABILITY_MAX 63 /* the kernel refuses the first one that it does not know */
+#define LOOKS          3 /* at a program, one right after the other, before nothing is said of it */
 
 static int denied(struct err *err, const char *step)
 {
@@ -266,27 +267,57 @@ int spawn_open_as_user(const struct spawn_config *c, const char *path, int flags
     return fd;
 }
 
-static bool can_execute(const struct spawn_config *c, const char *path)
+/* These say that nothing can be run there. All others, of which a shortage of descriptors or memory
+ * and a file system in trouble are the likely ones, say nothing about the file. */
+static bool says_not_there(int sys)
 {
-    CLEANUP_FD int fd = spawn_open_as_user(c, path, O_PATH); /* checks the way there */
-    struct stat st;
-    return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0111) != 0;
+    return sys == ENOENT || sys == ENOTDIR || sys == EACCES || sys == ELOOP || sys == ENAMETOOLONG;
 }
 
-char *spawn_find_program(const struct spawn_config *c, const char *name)
+/* The way there is checked by the open. */
+static enum spawn_found look_at(const struct spawn_config *c, const char *path)
 {
-    const char *dirs = getenv("PATH");
-    if (strchr(name, '/') != NULL) {
-        return can_execute(c, name) ? alloc_strdup(name) : NULL;
-    }
-    for (const char *p = dirs != NULL ? dirs : SPAWN_DEFAULT_PATH; *p != '\0';) {
-        size_t len = strcspn(p, ":");
-        char *path = alloc_printf("%.*s/%s", (int)len, p, name);
-        if (len > 0 && can_execute(c, path)) {
-            return path;
+    for (unsigned i = 0; i < LOOKS; i++) {
+        CLEANUP_FD int fd = spawn_open_as_user(c, path, O_PATH);
+        struct stat st;
+        if (fd >= 0 && fstat(fd, &st) == 0) {
+            bool runs = S_ISREG(st.st_mode) && (st.st_mode & 0111) != 0;
+            return runs ? SPAWN_FOUND : SPAWN_NOT_THERE;
         }
-        free(path);
+        if (says_not_there(errno)) {
+            return SPAWN_NOT_THERE;
+        }
+    }
+    return SPAWN_UNKNOWN;
+}
+
+static enum spawn_found look_in(const struct spawn_config *c, const char *dirs, const char *name,
+                                char **ret)
+{
+    enum spawn_found found = SPAWN_NOT_THERE;
+    for (const char *p = dirs; *p != '\0';) {
+        size_t len = strcspn(p, ":");
+        CLEANUP_FREE char *path = alloc_printf("%.*s/%s", (int)len, p, name);
+        enum spawn_found here = len > 0 ? look_at(c, path) : SPAWN_NOT_THERE;
+        if (here == SPAWN_FOUND) {
+            *ret = STEAL_PTR(path);
+            return here;
+        }
+        found = here == SPAWN_UNKNOWN ? here : found;
         p += len + (p[len] == ':');
     }
-    return NULL;
+    return found;
+}
+
+enum spawn_found spawn_find_program(const struct spawn_config *c, const char *name, char **ret)
+{
+    const char *dirs = getenv("PATH");
+    if (strchr(name, '/') == NULL) {
+        return look_in(c, dirs != NULL && dirs[0] != '\0' ? dirs : SPAWN_DEFAULT_PATH, name, ret);
+    }
+    enum spawn_found found = look_at(c, name);
+    if (found == SPAWN_FOUND) {
+        *ret = alloc_strdup(name);
+    }
+    return found;
 }

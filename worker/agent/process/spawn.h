@@ -48,11 +48,18 @@ int spawn_pipe(const struct spawn_config *c, int ours, int ret_fds[2], struct er
 int spawn_memory_file(const struct spawn_config *c, const char *name, int *ret_fd,
                       struct err *err) WARN_UNUSED;
 
-#define SPAWN_DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin" /* where there is no PATH */
+#define SPAWN_DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin" /* where there is no PATH, or "" */
+
+enum spawn_found {
+    SPAWN_NOT_THERE,
+    SPAWN_FOUND,
+    SPAWN_UNKNOWN, /* it could not be looked at, for a reason that may pass: look again later */
+};
 
 /* A program that user code may run, looked for in our PATH, which is that of user code; with a
- * slash in its name just there. NULL if there is none; owned by the caller. */
-char *spawn_find_program(const struct spawn_config *c, const char *name);
+ * slash in its name just there. Sets *ret, owned by the caller, if it is found. */
+enum spawn_found spawn_find_program(const struct spawn_config *c, const char *name,
+                                    char **ret) WARN_UNUSED;
 
 /* open(2), close-on-exec, with the rights that user code has to files. Returns -1 and errno. */
 int spawn_open_as_user(const struct spawn_config *c, const char *path, int flags);

@@ -229,7 +229,7 @@ static int exec_error(const struct progwork *w, int sys, const char *program, st
 static const char *path_of(char *const *env)
 {
     for (size_t i = 0; env[i] != NULL; i++) {
-        if (strncmp(env[i], "PATH=", 5) == 0) {
+        if (strncmp(env[i], "PATH=", 5) == 0 && env[i][5] != '\0') {
             return env[i] + 5;
         }
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "proto/codec.h"
 #include "proto/limits.h"
 
@@ -69,6 +70,7 @@ static int take_one(const struct msg_runner *m, struct runner *r, struct err *er
     if (!is_text(m->language) || !is_file_name(m->file)) {
         return err_set(err, ERR_PROTOCOL, "a runner without a language or a file name");
     }
+    r->there = SPAWN_UNKNOWN;
     r->language = alloc_viewdup(m->language);
     r->file = alloc_viewdup(m->file);
     int rc = take_words(m->compile, &r->compile, err);
@@ -145,21 +147,36 @@ char *const *runner_command(char *const *words)
 }
 
 /* {exe} and the like are made by the compile step. */
-static bool is_there(const char *program, const struct spawn_config *c)
+static enum spawn_found look_for(const char *program, const struct spawn_config *c)
 {
-    char *path = program[0] == '{' ? alloc_strdup(program) : spawn_find_program(c, program);
-    free(path);
-    return path != NULL;
+    CLEANUP_FREE char *path = NULL;
+    return program[0] == '{' ? SPAWN_FOUND : spawn_find_program(c, program, &path);
+}
+
+/* One that is not there settles it; of one that cannot be looked at the others may still. */
+static enum spawn_found both(enum spawn_found a, enum spawn_found b)
+{
+    bool none = a == SPAWN_NOT_THERE || b == SPAWN_NOT_THERE;
+    return none ? SPAWN_NOT_THERE : a == SPAWN_UNKNOWN ? a : b;
+}
+
+static enum spawn_found look_for_all(const struct runner *one, const struct spawn_config *c)
+{
+    enum spawn_found all = look_for(*runner_command(one->run), c);
+    if (one->compile != NULL && all != SPAWN_NOT_THERE) {
+        all = both(all, look_for(*runner_command(one->compile), c));
+    }
+    for (char *const *need = one->needs; need != NULL && *need != NULL; need++) {
+        all = all == SPAWN_NOT_THERE ? all : both(all, look_for(*need, c));
+    }
+    return all;
 }
 
 void runners_look(struct runners *r, const struct spawn_config *c)
 {
     for (size_t i = 0; i < r->count; i++) {
-        struct runner *one = &r->items[i];
-        one->there = is_there(*runner_command(one->run), c) &&
-                     (one->compile == NULL || is_there(*runner_command(one->compile), c));
-        for (char *const *need = one->needs; one->there && need != NULL && *need != NULL; need++) {
-            one->there = is_there(*need, c);
+        if (r->items[i].there == SPAWN_UNKNOWN) {
+            r->items[i].there = look_for_all(&r->items[i], c);
         }
     }
 }
@@ -167,7 +184,7 @@ void runners_look(struct runners *r, const struct spawn_config *c)
 const struct runner *runners_find(const struct runners *r, struct view language)
 {
     for (size_t i = 0; i < r->count; i++) {
-        if (r->items[i].there && view_is(language, r->items[i].language)) {
+        if (r->items[i].there == SPAWN_FOUND && view_is(language, r->items[i].language)) {
             return &r->items[i];
         }
     }

@@ -24,8 +24,8 @@ struct runner {
     char *file;     /* what the code is written to; never RUNNER_EXE */
     char **compile; /* NULL: nothing to compile */
     char **run;
-    char **needs; /* other programs; NULL: none */
-    bool there;   /* all these programs are */
+    char **needs;           /* other programs; NULL: none */
+    enum spawn_found there; /* all these programs */
 };
 
 struct runners {
@@ -39,7 +39,7 @@ int runners_load(struct runners *r, struct view_list list, struct err *err) WARN
 
 void runners_finish(struct runners *r);
 
-/* Looks which of the programs there are. */
+/* Looks which of the programs there are, as far as that is not known. */
 void runners_look(struct runners *r, const struct spawn_config *c);
 
 /* The row of a language that can be used; NULL if there is none. Borrowed. */
