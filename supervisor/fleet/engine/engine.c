@@ -25,6 +25,7 @@
 #include "common/log.h"
 #include "common/str.h"
 #include "supervisor/base/config.h"
+#include "supervisor/fleet/engine/spoken.h"
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/fleet/host/host.h"
 #include "supervisor/fleet/host/instance.h"
@@ -53,6 +54,7 @@ struct engine {
     struct engine_choice choice; /* the best one so far while a round is under way */
     size_t choice_lacks;
     char *at, *runtime; /* behind choice.engine and choice.runtime */
+    struct spoken spoken;
 
     TAILQ_HEAD(, engine_wait) waiting;
     struct deferred_task begin;
@@ -143,7 +145,18 @@ void engine_destroy(struct engine *e)
     deferred_cancel(&e->host->deferred, &e->tell);
     free(e->at);
     free(e->runtime);
+    spoken_finish(&e->spoken);
     free(e);
+}
+
+void engine_heard(struct engine *e, const char *backend, const char *image)
+{
+    spoken_note(&e->spoken, backend, image);
+}
+
+bool engine_has_heard(const struct engine *e, const char *backend, const char *image)
+{
+    return spoken_has(&e->spoken, backend, image);
 }
 
 const char *engine_backend(const struct engine *e)

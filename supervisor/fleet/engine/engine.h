@@ -47,6 +47,11 @@ void engine_want(struct engine *e, struct engine_wait *wait, engine_fn fn, void 
  * wants it next has it looked for again. Engines are stopped, upgraded and moved while we run. */
 void engine_doubt(struct engine *e);
 
+/* Sandboxes of this image of a backend have languages; whether that has been said. Bounded: of many
+ * images those are forgotten that were named longest ago. */
+void engine_heard(struct engine *e, const char *backend, const char *image);
+bool engine_has_heard(const struct engine *e, const char *backend, const char *image);
+
 /* fn will not be called. */
 void engine_forget(struct engine *e, struct engine_wait *wait);
 

@@ -187,7 +187,9 @@ static void on_opened(void *arg, int rc, const struct msg *reply, const struct e
     } else {
         sandbox_take_opened(s, &reply->opened);
         worker_policy_reached(&s->policy);
-        if (creating) {
+        if (sandbox_is_mute(s) && creating) {
+            sandbox_make_again(s);
+        } else if (creating) {
             created(s);
         } else if (s->adoption != NULL) {
             sandbox_ask_past(s);
@@ -316,6 +318,11 @@ static void on_dead(void *arg, const struct worker_death *death)
         struct err err = ERR_INIT;
         err_set(&err, ERR_ENGINE, "the worker died while it created the sandbox: %s", reason);
         sandbox_create_failed(s, &err, HINT_HOST);
+        return;
+    }
+    if (s->remaking) { /* it has removed what it made, as it was told */
+        s->remaking = false;
+        sandbox_start_worker(s);
         return;
     }
     if (gone) {

@@ -147,6 +147,8 @@ struct sandbox {
     bool ever_open_sent; /* so there may be something to destroy */
     bool silent;    /* refused since the sandbox does not answer, which says nothing of its end */
     bool refused;   /* the present worker cannot reach the sandbox, which may be the host's fault */
+    bool remade;    /* it is being made for the second time */
+    bool remaking;  /* its worker has removed the first, and ends */
     bool destroyed; /* a worker has said that nothing is left */
     unsigned sweeps; /* attempts to remove what is left */
     enum sandbox_cleanup cleanup;
@@ -277,6 +279,16 @@ bool sandbox_progress_take(struct sandbox_progress *n, uint64_t number, uint64_t
 
 /* There have been none for too long. */
 bool sandbox_progress_overdue(const struct sandbox_progress *n, uint64_t now_ms);
+
+/* ---- mute.c: one without any language ---- */
+
+/* It has just been opened, and has no language although others of its image had. Remembers that
+ * this image has some, if it has. */
+bool sandbox_is_mute(struct sandbox *s);
+
+/* Removes what was made, and has it made again by another worker; fails the creation if that has
+ * been tried. Only in CREATING. */
+void sandbox_make_again(struct sandbox *s);
 
 /* ---- close.c: the end ---- */
 

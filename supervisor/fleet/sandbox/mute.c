@@ -1,0 +1,69 @@
+/*
+ * A sandbox that comes up without any language, of an image that has had some: its root is empty,
+ * say, or its files could not be read at that moment. Nobody has use for it, and its client would
+ * be told that there is no interpreter at all, which is not true of the image. So it is removed and
+ * made once more, by the next worker, while whoever asked for it waits; if that one is no better,
+ * the creation has failed.
+ *
+ * An image that never had languages is taken as it is: it may be made for programs only.
+ */
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "supervisor/fleet/sandbox/sandbox.h"
+
+#define EXIT_MS 1000 /* from the answer to CLOSE to the exit */
+#define HINT_MUTE                                                                                  \
+    "try again; if the image was changed and has no interpreter any more, restart the server; "    \
+    "else the engine or its storage is in trouble, see its log"
+
+static void fail(struct sandbox *s, const char *what)
+{
+    struct err failed = ERR_INIT;
+    err_set(&failed, ERR_ENGINE,
+            "the sandbox came up without any interpreter%s, though sandboxes of the same image "
+            "(%.100s) have had some",
+            what, s->image[0] != '\0' ? s->image : "the programs of this host");
+    engine_doubt(s->engine);
+    sandbox_create_failed(s, &failed, HINT_MUTE);
+}
+
+static void on_removed(void *arg, int rc, const struct msg *reply, const struct err *err,
+                       const char *hint)
+{
+    struct sandbox *s = arg;
+    (void)reply, (void)hint;
+    if (rc == 0) {
+        s->ever_open_sent = false; /* nothing is left of it */
+        s->remaking = true;
+        worker_link_retire(s->link, EXIT_MS);
+    } else if (err != NULL && sandbox_state(s) == SANDBOX_CREATING) {
+        log_warn("sandbox: cannot be removed: %s sandbox=%s", err->text, s->id);
+        fail(s, ", and could not be removed");
+    } /* else it is dying: on_dead() follows */
+}
+
+bool sandbox_is_mute(struct sandbox *s)
+{
+    if (s->languages.count > 0) {
+        engine_heard(s->engine, s->backend, s->image);
+        return false;
+    }
+    return engine_has_heard(s->engine, s->backend, s->image);
+}
+
+void sandbox_make_again(struct sandbox *s)
+{
+    struct msg m = {.type = MSG_CLOSE};
+    struct err err = ERR_INIT;
+    if (s->remade) {
+        fail(s, " twice");
+        return;
+    }
+    log_warn("sandbox came up without any language and is made again image=%s sandbox=%s", s->image,
+             s->id);
+    s->remade = true;
+    uv_timer_stop(&s->news);
+    if (worker_link_ask(s->link, &m, TIME_CLOSE_MS, on_removed, s, &err) < 0) {
+        worker_link_kill(s->link, "%s", err.text);
+    }
+}
