@@ -43,6 +43,10 @@ int ipc_client_open(uv_loop_t *loop, const char *path, size_t max_bytes, ipc_lin
 int ipc_client_ask(struct ipc_client *c, const void *data, size_t len, uint64_t timeout_ms,
                    ipc_reply_fn done, void *arg, struct err *err) WARN_UNUSED;
 
+/* Ends what is unanswered with -ERR_IO, from the loop. An answer that has arrived still counts: for
+ * when it is known that no other will come. */
+void ipc_client_end_calls(struct ipc_client *c);
+
 /* Whether a peer has ever come. Known before anything is sent to it, and so before on_link hears.
  */
 bool ipc_client_was_reached(struct ipc_client *c);

@@ -159,6 +159,14 @@ static void on_time(uv_timer_t *timer)
     }
 }
 
+/* A call that nng has finished keeps its result. */
+void ipc_client_end_calls(struct ipc_client *c)
+{
+    for (struct call *call = c->busy; call != NULL; call = call->next) {
+        nng_aio_abort(call->recv_aio, NNG_ECONNRESET);
+    }
+}
+
 static int reply_error(const struct ipc_client *c, int rv)
 {
     if (c->ep.closing) {

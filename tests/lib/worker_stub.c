@@ -408,6 +408,9 @@ static void handle_open(struct stub *s, struct ipc_request *request, const struc
         leave(s, EXIT_CODE_SANDBOX_GONE);
     } else if (strcmp(image, "open-fails") == 0) {
         send_failed(request, m->seq, ERR_IMAGE, "no image open-fails", "choose one that exists");
+    } else if (strcmp(image, "open-fails-and-exits") == 0) {
+        send_failed(request, m->seq, ERR_IMAGE, "no such image", "choose one that exists");
+        leave(s, EXIT_CODE_OK);
     } else if (strcmp(image, "open-no-engine") == 0) {
         send_failed(request, m->seq, ERR_ENGINE, "the engine went away", "start it again");
     } else if (strcmp(image, "open-crashes") == 0) {

@@ -19,7 +19,9 @@
  * the process has been reaped, so that an old life never overlaps with the next one. A closed
  * socket usually means that the process is exiting: it gets a moment to tell why by its exit code.
  * The other way round, answers that it gave before it exited may still be on their way through
- * nng's threads: they are waited for, since "closed, nothing is left" may be among them.
+ * nng's threads: they are waited for, since "closed, nothing is left" may be among them. When the
+ * link is down nothing more can come, and what is unanswered then is ended; when the last request
+ * has its answer or its end, the worker is dead for its owner, too.
  *
  * A worker of another build is not killed: only it can remove its sandbox in order. It gets SIGTERM
  * and the time that closing takes.
@@ -40,7 +42,8 @@
 #include "proto/version.h"
 #include "supervisor/fleet/workers/link_internal.h"
 
-#define EXIT_MS  100  /* from a closed socket to the exit, or from that to the last answers */
+#define EXIT_MS  100  /* from a closed socket to the exit */
+#define LAST_MS  2000 /* from the exit to the last answers, should the link not go down */
 #define STOP_MS  2000 /* from SIGTERM to the exit; a worker gives itself less */
 #define REAP_MS  1000 /* from SIGKILL to the exit; then the process is left to the kernel */
 #define DRAIN_MS (TIME_CLOSE_MS + 2000) /* from SIGTERM to the exit, with a sandbox to remove */
@@ -129,7 +132,7 @@ static void leave(struct worker_link *link, uint64_t patience_ms, uv_timer_cb la
     uv_timer_start(&link->patience, late, patience_ms, 0);
 }
 
-static void on_drain_timeout(uv_timer_t *timer)
+static void on_last_timeout(uv_timer_t *timer)
 {
     dead(timer->data);
 }
@@ -147,7 +150,10 @@ static void on_reaped(void *arg, int exit_code, int signal)
      */
     if (link->sm.state < LINK_DYING && !TAILQ_EMPTY(&link->requests) &&
         ipc_client_was_reached(link->ipc)) {
-        leave(link, EXIT_MS, on_drain_timeout);
+        leave(link, LAST_MS, on_last_timeout);
+        if (link->down) {
+            ipc_client_end_calls(link->ipc); /* link_drained() follows */
+        }
     } else {
         dead(link);
     }
@@ -189,8 +195,11 @@ static void refuse(struct worker_link *link, const char *why)
 static void on_ipc_link(void *arg, bool up)
 {
     struct worker_link *link = arg;
+    link->down = !up;
     if (!up && link->sm.state < LINK_LEAVING) { /* the process has not been reaped, then */
         leave(link, EXIT_MS, on_exit_timeout);
+    } else if (!up && link->reaped && link->sm.state == LINK_LEAVING) {
+        ipc_client_end_calls(link->ipc); /* link_drained() follows */
     }
 }
 

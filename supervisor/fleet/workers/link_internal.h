@@ -61,6 +61,7 @@ struct worker_link {
     bool said_hello;
     bool other_version;
     bool retired; /* it was told to go */
+    bool down;    /* there has been a link, and it was lost */
     bool reaped;
     int exit_code;   /* -1 until it has exited by itself */
     int exit_signal; /* 0: not ended by one */

@@ -550,6 +550,21 @@ static void shutdown_before_a_probe_begins_starts_none(void **state)
     assert_int_equal(count_entries(f->sweeps), 0);
 }
 
+static void the_last_words_of_a_worker_that_exits_at_once_are_heard(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    fixture_start(f);
+    for (int i = 0; i < 50; i++) {
+        begin_open(f, NULL, "open-fails-and-exits", &a);
+        wait_times(f, &a, 1);
+        assert_int_equal(a.rc, -ERR_IMAGE);
+        assert_string_equal(a.err.text, "no such image");
+        assert_string_equal(a.hint, "choose one that exists");
+        answer_finish(&a);
+    }
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -561,6 +576,7 @@ int main(void)
         T(a_stopped_worker_is_replaced),
         T(an_idle_worker_that_dies_is_replaced_too),
         T(a_worker_that_keeps_dying_parks_its_sandbox_only),
+        T(the_last_words_of_a_worker_that_exits_at_once_are_heard),
         T(adopting_in_vain_parks_the_sandbox),
         T(a_sandbox_that_ended_is_reported),
         T(a_failed_sandbox_is_closed_in_the_moment_of_its_last_removal),

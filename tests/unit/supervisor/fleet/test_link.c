@@ -252,6 +252,15 @@ static void check_abandoned(struct lab *lab, enum place place)
     lab->reaped_by_hand = lab->reaped_by_hand || place != LEAVING_REAPED;
 }
 
+/* The link of a process that has ended goes down, which the test has to do for it. */
+static void close_behind(struct lab *lab)
+{
+    LAB_WAIT_UNTIL(lab, lab->link->reaped || lab->dead > 0);
+    if (lab->dead == 0 && lab->peer != NULL) {
+        lab_hang_up(lab);
+    }
+}
+
 static void check(struct lab *lab, enum place place, enum event event, bool adopted)
 {
     const char *expected = outcomes[place][event];
@@ -275,6 +284,9 @@ static void check(struct lab *lab, enum place place, enum event event, bool adop
         if (place == LEAVING_REFUSED && event != PATIENCE) {
             assert_true(worker_link_is_ending(lab->link));
             kill(lab->pid, SIGCONT); /* and it obeys */
+        }
+        if (event != PATIENCE) {
+            close_behind(lab);
         }
         lab_wait(lab, &lab->dead, 1);
         if (strstr(lab->reason, reason_text(expected[1], adopted)) == NULL) {
@@ -496,6 +508,24 @@ static void a_refusal_survives_the_one_who_refused(void **state)
     assert_true(lab->death.other_version);
 }
 
+/* ---- last words ---- */
+
+/* What is on its way is waited for, however long the threads that bring it take. */
+static void an_answer_that_comes_long_after_the_exit_is_heard(void **state)
+{
+    struct lab *lab = *state;
+    reach(lab, LEAVING_REAPED, false);
+    lab_pass(lab, 400);
+    assert_int_equal(lab->dead, 0);
+    struct msg failed = {.type = MSG_FAILED, .seq = lab->asked.seq};
+    failed.failed.code = ERR_ENGINE;
+    failed.failed.message = view_of("no root could be made");
+    lab_reply(&lab->asked, &failed);
+    lab_wait(lab, &lab->dead, 1);
+    assert_int_equal(lab->answered, 1);
+    assert_true(lab->answer_refused);
+}
+
 /* ---- letting go ---- */
 
 static void on_exit_unexpected(void *arg, int exit_code, int signal)
@@ -565,6 +595,7 @@ int main(void)
         T(a_stopped_worker_is_found_within_five_seconds),
         T(another_build_is_told_to_end),
         T(a_refusal_survives_the_one_who_refused),
+        T(an_answer_that_comes_long_after_the_exit_is_heard),
         T(who_only_watches_does_no_harm),
         T(a_child_that_is_released_dies_and_is_buried),
     };
