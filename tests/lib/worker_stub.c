@@ -599,8 +599,9 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
 static void on_orphaned(uv_timer_t *timer)
 {
     struct stub *s = timer->data;
-    CLEANUP_FREE char *path = alloc_printf("%s/gone", s->kept.dir);
+    char *path = alloc_printf("%s/gone", s->kept.dir);
     err_ignore(file_replace(path, "", 0, 0600, NULL)); /* the directory may be gone, too */
+    free(path);
     exit(EXIT_CODE_ORPHANED);
 }
 

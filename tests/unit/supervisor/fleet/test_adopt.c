@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "common/fd.h"
 #include "proto/codec.h"
+#include "proto/exit_codes.h"
 #include "supervisor/fleet/state/record.h"
 #include "tests/unit/supervisor/fleet/fixture.h"
 
@@ -441,6 +442,7 @@ static void a_sandbox_that_ended_alone_tells_its_owner(void **state)
     fixture_leave(f);
     assert_int_equal(waitpid(pid, &status, 0), pid); /* its grace */
     assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EXIT_CODE_ORPHANED);
     next_server(f);
     wait_state(f, id, "failed");
     assert_string_equal(look(f, id).reason, "the sandbox ended while no server was there");

@@ -124,7 +124,7 @@ static const struct fleet_events events = {on_sandboxes, on_files, on_execution}
 static void changes_are_told_to_who_watches(void **state)
 {
     struct fixture *f = *state;
-    struct watch watch = {0};
+    static struct watch watch; /* the fleet tells it of its end, after the test */
     char id[FLEET_ID_SIZE];
     char execution[FLEET_ID_SIZE];
     struct answer a;
@@ -160,7 +160,7 @@ static void changes_are_told_to_who_watches(void **state)
 static void a_failure_is_a_change(void **state)
 {
     struct fixture *f = *state;
-    struct watch watch = {0};
+    static struct watch watch; /* the fleet tells it of its end, after the test */
     char id[FLEET_ID_SIZE];
     struct answer a;
     fixture_start(f);

@@ -13,6 +13,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/fd.h"
+#include "proto/exit_codes.h"
 #include "supervisor/fleet/host/instance.h"
 #include "tests/unit/supervisor/fleet/fixture.h"
 
@@ -223,6 +224,7 @@ static void a_dead_server_leaves_nothing(void **state)
     /* Its worker ends by itself: the lifeline. */
     assert_int_equal(waitpid(v.worker_pid, &status, 0), v.worker_pid);
     assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EXIT_CODE_ORPHANED);
     fixture_start(f);
     open_one(f, NULL, id);
     wait_for_entries(f, f->top, 1);
