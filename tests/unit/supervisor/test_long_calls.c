@@ -162,7 +162,7 @@ static void an_older_client_asks_for_a_task(void **state)
     assert_string_equal(text_at(client_last(c), "result.structuredContent.status"), "ok");
     client_send(c, "{'jsonrpc':'2.0','id':9,'method':'tools/call','params':{'name':'read_file',"
                    "'arguments':{'path':'a'},'task':{}}}");
-    assert_int_equal(number_at(client_last(c), "error.code"), -32601);
+    assert_int_equal((int)number_at(client_last(c), "error.code"), -32601);
     client_send(c, "{'jsonrpc':'2.0','id':10,'method':'tools/list'}");
     const cJSON *tools = at(client_last(c), "result.tools");
     assert_string_equal(text_at(tools, "0.execution.taskSupport"), "optional");

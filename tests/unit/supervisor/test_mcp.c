@@ -23,7 +23,7 @@ static const char *const legacy[] = {"2024-11-05", "2025-03-26", "2025-06-18", "
 static void assert_error(const struct client *c, int code, const char *words)
 {
     const cJSON *last = client_last(c);
-    assert_int_equal(number_at(last, "error.code"), code);
+    assert_int_equal((int)number_at(last, "error.code"), code);
     if (strstr(text_at(last, "error.message"), words) == NULL) {
         fail_msg("\"%s\" is not in \"%s\"", words, text_at(last, "error.message"));
     }
@@ -535,9 +535,9 @@ static void a_batch_is_answered_as_one_array(void **state)
     const cJSON *answers = client_last(c);
     assert_int_equal(cJSON_GetArraySize(answers), 4);
     assert_int_equal(number_at(answers, "0.id"), 2);
-    assert_int_equal(number_at(answers, "1.error.code"), -32600);
+    assert_int_equal((int)number_at(answers, "1.error.code"), -32600);
     assert_true(cJSON_IsNull(at(answers, "1.id")));
-    assert_int_equal(number_at(answers, "2.error.code"), -32600);
+    assert_int_equal((int)number_at(answers, "2.error.code"), -32600);
     assert_int_equal(number_at(answers, "3.id"), 1);
     assert_non_null(at(answers, "3.result.content"));
 }
@@ -574,7 +574,7 @@ static void batches_are_refused_where_they_do_not_belong(void **state)
     client_send(c, "[]");
     assert_error(c, -32600, "empty");
     client_send(c, "[{'jsonrpc':'2.0','id':1,'method':'tools/list','params':{" META "}}]");
-    assert_int_equal(number_at(client_last(c), "0.error.code"), -32600);
+    assert_int_equal((int)number_at(client_last(c), "0.error.code"), -32600);
     char *many = alloc_strdup("[1");
     for (int i = 0; i < LIMIT_BATCH; i++) {
         char *more = alloc_printf("%s,1", many);

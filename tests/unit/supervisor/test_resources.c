@@ -77,7 +77,7 @@ static const cJSON *read_uri(struct client *c, const char *uri)
 
 static void assert_nothing(const cJSON *answer, const char *uri)
 {
-    assert_int_equal(number_at(answer, "error.code"), -32002);
+    assert_int_equal((int)number_at(answer, "error.code"), -32002);
     assert_string_equal(text_at(answer, "error.data.uri"), uri);
     CLEANUP_FREE char *words = alloc_printf("Resource not found: %s", uri);
     assert_string_equal(text_at(answer, "error.message"), words); /* the same for every reason */
@@ -223,7 +223,7 @@ static void a_cursor_that_is_none_is_refused(void **state)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         CLEANUP_FREE char *params = alloc_printf("{'cursor':'%s'}", bad[i]);
         const cJSON *answer = answered(c, "resources/list", params);
-        assert_int_equal(number_at(answer, "error.code"), -32602);
+        assert_int_equal((int)number_at(answer, "error.code"), -32602);
     }
 }
 
@@ -302,7 +302,7 @@ static void a_large_file_is_for_read_file(void **state)
     assert_int_equal(strlen(text_at(answer, "result.contents.0.text")), RESOURCE_MAX_BYTES);
     c->fleet->end.file_size = RESOURCE_MAX_BYTES + 1;
     answer = read_uri(c, "sandbox://sb1/workspace/big");
-    assert_int_equal(number_at(answer, "error.code"), RESOURCE_TOO_LARGE);
+    assert_int_equal((int)number_at(answer, "error.code"), RESOURCE_TOO_LARGE);
     assert_non_null(strstr(text_at(answer, "error.message"), "read_file"));
     assert_int_equal(number_at(answer, "error.data.size"), RESOURCE_MAX_BYTES + 1);
     /* text that would be six times as long in JSON is shorter as base64 */
@@ -377,12 +377,12 @@ static void trouble_of_the_server_is_told_as_that(void **state)
     c->fleet->fail_text = "32 operations are in flight";
     c->fleet->fail_hint = "";
     const cJSON *answer = read_uri(c, "sandbox://sb1/a");
-    assert_int_equal(number_at(answer, "error.code"), -32603);
+    assert_int_equal((int)number_at(answer, "error.code"), -32603);
     assert_non_null(strstr(text_at(answer, "error.message"), "in flight"));
     fake_set_output(c->fleet, "", 0);
     c->fleet->end.status = OP_STATUS_TIMEOUT;
     answer = read_uri(c, "sandbox://sb1/a");
-    assert_int_equal(number_at(answer, "error.code"), -32603);
+    assert_int_equal((int)number_at(answer, "error.code"), -32603);
 }
 
 static void a_cancelled_read_is_stopped(void **state)
@@ -515,10 +515,10 @@ static void only_templates_are_completed(void **state)
     const cJSON *answer =
         complete(c, "{'ref':{'type':'ref/resource','uri':'file:///{x}'},'argument':{'name':'x',"
                     "'value':''}}");
-    assert_int_equal(number_at(answer, "error.code"), -32602);
+    assert_int_equal((int)number_at(answer, "error.code"), -32602);
     answer = complete(c, "{'ref':{'type':'ref/prompt','name':'x'},'argument':{'name':'x','value':"
                          "''}}");
-    assert_int_equal(number_at(answer, "error.code"), -32602);
+    assert_int_equal((int)number_at(answer, "error.code"), -32602);
 }
 
 int main(void)
