@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/backends.h"
 #include "common/cleanup.h"
 #include "common/room.h"
 #include "common/str.h"
@@ -266,10 +267,10 @@ static int check_together(const struct config *c, struct err *err)
                            c->local_files);
         }
     }
-    if (config_plan(c) == CONFIG_PLAN_DOCKER && c->image[0] != '\0' &&
+    if (config_names_references(c) && c->image[0] != '\0' &&
         image_check_reference(c->image, err) < 0) {
         err->code = ERR_CONFIG;
-        return err_wrap(err, "--image on docker");
+        return err_wrap(err, "--image on %s", config_backend(c)->name);
     }
     return 0;
 }
@@ -283,18 +284,44 @@ uint64_t config_disk_mb(const struct config *c, uint64_t memory_mb)
     return memory_mb < c->memory_mb && fitting < c->disk_mb ? fitting : c->disk_mb;
 }
 
-enum config_plan config_plan(const struct config *c)
+static const struct backend_row *automatic_with(enum backend_images images)
 {
-    if (strcmp(c->backend, "fake") == 0) {
-        return CONFIG_PLAN_FAKE;
+    for (size_t i = 0; i < BACKEND_COUNT; i++) {
+        if (backend_rows[i].is_automatic && backend_rows[i].images == images) {
+            return &backend_rows[i];
+        }
     }
-    if (strcmp(c->backend, "auto") != 0) {
-        return strcmp(c->backend, "docker") == 0 ? CONFIG_PLAN_DOCKER : CONFIG_PLAN_OCI;
+    return NULL;
+}
+
+static const struct backend_row *automatic_with_runtimes(void)
+{
+    for (size_t i = 0; i < BACKEND_COUNT; i++) {
+        if (backend_rows[i].is_automatic && backend_rows[i].is_its_runtime) {
+            return &backend_rows[i];
+        }
     }
-    if (c->runtime[0] != '\0' || c->image_dir[0] != '\0' || image_is_path(c->image)) {
-        return CONFIG_PLAN_OCI;
+    return NULL;
+}
+
+const struct backend_row *config_backend(const struct config *c)
+{
+    if (strcmp(c->backend, BACKEND_AUTO) != 0) {
+        return backend_row_find(c->backend);
     }
-    return c->image[0] != '\0' ? CONFIG_PLAN_DOCKER : CONFIG_PLAN_AUTO;
+    if (c->runtime[0] != '\0') {
+        return automatic_with_runtimes();
+    }
+    if (c->image_dir[0] != '\0' || image_is_path(c->image)) {
+        return automatic_with(BACKEND_IMAGES_DIRECTORIES);
+    }
+    return c->image[0] != '\0' ? automatic_with(BACKEND_IMAGES_REFERENCES) : NULL;
+}
+
+bool config_names_references(const struct config *c)
+{
+    const struct backend_row *row = config_backend(c);
+    return row == NULL || row->images == BACKEND_IMAGES_REFERENCES;
 }
 
 int config_load(struct config *c, int argc, char **argv, int *ret_used, struct err *err)

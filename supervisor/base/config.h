@@ -11,8 +11,12 @@
 #include "common/err.h"
 #include "common/log.h"
 
+#define BACKEND_AUTO "auto" /* --backend: the first automatic one that works */
+
+struct backend_row;
+
 struct config {
-    char *backend;       /* "auto" "docker" "oci" "fake" */
+    char *backend;       /* BACKEND_AUTO or a name of common/backends.def */
     char *engine;        /* where the container engine is; "" = looked for */
     char *runtime;       /* OCI runtime, name or path; "" = the backend's choice */
     char *image;         /* oci: directory with an unpacked root; docker: reference; "" = default */
@@ -66,15 +70,12 @@ struct config {
     enum log_level log_level;
 };
 
-/* Which backends come into question. "auto" means both only as long as nothing else in the
- * configuration belongs to one of them. */
-enum config_plan {
-    CONFIG_PLAN_AUTO, /* docker if an engine answers, else oci */
-    CONFIG_PLAN_DOCKER,
-    CONFIG_PLAN_OCI,
-    CONFIG_PLAN_FAKE,
-};
-enum config_plan config_plan(const struct config *c);
+/* The backend that the configuration means. NULL: all automatic ones come into question, which is
+ * so with "auto" as long as nothing else in the configuration belongs to one of them. */
+const struct backend_row *config_backend(const struct config *c);
+
+/* Whether images are references to an engine, as far as is known before one is chosen. */
+bool config_names_references(const struct config *c);
 
 /* The workspace of a sandbox with that much memory for which no other size was asked: the
  * configured one, or what leaves room in less memory than the configured. */

@@ -6,18 +6,30 @@
 #include <ctype.h>
 
 #include "common/alloc.h"
+#include "common/backends.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
 
 #define FIELD(name) offsetof(struct config, name)
 
+/* Every name behind "auto", and what each is. */
+#define BACKEND(name, about, ...) " " #name
+static const char backend_names[] = BACKEND_AUTO
+#include "common/backends.def"
+    ;
+#undef BACKEND
+#define BACKEND(name, about, ...) ", " #name " (" about ")"
+static const char backends_about[] =
+    "what isolates sandboxes: " BACKEND_AUTO " (docker if an engine answers, else oci)"
+#include "common/backends.def"
+    ;
+#undef BACKEND
+
 /* clang-format off */
 const struct option options[] = {
     /* ---- what isolates sandboxes ---- */
-    {"backend", OPTION_TOPIC_PLACE, OPTION_CHOICE, FIELD(backend), "auto", 0, 0, "NAME",
-     "what isolates sandboxes: docker (a container engine), oci (runc, crun, ... on this host), auto "
-     "(docker if an engine answers, else oci) or fake (nothing at all, for tests)",
-     "auto docker oci fake"},
+    {"backend", OPTION_TOPIC_PLACE, OPTION_CHOICE, FIELD(backend), BACKEND_AUTO, 0, 0, "NAME",
+     backends_about, backend_names},
     {"engine", OPTION_TOPIC_PLACE, OPTION_TEXT, FIELD(engine), "", 0, 0, "ADDRESS",
      "docker: where the engine is, unix:///path or tcp://host:port; default: looked for as the docker "
      "command does (DOCKER_HOST, context, usual sockets)", NULL},

@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "common/alloc.h"
+#include "common/backends.h"
 #include "common/cleanup.h"
 #include "common/err.h"
 #include "common/log.h"
@@ -199,36 +200,19 @@ static void on_done(void *arg)
     fleet_open(d->fleet, "doctor", &spec, on_sandbox, d);
 }
 
-static void prescribe_oci(void)
-{
-    printf(
-        "Install an OCI runtime, for example `apt install runc` or `dnf install crun`, or name\n"
-        "one with --runtime. If one is installed, the line \"why not\" above has its own words.\n"
-        "In a container or as an ordinary user, runtimes need unprivileged user namespaces,\n"
-        "which the host may forbid.\n");
-}
-
-static void prescribe_docker(void)
-{
-    printf("Start a container engine: Docker Desktop, `colima start`, OrbStack, Rancher Desktop,\n"
-           "`podman machine start`, `systemctl start docker` or, for one of your own,\n"
-           "`systemctl --user start podman.socket`. If one is running, say where with --engine or\n"
-           "DOCKER_HOST, and see that you may use it (`docker info` works).\n");
-}
-
-static void prescribe(const struct doctor *d, enum config_plan plan, bool programs)
+/* `row`: the backend that is meant, NULL for all automatic ones. */
+static void prescribe(const struct doctor *d, const struct backend_row *row, bool programs)
 {
     printf("\n");
     if (!programs) {
         printf("What to do: reinstall cloister (its programs belong together), or name them with\n"
                "--worker-path and --agent-path.\n");
     } else if (d->usable == 0) {
-        printf("What to do:%s\n", plan == CONFIG_PLAN_AUTO ? " one of these two." : "");
-        if (plan == CONFIG_PLAN_DOCKER || plan == CONFIG_PLAN_AUTO) {
-            prescribe_docker();
-        }
-        if (plan != CONFIG_PLAN_DOCKER) {
-            prescribe_oci();
+        printf("What to do:%s\n", row == NULL ? " one of these two." : "");
+        for (size_t i = 0; i < BACKEND_COUNT; i++) {
+            if (row == NULL ? backend_rows[i].is_automatic : row == &backend_rows[i]) {
+                printf("%s", backend_rows[i].advice);
+            }
         }
     } else {
         printf("%s\n",
@@ -252,7 +236,7 @@ int doctor_run(struct config *config)
     struct doctor d = {.fleet = fleet_create(&loop, config), .loop = &loop};
     fleet_doctor(d.fleet, on_each, on_done, &d);
     uv_run(&loop, UV_RUN_DEFAULT);
-    prescribe(&d, config_plan(config), programs);
+    prescribe(&d, config_backend(config), programs);
     fleet_destroy(d.fleet);
     (void)uv_loop_close(
         &loop); /* refuses if the fleet had to leave something behind; then we exit */

@@ -70,10 +70,8 @@ int sandbox_choice_read(struct sandbox_choice *ret, const cJSON *args, const str
     const cJSON *cpus = json_get(args, "cpus");
     int rc = name != NULL ? args_check_name("name", name, err) : 0;
     if (rc == 0 && image != NULL) {
-        enum config_plan plan = config_plan(config);
-        bool reference = plan == CONFIG_PLAN_DOCKER || plan == CONFIG_PLAN_AUTO;
-        rc = reference ? choose_reference(ret, image, config, err)
-                       : choose_directory(ret, image, config, err);
+        rc = config_names_references(config) ? choose_reference(ret, image, config, err)
+                                             : choose_directory(ret, image, config, err);
     }
     const char *network = json_get_str(args, "network");
     bool full = network != NULL && strcmp(network, "full") == 0;

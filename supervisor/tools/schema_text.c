@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/backends.h"
 #include "proto/limits.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
@@ -278,32 +279,24 @@ static const struct {
 };
 /* clang-format on */
 
-static bool names_references(const struct config *c)
-{
-    enum config_plan plan = config_plan(c);
-    return plan == CONFIG_PLAN_DOCKER || plan == CONFIG_PLAN_AUTO;
-}
-
 /* What a client may say for `image`, which depends on where sandboxes run. */
 static const char *image_about(const struct config *c)
 {
-    switch (config_plan(c)) {
-    case CONFIG_PLAN_DOCKER:
+    const struct backend_row *row = config_backend(c);
+    if (row != NULL && row->images == BACKEND_IMAGES_REFERENCES) {
         return c->allow_images[0] != '\0'
                    ? "Image reference of the root file system; allowed are, with * for any "
                      "characters: @allow_images@. Default: @image@."
                    : "Image reference of the root file system, such as python:3.13-slim. "
                      "Default: @image@.";
-    case CONFIG_PLAN_AUTO:
+    }
+    if (row == NULL) {
         return c->allow_images[0] != '\0'
                    ? "Image reference of the root file system, if sandboxes run in a container "
                      "engine; allowed are, with * for any characters: @allow_images@. Default: "
                      "the server's."
                    : "Image reference of the root file system, such as python:3.13-slim, if "
                      "sandboxes run in a container engine. Default: the server's.";
-    case CONFIG_PLAN_OCI:
-    case CONFIG_PLAN_FAKE:
-        break;
     }
     return c->image_dir[0] != '\0'
                ? "Name of the root file system, one of those this server offers. Default: the "
@@ -332,7 +325,7 @@ static const char *look_up(const char *name, const struct config *c, char *figur
         {"ttl_seconds", c->ttl_s},
         {"max_lifetime_seconds", c->max_lifetime_s},
         {"max_sandboxes", c->max_sandboxes},
-        {"image_length", names_references(c) ? IMAGE_REFERENCE_MAX : LIMIT_NAME},
+        {"image_length", config_names_references(c) ? IMAGE_REFERENCE_MAX : LIMIT_NAME},
     };
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
         if (strcmp(figures[i].name, name) == 0) {
@@ -360,7 +353,7 @@ static const char *configured(const char *name, const struct config *c)
     if (strcmp(name, "allow_images") == 0) {
         return c->allow_images;
     }
-    if (strcmp(name, "image") == 0 && config_plan(c) == CONFIG_PLAN_DOCKER) {
+    if (strcmp(name, "image") == 0 && config_backend(c) != NULL && config_names_references(c)) {
         return c->image[0] != '\0' ? c->image : IMAGE_DOCKER_DEFAULT;
     }
     return NULL;

@@ -26,6 +26,7 @@ ROOMS = {
     "worker/backend": "common common/io",
     "worker/backend/oci": "common common/io worker/backend",
     "worker/backend/docker": "common common/io worker/backend",
+    "worker/backend/fake": "common common/io worker/backend",
     "worker": BELOW + " common/io worker/backend",
     "supervisor/base": BELOW + " common/io",
     "supervisor/languages": BELOW + " common/io",
@@ -65,6 +66,7 @@ LIBRARIES = {
     "worker/backend": BOTH,
     "worker/backend/oci": BOTH,
     "worker/backend/docker": BOTH,
+    "worker/backend/fake": BOTH,
     "supervisor": LOOP,
     "supervisor/base": JSON,
     "supervisor/fleet": LOOP,
@@ -109,7 +111,6 @@ EXCEPTIONS = {
     "worker/backend/docker/tar.c": (r"(worker/backend/docker|worker/backend|common)/[^/]+\.h", r"archive(_entry)?\.h"),
     "proto/codec.c": (r"(proto|common)/[^/]+\.(h|def)", r"msgpack.*"),
     # opens the backend that was asked for, so it names them
-    "worker/backend/backend.c": (r"(worker/backend(/oci|/docker)?|common|common/io)/[^/]+\.h|config\.h", BOTH),
 }
 
 THIRD_PARTY = re.compile(r"(uv|nng/.*|nng|cjson/.*|cJSON|msgpack.*|curl/.*|microhttpd|gnutls/.*|archive.*)(\.h)?$")

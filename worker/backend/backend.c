@@ -1,15 +1,15 @@
 /*
- * The built-in backends, found by name. A row here and its files are all that a new backend needs;
- * what each slot has to do is in the header.
+ * The built-in backends, found by name. The table is common/backends.def; what each slot has to
+ * do is in the header.
  */
 #include "worker/backend/backend.h"
 
 #include <string.h>
 
 static const struct backend_ops *const builtin[] = {
-    &backend_docker,
-    &backend_oci,
-    &backend_fake,
+#define BACKEND(name, about, ...) &backend_##name,
+#include "common/backends.def"
+#undef BACKEND
 };
 
 const struct backend_ops *backend_find(const char *name)

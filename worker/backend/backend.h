@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "common/backends.h"
 #include "common/err.h"
 #include "common/view.h"
 
@@ -170,9 +171,9 @@ struct backend {
     const struct backend_ops *ops;
 };
 
-extern const struct backend_ops backend_docker;
-extern const struct backend_ops backend_oci;
-extern const struct backend_ops backend_fake;
+#define BACKEND(name, about, ...) extern const struct backend_ops backend_##name;
+#include "common/backends.def"
+#undef BACKEND
 
 /* Built-in backend by name; NULL if there is none. */
 const struct backend_ops *backend_find(const char *name);

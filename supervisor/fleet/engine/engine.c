@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/backends.h"
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/str.h"
@@ -32,13 +33,9 @@
 #include "supervisor/fleet/state/removals.h"
 #include "supervisor/fleet/workers/oneshot.h"
 
-#define START_ENGINE                                                                               \
-    "start a container engine (Docker Desktop, `colima start`, `podman machine start`, "           \
-    "`systemctl start docker` or `systemctl --user start podman.socket`)"
-#define INSTALL_RUNTIME "install an OCI runtime (runc or crun, for example `apt install runc`)"
-#define SEE_DOCTOR      "; `cloister doctor` shows what was tried and why it was rejected"
+#define SEE_DOCTOR "; `cloister doctor` shows what was tried and why it was rejected"
 
-#define CANDIDATES_MAX 4
+#define CANDIDATES_MAX (BACKEND_COUNT * BACKEND_RUNTIMES_MAX)
 #define SWEEPS_MAX     2
 #define RETRY_MS       1000
 #define REASONS_MAX    420 /* bytes of all candidates' reasons in the error; the doctor prints all */
@@ -49,6 +46,7 @@ struct engine {
     struct fleet_host *host;
     struct oneshot_target candidates[CANDIDATES_MAX]; /* texts of the configuration, or literals */
     size_t candidate_count;
+    char *hint; /* what to do if none can be used */
 
     bool known;
     struct engine_choice choice; /* the best one so far while a round is under way */
@@ -78,52 +76,48 @@ struct engine {
 static void on_begin(void *arg);
 static void try_next(struct engine *e);
 
-static void add_candidate(struct engine *e, const char *backend, const char *at,
-                          const char *runtime)
+static void add_candidates(struct engine *e, const struct backend_row *row)
 {
-    e->candidates[e->candidate_count++] = (struct oneshot_target){backend, at, runtime};
+    const struct config *c = e->host->config;
+    const char *at = row->has_engine ? c->engine : "";
+    bool named = c->runtime[0] != '\0';
+    for (size_t i = 0; i < (named ? 1 : BACKEND_RUNTIMES_MAX) && row->runtimes[i] != NULL; i++) {
+        e->candidates[e->candidate_count++] =
+            (struct oneshot_target){row->name, at, named ? c->runtime : row->runtimes[i]};
+    }
 }
 
 static void list_candidates(struct engine *e)
 {
-    const struct config *c = e->host->config;
-    enum config_plan plan = config_plan(c);
-    if (plan == CONFIG_PLAN_FAKE) {
-        add_candidate(e, "fake", "", c->runtime);
+    const struct backend_row *meant = config_backend(e->host->config);
+    if (meant != NULL) {
+        add_candidates(e, meant);
+        e->hint = alloc_printf("%s%s" SEE_DOCTOR, meant->remedy, meant->remedy_alone);
         return;
     }
-    if (plan != CONFIG_PLAN_OCI) {
-        add_candidate(e, "docker", c->engine, c->runtime);
+    char *remedies = alloc_strdup("");
+    for (size_t i = 0; i < BACKEND_COUNT; i++) {
+        if (backend_rows[i].is_automatic) {
+            add_candidates(e, &backend_rows[i]);
+            char *before = remedies;
+            remedies = alloc_printf("%s%s%s", before, before[0] != '\0' ? ", or " : "",
+                                    backend_rows[i].remedy);
+            free(before);
+        }
     }
-    if (plan == CONFIG_PLAN_OCI && c->runtime[0] != '\0') {
-        add_candidate(e, "oci", "", c->runtime);
-    } else if (plan != CONFIG_PLAN_DOCKER) {
-        add_candidate(e, "oci", "", "runc");
-        add_candidate(e, "oci", "", "crun");
-    }
+    e->hint = alloc_printf("%s" SEE_DOCTOR, remedies);
+    free(remedies);
 }
 
 /* Whether somebody has said where the engine is, so that there ought to be one. */
-static bool is_engine_named(const struct config *c)
+static bool is_engine_named(const struct config *c, const struct backend_row *row)
 {
-    const char *host = getenv("DOCKER_HOST");
-    const char *context = getenv("DOCKER_CONTEXT");
-    return c->engine[0] != '\0' || (host != NULL && host[0] != '\0') ||
-           (context != NULL && context[0] != '\0');
-}
-
-static const char *hint_of(const struct engine *e)
-{
-    switch (config_plan(e->host->config)) {
-    case CONFIG_PLAN_DOCKER:
-        return START_ENGINE ", or say with --engine or DOCKER_HOST where it is" SEE_DOCTOR;
-    case CONFIG_PLAN_AUTO:
-        return START_ENGINE ", or " INSTALL_RUNTIME SEE_DOCTOR;
-    case CONFIG_PLAN_OCI:
-    case CONFIG_PLAN_FAKE:
-        break;
+    bool named = row->has_engine && c->engine[0] != '\0';
+    for (size_t i = 0; i < BACKEND_VARIABLES_MAX && row->engine_variables[i] != NULL; i++) {
+        const char *value = getenv(row->engine_variables[i]);
+        named = named || (value != NULL && value[0] != '\0');
     }
-    return INSTALL_RUNTIME " or name one with --runtime" SEE_DOCTOR;
+    return named;
 }
 
 struct engine *engine_create(struct fleet_host *host)
@@ -143,6 +137,7 @@ void engine_destroy(struct engine *e)
     assert(TAILQ_EMPTY(&e->waiting) && !e->probing);
     deferred_cancel(&e->host->deferred, &e->begin);
     deferred_cancel(&e->host->deferred, &e->tell);
+    free(e->hint);
     free(e->at);
     free(e->runtime);
     spoken_finish(&e->spoken);
@@ -176,7 +171,7 @@ static void on_tell(void *arg)
         if (e->known) {
             wait->fn(wait->arg, 0, &e->choice, NULL, "");
         } else {
-            wait->fn(wait->arg, -e->failure.code, NULL, &e->failure, hint_of(e));
+            wait->fn(wait->arg, -e->failure.code, NULL, &e->failure, e->hint);
         }
     }
 }
@@ -244,8 +239,8 @@ static void skip_needless(struct engine *e)
 
 static void reject(struct engine *e, const struct oneshot_target *tried, struct view reason)
 {
-    bool is_oci = strcmp(tried->backend, "oci") == 0;
-    if (!is_oci && e->candidate_count > 1 && is_engine_named(e->host->config)) {
+    const struct backend_row *row = backend_row_find(tried->backend);
+    if (e->candidate_count > 1 && is_engine_named(e->host->config, row)) {
         log_warn("engine: the container engine that is configured cannot be used, going on without "
                  "it: %.*s",
                  VIEW_ARG(reason));
@@ -259,7 +254,7 @@ static void reject(struct engine *e, const struct oneshot_target *tried, struct 
         reason.len = share; /* the next candidate has something to say, too */
     }
     snprintf(e->reasons + used, sizeof(e->reasons) - used, "%s%s: %.*s", used > 0 ? "; " : "",
-             is_oci ? tried->runtime : tried->backend, VIEW_ARG(reason));
+             row->is_its_runtime ? tried->runtime : tried->backend, VIEW_ARG(reason));
 }
 
 /* The result of one candidate: the worker's, or one that we make up if there was none. */
@@ -359,9 +354,9 @@ static void on_probed(void *arg, int rc, const struct msg *reply, const struct e
 {
     struct engine *e = arg;
     (void)hint;
-    /* GONE: it was never asked, so nothing was tried. Of docker nothing is made to try it. */
-    bool is_docker = strcmp(e->candidates[e->next].backend, "docker") == 0;
-    if (rc == 0 || rc == -ERR_GONE || is_docker) {
+    /* GONE: it was never asked, so nothing was tried. Some make nothing to try it. */
+    bool leaves = backend_row_find(e->candidates[e->next].backend)->trial_leaves;
+    if (rc == 0 || rc == -ERR_GONE || !leaves) {
         removals_add(e->host, e->probe_id, e->probe_dir, NULL, 0, 0);
     } else {
         sweep_probe(e);

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/backends.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -407,7 +408,8 @@ void sandbox_take_place(struct sandbox *s, char *backend, char *engine, char *ru
 static int settle_image(struct sandbox *s, struct err *err)
 {
     struct view *image = &s->spec.image;
-    bool on_engine = strcmp(s->backend, "docker") == 0;
+    const struct backend_row *row = backend_row_find(s->backend);
+    bool on_engine = row != NULL && row->images == BACKEND_IMAGES_REFERENCES;
     if (s->image_is_reference && !on_engine) {
         return err_set(err, ERR_IMAGE,
                        "image %.*s: no container engine answered on this host, and sandboxes of "

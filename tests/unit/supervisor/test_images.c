@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "common/alloc.h"
+#include "common/backends.h"
 #include "supervisor/base/image.h"
 #include "supervisor/front/tools.h"
 #include "tests/unit/supervisor/client.h"
@@ -301,13 +302,13 @@ static void docker_is_configured(void **state)
     assert_string_equal(c.image, "debian:12");
     assert_string_equal(c.pull, "never");
     assert_string_equal(c.allow_images, "debian:*");
-    assert_int_equal(config_plan(&c), CONFIG_PLAN_DOCKER);
+    assert_string_equal(config_backend(&c)->name, "docker");
     config_finish(&c);
     assert_int_equal(load(&c, &err, (const char *const[]){NULL}), 0);
     assert_string_equal(c.engine, "");
     assert_string_equal(c.pull, "missing");
     assert_string_equal(c.allow_images, "");
-    assert_int_equal(config_plan(&c), CONFIG_PLAN_AUTO);
+    assert_null(config_backend(&c));
     config_finish(&c);
 }
 

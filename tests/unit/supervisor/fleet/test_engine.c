@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/backends.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/fd.h"
@@ -165,18 +166,18 @@ static void what_belongs_to_one_backend_decides_for_auto(void **state)
 {
     static const struct {
         const char *runtime, *image, *image_dir;
-        enum config_plan plan;
+        const char *backend; /* NULL: any automatic one */
     } cases[] = {
-        {"", "", "", CONFIG_PLAN_AUTO},           {"crun", "", "", CONFIG_PLAN_OCI},
-        {"", "/srv/root", "", CONFIG_PLAN_OCI},   {"", "./root", "", CONFIG_PLAN_OCI},
-        {"", "python:3", "", CONFIG_PLAN_DOCKER}, {"", "", "/srv", CONFIG_PLAN_OCI},
+        {"", "", "", NULL},        {"crun", "", "", "oci"},        {"", "/srv/root", "", "oci"},
+        {"", "./root", "", "oci"}, {"", "python:3", "", "docker"}, {"", "", "/srv", "oci"},
     };
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         configure(&f->config.runtime, cases[i].runtime);
         configure(&f->config.image, cases[i].image);
         configure(&f->config.image_dir, cases[i].image_dir);
-        assert_int_equal(config_plan(&f->config), cases[i].plan);
+        const struct backend_row *row = config_backend(&f->config);
+        assert_true(row == (cases[i].backend ? backend_row_find(cases[i].backend) : NULL));
     }
     /* So a runtime named with auto is one of this host, whatever engine there is. */
     setenv("WORKER_STUB", "docker", 1);
