@@ -18,7 +18,7 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 
-static int touch(const char *path, struct err *err)
+static int touch_file(const char *path, struct err *err)
 {
     CLEANUP_FD int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     return fd >= 0 ? 0 : err_sys(err, ERR_IO, errno, "%s", path);
@@ -27,7 +27,7 @@ static int touch(const char *path, struct err *err)
 int ending_begin(const char *instance_dir, struct err *err)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/ending", instance_dir);
-    return touch(path, err);
+    return touch_file(path, err);
 }
 
 bool ending_has_begun(const char *dir)
@@ -77,7 +77,7 @@ bool ending_read_first(const char *dir, int *ret_pid, uint64_t *ret_start_time)
 void ending_mark_destroyed(const char *dir)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/destroyed", dir);
-    err_ignore(touch(path, NULL)); /* then it is swept, and that finds out */
+    err_ignore(touch_file(path, NULL)); /* then it is swept, and that finds out */
 }
 
 bool ending_is_destroyed(const char *dir)

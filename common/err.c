@@ -79,7 +79,7 @@ static const struct err_row err_rows[] = {
 #undef X
 };
 
-static const struct err_row *find(long long code)
+static const struct err_row *find_row(long long code)
 {
     for (size_t i = 0; i < sizeof(err_rows) / sizeof(err_rows[0]); i++) {
         if (err_rows[i].code == code) {
@@ -91,17 +91,17 @@ static const struct err_row *find(long long code)
 
 const char *err_wire_name(int code)
 {
-    const struct err_row *row = find(code < 0 ? -code : code);
+    const struct err_row *row = find_row(code < 0 ? -code : code);
     return row != NULL ? row->wire : "internal";
 }
 
 const char *err_text(int code)
 {
-    const struct err_row *row = find(code < 0 ? -code : code);
+    const struct err_row *row = find_row(code < 0 ? -code : code);
     return row != NULL ? row->text : "unknown error";
 }
 
 bool err_known(unsigned long long number)
 {
-    return number <= 65535 && find((long long)number) != NULL;
+    return number <= 65535 && find_row((long long)number) != NULL;
 }

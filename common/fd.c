@@ -32,6 +32,14 @@ int fd_set_cloexec(int fd, bool on, struct err *err)
     return 0;
 }
 
+void fd_close(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+        *fd = -1;
+    }
+}
+
 int fd_write_all(int fd, const void *data, size_t len, struct err *err)
 {
     const char *p = data;
@@ -167,7 +175,7 @@ static int open_to_empty(int parent, const char *name)
     return steal_fd(&fd);
 }
 
-static int move_up(struct removal *r, int parent, const char *name, struct err *err)
+static int move_entry_up(struct removal *r, int parent, const char *name, struct err *err)
 {
     char there[32];
     int rc;
@@ -208,7 +216,7 @@ static int remove_at(struct removal *r, int parent, const char *name, int depth,
         return err_set(err, ERR_IO, "%s is a mount point", name);
     }
     if (depth >= REMOVE_DEPTH) {
-        return move_up(r, parent, name, err);
+        return move_entry_up(r, parent, name, err);
     }
     int fd = open_to_empty(parent, name);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;

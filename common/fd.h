@@ -14,6 +14,9 @@
 int fd_set_nonblock(int fd, struct err *err) WARN_UNUSED;
 int fd_set_cloexec(int fd, bool on, struct err *err) WARN_UNUSED;
 
+/* Closes it and sets it to -1; one that is negative is not open. */
+void fd_close(int *fd);
+
 /* Writes all of it to a blocking descriptor. */
 int fd_write_all(int fd, const void *data, size_t len, struct err *err) WARN_UNUSED;
 

@@ -21,7 +21,7 @@
 #define COST_REPLACEMENT 3
 #define COST_WORST       6
 
-static size_t cost_of(unsigned char c)
+static size_t char_cost(unsigned char c)
 {
     switch (c) {
     case '"':
@@ -55,11 +55,11 @@ size_t text_step(struct text_walk *w)
 }
 
 /* What the next step costs. */
-static size_t step(struct text_walk *w)
+static size_t step_text(struct text_walk *w)
 {
     size_t at = w->at;
     size_t n = text_step(w);
-    return n == 1 ? cost_of((unsigned char)w->v.data[at]) : n > 1 ? n : COST_REPLACEMENT;
+    return n == 1 ? char_cost((unsigned char)w->v.data[at]) : n > 1 ? n : COST_REPLACEMENT;
 }
 
 size_t text_fit(struct view v, size_t max_cost)
@@ -71,7 +71,7 @@ size_t text_fit(struct view v, size_t max_cost)
     size_t cost = 0;
     while (w.at < v.len) {
         size_t at = w.at;
-        cost += step(&w);
+        cost += step_text(&w);
         if (cost > max_cost) {
             return at;
         }
@@ -84,7 +84,7 @@ size_t text_cost(struct view v)
     struct text_walk w = {.v = v};
     size_t cost = 0;
     while (w.at < v.len) {
-        cost += step(&w);
+        cost += step_text(&w);
     }
     return cost;
 }
@@ -100,7 +100,7 @@ size_t text_fit_end(struct view v, size_t max_cost)
     struct text_walk w = {.v = v, .at = begin, .good_to = begin};
     size_t cost = text_cost(view_bytes(v.data + begin, v.len - begin));
     while (cost > max_cost) {
-        cost -= step(&w);
+        cost -= step_text(&w);
     }
     return w.at;
 }

@@ -63,7 +63,7 @@ struct reader {
 #define msgpack_unpack_object          struct item
 #define msgpack_unpack_user            struct reader
 
-static int refuse(struct reader *r, const char *objection)
+static int refuse_message(struct reader *r, const char *objection)
 {
     r->objection = objection;
     return -1;
@@ -105,17 +105,17 @@ ON_NUMBER(int64, int64_t, on_signed)
 
 static int on_float(struct reader *r, float value, struct item *o)
 {
-    return refuse(r, "a float");
+    return refuse_message(r, "a float");
 }
 
 static int on_double(struct reader *r, double value, struct item *o)
 {
-    return refuse(r, "a float");
+    return refuse_message(r, "a float");
 }
 
 static int on_nil(struct reader *r, struct item *o)
 {
-    return refuse(r, "a nil");
+    return refuse_message(r, "a nil");
 }
 
 static int on_true(struct reader *r, struct item *o)
@@ -144,17 +144,17 @@ static int on_bin(struct reader *r, const char *base, const char *p, unsigned le
 
 static int on_ext(struct reader *r, const char *base, const char *p, unsigned len, struct item *o)
 {
-    return refuse(r, "an extension type");
+    return refuse_message(r, "an extension type");
 }
 
 static int on_map(struct reader *r, unsigned count, struct item *o)
 {
-    return refuse(r, "a map");
+    return refuse_message(r, "a map");
 }
 
 static int on_map_item(struct reader *r, struct item *map, struct item key, struct item value)
 {
-    return refuse(r, "a map");
+    return refuse_message(r, "a map");
 }
 
 static int on_array(struct reader *r, unsigned count, struct item *o)
@@ -162,10 +162,10 @@ static int on_array(struct reader *r, unsigned count, struct item *o)
     if (!r->top_seen) {
         r->top_seen = true;
         *o = (struct item){.kind = ITEM_TOP};
-        return count <= MAX_ITEMS ? 0 : refuse(r, "too many fields");
+        return count <= MAX_ITEMS ? 0 : refuse_message(r, "too many fields");
     }
     if (count > LIMIT_LIST) {
-        return refuse(r, "a list with too many items");
+        return refuse_message(r, "a list with too many items");
     }
     *o = (struct item){.kind = ITEM_LIST, .list = {r->list_len, 0}};
     return 0;
@@ -175,22 +175,22 @@ static int on_array_item(struct reader *r, struct item *array, struct item value
 {
     if (array->kind == ITEM_TOP) {
         if (r->count == MAX_ITEMS) {
-            return refuse(r, "too many fields");
+            return refuse_message(r, "too many fields");
         }
         r->items[r->count++] = value;
         return 0;
     }
     if (value.kind != ITEM_BIN) {
-        return refuse(r, "a list item that is not binary");
+        return refuse_message(r, "a list item that is not binary");
     }
     if (value.view.len > LIMIT_ITEM) {
-        return refuse(r, "a list item that is too long");
+        return refuse_message(r, "a list item that is too long");
     }
     if (r->list_len == r->list_cap) {
         size_t cap = r->list_cap > 0 ? r->list_cap * 2 : 16;
         struct view *list = realloc(r->list, cap * sizeof(*list));
         if (list == NULL) {
-            return refuse(r, "more than there is memory for");
+            return refuse_message(r, "more than there is memory for");
         }
         r->list = list;
         r->list_cap = cap;
@@ -281,7 +281,7 @@ static int store(struct msg *m, const struct msg_schema *s, const struct msg_fie
     return bad_field(s, f, "unknown field type", err);
 }
 
-static int build(enum msg_link link, struct reader *r, struct msg *m, struct err *err)
+static int build_message(enum msg_link link, struct reader *r, struct msg *m, struct err *err)
 {
     if (r->count < HEAD_ITEMS || r->items[0].kind != ITEM_UINT || r->items[1].kind != ITEM_UINT) {
         return err_set(err, ERR_PROTOCOL, "message without a type and a sequence number");
@@ -337,7 +337,7 @@ int msg_decode(enum msg_link link, const void *data, size_t len, struct msg *ret
     } else if (used != len) {
         rc = err_set(err, ERR_PROTOCOL, "%zu bytes behind the message", len - used);
     } else {
-        rc = build(link, &ctx.user, ret, err);
+        rc = build_message(link, &ctx.user, ret, err);
     }
     free(ctx.user.list);
     if (rc < 0) {

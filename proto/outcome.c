@@ -69,7 +69,7 @@ int outcome_check_entry(const struct msg_entry *e, struct err *err)
     return 0;
 }
 
-static int decode(struct view item, enum msg_type type, struct msg *ret, struct err *err)
+static int decode_item(struct view item, enum msg_type type, struct msg *ret, struct err *err)
 {
     int rc = msg_decode(MSG_LINK_A, item.data, item.len, ret, err);
     if (rc < 0) {
@@ -85,7 +85,7 @@ static int decode(struct view item, enum msg_type type, struct msg *ret, struct 
 static int check_display(struct view item, uint64_t *number, struct err *err)
 {
     struct msg m;
-    int rc = decode(item, MSG_DISPLAY, &m, err);
+    int rc = decode_item(item, MSG_DISPLAY, &m, err);
     if (rc < 0) {
         return rc;
     }
@@ -101,7 +101,7 @@ static int check_display(struct view item, uint64_t *number, struct err *err)
 int outcome_check_entry_item(struct view item, struct err *err)
 {
     struct msg m;
-    int rc = decode(item, MSG_ENTRY, &m, err);
+    int rc = decode_item(item, MSG_ENTRY, &m, err);
     if (rc == 0) {
         rc = outcome_check_entry(&m.entry, err);
         msg_finish(&m);

@@ -73,7 +73,7 @@ static char *join_fields(const struct http_request *request)
     return fields;
 }
 
-static void on_time(uv_timer_t *timer);
+static void on_http_deadline(uv_timer_t *timer);
 static void kick(struct http_client *c);
 
 struct http_call *http_call_create(struct http_client *c, const struct http_request *request,
@@ -128,7 +128,7 @@ static void on_call_closed(uv_handle_t *handle)
 }
 
 /* Takes it out of everything; the memory follows when its timer is off the loop. */
-static void drop(struct http_call *call)
+static void drop_http_call(struct http_call *call)
 {
     struct http_client *c = call->client;
     *call->slot = call->next;
@@ -147,8 +147,8 @@ static void drop(struct http_call *call)
     uv_close((uv_handle_t *)&call->timer, on_call_closed);
 }
 
-static void finish(struct http_call *call, int rc, const struct http_response *response,
-                   struct http_tunnel *tunnel, const struct err *err)
+static void finish_http_call(struct http_call *call, int rc, const struct http_response *response,
+                             struct http_tunnel *tunnel, const struct err *err)
 {
     uv_timer_stop(&call->timer);
     if (!call->cancelled && !call->client->closing) {
@@ -158,19 +158,19 @@ static void finish(struct http_call *call, int rc, const struct http_response *r
             call->done(call->arg, rc, response, err);
         }
     }
-    drop(call);
+    drop_http_call(call);
 }
 
 void http_call_fail(struct http_call *call, const struct err *err)
 {
-    finish(call, -err->code, NULL, NULL, err);
+    finish_http_call(call, -err->code, NULL, NULL, err);
 }
 
 void http_call_succeed(struct http_call *call, int status, struct view body,
                        struct http_tunnel *tunnel)
 {
     struct http_response response = {.status = status, .body = body, .call = call};
-    finish(call, 0, &response, tunnel, NULL);
+    finish_http_call(call, 0, &response, tunnel, NULL);
 }
 
 struct view http_response_header(const struct http_response *response, const char *name)
@@ -235,10 +235,10 @@ static void watch_time(struct http_call *call)
         uint64_t left_ms = call->silence_ms - silent_ms;
         wait_ms = left_ms < wait_ms ? left_ms : wait_ms;
     }
-    uv_timer_start(&call->timer, on_time, wait_ms, 0);
+    uv_timer_start(&call->timer, on_http_deadline, wait_ms, 0);
 }
 
-static void on_time(uv_timer_t *timer)
+static void on_http_deadline(uv_timer_t *timer)
 {
     struct http_call *call = timer->data;
     if (!call->cancelled && !call->client->closing) {
@@ -300,7 +300,7 @@ static size_t on_head_line(char *data, size_t size, size_t count, void *arg)
     return call->failure < 0 ? len + 1 : len;
 }
 
-static long status_of(const struct http_call *call)
+static long http_status_of(const struct http_call *call)
 {
     long status = 0;
     CURLcode rc = call->client->lib.easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -315,7 +315,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
         return len + 1;
     }
     http_call_heard(call);
-    if (call->on_data != NULL && status_of(call) / 100 == 2) {
+    if (call->on_data != NULL && http_status_of(call) / 100 == 2) {
         call->failure = call->on_data(call->arg, view_bytes(data, len)) ? 0 : -ERR_INVALID;
     } else {
         call->failure = buf_add(&call->collected, data, len, NULL);
@@ -399,7 +399,7 @@ static int begin_ordinary(struct http_call *call, struct err *err)
     return 0;
 }
 
-static void begin(struct http_call *call)
+static void begin_http_call(struct http_call *call)
 {
     struct err err = ERR_INIT;
     call->begun = true;
@@ -449,7 +449,7 @@ static void on_transfer_done(void *arg, CURL *easy, CURLcode result)
     }
     if (rc == CURLE_OK && result == CURLE_OK) {
         struct view body = view_bytes(call->collected.data, call->collected.len);
-        http_call_succeed(call, (int)status_of(call), body, NULL);
+        http_call_succeed(call, (int)http_status_of(call), body, NULL);
     } else {
         fail_transfer(call, result);
     }
@@ -488,12 +488,12 @@ void http_client_part_gone(struct http_client *c)
     closed(arg);
 }
 
-static void on_kick_closed(uv_handle_t *handle)
+static void on_client_kick_closed(uv_handle_t *handle)
 {
     http_client_part_gone(handle->data);
 }
 
-static void on_multi_closed(void *arg)
+static void on_client_multi_closed(void *arg)
 {
     http_client_part_gone(arg);
 }
@@ -501,16 +501,16 @@ static void on_multi_closed(void *arg)
 static void close_now(struct http_client *c)
 {
     while (c->calls != NULL) {
-        drop(c->calls);
+        drop_http_call(c->calls);
     }
     while (c->tunnels != NULL) {
         http_tunnel_close(c->tunnels); /* takes itself off the list */
     }
-    http_multi_close(&c->multi, on_multi_closed);
-    uv_close((uv_handle_t *)&c->kick, on_kick_closed);
+    http_multi_close(&c->multi, on_client_multi_closed);
+    uv_close((uv_handle_t *)&c->kick, on_client_kick_closed);
 }
 
-static void on_kick(uv_idle_t *idle)
+static void on_client_kick(uv_idle_t *idle)
 {
     struct http_client *c = idle->data;
     uv_idle_stop(idle);
@@ -519,9 +519,9 @@ static void on_kick(uv_idle_t *idle)
         struct http_call *call = next;
         next = call->next; /* nothing but this loop takes a call off meanwhile */
         if (call->cancelled) {
-            drop(call);
+            drop_http_call(call);
         } else if (!call->begun) {
-            begin(call);
+            begin_http_call(call);
         }
     }
     if (c->closing) {
@@ -531,7 +531,7 @@ static void on_kick(uv_idle_t *idle)
 
 static void kick(struct http_client *c)
 {
-    uv_idle_start(&c->kick, on_kick);
+    uv_idle_start(&c->kick, on_client_kick);
 }
 
 int http_client_create(uv_loop_t *loop, const struct http_endpoint *endpoint,

@@ -39,7 +39,7 @@ static bool is_this_machine(const char *authority)
 }
 
 /* Printable, without blanks. */
-static bool is_plain(const char *text)
+static bool is_plain_text(const char *text)
 {
     const char *p = text;
     while (*p > ' ' && *p < 0x7f) {
@@ -52,7 +52,7 @@ int http_site_init(struct http_site *site, const struct http_endpoint *endpoint,
 {
     const char *url = endpoint->base_url;
     bool tls = begins_with(url, "https://");
-    if ((!tls && !begins_with(url, "http://")) || !is_plain(url)) {
+    if ((!tls && !begins_with(url, "http://")) || !is_plain_text(url)) {
         return err_set(err, ERR_INVALID, "%s: not an address of HTTP: \"%s\"", endpoint->name, url);
     }
     size_t host_at = tls ? strlen("https://") : strlen("http://");

@@ -29,7 +29,7 @@ static bool is_token(char c)
 }
 
 /* Bytes above 127 are allowed: old servers put Latin-1 or UTF-8 into reasons and values. */
-static bool is_text(char c)
+static bool is_field_text(char c)
 {
     unsigned char u = (unsigned char)c;
     return u == '\t' || (u >= 0x20 && u != 0x7f);
@@ -41,7 +41,7 @@ static bool is_blank(char c)
 }
 
 /* Takes one line off *data without its CR LF. 0: it is not complete, and *ret is what there is. */
-static int take_line(struct view *data, struct view *ret, struct err *err)
+static int take_head_line(struct view *data, struct view *ret, struct err *err)
 {
     const char *end = data->len > 0 ? memchr(data->data, '\n', data->len) : NULL;
     size_t len = end != NULL ? (size_t)(end - data->data) : data->len;
@@ -66,7 +66,7 @@ static int read_status(struct view line, bool whole, int *ret_status, struct err
     for (size_t i = 0; i < line.len && good; i++) {
         char c = line.data[i];
         if (i >= sizeof(pattern) - 1) {
-            good = is_text(c);
+            good = is_field_text(c);
         } else {
             good = pattern[i] == 'd' ? is_digit(c) : c == pattern[i];
         }
@@ -91,7 +91,7 @@ static int check_field(struct view line, bool whole, struct err *err)
     }
     bool good = name < line.len ? name > 0 && line.data[name] == ':' : !whole;
     for (size_t i = name + 1; i < line.len && good; i++) {
-        good = is_text(line.data[i]);
+        good = is_field_text(line.data[i]);
     }
     return good ? 0 : err_set(err, ERR_PROTOCOL, "a line of the head is not \"Name: value\"");
 }
@@ -100,7 +100,7 @@ static int parse_lines(struct view data, struct http_head *head, struct err *err
 {
     struct view rest = data;
     struct view line = {0};
-    int whole = take_line(&rest, &line, err);
+    int whole = take_head_line(&rest, &line, err);
     int rc = whole < 0 ? whole : read_status(line, whole > 0, &head->status, err);
     if (rc < 0 || whole == 0) {
         return rc;
@@ -108,7 +108,7 @@ static int parse_lines(struct view data, struct http_head *head, struct err *err
     const char *first_field = rest.data;
     for (size_t fields = 0;; fields++) {
         const char *begin = rest.data;
-        whole = take_line(&rest, &line, err);
+        whole = take_head_line(&rest, &line, err);
         if (whole > 0 && line.len == 0) {
             head->fields = view_bytes(first_field, (size_t)(begin - first_field));
             head->size = data.len - rest.len;
@@ -214,7 +214,7 @@ int http_head_dechunk(struct view data, struct buf *out, struct err *err)
     for (;;) {
         struct view line = {0};
         size_t size = 0;
-        int rc = take_line(&rest, &line, err);
+        int rc = take_head_line(&rest, &line, err);
         if (rc <= 0) {
             return rc;
         }

@@ -25,7 +25,7 @@ struct http_socket {
     uv_poll_t poll;
 };
 
-static void handle_gone(struct http_multi *m)
+static void multi_handle_gone(struct http_multi *m)
 {
     assert(m->handles > 0);
     m->handles--;
@@ -34,20 +34,20 @@ static void handle_gone(struct http_multi *m)
     }
 }
 
-static void on_socket_closed(uv_handle_t *handle)
+static void on_multi_socket_closed(uv_handle_t *handle)
 {
     struct http_socket *s = handle->data;
     struct http_multi *m = s->multi;
     free(s);
-    handle_gone(m);
+    multi_handle_gone(m);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_multi_timer_closed(uv_handle_t *handle)
 {
-    handle_gone(handle->data);
+    multi_handle_gone(handle->data);
 }
 
-static void deliver(struct http_multi *m)
+static void deliver_results(struct http_multi *m)
 {
     CURLMsg *message;
     int left = 0;
@@ -66,11 +66,11 @@ static void drive(struct http_multi *m, curl_socket_t fd, int events)
     if (!m->closing) {
         int running = 0;
         m->lib->multi_socket_action(m->multi, fd, events, &running);
-        deliver(m);
+        deliver_results(m);
     }
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_multi_timer(uv_timer_t *timer)
 {
     drive(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
@@ -78,12 +78,12 @@ static void on_timer(uv_timer_t *timer)
 /* libuv stops at POLLERR. libcurl is told that there is something to read and to write rather than
  * "error": so it finds what the peer said last, a TLS alert perhaps, and the reason of the error.
  */
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_multi_poll(uv_poll_t *poll, int status, int events)
 {
     struct http_socket *s = poll->data;
     if (status < 0) {
         events = UV_READABLE | UV_WRITABLE;
-        uv_poll_start(poll, s->events, on_poll);
+        uv_poll_start(poll, s->events, on_multi_poll);
     }
     int flags = 0;
     flags |= (events & UV_READABLE) != 0 ? CURL_CSELECT_IN : 0;
@@ -103,7 +103,7 @@ static int on_want_timer(CURLM *multi, long timeout_ms, void *arg)
         uv_timer_stop(&m->timer);
     } else {
         uv_update_time(m->loop); /* a loop that was busy would be early otherwise */
-        uv_timer_start(&m->timer, on_timer, (uint64_t)timeout_ms, 0);
+        uv_timer_start(&m->timer, on_multi_timer, (uint64_t)timeout_ms, 0);
     }
     return 0;
 }
@@ -131,7 +131,7 @@ static void socket_close(struct http_multi *m, struct http_socket *s)
         slot = &(*slot)->next;
     }
     *slot = s->next;
-    uv_close((uv_handle_t *)&s->poll, on_socket_closed);
+    uv_close((uv_handle_t *)&s->poll, on_multi_socket_closed);
 }
 
 static struct http_socket *find_socket(struct http_multi *m, curl_socket_t fd)
@@ -164,7 +164,7 @@ static int on_want_socket(CURL *easy, curl_socket_t fd, int what, void *arg, voi
     }
     s->events = (what & CURL_POLL_IN) != 0 ? UV_READABLE : 0;
     s->events |= (what & CURL_POLL_OUT) != 0 ? UV_WRITABLE : 0;
-    return uv_poll_start(&s->poll, s->events, on_poll) < 0 ? -1 : 0;
+    return uv_poll_start(&s->poll, s->events, on_multi_poll) < 0 ? -1 : 0;
 }
 
 int http_multi_init(struct http_multi *m, const struct http_lib *lib, uv_loop_t *loop,
@@ -211,5 +211,5 @@ void http_multi_close(struct http_multi *m, void (*closed)(void *arg))
     while (m->sockets != NULL) {
         socket_close(m, m->sockets);
     }
-    uv_close((uv_handle_t *)&m->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&m->timer, on_multi_timer_closed);
 }

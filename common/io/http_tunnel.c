@@ -77,7 +77,7 @@ struct http_tunnel {
     void *arg;
 };
 
-static void handle_gone(struct http_tunnel *t)
+static void tunnel_handle_gone(struct http_tunnel *t)
 {
     assert(t->handles > 0);
     t->handles--;
@@ -91,14 +91,14 @@ static void handle_gone(struct http_tunnel *t)
     }
 }
 
-static void on_multi_closed(void *arg)
+static void on_tunnel_multi_closed(void *arg)
 {
-    handle_gone(arg);
+    tunnel_handle_gone(arg);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_tunnel_handle_closed(uv_handle_t *handle)
 {
-    handle_gone(handle->data);
+    tunnel_handle_gone(handle->data);
 }
 
 void http_tunnel_close(struct http_tunnel *t)
@@ -114,21 +114,21 @@ void http_tunnel_close(struct http_tunnel *t)
     if (t->call != NULL) {
         t->call->tunnel = NULL;
     }
-    uv_close((uv_handle_t *)&t->soon, on_handle_closed);
+    uv_close((uv_handle_t *)&t->soon, on_tunnel_handle_closed);
     if (t->has_poll) { /* before libcurl closes the descriptor */
-        uv_close((uv_handle_t *)&t->poll, on_handle_closed);
+        uv_close((uv_handle_t *)&t->poll, on_tunnel_handle_closed);
     }
     if (t->easy != NULL) {
         http_multi_remove(&t->multi, t->easy);
         t->client->lib.easy_cleanup(t->easy);
     }
-    http_multi_close(&t->multi, on_multi_closed);
+    http_multi_close(&t->multi, on_tunnel_multi_closed);
 }
 
 /* ---- events ---- */
 
-static void step(struct http_tunnel *t);
-static void on_poll(uv_poll_t *poll, int status, int events);
+static void step_tunnel(struct http_tunnel *t);
+static void on_tunnel_poll(uv_poll_t *poll, int status, int events);
 
 static bool is_mute(const struct http_tunnel *t)
 {
@@ -142,7 +142,7 @@ static void apply_wishes(struct http_tunnel *t)
 {
     int events = (t->want_read ? UV_READABLE : 0) | (t->want_write ? UV_WRITABLE : 0);
     if (events != 0 && !t->broken) {
-        if (uv_poll_start(&t->poll, events, on_poll) < 0) {
+        if (uv_poll_start(&t->poll, events, on_tunnel_poll) < 0) {
             t->broken = true;
         }
     } else {
@@ -156,13 +156,13 @@ static void apply_wishes(struct http_tunnel *t)
 }
 
 /* The last thing its caller does: the tunnel may be closed now. */
-static void report(struct http_tunnel *t, bool readable, bool writable)
+static void report_events(struct http_tunnel *t, bool readable, bool writable)
 {
     if (is_mute(t)) {
         return;
     }
     if (t->state != TUNNEL_OPEN) {
-        step(t);
+        step_tunnel(t);
     } else if (readable || writable) {
         t->ready(t->arg, readable, writable);
     }
@@ -171,20 +171,20 @@ static void report(struct http_tunnel *t, bool readable, bool writable)
 static void on_soon(uv_idle_t *idle)
 {
     struct http_tunnel *t = idle->data;
-    report(t, t->want_read, t->want_write && t->broken);
+    report_events(t, t->want_read, t->want_write && t->broken);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_tunnel_poll(uv_poll_t *poll, int status, int events)
 {
     struct http_tunnel *t = poll->data;
     if (status < 0) { /* whoever reads or writes next learns the reason */
         t->broken = true;
         apply_wishes(t);
-        report(t, t->want_read, t->want_write);
+        report_events(t, t->want_read, t->want_write);
         return;
     }
-    report(t, t->want_read && (events & UV_READABLE) != 0,
-           t->want_write && (events & UV_WRITABLE) != 0);
+    report_events(t, t->want_read && (events & UV_READABLE) != 0,
+                  t->want_write && (events & UV_WRITABLE) != 0);
 }
 
 static void want(struct http_tunnel *t, bool read, bool write)
@@ -197,7 +197,7 @@ static void want(struct http_tunnel *t, bool read, bool write)
 /* ---- bytes ---- */
 
 /* > 0 bytes, 0: nothing now, -ERR_GONE: the end, -ERR_IO. */
-static int receive(struct http_tunnel *t, void *data, size_t cap, struct err *err)
+static int receive_bytes(struct http_tunnel *t, void *data, size_t cap, struct err *err)
 {
     size_t n = 0;
     t->error[0] = '\0';
@@ -248,7 +248,7 @@ int http_tunnel_read(struct http_tunnel *t, void *data, size_t cap, struct err *
     assert(t->state == TUNNEL_OPEN && cap > 0);
     size_t kept = t->in.len - t->in_used;
     if (kept == 0) {
-        return receive(t, data, cap, err);
+        return receive_bytes(t, data, cap, err);
     }
     size_t n = kept < cap ? kept : cap;
     memcpy(data, t->in.data + t->in_used, n);
@@ -298,7 +298,7 @@ void http_tunnel_watch(struct http_tunnel *t, bool read, bool write, http_ready_
 
 /* ---- opening ---- */
 
-static void fail(struct http_tunnel *t, const struct err *why)
+static void fail_tunnel(struct http_tunnel *t, const struct err *why)
 {
     struct err err = *why;
     if (err.code == ERR_GONE || err.code == ERR_IO || err.code == ERR_PROTOCOL) {
@@ -345,7 +345,7 @@ static void on_connected(void *arg, CURL *easy, CURLcode result)
     t->has_poll = true;
     t->handles++;
     if (make_request(t, &err) < 0) {
-        fail(t, &err);
+        fail_tunnel(t, &err);
         return;
     }
     t->state = TUNNEL_SENDING;
@@ -461,7 +461,7 @@ static bool digest(struct http_tunnel *t)
             rc = take_head(t, &head, &err);
         }
         if (rc < 0) {
-            fail(t, &err);
+            fail_tunnel(t, &err);
             return false;
         }
         if (t->refusal.status == 101 || t->refusal.status == 200) {
@@ -472,7 +472,7 @@ static bool digest(struct http_tunnel *t)
     }
     int rc = read_refusal(t, &err);
     if (rc < 0) {
-        fail(t, &err);
+        fail_tunnel(t, &err);
     } else if (rc > 0) {
         tell_refusal(t);
     }
@@ -484,7 +484,7 @@ static void read_answer(struct http_tunnel *t)
     for (;;) {
         struct err err = ERR_INIT;
         char piece[RECEIVE_BYTES];
-        int n = receive(t, piece, sizeof(piece), &err);
+        int n = receive_bytes(t, piece, sizeof(piece), &err);
         if (n == 0) {
             return;
         }
@@ -496,12 +496,12 @@ static void read_answer(struct http_tunnel *t)
             struct err why = err;
             err_set(&err, (enum err_code)why.code, "%s: %s: hung up before the answer: %s",
                     t->client->site.name, t->call->what, why.text);
-            fail(t, &err);
+            fail_tunnel(t, &err);
             return;
         }
         http_call_heard(t->call);
         if (buf_add(&t->in, piece, (size_t)n, &err) < 0) {
-            fail(t, &err);
+            fail_tunnel(t, &err);
             return;
         }
         if (!digest(t)) {
@@ -510,13 +510,13 @@ static void read_answer(struct http_tunnel *t)
     }
 }
 
-static void step(struct http_tunnel *t)
+static void step_tunnel(struct http_tunnel *t)
 {
     struct err err = ERR_INIT;
     if (t->state == TUNNEL_SENDING) {
         int rc = send_request(t, &err);
         if (rc < 0) {
-            fail(t, &err);
+            fail_tunnel(t, &err);
         } else if (rc > 0) {
             t->state = TUNNEL_HEAD;
             want(t, true, false);

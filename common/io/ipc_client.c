@@ -137,7 +137,7 @@ err_ctx:
 }
 
 /* The end of each call comes through the loop, as with a reply. */
-static void on_time(uv_timer_t *timer)
+static void on_ipc_deadline(uv_timer_t *timer)
 {
     struct ipc_client *c = timer->data;
     uint64_t now_ms = uv_now(timer->loop);
@@ -155,7 +155,7 @@ static void on_time(uv_timer_t *timer)
         }
     }
     if (c->wake_ms != 0) {
-        uv_timer_start(timer, on_time, c->wake_ms - now_ms, 0);
+        uv_timer_start(timer, on_ipc_deadline, c->wake_ms - now_ms, 0);
     }
 }
 
@@ -340,7 +340,7 @@ int ipc_client_ask(struct ipc_client *c, const void *data, size_t len, uint64_t 
     call->due_ms = timeout_ms == 0 || timeout_ms > INT32_MAX ? 0 : now_ms + timeout_ms;
     if (call->due_ms != 0 && (c->wake_ms == 0 || call->due_ms < c->wake_ms)) {
         c->wake_ms = call->due_ms;
-        uv_timer_start(&c->ep.timer, on_time, timeout_ms, 0);
+        uv_timer_start(&c->ep.timer, on_ipc_deadline, timeout_ms, 0);
     }
     return 0;
 }

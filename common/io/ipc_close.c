@@ -27,7 +27,7 @@ void ipc_endpoint_wait_moment(struct ipc_endpoint *ep)
     err_ignore(uv_cond_timedwait(&ep->changed, &ep->queue.lock, MOMENT_NS));
 }
 
-static void destroy(struct ipc_endpoint *ep)
+static void destroy_endpoint(struct ipc_endpoint *ep)
 {
     struct loop_item *item = loop_queue_take(&ep->queue);
     while (item != NULL) {
@@ -43,7 +43,7 @@ static void destroy(struct ipc_endpoint *ep)
     free(ep);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_endpoint_handle_closed(uv_handle_t *handle)
 {
     struct ipc_endpoint *ep = handle->data;
     if (--ep->handles_left > 0) {
@@ -56,7 +56,7 @@ static void on_handle_closed(uv_handle_t *handle)
     bool last = ep->closer == IPC_CLOSER_JOINED || ep->thread_back;
     ipc_endpoint_unlock(ep, false);
     if (last) {
-        destroy(ep);
+        destroy_endpoint(ep);
     }
     if (closed != NULL) {
         closed(arg);
@@ -66,8 +66,8 @@ static void on_handle_closed(uv_handle_t *handle)
 static void close_handles(struct ipc_endpoint *ep)
 {
     ep->handles_left = HANDLE_COUNT;
-    uv_close((uv_handle_t *)&ep->queue.async, on_handle_closed);
-    uv_close((uv_handle_t *)&ep->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&ep->queue.async, on_endpoint_handle_closed);
+    uv_close((uv_handle_t *)&ep->timer, on_endpoint_handle_closed);
 }
 
 void ipc_endpoint_check_closed(struct ipc_endpoint *ep)
@@ -80,7 +80,7 @@ void ipc_endpoint_check_closed(struct ipc_endpoint *ep)
     }
 }
 
-static void give_up(struct ipc_endpoint *ep, const char *why)
+static void give_up_endpoint(struct ipc_endpoint *ep, const char *why)
 {
     log_warn("a socket is left behind, %s: %s", why, ep->path);
     if (ep->ops->abandon != NULL) {
@@ -100,7 +100,7 @@ static void on_impatience(uv_timer_t *timer)
     ipc_endpoint_unlock(ep, false);
     if (hangs) {
         pthread_detach(ep->thread);
-        give_up(ep, "nng does not close it");
+        give_up_endpoint(ep, "nng does not close it");
     }
 }
 
@@ -121,7 +121,7 @@ static void *close_thread(void *arg)
     }
     ipc_endpoint_unlock(ep, false);
     if (last) {
-        destroy(ep);
+        destroy_endpoint(ep);
     }
     return NULL;
 }
@@ -147,6 +147,6 @@ void ipc_endpoint_close(struct ipc_endpoint *ep)
     if (started) {
         uv_timer_start(&ep->timer, on_impatience, CLOSE_MS, 0);
     } else {
-        give_up(ep, "no thread can be started to close it");
+        give_up_endpoint(ep, "no thread can be started to close it");
     }
 }

@@ -83,7 +83,7 @@ void ipc_endpoint_unlock(struct ipc_endpoint *ep, bool wake)
     loop_queue_unlock(&ep->queue, wake && ep->closer != IPC_CLOSER_GIVEN_UP);
 }
 
-static void on_socket_closed(struct ipc_endpoint *ep)
+static void on_endpoint_socket_closed(struct ipc_endpoint *ep)
 {
     pthread_join(ep->thread, NULL); /* it does nothing any more but end */
     uv_timer_stop(&ep->timer);
@@ -102,7 +102,7 @@ static void on_item(void *arg, struct loop_item *item)
         ep->ops->on_aio(ep, event);
         return;
     case IPC_EVENT_CLOSED:
-        on_socket_closed(ep);
+        on_endpoint_socket_closed(ep);
         return;
     default:
         break;

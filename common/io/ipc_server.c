@@ -109,7 +109,7 @@ static void on_server_pipe(nng_pipe pipe, nng_pipe_ev ev, void *arg)
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* With the lock held. The context to call receive() with once the lock is free, if any. */
+/* With the lock held. The context to call receive_request() with once the lock is free, if any. */
 static struct context *next_receiver(struct ipc_server *s)
 {
     struct context *c = s->idle;
@@ -123,7 +123,7 @@ static struct context *next_receiver(struct ipc_server *s)
     return c;
 }
 
-static void receive(struct context *c)
+static void receive_request(struct context *c)
 {
     if (c != NULL) {
         nng_ctx_recv(c->ctx, c->aio); /* forgets a request that it has not answered */
@@ -150,7 +150,7 @@ static struct ipc_request *request_create(struct ipc_server *s, struct context *
     return r;
 }
 
-static void request_free(struct ipc_request *r)
+static void free_ipc_request(struct ipc_request *r)
 {
     *(r->prev != NULL ? &r->prev->next : &r->server->requests) = r->next;
     if (r->next != NULL) {
@@ -171,7 +171,7 @@ static void release_requests(struct ipc_server *s)
     }
     struct context *next = next_receiver(s);
     ipc_endpoint_unlock(&s->ep, false);
-    receive(next);
+    receive_request(next);
 }
 
 /* On a thread of nng's. */
@@ -204,7 +204,7 @@ static void on_context_aio(void *arg)
     }
     struct context *next = next_receiver(s);
     ipc_endpoint_unlock(&s->ep, wake);
-    receive(next);
+    receive_request(next);
     if (unsent != NULL) {
         nng_msg_free(unsent);
     }
@@ -231,7 +231,7 @@ static void on_server_aio(struct ipc_endpoint *ep, struct ipc_event *event)
         }
         nng_msg_free(msg);
     }
-    receive(next);
+    receive_request(next);
     ipc_endpoint_check_closed(ep);
 }
 
@@ -296,7 +296,7 @@ static void server_finish(struct ipc_endpoint *ep)
     }
     free(s->contexts);
     while (s->requests != NULL) {
-        request_free(s->requests);
+        free_ipc_request(s->requests);
     }
     uv_mutex_destroy(&s->dialer_lock);
 }
@@ -379,7 +379,7 @@ int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t m
     ipc_endpoint_lock(&s->ep);
     struct context *first = next_receiver(s);
     ipc_endpoint_unlock(&s->ep, false);
-    receive(first);
+    receive_request(first);
     on_server_news(&s->ep, false);
     *ret = s;
     return 0;
@@ -392,7 +392,7 @@ void ipc_reply(struct ipc_request *r, const void *data, size_t len)
     if (s->ep.closing) {
         return;
     }
-    request_free(r);
+    free_ipc_request(r);
     if (c == NULL) {
         return;
     }
@@ -419,7 +419,7 @@ void ipc_reply(struct ipc_request *r, const void *data, size_t len)
         nng_aio_set_msg(c->aio, msg);
         nng_ctx_send(c->ctx, c->aio);
     }
-    receive(next);
+    receive_request(next);
 }
 
 static void on_flush(uv_timer_t *timer)

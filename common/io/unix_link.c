@@ -69,7 +69,7 @@ static void each_link(const char *path, bool accepted, link_fn fn, int *total)
     }
 }
 
-static void shut_down(int fd, enum kind kind, int *total)
+static void shut_down_side(int fd, enum kind kind, int *total)
 {
     if (kind == KIND_LINK) {
         shutdown(fd, SHUT_RDWR);
@@ -81,7 +81,7 @@ static void shut_down(int fd, enum kind kind, int *total)
 int unix_link_shutdown(const char *path, bool accepted)
 {
     int total = 0;
-    each_link(path, accepted, shut_down, &total);
+    each_link(path, accepted, shut_down_side, &total);
     return total;
 }
 
