@@ -219,7 +219,7 @@ static void enforce_deadline(struct agent *a, struct op *op, uint64_t now_ms)
     }
 }
 
-static void answer(struct agent *a, struct op *op, uint64_t now_ms)
+static void answer_op(struct agent *a, struct op *op, uint64_t now_ms)
 {
     struct op_waiter *w = &op->waiter;
     if (!w->active || a->current == NULL || !link_has_room(a->current)) {
@@ -244,7 +244,7 @@ static void settle(struct agent *a)
     for (size_t i = 0; i < a->ops.count; i++) {
         struct op *op = a->ops.items[i];
         op->announce = op_state(op) == OP_QUEUED;
-        answer(a, op, now_ms);
+        answer_op(a, op, now_ms);
     }
     expire_links(a, now_ms);
     /* Not from now_ms on: the link may have been lost since, by an answer. */
@@ -315,7 +315,7 @@ static int collect(struct agent *a)
     return wait_ms == UINT64_MAX ? -1 : (int)earlier(wait_ms, INT32_MAX);
 }
 
-static void reap(struct agent *a)
+static void reap_children(struct agent *a)
 {
     struct signalfd_siginfo info;
     bool strays = false;
@@ -371,7 +371,7 @@ static void handle(struct agent *a)
         }
     }
     if (poll_set_got(set, a->signal_slot) != 0) {
-        reap(a);
+        reap_children(a);
     }
     for (size_t i = 0; i < AGENT_LINKS; i++) {
         short got = poll_set_got(set, a->link_slots[i]);
@@ -389,7 +389,7 @@ static void handle(struct agent *a)
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
-static int set_up_process(struct agent *a, struct err *err)
+static int set_up_agent_process(struct agent *a, struct err *err)
 {
     sigset_t child;
     sigemptyset(&child);
@@ -501,7 +501,7 @@ int agent_run(const struct agent_config *config, struct err *err)
 #ifdef __GLIBC__
     mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
 #endif
-    if (set_up_process(a, err) < 0 ||
+    if (set_up_agent_process(a, err) < 0 ||
         (config->relay_stdio && relay_start(config->listen, &a->relay, err) < 0)) {
         free(a);
         return EXIT_CODE_SETUP;

@@ -29,8 +29,8 @@ void agent_send(struct agent *a, struct link *l, const struct msg *m)
     }
 }
 
-static void fail(struct agent *a, struct link *l, uint64_t seq, const struct err *why,
-                 const char *hint)
+static void fail_request(struct agent *a, struct link *l, uint64_t seq, const struct err *why,
+                         const char *hint)
 {
     struct msg m = {.type = MSG_FAILED, .seq = seq};
     m.failed.code = (uint64_t)why->code;
@@ -100,7 +100,7 @@ static int hello(struct agent *a, struct link *l, const struct msg *m, struct er
     struct err why = ERR_INIT;
     if (check_hello(a, &m->hello, &why) < 0 || take_runners(a, m->hello.runners, &why) < 0) {
         l->last = true;
-        fail(a, l, m->seq, &why, "");
+        fail_request(a, l, m->seq, &why, "");
         return 0;
     }
     if (a->current != NULL) {
@@ -136,7 +136,7 @@ static void begin_wait(struct agent *a, struct link *l, struct op *op, struct op
         agent_send(a, l, &m);
     }
     if (op_ack(op, &waiter, skip, &why) < 0) {
-        fail(a, l, waiter.seq, &why, "ask from the end of what was received");
+        fail_request(a, l, waiter.seq, &why, "ask from the end of what was received");
         return;
     }
     op->waiter = waiter;
@@ -228,10 +228,10 @@ static void fail_unknown(struct agent *a, struct link *l, uint64_t seq)
 {
     struct err why = ERR_INIT;
     err_set(&why, ERR_EXECUTION_NOT_FOUND, "the agent knows no such operation");
-    fail(a, l, seq, &why, "");
+    fail_request(a, l, seq, &why, "");
 }
 
-static int start(struct agent *a, struct link *l, const struct msg *m, struct err *err)
+static int accept_start(struct agent *a, struct link *l, const struct msg *m, struct err *err)
 {
     const struct msg_start *s = &m->start;
     forget_acknowledged(a, s->acks);
@@ -244,7 +244,7 @@ static int start(struct agent *a, struct link *l, const struct msg *m, struct er
         struct err why = ERR_INIT;
         char hint[512] = "";
         if (create(a, s, &op, hint, sizeof(hint), &why) < 0) {
-            fail(a, l, m->seq, &why, hint);
+            fail_request(a, l, m->seq, &why, hint);
             return 0;
         }
     }
@@ -280,7 +280,7 @@ static int cancel(struct agent *a, struct link *l, const struct msg *m, struct e
     if (c->reason != OP_STOP_CANCEL && c->reason != OP_STOP_TIMEOUT) {
         struct err why = ERR_INIT;
         err_set(&why, ERR_INVALID, "unknown reason %" PRIu64, c->reason);
-        fail(a, l, m->seq, &why, "");
+        fail_request(a, l, m->seq, &why, "");
         return 0;
     }
     enum op_stop reason = (enum op_stop)c->reason;
@@ -336,7 +336,7 @@ static int ops(struct agent *a, struct link *l, const struct msg *m, struct err 
         ends[i] = infos.len;
     }
     if (rc < 0) {
-        fail(a, l, m->seq, &why, "");
+        fail_request(a, l, m->seq, &why, "");
         buf_finish(&infos);
         return 0;
     }
@@ -353,7 +353,7 @@ static int ops(struct agent *a, struct link *l, const struct msg *m, struct err 
     return 0;
 }
 
-static int shut_down(struct agent *a, struct link *l, const struct msg *m, struct err *err)
+static int accept_shutdown(struct agent *a, struct link *l, const struct msg *m, struct err *err)
 {
     a->stopping = true;
     return 0;
@@ -368,8 +368,9 @@ struct handler {
 };
 
 static const struct handler handlers[] = {
-    {MSG_HELLO, true, hello},    {MSG_START, false, start},   {MSG_WAIT, false, wait_for},
-    {MSG_CANCEL, false, cancel}, {MSG_STATUS, false, status}, {MSG_SHUTDOWN, false, shut_down},
+    {MSG_HELLO, true, hello},    {MSG_START, false, accept_start},
+    {MSG_WAIT, false, wait_for}, {MSG_CANCEL, false, cancel},
+    {MSG_STATUS, false, status}, {MSG_SHUTDOWN, false, accept_shutdown},
     {MSG_OPS, false, ops},
 };
 

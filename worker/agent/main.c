@@ -212,7 +212,7 @@ static int relay(const struct options *o, struct err *err)
     return relay_run(o->socket, err);
 }
 
-static int check(const struct options *o, struct err *err)
+static int check_options(const struct options *o, struct err *err)
 {
     struct spawn_config spawn = spawn_of(o);
     if (check_sandbox(&spawn, err) < 0) {
@@ -238,7 +238,7 @@ struct verb {
 };
 
 static const struct verb verbs[] = {
-    {"serve", serve}, {"relay", relay}, {"check", check}, {"remove", remove_tree}};
+    {"serve", serve}, {"relay", relay}, {"check", check_options}, {"remove", remove_tree}};
 
 static const struct verb *verb_find(const char *name)
 {

@@ -36,7 +36,7 @@ struct names {
     size_t count, cap;
 };
 
-static int compare(const void *a, const void *b)
+static int compare_entries(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -91,13 +91,13 @@ static int read_names(const struct listing *l, int fd, struct names *ret, struct
         }
         rc = names_add(ret, entry->d_name, err);
         if (ret->count >= most * LIST_SLACK) {
-            qsort(ret->items, ret->count, sizeof(ret->items[0]), compare);
+            qsort(ret->items, ret->count, sizeof(ret->items[0]), compare_entries);
             names_cut(ret, most);
         }
     }
     closedir(dir);
     if (ret->count > 0) {
-        qsort(ret->items, ret->count, sizeof(ret->items[0]), compare);
+        qsort(ret->items, ret->count, sizeof(ret->items[0]), compare_entries);
     }
     names_cut(ret, most);
     return rc;

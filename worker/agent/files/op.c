@@ -15,16 +15,9 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/fd.h"
 #include "worker/agent/run/filework.h"
 #include "worker/agent/run/pump.h"
-
-static void close_and_forget(int *fd)
-{
-    if (*fd >= 0) {
-        close(*fd);
-        *fd = -1;
-    }
-}
 
 __attribute__((noreturn)) static void become_worker(const struct msg_start *m,
                                                     const struct spawn_config *spawn, int out_fd,
@@ -67,11 +60,11 @@ void fileop_begin(struct op_table *t, struct op *op, const struct msg_start *m,
                 err_sys(&err, errno == EAGAIN ? ERR_BUSY : ERR_IO, errno, "cannot start a process");
         }
     }
-    close_and_forget(&out[1]);
-    close_and_forget(&report[1]);
+    fd_close(&out[1]);
+    fd_close(&report[1]);
     if (rc < 0) {
-        close_and_forget(&out[0]);
-        close_and_forget(&report[0]);
+        fd_close(&out[0]);
+        fd_close(&report[0]);
         op_fail(t, op, (enum err_code)err.code, err.text);
         return;
     }
@@ -102,13 +95,13 @@ void fileop_poll(struct op *op, struct poll_set *set)
     f->slot_report = poll_set_add(set, f->report_fd, POLLIN);
 }
 
-static void end(struct changes *c, struct op_table *t, struct op *op)
+static void end_file_op(struct changes *c, struct op_table *t, struct op *op)
 {
     struct fileop *f = op->file;
     struct report *r = &op->report;
     pump_tail(f->out_fd, &op->out);
-    close_and_forget(&f->out_fd);
-    close_and_forget(&f->report_fd);
+    fd_close(&f->out_fd);
+    fd_close(&f->report_fd);
     kill_worker(f); /* if it is still there: it has nothing more to say */
     bool reported = r->done && !f->offended;
     free(f);
@@ -132,7 +125,7 @@ void fileop_handle(struct changes *c, struct op_table *t, struct op *op, const s
 {
     struct fileop *f = op->file;
     if (poll_set_got(set, f->slot_out) != 0 && !pump_stream(f->out_fd, &op->out)) {
-        close_and_forget(&f->out_fd);
+        fd_close(&f->out_fd);
     }
     if (poll_set_got(set, f->slot_report) == 0) {
         return;
@@ -149,7 +142,7 @@ void fileop_handle(struct changes *c, struct op_table *t, struct op *op, const s
             return;
         }
     }
-    end(c, t, op);
+    end_file_op(c, t, op);
 }
 
 bool fileop_reaped(struct op *op, pid_t pid)

@@ -37,8 +37,8 @@ static int read_word(const struct msg_start *m, char ret[WORD_MAX + 1], struct e
     return 0;
 }
 
-static int add(const struct msg_start *m, const char *part, const char *path, uint64_t *ret_size,
-               int *ret_fd, struct err *err)
+static int add_part(const struct msg_start *m, const char *part, const char *path,
+                    uint64_t *ret_size, int *ret_fd, struct err *err)
 {
     int how = m->offset == 0 ? O_CREAT | O_EXCL : 0;
     CLEANUP_FD int fd =
@@ -91,7 +91,7 @@ int filework_write_part(struct filework *w, const struct msg_start *m, const cha
         return unlink(part) < 0 && errno != ENOENT ? filework_error(err, errno, path) : 0;
     }
     CLEANUP_FD int fd = -1;
-    rc = add(m, part, path, &w->size, &fd, err);
+    rc = add_part(m, part, path, &w->size, &fd, err);
     if (rc == 0 && m->flags & OP_FLAG_LAST) {
         rc = put_in_place(fd, part, &target, path, &w->stamp, err);
     }

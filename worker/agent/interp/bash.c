@@ -53,7 +53,7 @@
 #define QUOTE_GROWTH 4           /* ' becomes '\'' */
 #define KEEP_BYTES   (64u << 10) /* memory files are emptied after a run that made them larger */
 
-static int start(struct interp *i, struct interp_start *s, struct err *err)
+static int start_bash(struct interp *i, struct interp_start *s, struct err *err)
 {
     static const char *const argv[] = {"bash", "--noprofile", "--norc", "--noediting", "-i"};
     for (size_t k = 0; k < sizeof(argv) / sizeof(argv[0]); k++) {
@@ -193,7 +193,7 @@ static int offer(struct interp *i, const struct buf *script, bool again, struct 
     return rc;
 }
 
-static int submit(struct interp *i, struct buf *request, struct err *err)
+static int submit_to_bash(struct interp *i, struct buf *request, struct err *err)
 {
     struct request r;
     struct buf script;
@@ -240,7 +240,7 @@ static void shrink(int fd)
     }
 }
 
-static void after(struct interp *i)
+static void after_bash_run(struct interp *i)
 {
     shrink(i->script_fd);
     shrink(i->stdin_fd);
@@ -251,9 +251,9 @@ const struct lang lang_bash = {
     .program = "bash",
     .interrupt_by = INTERRUPT_NOTICE_TO_SHELL,
     .exit_is_result = true,
-    .start = start,
-    .submit = submit,
+    .start = start_bash,
+    .submit = submit_to_bash,
     .interrupted = interrupted,
     .sync = sync_again,
-    .after = after,
+    .after = after_bash_run,
 };

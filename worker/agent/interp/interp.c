@@ -36,6 +36,7 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/fd.h"
 #include "common/log.h"
 #include "worker/agent/link/request.h"
 #include "worker/agent/run/pump.h"
@@ -45,14 +46,6 @@
 #define RETRY_US     50000u /* doubled each time */
 #define RETRIES_MAX  5
 #define SIGNAL_EXIT  128 /* exit code of a program that signal n ended: 128 + n */
-
-static void close_and_forget(int *fd)
-{
-    if (*fd >= 0) {
-        close(*fd);
-        *fd = -1;
-    }
-}
 
 void interp_init(struct interp *i, const struct lang *lang, const struct spawn_config *spawn,
                  bool last_resort)
@@ -78,12 +71,12 @@ void interp_init(struct interp *i, const struct lang *lang, const struct spawn_c
 /* Back to "no process". */
 static void tear_down(struct interp *i)
 {
-    close_and_forget(&i->request_fd);
-    close_and_forget(&i->report_fd);
-    close_and_forget(&i->out_fd);
-    close_and_forget(&i->err_fd);
-    close_and_forget(&i->script_fd);
-    close_and_forget(&i->stdin_fd);
+    fd_close(&i->request_fd);
+    fd_close(&i->report_fd);
+    fd_close(&i->out_fd);
+    fd_close(&i->err_fd);
+    fd_close(&i->script_fd);
+    fd_close(&i->stdin_fd);
     keeper_finish(&i->keeper);
     figures_finish(&i->figures);
     report_reset(&i->report);
@@ -184,11 +177,11 @@ int interp_prestart(struct interp *i, struct err *err)
     if (rc == 0) {
         rc = keeper_start(&i->keeper, &s.job, err);
     }
-    close_and_forget(&s.request_end);
-    close_and_forget(&s.report_end);
-    close_and_forget(&s.out_end);
-    close_and_forget(&s.err_end);
-    close_and_forget(&s.null_fd);
+    fd_close(&s.request_end);
+    fd_close(&s.report_end);
+    fd_close(&s.out_end);
+    fd_close(&s.err_end);
+    fd_close(&s.null_fd);
     if (rc < 0) {
         tear_down(i);
         return err_wrap(err, "cannot start %s", i->lang->name);
@@ -485,7 +478,7 @@ static void take_reports(struct interp *i, struct op_table *t)
             return;
         }
         if (n <= 0) {
-            close_and_forget(&i->report_fd);
+            fd_close(&i->report_fd);
             return;
         }
         for (size_t at = 0; at < (size_t)n && !i->dying;) {
@@ -572,18 +565,18 @@ void interp_handle(struct interp *i, const struct poll_set *set, struct op_table
     }
     short request = poll_set_got(set, i->slot_request);
     if (request & (POLLERR | POLLHUP | POLLNVAL)) {
-        close_and_forget(&i->request_fd);
+        fd_close(&i->request_fd);
         buf_finish(&i->pending);
         i->pending_at = 0;
     } else if ((request & POLLOUT) && flush_pending(i, NULL) < 0) {
-        close_and_forget(&i->request_fd);
+        fd_close(&i->request_fd);
     }
     struct op *op = i->current;
     if (op != NULL && poll_set_got(set, i->slot_out) != 0 && !pump_stream(i->out_fd, &op->out)) {
-        close_and_forget(&i->out_fd);
+        fd_close(&i->out_fd);
     }
     if (op != NULL && poll_set_got(set, i->slot_err) != 0 && !pump_stream(i->err_fd, &op->err)) {
-        close_and_forget(&i->err_fd);
+        fd_close(&i->err_fd);
     }
     if (poll_set_got(set, i->slot_status) != 0) {
         keeper_read(&i->keeper);

@@ -58,7 +58,7 @@ static const char loader[] =
     "Set, SharedArrayBuffer, String, Symbol, SyntaxError, TypeError, Uint8Array, WeakMap, "        \
     "globalThis, process"
 
-static int offer_source(struct interp *i, struct err *err)
+static int offer_node_source(struct interp *i, struct err *err)
 {
     const char *const parts[] = {
         "(function (require, { " GLOBALS " } = this) { ",
@@ -88,7 +88,7 @@ static bool heap_option(const struct interp *i, char *option, size_t size)
     return bytes > 0;
 }
 
-static int start(struct interp *i, struct interp_start *s, struct err *err)
+static int start_node(struct interp *i, struct interp_start *s, struct err *err)
 {
     const char *packages = i->spawn->packages != NULL ? i->spawn->packages : "";
     /* argv is not const by tradition only */
@@ -108,7 +108,7 @@ static int start(struct interp *i, struct interp_start *s, struct err *err)
     for (size_t k = 0; k < sizeof(rest) / sizeof(rest[0]); k++) {
         s->argv[n++] = rest[k];
     }
-    int rc = offer_source(i, err);
+    int rc = offer_node_source(i, err);
     if (rc < 0) {
         return rc;
     }
@@ -175,7 +175,7 @@ static int offer_stdin(const struct interp *i, struct view data, struct err *err
     return rc;
 }
 
-static int submit(struct interp *i, struct buf *request, struct err *err)
+static int submit_to_node(struct interp *i, struct buf *request, struct err *err)
 {
     struct request r;
     request_open(request, &r);
@@ -215,7 +215,7 @@ static void ask(struct interp *i)
 }
 
 /* What the run's stdin holds stays till the next one otherwise. */
-static void after(struct interp *i)
+static void after_node_run(struct interp *i)
 {
     (void)!ftruncate(i->stdin_fd, 0);
 }
@@ -246,9 +246,9 @@ const struct lang lang_node = {
     .name = "javascript",
     .program = "node",
     .interrupt_by = INTERRUPT_WITH_NOTICE,
-    .start = start,
-    .submit = submit,
+    .start = start_node,
+    .submit = submit_to_node,
     .sync = ask,
-    .after = after,
+    .after = after_node_run,
     .explain_death = explain_death,
 };

@@ -30,7 +30,7 @@ static const char loader[] =
     "f = open(5, 'rb'); s, rich, dead = f.read().split(bytes(1)); f.close(); "
     "exec(compile(s, '<cloister>', 'exec'))";
 
-static int offer_source(struct interp *i, struct err *err)
+static int offer_python_source(struct interp *i, struct err *err)
 {
     int rc = spawn_memory_file(i->spawn, "driver", &i->script_fd, err);
     if (rc == 0) {
@@ -57,7 +57,7 @@ static int offer_source(struct interp *i, struct err *err)
     return rc;
 }
 
-static int start(struct interp *i, struct interp_start *s, struct err *err)
+static int start_python(struct interp *i, struct interp_start *s, struct err *err)
 {
     const char *packages = i->spawn->packages != NULL ? i->spawn->packages : "";
     /* argv is not const by tradition only */
@@ -70,7 +70,7 @@ static int start(struct interp *i, struct interp_start *s, struct err *err)
     for (size_t k = 0; k < sizeof(argv) / sizeof(argv[0]); k++) {
         s->argv[k] = argv[k];
     }
-    int rc = offer_source(i, err);
+    int rc = offer_python_source(i, err);
     if (rc < 0) {
         return rc;
     }
@@ -113,7 +113,7 @@ const struct lang lang_python = {
     .program = "python3",
     .prestart = true,
     .hold_interrupt = true,
-    .start = start,
+    .start = start_python,
     .submit = interp_write,
     .stopped = stopped,
 };

@@ -110,7 +110,7 @@ static bool on_source(struct relay *r, struct flow *f, short got)
 }
 
 /* One round; true when it is over. */
-static bool step(struct relay *r, int socket)
+static bool step_relay(struct relay *r, int socket)
 {
     struct flow *up = &r->to_agent;
     struct flow *down = &r->to_client;
@@ -151,7 +151,7 @@ static bool step(struct relay *r, int socket)
     return over || down->broken;
 }
 
-static int set_up_process(struct err *err)
+static int set_up_relay_process(struct err *err)
 {
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
         return err_sys(err, ERR_INTERNAL, errno, "relay: cannot hide memory");
@@ -171,7 +171,7 @@ static int set_up_process(struct err *err)
 int relay_run(const char *path, struct err *err)
 {
     int socket = -1;
-    if (set_up_process(err) < 0) {
+    if (set_up_relay_process(err) < 0) {
         return EXIT_CODE_SETUP;
     }
     int rc = endpoint_connect(path, RELAY_CONNECT_MS, STDIN_FILENO, &socket, err);
@@ -190,7 +190,7 @@ int relay_run(const char *path, struct err *err)
     /* First of all: an engine would explain a failure on this same stream (common/relay.h). */
     r->to_client.len = sizeof(RELAY_GREETING) - 1;
     memcpy(r->to_client.data, RELAY_GREETING, r->to_client.len);
-    while (!step(r, socket)) {
+    while (!step_relay(r, socket)) {
     }
     free(r);
     close(socket);

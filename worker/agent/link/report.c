@@ -94,7 +94,7 @@ static int hex_digit(uint8_t c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static int begin(struct report *r, struct err *err)
+static int begin_report(struct report *r, struct err *err)
 {
     const struct report_kind *k = kind_find((char)r->head[0]);
     if (k == NULL || strchr(r->allowed, k->letter) == NULL) {
@@ -212,7 +212,7 @@ static int end_display(struct report *r, struct err *err)
     return 0;
 }
 
-static int end(struct report *r, struct err *err)
+static int end_report(struct report *r, struct err *err)
 {
     char letter = (char)r->head[0];
     r->head_len = 0;
@@ -242,7 +242,7 @@ int report_feed(struct report *r, const void *data, size_t len, size_t *ret_used
             if (r->head_len < REPORT_HEAD_BYTES) {
                 continue;
             }
-            rc = begin(r, err);
+            rc = begin_report(r, err);
         } else {
             const struct report_kind *k = r->kind;
             size_t n = len - at < r->left ? len - at : r->left;
@@ -256,7 +256,7 @@ int report_feed(struct report *r, const void *data, size_t len, size_t *ret_used
             r->left -= n;
         }
         if (rc == 0 && r->left == 0) {
-            rc = end(r, err);
+            rc = end_report(r, err);
         }
         if (rc < 0) {
             return rc;

@@ -38,7 +38,7 @@ static bool is_name(const char *data, size_t len)
     return len > 0;
 }
 
-static int check(const struct msg_start *m, struct err *err)
+static int check_start(const struct msg_start *m, struct err *err)
 {
     for (size_t i = 0; i < m->args.count; i++) {
         if (has_nul(m->args.items[i])) {
@@ -55,7 +55,7 @@ static int check(const struct msg_start *m, struct err *err)
     return 0;
 }
 
-static int add(struct buf *out, struct view v, struct err *err)
+static int append_bytes(struct buf *out, struct view v, struct err *err)
 {
     uint8_t len[4];
     put_u32(len, v.len);
@@ -67,7 +67,7 @@ static int add_all(struct buf *out, struct view_list list, struct err *err)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < list.count; i++) {
-        rc = add(out, list.items[i], err);
+        rc = append_bytes(out, list.items[i], err);
     }
     return rc;
 }
@@ -78,7 +78,7 @@ int request_pack(const struct msg_start *m, struct buf *out, struct err *err)
     head[8] = m->has_stdin;
     put_u32(head + 9, m->args.count);
     put_u32(head + 13, m->env.count);
-    int rc = check(m, err);
+    int rc = check_start(m, err);
     if (rc == 0) {
         rc = buf_reserve(out, HEAD_BYTES + 8 + m->data.len + m->stdin_data.len, err);
     }
@@ -86,10 +86,10 @@ int request_pack(const struct msg_start *m, struct buf *out, struct err *err)
         rc = buf_add(out, head, sizeof(head), err);
     }
     if (rc == 0) {
-        rc = add(out, m->data, err);
+        rc = append_bytes(out, m->data, err);
     }
     if (rc == 0) {
-        rc = add(out, m->has_stdin ? m->stdin_data : view_of(NULL), err);
+        rc = append_bytes(out, m->has_stdin ? m->stdin_data : view_of(NULL), err);
     }
     if (rc == 0) {
         rc = add_all(out, m->args, err);

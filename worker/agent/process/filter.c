@@ -54,7 +54,7 @@ static void load(struct program *p, size_t offset)
     emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset));
 }
 
-static void answer(struct program *p, unsigned action)
+static void add_verdict(struct program *p, unsigned action)
 {
     emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
 }
@@ -63,7 +63,7 @@ static void answer(struct program *p, unsigned action)
 static void answer_if(struct program *p, unsigned value, unsigned action)
 {
     emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
-    answer(p, action);
+    add_verdict(p, action);
 }
 
 static void answer_each(struct program *p, const unsigned *values, size_t count, unsigned action)
@@ -83,11 +83,11 @@ static unsigned short begin_call(struct program *p, unsigned number)
 
 static void end_call(struct program *p, unsigned short begun, unsigned action)
 {
-    answer(p, action);
+    add_verdict(p, action);
     p->code[begun - 2].jf = (uint8_t)(p->len - begun + 1);
 }
 
-static void build(struct program *p, bool tracing)
+static void build_filter(struct program *p, bool tracing)
 {
     static const unsigned personalities[] = {SYSCALLS_PERSONALITIES};
     static const unsigned families[] = {SYSCALLS_FAMILIES};
@@ -97,13 +97,13 @@ static void build(struct program *p, bool tracing)
 
     load(p, offsetof(struct seccomp_data, arch));
     emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 1, 0));
-    answer(p, SECCOMP_RET_KILL_PROCESS);
+    add_verdict(p, SECCOMP_RET_KILL_PROCESS);
     load(p, offsetof(struct seccomp_data, nr));
 
     unsigned short begun = begin_call(p, __NR_clone);
     emit(p,
          (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYSCALLS_NEW_NAMESPACES, 1, 0));
-    answer(p, SECCOMP_RET_ALLOW);
+    add_verdict(p, SECCOMP_RET_ALLOW);
     end_call(p, begun, unknown);
 
     begun = begin_call(p, __NR_socket);
@@ -119,13 +119,13 @@ static void build(struct program *p, bool tracing)
     answer_each(p, filter_allowed, filter_allowed_count, SECCOMP_RET_ALLOW);
     answer_each(p, filter_tracing, filter_tracing_count, tracing ? SECCOMP_RET_ALLOW : refuse);
     answer_each(p, filter_refused, filter_refused_count, refuse);
-    answer(p, unknown);
+    add_verdict(p, unknown);
 }
 
 int filter_install(bool tracing, struct err *err)
 {
     struct program program = {0};
-    build(&program, tracing);
+    build_filter(&program, tracing);
     struct sock_fprog wanted = {.len = program.len, .filter = program.code};
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &wanted, 0, 0) < 0) {
         return err_sys(err, ERR_DENIED, errno, "cannot filter system calls");

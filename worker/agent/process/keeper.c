@@ -60,7 +60,7 @@ struct keeping {
     struct interrupt interrupt;
 };
 
-static void tell(int fd, const struct news *n)
+static void send_news(int fd, const struct news *n)
 {
     /* a pipe takes this size whole; if it is broken nobody is left to be told */
     err_ignore(fd_write_all(fd, n, sizeof(*n), NULL));
@@ -72,7 +72,7 @@ __attribute__((noreturn)) static void fail(int status_fd, int sys, int code, con
 {
     struct news n = {.what = NEWS_FAILED, .sys = sys != 0 ? sys : EINVAL, .code = code};
     snprintf(n.step, sizeof(n.step), "%s", step);
-    tell(status_fd, &n);
+    send_news(status_fd, &n);
     _exit(127);
 }
 
@@ -151,7 +151,7 @@ static void on_reaped(void *arg, pid_t pid, int wait_status)
     }
 }
 
-static void reap(struct keeping *k)
+static void reap_kept(struct keeping *k)
 {
     for (;;) {
         int status = 0;
@@ -180,7 +180,7 @@ __attribute__((noreturn)) static void end_all(struct keeping *k)
         .cpu_us = microseconds(used.ru_utime) + microseconds(used.ru_stime),
         .max_rss_kb = (uint64_t)used.ru_maxrss,
     };
-    tell(k->status_fd, &n);
+    send_news(k->status_fd, &n);
     _exit(0);
 }
 
@@ -201,7 +201,7 @@ static void obey_one(struct keeping *k, const struct order *order)
         done.all = interrupt_run(&k->interrupt, k->main_pid, &order->since, k->job->interrupt_by);
         break;
     }
-    tell(k->status_fd, &done);
+    send_news(k->status_fd, &done);
 }
 
 static void obey(struct keeping *k)
@@ -228,7 +228,7 @@ __attribute__((noreturn)) static void keep(struct keeping *k)
         if (fds[0].revents != 0) {
             struct signalfd_siginfo info;
             (void)!read(k->signal_fd, &info, sizeof(info));
-            reap(k);
+            reap_kept(k);
         }
         if (k->main_ended) {
             end_all(k);
@@ -267,7 +267,7 @@ __attribute__((noreturn)) static void become_keeper(const struct keeper_job *job
         end_all(&k);
     }
     struct news n = {.what = NEWS_STARTED, .pid = k.main_pid};
-    tell(status_fd, &n);
+    send_news(status_fd, &n);
     keep(&k);
 }
 

@@ -92,7 +92,7 @@ static bool read_stat(struct proc *p)
     return name_end[2] != 'Z' && name_end[2] != 'X';
 }
 
-static bool add(struct procs *all, struct proc p)
+static bool add_proc(struct procs *all, struct proc p)
 {
     if (all->count == all->cap) {
         size_t cap = all->cap > 0 ? all->cap * 2 : 64;
@@ -119,7 +119,7 @@ void procs_look(struct procs *ret)
             continue;
         }
         struct proc p = {.pid = read_pid(entry->d_name)};
-        if (read_stat(&p) && !add(ret, p)) {
+        if (read_stat(&p) && !add_proc(ret, p)) {
             break;
         }
     }

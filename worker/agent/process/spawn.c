@@ -275,7 +275,7 @@ static bool says_not_there(int sys)
 }
 
 /* The way there is checked by the open. */
-static enum spawn_found look_at(const struct spawn_config *c, const char *path)
+static enum spawn_found look_at_program(const struct spawn_config *c, const char *path)
 {
     for (unsigned i = 0; i < LOOKS; i++) {
         CLEANUP_FD int fd = spawn_open_as_user(c, path, O_PATH);
@@ -298,7 +298,7 @@ static enum spawn_found look_in(const struct spawn_config *c, const char *dirs, 
     for (const char *p = dirs; *p != '\0';) {
         size_t len = strcspn(p, ":");
         CLEANUP_FREE char *path = alloc_printf("%.*s/%s", (int)len, p, name);
-        enum spawn_found here = len > 0 ? look_at(c, path) : SPAWN_NOT_THERE;
+        enum spawn_found here = len > 0 ? look_at_program(c, path) : SPAWN_NOT_THERE;
         if (here == SPAWN_FOUND) {
             *ret = STEAL_PTR(path);
             return here;
@@ -315,7 +315,7 @@ enum spawn_found spawn_find_program(const struct spawn_config *c, const char *na
     if (strchr(name, '/') == NULL) {
         return look_in(c, dirs != NULL && dirs[0] != '\0' ? dirs : SPAWN_DEFAULT_PATH, name, ret);
     }
-    enum spawn_found found = look_at(c, name);
+    enum spawn_found found = look_at_program(c, name);
     if (found == SPAWN_FOUND) {
         *ret = alloc_strdup(name);
     }

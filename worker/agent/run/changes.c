@@ -27,6 +27,7 @@
 
 #include "common/alloc.h"
 #include "common/clock.h"
+#include "common/fd.h"
 #include "common/log.h"
 #include "proto/codec.h"
 #include "proto/outcome.h"
@@ -37,14 +38,6 @@
 #define WATCHES_RENEW 8192 /* so many were ever added: some are of directories that moved away */
 #define FOUND_MAX     (LIMIT_CHANGED * (LIMIT_PATH + 128u))
 #define READ_BYTES    65536
-
-static void close_and_forget(int *fd)
-{
-    if (*fd >= 0) {
-        close(*fd);
-        *fd = -1;
-    }
-}
 
 /* ---- what has happened ----------------------------------------------------------------------- */
 
@@ -58,7 +51,7 @@ static void become_blind(struct changes *c)
 /* Without any watch yet. */
 static void renew(struct changes *c)
 {
-    close_and_forget(&c->fd);
+    fd_close(&c->fd);
     c->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     become_blind(c);
 }
@@ -74,7 +67,7 @@ void changes_init(struct changes *c, const struct spawn_config *spawn)
 
 void changes_finish(struct changes *c)
 {
-    close_and_forget(&c->fd);
+    fd_close(&c->fd);
 }
 
 static void take_event(struct changes *c, const struct inotify_event *e)
@@ -174,11 +167,11 @@ static int begin_scan(const struct changes *c, struct op *op, struct err *err)
         }
         rc = pid < 0 ? err_sys(err, ERR_BUSY, errno, "cannot start a process") : 0;
     }
-    close_and_forget(&out[1]);
-    close_and_forget(&report[1]);
+    fd_close(&out[1]);
+    fd_close(&report[1]);
     if (rc < 0) {
-        close_and_forget(&out[0]);
-        close_and_forget(&report[0]);
+        fd_close(&out[0]);
+        fd_close(&report[0]);
         return rc;
     }
     op->scan = alloc_one(struct scan);
@@ -212,8 +205,8 @@ static void close_scan(struct op *op)
     if (s->pid > 0) {
         (void)kill(s->pid, SIGKILL); /* if it is still there: it has nothing more to say */
     }
-    close_and_forget(&s->out_fd);
-    close_and_forget(&s->report_fd);
+    fd_close(&s->out_fd);
+    fd_close(&s->report_fd);
     buf_finish(&s->found);
     report_finish(&s->report);
     free(s);
@@ -273,7 +266,7 @@ static int take_found(struct changes *c, struct op *op, struct err *err)
     return 0;
 }
 
-static void end(struct changes *c, struct op_table *t, struct op *op)
+static void end_changes_op(struct changes *c, struct op_table *t, struct op *op)
 {
     struct scan *s = op->scan;
     struct err err = ERR_INIT;
@@ -318,7 +311,7 @@ static void read_found(struct scan *s)
             return;
         }
         if (n == 0) {
-            close_and_forget(&s->out_fd);
+            fd_close(&s->out_fd);
         } else if (buf_add(&s->found, chunk, (size_t)n, NULL) < 0) {
             s->offended = true;
         }
@@ -348,7 +341,7 @@ void changes_handle(struct changes *c, struct op_table *t, struct op *op,
         }
     }
     read_found(s); /* it is all there: it was written before */
-    end(c, t, op);
+    end_changes_op(c, t, op);
 }
 
 void changes_stop(const struct op *op)

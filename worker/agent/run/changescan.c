@@ -70,7 +70,7 @@ static bool is_past(const struct changescan *s, uint64_t print)
 }
 
 /* Newest first; the path makes the order of the rest certain. */
-static int compare(const void *a, const void *b)
+static int compare_found(const void *a, const void *b)
 {
     const struct found *x = a;
     const struct found *y = b;
@@ -142,7 +142,7 @@ static void watch(struct walk *w, const char *path)
 }
 
 /* False when it is time to stop. */
-static bool look_at(struct walk *w, int fd, const char *dir, const struct dirent *entry)
+static bool look_at_entry(struct walk *w, int fd, const char *dir, const struct dirent *entry)
 {
     char path[LIMIT_PATH + 1];
     struct stat st;
@@ -196,7 +196,7 @@ static bool read_directory(struct walk *w, const char *path)
     bool on = true;
     struct dirent *entry;
     while (on && (entry = readdir(dir)) != NULL) {
-        on = look_at(w, fd, path, entry);
+        on = look_at_entry(w, fd, path, entry);
     }
     closedir(dir);
     return on;
@@ -236,7 +236,7 @@ static int put_all(struct walk *w, int out_fd, struct err *err)
     struct buf out;
     int rc = 0;
     if (w->count > 0) {
-        qsort(w->found, w->count, sizeof(w->found[0]), compare);
+        qsort(w->found, w->count, sizeof(w->found[0]), compare_found);
     }
     buf_init(&out, FOUND_BYTES);
     for (size_t i = 0; i < w->count && rc == 0; i++) {

@@ -37,18 +37,10 @@
 #define SIGNAL_EXIT   128   /* exit code of a program that signal n ended: 128 + n */
 #define EXIT_NO_EXEC  126   /* what a shell says of a file that is no program */
 
-static void close_and_forget(int *fd)
-{
-    if (*fd >= 0) {
-        close(*fd);
-        *fd = -1;
-    }
-}
-
 static void reset(struct program *p)
 {
-    close_and_forget(&p->out_fd);
-    close_and_forget(&p->err_fd);
+    fd_close(&p->out_fd);
+    fd_close(&p->err_fd);
     keeper_finish(&p->keeper);
     buf_finish(&p->request);
     *p = (struct program){.out_fd = -1, .err_fd = -1};
@@ -142,9 +134,9 @@ static int start_step(struct programs *ps, struct program *p, bool first, struct
         };
         rc = keeper_start(&p->keeper, &job, err);
     }
-    close_and_forget(&in_end);
-    close_and_forget(&out_end);
-    close_and_forget(&err_end);
+    fd_close(&in_end);
+    fd_close(&out_end);
+    fd_close(&err_end);
     return rc;
 }
 
@@ -235,7 +227,7 @@ void program_stop(struct op *op, enum op_stop reason, bool force)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void tell(struct program *p, struct op_table *t)
+static void report_program_end(struct program *p, struct op_table *t)
 {
     struct op *op = p->op;
     if (op != NULL) {
@@ -257,13 +249,13 @@ __attribute__((noreturn)) static void become_clearer(const struct spawn_config *
 }
 
 /* The outcome is known. */
-static void end(struct programs *ps, struct program *p, struct op_table *t)
+static void end_program(struct programs *ps, struct program *p, struct op_table *t)
 {
     op_stop_clock(p->op); /* its directory is our business */
     p->op->cpu_us = p->cpu_us;
     p->op->max_rss_kb = p->max_rss_kb;
-    close_and_forget(&p->out_fd);
-    close_and_forget(&p->err_fd);
+    fd_close(&p->out_fd);
+    fd_close(&p->err_fd);
     keeper_finish(&p->keeper);
     buf_finish(&p->request);
     pid_t pid = p->runner != NULL ? fork() : -1;
@@ -274,7 +266,7 @@ static void end(struct programs *ps, struct program *p, struct op_table *t)
         if (p->runner != NULL) {
             log_warn("%s stays: %s", p->dir, strerror(errno));
         }
-        tell(p, t);
+        report_program_end(p, t);
         reset(p);
         return;
     }
@@ -318,15 +310,15 @@ static void conclude(const struct program *p, bool compiled)
     }
 }
 
-static void fail(struct programs *ps, struct program *p, struct op_table *t, int code,
-                 const char *why)
+static void fail_program(struct programs *ps, struct program *p, struct op_table *t, int code,
+                         const char *why)
 {
     struct op *op = p->op;
     report_reset(&op->report);
     op->status = OP_STATUS_FAILED;
     op->report.fail_code = (uint64_t)code;
     err_ignore(buf_printf(&op->report.message, NULL, "%s", why)); /* the code must do */
-    end(ps, p, t);
+    end_program(ps, p, t);
 }
 
 /* A compiler may be content and make no program: of a Go package or a Rust library, for example. */
@@ -355,33 +347,33 @@ static void step_ended(struct programs *ps, struct program *p, struct op_table *
     if (k->exec_errno != 0 && k->exec_code == ERR_DENIED && compiled && p->runner != NULL &&
         p->runner->compile != NULL) {
         made_none(p);
-        end(ps, p, t);
+        end_program(ps, p, t);
         return;
     }
     if (k->exec_errno != 0) {
         char why[sizeof(k->exec_step) + 16];
         snprintf(why, sizeof(why), "cannot %s", k->exec_step); /* a verb */
-        fail(ps, p, t, k->exec_code, why);
+        fail_program(ps, p, t, k->exec_code, why);
         return;
     }
     bool well = WIFEXITED(k->wait_status) && WEXITSTATUS(k->wait_status) == 0;
     if (compiled || !well || op->stop != 0) {
         conclude(p, compiled);
-        end(ps, p, t);
+        end_program(ps, p, t);
         return;
     }
     struct err err = ERR_INIT;
-    close_and_forget(&p->err_fd);
+    fd_close(&p->err_fd);
     keeper_finish(&p->keeper);
     p->state = PROGRAM_RUNNING;
     if (start_step(ps, p, false, &err) < 0) {
-        fail(ps, p, t, err.code, err.text);
+        fail_program(ps, p, t, err.code, err.text);
     }
 }
 
 static void cleared(struct program *p, struct op_table *t)
 {
-    tell(p, t);
+    report_program_end(p, t);
     reset(p);
 }
 
@@ -437,7 +429,7 @@ static void handle_one(struct programs *ps, struct program *p, const struct poll
     if (p->state == PROGRAM_CLEARING) {
         uint64_t now_ms = clock_ms();
         if (now_ms >= p->tell_at_ms) {
-            tell(p, t);
+            report_program_end(p, t);
         }
         if (now_ms >= p->kill_at_ms) {
             (void)kill(p->clearer, SIGKILL);
@@ -446,10 +438,10 @@ static void handle_one(struct programs *ps, struct program *p, const struct poll
         return;
     }
     if (poll_set_got(set, p->slot_out) != 0 && !pump_stream(p->out_fd, &p->op->out)) {
-        close_and_forget(&p->out_fd);
+        fd_close(&p->out_fd);
     }
     if (poll_set_got(set, p->slot_err) != 0 && !pump_stream(p->err_fd, &p->op->err)) {
-        close_and_forget(&p->err_fd);
+        fd_close(&p->err_fd);
     }
     if (poll_set_got(set, p->slot_status) != 0) {
         keeper_read(&p->keeper);

@@ -91,7 +91,7 @@ static int make_room(struct strings *s, size_t most, struct err *err)
     return s->items != NULL ? 0 : no_memory(err);
 }
 
-static int add(struct strings *s, char *text, struct err *err)
+static int add_string(struct strings *s, char *text, struct err *err)
 {
     if (text == NULL) {
         return no_memory(err);
@@ -101,7 +101,7 @@ static int add(struct strings *s, char *text, struct err *err)
 }
 
 /* NAME=value in place of what has that name. */
-static int set(struct strings *env, char *entry, struct err *err)
+static int set_entry(struct strings *env, char *entry, struct err *err)
 {
     size_t name = entry != NULL ? strcspn(entry, "=") + 1 : 0;
     for (size_t i = 0; entry != NULL && i < env->count; i++) {
@@ -110,7 +110,7 @@ static int set(struct strings *env, char *entry, struct err *err)
             return 0;
         }
     }
-    return add(env, entry, err);
+    return add_string(env, entry, err);
 }
 
 static size_t count(char *const *words)
@@ -124,7 +124,8 @@ static size_t count(char *const *words)
 
 /* The words of the step, then the client's if it is the last one; our environment, then the
  * client's, then that of the table. */
-static int build(struct progwork *w, struct strings *argv, struct strings *env, struct err *err)
+static int build_command(struct progwork *w, struct strings *argv, struct strings *env,
+                         struct err *err)
 {
     struct request *r = &w->request;
     char *const *words = w->runner == NULL ? NULL
@@ -136,21 +137,21 @@ static int build(struct progwork *w, struct strings *argv, struct strings *env, 
         rc = make_room(env, count(environ) + r->env_count + count(words), err);
     }
     for (size_t i = 0; rc == 0 && i < count(command); i++) {
-        rc = add(argv, fill_in(w, command[i]), err);
+        rc = add_string(argv, fill_in(w, command[i]), err);
     }
     for (size_t i = 0; rc == 0 && i < r->arg_count; i++) {
         struct view arg = request_next(r);
-        rc = w->compile ? 0 : add(argv, copy(arg), err);
+        rc = w->compile ? 0 : add_string(argv, copy(arg), err);
     }
     for (size_t i = 0; rc == 0 && environ[i] != NULL; i++) {
-        rc = add(env, environ[i], err);
+        rc = add_string(env, environ[i], err);
     }
     for (size_t i = 0; rc == 0 && i < r->env_count; i++) {
-        rc = set(env, copy(request_next(r)), err);
+        rc = set_entry(env, copy(request_next(r)), err);
     }
     for (char *const *word = words; rc == 0 && word != command; word++) {
         if (word > words) { /* `env` itself */
-            rc = set(env, fill_in(w, *word), err);
+            rc = set_entry(env, fill_in(w, *word), err);
         }
     }
     return rc;
@@ -276,7 +277,7 @@ int progwork_become(void *arg, struct err *err)
         rc = go_there(w, err);
     }
     if (rc == 0) {
-        rc = build(w, &argv, &env, err);
+        rc = build_command(w, &argv, &env, err);
     }
     if (rc < 0) {
         return rc;

@@ -13,14 +13,14 @@
 #include "proto/codec.h"
 #include "proto/limits.h"
 
-static bool is_text(struct view v)
+static bool is_nonempty_text(struct view v)
 {
     return v.len > 0 && memchr(v.data, '\0', v.len) == NULL;
 }
 
 static bool is_file_name(struct view v)
 {
-    return is_text(v) && memchr(v.data, '/', v.len) == NULL && !view_is(v, ".") &&
+    return is_nonempty_text(v) && memchr(v.data, '/', v.len) == NULL && !view_is(v, ".") &&
            !view_is(v, "..") && !view_is(v, RUNNER_EXE);
 }
 
@@ -50,7 +50,7 @@ static int take_words(struct view_list list, char ***ret, struct err *err)
     }
     for (size_t i = 0; i < list.count; i++) {
         bytes += list.items[i].len;
-        if (!is_text(list.items[i]) || bytes > LIMIT_RUNNER_BYTES) {
+        if (!is_nonempty_text(list.items[i]) || bytes > LIMIT_RUNNER_BYTES) {
             return err_set(err, ERR_PROTOCOL, "a word that is empty, too long or has a NUL byte");
         }
     }
@@ -67,7 +67,7 @@ static int take_words(struct view_list list, char ***ret, struct err *err)
 
 static int take_one(const struct msg_runner *m, struct runner *r, struct err *err)
 {
-    if (!is_text(m->language) || !is_file_name(m->file)) {
+    if (!is_nonempty_text(m->language) || !is_file_name(m->file)) {
         return err_set(err, ERR_PROTOCOL, "a runner without a language or a file name");
     }
     r->there = SPAWN_UNKNOWN;

@@ -13,15 +13,15 @@
 
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
-static int set(const char *name, const char *value, struct err *err)
+static int set_variable(const char *name, const char *value, struct err *err)
 {
     return setenv(name, value, 1) < 0 ? err_sys(err, ERR_NO_MEMORY, errno, "cannot set %s", name)
                                       : 0;
 }
 
 /* Adds to a list of directories, before or behind what is there. */
-static int add(const char *name, const char *packages, const char *below, bool first,
-               const char *otherwise, struct err *err)
+static int add_path(const char *name, const char *packages, const char *below, bool first,
+                    const char *otherwise, struct err *err)
 {
     const char *old = getenv(name);
     if (old == NULL || old[0] == '\0') {
@@ -30,26 +30,26 @@ static int add(const char *name, const char *packages, const char *below, bool f
     const char *colon = old[0] != '\0' ? ":" : "";
     char *value = first ? alloc_printf("%s%s%s%s", packages, below, colon, old)
                         : alloc_printf("%s%s%s%s", old, colon, packages, below);
-    int rc = set(name, value, err);
+    int rc = set_variable(name, value, err);
     free(value);
     return rc;
 }
 
 int userenv_set(const char *home, const char *packages, struct err *err)
 {
-    int rc = home != NULL ? set("HOME", home, err) : 0;
+    int rc = home != NULL ? set_variable("HOME", home, err) : 0;
     if (rc == 0 && getenv("MPLBACKEND") == NULL) {
-        rc = set("MPLBACKEND", "agg", err); /* there is no screen; plots are files */
+        rc = set_variable("MPLBACKEND", "agg", err); /* there is no screen; plots are files */
     }
     if (rc < 0 || packages == NULL) {
         return rc;
     }
-    rc = add("PYTHONPATH", packages, "/python", true, "", err);
+    rc = add_path("PYTHONPATH", packages, "/python", true, "", err);
     if (rc == 0) {
-        rc = add("NODE_PATH", packages, "/node/node_modules", false, "", err);
+        rc = add_path("NODE_PATH", packages, "/node/node_modules", false, "", err);
     }
     if (rc == 0) {
-        rc = add("PATH", packages, "/python/bin", false, DEFAULT_PATH, err);
+        rc = add_path("PATH", packages, "/python/bin", false, DEFAULT_PATH, err);
     }
-    return rc < 0 ? rc : add("PATH", packages, "/node/node_modules/.bin", false, "", err);
+    return rc < 0 ? rc : add_path("PATH", packages, "/node/node_modules/.bin", false, "", err);
 }
