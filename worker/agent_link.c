@@ -87,9 +87,9 @@ struct agent_link {
     void *closed_arg;
 };
 
-static void on_timer(uv_timer_t *timer);
+static void on_agent_link_timer(uv_timer_t *timer);
 
-static void set_state(struct agent_link *link, enum link_state next)
+static void set_link_state(struct agent_link *link, enum link_state next)
 {
     const char *from = sm_move(&link->sm, next);
     log_debug("agent link %s -> %s", from, sm_name(&link->sm));
@@ -97,14 +97,14 @@ static void set_state(struct agent_link *link, enum link_state next)
 
 /* ---- time ----------------------------------------------------------------------------------- */
 
-static void arm(struct agent_link *link, uint64_t due_ms)
+static void arm_agent_link(struct agent_link *link, uint64_t due_ms)
 {
     if (link->armed_ms != 0 && link->armed_ms <= due_ms) {
         return;
     }
     uint64_t now = uv_now(link->loop);
     link->armed_ms = due_ms;
-    uv_timer_start(&link->timer, on_timer, due_ms > now ? due_ms - now : 0, 0);
+    uv_timer_start(&link->timer, on_agent_link_timer, due_ms > now ? due_ms - now : 0, 0);
 }
 
 static void arm_all(struct agent_link *link)
@@ -115,20 +115,20 @@ static void arm_all(struct agent_link *link)
         return;
     }
     if (link->sm.state == LINK_DOWN) {
-        arm(link, link->retry_ms);
+        arm_agent_link(link, link->retry_ms);
     }
     if (link->down_ms != 0) {
-        arm(link, link->late_ms);
+        arm_agent_link(link, link->late_ms);
         return;
     }
     for (const struct agent_entry *e = link->entries.first; e != NULL; e = e->next) {
-        arm(link, e->due_ms);
+        arm_agent_link(link, e->due_ms);
     }
 }
 
 /* ---- losing a stream ------------------------------------------------------------------------ */
 
-static void fail(struct agent_link *link, const struct err *err)
+static void fail_agent_link(struct agent_link *link, const struct err *err)
 {
     if (link->failed || link->sm.state == LINK_ENDED) {
         return;
@@ -144,7 +144,7 @@ static void retry_later(struct agent_link *link)
     if (link->attempts >= ATTEMPTS_MAX) {
         struct err err = ERR_INIT;
         err_set(&err, ERR_TIMEOUT, "the agent in the sandbox hangs up again and again");
-        fail(link, &err);
+        fail_agent_link(link, &err);
         return;
     }
     if (link->attempts > 0) {
@@ -161,7 +161,7 @@ static void on_pipe_closed(uv_handle_t *handle)
     struct agent_link *link = handle->data;
     free(handle);
     if (link->sm.state == LINK_CLOSING) {
-        set_state(link, LINK_DOWN);
+        set_link_state(link, LINK_DOWN);
         retry_later(link);
     } else if (link->closed != NULL && link->timer_closed) {
         link->pipe = NULL;
@@ -197,7 +197,7 @@ static void lose_stream(struct agent_link *link, const char *why)
         link->late_ms = now + TIME_HELLO_MS;
         link->refused = false;
     }
-    set_state(link, LINK_CLOSING);
+    set_link_state(link, LINK_CLOSING);
     hang_up(link);
     arm_all(link);
     if (was_up) {
@@ -211,7 +211,7 @@ static void violated(struct agent_link *link, const struct err *cause)
     err.code = ERR_PROTOCOL;
     err_wrap(&err, "the agent broke the protocol");
     hang_up(link);
-    fail(link, &err);
+    fail_agent_link(link, &err);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -223,7 +223,7 @@ static void on_hello_reply(struct agent_link *link, const struct msg *m)
         err_set(&err, ERR_DENIED, "the agent refused this worker: %.*s",
                 VIEW_ARG(m->failed.message));
         hang_up(link);
-        fail(link, &err);
+        fail_agent_link(link, &err);
         return;
     }
     const struct msg_hello_ok *hello = &m->hello_ok;
@@ -234,7 +234,7 @@ static void on_hello_reply(struct agent_link *link, const struct msg *m)
         violated(link, &err);
         return;
     }
-    set_state(link, LINK_UP);
+    set_link_state(link, LINK_UP);
     link->up_ms = uv_now(link->loop);
     link->down_ms = 0;
     for (struct agent_entry *e = link->entries.first; e != NULL; e = e->next) {
@@ -330,7 +330,7 @@ static void read_frames(struct agent_link *link)
     }
 }
 
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
+static void on_agent_link_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
 {
     struct agent_link *link = handle->data;
     *ret_buf = uv_buf_init(NULL, 0);
@@ -340,7 +340,7 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
     }
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+static void on_agent_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct agent_link *link = stream->data;
     if (!reading(link) || n == 0) {
@@ -367,13 +367,13 @@ static void say_hello(struct agent_link *link)
     m.hello.generation = link->generation;
     m.hello.runners = link->runners;
     if (agent_entry_create(&link->entries, &m, &link->hello, &err) < 0) {
-        fail(link, &err);
+        fail_agent_link(link, &err);
         return;
     }
     agent_entry_write(link->hello, (uv_stream_t *)link->pipe);
 }
 
-static void on_stream(void *arg, int rc, int fd, const struct err *err)
+static void on_agent_stream(void *arg, int rc, int fd, const struct err *err)
 {
     struct agent_link *link = arg;
     if (link->sm.state != LINK_OPENING || link->failed) { /* ended meanwhile */
@@ -389,11 +389,11 @@ static void on_stream(void *arg, int rc, int fd, const struct err *err)
         uv_pipe_init(link->loop, link->pipe, 0);
         rc = uv_pipe_open(link->pipe, fd);
         if (rc == 0) {
-            rc = uv_read_start((uv_stream_t *)link->pipe, on_alloc, on_read);
+            rc = uv_read_start((uv_stream_t *)link->pipe, on_agent_link_alloc, on_agent_read);
         } else {
             close(fd);
         }
-        set_state(link, LINK_HELLO);
+        set_link_state(link, LINK_HELLO);
         if (rc < 0) {
             lose_stream(link, uv_strerror(rc));
         } else {
@@ -402,20 +402,20 @@ static void on_stream(void *arg, int rc, int fd, const struct err *err)
         return;
     }
     if (rc == -ERR_GONE) {
-        fail(link, err);
+        fail_agent_link(link, err);
         return;
     }
     log_debug("no stream to the agent: %s", err->text);
     link->refused = rc == -ERR_ENGINE;
-    set_state(link, LINK_DOWN);
+    set_link_state(link, LINK_DOWN);
     retry_later(link);
 }
 
 static void open_stream(struct agent_link *link)
 {
-    set_state(link, LINK_OPENING);
+    set_link_state(link, LINK_OPENING);
     arm_all(link);
-    link->backend->ops->stream(link->backend, on_stream, link);
+    link->backend->ops->stream(link->backend, on_agent_stream, link);
 }
 
 /* An agent that was there and an engine that let it through, of which nothing is heard: either may
@@ -439,7 +439,7 @@ static bool keep_trying(struct agent_link *link)
     return true;
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_agent_link_timer(uv_timer_t *timer)
 {
     struct agent_link *link = timer->data;
     uint64_t now = uv_now(link->loop);
@@ -451,7 +451,7 @@ static void on_timer(uv_timer_t *timer)
     if (link->down_ms != 0 && now >= link->late_ms) {
         err_set(&err, ERR_TIMEOUT, "the agent in the sandbox does not answer");
         hang_up(link);
-        fail(link, &err);
+        fail_agent_link(link, &err);
         return;
     }
     if (link->sm.state == LINK_DOWN && now >= link->retry_ms) {
@@ -521,7 +521,7 @@ int agent_link_ask(struct agent_link *link, const struct msg *request, uint64_t 
     e->arg = arg;
     if (link->sm.state == LINK_UP) {
         agent_entry_write(e, (uv_stream_t *)link->pipe);
-        arm(link, e->due_ms);
+        arm_agent_link(link, e->due_ms);
     }
     return 0;
 }
@@ -529,7 +529,7 @@ int agent_link_ask(struct agent_link *link, const struct msg *request, uint64_t 
 void agent_link_end(struct agent_link *link, const struct err *err)
 {
     if (link->sm.state != LINK_ENDED) {
-        set_state(link, LINK_ENDED);
+        set_link_state(link, LINK_ENDED);
         hang_up(link);
         arm_all(link);
     }
@@ -540,7 +540,7 @@ void agent_link_end(struct agent_link *link, const struct err *err)
     }
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_agent_link_timer_closed(uv_handle_t *handle)
 {
     struct agent_link *link = handle->data;
     link->timer_closed = true;
@@ -553,7 +553,7 @@ void agent_link_destroy(struct agent_link *link, void (*closed)(void *arg), void
     link->closed = closed;
     link->closed_arg = arg;
     if (!uv_is_closing((uv_handle_t *)&link->timer)) {
-        uv_close((uv_handle_t *)&link->timer, on_timer_closed);
+        uv_close((uv_handle_t *)&link->timer, on_agent_link_timer_closed);
     }
     if (!link->timer_closed || link->pipe != NULL) {
         return;

@@ -62,7 +62,8 @@ struct figures {
     uint64_t noted;             /* the others, when they were noted last */
 };
 
-static void on_usage(void *arg, int rc, const struct backend_usage *usage, const struct err *err);
+static void on_backend_usage(void *arg, int rc, const struct backend_usage *usage,
+                             const struct err *err);
 
 static void tell(struct asker *list, const struct backend_usage *usage)
 {
@@ -74,12 +75,12 @@ static void tell(struct asker *list, const struct backend_usage *usage)
     }
 }
 
-static void ask(struct figures *f)
+static void ask_usage(struct figures *f)
 {
     if (f->asking == NULL && f->waiting != NULL) {
         f->asking = f->waiting;
         f->waiting = NULL;
-        f->backend->ops->usage(f->backend, on_usage, f);
+        f->backend->ops->usage(f->backend, on_backend_usage, f);
     }
 }
 
@@ -102,7 +103,7 @@ static void conclude(struct figures *f, uint64_t agent_kills)
         a->killed = a->judges && f->seen - f->charged > a->before;
         f->charged += a->killed;
     }
-    ask(f);
+    ask_usage(f);
     tell(list, known ? &usage : NULL);
 }
 
@@ -147,7 +148,8 @@ static bool ask_agent(struct figures *f)
     return true;
 }
 
-static void on_usage(void *arg, int rc, const struct backend_usage *usage, const struct err *err)
+static void on_backend_usage(void *arg, int rc, const struct backend_usage *usage,
+                             const struct err *err)
 {
     struct figures *f = arg;
     struct backend_usage none = {0};
@@ -181,7 +183,7 @@ static void add_asker(struct figures *f, struct asker asker)
         end = &(*end)->next;
     }
     *end = a;
-    ask(f);
+    ask_usage(f);
 }
 
 void figures_ask(struct figures *f, figures_fn done, void *arg)

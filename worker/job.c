@@ -84,7 +84,7 @@ static bool must_queue(const struct jobs *jobs, struct view language)
     return false;
 }
 
-static void arm(struct job *job, uint64_t now_ms)
+static void arm_job(struct job *job, uint64_t now_ms)
 {
     job->due_ms = job->timeout_ms > 0 ? now_ms + job->timeout_ms : 0;
 }
@@ -108,7 +108,7 @@ struct job *jobs_start(struct jobs *jobs, struct view op, struct view language, 
     sm_init(&job->sm, states, sizeof(states) / sizeof(states[0]),
             queued ? JOB_QUEUED : JOB_RUNNING);
     if (!queued) {
-        arm(job, now_ms);
+        arm_job(job, now_ms);
     }
     struct job **end = &jobs->first;
     while (*end != NULL) {
@@ -123,7 +123,7 @@ void job_set_state(struct job *job, enum op_state state, uint64_t now_ms)
 {
     if (job->sm.state == JOB_QUEUED && state == OP_RUNNING) {
         sm_move(&job->sm, JOB_RUNNING);
-        arm(job, now_ms);
+        arm_job(job, now_ms);
     } else if (job->sm.state == JOB_RUNNING && state == OP_QUEUED) {
         sm_move(&job->sm, JOB_QUEUED);
         job->due_ms = 0;

@@ -46,7 +46,7 @@ static const struct sm_state states[] = {
 
 static void leave_step(struct worker *w);
 
-static void set_state(struct worker *w, enum worker_state next, const char *cause)
+static void set_worker_state(struct worker *w, enum worker_state next, const char *cause)
 {
     if (w->sm.state == WORKER_OPENING) {
         progress_over(w->progress);
@@ -58,8 +58,8 @@ static void set_state(struct worker *w, enum worker_state next, const char *caus
 /* ---- askers --------------------------------------------------------------------------------- */
 
 /* Answers all of a list: with m, or if that is NULL with err. */
-static void answer_all(struct worker *w, struct asker **list, struct msg *m, const struct err *err,
-                       const char *hint)
+static void answer_askers(struct worker *w, struct asker **list, struct msg *m,
+                          const struct err *err, const char *hint)
 {
     while (*list != NULL) {
         struct asker *asker = *list;
@@ -84,10 +84,10 @@ void life_answer_opened(struct worker *w)
     struct msg m;
     struct err err = ERR_INIT;
     if (msg_decode(MSG_LINK_W, w->opened.data, w->opened.len, &m, &err) < 0) {
-        answer_all(w, &w->open_askers, NULL, &err, NULL);
+        answer_askers(w, &w->open_askers, NULL, &err, NULL);
         return;
     }
-    answer_all(w, &w->open_askers, &m, NULL, NULL);
+    answer_askers(w, &w->open_askers, &m, NULL, NULL);
     msg_finish(&m);
 }
 
@@ -105,7 +105,7 @@ static void on_destroyed(void *arg, int rc, const struct err *err, const char *h
     } else if (ending_has_begun(w->setup->dir)) { /* who asked may be gone: the next one reads it */
         ending_mark_destroyed(w->setup->dir);
     }
-    answer_all(w, &w->close_askers, rc < 0 ? NULL : &ok, err, hint);
+    answer_askers(w, &w->close_askers, rc < 0 ? NULL : &ok, err, hint);
     life_leave(w, w->exit_code);
 }
 
@@ -117,7 +117,7 @@ static void on_destroy_timeout(uv_timer_t *timer)
     on_destroyed(w, -ERR_TIMEOUT, &err, "");
 }
 
-static void destroy(struct worker *w)
+static void destroy_sandbox(struct worker *w)
 {
     if (w->destroying) {
         return; /* a creation came back while its remains are being removed */
@@ -131,7 +131,7 @@ static void on_create_patience(uv_timer_t *timer)
 {
     struct worker *w = timer->data;
     log_warn("sandbox %s is removed while it is still being created", w->setup->sandbox);
-    destroy(w);
+    destroy_sandbox(w);
 }
 
 static void on_stopped(void *arg)
@@ -140,7 +140,7 @@ static void on_stopped(void *arg)
     struct err err = ERR_INIT;
     err_set(&err, ERR_SHUTTING_DOWN, "the sandbox is being closed");
     agent_link_end(w->link, &err);
-    destroy(w);
+    destroy_sandbox(w);
 }
 
 void life_close(struct worker *w, enum exit_code code, uint64_t grace_ms)
@@ -150,26 +150,26 @@ void life_close(struct worker *w, enum exit_code code, uint64_t grace_ms)
     unsigned from = w->sm.state;
     err_set(&err, ERR_SHUTTING_DOWN, "the sandbox is being closed");
     if (from == WORKER_NEW) {
-        answer_all(w, &w->close_askers, &ok, NULL, NULL);
+        answer_askers(w, &w->close_askers, &ok, NULL, NULL);
         life_leave(w, code);
         return;
     }
     if (from != WORKER_OPENING && from != WORKER_OPEN) {
         return; /* already on its way; who asks is answered at its end */
     }
-    set_state(w, WORKER_CLOSING, code == EXIT_CODE_ORPHANED ? "orphaned" : "asked to close");
+    set_worker_state(w, WORKER_CLOSING, code == EXIT_CODE_ORPHANED ? "orphaned" : "asked to close");
     w->exit_code = code;
     if (from == WORKER_OPEN) {
         operations_stop(w->operations, grace_ms < TIME_INTERRUPT_MS ? grace_ms : TIME_INTERRUPT_MS,
                         on_stopped, w);
         return;
     }
-    answer_all(w, &w->open_askers, NULL, &err, NULL);
+    answer_askers(w, &w->open_askers, NULL, &err, NULL);
     if (w->creating) {
         uv_timer_start(&w->step_timer, on_create_patience, CREATE_PATIENCE_MS, 0);
     } else {
         agent_link_end(w->link, &err);
-        destroy(w);
+        destroy_sandbox(w);
     }
 }
 
@@ -187,8 +187,8 @@ static void tell_gone(struct worker *w, bool killed)
     if (!w->attached) {
         err.code = ERR_ENGINE; /* to those who wait for a new one it never was there */
     }
-    answer_all(w, &w->open_askers, NULL, &err, NULL);
-    destroy(w);
+    answer_askers(w, &w->open_askers, NULL, &err, NULL);
+    destroy_sandbox(w);
 }
 
 static void on_gone_figures(void *arg, const struct backend_usage *usage, bool killed)
@@ -254,11 +254,11 @@ static void on_link_failed(void *arg, const struct err *err)
     }
     if (w->attached && w->sm.state == WORKER_OPENING && err->code == ERR_TIMEOUT) {
         log_error("sandbox %s could not be taken over: %s", w->setup->sandbox, err->text);
-        answer_all(w, &w->open_askers, NULL, err, NULL);
+        answer_askers(w, &w->open_askers, NULL, err, NULL);
         life_leave(w, EXIT_CODE_SETUP); /* it may answer another worker, later */
         return;
     }
-    set_state(w, WORKER_GONE, err->text);
+    set_worker_state(w, WORKER_GONE, err->text);
     w->exit_code = EXIT_CODE_SANDBOX_GONE;
     w->gone_cause = *err;
     uv_timer_start(&w->step_timer, on_gone_timeout, FIGURES_MS, 0);
@@ -329,7 +329,7 @@ static void on_link_up(void *arg, const struct msg_hello_ok *hello)
     if (w->attached) {
         figures_ask(w->figures, on_baseline, w);
     }
-    set_state(w, WORKER_OPEN, w->attached ? "taken over" : "created");
+    set_worker_state(w, WORKER_OPEN, w->attached ? "taken over" : "created");
     life_answer_opened(w);
 }
 
@@ -385,11 +385,11 @@ static void on_created(void *arg, int rc, const struct backend_info *info, const
     struct worker *w = arg;
     w->creating = false;
     if (w->sm.state == WORKER_CLOSING) {
-        destroy(w); /* closed meanwhile */
+        destroy_sandbox(w); /* closed meanwhile */
     } else if (rc < 0) {
         log_error("sandbox %s could not be %s: %s", w->setup->sandbox,
                   w->attached ? "taken over" : "created", err->text);
-        answer_all(w, &w->open_askers, NULL, err, hint);
+        answer_askers(w, &w->open_askers, NULL, err, hint);
         life_leave(w, rc == -ERR_GONE ? EXIT_CODE_SANDBOX_GONE : EXIT_CODE_SETUP);
     } else {
         keep_opened(w, info);
@@ -401,7 +401,7 @@ static void on_open_late(void *arg, const struct err *err)
 {
     struct worker *w = arg;
     log_error("sandbox %s: %s", w->setup->sandbox, err->text);
-    answer_all(w, &w->open_askers, NULL, err, NULL);
+    answer_askers(w, &w->open_askers, NULL, err, NULL);
     life_close(w, EXIT_CODE_SETUP, 0);
 }
 
@@ -445,7 +445,7 @@ static int keep_spec(struct worker *w, const struct msg_open *m, struct err *err
 
 static void refuse_open(struct worker *w, const struct err *err)
 {
-    answer_all(w, &w->open_askers, NULL, err, NULL);
+    answer_askers(w, &w->open_askers, NULL, err, NULL);
     life_leave(w, EXIT_CODE_SETUP);
 }
 
@@ -453,7 +453,7 @@ void life_open(struct worker *w, const struct msg_open *m)
 {
     char *name = alloc_viewdup(m->backend);
     const struct backend_ops *ops = backend_find(name);
-    set_state(w, WORKER_OPENING, m->attach ? "taking over" : "creating");
+    set_worker_state(w, WORKER_OPENING, m->attach ? "taking over" : "creating");
     struct err err = ERR_INIT;
     if (ops == NULL) {
         err_set(&err, ERR_ENGINE, "there is no backend called \"%s\"", name);
@@ -515,7 +515,7 @@ static void on_link_closed(void *arg)
     leave_step(w);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_life_timer_closed(uv_handle_t *handle)
 {
     struct worker *w = handle->data;
     if (--w->timers_left == 0) {
@@ -571,8 +571,8 @@ static void leave_step(struct worker *w)
     if (w->timers_left == 0) {
         w->timers_left = 2;
         progress_destroy(w->progress);
-        uv_close((uv_handle_t *)&w->orphan_timer, on_timer_closed);
-        uv_close((uv_handle_t *)&w->step_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&w->orphan_timer, on_life_timer_closed);
+        uv_close((uv_handle_t *)&w->step_timer, on_life_timer_closed);
     }
 }
 
@@ -583,12 +583,12 @@ void life_leave(struct worker *w, enum exit_code code)
         return;
     }
     bool alive = w->sm.state == WORKER_OPENING || w->sm.state == WORKER_OPEN;
-    set_state(w, WORKER_LEAVING, exit_code_text((int)code));
+    set_worker_state(w, WORKER_LEAVING, exit_code_text((int)code));
     w->exit_code = code;
     w->mute = w->mute || alive;
     err_set(&err, ERR_SHUTTING_DOWN, "the worker is leaving");
-    answer_all(w, &w->open_askers, NULL, &err, NULL);
-    answer_all(w, &w->close_askers, NULL, &err, NULL);
+    answer_askers(w, &w->open_askers, NULL, &err, NULL);
+    answer_askers(w, &w->close_askers, NULL, &err, NULL);
     if (w->link != NULL) {
         agent_link_end(w->link, &err);
     }

@@ -159,7 +159,7 @@ static void on_lifeline(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 }
 
 /* Everything else is off the loop, or hangs and is left behind. */
-static void on_ended(void *arg, enum exit_code code)
+static void on_worker_ended(void *arg, enum exit_code code)
 {
     struct program *p = arg;
     p->worker = NULL;
@@ -194,7 +194,7 @@ static int setup_program(struct program *p, const struct worker_setup *setup, bo
         log_error("cannot set up: %s", uv_strerror(rc));
         return EXIT_CODE_SETUP;
     }
-    if (worker_create(&p->loop, setup, on_ended, p, &p->worker, &err) < 0) {
+    if (worker_create(&p->loop, setup, on_worker_ended, p, &p->worker, &err) < 0) {
         log_error("cannot set up: %s", err.text);
         return EXIT_CODE_SETUP;
     }

@@ -55,7 +55,7 @@ struct call {
     struct buf held;       /* an answer that waits for the backend's figures */
 };
 
-static void on_timer(uv_timer_t *timer);
+static void on_operations_timer(uv_timer_t *timer);
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
@@ -84,7 +84,7 @@ static void check_stopped(struct operations *o)
     }
 }
 
-static void answer(struct call *call, const struct msg *reply)
+static void answer_call(struct call *call, const struct msg *reply)
 {
     struct operations *o = call->operations;
     struct msg m = *reply;
@@ -101,12 +101,12 @@ static void answer_failed(struct call *call, const struct err *err)
     struct msg m = {.type = MSG_FAILED};
     m.failed.code = (uint64_t)err->code;
     m.failed.message = view_bytes(err->text, utf8_valid_prefix(err->text, strlen(err->text)));
-    answer(call, &m);
+    answer_call(call, &m);
 }
 
 /* ---- deadlines ------------------------------------------------------------------------------ */
 
-static void arm(struct operations *o)
+static void arm_operations(struct operations *o)
 {
     uint64_t due = jobs_next_due_ms(&o->jobs);
     uint64_t now = uv_now(o->setup.loop);
@@ -116,7 +116,7 @@ static void arm(struct operations *o)
     if (due == 0) {
         uv_timer_stop(&o->timer);
     } else {
-        uv_timer_start(&o->timer, on_timer, due > now ? due - now : 0, 0);
+        uv_timer_start(&o->timer, on_operations_timer, due > now ? due - now : 0, 0);
     }
 }
 
@@ -140,7 +140,7 @@ static void send_cancel(struct operations *o, const struct job *job, bool force)
     }
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_operations_timer(uv_timer_t *timer)
 {
     struct operations *o = timer->data;
     struct job *job = NULL;
@@ -157,14 +157,14 @@ static void on_timer(uv_timer_t *timer)
             jobs_remove(&o->jobs, job);
         }
     }
-    arm(o);
+    arm_operations(o);
 }
 
 static void forget(struct operations *o, struct job *job)
 {
     if (job != NULL) {
         jobs_remove(&o->jobs, job);
-        arm(o);
+        arm_operations(o);
     }
 }
 
@@ -205,7 +205,7 @@ static void on_verdict(void *arg, const struct backend_usage *usage, bool charge
         m.output.status = OP_STATUS_MEMORY;
         m.output.error_message = view_of(text);
     }
-    answer(call, &m);
+    answer_call(call, &m);
     msg_finish(&m);
 }
 
@@ -250,7 +250,7 @@ static void on_output(struct call *call, const struct msg *reply)
         forget(o, job);
     } else if (job != NULL) {
         job_set_state(job, (enum op_state)reply->output.state, uv_now(o->setup.loop));
-        arm(o);
+        arm_operations(o);
     }
     struct err err = ERR_INIT;
     if (may_be_memory(&reply->output) && msg_encode(&call->held, reply, &err) == 0) {
@@ -261,10 +261,10 @@ static void on_output(struct call *call, const struct msg *reply)
         }
         return;
     }
-    answer(call, reply);
+    answer_call(call, reply);
 }
 
-static void on_reply(void *arg, const struct msg *reply, const struct err *err)
+static void on_agent_reply(void *arg, const struct msg *reply, const struct err *err)
 {
     struct call *call = arg;
     struct operations *o = call->operations;
@@ -278,7 +278,7 @@ static void on_reply(void *arg, const struct msg *reply, const struct err *err)
             (call->began || reply->failed.code == ERR_EXECUTION_NOT_FOUND)) {
             forget(o, jobs_find(&o->jobs, view_of(call->op)));
         }
-        answer(call, reply);
+        answer_call(call, reply);
     }
 }
 
@@ -292,7 +292,7 @@ static struct view language_of(const struct msg_start *m)
 }
 
 /* An operation that this worker does not know: the agent says whether it is there. */
-static void join(struct operations *o, struct ipc_request *request, const struct msg *m)
+static void join_call(struct operations *o, struct ipc_request *request, const struct msg *m)
 {
     struct err err = ERR_INIT;
     struct msg out = *m;
@@ -304,7 +304,7 @@ static void join(struct operations *o, struct ipc_request *request, const struct
         memcpy(call->language, language.data, language.len);
     }
     out.start.wait_ms = 0;
-    if (agent_link_ask(o->setup.link, &out, 0, on_reply, call, &err) < 0) {
+    if (agent_link_ask(o->setup.link, &out, 0, on_agent_reply, call, &err) < 0) {
         answer_failed(call, &err);
     }
 }
@@ -315,7 +315,7 @@ void operations_start(struct operations *o, struct ipc_request *request, const s
     struct msg out = *m;
     bool known = jobs_find(&o->jobs, m->start.op) != NULL;
     if (m->start.join && !known) {
-        join(o, request, m);
+        join_call(o, request, m);
         return;
     }
     struct call *call = call_create(o, request, m->seq, m->start.op);
@@ -331,14 +331,14 @@ void operations_start(struct operations *o, struct ipc_request *request, const s
         note_kills(o, job);
     }
     out.start.wait_ms = job_wait_ms(job, m->start.wait_ms);
-    if (agent_link_ask(o->setup.link, &out, out.start.wait_ms, on_reply, call, &err) < 0) {
+    if (agent_link_ask(o->setup.link, &out, out.start.wait_ms, on_agent_reply, call, &err) < 0) {
         if (!known) {
             jobs_remove(&o->jobs, job);
         }
         answer_failed(call, &err);
         return;
     }
-    arm(o);
+    arm_operations(o);
 }
 
 void operations_wait(struct operations *o, struct ipc_request *request, const struct msg *m)
@@ -347,7 +347,7 @@ void operations_wait(struct operations *o, struct ipc_request *request, const st
     struct msg out = *m;
     struct call *call = call_create(o, request, m->seq, m->wait.op);
     out.wait.wait_ms = job_wait_ms(jobs_find(&o->jobs, m->wait.op), m->wait.wait_ms);
-    if (agent_link_ask(o->setup.link, &out, out.wait.wait_ms, on_reply, call, &err) < 0) {
+    if (agent_link_ask(o->setup.link, &out, out.wait.wait_ms, on_agent_reply, call, &err) < 0) {
         answer_failed(call, &err);
     }
 }
@@ -358,7 +358,7 @@ void operations_cancel(struct operations *o, struct ipc_request *request, const 
     struct call *call = call_create(o, request, m->seq, m->cancel.op);
     uint64_t now = uv_now(o->setup.loop);
     struct view no_language = {NULL, 0};
-    if (agent_link_ask(o->setup.link, m, 0, on_reply, call, &err) < 0) {
+    if (agent_link_ask(o->setup.link, m, 0, on_agent_reply, call, &err) < 0) {
         answer_failed(call, &err);
         return;
     }
@@ -374,7 +374,7 @@ void operations_cancel(struct operations *o, struct ipc_request *request, const 
     if (job->sm.state == JOB_KILLED) {
         jobs_remove(&o->jobs, job);
     }
-    arm(o);
+    arm_operations(o);
 }
 
 /* The agent has told its part; the backend's comes on top. */
@@ -395,7 +395,7 @@ static void on_figures(void *arg, const struct backend_usage *usage, bool killed
             m.status_ok.oom_kills = usage->oom_kills;
         }
     }
-    answer(call, &m);
+    answer_call(call, &m);
     msg_finish(&m);
 }
 
@@ -407,7 +407,7 @@ static void on_status(void *arg, const struct msg *reply, const struct err *err)
     if (reply == NULL) {
         answer_failed(call, err);
     } else if (reply->type != MSG_STATUS_OK || msg_encode(&call->held, reply, &ours) < 0) {
-        answer(call, reply);
+        answer_call(call, reply);
     } else {
         figures_ask(o->setup.figures, on_figures, call);
     }
@@ -418,8 +418,8 @@ void operations_status(struct operations *o, struct ipc_request *request, const 
     struct err err = ERR_INIT;
     struct view no_op = {NULL, 0};
     struct call *call = call_create(o, request, m->seq, no_op);
-    if (agent_link_ask(o->setup.link, m, 0, m->status.usage ? on_status : on_reply, call, &err) <
-        0) {
+    if (agent_link_ask(o->setup.link, m, 0, m->status.usage ? on_status : on_agent_reply, call,
+                       &err) < 0) {
         answer_failed(call, &err);
     }
 }
@@ -429,7 +429,7 @@ void operations_list(struct operations *o, struct ipc_request *request, const st
     struct err err = ERR_INIT;
     struct view no_op = {NULL, 0};
     struct call *call = call_create(o, request, m->seq, no_op);
-    if (agent_link_ask(o->setup.link, m, 0, on_reply, call, &err) < 0) {
+    if (agent_link_ask(o->setup.link, m, 0, on_agent_reply, call, &err) < 0) {
         answer_failed(call, &err);
     }
 }
@@ -442,7 +442,7 @@ void operations_running(struct operations *o, const struct msg_running *m)
     if (job != NULL) {
         job_set_state(job, OP_RUNNING, uv_now(o->setup.loop));
         note_kills(o, job); /* it had to wait for its turn, and what ran before it is over */
-        arm(o);
+        arm_operations(o);
     }
 }
 
@@ -471,10 +471,10 @@ void operations_stop(struct operations *o, uint64_t grace_ms, void (*done)(void 
     o->stopped = done;
     o->stopped_arg = arg;
     /* With nothing to wait for the timer only brings the news from the loop. */
-    uv_timer_start(&o->timer, on_timer, o->calls > 0 ? grace_ms : 0, 0);
+    uv_timer_start(&o->timer, on_operations_timer, o->calls > 0 ? grace_ms : 0, 0);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_operations_timer_closed(uv_handle_t *handle)
 {
     struct operations *o = handle->data;
     void (*closed)(void *arg) = o->closed;
@@ -489,5 +489,5 @@ void operations_destroy(struct operations *o, void (*closed)(void *arg), void *a
     o->stopped = NULL;
     o->closed = closed;
     o->closed_arg = arg;
-    uv_close((uv_handle_t *)&o->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&o->timer, on_operations_timer_closed);
 }

@@ -34,9 +34,9 @@ struct progress {
     size_t count;
 };
 
-static void on_timer(uv_timer_t *timer);
+static void on_progress_timer(uv_timer_t *timer);
 
-static void arm(struct progress *p)
+static void arm_progress(struct progress *p)
 {
     uint64_t now = uv_now(p->setup.loop);
     uint64_t due = p->late_ms;
@@ -47,10 +47,10 @@ static void arm(struct progress *p)
     for (size_t i = 0; i < p->count; i++) {
         due = p->waiting[i].until_ms < due ? p->waiting[i].until_ms : due;
     }
-    uv_timer_start(&p->timer, on_timer, due > now ? due - now : 0, 0);
+    uv_timer_start(&p->timer, on_progress_timer, due > now ? due - now : 0, 0);
 }
 
-static void answer(struct progress *p, struct ipc_request *request, uint64_t seq)
+static void answer_progress(struct progress *p, struct ipc_request *request, uint64_t seq)
 {
     struct msg m = {.type = MSG_PROGRESS_OK, .seq = seq};
     m.progress_ok.number = p->number;
@@ -67,10 +67,10 @@ static void answer_waiting(struct progress *p, size_t i)
     struct waiting w = p->waiting[i];
     p->count--;
     memmove(&p->waiting[i], &p->waiting[i + 1], (p->count - i) * sizeof(w));
-    answer(p, w.request, w.seq);
+    answer_progress(p, w.request, w.seq);
 }
 
-static void answer_all(struct progress *p)
+static void answer_all_progress(struct progress *p)
 {
     while (p->count > 0) {
         answer_waiting(p, 0);
@@ -102,7 +102,7 @@ static void late(struct progress *p, uint64_t now)
     p->setup.on_late(p->setup.arg, &err);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_progress_timer(uv_timer_t *timer)
 {
     struct progress *p = timer->data;
     uint64_t now = uv_now(p->setup.loop);
@@ -114,7 +114,7 @@ static void on_timer(uv_timer_t *timer)
         late(p, now);
         return;
     }
-    arm(p);
+    arm_progress(p);
 }
 
 static void be_patient(struct progress *p)
@@ -122,7 +122,7 @@ static void be_patient(struct progress *p)
     uint64_t cap = p->begun_ms + p->setup.cap_ms;
     p->late_ms = uv_now(p->setup.loop) + p->setup.patience_ms;
     p->late_ms = p->late_ms < cap ? p->late_ms : cap;
-    arm(p);
+    arm_progress(p);
 }
 
 void progress_begin(struct progress *p)
@@ -144,21 +144,21 @@ void progress_news(struct progress *p, const char *text, uint64_t done, uint64_t
     p->done = done < INT64_MAX ? done : INT64_MAX;
     p->total = total < INT64_MAX ? total : INT64_MAX;
     p->number = p->number < UINT32_MAX ? p->number + 1 : 1;
-    answer_all(p);
+    answer_all_progress(p);
     be_patient(p);
 }
 
 void progress_over(struct progress *p)
 {
     p->active = false;
-    answer_all(p);
-    arm(p);
+    answer_all_progress(p);
+    arm_progress(p);
 }
 
 void progress_ask(struct progress *p, struct ipc_request *request, const struct msg *m)
 {
     if (!p->active || m->progress.seen != p->number) {
-        answer(p, request, m->seq);
+        answer_progress(p, request, m->seq);
         return;
     }
     if (p->count == PROGRESS_ASKERS_MAX) {
@@ -169,7 +169,7 @@ void progress_ask(struct progress *p, struct ipc_request *request, const struct 
         .seq = m->seq,
         .until_ms = uv_now(p->setup.loop) + m->progress.wait_ms,
     };
-    arm(p);
+    arm_progress(p);
 }
 
 struct progress *progress_create(const struct progress_setup *setup)
@@ -182,7 +182,7 @@ struct progress *progress_create(const struct progress_setup *setup)
     return p;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_progress_timer_closed(uv_handle_t *handle)
 {
     struct progress *p = handle->data;
     free(p->text);
@@ -192,6 +192,6 @@ static void on_timer_closed(uv_handle_t *handle)
 void progress_destroy(struct progress *p)
 {
     if (p != NULL) {
-        uv_close((uv_handle_t *)&p->timer, on_timer_closed);
+        uv_close((uv_handle_t *)&p->timer, on_progress_timer_closed);
     }
 }

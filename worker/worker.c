@@ -172,7 +172,7 @@ static struct backend_spec oneshot_spec(const struct worker *w, const char *engi
     return spec;
 }
 
-static void on_probed(void *arg, const struct backend_probe *probe)
+static void on_backend_probed(void *arg, const struct backend_probe *probe)
 {
     struct oneshot *e = arg;
     struct view unapplied[BACKEND_UNAPPLIED_MAX];
@@ -213,11 +213,11 @@ static void handle_probe(struct worker *w, struct ipc_request *request, const st
         CLEANUP_FREE char *engine = alloc_viewdup(m->probe.engine);
         CLEANUP_FREE char *runtime = alloc_viewdup(m->probe.runtime);
         struct backend_spec spec = oneshot_spec(w, engine, runtime);
-        e->backend->ops->probe(e->backend, &spec, on_probed, e);
+        e->backend->ops->probe(e->backend, &spec, on_backend_probed, e);
     }
 }
 
-static void on_swept(void *arg, int rc, const struct err *err, const char *hint)
+static void on_backend_swept(void *arg, int rc, const struct err *err, const char *hint)
 {
     struct oneshot *e = arg;
     struct msg m = {.type = MSG_OK, .seq = e->asker->seq};
@@ -236,7 +236,7 @@ static void handle_sweep(struct worker *w, struct ipc_request *request, const st
         CLEANUP_FREE char *engine = alloc_viewdup(m->sweep.engine);
         CLEANUP_FREE char *runtime = alloc_viewdup(m->sweep.runtime);
         struct backend_spec spec = oneshot_spec(w, engine, runtime);
-        e->backend->ops->destroy(e->backend, &spec, on_swept, e);
+        e->backend->ops->destroy(e->backend, &spec, on_backend_swept, e);
     }
 }
 
@@ -299,7 +299,7 @@ static const struct rule *find_rule(enum msg_type type)
     return NULL;
 }
 
-static void refuse(struct worker *w, struct ipc_request *request, const struct msg *m)
+static void refuse_request(struct worker *w, struct ipc_request *request, const struct msg *m)
 {
     struct err err = ERR_INIT;
     switch (w->sm.state) {
@@ -339,7 +339,7 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
         err_set(&err, ERR_PROTOCOL, "%s before hello", msg_name(m.type));
         worker_answer_failed(w, request, m.seq, &err, NULL);
     } else if ((rule->states & SM_BIT(w->sm.state)) == 0) {
-        refuse(w, request, &m);
+        refuse_request(w, request, &m);
     } else {
         rule->handle(w, request, &m);
     }

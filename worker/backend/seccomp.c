@@ -32,7 +32,7 @@ static cJSON *add_rule(cJSON *rules, const char *const *names, size_t count, con
     return rule;
 }
 
-static void refuse(cJSON *rules, const char *const *names, size_t count, int number)
+static void refuse_syscalls(cJSON *rules, const char *const *names, size_t count, int number)
 {
     json_build_number(add_rule(rules, names, count, "SCMP_ACT_ERRNO"), "errnoRet",
                       (uint64_t)number);
@@ -73,11 +73,11 @@ cJSON *oci_seccomp_build(bool tracing)
     cJSON *rules = json_build_array(seccomp, "syscalls");
     size_t tracer_count = sizeof(tracers) / sizeof(tracers[0]);
     add_rule(rules, allowed, sizeof(allowed) / sizeof(allowed[0]), "SCMP_ACT_ALLOW");
-    refuse(rules, refused, sizeof(refused) / sizeof(refused[0]), EPERM);
+    refuse_syscalls(rules, refused, sizeof(refused) / sizeof(refused[0]), EPERM);
     if (tracing) {
         add_rule(rules, tracers, tracer_count, "SCMP_ACT_ALLOW");
     } else {
-        refuse(rules, tracers, tracer_count, EPERM);
+        refuse_syscalls(rules, tracers, tracer_count, EPERM);
     }
 
     static const char *const clone_name[] = {"clone"};

@@ -71,28 +71,28 @@ struct later {
     void *arg;
 };
 
-static void on_later_closed(uv_handle_t *handle)
+static void on_task_later_closed(uv_handle_t *handle)
 {
     struct later *l = handle->data;
     task_leave(&l->task);
     free(l);
 }
 
-static void later_drop(struct task *task)
+static void drop_later_task(struct task *task)
 {
     struct later *l = (struct later *)task;
     l->fn = NULL;
     if (!uv_is_closing((uv_handle_t *)&l->timer)) {
-        uv_close((uv_handle_t *)&l->timer, on_later_closed);
+        uv_close((uv_handle_t *)&l->timer, on_task_later_closed);
     }
 }
 
-static void on_later(uv_timer_t *timer)
+static void on_task_later(uv_timer_t *timer)
 {
     struct later *l = timer->data;
     task_later_fn fn = l->fn;
     void *arg = l->arg;
-    later_drop(&l->task);
+    drop_later_task(&l->task);
     fn(arg);
 }
 
@@ -103,8 +103,8 @@ void task_later(struct tasks *tasks, uint64_t delay_ms, task_later_fn fn, void *
     l->arg = arg;
     uv_timer_init(tasks->loop, &l->timer);
     l->timer.data = l;
-    task_enter(tasks, &l->task, later_drop);
-    uv_timer_start(&l->timer, on_later, delay_ms, 0);
+    task_enter(tasks, &l->task, drop_later_task);
+    uv_timer_start(&l->timer, on_task_later, delay_ms, 0);
 }
 
 /* ---- the end of a process ------------------------------------------------------------------- */

@@ -154,8 +154,8 @@ static int refused(const struct docker_call *c, int status, const char *words, s
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-static void on_reply(void *arg, int rc, const struct http_response *response,
-                     const struct err *failure)
+static void on_http_reply(void *arg, int rc, const struct http_response *response,
+                          const struct err *failure)
 {
     struct docker_call *c = arg;
     struct err err = ERR_INIT;
@@ -194,7 +194,7 @@ static bool on_data(void *arg, struct view piece)
     return c->on_data(c->arg, piece);
 }
 
-static int on_fill(void *arg, char *out, size_t cap)
+static int on_request_fill(void *arg, char *out, size_t cap)
 {
     struct docker_call *c = arg;
     return c->fill(c->arg, out, cap);
@@ -227,7 +227,7 @@ struct docker_call *docker_api_call(struct docker_api *api, const struct docker_
         .path = path,
         .content_type = c->json != NULL ? "application/json" : request->content_type,
         .body = c->json != NULL ? view_of(c->json) : request->body,
-        .fill = request->fill != NULL ? on_fill : NULL,
+        .fill = request->fill != NULL ? on_request_fill : NULL,
         .silence_ms = request->silence_ms,
         .total_ms = request->total_ms,
         .max_bytes = BODY_MAX,
@@ -239,7 +239,7 @@ struct docker_call *docker_api_call(struct docker_api *api, const struct docker_
     c->done = done;
     c->on_data = request->on_data;
     c->fill = request->fill;
-    c->http = http_send(api->http, &http, on_reply, c);
+    c->http = http_send(api->http, &http, on_http_reply, c);
     return c;
 }
 
@@ -251,8 +251,8 @@ void docker_api_cancel(struct docker_call *c)
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-static void on_tunnel(void *arg, int rc, struct http_tunnel *tunnel,
-                      const struct http_response *response, const struct err *failure)
+static void on_api_tunnel(void *arg, int rc, struct http_tunnel *tunnel,
+                          const struct http_response *response, const struct err *failure)
 {
     struct docker_call *c = arg;
     struct err err = ERR_INIT;
@@ -286,6 +286,6 @@ struct docker_call *docker_api_upgrade(struct docker_api *api, const char *path,
         .total_ms = DOCKER_CALL_MS,
     };
     c->tunnel_done = done;
-    c->http = http_tunnel_open(api->http, &http, on_tunnel, c);
+    c->http = http_tunnel_open(api->http, &http, on_api_tunnel, c);
     return c;
 }

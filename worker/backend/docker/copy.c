@@ -230,7 +230,7 @@ static int advance(struct docker_copy *c, struct err *err)
     return docker_tar_finish(c->tar, err);
 }
 
-static int on_fill(void *arg, char *out, size_t cap)
+static int on_copy_fill(void *arg, char *out, size_t cap)
 {
     struct docker_copy *c = arg;
     while (c->out.len == 0 && !c->ended) {
@@ -272,7 +272,7 @@ void docker_copy_cancel(struct docker_copy *c)
     free(c);
 }
 
-static void finish(struct docker_copy *c)
+static void finish_copy(struct docker_copy *c)
 {
     docker_copy_fn done = c->done;
     void *arg = c->arg;
@@ -283,7 +283,8 @@ static void finish(struct docker_copy *c)
 
 static void copy_next(struct docker_copy *c);
 
-static void on_copied(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+static void on_part_copied(void *arg, int rc, const struct docker_reply *reply,
+                           const struct err *err)
 {
     struct docker_copy *c = arg;
     (void)reply;
@@ -295,22 +296,22 @@ static void on_copied(void *arg, int rc, const struct docker_reply *reply, const
         }
         err_ignore(
             err_wrap(&c->err, "cannot copy %s into the container", c->mounts[c->next].host_path));
-        finish(c);
+        finish_copy(c);
     } else if (++c->next < c->count) {
         copy_next(c);
     } else {
-        finish(c);
+        finish_copy(c);
     }
 }
 
 /* Nothing could be sent: reported like everything else, a turn later. */
-static void on_unreadable(void *arg, int rc, const struct docker_reply *reply,
-                          const struct err *err)
+static void on_copy_unreadable(void *arg, int rc, const struct docker_reply *reply,
+                               const struct err *err)
 {
     struct docker_copy *c = arg;
     (void)rc, (void)reply, (void)err;
     c->call = NULL;
-    finish(c);
+    finish_copy(c);
 }
 
 static void copy_next(struct docker_copy *c)
@@ -322,7 +323,7 @@ static void copy_next(struct docker_copy *c)
     if (docker_copy_target(mount, &target, &c->err) < 0 || list_mount(c, mount, &c->err) < 0 ||
         docker_tar_open(&c->out, &c->tar, &c->err) < 0) {
         archive_end(c);
-        c->call = docker_api_call(c->api, &request, on_unreadable, c);
+        c->call = docker_api_call(c->api, &request, on_copy_unreadable, c);
         return;
     }
     CLEANUP_FREE char *escaped = http_escape(target);
@@ -331,11 +332,11 @@ static void copy_next(struct docker_copy *c)
     request = (struct docker_request){
         .method = "PUT",
         .path = path,
-        .fill = on_fill,
+        .fill = on_copy_fill,
         .content_type = "application/x-tar",
         .silence_ms = SILENCE_MS,
     };
-    c->call = docker_api_call(c->api, &request, on_copied, c);
+    c->call = docker_api_call(c->api, &request, on_part_copied, c);
 }
 
 struct docker_copy *docker_copy_start(struct docker_api *api, const char *container,

@@ -150,7 +150,7 @@ static void advise(struct docker_create *c)
     snprintf(c->hint, sizeof(c->hint), "%s", rows[i].hint);
 }
 
-static void finish(struct docker_create *c, int rc)
+static void finish_docker_create(struct docker_create *c, int rc)
 {
     int fd = -1;
     struct backend_info info = {
@@ -171,18 +171,18 @@ static void finish(struct docker_create *c, int rc)
     docker_create_free(c);
 }
 
-static void on_removed(void *arg, int rc, const struct err *err)
+static void on_failed_removed(void *arg, int rc, const struct err *err)
 {
     struct docker_create *c = arg;
     c->end = NULL;
     if (rc < 0) {
         log_warn("a container that did not come to life stays: %s", err->text);
     }
-    finish(c, -c->err.code);
+    finish_docker_create(c, -c->err.code);
 }
 
 /* Removes what was made so far, then reports c->err. */
-static void fail(struct docker_create *c)
+static void fail_docker_create(struct docker_create *c)
 {
     if (c->cancelled) {
         err_set(&c->err, ERR_SHUTTING_DOWN, "closed while it was being created");
@@ -193,10 +193,11 @@ static void fail(struct docker_create *c)
         c->stream = NULL;
     }
     if (c->made || c->stored) {
-        c->end = docker_end_start(c->tasks, c->api, c->container,
-                                  c->stored ? c->request.spec.packages : NULL, on_removed, c);
+        c->end =
+            docker_end_start(c->tasks, c->api, c->container,
+                             c->stored ? c->request.spec.packages : NULL, on_failed_removed, c);
     } else {
-        finish(c, -c->err.code);
+        finish_docker_create(c, -c->err.code);
     }
 }
 
@@ -207,7 +208,7 @@ static void fail_with(struct docker_create *c, const struct err *err, const char
     if (is_file_in_the_way(err)) {
         blame_image(c, err);
     }
-    fail(c);
+    fail_docker_create(c);
 }
 
 /* After a step. False: it failed, or nobody wants the sandbox any more, and the end has begun. */
@@ -217,7 +218,7 @@ static bool may_go_on(struct docker_create *c, int rc, const struct err *err)
         c->err = *err;
     }
     if (rc < 0 || c->cancelled) {
-        fail(c);
+        fail_docker_create(c);
         return false;
     }
     return true;
@@ -235,13 +236,13 @@ static void on_unmade(void *arg, int rc, const struct err *err)
 }
 
 /* Once more from the beginning: what a failed start has left in a container is up to the engine. */
-static void on_filled(void *arg, int rc, const struct err *err)
+static void on_volume_filled(void *arg, int rc, const struct err *err)
 {
     struct docker_create *c = arg;
     c->filling = NULL;
     if (rc < 0) {
         c->err = *err;
-        fail(c);
+        fail_docker_create(c);
     } else {
         c->end = docker_end_start(c->tasks, c->api, c->container, NULL, on_unmade, c);
     }
@@ -262,31 +263,31 @@ static void start_failed(struct docker_create *c, const struct err *err)
     }
     if (is_file_in_the_way(err)) { /* which a full volume would not change */
         blame_image(c, err);
-        fail(c);
+        fail_docker_create(c);
         return;
     }
     if (c->filled || c->cancelled || err->code == ERR_TIMEOUT) {
-        fail(c);
+        fail_docker_create(c);
         return;
     }
     log_info("%s; is the agent in its volume?", c->err.text);
     c->filled = true;
     c->filling = docker_volume_fill(c->api, c->volume, c->request.spec.agent_path, c->image_id,
-                                    on_filled, c);
+                                    on_volume_filled, c);
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
 /* Both answers, the engine's and the agent's, come in any order; the latter of them decides. */
-static void settle(struct docker_create *c)
+static void settle_docker_create(struct docker_create *c)
 {
     if (c->starting) {
         return;
     }
     if (c->cancelled) {
-        fail(c);
+        fail_docker_create(c);
     } else if (c->fd >= 0) {
-        finish(c, 0);
+        finish_docker_create(c, 0);
     } else if (c->stream == NULL) {
         struct err err = c->err;
         start_failed(c, &err);
@@ -304,7 +305,7 @@ static void on_greeted(void *arg, int rc, int fd, const struct err *err)
     if (rc < 0) {
         c->err = *err;
     }
-    settle(c);
+    settle_docker_create(c);
 }
 
 static void on_started(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
@@ -315,7 +316,7 @@ static void on_started(void *arg, int rc, const struct docker_reply *reply, cons
     if (rc < 0 && !c->cancelled) {
         start_failed(c, err);
     } else {
-        settle(c);
+        settle_docker_create(c);
     }
 }
 
@@ -329,7 +330,7 @@ static void on_attached(void *arg, int rc, int fd, const struct err *err)
         return;
     }
     if (c->cancelled) {
-        fail(c);
+        fail_docker_create(c);
         return;
     }
     CLEANUP_FREE char *path = alloc_printf("/containers/%s/start", c->container);
@@ -345,7 +346,7 @@ static void attach(struct docker_create *c)
 
 /* ---- make ----------------------------------------------------------------------------------- */
 
-static void on_copied(void *arg, int rc, const struct err *err)
+static void on_mounts_copied(void *arg, int rc, const struct err *err)
 {
     struct docker_create *c = arg;
     c->copying = NULL;
@@ -358,8 +359,8 @@ static void copy_mounts(struct docker_create *c)
 {
     const struct backend_spec *spec = &c->request.spec;
     if (spec->mount_count > 0) {
-        c->copying =
-            docker_copy_start(c->api, c->container, spec->mounts, spec->mount_count, on_copied, c);
+        c->copying = docker_copy_start(c->api, c->container, spec->mounts, spec->mount_count,
+                                       on_mounts_copied, c);
     } else {
         attach(c);
     }
@@ -397,13 +398,14 @@ static void note_warnings(struct docker_create *c, const cJSON *reply)
     c->unapplied_count = docker_spec_unapplied(&c->engine, warnings, count, c->unapplied);
 }
 
-static void on_made(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+static void on_container_made(void *arg, int rc, const struct docker_reply *reply,
+                              const struct err *err)
 {
     struct docker_create *c = arg;
     /* Without an answer it may be there or come later: the removal sees to it. */
     c->made = rc == 0 || reply->status == 0;
     if (c->cancelled) {
-        fail(c);
+        fail_docker_create(c);
         return;
     }
     if (rc < 0) {
@@ -421,7 +423,7 @@ static void on_made(void *arg, int rc, const struct docker_reply *reply, const s
         snprintf(
             c->hint, sizeof(c->hint),
             "run without --strict to accept this; `cloister doctor` says what the engine lacks");
-        fail(c);
+        fail_docker_create(c);
         return;
     }
     if (docker_packages_are_borrowed(&c->request.spec)) {
@@ -450,12 +452,12 @@ static void make(struct docker_create *c)
     int rc = docker_spec_build(&in, &body, &c->err);
     cJSON_Delete(labels);
     if (rc < 0) {
-        fail(c);
+        fail_docker_create(c);
         return;
     }
     CLEANUP_FREE char *path = alloc_printf("/containers/create?name=%s", c->container);
     struct docker_request request = {.method = "POST", .path = path, .json = body};
-    docker_api_call(c->api, &request, on_made, c);
+    docker_api_call(c->api, &request, on_container_made, c);
 }
 
 static void on_packages(void *arg, int rc, const struct err *err)
@@ -474,9 +476,9 @@ static void on_image(void *arg, int rc, const char *id, const struct err *err, c
     if (rc < 0) {
         c->err = *err;
         snprintf(c->hint, sizeof(c->hint), "%s", hint);
-        fail(c);
+        fail_docker_create(c);
     } else if (c->cancelled) {
-        fail(c);
+        fail_docker_create(c);
     } else {
         const struct backend_spec *spec = &c->request.spec;
         c->image_id = alloc_strdup(id);
@@ -512,7 +514,7 @@ static int find_copies(struct docker_create *c)
     return 0;
 }
 
-static void begin(void *arg)
+static void begin_docker_create(void *arg)
 {
     struct docker_create *c = arg;
     if (c->err.code == 0 && c->request.spec.image[0] == '\0') {
@@ -526,7 +528,7 @@ static void begin(void *arg)
         err_ignore(find_copies(c));
     }
     if (c->err.code != 0 || c->cancelled) {
-        fail(c);
+        fail_docker_create(c);
         return;
     }
     c->image = docker_image_get(c->api, &c->request.spec, on_image, c);
@@ -546,13 +548,13 @@ struct docker_create *docker_create_start(struct tasks *tasks, struct docker_api
     c->arg = arg;
     c->container = docker_container_name(spec->id);
     c->has_request = spec_copy_init(&c->request, spec, &c->err) == 0;
-    task_later(tasks, 0, begin, c);
+    task_later(tasks, 0, begin_docker_create, c);
     return c;
 }
 
-static void give_up(void *arg)
+static void give_up_docker_create(void *arg)
 {
-    fail(arg);
+    fail_docker_create(arg);
 }
 
 void docker_create_cancel(struct docker_create *c)
@@ -573,6 +575,6 @@ void docker_create_cancel(struct docker_create *c)
         idle = true;
     }
     if (idle) {
-        task_later(c->tasks, 0, give_up, c);
+        task_later(c->tasks, 0, give_up_docker_create, c);
     }
 }

@@ -73,7 +73,7 @@ struct docker {
     void *closed_arg;
 };
 
-static struct docker *self(struct backend *b)
+static struct docker *docker_of(struct backend *b)
 {
     return (struct docker *)b;
 }
@@ -89,7 +89,7 @@ static struct backend *docker_open(uv_loop_t *loop)
 
 /* ---- probe ---------------------------------------------------------------------------------- */
 
-static void on_probe(void *arg, const struct docker_probe_result *result)
+static void on_docker_probe(void *arg, const struct docker_probe_result *result)
 {
     struct docker *d = arg;
     d->probing = NULL;
@@ -101,20 +101,21 @@ static void on_probe(void *arg, const struct docker_probe_result *result)
 static void docker_probe(struct backend *b, const struct backend_spec *spec, backend_probe_fn done,
                          void *arg)
 {
-    struct docker *d = self(b);
+    struct docker *d = docker_of(b);
     d->probe_done = done;
     d->probe_arg = arg;
-    d->probing = docker_probe_start(d->tasks.loop, spec->engine != NULL ? spec->engine : "",
-                                    spec->runtime != NULL ? spec->runtime : "", true, on_probe, d);
+    d->probing =
+        docker_probe_start(d->tasks.loop, spec->engine != NULL ? spec->engine : "",
+                           spec->runtime != NULL ? spec->runtime : "", true, on_docker_probe, d);
 }
 
 /* ---- connection ----------------------------------------------------------------------------- */
 
 static void begin_create(struct docker *d);
 static void begin_attach(struct docker *d);
-static void begin_destroy(struct docker *d);
+static void begin_docker_destroy(struct docker *d);
 
-static void on_connected(void *arg)
+static void on_docker_connected(void *arg)
 {
     struct docker *d = arg;
     unsigned wanted = d->wanted;
@@ -126,11 +127,11 @@ static void on_connected(void *arg)
         begin_attach(d);
     }
     if (wanted & WANT_DESTROY) {
-        begin_destroy(d);
+        begin_docker_destroy(d);
     }
 }
 
-static void refuse(struct docker *d, const struct err *err)
+static void refuse_docker(struct docker *d, const struct err *err)
 {
     unsigned wanted = d->wanted;
     d->wanted = 0;
@@ -154,12 +155,12 @@ static void on_found(void *arg, const struct docker_probe_result *result)
     d->connecting = NULL;
     if (result->api == NULL) {
         err_set(&err, ERR_ENGINE, "no engine: %s", result->probe.reason);
-        refuse(d, &err);
+        refuse_docker(d, &err);
         return;
     }
     d->api = result->api;
     d->engine = result->engine;
-    on_connected(d);
+    on_docker_connected(d);
 }
 
 /* What a probe has found needs no search and no question to the engine. */
@@ -186,7 +187,7 @@ static void on_bad_spec(void *arg)
     struct docker *d = arg;
     struct err err = ERR_INIT;
     err_set(&err, ERR_INVALID, "the sandbox has no proper id or directory");
-    refuse(d, &err);
+    refuse_docker(d, &err);
 }
 
 /* Takes a spec and does `want` with it as soon as there is a connection. */
@@ -209,7 +210,7 @@ static void with_engine(struct docker *d, const struct backend_spec *spec, unsig
     }
     d->container = docker_container_name(d->request.spec.id);
     if (d->api != NULL || connect_known(d)) {
-        task_later(&d->tasks, 0, on_connected, d);
+        task_later(&d->tasks, 0, on_docker_connected, d);
         return;
     }
     d->connecting =
@@ -238,8 +239,8 @@ static void note_first(struct docker *d)
     }
 }
 
-static void on_create(void *arg, int rc, int fd, const struct backend_info *info,
-                      const struct err *err, const char *hint)
+static void on_docker_create(void *arg, int rc, int fd, const struct backend_info *info,
+                             const struct err *err, const char *hint)
 {
     struct docker *d = arg;
     d->creating = NULL;
@@ -248,7 +249,7 @@ static void on_create(void *arg, int rc, int fd, const struct backend_info *info
     bool cancelled = d->destroy_done != NULL;
     d->create_done(d->create_arg, rc, info, err, hint);
     if (cancelled && d->closed == NULL) {
-        begin_destroy(d);
+        begin_docker_destroy(d);
     } else if (rc == 0 && d->closed == NULL && d->destroy_done == NULL) {
         note_first(d);
     }
@@ -263,19 +264,19 @@ static void begin_create(struct docker *d)
         return;
     }
     d->creating =
-        docker_create_start(&d->tasks, d->api, &d->engine, &d->request.spec, on_create, d);
+        docker_create_start(&d->tasks, d->api, &d->engine, &d->request.spec, on_docker_create, d);
 }
 
 static void docker_create(struct backend *b, const struct backend_spec *spec,
                           backend_create_fn done, void *arg)
 {
-    struct docker *d = self(b);
+    struct docker *d = docker_of(b);
     d->create_done = done;
     d->create_arg = arg;
     with_engine(d, spec, WANT_CREATE);
 }
 
-static void on_destroy(void *arg, int rc, const struct err *err)
+static void on_docker_destroy(void *arg, int rc, const struct err *err)
 {
     struct docker *d = arg;
     backend_done_fn done = d->destroy_done;
@@ -288,10 +289,10 @@ static void on_destroy(void *arg, int rc, const struct err *err)
                    "next start");
 }
 
-static void begin_destroy(struct docker *d)
+static void begin_docker_destroy(struct docker *d)
 {
     if (d->creating != NULL) {
-        docker_create_cancel(d->creating); /* on_create() goes on from there */
+        docker_create_cancel(d->creating); /* on_docker_create() goes on from there */
         return;
     }
     if (d->noting != NULL) {
@@ -299,19 +300,19 @@ static void begin_destroy(struct docker *d)
     }
     /* A sweep does not know whether the sandbox has packages; only an installer surely has none. */
     const struct backend_spec *spec = &d->request.spec;
-    d->ending =
-        docker_end_start(&d->tasks, d->api, d->container,
-                         docker_packages_are_borrowed(spec) ? NULL : spec->id, on_destroy, d);
+    d->ending = docker_end_start(&d->tasks, d->api, d->container,
+                                 docker_packages_are_borrowed(spec) ? NULL : spec->id,
+                                 on_docker_destroy, d);
 }
 
 static void docker_destroy(struct backend *b, const struct backend_spec *spec, backend_done_fn done,
                            void *arg)
 {
-    struct docker *d = self(b);
+    struct docker *d = docker_of(b);
     d->destroy_done = done;
     d->destroy_arg = arg;
     if (d->creating != NULL) {
-        begin_destroy(d);
+        begin_docker_destroy(d);
     } else {
         with_engine(d, spec, WANT_DESTROY);
     }
@@ -319,8 +320,8 @@ static void docker_destroy(struct backend *b, const struct backend_spec *spec, b
 
 /* ---- attach --------------------------------------------------------------------------------- */
 
-static void on_inspected(void *arg, int rc, const struct docker_reply *reply,
-                         const struct err *failure)
+static void on_container_inspected(void *arg, int rc, const struct docker_reply *reply,
+                                   const struct err *failure)
 {
     struct docker *d = arg;
     struct err err = ERR_INIT;
@@ -353,13 +354,13 @@ static void begin_attach(struct docker *d)
 {
     CLEANUP_FREE char *path = alloc_printf("/containers/%s/json", d->container);
     struct docker_request request = {.method = "GET", .path = path};
-    docker_api_call(d->api, &request, on_inspected, d);
+    docker_api_call(d->api, &request, on_container_inspected, d);
 }
 
 static void docker_attach(struct backend *b, const struct backend_spec *spec,
                           backend_create_fn done, void *arg)
 {
-    struct docker *d = self(b);
+    struct docker *d = docker_of(b);
     d->attach_done = done;
     d->attach_arg = arg;
     with_engine(d, spec, WANT_ATTACH);
@@ -367,7 +368,7 @@ static void docker_attach(struct backend *b, const struct backend_spec *spec,
 
 /* ---- stream, usage -------------------------------------------------------------------------- */
 
-static void on_stream(void *arg, int rc, int fd, const struct err *err)
+static void on_docker_stream(void *arg, int rc, int fd, const struct err *err)
 {
     struct docker *d = arg;
     d->stream_done(d->stream_arg, rc, fd, err);
@@ -381,22 +382,22 @@ static void on_first_stream(void *arg)
     int fd = d->fd;
     d->fd = -1;
     if (fd >= 0) {
-        on_stream(d, 0, fd, NULL);
+        on_docker_stream(d, 0, fd, NULL);
     } else {
         err_set(&err, ERR_GONE, "there is no sandbox");
-        on_stream(d, -ERR_GONE, -1, &err);
+        on_docker_stream(d, -ERR_GONE, -1, &err);
     }
 }
 
 static void docker_stream(struct backend *b, backend_stream_fn done, void *arg)
 {
-    struct docker *d = self(b);
+    struct docker *d = docker_of(b);
     d->stream_done = done;
     d->stream_arg = arg;
     if (d->fd >= 0 || d->api == NULL || d->container == NULL) {
         task_later(&d->tasks, 0, on_first_stream, d);
     } else {
-        docker_stream_exec(&d->tasks, d->api, d->container, on_stream, d);
+        docker_stream_exec(&d->tasks, d->api, d->container, on_docker_stream, d);
     }
 }
 
@@ -461,7 +462,7 @@ static void on_no_usage(void *arg)
 
 static void docker_usage(struct backend *b, backend_usage_fn done, void *arg)
 {
-    struct docker *d = self(b);
+    struct docker *d = docker_of(b);
     d->usage_done = done;
     d->usage_arg = arg;
     d->usage = (struct backend_usage){0};
@@ -476,7 +477,7 @@ static void docker_usage(struct backend *b, backend_usage_fn done, void *arg)
 
 /* ---- close ---------------------------------------------------------------------------------- */
 
-static void closed_by_nobody(void *arg)
+static void docker_closed_by_nobody(void *arg)
 {
     (void)arg;
 }
@@ -502,9 +503,9 @@ static void on_part_closed(void *arg)
 
 static void docker_close(struct backend *b, void (*closed)(void *arg), void *arg)
 {
-    struct docker *d = self(b);
+    struct docker *d = docker_of(b);
     struct docker_probe *probes[] = {d->connecting, d->probing};
-    d->closed = closed != NULL ? closed : closed_by_nobody;
+    d->closed = closed != NULL ? closed : docker_closed_by_nobody;
     d->closed_arg = arg;
     d->open = 1;
     for (size_t i = 0; i < sizeof(probes) / sizeof(probes[0]); i++) {

@@ -47,7 +47,8 @@ void docker_end_free(struct docker_end *e)
     }
 }
 
-static void on_removed(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+static void on_container_removed(void *arg, int rc, const struct docker_reply *reply,
+                                 const struct err *err)
 {
     struct docker_end *e = arg;
     docker_end_fn done = e->done;
@@ -73,7 +74,7 @@ static void try_remove(void *arg)
     struct docker_end *e = arg;
     struct docker_request request = {
         .method = "DELETE", .path = e->paths[e->next], .total_ms = REMOVE_MS};
-    docker_api_call(e->api, &request, on_removed, e);
+    docker_api_call(e->api, &request, on_container_removed, e);
 }
 
 struct docker_end *docker_end_start(struct tasks *tasks, struct docker_api *api,
@@ -124,7 +125,8 @@ static void count_down(struct docker_sweep *s)
     }
 }
 
-static void on_swept(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+static void on_rest_removed(void *arg, int rc, const struct docker_reply *reply,
+                            const struct err *err)
 {
     if (rc < 0 && reply->status != 404 && reply->status != 409) {
         log_warn("something of a server that is gone stays: %s", err->text);
@@ -163,7 +165,7 @@ static void on_listed(void *arg, int rc, const struct docker_reply *reply, const
         struct docker_request request = {.method = "DELETE", .path = path, .total_ms = REMOVE_MS};
         log_info("removing %s %.64s of a server that is gone", what, id);
         s->pending++;
-        docker_api_call(s->api, &request, on_swept, s);
+        docker_api_call(s->api, &request, on_rest_removed, s);
     }
     count_down(s);
 }

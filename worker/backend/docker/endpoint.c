@@ -189,7 +189,7 @@ static int parse_host(struct view at, struct address *ret, struct err *err)
 }
 
 /* NULL if it is not well encoded, or hides a NUL or another control character. */
-static char *decode(struct view v)
+static char *decode_percent(struct view v)
 {
     CLEANUP_FREE char *out = alloc_array(v.len + 1, 1);
     size_t len = 0;
@@ -224,7 +224,7 @@ static int parse_bool(struct view key, struct view value, bool *ret, struct err 
 
 static int parse_file(struct view key, struct view value, char **ret, struct err *err)
 {
-    CLEANUP_FREE char *path = decode(value);
+    CLEANUP_FREE char *path = decode_percent(value);
     if (path == NULL || path[0] != '/') {
         return err_set(err, ERR_CONFIG,
                        "%.*s: write the file's absolute path, with %% and & as %%25 and %%26",

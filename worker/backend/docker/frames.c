@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static void drop(struct view *data, size_t n)
+static void drop_bytes(struct view *data, size_t n)
 {
     data->data += n;
     data->len -= n;
@@ -32,7 +32,7 @@ int docker_frames_next(struct docker_frames *f, struct view *data,
             size_t n = data->len < missing ? data->len : missing;
             memcpy(f->head + f->head_len, data->data, n);
             f->head_len += n;
-            drop(data, n);
+            drop_bytes(data, n);
             if (f->head_len < sizeof(f->head)) {
                 return 0;
             }
@@ -49,7 +49,7 @@ int docker_frames_next(struct docker_frames *f, struct view *data,
         if (n > 0) {
             *ret_type = (enum docker_stream_type)f->head[0];
             *ret_piece = view_bytes(data->data, n);
-            drop(data, n);
+            drop_bytes(data, n);
             return 1;
         }
     }

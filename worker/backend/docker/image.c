@@ -47,8 +47,8 @@ void docker_image_cancel(struct docker_image *i)
     }
 }
 
-static void finish(struct docker_image *i, int rc, const char *id, const struct err *err,
-                   const char *hint)
+static void finish_image(struct docker_image *i, int rc, const char *id, const struct err *err,
+                         const char *hint)
 {
     docker_image_fn done = i->done;
     void *arg = i->arg;
@@ -136,7 +136,7 @@ static void pull_failed(struct docker_image *i, const char *why)
         "network "
         "use `docker load` or `docker import`, or name an image that is there (`docker images`)",
         i->spec->image);
-    finish(i, -ERR_IMAGE, NULL, &err, hint);
+    finish_image(i, -ERR_IMAGE, NULL, &err, hint);
 }
 
 static void on_pulled(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
@@ -185,10 +185,10 @@ static void judge(struct docker_image *i, const cJSON *image, const char *arch)
     if (id == NULL) {
         err_set(&err, ERR_ENGINE, "the engine describes image %.200s without an id",
                 i->spec->image);
-        finish(i, -ERR_ENGINE, NULL, &err, "");
+        finish_image(i, -ERR_ENGINE, NULL, &err, "");
     } else if (os != NULL && os[0] != '\0' && strcmp(os, "linux") != 0) {
         err_set(&err, ERR_IMAGE, "image %.200s is for %.32s, not for linux", i->spec->image, os);
-        finish(i, -ERR_IMAGE, NULL, &err, "name a Linux image");
+        finish_image(i, -ERR_IMAGE, NULL, &err, "name a Linux image");
     } else if (got != NULL && got[0] != '\0' && strcmp(got, arch) != 0) {
         char hint[BACKEND_HINT_MAX];
         err_set(&err, ERR_IMAGE, "image %.200s is for %.32s; the agent of this server is for %s",
@@ -196,20 +196,21 @@ static void judge(struct docker_image *i, const cJSON *image, const char *arch)
         snprintf(hint, sizeof(hint),
                  "fetch it for this machine: `docker pull --platform linux/%s %.200s`", arch,
                  i->spec->image);
-        finish(i, -ERR_IMAGE, NULL, &err, hint);
+        finish_image(i, -ERR_IMAGE, NULL, &err, hint);
     } else {
-        finish(i, 0, id, NULL, "");
+        finish_image(i, 0, id, NULL, "");
     }
 }
 
-static void on_inspected(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+static void on_image_inspected(void *arg, int rc, const struct docker_reply *reply,
+                               const struct err *err)
 {
     struct docker_image *i = arg;
     const char *arch;
     struct err own = ERR_INIT;
     i->call = NULL;
     if (docker_image_agent_arch(i->spec->agent_path, &arch, &own) < 0) {
-        finish(i, -own.code, NULL, &own, "");
+        finish_image(i, -own.code, NULL, &own, "");
     } else if (rc == 0) {
         judge(i, reply->json, arch);
     } else if (rc == -ERR_IMAGE || reply->status == 404) {
@@ -226,10 +227,10 @@ static void on_inspected(void *arg, int rc, const struct docker_reply *reply, co
                      "`docker pull %.200s` fetches it; `docker images` lists what is there; --pull "
                      "missing allows it",
                      i->spec->image);
-            finish(i, -ERR_IMAGE, NULL, &own, hint);
+            finish_image(i, -ERR_IMAGE, NULL, &own, hint);
         }
     } else {
-        finish(i, rc, NULL, err, "");
+        finish_image(i, rc, NULL, err, "");
     }
 }
 
@@ -238,7 +239,7 @@ static void inspect(struct docker_image *i)
     /* Slashes belong to the path here; nothing else of a reference needs escaping. */
     CLEANUP_FREE char *path = alloc_printf("/images/%s/json", i->spec->image);
     struct docker_request request = {.method = "GET", .path = path};
-    i->call = docker_api_call(i->api, &request, on_inspected, i);
+    i->call = docker_api_call(i->api, &request, on_image_inspected, i);
 }
 
 struct docker_image *docker_image_get(struct docker_api *api, const struct backend_spec *spec,

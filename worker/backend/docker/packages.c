@@ -88,7 +88,7 @@ void docker_packages_cancel(struct docker_packages *p)
 }
 
 /* One answer is there; `err` NULL if it is a good one. */
-static void settle(struct part *part, const struct err *err)
+static void settle_part(struct part *part, const struct err *err)
 {
     struct docker_packages *p = part->all;
     part->call = NULL;
@@ -107,7 +107,8 @@ static void settle(struct part *part, const struct err *err)
 
 /* ---- make ----------------------------------------------------------------------------------- */
 
-static void on_made(void *arg, int rc, const struct docker_reply *reply, const struct err *failure)
+static void on_volume_made(void *arg, int rc, const struct docker_reply *reply,
+                           const struct err *failure)
 {
     struct err err = ERR_INIT;
     (void)reply;
@@ -115,7 +116,7 @@ static void on_made(void *arg, int rc, const struct docker_reply *reply, const s
         err = *failure;
         err_ignore(err_wrap(&err, "no volume for packages"));
     }
-    settle(arg, rc < 0 ? &err : NULL);
+    settle_part(arg, rc < 0 ? &err : NULL);
 }
 
 struct docker_packages *docker_packages_make(struct docker_api *api, const char *sandbox,
@@ -130,15 +131,15 @@ struct docker_packages *docker_packages_make(struct docker_api *api, const char 
         CLEANUP_FREE char *text = json_build_print(body);
         cJSON_Delete(body);
         struct docker_request request = {.method = "POST", .path = "/volumes/create", .json = text};
-        p->parts[i].call = docker_api_call(api, &request, on_made, &p->parts[i]);
+        p->parts[i].call = docker_api_call(api, &request, on_volume_made, &p->parts[i]);
     }
     return p;
 }
 
 /* ---- check ---------------------------------------------------------------------------------- */
 
-static void on_inspected(void *arg, int rc, const struct docker_reply *reply,
-                         const struct err *failure)
+static void on_volume_inspected(void *arg, int rc, const struct docker_reply *reply,
+                                const struct err *failure)
 {
     struct part *part = arg;
     struct err err = ERR_INIT;
@@ -148,7 +149,7 @@ static void on_inspected(void *arg, int rc, const struct docker_reply *reply,
     } else if (owner == NULL || strcmp(owner, part->all->sandbox) != 0) {
         err_set(&err, ERR_GONE, "the sandbox to install for is gone, and its packages with it");
     }
-    settle(part, err.code != 0 ? &err : NULL);
+    settle_part(part, err.code != 0 ? &err : NULL);
 }
 
 struct docker_packages *docker_packages_check(struct docker_api *api, const char *sandbox,
@@ -159,7 +160,7 @@ struct docker_packages *docker_packages_check(struct docker_api *api, const char
         CLEANUP_FREE char *name = docker_packages_volume(sandbox, i);
         CLEANUP_FREE char *path = alloc_printf("/volumes/%s", name);
         struct docker_request request = {.method = "GET", .path = path};
-        p->parts[i].call = docker_api_call(api, &request, on_inspected, &p->parts[i]);
+        p->parts[i].call = docker_api_call(api, &request, on_volume_inspected, &p->parts[i]);
     }
     return p;
 }

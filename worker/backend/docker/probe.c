@@ -48,7 +48,7 @@ struct docker_probe {
 
 static void try_next(struct docker_probe *p);
 
-static void probe_free(struct docker_probe *p)
+static void free_docker_probe(struct docker_probe *p)
 {
     for (size_t i = 0; i < DOCKER_ENDPOINTS_MAX; i++) {
         free(p->tried[i]);
@@ -61,7 +61,7 @@ static void probe_free(struct docker_probe *p)
     free(p);
 }
 
-static void report(struct docker_probe *p)
+static void report_docker_probe(struct docker_probe *p)
 {
     struct docker_probe_result result = {
         .probe =
@@ -97,9 +97,9 @@ static void let_go(struct docker_probe *p)
     void (*closed)(void *) = p->closed;
     void *arg = p->closed_arg;
     if (closed == NULL) {
-        report(p);
+        report_docker_probe(p);
     }
-    probe_free(p);
+    free_docker_probe(p);
     if (closed != NULL) {
         closed(arg);
     }
@@ -121,19 +121,19 @@ static void drop_api(struct docker_probe *p)
     }
 }
 
-static void on_kick_closed(uv_handle_t *handle)
+static void on_probe_kick_closed(uv_handle_t *handle)
 {
     let_go(handle->data);
 }
 
-static void finish(struct docker_probe *p)
+static void finish_docker_probe(struct docker_probe *p)
 {
-    uv_close((uv_handle_t *)&p->kick, on_kick_closed);
+    uv_close((uv_handle_t *)&p->kick, on_probe_kick_closed);
 }
 
 /* ---- one place ------------------------------------------------------------------------------ */
 
-static void note(struct docker_probe *p, const char *answer)
+static void note_answer(struct docker_probe *p, const char *answer)
 {
     const struct docker_endpoint *e = &p->places.items[p->next].endpoint;
     p->tried[p->next] = alloc_printf("%s%s%s: %s", e->origin, e->text != NULL ? " " : "",
@@ -144,7 +144,7 @@ static void reject(struct docker_probe *p, const struct err *err)
 {
     const struct docker_endpoint *e = &p->places.items[p->next].endpoint;
     size_t used = strlen(p->reason);
-    note(p, err->text);
+    note_answer(p, err->text);
     snprintf(p->reason + used, sizeof(p->reason) - used, "%s%s%s%s: %.200s", used > 0 ? "; " : "",
              e->origin, e->text != NULL ? " " : "", e->text != NULL ? e->text : "", err->text);
     drop_api(p);
@@ -152,11 +152,11 @@ static void reject(struct docker_probe *p, const struct err *err)
     try_next(p);
 }
 
-static void on_swept(void *arg)
+static void on_engine_swept(void *arg)
 {
     struct docker_probe *p = arg;
     p->sweeping = NULL;
-    finish(p);
+    finish_docker_probe(p);
 }
 
 static void on_info(void *arg, int rc, const struct docker_reply *reply, const struct err *failure)
@@ -188,12 +188,12 @@ static void on_info(void *arg, int rc, const struct docker_reply *reply, const s
     snprintf(p->version, sizeof(p->version), "%s %.64s, API 1.%u%s",
              p->engine.podman ? "Podman" : "Docker Engine", server != NULL ? server : "?",
              p->engine.api_minor, p->engine.rootless ? ", rootless" : "");
-    note(p, p->version);
+    note_answer(p, p->version);
     p->unapplied_count = docker_spec_unapplied(&p->engine, NULL, 0, p->unapplied);
     if (p->sweep) {
-        p->sweeping = docker_sweep_start(p->api, on_swept, p);
+        p->sweeping = docker_sweep_start(p->api, on_engine_swept, p);
     } else {
-        finish(p);
+        finish_docker_probe(p);
     }
 }
 
@@ -223,7 +223,7 @@ static void on_ping(void *arg, int rc, const struct docker_reply *reply, const s
 static void try_next(struct docker_probe *p)
 {
     if (p->next == p->places.count) {
-        finish(p);
+        finish_docker_probe(p);
         return;
     }
     struct docker_place *place = &p->places.items[p->next];
@@ -241,7 +241,7 @@ static void try_next(struct docker_probe *p)
     docker_api_call(p->api, &request, on_ping, p);
 }
 
-static void on_kick(uv_timer_t *timer)
+static void on_probe_kick(uv_timer_t *timer)
 {
     try_next(timer->data);
 }
@@ -265,7 +265,7 @@ struct docker_probe *docker_probe_start(uv_loop_t *loop, const char *named, cons
     uv_timer_init(loop, &p->kick);
     p->kick.data = p;
     p->open = 1;
-    uv_timer_start(&p->kick, on_kick, 0, 0);
+    uv_timer_start(&p->kick, on_probe_kick, 0, 0);
     return p;
 }
 
@@ -276,6 +276,6 @@ void docker_probe_cancel(struct docker_probe *p, void (*closed)(void *arg), void
     drop_api(p); /* and with it the calls of a sweep */
     docker_sweep_free(p->sweeping);
     if (!uv_is_closing((uv_handle_t *)&p->kick)) {
-        finish(p);
+        finish_docker_probe(p);
     }
 }

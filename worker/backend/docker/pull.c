@@ -92,7 +92,7 @@ static void take_object(struct docker_pull *p, const cJSON *object)
     }
 }
 
-static void take_line(struct docker_pull *p)
+static void take_pull_line(struct docker_pull *p)
 {
     cJSON *object;
     if (json_parse((const char *)p->line.data, p->line.len, LINE_MAX_BYTES, LINE_DEPTH, &object,
@@ -115,7 +115,7 @@ int docker_pull_feed(struct docker_pull *p, struct view bytes, struct err *err)
             return 0;
         }
         if (p->line.len > 0) {
-            take_line(p);
+            take_pull_line(p);
         }
         buf_reset(&p->line, LINE_MAX_BYTES);
         bytes.data += n + 1;

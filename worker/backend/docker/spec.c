@@ -86,7 +86,7 @@ uint32_t docker_spec_uid(const struct docker_engine *engine, const char *sandbox
 /* Who user code is in this container. Installers for one sandbox are the same user, so that each
  * can replace what another has installed, but not the user of that sandbox: its processes would
  * count for both. */
-static uint32_t user_of(const struct docker_spec_input *in)
+static uint32_t docker_user_of(const struct docker_spec_input *in)
 {
     if (!in->spec->packages_write) {
         return docker_spec_uid(in->engine, in->spec->id);
@@ -97,7 +97,7 @@ static uint32_t user_of(const struct docker_spec_input *in)
 
 /* ---- process --------------------------------------------------------------------------------- */
 
-static void append_number(cJSON *array, const char *flag, uint64_t value)
+static void append_docker_number(cJSON *array, const char *flag, uint64_t value)
 {
     char text[24];
     snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
@@ -120,21 +120,21 @@ static bool takes_filter(const struct docker_engine *engine)
 static void add_command(cJSON *body, const struct docker_spec_input *in,
                         const struct backend_limits *limits)
 {
-    uint32_t uid = user_of(in);
+    uint32_t uid = docker_user_of(in);
     json_build_append_string(json_build_array(body, "Entrypoint"), DOCKER_AGENT_PATH);
     cJSON *args = json_build_array(body, "Cmd");
     json_build_append_string(args, "serve");
     append_pair(args, "--listen", DOCKER_AGENT_SOCKET);
     json_build_append_string(args, "--relay-stdio");
     append_pair(args, "--sandbox", in->spec->id);
-    append_number(args, "--grace-ms", in->spec->grace_ms);
-    append_number(args, "--uid", uid);
-    append_number(args, "--gid", uid);
-    append_number(args, "--nproc", limits->pids);
-    append_number(args, "--nofile", limits->files);
+    append_docker_number(args, "--grace-ms", in->spec->grace_ms);
+    append_docker_number(args, "--uid", uid);
+    append_docker_number(args, "--gid", uid);
+    append_docker_number(args, "--nproc", limits->pids);
+    append_docker_number(args, "--nofile", limits->files);
     /* 0: the cgroup holds memory, which counts what is used rather than what is reserved. */
-    append_number(args, "--data-bytes", holds_memory(in->engine) ? 0 : limits->memory_bytes);
-    append_number(args, "--memory-bytes", limits->memory_bytes);
+    append_docker_number(args, "--data-bytes", holds_memory(in->engine) ? 0 : limits->memory_bytes);
+    append_docker_number(args, "--memory-bytes", limits->memory_bytes);
     append_pair(args, "--workspace", BACKEND_WORKSPACE);
     append_pair(args, "--home", SANDBOX_HOME);
     if (in->spec->packages_write) {
@@ -189,8 +189,9 @@ static bool has_packages(const struct backend_spec *spec)
 
 /* `more` and `owner` are further options; Podman knows no owner, so there everybody may write, as
  * in /tmp, and nobody else is in the container. */
-static void add_tmpfs(cJSON *tmpfs, const struct docker_engine *engine, const char *target,
-                      const char *mode, uint64_t size_bytes, uint64_t inodes, const char *more)
+static void add_docker_tmpfs(cJSON *tmpfs, const struct docker_engine *engine, const char *target,
+                             const char *mode, uint64_t size_bytes, uint64_t inodes,
+                             const char *more)
 {
     CLEANUP_FREE char *options = NULL;
     if (engine->podman) {
@@ -208,13 +209,13 @@ static void add_user_tmpfs(cJSON *tmpfs, const struct docker_spec_input *in, con
                            const char *mode, uint64_t size_bytes)
 {
     if (in->engine->podman) {
-        add_tmpfs(tmpfs, in->engine, target, "1777", size_bytes, 0, ",exec");
+        add_docker_tmpfs(tmpfs, in->engine, target, "1777", size_bytes, 0, ",exec");
         return;
     }
-    uint32_t uid = user_of(in);
+    uint32_t uid = docker_user_of(in);
     CLEANUP_FREE char *more =
         alloc_printf(",exec,uid=%lu,gid=%lu", (unsigned long)uid, (unsigned long)uid);
-    add_tmpfs(tmpfs, in->engine, target, mode, size_bytes, sandbox_inodes(size_bytes), more);
+    add_docker_tmpfs(tmpfs, in->engine, target, mode, size_bytes, sandbox_inodes(size_bytes), more);
 }
 
 /* Returns its VolumeOptions. */
@@ -253,10 +254,11 @@ static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
     json_build_number(host, "ShmSize", other);
 
     cJSON *tmpfs = json_build_object(host, "Tmpfs");
-    add_tmpfs(tmpfs, in->engine, "/run", "0755", SANDBOX_RUN_BYTES,
-              sandbox_inodes(SANDBOX_RUN_BYTES), ",noexec");
+    add_docker_tmpfs(tmpfs, in->engine, "/run", "0755", SANDBOX_RUN_BYTES,
+                     sandbox_inodes(SANDBOX_RUN_BYTES), ",noexec");
     /* Of its own, so that nothing else can fill it and keep the agent from listening. */
-    add_tmpfs(tmpfs, in->engine, DOCKER_SOCKET_DIR, "0700", SOCKET_BYTES, SOCKET_INODES, ",noexec");
+    add_docker_tmpfs(tmpfs, in->engine, DOCKER_SOCKET_DIR, "0700", SOCKET_BYTES, SOCKET_INODES,
+                     ",noexec");
     add_user_tmpfs(tmpfs, in, "/tmp", "1777", other);
     add_user_tmpfs(tmpfs, in, SANDBOX_HOME, "0755", other);
     add_user_tmpfs(tmpfs, in, BACKEND_WORKSPACE, "0755", limits->disk_bytes);
@@ -406,7 +408,7 @@ struct notes {
 
 /* At most one note for each name, but for the engine's other warnings: the first, which knows most.
  */
-static void note(struct notes *n, const char *name, const char *reason)
+static void note_setting(struct notes *n, const char *name, const char *reason)
 {
     size_t len = strlen(name);
     for (size_t i = 0; i < n->count && strcmp(name, "engine") != 0; i++) {
@@ -420,7 +422,7 @@ static void note(struct notes *n, const char *name, const char *reason)
 }
 
 /* A warning as one line of bounded length that is safe to log. */
-static char *clean(const char *warning)
+static char *clean_warning(const char *warning)
 {
     size_t len = strnlen(warning, NOTE_MAX);
     len = utf8_valid_prefix(warning, len);
@@ -441,20 +443,20 @@ static void note_warning(struct notes *n, const char *warning)
         {"memory limit", "memory"}, {"pids limit", "pids"},
         {"cpu cfs", "cpus"},        {"nanocpus", "cpus"},
     };
-    CLEANUP_FREE char *text = clean(warning);
+    CLEANUP_FREE char *text = clean_warning(warning);
     if (strcasestr(text, "resource limits are not supported") != NULL) {
-        note(n, "memory", text);
-        note(n, "cpus", text);
-        note(n, "pids", text);
+        note_setting(n, "memory", text);
+        note_setting(n, "cpus", text);
+        note_setting(n, "pids", text);
         return;
     }
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (strcasestr(text, known[i].words) != NULL) {
-            note(n, known[i].name, text);
+            note_setting(n, known[i].name, text);
             return;
         }
     }
-    note(n, "engine", text);
+    note_setting(n, "engine", text);
 }
 
 size_t docker_spec_unapplied(const struct docker_engine *engine, const char *const *warnings,
@@ -465,16 +467,16 @@ size_t docker_spec_unapplied(const struct docker_engine *engine, const char *con
                                           : "the engine's kernel has no such cgroup controller";
     if (!holds_memory(engine)) {
         CLEANUP_FREE char *text = alloc_printf("%s; RLIMIT_DATA per process stands in", why);
-        note(&n, "memory", text);
+        note_setting(&n, "memory", text);
     } else if (!holds_swap(engine)) {
-        note(&n, "swap", "the engine's kernel does not account it; memory may swap out");
+        note_setting(&n, "swap", "the engine's kernel does not account it; memory may swap out");
     }
     if (!holds_cpus(engine)) {
-        note(&n, "cpus", why);
+        note_setting(&n, "cpus", why);
     }
     if (!holds_pids(engine)) {
         CLEANUP_FREE char *text = alloc_printf("%s; RLIMIT_NPROC stands in", why);
-        note(&n, "pids", text);
+        note_setting(&n, "pids", text);
     }
     for (size_t i = 0; i < warning_count; i++) {
         note_warning(&n, warnings[i]);

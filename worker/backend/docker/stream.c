@@ -68,7 +68,7 @@ static void carry(struct docker_stream *s);
 
 /* ---- ends ----------------------------------------------------------------------------------- */
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_stream_handle_closed(uv_handle_t *handle)
 {
     struct docker_stream *s = handle->data;
     if (--s->open_handles > 0) {
@@ -94,9 +94,9 @@ static void stream_end(struct docker_stream *s)
     s->done = NULL;
     if (!uv_is_closing((uv_handle_t *)&s->timer)) {
         if (s->fd >= 0) {
-            uv_close((uv_handle_t *)&s->poll, on_handle_closed);
+            uv_close((uv_handle_t *)&s->poll, on_stream_handle_closed);
         }
-        uv_close((uv_handle_t *)&s->timer, on_handle_closed);
+        uv_close((uv_handle_t *)&s->timer, on_stream_handle_closed);
     }
 }
 
@@ -180,7 +180,7 @@ static int make_pair(struct docker_stream *s, int *ret_fd, struct err *err)
     return 0;
 }
 
-static void join(struct docker_stream *s)
+static void join_stream(struct docker_stream *s)
 {
     struct err err = ERR_INIT;
     docker_stream_fn done = s->done;
@@ -214,7 +214,7 @@ static void greet(struct docker_stream *s)
         s->greeted++;
     }
     if (s->greeted == GREETING_LEN) {
-        join(s);
+        join_stream(s);
     }
 }
 
@@ -313,7 +313,7 @@ static enum rest carry_out(struct docker_stream *s)
     return REST_TURN;
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_stream_poll(uv_poll_t *poll, int status, int events)
 {
     (void)status, (void)events; /* whatever it is, trying tells more */
     carry(poll->data);
@@ -352,14 +352,14 @@ static void carry(struct docker_stream *s)
         if (wanted == 0) {
             uv_poll_stop(&s->poll);
         } else {
-            uv_poll_start(&s->poll, wanted, on_poll);
+            uv_poll_start(&s->poll, wanted, on_stream_poll);
         }
     }
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static void on_tunnel(void *arg, int rc, struct http_tunnel *tunnel, const struct err *err)
+static void on_stream_tunnel(void *arg, int rc, struct http_tunnel *tunnel, const struct err *err)
 {
     struct docker_stream *s = arg;
     s->call = NULL;
@@ -414,7 +414,8 @@ static void on_exec_made(void *arg, int rc, const struct docker_reply *reply,
     }
     CLEANUP_FREE char *escaped = http_escape(id);
     CLEANUP_FREE char *path = alloc_printf("/exec/%s/start", escaped);
-    s->call = docker_api_upgrade(s->api, path, "{\"Detach\":false,\"Tty\":false}", on_tunnel, s);
+    s->call =
+        docker_api_upgrade(s->api, path, "{\"Detach\":false,\"Tty\":false}", on_stream_tunnel, s);
 }
 
 struct docker_stream *docker_stream_exec(struct tasks *tasks, struct docker_api *api,
@@ -453,6 +454,6 @@ struct docker_stream *docker_stream_attach(struct tasks *tasks, struct docker_ap
     CLEANUP_FREE char *path = alloc_printf(
         "/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1&detachKeys=", container);
     s->attached = attached;
-    s->call = docker_api_upgrade(api, path, NULL, on_tunnel, s);
+    s->call = docker_api_upgrade(api, path, NULL, on_stream_tunnel, s);
     return s;
 }

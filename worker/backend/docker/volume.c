@@ -115,7 +115,7 @@ static int make_tar(const char *agent_path, struct buf *out, struct err *err)
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-static void finish(struct docker_volume *v)
+static void finish_volume(struct docker_volume *v)
 {
     docker_volume_fn done = v->done;
     void *arg = v->arg;
@@ -124,8 +124,8 @@ static void finish(struct docker_volume *v)
     done(arg, -err.code, err.code != 0 ? &err : NULL);
 }
 
-static void ask(struct docker_volume *v, const char *method, const char *path, const char *json,
-                docker_reply_fn next)
+static void ask_engine(struct docker_volume *v, const char *method, const char *path,
+                       const char *json, docker_reply_fn next)
 {
     struct docker_request request = {.method = method, .path = path, .json = json};
     v->call = docker_api_call(v->api, &request, next, v);
@@ -140,16 +140,17 @@ static void on_helper_gone(void *arg, int rc, const struct docker_reply *reply,
     if (rc < 0) {
         log_warn("the helper container that brought the agent stays: %s", err->text);
     }
-    finish(v);
+    finish_volume(v);
 }
 
 static void remove_helper(struct docker_volume *v)
 {
     CLEANUP_FREE char *path = alloc_printf("/containers/%s?force=1&v=0", v->helper);
-    ask(v, "DELETE", path, NULL, on_helper_gone);
+    ask_engine(v, "DELETE", path, NULL, on_helper_gone);
 }
 
-static void on_filled(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
+static void on_archive_sent(void *arg, int rc, const struct docker_reply *reply,
+                            const struct err *err)
 {
     struct docker_volume *v = arg;
     (void)reply;
@@ -173,7 +174,7 @@ static void on_helper(void *arg, int rc, const struct docker_reply *reply, const
     }
     if (rc < 0) {
         err_ignore(err_wrap(&v->err, "no helper container to bring the agent to the engine"));
-        finish(v);
+        finish_volume(v);
         return;
     }
     v->helper = http_escape(id);
@@ -185,7 +186,7 @@ static void on_helper(void *arg, int rc, const struct docker_reply *reply, const
         .body = view_bytes(v->tar.data, v->tar.len),
         .content_type = "application/x-tar",
     };
-    v->call = docker_api_call(v->api, &request, on_filled, v);
+    v->call = docker_api_call(v->api, &request, on_archive_sent, v);
 }
 
 /* No user, no limits: it never runs. Podman hands a new volume to the container's user. */
@@ -218,21 +219,21 @@ static void on_volume(void *arg, int rc, const struct docker_reply *reply, const
     if (rc < 0) {
         v->err = *err;
         err_ignore(err_wrap(&v->err, "no volume for the agent"));
-        finish(v);
+        finish_volume(v);
         return;
     }
     CLEANUP_FREE char *body = helper_body(v);
-    ask(v, "POST", "/containers/create", body, on_helper);
+    ask_engine(v, "POST", "/containers/create", body, on_helper);
 }
 
 /* Where nothing could be asked of the engine: reported like everything else, a turn later. */
-static void on_unreadable(void *arg, int rc, const struct docker_reply *reply,
-                          const struct err *err)
+static void on_volume_unreadable(void *arg, int rc, const struct docker_reply *reply,
+                                 const struct err *err)
 {
     struct docker_volume *v = arg;
     (void)rc, (void)reply, (void)err;
     v->call = NULL;
-    finish(v);
+    finish_volume(v);
 }
 
 struct docker_volume *docker_volume_fill(struct docker_api *api, const char *name,
@@ -247,7 +248,7 @@ struct docker_volume *docker_volume_fill(struct docker_api *api, const char *nam
     v->arg = arg;
     buf_init(&v->tar, AGENT_MAX + TAR_ROOM);
     if (make_tar(agent_path, &v->tar, &v->err) < 0) {
-        ask(v, "GET", "/_ping", NULL, on_unreadable);
+        ask_engine(v, "GET", "/_ping", NULL, on_volume_unreadable);
         return v;
     }
     log_info("bringing the agent to the engine: volume %s", name);
@@ -256,6 +257,6 @@ struct docker_volume *docker_volume_fill(struct docker_api *api, const char *nam
     json_build_string(json_build_object(body, "Labels"), DOCKER_LABEL "agent", name);
     CLEANUP_FREE char *text = json_build_print(body);
     cJSON_Delete(body);
-    ask(v, "POST", "/volumes/create", text, on_volume);
+    ask_engine(v, "POST", "/volumes/create", text, on_volume);
     return v;
 }

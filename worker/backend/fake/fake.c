@@ -101,7 +101,7 @@ static void check_closed(struct fake *f)
     }
 }
 
-static void on_later_closed(uv_handle_t *handle)
+static void on_fake_later_closed(uv_handle_t *handle)
 {
     struct later *l = handle->data;
     struct fake *f = l->fake;
@@ -110,16 +110,16 @@ static void on_later_closed(uv_handle_t *handle)
     check_closed(f);
 }
 
-static void later_drop(struct later *l)
+static void drop_fake_later(struct later *l)
 {
     *(l->prev != NULL ? &l->prev->next : &l->fake->first) = l->next;
     if (l->next != NULL) {
         l->next->prev = l->prev;
     }
-    uv_close((uv_handle_t *)&l->timer, on_later_closed);
+    uv_close((uv_handle_t *)&l->timer, on_fake_later_closed);
 }
 
-static void on_later(uv_timer_t *timer)
+static void on_fake_later(uv_timer_t *timer)
 {
     struct later *l = timer->data;
     l->run(l);
@@ -139,7 +139,7 @@ static struct later *later(struct fake *f, void (*run)(struct later *l), uint64_
     f->handles++;
     uv_timer_init(f->loop, &l->timer);
     l->timer.data = l;
-    uv_timer_start(&l->timer, on_later, delay_ms, 0);
+    uv_timer_start(&l->timer, on_fake_later, delay_ms, 0);
     return l;
 }
 
@@ -267,7 +267,7 @@ static void run_kill(struct later *l)
     if (pid > 0) {
         uv_kill(pid, SIGKILL);
     }
-    later_drop(l);
+    drop_fake_later(l);
 }
 
 static int start_agent(struct fake *f, const struct backend_spec *spec, int listen_fd,
@@ -335,7 +335,7 @@ static int start_agent(struct fake *f, const struct backend_spec *spec, int list
 
 /* ---- the vtable ------------------------------------------------------------------------------ */
 
-static struct fake *self(struct backend *b)
+static struct fake *fake_of(struct backend *b)
 {
     return (struct fake *)b;
 }
@@ -358,7 +358,7 @@ static void run_created(struct later *l)
     CLEANUP_FREE char *workspace = alloc_printf("%s/workspace", l->fake->dir);
     info.workspace = workspace;
     info.unapplied[info.unapplied_count++] = UNAPPLIED;
-    later_drop(l); /* its memory stays till the loop comes round; the callback may close us */
+    drop_fake_later(l); /* its memory stays till the loop comes round; the callback may close us */
     l->create(l->arg, l->rc, l->rc == 0 ? &info : NULL, &l->err, "");
 }
 
@@ -403,13 +403,13 @@ static void run_news(struct later *l)
     l->news++;
     CLEANUP_FREE char *text = alloc_printf("layer %" PRIu64, l->news);
     l->progress(l->progress_arg, text, l->news * 1000, l->news_total * 1000);
-    uv_timer_start(&l->timer, on_later, NEWS_MS, 0);
+    uv_timer_start(&l->timer, on_fake_later, NEWS_MS, 0);
 }
 
 static void fake_create(struct backend *b, const struct backend_spec *spec, backend_create_fn done,
                         void *arg)
 {
-    struct fake *f = self(b);
+    struct fake *f = fake_of(b);
     uint64_t delay_ms = 0;
     struct err err = ERR_INIT;
     set_spec(f, spec);
@@ -433,7 +433,7 @@ static void fake_create(struct backend *b, const struct backend_spec *spec, back
 static void fake_attach(struct backend *b, const struct backend_spec *spec, backend_create_fn done,
                         void *arg)
 {
-    struct fake *f = self(b);
+    struct fake *f = fake_of(b);
     set_spec(f, spec);
     struct later *l = later(f, run_created, 0);
     l->create = done;
@@ -449,7 +449,7 @@ struct probe_later {
     char *engine;
 };
 
-static void probe_free(struct probe_later *p)
+static void free_fake_probe(struct probe_later *p)
 {
     free(p->engine);
     free(p);
@@ -463,9 +463,9 @@ static void run_probed(struct later *l)
     probe.engine = p->engine;
     probe.tried[probe.tried_count++] = tried;
     probe.unapplied[probe.unapplied_count++] = UNAPPLIED;
-    later_drop(l);
+    drop_fake_later(l);
     p->done(p->arg, &probe);
-    probe_free(p);
+    free_fake_probe(p);
 }
 
 static void fake_probe(struct backend *b, const struct backend_spec *spec, backend_probe_fn done,
@@ -475,12 +475,12 @@ static void fake_probe(struct backend *b, const struct backend_spec *spec, backe
     p->done = done;
     p->arg = arg;
     p->engine = alloc_strdup(spec->engine);
-    later(self(b), run_probed, 0)->arg = p;
+    later(fake_of(b), run_probed, 0)->arg = p;
 }
 
 static void run_stream(struct later *l)
 {
-    later_drop(l);
+    drop_fake_later(l);
     l->stream(l->arg, l->rc, l->fd, &l->err);
 }
 
@@ -503,7 +503,7 @@ static int dead_stream(const char *text, int *ret_fd, struct err *err)
 
 static void fake_stream(struct backend *b, backend_stream_fn done, void *arg)
 {
-    struct fake *f = self(b);
+    struct fake *f = fake_of(b);
     uint64_t count = 0;
     uint64_t number = f->streams++;
     struct later *l = later(f, run_stream, 0);
@@ -522,13 +522,13 @@ static void fake_stream(struct backend *b, backend_stream_fn done, void *arg)
 
 static void run_usage(struct later *l)
 {
-    later_drop(l);
+    drop_fake_later(l);
     l->usage(l->arg, l->rc, &l->figures, &l->err);
 }
 
 static void fake_usage(struct backend *b, backend_usage_fn done, void *arg)
 {
-    struct fake *f = self(b);
+    struct fake *f = fake_of(b);
     if (fault(f, "usage=hang", NULL)) {
         return;
     }
@@ -552,7 +552,7 @@ static void run_destroy(struct later *l)
         } else if (now >= l->kill_ms) {
             uv_kill(pid, SIGKILL);
         }
-        uv_timer_start(&l->timer, on_later, POLL_MS, 0);
+        uv_timer_start(&l->timer, on_fake_later, POLL_MS, 0);
         return;
     }
     static const char *const made[] = {"workspace", "home", AGENT_SOCKET_NAME, PID_FILE};
@@ -563,14 +563,14 @@ static void run_destroy(struct later *l)
     if (l->rc == 0 && fault(f, "destroy=fail", NULL)) {
         l->rc = err_set(&l->err, ERR_ENGINE, "removal was ordered to fail");
     }
-    later_drop(l);
+    drop_fake_later(l);
     l->done(l->arg, l->rc, &l->err, "");
 }
 
 static void fake_destroy(struct backend *b, const struct backend_spec *spec, backend_done_fn done,
                          void *arg)
 {
-    struct fake *f = self(b);
+    struct fake *f = fake_of(b);
     uint64_t delay_ms = 0;
     set_spec(f, spec);
     if (f->listen_fd >= 0) {
@@ -587,20 +587,20 @@ static void fake_destroy(struct backend *b, const struct backend_spec *spec, bac
 
 static void fake_close(struct backend *b, void (*closed)(void *arg), void *arg)
 {
-    struct fake *f = self(b);
+    struct fake *f = fake_of(b);
     f->closed = closed;
     f->closed_arg = arg;
     while (f->first != NULL) {
         struct later *l = f->first;
         if (l->run == run_probed) {
-            probe_free(l->arg);
+            free_fake_probe(l->arg);
         } else if (l->run == run_stream && l->fd >= 0) {
             close(l->fd);
         }
-        later_drop(l);
+        drop_fake_later(l);
     }
     drop_process(f);
-    later(f, later_drop, 0); /* so that there is a handle left whose end can be reported */
+    later(f, drop_fake_later, 0); /* so that there is a handle left whose end can be reported */
 }
 
 const struct backend_ops backend_fake = {

@@ -35,7 +35,7 @@
 #define NEST_MAX      4 /* groups below a sandbox's: runtimes make one at most */
 
 /* Reads a small file into a fresh NUL-terminated string; NULL if that cannot be done. */
-static char *slurp(const char *path, size_t max_bytes)
+static char *read_cgroup_file(const char *path, size_t max_bytes)
 {
     struct buf b;
     struct err err;
@@ -50,7 +50,7 @@ static char *slurp(const char *path, size_t max_bytes)
 }
 
 /* snprintf that reports a cut as failure and leaves "" then. */
-static bool join(char *out, size_t size, const char *a, const char *b, const char *c)
+static bool join_path(char *out, size_t size, const char *a, const char *b, const char *c)
 {
     int n = snprintf(out, size, "%s%s%s", a, b, c);
     if (n < 0 || (size_t)n >= size) {
@@ -79,7 +79,8 @@ static char *next_line(char **cursor)
 static bool has_controller(const struct oci_cgroup_mount *m, const char *name)
 {
     char needle[32];
-    return join(needle, sizeof(needle), ",", name, ",") && strstr(m->controllers, needle) != NULL;
+    return join_path(needle, sizeof(needle), ",", name, ",") &&
+           strstr(m->controllers, needle) != NULL;
 }
 
 static const struct oci_cgroup_mount *find_mount(const struct oci_cgroup_host *h, const char *name)
@@ -124,7 +125,7 @@ static void read_mount_line(const char *fs_root, char *line, struct oci_cgroup_h
     memset(m, 0, sizeof(*m));
     memcpy(m->root, root, sizeof(m->root));
     memcpy(m->point, point, sizeof(m->point));
-    if (!unified && !join(m->controllers, sizeof(m->controllers), ",", options, ",")) {
+    if (!unified && !join_path(m->controllers, sizeof(m->controllers), ",", options, ",")) {
         return;
     }
     /* The same hierarchy may be mounted twice; the first place is as good. */
@@ -150,29 +151,32 @@ static bool membership(const char *text, const char *controller, char *out, size
         *path++ = '\0';
         names++;
         char list[256], needle[32];
-        bool match = controller == NULL ? names[0] == '\0'
-                                        : join(list, sizeof(list), ",", names, ",") &&
-                                              join(needle, sizeof(needle), ",", controller, ",") &&
-                                              strstr(list, needle) != NULL;
+        bool match = controller == NULL
+                         ? names[0] == '\0'
+                         : join_path(list, sizeof(list), ",", names, ",") &&
+                               join_path(needle, sizeof(needle), ",", controller, ",") &&
+                               strstr(list, needle) != NULL;
         if (match) {
-            return join(out, size, path, "", "");
+            return join_path(out, size, path, "", "");
         }
     }
     return false;
 }
 
-static bool exists(const char *fs_root, const char *point, const char *path, const char *name)
+static bool cgroup_file_exists(const char *fs_root, const char *point, const char *path,
+                               const char *name)
 {
     char dir[OCI_CGROUP_PATH_MAX * 2], full[OCI_CGROUP_PATH_MAX * 3];
-    return join(dir, sizeof(dir), fs_root, point, path) &&
-           join(full, sizeof(full), dir, "/", name) && access(full, F_OK) == 0;
+    return join_path(dir, sizeof(dir), fs_root, point, path) &&
+           join_path(full, sizeof(full), dir, "/", name) && access(full, F_OK) == 0;
 }
 
 static void detect_v1(const char *fs_root, struct oci_cgroup_host *h)
 {
     const struct oci_cgroup_mount *memory = find_mount(h, "memory");
     h->memory = memory != NULL;
-    h->swap = memory != NULL && exists(fs_root, memory->point, "", "memory.memsw.limit_in_bytes");
+    h->swap = memory != NULL &&
+              cgroup_file_exists(fs_root, memory->point, "", "memory.memsw.limit_in_bytes");
     h->cpu = find_mount(h, "cpu") != NULL;
     h->pids = find_mount(h, "pids") != NULL;
 }
@@ -186,15 +190,15 @@ static void detect_v2(const char *fs_root, bool as_root, const char *own, struct
         snprintf(h->parent, sizeof(h->parent), "%.*s", cut != NULL ? (int)(cut - own) : 0, own);
     }
     char path[OCI_CGROUP_PATH_MAX * 2], file[OCI_CGROUP_PATH_MAX * 3];
-    if (!join(path, sizeof(path), fs_root, m->point, h->parent) ||
-        !join(file, sizeof(file), path, "/cgroup.controllers", "")) {
+    if (!join_path(path, sizeof(path), fs_root, m->point, h->parent) ||
+        !join_path(file, sizeof(file), path, "/cgroup.controllers", "")) {
         return;
     }
-    CLEANUP_FREE char *text = slurp(file, FIGURES_MAX);
+    CLEANUP_FREE char *text = read_cgroup_file(file, FIGURES_MAX);
     char *cursor = text;
     for (char *line = next_line(&cursor); line != NULL; line = next_line(&cursor)) {
         char list[256];
-        if (!join(list, sizeof(list), " ", line, " ")) {
+        if (!join_path(list, sizeof(list), " ", line, " ")) {
             continue;
         }
         h->memory = strstr(list, " memory ") != NULL;
@@ -203,8 +207,8 @@ static void detect_v2(const char *fs_root, bool as_root, const char *own, struct
     }
     /* The top group has no memory.swap.max of its own, so ask wherever we are. */
     bool top = own[0] == '\0' || strcmp(own, "/") == 0;
-    h->swap = h->memory && (top || exists(fs_root, m->point, own, "memory.swap.max") ||
-                            !exists(fs_root, m->point, own, "memory.max"));
+    h->swap = h->memory && (top || cgroup_file_exists(fs_root, m->point, own, "memory.swap.max") ||
+                            !cgroup_file_exists(fs_root, m->point, own, "memory.max"));
 }
 
 void oci_cgroup_detect(const char *fs_root, bool as_root, struct oci_cgroup_host *ret_host)
@@ -212,8 +216,8 @@ void oci_cgroup_detect(const char *fs_root, bool as_root, struct oci_cgroup_host
     struct oci_cgroup_host *h = ret_host;
     memset(h, 0, sizeof(*h));
     char path[OCI_CGROUP_PATH_MAX];
-    join(path, sizeof(path), fs_root, "/proc/self/mountinfo", "");
-    CLEANUP_FREE char *mounts = slurp(path, PROC_FILE_MAX);
+    join_path(path, sizeof(path), fs_root, "/proc/self/mountinfo", "");
+    CLEANUP_FREE char *mounts = read_cgroup_file(path, PROC_FILE_MAX);
     char *cursor = mounts;
     for (char *line = next_line(&cursor); line != NULL; line = next_line(&cursor)) {
         read_mount_line(fs_root, line, h);
@@ -229,8 +233,8 @@ void oci_cgroup_detect(const char *fs_root, bool as_root, struct oci_cgroup_host
     } else if (at != NULL) {
         h->version = OCI_CGROUP_VERSION_2;
         char own[OCI_CGROUP_PATH_MAX] = "";
-        join(path, sizeof(path), fs_root, "/proc/self/cgroup", "");
-        CLEANUP_FREE char *text = slurp(path, PROC_FILE_MAX);
+        join_path(path, sizeof(path), fs_root, "/proc/self/cgroup", "");
+        CLEANUP_FREE char *text = read_cgroup_file(path, PROC_FILE_MAX);
         if (!membership(text, NULL, own, sizeof(own))) {
             own[0] = '\0';
         }
@@ -238,7 +242,7 @@ void oci_cgroup_detect(const char *fs_root, bool as_root, struct oci_cgroup_host
     }
     char parent[OCI_CGROUP_PATH_MAX * 2];
     h->parent_writable = at != NULL &&
-                         join(parent, sizeof(parent), fs_root, at->point, h->parent) &&
+                         join_path(parent, sizeof(parent), fs_root, at->point, h->parent) &&
                          access(parent, W_OK) == 0;
 }
 
@@ -258,7 +262,7 @@ static void locate(const char *fs_root, const struct oci_cgroup_host *h, const c
     if (root_len > 1 && strncmp(path, m->root, root_len) == 0) {
         below += root_len;
     }
-    join(out, OCI_CGROUP_PATH_MAX, fs_root, m->point, below);
+    join_path(out, OCI_CGROUP_PATH_MAX, fs_root, m->point, below);
 }
 
 bool oci_cgroup_find(const char *fs_root, const struct oci_cgroup_host *host, pid_t pid,
@@ -267,10 +271,10 @@ bool oci_cgroup_find(const char *fs_root, const struct oci_cgroup_host *host, pi
     memset(ret_dirs, 0, sizeof(*ret_dirs));
     char path[OCI_CGROUP_PATH_MAX], number[24];
     snprintf(number, sizeof(number), "%d", (int)pid);
-    join(path, sizeof(path), fs_root, "/proc/", number);
+    join_path(path, sizeof(path), fs_root, "/proc/", number);
     char file[OCI_CGROUP_PATH_MAX + 16];
-    join(file, sizeof(file), path, "/cgroup", "");
-    CLEANUP_FREE char *text = slurp(file, PROC_FILE_MAX);
+    join_path(file, sizeof(file), path, "/cgroup", "");
+    CLEANUP_FREE char *text = read_cgroup_file(file, PROC_FILE_MAX);
     if (text == NULL) {
         return false;
     }
@@ -291,10 +295,10 @@ bool oci_cgroup_find(const char *fs_root, const struct oci_cgroup_host *host, pi
 static uint64_t figure(const char *dir, const char *name, const char *key)
 {
     char path[OCI_CGROUP_PATH_MAX * 2];
-    if (dir[0] == '\0' || !join(path, sizeof(path), dir, "/", name)) {
+    if (dir[0] == '\0' || !join_path(path, sizeof(path), dir, "/", name)) {
         return 0;
     }
-    CLEANUP_FREE char *text = slurp(path, FIGURES_MAX);
+    CLEANUP_FREE char *text = read_cgroup_file(path, FIGURES_MAX);
     char *cursor = text;
     for (char *line = next_line(&cursor); line != NULL; line = next_line(&cursor)) {
         unsigned long long value;
@@ -336,10 +340,10 @@ void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *
 static void kill_members(const char *dir)
 {
     char path[OCI_CGROUP_PATH_MAX * 3];
-    if (!join(path, sizeof(path), dir, "/cgroup.procs", "")) {
+    if (!join_path(path, sizeof(path), dir, "/cgroup.procs", "")) {
         return;
     }
-    CLEANUP_FREE char *text = slurp(path, LIST_MAX);
+    CLEANUP_FREE char *text = read_cgroup_file(path, LIST_MAX);
     char *cursor = text;
     for (char *line = next_line(&cursor); line != NULL; line = next_line(&cursor)) {
         int pid;
@@ -366,7 +370,7 @@ static bool remove_group(const char *dir, int nest)
         while ((entry = readdir(d)) != NULL) {
             char child[OCI_CGROUP_PATH_MAX * 2];
             if (entry->d_type == DT_DIR && entry->d_name[0] != '.' &&
-                join(child, sizeof(child), dir, "/", entry->d_name)) {
+                join_path(child, sizeof(child), dir, "/", entry->d_name)) {
                 remove_group(child, nest + 1);
             }
         }
@@ -381,8 +385,8 @@ bool oci_cgroup_remove(const char *fs_root, const struct oci_cgroup_host *host,
     bool clean = true;
     for (size_t i = 0; i < host->mount_count; i++) {
         char top[OCI_CGROUP_PATH_MAX * 2], dir[OCI_CGROUP_PATH_MAX * 3];
-        if (join(top, sizeof(top), fs_root, host->mounts[i].point, host->parent) &&
-            join(dir, sizeof(dir), top, "/", container)) {
+        if (join_path(top, sizeof(top), fs_root, host->mounts[i].point, host->parent) &&
+            join_path(dir, sizeof(dir), top, "/", container)) {
             clean = remove_group(dir, 0) && clean;
         }
     }

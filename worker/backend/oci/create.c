@@ -83,7 +83,7 @@ void oci_create_free(struct oci_create *c)
     }
 }
 
-static void finish(struct oci_create *c, int rc)
+static void finish_oci_create(struct oci_create *c, int rc)
 {
     struct backend_info info = {
         .runtime = c->record.runtime,
@@ -95,18 +95,18 @@ static void finish(struct oci_create *c, int rc)
     oci_create_free(c);
 }
 
-static void on_ended(void *arg, int rc, const struct err *err)
+static void on_create_undone(void *arg, int rc, const struct err *err)
 {
     struct oci_create *c = arg;
     c->end = NULL;
     if (rc < 0) {
         log_debug("clean-up after a failed creation: %s", err->text);
     }
-    finish(c, -c->err.code);
+    finish_oci_create(c, -c->err.code);
 }
 
 /* Removes what was made so far, then reports c->err. */
-static void fail(struct oci_create *c)
+static void fail_oci_create(struct oci_create *c)
 {
     close_fd(&c->listen_fd);
     struct oci_end_options options = {
@@ -114,7 +114,7 @@ static void fail(struct oci_create *c)
         .runtime = c->runtime != NULL ? c->runtime : "",
         .spec = &c->request.spec,
     };
-    c->end = oci_end_start(c->tasks, &options, on_ended, c);
+    c->end = oci_end_start(c->tasks, &options, on_create_undone, c);
 }
 
 static int record(struct oci_create *c, int pid, bool starting)
@@ -130,7 +130,7 @@ static int record(struct oci_create *c, int pid, bool starting)
 }
 
 /* The runtime says it started the container. */
-static int settle(struct oci_create *c)
+static int settle_oci_create(struct oci_create *c)
 {
     int pid;
     struct err err;
@@ -154,17 +154,17 @@ static void on_network(void *arg, int rc, const struct err *err, const char *hin
         if (c->cancelled) {
             err_ignore(err_set(&c->err, ERR_SHUTTING_DOWN, "closed while it was being created"));
         }
-        fail(c);
+        fail_oci_create(c);
         return;
     }
-    finish(c, 0);
+    finish_oci_create(c, 0);
 }
 
 /* It runs. Nobody has a stream to it before its network is there, so no code has run in it yet. */
 static void connect_network(struct oci_create *c)
 {
     if (!c->request.spec.network) {
-        finish(c, 0);
+        finish_oci_create(c, 0);
         return;
     }
     c->net =
@@ -193,13 +193,13 @@ static void on_run(void *arg, const struct oci_exec_result *result)
             err_ignore(err_wrap(&c->err, "no space left in %s", c->box.dir));
             snprintf(c->hint, sizeof(c->hint), "%s", OCI_HINT_SPACE);
         }
-    } else if (settle(c) == 0) {
+    } else if (settle_oci_create(c) == 0) {
         connect_network(c);
         return;
     } else if (words[0] != '\0') {
         err_ignore(err_wrap(&c->err, "%s", words));
     }
-    fail(c);
+    fail_oci_create(c);
 }
 
 /* All that the runtime takes, on disk. */
@@ -286,20 +286,20 @@ static void try_launch(struct oci_create *c)
 {
     if (c->cancelled) {
         err_ignore(err_set(&c->err, ERR_SHUTTING_DOWN, "closed while it was being created"));
-        finish(c, -c->err.code);
+        finish_oci_create(c, -c->err.code);
     } else if (launch(c) < 0) {
-        fail(c);
+        fail_oci_create(c);
     }
 }
 
-static void on_probed(void *arg, const struct oci_probe_result *result)
+static void on_runtime_probed(void *arg, const struct oci_probe_result *result)
 {
     struct oci_create *c = arg;
     c->probe = NULL;
     if (!result->usable) {
         snprintf(c->hint, sizeof(c->hint), "%s", result->hint);
-        finish(c, err_set(&c->err, c->cancelled ? ERR_SHUTTING_DOWN : ERR_ENGINE,
-                          "no usable OCI runtime: %.400s", result->reason));
+        finish_oci_create(c, err_set(&c->err, c->cancelled ? ERR_SHUTTING_DOWN : ERR_ENGINE,
+                                     "no usable OCI runtime: %.400s", result->reason));
         return;
     }
     c->mode = result->mode;
@@ -308,11 +308,11 @@ static void on_probed(void *arg, const struct oci_probe_result *result)
     try_launch(c);
 }
 
-static void begin(void *arg)
+static void begin_oci_create(void *arg)
 {
     struct oci_create *c = arg;
     if (c->err.code != 0) {
-        finish(c, -c->err.code);
+        finish_oci_create(c, -c->err.code);
         return;
     }
     oci_host_read("", geteuid(), getegid(), &c->host);
@@ -320,7 +320,7 @@ static void begin(void *arg)
         oci_mode_unapplied(&c->mode, c->host.swap_active, "", &c->notes);
         try_launch(c);
     } else {
-        c->probe = oci_probe_start(c->tasks, &c->request.spec, on_probed, c);
+        c->probe = oci_probe_start(c->tasks, &c->request.spec, on_runtime_probed, c);
     }
 }
 
@@ -335,7 +335,7 @@ struct oci_create *oci_create_start(struct tasks *tasks, const struct backend_sp
     c->arg = arg;
     oci_box_init(&c->box, spec->dir != NULL ? spec->dir : "", spec->id != NULL ? spec->id : "");
     err_ignore(spec_copy_init(&c->request, spec, &c->err));
-    task_later(tasks, 0, begin, c);
+    task_later(tasks, 0, begin_oci_create, c);
     return c;
 }
 

@@ -68,7 +68,7 @@ void oci_end_free(struct oci_end *e)
     }
 }
 
-static void finish(struct oci_end *e)
+static void finish_oci_end(struct oci_end *e)
 {
     /* What could not be ended keeps its files: without them the next try would find nothing. */
     struct err err = e->err;
@@ -103,7 +103,7 @@ static void try_cgroups(void *arg)
         oci_packages_retire(e->tasks, &e->sandbox.spec, "", &e->err) < 0) {
         e->failed = true;
     }
-    finish(e);
+    finish_oci_end(e);
 }
 
 static void on_network_gone(void *arg, bool gone)
@@ -217,7 +217,7 @@ static void on_agent_gone(void *arg, bool gone)
     delete_container(e);
 }
 
-static void begin(void *arg)
+static void begin_oci_end(void *arg)
 {
     struct oci_end *e = arg;
     e->started_ms = clock_ms();
@@ -232,7 +232,7 @@ static void begin(void *arg)
         free(r);
         e->failed = true;
         e->err = err;
-        finish(e);
+        finish_oci_end(e);
         return;
     }
     if (rc == 0) {
@@ -264,6 +264,6 @@ struct oci_end *oci_end_start(struct tasks *tasks, const struct oci_end_options 
         options->spec != NULL && spec_copy_init(&e->sandbox, options->spec, &err) == 0;
     e->fn = fn;
     e->arg = arg;
-    task_later(tasks, 0, begin, e);
+    task_later(tasks, 0, begin_oci_end, e);
     return e;
 }

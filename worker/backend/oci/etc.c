@@ -38,7 +38,7 @@
 
 const char *const oci_etc_names[] = {"passwd", "group", "hosts", NULL};
 
-static int report(int sys, const char *name, struct err *err)
+static int report_etc_file(int sys, const char *name, struct err *err)
 {
     bool full = sys == ENOSPC || sys == EDQUOT;
     return err_sys(err, full ? ERR_NO_SPACE : ERR_IO, sys, "cannot make %s", name);
@@ -50,7 +50,7 @@ int oci_put_file(int dir_fd, const char *name, const void *data, size_t len, mod
     CLEANUP_FD int fd =
         openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0) {
-        return report(errno, name, err);
+        return report_etc_file(errno, name, err);
     }
     const char *p = data;
     while (len > 0) {
@@ -59,19 +59,19 @@ int oci_put_file(int dir_fd, const char *name, const void *data, size_t len, mod
             continue;
         }
         if (n < 0) {
-            return report(errno, name, err);
+            return report_etc_file(errno, name, err);
         }
         p += n;
         len -= (size_t)n;
     }
-    return fchmod(fd, mode) < 0 ? report(errno, name, err) : 0;
+    return fchmod(fd, mode) < 0 ? report_etc_file(errno, name, err) : 0;
 }
 
 int oci_put_dir(int dir_fd, const char *name, mode_t mode, struct err *err)
 {
     if ((mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST) ||
         fchmodat(dir_fd, name, mode, 0) < 0) {
-        return report(errno, name, err);
+        return report_etc_file(errno, name, err);
     }
     return 0;
 }
@@ -79,7 +79,7 @@ int oci_put_dir(int dir_fd, const char *name, mode_t mode, struct err *err)
 int oci_put_link(int dir_fd, const char *name, const char *target, struct err *err)
 {
     if (symlinkat(target, dir_fd, name) < 0 && errno != EEXIST) {
-        return report(errno, name, err);
+        return report_etc_file(errno, name, err);
     }
     return 0;
 }
@@ -141,7 +141,7 @@ static int copy_dir(const char *from_dir, bool links, int parent_fd, const char 
     CLEANUP_FD int to_fd = -1;
     if (rc == 0) {
         to_fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        rc = to_fd < 0 ? report(errno, name, err) : 0;
+        rc = to_fd < 0 ? report_etc_file(errno, name, err) : 0;
     }
     struct dirent *entry;
     for (int i = 0; rc == 0 && i < ENTRIES_MAX && (entry = readdir(from)) != NULL; i++) {

@@ -74,7 +74,7 @@ static void tail_add(struct tail *t, const char *data, size_t len)
     t->len += len;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_exec_handle_closed(uv_handle_t *handle)
 {
     struct oci_exec *x = handle->data;
     if (--x->handles == 0) {
@@ -86,7 +86,7 @@ static void on_closed(uv_handle_t *handle)
 static void close_handle(uv_handle_t *handle)
 {
     if (!uv_is_closing(handle)) {
-        uv_close(handle, on_closed);
+        uv_close(handle, on_exec_handle_closed);
     }
 }
 
@@ -141,7 +141,7 @@ static void drain(struct stream *s)
     }
 }
 
-static void finish(struct oci_exec *x, int exit_code, int sig)
+static void finish_exec(struct oci_exec *x, int exit_code, int sig)
 {
     if (x->dropped) {
         close_all(x);
@@ -177,28 +177,28 @@ static void on_command_exit(uv_process_t *process, int64_t status, int sig)
 {
     struct oci_exec *x = process->data;
     x->running = false;
-    finish(x, sig != 0 ? -1 : (int)status, sig);
+    finish_exec(x, sig != 0 ? -1 : (int)status, sig);
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void on_exec_deadline(uv_timer_t *timer)
 {
     struct oci_exec *x = timer->data;
     if (x->spawn_error != 0) {
-        finish(x, -1, 0);
+        finish_exec(x, -1, 0);
     } else if (x->running) {
         x->timed_out = true;
         uv_process_kill(&x->process, SIGKILL);
     }
 }
 
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
+static void on_exec_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
 {
     (void)suggested;
     struct oci_exec *x = handle->data;
     *ret_buf = uv_buf_init(x->chunk, sizeof(x->chunk));
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+static void on_exec_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct oci_exec *x = stream->data;
     struct stream *s =
@@ -242,7 +242,7 @@ static void free_env(char **env)
     free(env);
 }
 
-static int spawn(struct oci_exec *x, const struct oci_exec_options *options)
+static int spawn_runtime(struct oci_exec *x, const struct oci_exec_options *options)
 {
     uv_stdio_container_t stdio[PASSED_FD + OCI_EXEC_FDS_MAX] = {{.flags = UV_IGNORE}};
     for (int i = 0; i < STREAMS; i++) {
@@ -292,18 +292,18 @@ struct oci_exec *oci_exec_start(struct tasks *tasks, const struct oci_exec_optio
     x->process.data = x;
     x->handles = 1 + STREAMS + 1;
 
-    int rc = spawn(x, options);
+    int rc = spawn_runtime(x, options);
     x->process.data = x;
     if (rc != 0) {
         /* Told from the loop, as everything is; libuv leaves a closable handle behind. */
         x->spawn_error = -rc;
-        uv_timer_start(&x->deadline, on_deadline, 0, 0);
+        uv_timer_start(&x->deadline, on_exec_deadline, 0, 0);
         return x;
     }
     x->running = true;
-    uv_timer_start(&x->deadline, on_deadline, options->deadline_ms, 0);
+    uv_timer_start(&x->deadline, on_exec_deadline, options->deadline_ms, 0);
     for (int i = 0; i < STREAMS; i++) {
-        uv_read_start((uv_stream_t *)&x->streams[i].pipe, on_alloc, on_read);
+        uv_read_start((uv_stream_t *)&x->streams[i].pipe, on_exec_alloc, on_exec_read);
     }
     return x;
 }

@@ -36,7 +36,7 @@ uint64_t oci_hash(uint64_t seed, const void *data, size_t len)
     return hash;
 }
 
-static bool slurp(const char *fs_root, const char *path, struct buf *out)
+static bool read_host_file(const char *fs_root, const char *path, struct buf *out)
 {
     char full[1024];
     struct err err;
@@ -49,7 +49,7 @@ static bool slurp(const char *fs_root, const char *path, struct buf *out)
 static bool read_number(const char *fs_root, const char *path, long long *ret)
 {
     CLEANUP_BUF struct buf b;
-    return slurp(fs_root, path, &b) && sscanf(buf_cstr(&b), "%lld", ret) == 1;
+    return read_host_file(fs_root, path, &b) && sscanf(buf_cstr(&b), "%lld", ret) == 1;
 }
 
 /* The longest extent of /proc/self/uid_map, as numbers of our own namespace. */
@@ -68,7 +68,7 @@ static struct oci_ids own_ids(const char *fs_root, const char *path)
 {
     struct oci_ids best = {0, 0};
     CLEANUP_BUF struct buf b;
-    if (!slurp(fs_root, path, &b)) {
+    if (!read_host_file(fs_root, path, &b)) {
         return best;
     }
     for (const char *line = buf_cstr(&b); line != NULL && *line != '\0';) {
@@ -87,7 +87,7 @@ static void user_name(const char *fs_root, uid_t uid, char *out, size_t size)
 {
     out[0] = '\0';
     CLEANUP_BUF struct buf b;
-    if (!slurp(fs_root, "/etc/passwd", &b)) {
+    if (!read_host_file(fs_root, "/etc/passwd", &b)) {
         return;
     }
     for (const char *line = buf_cstr(&b); line != NULL && *line != '\0';) {
@@ -110,7 +110,7 @@ static struct oci_ids granted_ids(const char *fs_root, const char *path, const c
     char number[16];
     snprintf(number, sizeof(number), "%u", (unsigned)uid);
     CLEANUP_BUF struct buf b;
-    if (!slurp(fs_root, path, &b)) {
+    if (!read_host_file(fs_root, path, &b)) {
         return best;
     }
     for (const char *line = buf_cstr(&b); line != NULL && *line != '\0';) {
@@ -145,7 +145,7 @@ static void read_userns(const char *fs_root, bool root, struct oci_host *h)
     }
 }
 
-static bool exists(const char *fs_root, const char *path)
+static bool host_file_exists(const char *fs_root, const char *path)
 {
     char full[1024];
     int n = snprintf(full, sizeof(full), "%s%s", fs_root, path);
@@ -163,7 +163,7 @@ void oci_host_read(const char *fs_root, uid_t uid, gid_t gid, struct oci_host *r
     if (h->root) {
         h->uids = own_ids(fs_root, "/proc/self/uid_map");
         h->gids = own_ids(fs_root, "/proc/self/gid_map");
-        h->systemd = exists(fs_root, "/run/systemd/system");
+        h->systemd = host_file_exists(fs_root, "/run/systemd/system");
     } else {
         char name[64], bus[64];
         user_name(fs_root, uid, name, sizeof(name));
@@ -171,12 +171,12 @@ void oci_host_read(const char *fs_root, uid_t uid, gid_t gid, struct oci_host *r
         h->gids = granted_ids(fs_root, "/etc/subgid", name, uid);
         /* Only the one hierarchy can be delegated to a user's manager. */
         snprintf(bus, sizeof(bus), "/run/user/%u/systemd/private", (unsigned)uid);
-        h->systemd = h->cgroup.version == OCI_CGROUP_VERSION_2 && exists(fs_root, bus);
+        h->systemd = h->cgroup.version == OCI_CGROUP_VERSION_2 && host_file_exists(fs_root, bus);
     }
     read_userns(fs_root, h->root, h);
 
     CLEANUP_BUF struct buf swaps;
-    if (slurp(fs_root, "/proc/swaps", &swaps)) {
+    if (read_host_file(fs_root, "/proc/swaps", &swaps)) {
         const char *first_end = strchr(buf_cstr(&swaps), '\n');
         h->swap_active = first_end != NULL && first_end[1] != '\0';
     }

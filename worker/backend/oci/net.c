@@ -130,7 +130,7 @@ const char *oci_net_resolv_conf(void)
 
 /* ---- the end of it -------------------------------------------------------------------------- */
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_net_handle_closed(uv_handle_t *handle)
 {
     struct oci_net *n = handle->data;
     if (--n->handles == 0) {
@@ -147,7 +147,7 @@ static void on_handle_closed(uv_handle_t *handle)
 static void close_one(uv_handle_t *handle)
 {
     if (!uv_is_closing(handle)) {
-        uv_close(handle, on_handle_closed);
+        uv_close(handle, on_net_handle_closed);
     }
 }
 
@@ -161,7 +161,7 @@ static void close_waiting(struct oci_net *n)
     }
 }
 
-static void drop(struct task *task)
+static void drop_net_task(struct task *task)
 {
     struct oci_net *n = (struct oci_net *)task;
     if (!n->answered && n->running) {
@@ -186,7 +186,7 @@ static void add_words(struct oci_net *n, struct err *err)
     }
 }
 
-static void fail(struct oci_net *n, enum err_code code, const char *why)
+static void fail_net(struct oci_net *n, enum err_code code, const char *why)
 {
     struct err err = ERR_INIT;
     err_ignore(
@@ -208,24 +208,24 @@ static void on_exit_of_helper(uv_process_t *process, int64_t status, int sig)
     struct oci_net *n = process->data;
     n->running = false;
     if (!n->answered) {
-        fail(n, n->cancelled ? ERR_SHUTTING_DOWN : ERR_ENGINE,
-             n->cancelled ? "was not needed any more" : "ended at once");
+        fail_net(n, n->cancelled ? ERR_SHUTTING_DOWN : ERR_ENGINE,
+                 n->cancelled ? "was not needed any more" : "ended at once");
         return;
     }
     log_debug("network of a sandbox is over: %s status=%d signal=%d", n->path, (int)status, sig);
     close_one((uv_handle_t *)process);
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void on_net_deadline(uv_timer_t *timer)
 {
     struct oci_net *n = timer->data;
     if (!n->answered) {
-        fail(n, n->running ? ERR_TIMEOUT : ERR_ENGINE,
-             n->running ? "did not come up in time" : "could not be started");
+        fail_net(n, n->running ? ERR_TIMEOUT : ERR_ENGINE,
+                 n->running ? "did not come up in time" : "could not be started");
     }
 }
 
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
+static void on_net_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
 {
     (void)suggested;
     struct oci_net *n = handle->data;
@@ -250,7 +250,7 @@ static int words_pipe(int ret_ends[2])
     return pipe2(ret_ends, O_CLOEXEC | O_NONBLOCK);
 }
 
-static int spawn(struct oci_net *n, pid_t pid, int tether)
+static int spawn_net(struct oci_net *n, pid_t pid, int tether)
 {
     char target[16];
     snprintf(target, sizeof(target), "%d", (int)pid);
@@ -321,26 +321,26 @@ struct oci_net *oci_net_start(struct tasks *tasks, const char *path, const char 
     n->fn = fn;
     n->arg = arg;
     n->words = -1;
-    task_enter(tasks, &n->task, drop);
+    task_enter(tasks, &n->task, drop_net_task);
     uv_timer_init(tasks->loop, &n->deadline);
     uv_pipe_init(tasks->loop, &n->ready, 0);
     n->deadline.data = n;
     n->ready.data = n;
     n->handles = 3;
-    int rc = spawn(n, pid, tether);
+    int rc = spawn_net(n, pid, tether);
     n->process.data = n;
     close(tether);
     n->running = rc == 0;
     if (rc != 0) {
         log_debug("cannot start %s: %s", path, uv_strerror(rc));
     } else {
-        uv_read_start((uv_stream_t *)&n->ready, on_alloc, on_ready);
+        uv_read_start((uv_stream_t *)&n->ready, on_net_alloc, on_ready);
         if (write_down(n, &err) < 0) {
             log_debug("network: %s", err.text);
             uv_process_kill(&n->process, SIGKILL); /* a sweep would not find it */
         }
     }
-    uv_timer_start(&n->deadline, on_deadline, rc == 0 ? READY_MS : 0, 0);
+    uv_timer_start(&n->deadline, on_net_deadline, rc == 0 ? READY_MS : 0, 0);
     return n;
 }
 

@@ -62,7 +62,7 @@ struct oci {
     void *closed_arg;
 };
 
-static struct oci *self(struct backend *b)
+static struct oci *oci_of(struct backend *b)
 {
     return (struct oci *)b;
 }
@@ -113,7 +113,7 @@ static void close_tasks(struct oci *o)
     o->ending = NULL;
 }
 
-static void on_probe(void *arg, const struct oci_probe_result *result)
+static void on_oci_probe(void *arg, const struct oci_probe_result *result)
 {
     struct oci *o = arg;
     o->probing = NULL;
@@ -147,15 +147,15 @@ static void on_probe(void *arg, const struct oci_probe_result *result)
 static void oci_probe(struct backend *b, const struct backend_spec *spec, backend_probe_fn done,
                       void *arg)
 {
-    struct oci *o = self(b);
+    struct oci *o = oci_of(b);
     o->probe_done = done;
     o->probe_arg = arg;
-    o->probing = oci_probe_start(&o->tasks, spec, on_probe, o);
+    o->probing = oci_probe_start(&o->tasks, spec, on_oci_probe, o);
 }
 
 /* ---- create, destroy ------------------------------------------------------------------------ */
 
-static void on_destroy(void *arg, int rc, const struct err *err)
+static void on_oci_destroy(void *arg, int rc, const struct err *err)
 {
     struct oci *o = arg;
     o->ending = NULL;
@@ -179,7 +179,7 @@ static void end_box(struct oci *o)
         .runtime = end_runtime(o),
         .spec = o->end_spec.spec.id != NULL ? &o->end_spec.spec : NULL,
     };
-    o->ending = oci_end_start(&o->tasks, &options, on_destroy, o);
+    o->ending = oci_end_start(&o->tasks, &options, on_oci_destroy, o);
 }
 
 static void on_probe_swept(void *arg, int rc, const struct err *err)
@@ -187,7 +187,7 @@ static void on_probe_swept(void *arg, int rc, const struct err *err)
     struct oci *o = arg;
     o->ending = NULL;
     if (rc < 0) {
-        on_destroy(o, rc, err);
+        on_oci_destroy(o, rc, err);
         return;
     }
     CLEANUP_FREE char *dir = alloc_printf("%s/probe", o->box.dir);
@@ -195,7 +195,7 @@ static void on_probe_swept(void *arg, int rc, const struct err *err)
     end_box(o);
 }
 
-static void begin_destroy(struct oci *o)
+static void begin_oci_destroy(struct oci *o)
 {
     o->known = false;
     CLEANUP_FREE char *dir = alloc_printf("%s/probe", o->box.dir);
@@ -211,8 +211,8 @@ static void begin_destroy(struct oci *o)
     oci_box_finish(&trial);
 }
 
-static void on_create(void *arg, int rc, const struct oci_record *record,
-                      const struct backend_info *info, const struct err *err, const char *hint)
+static void on_oci_create(void *arg, int rc, const struct oci_record *record,
+                          const struct backend_info *info, const struct err *err, const char *hint)
 {
     struct oci *o = arg;
     o->creating = NULL;
@@ -223,34 +223,34 @@ static void on_create(void *arg, int rc, const struct oci_record *record,
     }
     o->create_done(o->create_arg, rc, info, err, hint);
     if (cancelled && o->closed == NULL) {
-        begin_destroy(o);
+        begin_oci_destroy(o);
     }
 }
 
 static void oci_create(struct backend *b, const struct backend_spec *spec, backend_create_fn done,
                        void *arg)
 {
-    struct oci *o = self(b);
+    struct oci *o = oci_of(b);
     name_box(o, spec);
     o->create_done = done;
     o->create_arg = arg;
-    o->creating = oci_create_start(&o->tasks, spec, on_create, o);
+    o->creating = oci_create_start(&o->tasks, spec, on_oci_create, o);
 }
 
 static void oci_destroy(struct backend *b, const struct backend_spec *spec, backend_done_fn done,
                         void *arg)
 {
-    struct oci *o = self(b);
+    struct oci *o = oci_of(b);
     o->destroy_done = done;
     o->destroy_arg = arg;
     struct err err;
     err_ignore(spec_copy_init(&o->end_spec, spec, &err)); /* or there never was such a sandbox */
     if (o->creating != NULL) {
-        oci_create_cancel(o->creating); /* on_create() goes on from there */
+        oci_create_cancel(o->creating); /* on_oci_create() goes on from there */
         return;
     }
     name_box(o, spec);
-    begin_destroy(o);
+    begin_oci_destroy(o);
 }
 
 /* ---- attach --------------------------------------------------------------------------------- */
@@ -299,7 +299,7 @@ static void on_attach(void *arg)
 static void oci_attach(struct backend *b, const struct backend_spec *spec, backend_create_fn done,
                        void *arg)
 {
-    struct oci *o = self(b);
+    struct oci *o = oci_of(b);
     name_box(o, spec);
     o->attach_done = done;
     o->attach_arg = arg;
@@ -308,7 +308,7 @@ static void oci_attach(struct backend *b, const struct backend_spec *spec, backe
 
 /* ---- stream, usage -------------------------------------------------------------------------- */
 
-static void on_stream(void *arg)
+static void on_oci_stream(void *arg)
 {
     struct oci *o = arg;
     struct err err = ERR_INIT;
@@ -316,7 +316,7 @@ static void on_stream(void *arg)
     int rc = o->known ? agent_socket_connect(o->box.dir, &fd, &err)
                       : err_set(&err, ERR_GONE, "there is no sandbox");
     if (rc == -ERR_BUSY && ++o->stream_tries < STREAM_TRIES) {
-        task_later(&o->tasks, STREAM_TRY_MS, on_stream, o);
+        task_later(&o->tasks, STREAM_TRY_MS, on_oci_stream, o);
         return;
     }
     o->stream_done(o->stream_arg, rc, fd, rc == 0 ? NULL : &err);
@@ -324,14 +324,14 @@ static void on_stream(void *arg)
 
 static void oci_stream(struct backend *b, backend_stream_fn done, void *arg)
 {
-    struct oci *o = self(b);
+    struct oci *o = oci_of(b);
     o->stream_done = done;
     o->stream_arg = arg;
     o->stream_tries = 0;
-    task_later(&o->tasks, 0, on_stream, o);
+    task_later(&o->tasks, 0, on_oci_stream, o);
 }
 
-static void on_usage(void *arg)
+static void on_oci_usage(void *arg)
 {
     struct oci *o = arg;
     struct err err = ERR_INIT;
@@ -348,15 +348,15 @@ static void on_usage(void *arg)
 
 static void oci_usage(struct backend *b, backend_usage_fn done, void *arg)
 {
-    struct oci *o = self(b);
+    struct oci *o = oci_of(b);
     o->usage_done = done;
     o->usage_arg = arg;
-    task_later(&o->tasks, 0, on_usage, o);
+    task_later(&o->tasks, 0, on_oci_usage, o);
 }
 
 static bool oci_oom_kills(struct backend *b, uint64_t *ret)
 {
-    const struct oci *o = self(b);
+    const struct oci *o = oci_of(b);
     if (o->known) {
         *ret = oci_cgroup_oom_kills(&o->dirs);
     }
@@ -365,18 +365,18 @@ static bool oci_oom_kills(struct backend *b, uint64_t *ret)
 
 /* ---- close ---------------------------------------------------------------------------------- */
 
-static void closed_by_nobody(void *arg)
+static void oci_closed_by_nobody(void *arg)
 {
     (void)arg;
 }
 
 static void oci_close(struct backend *b, void (*closed)(void *arg), void *arg)
 {
-    struct oci *o = self(b);
-    o->closed = closed != NULL ? closed : closed_by_nobody;
+    struct oci *o = oci_of(b);
+    o->closed = closed != NULL ? closed : oci_closed_by_nobody;
     o->closed_arg = arg;
     if (o->probing != NULL) {
-        /* Nobody else knows of the trial: it ends before we do, and on_probe() tells. */
+        /* Nobody else knows of the trial: it ends before we do, and on_oci_probe() tells. */
         oci_probe_cancel(o->probing);
     } else {
         close_tasks(o);

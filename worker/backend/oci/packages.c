@@ -111,7 +111,7 @@ static bool make_apart(const char *place, const struct oci_host *host)
 
 /* ---- making, finding ------------------------------------------------------------------------ */
 
-static int report(const char *path, struct err *err)
+static int report_tree(const char *path, struct err *err)
 {
     int sys = errno;
     return err_sys(err, sys == ENOSPC || sys == EDQUOT ? ERR_NO_SPACE : ERR_IO, sys,
@@ -138,7 +138,7 @@ static int fill(const char *path, bool apart, const struct backend_spec *spec, s
 {
     CLEANUP_FD int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || (apart && !put_owner(fd, spec->dir))) {
-        return report(path, err);
+        return report_tree(path, err);
     }
     /* The first is what the sandbox sees as /packages; the others are its user's. */
     static const struct {
@@ -148,7 +148,7 @@ static int fill(const char *path, bool apart, const struct backend_spec *spec, s
     for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
         if ((mkdirat(fd, dirs[i].name, 0700) < 0 && errno != EEXIST) ||
             fchmodat(fd, dirs[i].name, dirs[i].mode, 0) < 0) {
-            return report(path, err);
+            return report_tree(path, err);
         }
     }
     return 0;
@@ -168,7 +168,7 @@ static int give_to_root_inside(const char *path, const struct backend_spec *spec
         oci_host_extents(host, &host->gids, host->gid, ids, gids) == 0) {
         return err_set(err, ERR_ENGINE, "too few ids can be mapped into a user namespace");
     }
-    return lchown(path, uids[0].outside, gids[0].outside) < 0 ? report(path, err) : 0;
+    return lchown(path, uids[0].outside, gids[0].outside) < 0 ? report_tree(path, err) : 0;
 }
 
 static char *choose(const struct backend_spec *spec, const struct oci_host *host, const char *apart,
@@ -185,8 +185,8 @@ static char *choose(const struct backend_spec *spec, const struct oci_host *host
     return path_beside(spec->shared_dir, spec->id);
 }
 
-static int find(const struct backend_spec *spec, const char *apart, char **ret_tree,
-                struct err *err)
+static int find_tree(const struct backend_spec *spec, const char *apart, char **ret_tree,
+                     struct err *err)
 {
     char *found[2] = {path_beside(spec->shared_dir, spec->packages),
                       path_apart(apart, spec->packages)};
@@ -210,12 +210,12 @@ int oci_packages_prepare(const struct backend_spec *spec, const struct oci_mode 
                          struct err *err)
 {
     if (strcmp(spec->packages, spec->id) != 0) {
-        return find(spec, apart, ret_tree, err);
+        return find_tree(spec, apart, ret_tree, err);
     }
     bool is_apart = false;
     CLEANUP_FREE char *path = choose(spec, host, apart, &is_apart);
     if (mkdir(path, 0700) < 0 && errno != EEXIST) {
-        return report(path, err);
+        return report_tree(path, err);
     }
     int rc = fill(path, is_apart, spec, err);
     rc = rc < 0 ? rc : give_to_root_inside(path, spec, mode, host, err);
@@ -233,25 +233,25 @@ struct remover {
     uv_process_t process;
 };
 
-static void on_closed(uv_handle_t *handle)
+static void on_remover_closed(uv_handle_t *handle)
 {
     struct remover *r = handle->data;
     task_leave(&r->task);
     free(r);
 }
 
-static void drop(struct task *task)
+static void drop_tree_task(struct task *task)
 {
     struct remover *r = (struct remover *)task;
     if (!uv_is_closing((uv_handle_t *)&r->process)) {
-        uv_close((uv_handle_t *)&r->process, on_closed);
+        uv_close((uv_handle_t *)&r->process, on_remover_closed);
     }
 }
 
-static void on_removed(uv_process_t *process, int64_t status, int sig)
+static void on_tree_removed(uv_process_t *process, int64_t status, int sig)
 {
     log_debug("packages removed in the background: status=%d signal=%d", (int)status, sig);
-    drop(process->data);
+    drop_tree_task(process->data);
 }
 
 static void start_remover(struct tasks *tasks, const char *agent_path, const char *path)
@@ -260,19 +260,19 @@ static void start_remover(struct tasks *tasks, const char *agent_path, const cha
     const char *argv[] = {agent_path, "remove", "--dir", path, NULL};
     char *env[] = {NULL};
     uv_process_options_t po = {
-        .exit_cb = on_removed,
+        .exit_cb = on_tree_removed,
         .file = agent_path,
         .args = (char **)(uintptr_t)argv, /* not written to; the type is older than const */
         .env = env,
         .cwd = "/",
         .flags = UV_PROCESS_DETACHED,
     };
-    task_enter(tasks, &r->task, drop);
+    task_enter(tasks, &r->task, drop_tree_task);
     int rc = uv_spawn(tasks->loop, &r->process, &po);
     r->process.data = r;
     if (rc < 0) { /* it is abandoned: somebody else will find it */
         log_debug("cannot start %s: %s", agent_path, uv_strerror(rc));
-        drop(&r->task);
+        drop_tree_task(&r->task);
     }
 }
 

@@ -116,7 +116,7 @@ static void add_reason(struct oci_probe *p, const char *who, const char *why)
              why);
 }
 
-static void finish(struct oci_probe *p)
+static void finish_oci_probe(struct oci_probe *p)
 {
     rmdir(p->box.dir);
     if (!p->usable && p->reason[0] == '\0') {
@@ -159,7 +159,7 @@ static void on_cleaned(void *arg, int rc, const struct err *err)
         p->stop = true;
     }
     if (p->usable || p->stop) {
-        finish(p);
+        finish_oci_probe(p);
     } else if (++p->rung < p->rungs) {
         try_rung(p);
     } else {
@@ -167,18 +167,18 @@ static void on_cleaned(void *arg, int rc, const struct err *err)
     }
 }
 
-static void clean(struct oci_probe *p)
+static void clean_probe(struct oci_probe *p)
 {
     struct oci_end_options options = {.box = &p->box, .runtime = p->runtime};
     p->end = oci_end_start(p->tasks, &options, on_cleaned, p);
 }
 
 /* Nothing that another rung could do better. */
-static void give_up(struct oci_probe *p, const char *why)
+static void give_up_oci_probe(struct oci_probe *p, const char *why)
 {
     add_reason(p, p->runtime, why);
     p->stop = true;
-    clean(p);
+    clean_probe(p);
 }
 
 /* The host is short of something at the moment. A rung with fewer limits may get by without it, and
@@ -211,11 +211,11 @@ static void on_tried(void *arg, const struct oci_exec_result *result)
     p->exec = NULL;
     p->usable = result->exit_code == 0 && !p->stop;
     if (p->usable || p->stop) {
-        clean(p);
+        clean_probe(p);
         return;
     }
     if (result->timed_out) {
-        give_up(p, "a trial container did not end in time");
+        give_up_oci_probe(p, "a trial container did not end in time");
         return;
     }
     if (result->spawn_error != 0) {
@@ -229,7 +229,7 @@ static void on_tried(void *arg, const struct oci_exec_result *result)
         }
     }
     if (is_shortage(p, result->spawn_error)) {
-        give_up(p, p->words);
+        give_up_oci_probe(p, p->words);
         return;
     }
     const struct oci_mode *mode = &p->ladder[p->rung];
@@ -246,10 +246,10 @@ static void on_tried(void *arg, const struct oci_exec_result *result)
             memcpy(p->hint, hint, sizeof(p->hint));
         }
     } else if (clock_ms() - p->started_ms > TOTAL_MS) {
-        give_up(p, p->words);
+        give_up_oci_probe(p, p->words);
         return;
     }
-    clean(p);
+    clean_probe(p);
 }
 
 /* If we die now, the sweep ends the runtime before it removes what that is working on. */
@@ -276,7 +276,7 @@ static void try_rung(struct oci_probe *p)
                              p->hint, &err);
     oci_root_finish(&root);
     if (rc < 0) {
-        give_up(p, err.text);
+        give_up_oci_probe(p, err.text);
         return;
     }
     struct oci_args args;
@@ -309,7 +309,7 @@ static void on_version(void *arg, const struct oci_exec_result *result)
     oci_runtime_words(text, p->version);
     p->crun = strncmp(p->version, "crun", 4) == 0 || strncmp(p->version, "krun", 4) == 0;
     if (p->stop) {
-        clean(p);
+        clean_probe(p);
     } else if (result->exit_code != 0) {
         char why[OCI_WORDS_MAX];
         oci_runtime_words(result->err, why);
@@ -332,7 +332,7 @@ static void next_runtime(struct oci_probe *p)
         name = NULL; /* the one asked for has been tried */
     }
     if (name == NULL) {
-        finish(p); /* what was tried last is what the result names */
+        finish_oci_probe(p); /* what was tried last is what the result names */
         return;
     }
     free(p->runtime);
@@ -357,11 +357,11 @@ static void next_runtime(struct oci_probe *p)
     p->exec = oci_exec_start(p->tasks, &options, on_version, p);
 }
 
-static void begin(void *arg)
+static void begin_oci_probe(void *arg)
 {
     struct oci_probe *p = arg;
     if (p->stop) {
-        finish(p);
+        finish_oci_probe(p);
         return;
     }
     p->started_ms = clock_ms();
@@ -369,13 +369,13 @@ static void begin(void *arg)
     p->rungs = oci_ladder(&p->host, p->ladder);
     if (p->rungs == 0) {
         add_reason(p, "oci", "this host allows no mode that a sandbox could run in");
-        finish(p);
+        finish_oci_probe(p);
         return;
     }
     struct err err;
     if (dir_make_one(p->box.dir, 0700, &err) < 0) { /* see box.c */
         add_reason(p, "oci", err.text);
-        finish(p);
+        finish_oci_probe(p);
         return;
     }
     next_runtime(p);
@@ -409,7 +409,7 @@ struct oci_probe *oci_probe_start(struct tasks *tasks, const struct backend_spec
         add_reason(p, "oci", err.text);
         p->stop = true;
     }
-    task_later(tasks, 0, begin, p);
+    task_later(tasks, 0, begin_oci_probe, p);
     return p;
 }
 

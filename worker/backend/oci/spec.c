@@ -29,7 +29,7 @@
 #define CPU_PERIOD_US 100000
 #define CPU_QUOTA_MIN 1000 /* the kernel refuses less */
 
-static void append_number(cJSON *array, const char *flag, uint64_t value)
+static void append_oci_number(cJSON *array, const char *flag, uint64_t value)
 {
     char text[24];
     snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
@@ -39,7 +39,7 @@ static void append_number(cJSON *array, const char *flag, uint64_t value)
 
 /* Uid and gid of user code. As with mapped ids, an installer is the user of the sandbox that it
  * works for, so that modes of files mean the same to both. */
-static uint32_t user_of(const struct oci_spec_input *in)
+static uint32_t oci_user_of(const struct oci_spec_input *in)
 {
     if (in->mode->userns != OCI_USERNS_NONE) {
         return SANDBOX_UID;
@@ -57,17 +57,17 @@ static void add_args(cJSON *process, const struct oci_spec_input *in)
     cJSON *args = json_build_array(process, "args");
     json_build_append_string(args, OCI_ROOT_AGENT);
     json_build_append_string(args, in->verb);
-    append_number(args, "--fd", OCI_SPEC_AGENT_FD);
+    append_oci_number(args, "--fd", OCI_SPEC_AGENT_FD);
     json_build_append_string(args, "--sandbox");
     json_build_append_string(args, in->spec->id);
-    append_number(args, "--grace-ms", in->spec->grace_ms);
-    append_number(args, "--uid", user_of(in));
-    append_number(args, "--gid", user_of(in));
-    append_number(args, "--nproc", limits->pids);
-    append_number(args, "--nofile", limits->files);
+    append_oci_number(args, "--grace-ms", in->spec->grace_ms);
+    append_oci_number(args, "--uid", oci_user_of(in));
+    append_oci_number(args, "--gid", oci_user_of(in));
+    append_oci_number(args, "--nproc", limits->pids);
+    append_oci_number(args, "--nofile", limits->files);
     /* 0: the cgroup holds memory, which counts what is used rather than what is reserved. */
-    append_number(args, "--data-bytes", in->mode->memory ? 0 : limits->memory_bytes);
-    append_number(args, "--memory-bytes", limits->memory_bytes);
+    append_oci_number(args, "--data-bytes", in->mode->memory ? 0 : limits->memory_bytes);
+    append_oci_number(args, "--memory-bytes", limits->memory_bytes);
     json_build_append_string(args, "--workspace");
     json_build_append_string(args, "/workspace");
     json_build_append_string(args, "--home");
@@ -142,8 +142,8 @@ static void add_mount(cJSON *mounts, const char *target, const char *type, const
     }
 }
 
-static void add_tmpfs(cJSON *mounts, const char *target, const char *mode, uint64_t size_bytes,
-                      const char *more)
+static void add_oci_tmpfs(cJSON *mounts, const char *target, const char *mode, uint64_t size_bytes,
+                          const char *more)
 {
     CLEANUP_FREE char *options = alloc_printf("nosuid,nodev,mode=%s,size=%llu,nr_inodes=%llu%s",
                                               mode, (unsigned long long)size_bytes,
@@ -167,18 +167,18 @@ static void add_mounts(cJSON *config, const struct oci_spec_input *in)
     add_mount(mounts, "/dev", "tmpfs", "tmpfs", "nosuid,noexec,mode=755,size=65536,nr_inodes=256");
     add_mount(mounts, "/dev/pts", "devpts", "devpts",
               "nosuid,noexec,newinstance,ptmxmode=0666,mode=0620");
-    add_tmpfs(mounts, "/dev/shm", "1777", other, ",noexec");
-    add_tmpfs(mounts, "/run", "0755", SANDBOX_RUN_BYTES, ",noexec");
+    add_oci_tmpfs(mounts, "/dev/shm", "1777", other, ",noexec");
+    add_oci_tmpfs(mounts, "/run", "0755", SANDBOX_RUN_BYTES, ",noexec");
     char ids[48] = "";
     if (!single) {
-        unsigned long user = user_of(in);
+        unsigned long user = oci_user_of(in);
         snprintf(ids, sizeof(ids), ",uid=%lu,gid=%lu", user, user);
     }
-    add_tmpfs(mounts, "/tmp", "1777", other, ids);
-    add_tmpfs(mounts, SANDBOX_HOME, "0755", other, ids);
-    add_tmpfs(mounts, "/workspace", "0755", limits->disk_bytes, ids);
+    add_oci_tmpfs(mounts, "/tmp", "1777", other, ids);
+    add_oci_tmpfs(mounts, SANDBOX_HOME, "0755", other, ids);
+    add_oci_tmpfs(mounts, "/workspace", "0755", limits->disk_bytes, ids);
     if (in->spec->app_dir) {
-        add_tmpfs(mounts, BACKEND_APP, "0755", SANDBOX_APP_BYTES, ids);
+        add_oci_tmpfs(mounts, BACKEND_APP, "0755", SANDBOX_APP_BYTES, ids);
     }
 
     for (size_t i = 0; i < in->root->bind_count; i++) {
