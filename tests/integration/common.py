@@ -58,6 +58,21 @@ def needs_modules(done, *modules):
     raise Skip(f"no {' or '.join(modules)} here (Debian: python3-{', python3-'.join(m.lower() for m in modules)})")
 
 
+def opened(*options, **arguments):
+    """A server of one's own and a sandbox in it: (server, id)."""
+    server = Server(*options)
+    server.legacy()
+    return server, server.call("create_sandbox", **arguments)["sandbox_id"]
+
+
+def doctor(*options, **env):
+    """What `cloister doctor` says, as a CompletedProcess; a variable that is None is taken out of its environment."""
+    environment = {k: v for k, v in dict(os.environ, **env).items() if v is not None}
+    return subprocess.run(
+        [os.environ["CLOISTER"], *options, "doctor"], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
 def clear(error):
     """An error that a person can act on."""
     assert len(error["message"]) > 10, error

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 
-from common import OWN_TOOLS, Server, Skip, Suite, alive, clear, contains, equal, needs_engine, needs_runtime, poll, works
+from common import OWN_TOOLS, Server, Skip, Suite, alive, clear, contains, doctor, equal, needs_engine, needs_runtime, opened, poll, works
 import engine as engines
 import mcp
 import silence
@@ -31,12 +31,6 @@ LINES = 400
 STREAM = f"import time\nfor i in range({LINES}):\n    print('line', i, flush=True)\n    if i == 20:\n        open('begun', 'w').close()\n    time.sleep(0.01)"
 WANTED = "".join(f"line {i}\n" for i in range(LINES))
 ENDLESS = "open('begun', 'w').close()\nwhile True: pass"
-
-
-def opened(*options, **arguments):
-    server = Server(*options)
-    server.legacy()
-    return server, server.call("create_sandbox", **arguments)["sandbox_id"]
 
 
 def begun(server, sandbox, code, **arguments):
@@ -63,13 +57,6 @@ def lost(server, sandbox, pending, since):
     contains(["sandbox_not_found", "engine_unavailable"], error["code"])
     listed = {s["sandbox_id"]: s["state"] for s in server.call("get_sandbox_status")["sandboxes"]}
     assert listed.get(sandbox) != "ready", listed
-
-
-def doctor(*options, **env):
-    environment = {k: v for k, v in dict(os.environ, **env).items() if v is not None}
-    return subprocess.run(
-        [os.environ["CLOISTER"], *options, "doctor"], env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
 
 
 # ---- what was asked of the engine ----

@@ -13,7 +13,7 @@ import tempfile
 import time
 import urllib.request
 
-from common import Server, Skip, Suite, clear, contains, equal, needs_engine, needs_runtime, poll
+from common import Server, Skip, Suite, clear, contains, doctor, equal, needs_engine, needs_runtime, opened, poll
 import engine as engines
 import mcp
 
@@ -21,19 +21,6 @@ running = needs_engine()
 needs_runtime()
 suite = Suite()
 DOCKER = running.state["kind"] == "docker"
-
-
-def opened(*options, **arguments):
-    server = Server(*options)
-    server.legacy()
-    return server, server.call("create_sandbox", **arguments)["sandbox_id"]
-
-
-def doctor(*options, **env):
-    environment = {k: v for k, v in dict(os.environ, **env).items() if v is not None}
-    return subprocess.run(
-        [os.environ["CLOISTER"], *options, "doctor"], env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
 
 
 def image_error(*options, image, code):

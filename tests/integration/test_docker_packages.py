@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 
-from common import Server, Suite, alive, clear, contains, equal, needs_engine, needs_runtime, poll
+from common import Server, Suite, alive, clear, contains, equal, needs_engine, needs_runtime, opened, poll
 import engine as engines
 import mcp
 import net as nets
@@ -35,12 +35,6 @@ def reaches(host, port):
     except OSError:
         return 'nothing'
 """
-
-
-def opened(*options, **arguments):
-    server = Server(*options)
-    server.legacy()
-    return server, server.call("create_sandbox", **arguments)["sandbox_id"]
 
 
 def installed(server, sandbox, name, **arguments):

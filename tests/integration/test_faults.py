@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from common import ON_OCI, OWN_TOOLS, Server, Skip, Suite, clear, contains, equal, needs_runtime, poll, works
+from common import ON_OCI, OWN_TOOLS, Server, Skip, Suite, clear, contains, doctor, equal, needs_runtime, poll, works
 import mcp
 
 needs_runtime()
@@ -25,10 +25,6 @@ def script(place, text):
         file.write("#!/bin/sh\n" + text + "\n")
     os.chmod(path, 0o755)
     return path
-
-
-def doctor(*options):
-    return subprocess.run([os.environ["CLOISTER"], *options, "doctor"], capture_output=True, text=True, timeout=120, check=False)
 
 
 def as_nobody():

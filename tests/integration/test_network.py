@@ -11,7 +11,7 @@ import socket
 import subprocess
 import threading
 
-from common import ON_OCI, Server, Skip, Suite, clear, contains, equal, needs_runtime, poll, skip_all
+from common import ON_OCI, Server, Skip, Suite, clear, contains, doctor, equal, needs_runtime, poll, skip_all
 import mcp
 import net
 
@@ -42,7 +42,7 @@ def ask(host, port, seconds=5):
 GATEWAYS = ["127.0.0.1", "10.0.2.2", "10.0.2.3", "10.0.2.100", "localhost"]
 
 
-def opened(*options, **how):
+def started(*options, **how):
     server = Server(*options, **how)
     server.legacy()
     return server
@@ -96,7 +96,7 @@ def packages_left(server):
 
 @suite.case("network full: the network is reached, by address and by name")
 def reached():
-    with opened("--allow-network") as server:
+    with started("--allow-network") as server:
         sandbox = connected(server)
         equal(ask(server, sandbox, net.OUTSIDE, 8080), "outside")
         equal(ask(server, sandbox, net.NAME, 8080), "outside")
@@ -110,7 +110,7 @@ def reached():
 
 @suite.case("network full: nothing that listens on this host's loopback is reached, by no address")
 def loopback():
-    with opened("--allow-network") as server:
+    with started("--allow-network") as server:
         sandbox = connected(server)
         equal(ask(server, sandbox, net.NAME, 8080), "outside")
         for host in GATEWAYS + ["::1", "fd00::2", "fd00::3"]:
@@ -121,7 +121,7 @@ def loopback():
 
 @suite.case("without network, which is the default: nothing is reached, and no name is looked up")
 def unreached():
-    with opened("--allow-network") as server:
+    with started("--allow-network") as server:
         sandbox = connected(server, "none")
         equal(server.call("create_sandbox")["network"], "none")
         network.names.asked.clear()
@@ -135,7 +135,7 @@ def unreached():
 
 @suite.case("a name server on this host's loopback, as service managers have it, is asked all the same")
 def local_resolver():
-    with resolver_on_loopback() as names, opened("--allow-network") as server:
+    with resolver_on_loopback() as names, started("--allow-network") as server:
         sandbox = connected(server)
         equal(ask(server, sandbox, net.NAME, 8080), "outside")
         contains(names.asked, net.NAME)
@@ -143,7 +143,7 @@ def local_resolver():
 
 @suite.case("it is asked by TCP as well, as for answers that are too long for a datagram")
 def local_resolver_by_tcp():
-    with resolver_on_loopback(socket.create_server(("127.0.0.53", 53))) as names, opened("--allow-network") as server:
+    with resolver_on_loopback(socket.create_server(("127.0.0.53", 53))) as names, started("--allow-network") as server:
         sandbox = connected(server)
         equal(ask(server, sandbox, net.NAME, 8080), "outside")
         contains(names.asked_by_tcp, net.NAME)
@@ -174,7 +174,7 @@ def linked_resolv_conf():
             os.symlink(os.readlink(f"/{name}"), f"{image}/{name}")
     subprocess.run(["mount", "--bind", "/usr", f"{image}/usr"], check=True)
     try:
-        with opened("--allow-network", "--image", image) as server:
+        with started("--allow-network", "--image", image) as server:
             sandbox = connected(server)
             equal(ask(server, sandbox, net.NAME, 8080), "outside")
     finally:
@@ -187,7 +187,7 @@ def resolver_by_ipv6():
     names = net.NameServer(bound)
     network.nameserver(net.OUTSIDE6)
     try:
-        with opened("--allow-network") as server:
+        with started("--allow-network") as server:
             sandbox = connected(server)
             # its own address comes by announcements of the router, which take a moment
             poll("the name is found", lambda: ask(server, sandbox, net.NAME, 8080) == "outside", 20)
@@ -199,7 +199,7 @@ def resolver_by_ipv6():
 
 @suite.case("a server that does not allow network says so")
 def refused():
-    with opened() as server:
+    with started() as server:
         error = clear(server.call_failing("create_sandbox", network="full")["error"])
         equal(error["code"], "network_disabled")
         equal(server.call("create_sandbox", network="none")["network"], "none")
@@ -256,7 +256,7 @@ def telnet():
 def worker_killed():
     listening = network.listen()
     port = listening.getsockname()[1]
-    with opened("--allow-network") as server:
+    with started("--allow-network") as server:
         sandbox = connected(server)
         server.run(f"kept = socket.create_connection(({net.OUTSIDE!r}, {port}), 5)", sandbox_id=sandbox)
         connection, _ = listening.accept()
@@ -273,14 +273,14 @@ def worker_killed():
 @suite.case("user code sees nothing of the helper")
 def out_of_reach():
     look = "import os; print(sorted(os.listdir('/proc/self/fd')), [p for p in os.listdir('/proc') if p.isdigit() and p != str(os.getpid())])"
-    with opened("--allow-network") as server:
+    with started("--allow-network") as server:
         seen = [server.stdout(look, sandbox_id=connected(server, kind)) for kind in ("none", "full")]
         equal(seen[1], seen[0])
 
 
 @suite.case("twenty sandboxes come and go: no helper, no directory is left")
 def many():
-    with opened("--allow-network") as server:
+    with started("--allow-network") as server:
         pids, problems = [], []
 
         def come_and_go():
@@ -306,7 +306,7 @@ def many():
 
 @suite.case("server and worker killed: the next server sweeps helper and packages, even if the helper hangs")
 def swept():
-    server = opened("--allow-network", "--grace-seconds", "3600")
+    server = started("--allow-network", "--grace-seconds", "3600")
     sandbox = connected(server)
     (pid,) = helpers(server)
     assert packages_left(server)
@@ -314,7 +314,7 @@ def swept():
     os.kill(pid, signal.SIGSTOP)
     server.kill_with_sweeper()
     os.kill(worker, signal.SIGKILL)
-    with opened(runtime_dir=server.runtime_dir) as second:
+    with started(runtime_dir=server.runtime_dir) as second:
         second.call("create_sandbox")
         poll("the helper is ended", lambda: gone(pid), 30)
         poll("its directory is removed", lambda: not any(sandbox in p for p in mcp.sandbox_dirs(server.runtime_dir)), 30)
@@ -324,7 +324,7 @@ def swept():
 
 @suite.case("server and worker killed and nobody comes: the sandbox ends after its grace, and the helper with it")
 def orphaned():
-    server = opened("--allow-network", "--grace-seconds", "1")
+    server = started("--allow-network", "--grace-seconds", "1")
     sandbox = connected(server)
     (pid,) = helpers(server)
     worker = server.worker_pid(sandbox)
@@ -337,20 +337,15 @@ def orphaned():
 def no_helper():
     network.hide(HELPER)
     try:
-        with opened("--allow-network") as server:
+        with started("--allow-network") as server:
             error = clear(server.call_failing("create_sandbox", network="full")["error"])
             equal(error["code"], "network_disabled")
             contains(error["hint"], "slirp4netns")
             equal(server.run("1 + 1", sandbox_id=server.call("create_sandbox")["sandbox_id"])["result"], "2")
-        contains(doctor(), "slirp4netns is not installed")
+        contains(doctor().stdout, "slirp4netns is not installed")
     finally:
         network.show(HELPER)
-    contains(doctor(), "network            can be had")
-
-
-def doctor():
-    done = mcp.subprocess.run([os.environ["CLOISTER"], "doctor"], capture_output=True, text=True, check=False, timeout=60)
-    return done.stdout
+    contains(doctor().stdout, "network            can be had")
 
 
 @suite.case("a runtime directory in memory: packages lie elsewhere, and go with their sandbox, or with its next server")
@@ -358,7 +353,7 @@ def in_memory():
     place = mcp.temporary_directory()
     mcp.subprocess.run(["mount", "-t", "tmpfs", "-o", "noexec,size=16m,mode=711", "tmpfs", place], check=True)
     try:
-        server = opened("--grace-seconds", "3600", runtime_dir=place)
+        server = started("--grace-seconds", "3600", runtime_dir=place)
         kept, closed = (connected(server, "none") for _ in range(2))
         first = packages_left(server)
         equal((len(first), [p for p in first if p.startswith(place)]), (2, []))
@@ -369,7 +364,7 @@ def in_memory():
         server.kill_with_sweeper()
         os.kill(worker, signal.SIGKILL)
         equal(len(packages_left(server)), 1)
-        with opened(runtime_dir=place) as second:
+        with started(runtime_dir=place) as second:
             second.call("create_sandbox")
             poll("they are removed", lambda: not [p for p in packages_left(server) if p.endswith(kept)], 30)
         equal(packages_left(server), [])
@@ -386,7 +381,7 @@ def ordinary(ids):
         raise Skip("newuidmap is not installed")
     place = mcp.temporary_directory()
     os.chown(place, net.USER, net.USER)
-    with opened("--allow-network", runtime_dir=place, prefix=prefix) as server:
+    with started("--allow-network", runtime_dir=place, prefix=prefix) as server:
         sandbox = connected(server)
         unapplied = server.call("get_sandbox_status", sandbox_id=sandbox)["limits"]["unapplied"]
         equal(any(text.startswith("uid:") for text in unapplied), not ids)
