@@ -15,6 +15,7 @@
 #include "proto/exit_codes.h"
 #include "proto/limits.h"
 #include "supervisor/base/config.h"
+#include "supervisor/base/options.h"
 #include "supervisor/cli/demo.h"
 #include "supervisor/cli/doctor.h"
 #include "supervisor/cli/token.h"
@@ -38,7 +39,7 @@ static void print_help(void)
         "\n"
         "Options, with their defaults in brackets:\n",
         CLOISTER_VERSION);
-    config_print_help();
+    options_print_help();
     printf("\n"
            "To use it from an MCP client, put this into the client's configuration:\n"
            "  {\"mcpServers\": {\"cloister\": {\"command\": \"cloister\", \"args\": []}}}\n");

@@ -92,7 +92,4 @@ void config_finish(struct config *c);
 /* Whether a word is one of a list with commas. */
 bool config_lists(const char *list, const char *word);
 
-/* Help text of all options, for --help. Written with stdio. */
-void config_print_help(void);
-
 #endif

@@ -60,4 +60,7 @@ char *option_flag(const struct option *o);
 /* "CLOISTER_MEMORY_MB"; owned by the caller. */
 char *option_env_name(const struct option *o);
 
+/* Help text of all options, for --help. Written with stdio. */
+void options_print_help(void);
+
 #endif

@@ -33,7 +33,7 @@ static void print_option(const char *flag, const char *text)
     }
 }
 
-void config_print_help(void)
+void options_print_help(void)
 {
     for (size_t i = 0; i < option_count; i++) {
         const struct option *o = &options[i];
