@@ -329,10 +329,10 @@ static void on_container_inspected(void *arg, int rc, const struct docker_reply 
     if (rc < 0) {
         err = *failure;
         if (reply->status == 404) {
-            rc = err_set(&err, ERR_GONE, "the sandbox's container was removed");
+            rc = err_set(&err, ERR_GONE, "the sandbox has ended: its container was removed");
         }
     } else if (!cJSON_IsTrue(json_get(state, "Running"))) {
-        rc = err_set(&err, ERR_GONE, "the sandbox's container is not running any more");
+        rc = err_set(&err, ERR_GONE, "the sandbox has ended: its container is not running");
     }
     if (rc < 0) {
         d->attach_done(d->attach_arg, rc, NULL, &err, rc == -ERR_GONE ? "" : HINT_ENGINE);
