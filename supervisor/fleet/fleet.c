@@ -85,7 +85,7 @@ static void fail_info_later(struct fleet *f, const struct err *err, const char *
 
 /* ---- birth ---- */
 
-static void on_released(struct fleet_host *host)
+static void on_host_released(struct fleet_host *host)
 {
     fleet_maybe_stopped((struct fleet *)host);
 }
@@ -98,7 +98,7 @@ struct fleet *fleet_create_for(uv_loop_t *loop, const struct config *config,
     f->host.config = config;
     f->host.lifeline_read = -1;
     f->host.lifeline_write = -1;
-    f->host.on_released = on_released;
+    f->host.on_released = on_host_released;
     TAILQ_INIT(&f->host.links);
     TAILQ_INIT(&f->sandboxes);
     deferred_init(&f->host.deferred, loop);
@@ -122,7 +122,7 @@ void fleet_observe(struct fleet *f, const struct fleet_events *events, void *arg
 
 /* ---- taking over ---- */
 
-static void on_gone(void *arg, struct sandbox *s)
+static void on_sandbox_gone(void *arg, struct sandbox *s)
 {
     struct fleet *f = arg;
     TAILQ_REMOVE(&f->sandboxes, s, node);
@@ -147,7 +147,7 @@ static void on_settled(void *arg, unsigned leftovers)
 
 /* Everything that the first worker needs. Done once; after a failure the next caller tries again.
  */
-static int prepare(struct fleet *f, struct err *err, const char **ret_hint)
+static int prepare_fleet(struct fleet *f, struct err *err, const char **ret_hint)
 {
     struct fleet_host *host = &f->host;
     if (host->instance != NULL) {
@@ -160,7 +160,7 @@ static int prepare(struct fleet *f, struct err *err, const char **ret_hint)
     f->sweep = sweep_create(host, engine_backend(f->engine));
     if (!host->instance->own) {
         const struct adopt_setup setup = {
-            {host, f->engine, on_gone, f}, f->sweep, on_found, on_settled, f};
+            {host, f->engine, on_sandbox_gone, f}, f->sweep, on_found, on_settled, f};
         host->adopting = true;
         f->adopt = adopt_begin(&setup);
     }
@@ -174,7 +174,7 @@ void fleet_adopt(struct fleet *f)
     if (f->host.instance != NULL || f->host.stopping || !instance_exists(f->host.config)) {
         return;
     }
-    if (prepare(f, &err, &hint) < 0) {
+    if (prepare_fleet(f, &err, &hint) < 0) {
         log_line(f->adopt_failed ? LOG_DEBUG : LOG_WARN,
                  "sandboxes of an earlier server are not taken over yet: %s", err.text);
         f->adopt_failed = true;
@@ -291,7 +291,7 @@ struct opening {
     void *arg;
 };
 
-static void on_progress(void *arg, const struct fleet_progress *progress)
+static void on_fleet_progress(void *arg, const struct fleet_progress *progress)
 {
     struct opening *o = arg;
     if (o->progress != NULL) {
@@ -299,8 +299,8 @@ static void on_progress(void *arg, const struct fleet_progress *progress)
     }
 }
 
-static void on_opened(void *arg, int rc, const struct fleet_info *info, const struct err *err,
-                      const char *hint)
+static void on_sandbox_opened(void *arg, int rc, const struct fleet_info *info,
+                              const struct err *err, const char *hint)
 {
     struct opening *o = arg;
     if (!o->fleet->host.stopping) {
@@ -333,7 +333,7 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
     if (f->host.stopping) {
         rc = err_set(&err, ERR_SHUTTING_DOWN, "the server is shutting down");
     } else if ((rc = fleet_admit_owner(owner, &err)) == 0) {
-        rc = prepare(f, &err, &hint); /* first: names and places may be taken already */
+        rc = prepare_fleet(f, &err, &hint); /* first: names and places may be taken already */
     }
     if (rc == 0) {
         rc = fleet_admit(f, owner, spec, &err, &hint);
@@ -346,17 +346,17 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
     if (rc == 0) {
         sweeper_start(&f->host, engine_backend(f->engine));
         fleet_bound_tombstones(f);
-        struct sandbox_setup setup = {&f->host, f->engine, on_gone, f};
+        struct sandbox_setup setup = {&f->host, f->engine, on_sandbox_gone, f};
         struct opening *o = alloc_one(struct opening);
         o->fleet = f;
         o->done = done;
         o->progress = spec->progress;
         o->arg = arg;
         struct fleet_spec own = *spec;
-        own.progress = on_progress;
+        own.progress = on_fleet_progress;
         CLEANUP_FREE char *image = target != NULL ? alloc_viewdup(target->spec.image) : NULL;
         own.image = image != NULL ? image : spec->image;
-        rc = sandbox_create(&setup, owner, &own, on_opened, o, &s, &err);
+        rc = sandbox_create(&setup, owner, &own, on_sandbox_opened, o, &s, &err);
         if (rc < 0) {
             free(o);
         }
@@ -455,6 +455,6 @@ void fleet_doctor(struct fleet *f,
 {
     struct err err = ERR_INIT;
     const char *hint = "";
-    int rc = prepare(f, &err, &hint);
+    int rc = prepare_fleet(f, &err, &hint);
     engine_survey(f->engine, rc < 0 ? &err : NULL, each, done, arg);
 }

@@ -20,7 +20,7 @@ struct sweep;
 struct sandbox;
 
 struct fleet {
-    struct fleet_host host; /* first: on_released() gets it */
+    struct fleet_host host; /* first: on_host_released() gets it */
     struct engine *engine;
     struct sweep *sweep;
     struct adopt *adopt; /* of a named instance */

@@ -53,7 +53,7 @@ static void on_host_closed(struct fleet *f)
     stopped(f->stopped_arg);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_stop_timer_closed(uv_handle_t *handle)
 {
     on_host_closed(handle->data);
 }
@@ -82,12 +82,12 @@ static void leave(struct fleet *f)
     host->instance = NULL;
     bool stays = dir != NULL && access(dir, F_OK) == 0;
     f->closing = sweeper_close(host, stays, on_part_closed, f) ? 4 : 3;
-    uv_close((uv_handle_t *)&f->stop_timer, on_timer_closed);
+    uv_close((uv_handle_t *)&f->stop_timer, on_stop_timer_closed);
     deferred_close(&host->deferred, on_part_closed, f);
     host->runs->close(host, on_part_closed, f);
 }
 
-static void on_stopped(void *arg)
+static void on_part_stopped(void *arg)
 {
     struct fleet *f = arg;
     if (f->host.held == 0 && !f->left) {
@@ -98,12 +98,12 @@ static void on_stopped(void *arg)
 void fleet_maybe_stopped(struct fleet *f)
 {
     if (f->stopped != NULL && !f->left) {
-        deferred_post(&f->host.deferred, &f->stopped_task, on_stopped, f);
+        deferred_post(&f->host.deferred, &f->stopped_task, on_part_stopped, f);
     }
 }
 
 /* The process is about to end, whatever still points here. */
-static void give_up(struct fleet *f)
+static void give_up_fleet(struct fleet *f)
 {
     deferred_cancel(&f->host.deferred, &f->stopped_task);
     void (*stopped)(void *arg) = f->stopped;
@@ -115,7 +115,7 @@ static void on_leave_time(uv_timer_t *timer)
 {
     struct fleet *f = timer->data;
     log_error("shutdown: %zu things are left behind; the next server removes them", f->host.held);
-    give_up(f);
+    give_up_fleet(f);
 }
 
 static void on_force_time(uv_timer_t *timer)
@@ -135,7 +135,7 @@ static void on_hand_time(uv_timer_t *timer)
         return;
     }
     log_info("shutdown: %zu things are not done; the sweeper goes on with them", f->host.held);
-    give_up(f);
+    give_up_fleet(f);
 }
 
 static bool has_many(const struct fleet *f)

@@ -161,7 +161,7 @@ const char *engine_backend(const struct engine *e)
 }
 
 /* Answers everybody who waits, with the choice or with the failure. */
-static void on_tell(void *arg)
+static void on_engine_tell(void *arg)
 {
     struct engine *e = arg;
     struct engine_wait *wait;
@@ -197,7 +197,7 @@ static void end_round(struct engine *e)
         err_set(&e->failure, ERR_ENGINE, "no sandbox runtime works on this host: %s", e->reasons);
         log_error("engine: %s", e->failure.text);
     }
-    deferred_post(&e->host->deferred, &e->tell, on_tell, e);
+    deferred_post(&e->host->deferred, &e->tell, on_engine_tell, e);
 }
 
 static void choose(struct engine *e, const struct oneshot_target *tried,
@@ -237,7 +237,8 @@ static void skip_needless(struct engine *e)
     }
 }
 
-static void reject(struct engine *e, const struct oneshot_target *tried, struct view reason)
+static void reject_candidate(struct engine *e, const struct oneshot_target *tried,
+                             struct view reason)
 {
     const struct backend_row *row = backend_row_find(tried->backend);
     if (e->candidate_count > 1 && is_engine_named(e->host->config, row)) {
@@ -267,7 +268,7 @@ static void take_result(struct engine *e, const struct msg_probed *probed)
     } else if (probed->usable) {
         choose(e, tried, probed);
     } else {
-        reject(e, tried, probed->reason);
+        reject_candidate(e, tried, probed->reason);
     }
     skip_needless(e);
     if (e->next < e->candidate_count && !e->host->stopping) {
@@ -294,29 +295,29 @@ struct remains {
     uint64_t sweeps;
 };
 
-static void free_remains(struct remains *r)
+static void free_trial_remains(struct remains *r)
 {
     free(r->dir);
     free(r);
 }
 
-static void sweep(struct remains *r);
+static void sweep_trial(struct remains *r);
 
-static void on_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
-                     const char *hint)
+static void on_trial_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
+                           const char *hint)
 {
     struct remains *r = arg;
     (void)reply, (void)hint;
     if (rc == 0) {
         removals_add(r->host, r->id, r->dir, NULL, 0, 0);
-        free_remains(r);
+        free_trial_remains(r);
     } else {
         log_warn("engine: sweep after a probe failed: %s dir=%s", err->text, r->dir);
-        sweep(r);
+        sweep_trial(r);
     }
 }
 
-static void sweep(struct remains *r)
+static void sweep_trial(struct remains *r)
 {
     struct err err = ERR_INIT;
     while (r->sweeps < SWEEPS_MAX && !r->host->forcing) {
@@ -327,14 +328,15 @@ static void sweep(struct remains *r)
             .shared_dir = r->host->instance->shared,
             .generation = r->sweeps,
         };
-        if (worker_oneshot_start(r->host, &args, MSG_SWEEP, r->target, on_swept, r, &err) == 0) {
+        if (worker_oneshot_start(r->host, &args, MSG_SWEEP, r->target, on_trial_swept, r, &err) ==
+            0) {
             return;
         }
     }
     log_warn("engine: a probe left something behind%s%s dir=%s", err.code != 0 ? ": " : "",
              err.text, r->dir);
     removals_add(r->host, r->id, r->dir, r->target, r->sweeps + 1, RETRY_MS);
-    free_remains(r);
+    free_trial_remains(r);
 }
 
 /* A worker that ends a trial early answers when nothing is left of it. Without an answer another
@@ -346,7 +348,7 @@ static void sweep_probe(struct engine *e)
     r->target = &e->candidates[e->next];
     snprintf(r->id, sizeof(r->id), "%s", e->probe_id);
     r->dir = alloc_strdup(e->probe_dir);
-    sweep(r);
+    sweep_trial(r);
 }
 
 static void on_probed(void *arg, int rc, const struct msg *reply, const struct err *err,
@@ -419,7 +421,7 @@ static void on_begin(void *arg)
         e->next = 0;
         try_next(e);
     } else {
-        on_tell(e);
+        on_engine_tell(e);
     }
 }
 

@@ -11,7 +11,7 @@
 #include "common/cleanup.h"
 
 /* s->count if there is none. */
-static size_t find(const struct spoken *s, const char *key)
+static size_t find_spoken(const struct spoken *s, const char *key)
 {
     size_t i = 0;
     while (i < s->count && strcmp(s->images[i], key) != 0) {
@@ -23,7 +23,7 @@ static size_t find(const struct spoken *s, const char *key)
 void spoken_note(struct spoken *s, const char *backend, const char *image)
 {
     char *key = alloc_printf("%s %s", backend, image);
-    size_t at = find(s, key);
+    size_t at = find_spoken(s, key);
     if (at == s->count && s->count < SPOKEN_MAX) {
         s->count++;
     } else {
@@ -37,7 +37,7 @@ void spoken_note(struct spoken *s, const char *backend, const char *image)
 bool spoken_has(const struct spoken *s, const char *backend, const char *image)
 {
     CLEANUP_FREE char *key = alloc_printf("%s %s", backend, image);
-    return find(s, key) < s->count;
+    return find_spoken(s, key) < s->count;
 }
 
 void spoken_finish(struct spoken *s)

@@ -38,8 +38,8 @@ static int use_configured(const char *path, const char *option, char **ret, stru
     return 0;
 }
 
-static int find(const char *configured, const char *option, const char *name,
-                const char *build_place, char **ret, struct err *err)
+static int find_binary(const char *configured, const char *option, const char *name,
+                       const char *build_place, char **ret, struct err *err)
 {
     if (configured != NULL && configured[0] != '\0') {
         return use_configured(configured, option, ret, err);
@@ -73,10 +73,11 @@ static int find(const char *configured, const char *option, const char *name,
 
 int binaries_find_worker(const struct config *config, char **ret, struct err *err)
 {
-    return find(config->worker_path, "worker-path", "cloister-worker", "worker", ret, err);
+    return find_binary(config->worker_path, "worker-path", "cloister-worker", "worker", ret, err);
 }
 
 int binaries_find_agent(const struct config *config, char **ret, struct err *err)
 {
-    return find(config->agent_path, "agent-path", "cloister-agent", "worker/agent", ret, err);
+    return find_binary(config->agent_path, "agent-path", "cloister-agent", "worker/agent", ret,
+                       err);
 }

@@ -118,14 +118,14 @@ static void feed(struct child_log *log, const char *data, size_t len)
     }
 }
 
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
+static void on_log_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
 {
     struct child_log *log = handle->data;
     (void)suggested;
     *ret_buf = uv_buf_init(log->chunk, sizeof(log->chunk));
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *data)
+static void on_log_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *data)
 {
     struct child_log *log = stream->data;
     if (n > 0) {
@@ -135,7 +135,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *data)
     }
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_log_closed(uv_handle_t *handle)
 {
     struct child_log *log = handle->data;
     fleet_host_release(log->host);
@@ -159,10 +159,10 @@ int child_log_start(struct fleet_host *host, int pipe_fd, const char *sandbox, u
     if (rc < 0) {
         close(pipe_fd);
     } else {
-        rc = uv_read_start((uv_stream_t *)&log->pipe, on_alloc, on_read);
+        rc = uv_read_start((uv_stream_t *)&log->pipe, on_log_alloc, on_log_read);
     }
     if (rc < 0) {
-        uv_close((uv_handle_t *)&log->pipe, on_closed);
+        uv_close((uv_handle_t *)&log->pipe, on_log_closed);
         return err_sys(err, ERR_IO, -rc, "reading a worker's log");
     }
     *ret = log;
@@ -190,5 +190,5 @@ void child_log_stop(struct child_log *log)
     }
     end_line(log);
     report_dropped(log);
-    uv_close((uv_handle_t *)&log->pipe, on_closed);
+    uv_close((uv_handle_t *)&log->pipe, on_log_closed);
 }

@@ -59,7 +59,7 @@ void deferred_cancel(struct deferred *d, struct deferred_task *task)
     }
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_deferred_timer_closed(uv_handle_t *handle)
 {
     struct deferred *d = handle->data;
     d->closed(d->closed_arg);
@@ -70,5 +70,5 @@ void deferred_close(struct deferred *d, void (*closed)(void *arg), void *arg)
     assert(TAILQ_EMPTY(&d->tasks));
     d->closed = closed;
     d->closed_arg = arg;
-    uv_close((uv_handle_t *)&d->idle, on_closed);
+    uv_close((uv_handle_t *)&d->idle, on_deferred_timer_closed);
 }

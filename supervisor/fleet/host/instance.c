@@ -99,7 +99,7 @@ static bool still_there(int fd, const char *path)
 
 /* Returns the locked descriptor, -ERR_BUSY if somebody else has it, -ERR_GONE if it vanished
  * meanwhile (try again), or another error. */
-static int take_lock(const char *dir, bool own, struct err *err)
+static int take_instance_lock(const char *dir, bool own, struct err *err)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/lock", dir);
     CLEANUP_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -141,7 +141,7 @@ static int try_open(struct instance *i, mode_t mode, struct err *err)
     if (rc < 0) {
         return rc;
     }
-    rc = take_lock(i->dir, i->own, err);
+    rc = take_instance_lock(i->dir, i->own, err);
     if (rc < 0) {
         return rc;
     }
@@ -158,7 +158,7 @@ static int make_inner(const struct instance *i, struct err *err)
     return rc;
 }
 
-static int open_all(struct instance *i, struct err *err)
+static int open_instance(struct instance *i, struct err *err)
 {
     mode_t mode = geteuid() == 0 ? 0711 : 0700;
     int rc = make_private(i->top, mode, err);
@@ -218,7 +218,7 @@ int instance_open(const struct config *config, struct instance **ret, struct err
             return rc;
         }
     }
-    int rc = open_all(i, err);
+    int rc = open_instance(i, err);
     if (rc < 0) {
         free_instance(i);
         return rc;
@@ -236,7 +236,7 @@ static int restore(struct instance *i, struct err *err)
     }
     CLEANUP_FREE char *lock = alloc_printf("%s/lock", i->dir);
     if (rc == 0 && !still_there(i->lock_fd, lock)) {
-        rc = take_lock(i->dir, i->own, err);
+        rc = take_instance_lock(i->dir, i->own, err);
         if (rc < 0) {
             return rc;
         }

@@ -39,7 +39,7 @@ struct adopt {
     struct deferred_task task;
 };
 
-static void on_turn(void *arg)
+static void on_adoption_turn(void *arg)
 {
     struct adopt *a = arg;
     struct fleet_host *host = a->setup.sandbox.host;
@@ -63,7 +63,7 @@ static void on_turn(void *arg)
 /* Not from inside: this is called in the middle of a change of state. */
 static void turn_later(struct adopt *a)
 {
-    deferred_post(&a->setup.sandbox.host->deferred, &a->task, on_turn, a);
+    deferred_post(&a->setup.sandbox.host->deferred, &a->task, on_adoption_turn, a);
 }
 
 void adopt_started(struct adopt *a, struct sandbox *s)
@@ -103,7 +103,7 @@ static void find_worker(struct adopt *a, struct sandbox *s)
 }
 
 /* Why not? NULL if it can be taken over. */
-static const char *reject(const struct record *record)
+static const char *reject_record(const struct record *record)
 {
     const struct msg_record *whose = &record->whose.record;
     const char *boot = record_boot();
@@ -132,7 +132,7 @@ static void insert_by_age(struct sandbox_queue *queue, struct sandbox *s)
     TAILQ_INSERT_HEAD(queue, s, adoption_node);
 }
 
-static void take(struct adopt *a, const char *id, struct sandbox_queue *found)
+static void take_over(struct adopt *a, const char *id, struct sandbox_queue *found)
 {
     struct fleet_host *host = a->setup.sandbox.host;
     CLEANUP_FREE char *dir = alloc_printf("%s/%s", host->instance->sandboxes, id);
@@ -149,7 +149,7 @@ static void take(struct adopt *a, const char *id, struct sandbox_queue *found)
         a->leftovers++;
         return;
     }
-    const char *why = record_is_closing(dir) ? "it was being removed" : reject(&record);
+    const char *why = record_is_closing(dir) ? "it was being removed" : reject_record(&record);
     if (why != NULL) {
         log_info("adoption: left to the sweep: %s sandbox=%s", why, id);
         sweep_add(a->setup.sweep, id);
@@ -173,7 +173,7 @@ struct adopt *adopt_begin(const struct adopt_setup *setup)
     DIR *dir = opendir(setup->sandbox.host->instance->sandboxes);
     while (dir != NULL && count < SANDBOXES_MAX && (entry = readdir(dir)) != NULL) {
         if (instance_is_sandbox_id(entry->d_name)) {
-            take(a, entry->d_name, &found);
+            take_over(a, entry->d_name, &found);
             count++;
         }
     }

@@ -5,7 +5,7 @@
  */
 #include "supervisor/fleet/sandbox/sandbox.h"
 
-static void on_tell(void *arg)
+static void on_change_tell(void *arg)
 {
     struct sandbox *s = arg;
     const struct fleet_events *events = s->host->events;
@@ -26,7 +26,7 @@ void sandbox_changed(struct sandbox *s, enum sandbox_change change)
 {
     if (s->host->events != NULL && !sandbox_is_installer(s)) {
         s->changes |= (unsigned)change;
-        deferred_post(&s->host->deferred, &s->change_task, on_tell, s);
+        deferred_post(&s->host->deferred, &s->change_task, on_change_tell, s);
     }
 }
 
@@ -34,6 +34,6 @@ void sandbox_changes_flush(struct sandbox *s)
 {
     if (s->changes != 0) {
         deferred_cancel(&s->host->deferred, &s->change_task);
-        on_tell(s);
+        on_change_tell(s);
     }
 }

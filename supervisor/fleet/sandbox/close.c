@@ -34,7 +34,7 @@
 #define SHUTDOWN_CLOSE_MS 3000 /* leaves time for a sweep within the exit budget */
 
 static void clean_files(struct sandbox *s);
-static void sweep(struct sandbox *s);
+static void sweep_sandbox(struct sandbox *s);
 
 /* ---- telling ---- */
 
@@ -65,7 +65,7 @@ void sandbox_answer_opened(struct sandbox *s, const struct err *err, const char 
 
 /* ---- done ---- */
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_sandbox_timer_closed(uv_handle_t *handle)
 {
     struct sandbox *s = handle->data;
     if (--s->timers_open > 0) {
@@ -76,16 +76,16 @@ static void on_timer_closed(uv_handle_t *handle)
     fleet_host_release(host);
 }
 
-static void forget(struct sandbox *s)
+static void forget_sandbox(struct sandbox *s)
 {
     s->on_gone(s->on_gone_arg, s);
     sandbox_installers_forget(s);
     sandbox_status_flush(s);
     sandbox_changes_flush(s);
-    uv_close((uv_handle_t *)&s->ttl, on_timer_closed);
-    uv_close((uv_handle_t *)&s->restart, on_timer_closed);
-    uv_close((uv_handle_t *)&s->news, on_timer_closed);
-    uv_close((uv_handle_t *)&s->calls_check, on_timer_closed);
+    uv_close((uv_handle_t *)&s->ttl, on_sandbox_timer_closed);
+    uv_close((uv_handle_t *)&s->restart, on_sandbox_timer_closed);
+    uv_close((uv_handle_t *)&s->news, on_sandbox_timer_closed);
+    uv_close((uv_handle_t *)&s->calls_check, on_sandbox_timer_closed);
 }
 
 static void end_cleanup(struct sandbox *s)
@@ -98,13 +98,13 @@ static void end_cleanup(struct sandbox *s)
     if (sandbox_state(s) == SANDBOX_CLOSING) {
         tell_closed(s, 0, NULL, "");
         sandbox_set_state(s, SANDBOX_CLOSED, "nothing left");
-        forget(s);
+        forget_sandbox(s);
     }
 }
 
 /* ---- files ---- */
 
-static void on_removed(void *arg, int rc, const struct err *err)
+static void on_directory_removed(void *arg, int rc, const struct err *err)
 {
     struct sandbox *s = arg;
     if (rc < 0) {
@@ -123,14 +123,14 @@ static void clean_files(struct sandbox *s)
     s->cleanup = CLEANUP_FILES;
     if (s->record_saved && !s->removing) {
         s->removing = true;
-        disk_remove(s->host, s->dir, on_removed, s);
+        disk_remove(s->host, s->dir, on_directory_removed, s);
     } /* else the record is being written: on_record_saved() comes back here */
 }
 
 /* ---- sweep ---- */
 
-static void on_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
-                     const char *hint)
+static void on_sandbox_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
+                             const char *hint)
 {
     struct sandbox *s = arg;
     (void)reply, (void)hint;
@@ -140,10 +140,10 @@ static void on_swept(void *arg, int rc, const struct msg *reply, const struct er
     } else {
         log_warn("sandbox: sweep failed: %s sandbox=%s", err->text, s->id);
     }
-    sweep(s);
+    sweep_sandbox(s);
 }
 
-static void sweep(struct sandbox *s)
+static void sweep_sandbox(struct sandbox *s)
 {
     if (s->destroyed || !s->ever_open_sent) {
         clean_files(s);
@@ -156,7 +156,8 @@ static void sweep(struct sandbox *s)
         s->sweeps++;
         struct worker_args args = sandbox_worker_args(s, s->generation + s->sweeps);
         if (instance_restore(s->host->instance, s->dir, &err) == 0 &&
-            worker_oneshot_start(s->host, &args, MSG_SWEEP, &target, on_swept, s, &err) == 0) {
+            worker_oneshot_start(s->host, &args, MSG_SWEEP, &target, on_sandbox_swept, s, &err) ==
+                0) {
             return;
         }
     }
@@ -175,8 +176,8 @@ static void turn_over(struct sandbox *s)
     }
 }
 
-static void on_closed(void *arg, int rc, const struct msg *reply, const struct err *err,
-                      const char *hint)
+static void on_close_answered(void *arg, int rc, const struct msg *reply, const struct err *err,
+                              const char *hint)
 {
     struct sandbox *s = arg;
     (void)reply, (void)hint;
@@ -205,7 +206,7 @@ static void ask_close(void *arg)
         turn_over(s); /* it died while it waited: sandbox_cleanup_worker_dead() follows, or has */
     } else if (!worker_link_is_ready(s->link)) {
         worker_link_kill(s->link, "is not needed any more");
-    } else if (worker_link_ask(s->link, &m, timeout_ms, on_closed, s, &err) < 0) {
+    } else if (worker_link_ask(s->link, &m, timeout_ms, on_close_answered, s, &err) < 0) {
         worker_link_kill(s->link, "%s", err.text);
     }
 }
@@ -216,7 +217,7 @@ static void end_worker(struct sandbox *s)
     uint64_t start_time;
     s->cleanup = CLEANUP_WORKER;
     if (s->link == NULL) {
-        sweep(s);
+        sweep_sandbox(s);
     } else if (s->host->turns != NULL && ending_read_first(s->dir, &pid, &start_time)) {
         turns_take(s->host->turns, &s->close_turn, ask_close, s); /* what ran in it is dead */
     } else {
@@ -228,7 +229,7 @@ void sandbox_cleanup_worker_dead(struct sandbox *s)
 {
     turn_over(s);
     if (s->cleanup == CLEANUP_WORKER) {
-        sweep(s);
+        sweep_sandbox(s);
     } /* else its turn has not come: sandbox_cleanup() finds no worker then */
 }
 
@@ -333,7 +334,7 @@ static void on_leave(void *arg)
     if (s->link != NULL) {
         worker_link_abandon(STEAL_PTR(s->link));
     }
-    forget(s);
+    forget_sandbox(s);
 }
 
 void sandbox_leave(struct sandbox *s)

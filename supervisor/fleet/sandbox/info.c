@@ -89,8 +89,8 @@ struct status_wait {
     void *arg;
 };
 
-static void on_status(void *arg, int rc, const struct msg *reply, const struct err *err,
-                      const char *hint)
+static void on_status_answered(void *arg, int rc, const struct msg *reply, const struct err *err,
+                               const char *hint)
 {
     struct status_wait *wait = arg;
     (void)err, (void)hint;
@@ -112,8 +112,8 @@ static void ask_status(struct status_wait *wait)
     struct msg m = {.type = MSG_STATUS};
     m.status.usage = true;
     if (sandbox_state(s) != SANDBOX_READY ||
-        worker_link_ask(s->link, &m, STATUS_MS, on_status, wait, NULL) < 0) {
-        on_status(wait, -ERR_IO, NULL, NULL, "");
+        worker_link_ask(s->link, &m, STATUS_MS, on_status_answered, wait, NULL) < 0) {
+        on_status_answered(wait, -ERR_IO, NULL, NULL, "");
     }
 }
 

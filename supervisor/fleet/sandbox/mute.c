@@ -16,7 +16,7 @@
     "try again; if the image was changed and has no interpreter any more, restart the server; "    \
     "else the engine or its storage is in trouble, see its log"
 
-static void fail(struct sandbox *s, const char *what)
+static void fail_mute(struct sandbox *s, const char *what)
 {
     struct err failed = ERR_INIT;
     err_set(&failed, ERR_ENGINE,
@@ -27,8 +27,8 @@ static void fail(struct sandbox *s, const char *what)
     sandbox_create_failed(s, &failed, HINT_MUTE);
 }
 
-static void on_removed(void *arg, int rc, const struct msg *reply, const struct err *err,
-                       const char *hint)
+static void on_mute_removed(void *arg, int rc, const struct msg *reply, const struct err *err,
+                            const char *hint)
 {
     struct sandbox *s = arg;
     (void)reply, (void)hint;
@@ -38,8 +38,8 @@ static void on_removed(void *arg, int rc, const struct msg *reply, const struct 
         worker_link_retire(s->link, EXIT_MS);
     } else if (err != NULL && sandbox_state(s) == SANDBOX_CREATING) {
         log_warn("sandbox: cannot be removed: %s sandbox=%s", err->text, s->id);
-        fail(s, ", and could not be removed");
-    } /* else it is dying: on_dead() follows */
+        fail_mute(s, ", and could not be removed");
+    } /* else it is dying: on_worker_dead() follows */
 }
 
 bool sandbox_is_mute(struct sandbox *s)
@@ -56,14 +56,14 @@ void sandbox_make_again(struct sandbox *s)
     struct msg m = {.type = MSG_CLOSE};
     struct err err = ERR_INIT;
     if (s->remade) {
-        fail(s, " twice");
+        fail_mute(s, " twice");
         return;
     }
     log_warn("sandbox came up without any language and is made again image=%s sandbox=%s", s->image,
              s->id);
     s->remade = true;
     uv_timer_stop(&s->news);
-    if (worker_link_ask(s->link, &m, TIME_CLOSE_MS, on_removed, s, &err) < 0) {
+    if (worker_link_ask(s->link, &m, TIME_CLOSE_MS, on_mute_removed, s, &err) < 0) {
         worker_link_kill(s->link, "%s", err.text);
     }
 }

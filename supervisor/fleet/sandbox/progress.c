@@ -18,7 +18,7 @@
 #define WAIT_MS  5000 /* of one long poll */
 #define LOG_MS   5000 /* between two lines in the log */
 
-static void on_turn(uv_timer_t *timer);
+static void on_progress_turn(uv_timer_t *timer);
 
 void sandbox_progress_begin(struct sandbox_progress *n, uint64_t now_ms)
 {
@@ -48,7 +48,7 @@ static bool is_opening(const struct sandbox *s)
            worker_link_is_ready(s->link);
 }
 
-static void tell(struct sandbox *s, const struct msg_progress_ok *m, uint64_t now_ms)
+static void tell_progress(struct sandbox *s, const struct msg_progress_ok *m, uint64_t now_ms)
 {
     char text[LIMIT_TEXT + 1];
     snprintf(text, sizeof(text), "%.*s", VIEW_ARG(m->text));
@@ -63,8 +63,8 @@ static void tell(struct sandbox *s, const struct msg_progress_ok *m, uint64_t no
     }
 }
 
-static void on_news(void *arg, int rc, const struct msg *reply, const struct err *err,
-                    const char *hint)
+static void on_progress_answered(void *arg, int rc, const struct msg *reply, const struct err *err,
+                                 const char *hint)
 {
     struct sandbox *s = arg;
     (void)err, (void)hint;
@@ -73,12 +73,12 @@ static void on_news(void *arg, int rc, const struct msg *reply, const struct err
     }
     uint64_t now_ms = uv_now(s->host->loop);
     if (rc == 0 && sandbox_progress_take(&s->watch, reply->progress_ok.number, now_ms)) {
-        tell(s, &reply->progress_ok, now_ms);
+        tell_progress(s, &reply->progress_ok, now_ms);
     }
-    uv_timer_start(&s->news, on_turn, GAP_MS, 0);
+    uv_timer_start(&s->news, on_progress_turn, GAP_MS, 0);
 }
 
-static void on_turn(uv_timer_t *timer)
+static void on_progress_turn(uv_timer_t *timer)
 {
     struct sandbox *s = timer->data;
     if (!is_opening(s)) {
@@ -92,7 +92,8 @@ static void on_turn(uv_timer_t *timer)
     struct err err = ERR_INIT;
     m.progress.seen = s->watch.seen;
     m.progress.wait_ms = WAIT_MS;
-    if (worker_link_ask(s->link, &m, WAIT_MS + TIME_SILENCE_MS, on_news, s, &err) < 0) {
+    if (worker_link_ask(s->link, &m, WAIT_MS + TIME_SILENCE_MS, on_progress_answered, s, &err) <
+        0) {
         worker_link_kill(s->link, "%s", err.text);
     }
 }
@@ -100,5 +101,5 @@ static void on_turn(uv_timer_t *timer)
 void sandbox_watch(struct sandbox *s)
 {
     sandbox_progress_begin(&s->watch, uv_now(s->host->loop));
-    uv_timer_start(&s->news, on_turn, FIRST_MS, 0);
+    uv_timer_start(&s->news, on_progress_turn, FIRST_MS, 0);
 }

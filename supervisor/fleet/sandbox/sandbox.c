@@ -160,13 +160,13 @@ static void created(struct sandbox *s)
     }
 }
 
-static void on_opened(void *arg, int rc, const struct msg *reply, const struct err *err,
-                      const char *hint)
+static void on_open_answered(void *arg, int rc, const struct msg *reply, const struct err *err,
+                             const char *hint)
 {
     struct sandbox *s = arg;
     bool creating = sandbox_state(s) == SANDBOX_CREATING;
     if (sandbox_is_leaving(s) || (rc < 0 && err == NULL)) {
-        return; /* the worker died: on_dead() follows */
+        return; /* the worker died: on_worker_dead() follows */
     }
     if (rc < 0 && creating) {
         if (rc == -ERR_ENGINE || rc == -ERR_TIMEOUT || rc == -ERR_INVALID) {
@@ -218,7 +218,7 @@ static void open_if_prepared(struct sandbox *s)
     s->ever_open_sent = true;
     /* Creating may take long as long as it goes on, which is watched; adopting is quick. */
     uint64_t timeout_ms = m.open.attach ? TIME_OPEN_MS : TIME_OPEN_MAX_MS + SANDBOX_MARGIN_MS;
-    int rc = worker_link_ask(s->link, &m, timeout_ms, on_opened, s, &err);
+    int rc = worker_link_ask(s->link, &m, timeout_ms, on_open_answered, s, &err);
     if (rc == -ERR_TOO_BIG || rc == -ERR_PROTOCOL) { /* what the client gave cannot be said */
         err.code = ERR_INVALID;
         sandbox_create_failed(s, &err, "shorten image and env, or leave them out");
@@ -229,7 +229,7 @@ static void open_if_prepared(struct sandbox *s)
     }
 }
 
-static void on_ready(void *arg)
+static void on_worker_ready(void *arg)
 {
     struct sandbox *s = arg;
     if (s->adoption != NULL) {
@@ -295,7 +295,7 @@ static void lost_worker(struct sandbox *s, bool refused, const char *reason)
     }
 }
 
-static void on_dead(void *arg, const struct worker_death *death)
+static void on_worker_dead(void *arg, const struct worker_death *death)
 {
     struct sandbox *s = arg;
     struct worker_link *link = s->link;
@@ -345,14 +345,14 @@ static void on_dead(void *arg, const struct worker_death *death)
     lost_worker(s, refused && sandbox_state(s) == SANDBOX_RECOVERING, reason);
 }
 
-static void on_tick(void *arg)
+static void on_sandbox_tick(void *arg)
 {
     struct sandbox *s = arg;
     s->host->runs->check(s);
 }
 
 const struct worker_link_events sandbox_worker_events = {
-    .ready = on_ready, .tick = on_tick, .dead = on_dead};
+    .ready = on_worker_ready, .tick = on_sandbox_tick, .dead = on_worker_dead};
 
 struct worker_args sandbox_worker_args(const struct sandbox *s, uint64_t generation)
 {

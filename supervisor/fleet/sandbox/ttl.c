@@ -24,7 +24,7 @@ uint64_t sandbox_life_left_ms(const struct sandbox *s)
     return left_of(s->lifetime_ms, s->created_ms, clock_ms());
 }
 
-static bool is_busy(const struct sandbox *s)
+static bool is_sandbox_busy(const struct sandbox *s)
 {
     return s->call_count > 0 || sandbox_state(s) == SANDBOX_CREATING ||
            !TAILQ_EMPTY(&s->installers);
@@ -33,12 +33,12 @@ static bool is_busy(const struct sandbox *s)
 uint64_t sandbox_time_left_ms(const struct sandbox *s)
 {
     uint64_t idle_ms =
-        is_busy(s) ? s->ttl_ms : left_of(s->ttl_ms, s->used_ms, uv_now(s->host->loop));
+        is_sandbox_busy(s) ? s->ttl_ms : left_of(s->ttl_ms, s->used_ms, uv_now(s->host->loop));
     uint64_t life_ms = sandbox_life_left_ms(s);
     return idle_ms < life_ms ? idle_ms : life_ms;
 }
 
-static void on_time(uv_timer_t *timer)
+static void on_ttl_time(uv_timer_t *timer)
 {
     struct sandbox *s = timer->data;
     uint64_t left_ms = sandbox_time_left_ms(s);
@@ -46,7 +46,7 @@ static void on_time(uv_timer_t *timer)
         return;
     }
     if (left_ms > 0) {
-        uv_timer_start(timer, on_time, left_ms, 0);
+        uv_timer_start(timer, on_ttl_time, left_ms, 0);
     } else if (sandbox_life_left_ms(s) == 0) {
         sandbox_close(s, "it has reached its maximum lifetime", NULL, NULL);
     } else {
@@ -61,18 +61,18 @@ void sandbox_touch(struct sandbox *s)
 
 bool sandbox_retire(struct sandbox *s)
 {
-    if (!is_busy(s) || sandbox_state(s) >= SANDBOX_CLOSING) {
+    if (!is_sandbox_busy(s) || sandbox_state(s) >= SANDBOX_CLOSING) {
         return false;
     }
     s->ttl_ms = s->ttl_ms < RETIRED_MS ? s->ttl_ms : RETIRED_MS;
-    uv_timer_start(&s->ttl, on_time, sandbox_time_left_ms(s), 0);
+    uv_timer_start(&s->ttl, on_ttl_time, sandbox_time_left_ms(s), 0);
     return true;
 }
 
 void sandbox_start_clock(struct sandbox *s)
 {
     sandbox_touch(s);
-    uv_timer_start(&s->ttl, on_time, sandbox_time_left_ms(s), 0);
+    uv_timer_start(&s->ttl, on_ttl_time, sandbox_time_left_ms(s), 0);
     uv_unref((uv_handle_t *)&s->ttl); /* an idle sandbox is no reason to stay */
 }
 
@@ -84,6 +84,6 @@ void sandbox_set_idle(struct sandbox *s, uint64_t idle_ms)
     uint64_t idle_left_ms = left_of(s->ttl_ms, s->used_ms, now_ms);
     uint64_t life_ms = sandbox_life_left_ms(s);
     uint64_t left_ms = idle_left_ms < life_ms ? idle_left_ms : life_ms;
-    uv_timer_start(&s->ttl, on_time, left_ms > TAKE_OVER_MS ? left_ms : TAKE_OVER_MS, 0);
+    uv_timer_start(&s->ttl, on_ttl_time, left_ms > TAKE_OVER_MS ? left_ms : TAKE_OVER_MS, 0);
     uv_unref((uv_handle_t *)&s->ttl);
 }

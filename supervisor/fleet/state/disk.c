@@ -26,7 +26,7 @@ struct disk_job {
 };
 
 /* On a thread of the pool. */
-static void on_work(uv_work_t *work)
+static void on_disk_work(uv_work_t *work)
 {
     struct disk_job *job = work->data;
     if (job->data == NULL) {
@@ -36,7 +36,7 @@ static void on_work(uv_work_t *work)
     }
 }
 
-static void on_worked(uv_work_t *work, int status)
+static void on_disk_worked(uv_work_t *work, int status)
 {
     struct disk_job *job = work->data;
     (void)status; /* never cancelled */
@@ -60,7 +60,7 @@ static void submit(struct fleet_host *host, const char *path, void *data, size_t
     job->arg = arg;
     fleet_host_hold(host);
     /* Fails only without a callback to run. */
-    (void)uv_queue_work(host->loop, &job->work, on_work, on_worked);
+    (void)uv_queue_work(host->loop, &job->work, on_disk_work, on_disk_worked);
 }
 
 void disk_write(struct fleet_host *host, const char *path, struct view data, disk_done_fn done,

@@ -28,7 +28,7 @@
 
 #ifdef SYS_pidfd_open
 /* A descriptor of exactly the process of the note, or -1. */
-static int hold(const char *dir)
+static int hold_first(const char *dir)
 {
     int pid;
     uint64_t start_time;
@@ -52,7 +52,7 @@ static void kill_held(const int *held, size_t count)
     }
 }
 #else
-static int hold(const char *dir)
+static int hold_first(const char *dir)
 {
     (void)dir;
     return -1;
@@ -82,7 +82,7 @@ size_t firsts_kill(const char *instance_dir)
             continue;
         }
         CLEANUP_FREE char *sandbox = alloc_printf("%s/%s", path, entry->d_name);
-        held[count] = hold(sandbox);
+        held[count] = hold_first(sandbox);
         if (held[count] >= 0 && ++count == HELD_MAX) {
             kill_held(held, count);
             total += count;

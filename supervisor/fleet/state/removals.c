@@ -46,7 +46,7 @@ struct removals {
     uv_timer_t timer;
 };
 
-static void plan(struct removals *all);
+static void plan_removals(struct removals *all);
 
 static void free_removal(struct removal *l)
 {
@@ -62,7 +62,7 @@ static void free_removal(struct removal *l)
 
 /* ---- the end of everything ---- */
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_removal_timer_closed(uv_handle_t *handle)
 {
     struct removals *all = handle->data;
     struct fleet_host *host = all->host;
@@ -81,7 +81,7 @@ static void close_if_done(struct removals *all)
         log_error("left for the next server to remove dir=%s", l->dir);
         free_removal(l);
     }
-    uv_close((uv_handle_t *)&all->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&all->timer, on_removal_timer_closed);
 }
 
 /* ---- one attempt ---- */
@@ -98,10 +98,10 @@ static void end_attempt(struct removal *l, bool removed)
     } else if (all->host->stopping) {
         l->due_ms = UINT64_MAX; /* that was the last one */
     }
-    plan(all);
+    plan_removals(all);
 }
 
-static void on_removed(void *arg, int rc, const struct err *err)
+static void on_removal_removed(void *arg, int rc, const struct err *err)
 {
     struct removal *l = arg;
     if (rc < 0) {
@@ -110,8 +110,8 @@ static void on_removed(void *arg, int rc, const struct err *err)
     end_attempt(l, rc == 0);
 }
 
-static void on_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
-                     const char *hint)
+static void on_removal_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
+                             const char *hint)
 {
     struct removal *l = arg;
     (void)reply, (void)hint;
@@ -122,7 +122,7 @@ static void on_swept(void *arg, int rc, const struct msg *reply, const struct er
     }
     log_info("leftover: swept sandbox=%s", l->id);
     l->swept = true;
-    disk_remove(l->all->host, l->dir, on_removed, l);
+    disk_remove(l->all->host, l->dir, on_removal_removed, l);
 }
 
 static void attempt(struct removal *l)
@@ -131,7 +131,7 @@ static void attempt(struct removal *l)
     l->running = true;
     l->all->running++;
     if (l->swept) {
-        disk_remove(host, l->dir, on_removed, l);
+        disk_remove(host, l->dir, on_removal_removed, l);
         return;
     }
     struct worker_args args = {
@@ -144,7 +144,7 @@ static void attempt(struct removal *l)
     struct err err = ERR_INIT;
     int rc = instance_restore(host->instance, l->dir, &err);
     if (rc == 0) {
-        rc = worker_oneshot_start(host, &args, MSG_SWEEP, &target, on_swept, l, &err);
+        rc = worker_oneshot_start(host, &args, MSG_SWEEP, &target, on_removal_swept, l, &err);
     }
     if (rc < 0) {
         log_warn("leftover: stays for now: %s sandbox=%s", err.text, l->id);
@@ -154,7 +154,7 @@ static void attempt(struct removal *l)
 
 /* Starts the timer for the next attempt. Attempts begin in the timer only, so none begins inside
  * another one's end. */
-static void on_timer(uv_timer_t *timer)
+static void on_removal_timer(uv_timer_t *timer)
 {
     struct removals *all = timer->data;
     struct removal *l;
@@ -163,13 +163,14 @@ static void on_timer(uv_timer_t *timer)
     {
         if (!l->running && l->due_ms <= now_ms && all->running < AT_ONCE && !all->host->forcing) {
             attempt(l);
-            break; /* the list may be another one now; plan() has come back for the rest, or will */
+            break; /* the list may be another one now; plan_removals() has come back for the rest,
+                      or will */
         }
     }
-    plan(all);
+    plan_removals(all);
 }
 
-static void plan(struct removals *all)
+static void plan_removals(struct removals *all)
 {
     const struct removal *l;
     uint64_t first_ms = UINT64_MAX;
@@ -181,7 +182,7 @@ static void plan(struct removals *all)
     uv_timer_stop(&all->timer);
     bool over = all->host->forcing || first_ms == UINT64_MAX;
     if (!over && all->running < AT_ONCE) {
-        uv_timer_start(&all->timer, on_timer, first_ms > now_ms ? first_ms - now_ms : 0, 0);
+        uv_timer_start(&all->timer, on_removal_timer, first_ms > now_ms ? first_ms - now_ms : 0, 0);
     } else if (over && all->host->stopping) {
         close_if_done(all);
     }
@@ -209,7 +210,7 @@ void removals_add(struct fleet_host *host, const char *id, const char *dir,
     struct removals *all = host->removals;
     if (all->count >= ENTRIES_MAX || host->forcing) {
         log_error("left for the next server to remove dir=%s", dir);
-        plan(all);
+        plan_removals(all);
         return;
     }
     struct removal *l = alloc_one(struct removal);
@@ -227,7 +228,7 @@ void removals_add(struct fleet_host *host, const char *id, const char *dir,
     l->due_ms = uv_now(host->loop) + (host->stopping ? 0 : delay_ms);
     TAILQ_INSERT_TAIL(&all->entries, l, node);
     all->count++;
-    plan(all);
+    plan_removals(all);
 }
 
 void removals_stop(struct fleet_host *host)
@@ -241,5 +242,5 @@ void removals_stop(struct fleet_host *host)
     {
         l->due_ms = uv_now(host->loop);
     }
-    plan(all);
+    plan_removals(all);
 }

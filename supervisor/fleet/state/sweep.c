@@ -128,7 +128,7 @@ static struct dead_instance *add_instance(struct sweep *r, const char *dir, int 
     return instance;
 }
 
-static void free_instance(struct sweep *r, struct dead_instance *instance)
+static void free_dead_instance(struct sweep *r, struct dead_instance *instance)
 {
     TAILQ_REMOVE(&r->instances, instance, node);
     if (instance == r->own) {
@@ -178,7 +178,7 @@ static void on_instance_removed(void *arg, int rc, const struct err *err)
     } else {
         log_info("sweep: dead instance removed dir=%s", removal->instance->dir);
     }
-    free_instance(removal->r, removal->instance);
+    free_dead_instance(removal->r, removal->instance);
     removal->r->running--;
     start_next(removal->r);
     free(removal);
@@ -188,7 +188,7 @@ static void on_instance_removed(void *arg, int rc, const struct err *err)
 static void end_instance(struct sweep *r, struct dead_instance *instance)
 {
     if (instance->lock_fd < 0 || instance->failed) {
-        free_instance(r, instance);
+        free_dead_instance(r, instance);
         return;
     }
     struct removal *removal = alloc_one(struct removal);
@@ -241,8 +241,8 @@ static void on_remains_removed(void *arg, int rc, const struct err *err)
     end_remains(l, rc == 0);
 }
 
-static void on_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
-                     const char *hint)
+static void on_dead_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
+                          const char *hint)
 {
     struct remains *l = arg;
     (void)reply;
@@ -282,7 +282,7 @@ static void start_sweep(struct remains *l)
         .expendable = true,
     };
     const struct oneshot_target target = {l->backend, l->engine, l->runtime};
-    if (worker_oneshot_start(r->host, &args, MSG_SWEEP, &target, on_swept, l, &err) < 0) {
+    if (worker_oneshot_start(r->host, &args, MSG_SWEEP, &target, on_dead_swept, l, &err) < 0) {
         log_warn("sweep: sandbox stays for now: %s sandbox=%s", err.text, l->id);
         end_remains(l, false);
     }
@@ -374,7 +374,7 @@ static void free_suspect(struct sweep *r, struct suspect *s)
 
 /* The second look. Under the lock nobody can take the instance over, so what is seen then stays
  * true; without a need the lock is not kept. */
-static void judge(struct sweep *r, const struct suspect *s)
+static void judge_suspect(struct sweep *r, const struct suspect *s)
 {
     uint64_t grace_ms;
     int lock_fd = instance_claim(s->dir);
@@ -393,7 +393,7 @@ static void on_again(uv_timer_t *timer)
     while (s != NULL) {
         struct suspect *next = TAILQ_NEXT(s, node);
         if (s->due_ms <= now_ms) {
-            judge(r, s);
+            judge_suspect(r, s);
             free_suspect(r, s);
         }
         s = next;
@@ -494,7 +494,7 @@ void sweep_destroy(struct sweep *r)
     }
     struct dead_instance *instance;
     while ((instance = TAILQ_FIRST(&r->instances)) != NULL) {
-        free_instance(r, instance);
+        free_dead_instance(r, instance);
     }
     free(r);
 }

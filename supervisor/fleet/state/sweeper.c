@@ -77,7 +77,7 @@ static void on_half_done(uv_timer_t *timer)
     }
 }
 
-static void on_tick(uv_timer_t *timer)
+static void on_sweeper_tick(uv_timer_t *timer)
 {
     struct sweeper_process *p = timer->data;
     struct rest *r;
@@ -113,7 +113,7 @@ static void start_half(struct sweeper_process *p)
         closedir(dir);
     }
     if (p->pending > 0) {
-        uv_timer_start(&p->tick, on_tick, TICK_MS, TICK_MS);
+        uv_timer_start(&p->tick, on_sweeper_tick, TICK_MS, TICK_MS);
     } else {
         uv_timer_start(&p->tick, on_half_done, 0, 0);
     }
@@ -121,7 +121,7 @@ static void start_half(struct sweeper_process *p)
 
 /* ---- life ---- */
 
-static void on_released(struct fleet_host *host)
+static void on_sweeper_released(struct fleet_host *host)
 {
     (void)host; /* the loop ends when nothing is on it */
 }
@@ -144,7 +144,7 @@ static int set_up(struct sweeper_process *p, uv_loop_t *loop, char **argv)
     p->host.agent_path = argv[ARG_AGENT];
     p->host.lifeline_read = lifeline[0];
     p->host.lifeline_write = lifeline[1];
-    p->host.on_released = on_released;
+    p->host.on_released = on_sweeper_released;
     TAILQ_INIT(&p->host.links);
     TAILQ_INIT(&p->rests);
     deferred_init(&p->host.deferred, loop);
@@ -157,12 +157,12 @@ static int set_up(struct sweeper_process *p, uv_loop_t *loop, char **argv)
 
 /* The lock that we were given, or if that file has been replaced, the one that is there now. -1:
  * the instance is gone, or another's. */
-static int take_lock(const char *dir)
+static int take_sweeper_lock(const char *dir)
 {
     return instance_holds(dir, SWEEPER_LOCK_FD) ? SWEEPER_LOCK_FD : instance_claim(dir);
 }
 
-static void sweep(struct sweeper_process *p, char **argv)
+static void sweep_instance(struct sweeper_process *p, char **argv)
 {
     uv_loop_t loop;
     if (set_up(p, &loop, argv) < 0) {
@@ -186,7 +186,7 @@ static void sweep(struct sweeper_process *p, char **argv)
     }
 }
 
-static void wait_for_end(void)
+static void wait_for_server(void)
 {
     struct pollfd ends[] = {{.fd = SWEEPER_LOW_FD, .events = POLLIN},
                             {.fd = SWEEPER_HIGH_FD, .events = POLLIN}};
@@ -223,20 +223,20 @@ int sweeper_run(int argc, char **argv)
     /* All workers notice at the same time that their server is gone. Where we may, we go first. */
     int nice_before = getpriority(PRIO_PROCESS, 0);
     (void)setpriority(PRIO_PROCESS, 0, FIRST_NICE);
-    wait_for_end();
+    wait_for_server();
 
     struct sweeper_process p;
     memset(&p, 0, sizeof(p));
     p.dir = argv[ARG_DIR];
     p.backend = argv[ARG_BACKEND];
     p.engine = argv[ARG_ENGINE];
-    p.lock_fd = take_lock(p.dir);
+    p.lock_fd = take_sweeper_lock(p.dir);
     if (p.lock_fd < 0) {
         return EXIT_CODE_OK; /* it is gone, or another's */
     }
     (void)firsts_kill(p.dir);
     (void)setpriority(PRIO_PROCESS, 0, nice_before);
-    sweep(&p, argv);
+    sweep_instance(&p, argv);
     close(p.lock_fd);
     return EXIT_CODE_OK;
 }

@@ -16,7 +16,7 @@
 struct rest;
 
 struct sweeper_process {
-    struct fleet_host host; /* first: on_released() gets it */
+    struct fleet_host host; /* first: on_sweeper_released() gets it */
     const char *dir;        /* the instance's */
     char *shared;
     const char *backend, *engine; /* of sandboxes without a record */

@@ -35,33 +35,33 @@ void rest_free(struct rest *r)
     free(r);
 }
 
-static void end(struct rest *r, bool removed)
+static void end_rest(struct rest *r, bool removed)
 {
     r->done = true;
     turns_give(&r->p->turns, &r->turn);
     sweeper_rest_done(r, removed);
 }
 
-static void on_removed(void *arg, int rc, const struct err *err)
+static void on_rest_dir_removed(void *arg, int rc, const struct err *err)
 {
     struct rest *r = arg;
     if (rc < 0) {
         log_warn("directory stays for now: %s sandbox=%s", err->text, r->id);
     }
-    end(r, rc == 0);
+    end_rest(r, rc == 0);
 }
 
-static void on_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
-                     const char *hint)
+static void on_rest_swept(void *arg, int rc, const struct msg *reply, const struct err *err,
+                          const char *hint)
 {
     struct rest *r = arg;
     (void)reply;
     if (rc < 0) {
         log_warn("sandbox stays for now: %s %s sandbox=%s", err->text, hint, r->id);
-        end(r, false);
+        end_rest(r, false);
         return;
     }
-    disk_remove(&r->p->host, r->dir, on_removed, r);
+    disk_remove(&r->p->host, r->dir, on_rest_dir_removed, r);
 }
 
 static void find_place(struct rest *r)
@@ -89,7 +89,7 @@ static void remove_rest(struct rest *r)
 {
     struct sweeper_process *p = r->p;
     if (ending_is_destroyed(r->dir)) {
-        disk_remove(&p->host, r->dir, on_removed, r);
+        disk_remove(&p->host, r->dir, on_rest_dir_removed, r);
         return;
     }
     find_place(r);
@@ -101,13 +101,13 @@ static void remove_rest(struct rest *r)
     };
     const struct oneshot_target target = {r->backend, r->engine, r->runtime};
     struct err err = ERR_INIT;
-    if (worker_oneshot_start(&p->host, &args, MSG_SWEEP, &target, on_swept, r, &err) < 0) {
+    if (worker_oneshot_start(&p->host, &args, MSG_SWEEP, &target, on_rest_swept, r, &err) < 0) {
         log_warn("sandbox stays for now: %s sandbox=%s", err.text, r->id);
-        end(r, false);
+        end_rest(r, false);
     }
 }
 
-static void let_go(struct rest *r)
+static void let_rest_go(struct rest *r)
 {
     worker_process_abandon(r->worker);
     r->worker = NULL;
@@ -117,7 +117,7 @@ static void let_go(struct rest *r)
 static void on_worker_gone(void *arg, int exit_code, int signal)
 {
     (void)exit_code, (void)signal; /* nobody's child here tells */
-    let_go(arg);
+    let_rest_go(arg);
 }
 
 void rest_check(struct rest *r, uint64_t now_ms)
@@ -133,11 +133,11 @@ void rest_check(struct rest *r, uint64_t now_ms)
         worker_process_kill(r->worker);
     } else {
         log_error("worker does not die, left to the kernel sandbox=%s", r->id);
-        let_go(r);
+        let_rest_go(r);
     }
 }
 
-static void begin(void *arg)
+static void begin_rest(void *arg)
 {
     struct rest *r = arg;
     struct fleet_host *host = &r->p->host;
@@ -166,5 +166,5 @@ void rest_begin(struct sweeper_process *p, const char *id, const char *dir)
     if (!ending_read_first(dir, &pid, &start_time) && !ending_is_destroyed(dir)) {
         (void)record_stop_worker(dir);
     }
-    turns_take(&p->turns, &r->turn, begin, r);
+    turns_take(&p->turns, &r->turn, begin_rest, r);
 }

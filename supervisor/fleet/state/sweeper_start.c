@@ -37,7 +37,7 @@ struct sweeper {
     void *arg;
 };
 
-static void on_closed(uv_handle_t *handle)
+static void on_sweeper_closed(uv_handle_t *handle)
 {
     struct sweeper *s = handle->data;
     void (*closed)(void *arg) = s->closed;
@@ -59,10 +59,10 @@ static void on_sweeper_exit(uv_process_t *process, int64_t exit_code, int signal
                  (int)exit_code, signal);
         s->host->sweeper = NULL;
     }
-    uv_close((uv_handle_t *)process, on_closed);
+    uv_close((uv_handle_t *)process, on_sweeper_closed);
 }
 
-static int spawn(struct sweeper *s, const char *backend, const uv_file read_ends[2])
+static int spawn_sweeper(struct sweeper *s, const char *backend, const uv_file read_ends[2])
 {
     struct fleet_host *host = s->host;
     const char *argv[] = {
@@ -131,12 +131,12 @@ void sweeper_start(struct fleet_host *host, const char *backend)
     s->high = move_up(high[1]);
     s->process.data = s;
     const uv_file read_ends[] = {low[0], high[0]};
-    rc = spawn(s, backend, read_ends);
+    rc = spawn_sweeper(s, backend, read_ends);
     close(low[0]);
     close(high[0]);
     if (rc < 0) {
         log_warn("no sweeper: %s", uv_strerror(rc));
-        uv_close((uv_handle_t *)&s->process, on_closed);
+        uv_close((uv_handle_t *)&s->process, on_sweeper_closed);
         return;
     }
     s->alive = true;
@@ -159,7 +159,8 @@ bool sweeper_close(struct fleet_host *host, bool needed, void (*closed)(void *ar
     s->closed = closed;
     s->arg = arg;
     if (needed) {
-        uv_close((uv_handle_t *)&s->process, on_closed); /* which neither signals it nor waits */
+        uv_close((uv_handle_t *)&s->process,
+                 on_sweeper_closed); /* which neither signals it nor waits */
     } else {
         uv_ref((uv_handle_t *)&s->process);
         (void)uv_process_kill(&s->process, SIGKILL);

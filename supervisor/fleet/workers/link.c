@@ -15,8 +15,8 @@
  *
  * There are many signs that a worker is lost: its process was reaped, its socket closed, a reply
  * made no sense, nothing at all was heard. They come in any order and several at once. All of them
- * lead to one place, fail(), the first one gives the reason, and the owner hears of it once, when
- * the process has been reaped, so that an old life never overlaps with the next one. A closed
+ * lead to one place, fail_link(), the first one gives the reason, and the owner hears of it once,
+ * when the process has been reaped, so that an old life never overlaps with the next one. A closed
  * socket usually means that the process is exiting: it gets a moment to tell why by its exit code.
  * The other way round, answers that it gave before it exited may still be on their way through
  * nng's threads: they are waited for, since "closed, nothing is left" may be among them. When the
@@ -110,7 +110,7 @@ static void on_reap_timeout(uv_timer_t *timer)
 }
 
 /* Every way to die comes through here. The first reason stays. */
-static void fail(struct worker_link *link, const char *reason)
+static void fail_link(struct worker_link *link, const char *reason)
 {
     if (link->sm.state >= LINK_DYING || link->reaped) {
         return;
@@ -124,7 +124,7 @@ static void fail(struct worker_link *link, const char *reason)
 }
 
 /* It may take a while for the rest of its life; then it is late for this. */
-static void leave(struct worker_link *link, uint64_t patience_ms, uv_timer_cb late)
+static void leave_link(struct worker_link *link, uint64_t patience_ms, uv_timer_cb late)
 {
     if (link->sm.state != LINK_LEAVING) {
         sm_move(&link->sm, LINK_LEAVING);
@@ -137,7 +137,7 @@ static void on_last_timeout(uv_timer_t *timer)
     dead(timer->data);
 }
 
-static void on_reaped(void *arg, int exit_code, int signal)
+static void on_worker_reaped(void *arg, int exit_code, int signal)
 {
     struct worker_link *link = arg;
     if (link->sm.state == LINK_DEAD) {
@@ -150,7 +150,7 @@ static void on_reaped(void *arg, int exit_code, int signal)
      */
     if (link->sm.state < LINK_DYING && !TAILQ_EMPTY(&link->requests) &&
         ipc_client_was_reached(link->ipc)) {
-        leave(link, LAST_MS, on_last_timeout);
+        leave_link(link, LAST_MS, on_last_timeout);
         if (link->down) {
             ipc_client_end_calls(link->ipc); /* link_drained() follows */
         }
@@ -161,12 +161,12 @@ static void on_reaped(void *arg, int exit_code, int signal)
 
 static void on_exit_timeout(uv_timer_t *timer)
 {
-    fail(timer->data, "its link was lost");
+    fail_link(timer->data, "its link was lost");
 }
 
 static void on_retire_timeout(uv_timer_t *timer)
 {
-    fail(timer->data, "did not exit after it was closed");
+    fail_link(timer->data, "did not exit after it was closed");
 }
 
 static void on_refuse_timeout(uv_timer_t *timer)
@@ -174,11 +174,11 @@ static void on_refuse_timeout(uv_timer_t *timer)
     struct worker_link *link = timer->data;
     log_warn("a worker of another build did not end in time sandbox=%s pid=%d", link->sandbox,
              link->pid);
-    fail(link, "did not end in time"); /* the reason stays what it is */
+    fail_link(link, "did not end in time"); /* the reason stays what it is */
 }
 
 /* We do not understand each other: it ends its sandbox and goes. */
-static void refuse(struct worker_link *link, const char *why)
+static void refuse_link(struct worker_link *link, const char *why)
 {
     if (link->sm.state >= LINK_DYING || link->other_version) {
         return;
@@ -188,7 +188,7 @@ static void refuse(struct worker_link *link, const char *why)
              why, link->adopted ? "" : "; reinstall cloister");
     if (!link->reaped) {
         worker_process_stop(link->process);
-        leave(link, DRAIN_MS, on_refuse_timeout);
+        leave_link(link, DRAIN_MS, on_refuse_timeout);
     }
 }
 
@@ -197,7 +197,7 @@ static void on_ipc_link(void *arg, bool up)
     struct worker_link *link = arg;
     link->down = !up;
     if (!up && link->sm.state < LINK_LEAVING) { /* the process has not been reaped, then */
-        leave(link, EXIT_MS, on_exit_timeout);
+        leave_link(link, EXIT_MS, on_exit_timeout);
     } else if (!up && link->reaped && link->sm.state == LINK_LEAVING) {
         ipc_client_end_calls(link->ipc); /* link_drained() follows */
     }
@@ -210,14 +210,14 @@ void worker_link_kill(struct worker_link *link, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(reason, sizeof(reason), fmt, args);
     va_end(args);
-    fail(link, reason);
+    fail_link(link, reason);
 }
 
 void worker_link_retire(struct worker_link *link, uint64_t exit_ms)
 {
     link->retired = true;
     if (link->sm.state < LINK_DYING && !link->reaped && !link->other_version) {
-        leave(link, exit_ms, on_retire_timeout);
+        leave_link(link, exit_ms, on_retire_timeout);
     }
 }
 
@@ -245,7 +245,7 @@ void worker_link_kill_all(struct fleet_host *host, const char *reason)
     struct worker_link *link;
     TAILQ_FOREACH(link, &host->links, node)
     {
-        fail(link, reason);
+        fail_link(link, reason);
     }
 }
 
@@ -259,7 +259,7 @@ static void on_hello(void *arg, int rc, const struct msg *reply, const struct er
     (void)hint;
     if (rc < 0) {
         if (rc == -ERR_VERSION && err != NULL) {
-            refuse(link, err->text);
+            refuse_link(link, err->text);
         } else if (err != NULL) {
             worker_link_kill(link, "refused to work for us: %s", err->text);
         }
@@ -270,7 +270,7 @@ static void on_hello(void *arg, int rc, const struct msg *reply, const struct er
         snprintf(why, sizeof(why), "it speaks %.*s version %llu, not %s version %d",
                  VIEW_ARG(hello->protocol), (unsigned long long)hello->version, PROTO_WORKER_NAME,
                  PROTO_VERSION);
-        refuse(link, why);
+        refuse_link(link, why);
         return;
     }
     if (hello->pid != (uint64_t)link->pid) {
@@ -313,7 +313,7 @@ static void closed_one(struct worker_link *link)
     free(link);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_link_timer_closed(uv_handle_t *handle)
 {
     closed_one(handle->data);
 }
@@ -332,8 +332,8 @@ void worker_link_destroy(struct worker_link *link)
     worker_process_release(link->process);
     link->closing = 3;
     ipc_client_close(link->ipc, on_ipc_closed, link);
-    uv_close((uv_handle_t *)&link->beat, on_timer_closed);
-    uv_close((uv_handle_t *)&link->patience, on_timer_closed);
+    uv_close((uv_handle_t *)&link->beat, on_link_timer_closed);
+    uv_close((uv_handle_t *)&link->patience, on_link_timer_closed);
 }
 
 void worker_link_abandon(struct worker_link *link)
@@ -348,9 +348,9 @@ void worker_link_abandon(struct worker_link *link)
 }
 
 /* A link without a process. */
-static int create(struct fleet_host *host, const struct worker_args *args,
-                  const struct worker_link_events *events, void *arg, struct worker_link **ret,
-                  struct err *err)
+static int create_link(struct fleet_host *host, const struct worker_args *args,
+                       const struct worker_link_events *events, void *arg, struct worker_link **ret,
+                       struct err *err)
 {
     if (host->forcing) {
         return err_set(err, ERR_SHUTTING_DOWN, "no time left to start a worker");
@@ -385,7 +385,8 @@ static int create(struct fleet_host *host, const struct worker_args *args,
 }
 
 /* With the result of getting it a process. */
-static int complete(struct worker_link *link, int rc, struct worker_link **ret, struct err *err)
+static int complete_link(struct worker_link *link, int rc, struct worker_link **ret,
+                         struct err *err)
 {
     if (rc == 0) {
         link->pid = worker_process_pid(link->process);
@@ -407,12 +408,12 @@ int worker_link_start(struct fleet_host *host, const struct worker_args *args,
                       struct err *err)
 {
     struct worker_link *link;
-    int rc = create(host, args, events, arg, &link, err);
+    int rc = create_link(host, args, events, arg, &link, err);
     if (rc < 0) {
         return rc;
     }
-    rc = worker_spawn(host, args, on_reaped, link, &link->process, err);
-    return complete(link, rc, ret, err);
+    rc = worker_spawn(host, args, on_worker_reaped, link, &link->process, err);
+    return complete_link(link, rc, ret, err);
 }
 
 int worker_link_adopt(struct fleet_host *host, const struct worker_args *args, int pid,
@@ -420,13 +421,13 @@ int worker_link_adopt(struct fleet_host *host, const struct worker_args *args, i
                       struct worker_link **ret, struct err *err)
 {
     struct worker_link *link;
-    int rc = create(host, args, events, arg, &link, err);
+    int rc = create_link(host, args, events, arg, &link, err);
     if (rc < 0) {
         return rc;
     }
     link->adopted = true;
-    rc = worker_watch(host, pid, start_time, on_reaped, link, &link->process, err);
-    return complete(link, rc, ret, err);
+    rc = worker_watch(host, pid, start_time, on_worker_reaped, link, &link->process, err);
+    return complete_link(link, rc, ret, err);
 }
 
 bool worker_link_is_ready(const struct worker_link *link)

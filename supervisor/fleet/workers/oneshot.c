@@ -31,8 +31,8 @@ static void free_oneshot(struct oneshot *e)
     free(e);
 }
 
-static void finish(struct oneshot *e, int rc, const struct msg *reply, const struct err *err,
-                   const char *hint)
+static void finish_oneshot(struct oneshot *e, int rc, const struct msg *reply,
+                           const struct err *err, const char *hint)
 {
     worker_reply_fn done = e->done;
     e->done = NULL;
@@ -41,8 +41,8 @@ static void finish(struct oneshot *e, int rc, const struct msg *reply, const str
     }
 }
 
-static void on_closed(void *arg, int rc, const struct msg *reply, const struct err *err,
-                      const char *hint)
+static void on_oneshot_close_answered(void *arg, int rc, const struct msg *reply,
+                                      const struct err *err, const char *hint)
 {
     struct oneshot *e = arg;
     (void)reply, (void)err, (void)hint;
@@ -53,25 +53,25 @@ static void on_closed(void *arg, int rc, const struct msg *reply, const struct e
     }
 }
 
-static void on_answer(void *arg, int rc, const struct msg *reply, const struct err *err,
-                      const char *hint)
+static void on_oneshot_answer(void *arg, int rc, const struct msg *reply, const struct err *err,
+                              const char *hint)
 {
     struct oneshot *e = arg;
     if (rc < 0 && err == NULL) {
-        return; /* on_dead() knows why */
+        return; /* on_oneshot_dead() knows why */
     }
     worker_link_keep(e->link);
-    finish(e, rc, reply, err, hint);
+    finish_oneshot(e, rc, reply, err, hint);
     if (worker_link_is_ending(e->link)) {
         return; /* it was stopped in the same moment */
     }
     struct msg m = {.type = MSG_CLOSE};
-    if (worker_link_ask(e->link, &m, TIME_CLOSE_MS, on_closed, e, NULL) < 0) {
+    if (worker_link_ask(e->link, &m, TIME_CLOSE_MS, on_oneshot_close_answered, e, NULL) < 0) {
         worker_link_kill(e->link, "could not be told to end");
     }
 }
 
-static void on_ready(void *arg)
+static void on_oneshot_ready(void *arg)
 {
     struct oneshot *e = arg;
     struct msg m = {.type = e->type};
@@ -88,18 +88,18 @@ static void on_ready(void *arg)
     }
     struct err err = ERR_INIT;
     e->asked = true;
-    if (worker_link_ask(e->link, &m, timeout_ms, on_answer, e, &err) < 0) {
+    if (worker_link_ask(e->link, &m, timeout_ms, on_oneshot_answer, e, &err) < 0) {
         worker_link_kill(e->link, "%s", err.text);
     }
 }
 
-static void on_dead(void *arg, const struct worker_death *death)
+static void on_oneshot_dead(void *arg, const struct worker_death *death)
 {
     struct oneshot *e = arg;
     struct err err = ERR_INIT;
     err_set(&err, e->asked ? ERR_ENGINE : ERR_GONE, "the worker died before it %s: %s",
             e->asked ? "answered" : "was asked", death->reason);
-    finish(e, -err.code, NULL, &err, "");
+    finish_oneshot(e, -err.code, NULL, &err, "");
     worker_link_destroy(e->link);
     free_oneshot(e);
 }
@@ -108,7 +108,8 @@ int worker_oneshot_start(struct fleet_host *host, const struct worker_args *args
                          enum msg_type type, const struct oneshot_target *target,
                          worker_reply_fn done, void *arg, struct err *err)
 {
-    static const struct worker_link_events events = {.ready = on_ready, .dead = on_dead};
+    static const struct worker_link_events events = {.ready = on_oneshot_ready,
+                                                     .dead = on_oneshot_dead};
     struct oneshot *e = alloc_one(struct oneshot);
     e->type = type;
     e->backend = alloc_strdup(target->backend);

@@ -53,7 +53,7 @@ static void on_pong(void *arg, int rc, const struct msg *reply, const struct err
     link->pinging = false;
 }
 
-static void ping(struct worker_link *link)
+static void ping_worker(struct worker_link *link)
 {
     struct msg m = {.type = MSG_PING};
     m.ping.value = link->seq;
@@ -81,7 +81,7 @@ static void on_beat(uv_timer_t *timer)
         return;
     }
     if (!link->pinging) {
-        ping(link);
+        ping_worker(link);
     }
     if (link->events.tick != NULL) {
         link->events.tick(link->arg);
@@ -128,7 +128,7 @@ static void tell_failed(const struct link_request *request, const struct msg_fai
     free(hint);
 }
 
-static void on_reply(void *arg, int rc, const void *data, size_t len)
+static void on_request_reply(void *arg, int rc, const void *data, size_t len)
 {
     struct link_request *request = arg;
     struct worker_link *link = request->link;
@@ -192,8 +192,8 @@ int worker_link_ask(struct worker_link *link, struct msg *m, uint64_t timeout_ms
     request->seq = m->seq;
     request->done = done;
     request->arg = arg;
-    rc = ipc_client_ask(link->ipc, link->scratch.data, link->scratch.len, timeout_ms, on_reply,
-                        request, err);
+    rc = ipc_client_ask(link->ipc, link->scratch.data, link->scratch.len, timeout_ms,
+                        on_request_reply, request, err);
     buf_reset(&link->scratch, SCRATCH_KEEP);
     if (rc < 0) {
         free(request);

@@ -59,7 +59,7 @@ static struct worker_process *new_process(struct fleet_host *host)
     return p;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_worker_handle_closed(uv_handle_t *handle)
 {
     struct worker_process *p = handle->data;
     if (p->pidfd >= 0) {
@@ -71,7 +71,7 @@ static void on_closed(uv_handle_t *handle)
 
 /* ---- children ---- */
 
-static void on_reaped(uv_process_t *process, int64_t exit_code, int signal)
+static void on_process_reaped(uv_process_t *process, int64_t exit_code, int signal)
 {
     struct worker_process *p = process->data;
     worker_exit_fn told = p->on_exit;
@@ -81,7 +81,7 @@ static void on_reaped(uv_process_t *process, int64_t exit_code, int signal)
     }
     /* Released while it was still dying: now it may go. */
     if (told == NULL) {
-        uv_close((uv_handle_t *)process, on_closed);
+        uv_close((uv_handle_t *)process, on_worker_handle_closed);
     }
 }
 
@@ -90,7 +90,7 @@ char *worker_socket_path(const char *dir, uint64_t generation)
     return alloc_printf("%s/w%" PRIu64 ".sock", dir, generation);
 }
 
-static int spawn(struct worker_process *p, const struct worker_args *args, int log_fd)
+static int spawn_worker(struct worker_process *p, const struct worker_args *args, int log_fd)
 {
     struct fleet_host *host = p->host;
     char generation[24];
@@ -128,7 +128,7 @@ static int spawn(struct worker_process *p, const struct worker_args *args, int l
     options.file = host->worker_path;
     /* uv_spawn() changes neither the array nor the texts; its type predates const. */
     options.args = (char **)(uintptr_t)argv;
-    options.exit_cb = on_reaped;
+    options.exit_cb = on_process_reaped;
     options.flags = UV_PROCESS_DETACHED;
     options.stdio = stdio;
     options.stdio_count = 4;
@@ -152,10 +152,10 @@ int worker_spawn(struct fleet_host *host, const struct worker_args *args, worker
     struct worker_process *p = new_process(host);
     p->log = log;
     p->uv.handle.data = p;
-    rc = spawn(p, args, write_end);
+    rc = spawn_worker(p, args, write_end);
     if (rc < 0) {
         child_log_stop(STEAL_PTR(p->log));
-        uv_close(&p->uv.handle, on_closed);
+        uv_close(&p->uv.handle, on_worker_handle_closed);
         return err_sys(err, ERR_ENGINE, -rc, "cannot start a worker (%s)", host->worker_path);
     }
     p->pid = p->uv.child.pid;
@@ -194,7 +194,7 @@ static int signal_pidfd(int pidfd, int signal)
 }
 #endif
 
-static void on_readable(uv_poll_t *poll, int status, int events)
+static void on_pidfd_readable(uv_poll_t *poll, int status, int events)
 {
     struct worker_process *p = poll->data;
     worker_exit_fn told = p->on_exit;
@@ -231,9 +231,9 @@ int worker_watch(struct fleet_host *host, int pid, uint64_t start_time, worker_e
     p->uv.handle.data = p;
     p->pid = pid;
     p->pidfd = steal_fd(&pidfd); /* closed with the handle */
-    rc = uv_poll_start(&p->uv.watch, UV_READABLE, on_readable);
+    rc = uv_poll_start(&p->uv.watch, UV_READABLE, on_pidfd_readable);
     if (rc < 0) {
-        uv_close(&p->uv.handle, on_closed);
+        uv_close(&p->uv.handle, on_worker_handle_closed);
         return err_sys(err, ERR_IO, -rc, "cannot watch worker %d", pid);
     }
     p->on_exit = told;
@@ -279,7 +279,7 @@ void worker_process_abandon(struct worker_process *p)
     child_log_stop(STEAL_PTR(p->log));
     p->on_exit = NULL;
     /* Closing a child's handle neither signals it nor waits for it. */
-    uv_close(&p->uv.handle, on_closed);
+    uv_close(&p->uv.handle, on_worker_handle_closed);
 }
 
 void worker_process_release(struct worker_process *p)
