@@ -33,13 +33,13 @@ struct mcp_asked {
     struct mcp_request *carrier; /* on whose stream it went; NULL: over by now */
 };
 
-static struct mcp_inputs *inputs_of(const struct mcp_request *r)
+static struct mcp_inputs *request_inputs(const struct mcp_request *r)
 {
     return r->session->server->inputs;
 }
 
 /* Where the open questions of a request are: those of a task are shown with it. */
-static struct input_round *round_of(struct mcp_request *r)
+static struct input_round *asking_round(struct mcp_request *r)
 {
     return r->task != NULL ? &r->task->round : &r->round->asking;
 }
@@ -54,7 +54,7 @@ static void asked_free(struct mcp_asked **place)
 
 void asking_withdraw(struct mcp_request *r)
 {
-    struct mcp_inputs *in = inputs_of(r);
+    struct mcp_inputs *in = request_inputs(r);
     struct mcp_asked **place = &in->asked;
     while (*place != NULL) {
         if ((*place)->r != r) {
@@ -114,7 +114,7 @@ static void forget_oldest(struct mcp_inputs *in, const struct mcp_request *r, co
 
 bool asking_send(struct mcp_request *r, struct mcp_request *carrier, const cJSON *question)
 {
-    struct mcp_inputs *in = inputs_of(r);
+    struct mcp_inputs *in = request_inputs(r);
     forget_oldest(in, r, question->string);
     struct mcp_asked *a = alloc_one(struct mcp_asked);
     a->id = ++in->last_id;
@@ -159,7 +159,7 @@ void mcp_input_carry(struct mcp_task *t)
         if (carrier == NULL) {
             return; /* whoever waits for the task next will be asked */
         }
-        if (!is_on_its_way(inputs_of(r), r, q->string)) {
+        if (!is_on_its_way(request_inputs(r), r, q->string)) {
             asking_send(r, carrier, q);
         }
     }
@@ -183,7 +183,7 @@ void mcp_input_response(struct mcp_session *s, const cJSON *message, bool has_nu
     CLEANUP_FREE char *key = STEAL_PTR((*place)->key);
     asked_free(place);
     const cJSON *result = json_get(message, "result");
-    struct input_round *asking = round_of(r);
+    struct input_round *asking = asking_round(r);
     enum input_taken taken = INPUT_UNKNOWN;
     if (!cJSON_IsObject(result) || has_nul) {
         const char *said = has_nul ? "its response contains \\u0000 (the NUL character)"
@@ -217,7 +217,7 @@ void mcp_inputs_end(struct mcp_session *s)
 
 void asking_forget(struct mcp_request *r)
 {
-    struct mcp_asked **place = &inputs_of(r)->asked;
+    struct mcp_asked **place = &request_inputs(r)->asked;
     while (*place != NULL) {
         if ((*place)->r == r) {
             asked_free(place);

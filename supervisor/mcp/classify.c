@@ -117,7 +117,7 @@ static bool is_too_much(struct mcp_request *r)
     return false;
 }
 
-static void run(struct mcp_request *r)
+static void run_request(struct mcp_request *r)
 {
     struct mcp_server *server = r->session->server;
     if (!r->method->bulky && r->bytes > LIMIT_SMALL_PARAMS) {
@@ -239,7 +239,7 @@ void mcp_take_modern(struct mcp_request *r, const struct mcp_head *head)
     }
     r->tool = find_tool(r);
     if ((head == NULL || mcp_head_check_params(r, head)) && check_log_level(r)) {
-        run(r);
+        run_request(r);
     }
 }
 
@@ -251,7 +251,7 @@ void mcp_take_legacy(struct mcp_request *r)
     r->method = mcp_method_find(s->server, r->revision, r->method_name);
     if (r->method != NULL && (s->initialized || r->method->early)) {
         r->tool = find_tool(r);
-        run(r);
+        run_request(r);
     } else if (s->initialized) {
         unknown_method(r);
     } else {

@@ -29,7 +29,7 @@ static bool mismatch(struct mcp_request *r, const char *header, const char *prob
 }
 
 /* The value as it was meant; NULL if it is badly encoded. `room` keeps it. */
-static const char *decode(const char *value, struct buf *room)
+static const char *decode_value(const char *value, struct buf *room)
 {
     size_t len = strlen(value);
     size_t front = strlen(MARK_FRONT);
@@ -77,7 +77,7 @@ bool mcp_head_check_method(struct mcp_request *r, const struct mcp_head *head)
     }
     CLEANUP_BUF struct buf room;
     buf_init(&room, VALUE_MAX_BYTES);
-    const char *said = decode(head->name, &room);
+    const char *said = decode_value(head->name, &room);
     if (said == NULL) {
         return mismatch(r, "Mcp-Name", "is badly encoded: expected =?base64?...?= of UTF-8");
     }
@@ -122,7 +122,7 @@ static const char *param_problem(const struct mcp_head *head, const char *name, 
     }
     CLEANUP_BUF struct buf room;
     buf_init(&room, VALUE_MAX_BYTES);
-    const char *said = decode(header, &room);
+    const char *said = decode_value(header, &room);
     if (said == NULL) {
         return "is badly encoded: expected =?base64?...?= of UTF-8";
     }

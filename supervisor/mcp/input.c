@@ -46,7 +46,7 @@ void mcp_inputs_look(struct mcp_server *s, uint64_t now_ms)
     due_timer_set(&in->timer, due);
 }
 
-static void on_due(void *arg, uint64_t now_ms)
+static void on_input_due(void *arg, uint64_t now_ms)
 {
     const struct mcp_inputs *in = arg;
     mcp_inputs_look(in->server, now_ms);
@@ -56,12 +56,12 @@ void mcp_inputs_open(struct mcp_server *s)
 {
     struct mcp_inputs *in = alloc_one(struct mcp_inputs);
     in->server = s;
-    due_timer_init(&in->timer, s->loop, on_due, in);
+    due_timer_init(&in->timer, s->loop, on_input_due, in);
     mcp_server_hold(s);
     s->inputs = in;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_input_closed(uv_handle_t *handle)
 {
     struct mcp_inputs *in = handle->data;
     struct mcp_server *s = in->server;
@@ -73,7 +73,7 @@ void mcp_inputs_close(struct mcp_server *s)
 {
     struct mcp_inputs *in = STEAL_PTR(s->inputs);
     input_states_finish(&in->states);
-    due_timer_close(&in->timer, on_closed);
+    due_timer_close(&in->timer, on_input_closed);
 }
 
 static struct mcp_inputs *inputs_of(const struct mcp_request *r)
@@ -83,7 +83,7 @@ static struct mcp_inputs *inputs_of(const struct mcp_request *r)
 
 /* ---- what a request has --------------------------------------------------------------------- */
 
-static struct mcp_round *round_of(struct mcp_request *r)
+static struct mcp_round *input_round_of(struct mcp_request *r)
 {
     if (r->round == NULL) {
         r->round = alloc_one(struct mcp_round);
@@ -94,7 +94,7 @@ static struct mcp_round *round_of(struct mcp_request *r)
 
 static void set_waiting(struct mcp_request *r, bool waits)
 {
-    struct mcp_round *round = round_of(r);
+    struct mcp_round *round = input_round_of(r);
     struct mcp_inputs *in = inputs_of(r);
     if (r->task != NULL || round->waits == waits) {
         return; /* tasks.c looks at the clock for tasks */
@@ -152,7 +152,7 @@ bool mcp_input_begin(struct mcp_request *r)
         }
     }
     if (responses != NULL || state != NULL) {
-        struct mcp_round *round = round_of(r);
+        struct mcp_round *round = input_round_of(r);
         /* the message lives as long as the request */
         round->inputs = responses != NULL ? cJSON_CreateObjectReference(responses->child) : NULL;
         round->state = state != NULL ? cJSON_Duplicate(state, true) : NULL;
@@ -176,7 +176,7 @@ bool mcp_input_is_sound(const cJSON *responses)
 /* ---- waiting -------------------------------------------------------------------------------- */
 
 /* The handler has ended its run, so there is nobody but us to end the request. */
-static void on_cancelled(struct mcp_request *r)
+static void on_input_cancelled(struct mcp_request *r)
 {
     if (r->round->sending) {
         return; /* whoever is sending looks at it afterwards */
@@ -188,7 +188,7 @@ static void on_cancelled(struct mcp_request *r)
 
 void mcp_input_resume(struct mcp_request *r)
 {
-    struct mcp_round *round = round_of(r);
+    struct mcp_round *round = input_round_of(r);
     cJSON_Delete(round->inputs);
     round->inputs = r->task != NULL ? task_resume(r->task) : input_round_take(&round->asking);
     set_waiting(r, false);
@@ -218,21 +218,21 @@ void mcp_input_give_up(struct mcp_request *r, const char *why)
 /* Asks all of it on the stream of the call. */
 static void ask_by_requests(struct mcp_request *r, cJSON *requests)
 {
-    struct mcp_round *round = round_of(r);
+    struct mcp_round *round = input_round_of(r);
     if (!input_round_begin(&round->asking, requests, clock_ms())) {
         mcp_input_give_up(r, "Too many rounds of questions to the client: at most 8 are asked");
         return;
     }
     bool all = true;
     set_waiting(r, true);
-    r->on_cancel = on_cancelled;
+    r->on_cancel = on_input_cancelled;
     round->sending = true;
     for (const cJSON *q = round->asking.open->child; q != NULL && all; q = q->next) {
         all = asking_send(r, r, q);
     }
     round->sending = false;
     if (r->cancelled) {
-        on_cancelled(r);
+        on_input_cancelled(r);
     } else if (!all) {
         mcp_input_give_up(r, "The client could not be asked: it does not read this connection");
     } else if (input_round_is_whole(&round->asking)) {
@@ -246,7 +246,7 @@ static void ask_by_task(struct mcp_request *r, cJSON *requests)
         mcp_input_give_up(r, "Too many rounds of questions to the client: at most 8 are asked");
         return;
     }
-    r->on_cancel = on_cancelled;
+    r->on_cancel = on_input_cancelled;
     mcp_task_changed(r);
     if (input_round_is_whole(&r->task->round)) {
         mcp_input_resume(r);
@@ -284,7 +284,7 @@ static void ask_by_answer(struct mcp_request *r, cJSON *requests, cJSON *state)
 }
 
 /* Takes away what this client cannot be asked. Returns what it lacks if nothing is left. */
-static const char *strip(const struct mcp_request *r, cJSON *requests)
+static const char *strip_requests(const struct mcp_request *r, cJSON *requests)
 {
     const char *lacks = NULL;
     cJSON *next = NULL;
@@ -304,7 +304,7 @@ static const char *strip(const struct mcp_request *r, cJSON *requests)
 void mcp_answer_input(struct mcp_request *r, cJSON *requests, cJSON *state)
 {
     requests = requests != NULL ? requests : alloc_check(cJSON_CreateObject());
-    const char *lacks = strip(r, requests);
+    const char *lacks = strip_requests(r, requests);
     if (r->cancelled || lacks != NULL || (requests->child == NULL && state == NULL)) {
         cJSON_Delete(requests);
         cJSON_Delete(state);
@@ -319,7 +319,7 @@ void mcp_answer_input(struct mcp_request *r, cJSON *requests, cJSON *state)
         ask_by_answer(r, requests, state);
         return;
     }
-    struct mcp_round *round = round_of(r);
+    struct mcp_round *round = input_round_of(r);
     cJSON_Delete(round->state);
     cJSON_Delete(round->inputs);
     round->state = state;

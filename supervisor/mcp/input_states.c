@@ -25,7 +25,8 @@ struct input_state {
 };
 
 /* `place` is where it hangs. */
-static void drop(struct input_states *s, struct input_state **place, struct input_state *before)
+static void drop_input_state(struct input_states *s, struct input_state **place,
+                             struct input_state *before)
 {
     struct input_state *gone = *place;
     *place = gone->next;
@@ -41,14 +42,14 @@ static void drop(struct input_states *s, struct input_state **place, struct inpu
 void input_states_finish(struct input_states *s)
 {
     while (s->first != NULL) {
-        drop(s, &s->first, NULL);
+        drop_input_state(s, &s->first, NULL);
     }
 }
 
 void input_states_expire(struct input_states *s, uint64_t now_ms)
 {
     while (s->first != NULL && s->first->until_ms <= now_ms) {
-        drop(s, &s->first, NULL);
+        drop_input_state(s, &s->first, NULL);
     }
 }
 
@@ -57,7 +58,7 @@ uint64_t input_states_due(const struct input_states *s)
     return s->first != NULL ? s->first->until_ms : UINT64_MAX;
 }
 
-static void make_room(struct input_states *s, const char *owner)
+static void make_input_room(struct input_states *s, const char *owner)
 {
     size_t own = 0;
     struct input_state **oldest = NULL; /* where the oldest of this owner hangs */
@@ -69,9 +70,9 @@ static void make_room(struct input_states *s, const char *owner)
         }
     }
     if (own >= INPUT_STATES_EACH) {
-        drop(s, oldest, before_oldest);
+        drop_input_state(s, oldest, before_oldest);
     } else if (s->count >= INPUT_STATES) {
-        drop(s, &s->first, NULL);
+        drop_input_state(s, &s->first, NULL);
     }
 }
 
@@ -89,7 +90,7 @@ int input_states_put(struct input_states *s, const char *owner, uint64_t binding
         return rc;
     }
     input_states_expire(s, now_ms);
-    make_room(s, owner);
+    make_input_room(s, owner);
     struct input_state *one = alloc_one(struct input_state);
     memcpy(one->name, name, sizeof(one->name));
     one->owner = alloc_strdup(owner);

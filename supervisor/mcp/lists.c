@@ -32,7 +32,7 @@ static const struct {
     [MCP_LIST_PROMPTS] = {"prompts/list", "prompts", "name"},
 };
 
-static enum mcp_list list_of(const struct mcp_request *r)
+static enum mcp_list asked_list(const struct mcp_request *r)
 {
     size_t i = 0;
     while (i < MCP_LIST_COUNT && strcmp(lists[i].method, r->method_name) != 0) {
@@ -61,7 +61,7 @@ bool mcp_list_answer_kept(struct mcp_request *r)
     if (r->method->run != mcp_list_method || cursor_of(r) != NULL) {
         return false;
     }
-    const char *kept = r->session->server->lists[list_of(r)][r->revision];
+    const char *kept = r->session->server->lists[asked_list(r)][r->revision];
     if (kept == NULL) {
         return false;
     }
@@ -77,7 +77,7 @@ void mcp_list_method(struct mcp_request *r)
         unknown_cursor(r);
         return;
     }
-    app->list(r, list_of(r), cursor != NULL ? cursor->valuestring : NULL);
+    app->list(r, asked_list(r), cursor != NULL ? cursor->valuestring : NULL);
 }
 
 /* ---- answering ------------------------------------------------------------------------------ */
@@ -107,7 +107,7 @@ static void tell_task_support(const struct mcp_request *r, cJSON *tools)
 void mcp_answer_page(struct mcp_request *r, cJSON *items, const char *next_cursor)
 {
     struct mcp_server *server = r->session->server;
-    enum mcp_list list = list_of(r);
+    enum mcp_list list = asked_list(r);
     bool fixed = server->app->fixed[list];
     mcp_shape_items(r->revision, list, items);
     if (list == MCP_LIST_TOOLS) {
@@ -149,7 +149,7 @@ static bool skip_to(cJSON *items, enum mcp_list list, const char *cursor)
 }
 
 /* Deletes what does not fit on a page, from the item behind it on. */
-static void cut(cJSON *items, cJSON *last)
+static void cut_page(cJSON *items, cJSON *last)
 {
     cJSON *rest = last->next;
     last->next = NULL;
@@ -159,7 +159,7 @@ static void cut(cJSON *items, cJSON *last)
 
 void mcp_answer_items(struct mcp_request *r, cJSON *items)
 {
-    enum mcp_list list = list_of(r);
+    enum mcp_list list = asked_list(r);
     const cJSON *cursor = cursor_of(r);
     char next[CURSOR_SIZE] = "";
     if (cursor != NULL && !skip_to(items, list, cursor->valuestring)) {
@@ -169,7 +169,7 @@ void mcp_answer_items(struct mcp_request *r, cJSON *items)
     }
     cJSON *last = cJSON_GetArrayItem(items, MCP_PAGE_ITEMS - 1);
     if (last != NULL && last->next != NULL) {
-        cut(items, last);
+        cut_page(items, last);
         write_cursor(next, list, last);
     }
     mcp_answer_page(r, items, next[0] != '\0' ? next : NULL);

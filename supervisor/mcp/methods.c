@@ -55,7 +55,7 @@ static void discover(struct mcp_request *r)
     mcp_answer(r, result);
 }
 
-static void initialize(struct mcp_request *r)
+static void initialize_session(struct mcp_request *r)
 {
     struct mcp_session *s = r->session;
     const char *wanted = json_get_str(r->params, "protocolVersion");
@@ -96,7 +96,7 @@ static void initialize(struct mcp_request *r)
     mcp_answer(r, result);
 }
 
-static void ping(struct mcp_request *r)
+static void answer_ping(struct mcp_request *r)
 {
     mcp_answer(r, cJSON_CreateObject());
 }
@@ -161,7 +161,7 @@ static void prompts_get(struct mcp_request *r)
     }
 }
 
-static void complete(struct mcp_request *r)
+static void complete_argument(struct mcp_request *r)
 {
     const cJSON *ref = json_get(r->params, "ref");
     const cJSON *argument = json_get(r->params, "argument");
@@ -197,8 +197,12 @@ static void complete(struct mcp_request *r)
 
 /* Which methods there are when is data. */
 static const struct mcp_method methods[] = {
-    {.name = "initialize", .first = OLDEST, .last = LEGACY, .early = true, .run = initialize},
-    {.name = "ping", .first = OLDEST, .last = LEGACY, .early = true, .run = ping},
+    {.name = "initialize",
+     .first = OLDEST,
+     .last = LEGACY,
+     .early = true,
+     .run = initialize_session},
+    {.name = "ping", .first = OLDEST, .last = LEGACY, .early = true, .run = answer_ping},
     {.name = "server/discover", .first = LATEST, .last = LATEST, .run = discover},
     {.name = "tools/call",
      .first = OLDEST,
@@ -253,7 +257,7 @@ static const struct mcp_method methods[] = {
      .last = LATEST,
      .offers = MCP_OFFER_COMPLETIONS,
      .works = true,
-     .run = complete},
+     .run = complete_argument},
     {.name = "logging/setLevel",
      .first = OLDEST,
      .last = LEGACY,

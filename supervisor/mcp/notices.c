@@ -25,7 +25,8 @@ void notices_finish(struct notices *n)
     memset(n, 0, sizeof(*n));
 }
 
-static struct notice_item *find(const struct notices *n, enum notice_kind kind, const char *name)
+static struct notice_item *find_notice(const struct notices *n, enum notice_kind kind,
+                                       const char *name)
 {
     for (size_t i = 0; i < n->count; i++) {
         if (n->items[i].kind == kind && strcmp(n->items[i].name, name) == 0) {
@@ -39,12 +40,12 @@ bool notices_may_want(const struct notices *n, enum notice_kind kind, const char
 {
     return n->count < NOTICES_ITEMS &&
            strnlen(name, NOTICES_BYTES + 1) <= NOTICES_BYTES - n->bytes &&
-           find(n, kind, name) == NULL;
+           find_notice(n, kind, name) == NULL;
 }
 
 bool notices_want(struct notices *n, enum notice_kind kind, const char *name)
 {
-    if (find(n, kind, name) != NULL) {
+    if (find_notice(n, kind, name) != NULL) {
         return true;
     }
     if (!notices_may_want(n, kind, name)) {
@@ -60,7 +61,7 @@ bool notices_want(struct notices *n, enum notice_kind kind, const char *name)
 
 void notices_unwant(struct notices *n, enum notice_kind kind, const char *name)
 {
-    struct notice_item *item = find(n, kind, name);
+    struct notice_item *item = find_notice(n, kind, name);
     if (item != NULL) {
         n->bytes -= strlen(item->name);
         item_finish(item);
@@ -115,7 +116,7 @@ bool notices_resource_changed(struct notices *n, const char *uri)
 
 bool notices_task_changed(struct notices *n, const char *id)
 {
-    struct notice_item *item = find(n, NOTICE_TASK, id);
+    struct notice_item *item = find_notice(n, NOTICE_TASK, id);
     if (item != NULL) {
         mark(item, id);
     }

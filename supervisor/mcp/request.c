@@ -179,7 +179,7 @@ static void request_free(struct mcp_request *r)
     mcp_session_release(s);
 }
 
-static void end(struct mcp_request *r, char *json, enum mcp_status status)
+static void end_request(struct mcp_request *r, char *json, enum mcp_status status)
 {
     struct way w = take_way(r);
     if (r->cancelled) {
@@ -205,7 +205,7 @@ void mcp_answer_as_is(struct mcp_request *r, cJSON *owned_result)
     } else {
         cJSON_Delete(owned_result);
     }
-    end(r, json, MCP_STATUS_OK);
+    end_request(r, json, MCP_STATUS_OK);
 }
 
 void mcp_answer_early(struct mcp_request *r, cJSON *owned_result)
@@ -226,7 +226,7 @@ void mcp_refuse(struct mcp_request *r, enum mcp_status status, int code, const c
     } else {
         json = jsonrpc_error(r->id, false, code, message, owned_data);
     }
-    end(r, json, status);
+    end_request(r, json, status);
 }
 
 void mcp_request_drop(struct mcp_request *r)

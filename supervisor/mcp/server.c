@@ -19,7 +19,7 @@
 /* ---- heartbeat ------------------------------------------------------------------------------ */
 
 /* Sinks may end requests when they are sent something, so after each the search begins anew. */
-static bool look_at(struct mcp_session *s, uint64_t now)
+static bool look_at_session(struct mcp_session *s, uint64_t now)
 {
     for (struct mcp_request *r = s->requests; r != NULL; r = r->next) {
         char *json = r->watched ? progress_repeat(&r->progress, LOOK_MS, now) : NULL;
@@ -31,7 +31,7 @@ static bool look_at(struct mcp_session *s, uint64_t now)
     return false;
 }
 
-static void on_look(uv_timer_t *timer)
+static void on_server_look(uv_timer_t *timer)
 {
     struct mcp_server *server = timer->data;
     uint64_t now = clock_ms();
@@ -40,7 +40,7 @@ static void on_look(uv_timer_t *timer)
         mcp_session_hold(s);
     }
     while (s != NULL) {
-        while (look_at(s, now)) {
+        while (look_at_session(s, now)) {
         }
         struct mcp_session *next = s->next;
         if (next != NULL) {
@@ -59,7 +59,7 @@ void mcp_watch(struct mcp_request *r)
     }
     r->watched = true;
     if (s->watched++ == 0) {
-        uv_timer_start(&s->heartbeat, on_look, LOOK_MS, LOOK_MS);
+        uv_timer_start(&s->heartbeat, on_server_look, LOOK_MS, LOOK_MS);
     }
 }
 

@@ -26,21 +26,22 @@ static const struct member of_items[] = {
     {"_meta", REVISION_2025_06_18},
 };
 
-static void drop(cJSON *object, const char *name)
+static void drop_member(cJSON *object, const char *name)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(object, name);
 }
 
-static void strip(cJSON *object, const struct member *members, size_t count, enum revision revision)
+static void strip_object(cJSON *object, const struct member *members, size_t count,
+                         enum revision revision)
 {
     for (size_t i = 0; i < count; i++) {
         if (revision < members[i].since) {
-            drop(object, members[i].name);
+            drop_member(object, members[i].name);
         }
     }
 }
 #define STRIP(object, members, revision)                                                           \
-    strip(object, members, sizeof(members) / sizeof(members[0]), revision)
+    strip_object(object, members, sizeof(members) / sizeof(members[0]), revision)
 
 static cJSON *member(cJSON *object, const char *name)
 {
@@ -52,7 +53,7 @@ static void shape_annotations(enum revision revision, cJSON *object)
     if (revision < REVISION_2025_06_18) {
         cJSON *annotations = member(object, "annotations");
         if (annotations != NULL) {
-            drop(annotations, "lastModified");
+            drop_member(annotations, "lastModified");
         }
     }
 }
@@ -63,10 +64,10 @@ static void shape_tool(enum revision revision, cJSON *tool)
 {
     const char *type = json_get_str(member(tool, "outputSchema"), "type");
     if (!revision_has_structure(revision) || type == NULL || strcmp(type, "object") != 0) {
-        drop(tool, "outputSchema"); /* schemas of other values came with the latest */
+        drop_member(tool, "outputSchema"); /* schemas of other values came with the latest */
     }
     if (!revision_has_annotations(revision)) {
-        drop(tool, "annotations");
+        drop_member(tool, "annotations");
     }
 }
 
@@ -85,7 +86,7 @@ void mcp_shape_items(enum revision revision, enum mcp_list list, cJSON *items)
     cJSON_ArrayForEach(item, items)
     {
         if (revision != REVISION_2025_11_25) {
-            drop(item, "execution"); /* says whether a tool can be a task; only there */
+            drop_member(item, "execution"); /* says whether a tool can be a task; only there */
         }
         if (revision_is_modern(revision)) {
             continue;
@@ -167,7 +168,7 @@ static void shape_call(enum revision revision, cJSON *result)
 {
     cJSON *structured = member(result, "structuredContent");
     if (structured != NULL && (!revision_has_structure(revision) || !cJSON_IsObject(structured))) {
-        drop(result, "structuredContent");
+        drop_member(result, "structuredContent");
     }
     if (revision < REVISION_2025_11_25) {
         shape_blocks(revision, member(result, "content"));
@@ -239,9 +240,9 @@ void mcp_cacheable(enum revision revision, cJSON *result, bool by_all, double tt
 void mcp_seal(struct mcp_server *s, enum revision revision, cJSON *result)
 {
     if (!revision_is_modern(revision)) {
-        drop(result, "resultType");
-        drop(result, "ttlMs");
-        drop(result, "cacheScope");
+        drop_member(result, "resultType");
+        drop_member(result, "ttlMs");
+        drop_member(result, "cacheScope");
         return;
     }
     if (member(result, "resultType") == NULL) {

@@ -98,7 +98,7 @@ void subscribers_free(struct mcp_subscriptions *subs)
 
 /* ---- telling -------------------------------------------------------------------------------- */
 
-static bool put(struct mcp_subscriber *one, char *json)
+static bool put_event(struct mcp_subscriber *one, char *json)
 {
     return one->listen != NULL ? mcp_request_send(one->listen, json)
                                : mcp_session_send(one->session, json);
@@ -143,7 +143,7 @@ static bool acknowledge(struct mcp_subscriber *one)
     cJSON *params = cJSON_CreateObject();
     cJSON_AddItemToObjectCS(params, "notifications", cJSON_Duplicate(one->acknowledge, true));
     subscriber_sign(one->listen, params);
-    if (!put(one, jsonrpc_notification("notifications/subscriptions/acknowledged", params))) {
+    if (!put_event(one, jsonrpc_notification("notifications/subscriptions/acknowledged", params))) {
         return false;
     }
     cJSON_Delete(one->acknowledge);
@@ -152,7 +152,7 @@ static bool acknowledge(struct mcp_subscriber *one)
 }
 
 /* In how many milliseconds the reader is to be tried again; TELL_NEVER: when something happens. */
-static uint64_t tell(struct mcp_subscriber *one, uint64_t now_ms)
+static uint64_t tell_subscriber(struct mcp_subscriber *one, uint64_t now_ms)
 {
     enum notice_kind kind;
     const char *name = NULL;
@@ -166,7 +166,7 @@ static uint64_t tell(struct mcp_subscriber *one, uint64_t now_ms)
         CLEANUP_FREE char *own = name != NULL ? alloc_strdup(name) : NULL;
         char *json = notice_text(one, kind, own);
         notices_told(&one->notices, now_ms, kind, own);
-        if (json != NULL && !put(one, json)) {
+        if (json != NULL && !put_event(one, json)) {
             notices_untold(&one->notices, kind, own);
             return AGAIN_MS;
         }
@@ -175,13 +175,13 @@ static uint64_t tell(struct mcp_subscriber *one, uint64_t now_ms)
     return due_ms == UINT64_MAX ? TELL_NEVER : due_ms - now_ms;
 }
 
-static void on_time(uv_timer_t *timer);
+static void on_subscriber_time(uv_timer_t *timer);
 
 static void tell_in(struct mcp_subscriptions *subs, uint64_t ms)
 {
     bool active = uv_is_active((uv_handle_t *)&subs->timer);
     if (!active || uv_timer_get_due_in(&subs->timer) > ms) { /* nobody waits for who is behind */
-        uv_timer_start(&subs->timer, on_time, ms, 0);
+        uv_timer_start(&subs->timer, on_subscriber_time, ms, 0);
     }
 }
 
@@ -194,7 +194,7 @@ void subscribers_tell(struct mcp_subscriptions *subs)
     }
     subs->telling = true;
     for (struct mcp_subscriber *one = subs->first; one != NULL; one = one->next) {
-        uint64_t ms = one->gone ? TELL_NEVER : tell(one, now_ms);
+        uint64_t ms = one->gone ? TELL_NEVER : tell_subscriber(one, now_ms);
         again_ms = !one->gone && ms < again_ms ? ms : again_ms;
     }
     subs->telling = false;
@@ -210,7 +210,7 @@ void subscribers_tell(struct mcp_subscriptions *subs)
     }
 }
 
-static void on_time(uv_timer_t *timer)
+static void on_subscriber_time(uv_timer_t *timer)
 {
     subscribers_tell(timer->data);
 }

@@ -256,7 +256,7 @@ void mcp_subscriptions_open(struct mcp_server *s)
     s->subscriptions = subs;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_subscription_closed(uv_handle_t *handle)
 {
     struct mcp_subscriptions *subs = handle->data;
     struct mcp_server *s = subs->server;
@@ -268,5 +268,5 @@ void mcp_subscriptions_close(struct mcp_server *s)
 {
     struct mcp_subscriptions *subs = STEAL_PTR(s->subscriptions);
     subscribers_free(subs);
-    uv_close((uv_handle_t *)&subs->timer, on_closed);
+    uv_close((uv_handle_t *)&subs->timer, on_subscription_closed);
 }

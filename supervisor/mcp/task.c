@@ -67,7 +67,7 @@ uint64_t task_due(const struct mcp_task *t)
 
 /* ---- moves ---------------------------------------------------------------------------------- */
 
-static bool end(struct mcp_task *t, enum task_state state, uint64_t now_ms)
+static bool end_task(struct mcp_task *t, enum task_state state, uint64_t now_ms)
 {
     if (!sm_may(&t->sm, state)) {
         return false;
@@ -81,7 +81,7 @@ static bool end(struct mcp_task *t, enum task_state state, uint64_t now_ms)
 
 bool task_end_with_result(struct mcp_task *t, char *json, bool is_error, uint64_t now_ms)
 {
-    if (!end(t, is_error && !t->modern ? TASK_FAILED : TASK_COMPLETED, now_ms)) {
+    if (!end_task(t, is_error && !t->modern ? TASK_FAILED : TASK_COMPLETED, now_ms)) {
         free(json);
         return false;
     }
@@ -91,7 +91,7 @@ bool task_end_with_result(struct mcp_task *t, char *json, bool is_error, uint64_
 
 bool task_end_with_error(struct mcp_task *t, cJSON *error, uint64_t now_ms)
 {
-    if (!end(t, TASK_FAILED, now_ms)) {
+    if (!end_task(t, TASK_FAILED, now_ms)) {
         cJSON_Delete(error);
         return false;
     }
@@ -101,7 +101,7 @@ bool task_end_with_error(struct mcp_task *t, cJSON *error, uint64_t now_ms)
 
 bool task_cancel(struct mcp_task *t, uint64_t now_ms)
 {
-    return end(t, TASK_CANCELLED, now_ms);
+    return end_task(t, TASK_CANCELLED, now_ms);
 }
 
 bool task_ask(struct mcp_task *t, cJSON *requests, uint64_t now_ms)
@@ -147,7 +147,7 @@ void task_set_message(struct mcp_task *t, const char *message)
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
-static void add_text(cJSON *object, const char *key, const char *text)
+static void add_member_text(cJSON *object, const char *key, const char *text)
 {
     cJSON_AddItemToObjectCS(object, key, cJSON_CreateString(text));
 }
@@ -155,13 +155,13 @@ static void add_text(cJSON *object, const char *key, const char *text)
 cJSON *task_json(const struct mcp_task *t, bool detailed)
 {
     cJSON *json = alloc_check(cJSON_CreateObject());
-    add_text(json, "taskId", t->id);
-    add_text(json, "status", sm_name(&t->sm));
+    add_member_text(json, "taskId", t->id);
+    add_member_text(json, "status", sm_name(&t->sm));
     if (t->message != NULL) {
-        add_text(json, "statusMessage", t->message);
+        add_member_text(json, "statusMessage", t->message);
     }
-    add_text(json, "createdAt", t->created_at);
-    add_text(json, "lastUpdatedAt", t->updated_at);
+    add_member_text(json, "createdAt", t->created_at);
+    add_member_text(json, "lastUpdatedAt", t->updated_at);
     cJSON_AddItemToObjectCS(json, t->modern ? "ttlMs" : "ttl",
                             cJSON_CreateNumber((double)t->ttl_ms));
     cJSON_AddItemToObjectCS(json, t->modern ? "pollIntervalMs" : "pollInterval",
@@ -181,6 +181,6 @@ cJSON *task_json(const struct mcp_task *t, bool detailed)
 cJSON *task_related(const struct mcp_task *t)
 {
     cJSON *json = alloc_check(cJSON_CreateObject());
-    add_text(json, "taskId", t->id);
+    add_member_text(json, "taskId", t->id);
     return json;
 }

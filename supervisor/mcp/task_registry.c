@@ -27,7 +27,7 @@ static size_t kept_bytes(const struct mcp_task *t)
 }
 
 /* The owner goes with its last task. */
-static void drop(struct task_registry *reg, struct mcp_task *t)
+static void drop_task(struct task_registry *reg, struct mcp_task *t)
 {
     struct task_owner *o = t->owner;
     size_t bytes = kept_bytes(t);
@@ -53,7 +53,7 @@ static void drop(struct task_registry *reg, struct mcp_task *t)
 void task_registry_finish(struct task_registry *reg)
 {
     while (reg->owners != NULL) {
-        drop(reg, reg->owners->first);
+        drop_task(reg, reg->owners->first);
     }
 }
 
@@ -113,11 +113,11 @@ static struct mcp_task *heaviest_oldest(const struct task_registry *reg, bool by
 static void evict(struct task_registry *reg, struct mcp_task *t)
 {
     log_debug("task dropped before its time to make room owner=%s", t->owner->name);
-    drop(reg, t);
+    drop_task(reg, t);
 }
 
 /* True if one more fits now. */
-static bool make_room(struct task_registry *reg, const char *owner)
+static bool make_task_room(struct task_registry *reg, const char *owner)
 {
     const struct task_owner *o = find_owner(reg, owner);
     if (o != NULL && o->count >= TASKS_KEPT) {
@@ -145,7 +145,7 @@ struct mcp_task *task_registry_add(struct task_registry *reg, const char *owner,
     task_registry_expire(reg, now_ms);
     char id[TASK_ID_CHARS + 1];
     struct err err = ERR_INIT;
-    if (!make_room(reg, owner)) {
+    if (!make_task_room(reg, owner)) {
         return NULL;
     }
     if (random_id(id, TASK_ID_CHARS, &err) < 0) {
@@ -201,7 +201,7 @@ void task_registry_expire(struct task_registry *reg, uint64_t now_ms)
         for (struct mcp_task *t = o->first; t != NULL; t = next) {
             next = t->next; /* read first: the owner may go with the task */
             if (task_is_over(t) && task_due(t) <= now_ms) {
-                drop(reg, t);
+                drop_task(reg, t);
             }
         }
     }

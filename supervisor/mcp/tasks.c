@@ -45,7 +45,7 @@ void mcp_tasks_look(struct mcp_server *s, uint64_t now_ms)
     due_timer_set(&tasks->timer, task_registry_due(&tasks->registry));
 }
 
-static void on_due(void *arg, uint64_t now_ms)
+static void on_task_due(void *arg, uint64_t now_ms)
 {
     const struct mcp_tasks *tasks = arg;
     mcp_tasks_look(tasks->server, now_ms);
@@ -56,12 +56,12 @@ void mcp_tasks_open(struct mcp_server *s)
     struct mcp_tasks *tasks = alloc_one(struct mcp_tasks);
     tasks->server = s;
     task_registry_init(&tasks->registry);
-    due_timer_init(&tasks->timer, s->loop, on_due, tasks);
+    due_timer_init(&tasks->timer, s->loop, on_task_due, tasks);
     mcp_server_hold(s);
     s->tasks = tasks;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_task_closed(uv_handle_t *handle)
 {
     struct mcp_tasks *tasks = handle->data;
     struct mcp_server *s = tasks->server;
@@ -73,7 +73,7 @@ void mcp_tasks_close(struct mcp_server *s)
 {
     struct mcp_tasks *tasks = STEAL_PTR(s->tasks);
     task_registry_finish(&tasks->registry);
-    due_timer_close(&tasks->timer, on_closed);
+    due_timer_close(&tasks->timer, on_task_closed);
 }
 
 struct task_registry *mcp_task_registry(const struct mcp_request *r)
@@ -88,7 +88,7 @@ struct mcp_task *mcp_task_find(const struct mcp_server *s, const char *owner, co
 
 /* ---- news ----------------------------------------------------------------------------------- */
 
-static void tell(struct mcp_request *r, const struct mcp_task *t)
+static void tell_task_status(struct mcp_request *r, const struct mcp_task *t)
 {
     if (t->modern) {
         mcp_subscriptions_task(r->session->server, t->owner->name, t->id);
@@ -101,7 +101,7 @@ static void tell(struct mcp_request *r, const struct mcp_task *t)
 void mcp_task_changed(struct mcp_request *r)
 {
     due_timer_by(&r->session->server->tasks->timer, task_due(r->task));
-    tell(r, r->task);
+    tell_task_status(r, r->task);
 }
 
 void mcp_task_relate(const struct mcp_task *t, cJSON *params)
@@ -223,7 +223,7 @@ void mcp_task_status(struct mcp_request *r, const char *status_message)
     if (r->task != NULL && !task_is_over(r->task)) {
         task_set_message(r->task, status_message);
         if (r->task->modern) { /* where news wait for slow readers, and only the latest is told */
-            tell(r, r->task);
+            tell_task_status(r, r->task);
         }
     }
 }
@@ -231,17 +231,17 @@ void mcp_task_status(struct mcp_request *r, const char *status_message)
 /* ---- the end -------------------------------------------------------------------------------- */
 
 /* Its handler is done with it: from now on it is only kept. */
-static void leave(struct mcp_request *r)
+static void leave_task(struct mcp_request *r)
 {
     struct mcp_task *t = r->task;
     t->request = NULL;
     due_timer_by(&r->session->server->tasks->timer, task_due(t));
 }
 
-static void settle(struct mcp_request *r, struct mcp_task *t)
+static void settle_task(struct mcp_request *r, struct mcp_task *t)
 {
     task_registry_keep(mcp_task_registry(r), t);
-    tell(r, t);
+    tell_task_status(r, t);
     mcp_task_answer_waiters(t);
 }
 
@@ -260,9 +260,9 @@ void mcp_task_error(struct mcp_request *r, int code, const char *message, cJSON 
 {
     struct mcp_task *t = r->task;
     bool ends = task_end_with_error(t, error_json(code, message, owned_data), clock_ms());
-    leave(r);
+    leave_task(r);
     if (ends) {
-        settle(r, t);
+        settle_task(r, t);
     }
 }
 
@@ -278,9 +278,9 @@ void mcp_task_result(struct mcp_request *r, cJSON *owned_shaped_result)
         return;
     }
     bool ends = task_end_with_result(t, json, is_error, clock_ms());
-    leave(r);
+    leave_task(r);
     if (ends) {
-        settle(r, t);
+        settle_task(r, t);
     }
 }
 

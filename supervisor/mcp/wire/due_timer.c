@@ -16,7 +16,7 @@ void due_timer_init(struct due_timer *t, uv_loop_t *loop,
     t->on_due = on_due;
 }
 
-static void on_time(uv_timer_t *timer)
+static void on_due_time(uv_timer_t *timer)
 {
     struct due_timer *t = (struct due_timer *)timer; /* its first member */
     t->due_ms = DUE_NEVER;
@@ -30,7 +30,7 @@ void due_timer_set(struct due_timer *t, uint64_t due_ms)
     if (due_ms == DUE_NEVER) {
         uv_timer_stop(&t->timer);
     } else {
-        uv_timer_start(&t->timer, on_time, due_ms > now ? due_ms - now : 0, 0);
+        uv_timer_start(&t->timer, on_due_time, due_ms > now ? due_ms - now : 0, 0);
     }
 }
 

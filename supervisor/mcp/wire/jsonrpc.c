@@ -33,7 +33,7 @@ char *jsonrpc_id_text(const cJSON *id)
     return alloc_strdup(digits);
 }
 
-static void refuse(struct jsonrpc_message *m, int code, const char *problem)
+static void refuse_jsonrpc(struct jsonrpc_message *m, int code, const char *problem)
 {
     m->kind = JSONRPC_INVALID;
     m->code = code;
@@ -44,7 +44,8 @@ void jsonrpc_read(const cJSON *value, struct jsonrpc_message *ret)
 {
     *ret = (struct jsonrpc_message){.kind = JSONRPC_INVALID};
     if (!cJSON_IsObject(value)) {
-        refuse(ret, JSONRPC_INVALID_REQUEST, "Invalid request: a message is one JSON object");
+        refuse_jsonrpc(ret, JSONRPC_INVALID_REQUEST,
+                       "Invalid request: a message is one JSON object");
         return;
     }
     const cJSON *id = json_get(value, "id");
@@ -53,18 +54,21 @@ void jsonrpc_read(const cJSON *value, struct jsonrpc_message *ret)
     const char *version = json_get_str(value, "jsonrpc");
     ret->id = id != NULL ? jsonrpc_id_text(id) : NULL;
     if (version == NULL || strcmp(version, "2.0") != 0) {
-        refuse(ret, JSONRPC_INVALID_REQUEST, "Invalid request: \"jsonrpc\" must be \"2.0\"");
+        refuse_jsonrpc(ret, JSONRPC_INVALID_REQUEST,
+                       "Invalid request: \"jsonrpc\" must be \"2.0\"");
     } else if (method == NULL &&
                (json_get(value, "result") != NULL || json_get(value, "error") != NULL)) {
         ret->kind = JSONRPC_RESPONSE;
     } else if (!cJSON_IsString(method)) {
-        refuse(ret, JSONRPC_INVALID_REQUEST, "Invalid request: \"method\" must be a string");
+        refuse_jsonrpc(ret, JSONRPC_INVALID_REQUEST,
+                       "Invalid request: \"method\" must be a string");
     } else if (id != NULL && ret->id == NULL) {
-        refuse(ret, JSONRPC_INVALID_REQUEST,
-               "Invalid request: \"id\" must be a string of at most 512 bytes or an integer "
-               "within +-(2^53-1)");
+        refuse_jsonrpc(
+            ret, JSONRPC_INVALID_REQUEST,
+            "Invalid request: \"id\" must be a string of at most 512 bytes or an integer "
+            "within +-(2^53-1)");
     } else if (params != NULL && !cJSON_IsObject(params)) {
-        refuse(ret, JSONRPC_INVALID_PARAMS, "Invalid params: \"params\" must be an object");
+        refuse_jsonrpc(ret, JSONRPC_INVALID_PARAMS, "Invalid params: \"params\" must be an object");
         /* A notification is never answered, however wrong it is. */
         ret->kind = id != NULL ? JSONRPC_INVALID : JSONRPC_IGNORED;
     } else {
