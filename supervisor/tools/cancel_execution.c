@@ -8,8 +8,8 @@
 
 #define WAIT_MS 10000
 
-static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
-                       const struct err *err, const char *hint)
+static void on_cancel_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
+                              const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     if (!tool_ran(call, rc, err, hint)) {
@@ -24,14 +24,14 @@ static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
     tool_finish(call, &r);
 }
 
-static void run(struct tool_call *call)
+static void run_cancel_execution(struct tool_call *call)
 {
     struct tool_session *s = call->session;
     struct err err = ERR_INIT;
     execution_name(call);
     if (packages_has(s->services->packages, s->owner, call->execution_id)) {
         packages_cancel(s->services->packages, s->owner, call->execution_id);
-        package_await_outcome(call, WAIT_MS, on_outcome);
+        package_await_outcome(call, WAIT_MS, on_cancel_outcome);
         return;
     }
     int rc = fleet_stop(s->fleet, s->owner, call->execution_id, &err);
@@ -39,7 +39,7 @@ static void run(struct tool_call *call)
         tool_fail_fleet(call, rc, &err, NULL);
         return;
     }
-    tool_await(call, WAIT_MS, on_outcome);
+    tool_await(call, WAIT_MS, on_cancel_outcome);
 }
 
 /* clang-format off */
@@ -63,6 +63,6 @@ const struct tool tool_cancel_execution = {
     }),
     .destructive = true,
     .idempotent = true,
-    .run = run,
+    .run = run_cancel_execution,
 };
 /* clang-format on */

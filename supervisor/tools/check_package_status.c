@@ -10,7 +10,7 @@
 
 #define TEXT_MAX_BYTES 8192
 
-static void on_status(void *arg, const struct package_report *report)
+static void on_package_status(void *arg, const struct package_report *report)
 {
     struct tool_call *call = arg;
     struct result r;
@@ -45,11 +45,12 @@ static void on_status(void *arg, const struct package_report *report)
     tool_finish(call, &r);
 }
 
-static void start(struct tool_call *call)
+static void start_check_package_status(struct tool_call *call)
 {
     struct tool_session *s = call->session;
     struct package_choice choice;
-    if (package_choice_read(call->args, &choice, NULL) < 0) { /* cannot be: run() has read it */
+    if (package_choice_read(call->args, &choice, NULL) <
+        0) { /* cannot be: run_check_package_status() has read it */
         tool_fail(call, ERR_INTERNAL, NULL, NULL);
         return;
     }
@@ -58,10 +59,10 @@ static void start(struct tool_call *call)
     char plain[PACKAGE_NAME_SIZE];
     snprintf(plain, sizeof(plain), "%.*s", VIEW_ARG(name));
     call->package_wait = packages_status(s->services->packages, s->owner, call->sandbox_id,
-                                         choice.manager, plain, on_status, call);
+                                         choice.manager, plain, on_package_status, call);
 }
 
-static void run(struct tool_call *call)
+static void run_check_package_status(struct tool_call *call)
 {
     struct package_choice choice;
     struct err err = ERR_INIT;
@@ -69,7 +70,7 @@ static void run(struct tool_call *call)
     if (rc < 0) {
         tool_fail_fleet(call, rc, &err, NULL);
     } else {
-        tool_with_sandbox(call, start);
+        tool_with_sandbox(call, start_check_package_status);
     }
 }
 
@@ -111,6 +112,6 @@ const struct tool tool_check_package_status = {
     }),
     .read_only = true,
     .idempotent = true,
-    .run = run,
+    .run = run_check_package_status,
 };
 /* clang-format on */

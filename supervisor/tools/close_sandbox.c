@@ -5,7 +5,7 @@
 #include "common/cleanup.h"
 #include "supervisor/tools/tool.h"
 
-static void on_closed(void *arg, int rc, const struct err *err, const char *hint)
+static void on_sandbox_closed(void *arg, int rc, const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     if (rc < 0) {
@@ -23,10 +23,10 @@ static void on_closed(void *arg, int rc, const struct err *err, const char *hint
 
 static void close_it(struct tool_call *call)
 {
-    fleet_close(call->session->fleet, call->sandbox_id, on_closed, call);
+    fleet_close(call->session->fleet, call->sandbox_id, on_sandbox_closed, call);
 }
 
-static void run(struct tool_call *call)
+static void run_close_sandbox(struct tool_call *call)
 {
     tool_with_sandbox(call, close_it);
 }
@@ -58,6 +58,6 @@ const struct tool tool_close_sandbox = {
     }),
     .destructive = true,
     .idempotent = true,
-    .run = run,
+    .run = run_close_sandbox,
 };
 /* clang-format on */

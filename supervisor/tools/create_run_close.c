@@ -25,7 +25,7 @@
  * after the code has ended. */
 #define ABANDONED_MS 60000
 
-static void on_closed(void *arg, int rc, const struct err *err, const char *hint)
+static void on_run_sandbox_closed(void *arg, int rc, const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     (void)hint;
@@ -75,11 +75,11 @@ static void close_later(struct tool_call *call)
 
 static void close_sandbox(struct tool_call *call)
 {
-    fleet_close(call->session->fleet, call->sandbox_id, on_closed, call);
+    fleet_close(call->session->fleet, call->sandbox_id, on_run_sandbox_closed, call);
 }
 
-static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
-                       const struct err *err, const char *hint)
+static void on_run_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
+                           const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     call->await = NULL;
@@ -115,7 +115,7 @@ static void leave_installing(struct tool_call *call)
     tool_finish(call, &call->held);
 }
 
-static void on_packages(void *arg, const struct package_report *report)
+static void on_run_packages(void *arg, const struct package_report *report)
 {
     struct tool_call *call = arg;
     package_waited(call);
@@ -128,12 +128,12 @@ static void on_packages(void *arg, const struct package_report *report)
     } else if (report->state == PACKAGE_INSTALLING) {
         leave_installing(call);
     } else {
-        execution_start(call, on_outcome);
+        execution_start(call, on_run_outcome);
     }
 }
 
-static void on_open(void *arg, int rc, const struct fleet_info *info, const struct err *err,
-                    const char *hint)
+static void on_run_sandbox_open(void *arg, int rc, const struct fleet_info *info,
+                                const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     if (rc < 0) {
@@ -148,14 +148,14 @@ static void on_open(void *arg, int rc, const struct fleet_info *info, const stru
     }
     struct package_choice packages;
     if (package_choice_read(call->args, &packages, NULL) < 0 || packages.count == 0) {
-        execution_start(call, on_outcome);
+        execution_start(call, on_run_outcome);
         return;
     }
     package_begin(call, &packages);
-    package_await_in_budget(call, on_packages);
+    package_await_in_budget(call, on_run_packages);
 }
 
-static void run(struct tool_call *call)
+static void run_create_run_close(struct tool_call *call)
 {
     struct err err = ERR_INIT;
     struct sandbox_choice choice;
@@ -177,7 +177,7 @@ static void run(struct tool_call *call)
     if (packages.count > 0) { /* which are installed by another sandbox, while this one is idle */
         choice.spec.ttl_ms += call->session->config->install_timeout_s * 1000;
     }
-    tool_open(call->session, &choice.spec, on_open, call);
+    tool_open(call->session, &choice.spec, on_run_sandbox_open, call);
     sandbox_choice_finish(&choice);
 }
 
@@ -212,6 +212,6 @@ const struct tool tool_create_run_close = {
     }),
     .destructive = false,
     .takes_long = true,
-    .run = run,
+    .run = run_create_run_close,
 };
 /* clang-format on */

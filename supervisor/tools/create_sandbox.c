@@ -29,7 +29,7 @@ static void close_unwanted(struct tool_call *call)
 }
 
 /* `report` is NULL where no packages were asked for. */
-static void finish(struct tool_call *call, const struct package_report *report)
+static void finish_create_sandbox(struct tool_call *call, const struct package_report *report)
 {
     CLEANUP_BUF struct buf text;
     buf_init(&text, TEXT_MAX_BYTES);
@@ -53,7 +53,7 @@ static void on_failed_closed(void *arg, int rc, const struct err *err, const cha
 }
 
 /* A sandbox without what it was asked for with is not what was asked for. */
-static void on_packages(void *arg, const struct package_report *report)
+static void on_sandbox_packages(void *arg, const struct package_report *report)
 {
     struct tool_call *call = arg;
     package_waited(call);
@@ -64,12 +64,12 @@ static void on_packages(void *arg, const struct package_report *report)
         fleet_close(call->session->fleet, call->sandbox_id, on_failed_closed, call);
     } else {
         package_put_list(call->held.structured, report);
-        finish(call, report);
+        finish_create_sandbox(call, report);
     }
 }
 
-static void on_open(void *arg, int rc, const struct fleet_info *info, const struct err *err,
-                    const char *hint)
+static void on_create_opened(void *arg, int rc, const struct fleet_info *info,
+                             const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     struct package_choice packages;
@@ -85,14 +85,14 @@ static void on_open(void *arg, int rc, const struct fleet_info *info, const stru
     result_init(&call->held);
     sandbox_json_put_info(call->held.structured, info);
     if (package_choice_read(call->args, &packages, NULL) < 0 || packages.count == 0) {
-        finish(call, NULL);
+        finish_create_sandbox(call, NULL);
         return;
     }
     package_begin(call, &packages);
-    package_await_in_budget(call, on_packages);
+    package_await_in_budget(call, on_sandbox_packages);
 }
 
-static void run(struct tool_call *call)
+static void run_create_sandbox(struct tool_call *call)
 {
     struct err err = ERR_INIT;
     struct sandbox_choice choice;
@@ -106,7 +106,7 @@ static void run(struct tool_call *call)
         return;
     }
     choice.spec.progress = tool_tell;
-    tool_open(call->session, &choice.spec, on_open, call);
+    tool_open(call->session, &choice.spec, on_create_opened, call);
     sandbox_choice_finish(&choice);
 }
 
@@ -149,6 +149,6 @@ const struct tool tool_create_sandbox = {
     }),
     .destructive = false,
     .takes_long = true,
-    .run = run,
+    .run = run_create_sandbox,
 };
 /* clang-format on */

@@ -4,8 +4,8 @@
 #include "supervisor/tools/execution.h"
 #include "supervisor/tools/tool.h"
 
-static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
-                       const struct err *err, const char *hint)
+static void on_code_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
+                            const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     if (tool_ran(call, rc, err, hint)) {
@@ -16,12 +16,12 @@ static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
     }
 }
 
-static void start(struct tool_call *call)
+static void start_execute_code(struct tool_call *call)
 {
-    execution_start(call, on_outcome);
+    execution_start(call, on_code_outcome);
 }
 
-static void run(struct tool_call *call)
+static void run_execute_code(struct tool_call *call)
 {
     struct err err = ERR_INIT;
     int rc = execution_check(call->args, &err);
@@ -31,7 +31,7 @@ static void run(struct tool_call *call)
                                      : NULL);
         return;
     }
-    tool_with_sandbox(call, start);
+    tool_with_sandbox(call, start_execute_code);
 }
 
 /* clang-format off */
@@ -66,6 +66,6 @@ const struct tool tool_execute_code = {
     }),
     .destructive = true,
     .takes_long = true,
-    .run = run,
+    .run = run_execute_code,
 };
 /* clang-format on */

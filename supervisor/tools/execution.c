@@ -19,7 +19,7 @@
 #define LEAST_WAIT_MS 1000 /* for code that is quick, when its call has been slow */
 
 /* The schema lets only names through that are known. */
-static const char *language_of(const struct tool_call *call)
+static const char *call_language(const struct tool_call *call)
 {
     const char *language = json_get_str(call->args, "language");
     return languages_find(call->session->services->languages,
@@ -50,7 +50,7 @@ static void on_still_running(void *arg, int rc, const struct fleet_outcome *outc
                              const struct err *err, const char *hint);
 
 /* What a task is about; true if it is one by now. */
-static bool tell(struct tool_call *call)
+static bool tell_execution(struct tool_call *call)
 {
     CLEANUP_FREE char *status =
         alloc_printf("execution %s in sandbox %s", call->execution_id, call->sandbox_id);
@@ -59,7 +59,7 @@ static bool tell(struct tool_call *call)
 
 /* A call waits within its budget. One that may become a task waits for that first, and without
  * limit as a task. */
-static void wait_for_end(struct tool_call *call)
+static void wait_for_outcome(struct tool_call *call)
 {
     const struct config *config = call->session->config;
     uint64_t budget_ms = config->sync_budget_s * 1000;
@@ -67,7 +67,7 @@ static void wait_for_end(struct tool_call *call)
     uint64_t passed_ms = clock_ms() - call->begun_ms;
     enum tool_task task = call->task != NULL ? call->task(call) : TOOL_TASK_NO;
     if (task == TOOL_TASK_IS) {
-        (void)tell(call);
+        (void)tell_execution(call);
         tool_await(call, FLEET_WAIT_FOR_EVER, call->outcome);
     } else if (task == TOOL_TASK_MAY && after_ms < budget_ms) {
         tool_await(call, passed_ms < after_ms ? after_ms - passed_ms : 0, on_still_running);
@@ -89,10 +89,10 @@ static void on_still_running(void *arg, int rc, const struct fleet_outcome *outc
     }
     /* The wait was counted from the time of the loop, which is a little behind the clock. */
     if (clock_ms() - call->begun_ms < config->task_after_s * 1000) {
-        wait_for_end(call);
+        wait_for_outcome(call);
         return;
     }
-    bool is_task = tell(call);
+    bool is_task = tell_execution(call);
     /* Without room for one more task the client waits, as for any call. */
     tool_await(call, is_task ? FLEET_WAIT_FOR_EVER : tool_budget_left_ms(call), call->outcome);
 }
@@ -107,7 +107,7 @@ void execution_start(struct tool_call *call, fleet_outcome_fn done)
     const char *input = json_get_str(args, "stdin");
     struct fleet_op op = {
         .kind = OP_EVAL,
-        .language = language_of(call),
+        .language = call_language(call),
         .data = view_of(json_get_str(args, "code")),
         .has_stdin = input != NULL,
         .stdin_data = view_of(input),
@@ -122,7 +122,7 @@ void execution_start(struct tool_call *call, fleet_outcome_fn done)
     args_list_finish(&words);
     call->stops = true;
     call->outcome = done;
-    wait_for_end(call);
+    wait_for_outcome(call);
 }
 
 void execution_name(struct tool_call *call)

@@ -53,8 +53,8 @@ static int read_range(struct tool_call *call, const struct fleet_outcome *o,
     return rc;
 }
 
-static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
-                       const struct err *err, const char *hint)
+static void on_execution_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
+                                 const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     struct err bad = ERR_INIT;
@@ -74,7 +74,7 @@ static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
     tool_finish(call, &r);
 }
 
-static void run(struct tool_call *call)
+static void run_get_execution(struct tool_call *call)
 {
     struct tool_session *s = call->session;
     uint64_t most_ms = s->config->sync_budget_s * 1000;
@@ -83,9 +83,9 @@ static void run(struct tool_call *call)
     execution_name(call);
     /* Installations have ids of the same kind. */
     if (packages_has(s->services->packages, s->owner, call->execution_id)) {
-        package_await_outcome(call, wait_ms, on_outcome);
+        package_await_outcome(call, wait_ms, on_execution_outcome);
     } else {
-        tool_await(call, wait_ms, on_outcome);
+        tool_await(call, wait_ms, on_execution_outcome);
     }
 }
 
@@ -131,6 +131,6 @@ const struct tool tool_get_execution = {
     }),
     .read_only = true,
     .idempotent = true,
-    .run = run,
+    .run = run_get_execution,
 };
 /* clang-format on */

@@ -34,8 +34,8 @@ static void on_recent(void *arg, const struct fleet_outcome *outcome)
     cJSON_AddItemToArray(recent->list, row);
 }
 
-static void on_status(void *arg, int rc, const struct fleet_info *info, const struct err *err,
-                      const char *hint)
+static void on_sandbox_status(void *arg, int rc, const struct fleet_info *info,
+                              const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     if (rc < 0) {
@@ -63,7 +63,7 @@ static void on_status(void *arg, int rc, const struct fleet_info *info, const st
 
 static void status_of_one(struct tool_call *call)
 {
-    fleet_status(call->session->fleet, call->sandbox_id, on_status, call);
+    fleet_status(call->session->fleet, call->sandbox_id, on_sandbox_status, call);
 }
 
 struct listing {
@@ -72,7 +72,7 @@ struct listing {
     int count;
 };
 
-static void on_each(void *arg, const struct fleet_info *info)
+static void on_listed_info(void *arg, const struct fleet_info *info)
 {
     struct listing *l = arg;
     if (strcmp(info->state, "closing") == 0 || strcmp(info->state, "closed") == 0) {
@@ -95,7 +95,7 @@ static void status_of_all(struct tool_call *call)
     result_init(&r);
     struct listing l = {.sandboxes = result_put_array(r.structured, "sandboxes"), .count = 0};
     buf_init(&l.text, TEXT_MAX_BYTES);
-    fleet_list(s->fleet, s->owner, on_each, &l);
+    fleet_list(s->fleet, s->owner, on_listed_info, &l);
     result_put_int(r.structured, "count", l.count);
     const char *backend = json_get_str(l.sandboxes->child, "backend");
     result_put_text(r.structured, "backend", backend != NULL ? backend : s->config->backend);
@@ -106,7 +106,7 @@ static void status_of_all(struct tool_call *call)
     tool_finish(call, &r);
 }
 
-static void run(struct tool_call *call)
+static void run_get_sandbox_status(struct tool_call *call)
 {
     if (json_get(call->args, "sandbox_id") == NULL) {
         status_of_all(call);
@@ -157,6 +157,6 @@ const struct tool tool_get_sandbox_status = {
     }),
     .read_only = true,
     .idempotent = true,
-    .run = run,
+    .run = run_get_sandbox_status,
 };
 /* clang-format on */

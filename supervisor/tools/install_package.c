@@ -6,7 +6,7 @@
 #include "supervisor/tools/package.h"
 #include "supervisor/tools/tool.h"
 
-static void on_report(void *arg, const struct package_report *report)
+static void on_install_report(void *arg, const struct package_report *report)
 {
     struct tool_call *call = arg;
     struct result r;
@@ -16,23 +16,23 @@ static void on_report(void *arg, const struct package_report *report)
     tool_finish(call, &r);
 }
 
-static void start(struct tool_call *call)
+static void start_install_package(struct tool_call *call)
 {
     struct package_choice choice;
     int rc = package_choice_read(call->args, &choice, NULL);
-    if (rc < 0) { /* cannot be: run() has read it */
+    if (rc < 0) { /* cannot be: run_install_package() has read it */
         tool_fail(call, rc, NULL, NULL);
         return;
     }
     package_begin(call, &choice);
     if (cJSON_IsFalse(json_get(call->args, "wait"))) {
-        package_await(call, 0, on_report);
+        package_await(call, 0, on_install_report);
     } else {
-        package_await_in_budget(call, on_report);
+        package_await_in_budget(call, on_install_report);
     }
 }
 
-static void run(struct tool_call *call)
+static void run_install_package(struct tool_call *call)
 {
     struct package_choice choice;
     struct err err = ERR_INIT;
@@ -43,7 +43,7 @@ static void run(struct tool_call *call)
     if (rc < 0) {
         tool_fail_fleet(call, rc, &err, NULL);
     } else {
-        tool_with_sandbox(call, start);
+        tool_with_sandbox(call, start_install_package);
     }
 }
 
@@ -97,6 +97,6 @@ const struct tool tool_install_package = {
     .idempotent = true,
     .open_world = true,
     .takes_long = true,
-    .run = run,
+    .run = run_install_package,
 };
 /* clang-format on */

@@ -72,14 +72,14 @@ static void add_entry(struct listing *l, const struct msg_entry *e)
                 (unsigned long long)e->size, iso, whole);
 }
 
-static bool on_entry(void *arg, const struct msg_entry *entry)
+static bool on_listed_entry(void *arg, const struct msg_entry *entry)
 {
     struct listing *l = arg;
     add_entry(l, entry);
     return !l->full;
 }
 
-static void succeed(struct tool_call *call, const struct fleet_outcome *outcome)
+static void succeed_list_files(struct tool_call *call, const struct fleet_outcome *outcome)
 {
     struct err err = ERR_INIT;
     struct result r;
@@ -90,7 +90,7 @@ static void succeed(struct tool_call *call, const struct fleet_outcome *outcome)
     result_put_text(r.structured, "sandbox_id", call->sandbox_id);
     result_put_text(r.structured, "path", path != NULL ? path : ".");
     l.entries = result_put_array(r.structured, "entries");
-    int rc = entries_read(outcome->out, on_entry, &l, &err);
+    int rc = entries_read(outcome->out, on_listed_entry, &l, &err);
     if (rc < 0) {
         result_set_failure(&r, rc, err.text, NULL);
     } else {
@@ -105,7 +105,7 @@ static void succeed(struct tool_call *call, const struct fleet_outcome *outcome)
     tool_finish(call, &r);
 }
 
-static void start(struct tool_call *call)
+static void start_list_files(struct tool_call *call)
 {
     const char *path = json_get_str(call->args, "path");
     struct fleet_op op = {
@@ -115,10 +115,10 @@ static void start(struct tool_call *call)
         .flags = cJSON_IsTrue(json_get(call->args, "recursive")) ? OP_FLAG_RECURSIVE : 0,
         .keep_bytes = ENTRIES_KEEP_BYTES,
     };
-    tool_run_file_op(call, &op, succeed);
+    tool_run_file_op(call, &op, succeed_list_files);
 }
 
-static void run(struct tool_call *call)
+static void run_list_files(struct tool_call *call)
 {
     struct err err = ERR_INIT;
     const char *path = json_get_str(call->args, "path");
@@ -127,7 +127,7 @@ static void run(struct tool_call *call)
         tool_fail(call, rc, err.text, NULL);
         return;
     }
-    tool_with_sandbox(call, start);
+    tool_with_sandbox(call, start_list_files);
 }
 
 /* clang-format off */
@@ -178,6 +178,6 @@ const struct tool tool_list_files = {
     }),
     .read_only = true,
     .idempotent = true,
-    .run = run,
+    .run = run_list_files,
 };
 /* clang-format on */

@@ -19,7 +19,7 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 
-static int refuse(struct err *err, int sys, const char *path)
+static int refuse_path(struct err *err, int sys, const char *path)
 {
     if (sys == ENOENT) {
         return err_set(err, ERR_FILE_NOT_FOUND, "local_path: there is no %.400s", path);
@@ -39,16 +39,16 @@ static int open_file(int dir, const char *name, const char *path, int *ret_fd, u
 {
     struct stat st;
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        return refuse(err, errno, path);
+        return refuse_path(err, errno, path);
     }
     if (S_ISLNK(st.st_mode)) {
-        return refuse(err, ELOOP, path);
+        return refuse_path(err, ELOOP, path);
     }
     CLEANUP_FD int fd = -1;
     if (S_ISREG(st.st_mode)) {
         fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         if (fd < 0 || fstat(fd, &st) < 0) {
-            return refuse(err, errno, path);
+            return refuse_path(err, errno, path);
         }
     }
     if (!S_ISREG(st.st_mode)) {
@@ -68,7 +68,7 @@ static int go_down(int *dir, const char *name, const char *path, struct err *err
         struct stat st;
         int sys = errno;
         bool is_link = fstatat(*dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
-        return refuse(err, is_link ? ELOOP : sys, path);
+        return refuse_path(err, is_link ? ELOOP : sys, path);
     }
     close(*dir);
     *dir = below;
@@ -81,7 +81,7 @@ static int walk(const char *top, const char *inside, const char *path, int *ret_
 {
     CLEANUP_FD int dir = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0) {
-        return refuse(err, errno, top);
+        return refuse_path(err, errno, top);
     }
     for (;;) {
         inside += strspn(inside, "/");

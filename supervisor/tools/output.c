@@ -13,7 +13,7 @@
 #define ERR_BYTES    300 /* for stderr, if stdout takes the rest */
 #define STREAM_BYTES (OUTPUT_MESSAGE_BYTES - MARKS_BYTES)
 
-static bool fits(struct view v, size_t from, size_t max_cost)
+static bool fits_message(struct view v, size_t from, size_t max_cost)
 {
     struct view rest = view_bytes(v.data + from, v.len - from);
     return text_fit(rest, max_cost) == rest.len;
@@ -26,7 +26,7 @@ static size_t end_within(struct view v, size_t max_cost)
     size_t high = v.len;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (fits(v, middle, max_cost)) {
+        if (fits_message(v, middle, max_cost)) {
             high = middle;
         } else {
             low = middle + 1;
@@ -38,16 +38,16 @@ static size_t end_within(struct view v, size_t max_cost)
     return low;
 }
 
-static size_t cost_of(struct view v)
+static size_t news_cost(struct view v)
 {
     size_t cost = 0;
-    while (cost < STREAM_BYTES && !fits(v, 0, cost)) {
+    while (cost < STREAM_BYTES && !fits_message(v, 0, cost)) {
         cost += 50;
     }
     return cost;
 }
 
-static void add_stream(struct buf *message, struct view v, uint64_t count, size_t max_cost)
+static void add_stream_news(struct buf *message, struct view v, uint64_t count, size_t max_cost)
 {
     size_t from = end_within(v, max_cost);
     uint64_t left_out = count - (v.len - from);
@@ -59,19 +59,19 @@ static void add_stream(struct buf *message, struct view v, uint64_t count, size_
 
 void output_message(struct buf *message, const struct fleet_output *news)
 {
-    size_t err_cost = cost_of(news->err);
-    size_t out_cost = cost_of(news->out);
+    size_t err_cost = news_cost(news->err);
+    size_t out_cost = news_cost(news->out);
     if (out_cost + err_cost > STREAM_BYTES) {
         size_t err_most = out_cost + ERR_BYTES > STREAM_BYTES ? ERR_BYTES : STREAM_BYTES - out_cost;
         err_cost = err_cost < err_most ? err_cost : err_most;
         out_cost = STREAM_BYTES - err_cost;
     }
     if (news->out.len > 0) {
-        add_stream(message, news->out, news->out_new, out_cost);
+        add_stream_news(message, news->out, news->out_new, out_cost);
     }
     if (news->err.len > 0) {
         bool fresh = message->len == 0 || message->data[message->len - 1] == '\n';
         text_printf(message, "%s[stderr]\n", fresh ? "" : "\n");
-        add_stream(message, news->err, news->err_new, err_cost);
+        add_stream_news(message, news->err, news->err_new, err_cost);
     }
 }

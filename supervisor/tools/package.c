@@ -20,7 +20,7 @@
 
 /* ---- what is wanted ---- */
 
-static int add(struct package_choice *choice, const char *requirement, struct err *err)
+static int add_requirement(struct package_choice *choice, const char *requirement, struct err *err)
 {
     int rc = packages_check(choice->manager, requirement, err);
     if (rc == 0) {
@@ -37,14 +37,14 @@ int package_choice_read(const cJSON *args, struct package_choice *ret, struct er
     const cJSON *many = json_get(args, "packages");
     const cJSON *item;
     choice.manager = manager != NULL && strcmp(manager, "npm") == 0 ? PACKAGE_NPM : PACKAGE_PIP;
-    int rc = one != NULL ? add(&choice, one, err) : 0;
+    int rc = one != NULL ? add_requirement(&choice, one, err) : 0;
     cJSON_ArrayForEach(item, many)
     {
         if (rc == 0 && choice.count == PACKAGES_PER_CALL) {
             rc = err_set(err, ERR_INVALID, "packages: at most %d at a time", PACKAGES_PER_CALL);
         }
         if (rc == 0) {
-            rc = add(&choice, item->valuestring, err);
+            rc = add_requirement(&choice, item->valuestring, err);
         }
     }
     if (rc == 0) {
@@ -75,7 +75,7 @@ void package_waited(struct tool_call *call)
     call->package_wait = NULL;
 }
 
-static bool tell(struct tool_call *call)
+static bool tell_package(struct tool_call *call)
 {
     CLEANUP_FREE char *status =
         alloc_printf("installation %s in sandbox %s", call->execution_id, call->sandbox_id);
@@ -96,7 +96,7 @@ static void on_still_installing(void *arg, const struct package_report *report)
         package_await_in_budget(call, call->package_done);
         return;
     }
-    bool is_task = tell(call);
+    bool is_task = tell_package(call);
     package_await(call, is_task ? UINT64_MAX : tool_budget_left_ms(call), call->package_done);
 }
 
@@ -109,7 +109,7 @@ void package_await_in_budget(struct tool_call *call, package_report_fn done)
     enum tool_task task = call->task != NULL ? call->task(call) : TOOL_TASK_NO;
     call->package_done = done;
     if (task == TOOL_TASK_IS) {
-        (void)tell(call);
+        (void)tell_package(call);
         package_await(call, UINT64_MAX, done);
     } else if (task == TOOL_TASK_MAY && after_ms < budget_ms) {
         package_await(call, passed_ms < after_ms ? after_ms - passed_ms : 0, on_still_installing);
@@ -148,7 +148,7 @@ void package_put_list(cJSON *object, const struct package_report *report)
     }
 }
 
-static void put(cJSON *object, const struct package_report *report, const char *output)
+static void put_report(cJSON *object, const struct package_report *report, const char *output)
 {
     result_put_text(object, "status", package_state_name(report->state));
     result_put_text(object, "manager", package_manager_name(report->manager));
@@ -197,7 +197,7 @@ void package_result(const struct package_report *report, struct result *ret)
         package_put_text(&text, report);
         result_add_text(ret, text_cstr(&text));
     }
-    put(ret->structured, report, text_cstr(&output));
+    put_report(ret->structured, report, text_cstr(&output));
 }
 
 /* ---- by id ---- */
@@ -239,7 +239,7 @@ static void make_outcome(const struct package_report *report, struct fleet_outco
     };
 }
 
-static void on_report(void *arg, const struct package_report *report)
+static void on_package_report(void *arg, const struct package_report *report)
 {
     struct tool_call *call = arg;
     struct fleet_outcome outcome;
@@ -252,5 +252,5 @@ static void on_report(void *arg, const struct package_report *report)
 void package_await_outcome(struct tool_call *call, uint64_t wait_ms, fleet_outcome_fn done)
 {
     call->outcome = done;
-    package_await(call, wait_ms, on_report);
+    package_await(call, wait_ms, on_package_report);
 }

@@ -19,7 +19,7 @@
 #define READ_MAX_BYTES (360u << 10) /* in base64 as much as RESULT_TEXT_BYTES */
 #define TEXT_MAX_BYTES (2u << 20)
 
-static bool is_text(struct view v, bool more)
+static bool is_text_part(struct view v, bool more)
 {
     size_t whole = more ? text_whole_chars(v) : v.len;
     if (whole == 0 && v.len > 0) {
@@ -36,12 +36,12 @@ struct reading {
     bool truncated;
 };
 
-static void decode(struct reading *rd, const char *wanted, uint64_t offset,
-                   const struct fleet_outcome *o)
+static void decode_content(struct reading *rd, const char *wanted, uint64_t offset,
+                           const struct fleet_outcome *o)
 {
     bool more = o->end->truncated || o->out_bytes > o->out.len;
     bool automatic = strcmp(wanted, "auto") == 0;
-    bool as_text = strcmp(wanted, "utf-8") == 0 || (automatic && is_text(o->out, more));
+    bool as_text = strcmp(wanted, "utf-8") == 0 || (automatic && is_text_part(o->out, more));
     buf_init(&rd->content, TEXT_MAX_BYTES);
     rd->encoding = as_text ? "utf-8" : "base64";
     if (as_text) {
@@ -57,13 +57,13 @@ static void decode(struct reading *rd, const char *wanted, uint64_t offset,
     rd->truncated = more || rd->used < o->out.len;
 }
 
-static void succeed(struct tool_call *call, const struct fleet_outcome *o)
+static void succeed_read_file(struct tool_call *call, const struct fleet_outcome *o)
 {
     struct reading rd = {.image = NULL};
     const char *path = json_get_str(call->args, "path");
     const char *wanted = json_get_str(call->args, "encoding");
     uint64_t offset = args_uint(call->args, "offset");
-    decode(&rd, wanted != NULL ? wanted : "auto", offset, o);
+    decode_content(&rd, wanted != NULL ? wanted : "auto", offset, o);
 
     struct result r;
     result_init(&r);
@@ -100,7 +100,7 @@ static void succeed(struct tool_call *call, const struct fleet_outcome *o)
     tool_finish(call, &r);
 }
 
-static void start(struct tool_call *call)
+static void start_read_file(struct tool_call *call)
 {
     uint64_t length = args_uint(call->args, "length");
     struct fleet_op op = {
@@ -110,10 +110,10 @@ static void start(struct tool_call *call)
         .length = length != 0 ? length : READ_MAX_BYTES,
         .keep_bytes = READ_MAX_BYTES,
     };
-    tool_run_file_op(call, &op, succeed);
+    tool_run_file_op(call, &op, succeed_read_file);
 }
 
-static void run(struct tool_call *call)
+static void run_read_file(struct tool_call *call)
 {
     struct err err = ERR_INIT;
     int rc = args_check_path(json_get_str(call->args, "path"), &err);
@@ -121,7 +121,7 @@ static void run(struct tool_call *call)
         tool_fail(call, rc, err.text, NULL);
         return;
     }
-    tool_with_sandbox(call, start);
+    tool_with_sandbox(call, start_read_file);
 }
 
 /* clang-format off */
@@ -171,6 +171,6 @@ const struct tool tool_read_file = {
     }),
     .read_only = true,
     .idempotent = true,
-    .run = run,
+    .run = run_read_file,
 };
 /* clang-format on */

@@ -190,7 +190,8 @@ static double number(const cJSON *object, const char *key)
     return item != NULL ? item->valuedouble : 0;
 }
 
-static void add_list(struct buf *text, const char *before, const char *between, const cJSON *list)
+static void add_phrase_list(struct buf *text, const char *before, const char *between,
+                            const cJSON *list)
 {
     const cJSON *item;
     cJSON_ArrayForEach(item, list)
@@ -212,7 +213,7 @@ void sandbox_json_text(struct buf *text, const cJSON *object)
     text_printf(text, ": %s%s%s, backend %s%s%s\n", json_get_str(object, "state"),
                 reason != NULL ? ", " : "", reason != NULL ? reason : "",
                 json_get_str(object, "backend"), image[0] != '\0' ? ", image " : "", image);
-    add_list(text, "Languages: ", ", ", json_get(object, "languages"));
+    add_phrase_list(text, "Languages: ", ", ", json_get(object, "languages"));
     text_printf(text, "\nWorkspace: %s\n", json_get_str(object, "workspace"));
     text_printf(text,
                 "Limits: memory %.15g MiB, %.15g CPU, %.15g processes, disk %.15g MiB, "
@@ -222,5 +223,5 @@ void sandbox_json_text(struct buf *text, const cJSON *object)
                 number(limits, "disk_mb"), number(limits, "timeout_seconds"),
                 strcmp(json_get_str(object, "network"), "full") == 0 ? "full" : "no",
                 number(limits, "ttl_seconds"), number(limits, "lifetime_seconds"));
-    add_list(text, "\nNot enforced on this host: ", "; ", json_get(limits, "unapplied"));
+    add_phrase_list(text, "\nNot enforced on this host: ", "; ", json_get(limits, "unapplied"));
 }

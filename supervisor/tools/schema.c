@@ -29,9 +29,9 @@ struct phrase {
     size_t len;
 };
 
-static void say(struct phrase *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void say_phrase(struct phrase *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-static void say(struct phrase *p, const char *fmt, ...)
+static void say_phrase(struct phrase *p, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -53,12 +53,12 @@ static void say_quoted(struct phrase *p, const char *text)
         }
         chars++;
     }
-    say(p, "\"");
+    say_phrase(p, "\"");
     for (size_t i = 0; i < used; i++) {
         unsigned char c = (unsigned char)text[i];
-        say(p, c < 0x20 || c == 0x7f ? "\\x%02x" : "%c", c);
+        say_phrase(p, c < 0x20 || c == 0x7f ? "\\x%02x" : "%c", c);
     }
-    say(p, text[used] == '\0' ? "\"" : "...\"");
+    say_phrase(p, text[used] == '\0' ? "\"" : "...\"");
 }
 
 static void say_path(struct phrase *p, const struct where *w)
@@ -68,11 +68,11 @@ static void say_path(struct phrase *p, const struct where *w)
     }
     say_path(p, w->outer);
     if (w->name == NULL) {
-        say(p, "[%d]", w->index);
+        say_phrase(p, "[%d]", w->index);
     } else if (strlen(w->name) > GOT_CHARS || strpbrk(w->name, "\" \t\r\n\b\f") != NULL) {
         say_quoted(p, w->name);
     } else {
-        say(p, "%s%s", w->outer->outer != NULL ? "." : "", w->name);
+        say_phrase(p, "%s%s", w->outer->outer != NULL ? "." : "", w->name);
     }
 }
 
@@ -81,27 +81,27 @@ static void say_got(struct phrase *p, const cJSON *value)
     if (cJSON_IsString(value)) {
         say_quoted(p, value->valuestring);
     } else if (cJSON_IsNumber(value)) {
-        say(p, "%.16g", value->valuedouble);
+        say_phrase(p, "%.16g", value->valuedouble);
     } else if (cJSON_IsBool(value)) {
-        say(p, cJSON_IsTrue(value) ? "true" : "false");
+        say_phrase(p, cJSON_IsTrue(value) ? "true" : "false");
     } else if (cJSON_IsNull(value)) {
-        say(p, "null");
+        say_phrase(p, "null");
     } else {
-        say(p, cJSON_IsArray(value) ? "an array" : "an object");
+        say_phrase(p, cJSON_IsArray(value) ? "an array" : "an object");
     }
 }
 
 static void say_range(struct phrase *p, const cJSON *min, const cJSON *max, const char *unit)
 {
     if (min != NULL && max != NULL) {
-        say(p, " %s %.16g and %.16g%s", unit[0] != '\0' ? "with between" : "between",
-            min->valuedouble, max->valuedouble, unit);
+        say_phrase(p, " %s %.16g and %.16g%s", unit[0] != '\0' ? "with between" : "between",
+                   min->valuedouble, max->valuedouble, unit);
     } else if (min != NULL) {
-        say(p, " %s %.16g%s", unit[0] != '\0' ? "with at least" : "of at least", min->valuedouble,
-            unit);
+        say_phrase(p, " %s %.16g%s", unit[0] != '\0' ? "with at least" : "of at least",
+                   min->valuedouble, unit);
     } else if (max != NULL) {
-        say(p, " %s %.16g%s", unit[0] != '\0' ? "with at most" : "of at most", max->valuedouble,
-            unit);
+        say_phrase(p, " %s %.16g%s", unit[0] != '\0' ? "with at most" : "of at most",
+                   max->valuedouble, unit);
     }
 }
 
@@ -110,10 +110,10 @@ static void say_string(struct phrase *p, const cJSON *schema)
     const cJSON *min = json_get(schema, "minLength");
     const cJSON *max = json_get(schema, "maxLength");
     if (min != NULL && max == NULL && min->valuedouble <= 1) {
-        say(p, "a string that is not empty");
+        say_phrase(p, "a string that is not empty");
         return;
     }
-    say(p, "a string");
+    say_phrase(p, "a string");
     say_range(p, min, max, " characters");
 }
 
@@ -124,25 +124,25 @@ static void say_expected(struct phrase *p, const cJSON *schema)
     const char *type = cJSON_GetStringValue(cJSON_IsArray(types) ? types->child : types);
     if (choices != NULL) {
         const cJSON *choice;
-        say(p, "one of ");
+        say_phrase(p, "one of ");
         cJSON_ArrayForEach(choice, choices)
         {
-            say(p, "%s\"%s\"", choice != choices->child ? ", " : "", choice->valuestring);
+            say_phrase(p, "%s\"%s\"", choice != choices->child ? ", " : "", choice->valuestring);
         }
     } else if (type == NULL) {
-        say(p, "a value");
+        say_phrase(p, "a value");
     } else if (strcmp(type, "string") == 0) {
         say_string(p, schema);
     } else if (strcmp(type, "integer") == 0 || strcmp(type, "number") == 0) {
-        say(p, type[0] == 'i' ? "an integer" : "a number");
+        say_phrase(p, type[0] == 'i' ? "an integer" : "a number");
         say_range(p, json_get(schema, "minimum"), json_get(schema, "maximum"), "");
     } else if (strcmp(type, "boolean") == 0) {
-        say(p, "true or false");
+        say_phrase(p, "true or false");
     } else if (strcmp(type, "array") == 0) {
-        say(p, "an array");
+        say_phrase(p, "an array");
         say_range(p, json_get(schema, "minItems"), json_get(schema, "maxItems"), " items");
     } else {
-        say(p, "an object");
+        say_phrase(p, "an object");
         say_range(p, NULL, json_get(schema, "maxProperties"), " members");
     }
 }
@@ -151,12 +151,12 @@ static int wrong(const struct where *w, const cJSON *schema, const cJSON *value,
 {
     struct phrase p = {.len = 0};
     if (w->outer == NULL) {
-        say(&p, "arguments");
+        say_phrase(&p, "arguments");
     }
     say_path(&p, w);
-    say(&p, ": expected ");
+    say_phrase(&p, ": expected ");
     say_expected(&p, schema);
-    say(&p, ", got ");
+    say_phrase(&p, ", got ");
     say_got(&p, value);
     return err_set(err, ERR_INVALID, "%s", p.text);
 }
@@ -218,7 +218,8 @@ static bool string_fits(const cJSON *schema, const char *text)
     return in_range(schema, "minLength", "maxLength", (double)char_count(text));
 }
 
-static int check(const struct where *w, const cJSON *schema, const cJSON *value, struct err *err);
+static int check_value(const struct where *w, const cJSON *schema, const cJSON *value,
+                       struct err *err);
 
 static int unknown_member(const struct where *w, const cJSON *schema, struct err *err)
 {
@@ -226,14 +227,14 @@ static int unknown_member(const struct where *w, const cJSON *schema, struct err
     say_path(&p, w);
     const cJSON *properties = json_get(schema, "properties");
     if (properties == NULL || properties->child == NULL) {
-        say(&p, ": unexpected, no arguments are taken");
+        say_phrase(&p, ": unexpected, no arguments are taken");
         return err_set(err, ERR_INVALID, "%s", p.text);
     }
-    say(&p, ": unknown argument, expected only ");
+    say_phrase(&p, ": unknown argument, expected only ");
     const cJSON *property;
     cJSON_ArrayForEach(property, properties)
     {
-        say(&p, "%s%s", property == properties->child ? "" : ", ", property->string);
+        say_phrase(&p, "%s%s", property == properties->child ? "" : ", ", property->string);
     }
     return err_set(err, ERR_INVALID, "%s", p.text);
 }
@@ -254,7 +255,7 @@ static int check_object(const struct where *w, const cJSON *schema, const cJSON 
             return unknown_member(&inner, schema, err);
         }
         const cJSON *rule = property != NULL ? property : others;
-        int rc = cJSON_IsObject(rule) ? check(&inner, rule, member, err) : 0;
+        int rc = cJSON_IsObject(rule) ? check_value(&inner, rule, member, err) : 0;
         if (rc < 0) {
             return rc;
         }
@@ -269,7 +270,7 @@ static int check_object(const struct where *w, const cJSON *schema, const cJSON 
             struct where inner = {w, name->valuestring, 0};
             struct phrase p = {.len = 0};
             say_path(&p, &inner);
-            say(&p, ": required but missing, expected ");
+            say_phrase(&p, ": required but missing, expected ");
             say_expected(&p, json_get(properties, name->valuestring));
             return err_set(err, ERR_INVALID, "%s", p.text);
         }
@@ -286,7 +287,7 @@ static int check_array(const struct where *w, const cJSON *schema, const cJSON *
     cJSON_ArrayForEach(item, value)
     {
         struct where inner = {w, NULL, index++};
-        int rc = items != NULL ? check(&inner, items, item, err) : 0;
+        int rc = items != NULL ? check_value(&inner, items, item, err) : 0;
         if (rc < 0) {
             return rc;
         }
@@ -310,7 +311,8 @@ static bool types_fit(const cJSON *types, const cJSON *value)
     return false;
 }
 
-static int check(const struct where *w, const cJSON *schema, const cJSON *value, struct err *err)
+static int check_value(const struct where *w, const cJSON *schema, const cJSON *value,
+                       struct err *err)
 {
     if (!types_fit(json_get(schema, "type"), value)) {
         return wrong(w, schema, value, err);
@@ -330,7 +332,7 @@ static int check(const struct where *w, const cJSON *schema, const cJSON *value,
 int schema_check(const cJSON *schema, const cJSON *value, struct err *err)
 {
     struct where root = {NULL, NULL, 0};
-    return check(&root, schema, value, err);
+    return check_value(&root, schema, value, err);
 }
 
 bool schema_is_understood(const cJSON *schema, const char **ret_keyword)

@@ -305,7 +305,8 @@ static const char *image_about(const struct config *c)
 }
 
 /* The figure or piece called `name`; NULL if there is none. Figures are written into `figure`. */
-static const char *look_up(const char *name, const struct config *c, char *figure, size_t size)
+static const char *look_up_figure(const char *name, const struct config *c, char *figure,
+                                  size_t size)
 {
     for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
         if (strcmp(pieces[i].name, name) == 0) {
@@ -359,8 +360,8 @@ static const char *configured(const char *name, const struct config *c)
     return NULL;
 }
 
-static int add_list(struct buf *out, const char *const *items, size_t count, const char *quote,
-                    struct err *err)
+static int add_quoted_list(struct buf *out, const char *const *items, size_t count,
+                           const char *quote, struct err *err)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < count; i++) {
@@ -377,11 +378,11 @@ static int add_languages(struct buf *out, const char *name, const struct languag
     *ret_added = true;
     if (strcmp(name, "languages") == 0) {
         const char *const *names = languages_names(l, &count);
-        return add_list(out, names, count, "", err);
+        return add_quoted_list(out, names, count, "", err);
     }
     if (strcmp(name, "language_words") == 0) {
         const char *const *words = languages_words(l, &count);
-        return add_list(out, words, count, "\"", err);
+        return add_quoted_list(out, words, count, "\"", err);
     }
     *ret_added = false;
     return 0;
@@ -422,7 +423,7 @@ static int fill_in(struct buf *out, const char *text, const struct config *confi
             }
             continue;
         }
-        const char *found = look_up(name, config, figure, sizeof(figure));
+        const char *found = look_up_figure(name, config, figure, sizeof(figure));
         if (found == NULL) {
             return err_set(err, ERR_INTERNAL, "schema names unknown @%s@", name);
         }

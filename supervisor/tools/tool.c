@@ -49,7 +49,8 @@ static void on_left_closed(void *arg, int rc, const struct err *err, const char 
     }
 }
 
-static void let_go(struct tool_session *s, const char *id, void (*unused)(struct tool_session *s))
+static void let_sandbox_go(struct tool_session *s, const char *id,
+                           void (*unused)(struct tool_session *s))
 {
     /* Code that a call has left running goes on also when the connection was lost. */
     bool stays = s->lost && id[0] != '\0' && fleet_retire(s->fleet, id);
@@ -64,7 +65,7 @@ void tool_session_end(struct tool_session *s, void (*unused)(struct tool_session
     if (s->default_opening) {
         s->unused = unused;
     } else {
-        let_go(s, s->default_id, unused);
+        let_sandbox_go(s, s->default_id, unused);
     }
 }
 
@@ -167,7 +168,7 @@ static void on_default_open(void *arg, int rc, const struct fleet_info *info, co
     struct tool_session *s = arg;
     s->default_opening = false;
     if (s->unused != NULL) {
-        let_go(s, rc == 0 ? info->id : "", s->unused);
+        let_sandbox_go(s, rc == 0 ? info->id : "", s->unused);
         return;
     }
     const char *notice = NULL;
@@ -299,7 +300,7 @@ void tool_run_op(struct tool_call *call, const struct fleet_op *op, fleet_outcom
     call->running = fleet_run(call->session->fleet, call->sandbox_id, op, done, call);
 }
 
-static bool on_output(void *arg, const struct fleet_output *output)
+static bool on_fleet_output(void *arg, const struct fleet_output *output)
 {
     struct tool_call *call = arg;
     return call->output(call, output);
@@ -310,7 +311,7 @@ void tool_await(struct tool_call *call, uint64_t wait_ms, fleet_outcome_fn done)
     struct tool_session *s = call->session;
     call->await = fleet_await(s->fleet, s->owner, call->execution_id, wait_ms, done, call);
     if (call->output != NULL) {
-        fleet_await_output(call->await, OUTPUT_EVERY_MS, on_output);
+        fleet_await_output(call->await, OUTPUT_EVERY_MS, on_fleet_output);
     }
 }
 

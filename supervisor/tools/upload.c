@@ -63,7 +63,7 @@ static int read_piece(struct upload *u, struct err *err)
     return web_hash_add(u->hash, view_bytes(u->piece, u->piece_len), err);
 }
 
-static void on_work(uv_work_t *work)
+static void on_upload_work(uv_work_t *work)
 {
     struct upload *u = work->data;
     if (u->fd < 0) {
@@ -94,7 +94,7 @@ static void upload_free(void *own)
     free(u);
 }
 
-static void step(struct upload *u);
+static void step_upload(struct upload *u);
 
 static struct fleet_op write_op(const struct upload *u, struct view *word, uint64_t flags)
 {
@@ -109,7 +109,7 @@ static struct fleet_op write_op(const struct upload *u, struct view *word, uint6
     };
 }
 
-static void end(struct upload *u)
+static void end_upload(struct upload *u)
 {
     static const char which[] =
         "local_path is a file of the server's host, below a directory that --local-files names";
@@ -135,23 +135,23 @@ static void on_dropped(void *arg, int rc, const struct fleet_outcome *outcome,
     struct tool_call *call = arg;
     (void)rc, (void)outcome, (void)err, (void)hint; /* its sandbox may be gone, too */
     call->running = NULL;
-    end(call->own);
+    end_upload(call->own);
 }
 
 /* Nobody is to see what came so far. */
-static void give_up(struct upload *u)
+static void give_up_upload(struct upload *u)
 {
     struct view word;
     if (u->at == 0) {
-        end(u);
+        end_upload(u);
         return;
     }
     const struct fleet_op op = write_op(u, &word, OP_FLAG_DROP);
     tool_run_op(u->call, &op, on_dropped);
 }
 
-static void on_written(void *arg, int rc, const struct fleet_outcome *outcome,
-                       const struct err *err, const char *hint)
+static void on_piece_written(void *arg, int rc, const struct fleet_outcome *outcome,
+                             const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     struct upload *u = call->own;
@@ -169,15 +169,15 @@ static void on_written(void *arg, int rc, const struct fleet_outcome *outcome,
     }
     u->at += u->rc == 0 ? u->piece_len : 0;
     if (u->rc < 0) {
-        give_up(u);
+        give_up_upload(u);
     } else if (u->last) {
-        end(u);
+        end_upload(u);
     } else {
-        step(u);
+        step_upload(u);
     }
 }
 
-static void on_worked(uv_work_t *work, int status)
+static void on_upload_worked(uv_work_t *work, int status)
 {
     struct upload *u = work->data;
     struct view word;
@@ -186,20 +186,21 @@ static void on_worked(uv_work_t *work, int status)
         u->rc = err_set(&u->err, ERR_GONE, "cancelled");
     }
     if (u->rc < 0) {
-        give_up(u);
+        give_up_upload(u);
         return;
     }
     const struct fleet_progress progress = {"copying the file", u->at, u->size};
     tool_tell(u->call, &progress);
     const struct fleet_op op = write_op(u, &word, u->last ? OP_FLAG_LAST : 0);
-    tool_run_op(u->call, &op, on_written);
+    tool_run_op(u->call, &op, on_piece_written);
 }
 
-static void step(struct upload *u)
+static void step_upload(struct upload *u)
 {
     u->work.data = u;
     /* Fails only without a callback to run. */
-    (void)uv_queue_work(u->call->session->services->loop, &u->work, on_work, on_worked);
+    (void)uv_queue_work(u->call->session->services->loop, &u->work, on_upload_work,
+                        on_upload_worked);
 }
 
 void upload_local(struct tool_call *call, const char *local, const char *path, upload_done_fn done)
@@ -219,8 +220,8 @@ void upload_local(struct tool_call *call, const char *local, const char *path, u
         u->rc = web_hash_begin(&u->hash, &u->err);
     }
     if (u->rc < 0) {
-        end(u);
+        end_upload(u);
     } else {
-        step(u);
+        step_upload(u);
     }
 }

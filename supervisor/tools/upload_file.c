@@ -15,7 +15,7 @@
 #include "supervisor/tools/upload.h"
 #include "supervisor/web/http/digest.h"
 
-static void succeed(struct tool_call *call, uint64_t size, const char *sha256)
+static void succeed_upload_file(struct tool_call *call, uint64_t size, const char *sha256)
 {
     const char *path = json_get_str(call->args, "path");
     struct result r;
@@ -33,13 +33,13 @@ static void succeed(struct tool_call *call, uint64_t size, const char *sha256)
 static void on_local(struct tool_call *call, const struct upload_result *result)
 {
     if (result->rc == 0) {
-        succeed(call, result->size, result->sha256);
+        succeed_upload_file(call, result->size, result->sha256);
     } else {
         tool_fail_fleet(call, result->rc, result->err, result->hint);
     }
 }
 
-static void on_written(struct tool_call *call, const struct fleet_outcome *outcome)
+static void on_content_written(struct tool_call *call, const struct fleet_outcome *outcome)
 {
     struct err why = ERR_INIT;
     unsigned char digest[WEB_DIGEST_BYTES];
@@ -50,10 +50,10 @@ static void on_written(struct tool_call *call, const struct fleet_outcome *outco
         return;
     }
     web_digest_hex(digest, hex);
-    succeed(call, outcome->end->file_size, hex);
+    succeed_upload_file(call, outcome->end->file_size, hex);
 }
 
-static void start(struct tool_call *call)
+static void start_upload_file(struct tool_call *call)
 {
     const char *local = json_get_str(call->args, "local_path");
     const char *path = json_get_str(call->args, "path");
@@ -65,7 +65,7 @@ static void start(struct tool_call *call)
     if (local != NULL) {
         upload_local(call, local, path, on_local);
     } else {
-        tool_run_file_op(call, &op, on_written);
+        tool_run_file_op(call, &op, on_content_written);
     }
 }
 
@@ -81,7 +81,7 @@ static int read_content(struct tool_call *call, struct err *err)
     return rc < 0 ? err_wrap(err, "content") : 0;
 }
 
-static void run(struct tool_call *call)
+static void run_upload_file(struct tool_call *call)
 {
     struct err err = ERR_INIT;
     const char *hint = NULL;
@@ -101,7 +101,7 @@ static void run(struct tool_call *call)
         tool_fail(call, rc, err.text, hint);
         return;
     }
-    tool_with_sandbox(call, start);
+    tool_with_sandbox(call, start_upload_file);
 }
 
 /* clang-format off */
@@ -148,6 +148,6 @@ const struct tool tool_upload_file = {
     }),
     .destructive = true,
     .idempotent = true,
-    .run = run,
+    .run = run_upload_file,
 };
 /* clang-format on */

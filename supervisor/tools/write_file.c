@@ -40,7 +40,7 @@ static int read_mode(const cJSON *args, uint64_t *ret, struct err *err)
     return 0;
 }
 
-static void succeed(struct tool_call *call, const struct fleet_outcome *outcome)
+static void succeed_write_file(struct tool_call *call, const struct fleet_outcome *outcome)
 {
     const char *path = json_get_str(call->args, "path");
     unsigned long long size = outcome->end->file_size;
@@ -55,11 +55,11 @@ static void succeed(struct tool_call *call, const struct fleet_outcome *outcome)
     tool_finish(call, &r);
 }
 
-static void start(struct tool_call *call)
+static void start_write_file(struct tool_call *call)
 {
     const cJSON *args = call->args;
     uint64_t mode = 0;
-    err_ignore(read_mode(args, &mode, NULL)); /* run() has checked it */
+    err_ignore(read_mode(args, &mode, NULL)); /* run_write_file() has checked it */
     struct fleet_op op = {
         .kind = OP_FILE_WRITE,
         .path = json_get_str(args, "path"),
@@ -69,11 +69,11 @@ static void start(struct tool_call *call)
         .flags = cJSON_IsTrue(json_get(args, "append")) ? OP_FLAG_APPEND : 0,
         .keep_bytes = 0,
     };
-    tool_run_file_op(call, &op, succeed);
+    tool_run_file_op(call, &op, succeed_write_file);
 }
 
 /* Wrong arguments are told before a sandbox is created for them. */
-static void run(struct tool_call *call)
+static void run_write_file(struct tool_call *call)
 {
     const cJSON *args = call->args;
     struct err err = ERR_INIT;
@@ -97,7 +97,7 @@ static void run(struct tool_call *call)
                   rc == -ERR_TOO_BIG ? "write it in parts with append: true" : NULL);
         return;
     }
-    tool_with_sandbox(call, start);
+    tool_with_sandbox(call, start_write_file);
 }
 
 /* clang-format off */
@@ -145,6 +145,6 @@ const struct tool tool_write_file = {
     }),
     .destructive = true,
     .idempotent = false,
-    .run = run,
+    .run = run_write_file,
 };
 /* clang-format on */
