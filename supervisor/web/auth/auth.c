@@ -136,7 +136,7 @@ static int create_parts(struct web_auth *a, struct err *err)
     return rc;
 }
 
-static void destroy(struct web_auth *a)
+static void destroy_auth(struct web_auth *a)
 {
     guard_destroy(a->guard);
     challenge_finish(&a->challenge);
@@ -168,7 +168,7 @@ int web_auth_create(uv_loop_t *loop, const struct config *config, struct web_aut
     challenge_init(&a->challenge, issuer ? config->oauth_issuer : NULL, config->oauth_scopes);
     int rc = create_parts(a, err);
     if (rc < 0) {
-        destroy(a); /* introspection comes last, so there is none */
+        destroy_auth(a); /* introspection comes last, so there is none */
         return rc;
     }
     if (a->tokens == NULL && a->introspect == NULL) {
@@ -205,7 +205,7 @@ static void on_end_closed(uv_handle_t *handle)
     struct web_auth *a = handle->data;
     void (*closed)(void *arg) = a->closed;
     void *arg = a->closed_arg;
-    destroy(a);
+    destroy_auth(a);
     closed(arg);
 }
 
@@ -358,8 +358,9 @@ static bool is_ours(struct view token)
 }
 
 /* What can be said of a token without asking anybody. */
-static enum outcome look_up(struct web_auth *a, struct web_exchange *x, struct view token,
-                            const unsigned char digest[WEB_DIGEST_BYTES], struct principal **ret)
+static enum outcome look_up_token(struct web_auth *a, struct web_exchange *x, struct view token,
+                                  const unsigned char digest[WEB_DIGEST_BYTES],
+                                  struct principal **ret)
 {
     struct introspect *issuer = is_ours(token) ? NULL : a->introspect;
     struct introspect_result r = {
@@ -390,8 +391,9 @@ static enum outcome look_up(struct web_auth *a, struct web_exchange *x, struct v
 }
 
 /* The same for a request, with its token and digest for who has to ask. */
-static enum outcome look_at(struct web_auth *a, struct web_exchange *x, struct principal **ret,
-                            struct view *ret_token, unsigned char digest[WEB_DIGEST_BYTES])
+static enum outcome look_at_request(struct web_auth *a, struct web_exchange *x,
+                                    struct principal **ret, struct view *ret_token,
+                                    unsigned char digest[WEB_DIGEST_BYTES])
 {
     const char *why = "";
     struct err err = ERR_INIT;
@@ -402,7 +404,7 @@ static enum outcome look_at(struct web_auth *a, struct web_exchange *x, struct p
     switch (read_credential(x, ret_token, &why)) {
     case CREDENTIAL_TOKEN:
         if (web_digest_sha256(*ret_token, digest, &err) == 0) {
-            return look_up(a, x, *ret_token, digest, ret);
+            return look_up_token(a, x, *ret_token, digest, ret);
         }
         log_error("HTTP: cannot check a token: %s", err.text);
         challenge_unknown(x);
@@ -438,7 +440,8 @@ bool web_auth_admit(struct web_auth *a, struct web_exchange *x)
     if (!guard_admit(a->guard, x)) {
         return false;
     }
-    return is_for_strangers(x) || look_at(a, x, &principal, &token, digest) != OUTCOME_ANSWERED;
+    return is_for_strangers(x) ||
+           look_at_request(a, x, &principal, &token, digest) != OUTCOME_ANSWERED;
 }
 
 void web_auth_check(struct web_auth *a, struct web_exchange *x,
@@ -447,7 +450,7 @@ void web_auth_check(struct web_auth *a, struct web_exchange *x,
     struct principal *principal = NULL;
     struct view token;
     unsigned char digest[WEB_DIGEST_BYTES];
-    if (look_at(a, x, &principal, &token, digest) == OUTCOME_ASK) {
+    if (look_at_request(a, x, &principal, &token, digest) == OUTCOME_ASK) {
         ask_issuer(a, x, digest, token, done, arg);
     } else {
         done(arg, principal);

@@ -58,7 +58,8 @@ void challenge_set_url(struct challenge *c, const char *url)
 
 /* ---- refusals ------------------------------------------------------------------------------- */
 
-static void respond(struct web_exchange *x, int status, const char *error, const char *why)
+static void respond_challenge(struct web_exchange *x, int status, const char *error,
+                              const char *why)
 {
     cJSON *body = cJSON_CreateObject();
     cJSON_AddStringToObject(body, "error", error);
@@ -70,7 +71,7 @@ static void respond(struct web_exchange *x, int status, const char *error, const
 }
 
 /* One more parameter of a challenge, if there is something to say. Takes `so_far`. */
-static char *add(char *so_far, const char *name, const char *value)
+static char *add_param(char *so_far, const char *name, const char *value)
 {
     if (value == NULL || value[0] == '\0') {
         return so_far;
@@ -93,61 +94,62 @@ static const char *scopes(const struct challenge *c)
 }
 
 /* Takes `params`. */
-static void refuse(struct web_exchange *x, int status, char *params, const char *error,
-                   const char *why)
+static void refuse_token(struct web_exchange *x, int status, char *params, const char *error,
+                         const char *why)
 {
     CLEANUP_FREE char *value = alloc_printf("Bearer %s", params);
     free(params);
     web_set_header(x, "WWW-Authenticate", value);
-    respond(x, status, error, why);
+    respond_challenge(x, status, error, why);
 }
 
 void challenge_no_token(const struct challenge *c, struct web_exchange *x)
 {
-    char *params = add(alloc_strdup(""), "resource_metadata", metadata_url(c));
-    params = add(params, "scope", scopes(c));
+    char *params = add_param(alloc_strdup(""), "resource_metadata", metadata_url(c));
+    params = add_param(params, "scope", scopes(c));
     if (params[0] == '\0') {
-        params = add(params, "realm", "cloister"); /* a challenge has at least one */
+        params = add_param(params, "realm", "cloister"); /* a challenge has at least one */
     }
-    refuse(x, 401, params, "unauthorized", "a bearer token is needed, in the Authorization header");
+    refuse_token(x, 401, params, "unauthorized",
+                 "a bearer token is needed, in the Authorization header");
 }
 
 void challenge_bad_token(const struct challenge *c, struct web_exchange *x, const char *why)
 {
-    char *params = add(alloc_strdup(""), "resource_metadata", metadata_url(c));
-    params = add(params, "scope", scopes(c));
-    params = add(params, "error", "invalid_token");
-    refuse(x, 401, add(params, "error_description", why), "invalid_token", why);
+    char *params = add_param(alloc_strdup(""), "resource_metadata", metadata_url(c));
+    params = add_param(params, "scope", scopes(c));
+    params = add_param(params, "error", "invalid_token");
+    refuse_token(x, 401, add_param(params, "error_description", why), "invalid_token", why);
 }
 
 void challenge_scope(const struct challenge *c, struct web_exchange *x, const char *why)
 {
-    char *params = add(alloc_strdup(""), "error", "insufficient_scope");
-    params = add(params, "scope", scopes(c));
-    params = add(params, "resource_metadata", metadata_url(c));
-    refuse(x, 403, add(params, "error_description", why), "insufficient_scope", why);
+    char *params = add_param(alloc_strdup(""), "error", "insufficient_scope");
+    params = add_param(params, "scope", scopes(c));
+    params = add_param(params, "resource_metadata", metadata_url(c));
+    refuse_token(x, 403, add_param(params, "error_description", why), "insufficient_scope", why);
 }
 
 void challenge_malformed(const struct challenge *c, struct web_exchange *x, const char *why)
 {
-    char *params = add(alloc_strdup(""), "error", "invalid_request");
-    params = add(params, "resource_metadata", metadata_url(c));
-    refuse(x, 400, add(params, "error_description", why), "invalid_request", why);
+    char *params = add_param(alloc_strdup(""), "error", "invalid_request");
+    params = add_param(params, "resource_metadata", metadata_url(c));
+    refuse_token(x, 400, add_param(params, "error_description", why), "invalid_request", why);
 }
 
 void challenge_busy(struct web_exchange *x, uint64_t wait_ms)
 {
     CLEANUP_FREE char *seconds = alloc_printf("%llu", (unsigned long long)((wait_ms + 999) / 1000));
     web_set_header(x, "Retry-After", seconds);
-    respond(x, 429, "too_many_requests",
-            "too many wrong tokens came from this address; try again later");
+    respond_challenge(x, 429, "too_many_requests",
+                      "too many wrong tokens came from this address; try again later");
 }
 
 void challenge_unknown(struct web_exchange *x)
 {
     web_set_header(x, "Retry-After", UNKNOWN_RETRY_S);
-    respond(x, 503, "temporarily_unavailable",
-            "the token cannot be checked at the moment; try again later");
+    respond_challenge(x, 503, "temporarily_unavailable",
+                      "the token cannot be checked at the moment; try again later");
 }
 
 /* ---- metadata ------------------------------------------------------------------------------- */

@@ -132,7 +132,7 @@ int introspect_set_client(struct introspect *in, struct view client, struct err 
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static void destroy(struct introspect *in)
+static void destroy_introspect(struct introspect *in)
 {
     for (size_t i = 0; i < in->principal_count; i++) {
         principal_release(in->principals[i]);
@@ -182,7 +182,7 @@ int introspect_create(uv_loop_t *loop, const struct introspect_config *config,
     int rc = introspect_set_client(in, config->client, err);
     rc = rc == 0 ? open_client(in, err) : rc;
     if (rc < 0) {
-        destroy(in);
+        destroy_introspect(in);
         return rc;
     }
     *ret = in;
@@ -205,7 +205,7 @@ static void on_http_closed(void *arg)
         in->asks = ask->next;
         free_ask(ask);
     }
-    destroy(in);
+    destroy_introspect(in);
     closed(closed_arg);
 }
 
@@ -278,7 +278,7 @@ static void unlink_ask(struct ask *ask)
 }
 
 /* Tells everybody who waits, and ends the question. A callback may do anything but close us. */
-static void finish(struct ask *ask, const struct introspect_result *r)
+static void finish_ask(struct ask *ask, const struct introspect_result *r)
 {
     unlink_ask(ask);
     while (ask->waits != NULL) {
@@ -304,7 +304,7 @@ static void remember(struct ask *ask, const struct introspect_result *r, uint64_
     }
 }
 
-static void take_answer(struct ask *ask, const struct introspect_answer *a)
+static void take_issuer_answer(struct ask *ask, const struct introspect_answer *a)
 {
     struct introspect *in = ask->in;
     struct introspect_result r = {.known = true, .verdict = a->verdict, .why = a->why};
@@ -314,22 +314,22 @@ static void take_answer(struct ask *ask, const struct introspect_answer *a)
         log_debug("HTTP: refused a token of %s: %s", in->issuer, a->why);
     }
     remember(ask, &r, a->good_s);
-    finish(ask, &r);
+    finish_ask(ask, &r);
     principal_release(r.principal);
 }
 
-static void fail(struct ask *ask, const char *why)
+static void fail_ask(struct ask *ask, const char *why)
 {
     struct introspect *in = ask->in;
     struct introspect_result r = {.known = false, .why = ""};
     if (rate_limit(&in->next_log_ms)) {
         log_error("HTTP: cannot find out what a token is worth, so its owner is refused: %s", why);
     }
-    finish(ask, &r);
+    finish_ask(ask, &r);
 }
 
-static void on_answer(void *arg, int rc, const struct http_response *response,
-                      const struct err *http_err)
+static void on_issuer_answer(void *arg, int rc, const struct http_response *response,
+                             const struct err *http_err)
 {
     struct ask *ask = arg;
     struct introspect *in = ask->in;
@@ -337,24 +337,24 @@ static void on_answer(void *arg, int rc, const struct http_response *response,
     struct err err = ERR_INIT;
     ask->call = NULL;
     if (rc < 0) {
-        fail(ask, http_err->text);
+        fail_ask(ask, http_err->text);
         return;
     }
     if (response->status != 200) {
         bool refused = response->status == 401 || response->status == 403;
         err_set(&err, ERR_ENGINE, "%s answered %d%s", in->url, response->status,
                 refused ? "; does it know the client in --oauth-client?" : "");
-        fail(ask, err.text);
+        fail_ask(ask, err.text);
         return;
     }
     struct introspect_expect expect = {in->issuer, in->place, in->audience, in->scopes};
     if (introspect_answer_read(response->body, &expect, clock_wall_ms() / 1000, &answer, &err) <
         0) {
         err_wrap(&err, "%s", in->url);
-        fail(ask, err.text);
+        fail_ask(ask, err.text);
         return;
     }
-    take_answer(ask, &answer);
+    take_issuer_answer(ask, &answer);
     free(answer.name);
 }
 
@@ -388,7 +388,7 @@ static struct ask *find_ask(struct introspect *in, const unsigned char *digest)
     return ask;
 }
 
-static struct ask *begin(struct introspect *in, const unsigned char *digest, struct view token)
+static struct ask *begin_ask(struct introspect *in, const unsigned char *digest, struct view token)
 {
     struct ask *ask = alloc_one(struct ask);
     char *escaped = escape(token);
@@ -408,7 +408,7 @@ static struct ask *begin(struct introspect *in, const unsigned char *digest, str
         .total_ms = INTROSPECT_WAIT_MS,
         .max_bytes = INTROSPECT_ANSWER_MAX_BYTES,
     };
-    ask->call = http_send(in->http, &request, on_answer, ask);
+    ask->call = http_send(in->http, &request, on_issuer_answer, ask);
     ask->next = in->asks;
     in->asks = ask;
     in->ask_count++;
@@ -426,7 +426,7 @@ struct introspect_wait *introspect_ask(struct introspect *in,
         return NULL;
     }
     if (ask == NULL) {
-        ask = begin(in, digest, token);
+        ask = begin_ask(in, digest, token);
     }
     struct introspect_wait *w = alloc_one(struct introspect_wait);
     *w = (struct introspect_wait){ask, ask->waits, done, arg};

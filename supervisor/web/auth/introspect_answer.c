@@ -37,7 +37,7 @@ static int malformed(struct err *err, const char *what)
 /* ---- members -------------------------------------------------------------------------------- */
 
 /* NULL also for null, which some issuers write for what they do not know. */
-static const cJSON *member(const cJSON *answer, const char *key)
+static const cJSON *answer_member(const cJSON *answer, const char *key)
 {
     const cJSON *item = json_get(answer, key);
     return cJSON_IsNull(item) ? NULL : item;
@@ -47,7 +47,7 @@ static const cJSON *member(const cJSON *answer, const char *key)
 static int read_moment(const cJSON *answer, const char *key, bool *ret_has, uint64_t *ret,
                        struct err *err)
 {
-    const cJSON *item = member(answer, key);
+    const cJSON *item = answer_member(answer, key);
     *ret_has = item != NULL;
     if (item == NULL) {
         return 0;
@@ -62,7 +62,7 @@ static int read_moment(const cJSON *answer, const char *key, bool *ret_has, uint
 /* A text or nothing. */
 static int read_text(const cJSON *answer, const char *key, const char **ret, struct err *err)
 {
-    const cJSON *item = member(answer, key);
+    const cJSON *item = answer_member(answer, key);
     if (item != NULL && !cJSON_IsString(item)) {
         return malformed(err, "one of iss, sub, client_id, scope and token_type is not a text");
     }
@@ -83,7 +83,7 @@ static bool same_url(const char *a, const char *b)
 
 static int is_for_us(const cJSON *answer, const char *audience, bool *ret, struct err *err)
 {
-    const cJSON *aud = member(answer, "aud");
+    const cJSON *aud = answer_member(answer, "aud");
     const cJSON *item;
     size_t count = 0;
     *ret = false;
@@ -107,7 +107,7 @@ static int is_for_us(const cJSON *answer, const char *audience, bool *ret, struc
     return 0;
 }
 
-static bool has_word(const char *list, struct view word)
+static bool has_scope(const char *list, struct view word)
 {
     while (*list != '\0') {
         size_t len = strcspn(list, " ");
@@ -125,7 +125,7 @@ static bool covers(const char *have, const char *need)
     need += strspn(need, " ");
     while (*need != '\0') {
         size_t len = strcspn(need, " ");
-        if (!has_word(have, view_bytes(need, len))) {
+        if (!has_scope(have, view_bytes(need, len))) {
             return false;
         }
         need += len;
@@ -141,12 +141,12 @@ static bool is_access_token(const cJSON *answer, const char *type)
     bool plain =
         type == NULL || strcasecmp(type, "Bearer") == 0 || strcmp(type, "access_token") == 0;
     bool access = use == NULL || strcmp(use, "access_token") == 0 || strcmp(use, "access") == 0;
-    return plain && access && member(answer, "cnf") == NULL;
+    return plain && access && answer_member(answer, "cnf") == NULL;
 }
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static char *name_of(const char *kind, const char *subject, const char *place)
+static char *principal_name(const char *kind, const char *subject, const char *place)
 {
     static const char digits[] = "0123456789ABCDEF";
     char escaped[3 * SUBJECT_MAX + 1];
@@ -173,7 +173,8 @@ static bool is_subject(const char *text)
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-static int refuse(struct introspect_answer *a, enum introspect_verdict verdict, const char *why)
+static int refuse_answer(struct introspect_answer *a, enum introspect_verdict verdict,
+                         const char *why)
 {
     a->verdict = verdict;
     a->why = why;
@@ -181,8 +182,8 @@ static int refuse(struct introspect_answer *a, enum introspect_verdict verdict, 
 }
 
 /* Fills *a; everything that is wrong with an active token. */
-static int judge(const cJSON *answer, const struct introspect_expect *expect, uint64_t now_s,
-                 struct introspect_answer *a, struct err *err)
+static int judge_answer(const cJSON *answer, const struct introspect_expect *expect, uint64_t now_s,
+                        struct introspect_answer *a, struct err *err)
 {
     uint64_t exp_s = 0, nbf_s = 0;
     bool has_exp = false, has_nbf = false, ours = false;
@@ -199,30 +200,31 @@ static int judge(const cJSON *answer, const struct introspect_expect *expect, ui
         return rc;
     }
     if (!is_access_token(answer, type)) {
-        return refuse(a, INTROSPECT_BAD, "this is not a bearer access token");
+        return refuse_answer(a, INTROSPECT_BAD, "this is not a bearer access token");
     }
     if (has_exp && exp_s <= now_s) {
-        return refuse(a, INTROSPECT_BAD, "the token has expired");
+        return refuse_answer(a, INTROSPECT_BAD, "the token has expired");
     }
     if (has_nbf && nbf_s > now_s + CLOCK_SKEW_S) {
-        return refuse(a, INTROSPECT_BAD, "the token is not valid yet");
+        return refuse_answer(a, INTROSPECT_BAD, "the token is not valid yet");
     }
     if (iss != NULL && !same_url(iss, expect->issuer)) {
-        return refuse(a, INTROSPECT_BAD, "the token is of another issuer");
+        return refuse_answer(a, INTROSPECT_BAD, "the token is of another issuer");
     }
     if (!ours) {
-        return refuse(a, INTROSPECT_BAD, "the token was not issued for this server");
+        return refuse_answer(a, INTROSPECT_BAD, "the token was not issued for this server");
     }
     if (!is_subject(sub != NULL ? sub : client)) {
-        return refuse(a, INTROSPECT_BAD, "the token does not say whose it is");
+        return refuse_answer(a, INTROSPECT_BAD, "the token does not say whose it is");
     }
     if (!covers(scope != NULL ? scope : "", expect->scopes)) {
-        return refuse(a, INTROSPECT_SCOPE, "the token lacks a scope that is needed here");
+        return refuse_answer(a, INTROSPECT_SCOPE, "the token lacks a scope that is needed here");
     }
     a->verdict = INTROSPECT_GOOD;
     a->why = "";
     a->good_s = has_exp ? exp_s - now_s : UINT64_MAX;
-    a->name = name_of(sub != NULL ? "" : "client/", sub != NULL ? sub : client, expect->place);
+    a->name =
+        principal_name(sub != NULL ? "" : "client/", sub != NULL ? sub : client, expect->place);
     return 0;
 }
 
@@ -241,7 +243,7 @@ int introspect_answer_read(struct view body, const struct introspect_expect *exp
     if (!cJSON_IsBool(active)) {
         rc = malformed(err, "\"active\" is neither true nor false");
     } else if (cJSON_IsTrue(active)) {
-        rc = judge(answer, expect, now_wall_s, &a, err);
+        rc = judge_answer(answer, expect, now_wall_s, &a, err);
     }
     cJSON_Delete(answer);
     if (rc == 0) {

@@ -53,7 +53,7 @@ void token_cache_destroy(struct token_cache *c)
     }
 }
 
-static struct place *find(struct token_cache *c, const unsigned char digest[WEB_DIGEST_BYTES])
+static struct place *find_token(struct token_cache *c, const unsigned char digest[WEB_DIGEST_BYTES])
 {
     for (size_t i = 0; i < c->count; i++) {
         struct place *p = &c->places[i];
@@ -78,7 +78,7 @@ const struct token_known *token_cache_find(struct token_cache *c,
                                            const unsigned char digest[WEB_DIGEST_BYTES],
                                            uint64_t now_ms)
 {
-    struct place *p = find(c, digest);
+    struct place *p = find_token(c, digest);
     if (p == NULL) {
         return NULL;
     }
@@ -93,7 +93,7 @@ const struct token_known *token_cache_find(struct token_cache *c,
 void token_cache_put(struct token_cache *c, const unsigned char digest[WEB_DIGEST_BYTES],
                      const struct token_known *known, uint64_t until_ms)
 {
-    struct place *p = find(c, digest);
+    struct place *p = find_token(c, digest);
     if (p == NULL) {
         p = least_used(c);
     }

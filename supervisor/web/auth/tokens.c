@@ -273,7 +273,7 @@ static int add_token(struct reader *r, struct holder *h, struct token *token, st
 }
 
 /* Cuts at blanks, in place. */
-static size_t split(char *line, char *words[WORDS_MAX + 1])
+static size_t split_line(char *line, char *words[WORDS_MAX + 1])
 {
     size_t count = 0;
     for (char *at = line + strspn(line, " \t"); *at != '\0' && count <= WORDS_MAX;) {
@@ -290,7 +290,7 @@ static size_t split(char *line, char *words[WORDS_MAX + 1])
 static int read_line(struct reader *r, char *line, struct err *err)
 {
     char *words[WORDS_MAX + 1];
-    size_t count = split(line, words);
+    size_t count = split_line(line, words);
     struct token token = {.expires_ms = NEVER_MS};
     if (count == 0 || words[0][0] == '#') {
         return 0;

@@ -56,7 +56,7 @@ struct files_endpoint *files_endpoint_create(const struct files_source *source)
 
 /* ---- the life of a download ----------------------------------------------------------------- */
 
-static void destroy(struct download *d)
+static void destroy_download(struct download *d)
 {
     LIST_REMOVE(d, node);
     d->endpoint->open--;
@@ -69,26 +69,26 @@ static void destroy(struct download *d)
 }
 
 /* The exchange is over, one way or the other. */
-static void end(struct download *d)
+static void end_download(struct download *d)
 {
     d->x = NULL;
     if (d->reading != NULL) {
         d->endpoint->source.stop(d->reading);
     } else {
-        destroy(d);
+        destroy_download(d);
     }
 }
 
-static void on_gone(void *arg)
+static void on_download_gone(void *arg)
 {
-    end(arg);
+    end_download(arg);
 }
 
 void files_endpoint_destroy(struct files_endpoint *e)
 {
     if (e != NULL) {
         while (!LIST_EMPTY(&e->downloads)) {
-            destroy(LIST_FIRST(&e->downloads));
+            destroy_download(LIST_FIRST(&e->downloads));
         }
         free(e);
     }
@@ -99,7 +99,7 @@ size_t files_endpoint_open_requests(const struct files_endpoint *e)
     return e->open;
 }
 
-static void refuse(struct web_exchange *x, int status, const char *why)
+static void refuse_download(struct web_exchange *x, int status, const char *why)
 {
     char *text = alloc_printf("%s\n", why);
     web_set_header(x, "X-Content-Type-Options", "nosniff");
@@ -110,22 +110,22 @@ static void refuse(struct web_exchange *x, int status, const char *why)
     web_respond_text(x, status, "text/plain; charset=utf-8", text);
 }
 
-static void fail(struct download *d, int status, const char *why)
+static void fail_download(struct download *d, int status, const char *why)
 {
     if (d->begun) {
         log_info("http: %s of sandbox %s breaks off: %s", d->path, d->sandbox, why);
         web_stream_cut(d->x);
     } else {
-        refuse(d->x, status, why);
+        refuse_download(d->x, status, why);
     }
-    end(d);
+    end_download(d);
 }
 
 /* ---- pieces --------------------------------------------------------------------------------- */
 
 static void on_piece(void *arg, const struct file_piece *piece);
 
-static void read_next(struct download *d)
+static void read_next_piece(struct download *d)
 {
     uint64_t left = d->end - d->at;
     uint64_t length = d->probe ? 1 : left < PIECE_BYTES ? left : PIECE_BYTES;
@@ -136,7 +136,7 @@ static void read_next(struct download *d)
 static void end_well(struct download *d)
 {
     web_stream_end(d->x);
-    end(d);
+    end_download(d);
 }
 
 /* Gives the piece that is here to the client and has the next one read. */
@@ -152,7 +152,7 @@ static void go_on(struct download *d)
     if (d->at == d->end) {
         end_well(d);
     } else {
-        read_next(d);
+        read_next_piece(d);
     }
 }
 
@@ -161,7 +161,7 @@ static void on_drain(void *arg)
     go_on(arg);
 }
 
-static void hold(struct download *d, struct view bytes)
+static void hold_bytes(struct download *d, struct view bytes)
 {
     d->held = alloc_array(1, bytes.len > 0 ? bytes.len : 1);
     memcpy(d->held, bytes.data, bytes.len);
@@ -176,7 +176,7 @@ static bool is_head(const struct download *d)
     return strcmp(web_method(d->x), "HEAD") == 0;
 }
 
-static void begin(struct download *d, const struct file_piece *piece)
+static void begin_download(struct download *d, const struct file_piece *piece)
 {
     char etag[FILE_ETAG_SIZE];
     char scratch[96];
@@ -195,7 +195,7 @@ static void begin(struct download *d, const struct file_piece *piece)
     if (!file_range_fit(&d->range, piece->size, &d->at, &d->end)) {
         snprintf(scratch, sizeof(scratch), "bytes */%" PRIu64, piece->size);
         web_set_header(d->x, "Content-Range", scratch);
-        fail(d, 416, "the file is shorter than that");
+        fail_download(d, 416, "the file is shorter than that");
         return;
     }
     file_headers_set(d->x, d->path, piece->type, etag);
@@ -215,8 +215,8 @@ static void begin(struct download *d, const struct file_piece *piece)
     web_on_drain(d->x, on_drain, d);
     if (!d->probe && d->at < d->end) {
         uint64_t want = d->end - d->at;
-        hold(d, view_bytes(piece->bytes.data,
-                           piece->bytes.len < want ? piece->bytes.len : (size_t)want));
+        hold_bytes(d, view_bytes(piece->bytes.data,
+                                 piece->bytes.len < want ? piece->bytes.len : (size_t)want));
     }
     d->probe = false;
     go_on(d);
@@ -227,15 +227,15 @@ static void on_piece(void *arg, const struct file_piece *piece)
     struct download *d = arg;
     d->reading = NULL;
     if (d->x == NULL) {
-        destroy(d);
+        destroy_download(d);
     } else if (piece->status != 0) {
-        fail(d, piece->status, piece->why);
+        fail_download(d, piece->status, piece->why);
     } else if (!d->begun) {
-        begin(d, piece);
+        begin_download(d, piece);
     } else if (piece->stamp != d->stamp || piece->bytes.len == 0) {
-        fail(d, 500, "it has changed");
+        fail_download(d, 500, "it has changed");
     } else {
-        hold(d, piece->bytes);
+        hold_bytes(d, piece->bytes);
         go_on(d);
     }
 }
@@ -289,12 +289,12 @@ void files_endpoint_handle(struct files_endpoint *e, struct web_exchange *x)
     const char *method = web_method(x);
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         web_set_header(x, "Allow", "GET, HEAD");
-        refuse(x, 405, "a link to a file can only be read");
+        refuse_download(x, 405, "a link to a file can only be read");
         return;
     }
     struct download *d = read_link(x);
     if (d == NULL) {
-        refuse(x, 404, "this is no link to a file");
+        refuse_download(x, 404, "this is no link to a file");
         return;
     }
     d->endpoint = e;
@@ -308,7 +308,7 @@ void files_endpoint_handle(struct files_endpoint *e, struct web_exchange *x)
         why = "too many files are being fetched; try again";
     }
     if (status != 0) {
-        fail(d, status, why);
+        fail_download(d, status, why);
         return;
     }
     const char *range = strcmp(method, "GET") == 0 ? web_header(x, "Range") : NULL;
@@ -316,6 +316,6 @@ void files_endpoint_handle(struct files_endpoint *e, struct web_exchange *x)
     /* Where to begin depends on the size, and for If-Range on the version: that is asked first. */
     d->probe = d->range.asked || strcmp(method, "HEAD") == 0;
     d->end = UINT64_MAX;
-    web_on_gone(x, on_gone, d);
-    read_next(d);
+    web_on_gone(x, on_download_gone, d);
+    read_next_piece(d);
 }

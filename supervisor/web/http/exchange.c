@@ -262,7 +262,7 @@ static struct web_exchange *first_to_go(const struct web_listener *l)
     return stalled != NULL && stalled->output_bytes >= any->output_bytes / 2 ? stalled : any;
 }
 
-static void cut(struct web_exchange *x)
+static void cut_connection(struct web_exchange *x)
 {
     log_warn("http: the response to %s is cut: it has %zu of %zu bytes that wait for clients",
              x->peer, x->output_bytes, x->listener->output_bytes);
@@ -271,7 +271,7 @@ static void cut(struct web_exchange *x)
 }
 
 /* False: x itself had to go. */
-static bool make_room(struct web_exchange *x, size_t len)
+static bool make_body_room(struct web_exchange *x, size_t len)
 {
     struct web_listener *l = x->listener;
     struct web_exchange *victim;
@@ -279,7 +279,7 @@ static bool make_room(struct web_exchange *x, size_t len)
         return true; /* it is only to be forgotten */
     }
     while (!output_fits(l, len) && (victim = first_to_go(l)) != NULL) {
-        cut(victim);
+        cut_connection(victim);
         if (victim == x) {
             return false;
         }
@@ -289,13 +289,13 @@ static bool make_room(struct web_exchange *x, size_t len)
 
 /* ---- answers ---- */
 
-static void respond(struct web_exchange *x, int status, const char *content_type, char *text,
-                    size_t len)
+static void respond_text(struct web_exchange *x, int status, const char *content_type, char *text,
+                         size_t len)
 {
     if (x->over || x->answered) { /* the second can be our own answer, when we close */
         free(text);
     } else {
-        make_room(x, len);
+        make_body_room(x, len);
         set_response(x, status, content_type);
         x->text = text;
         x->text_len = len;
@@ -313,12 +313,12 @@ void web_respond(struct web_exchange *x, int status, const char *content_type, s
         text = alloc_array(1, body.len);
         memcpy(text, body.data, body.len);
     }
-    respond(x, status, content_type, text, body.len);
+    respond_text(x, status, content_type, text, body.len);
 }
 
 void web_respond_text(struct web_exchange *x, int status, const char *content_type, char *text)
 {
-    respond(x, status, content_type, text, strlen(text));
+    respond_text(x, status, content_type, text, strlen(text));
 }
 
 void web_exchange_fail(struct web_exchange *x, int status, const char *text)
@@ -360,7 +360,7 @@ void web_stream_write(struct web_exchange *x, char *data, size_t len)
         free(data);
         return;
     }
-    if (!make_room(x, len)) { /* what has a hole is of no use */
+    if (!make_body_room(x, len)) { /* what has a hole is of no use */
         free(data);
         return;
     }

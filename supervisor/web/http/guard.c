@@ -283,7 +283,8 @@ static void answer_preflight(struct web_exchange *x)
 /* ---- requests ------------------------------------------------------------------------------- */
 
 /* The client learns what was wrong, and not what would be right; the log says that. */
-static bool refuse(struct guard *g, struct web_exchange *x, const char *name, const char *hint)
+static bool refuse_by_guard(struct guard *g, struct web_exchange *x, const char *name,
+                            const char *hint)
 {
     static const char text[] = "Forbidden: the Host or Origin of this request is not allowed.\n";
     const char *value = web_header(x, name);
@@ -305,7 +306,7 @@ static bool is_of_nameless_page(const struct web_exchange *x)
 bool guard_admit_link(struct guard *g, struct web_exchange *x)
 {
     if (web_header_count(x, "Host") != 1 || !guard_host_ok(g, web_header(x, "Host"))) {
-        return refuse(g, x, "Host", "if it should be, name it in --allow-hosts");
+        return refuse_by_guard(g, x, "Host", "if it should be, name it in --allow-hosts");
     }
     return true;
 }
@@ -319,13 +320,14 @@ bool guard_admit(struct guard *g, struct web_exchange *x)
     web_set_header(x, "Vary",
                    "Origin"); /* also without one: caches may keep the answer for others */
     if (origin == NULL && is_of_nameless_page(x)) {
-        return refuse(g, x, "Sec-Fetch-Site", "a web page sent it, which may be anybody's");
+        return refuse_by_guard(g, x, "Sec-Fetch-Site",
+                               "a web page sent it, which may be anybody's");
     }
     if (origin == NULL) {
         return true;
     }
     if (web_header_count(x, "Origin") != 1 || !guard_origin_ok(g, origin)) {
-        return refuse(g, x, "Origin", "if it should be, name it in --allow-origins");
+        return refuse_by_guard(g, x, "Origin", "if it should be, name it in --allow-origins");
     }
     web_set_header(x, "Access-Control-Allow-Origin", origin);
     web_set_header(x, "Access-Control-Expose-Headers", EXPOSED_HEADERS);

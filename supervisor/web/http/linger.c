@@ -27,7 +27,7 @@ struct web_linger {
     int handles;
 };
 
-static void on_closed(uv_handle_t *handle)
+static void on_linger_closed(uv_handle_t *handle)
 {
     struct web_linger *g = handle->data;
     struct web_listener *l = g->listener;
@@ -37,7 +37,7 @@ static void on_closed(uv_handle_t *handle)
     web_listener_handle_closed(l);
 }
 
-static void end(struct web_linger *g)
+static void end_linger(struct web_linger *g)
 {
     struct web_listener *l = g->listener;
     if (g->next != NULL) {
@@ -45,12 +45,12 @@ static void end(struct web_linger *g)
     }
     *(g->prev != NULL ? &g->prev->next : &l->lingers) = g->next;
     l->linger_count--;
-    uv_close((uv_handle_t *)&g->poll, on_closed);
-    uv_close((uv_handle_t *)&g->timer, on_closed);
+    uv_close((uv_handle_t *)&g->poll, on_linger_closed);
+    uv_close((uv_handle_t *)&g->timer, on_linger_closed);
     close(g->fd);
 }
 
-static void on_readable(uv_poll_t *handle, int status, int events)
+static void on_linger_readable(uv_poll_t *handle, int status, int events)
 {
     struct web_linger *g = handle->data;
     (void)events;
@@ -61,18 +61,18 @@ static void on_readable(uv_poll_t *handle, int status, int events)
             return;
         }
         if (n <= 0) {
-            end(g);
+            end_linger(g);
             return;
         }
     }
     if (status != 0) {
-        end(g);
+        end_linger(g);
     }
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_linger_timer(uv_timer_t *timer)
 {
-    end(timer->data);
+    end_linger(timer->data);
 }
 
 void web_linger_add(struct web_listener *l, int fd)
@@ -101,13 +101,13 @@ void web_linger_add(struct web_listener *l, int fd)
     }
     l->lingers = g;
     l->linger_count++;
-    uv_poll_start(&g->poll, UV_READABLE | UV_DISCONNECT, on_readable);
-    uv_timer_start(&g->timer, on_timer, TIME_HTTP_LINGER_MS, 0);
+    uv_poll_start(&g->poll, UV_READABLE | UV_DISCONNECT, on_linger_readable);
+    uv_timer_start(&g->timer, on_linger_timer, TIME_HTTP_LINGER_MS, 0);
 }
 
 void web_linger_end(struct web_listener *l)
 {
     while (l->lingers != NULL) {
-        end(l->lingers);
+        end_linger(l->lingers);
     }
 }

@@ -66,7 +66,7 @@ void web_listener_handle_closed(struct web_listener *l)
     }
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_poll_closed(uv_handle_t *handle)
 {
     web_listener_handle_closed(handle->data);
 }
@@ -89,7 +89,7 @@ static void close_sockets(struct web_listener *l)
     l->accepting = false;
 }
 
-static void stop(struct web_listener *l)
+static void stop_listener(struct web_listener *l)
 {
     l->stopped = true;
     close_sockets(l);
@@ -104,10 +104,10 @@ static void stop(struct web_listener *l)
         web_connection_drop_unstarted(l);
     }
     web_exchange_tell_late(l);
-    uv_close((uv_handle_t *)&l->daemon_poll, on_handle_closed);
-    uv_close((uv_handle_t *)&l->run_timer, on_handle_closed);
-    uv_close((uv_handle_t *)&l->sweep, on_handle_closed);
-    uv_close((uv_handle_t *)&l->kick, on_handle_closed);
+    uv_close((uv_handle_t *)&l->daemon_poll, on_poll_closed);
+    uv_close((uv_handle_t *)&l->run_timer, on_poll_closed);
+    uv_close((uv_handle_t *)&l->sweep, on_poll_closed);
+    uv_close((uv_handle_t *)&l->kick, on_poll_closed);
 }
 
 /* ---- running ---- */
@@ -119,7 +119,7 @@ static void run_daemon(struct web_listener *l)
     l->mhd.run(l->daemon);
     web_exchange_tell_late(l);
     if (l->closing && (l->connections == NULL || uv_now(l->loop) >= l->close_at)) {
-        stop(l);
+        stop_listener(l);
         return;
     }
     MHD_UNSIGNED_LONG_LONG wait_ms;

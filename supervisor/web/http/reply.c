@@ -35,7 +35,7 @@ static void take_chunks(struct web_exchange *x, char *out, size_t len)
     }
 }
 
-static ssize_t on_read(void *arg, uint64_t at, char *out, size_t max)
+static ssize_t on_reply_read(void *arg, uint64_t at, char *out, size_t max)
 {
     (void)at;
     struct web_exchange *x = arg;
@@ -66,7 +66,7 @@ static struct MHD_Response *make_response(struct web_exchange *x)
     const struct mhd_lib *lib = &x->listener->mhd;
     if (x->stream) {
         return lib->create_response_from_callback(x->sized ? x->size : MHD_SIZE_UNKNOWN,
-                                                  STREAM_BLOCK_BYTES, on_read, x, NULL);
+                                                  STREAM_BLOCK_BYTES, on_reply_read, x, NULL);
     }
     struct MHD_Response *r = lib->create_response_from_buffer(
         x->text_len, x->text, x->text != NULL ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);

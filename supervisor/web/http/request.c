@@ -32,7 +32,7 @@ struct head_copy {
     size_t bytes;
 };
 
-static const char *add_text(struct head_copy *copy, const char *text, size_t len)
+static const char *copy_head_text(struct head_copy *copy, const char *text, size_t len)
 {
     char *at = copy->text != NULL ? copy->text + copy->bytes : NULL;
     if (at != NULL) {
@@ -51,17 +51,18 @@ static const char *add_value(struct head_copy *copy, const char *value)
     while (len > 0 && strchr(blanks, value[len - 1]) != NULL) {
         len--;
     }
-    return add_text(copy, value, len);
+    return copy_head_text(copy, value, len);
 }
 
 static enum MHD_Result on_field(void *arg, enum MHD_ValueKind kind, const char *name,
                                 const char *value)
 {
     struct head_copy *copy = arg;
-    const char *name_copy = add_text(copy, name, strlen(name));
-    const char *value_copy = kind == MHD_HEADER_KIND ? add_value(copy, value)
-                                                     : add_text(copy, value != NULL ? value : "",
-                                                                value != NULL ? strlen(value) : 0);
+    const char *name_copy = copy_head_text(copy, name, strlen(name));
+    const char *value_copy =
+        kind == MHD_HEADER_KIND
+            ? add_value(copy, value)
+            : copy_head_text(copy, value != NULL ? value : "", value != NULL ? strlen(value) : 0);
     if (copy->fields != NULL) {
         copy->fields[copy->count] = (struct web_field){name_copy, value_copy};
     }
@@ -101,8 +102,8 @@ static void copy_head(struct web_exchange *x, struct MHD_Connection *mhd, const 
     lib->get_connection_values(mhd, MHD_GET_ARGUMENT_KIND, on_field, &query);
     x->header_count = headers.count;
     x->query_count = query.count;
-    x->path = add_text(&query, url, strlen(url));
-    x->method = add_text(&query, method, strlen(method));
+    x->path = copy_head_text(&query, url, strlen(url));
+    x->method = copy_head_text(&query, method, strlen(method));
 }
 
 /* libmicrohttpd lets through what others would read differently: blanks before the colon, line

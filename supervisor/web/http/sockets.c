@@ -79,8 +79,8 @@ static uint16_t port_of(int fd)
                      : ((struct sockaddr_in *)(void *)&address)->sin_port);
 }
 
-static int open_all(const struct addrinfo *list, uint16_t *port, const char *shown,
-                    int fds[WEB_SOCKETS_MAX], struct err *err)
+static int open_sockets(const struct addrinfo *list, uint16_t *port, const char *shown,
+                        int fds[WEB_SOCKETS_MAX], struct err *err)
 {
     int count = 0;
     struct err why = ERR_INIT;
@@ -124,7 +124,7 @@ int web_sockets_open(const char *address, uint16_t port, bool tls, int fds[WEB_S
         return err_set(err, ERR_CONFIG, "HTTP: address %s: %s", address,
                        rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
     }
-    int count = open_all(list, &port, name, fds, err);
+    int count = open_sockets(list, &port, name, fds, err);
     freeaddrinfo(list);
     if (count < 0) {
         return count;

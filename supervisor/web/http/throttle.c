@@ -57,7 +57,7 @@ static uint64_t key_of(const char *peer)
 }
 
 /* Its place, or the one to be given up for it. */
-static struct place *find(struct throttle *t, uint64_t key)
+static struct place *find_address(struct throttle *t, uint64_t key)
 {
     struct place *oldest = &t->places[0];
     for (size_t i = 0; i < THROTTLE_ADDRESSES; i++) {
@@ -75,7 +75,7 @@ static struct place *find(struct throttle *t, uint64_t key)
 uint64_t throttle_wait_ms(struct throttle *t, const char *peer, uint64_t now_ms)
 {
     uint64_t key = key_of(peer);
-    const struct place *p = find(t, key);
+    const struct place *p = find_address(t, key);
     uint64_t after_ms = p->full_ms + THROTTLE_REFILL_MS;
     return p->key == key && after_ms > now_ms + BUCKET_MS ? after_ms - now_ms - BUCKET_MS : 0;
 }
@@ -84,7 +84,7 @@ void throttle_failed(struct throttle *t, const char *peer, uint64_t now_ms)
 {
     uint64_t key = key_of(peer);
     uint64_t latest_ms = now_ms + BUCKET_MS + THROTTLE_WAIT_MS - THROTTLE_REFILL_MS;
-    struct place *p = find(t, key);
+    struct place *p = find_address(t, key);
     uint64_t full_ms = p->key == key && p->full_ms > now_ms ? p->full_ms : now_ms;
     full_ms += THROTTLE_REFILL_MS;
     *p = (struct place){key, full_ms < latest_ms ? full_ms : latest_ms};

@@ -7,18 +7,19 @@
 
 #include <stddef.h>
 
-static void on_timer(uv_timer_t *timer);
+static void on_list_timeout(uv_timer_t *timer);
 
 static void arm(struct timeout_list *b)
 {
     struct timeout *first = TAILQ_FIRST(&b->list);
     if (first != NULL) {
         uint64_t now = uv_now(b->timer.loop);
-        uv_timer_start(&b->timer, on_timer, first->due_ms > now ? first->due_ms - now : 0, 0);
+        uv_timer_start(&b->timer, on_list_timeout, first->due_ms > now ? first->due_ms - now : 0,
+                       0);
     }
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_list_timeout(uv_timer_t *timer)
 {
     struct timeout_list *b = timer->data;
     struct timeout *t;
@@ -59,7 +60,7 @@ void timeout_list_drop(struct timeout *t)
     }
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_list_timeout_list_closed(uv_handle_t *handle)
 {
     struct timeout_list *b = handle->data;
     b->closed(b->closed_arg);
@@ -73,5 +74,5 @@ void timeout_list_close(struct timeout_list *b, void (*closed)(void *arg), void 
     }
     b->closed = closed;
     b->closed_arg = arg;
-    uv_close((uv_handle_t *)&b->timer, on_closed);
+    uv_close((uv_handle_t *)&b->timer, on_list_timeout_list_closed);
 }

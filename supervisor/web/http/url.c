@@ -12,7 +12,7 @@
 
 #include "common/str.h"
 
-static bool is_digit(char c)
+static bool is_url_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
@@ -31,7 +31,7 @@ static bool read_port(struct view text, uint16_t *ret)
 {
     uint32_t port = 0;
     for (size_t i = 0; i < text.len; i++) {
-        if (!is_digit(text.data[i]) || i == 5) {
+        if (!is_url_digit(text.data[i]) || i == 5) {
             return false;
         }
         port = port * 10 + (uint32_t)(text.data[i] - '0');
@@ -66,7 +66,7 @@ static bool read_name(struct view text, struct authority *a)
     }
     for (size_t i = 0; i < text.len; i++) {
         char c = text.data[i];
-        if (!is_letter(c) && !is_digit(c) && c != '-' && c != '.' && c != '_') {
+        if (!is_letter(c) && !is_url_digit(c) && c != '-' && c != '.' && c != '_') {
             return false;
         }
         a->host[i] = lower(c);
@@ -128,7 +128,7 @@ static bool read_scheme(const char *text, struct view *ret)
         return false;
     }
     for (const char *p = text; p < end; p++) {
-        if (!is_letter(*p) && !is_digit(*p) && strchr("+-.", *p) == NULL) {
+        if (!is_letter(*p) && !is_url_digit(*p) && strchr("+-.", *p) == NULL) {
             return false;
         }
     }

@@ -48,7 +48,7 @@ void mcp_clients_finish(struct mcp_endpoint *e)
     e->buckets = NULL;
 }
 
-static bool is_busy(const struct mcp_client *c)
+static bool is_client_busy(const struct mcp_client *c)
 {
     return c->attached > 0 || mcp_session_open_requests(c->session) > 0;
 }
@@ -111,7 +111,7 @@ static struct mcp_client *of_the_largest(struct mcp_endpoint *e, size_t above, b
     TAILQ_FOREACH(t, &e->idle.list, node) /* longest unheard of first */
     {
         struct mcp_client *c = t->owner;
-        if (c->share->sessions > above && (busy || !is_busy(c))) {
+        if (c->share->sessions > above && (busy || !is_client_busy(c))) {
             above = c->share->sessions;
             found = c;
         }
@@ -129,7 +129,7 @@ static struct mcp_client *idle_for_long(struct mcp_endpoint *e, const struct mcp
     {
         struct mcp_client *c = t->owner;
         bool mine = c->share == own;
-        if (is_busy(c)) {
+        if (is_client_busy(c)) {
             continue;
         }
         if (mine && !c->used) {
@@ -162,7 +162,7 @@ static struct mcp_client *victim(struct mcp_endpoint *e, const struct principal 
     return c;
 }
 
-static bool make_room(struct mcp_endpoint *e, const struct principal *p)
+static bool make_client_room(struct mcp_endpoint *e, const struct principal *p)
 {
     if (e->clients < e->config.max_sessions) {
         return true;
@@ -182,7 +182,7 @@ static bool make_room(struct mcp_endpoint *e, const struct principal *p)
 struct mcp_client *mcp_client_create(struct mcp_endpoint *e, struct principal *p, bool old)
 {
     struct err err = ERR_INIT;
-    if (!make_room(e, p)) {
+    if (!make_client_room(e, p)) {
         uint64_t now = uv_now(e->idle.timer.loop);
         if (now >= e->warn_again_ms) {
             log_warn("no room for a session of %s: %zu are open and in use", p->name, e->clients);
@@ -301,7 +301,7 @@ void mcp_client_touch(struct mcp_client *c)
 void mcp_client_on_idle(void *owner)
 {
     struct mcp_client *c = owner;
-    if (is_busy(c)) {
+    if (is_client_busy(c)) {
         mcp_client_touch(c);
     } else {
         mcp_client_lose(c, 404, "this session was idle for too long");

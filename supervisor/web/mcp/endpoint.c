@@ -322,7 +322,7 @@ void mcp_endpoint_revoke(struct mcp_endpoint *e, const struct principal *p)
     end_all(e, p, 401, "this token is no longer valid");
 }
 
-static void on_handle_closed(void *arg)
+static void on_endpoint_part_closed(void *arg)
 {
     struct mcp_endpoint *e = arg;
     if (--e->open_handles == 0) {
@@ -346,10 +346,10 @@ void mcp_endpoint_close(struct mcp_endpoint *e, void (*closed)(void *arg), void 
         a->endpoint = NULL;
     }
     end_all(e, NULL, 503, "the server is shutting down");
-    timeout_list_close(&e->heartbeat, on_handle_closed, e);
-    timeout_list_close(&e->resumable, on_handle_closed, e);
-    timeout_list_close(&e->kept, on_handle_closed, e);
-    timeout_list_close(&e->idle, on_handle_closed, e);
+    timeout_list_close(&e->heartbeat, on_endpoint_part_closed, e);
+    timeout_list_close(&e->resumable, on_endpoint_part_closed, e);
+    timeout_list_close(&e->kept, on_endpoint_part_closed, e);
+    timeout_list_close(&e->idle, on_endpoint_part_closed, e);
 }
 
 size_t mcp_endpoint_open_requests(const struct mcp_endpoint *e)

@@ -39,7 +39,7 @@ bool mcp_client_drop_answered(struct mcp_client *c)
     return false;
 }
 
-static void make_room(struct mcp_stream *s, size_t cost)
+static void make_stream_room(struct mcp_stream *s, size_t cost)
 {
     struct mcp_endpoint *e = s->endpoint;
     while (s->client->kept_bytes + cost > CLIENT_KEPT &&
@@ -58,7 +58,7 @@ void mcp_stream_keep(struct mcp_stream *s, const char *json, bool is_answer)
                    : s->kind == MCP_STREAM_STANDING ? STANDING_BYTES
                                                     : STREAM_KEPT;
     if (cost <= limit && is_answer) {
-        make_room(s, cost);
+        make_stream_room(s, cost);
     }
     while (cost <= limit && !is_answer && s->log.bytes + cost > limit && drop_first(s)) {
     }

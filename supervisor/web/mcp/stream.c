@@ -30,7 +30,7 @@
 #include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/web/mcp/internal.h"
 
-static void on_gone(void *arg);
+static void on_stream_gone(void *arg);
 
 /* ---- readers -------------------------------------------------------------------------------- */
 
@@ -44,7 +44,7 @@ static void set_reader(struct mcp_stream *s, struct web_exchange *x)
     s->streaming = false;
     timeout_list_drop(&s->timeout);
     if (x != NULL) {
-        web_on_gone(x, on_gone, s);
+        web_on_gone(x, on_stream_gone, s);
     }
 }
 
@@ -165,7 +165,7 @@ void mcp_stream_replay(struct mcp_stream *s, uint64_t after)
 
 /* ---- what the session has to say ------------------------------------------------------------ */
 
-static bool tell(struct mcp_stream *s, const char *json)
+static bool tell_stream(struct mcp_stream *s, const char *json)
 {
     if (s->answered) {
         return false;
@@ -192,15 +192,15 @@ static bool tell(struct mcp_stream *s, const char *json)
     return true;
 }
 
-static bool on_send(struct mcp_sink *sink, char *json)
+static bool on_stream_send(struct mcp_sink *sink, char *json)
 {
-    bool sent = tell((struct mcp_stream *)sink, json);
+    bool sent = tell_stream((struct mcp_stream *)sink, json);
     free(json);
     return sent;
 }
 
 /* The answer is out, or on its way to nowhere. */
-static void settle(struct mcp_stream *s)
+static void settle_stream(struct mcp_stream *s)
 {
     struct mcp_client *c = s->client;
     if (c != NULL && s->opens && !mcp_session_is_initialized(s->session)) {
@@ -216,7 +216,7 @@ static void settle(struct mcp_stream *s)
     }
 }
 
-static void respond(struct mcp_stream *s, char *json, enum mcp_status status)
+static void respond_message(struct mcp_stream *s, char *json, enum mcp_status status)
 {
     if (s->only_stream && status == MCP_STATUS_OK) {
         mcp_stream_begin(s);
@@ -262,7 +262,7 @@ static void answer_old(struct mcp_stream *s, char *json)
     }
 }
 
-static void on_answer(struct mcp_sink *sink, char *json, enum mcp_status status)
+static void on_stream_answer(struct mcp_sink *sink, char *json, enum mcp_status status)
 {
     struct mcp_stream *s = (struct mcp_stream *)sink;
     if (s->kind == MCP_STREAM_OLD || s->kind == MCP_STREAM_STANDING) {
@@ -273,7 +273,7 @@ static void on_answer(struct mcp_sink *sink, char *json, enum mcp_status status)
     if (json == NULL) {
         respond_nothing(s);
     } else if (s->x != NULL) {
-        respond(s, json, status);
+        respond_message(s, json, status);
     } else {
         if (keeps(s)) {
             s->events++;
@@ -282,13 +282,13 @@ static void on_answer(struct mcp_sink *sink, char *json, enum mcp_status status)
         free(json);
     }
     if (!s->taking) {
-        settle(s);
+        settle_stream(s);
     }
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static const struct mcp_sink_ops ops = {on_send, on_answer};
+static const struct mcp_sink_ops ops = {on_stream_send, on_stream_answer};
 
 static void init(struct mcp_stream *s, struct mcp_endpoint *e, struct mcp_client *client,
                  enum mcp_stream_kind kind)
@@ -355,7 +355,7 @@ void mcp_stream_take(struct mcp_stream *s, struct mcp_incoming *in)
         respond_nothing(s);
     }
     if (s->answered) {
-        settle(s);
+        settle_stream(s);
     } else if (s->may_stream && s->timeout.in == NULL) {
         timeout_list_set(wants_priming(s) ? &s->endpoint->resumable : &s->endpoint->heartbeat,
                          &s->timeout);
@@ -363,7 +363,7 @@ void mcp_stream_take(struct mcp_stream *s, struct mcp_incoming *in)
 }
 
 /* From the loop: the connection was lost, or is being closed. */
-static void on_gone(void *arg)
+static void on_stream_gone(void *arg)
 {
     struct mcp_stream *s = arg;
     set_reader(s, NULL);
