@@ -40,7 +40,7 @@ static void put_interpreter_type(cJSON *answer)
                     code_sandbox_is_firecracker() ? "firecracker" : "e2b");
 }
 
-static void say(struct tool_call *call, const char *before, const char *after)
+static void say_kept(struct tool_call *call, const char *before, const char *after)
 {
     CLEANUP_FREE char *text = alloc_printf("%s%s%s", before, argument(call, "session_id"), after);
     reply_text(call, text);
@@ -71,39 +71,39 @@ static void on_created(void *arg, int rc, const struct fleet_info *info, const s
         CLEANUP_FREE char *text = alloc_printf("Failed to create sandbox: %s", err->text);
         reply_text(call, text);
     } else {
-        say(call, "Sandbox created successfully with session ID: ", "");
+        say_kept(call, "Sandbox created successfully with session ID: ", "");
     }
 }
 
-static void create(struct tool_call *call)
+static void create_kept(struct tool_call *call)
 {
     if (runs_find(call, argument(call, "session_id"))) {
-        say(call, "Sandbox with session ID ", " already exists.");
+        say_kept(call, "Sandbox with session ID ", " already exists.");
     } else {
         runs_open(call, argument(call, "session_id"), on_created);
     }
 }
 
-static void on_closed(void *arg, int rc, const struct err *err, const char *hint)
+static void on_kept_closed(void *arg, int rc, const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     (void)hint;
     if (rc < 0) {
         log_warn("sandbox %s did not close: %s", call->sandbox_id, err->text);
-        say(call, "Sandbox with session ID ",
-            " has been removed from active sessions. Cleanup completed.");
+        say_kept(call, "Sandbox with session ID ",
+                 " has been removed from active sessions. Cleanup completed.");
     } else {
-        say(call, "Sandbox with session ID ",
-            " has been successfully closed and all resources freed.");
+        say_kept(call, "Sandbox with session ID ",
+                 " has been successfully closed and all resources freed.");
     }
 }
 
-static void close_it(struct tool_call *call)
+static void close_kept(struct tool_call *call)
 {
     if (runs_find_any(call, argument(call, "session_id"))) {
-        fleet_close(call->session->fleet, call->sandbox_id, on_closed, call);
+        fleet_close(call->session->fleet, call->sandbox_id, on_kept_closed, call);
     } else {
-        say(call, "Sandbox with session ID ", " is not active or has already been closed.");
+        say_kept(call, "Sandbox with session ID ", " is not active or has already been closed.");
     }
 }
 
@@ -206,7 +206,7 @@ static void on_executed(void *arg, int rc, const struct fleet_outcome *o, const 
     }
 }
 
-static void execute(struct tool_call *call)
+static void execute_kept(struct tool_call *call)
 {
     if (code_sandbox_find(call)) {
         runs_code(call, "python", argument(call, "code"), no_input, on_executed);
@@ -247,7 +247,7 @@ static void put_install_logs(cJSON *answer, const struct package_report *report)
     result_put_text(error, "traceback", "");
 }
 
-static void on_installed(void *arg, const struct package_report *report)
+static void on_kept_installed(void *arg, const struct package_report *report)
 {
     struct tool_call *call = arg;
     package_waited(call);
@@ -271,7 +271,7 @@ static void install(struct tool_call *call)
         return;
     }
     package_begin(call, &choice);
-    package_await_in_budget(call, on_installed);
+    package_await_in_budget(call, on_kept_installed);
 }
 
 /* ---- create_run_close ---- */
@@ -359,7 +359,7 @@ const struct tool code_sandbox_create = {
         "type": "object", "properties": {"session_id": {"type": "string", "maxLength": 1024}}, "required": ["session_id"]
     }),
     .idempotent = true,
-    .run = create,
+    .run = create_kept,
 };
 
 const struct tool code_sandbox_close = {
@@ -371,7 +371,7 @@ const struct tool code_sandbox_close = {
     }),
     .destructive = true,
     .idempotent = true,
-    .run = close_it,
+    .run = close_kept,
 };
 
 const struct tool code_sandbox_status = {
@@ -399,7 +399,7 @@ const struct tool code_sandbox_execute = {
         "required": ["session_id", "code"]
     }),
     .destructive = true,
-    .run = execute,
+    .run = execute_kept,
 };
 
 const struct tool code_sandbox_install = {

@@ -23,7 +23,7 @@
 #define PATH_COST   (24u << 10)
 #define MODE_LETTER 10
 
-static const char *argument(const struct tool_call *call, const char *name)
+static const char *file_argument(const struct tool_call *call, const char *name)
 {
     return json_get_str(call->args, name);
 }
@@ -116,7 +116,7 @@ static const char list_failed[] = "Error listing files";
 
 static const char *list_path(const struct tool_call *call)
 {
-    const char *path = argument(call, "path");
+    const char *path = file_argument(call, "path");
     return path != NULL ? path : "/";
 }
 
@@ -168,7 +168,7 @@ static void put_details(cJSON *item, const struct msg_entry *e)
     result_put_text(item, "modified", iso);
 }
 
-static bool on_entry(void *arg, const struct msg_entry *e)
+static bool on_profile_entry(void *arg, const struct msg_entry *e)
 {
     struct listing *l = arg;
     cJSON *name = reply_bytes(REPLY_DUMPS, e->path, PATH_COST);
@@ -198,8 +198,8 @@ static bool on_entry(void *arg, const struct msg_entry *e)
 
 static void list_at(struct tool_call *call, const char *path);
 
-static void on_listed(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
-                      const char *hint)
+static void on_profile_listed(void *arg, int rc, const struct fleet_outcome *o,
+                              const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     struct look *look = call->own;
@@ -221,7 +221,7 @@ static void on_listed(void *arg, int rc, const struct fleet_outcome *o, const st
     }
     cJSON *files = cJSON_GetObjectItemCaseSensitive(look->answer, "files");
     struct listing l = {path, files, cJSON_GetArraySize(files), look->budget, false};
-    int bad_rc = entries_read(o->out, on_entry, &l, &bad);
+    int bad_rc = entries_read(o->out, on_profile_entry, &l, &bad);
     look->budget = l.budget;
     look->cut |= l.full || o->end->truncated || o->out_bytes > o->out.len;
     if (bad_rc < 0) {
@@ -244,7 +244,7 @@ static void list_at(struct tool_call *call, const char *path)
         .length = LIMIT_ENTRIES,
         .keep_bytes = ENTRIES_KEEP_BYTES,
     };
-    tool_run_op(call, &op, on_listed);
+    tool_run_op(call, &op, on_profile_listed);
 }
 
 static void list_files(struct tool_call *call)
@@ -261,11 +261,11 @@ static const char read_failed[] = "Error reading file";
 
 static void read_at(struct tool_call *call, const char *path);
 
-static void on_read(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
-                    const char *hint)
+static void on_profile_read(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
+                            const char *hint)
 {
     struct tool_call *call = arg;
-    const char *path = argument(call, "file_path");
+    const char *path = file_argument(call, "file_path");
     (void)hint;
     if (look_elsewhere(call, path, rc, o)) {
         read_at(call, path);
@@ -286,12 +286,12 @@ static void read_at(struct tool_call *call, const char *path)
         .length = REPLY_BYTES,
         .keep_bytes = REPLY_BYTES,
     };
-    tool_run_op(call, &op, on_read);
+    tool_run_op(call, &op, on_profile_read);
 }
 
-static void read_file(struct tool_call *call)
+static void read_profile_file(struct tool_call *call)
 {
-    const char *path = argument(call, "file_path");
+    const char *path = file_argument(call, "file_path");
     if (ready(call, path, read_failed)) {
         look_begin(call);
         read_at(call, code_sandbox_inside(path));
@@ -306,10 +306,10 @@ static const char upload_failed[] = "Error uploading file";
 /* As their client joins the two; what it gives back is what it is told. */
 static char *upload_path(const struct tool_call *call)
 {
-    const char *directory = argument(call, "destination_path");
+    const char *directory = file_argument(call, "destination_path");
     directory = directory != NULL && directory[0] != '\0' ? directory : "/";
     bool slash = directory[strlen(directory) - 1] == '/';
-    return alloc_printf("%s%s%s", directory, slash ? "" : "/", argument(call, "file_name"));
+    return alloc_printf("%s%s%s", directory, slash ? "" : "/", file_argument(call, "file_name"));
 }
 
 static void write_to(struct tool_call *call, const char *path, const char *content,
@@ -331,17 +331,17 @@ static void answer_written(struct tool_call *call, const char *path, const char 
     reply_json(call, REPLY_DUMPS, answer);
 }
 
-static void on_written(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
-                       const char *hint)
+static void on_profile_written(void *arg, int rc, const struct fleet_outcome *o,
+                               const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     (void)hint;
     if (did_well(call, rc, o, err, write_failed)) {
-        answer_written(call, argument(call, "file_path"), "File written successfully");
+        answer_written(call, file_argument(call, "file_path"), "File written successfully");
     }
 }
 
-static bool fits(struct tool_call *call, const char *content, const char *prefix)
+static bool fits_upload(struct tool_call *call, const char *content, const char *prefix)
 {
     struct err err = ERR_INIT;
     if (args_check_size("content", content, LIMIT_CODE, &err) < 0) {
@@ -353,15 +353,15 @@ static bool fits(struct tool_call *call, const char *content, const char *prefix
 
 static void write_file(struct tool_call *call)
 {
-    const char *path = argument(call, "file_path");
-    const char *content = argument(call, "content");
-    if (ready(call, path, write_failed) && fits(call, content, write_failed)) {
-        write_to(call, path, content, on_written);
+    const char *path = file_argument(call, "file_path");
+    const char *content = file_argument(call, "content");
+    if (ready(call, path, write_failed) && fits_upload(call, content, write_failed)) {
+        write_to(call, path, content, on_profile_written);
     }
 }
 
-static void on_uploaded(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
-                        const char *hint)
+static void on_profile_uploaded(void *arg, int rc, const struct fleet_outcome *o,
+                                const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     (void)hint;
@@ -374,9 +374,9 @@ static void on_uploaded(void *arg, int rc, const struct fleet_outcome *o, const 
 static void upload_file(struct tool_call *call)
 {
     CLEANUP_FREE char *path = upload_path(call);
-    const char *content = argument(call, "file_content");
-    if (ready(call, path, upload_failed) && fits(call, content, upload_failed)) {
-        write_to(call, path, content, on_uploaded);
+    const char *content = file_argument(call, "file_content");
+    if (ready(call, path, upload_failed) && fits_upload(call, content, upload_failed)) {
+        write_to(call, path, content, on_profile_uploaded);
     }
 }
 
@@ -409,7 +409,7 @@ const struct tool code_sandbox_read_file = {
     }),
     .read_only = true,
     .idempotent = true,
-    .run = read_file,
+    .run = read_profile_file,
 };
 
 const struct tool code_sandbox_write_file = {

@@ -19,8 +19,8 @@
 
 static const char failed[] = "Telnet error";
 
-static void on_done(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
-                    const char *hint)
+static void on_command_done(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
+                            const char *hint)
 {
     struct tool_call *call = arg;
     struct err bad = ERR_INIT;
@@ -37,19 +37,19 @@ static void on_done(void *arg, int rc, const struct fleet_outcome *o, const stru
     runs_fail(call, failed, trouble != NULL ? trouble : "the connection's sandbox gave no answer");
 }
 
-static void ask(struct tool_call *call, const char *tool)
+static void ask_shell(struct tool_call *call, const char *tool)
 {
     cJSON *question = call->args != NULL ? cJSON_Duplicate(call->args, true) : cJSON_CreateObject();
     cJSON_DeleteItemFromObjectCaseSensitive(question, "tool");
     result_put_text(question, "tool", tool);
     char *json = cJSON_PrintUnformatted(question);
     cJSON_Delete(question);
-    runs_code(call, "python", program_telnet, view_of(json), on_done);
+    runs_code(call, "python", program_telnet, view_of(json), on_command_done);
     cJSON_free(json);
 }
 
-static void on_open(void *arg, int rc, const struct fleet_info *info, const struct err *err,
-                    const char *hint)
+static void on_shell_open(void *arg, int rc, const struct fleet_info *info, const struct err *err,
+                          const char *hint)
 {
     struct tool_call *call = arg;
     (void)hint;
@@ -58,7 +58,7 @@ static void on_open(void *arg, int rc, const struct fleet_info *info, const stru
         return;
     }
     snprintf(call->sandbox_id, sizeof(call->sandbox_id), "%s", info->id);
-    ask(call, "connect");
+    ask_shell(call, "connect");
 }
 
 static void open_connection(struct tool_call *call)
@@ -68,9 +68,9 @@ static void open_connection(struct tool_call *call)
                   "sandboxes of this server have no network; its operator can allow it with "
                   "--allow-network");
     } else if (runs_find(call, CODE_SANDBOX_TELNET)) {
-        ask(call, "connect");
+        ask_shell(call, "connect");
     } else {
-        runs_open(call, CODE_SANDBOX_TELNET, on_open);
+        runs_open(call, CODE_SANDBOX_TELNET, on_shell_open);
     }
 }
 
@@ -91,21 +91,21 @@ static bool is_there(struct tool_call *call)
 static void send_command(struct tool_call *call)
 {
     if (is_there(call)) {
-        ask(call, "send_command");
+        ask_shell(call, "send_command");
     }
 }
 
 static void disconnect(struct tool_call *call)
 {
     if (is_there(call)) {
-        ask(call, "disconnect");
+        ask_shell(call, "disconnect");
     }
 }
 
 static void list_connections(struct tool_call *call)
 {
     if (runs_find(call, CODE_SANDBOX_TELNET)) {
-        ask(call, "list_connections");
+        ask_shell(call, "list_connections");
         return;
     }
     cJSON *answer = cJSON_CreateObject();

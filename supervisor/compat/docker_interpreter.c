@@ -65,8 +65,8 @@ static bool wants_image(const struct tool_call *call)
 
 static void open_default(struct tool_call *call);
 
-static void on_open(void *arg, int rc, const struct fleet_info *info, const struct err *err,
-                    const char *hint)
+static void on_container_open(void *arg, int rc, const struct fleet_info *info,
+                              const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     (void)hint;
@@ -88,7 +88,7 @@ static void open_with(struct tool_call *call, struct fleet_spec *spec)
     spec->name = SANDBOX_NAME;
     spec->network = false;
     spec->progress = tool_tell;
-    tool_open(call->session, spec, on_open, call);
+    tool_open(call->session, spec, on_container_open, call);
 }
 
 static void open_default(struct tool_call *call)
@@ -97,7 +97,7 @@ static void open_default(struct tool_call *call)
     open_with(call, &spec);
 }
 
-static void initialize(struct tool_call *call)
+static void run_initialize(struct tool_call *call)
 {
     if (runs_find(call, SANDBOX_NAME)) {
         answer_id(call, call->sandbox_id, NULL);
@@ -147,7 +147,7 @@ static void unsupported(struct tool_call *call, const char *language)
     answer_failed(call, message, cJSON_CreateNull(), cJSON_CreateNull());
 }
 
-static const char *language_of(const struct tool_call *call)
+static const char *asked_language(const struct tool_call *call)
 {
     const char *language = json_get_str(call->args, "language");
     return language != NULL ? language : "python";
@@ -167,15 +167,15 @@ static cJSON *merged(const struct fleet_outcome *o)
     return cJSON_CreateString(text);
 }
 
-static void on_outcome(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
-                       const char *hint)
+static void on_container_outcome(void *arg, int rc, const struct fleet_outcome *o,
+                                 const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     (void)hint;
     runs_done(call);
     bool failed = rc == 0 && o->state == OP_DONE && o->end->status == OP_STATUS_FAILED;
     if (failed && o->end->fail_code == ERR_LANGUAGE) {
-        unsupported(call, language_of(call));
+        unsupported(call, asked_language(call));
         return;
     }
     CLEANUP_FREE char *trouble = runs_trouble(rc, o, err);
@@ -199,23 +199,23 @@ static void on_outcome(void *arg, int rc, const struct fleet_outcome *o, const s
     answer_failed(call, message, merged(o), cJSON_CreateNumber((double)code));
 }
 
-static void execute(struct tool_call *call)
+static void execute_in_container(struct tool_call *call)
 {
-    const char *language = languages_find(call->session->services->languages, language_of(call));
+    const char *language = languages_find(call->session->services->languages, asked_language(call));
     if (!runs_find(call, SANDBOX_NAME)) {
         answer_error(call, "StateError",
                      "Sandbox not initialized. Call 'initialize_sandbox' first.");
     } else if (language == NULL) {
-        unsupported(call, language_of(call));
+        unsupported(call, asked_language(call));
     } else {
         runs_code(call, language, json_get_str(call->args, "code"), view_bytes(NULL, 0),
-                  on_outcome);
+                  on_container_outcome);
     }
 }
 
 /* ---- stop ---- */
 
-static void on_closed(void *arg, int rc, const struct err *err, const char *hint)
+static void on_container_closed(void *arg, int rc, const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     (void)hint;
@@ -231,12 +231,12 @@ static void on_closed(void *arg, int rc, const struct err *err, const char *hint
     reply_json(call, REPLY_DUMPS, answer);
 }
 
-static void stop(struct tool_call *call)
+static void run_stop(struct tool_call *call)
 {
     if (runs_find_any(call, SANDBOX_NAME)) {
-        fleet_close(call->session->fleet, call->sandbox_id, on_closed, call);
+        fleet_close(call->session->fleet, call->sandbox_id, on_container_closed, call);
     } else {
-        on_closed(call, 0, NULL, NULL);
+        on_container_closed(call, 0, NULL, NULL);
     }
 }
 
@@ -255,7 +255,7 @@ static const struct tool tool_initialize = {
         }
     }),
     .idempotent = true,
-    .run = initialize,
+    .run = run_initialize,
 };
 
 static const struct tool tool_execute = {
@@ -273,7 +273,7 @@ static const struct tool tool_execute = {
         "required": ["code"]
     }),
     .destructive = true,
-    .run = execute,
+    .run = execute_in_container,
 };
 
 static const struct tool tool_stop = {
@@ -283,7 +283,7 @@ static const struct tool tool_stop = {
     .input_schema = JSON_TEXT({"type": "object", "properties": {}}),
     .destructive = true,
     .idempotent = true,
-    .run = stop,
+    .run = run_stop,
 };
 /* clang-format on */
 

@@ -12,18 +12,18 @@ static const struct python_shape shape = {
     .style = REPLY_DUMPS,
 };
 
-static void opened(struct tool_call *call, const char *name)
+static void opened_env(struct tool_call *call, const char *name)
 {
     (void)name;
     reply_text(call, call->sandbox_id);
 }
 
-static void run_create(struct tool_call *call)
+static void run_create_env(struct tool_call *call)
 {
-    python_create(call, &shape, NULL, opened);
+    python_create(call, &shape, NULL, opened_env);
 }
 
-static cJSON *describe(const struct fleet_info *info)
+static cJSON *describe_env(const struct fleet_info *info)
 {
     cJSON *item = cJSON_CreateObject();
     uint64_t used_ms = info->expires_wall_ms > info->ttl_ms ? info->expires_wall_ms - info->ttl_ms
@@ -37,22 +37,22 @@ static cJSON *describe(const struct fleet_info *info)
     return item;
 }
 
-static void run_list(struct tool_call *call)
+static void run_list_env(struct tool_call *call)
 {
-    python_list(call, &shape, describe);
+    python_list(call, &shape, describe_env);
 }
 
-static void run_execute(struct tool_call *call)
+static void run_execute_env(struct tool_call *call)
 {
     python_execute(call, &shape);
 }
 
-static void run_install(struct tool_call *call)
+static void run_install_env(struct tool_call *call)
 {
     python_install(call, &shape);
 }
 
-static void run_check(struct tool_call *call)
+static void run_check_env(struct tool_call *call)
 {
     python_check(call, &shape);
 }
@@ -65,7 +65,7 @@ static const struct tool create = {
         "Creates a new Python environment, isolated and without network, and returns its id for the other tools. "
         "Files are kept in /app/results as long as it lives.",
     .input_schema = JSON_TEXT({"type": "object", "properties": {}, "additionalProperties": false}),
-    .run = run_create,
+    .run = run_create_env,
 };
 
 static const struct tool list = {
@@ -75,7 +75,7 @@ static const struct tool list = {
     .input_schema = JSON_TEXT({"type": "object", "properties": {}, "additionalProperties": false}),
     .read_only = true,
     .idempotent = true,
-    .run = run_list,
+    .run = run_list_env,
 };
 
 static const struct tool execute = {
@@ -95,7 +95,7 @@ static const struct tool execute = {
         "additionalProperties": false
     }),
     .destructive = true,
-    .run = run_execute,
+    .run = run_execute_env,
 };
 
 static const struct tool install = {
@@ -114,7 +114,7 @@ static const struct tool install = {
         "additionalProperties": false
     }),
     .idempotent = true,
-    .run = run_install,
+    .run = run_install_env,
 };
 
 static const struct tool check = {
@@ -132,7 +132,7 @@ static const struct tool check = {
     }),
     .read_only = true,
     .idempotent = true,
-    .run = run_check,
+    .run = run_check_env,
 };
 /* clang-format on */
 

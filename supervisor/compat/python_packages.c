@@ -79,7 +79,7 @@ static cJSON *in_progress(const char *before, const char *package, const char *b
 
 /* ---- install --------------------------------------------------------------------------------- */
 
-static void on_installed(void *arg, const struct package_report *report)
+static void on_profile_installed(void *arg, const struct package_report *report)
 {
     struct tool_call *call = arg;
     const struct asking *a = call->own;
@@ -93,7 +93,7 @@ static void on_installed(void *arg, const struct package_report *report)
     }
 }
 
-static void on_looked(void *arg, const struct package_report *report)
+static void on_profile_looked(void *arg, const struct package_report *report)
 {
     struct tool_call *call = arg;
     const struct asking *a = call->own;
@@ -106,7 +106,7 @@ static void on_looked(void *arg, const struct package_report *report)
     const struct package_choice choice = {
         .manager = PACKAGE_PIP, .requirements = {package_of(call)}, .count = 1};
     package_begin(call, &choice);
-    package_await(call, WAIT_MS, on_installed);
+    package_await(call, WAIT_MS, on_profile_installed);
 }
 
 /* Asks what is known of the package of the arguments. */
@@ -136,7 +136,7 @@ void python_install(struct tool_call *call, const struct python_shape *shape)
         reply_json(call, shape->style, answer);
         return;
     }
-    look(call, shape, on_looked);
+    look(call, shape, on_profile_looked);
 }
 
 /* ---- check ----------------------------------------------------------------------------------- */

@@ -95,7 +95,7 @@ static void creation_free(void *own)
     free(creation);
 }
 
-static void on_unwanted_closed(void *arg, int rc, const struct err *err, const char *hint)
+static void on_unwanted_env_closed(void *arg, int rc, const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     const struct creation *creation = call->own;
@@ -117,8 +117,8 @@ static void on_linked(void *arg, int rc, const struct fleet_outcome *outcome, co
     creation->opened(call, creation->name);
 }
 
-static void on_open(void *arg, int rc, const struct fleet_info *info, const struct err *err,
-                    const char *hint)
+static void on_profile_open(void *arg, int rc, const struct fleet_info *info, const struct err *err,
+                            const char *hint)
 {
     struct tool_call *call = arg;
     struct creation *creation = call->own;
@@ -126,7 +126,7 @@ static void on_open(void *arg, int rc, const struct fleet_info *info, const stru
     if (rc < 0) {
         python_refuse(call, creation->shape, err->text);
     } else if (call->cancelled) { /* nobody learns its id */
-        fleet_close(call->session->fleet, info->id, on_unwanted_closed, call);
+        fleet_close(call->session->fleet, info->id, on_unwanted_env_closed, call);
     } else {
         const struct view argv[] = {view_of("ln"), view_of("-s"), view_of(info->workspace),
                                     view_of(PYTHON_RESULTS)};
@@ -145,7 +145,7 @@ void python_create(struct tool_call *call, const struct python_shape *shape, con
     call->own = creation;
     call->own_free = creation_free;
     const struct fleet_spec spec = {.name = name, .app_dir = true, .progress = tool_tell};
-    tool_open(call->session, &spec, on_open, call);
+    tool_open(call->session, &spec, on_profile_open, call);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -243,8 +243,8 @@ static void answer_trouble(struct tool_call *call, const struct run *run, const 
     reply_json(call, run->shape->style, answer);
 }
 
-static void on_outcome(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
-                       const char *hint)
+static void on_profile_outcome(void *arg, int rc, const struct fleet_outcome *o,
+                               const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     const struct run *run = call->own;
@@ -287,7 +287,7 @@ static void begin_run(struct tool_call *call, const struct python_shape *shape, 
     op->keep_bytes = RESULT_KEEP_BYTES;
     fleet_execute(s->fleet, s->owner, call->sandbox_id, op, call->execution_id);
     call->stops = true;
-    tool_await(call, FLEET_WAIT_FOR_EVER, on_outcome);
+    tool_await(call, FLEET_WAIT_FOR_EVER, on_profile_outcome);
 }
 
 void python_execute(struct tool_call *call, const struct python_shape *shape)
@@ -357,7 +357,7 @@ static void each_sandbox(void *arg, const struct fleet_info *info)
 
 static void list_next(struct tool_call *call);
 
-static void on_packages(void *arg, const struct package_report *report)
+static void on_profile_packages(void *arg, const struct package_report *report)
 {
     struct tool_call *call = arg;
     struct listing *l = call->own;
@@ -378,8 +378,8 @@ static void list_next(struct tool_call *call)
     struct tool_session *s = call->session;
     struct listing *l = call->own;
     if (l->at < l->count && !call->cancelled) {
-        call->package_wait =
-            packages_list(s->services->packages, s->owner, l->ids[l->at], on_packages, call);
+        call->package_wait = packages_list(s->services->packages, s->owner, l->ids[l->at],
+                                           on_profile_packages, call);
     } else if (l->count == 0) {
         struct result r;
         reply_set_text(&r, "");

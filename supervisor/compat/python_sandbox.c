@@ -29,7 +29,7 @@ static void put_name(cJSON *item, const char *given, const char *id)
     result_put_text(item, "name", given[0] != '\0' ? given : made);
 }
 
-static void opened(struct tool_call *call, const char *name)
+static void opened_sandbox(struct tool_call *call, const char *name)
 {
     cJSON *answer = cJSON_CreateObject();
     result_put_text(answer, "sandbox_id", call->sandbox_id);
@@ -39,13 +39,13 @@ static void opened(struct tool_call *call, const char *name)
     reply_json(call, shape.style, answer);
 }
 
-static void run_create(struct tool_call *call)
+static void run_create_own(struct tool_call *call)
 {
     const char *name = json_get_str(call->args, "name");
-    python_create(call, &shape, name != NULL && name[0] != '\0' ? name : NULL, opened);
+    python_create(call, &shape, name != NULL && name[0] != '\0' ? name : NULL, opened_sandbox);
 }
 
-static cJSON *describe(const struct fleet_info *info)
+static cJSON *describe_sandbox(const struct fleet_info *info)
 {
     cJSON *item = cJSON_CreateObject();
     result_put_text(item, "sandbox_id", info->id);
@@ -53,12 +53,12 @@ static cJSON *describe(const struct fleet_info *info)
     return item;
 }
 
-static void run_list(struct tool_call *call)
+static void run_list_sandbox(struct tool_call *call)
 {
-    python_list(call, &shape, describe);
+    python_list(call, &shape, describe_sandbox);
 }
 
-static void run_execute(struct tool_call *call)
+static void run_execute_sandbox(struct tool_call *call)
 {
     python_execute(call, &shape);
 }
@@ -68,12 +68,12 @@ static void run_terminal(struct tool_call *call)
     python_terminal(call, &shape);
 }
 
-static void run_install(struct tool_call *call)
+static void run_install_sandbox(struct tool_call *call)
 {
     python_install(call, &shape);
 }
 
-static void run_check(struct tool_call *call)
+static void run_check_sandbox(struct tool_call *call)
 {
     python_check(call, &shape);
 }
@@ -91,7 +91,7 @@ static char *destination(const struct tool_call *call)
                         slash != NULL ? slash + 1 : local);
 }
 
-static void on_uploaded(struct tool_call *call, const struct upload_result *result)
+static void on_sandbox_uploaded(struct tool_call *call, const struct upload_result *result)
 {
     CLEANUP_FREE char *path = destination(call);
     if (result->rc < 0) {
@@ -117,7 +117,8 @@ static void run_upload(struct tool_call *call)
     if (args_check_path(inside, &err) < 0) {
         python_refuse(call, &shape, err.text);
     } else if (python_find(call, &shape)) {
-        upload_local(call, json_get_str(call->args, "local_file_path"), inside, on_uploaded);
+        upload_local(call, json_get_str(call->args, "local_file_path"), inside,
+                     on_sandbox_uploaded);
     }
 }
 
@@ -135,7 +136,7 @@ static const struct tool create = {
         },
         "additionalProperties": false
     }),
-    .run = run_create,
+    .run = run_create_own,
 };
 
 static const struct tool list = {
@@ -145,7 +146,7 @@ static const struct tool list = {
     .input_schema = JSON_TEXT({"type": "object", "properties": {}, "additionalProperties": false}),
     .read_only = true,
     .idempotent = true,
-    .run = run_list,
+    .run = run_list_sandbox,
 };
 
 static const struct tool execute = {
@@ -165,7 +166,7 @@ static const struct tool execute = {
         "additionalProperties": false
     }),
     .destructive = true,
-    .run = run_execute,
+    .run = run_execute_sandbox,
 };
 
 static const struct tool terminal = {
@@ -223,7 +224,7 @@ static const struct tool install = {
         "additionalProperties": false
     }),
     .idempotent = true,
-    .run = run_install,
+    .run = run_install_sandbox,
 };
 
 static const struct tool check = {
@@ -241,7 +242,7 @@ static const struct tool check = {
     }),
     .read_only = true,
     .idempotent = true,
-    .run = run_check,
+    .run = run_check_sandbox,
 };
 /* clang-format on */
 

@@ -31,13 +31,13 @@
 #define COST_SHORT  3 /* \\n */
 #define COST_UNIT   7 /* \\u00e9 */
 
-static void add(struct buf *out, const char *text, size_t len)
+static void add_bytes(struct buf *out, const char *text, size_t len)
 {
     err_ignore(buf_add(out, text, len, NULL));
 }
 
 /* One character of valid UTF-8; its length is returned. */
-static size_t decode(const unsigned char *p, uint32_t *ret)
+static size_t decode_utf8(const unsigned char *p, uint32_t *ret)
 {
     if (p[0] < 0x80) {
         *ret = p[0];
@@ -80,7 +80,7 @@ static char short_escape(uint32_t c)
     }
 }
 
-static bool is_plain(enum reply_style style, uint32_t c)
+static bool is_plain_character(enum reply_style style, uint32_t c)
 {
     return style == REPLY_DUMPS ? c >= ' ' && c < 0x7f : c >= ' ';
 }
@@ -98,21 +98,21 @@ static void add_units(struct buf *out, uint32_t c)
 static void write_string(struct buf *out, enum reply_style style, const char *text)
 {
     const unsigned char *p = (const unsigned char *)text;
-    add(out, "\"", 1);
+    add_bytes(out, "\"", 1);
     while (*p != '\0') {
         uint32_t c;
-        size_t n = decode(p, &c);
+        size_t n = decode_utf8(p, &c);
         char letter = short_escape(c);
         if (letter != 0) {
-            add(out, (const char[]){'\\', letter}, 2);
-        } else if (is_plain(style, c)) {
-            add(out, (const char *)p, n);
+            add_bytes(out, (const char[]){'\\', letter}, 2);
+        } else if (is_plain_character(style, c)) {
+            add_bytes(out, (const char *)p, n);
         } else {
             add_units(out, c);
         }
         p += n;
     }
-    add(out, "\"", 1);
+    add_bytes(out, "\"", 1);
 }
 
 static void write_number(struct buf *out, double value)
@@ -124,7 +124,7 @@ static void write_number(struct buf *out, double value)
             break; /* the shortest that says it exactly */
         }
     }
-    add(out, text, strlen(text));
+    add_bytes(out, text, strlen(text));
 }
 
 static void new_line(struct buf *out, int depth)
@@ -138,26 +138,26 @@ static void write_members(struct buf *out, enum reply_style style, const cJSON *
 {
     bool indented = style == REPLY_INDENTED;
     bool named = cJSON_IsObject(value);
-    add(out, named ? "{" : "[", 1);
+    add_bytes(out, named ? "{" : "[", 1);
     const cJSON *item;
     cJSON_ArrayForEach(item, value)
     {
         if (item != value->child) {
-            add(out, indented ? "," : ", ", indented ? 1 : 2);
+            add_bytes(out, indented ? "," : ", ", indented ? 1 : 2);
         }
         if (indented) {
             new_line(out, depth + 1);
         }
         if (named) {
             write_string(out, style, item->string);
-            add(out, ": ", 2);
+            add_bytes(out, ": ", 2);
         }
         write_value(out, style, item, depth + 1);
     }
     if (indented && value->child != NULL) {
         new_line(out, depth);
     }
-    add(out, named ? "}" : "]", 1);
+    add_bytes(out, named ? "}" : "]", 1);
 }
 
 static void write_value(struct buf *out, enum reply_style style, const cJSON *value, int depth)
@@ -165,14 +165,14 @@ static void write_value(struct buf *out, enum reply_style style, const cJSON *va
     if (cJSON_IsString(value)) {
         write_string(out, style, value->valuestring);
     } else if (cJSON_IsRaw(value)) {
-        add(out, value->valuestring, strlen(value->valuestring));
+        add_bytes(out, value->valuestring, strlen(value->valuestring));
     } else if (cJSON_IsNumber(value)) {
         write_number(out, value->valuedouble);
     } else if (cJSON_IsObject(value) || cJSON_IsArray(value)) {
         write_members(out, style, value, depth);
     } else {
         const char *word = cJSON_IsTrue(value) ? "true" : cJSON_IsFalse(value) ? "false" : "null";
-        add(out, word, strlen(word));
+        add_bytes(out, word, strlen(word));
     }
 }
 
@@ -191,7 +191,7 @@ cJSON *reply_float(double value)
     return cJSON_CreateRaw(text);
 }
 
-static size_t cost_of(enum reply_style style, uint32_t c, size_t len)
+static size_t character_cost(enum reply_style style, uint32_t c, size_t len)
 {
     if (c == '"' || c == '\\') {
         return COST_QUOTED;
@@ -199,22 +199,22 @@ static size_t cost_of(enum reply_style style, uint32_t c, size_t len)
     if (short_escape(c) != 0) {
         return COST_SHORT;
     }
-    if (is_plain(style, c)) {
+    if (is_plain_character(style, c)) {
         return len;
     }
     return c < FIRST_ASTRAL ? COST_UNIT : 2 * COST_UNIT;
 }
 
 /* What the next step costs as utf8_add_lossy() writes it. */
-static size_t step(enum reply_style style, struct text_walk *w)
+static size_t step_character(enum reply_style style, struct text_walk *w)
 {
     size_t at = w->at;
     if (text_step(w) == 0) {
-        return cost_of(style, REPLACEMENT, REPLACEMENT_BYTES);
+        return character_cost(style, REPLACEMENT, REPLACEMENT_BYTES);
     }
     uint32_t c;
-    size_t n = decode((const unsigned char *)w->v.data + at, &c);
-    return cost_of(style, c, n);
+    size_t n = decode_utf8((const unsigned char *)w->v.data + at, &c);
+    return character_cost(style, c, n);
 }
 
 static size_t whole_cost(enum reply_style style, struct view v)
@@ -222,7 +222,7 @@ static size_t whole_cost(enum reply_style style, struct view v)
     struct text_walk w = {.v = v};
     size_t cost = 0;
     while (w.at < v.len) {
-        cost += step(style, &w);
+        cost += step_character(style, &w);
     }
     return cost;
 }
@@ -234,7 +234,7 @@ static size_t fit_begin(enum reply_style style, struct view v, size_t max_cost)
     size_t cost = 0;
     while (w.at < v.len) {
         size_t at = w.at;
-        cost += step(style, &w);
+        cost += step_character(style, &w);
         if (cost > max_cost) {
             return at;
         }
@@ -248,7 +248,7 @@ static size_t fit_end(enum reply_style style, struct view v, size_t max_cost)
     struct text_walk w = {.v = v};
     size_t cost = whole_cost(style, v);
     while (cost > max_cost) {
-        cost -= step(style, &w);
+        cost -= step_character(style, &w);
     }
     return w.at;
 }

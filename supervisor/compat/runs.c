@@ -61,7 +61,7 @@ struct search {
     bool ended;
 };
 
-static void look_at(void *arg, const struct fleet_info *info)
+static void look_at_info(void *arg, const struct fleet_info *info)
 {
     struct search *search = arg;
     search->ended |= strcmp(info->id, search->id) == 0 && runs_has_ended(info);
@@ -73,7 +73,7 @@ bool runs_find(struct tool_call *call, const char *session_id)
         return false;
     }
     struct search search = {call->sandbox_id, false};
-    fleet_list(call->session->fleet, call->session->owner, look_at, &search);
+    fleet_list(call->session->fleet, call->session->owner, look_at_info, &search);
     return !search.ended;
 }
 
@@ -91,7 +91,7 @@ void runs_open(struct tool_call *call, const char *session_id, fleet_info_fn don
     tool_open(call->session, &spec, done, call);
 }
 
-static void run(struct tool_call *call, const struct fleet_op *op, fleet_outcome_fn done)
+static void run_op(struct tool_call *call, const struct fleet_op *op, fleet_outcome_fn done)
 {
     struct tool_session *s = call->session;
     fleet_execute(s->fleet, s->owner, call->sandbox_id, op, call->execution_id);
@@ -110,7 +110,7 @@ void runs_code(struct tool_call *call, const char *language, const char *code, s
         .stdin_data = input,
         .keep_bytes = RESULT_KEEP_BYTES,
     };
-    run(call, &op, done);
+    run_op(call, &op, done);
 }
 
 void runs_program(struct tool_call *call, const char *const *args, size_t count, struct view input,
@@ -128,7 +128,7 @@ void runs_program(struct tool_call *call, const char *const *args, size_t count,
         .stdin_data = input,
         .keep_bytes = REPLY_BYTES,
     };
-    run(call, &op, done);
+    run_op(call, &op, done);
 }
 
 void runs_done(struct tool_call *call)
@@ -165,7 +165,7 @@ cJSON *runs_stream(enum reply_style style, const struct fleet_outcome *o, bool i
                      : reply_stream(style, o->out, o->out_tail, o->out_bytes, REPLY_SHARE_BYTES);
 }
 
-static const char *name_of(uint64_t status)
+static const char *status_name(uint64_t status)
 {
     switch (status) {
     case OP_STATUS_TIMEOUT:
@@ -191,7 +191,7 @@ cJSON *runs_error(enum reply_style style, const struct fleet_outcome *o)
     bool stopped = end->status != OP_STATUS_ERROR;
     CLEANUP_FREE char *trouble = runs_trouble(0, o, NULL);
     bool raised = end->error_name.len > 0 && !stopped;
-    struct view name = raised ? end->error_name : view_of(name_of(end->status));
+    struct view name = raised ? end->error_name : view_of(status_name(end->status));
     char code[32];
     snprintf(code, sizeof(code), "%lld", (long long)end->exit_code);
     struct view value = raised            ? end->error_message

@@ -9,7 +9,7 @@
 
 #include "common/alloc.h"
 
-static bool is_blank(char c)
+static bool is_shell_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
@@ -32,11 +32,11 @@ static int take_quoted(const char **at, char quote, char **to, struct err *err)
     return 0;
 }
 
-static int take_word(const char **at, char **to, struct err *err)
+static int take_shell_word(const char **at, char **to, struct err *err)
 {
     const char *p = *at;
     int rc = 0;
-    while (rc == 0 && *p != '\0' && !is_blank(*p)) {
+    while (rc == 0 && *p != '\0' && !is_shell_blank(*p)) {
         char c = *p++;
         if (c == '"' || c == '\'') {
             rc = take_quoted(&p, c, to, err);
@@ -58,7 +58,7 @@ int shlex_split(const char *line, struct shlex *ret, struct err *err)
     char *to = ret->text;
     int rc = 0;
     for (;;) {
-        while (is_blank(*line)) {
+        while (is_shell_blank(*line)) {
             line++;
         }
         if (*line == '\0') {
@@ -68,7 +68,7 @@ int shlex_split(const char *line, struct shlex *ret, struct err *err)
             return err_set(err, ERR_INVALID, "more than %d words", LIMIT_LIST);
         }
         char *word = to;
-        rc = take_word(&line, &to, err);
+        rc = take_shell_word(&line, &to, err);
         if (rc < 0) {
             return rc;
         }
