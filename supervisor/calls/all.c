@@ -37,7 +37,7 @@ static uint64_t silence_most_ms(const struct sandbox *s)
     return budget_ms > SILENCE_LEAST_MS ? budget_ms : SILENCE_LEAST_MS;
 }
 
-static void check(struct fleet_call *call)
+static void check_call(struct fleet_call *call)
 {
     struct sandbox *s = call->sandbox;
     uint64_t now = call_now_ms(call);
@@ -72,7 +72,7 @@ void call_check_all(struct sandbox *s)
     struct fleet_call *call;
     TAILQ_FOREACH(call, &s->calls, node)
     {
-        check(call); /* answers later, so the list does not change here */
+        check_call(call); /* answers later, so the list does not change here */
     }
 }
 

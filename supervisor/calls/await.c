@@ -22,7 +22,7 @@
 static void stop_following(struct fleet_await *w);
 
 /* From here on it is gone, and its `done` has to be called. */
-static void take_off(struct fleet_await *w)
+static void take_await_off(struct fleet_await *w)
 {
     deferred_cancel(&w->registry->host->deferred, &w->task);
     stop_following(w);
@@ -34,11 +34,11 @@ static void take_off(struct fleet_await *w)
     }
 }
 
-static void tell(struct fleet_await *w, int rc, const struct fleet_outcome *outcome,
-                 const struct err *err, const char *hint)
+static void tell_await(struct fleet_await *w, int rc, const struct fleet_outcome *outcome,
+                       const struct err *err, const char *hint)
 {
     struct fleet_host *host = w->registry->host;
-    take_off(w);
+    take_await_off(w);
     w->done(w->arg, rc, outcome, err, hint);
     free(w);
     fleet_host_release(host);
@@ -48,21 +48,21 @@ static void tell_present(struct fleet_await *w)
 {
     const struct execution *e = w->execution;
     if (e->call == NULL && e->rc < 0) {
-        tell(w, e->rc, NULL, e->err, e->hint);
+        tell_await(w, e->rc, NULL, e->err, e->hint);
     } else {
         struct fleet_outcome outcome = execution_look(e);
-        tell(w, 0, &outcome, NULL, "");
+        tell_await(w, 0, &outcome, NULL, "");
     }
 }
 
-static void on_tell(void *arg)
+static void on_await_tell(void *arg)
 {
     struct fleet_await *w = arg;
     struct execution *e = w->execution;
     if (e == NULL) {
         struct err err = ERR_INIT;
         err_set(&err, ERR_EXECUTION_NOT_FOUND, "no such execution");
-        tell(w, -ERR_EXECUTION_NOT_FOUND, NULL, &err, "");
+        tell_await(w, -ERR_EXECUTION_NOT_FOUND, NULL, &err, "");
         return;
     }
     e->pins++;
@@ -88,7 +88,7 @@ void execution_tell_all(struct execution *e)
 
 static void set_timer(struct executions *x, uint64_t due_ms);
 
-static void on_news(void *arg)
+static void on_await_news(void *arg)
 {
     struct fleet_await *w = arg;
     uint64_t now_ms = uv_now(w->registry->host->loop);
@@ -100,14 +100,14 @@ static void on_news(void *arg)
 }
 
 /* Tells what there is as soon as it may be told. */
-static void tell_news(struct fleet_await *w)
+static void tell_await_news(struct fleet_await *w)
 {
     struct executions *x = w->registry;
     if (!output_progress_any(w->news)) {
         return;
     }
     if (w->news->next_ms <= uv_now(x->host->loop)) {
-        deferred_post(&x->host->deferred, &w->news_task, on_news, w);
+        deferred_post(&x->host->deferred, &w->news_task, on_await_news, w);
     } else {
         set_timer(x, w->news->next_ms);
     }
@@ -121,7 +121,7 @@ static void on_more(void *arg, struct view out, struct view err)
     {
         if (w->news != NULL) {
             output_progress_add(w->news, out, err);
-            tell_news(w);
+            tell_await_news(w);
         }
     }
 }
@@ -160,7 +160,7 @@ static void stop_following(struct fleet_await *w)
 
 /* ---- waiting ---- */
 
-static void on_time(uv_timer_t *timer);
+static void on_await_time(uv_timer_t *timer);
 
 /* Not later than that. */
 static void set_timer(struct executions *x, uint64_t due_ms)
@@ -170,7 +170,7 @@ static void set_timer(struct executions *x, uint64_t due_ms)
         return;
     }
     x->timer_due_ms = due_ms;
-    uv_timer_start(&x->timer, on_time, due_ms > now_ms ? due_ms - now_ms : 0, 0);
+    uv_timer_start(&x->timer, on_await_time, due_ms > now_ms ? due_ms - now_ms : 0, 0);
 }
 
 /* "It runs" is a promise that it will be found again, by the next server if need be. Until its
@@ -182,7 +182,7 @@ static bool must_be_confirmed(const struct fleet_await *w)
            uv_now(w->registry->host->loop) - e->begun_ms < CONFIRM_MOST_MS;
 }
 
-static void on_time(uv_timer_t *timer)
+static void on_await_time(uv_timer_t *timer)
 {
     struct executions *x = timer->data;
     uint64_t now_ms = uv_now(timer->loop);
@@ -205,7 +205,7 @@ static void on_time(uv_timer_t *timer)
     }
     TAILQ_FOREACH(w, &x->followers, follower)
     {
-        tell_news(w);
+        tell_await_news(w);
     }
 }
 
@@ -245,5 +245,5 @@ struct fleet_await *executions_await(struct executions *x, const char *owner, co
 
 void executions_await_end(struct fleet_await *await)
 {
-    deferred_post(&await->registry->host->deferred, &await->task, on_tell, await);
+    deferred_post(&await->registry->host->deferred, &await->task, on_await_tell, await);
 }

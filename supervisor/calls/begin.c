@@ -62,7 +62,7 @@ static struct fleet_call *enter(struct sandbox *s, size_t keep_bytes, uint64_t t
     return call;
 }
 
-static void start(struct fleet_call *call, const struct fleet_op *op)
+static void start_call(struct fleet_call *call, const struct fleet_op *op)
 {
     struct err err = ERR_INIT;
     call->start.op = view_of(call->op);
@@ -89,7 +89,7 @@ struct fleet_call *call_begin(struct sandbox *s, const struct fleet_op *op, flee
     if (random_id(call->op, CALL_ID_CHARS, &err) < 0) {
         call_fail_later(call, &err, "");
     } else {
-        start(call, op);
+        start_call(call, op);
     }
     return call;
 }
@@ -100,7 +100,7 @@ struct fleet_call *call_execute(struct sandbox *s, const char id[FLEET_ID_SIZE],
     struct fleet_call *call = enter(s, op->keep_bytes, timeout_of(s, op), false, done, arg);
     set_execution(call, op->keep_bytes);
     memcpy(call->op, id, sizeof(call->op));
-    start(call, op);
+    start_call(call, op);
     return call;
 }
 
@@ -122,6 +122,6 @@ struct fleet_call *call_join(struct sandbox *s, const struct msg_op_info *info,
     call->began_ms = info->state == OP_QUEUED ? 0 : call_now_ms(call);
     call->before_ms = info->age_ms;
     memcpy(call->op, info->op.data, info->op.len);
-    start(call, &op);
+    start_call(call, &op);
     return call;
 }

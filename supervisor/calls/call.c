@@ -214,7 +214,7 @@ void call_on_answer_later(void *arg)
 }
 
 /* As failed, or (without a failure) as cancelled. */
-static void settle(struct fleet_call *call)
+static void settle_call(struct fleet_call *call)
 {
     move(call, is_asked(call) ? CALL_GIVEN_UP : CALL_SETTLED);
     deferred_post(&call->host->deferred, &call->task, call_on_answer_later, call);
@@ -225,7 +225,7 @@ void call_fail_later(struct fleet_call *call, const struct err *err, const char 
     call->failure = alloc_one(struct failure);
     call->failure->err = *err;
     call->failure->hint = alloc_strdup(hint);
-    settle(call);
+    settle_call(call);
 }
 
 /* ---- cancelling ---- */
@@ -260,7 +260,7 @@ void call_cancel(struct fleet_call *call)
     log_info("call cancelled op=%s sandbox=%s gen=%" PRIu64, call->op, call->sandbox->id,
              call->sandbox->generation);
     if (!call->heard_of) {
-        settle(call);
+        settle_call(call);
     } else if (call->generation == call->sandbox->generation) {
         call_tell_stop(call, call->stop);
     } /* else the next worker is told as soon as it knows the operation */
@@ -280,7 +280,7 @@ static bool is_idle_chatter(struct fleet_call *call, const struct msg_output *o)
 }
 
 /* Only what an earlier server has taken may be missing. */
-static bool fits(const struct fleet_call *call, uint64_t from, uint64_t expected)
+static bool fits_call(const struct fleet_call *call, uint64_t from, uint64_t expected)
 {
     return from == expected || (call->joined && from > expected);
 }
@@ -297,8 +297,9 @@ static bool should_be_over(const struct fleet_call *call)
 static void take_output(struct fleet_call *call, const struct msg_output *o)
 {
     struct sandbox *s = call->sandbox;
-    if (!view_is(o->op, call->op) || !fits(call, o->out_from, call->out.total) ||
-        !fits(call, o->err_from, call->err.total) || o->state < OP_QUEUED || o->state > OP_DONE) {
+    if (!view_is(o->op, call->op) || !fits_call(call, o->out_from, call->out.total) ||
+        !fits_call(call, o->err_from, call->err.total) || o->state < OP_QUEUED ||
+        o->state > OP_DONE) {
         worker_link_kill(s->link, "answered for another operation or place in its output");
         return;
     }
@@ -337,8 +338,8 @@ static void take_output(struct fleet_call *call, const struct msg_output *o)
     call_ask(call);
 }
 
-static void on_reply(void *arg, int rc, const struct msg *reply, const struct err *err,
-                     const char *hint)
+static void on_call_reply(void *arg, int rc, const struct msg *reply, const struct err *err,
+                          const char *hint)
 {
     struct fleet_call *call = arg;
     if (call_state(call) == CALL_UNSEEN) {
@@ -420,7 +421,7 @@ static int ask_start(struct fleet_call *call, uint64_t wait_ms, struct err *err)
     m.start.acks = sandbox_acks(s, items);
     m.start.join = call->joined;
     m.start.skip = call->joined;
-    int rc = worker_link_ask(s->link, &m, 0, on_reply, call, err);
+    int rc = worker_link_ask(s->link, &m, 0, on_call_reply, call, err);
     if (rc < 0) {
         return rc;
     }
@@ -442,7 +443,7 @@ static int ask_wait(struct fleet_call *call, uint64_t wait_ms, struct err *err)
     m.wait.err_from = call->err.total;
     m.wait.wait_ms = wait_ms;
     m.wait.skip = call->joined;
-    return worker_link_ask(call->sandbox->link, &m, 0, on_reply, call, err);
+    return worker_link_ask(call->sandbox->link, &m, 0, on_call_reply, call, err);
 }
 
 /* Sends the next request if the sandbox can take it now; if not, somebody resumes us. */

@@ -72,7 +72,7 @@ static bool add_display(struct displays *d, const struct msg_display *m)
     return true;
 }
 
-static bool add_file(struct displays *d, const struct msg_entry *m)
+static bool add_display_file(struct displays *d, const struct msg_entry *m)
 {
     if (outcome_check_entry(m, NULL) < 0) {
         return false;
@@ -87,14 +87,14 @@ static bool add_file(struct displays *d, const struct msg_entry *m)
     return true;
 }
 
-static bool take(struct displays *d, struct view encoded, enum msg_type type)
+static bool take_display(struct displays *d, struct view encoded, enum msg_type type)
 {
     struct msg m;
     if (msg_decode(MSG_LINK_A, encoded.data, encoded.len, &m, NULL) < 0) {
         return false;
     }
     bool good = m.type == type &&
-                (type == MSG_DISPLAY ? add_display(d, &m.display) : add_file(d, &m.entry));
+                (type == MSG_DISPLAY ? add_display(d, &m.display) : add_display_file(d, &m.entry));
     msg_finish(&m);
     return good;
 }
@@ -109,10 +109,10 @@ struct displays *displays_create(const struct msg_output *end)
     d->size =
         sizeof(*d) + end->displays.count * sizeof(*d->items) + end->files.count * sizeof(*d->files);
     for (size_t i = 0; i < end->displays.count; i++) {
-        bad += !take(d, end->displays.items[i], MSG_DISPLAY);
+        bad += !take_display(d, end->displays.items[i], MSG_DISPLAY);
     }
     for (size_t i = 0; i < end->files.count; i++) {
-        bad += !take(d, end->files.items[i], MSG_ENTRY);
+        bad += !take_display(d, end->files.items[i], MSG_ENTRY);
     }
     if (bad > 0) {
         log_warn("left out %zu displays or files of op=%.*s that make no sense", bad,
@@ -198,7 +198,7 @@ static void free_if_over(struct reading *r)
     }
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_display_timer_closed(uv_handle_t *handle)
 {
     struct reading *r = handle->data;
     r->timer_closed = true;
@@ -212,16 +212,16 @@ static void end(struct reading *r)
     void *arg = r->arg;
     r->displays->reading = NULL;
     r->displays = NULL;
-    uv_close((uv_handle_t *)&r->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&r->timer, on_display_timer_closed);
     done(arg);
 }
 
-static void on_time(uv_timer_t *timer)
+static void on_display_time(uv_timer_t *timer)
 {
     struct reading *r = timer->data;
     bool replaced = r->call != NULL && sandbox_state(r->sandbox) == SANDBOX_RECOVERING;
     if (++r->waited < WAIT_MORE && replaced) {
-        uv_timer_start(timer, on_time, DISPLAYS_WAIT_MS, 0);
+        uv_timer_start(timer, on_display_time, DISPLAYS_WAIT_MS, 0);
         return;
     }
     log_warn("displays not read in time: sandbox=%s", r->call != NULL ? r->sandbox->id : "?");
@@ -251,10 +251,10 @@ static bool keep_bytes(struct reading *r, const struct fleet_outcome *o)
     return true;
 }
 
-static void read_next(struct reading *r);
+static void read_next_display(struct reading *r);
 
-static void on_read(void *arg, int rc, const struct fleet_outcome *outcome, const struct err *err,
-                    const char *hint)
+static void on_display_read(void *arg, int rc, const struct fleet_outcome *outcome,
+                            const struct err *err, const char *hint)
 {
     struct reading *r = arg;
     (void)err, (void)hint;
@@ -272,11 +272,11 @@ static void on_read(void *arg, int rc, const struct fleet_outcome *outcome, cons
     if (lost || sandbox_is_leaving(r->sandbox) || !find_next(r)) {
         end(r);
     } else {
-        read_next(r);
+        read_next_display(r);
     }
 }
 
-static void read_next(struct reading *r)
+static void read_next_display(struct reading *r)
 {
     const struct fleet_display *item = &r->displays->items[r->at];
     const struct fleet_op op = {
@@ -288,7 +288,7 @@ static void read_next(struct reading *r)
         .is_look = true,
     };
     r->count++;
-    r->call = call_begin(r->sandbox, &op, on_read, r);
+    r->call = call_begin(r->sandbox, &op, on_display_read, r);
 }
 
 bool displays_read(struct displays *d, struct sandbox *s, void (*done)(void *arg), void *arg)
@@ -305,7 +305,7 @@ bool displays_read(struct displays *d, struct sandbox *s, void (*done)(void *arg
     fleet_host_hold(r->host);
     uv_timer_init(r->host->loop, &r->timer);
     r->timer.data = r;
-    uv_timer_start(&r->timer, on_time, DISPLAYS_WAIT_MS, 0);
-    read_next(r);
+    uv_timer_start(&r->timer, on_display_time, DISPLAYS_WAIT_MS, 0);
+    read_next_display(r);
     return true;
 }

@@ -50,7 +50,7 @@ struct executions *executions_create(struct fleet_host *host)
 
 /* ---- the list ---- */
 
-static struct execution *find(struct executions *x, const char *owner, const char *id)
+static struct execution *find_execution(struct executions *x, const char *owner, const char *id)
 {
     struct execution *e;
     LIST_FOREACH(e, &x->buckets[hash_text(id) % EXECUTIONS_BUCKETS], same_bucket)
@@ -62,7 +62,7 @@ static struct execution *find(struct executions *x, const char *owner, const cha
     return NULL;
 }
 
-static struct execution *add(struct executions *x, const char *owner, const char *id)
+static struct execution *add_execution(struct executions *x, const char *owner, const char *id)
 {
     struct execution *e = alloc_one(struct execution);
     e->registry = x;
@@ -79,7 +79,7 @@ static bool is_needed(const struct execution *e)
     return e->pins > 0 || !TAILQ_EMPTY(&e->awaits);
 }
 
-static void forget(struct execution *e)
+static void forget_execution(struct execution *e)
 {
     struct executions *x = e->registry;
     assert(execution_is_over(e) && !is_needed(e));
@@ -95,14 +95,14 @@ static void forget(struct execution *e)
     free(e);
 }
 
-static void make_room(struct executions *x)
+static void make_execution_room(struct executions *x)
 {
     struct execution *e = TAILQ_FIRST(&x->over);
     size_t most = EXECUTIONS_KEPT + EXECUTIONS_PER_SANDBOX * x->host->config->max_sandboxes;
     while (e != NULL && (x->over_count > most || x->over_bytes > EXECUTIONS_BYTES)) {
         struct execution *next = TAILQ_NEXT(e, by_end);
         if (!is_needed(e)) { /* else its turn comes when they are told */
-            forget(e);
+            forget_execution(e);
         }
         e = next;
     }
@@ -113,9 +113,9 @@ void execution_unpin(struct execution *e)
     struct executions *x = e->registry;
     e->pins--;
     if (e->fleeting && !is_needed(e)) {
-        forget(e);
+        forget_execution(e);
     }
-    make_room(x);
+    make_execution_room(x);
 }
 
 /* ---- the end of one ---- */
@@ -138,7 +138,7 @@ static void put_over(struct execution *e)
 }
 
 /* Nothing is missing any more: it is over, or (with another state than OP_DONE) left. */
-static void finish(struct execution *e)
+static void finish_execution(struct execution *e)
 {
     const struct fleet_host *host = e->registry->host;
     e->reading = false;
@@ -152,12 +152,12 @@ static void finish(struct execution *e)
 
 static void on_displays(void *arg)
 {
-    finish(arg);
+    finish_execution(arg);
 }
 
 /* Its call is answered. */
-static void on_answer(void *arg, int rc, const struct fleet_outcome *outcome, const struct err *err,
-                      const char *hint)
+static void on_execution_answer(void *arg, int rc, const struct fleet_outcome *outcome,
+                                const struct err *err, const char *hint)
 {
     struct execution *e = arg;
     e->call = NULL;
@@ -169,7 +169,7 @@ static void on_answer(void *arg, int rc, const struct fleet_outcome *outcome, co
     }
     e->reading = e->displays != NULL && displays_read(e->displays, e->call_in, on_displays, e);
     if (!e->reading) {
-        finish(e);
+        finish_execution(e);
     }
 }
 
@@ -208,12 +208,12 @@ void executions_refuse(struct executions *x, const char *owner, const struct err
 {
     /* Not a secret: there is nothing behind it, and only its owner finds it. */
     snprintf(ret_id, FLEET_ID_SIZE, "refused-%llu", (unsigned long long)++x->refused);
-    struct execution *e = add(x, owner, ret_id);
+    struct execution *e = add_execution(x, owner, ret_id);
     e->fleeting = true;
     keep_failure(e, -err->code, err, hint);
     put_over(e);
     e->pins++;
-    make_room(x); /* but not of this one */
+    make_execution_room(x); /* but not of this one */
     e->pins--;
 }
 
@@ -225,10 +225,10 @@ void executions_begin(struct executions *x, struct sandbox *s, const struct flee
         executions_refuse(x, s->owner, &err, "", ret_id);
         return;
     }
-    struct execution *e = add(x, s->owner, ret_id);
+    struct execution *e = add_execution(x, s->owner, ret_id);
     put_in(e, s, view_of(op->language));
     e->begun_ms = uv_now(x->host->loop);
-    e->call = call_execute(s, ret_id, op, on_answer, e);
+    e->call = call_execute(s, ret_id, op, on_execution_answer, e);
 }
 
 static void set_unknown(struct err *err)
@@ -239,13 +239,13 @@ static void set_unknown(struct err *err)
 struct execution *executions_find_or_expect(struct executions *x, const char *owner, const char *id)
 {
     struct err err = ERR_INIT;
-    struct execution *e = find(x, owner, id);
+    struct execution *e = find_execution(x, owner, id);
     if (e != NULL || !x->host->adopting || strlen(id) >= FLEET_ID_SIZE ||
         x->expected_count == EXPECTED_MAX) {
         return e;
     }
     set_unknown(&err);
-    e = add(x, owner, id);
+    e = add_execution(x, owner, id);
     keep_failure(e, -err.code, &err, "");
     e->expected = true;
     x->expected_count++;
@@ -262,12 +262,12 @@ void executions_adopt(struct executions *x, struct sandbox *s, const struct msg_
         return;
     }
     snprintf(id, sizeof(id), "%.*s", VIEW_ARG(info->op));
-    struct execution *e = find(x, s->owner, id);
+    struct execution *e = find_execution(x, s->owner, id);
     if (e != NULL && !e->expected) {
         return;
     }
     if (e == NULL) {
-        e = add(x, s->owner, id);
+        e = add_execution(x, s->owner, id);
     } else {
         e->expected = false;
         x->expected_count--;
@@ -279,7 +279,7 @@ void executions_adopt(struct executions *x, struct sandbox *s, const struct msg_
         free(STEAL_PTR(e->hint));
     }
     put_in(e, s, info->language);
-    e->call = call_join(s, info, on_answer, e);
+    e->call = call_join(s, info, on_execution_answer, e);
     execution_follow_call(e);
     if (e->unwanted) {
         call_cancel(e->call);
@@ -334,7 +334,7 @@ int executions_stop(struct executions *x, const char *owner, const char *id, str
 
 bool executions_has(struct executions *x, const char *owner, const char *id)
 {
-    const struct execution *e = find(x, owner, id);
+    const struct execution *e = find_execution(x, owner, id);
     return e != NULL && !e->expected && !e->fleeting;
 }
 
@@ -353,7 +353,7 @@ void executions_list(struct executions *x, const char *owner, const char *sandbo
     }
 }
 
-static void on_closed(uv_handle_t *handle)
+static void on_sweep_timer_closed(uv_handle_t *handle)
 {
     struct executions *x = handle->data;
     void (*closed)(void *arg) = x->closed;
@@ -367,10 +367,10 @@ void executions_close(struct executions *x, void (*closed)(void *arg), void *arg
     struct execution *e;
     executions_adopted(x);
     while ((e = TAILQ_FIRST(&x->over)) != NULL) {
-        forget(e);
+        forget_execution(e);
     }
     assert(TAILQ_EMPTY(&x->all));
     x->closed = closed;
     x->closed_arg = arg;
-    uv_close((uv_handle_t *)&x->timer, on_closed);
+    uv_close((uv_handle_t *)&x->timer, on_sweep_timer_closed);
 }

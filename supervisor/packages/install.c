@@ -37,7 +37,7 @@ static bool is_settled(const struct installation *i)
     return i->state != PACKAGE_INSTALLING;
 }
 
-static void on_closed(void *arg, int rc, const struct err *err, const char *hint)
+static void on_installer_closed(void *arg, int rc, const struct err *err, const char *hint)
 {
     struct installation *i = arg;
     (void)hint;
@@ -54,11 +54,11 @@ static void close_installer(struct installation *i)
     if (i->phase == INSTALL_RUNNING) {
         i->phase = INSTALL_CLOSING;
         i->pending++;
-        fleet_close(i->p->fleet, i->installer, on_closed, i);
+        fleet_close(i->p->fleet, i->installer, on_installer_closed, i);
     }
 }
 
-static void settle(struct installation *i, enum package_state state)
+static void settle_installation(struct installation *i, enum package_state state)
 {
     i->state = state;
     i->ended_wall_ms = clock_wall_ms();
@@ -78,7 +78,7 @@ void install_fail(struct installation *i, int rc, const char *message, const cha
         i->rc = rc;
         i->message = alloc_strdup(message);
         i->hint = alloc_strdup(hint);
-        settle(i, PACKAGE_FAILED);
+        settle_installation(i, PACKAGE_FAILED);
     }
     if (i->phase == INSTALL_WAITING) {
         packages_over(i);
@@ -141,7 +141,7 @@ static void set_tail(struct installation *i, const struct fleet_outcome *o)
     add_tail(i, o->err_tail, said);
 }
 
-static bool on_output(void *arg, const struct fleet_output *output)
+static bool on_installer_output(void *arg, const struct fleet_output *output)
 {
     struct installation *i = arg;
     add_tail(i, output->err, i->said + output->err_new);
@@ -151,7 +151,7 @@ static bool on_output(void *arg, const struct fleet_output *output)
     return true;
 }
 
-static void on_progress(void *arg, const struct fleet_progress *progress)
+static void on_installer_progress(void *arg, const struct fleet_progress *progress)
 {
     struct installation *i = arg;
     if (!is_settled(i)) {
@@ -163,8 +163,8 @@ static void on_progress(void *arg, const struct fleet_progress *progress)
     }
 }
 
-static void on_outcome(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
-                       const char *hint)
+static void on_installer_outcome(void *arg, int rc, const struct fleet_outcome *o,
+                                 const struct err *err, const char *hint)
 {
     struct installation *i = arg;
     i->await = NULL;
@@ -184,7 +184,7 @@ static void on_outcome(void *arg, int rc, const struct fleet_outcome *o, const s
         install_fail(i, -ERR_SHUTTING_DOWN, "the server is shutting down", "");
     } else if (o->end->status == OP_STATUS_OK) {
         take_versions(i, o->out);
-        settle(i, PACKAGE_INSTALLED);
+        settle_installation(i, PACKAGE_INSTALLED);
     } else {
         CLEANUP_FREE char *message = NULL;
         const char *advice = "";
@@ -246,7 +246,7 @@ static char *task_text(const struct installation *i)
     return text;
 }
 
-static void run(struct installation *i)
+static void run_installer(struct installation *i)
 {
     bool pip = i->manager == PACKAGE_PIP;
     CLEANUP_FREE char *task = task_text(i);
@@ -267,16 +267,16 @@ static void run(struct installation *i)
     char execution[FLEET_ID_SIZE];
     i->pending++;
     fleet_execute(i->p->fleet, INSTALLERS_OWNER, i->installer, &op, execution);
-    i->await =
-        fleet_await(i->p->fleet, INSTALLERS_OWNER, execution, FLEET_WAIT_FOR_EVER, on_outcome, i);
-    fleet_await_output(i->await, OUTPUT_MS, on_output);
+    i->await = fleet_await(i->p->fleet, INSTALLERS_OWNER, execution, FLEET_WAIT_FOR_EVER,
+                           on_installer_outcome, i);
+    fleet_await_output(i->await, OUTPUT_MS, on_installer_output);
     for (size_t k = 0; k < env_count; k++) {
         free(owned[k]);
     }
 }
 
-static void on_open(void *arg, int rc, const struct fleet_info *info, const struct err *err,
-                    const char *hint)
+static void on_installer_open(void *arg, int rc, const struct fleet_info *info,
+                              const struct err *err, const char *hint)
 {
     struct installation *i = arg;
     i->pending--;
@@ -291,7 +291,7 @@ static void on_open(void *arg, int rc, const struct fleet_info *info, const stru
         close_installer(i);
         return;
     }
-    run(i);
+    run_installer(i);
     packages_news(i);
 }
 
@@ -300,7 +300,7 @@ struct target {
     bool lives;
 };
 
-static void on_sandbox(void *arg, const struct fleet_info *info)
+static void on_install_sandbox(void *arg, const struct fleet_info *info)
 {
     struct target *target = arg;
     if (strcmp(info->id, target->id) == 0) {
@@ -311,7 +311,7 @@ static void on_sandbox(void *arg, const struct fleet_info *info)
 bool install_has_target(const struct installation *i)
 {
     struct target target = {.id = i->sandbox};
-    fleet_list(i->p->fleet, i->owner, on_sandbox, &target);
+    fleet_list(i->p->fleet, i->owner, on_install_sandbox, &target);
     return target.lives;
 }
 
@@ -333,11 +333,11 @@ void install_begin(struct installation *i)
         .memory_mb = c->memory_mb > MEMORY_MB ? c->memory_mb : MEMORY_MB,
         .ttl_ms = c->install_timeout_s * 1000 + TTL_MS,
         .mounts = {mounts, count},
-        .progress = on_progress,
+        .progress = on_installer_progress,
     };
     i->phase = INSTALL_OPENING;
     i->pending++;
-    fleet_open(i->p->fleet, INSTALLERS_OWNER, &spec, on_open, i);
+    fleet_open(i->p->fleet, INSTALLERS_OWNER, &spec, on_installer_open, i);
     packages_news(i);
 }
 

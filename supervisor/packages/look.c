@@ -39,15 +39,15 @@ static void free_look(struct package_look *look)
     free(look);
 }
 
-static void fail(struct package_look *look, int rc, struct view message, const char *hint)
+static void fail_look(struct package_look *look, int rc, struct view message, const char *hint)
 {
     look->rc = rc;
     look->message = alloc_viewdup(message);
     look->hint = alloc_strdup(hint);
 }
 
-static void on_looked(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
-                      const char *hint)
+static void on_look_answered(void *arg, int rc, const struct fleet_outcome *o,
+                             const struct err *err, const char *hint)
 {
     struct package_look *look = arg;
     look->call = NULL;
@@ -56,15 +56,16 @@ static void on_looked(void *arg, int rc, const struct fleet_outcome *o, const st
         return;
     }
     if (rc < 0) {
-        fail(look, rc, view_of(err->text), hint);
+        fail_look(look, rc, view_of(err->text), hint);
     } else if (o->end->status == OP_STATUS_CANCELLED) {
-        fail(look, -ERR_GONE, o->end->error_message, "");
+        fail_look(look, -ERR_GONE, o->end->error_message, "");
     } else if (o->end->status == OP_STATUS_FAILED) {
         bool known = err_known(o->end->fail_code);
-        fail(look, -(known ? (int)o->end->fail_code : ERR_INTERNAL), o->end->error_message, "");
+        fail_look(look, -(known ? (int)o->end->fail_code : ERR_INTERNAL), o->end->error_message,
+                  "");
     } else if (o->end->status != OP_STATUS_OK) {
-        fail(look, -ERR_PACKAGE, view_of("the sandbox could not tell which packages it has"),
-             "its memory or processes may be used up; end what runs in it");
+        fail_look(look, -ERR_PACKAGE, view_of("the sandbox could not tell which packages it has"),
+                  "its memory or processes may be used up; end what runs in it");
     } else {
         look->text = alloc_viewdup(o->out);
     }
@@ -72,9 +73,9 @@ static void on_looked(void *arg, int rc, const struct fleet_outcome *o, const st
     packages_await_end(look->wait);
 }
 
-static struct packages_wait *begin(struct packages *p, const char *owner, const char *sandbox,
-                                   enum package_manager manager, const char *name,
-                                   package_report_fn done, void *arg)
+static struct packages_wait *begin_look(struct packages *p, const char *owner, const char *sandbox,
+                                        enum package_manager manager, const char *name,
+                                        package_report_fn done, void *arg)
 {
     struct packages_wait *w = packages_wait_begin(p, done, arg);
     struct package_look *look = alloc_one(struct package_look);
@@ -106,7 +107,7 @@ static struct packages_wait *begin(struct packages *p, const char *owner, const 
         .keep_bytes = KEEP_BYTES,
         .is_look = true,
     };
-    look->call = fleet_run(p->fleet, sandbox, &op, on_looked, look);
+    look->call = fleet_run(p->fleet, sandbox, &op, on_look_answered, look);
     return w;
 }
 
@@ -114,13 +115,13 @@ struct packages_wait *packages_status(struct packages *p, const char *owner, con
                                       enum package_manager manager, const char *name,
                                       package_report_fn done, void *arg)
 {
-    return begin(p, owner, sandbox, manager, name, done, arg);
+    return begin_look(p, owner, sandbox, manager, name, done, arg);
 }
 
 struct packages_wait *packages_list(struct packages *p, const char *owner, const char *sandbox,
                                     package_report_fn done, void *arg)
 {
-    return begin(p, owner, sandbox, PACKAGE_PIP, NULL, done, arg);
+    return begin_look(p, owner, sandbox, PACKAGE_PIP, NULL, done, arg);
 }
 
 /* ---- telling ---- */
@@ -144,7 +145,7 @@ static void tell_installation(struct packages_wait *w, const struct installation
     w->done(w->arg, &report);
 }
 
-static void tell_one(struct packages_wait *w, const struct package_look *look)
+static void tell_look(struct packages_wait *w, const struct package_look *look)
 {
     const struct installation *i =
         packages_latest(w->p, look->owner, look->sandbox, look->manager, look->name);
@@ -218,7 +219,7 @@ void look_stop(struct packages_wait *wait)
     wait->look = NULL;
     if (look != NULL && look->call != NULL) {
         look->wait = NULL;
-        fleet_cancel(look->call); /* on_looked() frees it */
+        fleet_cancel(look->call); /* on_look_answered() frees it */
     } else if (look != NULL) {
         free_look(look);
     }
@@ -228,11 +229,11 @@ void look_tell(struct packages_wait *wait)
 {
     struct package_look *look = wait->look;
     if (!look->over && look->call != NULL) { /* the wait was ended */
-        fail(look, wait->p->stopped ? -ERR_SHUTTING_DOWN : -ERR_GONE,
-             view_of("nobody waits for the answer any more"), "");
+        fail_look(look, wait->p->stopped ? -ERR_SHUTTING_DOWN : -ERR_GONE,
+                  view_of("nobody waits for the answer any more"), "");
     }
     if (look->name != NULL) {
-        tell_one(wait, look);
+        tell_look(wait, look);
     } else {
         tell_list(wait, look);
     }

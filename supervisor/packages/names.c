@@ -42,7 +42,7 @@ static bool take_char(struct view *rest, char c)
 }
 
 /* Letters and digits, and between them what `inner` has. */
-static bool take_word(struct view *rest, const char *inner)
+static bool take_name_word(struct view *rest, const char *inner)
 {
     size_t n = 0;
     while (n < rest->len && (is_alnum(rest->data[n]) || is_one_of(rest->data[n], inner))) {
@@ -93,7 +93,7 @@ static bool take_extras(struct view *rest)
         return true;
     }
     do {
-        if (!take_word(rest, "._-")) {
+        if (!take_name_word(rest, "._-")) {
             return false;
         }
     } while (take_char(rest, ','));
@@ -116,17 +116,18 @@ static bool take_specifiers(struct view *rest)
 
 static bool is_pip(struct view rest)
 {
-    return take_word(&rest, "._-") && take_extras(&rest) && take_specifiers(&rest) && rest.len == 0;
+    return take_name_word(&rest, "._-") && take_extras(&rest) && take_specifiers(&rest) &&
+           rest.len == 0;
 }
 
 /* ---- npm ---- */
 
 static bool take_npm_name(struct view *rest)
 {
-    if (take_char(rest, '@') && !(take_word(rest, "._-") && take_char(rest, '/'))) {
+    if (take_char(rest, '@') && !(take_name_word(rest, "._-") && take_char(rest, '/'))) {
         return false;
     }
-    return take_word(rest, "._-");
+    return take_name_word(rest, "._-");
 }
 
 static bool take_range(struct view *rest)
@@ -166,7 +167,7 @@ static bool looks_like_archive(struct view text)
 }
 
 /* The text with what cannot be shown replaced: it goes into a line of an error. */
-static void show(char *out, size_t size, const char *text)
+static void show_name(char *out, size_t size, const char *text)
 {
     size_t n = 0;
     for (; text[n] != '\0' && n + 1 < size && n < 60; n++) {
@@ -191,7 +192,7 @@ int package_requirement_check(enum package_manager manager, const char *text, st
                    : err_set(err, ERR_INVALID, "a package name has at most %d bytes",
                              PACKAGE_NAME_SIZE - 1);
     }
-    show(shown, sizeof(shown), text);
+    show_name(shown, sizeof(shown), text);
     return err_set(err, ERR_INVALID,
                    "\"%s\" is no package name: %s; options, URLs, paths and markers are not taken",
                    shown, pip ? FORM_PIP : FORM_NPM);
@@ -200,14 +201,14 @@ int package_requirement_check(enum package_manager manager, const char *text, st
 struct view package_requirement_name(enum package_manager manager, const char *text)
 {
     struct view rest = view_of(text);
-    bool taken = manager == PACKAGE_PIP ? take_word(&rest, "._-") : take_npm_name(&rest);
+    bool taken = manager == PACKAGE_PIP ? take_name_word(&rest, "._-") : take_npm_name(&rest);
     return view_bytes(text, taken ? (size_t)(rest.data - text) : 0);
 }
 
 bool package_is_name(enum package_manager manager, struct view text)
 {
     struct view rest = text;
-    bool taken = manager == PACKAGE_PIP ? take_word(&rest, "._-") : take_npm_name(&rest);
+    bool taken = manager == PACKAGE_PIP ? take_name_word(&rest, "._-") : take_npm_name(&rest);
     return taken && rest.len == 0 && text.len < PACKAGE_NAME_SIZE;
 }
 

@@ -22,7 +22,7 @@
 
 #define LOOK_MS 1000 /* whether the sandboxes of those that wait are still there */
 
-static void on_time(uv_timer_t *timer);
+static void on_packages_time(uv_timer_t *timer);
 
 /* ---- life ---- */
 
@@ -72,7 +72,7 @@ static void free_all(struct packages *p)
     free(p);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_packages_timer_closed(uv_handle_t *handle)
 {
     free_all(handle->data);
 }
@@ -80,7 +80,7 @@ static void on_timer_closed(uv_handle_t *handle)
 void packages_destroy(struct packages *p)
 {
     if (p != NULL && p->has_timer) {
-        uv_close((uv_handle_t *)&p->timer, on_timer_closed);
+        uv_close((uv_handle_t *)&p->timer, on_packages_timer_closed);
     } else if (p != NULL) {
         free_all(p);
     }
@@ -186,7 +186,7 @@ static void fail_orphans(struct packages *p)
 }
 
 /* When it fires next. */
-static void plan(struct packages *p)
+static void plan_packages(struct packages *p)
 {
     uint64_t now_ms = uv_now(p->loop);
     uint64_t due_ms = waits_due_ms(p);
@@ -199,11 +199,11 @@ static void plan(struct packages *p)
         uv_unref((uv_handle_t *)&p->timer);
     }
     if (due_ms != UINT64_MAX) {
-        uv_timer_start(&p->timer, on_time, due_ms > now_ms ? due_ms - now_ms : 0, 0);
+        uv_timer_start(&p->timer, on_packages_time, due_ms > now_ms ? due_ms - now_ms : 0, 0);
     }
 }
 
-static void make_room(struct packages *p)
+static void make_installation_room(struct packages *p)
 {
     struct installation *i = TAILQ_FIRST(&p->installations);
     while (i != NULL && p->over > INSTALLATIONS_KEPT) {
@@ -217,7 +217,7 @@ static void make_room(struct packages *p)
     }
 }
 
-static void on_time(uv_timer_t *timer)
+static void on_packages_time(uv_timer_t *timer)
 {
     struct packages *p = timer->data;
     fail_orphans(p);
@@ -225,8 +225,8 @@ static void on_time(uv_timer_t *timer)
     if (!p->stopped) {
         begin_next(p);
     }
-    make_room(p);
-    plan(p);
+    make_installation_room(p);
+    plan_packages(p);
 }
 
 void packages_turn(struct packages *p)
@@ -238,7 +238,7 @@ void packages_turn(struct packages *p)
     }
     if (uv_is_closing((uv_handle_t *)&p->timer) == 0) {
         uv_ref((uv_handle_t *)&p->timer);
-        uv_timer_start(&p->timer, on_time, 0, 0);
+        uv_timer_start(&p->timer, on_packages_time, 0, 0);
     }
 }
 
@@ -284,9 +284,9 @@ static struct installation *find_same(struct packages *p, const char *owner, con
     return NULL;
 }
 
-static struct installation *add(struct packages *p, const char *owner, const char *sandbox,
-                                enum package_manager manager, const char *const *requirements,
-                                size_t count)
+static struct installation *add_installation(struct packages *p, const char *owner,
+                                             const char *sandbox, enum package_manager manager,
+                                             const char *const *requirements, size_t count)
 {
     struct installation *i = alloc_one(struct installation);
     i->p = p;
@@ -312,7 +312,7 @@ static struct installation *add(struct packages *p, const char *owner, const cha
 }
 
 /* Why it cannot even wait for its turn; 0 if it can. */
-static int refuse(const struct packages *p, struct err *err, const char **ret_hint)
+static int refuse_packages(const struct packages *p, struct err *err, const char **ret_hint)
 {
     *ret_hint = "";
     if (p->stopped) {
@@ -338,12 +338,12 @@ void packages_install(struct packages *p, const char *owner, const char *sandbox
     const char *hint = "";
     struct installation *i = find_same(p, owner, sandbox, manager, requirements, count);
     if (i == NULL) {
-        i = add(p, owner, sandbox, manager, requirements, count);
+        i = add_installation(p, owner, sandbox, manager, requirements, count);
         int rc = random_id(i->id, 16, &err);
         if (rc < 0) {
             snprintf(i->id, sizeof(i->id), "refused-%llu", (unsigned long long)++p->refused);
         }
-        if (rc < 0 || (rc = refuse(p, &err, &hint)) < 0) {
+        if (rc < 0 || (rc = refuse_packages(p, &err, &hint)) < 0) {
             install_fail(i, rc, err.text, hint);
         }
         packages_turn(p);

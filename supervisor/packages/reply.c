@@ -23,7 +23,7 @@ static bool next_line(struct view *rest, struct view *ret)
 }
 
 /* Takes what stands before the next space (or all of it) off *line. */
-static struct view next_word(struct view *line)
+static struct view next_reply_word(struct view *line)
 {
     const char *space = line->len > 0 ? memchr(line->data, ' ', line->len) : NULL;
     size_t n = space != NULL ? (size_t)(space - line->data) : line->len;
@@ -38,12 +38,12 @@ bool package_reply_next(enum package_manager manager, struct view *rest, struct 
 {
     struct view line;
     while (next_line(rest, &line)) {
-        if (line.len > PACKAGE_REPLY_LINE_MAX || !view_is(next_word(&line), "+")) {
+        if (line.len > PACKAGE_REPLY_LINE_MAX || !view_is(next_reply_word(&line), "+")) {
             continue;
         }
         struct package_line found;
-        found.name = next_word(&line);
-        found.version = next_word(&line);
+        found.name = next_reply_word(&line);
+        found.version = next_reply_word(&line);
         if (line.len == 0 && package_is_name(manager, found.name) &&
             package_is_version(found.version)) {
             *ret = found;
@@ -76,8 +76,8 @@ bool package_reply_failure(struct view text, struct view *ret_kind, struct view 
 {
     struct view line;
     while (next_line(&text, &line)) {
-        if (line.len <= PACKAGE_REPLY_LINE_MAX && view_is(next_word(&line), "!")) {
-            *ret_kind = next_word(&line);
+        if (line.len <= PACKAGE_REPLY_LINE_MAX && view_is(next_reply_word(&line), "!")) {
+            *ret_kind = next_reply_word(&line);
             *ret_words = line;
             return true;
         }

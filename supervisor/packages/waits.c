@@ -39,7 +39,7 @@ struct package_report install_report(const struct installation *i)
 }
 
 /* From here on it is on no list, and its `done` has to be called. */
-static void take_off(struct packages_wait *w)
+static void take_wait_off(struct packages_wait *w)
 {
     TAILQ_REMOVE(&w->p->waits, w, queued);
     if (w->installation != NULL) {
@@ -47,9 +47,9 @@ static void take_off(struct packages_wait *w)
     }
 }
 
-static void tell(struct packages_wait *w)
+static void tell_wait(struct packages_wait *w)
 {
-    take_off(w);
+    take_wait_off(w);
     if (w->look != NULL) {
         look_tell(w);
     } else if (w->installation != NULL) {
@@ -84,7 +84,7 @@ static void last_line(const struct installation *i, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)(end - from), end > from ? text + from : "");
 }
 
-static void tell_news(struct packages_wait *w, uint64_t now_ms)
+static void tell_wait_news(struct packages_wait *w, uint64_t now_ms)
 {
     static const char *const about[] = {
         [INSTALL_WAITING] = "waiting for another installation",
@@ -108,18 +108,18 @@ static uint64_t news_due(const struct packages_wait *w)
     return w->news_ms + (w->has_news ? NEWS_MS : BEAT_MS);
 }
 
-static bool tell_one(struct packages *p)
+static bool tell_next_wait(struct packages *p)
 {
     uint64_t now_ms = uv_now(p->loop);
     struct packages_wait *w;
     TAILQ_FOREACH(w, &p->waits, queued)
     {
         if (w->is_due || w->due_ms <= now_ms) {
-            tell(w);
+            tell_wait(w);
             return true;
         }
         if (w->news != NULL && news_due(w) <= now_ms) {
-            tell_news(w, now_ms);
+            tell_wait_news(w, now_ms);
             return true;
         }
     }
@@ -128,7 +128,7 @@ static bool tell_one(struct packages *p)
 
 void waits_tell(struct packages *p)
 {
-    while (tell_one(p)) {
+    while (tell_next_wait(p)) {
     }
 }
 

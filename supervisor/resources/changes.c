@@ -28,7 +28,7 @@ static void on_files(void *arg, const char *owner, const char *sandbox, const ch
     mcp_list_changed(arg, owner, MCP_LIST_RESOURCES);
 }
 
-static void on_execution(void *arg, const char *owner, const char *execution)
+static void on_execution_changed(void *arg, const char *owner, const char *execution)
 {
     CLEANUP_FREE char *uri = alloc_printf(URI_EXECUTION "%s/", execution);
     mcp_resource_updated(arg, owner, uri);
@@ -36,6 +36,6 @@ static void on_execution(void *arg, const char *owner, const char *execution)
 
 void resources_observe(struct fleet *f, struct mcp_server *server)
 {
-    static const struct fleet_events events = {on_sandboxes, on_files, on_execution};
+    static const struct fleet_events events = {on_sandboxes, on_files, on_execution_changed};
     fleet_observe(f, server != NULL ? &events : NULL, server);
 }

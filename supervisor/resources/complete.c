@@ -32,7 +32,7 @@ struct completing {
     size_t directory; /* bytes of it that name the directory, with the slash */
 };
 
-static void add(struct completing *c, const char *value)
+static void add_completion(struct completing *c, const char *value)
 {
     if (strncmp(value, c->typed, strlen(c->typed)) != 0) {
         return;
@@ -42,7 +42,7 @@ static void add(struct completing *c, const char *value)
     }
 }
 
-static void finish(struct completing *c)
+static void finish_completing(struct completing *c)
 {
     mcp_answer_completion(c->job.request, c->values, c->total);
     free(c->typed);
@@ -51,54 +51,54 @@ static void finish(struct completing *c)
 
 /* ---- ids ---- */
 
-static void on_sandbox(void *arg, const struct fleet_info *info)
+static void on_completed_sandbox(void *arg, const struct fleet_info *info)
 {
     struct completing *c = arg;
     if (strcmp(info->state, "closing") == 0 || strcmp(info->state, "failed") == 0) {
         return;
     }
     if (info->name[0] != '\0') {
-        add(c, info->name);
+        add_completion(c, info->name);
     }
-    add(c, info->id);
+    add_completion(c, info->id);
 }
 
-static void on_execution(void *arg, const struct fleet_outcome *outcome)
+static void on_completed_execution(void *arg, const struct fleet_outcome *outcome)
 {
-    add(arg, outcome->op);
+    add_completion(arg, outcome->op);
 }
 
 static void on_executions_of(void *arg, const struct fleet_info *info)
 {
     struct completing *c = arg;
-    fleet_executions(c->job.fleet, c->job.owner, info->id, on_execution, c);
+    fleet_executions(c->job.fleet, c->job.owner, info->id, on_completed_execution, c);
 }
 
 /* ---- paths ---- */
 
-static bool on_entry(void *arg, const struct msg_entry *e)
+static bool on_completed_entry(void *arg, const struct msg_entry *e)
 {
     struct completing *c = arg;
     if (utf8_valid(e->path.data, e->path.len)) {
         CLEANUP_FREE char *value =
             alloc_printf("%.*s%.*s%s", (int)c->directory, c->typed, VIEW_ARG(e->path),
                          e->type == FILE_TYPE_DIRECTORY ? "/" : "");
-        add(c, value);
+        add_completion(c, value);
     }
     return true;
 }
 
-static void on_listed(void *arg, int rc, const struct fleet_outcome *outcome, const struct err *err,
-                      const char *hint)
+static void on_completed_listing(void *arg, int rc, const struct fleet_outcome *outcome,
+                                 const struct err *err, const char *hint)
 {
     struct completing *c = arg;
     struct err bad = ERR_INIT;
     (void)err, (void)hint;
     c->job.call = NULL;
-    if (job_is_well(rc, outcome) && entries_read(outcome->out, on_entry, c, &bad) < 0) {
+    if (job_is_well(rc, outcome) && entries_read(outcome->out, on_completed_entry, c, &bad) < 0) {
         log_warn("completion: %s sandbox=%s", bad.text, c->job.sandbox);
     }
-    finish(c);
+    finish_completing(c);
 }
 
 static void complete_path(struct completing *c, const char *sandbox)
@@ -108,7 +108,7 @@ static void complete_path(struct completing *c, const char *sandbox)
     CLEANUP_FREE char *uri = uri_of_file("x", "/", view_bytes(c->typed, c->directory));
     struct uri named;
     if (sandbox == NULL || uri == NULL || !uri_parse(uri, &named) || !job_find(&c->job, sandbox)) {
-        finish(c);
+        finish_completing(c);
         return;
     }
     const struct fleet_op op = {
@@ -118,7 +118,7 @@ static void complete_path(struct completing *c, const char *sandbox)
         .keep_bytes = ENTRIES_KEEP_BYTES,
         .is_look = true,
     };
-    job_run(&c->job, &op, on_listed, c);
+    job_run(&c->job, &op, on_completed_listing, c);
 }
 
 /* ---- which ---- */
@@ -144,12 +144,12 @@ void resources_complete(struct fleet *f, struct mcp_request *r, const struct mcp
         return;
     }
     if (of_file && strcmp(what->argument, "sandbox_id") == 0) {
-        fleet_list(f, c->job.owner, on_sandbox, c);
+        fleet_list(f, c->job.owner, on_completed_sandbox, c);
     } else if (of_stream && strcmp(what->argument, "execution_id") == 0) {
         fleet_list(f, c->job.owner, on_executions_of, c);
     } else if (of_stream && strcmp(what->argument, "stream") == 0) {
-        add(c, "stdout");
-        add(c, "stderr");
+        add_completion(c, "stdout");
+        add_completion(c, "stderr");
     }
-    finish(c);
+    finish_completing(c);
 }

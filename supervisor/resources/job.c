@@ -12,7 +12,7 @@
 #include "supervisor/base/principal.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
 
-static void on_cancelled(struct mcp_request *r)
+static void on_job_cancelled(struct mcp_request *r)
 {
     const struct job *job = mcp_request_data(r);
     if (job->call != NULL) {
@@ -26,7 +26,7 @@ void job_init(struct job *job, struct fleet *f, struct mcp_request *r)
     job->request = r;
     job->owner = mcp_request_principal(r)->name;
     mcp_request_set_data(r, job);
-    mcp_on_cancel(r, on_cancelled);
+    mcp_on_cancel(r, on_job_cancelled);
 }
 
 bool job_find(struct job *job, const char *id_or_name)

@@ -93,7 +93,7 @@ static cJSON *make_item(const struct place *place, const char *uri, const char *
     return item;
 }
 
-static bool on_entry(void *arg, const struct msg_entry *e)
+static bool on_walk_entry(void *arg, const struct msg_entry *e)
 {
     struct walk *w = arg;
     const struct place *place = &w->places[w->at];
@@ -118,7 +118,7 @@ static bool on_entry(void *arg, const struct msg_entry *e)
 
 /* ---- from sandbox to sandbox ---- */
 
-static void finish(struct walk *w)
+static void finish_walk(struct walk *w)
 {
     mcp_answer_page(w->job.request, w->items, w->full ? w->last : NULL);
     free(w->last);
@@ -128,8 +128,8 @@ static void finish(struct walk *w)
 
 static void next_place(struct walk *w);
 
-static void on_listed(void *arg, int rc, const struct fleet_outcome *outcome, const struct err *err,
-                      const char *hint)
+static void on_walk_listed(void *arg, int rc, const struct fleet_outcome *outcome,
+                           const struct err *err, const char *hint)
 {
     struct walk *w = arg;
     struct err bad = ERR_INIT;
@@ -138,7 +138,7 @@ static void on_listed(void *arg, int rc, const struct fleet_outcome *outcome, co
     if (!job_is_well(rc, outcome)) {
         log_debug("resources: no list: %s sandbox=%s", rc < 0 ? err->text : "failed",
                   w->job.sandbox);
-    } else if (entries_read(outcome->out, on_entry, w, &bad) < 0) {
+    } else if (entries_read(outcome->out, on_walk_entry, w, &bad) < 0) {
         log_warn("resources: %s sandbox=%s", bad.text, w->job.sandbox);
     }
     w->at++;
@@ -160,13 +160,13 @@ static void next_place(struct walk *w)
         w->at++; /* closed since we began */
     }
     if (over || w->at == w->count) {
-        finish(w);
+        finish_walk(w);
     } else {
-        job_run(&w->job, &op, on_listed, w);
+        job_run(&w->job, &op, on_walk_listed, w);
     }
 }
 
-static void on_sandbox(void *arg, const struct fleet_info *info)
+static void on_walk_sandbox(void *arg, const struct fleet_info *info)
 {
     struct walk *w = arg;
     if (strcmp(info->state, "ready") != 0 || strcmp(info->id, w->after.id) < 0) {
@@ -194,7 +194,7 @@ void resources_list(struct fleet *f, struct mcp_request *r, const char *cursor)
     }
     job_init(&w->job, f, r);
     w->items = cJSON_CreateArray();
-    fleet_list(f, w->job.owner, on_sandbox, w);
+    fleet_list(f, w->job.owner, on_walk_sandbox, w);
     if (w->count > 0) {
         qsort(w->places, w->count, sizeof(w->places[0]), compare_places);
     }

@@ -39,7 +39,7 @@ struct reading {
     bool cut;
 };
 
-static void forget(struct reading *rd)
+static void forget_reading(struct reading *rd)
 {
     free(rd->uri);
     free(rd);
@@ -62,7 +62,7 @@ static void answer(struct reading *rd, const char *type, const char *text, struc
         result_put_text(content, "blob", text_cstr(&blob));
     }
     mcp_answer(rd->job.request, result);
-    forget(rd);
+    forget_reading(rd);
 }
 
 /* ---- files ---- */
@@ -78,10 +78,10 @@ static void answer_too_large(struct reading *rd, uint64_t size)
                      "tool read_file with sandbox_id, path, offset and length to read it in parts",
                      size, RESOURCE_MAX_BYTES);
     mcp_answer_error(rd->job.request, RESOURCE_TOO_LARGE, text, data);
-    forget(rd);
+    forget_reading(rd);
 }
 
-static bool is_text(struct view v)
+static bool is_text_content(struct view v)
 {
     return utf8_valid(v.data, v.len) && (v.len == 0 || memchr(v.data, '\0', v.len) == NULL) &&
            text_fit(v, TEXT_COST_MAX) == v.len;
@@ -95,7 +95,7 @@ static void answer_file(struct reading *rd, const struct fleet_outcome *o)
         return;
     }
     const char *type = mime_of_name(rd->u.path);
-    if (is_text(o->out)) {
+    if (is_text_content(o->out)) {
         CLEANUP_FREE char *text = alloc_viewdup(o->out);
         answer(rd, type != NULL ? type : "text/plain", text, o->out);
     } else {
@@ -105,7 +105,7 @@ static void answer_file(struct reading *rd, const struct fleet_outcome *o)
 
 /* ---- directories ---- */
 
-static bool on_entry(void *arg, const struct msg_entry *e)
+static bool on_reading_entry(void *arg, const struct msg_entry *e)
 {
     struct reading *rd = arg;
     CLEANUP_FREE char *uri = uri_of_file(rd->job.sandbox, rd->u.path, e->path);
@@ -134,10 +134,10 @@ static void answer_directory(struct reading *rd, const struct fleet_outcome *o)
     cJSON *directory = cJSON_CreateObject();
     result_put_text(directory, "path", rd->u.path);
     rd->entries = result_put_array(directory, "entries");
-    if (entries_read(o->out, on_entry, rd, &err) < 0) {
+    if (entries_read(o->out, on_reading_entry, rd, &err) < 0) {
         cJSON_Delete(directory);
         mcp_answer_error(rd->job.request, JSONRPC_INTERNAL, err.text, NULL);
-        forget(rd);
+        forget_reading(rd);
         return;
     }
     bool cut = rd->cut || o->end->truncated || o->out_bytes > o->out.len;
@@ -148,8 +148,8 @@ static void answer_directory(struct reading *rd, const struct fleet_outcome *o)
     cJSON_free(text);
 }
 
-static void on_listed(void *arg, int rc, const struct fleet_outcome *outcome, const struct err *err,
-                      const char *hint)
+static void on_reading_listed(void *arg, int rc, const struct fleet_outcome *outcome,
+                              const struct err *err, const char *hint)
 {
     struct reading *rd = arg;
     (void)hint;
@@ -158,7 +158,7 @@ static void on_listed(void *arg, int rc, const struct fleet_outcome *outcome, co
         answer_directory(rd, outcome);
     } else {
         job_answer_failure(&rd->job, rd->uri, rc, outcome, err);
-        forget(rd);
+        forget_reading(rd);
     }
 }
 
@@ -170,11 +170,11 @@ static void list(struct reading *rd)
         .length = LIMIT_ENTRIES,
         .keep_bytes = ENTRIES_KEEP_BYTES,
     };
-    job_run(&rd->job, &op, on_listed, rd);
+    job_run(&rd->job, &op, on_reading_listed, rd);
 }
 
-static void on_read(void *arg, int rc, const struct fleet_outcome *outcome, const struct err *err,
-                    const char *hint)
+static void on_reading_read(void *arg, int rc, const struct fleet_outcome *outcome,
+                            const struct err *err, const char *hint)
 {
     struct reading *rd = arg;
     (void)hint;
@@ -186,11 +186,11 @@ static void on_read(void *arg, int rc, const struct fleet_outcome *outcome, cons
         list(rd);
     } else {
         job_answer_failure(&rd->job, rd->uri, rc, outcome, err);
-        forget(rd);
+        forget_reading(rd);
     }
 }
 
-static void read_file(struct reading *rd)
+static void read_resource(struct reading *rd)
 {
     const struct fleet_op op = {
         .kind = OP_FILE_READ,
@@ -198,7 +198,7 @@ static void read_file(struct reading *rd)
         .length = RESOURCE_MAX_BYTES,
         .keep_bytes = RESOURCE_MAX_BYTES,
     };
-    job_run(&rd->job, &op, on_read, rd);
+    job_run(&rd->job, &op, on_reading_read, rd);
 }
 
 /* ---- what code wrote ---- */
@@ -210,7 +210,7 @@ static void on_stands(void *arg, int rc, const struct fleet_outcome *o, const st
     (void)hint;
     if (rc < 0) {
         job_answer_failure(&rd->job, rd->uri, rc, NULL, err);
-        forget(rd);
+        forget_reading(rd);
         return;
     }
     bool over = o->state == OP_DONE;
@@ -241,11 +241,11 @@ void resources_read(struct fleet *f, struct mcp_request *r, const char *uri)
         fleet_await(f, rd->job.owner, rd->u.id, 0, on_stands, rd);
     } else if (!good || !job_find(&rd->job, rd->u.id)) {
         mcp_answer_no_resource(r, uri);
-        forget(rd);
+        forget_reading(rd);
     } else if (rd->u.is_directory) {
         list(rd);
     } else {
-        read_file(rd);
+        read_resource(rd);
     }
 }
 

@@ -59,8 +59,8 @@ static void add_short(struct buf *to, struct view from, size_t share, size_t *le
     *left -= text_cost(view_bytes(from.data, shown));
 }
 
-static void add_stream(struct result_part *p, const struct fleet_outcome *o, bool is_stderr,
-                       const struct result_range *range, size_t max_cost)
+static void add_stream_text(struct result_part *p, const struct fleet_outcome *o, bool is_stderr,
+                            const struct result_range *range, size_t max_cost)
 {
     struct result_stream s = stream_of(o, is_stderr);
     bool page = is_stderr ? range->err_page : range->out_page;
@@ -82,12 +82,13 @@ static void texts_init(struct execution_texts *t, const struct fleet_outcome *o,
               left / 2 < RESULT_TRACEBACK_BYTES ? left / 2 : RESULT_TRACEBACK_BYTES, &left);
     add_short(&t->value, end->result, left / 2 < RESULT_VALUE_BYTES ? left / 2 : RESULT_VALUE_BYTES,
               &left);
-    add_stream(&t->err, o, true, range,
-               left / 3 < RESULT_STDERR_BYTES ? left / 3 : RESULT_STDERR_BYTES);
+    add_stream_text(&t->err, o, true, range,
+                    left / 3 < RESULT_STDERR_BYTES ? left / 3 : RESULT_STDERR_BYTES);
     left -= text_cost(view_bytes(t->err.text.data, t->err.text.len)) < left
                 ? text_cost(view_bytes(t->err.text.data, t->err.text.len))
                 : left;
-    add_stream(&t->out, o, false, range, left < RESULT_STDOUT_BYTES ? left : RESULT_STDOUT_BYTES);
+    add_stream_text(&t->out, o, false, range,
+                    left < RESULT_STDOUT_BYTES ? left : RESULT_STDOUT_BYTES);
 }
 
 static void texts_finish(struct execution_texts *t)

@@ -55,7 +55,7 @@ struct building {
     size_t texts_bytes;
 };
 
-static size_t cost_of(const cJSON *item)
+static size_t item_cost(const cJSON *item)
 {
     char *text = cJSON_PrintUnformatted(item);
     size_t cost = text != NULL ? strlen(text) + 1 : 0; /* with a comma */
@@ -66,7 +66,7 @@ static size_t cost_of(const cJSON *item)
 /* Appends the item to the list if it fits; frees it otherwise. `bytes` is what the list costs. */
 static bool add_within(struct building *b, cJSON *list, cJSON *item, size_t *bytes, size_t most)
 {
-    size_t cost = cost_of(item);
+    size_t cost = item_cost(item);
     if (*bytes + cost > most || b->s->cost + cost > b->max_cost) {
         cJSON_Delete(item);
         return false;
@@ -141,7 +141,7 @@ static char *text_of(struct view bytes)
     return alloc_strdup(text_cstr(&text));
 }
 
-static void add_file(struct building *b, const struct fleet_file *f, size_t *bytes)
+static void add_file_link(struct building *b, const struct fleet_file *f, size_t *bytes)
 {
     CLEANUP_FREE char *path = text_of(f->path);
     CLEANUP_FREE char *uri = uri_of_changed(b, f);
@@ -225,7 +225,7 @@ static bool is_result(const struct building *b, struct view text)
 }
 
 /* What of it can be read, best first. HTML is for programs, which find it elsewhere. */
-static bool add_text(struct building *b, const struct group *g)
+static bool add_shown_text(struct building *b, const struct group *g)
 {
     static const char *const types[] = {"text/markdown", "text/latex", "text/plain"};
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -301,7 +301,7 @@ static void link_display(struct building *b, const struct group *g)
 /* A picture if there is one, else a text, else a link; a picture that does not fit is one, too,
  * whatever its text says. HTML that is the other form of a value (a table, mostly) is in the
  * structured value if it is short, and needs no link. */
-static void show(struct building *b, const struct group *g)
+static void show_group(struct building *b, const struct group *g)
 {
     bool has_picture = false;
     bool told = false;
@@ -313,7 +313,7 @@ static void show(struct building *b, const struct group *g)
         has_picture = has_picture || strncmp(d->mime, "image/", 6) == 0;
         told = told || (is_inline(d) && !b->s->displays_cut);
     }
-    told = add_text(b, g) || told;
+    told = add_shown_text(b, g) || told;
     if (!told || has_picture) {
         link_display(b, g);
     }
@@ -354,12 +354,12 @@ void result_shown_init(struct result_shown *s, const struct fleet_outcome *o, co
     }
     b.link_max = o->display_count > 0 ? FILE_LINKS_MAX : LINKS_MAX;
     for (size_t i = 0; i < o->file_count; i++) {
-        add_file(&b, &o->files[i], &files_bytes);
+        add_file_link(&b, &o->files[i], &files_bytes);
     }
     b.link_max = LINKS_MAX;
     for (size_t at = 0; at < o->display_count;) {
         at = group_at(o, at, &g);
-        show(&b, &g);
+        show_group(&b, &g);
     }
     if (b.links_left_out > 0) {
         text_printf(&s->notes,

@@ -51,7 +51,7 @@ void result_part_finish(struct result_part *p)
     buf_finish(&p->text);
 }
 
-static void fresh_line(struct buf *text)
+static void begin_line(struct buf *text)
 {
     if (text->len > 0 && text->data[text->len - 1] != '\n') {
         text_printf(text, "\n");
@@ -62,7 +62,7 @@ static void fresh_line(struct buf *text)
 static void say_left_out(struct buf *text, const struct result_stream *s, uint64_t count,
                          uint64_t kept, uint64_t next)
 {
-    fresh_line(text);
+    begin_line(text);
     text_printf(text, "[... %" PRIu64 " bytes left out", count);
     if (kept == 0) {
         text_printf(text, "; they are not kept ...]\n");
@@ -147,7 +147,7 @@ void result_stream_all(struct buf *out, const struct result_stream *s, size_t ma
     text_add(out, s->head, max_cost / 2, head_goes_on(s));
     uint64_t count = s->total - s->head.len - tail.len;
     if (count > 0) {
-        fresh_line(out);
+        begin_line(out);
         text_printf(out, "[... %" PRIu64 " bytes are not kept ...]\n", count);
     }
     text_add(out, tail, max_cost / 2, !s->over);
