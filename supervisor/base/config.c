@@ -87,7 +87,7 @@ static int read_flag(const char *text, bool *ret, struct err *err)
     return 0;
 }
 
-static bool is_text(const struct option *o)
+static bool is_text_option(const struct option *o)
 {
     return o->type == OPTION_TEXT || o->type == OPTION_CHOICE || o->type == OPTION_PATTERNS ||
            o->type == OPTION_LIST;
@@ -367,7 +367,7 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
 void config_finish(struct config *c)
 {
     for (size_t i = 0; i < option_count; i++) {
-        if (is_text(&options[i])) {
+        if (is_text_option(&options[i])) {
             char **text = (char **)(void *)((char *)c + options[i].offset);
             free(*text);
             *text = NULL;

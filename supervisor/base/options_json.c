@@ -9,7 +9,7 @@
 #include "common/io/json.h"
 #include "supervisor/base/options.h"
 
-static cJSON *describe(const struct option *o)
+static cJSON *describe_option(const struct option *o)
 {
     CLEANUP_FREE char *flag = option_flag(o);
     CLEANUP_FREE char *env = option_env_name(o);
@@ -33,7 +33,7 @@ int main(void)
     }
     cJSON *rows = cJSON_AddArrayToObject(all, "options");
     for (size_t i = 0; i < option_count; i++) {
-        cJSON_AddItemToArray(rows, describe(&options[i]));
+        cJSON_AddItemToArray(rows, describe_option(&options[i]));
     }
     char *text = cJSON_Print(all);
     printf("%s\n", text);

@@ -44,9 +44,9 @@ struct demo {
 
 /* ---- saying what happens ---- */
 
-static void say(const struct demo *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void say_line(const struct demo *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-static void say(const struct demo *d, const char *fmt, ...)
+static void say_line(const struct demo *d, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -103,8 +103,8 @@ static int tool_error(const cJSON *result, const char *tool, struct err *err)
 }
 
 /* A call that must succeed. *ret is its structured result (caller's). Takes `args`. */
-static int ask(struct demo *d, const char *tool, cJSON *args, uint64_t timeout_ms, cJSON **ret,
-               struct err *err)
+static int ask_tool(struct demo *d, const char *tool, cJSON *args, uint64_t timeout_ms, cJSON **ret,
+                    struct err *err)
 {
     cJSON *result = NULL;
     int rc = demo_client_call(&d->client, tool, args, timeout_ms, &result, err);
@@ -159,8 +159,8 @@ static int check_execution(cJSON *result, const char *wanted, cJSON **ret, struc
 }
 
 /* Shows the code, runs it, shows the rest. *ret is the execution (caller's). */
-static int run(struct demo *d, const char *code, double timeout_s, const char *wanted, cJSON **ret,
-               struct err *err)
+static int run_code(struct demo *d, const char *code, double timeout_s, const char *wanted,
+                    cJSON **ret, struct err *err)
 {
     say_code(d, code);
     cJSON *result = NULL;
@@ -185,7 +185,7 @@ static int run(struct demo *d, const char *code, double timeout_s, const char *w
 static int run_for(struct demo *d, const char *code, const char *wanted, struct err *err)
 {
     cJSON *execution = NULL;
-    int rc = run(d, code, 0, "ok", &execution, err);
+    int rc = run_code(d, code, 0, "ok", &execution, err);
     if (rc == 0 && wanted != NULL) {
         const char *value = json_get_str(execution, "result");
         if (value == NULL || strcmp(value, wanted) != 0) {
@@ -208,14 +208,14 @@ static int step_hello(struct demo *d, struct err *err)
     if (name == NULL || version == NULL || revision == NULL) {
         return err_set(err, ERR_PROTOCOL, "initialize gave no name, version or revision");
     }
-    say(d, "%s %s speaks MCP %s", name, version, revision);
+    say_line(d, "%s %s speaks MCP %s", name, version, revision);
     return 0;
 }
 
 static int step_create(struct demo *d, struct err *err)
 {
     cJSON *sandbox = NULL;
-    int rc = ask(d, "create_sandbox", cJSON_CreateObject(), CREATE_TIMEOUT_MS, &sandbox, err);
+    int rc = ask_tool(d, "create_sandbox", cJSON_CreateObject(), CREATE_TIMEOUT_MS, &sandbox, err);
     if (rc < 0) {
         return rc;
     }
@@ -230,11 +230,11 @@ static int step_create(struct demo *d, struct err *err)
     const char *network = json_get_str(sandbox, "network");
     CLEANUP_FREE char *limits = cJSON_PrintUnformatted(json_get(sandbox, "limits"));
     CLEANUP_FREE char *languages = cJSON_PrintUnformatted(json_get(sandbox, "languages"));
-    say(d, "sandbox %s on backend %s, root from %s, network %s", id,
-        backend != NULL ? backend : "?", image != NULL ? image : "?",
-        network != NULL ? network : "?");
-    say(d, "languages %s", languages != NULL ? languages : "?");
-    say(d, "limits %s", limits != NULL ? limits : "?");
+    say_line(d, "sandbox %s on backend %s, root from %s, network %s", id,
+             backend != NULL ? backend : "?", image != NULL ? image : "?",
+             network != NULL ? network : "?");
+    say_line(d, "languages %s", languages != NULL ? languages : "?");
+    say_line(d, "limits %s", limits != NULL ? limits : "?");
     cJSON_Delete(sandbox);
     return 0;
 }
@@ -248,8 +248,8 @@ static int step_state(struct demo *d, struct err *err)
 static int step_error(struct demo *d, struct err *err)
 {
     cJSON *execution = NULL;
-    int rc = run(d, "def share(cake, guests):\n    return cake / guests\n\nshare(1, 0)", 0, "error",
-                 &execution, err);
+    int rc = run_code(d, "def share(cake, guests):\n    return cake / guests\n\nshare(1, 0)", 0,
+                      "error", &execution, err);
     if (rc < 0) {
         return rc;
     }
@@ -269,12 +269,12 @@ static int step_files(struct demo *d, struct err *err)
     cJSON_AddStringToObject(args, "path", "notes/shopping.txt");
     cJSON_AddStringToObject(args, "content", "flour\nsugar\nbutter\n");
     cJSON *result = NULL;
-    int rc = ask(d, "write_file", args, CALL_TIMEOUT_MS, &result, err);
+    int rc = ask_tool(d, "write_file", args, CALL_TIMEOUT_MS, &result, err);
     if (rc < 0) {
         return rc;
     }
     const cJSON *size = json_get(result, "size");
-    say(d, "wrote notes/shopping.txt, %.0f bytes", size != NULL ? size->valuedouble : 0.0);
+    say_line(d, "wrote notes/shopping.txt, %.0f bytes", size != NULL ? size->valuedouble : 0.0);
     cJSON_Delete(result);
 
     rc = run_for(d, "open('notes/shopping.txt', 'a').write('eggs\\n')", "5", err);
@@ -283,7 +283,7 @@ static int step_files(struct demo *d, struct err *err)
     }
     args = arguments(d);
     cJSON_AddStringToObject(args, "path", "notes/shopping.txt");
-    rc = ask(d, "read_file", args, CALL_TIMEOUT_MS, &result, err);
+    rc = ask_tool(d, "read_file", args, CALL_TIMEOUT_MS, &result, err);
     if (rc < 0) {
         return rc;
     }
@@ -291,7 +291,7 @@ static int step_files(struct demo *d, struct err *err)
     if (content == NULL || strcmp(content, "flour\nsugar\nbutter\neggs\n") != 0) {
         rc = err_set(err, ERR_INTERNAL, "the file came back changed");
     } else {
-        say(d, "read it back:");
+        say_line(d, "read it back:");
         say_lines(d, "", "| ", "| ", content);
     }
     cJSON_Delete(result);
@@ -301,12 +301,12 @@ static int step_files(struct demo *d, struct err *err)
 static int step_deadline(struct demo *d, struct err *err)
 {
     cJSON *execution = NULL;
-    int rc = run(d, "while True:\n    answer += 1", 1, "timeout", &execution, err);
+    int rc = run_code(d, "while True:\n    answer += 1", 1, "timeout", &execution, err);
     if (rc < 0) {
         return rc;
     }
     cJSON_Delete(execution);
-    say(d, "stopped after its 1 s; the interpreter and its variables are still there:");
+    say_line(d, "stopped after its 1 s; the interpreter and its variables are still there:");
     return run_for(d, "answer > 21", "True", err);
 }
 
@@ -314,7 +314,7 @@ static int step_deadline(struct demo *d, struct err *err)
 static int worker_status(struct demo *d, pid_t *ret_pid, int *ret_restarts, struct err *err)
 {
     cJSON *status = NULL;
-    int rc = ask(d, "get_sandbox_status", arguments(d), CALL_TIMEOUT_MS, &status, err);
+    int rc = ask_tool(d, "get_sandbox_status", arguments(d), CALL_TIMEOUT_MS, &status, err);
     if (rc < 0) {
         return rc;
     }
@@ -389,7 +389,7 @@ static int step_kill(struct demo *d, struct err *err)
     if (kill(before, SIGKILL) != 0) {
         return err_sys(err, ERR_INTERNAL, errno, "cannot kill worker %d", (int)before);
     }
-    say(d, "the code has begun to print; worker %d is killed with SIGKILL", (int)before);
+    say_line(d, "the code has begun to print; worker %d is killed with SIGKILL", (int)before);
 
     cJSON *result = NULL;
     rc = demo_client_wait(&d->client, id, CALL_TIMEOUT_MS, &result, err);
@@ -412,15 +412,15 @@ static int step_kill(struct demo *d, struct err *err)
     if (after == before || restarts_after != restarts_before + 1) {
         return err_set(err, ERR_INTERNAL, "the worker was not replaced");
     }
-    say(d, "the call's result has all %d lines, each once; worker %d took over", COUNT_TO,
-        (int)after);
+    say_line(d, "the call's result has all %d lines, each once; worker %d took over", COUNT_TO,
+             (int)after);
     return 0;
 }
 
 static int step_close(struct demo *d, struct err *err)
 {
     cJSON *result = NULL;
-    int rc = ask(d, "close_sandbox", arguments(d), CALL_TIMEOUT_MS, &result, err);
+    int rc = ask_tool(d, "close_sandbox", arguments(d), CALL_TIMEOUT_MS, &result, err);
     if (rc < 0) {
         return rc;
     }
@@ -430,7 +430,7 @@ static int step_close(struct demo *d, struct err *err)
         rc = err_set(err, ERR_INTERNAL, "the server ended with exit status %d", rc);
     }
     if (rc == 0) {
-        say(d, "the sandbox is removed, the server has ended");
+        say_line(d, "the sandbox is removed, the server has ended");
     }
     return rc;
 }

@@ -113,8 +113,8 @@ static cJSON *new_message(const char *method)
 }
 
 /* Takes `params`. */
-static int send_request(struct demo_client *c, const char *method, cJSON *params, int64_t *ret_id,
-                        struct err *err)
+static int send_demo_request(struct demo_client *c, const char *method, cJSON *params,
+                             int64_t *ret_id, struct err *err)
 {
     int64_t id = c->next_id++;
     cJSON *message = new_message(method);
@@ -175,7 +175,7 @@ static int read_more(struct demo_client *c, uint64_t deadline_ms, struct err *er
 }
 
 /* Takes the answer to `id` off the list; NULL if it has not come. */
-static cJSON *take_answer(struct demo_client *c, int64_t id)
+static cJSON *take_server_answer(struct demo_client *c, int64_t id)
 {
     int count = cJSON_GetArraySize(c->answers);
     for (int i = 0; i < count; i++) {
@@ -194,7 +194,7 @@ int demo_client_wait(struct demo_client *c, int64_t id, uint64_t timeout_ms, cJS
 {
     uint64_t deadline_ms = clock_ms() + timeout_ms;
     cJSON *answer;
-    while ((answer = take_answer(c, id)) == NULL) {
+    while ((answer = take_server_answer(c, id)) == NULL) {
         int rc = read_more(c, deadline_ms, err);
         if (rc < 0) {
             return rc;
@@ -218,7 +218,7 @@ int demo_client_send_call(struct demo_client *c, const char *tool, cJSON *argume
     cJSON *params = cJSON_CreateObject();
     cJSON_AddStringToObject(params, "name", tool);
     cJSON_AddItemToObject(params, "arguments", arguments);
-    return send_request(c, "tools/call", params, ret_id, err);
+    return send_demo_request(c, "tools/call", params, ret_id, err);
 }
 
 int demo_client_call(struct demo_client *c, const char *tool, cJSON *arguments, uint64_t timeout_ms,
@@ -244,7 +244,7 @@ static int shake_hands(struct demo_client *c, cJSON **ret_info, struct err *err)
     cJSON_AddStringToObject(info, "version", "1");
     int64_t id;
     cJSON *result = NULL;
-    int rc = send_request(c, "initialize", params, &id, err);
+    int rc = send_demo_request(c, "initialize", params, &id, err);
     if (rc == 0) {
         rc = demo_client_wait(c, id, HELLO_TIMEOUT_MS, &result, err);
     }

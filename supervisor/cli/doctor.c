@@ -109,7 +109,7 @@ static FILE *text_stream(char **text)
     return alloc_check(out);
 }
 
-static void on_each(void *arg, const char *backend, const struct msg_probed *p)
+static void on_trial(void *arg, const char *backend, const struct msg_probed *p)
 {
     struct doctor *d = arg;
     assert(d->finding_count < FINDINGS_MAX);
@@ -145,13 +145,13 @@ static void print_findings(struct doctor *d)
     }
 }
 
-static void on_stopped(void *arg)
+static void on_fleet_stopped(void *arg)
 {
     struct doctor *d = arg;
     uv_stop(d->loop);
 }
 
-static void on_progress(void *arg, const struct fleet_progress *progress)
+static void on_trial_progress(void *arg, const struct fleet_progress *progress)
 {
     struct doctor *d = arg;
     if (!d->fetching) {
@@ -161,8 +161,8 @@ static void on_progress(void *arg, const struct fleet_progress *progress)
 }
 
 /* What a sandbox of the configured image is like. */
-static void on_sandbox(void *arg, int rc, const struct fleet_info *info, const struct err *err,
-                       const char *hint)
+static void on_trial_sandbox(void *arg, int rc, const struct fleet_info *info,
+                             const struct err *err, const char *hint)
 {
     struct doctor *d = arg;
     d->sound = rc == 0 && info->language_count > 0;
@@ -185,19 +185,19 @@ static void on_sandbox(void *arg, int rc, const struct fleet_info *info, const s
                    " on an engine");
         }
     }
-    fleet_shutdown(d->fleet, FLEET_END_CLOSE, on_stopped, d);
+    fleet_shutdown(d->fleet, FLEET_END_CLOSE, on_fleet_stopped, d);
 }
 
-static void on_done(void *arg)
+static void on_trials_done(void *arg)
 {
     struct doctor *d = arg;
     print_findings(d);
     if (d->usable == 0) {
-        fleet_shutdown(d->fleet, FLEET_END_CLOSE, on_stopped, d);
+        fleet_shutdown(d->fleet, FLEET_END_CLOSE, on_fleet_stopped, d);
         return;
     }
-    static const struct fleet_spec spec = {.progress = on_progress};
-    fleet_open(d->fleet, "doctor", &spec, on_sandbox, d);
+    static const struct fleet_spec spec = {.progress = on_trial_progress};
+    fleet_open(d->fleet, "doctor", &spec, on_trial_sandbox, d);
 }
 
 /* `row`: the backend that is meant, NULL for all automatic ones. */
@@ -234,7 +234,7 @@ int doctor_run(struct config *config)
     /* A place of our own: the named one may have a server, or sandboxes that wait for one. */
     config->instance[0] = '\0';
     struct doctor d = {.fleet = fleet_create(&loop, config), .loop = &loop};
-    fleet_doctor(d.fleet, on_each, on_done, &d);
+    fleet_doctor(d.fleet, on_trial, on_trials_done, &d);
     uv_run(&loop, UV_RUN_DEFAULT);
     prescribe(&d, config_backend(config), programs);
     fleet_destroy(d.fleet);

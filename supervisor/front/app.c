@@ -184,7 +184,7 @@ static void answer_bad_arguments(struct mcp_request *r, const char *tool, const 
     }
 }
 
-static void on_done(struct tool_call *tool, struct result *result)
+static void on_tool_done(struct tool_call *tool, struct result *result)
 {
     struct call *c = (struct call *)tool;
     struct mcp_request *r = c->request;
@@ -192,13 +192,13 @@ static void on_done(struct tool_call *tool, struct result *result)
     mcp_answer(r, result_json(result));
 }
 
-static void on_progress(struct tool_call *tool, const struct fleet_progress *news)
+static void on_tool_progress(struct tool_call *tool, const struct fleet_progress *news)
 {
     struct call *c = (struct call *)tool;
     mcp_progress(c->request, (double)news->done, (double)news->total, news->text);
 }
 
-static bool on_output(struct tool_call *tool, const struct fleet_output *news)
+static bool on_tool_output(struct tool_call *tool, const struct fleet_output *news)
 {
     struct mcp_request *r = ((struct call *)tool)->request;
     if (!mcp_wants_progress(r)) {
@@ -252,9 +252,9 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
     c->session = s;
     c->tool.session = &s->tools;
     c->tool.args = arguments;
-    c->tool.done = on_done;
-    c->tool.progress = on_progress;
-    c->tool.output = mcp_hears_progress(r) ? on_output : NULL;
+    c->tool.done = on_tool_done;
+    c->tool.progress = on_tool_progress;
+    c->tool.output = mcp_hears_progress(r) ? on_tool_output : NULL;
     c->tool.task = on_task;
     c->tool.tell_task = on_tell_task;
     c->tool.begun_ms = clock_ms();

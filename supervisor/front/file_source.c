@@ -45,7 +45,7 @@ void file_source_destroy(struct file_source *s)
     free(s);
 }
 
-static int check(void *arg, const struct file_link *link, const char **ret_why)
+static int check_link(void *arg, const struct file_link *link, const char **ret_why)
 {
     struct file_source *s = arg;
     if (link->foreign && !s->foreign) {
@@ -108,8 +108,8 @@ static struct file_piece piece_of(int rc, const struct fleet_outcome *outcome)
     return p;
 }
 
-static void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
-                       const struct err *err, const char *hint)
+static void on_piece_read(void *arg, int rc, const struct fleet_outcome *outcome,
+                          const struct err *err, const char *hint)
 {
     struct reading *r = arg;
     (void)err, (void)hint;
@@ -136,11 +136,11 @@ static void *begin_read(void *arg, const struct file_link *link, uint64_t offset
         .keep_bytes = (size_t)length,
         .is_look = true,
     };
-    r->call = fleet_run(s->fleet, link->sandbox, &op, on_outcome, r);
+    r->call = fleet_run(s->fleet, link->sandbox, &op, on_piece_read, r);
     return r;
 }
 
-static void stop(void *reading)
+static void stop_reading(void *reading)
 {
     struct reading *r = reading;
     fleet_cancel(r->call);
@@ -148,5 +148,6 @@ static void stop(void *reading)
 
 struct files_source file_source_table(struct file_source *s)
 {
-    return (struct files_source){.arg = s, .check = check, .read = begin_read, .stop = stop};
+    return (struct files_source){
+        .arg = s, .check = check_link, .read = begin_read, .stop = stop_reading};
 }

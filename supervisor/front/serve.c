@@ -103,7 +103,7 @@ static void on_fleet_down(void *arg)
 
 /* The client or whoever runs us ends this server; only a person at a terminal, with ^C, means the
  * sandboxes as well. */
-static void stop(struct serve *s, enum fleet_end end, const char *why)
+static void stop_serve(struct serve *s, enum fleet_end end, const char *why)
 {
     if (s->state >= SERVE_STOPPING) {
         return;
@@ -123,7 +123,7 @@ static void stop(struct serve *s, enum fleet_end end, const char *why)
 
 static void on_drained(uv_timer_t *timer)
 {
-    stop(timer->data, FLEET_END_LEAVE, "input has ended");
+    stop_serve(timer->data, FLEET_END_LEAVE, "input has ended");
 }
 
 static void on_answered(void *arg)
@@ -149,20 +149,20 @@ static void on_ended(void *arg)
     on_answered(s);
 }
 
-static void on_broken(void *arg)
+static void on_transport_broken(void *arg)
 {
-    stop(arg, FLEET_END_LEAVE, "nobody reads our output");
+    stop_serve(arg, FLEET_END_LEAVE, "nobody reads our output");
 }
 
 /* ---- signals -------------------------------------------------------------------------------- */
 
-static void on_look(uv_timer_t *timer)
+static void on_serve_look(uv_timer_t *timer)
 {
     struct serve *s = timer->data;
     size_t open = serve_http_open_requests(s->http);
     if (open == 0 || uv_now(&s->loop) >= s->http_until_ms) {
         log_debug("%zu requests are still open", open);
-        stop(s, FLEET_END_LEAVE, "SIGTERM");
+        stop_serve(s, FLEET_END_LEAVE, "SIGTERM");
     }
 }
 
@@ -172,7 +172,7 @@ static void drain_http(struct serve *s)
     serve_http_quiesce(s->http);
     mcp_server_stop(s->server);
     s->http_until_ms = uv_now(&s->loop) + HTTP_DRAIN_MS;
-    uv_timer_start(&s->look, on_look, 0, HTTP_LOOK_MS);
+    uv_timer_start(&s->look, on_serve_look, 0, HTTP_LOOK_MS);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -181,13 +181,13 @@ static void on_signal(uv_signal_t *handle, int number)
     /* Clients close our input first and send SIGTERM when that takes a while; stopping has a
      * deadline of its own, so a signal on top of it changes nothing. */
     if (number == SIGINT) {
-        stop(s, FLEET_END_CLOSE, "SIGINT");
+        stop_serve(s, FLEET_END_CLOSE, "SIGINT");
     } else if (number == SIGHUP) {
         serve_http_reload(s->http);
     } else if (s->http != NULL && s->state == SERVE_SERVING) {
         drain_http(s);
     } else if (!uv_is_active((uv_handle_t *)&s->look)) {
-        stop(s, FLEET_END_LEAVE, "SIGTERM");
+        stop_serve(s, FLEET_END_LEAVE, "SIGTERM");
     }
 }
 
@@ -216,9 +216,9 @@ static void watch_signals(struct serve *s)
     }
 }
 
-static int start(struct serve *s, const struct config *config, struct err *err)
+static int start_serve(struct serve *s, const struct config *config, struct err *err)
 {
-    static const struct serve_stdio_events events = {on_ended, on_broken, on_answered};
+    static const struct serve_stdio_events events = {on_ended, on_transport_broken, on_answered};
     uv_timer_init(&s->loop, &s->drain);
     uv_timer_init(&s->loop, &s->look);
     s->drain.data = s->look.data = s;
@@ -241,7 +241,7 @@ static int start(struct serve *s, const struct config *config, struct err *err)
     return s->stdio != NULL ? serve_stdio_open(s->stdio, &s->loop, s->server, &events, s, err) : 0;
 }
 
-static int prepare(struct serve *s, const struct config *config, struct err *err)
+static int prepare_serve(struct serve *s, const struct config *config, struct err *err)
 {
     bool http = config->http[0] != '\0';
     /* First of all: whatever opens a descriptor before could be given one of the standard ones. */
@@ -271,7 +271,7 @@ static int prepare(struct serve *s, const struct config *config, struct err *err
     return 0;
 }
 
-static void run(struct serve *s)
+static void run_serve(struct serve *s)
 {
     uv_run(&s->loop, UV_RUN_DEFAULT);
     bool over = uv_loop_alive(&s->loop) == 0; /* else something in there still points at us */
@@ -298,16 +298,16 @@ int serve_run(const struct config *config)
     struct err err = ERR_INIT;
     struct serve s;
     memset(&s, 0, sizeof(s));
-    if (prepare(&s, config, &err) < 0) {
+    if (prepare_serve(&s, config, &err) < 0) {
         languages_destroy(s.languages);
         serve_stdio_free(s.stdio);
         log_error("%s", err.text);
         return err.code == ERR_CONFIG ? EXIT_CODE_USAGE : EXIT_CODE_SETUP;
     }
-    if (start(&s, config, &err) < 0) {
+    if (start_serve(&s, config, &err) < 0) {
         log_error("%s", err.text);
         return EXIT_CODE_SETUP;
     }
-    run(&s);
+    run_serve(&s);
     return EXIT_CODE_OK;
 }

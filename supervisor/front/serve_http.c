@@ -64,7 +64,7 @@ static void on_given_up(void *arg)
     *(bool *)arg = true;
 }
 
-static void give_up(struct serve_http *h)
+static void give_up_http(struct serve_http *h)
 {
     bool closed = false;
     web_auth_close(h->auth, on_given_up, &closed);
@@ -111,7 +111,7 @@ struct serve_http *serve_http_open(uv_loop_t *loop, const struct config *config,
         return NULL;
     }
     if (listen_on(h, err) < 0) {
-        give_up(h);
+        give_up_http(h);
         return NULL;
     }
     web_auth_set_url(h->auth, web_listener_url(h->listener));

@@ -60,7 +60,7 @@ static void on_end(void *arg, bool broken)
     }
 }
 
-static bool on_send(struct mcp_sink *sink, char *json)
+static bool on_stdio_send(struct mcp_sink *sink, char *json)
 {
     struct serve_stdio *s = (struct serve_stdio *)sink;
     if (stdio_queued(s->stdio) > BEHIND_BYTES) {
@@ -71,7 +71,7 @@ static bool on_send(struct mcp_sink *sink, char *json)
     return true;
 }
 
-static void on_answer(struct mcp_sink *sink, char *json, enum mcp_status status)
+static void on_stdio_answer(struct mcp_sink *sink, char *json, enum mcp_status status)
 {
     struct serve_stdio *s = (struct serve_stdio *)sink;
     if (json != NULL) {
@@ -84,7 +84,7 @@ static void on_answer(struct mcp_sink *sink, char *json, enum mcp_status status)
 
 struct serve_stdio *serve_stdio_claim(struct err *err)
 {
-    static const struct mcp_sink_ops ops = {on_send, on_answer};
+    static const struct mcp_sink_ops ops = {on_stdio_send, on_stdio_answer};
     int in_fd;
     int out_fd;
     if (stdio_claim(&in_fd, &out_fd, err) < 0) {

@@ -161,14 +161,14 @@ static void take_end(struct stdio *s)
     s->events.end(s->arg, false);
 }
 
-static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *ret)
+static void on_stdin_alloc(uv_handle_t *handle, size_t size, uv_buf_t *ret)
 {
     struct stdio *s = handle->data;
     (void)size;
     *ret = uv_buf_init(s->chunk, sizeof(s->chunk));
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk)
+static void on_stdin_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *chunk)
 {
     struct stdio *s = stream->data;
     (void)chunk;
@@ -207,7 +207,7 @@ static void read_on(struct stdio *s)
         return;
     }
     if (!s->in.is_file) {
-        uv_read_start(&s->in.stream, on_alloc, on_read); /* again is fine */
+        uv_read_start(&s->in.stream, on_stdin_alloc, on_stdin_read); /* again is fine */
     } else if (!s->in.fs_busy) {
         uv_buf_t chunk = uv_buf_init(s->chunk, sizeof(s->chunk));
         s->in.fs.data = s;
@@ -227,7 +227,7 @@ static void pop_line(struct stdio *s)
     free(l);
 }
 
-static void on_broken(uv_timer_t *timer)
+static void on_stdin_broken(uv_timer_t *timer)
 {
     struct stdio *s = timer->data;
     s->events.end(s->arg, true);
@@ -246,7 +246,7 @@ static void break_off(struct stdio *s)
     if (s->closing) {
         finish_if_flushed(s);
     } else {
-        uv_timer_start(&s->timer, on_broken, 0, 0);
+        uv_timer_start(&s->timer, on_stdin_broken, 0, 0);
     }
 }
 
@@ -291,7 +291,7 @@ static void after_write(struct stdio *s, ssize_t n)
     }
 }
 
-static void on_written(uv_write_t *req, int status)
+static void on_stdout_written(uv_write_t *req, int status)
 {
     struct stdio *s = req->data;
     size_t n = 0;
@@ -329,7 +329,7 @@ static void write_on(struct stdio *s)
         s->out.fs_busy = rc == 0;
     } else {
         s->write.data = s;
-        rc = uv_write(&s->write, &s->out.stream, bufs, count, on_written);
+        rc = uv_write(&s->write, &s->out.stream, bufs, count, on_stdout_written);
     }
     if (rc < 0) {
         s->writing = 0;
@@ -373,7 +373,7 @@ size_t stdio_queued(const struct stdio *s)
 
 /* ---- opening and closing -------------------------------------------------------------------- */
 
-static void on_closed(uv_handle_t *handle)
+static void on_stdio_closed(uv_handle_t *handle)
 {
     struct stdio *s = handle->data;
     if (--s->open_handles > 0) {
@@ -398,18 +398,18 @@ static void end_close(struct stdio *s, struct end *e)
         close(e->fd);
     } else {
         s->open_handles++;
-        uv_close(&e->handle, on_closed);
+        uv_close(&e->handle, on_stdio_closed);
     }
 }
 
-static void finish(struct stdio *s)
+static void finish_stdio(struct stdio *s)
 {
     s->closing = true;
     s->finishing = true;
     s->open_handles = 1;
     end_close(s, &s->in);
     end_close(s, &s->out);
-    uv_close((uv_handle_t *)&s->timer, on_closed);
+    uv_close((uv_handle_t *)&s->timer, on_stdio_closed);
 }
 
 /* A file request cannot be taken back, but files do not keep us waiting either. */
@@ -417,7 +417,7 @@ static void finish_if_flushed(struct stdio *s)
 {
     bool flushed = s->first == NULL || s->flush_over;
     if (!s->finishing && flushed && !s->in.fs_busy && !s->out.fs_busy) {
-        finish(s);
+        finish_stdio(s);
     }
 }
 
@@ -489,7 +489,7 @@ int stdio_open(uv_loop_t *loop, int in_fd, int out_fd, const struct stdio_events
     int rc = end_open(s, &s->in, in_fd, "stdin", err);
     int out_rc = end_open(s, &s->out, out_fd, "stdout", rc < 0 ? &out_err : err);
     if (rc < 0 || out_rc < 0) {
-        finish(s);
+        finish_stdio(s);
         return rc < 0 ? rc : out_rc;
     }
     *ret = s;

@@ -118,7 +118,7 @@ static void allow_failure(cJSON *schema, const struct words *w)
 }
 
 /* The first tool of a name is the one: a profile's before ours. */
-static void add(struct tools *t, const struct tool *tool, const struct words *w)
+static void add_tool(struct tools *t, const struct tool *tool, const struct words *w)
 {
     if (tools_find(t, tool->name) != NULL) {
         return;
@@ -146,11 +146,11 @@ struct tools *tools_create(const struct config *config, const struct languages *
     for (size_t i = 0; i < PROFILE_COUNT; i++) {
         const struct profile *p = profiles[i];
         for (size_t j = 0; config_lists(config->compat, p->name) && j < p->tool_count; j++) {
-            add(t, p->tools[j], &words);
+            add_tool(t, p->tools[j], &words);
         }
     }
     for (size_t i = 0; i < NATIVE_COUNT; i++) {
-        add(t, native[i], &words);
+        add_tool(t, native[i], &words);
     }
     return t;
 }

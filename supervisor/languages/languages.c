@@ -52,7 +52,7 @@ static int add_word(struct words *w, const char *what, struct view word, struct 
     return 0;
 }
 
-static struct view_list list_of(const struct words *w)
+static struct view_list view_words(const struct words *w)
 {
     return (struct view_list){w->items, w->count};
 }
@@ -109,9 +109,9 @@ static int add_runner(struct languages *l, const char *name, struct view file,
     struct msg m = {.type = MSG_RUNNER};
     m.runner.language = view_of(name);
     m.runner.file = file;
-    m.runner.compile = list_of(compile);
-    m.runner.run = list_of(run);
-    m.runner.needs = list_of(needs);
+    m.runner.compile = view_words(compile);
+    m.runner.run = view_words(run);
+    m.runner.needs = view_words(needs);
     int rc = check_file(file, err);
     if (rc == 0 && compile->count > 0) {
         rc = check_command(compile, "compile", err);
@@ -140,7 +140,7 @@ static int add_runner(struct languages *l, const char *name, struct view file,
 /* ---- built in -------------------------------------------------------------------------------- */
 
 /* Cuts the next word off; false at the end. */
-static bool next_word(const char **text, struct view *ret)
+static bool next_setting_word(const char **text, struct view *ret)
 {
     while (*text != NULL && **text == ' ') {
         (*text)++;
@@ -153,12 +153,12 @@ static bool next_word(const char **text, struct view *ret)
     return true;
 }
 
-static int split(const char *text, const char *script, struct words *ret, struct err *err)
+static int split_setting(const char *text, const char *script, struct words *ret, struct err *err)
 {
     struct view word;
     int rc = 0;
     *ret = (struct words){.count = 0};
-    while (rc == 0 && next_word(&text, &word)) {
+    while (rc == 0 && next_setting_word(&text, &word)) {
         bool is_script = script != NULL && view_is(word, "$SCRIPT");
         rc = add_word(ret, "a built-in command", is_script ? view_of(script) : word, err);
     }
@@ -169,7 +169,7 @@ static int add_aliases(struct languages *l, const char *name, const char *aliase
 {
     struct view word;
     int rc = 0;
-    while (rc == 0 && next_word(&aliases, &word)) {
+    while (rc == 0 && next_setting_word(&aliases, &word)) {
         CLEANUP_FREE char *alias = alloc_viewdup(word);
         rc = language_names_add_alias(&l->names, alias, name, err);
     }
@@ -220,13 +220,13 @@ static int load_builtin(struct languages *l, const cJSON *rows, struct err *err)
             continue;
         }
         if (rc == 0) {
-            rc = split(p->compile, p->script, &compile, err);
+            rc = split_setting(p->compile, p->script, &compile, err);
         }
         if (rc == 0) {
-            rc = split(p->run, NULL, &run, err);
+            rc = split_setting(p->run, NULL, &run, err);
         }
         if (rc == 0) {
-            rc = split(p->needs, NULL, &needs, err);
+            rc = split_setting(p->needs, NULL, &needs, err);
         }
         if (rc == 0) {
             rc = add_runner(l, p->name, view_of(p->file), &compile, &run, &needs, err);

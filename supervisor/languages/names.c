@@ -14,7 +14,7 @@
 #define NAMES_MAX      (16 + LIMIT_RUNNERS) /* live languages, and one for each runner at most */
 #define ALIASES_MAX    256
 
-static void add(struct word_list *n, size_t max, const char *word)
+static void add_known_word(struct word_list *n, size_t max, const char *word)
 {
     if (n->items == NULL) {
         n->items = alloc_array(max, sizeof(n->items[0]));
@@ -33,7 +33,7 @@ static bool has(const struct word_list *n, const char *word, size_t *ret_at)
     return false;
 }
 
-static void finish(struct word_list *n)
+static void finish_words(struct word_list *n)
 {
     for (size_t i = 0; i < n->count; i++) {
         free(n->items[i]);
@@ -51,7 +51,7 @@ const char *language_name_shown(const char *text)
     return text;
 }
 
-static int check(const char *name, struct err *err)
+static int check_known_name(const char *name, struct err *err)
 {
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+#._-";
@@ -69,13 +69,13 @@ static int check(const char *name, struct err *err)
 int language_names_add(struct language_names *l, const char *name, struct err *err)
 {
     size_t at = 0;
-    int rc = check(name, err);
+    int rc = check_known_name(name, err);
     if (rc == 0 && has(&l->aliases, name, &at)) {
         rc = err_set(err, ERR_CONFIG, "\"%s\" is another name of %s already", name,
                      l->targets.items[at]);
     }
     if (rc == 0 && !has(&l->names, name, &at)) {
-        add(&l->names, NAMES_MAX, name);
+        add_known_word(&l->names, NAMES_MAX, name);
     }
     return rc;
 }
@@ -84,7 +84,7 @@ int language_names_add_alias(struct language_names *l, const char *alias, const 
                              struct err *err)
 {
     size_t at = 0;
-    int rc = check(alias, err);
+    int rc = check_known_name(alias, err);
     if (rc < 0) {
         return rc;
     }
@@ -98,8 +98,8 @@ int language_names_add_alias(struct language_names *l, const char *alias, const 
     if (l->aliases.count == ALIASES_MAX) {
         return err_set(err, ERR_CONFIG, "more than %d aliases", ALIASES_MAX);
     }
-    add(&l->aliases, ALIASES_MAX, alias);
-    add(&l->targets, ALIASES_MAX, name);
+    add_known_word(&l->aliases, ALIASES_MAX, alias);
+    add_known_word(&l->targets, ALIASES_MAX, name);
     return 0;
 }
 
@@ -116,9 +116,9 @@ void language_names_seal(struct language_names *l)
 
 void language_names_finish(struct language_names *l)
 {
-    finish(&l->names);
-    finish(&l->aliases);
-    finish(&l->targets);
+    finish_words(&l->names);
+    finish_words(&l->aliases);
+    finish_words(&l->targets);
     free(l->words.items);
 }
 

@@ -18,7 +18,7 @@
 #include "common/str.h"
 
 /* RFC 3986: unreserved, sub-delims, ":" and "@" stand for themselves in a path. */
-static bool is_plain(unsigned char c)
+static bool is_plain_byte(unsigned char c)
 {
     return isalnum(c) || (c != '\0' && strchr("-._~!$&'()*+,;=:@", c) != NULL);
 }
@@ -56,7 +56,7 @@ static bool take_segment(const char **at, char *out, size_t *len)
             }
             value = high * 16 + low;
             p += 2;
-        } else if (!is_plain((unsigned char)*p)) {
+        } else if (!is_plain_byte((unsigned char)*p)) {
             return false;
         }
         if (value < 0x20 || value == 0x7f || value == '/' || *len + 2 > LIMIT_PATH) {
@@ -145,7 +145,8 @@ static bool add_segments(struct buf *out, struct view path)
             if (c < 0x20 || c == 0x7f) {
                 return false;
             }
-            int rc = is_plain(c) ? buf_add(out, &c, 1, NULL) : buf_printf(out, NULL, "%%%02X", c);
+            int rc =
+                is_plain_byte(c) ? buf_add(out, &c, 1, NULL) : buf_printf(out, NULL, "%%%02X", c);
             if (rc < 0) {
                 return false;
             }
