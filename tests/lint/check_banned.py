@@ -3,7 +3,7 @@
 
 import re
 
-from source import code_only, files, read, report
+from source import TOKEN, code_only, files, read, report
 from tap import Suite
 
 OURS = ("common", "proto", "supervisor", "worker")
@@ -97,6 +97,19 @@ def state():
         for match in re.finditer(r"\bwaitpid\s*\(\s*-1", code):
             if not path.startswith("worker/agent/"):
                 problems.append(f"{path}:{code.count(chr(10), 0, match.start()) + 1}: waitpid(-1)")
+    report(problems)
+
+
+@suite.case("a backend is named by its table and its own directory alone")
+def backends():
+    names = re.findall(r"^BACKEND\((\w+),", read("common/backends.def"), re.M)
+    assert "oci" in names and "docker" in names, names
+    literal = re.compile("|".join(f'"{name}"' for name in names))
+    problems = []
+    for path in files(".c", ".h", under=OURS):
+        for match in TOKEN.finditer(read(path)):
+            if literal.fullmatch(match.group(0)) and not path.startswith(f"worker/backend/{match.group(0)[1:-1]}/"):
+                problems.append(f"{path}: {match.group(0)}: what differs between backends is a field of their rows")
     report(problems)
 
 
