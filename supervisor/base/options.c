@@ -12,7 +12,7 @@
 
 #define FIELD(name) offsetof(struct config, name)
 
-/* Every name behind "auto", and what each is. */
+/* Every name behind "auto", and what each is that releases have. */
 #define BACKEND(name, about, ...) " " #name
 static const char backend_names[] = BACKEND_AUTO
 #include "common/backends.def"
@@ -20,9 +20,11 @@ static const char backend_names[] = BACKEND_AUTO
 #undef BACKEND
 #define BACKEND(name, about, ...) ", " #name " (" about ")"
 static const char backends_about[] =
-    "what isolates sandboxes: " BACKEND_AUTO " (docker if an engine answers, else oci)"
+    "what isolates sandboxes: " BACKEND_AUTO " (the first of these that works)"
+#define BACKENDS_OF_RELEASES
 #include "common/backends.def"
     ;
+#undef BACKENDS_OF_RELEASES
 #undef BACKEND
 
 /* clang-format off */

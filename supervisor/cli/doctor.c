@@ -208,7 +208,7 @@ static void prescribe(const struct doctor *d, const struct backend_row *row, boo
         printf("What to do: reinstall cloister (its programs belong together), or name them with\n"
                "--worker-path and --agent-path.\n");
     } else if (d->usable == 0) {
-        printf("What to do:%s\n", row == NULL ? " one of these two." : "");
+        printf("What to do:%s\n", row == NULL ? " one of these." : "");
         for (size_t i = 0; i < BACKEND_COUNT; i++) {
             if (row == NULL ? backend_rows[i].is_automatic : row == &backend_rows[i]) {
                 printf("%s", backend_rows[i].advice);
