@@ -179,13 +179,23 @@ static void on_tick(uv_timer_t *tick)
     (void)tick; /* the loop turns, which is all that is wanted */
 }
 
+void wait_count(struct fixture *f, const unsigned *counter, unsigned count)
+{
+    set_deadline(f, WAIT_MS);
+    while (*counter < count && !f->late) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+    uv_timer_stop(&f->deadline);
+    assert_int_equal(*counter, count);
+}
+
 void wait_entries(struct fixture *f, const char *path, int count)
 {
     uv_timer_t tick;
     uv_timer_init(&f->loop, &tick);
     uv_timer_start(&tick, on_tick, 5, 5);
     set_deadline(f, WAIT_MS);
-    while (count_entries(path) < count && !f->late) {
+    while (count_entries(path) != count && !f->late) {
         uv_run(&f->loop, UV_RUN_ONCE);
     }
     uv_timer_stop(&f->deadline);

@@ -88,7 +88,9 @@ void rename_instance(struct fixture *f, const char *name);
 void wait_times(struct fixture *f, const struct answer *a, unsigned times);
 /* Runs the loop until *flag. */
 void wait_flag(struct fixture *f, const bool *flag);
-/* Runs the loop until a directory has that many entries. */
+/* Runs the loop until a counter has reached that, and checks that it is no more. */
+void wait_count(struct fixture *f, const unsigned *counter, unsigned count);
+/* Runs the loop until a directory has that many entries, no more and no less. */
 void wait_entries(struct fixture *f, const char *path, int count);
 /* Runs the loop for this long, for things that must not happen. */
 void let_pass(struct fixture *f, uint64_t ms);

@@ -178,10 +178,7 @@ static void a_worker_that_keeps_dying_parks_its_sandbox_only(void **state)
     char path[160];
     char *dir = instance_dir(f);
     snprintf(path, sizeof(path), "%s/sandboxes", dir);
-    for (int i = 0; i < 200 && count_entries(path) > 1; i++) {
-        let_pass(f, 20);
-    }
-    assert_int_equal(count_entries(path), 1);
+    wait_entries(f, path, 1);
     snprintf(path, sizeof(path), "%s/%s", f->sweeps, bad);
     assert_int_equal(access(path, F_OK), 0);
     free(dir);
@@ -315,10 +312,7 @@ static void creation_fails_with_a_reason(void **state)
     assert_int_equal(a.rc, -ERR_ENGINE);
     assert_true(clock_ms() - begin_ms < 5500);
     /* A half-made sandbox may be there: it is swept. */
-    for (int i = 0; i < 200 && count_entries(f->sweeps) < 2; i++) {
-        let_pass(f, 20);
-    }
-    assert_int_equal(count_entries(f->sweeps), 2);
+    wait_entries(f, f->sweeps, 2);
     char id[FLEET_ID_SIZE];
     check_run(f, open_one(f, NULL, id), "echo fine", "fine");
 }

@@ -35,10 +35,7 @@ static void wait_for_nothing_left(struct fixture *f)
     char *dir = instance_dir(f);
     snprintf(path, sizeof(path), "%s/sandboxes", dir);
     free(dir);
-    for (int i = 0; i < 500 && count_entries(path) > 0; i++) {
-        let_pass(f, 20);
-    }
-    assert_int_equal(count_entries(path), 0);
+    wait_entries(f, path, 0);
 }
 
 static void one_without_the_languages_of_its_image_is_made_again_unnoticed(void **state)

@@ -131,12 +131,10 @@ static void changes_are_told_to_who_watches(void **state)
     fixture_start(f);
     fleet_observe(f->fleet, &events, &watch);
     open_one(f, NULL, id);
-    let_pass(f, 1);
-    assert_int_equal(watch.sandboxes, 1);
+    wait_count(f, &watch.sandboxes, 1);
     assert_string_equal(watch.owner, "me");
     check_run(f, id, "echo x", "x");
-    let_pass(f, 1);
-    assert_int_equal(watch.files, 1);
+    wait_count(f, &watch.files, 1);
     assert_string_equal(watch.sandbox, id);
     assert_int_equal(watch.executions, 0); /* nobody could ask for it by id */
 
@@ -146,14 +144,12 @@ static void changes_are_told_to_who_watches(void **state)
     fleet_execute(f->fleet, "me", id, &op, execution);
     fleet_await(f->fleet, "me", execution, FLEET_WAIT_FOR_EVER, on_outcome, &a);
     wait_times(f, &a, 1);
-    let_pass(f, 1);
-    assert_int_equal(watch.files, 2);
-    assert_int_equal(watch.executions, 1);
+    wait_count(f, &watch.files, 2);
+    wait_count(f, &watch.executions, 1);
     assert_string_equal(watch.execution, execution);
 
     close_one(f, id);
-    let_pass(f, 1);
-    assert_int_equal(watch.sandboxes, 2);
+    wait_count(f, &watch.sandboxes, 2);
     answer_finish(&a);
 }
 
@@ -166,13 +162,11 @@ static void a_failure_is_a_change(void **state)
     fixture_start(f);
     fleet_observe(f->fleet, &events, &watch);
     open_one(f, NULL, id);
-    let_pass(f, 1);
-    unsigned before = watch.sandboxes;
+    wait_count(f, &watch.sandboxes, 1);
     begin_run(f, id, "gone", &a);
     wait_times(f, &a, 1);
     wait_state(f, id, "failed");
-    let_pass(f, 1);
-    assert_int_equal(watch.sandboxes, before + 1);
+    wait_count(f, &watch.sandboxes, 2);
     answer_finish(&a);
 }
 

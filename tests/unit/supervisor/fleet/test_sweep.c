@@ -176,14 +176,6 @@ static void make_victim(struct fixture *f, bool stop_worker, struct victim *v)
     make_victim_on(f, "", stop_worker, v);
 }
 
-static void wait_for_entries(struct fixture *f, const char *path, int n)
-{
-    for (int i = 0; i < 500 && count_entries(path) != n; i++) {
-        let_pass(f, 10);
-    }
-    assert_int_equal(count_entries(path), n);
-}
-
 static void check_swept_by(struct fixture *f, const struct victim *v, const char *how)
 {
     char path[128];
@@ -208,8 +200,8 @@ static void what_a_dead_server_left_in_an_engine_is_swept_there(void **state)
     assert_int_equal(waitpid(v.worker_pid, NULL, 0), v.worker_pid);
     fixture_start(f); /* on oci, and knowing of no engine */
     open_one(f, NULL, id);
-    wait_for_entries(f, f->sweeps, 1);
-    wait_for_entries(f, f->top, 1);
+    wait_entries(f, f->sweeps, 1);
+    wait_entries(f, f->top, 1);
     check_swept_by(f, &v, "docker  unix:///run/other.sock");
 }
 
@@ -227,7 +219,7 @@ static void a_dead_server_leaves_nothing(void **state)
     assert_int_equal(WEXITSTATUS(status), EXIT_CODE_ORPHANED);
     fixture_start(f);
     open_one(f, NULL, id);
-    wait_for_entries(f, f->top, 1);
+    wait_entries(f, f->top, 1);
     check_swept(f, &v);
     check_run(f, id, "echo fine", "fine");
 }
@@ -244,7 +236,7 @@ static void a_worker_that_did_not_notice_is_killed(void **state)
     assert_int_equal(waitpid(v.worker_pid, &status, 0), v.worker_pid);
     assert_true(WIFSIGNALED(status));
     assert_int_equal(WTERMSIG(status), SIGKILL);
-    wait_for_entries(f, f->top, 1);
+    wait_entries(f, f->top, 1);
     check_swept(f, &v);
 }
 
@@ -268,7 +260,7 @@ static void a_process_that_only_has_the_pid_lives(void **state)
     assert_int_equal(file_replace(path, text, strlen(text), 0600, NULL), 0);
     fixture_start(f);
     open_one(f, NULL, id);
-    wait_for_entries(f, f->top, 1);
+    wait_entries(f, f->top, 1);
     assert_int_equal(waitpid(innocent, &status, WNOHANG), 0);
     kill(innocent, SIGKILL);
     assert_int_equal(waitpid(innocent, &status, 0), innocent);
@@ -294,7 +286,7 @@ static void what_cannot_be_swept_stays_findable(void **state)
     unsetenv("WORKER_STUB");
     fixture_start(f);
     open_one(f, NULL, id);
-    wait_for_entries(f, f->top, 1);
+    wait_entries(f, f->top, 1);
     check_swept(f, &v);
 }
 
@@ -337,7 +329,7 @@ static void a_named_instance_that_nobody_comes_for_is_swept_after_its_grace(void
     open_one(f, NULL, id);
     assert_int_equal(count_entries(f->sweeps), 0); /* dead, but perhaps not for long */
     assert_int_equal(count_entries(f->top), 2);
-    wait_for_entries(f, f->top, 1);
+    wait_entries(f, f->top, 1);
     assert_true(clock_ms() - begin_ms >= 2000); /* its grace of 1 s, and a margin */
     check_swept(f, &v);
 }
@@ -356,7 +348,7 @@ static void a_dead_server_without_records_is_swept_by_default(void **state)
     path = alloc_printf("%s/%s", f->sweeps, v.id);
     fixture_start(f);
     open_one(f, NULL, id);
-    wait_for_entries(f, f->top, 1);
+    wait_entries(f, f->top, 1);
     CLEANUP_BUF struct buf note;
     buf_init(&note, 100);
     assert_int_equal(file_read(path, &note, NULL), 0);
