@@ -132,10 +132,17 @@ def session():
 def ended():
     server = start()
     gone = {"error": "No sandbox found with session ID: e. Create a sandbox first."}
+
+    def made():
+        return re.findall(r"sandbox creating: .*sandbox=(\w{16})", "\n".join(server.log))
+
     for last in (False, True):
         equal(text(server, "create_sandbox", session_id="e"), "Sandbox created successfully with session ID: e")
-        sandbox = re.findall(r"sandbox=(\w{16})", server.log_tail())[-1]
-        for pid in mcp.agents_of(sandbox):
+        # The log is read beside the answers, and the end of the one before may be told after this one's beginning.
+        poll("the log names this sandbox", lambda: len(made()) == 1 + last)
+        agents = mcp.agents_of(made()[-1])
+        assert agents, made()
+        for pid in agents:
             os.kill(pid, signal.SIGKILL)
         poll("it is known to have ended", lambda: value(server, "execute_code", session_id="e", code="1") == gone, 30)
         equal(value(server, "get_sandbox_status")["active_sessions"], [])
