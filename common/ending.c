@@ -3,7 +3,8 @@
  * that is wanted stays wanted whoever is killed next.
  *
  * A pid alone names nobody by the time it is read, so a start time goes with it; whoever signals
- * the process compares it. A note that cannot be read whole is none.
+ * the process compares it. A control group needs none, since its name bears the sandbox's id. The
+ * note is one line, "<pid> <start time> <group>"; one that cannot be read whole is none.
  */
 #include "common/ending.h"
 
@@ -36,11 +37,12 @@ bool ending_has_begun(const char *dir)
     return access(path, F_OK) == 0;
 }
 
-int ending_note_first(const char *dir, int pid, uint64_t start_time, struct err *err)
+int ending_note_first(const char *dir, const struct ending_first *first, struct err *err)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/" ENDING_FIRST, dir);
     CLEANUP_FREE char *next = alloc_printf("%s/" ENDING_FIRST ".next", dir);
-    CLEANUP_FREE char *text = alloc_printf("%d %" PRIu64 "\n", pid, start_time);
+    CLEANUP_FREE char *text =
+        alloc_printf("%d %" PRIu64 " %s\n", first->pid, first->start_time, first->group);
     CLEANUP_FD int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
         return err_sys(err, ERR_IO, errno, "%s", next);
@@ -52,12 +54,10 @@ int ending_note_first(const char *dir, int pid, uint64_t start_time, struct err 
     return rc;
 }
 
-bool ending_read_first(const char *dir, int *ret_pid, uint64_t *ret_start_time)
+bool ending_read_first(const char *dir, struct ending_first *ret_first)
 {
-    char text[64];
-    int pid;
-    uint64_t start_time;
-    char end;
+    char text[ENDING_GROUP_MAX + 64];
+    int group; /* where it begins in the text */
     CLEANUP_FREE char *path = alloc_printf("%s/" ENDING_FIRST, dir);
     CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
@@ -65,13 +65,15 @@ bool ending_read_first(const char *dir, int *ret_pid, uint64_t *ret_start_time)
         return false;
     }
     text[n] = '\0';
-    if (sscanf(text, "%9d %19" SCNu64 "%c", &pid, &start_time, &end) != 3 || end != '\n' ||
-        pid < 2 || start_time == 0) {
+    char *end = strchr(text, '\n');
+    if (end == NULL ||
+        sscanf(text, "%9d %19" SCNu64 "%n", &ret_first->pid, &ret_first->start_time, &group) != 2 ||
+        text[group] != ' ' || ret_first->pid < 2 || ret_first->start_time == 0) {
         return false;
     }
-    *ret_pid = pid;
-    *ret_start_time = start_time;
-    return true;
+    *end = '\0';
+    int len = snprintf(ret_first->group, sizeof(ret_first->group), "%s", text + group + 1);
+    return len >= 0 && (size_t)len < sizeof(ret_first->group);
 }
 
 void ending_mark_destroyed(const char *dir)

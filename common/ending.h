@@ -3,9 +3,8 @@
  * instance ends:
  *
  *     <instance>/ending                  the end of all of its sandboxes is wanted
- *     <instance>/sandboxes/<id>/first    "<pid> <start time>" of the sandbox's first process
- *                              destroyed its worker has ended it and nothing of it is left but
- * files
+ *     <instance>/sandboxes/<id>/first      how to kill all that runs in it, see below
+ *     <instance>/sandboxes/<id>/destroyed  its worker has ended it, only files are left of it
  *
  * `dir` is a sandbox's directory. Thread: any. Small files, nothing is synced.
  */
@@ -17,7 +16,16 @@
 
 #include "common/err.h"
 
-#define ENDING_FIRST "first"
+#define ENDING_FIRST     "first"
+#define ENDING_GROUP_MAX 512
+
+/* The first process of a sandbox, with whose end the kernel ends everything in it. */
+struct ending_first {
+    int pid;
+    uint64_t start_time;          /* in clock ticks since boot, of exactly this process */
+    char group[ENDING_GROUP_MAX]; /* directory of the control group that holds this sandbox and
+                                     nothing else; "" = there is none, or nobody here sees it */
+};
 
 /* Marks the instance whose directory this is. */
 int ending_begin(const char *instance_dir, struct err *err) WARN_UNUSED;
@@ -25,12 +33,12 @@ int ending_begin(const char *instance_dir, struct err *err) WARN_UNUSED;
 /* Whether the instance of this sandbox is marked. */
 bool ending_has_begun(const char *dir);
 
-/* Notes the process whose end is the end of everything in the sandbox; the old note or the new one
- * is there at any moment. */
-int ending_note_first(const char *dir, int pid, uint64_t start_time, struct err *err) WARN_UNUSED;
+/* The old note or the new one is there at any moment. */
+int ending_note_first(const char *dir, const struct ending_first *first,
+                      struct err *err) WARN_UNUSED;
 
 /* False if there is no such note. */
-bool ending_read_first(const char *dir, int *ret_pid, uint64_t *ret_start_time) WARN_UNUSED;
+bool ending_read_first(const char *dir, struct ending_first *ret_first) WARN_UNUSED;
 
 /* By the sandbox's worker, as the last thing that it does about it. */
 void ending_mark_destroyed(const char *dir);

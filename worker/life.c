@@ -224,7 +224,7 @@ void life_hang_up(struct worker *w)
     }
 }
 
-/* Its first process was killed with all others of the instance. Their remains are removed by turns:
+/* What ran in it was killed with all others of the instance. Their remains are removed by turns:
  * whoever ends the instance asks for it, or the grace period does. */
 static void ended_with_server(struct worker *w)
 {

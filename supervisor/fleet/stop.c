@@ -7,8 +7,8 @@
  *
  * A server of an instance of its own has a sweeper (sweeper.h), and no need to force anything: what
  * is not removed after 3.5 s, before clients kill, goes on without it. When many sandboxes end with
- * it, all their first processes are killed before anything else (firsts.h), and workers close what
- * is left of them by turns. A few close as quickly in order, and then calls in them are told how
+ * it, all that runs in them is killed before anything else (firsts.h), and workers close what is
+ * left of them by turns. A few close as quickly in order, and then calls in them are told how
  * they ended.
  */
 #include <assert.h>
@@ -28,6 +28,7 @@
 #include "supervisor/fleet/state/removals.h"
 #include "supervisor/fleet/state/sweep.h"
 #include "supervisor/fleet/state/sweeper.h"
+#include "supervisor/fleet/state/urgency.h"
 
 #define FORCE_MS 4000 /* from the begin of the shutdown to SIGKILL for all */
 #define LEAVE_MS 4500 /* and to the end of waiting */
@@ -156,7 +157,11 @@ void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg)
     f->stopped = done;
     f->stopped_arg = arg;
     if (sweeper_lives(&f->host) && has_many(f)) {
-        log_info("shutdown: %zu sandboxes killed", firsts_kill(f->host.instance->dir));
+        struct urgency before;
+        urgency_raise(&before);
+        size_t count = firsts_kill(f->host.instance->dir);
+        urgency_restore(&before);
+        log_info("shutdown: %zu sandboxes killed", count);
         turns_init(&f->turns, &f->host.deferred, AT_ONCE);
         f->host.turns = &f->turns;
     }

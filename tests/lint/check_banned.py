@@ -37,7 +37,7 @@ CONFINED = {
         "libuv reaps its own children",
     ),
     r"kill|killpg|tgkill": (
-        r"worker/agent/.*|worker/backend/oci/.*|supervisor/(cli/demo\w*|fleet/workers/spawn)\.c|worker/main\.c",
+        r"worker/agent/.*|common/cgroup\.c|supervisor/(cli/demo\w*|fleet/workers/spawn)\.c|worker/main\.c",
         "signals go through uv_process_kill",
     ),
     r"printf|puts|putchar|fwrite": (

@@ -213,12 +213,11 @@ static void ask_close(void *arg)
 
 static void end_worker(struct sandbox *s)
 {
-    int pid;
-    uint64_t start_time;
+    struct ending_first first;
     s->cleanup = CLEANUP_WORKER;
     if (s->link == NULL) {
         sweep_sandbox(s);
-    } else if (s->host->turns != NULL && ending_read_first(s->dir, &pid, &start_time)) {
+    } else if (s->host->turns != NULL && ending_read_first(s->dir, &first)) {
         turns_take(s->host->turns, &s->close_turn, ask_close, s); /* what ran in it is dead */
     } else {
         ask_close(s);

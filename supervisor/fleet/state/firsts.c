@@ -1,12 +1,14 @@
 /*
  * A thousand workers that are asked to end their sandboxes take seconds to wake up, and the last
- * sandbox runs on for as long. So whoever ends all of them kills them itself. The kernel ends
- * everything in a pid namespace with its first process, so one signal a sandbox is enough.
+ * sandbox runs on for as long. So whoever ends all of them kills them itself, by their control
+ * groups: then nothing in them runs another instruction.
  *
- * As soon as the first of them dies, its end, its worker's waking up and we compete for the same
- * processors. So they are found and compared first, as many as descriptors may be held, and then
- * signalled one right after the other. The mark goes before: the worker that finds its agent dead
- * reads there that this was wanted.
+ * Where there is no control group, the first process of a sandbox is signalled, and the kernel ends
+ * everything in its pid namespace with it. That takes until this process has been given a
+ * processor, for which its end, its worker's waking up and we compete as soon as the first of them
+ * dies. So they are found and compared first, as many as descriptors may be held, and then
+ * signalled one right after the other. The mark goes before all that: the worker that finds its
+ * agent dead reads there that this was wanted.
  */
 #include "supervisor/fleet/state/firsts.h"
 
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/cgroup.h"
 #include "common/cleanup.h"
 #include "common/ending.h"
 #include "common/log.h"
@@ -28,15 +31,10 @@
 
 #ifdef SYS_pidfd_open
 /* A descriptor of exactly the process of the note, or -1. */
-static int hold_first(const char *dir)
+static int hold_first(const struct ending_first *first)
 {
-    int pid;
-    uint64_t start_time;
-    if (!ending_read_first(dir, &pid, &start_time)) {
-        return -1;
-    }
-    CLEANUP_FD int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
-    if (fd < 0 || worker_process_start_time(pid) != start_time) {
+    CLEANUP_FD int fd = (int)syscall(SYS_pidfd_open, (pid_t)first->pid, 0);
+    if (fd < 0 || worker_process_start_time(first->pid) != first->start_time) {
         return -1;
     }
     return steal_fd(&fd);
@@ -52,9 +50,9 @@ static void kill_held(const int *held, size_t count)
     }
 }
 #else
-static int hold_first(const char *dir)
+static int hold_first(const struct ending_first *first)
 {
-    (void)dir;
+    (void)first;
     return -1;
 }
 
@@ -81,8 +79,16 @@ size_t firsts_kill(const char *instance_dir)
         if (!instance_is_sandbox_id(entry->d_name)) {
             continue;
         }
+        struct ending_first first;
         CLEANUP_FREE char *sandbox = alloc_printf("%s/%s", path, entry->d_name);
-        held[count] = hold_first(sandbox);
+        if (!ending_read_first(sandbox, &first)) {
+            continue;
+        }
+        if (first.group[0] != '\0' && cgroup_kill(first.group)) {
+            total++;
+            continue;
+        }
+        held[count] = hold_first(&first);
         if (held[count] >= 0 && ++count == HELD_MAX) {
             kill_held(held, count);
             total += count;

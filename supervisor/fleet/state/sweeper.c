@@ -1,6 +1,6 @@
 /*
  *   waits for the end of its pipe: the server is gone
- *   kills the first process of every sandbox: all code is dead (firsts.c)
+ *   kills what runs in every sandbox: all code is dead (firsts.c)
  *   removes sandboxes by turns, installers first (sweeper_rest.c)
  *   removes what it could not once more, a few times, further and further apart
  *   removes the instance's directory and ends
@@ -20,7 +20,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -31,12 +30,12 @@
 #include "supervisor/fleet/host/instance.h"
 #include "supervisor/fleet/state/firsts.h"
 #include "supervisor/fleet/state/sweeper_internal.h"
+#include "supervisor/fleet/state/urgency.h"
 
-#define AT_ONCE    16
-#define FIRST_NICE (-15)
-#define TICK_MS    250
-#define PAUSE_MS   1000 /* before the second round, twice that before the third, … */
-#define ROUNDS     6
+#define AT_ONCE  16
+#define TICK_MS  250
+#define PAUSE_MS 1000 /* before the second round, twice that before the third, … */
+#define ROUNDS   6
 
 enum { ARG_DIR, ARG_WORKER, ARG_AGENT, ARG_BACKEND, ARG_ENGINE, ARG_LOG_LEVEL, ARG_COUNT };
 
@@ -220,9 +219,9 @@ int sweeper_run(int argc, char **argv)
     /* Nobody may be reading the log any more, and what is written there now waits for them. */
     log_set_level(level == LOG_INFO ? LOG_WARN : level);
     harden();
-    /* All workers notice at the same time that their server is gone. Where we may, we go first. */
-    int nice_before = getpriority(PRIO_PROCESS, 0);
-    (void)setpriority(PRIO_PROCESS, 0, FIRST_NICE);
+    /* All workers notice at the same time that their server is gone. */
+    struct urgency before;
+    urgency_raise(&before);
     wait_for_server();
 
     struct sweeper_process p;
@@ -235,7 +234,7 @@ int sweeper_run(int argc, char **argv)
         return EXIT_CODE_OK; /* it is gone, or another's */
     }
     (void)firsts_kill(p.dir);
-    (void)setpriority(PRIO_PROCESS, 0, nice_before);
+    urgency_restore(&before);
     sweep_instance(&p, argv);
     close(p.lock_fd);
     return EXIT_CODE_OK;

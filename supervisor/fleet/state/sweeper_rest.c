@@ -5,8 +5,8 @@
  *   a sweep      by another worker, unless that one has noted that nothing but files is left
  *   its files    the directory is removed
  *
- * A worker that does not end in time is killed, and swept after. Those whose first process could
- * not be killed with all the others are asked at once, whoever's turn it is: what runs in them has
+ * A worker that does not end in time is killed, and swept after. Those in which nothing could
+ * be killed with all the others are asked at once, whoever's turn it is: what runs in them has
  * to end now, and that comes before tidiness.
  */
 #include <stdlib.h>
@@ -156,14 +156,13 @@ static void begin_rest(void *arg)
 void rest_begin(struct sweeper_process *p, const char *id, const char *dir)
 {
     struct rest *r = alloc_one(struct rest);
-    int pid;
-    uint64_t start_time;
+    struct ending_first first;
     r->p = p;
     r->id = alloc_strdup(id);
     r->dir = alloc_strdup(dir);
     TAILQ_INSERT_TAIL(&p->rests, r, node);
     p->pending++;
-    if (!ending_read_first(dir, &pid, &start_time) && !ending_is_destroyed(dir)) {
+    if (!ending_read_first(dir, &first) && !ending_is_destroyed(dir)) {
         (void)record_stop_worker(dir);
     }
     turns_take(&p->turns, &r->turn, begin_rest, r);

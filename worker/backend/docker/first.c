@@ -33,17 +33,17 @@ void docker_first_note(const cJSON *inspected, const char *dir)
 {
     const char *id = json_get_str(inspected, "Id");
     const cJSON *number = json_get(json_get(inspected, "State"), "Pid");
-    uint64_t start;
+    struct ending_first first = {.group = ""};
     struct err err = ERR_INIT;
     if (id == NULL || strlen(id) != ID_LEN || !cJSON_IsNumber(number) || number->valuedouble < 2 ||
         number->valuedouble > INT32_MAX) {
         return;
     }
-    int pid = (int)number->valuedouble;
-    if (!oci_process_start(pid, &start) || !is_in_container(pid, id)) {
+    first.pid = (int)number->valuedouble;
+    if (!oci_process_start(first.pid, &first.start_time) || !is_in_container(first.pid, id)) {
         return; /* the engine's host is not this one */
     }
-    if (ending_note_first(dir, pid, start, &err) < 0) {
+    if (ending_note_first(dir, &first, &err) < 0) {
         log_debug("a server that ends cannot kill it at once: %s", err.text);
     }
 }

@@ -17,7 +17,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,12 +25,12 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/cgroup.h"
 #include "common/cleanup.h"
 #include "common/fd.h"
 
 #define PROC_FILE_MAX (1u << 20) /* mountinfo of a host with thousands of containers */
 #define FIGURES_MAX   (16u << 10)
-#define LIST_MAX      (256u << 10)
 #define NEST_MAX      4 /* groups below a sandbox's: runtimes make one at most */
 
 /* Reads a small file into a fresh NUL-terminated string; NULL if that cannot be done. */
@@ -337,23 +336,6 @@ void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *
     };
 }
 
-static void kill_members(const char *dir)
-{
-    char path[OCI_CGROUP_PATH_MAX * 3];
-    if (!join_path(path, sizeof(path), dir, "/cgroup.procs", "")) {
-        return;
-    }
-    CLEANUP_FREE char *text = read_cgroup_file(path, LIST_MAX);
-    char *cursor = text;
-    for (char *line = next_line(&cursor); line != NULL; line = next_line(&cursor)) {
-        int pid;
-        /* 0 stands for a process of another pid namespace: never kill our own group by it. */
-        if (sscanf(line, "%d", &pid) == 1 && pid > 1) {
-            kill(pid, SIGKILL);
-        }
-    }
-}
-
 static bool remove_group(const char *dir, int nest)
 {
     struct stat st;
@@ -363,7 +345,7 @@ static bool remove_group(const char *dir, int nest)
     if (rmdir(dir) == 0 || errno == ENOENT) {
         return true;
     }
-    kill_members(dir);
+    cgroup_kill(dir);
     DIR *d = nest < NEST_MAX ? opendir(dir) : NULL;
     if (d != NULL) {
         struct dirent *entry;

@@ -129,15 +129,31 @@ static int record(struct oci_create *c, int pid, bool starting)
     return oci_record_write(c->box.record, r, &c->err);
 }
 
+/* For a server that ends and kills what runs in all of its sandboxes at once. */
+static void note_oci_first(struct oci_create *c)
+{
+    struct ending_first first = {.pid = c->record.pid, .start_time = c->record.start};
+    struct oci_cgroup_dirs dirs;
+    struct err err = ERR_INIT;
+    if (oci_cgroup_find("", &c->host.cgroup, first.pid, c->box.container, &dirs)) {
+        const char *group = dirs.pids[0] != '\0'     ? dirs.pids
+                            : dirs.memory[0] != '\0' ? dirs.memory
+                                                     : dirs.cpu;
+        snprintf(first.group, sizeof(first.group), "%s", group);
+    }
+    if (ending_note_first(c->box.dir, &first, &err) < 0) {
+        log_debug("a server that ends cannot kill it at once: %s", err.text);
+    }
+}
+
 /* The runtime says it started the container. */
 static int settle_oci_create(struct oci_create *c)
 {
     int pid;
-    struct err err;
     int rc = oci_box_read_pid(&c->box, &pid, &c->err);
     rc = rc < 0 ? rc : record(c, pid, false);
-    if (rc == 0 && ending_note_first(c->box.dir, pid, c->record.start, &err) < 0) {
-        log_debug("a server that ends cannot kill it at once: %s", err.text);
+    if (rc == 0) {
+        note_oci_first(c);
     }
     return rc;
 }
