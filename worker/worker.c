@@ -414,9 +414,12 @@ void worker_stop(struct worker *w)
 void worker_supervisor_died(struct worker *w)
 {
     w->supervisor_died = true;
-    if (!uv_is_active((uv_handle_t *)&w->orphan_timer)) { /* a link that we end tells nobody */
+    life_hang_up(w);
+    /* Its link is told as down too, in whatever order. So whoever has been greeted since is the
+     * next supervisor, or a link whose end is still to be heard; but a link that we end tells
+     * nobody. */
+    if ((!w->greeted || w->server_closing) && !uv_is_active((uv_handle_t *)&w->orphan_timer)) {
         uv_timer_start(&w->orphan_timer, on_orphaned, w->spec.grace_ms, 0);
     }
-    life_hang_up(w);
     leave_if_useless(w);
 }

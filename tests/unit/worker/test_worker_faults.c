@@ -463,6 +463,30 @@ static void a_supervisor_that_comes_back_in_time_finds_everything(void **state)
     driver_close(d);
 }
 
+/* The end of the first is heard by the lifeline only after the next one has said hello. */
+static void
+a_supervisor_that_comes_before_the_end_of_the_last_is_heard_keeps_the_sandbox(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    struct msg m = make_open("", false);
+    struct msg hello = make_hello(1);
+    m.open.grace_ms = 1500;
+    driver_start(d, 1);
+    driver_ask(d, &m, &a, MSG_OPENED);
+    answer_finish(&a);
+    driver_unlisten(d);
+    driver_listen(d);
+    driver_wait_link(d, true);
+    driver_ask(d, &hello, &a, MSG_HELLO_OK);
+    answer_finish(&a);
+    close(d->lifeline);
+    d->lifeline = -1;
+    driver_idle(d, 2500);
+    assert_true(agent_runs(d));
+    driver_close(d);
+}
+
 /* A supervisor of another build has found the socket. */
 static void refused_by_version(struct driver *d)
 {
@@ -601,6 +625,7 @@ int main(void)
         CASE(garbage_from_the_supervisor_ends_the_worker_but_not_the_sandbox),
         CASE(without_a_supervisor_the_sandbox_ends_after_the_grace_period),
         CASE(a_supervisor_that_comes_back_in_time_finds_everything),
+        CASE(a_supervisor_that_comes_before_the_end_of_the_last_is_heard_keeps_the_sandbox),
         CASE(a_supervisor_of_another_build_can_end_the_sandbox_in_order),
         CASE(a_supervisor_of_another_build_counts_as_none),
         CASE(a_log_without_a_reader_stops_nothing),
