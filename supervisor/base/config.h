@@ -39,6 +39,7 @@ struct config {
     uint64_t ttl_s;
     uint64_t max_lifetime_s;
     uint64_t max_sandboxes, max_calls;
+    char *results;    /* one of RESULT_FORM_WORDS */
     uint64_t grace_s; /* a sandbox lives on for this long without a server */
     /* HTTP */
     char *http; /* "PORT" or "HOST:PORT", "" for none */

@@ -9,6 +9,7 @@
 #include "common/backends.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
+#include "supervisor/base/result_form.h"
 
 #define FIELD(name) offsetof(struct config, name)
 
@@ -94,6 +95,10 @@ const struct option options[] = {
      "offer another server's tools, by their names and with their results, beside our own; may be repeated: "
      "code-sandbox, docker-interpreter, python-env, python-sandbox",
      "code-sandbox docker-interpreter python-env python-sandbox"},
+    {"results", OPTION_TOPIC_OFFER, OPTION_CHOICE, FIELD(results), "auto", 0, 0, "FORM",
+     "what clients get of a tool's result: text, as their models are to read it; structured, fields beside it for "
+     "programs; auto: text, but for clients that are better off with both. ?results=FORM in the URL or "
+     "\"" RESULT_FORM_META "\" in a request's _meta says it for one client or one request", RESULT_FORM_WORDS},
     {"languages", OPTION_TOPIC_OFFER, OPTION_TEXT, FIELD(languages), "", 0, 0, "FILE",
      "JSON file of further languages, or of other commands for known ones", NULL},
     {"local-files", OPTION_TOPIC_OFFER, OPTION_TEXT, FIELD(local_files), "", 0, 0, "DIRS",

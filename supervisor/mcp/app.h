@@ -30,6 +30,8 @@ enum mcp_list {
     MCP_LIST_COUNT,
 };
 
+#define MCP_LIST_FORMS 2
+
 /* Capabilities; a method whose capability is not offered does not exist. */
 enum mcp_offer {
     MCP_OFFER_TOOLS = 1 << 0,
@@ -69,8 +71,14 @@ struct mcp_app {
     const char *instructions; /* for models, or NULL */
     unsigned offers;          /* enum mcp_offer, or-ed */
     size_t calls_max;         /* of one client in flight; more are refused. 0: LIMIT_CALLS */
-    /* Lists that never change while the server runs and are the same for everybody. */
+    /* Lists that never change while the server runs. */
     bool fixed[MCP_LIST_COUNT];
+
+    /* Which form of a list this request gets, below MCP_LIST_FORMS; more, if its answer is none of
+     * them. NULL: all lists are the same for everybody. Those of which there is more than one form
+     * are private to a client. */
+    unsigned (*list_form)(const struct mcp_request *r, enum mcp_list list);
+    bool has_forms[MCP_LIST_COUNT];
 
     /* Each session may have something of its own, mcp_request_session_data(). `stateless`: it ends
      * with one request. Closed after the last request of the session has ended. */

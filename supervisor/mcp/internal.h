@@ -13,6 +13,7 @@
 
 #include "common/buf.h"
 #include "supervisor/base/principal.h"
+#include "supervisor/base/result_form.h"
 #include "supervisor/mcp/app.h"
 #include "supervisor/mcp/progress.h"
 #include "supervisor/mcp/request.h"
@@ -23,6 +24,7 @@
 #define MCP_META              "io.modelcontextprotocol/"
 #define MCP_META_VERSION      MCP_META "protocolVersion"
 #define MCP_META_CAPABILITIES MCP_META "clientCapabilities"
+#define MCP_META_CLIENT_INFO  MCP_META "clientInfo"
 #define MCP_META_SERVER_INFO  MCP_META "serverInfo"
 #define MCP_META_LOG_LEVEL    MCP_META "logLevel"
 #define MCP_EXTENSION_TASKS   MCP_META "tasks"
@@ -41,10 +43,10 @@ struct mcp_server {
     const struct mcp_app *app;
     bool stopping;
     struct mcp_session *sessions;
-    size_t kept;                                 /* bytes of requests that have not ended */
-    char *info[REVISION_COUNT];                  /* JSON of serverInfo, made when first asked for */
-    char *signature;                             /* the same of mcp_server_signature() */
-    char *lists[MCP_LIST_COUNT][REVISION_COUNT]; /* results of lists that never change */
+    size_t kept;                /* bytes of requests that have not ended */
+    char *info[REVISION_COUNT]; /* JSON of serverInfo, made when first asked for */
+    char *signature;            /* the same of mcp_server_signature() */
+    char *lists[MCP_LIST_COUNT][MCP_LIST_FORMS][REVISION_COUNT]; /* of lists that never change */
     uv_timer_t heartbeat;
     size_t watched; /* requests that want progress; the timer runs while there are any */
     /* Parts that have something of their own; each makes it in its …_open(). */
@@ -78,6 +80,7 @@ void mcp_unwatch(struct mcp_request *r);
 /* ---- session.c ------------------------------------------------------------------------------ */
 
 #define MCP_LOG_NONE (-1)
+#define CLIENT_SIZE  64
 
 struct mcp_subscriber;
 
@@ -95,7 +98,10 @@ struct mcp_session {
     bool initialized;
     bool ready; /* notifications/initialized has come: it may be told what it did not ask for */
     enum revision revision;
-    cJSON *capabilities; /* of the client */
+    cJSON *capabilities;      /* of the client */
+    char client[CLIENT_SIZE]; /* its name, as much as there is room for */
+
+    enum result_form results; /* what its transport was told */
 
     struct mcp_request *requests; /* all that have not ended, latest first */
     size_t calls;                 /* those of them that count as calls in flight */

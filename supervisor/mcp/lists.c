@@ -6,8 +6,8 @@
  * between two pages: the next begins behind that item wherever it is now. If it is gone, the cursor
  * is unknown, and the client begins again.
  *
- * Lists that never change are printed once for each revision: clients ask for them with every
- * connection.
+ * Lists that never change are printed once for each revision, and each form of which there is more
+ * than one: clients ask for them with every connection.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -54,6 +54,17 @@ static void unknown_cursor(struct mcp_request *r)
     mcp_bad_params(r, "unknown cursor");
 }
 
+/* The text of a list that never changes, in the form that the request gets; NULL if it does. */
+static char **kept_list(const struct mcp_request *r)
+{
+    struct mcp_server *server = r->session->server;
+    const struct mcp_app *app = server->app;
+    enum mcp_list list = asked_list(r);
+    unsigned form = app->has_forms[list] ? app->list_form(r, list) : 0;
+    return app->fixed[list] && form < MCP_LIST_FORMS ? &server->lists[list][form][r->revision]
+                                                     : NULL;
+}
+
 /* ---- asking --------------------------------------------------------------------------------- */
 
 bool mcp_list_answer_kept(struct mcp_request *r)
@@ -61,11 +72,11 @@ bool mcp_list_answer_kept(struct mcp_request *r)
     if (r->method->run != mcp_list_method || cursor_of(r) != NULL) {
         return false;
     }
-    const char *kept = r->session->server->lists[asked_list(r)][r->revision];
-    if (kept == NULL) {
+    char **kept = kept_list(r);
+    if (kept == NULL || *kept == NULL) {
         return false;
     }
-    mcp_answer_as_is(r, mcp_raw(kept));
+    mcp_answer_as_is(r, mcp_raw(*kept));
     return true;
 }
 
@@ -109,6 +120,7 @@ void mcp_answer_page(struct mcp_request *r, cJSON *items, const char *next_curso
     struct mcp_server *server = r->session->server;
     enum mcp_list list = asked_list(r);
     bool fixed = server->app->fixed[list];
+    char **kept = kept_list(r);
     mcp_shape_items(r->revision, list, items);
     if (list == MCP_LIST_TOOLS) {
         tell_task_support(r, items);
@@ -118,10 +130,10 @@ void mcp_answer_page(struct mcp_request *r, cJSON *items, const char *next_curso
     if (next_cursor != NULL) {
         cJSON_AddItemToObjectCS(result, "nextCursor", cJSON_CreateString(next_cursor));
     }
-    mcp_cacheable(r->revision, result, fixed, fixed ? MCP_LIST_TTL_MS : 0);
+    mcp_cacheable(r->revision, result, fixed && !server->app->has_forms[list],
+                  fixed ? MCP_LIST_TTL_MS : 0);
     mcp_seal(server, r->revision, result);
-    char **kept = &server->lists[list][r->revision];
-    if (fixed && cursor_of(r) == NULL && *kept == NULL) {
+    if (kept != NULL && cursor_of(r) == NULL && *kept == NULL) {
         *kept = cJSON_PrintUnformatted(result);
     }
     mcp_answer_as_is(r, result);

@@ -4,6 +4,7 @@
  *
  * Legacy results have exactly the members their revision knows; clients check some for emptiness.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,7 @@ static void initialize_session(struct mcp_request *r)
     const char *version = json_get_str(client, "version");
     log_debug("session of %s: client \"%.60s\" %.30s", revision_name(revision),
               name != NULL ? name : "", version != NULL ? version : "");
+    snprintf(s->client, sizeof(s->client), "%s", name != NULL ? name : "");
     s->initialized = true;
     s->revision = r->revision = revision;
     s->capabilities = cJSON_DetachItemFromObjectCaseSensitive(

@@ -320,6 +320,23 @@ const cJSON *mcp_request_params(const struct mcp_request *r)
     return r->params;
 }
 
+const char *mcp_request_client(const struct mcp_request *r)
+{
+    if (!revision_is_modern(r->revision)) {
+        return r->session->client;
+    }
+    const cJSON *info = json_get(json_get(r->params, "_meta"), MCP_META_CLIENT_INFO);
+    const char *name = json_get_str(info, "name");
+    return name != NULL ? name : "";
+}
+
+bool mcp_request_results(const struct mcp_request *r, enum result_form *ret)
+{
+    const cJSON *wish = json_get(json_get(r->params, "_meta"), RESULT_FORM_META);
+    *ret = r->session->results;
+    return wish == NULL || (cJSON_IsString(wish) && result_form_parse(wish->valuestring, ret));
+}
+
 bool mcp_client_can(const struct mcp_request *r, const char *capability)
 {
     bool extension = strchr(capability, '/') != NULL;

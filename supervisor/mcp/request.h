@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "supervisor/base/result_form.h"
 #include "supervisor/mcp/wire/revision.h"
 
 struct mcp_app;
@@ -28,6 +29,13 @@ void *mcp_request_session_data(const struct mcp_request *r); /* mcp_app.session_
 struct principal *mcp_request_principal(const struct mcp_request *r);
 enum revision mcp_request_revision(const struct mcp_request *r);
 const cJSON *mcp_request_params(const struct mcp_request *r); /* object or NULL */
+
+/* clientInfo.name, or its beginning; "" if it has none. */
+const char *mcp_request_client(const struct mcp_request *r);
+
+/* The form of results that is wanted: by the request itself, or by its session. False: the request
+ * names one that there is not. */
+bool mcp_request_results(const struct mcp_request *r, enum result_form *ret);
 
 /* Whether the client declared a capability: "sampling", "elicitation", "roots", or the id of an
  * extension. */

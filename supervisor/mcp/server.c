@@ -209,7 +209,9 @@ void mcp_server_release(struct mcp_server *s)
     for (size_t r = 0; r < REVISION_COUNT; r++) {
         free(s->info[r]);
         for (size_t l = 0; l < MCP_LIST_COUNT; l++) {
-            free(s->lists[l][r]);
+            for (int f = 0; f < MCP_LIST_FORMS; f++) {
+                free(s->lists[l][f][r]);
+            }
         }
     }
     void (*closed)(void *arg) = s->closed;

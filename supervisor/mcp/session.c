@@ -120,6 +120,11 @@ void mcp_session_set_lost(struct mcp_session *s)
 
 /* ---- sinks ---------------------------------------------------------------------------------- */
 
+void mcp_session_set_results(struct mcp_session *s, enum result_form form)
+{
+    s->results = form;
+}
+
 void mcp_session_set_stream(struct mcp_session *s, struct mcp_sink *sink)
 {
     s->stream = s->ended ? NULL : sink;

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <uv.h>
 
+#include "supervisor/base/result_form.h"
 #include "supervisor/mcp/app.h"
 #include "supervisor/mcp/wire/revision.h"
 
@@ -85,6 +86,9 @@ void mcp_session_end(struct mcp_session *s);
 
 /* Before its end: its client has not ended it, but went without a word. */
 void mcp_session_set_lost(struct mcp_session *s);
+
+/* The form of results that its client asked for when it came, RESULT_FORM_AUTO at first. */
+void mcp_session_set_results(struct mcp_session *s, enum result_form form);
 
 /* Where messages go that belong to no request; NULL: nowhere. */
 void mcp_session_set_stream(struct mcp_session *s, struct mcp_sink *sink);

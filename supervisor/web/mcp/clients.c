@@ -179,7 +179,8 @@ static bool make_client_room(struct mcp_endpoint *e, const struct principal *p)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-struct mcp_client *mcp_client_create(struct mcp_endpoint *e, struct principal *p, bool old)
+struct mcp_client *mcp_client_create(struct mcp_endpoint *e, struct principal *p, bool old,
+                                     enum result_form results)
 {
     struct err err = ERR_INIT;
     if (!make_client_room(e, p)) {
@@ -202,6 +203,7 @@ struct mcp_client *mcp_client_create(struct mcp_endpoint *e, struct principal *p
     TAILQ_INIT(&c->streams);
     c->share = share_hold(e, p);
     c->session = mcp_session_create(e->config.server, MCP_SESSION_LEGACY, p);
+    mcp_session_set_results(c->session, results);
     mcp_stream_init_standing(c);
     c->standing.kind = old ? MCP_STREAM_OLD : MCP_STREAM_STANDING;
     mcp_session_set_stream(c->session, &c->standing.sink);

@@ -94,6 +94,19 @@ struct mcp_client *mcp_endpoint_client(struct mcp_endpoint *e, struct web_exchan
     return c;
 }
 
+bool mcp_endpoint_results(struct web_exchange *x, const struct mcp_client *c, enum result_form *ret)
+{
+    const char *wish = web_query(x, "results");
+    *ret = RESULT_FORM_AUTO;
+    if (wish != NULL && !result_form_parse(wish, ret)) {
+        char why[160];
+        snprintf(why, sizeof(why), "?results=%.40s: expected one of " RESULT_FORM_WORDS, wish);
+        mcp_endpoint_refuse(x, c, 400, JSONRPC_INVALID_REQUEST, why);
+        return false;
+    }
+    return true;
+}
+
 bool mcp_endpoint_check_version(struct web_exchange *x, const struct mcp_client *c)
 {
     const char *version = web_header(x, "MCP-Protocol-Version");

@@ -135,6 +135,11 @@ struct mcp_accept {
 };
 struct mcp_accept mcp_accept_read(const struct web_exchange *x);
 
+/* The form of results that ?results= asks for, RESULT_FORM_AUTO without it. False, and answered, if
+ * there is no such form. */
+bool mcp_endpoint_results(struct web_exchange *x, const struct mcp_client *c,
+                          enum result_form *ret);
+
 /* The client that this request names by Mcp-Session-Id; NULL: none. */
 struct mcp_client *mcp_endpoint_named(struct mcp_endpoint *e, const struct web_exchange *x,
                                       const struct principal *p);
@@ -205,8 +210,10 @@ bool mcp_client_drop_answered(struct mcp_client *c);
 void mcp_clients_init(struct mcp_endpoint *e);
 void mcp_clients_finish(struct mcp_endpoint *e);
 
-/* A new one with a session; NULL if there is no room, or no randomness. */
-struct mcp_client *mcp_client_create(struct mcp_endpoint *e, struct principal *p, bool old);
+/* A new one with a session, which gets results in this form; NULL if there is no room, or no
+ * randomness. */
+struct mcp_client *mcp_client_create(struct mcp_endpoint *e, struct principal *p, bool old,
+                                     enum result_form results);
 
 /* Ends the session and everything of it. */
 void mcp_client_end(struct mcp_client *c, int status, const char *why);

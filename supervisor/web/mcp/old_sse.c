@@ -13,7 +13,11 @@
 
 void old_sse_get(struct mcp_endpoint *e, struct web_exchange *x, struct principal *p)
 {
-    struct mcp_client *c = mcp_client_create(e, p, true);
+    enum result_form results;
+    if (!mcp_endpoint_results(x, NULL, &results)) {
+        return;
+    }
+    struct mcp_client *c = mcp_client_create(e, p, true, results);
     if (c == NULL) {
         web_set_header(x, "Retry-After", RETRY_LATER_S);
         mcp_endpoint_refuse(x, NULL, 503, JSONRPC_INTERNAL,

@@ -81,7 +81,7 @@ static void set_accept(struct mcp_stream *s, struct mcp_accept accept)
 }
 
 static void single(struct mcp_endpoint *e, struct web_exchange *x, struct principal *p,
-                   struct mcp_incoming *in)
+                   struct mcp_incoming *in, enum result_form results)
 {
     struct mcp_stream *s = mcp_stream_create(e, NULL, x);
     const char *method = json_get_str(in->message, "method");
@@ -89,11 +89,12 @@ static void single(struct mcp_endpoint *e, struct web_exchange *x, struct princi
     /* Its answer is a stream by definition, whatever the client says that it reads. */
     s->may_stream |= method != NULL && strcmp(method, "subscriptions/listen") == 0;
     s->session = mcp_session_create(e->config.server, MCP_SESSION_SINGLE, p);
+    mcp_session_set_results(s->session, results);
     mcp_stream_take(s, in);
 }
 
 static void legacy(struct mcp_endpoint *e, struct web_exchange *x, struct principal *p,
-                   struct mcp_incoming *in, bool initialize)
+                   struct mcp_incoming *in, bool initialize, enum result_form results)
 {
     struct mcp_accept accept = mcp_accept_read(x);
     struct mcp_client *c = NULL, *named = mcp_endpoint_named(e, x, p);
@@ -104,7 +105,7 @@ static void legacy(struct mcp_endpoint *e, struct web_exchange *x, struct princi
         /* answered */
     } else if (!initialize) {
         c = mcp_endpoint_client(e, x, p);
-    } else if ((c = mcp_client_create(e, p, false)) == NULL) {
+    } else if ((c = mcp_client_create(e, p, false, results)) == NULL) {
         web_set_header(x, "Retry-After", RETRY_LATER_S);
         mcp_endpoint_refuse(x, NULL, 503, JSONRPC_INTERNAL,
                             "too many sessions are open; end one with DELETE, or come later");
@@ -125,13 +126,14 @@ void mcp_post(struct mcp_endpoint *e, struct web_exchange *x, struct principal *
     struct mcp_incoming in;
     const char *name = twice(x);
     const struct mcp_client *named = mcp_endpoint_named(e, x, p);
+    enum result_form results;
     if (name != NULL) {
         char why[128];
         snprintf(why, sizeof(why), "%.80s is there more than once", name);
         mcp_endpoint_refuse(x, named, 400, JSONRPC_HEADER_MISMATCH, why);
         return;
     }
-    if (!mcp_post_read(x, named, &in)) {
+    if (!mcp_endpoint_results(x, named, &results) || !mcp_post_read(x, named, &in)) {
         return;
     }
     struct mcp_head head = {
@@ -144,13 +146,13 @@ void mcp_post(struct mcp_endpoint *e, struct web_exchange *x, struct principal *
     in.head = &head;
     switch (mcp_classify(in.message, &head)) {
     case MCP_PATH_SINGLE:
-        single(e, x, p, &in);
+        single(e, x, p, &in, results);
         return;
     case MCP_PATH_INITIALIZE:
-        legacy(e, x, p, &in, true);
+        legacy(e, x, p, &in, true, results);
         return;
     case MCP_PATH_LEGACY:
-        legacy(e, x, p, &in, false);
+        legacy(e, x, p, &in, false, results);
         return;
     }
 }

@@ -141,6 +141,35 @@ static void lists_that_never_change_are_asked_for_once_in_each_revision(void **s
     }
 }
 
+static unsigned form_by_results(const struct mcp_request *r, enum mcp_list list)
+{
+    enum result_form form;
+    return !mcp_request_results(r, &form) ? MCP_LIST_FORMS : form == RESULT_FORM_STRUCTURED;
+}
+
+static void each_form_of_a_list_is_kept_for_those_who_get_it(void **state)
+{
+    static const char *const wishes[] = {"", "'_meta':{'cloister/results':'structured'}"};
+    struct lab *l = *state;
+    struct peer *p = peer_create(l, MCP_SESSION_PIPE, "2025-11-25");
+    l->app.fixed[MCP_LIST_TOOLS] = l->app.fixed[MCP_LIST_TEMPLATES] = true;
+    l->app.has_forms[MCP_LIST_TOOLS] = true;
+    l->app.list_form = form_by_results;
+    for (size_t i = 0; i < 6; i++) {
+        peer_ask(p, false, "l", "tools/list", wishes[i % 2]);
+        assert_int_equal(l->lists, i == 0 ? 1 : 2);
+    }
+    for (int i = 0; i < 2; i++) { /* none of the forms: it is not for others */
+        peer_ask(p, false, "l", "tools/list", "'_meta':{'cloister/results':'x'}");
+        assert_int_equal(l->lists, 3 + i);
+    }
+    peer_ask(p, true, "l", "tools/list", "");
+    assert_string_equal(text_at(peer_last(p), "result.cacheScope"), "private");
+    peer_ask(p, true, "l", "resources/templates/list", "");
+    assert_string_equal(text_at(peer_last(p), "result.cacheScope"), "public");
+    peer_end(p);
+}
+
 static void clients_may_keep_what_is_fixed_and_nothing_else(void **state)
 {
     struct lab *l = *state;
@@ -199,6 +228,7 @@ int main(void)
         TEST(a_page_begins_behind_the_one_before_even_if_the_list_changed),
         TEST(cursors_that_are_not_ours_are_refused),
         TEST(lists_that_never_change_are_asked_for_once_in_each_revision),
+        TEST(each_form_of_a_list_is_kept_for_those_who_get_it),
         TEST(clients_may_keep_what_is_fixed_and_nothing_else),
         TEST(completions_are_bounded),
     };

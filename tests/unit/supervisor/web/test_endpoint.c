@@ -35,6 +35,8 @@ static void check(struct world *w, const struct row *row)
 #define LIST     "{'jsonrpc':'2.0','id':7,'method':'tools/list','params':{" META "}}"
 #define LISTHEAD BASE MODERN "Mcp-Method: tools/list\n"
 
+static const char PING[] = "{'jsonrpc':'2.0','id':1,'method':'ping'}";
+
 /* ---- what is there -------------------------------------------------------------------------- */
 
 static void paths_and_methods(void **state)
@@ -292,9 +294,33 @@ static void initialize_that_fails_leaves_no_session(void **state)
     assert_int_equal(w->sessions, 0);
 }
 
-/* ---- room ----------------------------------------------------------------------------------- */
+static void the_url_says_in_which_form_results_are_wanted(void **state)
+{
+    struct world *w = *state;
+    static const struct row bad[] = {
+        {"modern", "POST", "/mcp?results=json", LISTHEAD, LIST, 400, "auto text structured"},
+        {"legacy", "POST", "/mcp?results=", BASE, INITIALIZE("2025-11-25"), 400, "results="},
+        {"sse", "GET", "/sse?results=Text", AUTH, NULL, 400, "results=Text"},
+    };
+    CHECK_ALL(w, bad);
+    assert_int_equal(w->sessions, 0);
+    world_send(w, "POST", "/mcp?results=structured", LISTHEAD, LIST);
+    assert_int_equal(w->results, RESULT_FORM_STRUCTURED);
+    world_send(w, "POST", "/mcp?results=text", LISTHEAD, LIST);
+    assert_int_equal(w->results, RESULT_FORM_TEXT);
+    world_send(w, "POST", "/mcp", LISTHEAD, LIST);
+    assert_int_equal(w->results, RESULT_FORM_AUTO);
+    struct web_exchange *x =
+        world_send(w, "POST", "/mcp?results=structured", BASE, INITIALIZE("2025-11-25"));
+    snprintf(w->id, sizeof(w->id), "%s", fake_sent(x, "Mcp-Session-Id"));
+    world_send(w, "POST", "/mcp", BASE SESSION, "{'jsonrpc':'2.0','id':1,'method':'tools/list'}");
+    assert_int_equal(w->results, RESULT_FORM_STRUCTURED);
+    x = world_send(w, "POST", "/mcp?results=json", BASE SESSION, PING);
+    assert_int_equal(x->status, 400);
+    assert_int_equal(world_send(w, "GET", "/sse?results=text", AUTH ACCEPT, NULL)->status, 200);
+}
 
-static const char PING[] = "{'jsonrpc':'2.0','id':1,'method':'ping'}";
+/* ---- room ----------------------------------------------------------------------------------- */
 
 static void a_full_table_ends_the_longest_idle_session_of_the_same_principal(void **state)
 {
@@ -525,6 +551,7 @@ int main(void)
         WORLD_TEST(session_ids_are_visible_and_never_the_same),
         WORLD_TEST(batches_are_of_one_revision),
         WORLD_TEST(initialize_that_fails_leaves_no_session),
+        WORLD_TEST(the_url_says_in_which_form_results_are_wanted),
         WORLD_TEST(a_full_table_ends_the_longest_idle_session_of_the_same_principal),
         WORLD_TEST(sessions_that_were_never_used_go_first),
         WORLD_TEST(sessions_in_use_make_no_room),

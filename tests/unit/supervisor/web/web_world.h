@@ -52,6 +52,7 @@ struct world {
     size_t calls;
     size_t cancelled;
     void (*on_cancelled)(struct world *w); /* NULL: nothing more */
+    enum result_form results;              /* that the latest list was asked for in */
     size_t sessions;                       /* open in the protocol layer */
     char id[64];                           /* of the latest session */
     struct web_exchange *exchanges[WORLD_MAX];

@@ -1,0 +1,40 @@
+/*
+ * Which clients are better off with fields. A name counts when it begins as a row does, since
+ * programs of one project put a word of their own behind.
+ */
+#include "supervisor/base/result_form.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static const char *const with_fields[] = {
+    "gemini-cli",    /* shows the text, but without fields takes a text that is JSON for them */
+    "mcp-inspector", /* for people who look at a server: shows both */
+    "inspector-cli",
+};
+
+bool result_form_parse(const char *word, enum result_form *ret)
+{
+    static const char *const words[] = {
+        [RESULT_FORM_AUTO] = "auto",
+        [RESULT_FORM_TEXT] = "text",
+        [RESULT_FORM_STRUCTURED] = "structured",
+    };
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(words[i], word) == 0) {
+            *ret = (enum result_form)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum result_form result_form_of_client(const char *name)
+{
+    for (size_t i = 0; name != NULL && i < sizeof(with_fields) / sizeof(with_fields[0]); i++) {
+        if (strncmp(name, with_fields[i], strlen(with_fields[i])) == 0) {
+            return RESULT_FORM_STRUCTURED;
+        }
+    }
+    return RESULT_FORM_TEXT;
+}
