@@ -142,6 +142,62 @@ size_t text_add(struct buf *out, struct view v, size_t max_cost, bool more)
     return fit;
 }
 
+/* Behind bytes from `at` on that are in this range. */
+static size_t skip_range(struct view v, size_t at, unsigned char first, unsigned char last)
+{
+    while (at < v.len && (unsigned char)v.data[at] >= first && (unsigned char)v.data[at] <= last) {
+        at++;
+    }
+    return at;
+}
+
+/* Behind the text of a command that BEL or ESC \ ends; 0 if it has no such end before the next ESC
+ * or control character. So no byte is looked at for two sequences. */
+static size_t skip_command(struct view v, size_t at)
+{
+    while (at < v.len && (unsigned char)v.data[at] >= ' ') {
+        at++;
+    }
+    if (at < v.len && v.data[at] == '\a') {
+        return at + 1;
+    }
+    return at + 1 < v.len && v.data[at] == '\033' && v.data[at + 1] == '\\' ? at + 2 : 0;
+}
+
+/* Behind the escape sequence whose ESC is at `at`: at + 1 if there is none. */
+static size_t skip_escape(struct view v, size_t at)
+{
+    size_t next = at + 1;
+    size_t end = 0;
+    if (next == v.len) {
+        return next;
+    }
+    if (v.data[next] == '[') { /* parameters, intermediates, one final byte */
+        end = skip_range(v, skip_range(v, next + 1, 0x30, 0x3f), 0x20, 0x2f);
+        return end < v.len && v.data[end] >= 0x40 && v.data[end] <= 0x7e ? end + 1 : next;
+    }
+    if (strchr("]PX^_", v.data[next]) != NULL && v.data[next] != '\0') {
+        end = skip_command(v, next + 1);
+        return end > 0 ? end : next;
+    }
+    end = skip_range(v, next, 0x20, 0x2f);
+    return end < v.len && v.data[end] >= 0x30 && v.data[end] <= 0x7e ? end + 1 : next;
+}
+
+void text_strip_escapes(struct buf *b)
+{
+    struct view v = view_bytes(b->data, b->len);
+    size_t to = 0;
+    for (size_t at = 0; at < v.len;) {
+        if (v.data[at] == '\033') {
+            at = skip_escape(v, at);
+        } else {
+            b->data[to++] = b->data[at++];
+        }
+    }
+    b->len = to;
+}
+
 void text_printf(struct buf *out, const char *fmt, ...)
 {
     va_list args;

@@ -45,6 +45,10 @@ size_t text_char_start(struct view v, size_t at, bool more);
  * the end of v cuts off is left out if `more` says that v is only the beginning of something. */
 size_t text_add(struct buf *out, struct view v, size_t max_cost, bool more);
 
+/* Takes escape sequences for terminals (colours, titles, movements of the cursor) out of it. One
+ * that has no end loses its ESC only, so that no text is lost with it. In one pass. */
+void text_strip_escapes(struct buf *b);
+
 /* Appends text of our own making; such buffers have room by construction. */
 void text_printf(struct buf *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

@@ -24,6 +24,7 @@
 #include "common/clock.h"
 #include "common/fd.h"
 #include "common/io/json.h"
+#include "supervisor/base/result_form.h"
 
 enum {
     ANSWER_MAX_BYTES = 32 << 20, /* well above what a server may send in one line */
@@ -218,6 +219,8 @@ int demo_client_send_call(struct demo_client *c, const char *tool, cJSON *argume
     cJSON *params = cJSON_CreateObject();
     cJSON_AddStringToObject(params, "name", tool);
     cJSON_AddItemToObject(params, "arguments", arguments);
+    cJSON *meta = cJSON_AddObjectToObject(params, "_meta");
+    cJSON_AddStringToObject(meta, RESULT_FORM_META, "structured"); /* this client is a program */
     return send_demo_request(c, "tools/call", params, ret_id, err);
 }
 

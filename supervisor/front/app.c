@@ -6,6 +6,9 @@
  * HTTP has one of its own, which ends with its session; and where each request is a session of its
  * own nothing can be kept, so a call that names no sandbox gets a new one, and its id.
  *
+ * Each call knows in which form its result is wanted: as the request says, else the URL of its
+ * client, else the option, else as is known to suit the client.
+ *
  * A session may end while its default sandbox is being made, and the fleet will call back for it
  * then: what it calls back to stays until that has happened.
  */
@@ -18,10 +21,12 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/io/json.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/principal.h"
+#include "supervisor/base/result_form.h"
 #include "supervisor/compat/profile.h"
 #include "supervisor/front/tools.h"
 #include "supervisor/mcp/app.h"
@@ -29,6 +34,7 @@
 #include "supervisor/mcp/session.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/resources/resources.h"
+#include "supervisor/results/form.h"
 #include "supervisor/results/result.h"
 #include "supervisor/tools/output.h"
 #include "supervisor/tools/tool.h"
@@ -44,6 +50,8 @@ static const char instructions[] =
     "output that was cut is whole at execution://EXECUTION_ID/stdout. Sandboxes have no network, "
     "but install_package installs packages of pip and npm into them. When a call fails, error.hint "
     "says what to do next.";
+
+#define LONG_RESULT 25000 /* characters; hosts put longer texts aside */
 
 /* A cell: a room with a door of its own. A URI has no spaces. */
 #define ICON_SVG                                                                                   \
@@ -76,6 +84,8 @@ struct call {
     struct tool_call tool; /* first */
     struct mcp_request *request;
     struct app_session *session;
+    const struct mcp_tool *entry;
+    enum result_form form;
     struct call *prev, *next;
 };
 
@@ -144,11 +154,51 @@ static void on_session_close(void *arg, void *data)
     tool_session_end(&s->tools, session_free);
 }
 
+/* ---- forms of results ----------------------------------------------------------------------- */
+
+/* False: the request asks for a form that there is not. */
+static bool form_of(const struct mcp_request *r, enum result_form *ret)
+{
+    const struct app *a = mcp_request_app(r);
+    bool known = mcp_request_results(r, ret);
+    if (*ret == RESULT_FORM_AUTO) {
+        (void)result_form_parse(a->config->results, ret); /* config.c lets no other word in */
+    }
+    if (*ret == RESULT_FORM_AUTO) {
+        *ret = result_form_of_client(mcp_request_client(r));
+    }
+    return known;
+}
+
+static void answer_unknown_form(struct mcp_request *r)
+{
+    mcp_answer_error(r, JSONRPC_INVALID_PARAMS,
+                     "Invalid params: _meta[\"" RESULT_FORM_META
+                     "\"]: expected one of " RESULT_FORM_WORDS,
+                     NULL);
+}
+
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-static cJSON *result_json(struct result *r)
+/* Tells a host that it need not put the text aside: it is as long as was asked for. */
+static void tell_length(cJSON *result)
+{
+    size_t chars = 0;
+    const cJSON *block;
+    cJSON_ArrayForEach(block, json_get(result, "content"))
+    {
+        const char *text = json_get_str(block, "text");
+        chars += text != NULL ? strlen(text) : 0;
+    }
+    if (chars > LONG_RESULT) {
+        tools_put_long_results(result);
+    }
+}
+
+static cJSON *result_json(struct result *r, enum result_form form)
 {
     cJSON *result = cJSON_CreateObject();
+    result_set_form(r, form);
     cJSON_AddItemToObjectCS(result, "content", STEAL_PTR(r->content));
     if (r->structured != NULL) {
         cJSON_AddItemToObjectCS(result, "structuredContent", STEAL_PTR(r->structured));
@@ -162,9 +212,11 @@ static cJSON *result_json(struct result *r)
 static void answer_failure(struct mcp_request *r, int code, const char *message, const char *hint)
 {
     struct result result;
+    enum result_form form;
+    (void)form_of(r, &form);
     result_init(&result);
     result_set_failure(&result, code, message, hint);
-    mcp_answer(r, result_json(&result));
+    mcp_answer(r, result_json(&result, form));
     result_finish(&result);
 }
 
@@ -188,8 +240,13 @@ static void on_tool_done(struct tool_call *tool, struct result *result)
 {
     struct call *c = (struct call *)tool;
     struct mcp_request *r = c->request;
+    bool ours = tools_has_fields(c->entry);
+    cJSON *json = result_json(result, ours ? c->form : RESULT_FORM_AUTO);
+    if (ours) {
+        tell_length(json);
+    }
     call_free(c);
-    mcp_answer(r, result_json(result));
+    mcp_answer(r, json);
 }
 
 static void on_tool_progress(struct tool_call *tool, const struct fleet_progress *news)
@@ -242,6 +299,11 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
     const struct app *a = mcp_request_app(r);
     const struct tool *tool = tools_tool(a->tools, mcp_tool);
     struct err err = ERR_INIT;
+    enum result_form form;
+    if (!form_of(r, &form)) {
+        answer_unknown_form(r);
+        return;
+    }
     if (tools_check(mcp_tool, arguments, &err) < 0) {
         answer_bad_arguments(r, mcp_tool->name, err.text);
         return;
@@ -250,6 +312,8 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
     struct call *c = alloc_one(struct call);
     c->request = r;
     c->session = s;
+    c->entry = mcp_tool;
+    c->form = form;
     c->tool.session = &s->tools;
     c->tool.args = arguments;
     c->tool.done = on_tool_done;
@@ -276,11 +340,22 @@ static const struct mcp_tool *on_tool_find(void *arg, const char *name)
     return tools_find(a->tools, name);
 }
 
+/* Of tools there are two: with and without output schemas. */
+static unsigned on_list_form(const struct mcp_request *r, enum mcp_list list)
+{
+    (void)list;
+    enum result_form form;
+    return !form_of(r, &form) ? MCP_LIST_FORMS : form == RESULT_FORM_STRUCTURED;
+}
+
 static void on_list(struct mcp_request *r, enum mcp_list list, const char *cursor)
 {
     const struct app *a = mcp_request_app(r);
-    if (list == MCP_LIST_TOOLS) {
-        mcp_answer_items(r, tools_list(a->tools));
+    enum result_form form;
+    if (list == MCP_LIST_TOOLS && !form_of(r, &form)) {
+        answer_unknown_form(r);
+    } else if (list == MCP_LIST_TOOLS) {
+        mcp_answer_items(r, tools_list(a->tools, form));
     } else if (list == MCP_LIST_TEMPLATES) {
         resources_templates(r);
     } else {
@@ -332,6 +407,8 @@ struct app *app_create(uv_loop_t *loop, const struct config *config,
                   MCP_OFFER_SUBSCRIBE | MCP_OFFER_COMPLETIONS | MCP_OFFER_TASKS,
         .calls_max = config->max_calls,
         .fixed = {[MCP_LIST_TOOLS] = true, [MCP_LIST_TEMPLATES] = true},
+        .has_forms = {[MCP_LIST_TOOLS] = true},
+        .list_form = on_list_form,
         .session_open = on_session_open,
         .session_close = on_session_close,
         .session_lost = on_session_lost,

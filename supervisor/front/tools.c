@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -184,6 +185,12 @@ const struct tool *tools_tool(const struct tools *t, const struct mcp_tool *entr
     return t->of[i].tool;
 }
 
+bool tools_has_fields(const struct mcp_tool *tool)
+{
+    const struct row *row = (const struct row *)((const char *)tool - offsetof(struct row, entry));
+    return row->output_schema != NULL;
+}
+
 int tools_check(const struct mcp_tool *tool, const cJSON *arguments, struct err *err)
 {
     const cJSON none = {.type = cJSON_Object};
@@ -225,7 +232,15 @@ static cJSON *shown_schema(const cJSON *schema)
     return shown;
 }
 
-cJSON *tools_list(const struct tools *t)
+/* Claude Code puts texts aside that are longer than it likes, unless it is told of a larger bound;
+ * this is the largest that it knows. Other hosts pass it over. */
+void tools_put_long_results(cJSON *object)
+{
+    cJSON *meta = cJSON_AddObjectToObject(object, "_meta");
+    cJSON_AddItemToObjectCS(meta, "anthropic/maxResultSizeChars", cJSON_CreateNumber(500000));
+}
+
+cJSON *tools_list(const struct tools *t, enum result_form form)
 {
     cJSON *list = cJSON_CreateArray();
     for (size_t i = 0; i < t->count; i++) {
@@ -237,10 +252,13 @@ cJSON *tools_list(const struct tools *t)
         cJSON_AddItemToObjectCS(entry, "description",
                                 cJSON_CreateStringReference(row->description));
         cJSON_AddItemToObjectCS(entry, "inputSchema", shown_schema(row->input_schema));
-        if (row->output_schema != NULL) {
+        if (row->output_schema != NULL && form == RESULT_FORM_STRUCTURED) {
             cJSON_AddItemToObjectCS(entry, "outputSchema", shown_schema(row->output_schema));
         }
         cJSON_AddItemToObjectCS(entry, "annotations", annotations(tool));
+        if (tool->long_results) {
+            tools_put_long_results(entry);
+        }
         cJSON_AddItemToArray(list, entry);
     }
     return list;

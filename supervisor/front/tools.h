@@ -7,8 +7,10 @@
 #define CLOISTER_SUPERVISOR_FRONT_TOOLS_H
 
 #include <cjson/cJSON.h>
+#include <stdbool.h>
 
 #include "common/err.h"
+#include "supervisor/base/result_form.h"
 #include "supervisor/mcp/app.h"
 
 struct config;
@@ -30,7 +32,15 @@ const struct tool *tools_tool(const struct tools *t, const struct mcp_tool *entr
  */
 int tools_check(const struct mcp_tool *tool, const cJSON *arguments, struct err *err) WARN_UNUSED;
 
-/* A new array of all tools as tools/list shows them. It borrows from t. */
-cJSON *tools_list(const struct tools *t);
+/* A new array of all tools as tools/list shows them to whom gets results in this form. It borrows
+ * from t. */
+cJSON *tools_list(const struct tools *t, enum result_form form);
+
+/* Whether its results have fields, which their form is about: those of other servers' tools have
+ * the form that those servers give them. */
+bool tools_has_fields(const struct mcp_tool *tool);
+
+/* Puts down in a tool's entry, or a result, that a host should take long texts as they are. */
+void tools_put_long_results(cJSON *object);
 
 #endif

@@ -248,6 +248,7 @@ static void execution_content(struct result *r, const struct fleet_outcome *o,
         append_standing(&text, o);
     }
     append(&text, &shown->notes);
+    text_strip_escapes(&text); /* a model sees no colours; fields have the bytes as they are */
     while (text.len > 0 && text.data[text.len - 1] == '\n') {
         text.len--;
     }
@@ -264,10 +265,8 @@ static void add_stream_link(struct result *r, const struct fleet_outcome *o, boo
     if (p->cut) {
         CLEANUP_FREE char *uri = uri_of_stream(o->op, is_stderr);
         struct result_stream s = stream_of(o, is_stderr);
-        result_add_link(r, uri, is_stderr ? "stderr" : "stdout",
-                        is_stderr ? "Whole stderr, as far as it is kept"
-                                  : "Whole stdout, as far as it is kept",
-                        "text/plain", s.head.len + s.tail.len);
+        result_add_link(r, uri, is_stderr ? "stderr" : "stdout", "text/plain",
+                        s.head.len + s.tail.len);
     }
 }
 

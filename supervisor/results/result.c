@@ -110,8 +110,8 @@ void result_add_image(struct result *r, const char *mime_type, const char *base6
     cJSON_AddItemToArray(r->content, block);
 }
 
-void result_add_link(struct result *r, const char *uri, const char *name, const char *title,
-                     const char *mime_type, uint64_t size)
+void result_add_link(struct result *r, const char *uri, const char *name, const char *mime_type,
+                     uint64_t size)
 {
     if (uri == NULL) {
         return;
@@ -120,7 +120,7 @@ void result_add_link(struct result *r, const char *uri, const char *name, const 
     result_put(block, "type", cJSON_CreateStringReference("resource_link"));
     result_put_text(block, "uri", uri);
     result_put_text(block, "name", name);
-    result_put_text(block, "title", title);
+    result_put_text(block, "title", name);
     if (mime_type != NULL) {
         result_put_text(block, "mimeType", mime_type);
     }

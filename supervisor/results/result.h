@@ -47,9 +47,10 @@ void result_finish(struct result *r);
 void result_add_text(struct result *r, const char *text);
 void result_add_image(struct result *r, const char *mime_type, const char *base64);
 
-/* To a resource that can be read. `mime_type` may be NULL; `uri` NULL: no link. */
-void result_add_link(struct result *r, const char *uri, const char *name, const char *title,
-                     const char *mime_type, uint64_t size);
+/* To a resource that can be read; its name is its title as well, which is what hosts show.
+ * `mime_type` may be NULL; `uri` NULL: no link. */
+void result_add_link(struct result *r, const char *uri, const char *name, const char *mime_type,
+                     uint64_t size);
 
 /* Members of r->structured or of an object in it. Integers print as integers whatever their size;
  * keys are borrowed for ever. */

@@ -105,26 +105,24 @@ static void put_place(const struct building *b, cJSON *object, const char *uri, 
     }
 }
 
-static cJSON *link_block(const char *uri, const char *name, const char *title, const char *mime,
-                         uint64_t size)
+static cJSON *link_block(const char *uri, const char *name, const char *mime, uint64_t size)
 {
     struct result one;
     result_init(&one);
-    result_add_link(&one, uri, name, title, mime, size);
+    result_add_link(&one, uri, name, mime, size);
     cJSON *block = cJSON_DetachItemFromArray(one.content, 0);
     result_finish(&one);
     return block;
 }
 
-static void add_link(struct building *b, const char *uri, const char *name, const char *title,
-                     const char *mime, uint64_t size)
+static void add_link(struct building *b, const char *uri, const char *name, const char *mime,
+                     uint64_t size)
 {
     if (uri == NULL) {
         return;
     }
-    if (b->link_count < b->link_max &&
-        add_within(b, b->s->links, link_block(uri, name, title, mime, size), &b->links_bytes,
-                   LINKS_BYTES)) {
+    if (b->link_count < b->link_max && add_within(b, b->s->links, link_block(uri, name, mime, size),
+                                                  &b->links_bytes, LINKS_BYTES)) {
         b->link_count++;
     } else {
         b->links_left_out++;
@@ -156,7 +154,7 @@ static void add_file_link(struct building *b, const struct fleet_file *f, size_t
     if (!add_within(b, b->s->files, file, bytes, FILES_BYTES)) {
         b->s->files_cut = true;
     }
-    add_link(b, uri, path, "File that the code wrote", mime, f->size);
+    add_link(b, uri, path, mime, f->size);
 }
 
 /* ---- displays ------------------------------------------------------------------------------- */
@@ -291,7 +289,7 @@ static void link_display(struct building *b, const struct group *g)
     CLEANUP_FREE char *uri = uri_of_display(b, d);
     CLEANUP_FREE char *name = alloc_printf("display %llu", (unsigned long long)d->number);
     if (uri != NULL) {
-        add_link(b, uri, name, "What the code displayed", d->mime, d->size);
+        add_link(b, uri, name, d->mime, d->size);
     } else if (b->s->notes.len < 1000) {
         text_printf(&b->s->notes, "[%s of type %s, %llu bytes, is not kept]\n", name, d->mime,
                     (unsigned long long)d->size);
@@ -299,22 +297,18 @@ static void link_display(struct building *b, const struct group *g)
 }
 
 /* A picture if there is one, else a text, else a link; a picture that does not fit is one, too,
- * whatever its text says. HTML that is the other form of a value (a table, mostly) is in the
- * structured value if it is short, and needs no link. */
+ * whatever its text says. HTML that is the other form of a value (a table, mostly) needs none. */
 static void show_group(struct building *b, const struct group *g)
 {
     bool has_picture = false;
-    bool told = false;
     for (size_t i = 0; i < g->count; i++) {
         const struct fleet_display *d = &g->items[i];
         if (picture(d) != NULL && add_image(b, d)) {
             return;
         }
         has_picture = has_picture || strncmp(d->mime, "image/", 6) == 0;
-        told = told || (is_inline(d) && !b->s->displays_cut);
     }
-    told = add_shown_text(b, g) || told;
-    if (!told || has_picture) {
+    if (!add_shown_text(b, g) || has_picture) {
         link_display(b, g);
     }
 }

@@ -66,6 +66,7 @@ const struct tool tool_execute_code = {
     }),
     .destructive = true,
     .takes_long = true,
+    .long_results = true,
     .run = run_execute_code,
 };
 /* clang-format on */

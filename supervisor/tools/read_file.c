@@ -86,6 +86,9 @@ static void succeed_read_file(struct tool_call *call, const struct fleet_outcome
                     (unsigned long long)o->end->file_size);
     } else {
         result_add_text(&r, text_cstr(&rd.content));
+        if (strcmp(rd.encoding, "base64") == 0) {
+            text_printf(&note, "[the base64 of %zu bytes]", rd.used);
+        }
     }
     if (rd.truncated) {
         text_printf(&note, "[bytes %llu to %llu of %llu; go on with offset %llu]",
@@ -171,6 +174,7 @@ const struct tool tool_read_file = {
     }),
     .read_only = true,
     .idempotent = true,
+    .long_results = true,
     .run = run_read_file,
 };
 /* clang-format on */

@@ -200,7 +200,7 @@ static const struct {
         },
         "unconfirmed": {"type": "boolean", "description": "True while the sandbox has not answered yet, so that whether the code has begun is not known."},
         "exit_code": {"type": "integer", "description": "Absent while it runs. 0 if the code ended well, 1 after an uncaught error, 128+n after signal n."},
-        "stdout": {"type": "string", "description": "Of long output the head and the tail, with a line between that "
+        "stdout": {"type": "string", "description": "Absent if there is none, as all lists and numbers here. Of long output the head and the tail, with a line between that "
                    "tells how much is left out."},
         "stderr": {"type": "string"},
         "stdout_bytes": {"type": "integer", "description": "Bytes written in all, shown or not."},
@@ -274,8 +274,7 @@ static const struct {
         "cpu_ms": {"type": "number", "description": "CPU time it used."},
         "max_rss_kb": {"type": "integer", "description": "Peak memory of the interpreter in KiB."})},
     {"execution_required", JSON_TEXT(
-        "required": ["execution_id", "sandbox_id", "language", "status", "stdout", "stderr", "stdout_bytes",
-                     "stderr_bytes", "truncated", "duration_ms"])},
+        "required": ["execution_id", "sandbox_id", "language", "status", "duration_ms"])},
 };
 /* clang-format on */
 

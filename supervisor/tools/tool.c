@@ -365,7 +365,7 @@ void tool_add_file_link(const struct tool_call *call, struct result *r, const ch
     const char *workspace = fleet_workspace(call->session->fleet, call->sandbox_id);
     CLEANUP_FREE char *uri = uri_of_file(call->sandbox_id, workspace, view_of(path));
     const char *slash = strrchr(path, '/');
-    result_add_link(r, uri, slash != NULL ? slash + 1 : path, path,
+    result_add_link(r, uri, slash != NULL ? slash + 1 : path,
                     mime_type != NULL ? mime_type : mime_of_name(path), size);
     CLEANUP_FREE char *url = links_make(call->session->services->links, call->sandbox_id, path);
     if (url != NULL) {

@@ -38,8 +38,9 @@ struct tool {
     bool read_only;
     bool destructive;
     bool idempotent;
-    bool open_world; /* it reaches what is not ours */
-    bool takes_long; /* it may be a task */
+    bool open_world;   /* it reaches what is not ours */
+    bool takes_long;   /* it may be a task */
+    bool long_results; /* its texts may be longer than hosts take by themselves */
     void (*run)(struct tool_call *call);
 };
 

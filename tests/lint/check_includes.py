@@ -48,7 +48,7 @@ ROOMS = {
     "supervisor/web/mcp": BELOW + " common/io supervisor/base supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth",
     "supervisor/links": BELOW + " supervisor/fleet supervisor/web/http",
     "supervisor/packages": BELOW + " supervisor/base supervisor/fleet",
-    "supervisor/results": BELOW + " supervisor/fleet supervisor/links",
+    "supervisor/results": BELOW + " common/io supervisor/base supervisor/fleet supervisor/links",
     "supervisor/resources": BELOW + " common/io supervisor/base supervisor/fleet supervisor/links supervisor/results supervisor/mcp supervisor/mcp/wire",
     "supervisor/tools": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/web/http",
     "supervisor/compat": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/tools supervisor/web/http",
@@ -90,7 +90,7 @@ LIBRARIES = {
 }
 
 # one file narrower or wider than its room: (our own headers, libraries)
-DEMO = (r"supervisor/cli/demo\w*\.h|(common|common/io)/[^/]+\.h", JSON)
+DEMO = (r"supervisor/cli/demo\w*\.h|supervisor/base/result_form\.h|(common|common/io)/[^/]+\.h", JSON)
 IPC = (r"common/(io/)?[^/]+\.h", r"uv\.h|nng/.*")
 HTTP = (r"common/(io/)?[^/]+\.h|config\.h", LOOP)
 EXCEPTIONS = {

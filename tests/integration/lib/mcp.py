@@ -50,6 +50,16 @@ def modern_meta(version=MODERN, capabilities=None):
     }
 
 
+def filled(structured):
+    """With the fields of an execution that are absent because they say nothing."""
+    if "execution_id" in structured and "duration_ms" in structured:
+        usual = {"stdout": "", "stderr": "", "stdout_bytes": 0, "stderr_bytes": 0, "truncated": False}
+        if structured["status"] != "running":
+            usual.update(displays=[], files=[], files_truncated=False)
+        return {**usual, **structured}
+    return structured
+
+
 class ServerGone(Exception):
     pass
 
@@ -80,6 +90,9 @@ class Pending:
         if callable(answer):
             raise answer()
         self.ended = time.monotonic()
+        result = answer.get("result")
+        if isinstance(result, dict) and "structuredContent" in result:
+            result["structuredContent"] = filled(result["structuredContent"])
         return answer
 
     def result(self, seconds=ANSWER_SECONDS):
@@ -326,7 +339,7 @@ class Process:
         if runtime_dir is None:
             self.own_dir = runtime_dir = temporary_directory()
         self.runtime_dir = runtime_dir
-        environment = dict(os.environ, **(env or {}))
+        environment = {"CLOISTER_RESULTS": "structured", **os.environ, **(env or {})}
         command = [*prefix, program or os.environ["CLOISTER"], "--runtime-dir", runtime_dir, *options]
         self.log = []
         self.started = time.monotonic()

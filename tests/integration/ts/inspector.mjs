@@ -20,7 +20,7 @@ const server = await startServer(program, ['--runtime-dir', runtimeDirectory(), 
 const tasking = await startServer(program, ['--runtime-dir', runtimeDirectory(), '--task-after-seconds', '1']);
 const proxy = await startProxy(tasking.url);
 const targets = {
-    stdio: [program, '--runtime-dir', directory],
+    stdio: [program, '--runtime-dir', directory, '--results', 'structured'],
     http: [`${server.url}/mcp`],
     sse: [`${server.url}/sse`],
     proxy: [`${proxy.url}/mcp`],

@@ -28,6 +28,7 @@ def main():
         node = shutil.which("node")
     if not node or not os.path.isdir(os.path.join(clients, "node_modules", "@modelcontextprotocol")):
         skip("the official clients could not be installed")
+    os.environ["CLOISTER_RESULTS"] = "structured"  # which most cases look at
     with tempfile.TemporaryDirectory(prefix="run-", dir=clients) as directory:
         for entry in os.listdir(HERE):
             if entry.endswith(".mjs"):

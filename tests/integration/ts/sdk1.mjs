@@ -14,7 +14,7 @@ import { needsRuntime, program, run, runtimeDirectory, test, within } from './ta
 needsRuntime();
 const server = await startServer(program, ['--runtime-dir', runtimeDirectory()]);
 const transports = {
-    stdio: () => new StdioClientTransport({ command: program, args: ['--runtime-dir', runtimeDirectory()], stderr: 'inherit' }),
+    stdio: () => new StdioClientTransport({ command: program, args: ['--runtime-dir', runtimeDirectory(), '--results', 'structured'], stderr: 'inherit' }),
     http: () => new StreamableHTTPClientTransport(new URL(`${server.url}/mcp`)),
     sse: () => new SSEClientTransport(new URL(`${server.url}/sse`)),
 };

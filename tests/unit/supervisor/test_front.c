@@ -94,6 +94,37 @@ static void base64_refuses_what_encoding_never_writes(void **state)
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
+static void check_stripped(const char *text, const char *expected)
+{
+    CLEANUP_BUF struct buf b;
+    buf_init(&b, 1u << 23);
+    text_printf(&b, "%s", text);
+    text_strip_escapes(&b);
+    assert_string_equal(text_cstr(&b), expected);
+}
+
+static void escape_sequences_are_taken_out_and_nothing_else(void **state)
+{
+    check_stripped("", "");
+    check_stripped("a\033[0mb\033[38;5;1mc", "abc");
+    check_stripped("\033]0;title\ax\033]8;;u\033\\y", "xy");
+    check_stripped("\033(B\033=\0337z", "z");
+    check_stripped("\033", "");
+    check_stripped("a\033[", "a[");
+    check_stripped("a\033]never ends\nb", "a]never ends\nb");
+    check_stripped("a\033[31\303\244", "a[31\303\244");
+    check_stripped("[1m stays", "[1m stays");
+    /* quadratic, this would take minutes */
+    CLEANUP_FREE char *many = malloc((2u << 20) + 1);
+    CLEANUP_FREE char *left = malloc((1u << 20) + 1);
+    for (size_t i = 0; i < 1u << 20; i++) {
+        memcpy(many + 2 * i, "\033]", 2);
+        left[i] = ']';
+    }
+    many[2u << 20] = left[1u << 20] = '\0';
+    check_stripped(many, left);
+}
+
 static void a_text_is_cut_by_what_it_costs_in_json(void **state)
 {
     assert_int_equal(text_fit(view_of("abcdef"), 4), 4);
@@ -423,6 +454,7 @@ int main(void)
         cmocka_unit_test(base64_matches_rfc_4648),
         cmocka_unit_test(base64_round_trips_every_byte),
         cmocka_unit_test(base64_refuses_what_encoding_never_writes),
+        cmocka_unit_test(escape_sequences_are_taken_out_and_nothing_else),
         cmocka_unit_test(a_text_is_cut_by_what_it_costs_in_json),
         cmocka_unit_test(whatever_user_code_writes_stays_within_the_budget),
         cmocka_unit_test(a_character_cut_by_the_end_is_left_out),

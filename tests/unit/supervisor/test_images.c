@@ -248,7 +248,7 @@ static void on_oci_clients_name_directories(void **state)
 static void check_schema(struct client *c, const char *text, int max_length)
 {
     struct tools *tools = tools_create(&c->config, c->languages);
-    cJSON *list = tools_list(tools);
+    cJSON *list = tools_list(tools, RESULT_FORM_TEXT);
     const cJSON *image = at(list, "1.inputSchema.properties.image");
     if (strstr(text_at(image, "description"), text) == NULL) {
         fail_msg("\"%s\" is not in: %s", text, text_at(image, "description"));

@@ -232,7 +232,7 @@ static void files_are_linked_with_their_type(void **state)
                         "{\"path\":\"out/t\xc3\xa4st.csv\",\"size\":5,\"mime\":\"text/csv\","
                         "\"uri\":\"sandbox://sb1/workspace/out/t%C3%A4st.csv\"},"
                         "{\"path\":\"bad\xef\xbf\xbd.txt\",\"size\":6,\"mime\":\"text/plain\"}]");
-    assert_true(cJSON_IsFalse(at(result, "structuredContent.files_truncated")));
+    assert_null(at(result, "structuredContent.files_truncated"));
     assert_string_equal(text_at(result, "content.0.uri"), "sandbox://sb1/workspace/plot.png");
     assert_string_equal(text_at(result, "content.0.mimeType"), "image/png");
     assert_int_equal(cJSON_GetArraySize(at(result, "content")), 2);

@@ -25,7 +25,7 @@ static void every_schema_is_enforced_as_published(void **state)
 {
     struct client *c = *state;
     struct tools *tools = tools_create(&c->config, c->languages);
-    cJSON *list = tools_list(tools);
+    cJSON *list = tools_list(tools, RESULT_FORM_STRUCTURED);
     const cJSON *tool;
     cJSON_ArrayForEach(tool, list)
     {
@@ -55,7 +55,7 @@ static void schemas_show_the_configured_limits(void **state)
     c->config.max_timeout_s = 77;
     c->config.memory_mb = 333;
     struct tools *tools = tools_create(&c->config, c->languages);
-    cJSON *list = tools_list(tools);
+    cJSON *list = tools_list(tools, RESULT_FORM_STRUCTURED);
     assert_int_equal(number_at(list, "0.inputSchema.properties.timeout_seconds.maximum"), 77);
     assert_non_null(strstr(text_at(list, "1.inputSchema.properties.memory_mb.description"), "333"));
     cJSON_Delete(list);
@@ -66,7 +66,7 @@ static void schemas_show_large_numbers_as_they_are(void **state)
 {
     struct client *c = *state;
     struct tools *tools = tools_create(&c->config, c->languages);
-    cJSON *list = tools_list(tools);
+    cJSON *list = tools_list(tools, RESULT_FORM_STRUCTURED);
     char *text = cJSON_PrintUnformatted(list);
     assert_non_null(strstr(text, "\"maximum\":9007199254740991"));
     for (const char *p = text; (p = strstr(p, "e+")) != NULL; p += 2) {
@@ -122,7 +122,7 @@ static void a_result_has_all_its_fields(void **state)
     assert_string_equal(text_at(s, "stderr"), "err\n");
     assert_int_equal(number_at(s, "stdout_bytes"), 4);
     assert_int_equal(number_at(s, "stderr_bytes"), 4);
-    assert_true(cJSON_IsFalse(at(s, "truncated")));
+    assert_null(at(s, "truncated"));
     assert_string_equal(text_at(s, "result"), "42");
     assert_null(at(s, "error"));
     assert_string_equal(text_at(s, "interpreter"), "kept");
@@ -134,7 +134,14 @@ static void a_result_has_all_its_fields(void **state)
 
 static void silence_is_said(void **state)
 {
-    assert_text(client_tool(*state, "execute_code", "{'code':'1'}"), "[no output]");
+    const cJSON *result = client_tool(*state, "execute_code", "{'code':'1'}");
+    static const char *const absent[] = {"stdout",       "stderr", "stdout_bytes",
+                                         "stderr_bytes", "files",  "files_truncated",
+                                         "truncated",    "error",  "displays"};
+    assert_text(result, "[no output]");
+    for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
+        assert_null(at(at(result, "structuredContent"), absent[i]));
+    }
 }
 
 static void an_uncaught_error_shows_its_traceback(void **state)
@@ -649,7 +656,7 @@ static void a_file_is_written_as_said(void **state)
     assert_int_equal(number_at(result, "structuredContent.size"), 5);
     assert_string_equal(text_at(result, "content.1.uri"), "sandbox://sb1/workspace/d/a");
     assert_string_equal(text_at(result, "content.1.name"), "a");
-    assert_string_equal(text_at(result, "content.1.title"), "d/a");
+    assert_string_equal(text_at(result, "content.1.title"), "a");
     client_tool(c, "write_file", "{'path':'a','content':'/w==','encoding':'base64','mode':'600'}");
     assert_int_equal(run->op.data.len, 1);
     assert_string_equal(run->data, "\xff");
