@@ -1,7 +1,8 @@
 /*
  * Whether there may be one more sandbox: names are used once at a time, all have room for so many,
  * and each owner may have so much, whatever others have. What has failed takes no room, but is kept
- * for its owner to be told why; that has a bound, too.
+ * for its owner to be told why; that has a bound, too. A sandbox that nobody has asked for, and
+ * that is idle, gives its place to one that finds none.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -41,21 +42,23 @@ static int check_name(struct fleet *f, const char *owner, const char *name, stru
     return 0;
 }
 
-/* Whether it takes room: one that has failed does not, nor one that is only being tidied up.
- * Installers have a bound of their own. */
+/* Whether it takes room: one that has failed does not, nor one that is only being tidied up, nor
+ * one that has given way. Installers have a bound of their own. */
 static bool counts(const struct sandbox *s)
 {
-    return !sandbox_is_installer(s) && sandbox_state(s) != SANDBOX_FAILED &&
+    return !sandbox_is_installer(s) && sandbox_state(s) != SANDBOX_FAILED && !s->gave_way &&
            !(sandbox_state(s) >= SANDBOX_CLOSING && s->destroyed);
 }
 
-static int check_limit(struct fleet *f, struct err *err, const char **ret_hint)
+/* `spare` would give way to the one that is asked for; NULL: none. */
+static int check_limit(struct fleet *f, const struct sandbox *spare, struct err *err,
+                       const char **ret_hint)
 {
     struct sandbox *s;
     uint64_t count = 0;
     TAILQ_FOREACH(s, &f->sandboxes, node)
     {
-        count += counts(s) ? 1 : 0;
+        count += counts(s) && s != spare ? 1 : 0;
     }
     if (count >= f->host.config->max_sandboxes) {
         *ret_hint = "close a sandbox that is not needed any more, or raise --max-sandboxes";
@@ -67,7 +70,7 @@ static int check_limit(struct fleet *f, struct err *err, const char **ret_hint)
 
 /* The owner's own limits, which say nothing of what others have. */
 static int check_quota(struct fleet *f, const char *owner, const struct fleet_spec *spec,
-                       struct err *err, const char **ret_hint)
+                       const struct sandbox *spare, struct err *err, const char **ret_hint)
 {
     struct sandbox *s;
     uint64_t count = 0;
@@ -75,7 +78,7 @@ static int check_quota(struct fleet *f, const char *owner, const struct fleet_sp
     uint64_t wanted_mb = spec->memory_mb != 0 ? spec->memory_mb : f->host.config->memory_mb;
     TAILQ_FOREACH(s, &f->sandboxes, node)
     {
-        if (counts(s) && strcmp(s->owner, owner) == 0) {
+        if (counts(s) && s != spare && strcmp(s->owner, owner) == 0) {
             count++;
             used_mb += s->spec.memory_bytes >> 20;
         }
@@ -95,6 +98,51 @@ static int check_quota(struct fleet *f, const char *owner, const struct fleet_sp
                        spec->owner_memory_mb, used_mb, wanted_mb);
     }
     return 0;
+}
+
+static int check_places(struct fleet *f, const char *owner, const struct fleet_spec *spec,
+                        const struct sandbox *spare, struct err *err, const char **ret_hint)
+{
+    int rc = check_quota(f, owner, spec, spare, err, ret_hint);
+    return rc < 0 ? rc : check_limit(f, spare, err, ret_hint);
+}
+
+/* Of those that may give way by now, of this owner (NULL: of anybody), the one that has been idle
+ * for longest; NULL if there is none. */
+static struct sandbox *find_spare(struct fleet *f, const char *owner)
+{
+    struct sandbox *s;
+    struct sandbox *best = NULL;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        bool may = sandbox_state(s) == SANDBOX_READY && s->gives_way_ms != 0 &&
+                   sandbox_idle_ms(s) >= s->gives_way_ms &&
+                   (owner == NULL || strcmp(s->owner, owner) == 0);
+        if (may && (best == NULL || sandbox_idle_ms(s) > sandbox_idle_ms(best))) {
+            best = s;
+        }
+    }
+    return best;
+}
+
+/* A place of its own. If there is none, that of a sandbox which may give way: the owner's before
+ * those of others, and only if that is enough. */
+static int take_place(struct fleet *f, const char *owner, const struct fleet_spec *spec,
+                      struct err *err, const char **ret_hint)
+{
+    int rc = check_places(f, owner, spec, NULL, err, ret_hint);
+    struct sandbox *const spares[] = {find_spare(f, owner), find_spare(f, NULL)};
+    for (size_t i = 0; rc < 0 && i < sizeof(spares) / sizeof(spares[0]); i++) {
+        const char *hint;
+        if (spares[i] == NULL || check_places(f, owner, spec, spares[i], NULL, &hint) < 0) {
+            continue;
+        }
+        spares[i]->gave_way = true;
+        sandbox_close(spares[i], "it was idle, and another one needed its place", NULL, NULL);
+        *ret_hint = "";
+        rc = 0;
+    }
+    return rc;
 }
 
 /* Files are kept in the memory of the sandbox. */
@@ -127,8 +175,7 @@ int fleet_admit(struct fleet *f, const char *owner, const struct fleet_spec *spe
         return 0;
     }
     rc = check_room(f->host.config, spec, err, ret_hint);
-    rc = rc < 0 ? rc : check_quota(f, owner, spec, err, ret_hint);
-    return rc < 0 ? rc : check_limit(f, err, ret_hint);
+    return rc < 0 ? rc : take_place(f, owner, spec, err, ret_hint);
 }
 
 void fleet_bound_tombstones(struct fleet *f)

@@ -24,6 +24,8 @@ struct config;
 struct fleet;
 struct fleet_call;
 
+#define FLEET_GIVES_WAY_MS 60000 /* for sandboxes that nobody has asked for */
+
 #define FLEET_ID_SIZE 32 /* bytes of a sandbox or operation id with its NUL */
 
 /* What something that takes long is busy with. Borrowed during the callback. */
@@ -42,12 +44,14 @@ struct fleet_spec {
     double cpus;
     uint64_t pids;
     uint64_t disk_mb;
-    uint64_t timeout_ms;  /* default deadline of executions in this sandbox */
-    uint64_t ttl_ms;      /* closed after this long without a call */
-    struct view_list env; /* "K=V" */
-    bool is_default;      /* the one that the owner's calls without a sandbox_id share */
-    bool network;         /* it reaches the network; whether clients may ask is not decided here */
-    bool app_dir;         /* it has a small writable directory /app, for code that expects one */
+    uint64_t timeout_ms;   /* default deadline of executions in this sandbox */
+    uint64_t ttl_ms;       /* closed after this long without a call */
+    struct view_list env;  /* "K=V" */
+    bool is_default;       /* the one that the owner's calls without a sandbox_id share */
+    uint64_t gives_way_ms; /* closed for another one that there is no room for, once it has been
+                              idle for so long; 0: never */
+    bool network;          /* it reaches the network; whether clients may ask is not decided here */
+    bool app_dir;          /* it has a small writable directory /app, for code that expects one */
     /* For an installer: the sandbox (id) whose packages it writes. Such a sandbox is in no list, is
      * found by its id only, counts for no owner's limits, and has network. NULL: none. */
     const char *installs_for;

@@ -102,8 +102,10 @@ struct sandbox {
 
     char id[FLEET_ID_SIZE];
     char *owner;
-    char *name;      /* "" if none */
-    bool is_default; /* of its owner's calls that name no sandbox */
+    char *name;            /* "" if none */
+    bool is_default;       /* of its owner's calls that name no sandbox */
+    uint64_t gives_way_ms; /* as in fleet_spec */
+    bool gave_way;         /* it has been closed for another, and takes no room any more */
     char *dir;
     struct sm sm;
     char *reason; /* why FAILED, or why it is closed */
@@ -253,6 +255,9 @@ void sandbox_start_clock(struct sandbox *s);
 
 /* The same for one that has been idle for so long already; it stays for a moment at least. */
 void sandbox_set_idle(struct sandbox *s, uint64_t idle_ms);
+
+/* For how long nobody has called it; 0 while a call is in flight, or something else in it. */
+uint64_t sandbox_idle_ms(const struct sandbox *s);
 
 /* A call begins or ends: the idle time starts again. */
 void sandbox_touch(struct sandbox *s);

@@ -30,6 +30,12 @@ static bool is_sandbox_busy(const struct sandbox *s)
            !TAILQ_EMPTY(&s->installers);
 }
 
+uint64_t sandbox_idle_ms(const struct sandbox *s)
+{
+    uint64_t now_ms = uv_now(s->host->loop);
+    return is_sandbox_busy(s) || now_ms < s->used_ms ? 0 : now_ms - s->used_ms;
+}
+
 uint64_t sandbox_time_left_ms(const struct sandbox *s)
 {
     uint64_t idle_ms =

@@ -72,6 +72,54 @@ static void the_sandboxes_of_an_owner_share_its_memory(void **state)
     assert_limited(f, "you", &spec, "they have 0 MiB", "smaller memory_mb");
 }
 
+static bool is_there(struct fixture *f, const char *owner, const char *id)
+{
+    const char *found;
+    return fleet_find(f->fleet, owner, id, &found, NULL) == 0;
+}
+
+static void what_nobody_asked_for_gives_way_when_places_run_out(void **state)
+{
+    struct fixture *f = *state;
+    const struct fleet_spec own = {.owner_sandboxes = 0};
+    const struct fleet_spec made = {.gives_way_ms = 1};
+    const struct fleet_spec patient = {.gives_way_ms = 3600000};
+    char first[FLEET_ID_SIZE], second[FLEET_ID_SIZE], third[FLEET_ID_SIZE], id[FLEET_ID_SIZE];
+    f->config.max_sandboxes = 4;
+    fixture_start(f);
+    open_fine(f, "you", &made, first);
+    open_fine(f, "me", &made, second);
+    open_fine(f, "me", &patient, third);
+    open_fine(f, "me", &own, id);
+    let_pass(f, 10);
+    open_fine(f, "me", &own, id); /* its owner's, though another one has been idle for longer */
+    assert_true(is_there(f, "you", first));
+    assert_false(is_there(f, "me", second));
+    let_pass(f, 10);
+    open_fine(f, "me", &own, id);
+    assert_false(is_there(f, "you", first));
+    assert_true(is_there(f, "me", third));
+    assert_limited(f, "me", &own, "there are 4 sandboxes already", "close a sandbox");
+}
+
+static void nothing_gives_way_for_what_is_refused_all_the_same(void **state)
+{
+    struct fixture *f = *state;
+    const struct fleet_spec made = {.gives_way_ms = 1, .memory_mb = 100};
+    const struct fleet_spec other = {.memory_mb = 100};
+    struct fleet_spec much = {.memory_mb = 350, .owner_sandboxes = 2, .owner_memory_mb = 400};
+    char idle[FLEET_ID_SIZE], id[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_fine(f, "me", &made, idle);
+    open_fine(f, "me", &other, id);
+    let_pass(f, 10);
+    assert_limited(f, "me", &much, "you have 2 sandboxes", "close_sandbox");
+    assert_true(is_there(f, "me", idle));
+    much.memory_mb = 300; /* as much as there is without it */
+    open_fine(f, "me", &much, id);
+    assert_false(is_there(f, "me", idle));
+}
+
 static void one_that_has_failed_takes_no_room(void **state)
 {
     struct fixture *f = *state;
@@ -212,6 +260,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(an_owner_has_no_more_sandboxes_than_allowed),
         TEST(the_sandboxes_of_an_owner_share_its_memory),
+        TEST(what_nobody_asked_for_gives_way_when_places_run_out),
+        TEST(nothing_gives_way_for_what_is_refused_all_the_same),
         TEST(one_that_has_failed_takes_no_room),
         TEST(changes_are_told_to_who_watches),
         TEST(a_failure_is_a_change),
