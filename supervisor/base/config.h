@@ -39,8 +39,9 @@ struct config {
     uint64_t ttl_s;
     uint64_t max_lifetime_s;
     uint64_t max_sandboxes, max_calls;
-    char *results;    /* one of RESULT_FORM_WORDS */
-    uint64_t grace_s; /* a sandbox lives on for this long without a server */
+    char *default_sandbox; /* "auto" "principal" "session" "call" */
+    char *results;         /* one of RESULT_FORM_WORDS */
+    uint64_t grace_s;      /* a sandbox lives on for this long without a server */
     /* HTTP */
     char *http; /* "PORT" or "HOST:PORT", "" for none */
     bool stdio; /* also when there is HTTP */

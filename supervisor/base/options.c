@@ -95,6 +95,11 @@ const struct option options[] = {
      "offer another server's tools, by their names and with their results, beside our own; may be repeated: "
      "code-sandbox, docker-interpreter, python-env, python-sandbox",
      "code-sandbox docker-interpreter python-env python-sandbox"},
+    {"default-sandbox", OPTION_TOPIC_OFFER, OPTION_CHOICE, FIELD(default_sandbox), "auto", 0, 0, "WHOSE",
+     "the sandbox of calls that name none: the principal's one; the session's own, where there are sessions, else a new "
+     "one for each call; or a new one for each call; auto: the session's for clients over HTTP that have sessions, else "
+     "the principal's. Those that were made in this way give way, once idle for a minute, when places run out",
+     "auto principal session call"},
     {"results", OPTION_TOPIC_OFFER, OPTION_CHOICE, FIELD(results), "auto", 0, 0, "FORM",
      "what clients get of a tool's result: text, as their models are to read it; structured, fields beside it for "
      "programs; auto: text, but for clients that are better off with both. ?results=FORM in the URL or "

@@ -1,10 +1,11 @@
 /*
  * Where requests become calls of tools. A call borrows everything from its request, and ends it.
  *
- * What tools keep between calls (the default sandbox) belongs to a session of the protocol. On a
- * pipe that is the principal's sandbox, which the next server finds again; an older client over
- * HTTP has one of its own, which ends with its session; and where each request is a session of its
- * own nothing can be kept, so a call that names no sandbox gets a new one, and its id.
+ * What tools keep between calls is the default sandbox. On a pipe that is the principal's, which
+ * the next server finds again; an older client over HTTP has one of its own, which ends with its
+ * session; and where each request is a session of its own the calls of a principal share one
+ * (owners.c). An option says otherwise: one for all that a principal does, or a new one for each
+ * call, whose id its result tells.
  *
  * Each call knows in which form its result is wanted: as the request says, else the URL of its
  * client, else the option, else as is known to suit the client.
@@ -28,6 +29,7 @@
 #include "supervisor/base/principal.h"
 #include "supervisor/base/result_form.h"
 #include "supervisor/compat/profile.h"
+#include "supervisor/front/owners.h"
 #include "supervisor/front/tools.h"
 #include "supervisor/mcp/app.h"
 #include "supervisor/mcp/request.h"
@@ -40,10 +42,9 @@
 #include "supervisor/tools/tool.h"
 
 static const char instructions[] =
-    "Runs code in isolated sandboxes. Start with execute_code: without sandbox_id it uses this "
-    "session's own sandbox, whose files and variables stay between calls, so work in small steps. "
-    "(Over HTTP without sessions each call without sandbox_id makes a new sandbox: pass the "
-    "sandbox_id of its result to go on in it.) Code that takes long goes on after the call has "
+    "Runs code in isolated sandboxes. Start with execute_code: without sandbox_id "
+    "@default_sandbox@. Files and variables of a sandbox stay between calls, so work in small "
+    "steps. Code that takes long goes on after the call has "
     "answered with status running: follow it with get_execution, stop it with cancel_execution. "
     "Put files in with write_file and get them out with read_file; relative paths start in the "
     "workspace, where code runs. Files are resources, too: sandbox://SANDBOX_ID/workspace/NAME; "
@@ -69,6 +70,8 @@ struct app {
     struct tools *tools;
     struct tool_services services;
     struct mcp_app mcp;
+    char *instructions;
+    struct owners *owners;
     struct app_session *sessions;
 };
 
@@ -76,6 +79,8 @@ struct app_session {
     struct tool_session tools; /* first: the fleet's callbacks lead to it */
     struct app *app;
     struct principal *principal;
+    bool shares;                 /* its calls have the default sandbox of its principal: */
+    struct tool_session *shared; /* not `tools`, but this; NULL before the first call */
     struct app_session *prev, *next;
     struct call *calls;
 };
@@ -106,17 +111,39 @@ static void session_free(struct tool_session *tools)
     free(s);
 }
 
-static void *on_session_open(void *arg, struct mcp_session *session, bool stateless)
+/* Whose sandbox calls without sandbox_id use. */
+static enum tool_default default_of(const struct config *config, enum mcp_session_kind kind)
+{
+    const char *whose = config->default_sandbox;
+    if (strcmp(whose, "call") == 0) {
+        return TOOL_DEFAULT_FRESH;
+    }
+    if (strcmp(whose, "session") == 0) {
+        return kind == MCP_SESSION_SINGLE ? TOOL_DEFAULT_FRESH : TOOL_DEFAULT_SESSION;
+    }
+    bool own = strcmp(whose, "auto") == 0 && kind == MCP_SESSION_LEGACY;
+    return own ? TOOL_DEFAULT_SESSION : TOOL_DEFAULT_OWNER;
+}
+
+static struct tool_session *tools_of(struct app_session *s)
+{
+    if (s->shares && s->shared == NULL) {
+        s->shared = owners_hold(s->app->owners, s->principal);
+    }
+    return s->shares ? s->shared : &s->tools;
+}
+
+static void *on_session_open(void *arg, struct mcp_session *session)
 {
     struct app *a = arg;
     struct principal *principal = mcp_session_principal(session);
     struct app_session *s = alloc_one(struct app_session);
     s->app = a;
     s->principal = principal_hold(principal);
-    enum tool_default kind =
-        mcp_session_kind(session) == MCP_SESSION_PIPE ? TOOL_DEFAULT_OWNER : TOOL_DEFAULT_SESSION;
-    tool_session_init(&s->tools, a->fleet, a->config, &a->services, s->principal,
-                      stateless ? TOOL_DEFAULT_FRESH : kind);
+    enum mcp_session_kind kind = mcp_session_kind(session);
+    enum tool_default whose = default_of(a->config, kind);
+    s->shares = whose == TOOL_DEFAULT_OWNER && kind != MCP_SESSION_PIPE;
+    tool_session_init(&s->tools, a->fleet, a->config, &a->services, s->principal, whose);
     s->next = a->sessions;
     if (s->next != NULL) {
         s->next->prev = s;
@@ -150,6 +177,9 @@ static void on_session_close(void *arg, void *data)
     struct app_session *s = data;
     while (s->calls != NULL) {
         call_free(s->calls); /* the server is closed and they will never end */
+    }
+    if (s->shared != NULL) {
+        owners_let_go(STEAL_PTR(s->shared));
     }
     tool_session_end(&s->tools, session_free);
 }
@@ -314,7 +344,7 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
     c->session = s;
     c->entry = mcp_tool;
     c->form = form;
-    c->tool.session = &s->tools;
+    c->tool.session = tools_of(s);
     c->tool.args = arguments;
     c->tool.done = on_tool_done;
     c->tool.progress = on_tool_progress;
@@ -394,13 +424,15 @@ struct app *app_create(uv_loop_t *loop, const struct config *config,
     a->services.links = links;
     a->services.languages = languages;
     a->services.packages = packages_create(loop, fleet, config);
+    a->owners = owners_create(fleet, config, &a->services);
     a->tools = tools_create(config, languages);
+    a->instructions = tools_text(instructions, config, languages);
     a->mcp = (struct mcp_app){
         .arg = a,
         .name = profiles_server_name(config),
         .title = "Cloister sandboxes",
         .version = CLOISTER_VERSION,
-        .instructions = instructions,
+        .instructions = a->instructions,
         .description = "Runs code for language models in isolated sandboxes",
         .icons = icons,
         .offers = MCP_OFFER_TOOLS | MCP_OFFER_RESOURCES | MCP_OFFER_RESOURCES_CHANGED |
@@ -447,7 +479,9 @@ void app_destroy(struct app *a)
     while (a->sessions != NULL) {
         session_free(&a->sessions->tools);
     }
+    owners_destroy(a->owners);
     tools_destroy(a->tools);
+    free(a->instructions);
     free(a);
 }
 

@@ -140,6 +140,12 @@ static void add_tool(struct tools *t, const struct tool *tool, const struct word
     };
 }
 
+char *tools_text(const char *text, const struct config *config, const struct languages *languages)
+{
+    const struct words words = {config, languages};
+    return expand(text, &words);
+}
+
 struct tools *tools_create(const struct config *config, const struct languages *languages)
 {
     const struct words words = {config, languages};

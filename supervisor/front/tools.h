@@ -22,6 +22,9 @@ struct tools;
 struct tools *tools_create(const struct config *config, const struct languages *languages);
 void tools_destroy(struct tools *t);
 
+/* A text with @names@ as descriptions have them, filled in; owned by the caller. */
+char *tools_text(const char *text, const struct config *config, const struct languages *languages);
+
 /* NULL if there is no such tool. */
 const struct mcp_tool *tools_find(const struct tools *t, const char *name);
 

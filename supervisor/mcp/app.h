@@ -80,9 +80,9 @@ struct mcp_app {
     unsigned (*list_form)(const struct mcp_request *r, enum mcp_list list);
     bool has_forms[MCP_LIST_COUNT];
 
-    /* Each session may have something of its own, mcp_request_session_data(). `stateless`: it ends
-     * with one request. Closed after the last request of the session has ended. */
-    void *(*session_open)(void *arg, struct mcp_session *session, bool stateless);
+    /* Each session may have something of its own, mcp_request_session_data(). Closed after the last
+     * request of the session has ended. */
+    void *(*session_open)(void *arg, struct mcp_session *session);
     void (*session_close)(void *arg, void *data);
 
     /* Before it is closed: its client went without a word, and may come back for what it has begun.

@@ -37,7 +37,7 @@ struct mcp_session *mcp_session_create(struct mcp_server *server, enum mcp_sessi
     server->sessions = s;
     const struct mcp_app *app = server->app;
     if (app->session_open != NULL) {
-        s->data = app->session_open(app->arg, s, kind == MCP_SESSION_SINGLE);
+        s->data = app->session_open(app->arg, s);
     }
     return s;
 }

@@ -297,18 +297,22 @@ static void link_display(struct building *b, const struct group *g)
 }
 
 /* A picture if there is one, else a text, else a link; a picture that does not fit is one, too,
- * whatever its text says. HTML that is the other form of a value (a table, mostly) needs none. */
+ * whatever its text says. HTML that is the other form of a value (a table, mostly) is among the
+ * fields if it is short, and needs no link. */
 static void show_group(struct building *b, const struct group *g)
 {
     bool has_picture = false;
+    bool told = false;
     for (size_t i = 0; i < g->count; i++) {
         const struct fleet_display *d = &g->items[i];
         if (picture(d) != NULL && add_image(b, d)) {
             return;
         }
         has_picture = has_picture || strncmp(d->mime, "image/", 6) == 0;
+        told = told || (is_inline(d) && !b->s->displays_cut);
     }
-    if (!add_shown_text(b, g) || has_picture) {
+    told = add_shown_text(b, g) || told;
+    if (!told || has_picture) {
         link_display(b, g);
     }
 }

@@ -70,7 +70,7 @@ static void run_check_package_status(struct tool_call *call)
     if (rc < 0) {
         tool_fail_fleet(call, rc, &err, NULL);
     } else {
-        tool_with_sandbox(call, start_check_package_status);
+        tool_with_sandbox_there(call, start_check_package_status);
     }
 }
 

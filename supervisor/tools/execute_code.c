@@ -43,7 +43,7 @@ const struct tool tool_execute_code = {
         "javascript) and any error with traceback. The interpreters of python, javascript and bash stay alive between "
         "calls: variables, imports, functions and the working directory are kept per sandbox and language. In other "
         "languages each call is a program of its own, compiled first where that is needed. "
-        "Without sandbox_id the session's default sandbox is used, created on first use. The sandbox has no "
+        "Without sandbox_id @default_sandbox@. The sandbox has no "
         "network. At the deadline (default @timeout_seconds@ s) the code is interrupted; if that is enough "
         "the variables are kept. Calls for one interpreter run one after another, others and programs side by "
         "side. A call waits for at most @sync_budget_seconds@ s: code that takes longer goes on, and the result has status "

@@ -127,7 +127,7 @@ static void run_list_files(struct tool_call *call)
         tool_fail(call, rc, err.text, NULL);
         return;
     }
-    tool_with_sandbox(call, start_list_files);
+    tool_with_sandbox_there(call, start_list_files);
 }
 
 /* clang-format off */

@@ -124,7 +124,7 @@ static void run_read_file(struct tool_call *call)
         tool_fail(call, rc, err.text, NULL);
         return;
     }
-    tool_with_sandbox(call, start_read_file);
+    tool_with_sandbox_there(call, start_read_file);
 }
 
 /* clang-format off */

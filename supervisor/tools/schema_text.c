@@ -29,8 +29,7 @@ static const struct {
     {"sandbox_id", JSON_TEXT(
         "sandbox_id": {
             "type": "string", "minLength": 1, "maxLength": 64,
-            "description": "Sandbox to use: a sandbox_id or the name given at its creation. Without it the "
-                           "session's default sandbox is used, which is created on first use."
+            "description": "Sandbox to use: a sandbox_id or the name given at its creation. Without it @default_sandbox@."
         })},
     {"execution_id", JSON_TEXT(
         "execution_id": {
@@ -303,6 +302,25 @@ static const char *image_about(const struct config *c)
                : "This server offers no choice of root file systems: leave it out.";
 }
 
+/* What stands for the sandbox of a call that names none: after "without it". */
+static const char *default_sandbox_about(const struct config *c)
+{
+    static const struct {
+        const char *word, *about;
+    } rows[] = {
+        {"call", "each call gets a new sandbox, whose id is in its result"},
+        {"session",
+         "this session's own sandbox is used, which is made on first use; over HTTP without "
+         "sessions each call gets a new one, whose id is in its result"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (strcmp(c->default_sandbox, rows[i].word) == 0) {
+            return rows[i].about;
+        }
+    }
+    return "your default sandbox is used, which is made on first use";
+}
+
 /* The figure or piece called `name`; NULL if there is none. Figures are written into `figure`. */
 static const char *look_up_figure(const char *name, const struct config *c, char *figure,
                                   size_t size)
@@ -339,6 +357,9 @@ static const char *look_up_figure(const char *name, const struct config *c, char
     }
     if (strcmp(name, "local_files_about") == 0) {
         return c->local_files[0] != '\0' ? "" : "; this server takes none of its host";
+    }
+    if (strcmp(name, "default_sandbox") == 0) {
+        return default_sandbox_about(c);
     }
     return strcmp(name, "image_about") == 0 ? image_about(c) : NULL;
 }

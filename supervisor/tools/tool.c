@@ -69,6 +69,11 @@ void tool_session_end(struct tool_session *s, void (*unused)(struct tool_session
     }
 }
 
+void tool_session_revive(struct tool_session *s)
+{
+    s->unused = NULL;
+}
+
 void tool_open(struct tool_session *s, const struct fleet_spec *spec, fleet_info_fn done, void *arg)
 {
     struct fleet_spec limited = *spec;
@@ -209,6 +214,7 @@ static void wait_for_default(struct tool_call *call)
         s->default_opening = true;
         struct fleet_spec spec = {
             .is_default = s->kind == TOOL_DEFAULT_OWNER,
+            .gives_way_ms = FLEET_GIVES_WAY_MS,
             .progress = on_default_progress,
         };
         tool_open(s, &spec, on_default_open, s);
@@ -242,18 +248,14 @@ static void on_fresh_open(void *arg, int rc, const struct fleet_info *info, cons
 
 static void use_fresh(struct tool_call *call)
 {
-    const struct fleet_spec spec = {.progress = tool_tell};
+    const struct fleet_spec spec = {.gives_way_ms = FLEET_GIVES_WAY_MS, .progress = tool_tell};
     tool_open(call->session, &spec, on_fresh_open, call);
 }
 
-static void use_default(struct tool_call *call)
+/* Brings default_id up to date: "" if there is no default sandbox. */
+static void look_for_default(struct tool_session *s)
 {
-    struct tool_session *s = call->session;
     const char *id;
-    if (s->kind == TOOL_DEFAULT_FRESH) {
-        use_fresh(call);
-        return;
-    }
     if (s->default_id[0] != '\0' && fleet_find(s->fleet, s->owner, s->default_id, &id, NULL) < 0) {
         forget_default(s);
     }
@@ -264,22 +266,43 @@ static void use_default(struct tool_call *call)
         }
         s->default_lost = s->default_lost || rc == -ERR_GONE; /* under an earlier server, maybe */
     }
-    if (s->default_id[0] == '\0') {
-        wait_for_default(call);
-        return;
-    }
-    copy_id(call->sandbox_id, s->default_id);
-    call->ready(call);
 }
 
-void tool_with_sandbox(struct tool_call *call, tool_ready_fn ready)
+static void fail_without_sandbox(struct tool_call *call)
 {
-    call->ready = ready;
-    const char *wanted = json_get_str(call->args, "sandbox_id");
-    if (wanted == NULL) {
-        use_default(call);
+    const char *hint = "execute_code and write_file make the sandbox when they are first called; "
+                       "another one is named by sandbox_id";
+    if (call->session->kind == TOOL_DEFAULT_FRESH) {
+        hint = "name the sandbox by sandbox_id: each call without it is one for itself here";
+    }
+    tool_fail(call, ERR_SANDBOX_NOT_FOUND,
+              call->session->default_lost ? "the earlier sandbox has ended, and its files with it"
+                                          : "there is no sandbox yet, so there is nothing in it",
+              hint);
+}
+
+static void use_default(struct tool_call *call, bool make)
+{
+    struct tool_session *s = call->session;
+    if (s->kind == TOOL_DEFAULT_FRESH && make) {
+        use_fresh(call);
         return;
     }
+    if (s->kind != TOOL_DEFAULT_FRESH) {
+        look_for_default(s);
+    }
+    if (s->default_id[0] != '\0') {
+        copy_id(call->sandbox_id, s->default_id);
+        call->ready(call);
+    } else if (make || s->default_opening) {
+        wait_for_default(call);
+    } else {
+        fail_without_sandbox(call);
+    }
+}
+
+static void use_named(struct tool_call *call, const char *wanted)
+{
     struct tool_session *s = call->session;
     struct err err = ERR_INIT;
     const char *id;
@@ -292,7 +315,28 @@ void tool_with_sandbox(struct tool_call *call, tool_ready_fn ready)
         return;
     }
     copy_id(call->sandbox_id, id);
-    ready(call);
+    call->ready(call);
+}
+
+static void use_sandbox(struct tool_call *call, tool_ready_fn ready, bool make)
+{
+    const char *wanted = json_get_str(call->args, "sandbox_id");
+    call->ready = ready;
+    if (wanted != NULL) {
+        use_named(call, wanted);
+    } else {
+        use_default(call, make);
+    }
+}
+
+void tool_with_sandbox(struct tool_call *call, tool_ready_fn ready)
+{
+    use_sandbox(call, ready, true);
+}
+
+void tool_with_sandbox_there(struct tool_call *call, tool_ready_fn ready)
+{
+    use_sandbox(call, ready, false);
 }
 
 void tool_run_op(struct tool_call *call, const struct fleet_op *op, fleet_outcome_fn done)

@@ -59,7 +59,8 @@ struct tool_services {
     uv_loop_t *loop;
 };
 
-/* What the calls of one client session share. */
+/* What calls share that share a default sandbox: those of one client session, or all of a
+ * principal's over HTTP. */
 struct tool_session {
     struct fleet *fleet;
     const struct config *config;
@@ -126,8 +127,9 @@ void tool_session_init(struct tool_session *s, struct fleet *fleet, const struct
                        enum tool_default kind);
 
 /* The session has no calls any more. `unused` may free it: at once, or when the fleet is through
- * with the default sandbox that it has been asked for. */
+ * with the default sandbox that it has been asked for. Until then it can be taken back. */
 void tool_session_end(struct tool_session *s, void (*unused)(struct tool_session *s));
+void tool_session_revive(struct tool_session *s);
 
 /* fleet_open() within what the session's principal may have. */
 void tool_open(struct tool_session *s, const struct fleet_spec *spec, fleet_info_fn done,
@@ -152,6 +154,9 @@ void tool_cancel(struct tool_call *call);
 /* Finds the sandbox that the arguments name, or the session's default, puts its id into
  * call->sandbox_id and goes on with ready(); ends the call as failed if there is none. */
 void tool_with_sandbox(struct tool_call *call, tool_ready_fn ready);
+
+/* The same for tools that only look: they make no default sandbox. */
+void tool_with_sandbox_there(struct tool_call *call, tool_ready_fn ready);
 
 /* Runs an operation in call->sandbox_id; `done` gets the call as its argument and begins with
  * tool_ran(). */

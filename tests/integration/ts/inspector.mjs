@@ -77,7 +77,7 @@ for (const [transport, era] of ways) {
             assert.equal((await structured('create_run_close', { code: 'print(1)' })).stdout, '1\n');
             assert.equal((await structured('execute_code', { code: '6 * 7' })).result, '42');
             assert.equal((await structured('write_file', { path: 'a.txt', content: 'a' })).size, 1);
-            assert.deepEqual((await structured('list_files', {})).entries, []);
+            assert.match(JSON.stringify(await call('list_files', {})), /there is no sandbox yet/);
             return;
         }
         const sandbox_id = made.sandbox_id;

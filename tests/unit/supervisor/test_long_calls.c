@@ -142,7 +142,7 @@ static void tools_that_are_quick_never_become_tasks(void **state)
 {
     struct client *c = *state;
     c->config.task_after_s = 0;
-    call_modern(c, "read_file", "{'path':'a'}");
+    call_modern(c, "write_file", "{'path':'a','content':'x'}");
     fake_progress(c->fleet, 0, "pulling x", 5, 10);
     fake_settle(c->fleet);
     assert_string_equal(text_at(client_last(c), "result.resultType"), "complete");

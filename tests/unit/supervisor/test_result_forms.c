@@ -67,6 +67,7 @@ static void the_size_of_a_sparse_file_is_told(void **state)
 static void bytes_are_said_to_be_base64(void **state)
 {
     struct client *c = *state;
+    client_tool(c, "write_file", "{'path':'a.bin','content':''}");
     fake_set_output(c->fleet, "\x00\x01\xff", 3);
     const cJSON *result = client_tool(c, "read_file", "{'path':'a.bin'}");
     assert_text(result, "AAH/");

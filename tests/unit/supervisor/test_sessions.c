@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "common/alloc.h"
 #include "supervisor/base/principal.h"
 #include "tests/unit/supervisor/client.h"
 
@@ -94,9 +95,90 @@ static void a_session_that_ends_while_its_sandbox_is_made_leaves_none(void **sta
     c->session = pipe;
 }
 
-static void a_single_request_gets_a_new_sandbox_and_its_id(void **state)
+static void set_default(struct client *c, const char *whose)
+{
+    free(c->config.default_sandbox);
+    c->config.default_sandbox = alloc_strdup(whose);
+}
+
+static void single_requests_share_their_principals_sandbox(void **state)
 {
     struct client *c = *state;
+    const cJSON *result = single(c, "ann", "execute_code", "{'code':'1'}");
+    assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb1");
+    assert_null(at(result, "content.1"));
+    assert_true(c->fleet->spec.is_default);
+    assert_int_equal(c->fleet->spec.gives_way_ms, FLEET_GIVES_WAY_MS);
+    result = single(c, "ann", "write_file", "{'path':'a','content':'x'}");
+    assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb1");
+    result = single(c, "ann", "list_files", "{}");
+    assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb1");
+    result = single(c, "bob", "execute_code", "{'code':'1'}");
+    assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb2");
+    assert_int_equal(c->fleet->closes, 0);
+}
+
+static void first_calls_of_a_principal_that_come_together_make_one_sandbox(void **state)
+{
+    struct client *c = *state;
+    struct mcp_session *pipe = c->session;
+    struct mcp_session *sessions[3];
+    for (size_t i = 0; i < 3; i++) {
+        use(c, MCP_SESSION_SINGLE, "ann", NULL);
+        sessions[i] = c->session;
+        client_call(c, true, "execute_code", "{'code':'1'}");
+        if (i == 0) { /* whoever asked first goes; the others get what is made */
+            mcp_session_sink_gone(c->session, &c->sink);
+        }
+    }
+    fake_settle(c->fleet);
+    assert_int_equal(c->fleet->opens, 1);
+    assert_int_equal(c->fleet->runs, 2);
+    for (size_t i = 0; i < 3; i++) {
+        mcp_session_end(sessions[i]);
+    }
+    /* all go while it is made, and one comes again */
+    fake_lose(c->fleet, "sb1");
+    use(c, MCP_SESSION_SINGLE, "ann", NULL);
+    client_call(c, true, "execute_code", "{'code':'1'}");
+    mcp_session_sink_gone(c->session, &c->sink);
+    mcp_session_end(c->session);
+    assert_int_equal(c->fleet->opens, 2);
+    c->session = pipe;
+    const cJSON *result = single(c, "ann", "execute_code", "{'code':'1'}");
+    assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb2");
+    assert_int_equal(c->fleet->opens, 2);
+    assert_int_equal(c->fleet->closes, 0);
+}
+
+static void the_option_says_whose_sandbox_it_is(void **state)
+{
+    struct client *c = *state;
+    set_default(c, "principal");
+    struct mcp_session *pipe = use(c, MCP_SESSION_LEGACY, "ann", NULL);
+    const cJSON *result = client_tool(c, "execute_code", "{'code':'1'}");
+    assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb1");
+    mcp_session_end(c->session);
+    assert_int_equal(c->fleet->closes, 0);
+    c->session = pipe;
+    result = single(c, "ann", "execute_code", "{'code':'1'}");
+    assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb1");
+    set_default(c, "session");
+    result = single(c, "ann", "execute_code", "{'code':'1'}");
+    assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb2");
+    use(c, MCP_SESSION_PIPE, "ann", NULL);
+    result = client_tool(c, "execute_code", "{'code':'1'}");
+    assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb3");
+    mcp_session_end(c->session);
+    fake_settle(c->fleet);
+    assert_false(c->fleet->sandboxes[2].open);
+    c->session = pipe;
+}
+
+static void each_call_may_get_a_new_sandbox_and_is_told_its_id(void **state)
+{
+    struct client *c = *state;
+    set_default(c, "call");
     const cJSON *result = single(c, "ann", "execute_code", "{'code':'1'}");
     assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb1");
     assert_non_null(strstr(text_at(result, "content.1.text"), "made sandbox sb1"));
@@ -112,13 +194,17 @@ static void a_single_request_gets_a_new_sandbox_and_its_id(void **state)
     assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb3");
     result = single(c, "ann", "list_files", "{'sandbox_id':'sb3'}");
     assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb3");
+    result = single(c, "ann", "list_files", "{}");
+    assert_failure(result, "sandbox_not_found", "no sandbox yet");
     assert_int_equal(c->fleet->opens, 3);
+    assert_int_equal(c->fleet->spec.gives_way_ms, FLEET_GIVES_WAY_MS);
     assert_int_equal(c->fleet->closes, 0);
 }
 
 static void a_single_request_that_is_lost_leaves_no_sandbox(void **state)
 {
     struct client *c = *state;
+    set_default(c, "call");
     struct mcp_session *pipe = use(c, MCP_SESSION_SINGLE, "ann", NULL);
     client_call(c, true, "execute_code", "{'code':'1'}");
     mcp_session_sink_gone(c->session, &c->sink);
@@ -232,7 +318,10 @@ int main(void)
         TEST(a_pipe_uses_its_owners_default_sandbox),
         TEST(a_session_has_a_sandbox_of_its_own_which_ends_with_it),
         TEST(a_session_that_ends_while_its_sandbox_is_made_leaves_none),
-        TEST(a_single_request_gets_a_new_sandbox_and_its_id),
+        TEST(single_requests_share_their_principals_sandbox),
+        TEST(first_calls_of_a_principal_that_come_together_make_one_sandbox),
+        TEST(the_option_says_whose_sandbox_it_is),
+        TEST(each_call_may_get_a_new_sandbox_and_is_told_its_id),
         TEST(a_single_request_that_is_lost_leaves_no_sandbox),
         TEST(a_client_that_is_gone_when_it_is_told_ends_with_all_its_calls),
         TEST(others_find_nothing),

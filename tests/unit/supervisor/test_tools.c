@@ -508,6 +508,27 @@ static void a_directory_is_listed(void **state)
     assert_string_equal(text_at(result, "structuredContent.entries.0.path"), "sub/a.txt");
 }
 
+static void looking_makes_no_sandbox(void **state)
+{
+    static const char *const calls[][2] = {
+        {"list_files", "{}"},
+        {"read_file", "{'path':'a'}"},
+        {"check_package_status", "{'package_name':'six'}"},
+    };
+    struct client *c = *state;
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        const cJSON *result = client_tool(c, calls[i][0], calls[i][1]);
+        assert_failure(result, "sandbox_not_found", "no sandbox yet");
+        assert_non_null(strstr(text_at(result, "structuredContent.error.hint"), "execute_code"));
+    }
+    assert_int_equal(c->fleet->opens, 0);
+    client_tool(c, "execute_code", "{'code':'1'}");
+    fake_lose(c->fleet, "sb1");
+    assert_failure(client_tool(c, "list_files", "{}"), "sandbox_not_found", "has ended");
+    const cJSON *result = client_tool(c, "execute_code", "{'code':'1'}");
+    assert_non_null(strstr(text_at(result, "content.0.text"), "files and variables are gone"));
+}
+
 static void an_empty_directory_is_said(void **state)
 {
     assert_text(client_tool(*state, "list_files", "{}"), "[no files]");
@@ -706,6 +727,15 @@ static void file_failures_keep_their_code(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
+#define LOOK(name) cmocka_unit_test_setup_teardown(name, setup_there, client_teardown)
+
+/* For tools that look into a sandbox, and make none. */
+static int setup_there(void **state)
+{
+    int rc = client_setup(state);
+    client_tool(*state, "write_file", "{'path':'a','content':'x'}");
+    return rc;
+}
 
 int main(void)
 {
@@ -733,18 +763,19 @@ int main(void)
         TEST(a_sandbox_is_closed_by_id_or_name),
         TEST(create_run_close_leaves_nothing),
         TEST(create_run_close_closes_after_a_failure_too),
-        TEST(a_directory_is_listed),
-        TEST(an_empty_directory_is_said),
-        TEST(a_huge_directory_is_cut_below_a_mebibyte),
+        LOOK(a_directory_is_listed),
+        TEST(looking_makes_no_sandbox),
+        LOOK(an_empty_directory_is_said),
+        LOOK(a_huge_directory_is_cut_below_a_mebibyte),
         TEST(garbage_instead_of_entries_is_an_error),
-        TEST(text_is_read_as_text),
-        TEST(bytes_are_read_as_base64),
-        TEST(pictures_are_shown),
-        TEST(a_long_file_is_read_in_parts_between_characters),
-        TEST(the_worst_file_stays_below_a_mebibyte),
+        LOOK(text_is_read_as_text),
+        LOOK(bytes_are_read_as_base64),
+        LOOK(pictures_are_shown),
+        LOOK(a_long_file_is_read_in_parts_between_characters),
+        LOOK(the_worst_file_stays_below_a_mebibyte),
         TEST(a_file_is_written_as_said),
         TEST(bad_file_arguments_fail_before_a_sandbox_is_created),
-        TEST(file_failures_keep_their_code),
+        LOOK(file_failures_keep_their_code),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

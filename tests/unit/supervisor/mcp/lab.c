@@ -36,7 +36,7 @@ static cJSON *parse(const char *text)
     return parse_strictly(json);
 }
 
-static void *on_open(void *arg, struct mcp_session *session, bool stateless)
+static void *on_open(void *arg, struct mcp_session *session)
 {
     struct lab *l = arg;
     assert_non_null(mcp_session_principal(session));

@@ -66,7 +66,7 @@ static void list(struct mcp_request *r, enum mcp_list what, const char *cursor)
     mcp_answer_items(r, cJSON_CreateArray());
 }
 
-static void *session_open(void *arg, struct mcp_session *session, bool stateless)
+static void *session_open(void *arg, struct mcp_session *session)
 {
     struct world *w = arg;
     w->sessions++;
