@@ -90,6 +90,7 @@ struct call {
     struct mcp_request *request;
     struct app_session *session;
     const struct mcp_tool *entry;
+    cJSON *meant; /* its arguments as they are meant; NULL: as they came */
     enum result_form form;
     struct call *prev, *next;
 };
@@ -163,6 +164,7 @@ static void call_free(struct call *c)
         c->next->prev = c->prev;
     }
     tool_call_finish(&c->tool);
+    cJSON_Delete(c->meant);
     free(c);
 }
 
@@ -334,7 +336,8 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
         answer_unknown_form(r);
         return;
     }
-    if (tools_check(mcp_tool, arguments, &err) < 0) {
+    cJSON *meant;
+    if (tools_read(mcp_tool, arguments, &meant, &err) < 0) {
         answer_bad_arguments(r, mcp_tool->name, err.text);
         return;
     }
@@ -345,7 +348,8 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
     c->entry = mcp_tool;
     c->form = form;
     c->tool.session = tools_of(s);
-    c->tool.args = arguments;
+    c->meant = meant;
+    c->tool.args = meant != NULL ? meant : arguments;
     c->tool.done = on_tool_done;
     c->tool.progress = on_tool_progress;
     c->tool.output = mcp_hears_progress(r) ? on_tool_output : NULL;

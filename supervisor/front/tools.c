@@ -2,6 +2,9 @@
  * The table. A tool's schemas are texts beside its code; here they become trees, once, at start:
  * the one tree both checks arguments and is shown to clients, so the two cannot differ.
  *
+ * Arguments that do not fit may be meant in another way (tools/forgive.c); tools of other servers
+ * take theirs to the letter.
+ *
  * Whatever a tool answers when it succeeds, when it fails it answers error{code,message,hint}.
  * Output schemas allow for that here rather than in every table: an "error" member, and as a second
  * choice beside the tool's own required members.
@@ -20,6 +23,7 @@
 #include "common/log.h"
 #include "supervisor/base/config.h"
 #include "supervisor/compat/profile.h"
+#include "supervisor/tools/forgive.h"
 #include "supervisor/tools/schema.h"
 #include "supervisor/tools/schema_text.h"
 #include "supervisor/tools/tool.h"
@@ -197,10 +201,31 @@ bool tools_has_fields(const struct mcp_tool *tool)
     return row->output_schema != NULL;
 }
 
-int tools_check(const struct mcp_tool *tool, const cJSON *arguments, struct err *err)
+int tools_read(const struct mcp_tool *tool, const cJSON *arguments, cJSON **ret_meant,
+               struct err *err)
 {
-    const cJSON none = {.type = cJSON_Object};
-    return schema_check(tool->input_schema, arguments != NULL ? arguments : &none, err);
+    static const cJSON none = {.type = cJSON_Object};
+    const cJSON *schema = tool->input_schema;
+    const cJSON *args = arguments != NULL ? arguments : &none;
+    int rc = schema_check(schema, args, err);
+    *ret_meant = NULL;
+    if (!tools_has_fields(tool)) {
+        return rc;
+    }
+    if (rc < 0) {
+        *ret_meant = forgive_arguments(schema, args);
+        rc = *ret_meant != NULL ? schema_check(schema, *ret_meant, err) : rc;
+        if (rc < 0) {
+            cJSON_Delete(STEAL_PTR(*ret_meant));
+            return rc;
+        }
+    }
+    cJSON *here = forgive_uri(schema, *ret_meant != NULL ? *ret_meant : args);
+    if (here != NULL) {
+        cJSON_Delete(*ret_meant);
+        *ret_meant = here;
+    }
+    return 0;
 }
 
 static cJSON *annotations(const struct tool *tool)

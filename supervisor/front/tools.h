@@ -32,8 +32,10 @@ const struct mcp_tool *tools_find(const struct tools *t, const char *name);
 const struct tool *tools_tool(const struct tools *t, const struct mcp_tool *entry);
 
 /* Checks arguments (NULL: none) against the tool's schema; -ERR_INVALID with the first objection.
- */
-int tools_check(const struct mcp_tool *tool, const cJSON *arguments, struct err *err) WARN_UNUSED;
+ * If they can be meant in another way that fits, *ret_meant has them so, and is the caller's;
+ * otherwise it is NULL. */
+int tools_read(const struct mcp_tool *tool, const cJSON *arguments, cJSON **ret_meant,
+               struct err *err) WARN_UNUSED;
 
 /* A new array of all tools as tools/list shows them to whom gets results in this form. It borrows
  * from t. */

@@ -1,6 +1,7 @@
 /*
  * From arguments to an operation and from its outcome to a result. Code and input are passed on
- * without a copy of ours: the fleet copies them into its message.
+ * without a copy of ours (but for code that was sent as it would be shown, cell.c): the fleet
+ * copies them into its message.
  */
 #include "supervisor/tools/execution.h"
 
@@ -15,6 +16,7 @@
 #include "supervisor/base/config.h"
 #include "supervisor/languages/languages.h"
 #include "supervisor/tools/args.h"
+#include "supervisor/tools/cell.h"
 
 #define LEAST_WAIT_MS 1000 /* for code that is quick, when its call has been slow */
 
@@ -105,10 +107,12 @@ void execution_start(struct tool_call *call, fleet_outcome_fn done)
     bool checked = args_env(args, &env, NULL) == 0 && args_strings(args, "args", &words, NULL) == 0;
     assert(checked);
     const char *input = json_get_str(args, "stdin");
+    const char *language = call_language(call);
+    CLEANUP_BUF struct buf room;
     struct fleet_op op = {
         .kind = OP_EVAL,
-        .language = call_language(call),
-        .data = view_of(json_get_str(args, "code")),
+        .language = language,
+        .data = cell_code(language, view_of(json_get_str(args, "code")), &room),
         .has_stdin = input != NULL,
         .stdin_data = view_of(input),
         .env = args_list_view(&env),

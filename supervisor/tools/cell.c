@@ -1,0 +1,156 @@
+/*
+ * A fence is taken off only if it is around all of the code, and is the only one. A session is one
+ * whose first line has a prompt: whatever has none in it is output, and is left out. Of Python code
+ * that begins with a blank, which is a syntax error as it stands, what its first line begins with
+ * is taken off every line, if every line has it.
+ *
+ * Code that is none of these, which is nearly all, is returned as it is, without a copy.
+ */
+#include "supervisor/tools/cell.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define FENCE  "```"
+#define PROMPT ">>>"
+#define MORE   "..."
+
+/* Takes the first line, without its end, off the rest. */
+static struct view take_line(struct view *rest)
+{
+    const char *end = memchr(rest->data, '\n', rest->len);
+    size_t len = end != NULL ? (size_t)(end - rest->data) : rest->len;
+    struct view line = view_bytes(rest->data, len);
+    size_t used = end != NULL ? len + 1 : len;
+    *rest = view_bytes(rest->data + used, rest->len - used);
+    return line;
+}
+
+static struct view trimmed(struct view v)
+{
+    while (v.len > 0 && isspace((unsigned char)v.data[v.len - 1])) {
+        v.len--;
+    }
+    while (v.len > 0 && isspace((unsigned char)v.data[0])) {
+        v = view_bytes(v.data + 1, v.len - 1);
+    }
+    return v;
+}
+
+static bool begins(struct view v, const char *with)
+{
+    size_t len = strlen(with);
+    return v.len >= len && memcmp(v.data, with, len) == 0;
+}
+
+/* "```python": a fence, and nothing else than a word behind it. */
+static bool opens_fence(struct view line)
+{
+    line = trimmed(line);
+    for (size_t i = strlen(FENCE); i < line.len; i++) {
+        if (isspace((unsigned char)line.data[i]) || line.data[i] == '`') {
+            return false;
+        }
+    }
+    return begins(line, FENCE);
+}
+
+static struct view without_fence(struct view code)
+{
+    struct view rest = trimmed(code);
+    if (!begins(rest, FENCE) || !opens_fence(take_line(&rest))) {
+        return code;
+    }
+    const struct view inside = rest;
+    while (rest.len > 0) {
+        struct view line = take_line(&rest);
+        if (begins(trimmed(line), FENCE)) {
+            bool closes = rest.len == 0 && trimmed(line).len == strlen(FENCE);
+            return closes ? view_bytes(inside.data, (size_t)(line.data - inside.data)) : code;
+        }
+    }
+    return code;
+}
+
+/* The first line that is not blank. */
+static struct view first_line(struct view code)
+{
+    struct view line = view_bytes(code.data, 0);
+    while (code.len > 0 && trimmed(line).len == 0) {
+        line = take_line(&code);
+    }
+    return line;
+}
+
+/* The prompt as Python writes it: alone in its line, or with a blank behind. */
+static bool has_prompt(struct view line, const char *prompt)
+{
+    size_t len = strlen(prompt);
+    return begins(line, prompt) && (trimmed(line).len == len || line.data[len] == ' ');
+}
+
+static void add(struct buf *out, struct view line)
+{
+    err_ignore(buf_add(out, line.data, line.len, NULL)); /* it has room for all of the code */
+    err_ignore(buf_add(out, "\n", 1, NULL));
+}
+
+static struct view without_prompts(struct view code, size_t indent, struct buf *out)
+{
+    while (code.len > 0) {
+        struct view line = take_line(&code);
+        size_t blank = line.len < indent ? line.len : indent;
+        line = view_bytes(line.data + blank, line.len - blank);
+        if (has_prompt(line, PROMPT) || has_prompt(line, MORE)) {
+            size_t skip = line.len > strlen(PROMPT) ? strlen(PROMPT) + 1 : line.len;
+            add(out, view_bytes(line.data + skip, line.len - skip));
+        }
+    }
+    return view_bytes(out->data, out->len);
+}
+
+/* What all lines begin with that are not blank, if the first does: of length 0 otherwise. */
+static struct view common_indent(struct view code)
+{
+    struct view indent = first_line(code);
+    size_t len = 0;
+    while (len < indent.len && (indent.data[len] == ' ' || indent.data[len] == '\t')) {
+        len++;
+    }
+    indent.len = len;
+    while (len > 0 && code.len > 0) {
+        struct view line = take_line(&code);
+        bool has = line.len >= len && memcmp(line.data, indent.data, len) == 0;
+        indent.len = has || trimmed(line).len == 0 ? indent.len : 0;
+    }
+    return indent;
+}
+
+static struct view without_indent(struct view code, size_t indent, struct buf *out)
+{
+    while (code.len > 0) {
+        struct view line = take_line(&code);
+        size_t skip = line.len < indent ? line.len : indent;
+        add(out, view_bytes(line.data + skip, line.len - skip));
+    }
+    return view_bytes(out->data, out->len);
+}
+
+struct view cell_code(const char *language, struct view code, struct buf *room)
+{
+    buf_init(room, code.len + 1); /* a line more at most: the end of the last */
+    if (code.len == 0) {
+        return code;
+    }
+    code = without_fence(code);
+    if (language == NULL || strcmp(language, "python") != 0) {
+        return code;
+    }
+    struct view line = first_line(code);
+    struct view indent = common_indent(code);
+    if (has_prompt(view_bytes(line.data + indent.len, line.len - indent.len), PROMPT)) {
+        return without_prompts(code, indent.len, room);
+    }
+    return indent.len > 0 ? without_indent(code, indent.len, room) : code;
+}

@@ -1,0 +1,230 @@
+/*
+ * Only what the schema refuses is looked at, so nothing that is right is ever read in another way.
+ * The order matters: names first, then values by the type that the schema wants under that name.
+ */
+#include "supervisor/tools/forgive.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/alloc.h"
+#include "common/io/json.h"
+#include "supervisor/links/uri.h"
+
+#define TEXT_MAX_BYTES 65536 /* of a value that may be JSON in a string */
+#define TEXT_MAX_DEPTH 4
+
+/* Names that other servers' tools have for an argument. Several may be meant by one. */
+static const struct {
+    const char *said, *meant;
+} names[] = {
+    {"timeout", "timeout_seconds"},
+    {"timeout_s", "timeout_seconds"},
+    {"timeout_secs", "timeout_seconds"},
+    {"session_id", "sandbox_id"},
+    {"sandbox", "sandbox_id"},
+    {"sandboxId", "sandbox_id"},
+    {"container_id", "sandbox_id"},
+    {"executionId", "execution_id"},
+    {"file_path", "path"},
+    {"filepath", "path"},
+    {"filename", "path"},
+    {"file_name", "path"},
+    {"file", "path"},
+    {"directory", "path"},
+    {"dir", "path"},
+    {"cmd", "code"},
+    {"command", "code"},
+    {"script", "code"},
+    {"source", "code"},
+    {"lang", "language"},
+    {"input", "stdin"},
+    {"text", "content"},
+    {"contents", "content"},
+    {"package", "packages"},
+    {"package", "package_name"},
+    {"environment", "env"},
+    {"env_vars", "env"},
+};
+
+/* Words for languages beside those that the schema lists. */
+static const struct {
+    const char *said, *meant;
+} languages[] = {
+    {"py", "python"},          {"python3", "python"},  {"ipython", "python"},
+    {"js", "javascript"},      {"node", "javascript"}, {"nodejs", "javascript"},
+    {"node.js", "javascript"}, {"sh", "bash"},         {"shell", "bash"},
+    {"zsh", "bash"},           {"console", "bash"},    {"golang", "go"},
+};
+
+static bool lists_word(const cJSON *words, const char *word, const char **ret)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, words)
+    {
+        if (cJSON_IsString(item) && strcasecmp(item->valuestring, word) == 0) {
+            *ret = item->valuestring;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The word of the list that is meant; NULL if none is. */
+static const char *meant_word(const cJSON *words, const char *name, const char *said)
+{
+    const char *found = NULL;
+    if (lists_word(words, said, &found)) {
+        return found;
+    }
+    for (size_t i = 0; i < sizeof(languages) / sizeof(languages[0]); i++) {
+        if (strcmp(name, "language") == 0 && strcasecmp(languages[i].said, said) == 0 &&
+            lists_word(words, languages[i].meant, &found)) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+static cJSON *parsed(const char *text)
+{
+    cJSON *tree = NULL;
+    bool has_nul = false;
+    if (json_parse(text, strlen(text), TEXT_MAX_BYTES, TEXT_MAX_DEPTH, &tree, &has_nul, NULL) < 0) {
+        return NULL;
+    }
+    if (has_nul) {
+        cJSON_Delete(tree);
+        return NULL;
+    }
+    return tree;
+}
+
+/* A text as a value of this type: new, or NULL if it is none. */
+static cJSON *text_as(const char *type, const char *text)
+{
+    if (strcmp(type, "boolean") == 0) {
+        bool yes = strcasecmp(text, "true") == 0;
+        return yes || strcasecmp(text, "false") == 0 ? cJSON_CreateBool(yes) : NULL;
+    }
+    cJSON *tree = parsed(text);
+    bool number = strcmp(type, "integer") == 0 || strcmp(type, "number") == 0;
+    if ((number && cJSON_IsNumber(tree)) || (strcmp(type, "array") == 0 && cJSON_IsArray(tree)) ||
+        (strcmp(type, "object") == 0 && cJSON_IsObject(tree))) {
+        return tree;
+    }
+    cJSON_Delete(tree);
+    return strcmp(type, "array") == 0 ? cJSON_CreateStringArray(&text, 1) : NULL;
+}
+
+/* The value that is meant under this name: new, or NULL if it is as it should be. */
+static cJSON *meant_value(const cJSON *property, const char *name, const cJSON *value)
+{
+    const char *type = json_get_str(property, "type");
+    const cJSON *words = json_get(property, "enum");
+    if (type == NULL || !cJSON_IsString(value)) {
+        return NULL;
+    }
+    if (strcmp(type, "string") != 0) {
+        return text_as(type, value->valuestring);
+    }
+    const char *word = words != NULL ? meant_word(words, name, value->valuestring) : NULL;
+    return word != NULL && strcmp(word, value->valuestring) != 0 ? cJSON_CreateString(word) : NULL;
+}
+
+/* The name that is meant: of a property that has not been given. NULL if there is none. */
+static const char *meant_name(const cJSON *properties, const cJSON *args, const char *said)
+{
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(names[i].said, said) == 0 && json_get(properties, names[i].meant) != NULL &&
+            json_get(args, names[i].meant) == NULL) {
+            return names[i].meant;
+        }
+    }
+    return NULL;
+}
+
+/* Whoever says "cmd" means a shell. */
+static bool means_shell(const char *said)
+{
+    return strcmp(said, "cmd") == 0 || strcmp(said, "command") == 0;
+}
+
+/* Takes out what is null, and gives what has a name of others the one that is meant. */
+static bool forgive_names(const cJSON *properties, const cJSON *args, cJSON *meant)
+{
+    bool changed = false;
+    const cJSON *said;
+    cJSON_ArrayForEach(said, args)
+    {
+        const char *name = json_get(properties, said->string) != NULL
+                               ? NULL
+                               : meant_name(properties, meant, said->string);
+        if (!cJSON_IsNull(said) && name == NULL) {
+            continue;
+        }
+        changed = true;
+        cJSON *item = cJSON_DetachItemFromObjectCaseSensitive(meant, said->string);
+        if (cJSON_IsNull(said)) {
+            cJSON_Delete(item);
+            continue;
+        }
+        cJSON_AddItemToObject(meant, name, item);
+        if (means_shell(said->string) && json_get(args, "language") == NULL &&
+            json_get(properties, "language") != NULL) {
+            cJSON_AddStringToObject(meant, "language", "bash");
+        }
+    }
+    return changed;
+}
+
+static bool forgive_values(const cJSON *properties, cJSON *meant)
+{
+    bool changed = false;
+    const cJSON *property;
+    cJSON_ArrayForEach(property, properties)
+    {
+        const cJSON *said = json_get(meant, property->string);
+        cJSON *value = said != NULL ? meant_value(property, property->string, said) : NULL;
+        if (value != NULL) {
+            changed = true;
+            cJSON_ReplaceItemInObjectCaseSensitive(meant, property->string, value);
+        }
+    }
+    return changed;
+}
+
+cJSON *forgive_arguments(const cJSON *schema, const cJSON *args)
+{
+    const cJSON *properties = json_get(schema, "properties");
+    if (args == NULL) {
+        return NULL;
+    }
+    cJSON *meant = alloc_check(cJSON_Duplicate(args, true));
+    bool names_changed = forgive_names(properties, args, meant);
+    if (!forgive_values(properties, meant) && !names_changed) {
+        cJSON_Delete(meant);
+        return NULL;
+    }
+    return meant;
+}
+
+cJSON *forgive_uri(const cJSON *schema, const cJSON *args)
+{
+    struct uri uri;
+    const char *path = json_get_str(args, "path");
+    const char *sandbox = json_get_str(args, "sandbox_id");
+    const cJSON *properties = json_get(schema, "properties");
+    if (path == NULL || strncmp(path, URI_SANDBOX, strlen(URI_SANDBOX)) != 0 ||
+        json_get(properties, "sandbox_id") == NULL || !uri_parse(path, &uri) ||
+        uri.kind != URI_FILE || (sandbox != NULL && strcmp(sandbox, uri.id) != 0)) {
+        return NULL;
+    }
+    cJSON *meant = alloc_check(cJSON_Duplicate(args, true));
+    cJSON_ReplaceItemInObjectCaseSensitive(meant, "path", cJSON_CreateString(uri.path));
+    if (sandbox == NULL) {
+        cJSON_AddStringToObject(meant, "sandbox_id", uri.id);
+    }
+    return meant;
+}

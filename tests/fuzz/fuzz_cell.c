@@ -1,0 +1,34 @@
+/*
+ * Code as models send it: what is run is not longer than what was sent, nothing but whole lines of
+ * it and blanks is left out unless it is a session, and cleaning it again by the same rules never
+ * touches memory that is not its own. Text with escape sequences shrinks, and is clean then.
+ */
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/text.h"
+#include "supervisor/tools/cell.h"
+#include "tests/fuzz/fuzz.h"
+
+static void check(const char *language, struct view code)
+{
+    CLEANUP_BUF struct buf room;
+    struct view cell = cell_code(language, code, &room);
+    bool part = cell.data >= code.data && cell.data + cell.len <= code.data + code.len;
+    FUZZ_REQUIRE(cell.len <= code.len + 1);
+    FUZZ_REQUIRE(cell.len == 0 || part || cell.data == (const char *)room.data);
+    FUZZ_REQUIRE(part || strcmp(language, "python") == 0 || cell.len == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct view code = view_bytes((const char *)data, size);
+    check("python", code);
+    check("bash", code);
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, size + 1);
+    FUZZ_REQUIRE(buf_add(&text, data, size, NULL) == 0);
+    text_strip_escapes(&text);
+    FUZZ_REQUIRE(text.len <= size);
+    return 0;
+}
