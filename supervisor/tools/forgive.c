@@ -101,7 +101,8 @@ static cJSON *parsed(const char *text)
     return tree;
 }
 
-/* A text as a value of this type: new, or NULL if it is none. */
+/* A text as a value of this type: new, or NULL if it is none. A single word is a list of one; how
+ * several would be told apart is anybody's guess. */
 static cJSON *text_as(const char *type, const char *text)
 {
     if (strcmp(type, "boolean") == 0) {
@@ -115,7 +116,8 @@ static cJSON *text_as(const char *type, const char *text)
         return tree;
     }
     cJSON_Delete(tree);
-    return strcmp(type, "array") == 0 ? cJSON_CreateStringArray(&text, 1) : NULL;
+    bool word = text[0] != '\0' && text[strcspn(text, " \t\n,[")] == '\0';
+    return word && strcmp(type, "array") == 0 ? cJSON_CreateStringArray(&text, 1) : NULL;
 }
 
 /* The value that is meant under this name: new, or NULL if it is as it should be. */

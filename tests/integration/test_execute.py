@@ -104,7 +104,7 @@ def odd_exceptions():
     syntax = python("def f(:\n  pass")
     equal((syntax["status"], syntax["error"]["name"]), ("error", "SyntaxError"))
     contains(syntax["error"]["traceback"], "def f(:")
-    indent = python("  x = 1")
+    indent = python("if True:\nx = 1")
     equal(indent["error"]["name"], "IndentationError")
     broken = python("class E(Exception):\n    def __str__(self):\n        raise ValueError\nraise E()")
     equal((broken["status"], broken["error"]["name"]), ("error", "E"))

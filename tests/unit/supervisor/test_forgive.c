@@ -83,6 +83,8 @@ static void lists_and_truth_may_be_texts(void **state)
     assert_string_equal(c->fleet->last.args, "one");
     client_tool(c, "execute_code", "{'code':'1','args':'[]'}");
     assert_string_equal(c->fleet->last.args, "");
+    assert_failure(client_tool(c, "execute_code", "{'code':'1','args':'one two'}"),
+                   "invalid_argument", "args");
     client_tool(c, "list_files", "{'recursive':'True'}");
     assert_int_equal(c->fleet->last.op.flags, OP_FLAG_RECURSIVE);
     client_tool(c, "list_files", "{'recursive':'false'}");
