@@ -61,6 +61,8 @@ struct row {
 struct tools {
     struct row of[TOOLS_MAX];
     size_t count;
+    const char *useless[3]; /* arguments of our own tools that are not shown */
+    size_t useless_count;
 };
 
 /* What texts are filled in from. */
@@ -150,10 +152,25 @@ char *tools_text(const char *text, const struct config *config, const struct lan
     return expand(text, &words);
 }
 
+static void find_useless(struct tools *t, const struct config *c)
+{
+    const struct backend_row *backend = config_backend(c);
+    if (backend != NULL && !config_names_references(c) && c->image_dir[0] == '\0') {
+        t->useless[t->useless_count++] = "image";
+    }
+    if (!c->allow_network) {
+        t->useless[t->useless_count++] = "network";
+    }
+    if (c->local_files[0] == '\0') {
+        t->useless[t->useless_count++] = "local_path";
+    }
+}
+
 struct tools *tools_create(const struct config *config, const struct languages *languages)
 {
     const struct words words = {config, languages};
     struct tools *t = alloc_one(struct tools);
+    find_useless(t, config);
     for (size_t i = 0; i < PROFILE_COUNT; i++) {
         const struct profile *p = profiles[i];
         for (size_t j = 0; config_lists(config->compat, p->name) && j < p->tool_count; j++) {
@@ -263,6 +280,18 @@ static cJSON *shown_schema(const cJSON *schema)
     return shown;
 }
 
+/* Without the arguments of which every value but the default is refused, as things are configured
+ * here. Who uses one is told so all the same. */
+static cJSON *shown_input(const struct tools *t, const cJSON *schema)
+{
+    cJSON *shown = shown_schema(schema);
+    cJSON *properties = cJSON_GetObjectItemCaseSensitive(shown, "properties");
+    for (size_t i = 0; i < t->useless_count; i++) {
+        cJSON_DeleteItemFromObjectCaseSensitive(properties, t->useless[i]);
+    }
+    return shown;
+}
+
 /* Claude Code puts texts aside that are longer than it likes, unless it is told of a larger bound;
  * this is the largest that it knows. Other hosts pass it over. */
 void tools_put_long_results(cJSON *object)
@@ -282,7 +311,9 @@ cJSON *tools_list(const struct tools *t, enum result_form form)
         cJSON_AddItemToObjectCS(entry, "title", cJSON_CreateStringReference(tool->title));
         cJSON_AddItemToObjectCS(entry, "description",
                                 cJSON_CreateStringReference(row->description));
-        cJSON_AddItemToObjectCS(entry, "inputSchema", shown_schema(row->input_schema));
+        cJSON_AddItemToObjectCS(entry, "inputSchema",
+                                tools_has_fields(&row->entry) ? shown_input(t, row->input_schema)
+                                                              : shown_schema(row->input_schema));
         if (row->output_schema != NULL && form == RESULT_FORM_STRUCTURED) {
             cJSON_AddItemToObjectCS(entry, "outputSchema", shown_schema(row->output_schema));
         }

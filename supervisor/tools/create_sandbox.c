@@ -115,13 +115,11 @@ const struct tool tool_create_sandbox = {
     .name = "create_sandbox",
     .title = "Create a sandbox",
     .description =
-        "Creates an isolated sandbox for running code, with its own files, interpreters and limits, and "
-        "returns its sandbox_id. Only needed for more than one sandbox or for limits other than the defaults: "
-        "execute_code without sandbox_id creates one by itself. It has no network unless the server allows it and you "
-        "ask for it. packages are installed before the call answers; if that takes longer than @sync_budget_seconds@ s it "
-        "answers all the same, with their status. It closes by itself after "
-        "ttl_seconds (default @ttl_seconds@) without a call, @max_lifetime_seconds@ seconds after its creation in any case; close it with close_sandbox when done. At most "
-        "@max_sandboxes@ sandboxes can exist at a time.",
+        "Creates an isolated sandbox with its own files, interpreters and limits, and returns its sandbox_id. Use it for more "
+        "than one sandbox, or for limits other than the defaults: execute_code has a sandbox by itself. packages are "
+        "installed before the call answers; if that takes longer than @sync_budget_seconds@ s it answers all the same, with "
+        "their status. It closes after ttl_seconds (default @ttl_seconds@) without a call, @max_lifetime_seconds@ seconds "
+        "after its creation in any case; close it with close_sandbox when done. At most @max_sandboxes@ can exist at a time.",
     .input_schema = JSON_TEXT({
         "type": "object",
         "properties": {

@@ -40,14 +40,11 @@ const struct tool tool_execute_code = {
     .title = "Execute code",
     .description =
         "Runs code in an isolated sandbox and returns its output, the value of the last expression (python, "
-        "javascript) and any error with traceback. The interpreters of python, javascript and bash stay alive between "
-        "calls: variables, imports, functions and the working directory are kept per sandbox and language. In other "
-        "languages each call is a program of its own, compiled first where that is needed. "
-        "Without sandbox_id @default_sandbox@. The sandbox has no "
-        "network. At the deadline (default @timeout_seconds@ s) the code is interrupted; if that is enough "
-        "the variables are kept. Calls for one interpreter run one after another, others and programs side by "
-        "side. A call waits for at most @sync_budget_seconds@ s: code that takes longer goes on, and the result has status "
-        "running, the output so far and an execution_id for get_execution and cancel_execution.",
+        "javascript), plots and any error. Use it to calculate, to work on data and files, and to try things out: "
+        "variables, imports and files stay between calls in python, javascript and bash; other languages run as "
+        "programs. Without sandbox_id @default_sandbox@. It has no network; install_package installs packages. A "
+        "call waits for at most @sync_budget_seconds@ s: longer code goes on with status running, and get_execution and "
+        "cancel_execution take its execution_id.",
     .input_schema = JSON_TEXT({
         "type": "object",
         "properties": {

@@ -29,7 +29,7 @@ static const struct {
     {"sandbox_id", JSON_TEXT(
         "sandbox_id": {
             "type": "string", "minLength": 1, "maxLength": 64,
-            "description": "Sandbox to use: a sandbox_id or the name given at its creation. Without it @default_sandbox@."
+            "description": "A sandbox_id, or the name given at its creation. Without it @default_sandbox@."
         })},
     {"execution_id", JSON_TEXT(
         "execution_id": {
@@ -46,11 +46,11 @@ static const struct {
     {"run", JSON_TEXT(
         "code": {
             "type": "string", "minLength": 1,
-            "description": "Source code to run. For python and javascript the value of the last expression is returned as result."
+            "description": "Source code to run."
         },
         "language": {
             "type": "string", "enum": [@language_words@], "default": "python",
-            "description": "Language of the code: @languages@; what a sandbox has of them is in its languages."
+            "description": "A sandbox has those that are in its languages."
         },
         "stdin": {
             "type": "string",
@@ -58,7 +58,7 @@ static const struct {
         },
         "args": {
             "type": "array", "items": {"type": "string"}, "maxItems": 256,
-            "description": "Arguments for the code: sys.argv[1:] in python, $1... in bash, those of the program in others."
+            "description": "Arguments of the code: sys.argv[1:] in python, $1... in bash."
         })},
     {"env", JSON_TEXT(
         "env": {
@@ -296,10 +296,7 @@ static const char *image_about(const struct config *c)
                    : "Image reference of the root file system, such as python:3.13-slim, if "
                      "sandboxes run in a container engine. Default: the server's.";
     }
-    return c->image_dir[0] != '\0'
-               ? "Name of the root file system, one of those this server offers. Default: the "
-                 "server's."
-               : "This server offers no choice of root file systems: leave it out.";
+    return "Name of the root file system, one of those this server offers. Default: the server's.";
 }
 
 /* What stands for the sandbox of a call that names none: after "without it". */
@@ -308,10 +305,8 @@ static const char *default_sandbox_about(const struct config *c)
     static const struct {
         const char *word, *about;
     } rows[] = {
-        {"call", "each call gets a new sandbox, whose id is in its result"},
-        {"session",
-         "this session's own sandbox is used, which is made on first use; over HTTP without "
-         "sessions each call gets a new one, whose id is in its result"},
+        {"call", "each call gets a new one, whose id is in the result"},
+        {"session", "this session's own is used, or where there are none a new one for each call"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (strcmp(c->default_sandbox, rows[i].word) == 0) {

@@ -269,7 +269,11 @@ static void the_schema_says_what_images_are_here(void **state)
     check_schema(c, "python:*,tool@sha256:*. Default: mine@sha256:" HEX64 ".", 512);
     configure(&c->config.image, "");
     configure(&c->config.backend, "oci");
-    check_schema(c, "leave it out", 64);
+    struct tools *tools = tools_create(&c->config, c->languages);
+    cJSON *list = tools_list(tools, RESULT_FORM_TEXT);
+    assert_null(at(list, "1.inputSchema.properties.image"));
+    cJSON_Delete(list);
+    tools_destroy(tools);
     configure(&c->config.image_dir, "/");
     check_schema(c, "one of those this server offers", 64);
 }
