@@ -34,7 +34,8 @@ static int count_of(struct fixture *f, const char *name)
     char code[256];
     snprintf(code, sizeof(code),
              "n=0; for s in /proc/[0-9]*/stat; do read -r pid name state rest <$s && "
-             "[ \"$name\" = '(%s)' ] && [ $state != Z ] && n=$((n+1)); done 2>/dev/null; echo $n",
+             "[ \"$name\" = '(%s)' ] && [ $state != Z ] && [ $state != X ] && n=$((n+1)); "
+             "done 2>/dev/null; echo $n",
              name);
     struct agent_result *r = run(f, "bash", code);
     assert_status(r, OP_STATUS_OK);
