@@ -5,7 +5,8 @@
  *
  * The shares: pictures, files and links come first (shown.c), since a plot cannot be shown
  * in part. They leave MIN_TEXT_BYTES at least. What is left goes to how the code ended, then to
- * its value, then to its output, each within a limit of its own.
+ * its value, then to its output, each within a limit of its own, and within what was asked for; of
+ * that stderr has at most a half, since it is seldom what was asked for.
  *
  * Lines of our own in the text are in square brackets, so that they stand apart from output.
  */
@@ -71,24 +72,24 @@ static void add_stream_text(struct result_part *p, const struct fleet_outcome *o
     }
 }
 
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 static void texts_init(struct execution_texts *t, const struct fleet_outcome *o,
                        const struct result_range *range, size_t max_cost)
 {
     const struct msg_output *end = o->end;
     size_t left = max_cost;
+    size_t most = range->most != 0 ? range->most : RESULT_OUTPUT_BYTES;
     add_short(&t->name, end->error_name, RESULT_MESSAGE_BYTES / 4, &left);
     add_short(&t->message, end->error_message, RESULT_MESSAGE_BYTES, &left);
-    add_short(&t->traceback, end->traceback,
-              left / 2 < RESULT_TRACEBACK_BYTES ? left / 2 : RESULT_TRACEBACK_BYTES, &left);
-    add_short(&t->value, end->result, left / 2 < RESULT_VALUE_BYTES ? left / 2 : RESULT_VALUE_BYTES,
-              &left);
-    add_stream_text(&t->err, o, true, range,
-                    left / 3 < RESULT_STDERR_BYTES ? left / 3 : RESULT_STDERR_BYTES);
-    left -= text_cost(view_bytes(t->err.text.data, t->err.text.len)) < left
-                ? text_cost(view_bytes(t->err.text.data, t->err.text.len))
-                : left;
-    add_stream_text(&t->out, o, false, range,
-                    left < RESULT_STDOUT_BYTES ? left : RESULT_STDOUT_BYTES);
+    add_short(&t->traceback, end->traceback, least(left / 2, RESULT_TRACEBACK_BYTES), &left);
+    add_short(&t->value, end->result, least(left / 2, least(most, RESULT_VALUE_BYTES)), &left);
+    add_stream_text(&t->err, o, true, range, least(left / 3, least(most / 2, RESULT_STDERR_BYTES)));
+    left -= least(left, text_cost(view_bytes(t->err.text.data, t->err.text.len)));
+    add_stream_text(&t->out, o, false, range, least(left, least(most, RESULT_STDOUT_BYTES)));
 }
 
 static void texts_finish(struct execution_texts *t)

@@ -30,6 +30,10 @@ struct links;
 #define RESULT_MESSAGE_BYTES   (16u << 10)
 #define RESULT_TRACEBACK_BYTES (48u << 10)
 
+/* Of its output a result shows so much unless more is asked for: what hosts put before their models
+ * without cutting it. */
+#define RESULT_OUTPUT_BYTES (32u << 10)
+
 /* Of each stream of an execution the fleet is asked to keep this much: what get_execution can show,
  * in more than one result if need be. The same as agents keep for the next server. */
 #define RESULT_KEEP_BYTES LIMIT_OP_KEPT
@@ -73,6 +77,7 @@ void result_set_failure(struct result *r, int code, const char *message, const c
 struct result_range {
     uint64_t out, err;       /* offsets in what was written, at most what was; if ... */
     bool out_page, err_page; /* ... the part from there on is wanted; else head and tail */
+    size_t most;             /* of stdout, about; 0: RESULT_OUTPUT_BYTES */
     bool tell;               /* the result says where its parts begin and end */
     bool gone;               /* its sandbox is about to be closed: nothing in there can be linked */
     const char *workspace;   /* of its sandbox, for links to files; NULL: none */

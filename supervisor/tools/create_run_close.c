@@ -196,6 +196,7 @@ const struct tool tool_create_run_close = {
         "properties": {
             @run@,
             @timeout@,
+            @max_output@,
             @limits@
         },
         "required": ["code"],

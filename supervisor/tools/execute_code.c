@@ -51,6 +51,7 @@ const struct tool tool_execute_code = {
             @run@,
             @sandbox_id@,
             @timeout@,
+            @max_output@,
             @env@
         },
         "required": ["code"],

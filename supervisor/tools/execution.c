@@ -148,6 +148,7 @@ void execution_result(struct tool_call *call, const struct fleet_outcome *outcom
     if (range != NULL) {
         here = *range;
     }
+    here.most = (size_t)args_uint(call->args, "max_output_bytes");
     if (outcome->sandbox_ended) {
         tool_sandbox_ended(s, outcome->sandbox);
     }

@@ -109,13 +109,14 @@ const struct tool tool_get_execution = {
             },
             "offset": {
                 "type": "integer", "minimum": 0,
-                "description": "Show stdout from this byte on, as next_offset of an earlier result has it. Bytes that "
-                               "are not kept are passed over. Default: the beginning and the end of stdout."
+                "description": "Show stdout from this byte on, as next_offset of an earlier result has it. "
+                               "Default: the beginning and the end of stdout."
             },
             "stderr_offset": {
                 "type": "integer", "minimum": 0,
                 "description": "The same for stderr. Default: 0."
-            }
+            },
+            @max_output@
         },
         "required": ["execution_id"],
         "additionalProperties": false

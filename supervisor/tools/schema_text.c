@@ -17,6 +17,7 @@
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
 #include "supervisor/languages/languages.h"
+#include "supervisor/results/result.h"
 #include "supervisor/tools/tool.h"
 
 #define NAME_MAX_BYTES 32
@@ -40,8 +41,7 @@ static const struct {
     {"timeout", JSON_TEXT(
         "timeout_seconds": {
             "type": "number", "minimum": 0.1, "maximum": @max_timeout_seconds@,
-            "description": "Stop the code after this many seconds of running. Default: the "
-                           "sandbox's timeout_seconds, normally @timeout_seconds@."
+            "description": "Stop the code after so many seconds. Default: the sandbox's, normally @timeout_seconds@."
         })},
     {"run", JSON_TEXT(
         "code": {
@@ -59,6 +59,11 @@ static const struct {
         "args": {
             "type": "array", "items": {"type": "string"}, "maxItems": 256,
             "description": "Arguments of the code: sys.argv[1:] in python, $1... in bash."
+        })},
+    {"max_output", JSON_TEXT(
+        "max_output_bytes": {
+            "type": "integer", "minimum": 256, "maximum": @stdout_bytes@,
+            "description": "About how much of stdout to show. Default: @output_bytes@."
         })},
     {"env", JSON_TEXT(
         "env": {
@@ -84,7 +89,7 @@ static const struct {
         },
         "disk_mb": {
             "type": "integer", "minimum": 1, "maximum": 1048576,
-            "description": "Space for files, in MiB. It is part of memory_mb, and leaves some of it for programs. "
+            "description": "Space for files in MiB, which is part of memory_mb. "
                            "Default: @disk_mb@, or what fits a memory_mb that is named."
         },
         "network": {
@@ -306,7 +311,7 @@ static const char *default_sandbox_about(const struct config *c)
         const char *word, *about;
     } rows[] = {
         {"call", "each call gets a new one, whose id is in the result"},
-        {"session", "this session's own is used, or where there are none a new one for each call"},
+        {"session", "this session's own is used, or a new one if there is no session"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (strcmp(c->default_sandbox, rows[i].word) == 0) {
@@ -338,6 +343,8 @@ static const char *look_up_figure(const char *name, const struct config *c, char
         {"ttl_seconds", c->ttl_s},
         {"max_lifetime_seconds", c->max_lifetime_s},
         {"max_sandboxes", c->max_sandboxes},
+        {"stdout_bytes", RESULT_STDOUT_BYTES},
+        {"output_bytes", RESULT_OUTPUT_BYTES},
         {"image_length", config_names_references(c) ? IMAGE_REFERENCE_MAX : LIMIT_NAME},
     };
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {

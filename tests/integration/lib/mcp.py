@@ -138,6 +138,7 @@ class Client:
         self.next_id = 1
         self.version = None
         self.capabilities = {}  # that we declare
+        self.wants_all = True  # output, of our own tools
         self.notifications = []
         self.requests = []  # of the server to us
         self.unmatched = []  # answers without a request of ours: errors without id, or a bug
@@ -269,12 +270,18 @@ class Client:
         """A session of the given revision, of either era."""
         return self.modern() if version == MODERN else self.legacy(version)
 
+    def whole(self, tool, arguments):
+        """The arguments, with as much output wanted as there can be: what is shown by default has tests of its own."""
+        if self.wants_all and tool in ("execute_code", "create_run_close", "get_execution"):
+            return {"max_output_bytes": 204800, **arguments}
+        return arguments
+
     def start_call(self, tool, **arguments):
-        return self.start("tools/call", {"name": tool, "arguments": arguments})
+        return self.start("tools/call", {"name": tool, "arguments": self.whole(tool, arguments)})
 
     def start_noted(self, token, tool, **arguments):
         """A call that wants progress under this token."""
-        return self.start("tools/call", {"name": tool, "arguments": arguments, "_meta": {"progressToken": token}})
+        return self.start("tools/call", {"name": tool, "arguments": self.whole(tool, arguments), "_meta": {"progressToken": token}})
 
     def progress(self, token):
         """Notifications of progress that have come for a token."""
@@ -456,6 +463,7 @@ class Server(Process, Client):
 
     def __init__(self, *options, **how):
         Client.__init__(self)
+        self.wants_all = "--compat" not in options  # other servers' tools may have the same names
         Process.__init__(self, *options, **how)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()

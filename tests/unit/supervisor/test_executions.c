@@ -125,6 +125,8 @@ static void no_offset_tears_a_character(void **state)
     }
 }
 
+#define MOST ",'max_output_bytes':204800"
+
 static void output_that_is_too_much_for_a_result_is_fetched_in_parts(void **state)
 {
     struct client *c = *state;
@@ -134,7 +136,8 @@ static void output_that_is_too_much_for_a_result_is_fetched_in_parts(void **stat
         bytes[i] = i % 7 == 0 ? '\n' : '"';
     }
     fake_set_output(c->fleet, bytes, 250000);
-    const cJSON *s = at(client_tool(c, "execute_code", "{'code':'1'}"), "structuredContent");
+    const cJSON *s =
+        at(client_tool(c, "execute_code", "{'code':'1'" MOST "}"), "structuredContent");
     assert_true(cJSON_IsTrue(at(s, "truncated")));
     assert_string_equal(text_at(client_last(c), "result.content.1.uri"), "execution://ex-1/stdout");
     assert_int_equal(number_at(client_last(c), "result.content.1.size"), 250000);
@@ -151,8 +154,8 @@ static void output_that_is_too_much_for_a_result_is_fetched_in_parts(void **stat
     memcpy(got, shown, len);
     unsigned parts = 1;
     while (cJSON_IsTrue(at(s, "truncated"))) {
-        CLEANUP_FREE char *arguments =
-            alloc_printf("{'execution_id':'ex-1','offset':%.0f}", number_at(s, "next_offset"));
+        CLEANUP_FREE char *arguments = alloc_printf("{'execution_id':'ex-1','offset':%.0f" MOST "}",
+                                                    number_at(s, "next_offset"));
         s = at(client_tool(c, "get_execution", arguments), "structuredContent");
         assert_int_equal(number_at(s, "offset"), len);
         size_t n = strlen(text_at(s, "stdout"));

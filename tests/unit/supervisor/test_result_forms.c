@@ -162,6 +162,37 @@ static void clients_are_known_by_name(void **state)
     assert_non_null(at(client_last(c), "result.structuredContent.execution_id"));
 }
 
+static size_t shown_of(struct client *c, const char *tool, const char *arguments)
+{
+    return strlen(text_at(client_tool(c, tool, arguments), "content.0.text"));
+}
+
+static void a_result_shows_as_much_output_as_is_wanted(void **state)
+{
+    struct client *c = *state;
+    CLEANUP_FREE char *out = malloc(300000);
+    memset(out, 'x', 300000);
+    fake_set_output(c->fleet, out, 300000);
+    c->fleet->outcome.err = view_bytes(out, 250000);
+    c->fleet->outcome.err_bytes = 250000;
+    assert_in_range(shown_of(c, "execute_code", "{'code':'1'}"), 47 << 10, 50 << 10);
+    assert_in_range(shown_of(c, "execute_code", "{'code':'1','max_output_bytes':1000}"), 1200,
+                    2500);
+    assert_in_range(shown_of(c, "create_run_close", "{'code':'1','max_output_bytes':100000}"),
+                    140000, 152000);
+    assert_in_range(
+        shown_of(c, "get_execution",
+                 "{'execution_id':'ex-1','max_output_bytes':204800,'stderr_offset':250000}"),
+        200000, 206000);
+    const cJSON *refused = client_tool(c, "execute_code", "{'code':'1','max_output_bytes':204801}");
+    assert_non_null(strstr(text_at(refused, "content.0.text"), "max_output_bytes"));
+    c->fleet->outcome.err_bytes = 0;
+    c->fleet->outcome.err = view_of("");
+    c->fleet->end.has_result = true;
+    c->fleet->end.result = view_bytes(out, 60000);
+    assert_in_range(shown_of(c, "execute_code", "{'code':'1'}"), 64 << 10, 66 << 10);
+}
+
 static void long_texts_are_said_to_be_meant(void **state)
 {
     struct client *c = *state;
@@ -191,6 +222,7 @@ int main(void)
         CASE(a_request_says_what_it_wants),
         CASE(a_form_that_there_is_not_is_refused),
         CASE(clients_are_known_by_name),
+        CASE(a_result_shows_as_much_output_as_is_wanted),
         CASE(long_texts_are_said_to_be_meant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

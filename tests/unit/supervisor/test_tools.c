@@ -49,54 +49,6 @@ static void every_schema_is_enforced_as_published(void **state)
     tools_destroy(tools);
 }
 
-static void check_list_size(struct client *c)
-{
-    struct tools *tools = tools_create(&c->config, c->languages);
-    cJSON *list = tools_list(tools, RESULT_FORM_TEXT);
-    size_t inputs = 0;
-    const cJSON *tool;
-    cJSON_ArrayForEach(tool, list)
-    {
-        CLEANUP_FREE char *input = cJSON_PrintUnformatted(at(tool, "inputSchema"));
-        inputs += strlen(input);
-        assert_in_range(strlen(text_at(tool, "description")), 60, 600);
-    }
-    assert_in_range(inputs, 8000, 12 << 10);
-    cJSON_Delete(list);
-    tools_destroy(tools);
-}
-
-static void the_list_is_small_with_everything_on(void **state)
-{
-    static const char *const defaults[] = {"auto", "session", "call"};
-    struct client *c = *state;
-    c->config.allow_network = true;
-    free(c->config.local_files);
-    c->config.local_files = alloc_strdup("/srv");
-    for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
-        free(c->config.default_sandbox);
-        c->config.default_sandbox = alloc_strdup(defaults[i]);
-        check_list_size(c);
-    }
-}
-
-static void arguments_that_only_the_default_fits_are_not_shown(void **state)
-{
-    struct client *c = *state;
-    struct tools *tools = tools_create(&c->config, c->languages);
-    cJSON *list = tools_list(tools, RESULT_FORM_TEXT);
-    assert_null(at(list, "1.inputSchema.properties.network"));
-    assert_null(at(list, "8.inputSchema.properties.local_path"));
-    assert_non_null(at(list, "1.inputSchema.properties.memory_mb"));
-    cJSON_Delete(list);
-    tools_destroy(tools);
-    /* who knows of them is told what is the matter */
-    assert_failure(client_tool(c, "create_sandbox", "{'network':'full'}"), "network_disabled",
-                   "no network");
-    client_tool(c, "create_sandbox", "{'network':'none'}");
-    assert_int_equal(c->fleet->opens, 1);
-}
-
 static void schemas_show_the_configured_limits(void **state)
 {
     struct client *c = *state;
@@ -789,8 +741,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_schema_is_enforced_as_published),
-        TEST(the_list_is_small_with_everything_on),
-        TEST(arguments_that_only_the_default_fits_are_not_shown),
         TEST(schemas_show_the_configured_limits),
         TEST(schemas_show_large_numbers_as_they_are),
         TEST(code_runs_with_what_the_call_says),
