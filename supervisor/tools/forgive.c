@@ -14,6 +14,7 @@
 
 #define TEXT_MAX_BYTES 65536 /* of a value that may be JSON in a string */
 #define TEXT_MAX_DEPTH 4
+#define MEMBERS_MAX    64 /* nobody means more; each is looked up among the others */
 
 /* Names that other servers' tools have for an argument. Several may be meant by one. */
 static const struct {
@@ -200,7 +201,7 @@ static bool forgive_values(const cJSON *properties, cJSON *meant)
 cJSON *forgive_arguments(const cJSON *schema, const cJSON *args)
 {
     const cJSON *properties = json_get(schema, "properties");
-    if (args == NULL) {
+    if (args == NULL || cJSON_GetArraySize(args) > MEMBERS_MAX) {
         return NULL;
     }
     cJSON *meant = alloc_check(cJSON_Duplicate(args, true));

@@ -35,6 +35,20 @@ static void null_is_absent(void **state)
     assert_failure(client_tool(c, "execute_code", "{'code':null}"), "invalid_argument", "code");
 }
 
+/* With members looked up among each other these would take long. */
+static void many_arguments_are_refused_at_once(void **state)
+{
+    enum { COUNT = 20000 };
+    struct client *c = *state;
+    cJSON *args = cJSON_CreateObject();
+    for (int i = 0; i < COUNT; i++) {
+        cJSON_AddItemToObjectCS(args, i < COUNT / 2 ? "other" : "code", cJSON_CreateNull());
+    }
+    CLEANUP_FREE char *text = cJSON_PrintUnformatted(args);
+    assert_failure(client_tool(c, "execute_code", text), "invalid_argument", "other");
+    cJSON_Delete(args);
+}
+
 static void languages_have_many_names(void **state)
 {
     static const struct {
@@ -172,6 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_number_may_be_a_text),
         CASE(null_is_absent),
+        CASE(many_arguments_are_refused_at_once),
         CASE(languages_have_many_names),
         CASE(other_servers_names_are_understood),
         CASE(lists_and_truth_may_be_texts),
