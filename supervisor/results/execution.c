@@ -220,7 +220,7 @@ static void append_cut(struct buf *text, const struct fleet_outcome *o, bool is_
 
 static void execution_content(struct result *r, const struct fleet_outcome *o,
                               struct execution_texts *t, struct result_shown *shown,
-                              const char *notice)
+                              const char *notice, const char *hint)
 {
     CLEANUP_BUF struct buf text;
     buf_init(&text, TEXT_MAX_BYTES);
@@ -247,6 +247,10 @@ static void execution_content(struct result *r, const struct fleet_outcome *o,
         append_status(&text, o, text_cstr(&t->message));
     } else {
         append_standing(&text, o);
+    }
+    if (hint != NULL) {
+        fresh_line(&text);
+        text_printf(&text, "[%s]", hint);
     }
     append(&text, &shown->notes);
     text_strip_escapes(&text); /* a model sees no colours; fields have the bytes as they are */
@@ -281,7 +285,8 @@ static void put_range(cJSON *s, const struct execution_texts *t, bool tell)
     result_put_uint(s, "next_stderr_offset", t->err.next);
 }
 
-static void put_end(cJSON *s, const struct msg_output *end, struct execution_texts *t)
+static void put_end(cJSON *s, const struct msg_output *end, struct execution_texts *t,
+                    const char *hint)
 {
     result_put_int(s, "exit_code", end->exit_code);
     if (end->has_result) {
@@ -292,6 +297,9 @@ static void put_end(cJSON *s, const struct msg_output *end, struct execution_tex
         result_put_text(error, "name", text_cstr(&t->name));
         result_put_text(error, "message", text_cstr(&t->message));
         result_put_text(error, "traceback", text_cstr(&t->traceback));
+        if (hint != NULL) {
+            result_put_text(error, "hint", hint);
+        }
     }
     if (end->interpreter != OP_INTERPRETER_NONE) {
         result_put_text(s, "interpreter", op_interpreter_name(end->interpreter));
@@ -333,14 +341,14 @@ void result_set_execution(struct result *r, const struct fleet_outcome *o,
         put_range(s, &t, range->tell);
     }
     if (over) {
-        put_end(s, end, &t);
+        put_end(s, end, &t, range->hint);
     }
     result_put_number(s, "duration_ms", (double)o->duration_us / 1000.0);
     if (over) {
         result_put_number(s, "cpu_ms", (double)end->cpu_us / 1000.0);
         result_put_uint(s, "max_rss_kb", end->max_rss_kb);
     }
-    execution_content(r, o, &t, &shown, notice);
+    execution_content(r, o, &t, &shown, notice, range->hint);
     if (over) {
         result_shown_put(&shown, r);
     }

@@ -80,6 +80,7 @@ struct result_range {
     size_t most;             /* of stdout, about; 0: RESULT_OUTPUT_BYTES */
     bool tell;               /* the result says where its parts begin and end */
     bool gone;               /* its sandbox is about to be closed: nothing in there can be linked */
+    const char *hint;        /* what to do about its error, a literal; NULL: nothing to say */
     const char *workspace;   /* of its sandbox, for links to files; NULL: none */
     struct links *links;     /* makes links for browsers; NULL: there are none */
 };

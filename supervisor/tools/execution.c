@@ -17,6 +17,7 @@
 #include "supervisor/languages/languages.h"
 #include "supervisor/tools/args.h"
 #include "supervisor/tools/cell.h"
+#include "supervisor/tools/hints.h"
 
 #define LEAST_WAIT_MS 1000 /* for code that is quick, when its call has been slow */
 
@@ -148,6 +149,7 @@ void execution_result(struct tool_call *call, const struct fleet_outcome *outcom
     if (range != NULL) {
         here = *range;
     }
+    here.hint = hint_for(s->config, outcome);
     here.most = (size_t)args_uint(call->args, "max_output_bytes");
     if (outcome->sandbox_ended) {
         tool_sandbox_ended(s, outcome->sandbox);

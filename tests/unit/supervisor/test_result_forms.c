@@ -162,6 +162,47 @@ static void clients_are_known_by_name(void **state)
     assert_non_null(at(client_last(c), "result.structuredContent.execution_id"));
 }
 
+static void errors_of_the_sandbox_come_with_a_hint(void **state)
+{
+    static const struct {
+        const char *name, *message, *err, *hint; /* NULL: none */
+    } cases[] = {
+        {"ModuleNotFoundError", "No module named 'polars'", "", "[install_package installs"},
+        {"Error", "Cannot find module 'lodash'", "", "[install_package installs"},
+        {"URLError", "<urlopen error [Errno -3] Temporary failure in name resolution>", "",
+         "[sandboxes here have no network"},
+        {"", "", "curl: (6) Could not resolve host: example.com\n",
+         "[sandboxes here have no network"},
+        {"EOFError", "EOF when reading a line", "", "is given as stdin"},
+        {"ValueError", "no", "", NULL},
+    };
+    struct client *c = *state;
+    set_results(c, "structured");
+    fake_set_output(c->fleet, "", 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        c->fleet->end.status = OP_STATUS_ERROR;
+        c->fleet->end.exit_code = 1;
+        c->fleet->end.error_name = view_of(cases[i].name);
+        c->fleet->end.error_message = view_of(cases[i].message);
+        c->fleet->outcome.err = view_of(cases[i].err);
+        c->fleet->outcome.err_bytes = strlen(cases[i].err);
+        const cJSON *result = client_tool(c, "execute_code", "{'code':'1'}");
+        const char *text = text_at(result, "content.0.text");
+        assert_true((strstr(text, cases[i].hint != NULL ? cases[i].hint : "[") != NULL) ==
+                    (cases[i].hint != NULL));
+        assert_true((at(result, "structuredContent.error.hint") != NULL) ==
+                    (cases[i].hint != NULL && cases[i].name[0] != '\0'));
+    }
+    c->fleet->end.error_name = view_of("ModuleNotFoundError");
+    c->fleet->end.error_message = view_of("No module named 'polars'");
+    c->config.packages = false;
+    const cJSON *result = client_tool(c, "execute_code", "{'code':'1'}");
+    assert_non_null(strstr(text_at(result, "content.0.text"), "installs no packages"));
+    c->fleet->end.status = OP_STATUS_OK; /* the code dealt with it */
+    result = client_tool(c, "execute_code", "{'code':'1'}");
+    assert_null(strstr(text_at(result, "content.0.text"), "installs no packages"));
+}
+
 static size_t shown_of(struct client *c, const char *tool, const char *arguments)
 {
     return strlen(text_at(client_tool(c, tool, arguments), "content.0.text"));
@@ -222,6 +263,7 @@ int main(void)
         CASE(a_request_says_what_it_wants),
         CASE(a_form_that_there_is_not_is_refused),
         CASE(clients_are_known_by_name),
+        CASE(errors_of_the_sandbox_come_with_a_hint),
         CASE(a_result_shows_as_much_output_as_is_wanted),
         CASE(long_texts_are_said_to_be_meant),
     };

@@ -1,0 +1,76 @@
+/*
+ * A model that meets such an error tries the same again in other ways, which cannot help: a module
+ * that is not there, a network that is not there, an input that nobody gave. Python and JavaScript
+ * tell an error by name or message, other programs on stderr, of which the end is looked at.
+ */
+#include "supervisor/tools/hints.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "common/view.h"
+#include "supervisor/base/config.h"
+#include "supervisor/fleet/fleet.h"
+
+#define STDERR_BYTES 2048 /* the end of it that is looked at */
+
+static bool has_words(struct view text, const char *words)
+{
+    return text.len > 0 && memmem(text.data, text.len, words, strlen(words)) != NULL;
+}
+
+static bool has_any(struct view text, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (has_words(text, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* In the error that the code did not catch, or in what it wrote last on stderr. */
+static bool tells(const struct fleet_outcome *o, const char *const *words, size_t count)
+{
+    struct view err = o->err_tail.len > 0 ? o->err_tail : o->err;
+    size_t skip = err.len > STDERR_BYTES ? err.len - STDERR_BYTES : 0;
+    return has_any(o->end->error_message, words, count) ||
+           has_any(view_bytes(err.data + skip, err.len - skip), words, count);
+}
+
+#define TELLS(o, words) tells(o, words, sizeof(words) / sizeof((words)[0]))
+
+const char *hint_for(const struct config *config, const struct fleet_outcome *o)
+{
+    static const char *const no_module[] = {"No module named ", "Cannot find module ",
+                                            "Cannot find package "};
+    static const char *const no_network[] = {
+        "Temporary failure in name resolution",
+        "Name or service not known",
+        "Network is unreachable",
+        "Could not resolve host",
+        "getaddrinfo ENOTFOUND",
+        "getaddrinfo EAI_AGAIN",
+        "connect ENETUNREACH",
+    };
+    static const char *const no_input[] = {"EOF when reading a line"};
+    if (o->state != OP_DONE || o->end->status != OP_STATUS_ERROR) {
+        return NULL;
+    }
+    if (TELLS(o, no_module)) {
+        return config->packages ? "install_package installs packages of pip and npm into this "
+                                  "sandbox, without a network"
+                                : "this server installs no packages: use what is there";
+    }
+    if (TELLS(o, no_network)) {
+        return config->allow_network
+                   ? "a sandbox reaches the network only if create_sandbox was asked for network: "
+                     "full"
+                   : "sandboxes here have no network; install_package installs packages without";
+    }
+    if (TELLS(o, no_input)) {
+        return "what code reads from standard input is given as stdin with the call";
+    }
+    return NULL;
+}

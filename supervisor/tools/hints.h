@@ -1,0 +1,15 @@
+/*
+ * What to do about an error of user code whose cause is the sandbox, not the code.
+ *
+ * Thread: any. Nothing blocks.
+ */
+#ifndef CLOISTER_SUPERVISOR_TOOLS_HINTS_H
+#define CLOISTER_SUPERVISOR_TOOLS_HINTS_H
+
+struct config;
+struct fleet_outcome;
+
+/* A literal, one sentence; NULL if there is nothing to say. */
+const char *hint_for(const struct config *config, const struct fleet_outcome *o);
+
+#endif
