@@ -49,10 +49,8 @@ static const char instructions[] =
     "Put files in with write_file and get them out with read_file; relative paths start in the "
     "workspace, where code runs. Files are resources, too: sandbox://SANDBOX_ID/workspace/NAME; "
     "output that was cut is whole at execution://EXECUTION_ID/stdout. Sandboxes have no network, "
-    "but install_package installs packages of pip and npm into them. When a call fails, error.hint "
+    "but install_package installs packages of pip and npm into them. When a call fails, its hint "
     "says what to do next.";
-
-#define LONG_RESULT 25000 /* characters; hosts put longer texts aside */
 
 /* A cell: a room with a door of its own. A URI has no spaces. */
 #define ICON_SVG                                                                                   \
@@ -79,8 +77,8 @@ struct app_session {
     struct tool_session tools; /* first: the fleet's callbacks lead to it */
     struct app *app;
     struct principal *principal;
-    bool shares;                 /* its calls have the default sandbox of its principal: */
-    struct tool_session *shared; /* not `tools`, but this; NULL before the first call */
+    struct tool_session *shared; /* its principal's, for its calls; NULL before the first, and
+                                    where it has a default sandbox of its own */
     struct app_session *prev, *next;
     struct call *calls;
 };
@@ -89,9 +87,8 @@ struct call {
     struct tool_call tool; /* first */
     struct mcp_request *request;
     struct app_session *session;
-    const struct mcp_tool *entry;
-    cJSON *meant; /* its arguments as they are meant; NULL: as they came */
-    enum result_form form;
+    cJSON *meant;          /* its arguments as they are meant; NULL: as they came */
+    enum result_form form; /* RESULT_FORM_AUTO: as another server's tool has it */
     struct call *prev, *next;
 };
 
@@ -128,10 +125,13 @@ static enum tool_default default_of(const struct config *config, enum mcp_sessio
 
 static struct tool_session *tools_of(struct app_session *s)
 {
-    if (s->shares && s->shared == NULL) {
+    if (s->tools.kind != TOOL_DEFAULT_OWNER) {
+        return &s->tools;
+    }
+    if (s->shared == NULL) {
         s->shared = owners_hold(s->app->owners, s->principal);
     }
-    return s->shares ? s->shared : &s->tools;
+    return s->shared;
 }
 
 static void *on_session_open(void *arg, struct mcp_session *session)
@@ -141,10 +141,8 @@ static void *on_session_open(void *arg, struct mcp_session *session)
     struct app_session *s = alloc_one(struct app_session);
     s->app = a;
     s->principal = principal_hold(principal);
-    enum mcp_session_kind kind = mcp_session_kind(session);
-    enum tool_default whose = default_of(a->config, kind);
-    s->shares = whose == TOOL_DEFAULT_OWNER && kind != MCP_SESSION_PIPE;
-    tool_session_init(&s->tools, a->fleet, a->config, &a->services, s->principal, whose);
+    tool_session_init(&s->tools, a->fleet, a->config, &a->services, s->principal,
+                      default_of(a->config, mcp_session_kind(session)));
     s->next = a->sessions;
     if (s->next != NULL) {
         s->next->prev = s;
@@ -212,31 +210,20 @@ static void answer_unknown_form(struct mcp_request *r)
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-/* Tells a host that it need not put the text aside: it is as long as was asked for. */
-static void tell_length(cJSON *result)
-{
-    size_t chars = 0;
-    const cJSON *block;
-    cJSON_ArrayForEach(block, json_get(result, "content"))
-    {
-        const char *text = json_get_str(block, "text");
-        chars += text != NULL ? strlen(text) : 0;
-    }
-    if (chars > LONG_RESULT) {
-        tools_put_long_results(result);
-    }
-}
-
 static cJSON *result_json(struct result *r, enum result_form form)
 {
     cJSON *result = cJSON_CreateObject();
     result_set_form(r, form);
+    bool is_long = form != RESULT_FORM_AUTO && result_is_long(r);
     cJSON_AddItemToObjectCS(result, "content", STEAL_PTR(r->content));
     if (r->structured != NULL) {
         cJSON_AddItemToObjectCS(result, "structuredContent", STEAL_PTR(r->structured));
     }
     if (r->is_error) {
         cJSON_AddItemToObjectCS(result, "isError", cJSON_CreateTrue());
+    }
+    if (is_long) {
+        result_allow_long(result);
     }
     return result;
 }
@@ -272,11 +259,7 @@ static void on_tool_done(struct tool_call *tool, struct result *result)
 {
     struct call *c = (struct call *)tool;
     struct mcp_request *r = c->request;
-    bool ours = tools_has_fields(c->entry);
-    cJSON *json = result_json(result, ours ? c->form : RESULT_FORM_AUTO);
-    if (ours) {
-        tell_length(json);
-    }
+    cJSON *json = result_json(result, c->form);
     call_free(c);
     mcp_answer(r, json);
 }
@@ -328,8 +311,7 @@ static void on_cancel(struct mcp_request *r)
 static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
                          const cJSON *arguments)
 {
-    const struct app *a = mcp_request_app(r);
-    const struct tool *tool = tools_tool(a->tools, mcp_tool);
+    const struct tool *tool = tools_tool(mcp_tool);
     struct err err = ERR_INIT;
     enum result_form form;
     if (!form_of(r, &form)) {
@@ -345,8 +327,7 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
     struct call *c = alloc_one(struct call);
     c->request = r;
     c->session = s;
-    c->entry = mcp_tool;
-    c->form = form;
+    c->form = tool->output_schema != NULL ? form : RESULT_FORM_AUTO;
     c->tool.session = tools_of(s);
     c->meant = meant;
     c->tool.args = meant != NULL ? meant : arguments;

@@ -1,6 +1,6 @@
 /*
- * The principals that have calls over HTTP whose default sandbox they share, whatever sessions
- * these calls came by (or none, in the revision that has no sessions).
+ * The principals whose calls share a default sandbox, whatever sessions these calls came by (or
+ * none, in the revision that has no sessions).
  *
  * Thread: the loop thread. Nothing blocks.
  */

@@ -23,6 +23,7 @@
 #include "common/log.h"
 #include "supervisor/base/config.h"
 #include "supervisor/compat/profile.h"
+#include "supervisor/results/form.h"
 #include "supervisor/tools/forgive.h"
 #include "supervisor/tools/schema.h"
 #include "supervisor/tools/schema_text.h"
@@ -203,19 +204,20 @@ const struct mcp_tool *tools_find(const struct tools *t, const char *name)
     return NULL;
 }
 
-const struct tool *tools_tool(const struct tools *t, const struct mcp_tool *entry)
+static const struct row *row_of(const struct mcp_tool *entry)
 {
-    size_t i = 0;
-    while (&t->of[i].entry != entry) {
-        i++;
-    }
-    return t->of[i].tool;
+    return (const struct row *)((const char *)entry - offsetof(struct row, entry));
 }
 
-bool tools_has_fields(const struct mcp_tool *tool)
+const struct tool *tools_tool(const struct mcp_tool *entry)
 {
-    const struct row *row = (const struct row *)((const char *)tool - offsetof(struct row, entry));
-    return row->output_schema != NULL;
+    return row_of(entry)->tool;
+}
+
+/* Other servers' tools have neither fields nor what is about them. */
+static bool is_our_tool(const struct tool *tool)
+{
+    return tool->output_schema != NULL;
 }
 
 int tools_read(const struct mcp_tool *tool, const cJSON *arguments, cJSON **ret_meant,
@@ -226,7 +228,7 @@ int tools_read(const struct mcp_tool *tool, const cJSON *arguments, cJSON **ret_
     const cJSON *args = arguments != NULL ? arguments : &none;
     int rc = schema_check(schema, args, err);
     *ret_meant = NULL;
-    if (!tools_has_fields(tool)) {
+    if (!is_our_tool(tools_tool(tool))) {
         return rc;
     }
     if (rc < 0) {
@@ -292,14 +294,6 @@ static cJSON *shown_input(const struct tools *t, const cJSON *schema)
     return shown;
 }
 
-/* Claude Code puts texts aside that are longer than it likes, unless it is told of a larger bound;
- * this is the largest that it knows. Other hosts pass it over. */
-void tools_put_long_results(cJSON *object)
-{
-    cJSON *meta = cJSON_AddObjectToObject(object, "_meta");
-    cJSON_AddItemToObjectCS(meta, "anthropic/maxResultSizeChars", cJSON_CreateNumber(500000));
-}
-
 cJSON *tools_list(const struct tools *t, enum result_form form)
 {
     cJSON *list = cJSON_CreateArray();
@@ -312,14 +306,14 @@ cJSON *tools_list(const struct tools *t, enum result_form form)
         cJSON_AddItemToObjectCS(entry, "description",
                                 cJSON_CreateStringReference(row->description));
         cJSON_AddItemToObjectCS(entry, "inputSchema",
-                                tools_has_fields(&row->entry) ? shown_input(t, row->input_schema)
-                                                              : shown_schema(row->input_schema));
+                                is_our_tool(tool) ? shown_input(t, row->input_schema)
+                                                  : shown_schema(row->input_schema));
         if (row->output_schema != NULL && form == RESULT_FORM_STRUCTURED) {
             cJSON_AddItemToObjectCS(entry, "outputSchema", shown_schema(row->output_schema));
         }
         cJSON_AddItemToObjectCS(entry, "annotations", annotations(tool));
         if (tool->long_results) {
-            tools_put_long_results(entry);
+            result_allow_long(entry);
         }
         cJSON_AddItemToArray(list, entry);
     }

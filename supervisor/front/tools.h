@@ -29,7 +29,7 @@ char *tools_text(const char *text, const struct config *config, const struct lan
 const struct mcp_tool *tools_find(const struct tools *t, const char *name);
 
 /* What an entry of tools_find() runs. */
-const struct tool *tools_tool(const struct tools *t, const struct mcp_tool *entry);
+const struct tool *tools_tool(const struct mcp_tool *entry);
 
 /* Checks arguments (NULL: none) against the tool's schema; -ERR_INVALID with the first objection.
  * If they can be meant in another way that fits, *ret_meant has them so, and is the caller's;
@@ -40,12 +40,5 @@ int tools_read(const struct mcp_tool *tool, const cJSON *arguments, cJSON **ret_
 /* A new array of all tools as tools/list shows them to whom gets results in this form. It borrows
  * from t. */
 cJSON *tools_list(const struct tools *t, enum result_form form);
-
-/* Whether its results have fields, which their form is about: those of other servers' tools have
- * the form that those servers give them. */
-bool tools_has_fields(const struct mcp_tool *tool);
-
-/* Puts down in a tool's entry, or a result, that a host should take long texts as they are. */
-void tools_put_long_results(cJSON *object);
 
 #endif

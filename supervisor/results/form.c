@@ -18,6 +18,7 @@
 #include "supervisor/results/result.h"
 
 #define LINES_MAX_BYTES (1u << 20)
+#define LONG_BYTES      25000 /* hosts put longer texts aside */
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
@@ -121,4 +122,26 @@ void result_set_form(struct result *r, enum result_form form)
     } else if (form == RESULT_FORM_STRUCTURED && json_get(r->structured, "stdout") != NULL) {
         leave_out_empty(r->structured);
     }
+}
+
+/* ---- length --------------------------------------------------------------------------------- */
+
+bool result_is_long(const struct result *r)
+{
+    size_t bytes = 0;
+    const cJSON *block;
+    cJSON_ArrayForEach(block, r->content)
+    {
+        const char *text = json_get_str(block, "text");
+        bytes += text != NULL ? strlen(text) : 0;
+    }
+    return bytes > LONG_BYTES;
+}
+
+/* Claude Code puts texts aside that are longer than it likes, unless it is told of a larger bound;
+ * this is the largest that it knows. Other hosts pass it over. */
+void result_allow_long(cJSON *object)
+{
+    cJSON *meta = cJSON_AddObjectToObject(object, "_meta");
+    cJSON_AddItemToObjectCS(meta, "anthropic/maxResultSizeChars", cJSON_CreateNumber(500000));
 }

@@ -60,7 +60,7 @@ struct tool_services {
 };
 
 /* What calls share that share a default sandbox: those of one client session, or all of a
- * principal's over HTTP. */
+ * principal's. */
 struct tool_session {
     struct fleet *fleet;
     const struct config *config;
