@@ -1,6 +1,7 @@
 /*
  * Only what the schema refuses is looked at, so nothing that is right is ever read in another way.
- * The order matters: names first, then values by the type that the schema wants under that name.
+ * The order matters: what is null first, then names, then values by the type that the schema wants
+ * under that name.
  */
 #include "supervisor/tools/forgive.h"
 
@@ -53,10 +54,8 @@ static const struct {
 static const struct {
     const char *said, *meant;
 } languages[] = {
-    {"py", "python"},          {"python3", "python"},  {"ipython", "python"},
-    {"js", "javascript"},      {"node", "javascript"}, {"nodejs", "javascript"},
-    {"node.js", "javascript"}, {"sh", "bash"},         {"shell", "bash"},
-    {"zsh", "bash"},           {"console", "bash"},    {"golang", "go"},
+    {"ipython", "python"}, {"node.js", "javascript"}, {"shell", "bash"},
+    {"zsh", "bash"},       {"console", "bash"},
 };
 
 static bool lists_word(const cJSON *words, const char *word, const char **ret)
@@ -154,30 +153,42 @@ static bool means_shell(const char *said)
     return strcmp(said, "cmd") == 0 || strcmp(said, "command") == 0;
 }
 
-/* Takes out what is null, and gives what has a name of others the one that is meant. */
-static bool forgive_names(const cJSON *properties, const cJSON *args, cJSON *meant)
+/* What is null is absent. */
+static bool drop_nulls(cJSON *meant)
 {
     bool changed = false;
-    const cJSON *said;
-    cJSON_ArrayForEach(said, args)
-    {
-        const char *name = json_get(properties, said->string) != NULL
-                               ? NULL
-                               : meant_name(properties, meant, said->string);
-        if (!cJSON_IsNull(said) && name == NULL) {
-            continue;
+    cJSON *item = meant->child;
+    while (item != NULL) {
+        cJSON *next = item->next;
+        if (cJSON_IsNull(item)) {
+            cJSON_Delete(cJSON_DetachItemViaPointer(meant, item));
+            changed = true;
         }
-        changed = true;
-        cJSON *item = cJSON_DetachItemFromObjectCaseSensitive(meant, said->string);
-        if (cJSON_IsNull(said)) {
-            cJSON_Delete(item);
-            continue;
+        item = next;
+    }
+    return changed;
+}
+
+/* Gives what has a name of others the one that is meant. What is renamed goes to the end of the
+ * list, where it is met once more, under a name that stays. */
+static bool forgive_names(const cJSON *properties, cJSON *meant)
+{
+    bool changed = false;
+    cJSON *item = meant->child;
+    while (item != NULL) {
+        cJSON *next = item->next;
+        bool known = json_get(properties, item->string) != NULL;
+        const char *name = known ? NULL : meant_name(properties, meant, item->string);
+        if (name != NULL) {
+            bool shell = means_shell(item->string) && json_get(meant, "language") == NULL &&
+                         json_get(properties, "language") != NULL;
+            cJSON_AddItemToObject(meant, name, cJSON_DetachItemViaPointer(meant, item));
+            if (shell) {
+                cJSON_AddStringToObject(meant, "language", "bash");
+            }
+            changed = true;
         }
-        cJSON_AddItemToObject(meant, name, item);
-        if (means_shell(said->string) && json_get(args, "language") == NULL &&
-            json_get(properties, "language") != NULL) {
-            cJSON_AddStringToObject(meant, "language", "bash");
-        }
+        item = next;
     }
     return changed;
 }
@@ -205,8 +216,9 @@ cJSON *forgive_arguments(const cJSON *schema, const cJSON *args)
         return NULL;
     }
     cJSON *meant = alloc_check(cJSON_Duplicate(args, true));
-    bool names_changed = forgive_names(properties, args, meant);
-    if (!forgive_values(properties, meant) && !names_changed) {
+    bool nulls = drop_nulls(meant);
+    bool names_changed = forgive_names(properties, meant);
+    if (!forgive_values(properties, meant) && !nulls && !names_changed) {
         cJSON_Delete(meant);
         return NULL;
     }
