@@ -131,14 +131,15 @@ static int take_place(struct fleet *f, const char *owner, const struct fleet_spe
                       struct err *err, const char **ret_hint)
 {
     int rc = check_places(f, owner, spec, NULL, err, ret_hint);
-    struct sandbox *const spares[] = {find_spare(f, owner), find_spare(f, NULL)};
-    for (size_t i = 0; rc < 0 && i < sizeof(spares) / sizeof(spares[0]); i++) {
+    const char *const whose[] = {owner, NULL};
+    for (size_t i = 0; rc < 0 && i < sizeof(whose) / sizeof(whose[0]); i++) {
         const char *hint;
-        if (spares[i] == NULL || check_places(f, owner, spec, spares[i], NULL, &hint) < 0) {
+        struct sandbox *spare = find_spare(f, whose[i]);
+        if (spare == NULL || check_places(f, owner, spec, spare, NULL, &hint) < 0) {
             continue;
         }
-        spares[i]->gave_way = true;
-        sandbox_close(spares[i], "it was idle, and another one needed its place", NULL, NULL);
+        spare->gave_way = true;
+        sandbox_close(spare, "it was idle, and another one needed its place", NULL, NULL);
         *ret_hint = "";
         rc = 0;
     }
