@@ -92,7 +92,7 @@ const struct tool tool_check_package_status = {
                 "type": "string", "enum": ["pip", "npm"], "default": "pip",
                 "description": "pip for python, npm for javascript."
             },
-            @sandbox_id@
+            @sandbox_there@
         },
         "required": ["package_name"],
         "additionalProperties": false

@@ -149,7 +149,6 @@ void execution_result(struct tool_call *call, const struct fleet_outcome *outcom
     if (range != NULL) {
         here = *range;
     }
-    here.hint = hint_for(s->config, outcome);
     here.most = (size_t)args_uint(call->args, "max_output_bytes");
     if (outcome->sandbox_ended) {
         tool_sandbox_ended(s, outcome->sandbox);
@@ -157,6 +156,9 @@ void execution_result(struct tool_call *call, const struct fleet_outcome *outcom
     if (fleet_find(s->fleet, s->owner, outcome->sandbox, &id, NULL) == 0) {
         here.workspace = fleet_workspace(s->fleet, id);
         here.links = s->services->links;
+    }
+    if (!packages_has(s->services->packages, s->owner, outcome->op)) { /* pip has its own words */
+        here.hint = hint_for(s->config, outcome, here.gone || here.workspace == NULL);
     }
     result_set_execution(ret, outcome, &here, call->notice);
 }

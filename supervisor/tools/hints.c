@@ -5,7 +5,6 @@
  */
 #include "supervisor/tools/hints.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -41,7 +40,17 @@ static bool tells(const struct fleet_outcome *o, const char *const *words, size_
 
 #define TELLS(o, words) tells(o, words, sizeof(words) / sizeof((words)[0]))
 
-const char *hint_for(const struct config *config, const struct fleet_outcome *o)
+static const char *hint_for_module(const struct config *config, bool closes)
+{
+    if (!config->packages) {
+        return "this server installs no packages: use what is there";
+    }
+    return closes ? "create_run_close installs what packages names before it runs the code"
+                  : "install_package installs packages of pip and npm into this sandbox, without a "
+                    "network";
+}
+
+const char *hint_for(const struct config *config, const struct fleet_outcome *o, bool closes)
 {
     static const char *const no_module[] = {"No module named ", "Cannot find module ",
                                             "Cannot find package "};
@@ -59,9 +68,7 @@ const char *hint_for(const struct config *config, const struct fleet_outcome *o)
         return NULL;
     }
     if (TELLS(o, no_module)) {
-        return config->packages ? "install_package installs packages of pip and npm into this "
-                                  "sandbox, without a network"
-                                : "this server installs no packages: use what is there";
+        return hint_for_module(config, closes);
     }
     if (TELLS(o, no_network)) {
         return config->allow_network

@@ -6,10 +6,13 @@
 #ifndef CLOISTER_SUPERVISOR_TOOLS_HINTS_H
 #define CLOISTER_SUPERVISOR_TOOLS_HINTS_H
 
+#include <stdbool.h>
+
 struct config;
 struct fleet_outcome;
 
-/* A literal, one sentence; NULL if there is nothing to say. */
-const char *hint_for(const struct config *config, const struct fleet_outcome *o);
+/* A literal, one sentence; NULL if there is nothing to say. `closes`: the sandbox ends with this
+ * code, so nothing can be installed into it afterwards. */
+const char *hint_for(const struct config *config, const struct fleet_outcome *o, bool closes);
 
 #endif

@@ -140,7 +140,7 @@ const struct tool tool_list_files = {
     .input_schema = JSON_TEXT({
         "type": "object",
         "properties": {
-            @sandbox_id@,
+            @sandbox_there@,
             "path": {
                 "type": "string", "minLength": 1, "maxLength": 4095,
                 "description": "Directory: absolute, or relative to the workspace. Default: the workspace."

@@ -138,7 +138,7 @@ const struct tool tool_read_file = {
         "type": "object",
         "properties": {
             @file_path@,
-            @sandbox_id@,
+            @sandbox_there@,
             "offset": {
                 "type": "integer", "minimum": 0, "maximum": 9007199254740991, "default": 0,
                 "description": "First byte to read."

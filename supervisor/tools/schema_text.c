@@ -32,6 +32,11 @@ static const struct {
             "type": "string", "minLength": 1, "maxLength": 64,
             "description": "A sandbox_id, or the name given at its creation. Without it @default_sandbox@."
         })},
+    {"sandbox_there", JSON_TEXT(
+        "sandbox_id": {
+            "type": "string", "minLength": 1, "maxLength": 64,
+            "description": "A sandbox_id, or the name given at its creation. @default_sandbox_there@"
+        })},
     {"execution_id", JSON_TEXT(
         "execution_id": {
             "type": "string", "minLength": 1, "maxLength": 64,
@@ -204,7 +209,8 @@ static const struct {
         },
         "unconfirmed": {"type": "boolean", "description": "True while the sandbox has not answered yet, so that whether the code has begun is not known."},
         "exit_code": {"type": "integer", "description": "Absent while it runs. 0 if the code ended well, 1 after an uncaught error, 128+n after signal n."},
-        "stdout": {"type": "string", "description": "Absent if there is none, as all lists and numbers here. Of long output the head and the tail, with a line between that "
+        "stdout": {"type": "string", "description": "Absent if there is none, as are stderr, their bytes, displays and files, and what is "
+                   "false of truncated and files_truncated. Of long output the head and the tail, with a line between that "
                    "tells how much is left out."},
         "stderr": {"type": "string"},
         "stdout_bytes": {"type": "integer", "description": "Bytes written in all, shown or not."},
@@ -321,6 +327,23 @@ static const char *default_sandbox_about(const struct config *c)
     return "your default sandbox is used, which is made on first use";
 }
 
+/* The same for tools that only look. */
+static const char *default_sandbox_there_about(const struct config *c)
+{
+    static const struct {
+        const char *word, *about;
+    } rows[] = {
+        {"call", "Needed: calls share none here."},
+        {"session", "Without it this session's own is used, if there is one."},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (strcmp(c->default_sandbox, rows[i].word) == 0) {
+            return rows[i].about;
+        }
+    }
+    return "Without it your default sandbox is used, if there is one: this makes none.";
+}
+
 /* The figure or piece called `name`; NULL if there is none. Figures are written into `figure`. */
 static const char *look_up_figure(const char *name, const struct config *c, char *figure,
                                   size_t size)
@@ -362,6 +385,9 @@ static const char *look_up_figure(const char *name, const struct config *c, char
     }
     if (strcmp(name, "default_sandbox") == 0) {
         return default_sandbox_about(c);
+    }
+    if (strcmp(name, "default_sandbox_there") == 0) {
+        return default_sandbox_there_about(c);
     }
     return strcmp(name, "image_about") == 0 ? image_about(c) : NULL;
 }

@@ -270,15 +270,19 @@ static void look_for_default(struct tool_session *s)
 
 static void fail_without_sandbox(struct tool_call *call)
 {
-    const char *hint = "execute_code and write_file make the sandbox when they are first called; "
-                       "another one is named by sandbox_id";
-    if (call->session->kind == TOOL_DEFAULT_FRESH) {
-        hint = "name the sandbox by sandbox_id: each call without it is one for itself here";
+    const struct tool_session *s = call->session;
+    if (s->kind == TOOL_DEFAULT_FRESH) {
+        tool_fail(call, ERR_SANDBOX_NOT_FOUND,
+                  "no sandbox is named, and calls without sandbox_id share none here",
+                  "name the sandbox by sandbox_id: results of execute_code and create_sandbox "
+                  "have it");
+        return;
     }
     tool_fail(call, ERR_SANDBOX_NOT_FOUND,
-              call->session->default_lost ? "the earlier sandbox has ended, and its files with it"
-                                          : "there is no sandbox yet, so there is nothing in it",
-              hint);
+              s->default_lost ? "the earlier sandbox has ended, and its files with it"
+                              : "there is no sandbox yet, so there is nothing in it",
+              "execute_code and write_file make the sandbox when they are first called; another "
+              "one is named by sandbox_id");
 }
 
 static void use_default(struct tool_call *call, bool make)

@@ -131,6 +131,26 @@ static void a_failure_says_why_in_the_words_of_the_installer(void **state)
     answer(c, FAKE_CLOSE);
 }
 
+/* A package whose build script misses a module: installing that into the sandbox would not help. */
+static void a_failed_installation_is_not_code_that_misses_a_module(void **state)
+{
+    struct client *c = *state;
+    make_sandboxes(c, 1);
+    install(c, "{'package_name':'alpha','sandbox_id':'sb1'}");
+    answer(c, FAKE_OPEN);
+    const char said[] = "! build_failed No module named 'setuptools'\n";
+    fake_set_output(c->fleet, said, sizeof(said) - 1);
+    c->fleet->end.status = OP_STATUS_ERROR;
+    answer(c, FAKE_RUN);
+    CLEANUP_FREE char *query = alloc_printf("{'execution_id':'%s','wait_seconds':0}",
+                                            text_at(last_result(c), "execution_id"));
+    client_call(c, false, "get_execution", query);
+    turn(c);
+    assert_non_null(strstr(text_at(last_result(c), "error.message"), "No module named"));
+    assert_null(at(last_result(c), "error.hint"));
+    answer(c, FAKE_CLOSE);
+}
+
 static void an_installer_that_cannot_be_made_fails_the_installation(void **state)
 {
     struct client *c = *state;
@@ -240,6 +260,7 @@ int main(void)
         TEST(two_calls_for_one_package_share_an_installer),
         TEST(installers_are_four_at_a_time_and_one_for_a_sandbox),
         TEST(a_failure_says_why_in_the_words_of_the_installer),
+        TEST(a_failed_installation_is_not_code_that_misses_a_module),
         TEST(an_installer_that_cannot_be_made_fails_the_installation),
         TEST(a_call_that_is_cancelled_leaves_the_installation_to_go_on),
         TEST(what_takes_too_long_goes_on_and_is_told_by_its_id),

@@ -27,6 +27,14 @@ static int setup(void **state)
     return rc;
 }
 
+/* A client that has said nothing yet. */
+static int setup_new(void **state)
+{
+    *state = client_create();
+    set_results(*state, "auto");
+    return 0;
+}
+
 static void a_text_stands_alone(void **state)
 {
     struct client *c = *state;
@@ -162,6 +170,19 @@ static void clients_are_known_by_name(void **state)
     assert_non_null(at(client_last(c), "result.structuredContent.execution_id"));
 }
 
+static void a_client_of_an_older_revision_is_known_by_what_it_said_first(void **state)
+{
+    struct client *c = *state;
+    client_send(c, "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{"
+                   "'protocolVersion':'2025-06-18','capabilities':{},"
+                   "'clientInfo':{'name':'gemini-cli-mcp-client','version':'1'}}}");
+    client_send(c, "{'jsonrpc':'2.0','method':'notifications/initialized'}");
+    list_tools(c, "");
+    assert_non_null(at(client_last(c), "result.tools.0.outputSchema"));
+    const cJSON *result = client_tool(c, "execute_code", "{'code':'1'}");
+    assert_non_null(at(result, "structuredContent.execution_id"));
+}
+
 static void errors_of_the_sandbox_come_with_a_hint(void **state)
 {
     static const struct {
@@ -195,6 +216,8 @@ static void errors_of_the_sandbox_come_with_a_hint(void **state)
     }
     c->fleet->end.error_name = view_of("ModuleNotFoundError");
     c->fleet->end.error_message = view_of("No module named 'polars'");
+    const cJSON *closed = client_tool(c, "create_run_close", "{'code':'1'}");
+    assert_non_null(strstr(text_at(closed, "content.0.text"), "[create_run_close installs"));
     c->config.packages = false;
     const cJSON *result = client_tool(c, "execute_code", "{'code':'1'}");
     assert_non_null(strstr(text_at(result, "content.0.text"), "installs no packages"));
@@ -263,6 +286,9 @@ int main(void)
         CASE(a_request_says_what_it_wants),
         CASE(a_form_that_there_is_not_is_refused),
         CASE(clients_are_known_by_name),
+        cmocka_unit_test_setup_teardown(
+            a_client_of_an_older_revision_is_known_by_what_it_said_first, setup_new,
+            client_teardown),
         CASE(errors_of_the_sandbox_come_with_a_hint),
         CASE(a_result_shows_as_much_output_as_is_wanted),
         CASE(long_texts_are_said_to_be_meant),

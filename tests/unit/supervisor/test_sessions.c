@@ -195,7 +195,7 @@ static void each_call_may_get_a_new_sandbox_and_is_told_its_id(void **state)
     result = single(c, "ann", "list_files", "{'sandbox_id':'sb3'}");
     assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb3");
     result = single(c, "ann", "list_files", "{}");
-    assert_failure(result, "sandbox_not_found", "no sandbox yet");
+    assert_failure(result, "sandbox_not_found", "share none here");
     assert_int_equal(c->fleet->opens, 3);
     assert_int_equal(c->fleet->spec.gives_way_ms, FLEET_GIVES_WAY_MS);
     assert_int_equal(c->fleet->closes, 0);
