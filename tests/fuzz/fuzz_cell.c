@@ -1,7 +1,7 @@
 /*
- * Code as models send it: what is run is not longer than what was sent, nothing but whole lines of
- * it and blanks is left out unless it is a session, and cleaning it again by the same rules never
- * touches memory that is not its own. Text with escape sequences shrinks, and is clean then.
+ * Code as models send it: what is run is not longer than what was sent, but for the end of a last
+ * line; and it is a part of that, unless it is Python whose lines lose what stands before them.
+ * Text with escape sequences never grows, and no sequence is left in it.
  */
 #include <string.h>
 
@@ -30,5 +30,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_REQUIRE(buf_add(&text, data, size, NULL) == 0);
     text_strip_escapes(&text);
     FUZZ_REQUIRE(text.len <= size);
+    FUZZ_REQUIRE(text.len == 0 || memchr(text.data, 0x1b, text.len) == NULL);
     return 0;
 }
