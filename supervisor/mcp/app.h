@@ -74,11 +74,11 @@ struct mcp_app {
     /* Lists that never change while the server runs. */
     bool fixed[MCP_LIST_COUNT];
 
-    /* Which form of a list this request gets, below MCP_LIST_FORMS; more, if its answer is none of
-     * them. NULL: all lists are the same for everybody. Those of which there is more than one form
-     * are private to a client. */
-    unsigned (*list_form)(const struct mcp_request *r, enum mcp_list list);
+    /* Lists of which clients get different forms, so that what one got is never another's. */
     bool has_forms[MCP_LIST_COUNT];
+    /* The form of such a list that this request gets, below MCP_LIST_FORMS. Any other number: it
+     * gets none of them, and its answer is not kept. Needed only where has_forms is true. */
+    unsigned (*list_form)(const struct mcp_request *r, enum mcp_list list);
 
     /* Each session may have something of its own, mcp_request_session_data(). Closed after the last
      * request of the session has ended. */

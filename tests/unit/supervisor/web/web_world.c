@@ -62,7 +62,8 @@ static void tool_call(struct mcp_request *r, const struct mcp_tool *tool, const 
 static void list(struct mcp_request *r, enum mcp_list what, const char *cursor)
 {
     struct world *w = mcp_request_app(r);
-    assert(mcp_request_results(r, &w->results));
+    bool known = mcp_request_results(r, &w->results);
+    assert(known);
     mcp_answer_items(r, cJSON_CreateArray());
 }
 
