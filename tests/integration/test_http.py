@@ -461,6 +461,29 @@ def outcome(client, execution):
     return result["structuredContent"] if result["structuredContent"]["status"] != "running" else None
 
 
+# ---- what models are shown ----
+
+def shown(client, tool, **arguments):
+    """The content of a result, which stands alone."""
+    result = client.request("tools/call", {"name": tool, "arguments": arguments})
+    assert "structuredContent" not in result, result
+    return result["content"]
+
+
+@suite.case("without a word a model gets text and pictures, and its next request finds what the last one left")
+def models():
+    png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    picture = f"import base64\nclass Dot:\n    def _repr_png_(self):\n        return base64.b64decode('{png}')\nx = 6\nDot()"
+    with HttpServer(env={"CLOISTER_RESULTS": "auto"}) as server:
+        client = server.client(MODERN)
+        equal([block["type"] for block in shown(client, "execute_code", code=picture)], ["text", "image"])
+        equal([block["text"] for block in shown(client, "execute_code", code="x + 1")], ["7"])
+        equal([block["text"] for block in shown(server.client(MODERN), "execute_code", code="x * 7")], ["42"])
+        shown(client, "write_file", path="a.txt", content="kept")
+        equal(shown(client, "read_file", path="a.txt")[0]["text"], "kept")
+        server.close_sandboxes()
+
+
 # ---- the server's own life ----
 
 

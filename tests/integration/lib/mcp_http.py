@@ -291,8 +291,10 @@ class HttpSide:
     def close_sandboxes(self, **how):
         """Those that are there: a server of HTTP leaves them to the next one."""
         client = self.client("2025-11-25", **how)
-        for sandbox in client.call("get_sandbox_status")["sandboxes"]:
-            client.call("close_sandbox", sandbox_id=sandbox["sandbox_id"])
+        asks = {"_meta": {"cloister/results": "structured"}}  # whatever this server's results are like
+        status = client.request("tools/call", {"name": "get_sandbox_status", "arguments": {}, **asks})
+        for sandbox in status["structuredContent"]["sandboxes"]:
+            client.request("tools/call", {"name": "close_sandbox", "arguments": {"sandbox_id": sandbox["sandbox_id"]}})
 
     def check_clients(self):
         for client in self.clients:
