@@ -460,12 +460,35 @@ static void make(struct docker_create *c)
     docker_api_call(c->api, &request, on_container_made, c);
 }
 
+static void on_volume_there(void *arg, int rc, const struct docker_reply *reply,
+                            const struct err *err)
+{
+    struct docker_create *c = arg;
+    (void)reply;
+    if (may_go_on(c, rc, err)) {
+        make(c);
+    }
+}
+
+/* A volume that a container's creation makes has the labels that its mount names, but not on
+ * Podman, where it is made first. */
+static void make_with_volume(struct docker_create *c)
+{
+    if (!c->engine.podman) {
+        make(c);
+        return;
+    }
+    CLEANUP_FREE char *body = docker_volume_body(c->volume, c->request.spec.agent_path);
+    struct docker_request request = {.method = "POST", .path = "/volumes/create", .json = body};
+    docker_api_call(c->api, &request, on_volume_there, c);
+}
+
 static void on_packages(void *arg, int rc, const struct err *err)
 {
     struct docker_create *c = arg;
     c->packages = NULL;
     if (may_go_on(c, rc, err)) {
-        make(c);
+        make_with_volume(c);
     }
 }
 
@@ -486,7 +509,7 @@ static void on_image(void *arg, int rc, const char *id, const struct err *err, c
             c->stored = true;
             c->packages = docker_packages_make(c->api, spec->id, spec->dir, on_packages, c);
         } else {
-            make(c);
+            make_with_volume(c);
         }
     }
 }

@@ -16,6 +16,7 @@
 #include "common/log.h"
 #include "worker/backend/docker/owner.h"
 #include "worker/backend/docker/packages.h"
+#include "worker/backend/docker/volume.h"
 #include "worker/backend/json_build.h"
 
 #define AGAIN_MS  100
@@ -99,7 +100,8 @@ struct docker_end *docker_end_start(struct tasks *tasks, struct docker_api *api,
 
 struct docker_sweep {
     struct docker_api *api;
-    bool volumes; /* the containers are done */
+    bool volumes;  /* the containers are done */
+    size_t judged; /* agents' volumes, for each of which a file is read */
     size_t pending;
     void (*done)(void *arg);
     void *arg;
@@ -141,6 +143,18 @@ static bool is_stopped(const cJSON *container)
                              strcmp(state, "dead") == 0 || strcmp(state, "stopped") == 0);
 }
 
+static bool is_left(struct docker_sweep *s, const cJSON *item)
+{
+    const cJSON *labels = json_get(item, "Labels");
+    if (!s->volumes) {
+        return is_stopped(item) && docker_owner_is_gone(labels);
+    }
+    if (json_get(labels, DOCKER_VOLUME_LABEL) == NULL) {
+        return docker_owner_is_gone(labels);
+    }
+    return s->judged++ < SWEEP_MAX && docker_volume_is_old(labels);
+}
+
 /* A volume that is in use stays by itself: the engine refuses to remove it. */
 static void on_listed(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
 {
@@ -155,15 +169,14 @@ static void on_listed(void *arg, int rc, const struct docker_reply *reply, const
     cJSON_ArrayForEach(item, list)
     {
         const char *id = json_get_str(item, s->volumes ? "Name" : "Id");
-        if (id == NULL || s->pending > SWEEP_MAX || (!s->volumes && !is_stopped(item)) ||
-            !docker_owner_is_gone(json_get(item, "Labels"))) {
+        if (id == NULL || s->pending > SWEEP_MAX || !is_left(s, item)) {
             continue;
         }
         CLEANUP_FREE char *escaped = http_escape(id);
         CLEANUP_FREE char *path =
             alloc_printf("/%ss/%s%s", what, escaped, s->volumes ? "" : "?force=1&v=1");
         struct docker_request request = {.method = "DELETE", .path = path, .total_ms = REMOVE_MS};
-        log_info("removing %s %.64s of a server that is gone", what, id);
+        log_info("removing %s %.64s, which is nobody's any more", what, id);
         s->pending++;
         docker_api_call(s->api, &request, on_rest_removed, s);
     }

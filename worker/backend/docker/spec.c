@@ -31,6 +31,7 @@
 #include "common/room.h"
 #include "common/str.h"
 #include "worker/backend/docker/packages.h"
+#include "worker/backend/docker/volume.h"
 #include "worker/backend/json_build.h"
 #include "worker/backend/mode.h"
 #include "worker/backend/sandbox_defaults.h"
@@ -271,7 +272,8 @@ static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
     }
 
     cJSON *mounts = json_build_array(host, "Mounts");
-    add_volume(mounts, in->volume, DOCKER_AGENT_DIR, true);
+    cJSON *agent = add_volume(mounts, in->volume, DOCKER_AGENT_DIR, true);
+    docker_volume_label(json_build_object(agent, "Labels"), in->volume, in->spec->agent_path);
     for (size_t i = 0; has_packages(in->spec) && i < DOCKER_PACKAGES_COUNT; i++) {
         CLEANUP_FREE char *volume = docker_packages_volume(in->spec->packages, i);
         cJSON *options =

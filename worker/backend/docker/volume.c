@@ -7,6 +7,10 @@
  *
  * The name holds a hash of the agent's bytes. It need not resist forgery: whoever can write to an
  * engine's volumes is root there. It only has to differ when the agent does.
+ *
+ * An update leaves the volume of the last build behind. Its labels name the file that it came from,
+ * so any server of that host can see that nobody needs it; if that is wrong, the next creation
+ * fills it again.
  */
 #include "worker/backend/docker/volume.h"
 
@@ -16,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -23,7 +28,6 @@
 #include "common/hash.h"
 #include "common/io/json.h"
 #include "common/log.h"
-#include "worker/backend/docker/owner.h"
 #include "worker/backend/docker/spec.h"
 #include "worker/backend/docker/tar.h"
 #include "worker/backend/json_build.h"
@@ -31,6 +35,7 @@
 #define AGENT_NAME "cloister-agent"
 #define AGENT_MAX  (32u << 20) /* a static program; an instrumented one is large */
 #define TAR_ROOM   (64u << 10)
+#define LABEL_PATH DOCKER_LABEL "agent-path"
 
 struct docker_volume {
     struct docker_api *api;
@@ -62,9 +67,13 @@ void docker_volume_cancel(struct docker_volume *v)
 static int read_agent(const char *path, struct buf *out, struct err *err)
 {
     char chunk[64 << 10];
-    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
+    struct stat st;
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0) {
         return err_sys(err, ERR_CONFIG, errno, "the agent %s", path);
+    }
+    if (!S_ISREG(st.st_mode)) { /* a label may name anything */
+        return err_set(err, ERR_CONFIG, "the agent %s: not a regular file", path);
     }
     for (;;) {
         ssize_t n = read(fd, chunk, sizeof(chunk));
@@ -94,6 +103,43 @@ int docker_volume_name(const char *agent_path, char **ret, struct err *err)
     }
     *ret = alloc_printf(AGENT_NAME "-%016" PRIx64, hash_bytes(bytes.data, bytes.len));
     return 0;
+}
+
+void docker_volume_label(cJSON *labels, const char *name, const char *agent_path)
+{
+    char host[DOCKER_HOST_SIZE];
+    docker_owner_host(host);
+    json_build_string(labels, DOCKER_LABEL "host", host);
+    json_build_string(labels, DOCKER_VOLUME_LABEL, name);
+    json_build_string(labels, LABEL_PATH, agent_path);
+}
+
+char *docker_volume_body(const char *name, const char *agent_path)
+{
+    cJSON *body = json_build_new();
+    json_build_string(body, "Name", name);
+    docker_volume_label(json_build_object(body, "Labels"), name, agent_path);
+    char *text = json_build_print(body);
+    cJSON_Delete(body);
+    return text;
+}
+
+bool docker_volume_is_old(const cJSON *labels)
+{
+    char own_host[DOCKER_HOST_SIZE];
+    CLEANUP_FREE char *now = NULL;
+    const char *host = json_get_str(labels, DOCKER_LABEL "host");
+    const char *name = json_get_str(labels, DOCKER_VOLUME_LABEL);
+    const char *path = json_get_str(labels, LABEL_PATH);
+    docker_owner_host(own_host);
+    if (host == NULL || name == NULL || path == NULL || own_host[0] == '\0' ||
+        strcmp(host, own_host) != 0) {
+        return false;
+    }
+    if (docker_volume_name(path, &now, NULL) < 0) {
+        return access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR);
+    }
+    return strcmp(now, name) != 0;
 }
 
 /* The tar archive that fills the volume. */
@@ -252,11 +298,7 @@ struct docker_volume *docker_volume_fill(struct docker_api *api, const char *nam
         return v;
     }
     log_info("bringing the agent to the engine: volume %s", name);
-    cJSON *body = json_build_new();
-    json_build_string(body, "Name", name);
-    json_build_string(json_build_object(body, "Labels"), DOCKER_LABEL "agent", name);
-    CLEANUP_FREE char *text = json_build_print(body);
-    cJSON_Delete(body);
+    CLEANUP_FREE char *text = docker_volume_body(name, agent_path);
     ask_engine(v, "POST", "/volumes/create", text, on_volume);
     return v;
 }

@@ -6,16 +6,33 @@
 #ifndef CLOISTER_WORKER_BACKEND_DOCKER_VOLUME_H
 #define CLOISTER_WORKER_BACKEND_DOCKER_VOLUME_H
 
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+
 #include "common/buf.h"
 #include "common/err.h"
 #include "worker/backend/docker/api.h"
+#include "worker/backend/docker/owner.h"
 
 #define DOCKER_AGENT_MARK "complete" /* file in the volume: all of the agent is there */
+
+#define DOCKER_VOLUME_LABEL DOCKER_LABEL "agent" /* its name */
 
 struct docker_volume;
 
 /* Name for the agent in this file: another agent has another name. The caller frees. */
 int docker_volume_name(const char *agent_path, char **ret, struct err *err) WARN_UNUSED;
+
+/* Adds to a JSON object the labels that say which file of this host the volume is for. */
+void docker_volume_label(cJSON *labels, const char *name, const char *agent_path);
+
+/* What to send to /volumes/create: JSON text, owned by the caller. A volume that is there stays as
+ * it is. */
+char *docker_volume_body(const char *name, const char *agent_path);
+
+/* True if nothing will ask for a volume with these labels again: the file of this host that it was
+ * filled from is gone, or is another agent by now. Reads that file. */
+bool docker_volume_is_old(const cJSON *labels);
 
 typedef void (*docker_volume_fn)(void *arg, int rc, const struct err *err);
 
