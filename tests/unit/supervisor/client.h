@@ -13,7 +13,7 @@
 #include "tests/lib/json_at.h"
 #include "tests/unit/supervisor/fake_fleet.h"
 
-#define CLIENT_ANSWERS 400
+#define CLIENT_ANSWERS 1200
 
 struct client {
     struct config config;

@@ -11,6 +11,8 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "supervisor/mcp/session.h"
+#include "supervisor/mcp/task_registry.h"
 #include "tests/unit/supervisor/client.h"
 
 #define META                                                                                       \
@@ -40,6 +42,27 @@ static const cJSON *get_task(struct client *c, const char *id)
                 "}}",
                 c->calls++, id);
     return at(client_last(c), "result");
+}
+
+static void on_late(uv_timer_t *timer)
+{
+    *(bool *)timer->data = true;
+}
+
+/* Until something has been told. */
+static void wait_told(struct client *c, size_t from)
+{
+    bool late = false;
+    uv_timer_t guard;
+    uv_timer_init(&c->loop, &guard);
+    guard.data = &late;
+    uv_timer_start(&guard, on_late, 5000, 0);
+    while (c->count == from && !late) {
+        uv_run(&c->loop, UV_RUN_ONCE);
+    }
+    uv_close((uv_handle_t *)&guard, NULL);
+    uv_run(&c->loop, UV_RUN_NOWAIT);
+    assert_true(c->count > from);
 }
 
 static struct fleet_call *pending(struct client *c, size_t n)
@@ -93,6 +116,37 @@ static void a_client_without_tasks_waits_within_the_budget(void **state)
     assert_in_range(pending(c, 0)->wait_ms, 44000, 45000); /* some of it is gone already */
     fake_stand(c->fleet, 0);
     assert_string_equal(text_at(client_last(c), "result.structuredContent.status"), "running");
+}
+
+/* A client may have so many tasks; then its calls are answered within the budget, too. */
+static void without_room_for_a_task_a_call_is_answered(void **state)
+{
+    struct client *c = *state;
+    call_modern(c, "create_sandbox", "{'name':'a'}");
+    fake_settle(c->fleet);
+    c->config.task_after_s = 0;
+    for (size_t i = 0; i < TASKS_KEPT; i++) {
+        call_modern(c, "execute_code", "{'code':'1','sandbox_id':'a'}");
+        fake_stand(c->fleet, i);
+        assert_true(pending(c, i)->wait_ms == FLEET_WAIT_FOR_EVER);
+    }
+    /* one session may have no more calls, either */
+    struct mcp_session *first = c->session;
+    c->session = mcp_session_create(c->server, MCP_SESSION_PIPE, mcp_session_principal(first));
+    call_modern(c, "execute_code", "{'code':'1','sandbox_id':'a'}");
+    fake_stand(c->fleet, TASKS_KEPT);
+    assert_in_range(pending(c, TASKS_KEPT)->wait_ms, 44000, 45000);
+    fake_stand(c->fleet, TASKS_KEPT);
+    const cJSON *result = at(client_last(c), "result");
+    assert_string_equal(text_at(result, "structuredContent.status"), "running");
+    c->config.sync_budget_s = 1;
+    size_t before = c->count;
+    call_modern(c, "install_package", "{'package_name':'alpha','sandbox_id':'a'}");
+    wait_told(c, before);
+    result = at(client_last(c), "result");
+    assert_string_equal(text_at(result, "structuredContent.status"), "installing");
+    mcp_session_end(c->session);
+    c->session = first;
 }
 
 static void a_cancelled_task_stops_its_code(void **state)
@@ -184,27 +238,6 @@ static unsigned heard(struct client *c, size_t from, const char *method, const c
     return n;
 }
 
-static void on_late(uv_timer_t *timer)
-{
-    *(bool *)timer->data = true;
-}
-
-/* Until something has been told: what changed together is told together. */
-static void wait_told(struct client *c, size_t from)
-{
-    bool late = false;
-    uv_timer_t guard;
-    uv_timer_init(&c->loop, &guard);
-    guard.data = &late;
-    uv_timer_start(&guard, on_late, 5000, 0);
-    while (c->count == from && !late) {
-        uv_run(&c->loop, UV_RUN_ONCE);
-    }
-    uv_close((uv_handle_t *)&guard, NULL);
-    uv_run(&c->loop, UV_RUN_NOWAIT);
-    assert_true(c->count > from);
-}
-
 static void subscribers_hear_what_may_have_changed(void **state)
 {
     struct client *c = *state;
@@ -261,6 +294,7 @@ int main(void)
         MODERN(code_that_takes_long_becomes_a_task),
         MODERN(code_that_ends_in_time_is_answered),
         MODERN(a_client_without_tasks_waits_within_the_budget),
+        MODERN(without_room_for_a_task_a_call_is_answered),
         MODERN(a_cancelled_task_stops_its_code),
         MODERN(an_image_that_is_pulled_makes_a_call_a_task),
         MODERN(tools_that_are_quick_never_become_tasks),
