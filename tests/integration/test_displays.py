@@ -139,7 +139,7 @@ def forms():
     equal((done["status"], done["stderr"]), ("ok", ""))
     equal(
         types(done),
-        [["text/html"], ["text/markdown"], ["application/json"], ["text/latex"], ["image/svg+xml"]],
+        [["text/html", "text/plain"], ["text/markdown"], ["application/json"], ["text/latex"], ["image/svg+xml"]],
     )
     equal(done["displays"][0]["text/html"], "<b>bold</b>")
     equal(json.loads(done["displays"][2]["application/json"]), {"a": [1]})

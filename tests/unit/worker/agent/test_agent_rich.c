@@ -236,33 +236,33 @@ static void test_failing_forms(void **state)
 static void test_lost_and_full(void **state)
 {
     struct fixture *f = fixture_of(state);
-    struct agent_result *r = must_run(f, "class Html:\n"
+    struct agent_result *r = must_run(f, "class Form:\n"
                                          "  def __init__(self, size=3): self.size = size\n"
-                                         "  def _repr_html_(self): return 'x' * self.size\n"
+                                         "  def _repr_markdown_(self): return 'x' * self.size\n"
                                          "import glob, shutil\n"
                                          "for d in glob.glob('/tmp/.cloister-display-python-*'):\n"
                                          "  shutil.rmtree(d, ignore_errors=True)\n"
-                                         "Html()");
-    assert_string_equal(shown(r), "1:text/html");
+                                         "Form()");
+    assert_string_equal(shown(r), "1:text/markdown");
     /* no room: a file cannot get larger, then it can again */
     r = must_run(f, "import resource as _r\n"
                     "_r.setrlimit(_r.RLIMIT_FSIZE, (1000, _r.getrlimit(_r.RLIMIT_FSIZE)[1]))\n"
-                    "display(Html(5000), Html(10))\n"
+                    "display(Form(5000), Form(10))\n"
                     "_r.setrlimit(_r.RLIMIT_FSIZE, (_r.RLIM_INFINITY,) * 2)\n"
-                    "Html(5000)");
-    assert_string_equal(shown(r), "1:text/html 2:text/html");
+                    "Form(5000)");
+    assert_string_equal(shown(r), "1:text/markdown 2:text/markdown");
     assert_int_equal(r->displays[0].size, 10);
     assert_contains(r->err, "cannot keep what is shown: OSError");
     /* a forked child has no say in it */
     r = must_run(f, "import os\n"
                     "if os.fork() == 0:\n"
-                    "  display(Html()); display(7); os._exit(0)\n"
-                    "os.wait(); Html()");
-    assert_string_equal(shown(r), "1:text/html");
+                    "  display(Form()); display(7); os._exit(0)\n"
+                    "os.wait(); Form()");
+    assert_string_equal(shown(r), "1:text/markdown");
     assert_contains(r->out, "7\n");
     /* nor are threads in each other's way */
     r = must_run(f, "import threading\n"
-                    "ts = [threading.Thread(target=lambda: [display(Html()) for _ in range(10)])\n"
+                    "ts = [threading.Thread(target=lambda: [display(Form()) for _ in range(10)])\n"
                     "      for _ in range(8)]\n"
                     "for t in ts: t.start()\n"
                     "for t in ts: t.join()");
@@ -273,24 +273,24 @@ static void test_lost_and_full(void **state)
 static void test_bounds(void **state)
 {
     struct fixture *f = fixture_of(state);
-    struct agent_result *r = must_run(f, "for i in range(200): display(Html())\nprint('on')");
+    struct agent_result *r = must_run(f, "for i in range(200): display(Form())\nprint('on')");
     assert_int_equal(r->display_count, LIMIT_DISPLAYS);
     assert_string_equal(r->out, "on\n");
     assert_contains(r->err, "left out");
     assert_null(strstr(strstr(r->err, "left out") + 1, "left out")); /* said once */
     char *first = strdup(r->displays[0].path);
     assert_int_equal(access(first, R_OK), 0);
-    r = must_run(f, "for i in range(5): display(Html(7 << 20))");
+    r = must_run(f, "for i in range(5): display(Form(7 << 20))");
     assert_int_equal(r->display_count, 3);
     assert_contains(r->err, "24 MiB");
     assert_int_equal(access(first, R_OK), 0); /* small ones of before had to make no room */
-    r = must_run(f, "for i in range(3): display(Html(7 << 20))");
+    r = must_run(f, "for i in range(3): display(Form(7 << 20))");
     assert_int_equal(r->display_count, 3);
     assert_string_equal(r->err, "");
     assert_int_equal(access(first, R_OK), -1); /* what was oldest is gone */
     assert_int_equal(r->displays[2].size, 7 << 20);
     content(&r->displays[2]);
-    r = must_run(f, "Html(9 << 20)");
+    r = must_run(f, "Form(9 << 20)");
     assert_int_equal(r->display_count, 0);
     assert_contains(r->err, "is left out: more than 8 MiB");
     free(first);
@@ -298,8 +298,8 @@ static void test_bounds(void **state)
     run(f, "python", "import os\nos._exit(0)");
     r = must_run(
         f, "import glob, os\n"
-           "class Html:\n  def _repr_html_(self): return 'x' * (7 << 20)\n"
-           "display(Html())\n"
+           "class Form:\n  def _repr_markdown_(self): return 'x' * (7 << 20)\n"
+           "display(Form())\n"
            "print(sum(os.path.getsize(p) for d in glob.glob('/tmp/.cloister-display-python-*')"
            "\n  if os.access(d, os.R_OK) for p in glob.glob(d + '/*')) <= 24 << 20)");
     assert_string_equal(r->out, "True\n");

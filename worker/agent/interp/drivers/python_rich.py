@@ -19,6 +19,8 @@ FILE_MAX = 8 << 20  # of one
 PIXELS_MAX = 4 << 20  # of one image
 PATH_MAX = 512
 NOTE_MAX = 500
+HTML_MAX = 1 << 20  # bytes that are read for their text,
+HTML_TEXT_MAX = 16 << 10  # characters of which so many are kept
 TABLE_WIDTH = 200  # characters; tables are read by programs and people with wide windows
 TABLE_COLUMNS = 20
 
@@ -55,6 +57,46 @@ def reason(exc):
         return "%s: %s" % (type(exc).__name__, exc)
     except Exception:
         return type(exc).__name__
+
+
+def says_nothing(text):
+    """As object's own repr() has it, or IPython's."""
+    return text.startswith("<") and (" object at 0x" in text or text.endswith(" object>"))
+
+
+def text_of_html(data):
+    """What a reader sees of it: for whoever is shown no HTML."""
+    from html.parser import HTMLParser
+
+    class Reader(HTMLParser):
+        BLOCKS = set("address article aside blockquote br caption dd div dl dt figure footer form h1 h2 h3 h4 h5 h6 header hr li main nav ol p pre section table tr ul".split())
+        hidden = 0
+        kept = ""
+
+        def handle_starttag(self, tag, attrs):
+            self.hidden += tag in ("script", "style", "head")
+            if tag in self.BLOCKS:
+                self.kept += "\n"
+            elif tag in ("td", "th"):
+                self.kept += "\t"
+            self.kept += "- " if tag == "li" else ""
+
+        def handle_endtag(self, tag):
+            self.hidden = max(0, self.hidden - (tag in ("script", "style", "head")))
+            if tag in self.BLOCKS:
+                self.kept += "\n"
+
+        def handle_data(self, data):
+            if not self.hidden:
+                self.kept += re.sub(r"\s+", " ", data)
+
+    import re
+
+    reader = Reader()
+    reader.feed(data[:HTML_MAX].decode("utf-8", "replace"))
+    reader.close()
+    lines = [" ".join(line.split(" ")).strip().replace("\t", "  ") for line in reader.kept.split("\n")]
+    return "\n".join(line for line in lines if line)[:HTML_TEXT_MAX]
 
 
 class Store:
@@ -308,7 +350,10 @@ class Rich:
         if self.ours():
             try:
                 if not self.is_open_figure(value):  # those are shown with the others
-                    self.emit(self.forms(value))
+                    forms = self.forms(value)
+                    self.emit(forms)
+                    if says_nothing(text) and "text/html" in forms:
+                        text = text_of_html(forms["text/html"]) or text
             except Exception as exc:
                 note("cannot show %s: %s" % (type(value).__name__, reason(exc)))
         return text
@@ -321,9 +366,14 @@ class Rich:
                     bundle = self.checked(value, known)
                 else:
                     bundle = self.forms(value)
-                    if bundle and type(value).__repr__ is not object.__repr__:
-                        text = self.text(value).encode("utf-8", "backslashreplace")
+                    text = self.text(value) if bundle else ""
+                    if bundle and not says_nothing(text):
+                        text = text.encode("utf-8", "backslashreplace")
                         bundle.setdefault("text/plain", text[:FILE_MAX])
+                if "text/html" in bundle and "text/plain" not in bundle:
+                    text = text_of_html(bundle["text/html"])
+                    if text:
+                        bundle["text/plain"] = text.encode("utf-8", "backslashreplace")
                 if bundle and self.ours() and bundle.keys() != {"text/plain"}:
                     self.emit(bundle)
                 elif "text/plain" in bundle:
