@@ -9,6 +9,7 @@ extern const char driver_python[];
 extern const char driver_python_rich[];
 extern const char driver_python_ipython[];
 extern const char driver_python_dead[];
+extern const char driver_python_notebook[];
 extern const char driver_bash[];
 
 /* Expressions whose values are functions; node.c calls the first with the others. */

@@ -1,7 +1,7 @@
 /*
  * Python: the driver (drivers/python.py) is the program, read from a memory file so that process
- * lists stay readable. What it needs only to show things stands in the same file behind a NUL, and
- * behind another one what it needs only after a stop. It starts in the root directory, so that its
+ * lists stay readable. What it needs only to show things, after a stop, or for code of notebooks,
+ * stands in the same file behind a NUL each. It starts in the root directory, so that its
  * own imports cannot be caught by files of the workspace, and goes to the workspace when it is up.
  * Requests go to it as they are packed (request.h).
  *
@@ -27,29 +27,28 @@
 /* Gives the driver a file name of its own, so that tracebacks can tell its frames from user code.
  */
 static const char loader[] =
-    "f = open(5, 'rb'); s, rich, dead = f.read().split(bytes(1)); f.close(); "
+    "f = open(5, 'rb'); s, rich, dead, notebook = f.read().split(bytes(1)); f.close(); "
     "exec(compile(s, '<cloister>', 'exec'))";
+
+/* Each but the first of these begins behind a NUL. */
+static const char *const parts[][2] = {
+    {driver_python, ""},
+    {driver_python_rich, driver_python_ipython},
+    {driver_python_dead, ""},
+    {driver_python_notebook, ""},
+};
 
 static int offer_python_source(struct interp *i, struct err *err)
 {
     int rc = spawn_memory_file(i->spawn, "driver", &i->script_fd, err);
-    if (rc == 0) {
-        rc = source_write(i->script_fd, driver_python, err);
-    }
-    if (rc == 0) {
-        rc = fd_write_all(i->script_fd, "", 1, err);
-    }
-    if (rc == 0) {
-        rc = source_write(i->script_fd, driver_python_rich, err);
-    }
-    if (rc == 0) {
-        rc = source_write(i->script_fd, driver_python_ipython, err);
-    }
-    if (rc == 0) {
-        rc = fd_write_all(i->script_fd, "", 1, err);
-    }
-    if (rc == 0) {
-        rc = source_write(i->script_fd, driver_python_dead, err);
+    for (size_t k = 0; rc == 0 && k < sizeof(parts) / sizeof(parts[0]); k++) {
+        rc = k > 0 ? fd_write_all(i->script_fd, "", 1, err) : 0;
+        if (rc == 0) {
+            rc = source_write(i->script_fd, parts[k][0], err);
+        }
+        if (rc == 0) {
+            rc = source_write(i->script_fd, parts[k][1], err);
+        }
     }
     if (rc == 0 && lseek(i->script_fd, 0, SEEK_SET) < 0) {
         rc = err_sys(err, ERR_IO, errno, "cannot rewind a memory file");

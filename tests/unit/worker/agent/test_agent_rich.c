@@ -188,20 +188,22 @@ static void test_ipython_stand_in(void **state)
     struct agent_result *r = must_run(
         f, "from IPython.display import (display, HTML, Image, Markdown, SVG, JSON, Latex,\n"
            "  clear_output)\n"
-           "display(HTML('<i>'), Markdown('# x')); clear_output(wait=True)\n"
+           "display(HTML('<i>one</i>'), Markdown('# x')); clear_output(wait=True)\n"
            "display(SVG('<svg>'), Latex('$x$'), Image(data=b'\\xff\\xd8'))\n"
            "open('lib/pic.png', 'wb').write(b'\\x89PNG...')\n"
            "display(Image(filename='lib/pic.png'), Image('lib/pic.png'))\n"
            "JSON({'a': 1})");
-    assert_string_equal(shown(r),
-                        "1:text/html 2:text/markdown 3:image/svg+xml 4:text/latex 5:image/jpeg "
-                        "6:image/png 7:image/png 8:application/json");
-    assert_string_equal(content(&r->displays[6]), "\x89PNG...");
+    assert_string_equal(
+        shown(r),
+        "1:text/html 1:text/plain 2:text/markdown 3:image/svg+xml 4:text/latex 5:image/jpeg "
+        "6:image/png 7:image/png 8:application/json");
+    assert_string_equal(content(&r->displays[1]), "one");
+    assert_string_equal(content(&r->displays[7]), "\x89PNG...");
     assert_string_equal(r->err, "");
     r = must_run(
-        f, "import IPython\nprint(IPython.get_ipython())\n"
+        f, "import IPython\nprint(IPython.get_ipython() is get_ipython())\n"
            "try:\n  import IPython.nothing\nexcept ImportError as e: print(type(e).__name__)");
-    assert_string_equal(r->out, "None\nModuleNotFoundError\n");
+    assert_string_equal(r->out, "True\nModuleNotFoundError\n");
 }
 
 /* ---- what goes wrong costs a note ------------------------------------------------------------ */

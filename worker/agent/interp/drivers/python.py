@@ -4,13 +4,13 @@
 #
 # What shows values (python_rich.py) is read only when there is something to show: code that prints must
 # not wait for it, nor for anything that is imported there. So it is with what looks after the dead children
-# of stopped runs (python_dead.py).
+# of stopped runs (python_dead.py), and with what cells have that is not Python (python_notebook.py).
 #
 # It shares its process with user code, so it owns as little as possible: one namespace that user
 # code does not see, and references taken before user code could replace anything. User code runs in a
 # `__main__` of its own. What it breaks here it breaks for itself: the agent then starts a new one.
 
-def _cloister_driver(rich_source, dead_source):
+def _cloister_driver(rich_source, dead_source, notebook_source):
     import builtins
     import io
     import linecache
@@ -18,6 +18,8 @@ def _cloister_driver(rich_source, dead_source):
     import signal
     import sys
     import traceback
+    import types
+    import warnings
     import __future__
     from _ast import Expr, Expression, Module, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
     from collections import deque
@@ -32,6 +34,9 @@ def _cloister_driver(rich_source, dead_source):
     CELLS_MAX = 512
     COROUTINE = 0x80  # inspect.CO_COROUTINE
 
+    IN_LOOP = {"create_task", "ensure_future", "get_running_loop"}  # what takes a loop that runs,
+    NOT_IN_LOOP = {"run", "run_until_complete", "run_forever", "Runner"}  # and what takes that there is none
+
     FUTURE_FLAGS = 0
     for feature in __future__.all_feature_names:
         FUTURE_FLAGS |= getattr(__future__, feature).compiler_flag
@@ -41,7 +46,7 @@ def _cloister_driver(rich_source, dead_source):
     setsignal, getsignal, default_int = signal.signal, signal.getsignal, signal.default_int_handler
     SIGINT = signal.SIGINT
     compile_, eval_, exec_, repr_, str_ = compile, eval, exec, repr, str
-    type_, hasattr_, modules = type, hasattr, sys.modules
+    type_, hasattr_, set_, modules = type, hasattr, set, sys.modules
     name_of = type.__dict__["__name__"].__get__  # whatever a metaclass says
     pid = os_getpid()
 
@@ -67,7 +72,31 @@ def _cloister_driver(rich_source, dead_source):
                 # a signal handler of user code, as of an alarm that was left on: like an error in a thread
                 complain(exc)
 
+    def wait_in_loop():
+        """Until there is something to read. Tasks that code has left go on meanwhile, as in a notebook."""
+        loop = state.loop
+        try:
+            if loop is None or loop.is_closed() or not all_tasks(loop):
+                return
+            come = loop.create_future()
+            loop.add_reader(requests, lambda: come.done() or come.set_result(None))
+        except Exception:
+            return  # of a kind that cannot do this
+        try:
+            loop.run_until_complete(come)
+        except BaseException as exc:
+            complain(exc)  # of a task; the others go on when the next code runs
+        finally:
+            loop.remove_reader(requests)
+
+    def all_tasks(loop):
+        import asyncio
+
+        return asyncio.all_tasks(loop)
+
     def read_request():
+        if not state.unread and state.loop is not None:
+            wait_in_loop()
         data = state.unread or read_some(65536)
         state.unread = b""
         if not data:
@@ -227,6 +256,14 @@ def _cloister_driver(rich_source, dead_source):
             return "".join(te.format_exception_only())  # a syntax error needs no heading
         return "".join(te.format())
 
+    python_formatwarning = warnings.formatwarning
+
+    def formatwarning(message, category, filename, lineno, line=None):
+        """Of what is said to come from whoever has called the cell: that is nobody's file."""
+        if filename == HERE:
+            return "<cell %d>: %s: %s\n" % (state.number, name_of(category), message)
+        return python_formatwarning(message, category, filename, lineno, line)
+
     def describe(exc, frames):
         name = name_of(type_(exc))
         try:
@@ -286,6 +323,8 @@ def _cloister_driver(rich_source, dead_source):
         packages_ns = 0  # when their directory changed last
         rich = None  # once it was needed
         dead = None  # once a run was stopped
+        notebook = None  # once code was not Python
+        around = None  # what this run runs in, for %%time and the like
         unread = b""  # of requests: what came with the last one
 
     state = State()
@@ -317,7 +356,15 @@ def _cloister_driver(rich_source, dead_source):
             text = text[1:]
         remember(name, text)
         flags = state.flags | PyCF_ALLOW_TOP_LEVEL_AWAIT
-        body = compile_(text, name, "exec", flags | PyCF_ONLY_AST, True).body
+        body = state.around = None
+        try:
+            body = compile_(text, name, "exec", flags | PyCF_ONLY_AST, True).body
+        except SyntaxError:
+            text, state.around = notebook().python_of(text)
+            if text is None:
+                raise
+        if body is None:
+            body = compile_(text, name, "exec", flags | PyCF_ONLY_AST, True).body
         last = body.pop() if body and isinstance(body[-1], Expr) else None
         first = None
         if body:
@@ -343,12 +390,22 @@ def _cloister_driver(rich_source, dead_source):
             if part.co_flags & COROUTINE:
                 state.coroutine = value
                 value = await value
+        await turn()  # what this has begun begins
         return value
 
+    @types.coroutine
+    def turn():
+        yield
+
+    def begins_tasks(code):
+        names = set_(code.co_names)
+        return bool(names & IN_LOOP) and not names & NOT_IN_LOOP
+
     def evaluate(first, last):
-        """The value of the last expression. If any part of a cell awaits, all of it runs in the loop."""
-        flags = (first.co_flags if first is not None else 0) | (last.co_flags if last is not None else 0)
-        if not flags & COROUTINE:
+        """The value of the last expression. If any part of a cell awaits, or begins a task, all of it runs in
+        the loop."""
+        parts = [part for part in (first, last) if part is not None]
+        if not any(part.co_flags & COROUTINE or begins_tasks(part) for part in parts):
             if first is not None:
                 eval_(first, space)
             return eval_(last, space) if last is not None else None
@@ -357,7 +414,6 @@ def _cloister_driver(rich_source, dead_source):
         if state.loop is None or state.loop.is_closed():
             state.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(state.loop)
-        parts = [part for part in (first, last) if part is not None]
         state.task = task = state.loop.create_task(in_loop(parts))
         try:
             return state.loop.run_until_complete(task)
@@ -379,7 +435,20 @@ def _cloister_driver(rich_source, dead_source):
     }
 
     class Driver:
-        """What python_rich.py may use."""
+        """What python_rich.py and python_notebook.py may use."""
+
+    def notebook():
+        if state.notebook is None:
+            names = {"__name__": "<cloister>"}
+            exec_(compile_(notebook_source, HERE, "exec"), names)
+            Driver.state, Driver.space, Driver.streams, Driver.packages = state, space, streams, packages
+            Driver.display, Driver.notebook = staticmethod(display), staticmethod(notebook)
+            state.notebook = names["Notebook"](Driver)
+        return state.notebook
+
+    def get_ipython():
+        """What code in notebooks asks for its interactive shell."""
+        return notebook().shell
 
     def rich():
         if state.rich is None:
@@ -388,6 +457,7 @@ def _cloister_driver(rich_source, dead_source):
             Driver.pid, Driver.state, Driver.hooks = pid, state, Hooks
             Driver.reporting, Driver.send = reporting, staticmethod(send)
             Driver.display, Driver.workspace = staticmethod(display), workspace
+            Driver.get_ipython = staticmethod(get_ipython)
             state.rich = names["Rich"](Driver)
         return state.rich
 
@@ -425,7 +495,11 @@ def _cloister_driver(rich_source, dead_source):
 
     def run_user(code, records):
         first, last = parse(code)
-        value = evaluate(first, last)
+        if state.around is None:
+            value = evaluate(first, last)
+        else:
+            with state.around:
+                value = evaluate(first, last)
         if value is not None:
             builtins._ = None
             kind = type_(value)
@@ -576,6 +650,8 @@ def _cloister_driver(rich_source, dead_source):
         pass
     sys.modules["__main__"] = main
     builtins.display = display
+    builtins.get_ipython = get_ipython
+    warnings.formatwarning = formatwarning
     sys.meta_path.insert(0, Hooks)
     sys.meta_path.append(Standins)
     if packages:
@@ -588,4 +664,4 @@ def _cloister_driver(rich_source, dead_source):
             os._exit(70)
 
 
-_cloister_driver(globals().pop("rich"), globals().pop("dead"))
+_cloister_driver(globals().pop("rich"), globals().pop("dead"), globals().pop("notebook"))

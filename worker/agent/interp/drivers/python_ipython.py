@@ -137,7 +137,7 @@ STANDINS = (
 
 
 class Standin:
-    """Loads what code for notebooks imports: classes to display, and no interactive shell."""
+    """Loads what code for notebooks imports: classes to display, and get_ipython()."""
 
     def __init__(self, rich):
         self.rich = rich
@@ -152,7 +152,7 @@ class Standin:
             module.__path__ = []
             module.__version__ = "8.0.0"
             module.version_info = (8, 0, 0)
-            module.get_ipython = lambda: None
+            module.get_ipython = self.rich.core.get_ipython
             return
         for kind in OBJECTS:
             setattr(module, kind.__name__, kind)

@@ -1,0 +1,157 @@
+"""Code as it stands in notebooks: magics, commands, help, tasks, and what shows itself as HTML."""
+
+from common import Shared, Suite, contains, equal, needs_runtime, poll
+
+suite = Suite()
+needs_runtime()
+shared = Shared()
+run = shared.run
+
+
+def good(code, **arguments):
+    done = run(code, **arguments)
+    equal((done["status"], done["stderr"]), ("ok", ""))
+    return done
+
+
+def error_of(code):
+    done = run(code)
+    equal(done["status"], "error")
+    return done["error"]
+
+
+@suite.case("%matplotlib and the like do nothing, wherever they stand")
+def nothing():
+    equal(good("%matplotlib inline\n%load_ext autoreload\n%autoreload 2\nx = 6\nx")["result"], "6")
+    equal(good("if x:\n    %config InlineBackend.figure_format = 'retina'\n    y = 7\ny")["result"], "7")
+
+
+@suite.case("!command writes its output, with {expressions} and $names of Python's")
+def commands():
+    done = good("name = 'b c'\n!echo {x + 1} $name $HOME '{a,b}'")
+    equal(done["stdout"], "7 b c /home/user {a,b}\n")
+    equal(run("!cd / && pwd >&2")["stderr"], "/\n")
+    equal(good("for n in range(3):\n    !echo {n}")["stdout"], "0\n1\n2\n")
+    equal(good("def f():\n    own = 'mine'\n    !echo {own}\nf()")["stdout"], "mine\n")
+    equal(good("!exit 3\n_exit_code")["result"], "3")
+    equal(good("!cat", stdin="given")["stdout"], "given")
+    equal(good("!echo one \\\n  two")["stdout"], "one two\n")
+
+
+@suite.case("x = !command is a list of lines, and %%capture keeps output")
+def captured():
+    equal(good("lines = !printf 'a\\nb\\n'\nlines, lines.n, lines.s")["result"], "(['a', 'b'], 'a\\nb', 'a b')")
+    equal(good("%%capture kept\nprint('hidden')\n!echo too")["stdout"], "")
+    equal(good("kept.stdout")["result"], "'hidden\\ntoo\\n'")
+
+
+@suite.case("%%bash runs a script, whose failure is an error")
+def scripts():
+    equal(good("%%bash\nfor i in 1 2; do\n  echo $i\ndone")["stdout"], "1\n2\n")
+    done = run("\n%%bash\necho before\nexit 3")
+    equal((done["status"], done["stdout"], done["error"]["name"]), ("error", "before\n", "CalledProcessError"))
+    contains(done["error"]["message"], "exit status 3")
+
+
+@suite.case("%%writefile writes the rest of its cell, %run runs a file and %cat shows it")
+def files():
+    equal(good("%%writefile part.py\n%not_a_magic = 0 if False else 1\n")["stdout"], "Writing part.py\n")
+    equal(good("%cat part.py")["stdout"], "%not_a_magic = 0 if False else 1\n")
+    equal(good("%%writefile part.py\nimport sys\nmade = sys.argv[1:]\n")["stdout"], "Overwriting part.py\n")
+    equal(good("%run part.py one 'two three'\nmade")["result"], "['one', 'two three']")
+
+
+@suite.case("%%time and %timeit measure, and what they run is the cell's")
+def measured():
+    done = good("%%time\ntotal = sum(range(10))\ntotal")
+    equal(done["result"], "45")
+    contains(done["stdout"], "Wall time: ")
+    contains(good("%time total + 1")["stdout"], "CPU times: ")
+    contains(good("%timeit -n 10 -r 3 total + 1")["stdout"], "mean +- std. dev. of 3 runs, 10 loops each")
+    contains(good("%%timeit -n 2 -r 2\ntotal + 1\n")["stdout"], "of 2 runs")
+
+
+@suite.case("obj? tells what it is, obj?? shows its source")
+def helped():
+    contains(good("len?")["stdout"], "Return the number of items")
+    done = good('def twice(n=2):\n    """Doubles."""\n    return n + n\ntwice??')
+    for words in ("Signature: twice(n=2)", "Doubles.", "return n + n"):
+        contains(done["stdout"], words)
+    contains(error_of("nobody?")["message"], "no object nobody")
+
+
+@suite.case("what is Python is never read in another way")
+def python():
+    text = 's = """\n%matplotlib\n!ls\nwhat?\n"""\nrest = (10\n  % 4)\nd = {\n"a": "x = !ls"}\nlen(s), rest, d'
+    equal(good(text)["result"], "(23, 2, {'a': 'x = !ls'})")
+    text = text.replace("len(s)", "!echo beside\nlen(s)", 1)  # beside what is not
+    done = good(text)
+    equal((done["stdout"], done["result"]), ("beside\n", "(23, 2, {'a': 'x = !ls'})"))
+
+
+@suite.case("errors stay where they are, and what there is not is told with what there is")
+def errors():
+    done = error_of("%matplotlib inline\n!true\n\n1 / 0")
+    contains(done["traceback"], "line 4")
+    contains(done["traceback"], "1 / 0")
+    assert "cloister" not in done["traceback"], done["traceback"]
+    equal(error_of("x = = 2")["name"], "SyntaxError")
+    contains(error_of("!true\nx = = 2")["traceback"], "line 2")
+    for code in ("%nosuch", "%%nosuch\nx"):
+        done = error_of(code)
+        equal(done["name"], "UsageError")
+        contains(done["message"], "timeit")
+
+
+@suite.case("pip in a cell says at once how packages are installed")
+def packages():
+    for code in ("%pip install -q colours", "!pip install colours", "pip install colours", "!python3 -m pip install colours", "%%bash\npip install colours"):
+        contains(error_of(code)["message"], "install_package, not from code: call it for colours")
+
+
+@suite.case("get_ipython() is there, by itself and by import, and so is IPython")
+def shell():
+    equal(good("import IPython\nIPython.version_info")["result"], "(8, 0, 0)")
+    equal(good("get_ipython().run_line_magic('pwd', '')")["result"], repr("/workspace"))
+    equal(good("from IPython import get_ipython as shell\nshell().system('echo hi')\nshell().getoutput('echo a')")["result"], "['a']")
+    equal(good("%cd /tmp\n%pwd")["result"], "'/tmp'")
+    equal(good("%env PLACE=here\n!echo $PLACE\n%cd /workspace")["stdout"], "env: PLACE=here\nhere\n/workspace\n")
+
+
+@suite.case("a task that nobody awaits begins, and goes on between calls")
+def tasks():
+    begin = "import asyncio, os\nasync def work():\n    open('begun', 'w').close()\n    while not os.path.exists('go'):\n        await asyncio.sleep(0.01)\n    open('done', 'w').close()\n    return 'done'\n"
+    equal(good(begin + "task = asyncio.create_task(work())\nos.path.exists('begun')")["result"], "False")
+    client, sandbox = shared.get()
+    equal(client.read_text("begun", sandbox), "")
+    client.call("write_file", sandbox_id=sandbox, path="go", content="")
+    poll("it is done", lambda: client.read_text("done", sandbox) is not None)
+    equal(good("await task")["result"], "'done'")
+    equal(good("asyncio.run(work())")["result"], "'done'")
+
+
+@suite.case("a warning about whoever called the cell names no file of ours")
+def warned():
+    done = run("import warnings\nwarnings.warn('from the cell', stacklevel=2)\nwarnings.warn('here')")
+    contains(done["stderr"], "UserWarning: from the cell")
+    contains(done["stderr"], "UserWarning: here")
+    assert "<cloister>" not in done["stderr"], done["stderr"]
+
+
+@suite.case("what is shown as HTML has a text that can be read")
+def html():
+    page = "<style>p {}</style><h1>Title</h1><p>Some  <b>bold</b> text</p><ul><li>one<li>two</ul><table><tr><td>1</td><td>2</td></tr></table>"
+    read = "Title\nSome bold text\n- one\n- two\n1  2"
+    shown = good(f"from IPython.display import HTML, display\ndisplay(HTML('{page}'))")["displays"]
+    equal(shown[0]["text/plain"], read)
+    equal(good(f"HTML('{page}')")["result"], read)
+    equal(good("%%html\n<b>hello</b>")["displays"][0]["text/plain"], "hello")
+
+
+@suite.finish
+def close():
+    """the server ends and leaves nothing behind"""
+    shared.close()
+
+
+suite.run()
