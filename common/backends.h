@@ -12,6 +12,8 @@
 
 #include "config.h"
 
+#define BACKEND_HOME "/home/user" /* of user code, whatever keeps the sandbox */
+
 #define BACKEND_RUNTIMES_MAX  2
 #define BACKEND_VARIABLES_MAX 2
 

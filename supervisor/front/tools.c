@@ -239,7 +239,7 @@ int tools_read(const struct mcp_tool *tool, const cJSON *arguments, cJSON **ret_
             return rc;
         }
     }
-    cJSON *here = forgive_uri(schema, *ret_meant != NULL ? *ret_meant : args);
+    cJSON *here = forgive_path(schema, *ret_meant != NULL ? *ret_meant : args);
     if (here != NULL) {
         cJSON_Delete(*ret_meant);
         *ret_meant = here;

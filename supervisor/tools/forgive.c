@@ -10,6 +10,8 @@
 #include <strings.h>
 
 #include "common/alloc.h"
+#include "common/backends.h"
+#include "common/cleanup.h"
 #include "common/io/json.h"
 #include "supervisor/links/uri.h"
 
@@ -225,15 +227,21 @@ cJSON *forgive_arguments(const cJSON *schema, const cJSON *args)
     return meant;
 }
 
-cJSON *forgive_uri(const cJSON *schema, const cJSON *args)
+/* With what is behind the tilde below the home of user code. */
+static cJSON *path_in_home(const cJSON *args, const char *rest)
+{
+    cJSON *meant = alloc_check(cJSON_Duplicate(args, true));
+    CLEANUP_FREE char *whole = alloc_printf(BACKEND_HOME "%s", rest);
+    cJSON_ReplaceItemInObjectCaseSensitive(meant, "path", cJSON_CreateString(whole));
+    return meant;
+}
+
+static cJSON *path_of_uri(const cJSON *args, const char *path)
 {
     struct uri uri;
-    const char *path = json_get_str(args, "path");
     const char *sandbox = json_get_str(args, "sandbox_id");
-    const cJSON *properties = json_get(schema, "properties");
-    if (path == NULL || strncmp(path, URI_SANDBOX, strlen(URI_SANDBOX)) != 0 ||
-        json_get(properties, "sandbox_id") == NULL || !uri_parse(path, &uri) ||
-        uri.kind != URI_FILE || (sandbox != NULL && strcmp(sandbox, uri.id) != 0)) {
+    if (!uri_parse(path, &uri) || uri.kind != URI_FILE ||
+        (sandbox != NULL && strcmp(sandbox, uri.id) != 0)) {
         return NULL;
     }
     cJSON *meant = alloc_check(cJSON_Duplicate(args, true));
@@ -242,4 +250,16 @@ cJSON *forgive_uri(const cJSON *schema, const cJSON *args)
         cJSON_AddStringToObject(meant, "sandbox_id", uri.id);
     }
     return meant;
+}
+
+cJSON *forgive_path(const cJSON *schema, const cJSON *args)
+{
+    const char *path = json_get_str(args, "path");
+    if (path == NULL || json_get(json_get(schema, "properties"), "sandbox_id") == NULL) {
+        return NULL;
+    }
+    if (strcmp(path, "~") == 0 || strncmp(path, "~/", 2) == 0) {
+        return path_in_home(args, path + 1);
+    }
+    return strncmp(path, URI_SANDBOX, strlen(URI_SANDBOX)) == 0 ? path_of_uri(args, path) : NULL;
 }

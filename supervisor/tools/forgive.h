@@ -13,8 +13,9 @@
  * NULL if nothing about them can be meant otherwise. */
 cJSON *forgive_arguments(const cJSON *schema, const cJSON *args);
 
-/* For arguments that do: if the path is the URI of a file in a sandbox, as results have it, a new
- * object with that sandbox and the path in it. NULL otherwise. */
-cJSON *forgive_uri(const cJSON *schema, const cJSON *args);
+/* For arguments that do: a new object if the path is the URI of a file in a sandbox, as results
+ * have it, with that sandbox and the path in it; or if it begins with ~/, as people write the home.
+ * NULL otherwise. */
+cJSON *forgive_path(const cJSON *schema, const cJSON *args);
 
 #endif

@@ -11,11 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/backends.h"
 #include "common/err.h"
 #include "common/view.h"
 
 #define SANDBOX_UID  1000 /* of user code, where ids of the sandbox are its own */
-#define SANDBOX_HOME "/home/user"
+#define SANDBOX_HOME BACKEND_HOME
 #define SANDBOX_HOST "sandbox"
 
 /* Uid and gid of user code where ids are those of the host: derived from `name`, so that sandboxes

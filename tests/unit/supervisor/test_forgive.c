@@ -128,6 +128,19 @@ static void a_path_may_be_the_uri_of_a_result(void **state)
                    "sandbox_not_found", "sb9");
 }
 
+static void a_path_may_begin_at_home(void **state)
+{
+    struct client *c = *state;
+    client_tool(c, "write_file", "{'path':'~/notes/a.txt','content':'x'}");
+    assert_string_equal(c->fleet->last.path, "/home/user/notes/a.txt");
+    client_tool(c, "list_files", "{'path':'~'}");
+    assert_string_equal(c->fleet->last.path, "/home/user");
+    client_tool(c, "read_file", "{'path':'./~/a'}");
+    assert_string_equal(c->fleet->last.path, "./~/a");
+    client_tool(c, "read_file", "{'path':'~other/a'}");
+    assert_string_equal(c->fleet->last.path, "~other/a");
+}
+
 /* ---- code ----------------------------------------------------------------------------------- */
 
 static void check_cell(const char *language, const char *code, const char *expected)
@@ -201,6 +214,7 @@ int main(void)
         CASE(other_servers_names_are_understood),
         CASE(lists_and_truth_may_be_texts),
         CASE(a_path_may_be_the_uri_of_a_result),
+        CASE(a_path_may_begin_at_home),
         cmocka_unit_test(a_fence_around_all_is_taken_off),
         cmocka_unit_test(prompts_are_taken_off),
         cmocka_unit_test(the_indentation_of_all_is_taken_off),
