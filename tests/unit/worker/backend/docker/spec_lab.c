@@ -28,7 +28,8 @@ struct fixture make(void)
                             .pids = 256,
                             .disk_bytes = 128u << 20,
                             .files = 1024},
-                 .grace_ms = 7000},
+                 .grace_ms = 7000,
+                 .agent_path = "/lib/cloister-agent"},
         .runtime = "",
     };
 }

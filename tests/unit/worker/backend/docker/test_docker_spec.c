@@ -371,6 +371,9 @@ static void the_agent_cannot_be_altered(void **state)
     assert_string_equal(json_get_str(mount, "Target"), DOCKER_AGENT_DIR);
     assert_true(cJSON_IsTrue(json_get(mount, "ReadOnly")));
     assert_true(cJSON_IsTrue(json_get(json_get(mount, "VolumeOptions"), "NoCopy")));
+    const cJSON *labels = json_get(json_get(mount, "VolumeOptions"), "Labels");
+    assert_string_equal(json_get_str(labels, "io.cloister.agent"), "cloister-agent-1");
+    assert_string_equal(json_get_str(labels, "io.cloister.agent-path"), "/lib/cloister-agent");
     cJSON_Delete(f.body);
 }
 
