@@ -8,7 +8,8 @@
  * An outcome must not wait for a sandbox that is slow to answer. When the time is up the read that
  * is under way is left to itself, and its bytes are dropped when they come.
  *
- * Pictures come first: they are what a result shows.
+ * Pictures come first: they are what a result shows. Of one that is there in two sizes the smaller
+ * is shown (drivers/python_rich.py makes it), so the other need not be read.
  */
 #include "supervisor/calls/displays.h"
 
@@ -161,11 +162,30 @@ static bool is_image(const struct fleet_display *item)
     return strncmp(item->mime, "image/", 6) == 0;
 }
 
+static bool is_picture(const struct fleet_display *item)
+{
+    return is_image(item) && strcmp(item->mime, "image/svg+xml") != 0;
+}
+
+/* The same thing is there as a smaller picture, which is the one to be shown. */
+static bool is_there_smaller(const struct displays *d, const struct fleet_display *item)
+{
+    bool found = false;
+    for (size_t i = 0; i < d->count && !found; i++) {
+        const struct fleet_display *other = &d->items[i];
+        found = other->number == item->number && is_picture(other) && other->size > 0 &&
+                other->size < item->size;
+    }
+    return found;
+}
+
 static bool is_wanted(const struct reading *r, const struct fleet_display *item)
 {
     size_t most = is_image(item) ? DISPLAYS_IMAGE_MAX : DISPLAYS_TEXT_MAX;
-    return is_image(item) == r->images && item->size > 0 && item->size <= most &&
-           item->size <= DISPLAYS_MAX - r->bytes;
+    bool wanted = is_image(item) == r->images && item->size > 0 && item->size <= most &&
+                  item->size <= DISPLAYS_MAX - r->bytes;
+    return wanted && !(item->size > DISPLAYS_LARGE && is_picture(item) &&
+                       is_there_smaller(r->displays, item));
 }
 
 /* The next one to read, from r->at on; false if there is none. */

@@ -16,6 +16,7 @@ struct sandbox;
 
 /* Kept of one execution: what can be shown in a result, which is less than a MiB. */
 #define DISPLAYS_IMAGE_MAX (700u << 10)
+#define DISPLAYS_LARGE     (64u << 10)  /* not read if it is there as a smaller picture */
 #define DISPLAYS_TEXT_MAX  (128u << 10) /* of any other type */
 #define DISPLAYS_MAX       (1536u << 10)
 #define DISPLAYS_READ_MAX  32 /* files; each is an operation in the sandbox */

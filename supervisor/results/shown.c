@@ -296,6 +296,19 @@ static void link_display(struct building *b, const struct group *g)
     }
 }
 
+/* Of several the smallest: the others may be there for whoever wants to see more of it. */
+static const struct fleet_display *find_picture(const struct group *g)
+{
+    const struct fleet_display *best = NULL;
+    for (size_t i = 0; i < g->count; i++) {
+        const struct fleet_display *d = &g->items[i];
+        if (picture(d) != NULL && (best == NULL || d->data.len < best->data.len)) {
+            best = d;
+        }
+    }
+    return best;
+}
+
 /* A picture if there is one, else a text, else a link; a picture that does not fit is one, too,
  * whatever its text says. HTML that is the other form of a value (a table, mostly) is among the
  * fields if it is short, and needs no link. */
@@ -303,11 +316,12 @@ static void show_group(struct building *b, const struct group *g)
 {
     bool has_picture = false;
     bool told = false;
+    const struct fleet_display *best = find_picture(g);
+    if (best != NULL && add_image(b, best)) {
+        return;
+    }
     for (size_t i = 0; i < g->count; i++) {
         const struct fleet_display *d = &g->items[i];
-        if (picture(d) != NULL && add_image(b, d)) {
-            return;
-        }
         has_picture = has_picture || strncmp(d->mime, "image/", 6) == 0;
         told = told || (is_inline(d) && !b->s->displays_cut);
     }

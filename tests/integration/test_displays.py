@@ -92,6 +92,23 @@ def links():
     equal(Picture(b64decode(read["blob"])).pixel(1, 1), RED)
 
 
+@suite.case("a picture that would not fit is shown smaller, as are many that would not fit together, and is whole at its link")
+def smaller():
+    needs("PIL")
+    server, _ = shared.get()
+    noise = "import os\nfrom PIL import Image\ndef noise(side):\n    return Image.frombytes('RGB', (side, side), os.urandom(3 * side * side))\n"
+    done, pictures, _ = execute(noise + "noise(580)")
+    equal(types(done), [["image/jpeg", "image/png"]])
+    contains(done["stderr"], "a picture of 580x580 pixels is shown as ")
+    equal(len(pictures), 1)
+    assert pictures[0].startswith(b"\xff\xd8") and len(pictures[0]) < 300000, len(pictures[0])
+    whole = b64decode(server.request("resources/read", {"uri": done["displays"][0]["image/png"]["uri"]})["contents"][0]["blob"])
+    equal(Picture(whole).size, (580, 580))
+    done, pictures, _ = execute("for n in range(12): display(noise(300))")
+    equal(len(pictures), 12)
+    assert "image/jpeg" not in types(done)[0], "there was room for the first"
+
+
 # ---- values ----
 
 

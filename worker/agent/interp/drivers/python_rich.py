@@ -17,6 +17,8 @@ TOTAL_MAX = 24 << 20  # bytes of all files together
 SHOWN_MAX = 128  # representations in one run, as the agent has it
 FILE_MAX = 8 << 20  # of one
 PIXELS_MAX = 4 << 20  # of one image
+PICTURES_BYTES = 600 << 10  # of all pictures of a run that a client can be shown
+SIDE_MAX = 1568  # pixels: models look at no more of a picture
 PATH_MAX = 512
 NOTE_MAX = 500
 HTML_MAX = 1 << 20  # bytes that are read for their text,
@@ -57,6 +59,36 @@ def reason(exc):
         return "%s: %s" % (type(exc).__name__, exc)
     except Exception:
         return type(exc).__name__
+
+
+def smaller(data, mime, most):
+    """The picture in that type and at most so many bytes; None if that cannot be had."""
+    try:
+        from PIL import Image as pillow
+
+        image = pillow.open(io.BytesIO(data))
+        if image.width * image.height > 16 * PIXELS_MAX:
+            return None
+        asked = image.size
+        image = image.convert("RGBA")
+        image = pillow.alpha_composite(pillow.new("RGBA", asked, "white"), image).convert("RGB")
+        side = min(SIDE_MAX, max(asked))
+        while side >= 64:
+            image.thumbnail((side, side))
+            out = io.BytesIO()
+            if mime == "image/jpeg":
+                image.save(out, "JPEG", quality=80)
+            else:
+                image.quantize(64).save(out, "PNG", optimize=True)
+            if out.tell() <= most:
+                note("a picture of %dx%d pixels is shown as %dx%d" % (asked + image.size))
+                return out.getvalue()
+            side = int(side * 0.75)
+    except ImportError:
+        pass
+    except Exception as exc:
+        note("a picture is not made smaller: %s" % reason(exc))
+    return None
 
 
 def says_nothing(text):
@@ -198,6 +230,8 @@ class Rich:
         self.store = Store(core)
         self.shown_figures = {}  # id of a figure: checksum of what was shown of it in this run
         self.shown_run = None
+        self.picture_run = None
+        self.picture_bytes = 0  # of what is left of PICTURES_BYTES in that run
 
     def ours(self):
         # a forked child must not speak for us
@@ -210,10 +244,27 @@ class Rich:
             self.store.full_run = self.core.state.run
             note("left out, as is what follows in this run if there is no room for it: %s" % why)
 
+    def add_smaller(self, bundle):
+        """A picture that would leave too little room for others of this run gets a smaller form beside it."""
+        if self.picture_run != self.core.state.run:
+            self.picture_run, self.picture_bytes = self.core.state.run, PICTURES_BYTES
+        kinds = [mime for mime in ("image/png", "image/jpeg") if mime in bundle]
+        if not kinds:
+            return
+        size = min(len(bundle[mime]) for mime in kinds)
+        if size > self.picture_bytes * 3 // 4 and len(kinds) == 1:
+            other = "image/jpeg" if kinds == ["image/png"] else "image/png"
+            data = smaller(bundle[kinds[0]], other, self.picture_bytes // 4)
+            if data:
+                bundle[other] = data
+                size = len(data)
+        self.picture_bytes = max(0, self.picture_bytes - size)
+
     def emit(self, bundle):
         """One thing; bundle is MIME type to bytes."""
         core, state = self.core, self.core.state
         with core.reporting:
+            self.add_smaller(bundle)
             number = state.number_shown + 1
             for mime, extension in EXTENSIONS.items():
                 data = bundle.get(mime)
