@@ -33,9 +33,10 @@ static bool has_any(struct view text, const char *const *words, size_t count)
 static bool tells(const struct fleet_outcome *o, const char *const *words, size_t count)
 {
     struct view err = o->err_tail.len > 0 ? o->err_tail : o->err;
-    size_t skip = err.len > STDERR_BYTES ? err.len - STDERR_BYTES : 0;
-    return has_any(o->end->error_message, words, count) ||
-           has_any(view_bytes(err.data + skip, err.len - skip), words, count);
+    if (err.len > STDERR_BYTES) {
+        err = view_bytes(err.data + err.len - STDERR_BYTES, STDERR_BYTES);
+    }
+    return has_any(o->end->error_message, words, count) || has_any(err, words, count);
 }
 
 #define TELLS(o, words) tells(o, words, sizeof(words) / sizeof((words)[0]))

@@ -139,13 +139,13 @@ static void a_form_that_there_is_not_is_refused(void **state)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         CLEANUP_FREE char *meta = alloc_printf("'_meta':{'" RESULT_FORM_META "':%s}", bad[i]);
         list_tools(c, meta);
-        assert_int_equal(number_at(client_last(c), "error.code"), -32602);
+        assert_int_equal((int)number_at(client_last(c), "error.code"), -32602);
         assert_non_null(strstr(text_at(client_last(c), "error.message"), RESULT_FORM_WORDS));
         client_send(c,
                     "{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'execute_code',"
                     "'arguments':{'code':'1'},%s}}",
                     meta);
-        assert_int_equal(number_at(client_last(c), "error.code"), -32602);
+        assert_int_equal((int)number_at(client_last(c), "error.code"), -32602);
     }
     assert_int_equal(c->fleet->runs, 0);
     list_tools(c, "");

@@ -297,7 +297,7 @@ int main(void)
     /* Code under a uid of its own takes root; and what cmocka prints for skip() is not TAP. */
     size_t left_out = geteuid() == 0 ? 0 : 1;
     if (left_out > 0) {
-        printf("# test_user_is_refused needs root and is left out\n");
+        fprintf(stderr, "test_user_is_refused needs root and is left out\n");
     }
     size_t count = sizeof(tests) / sizeof(tests[0]) - left_out;
     return _cmocka_run_group_tests("tests", tests + left_out, count, fixture_start, fixture_stop);

@@ -366,7 +366,7 @@ int main(void)
     };
     size_t left_out = geteuid() == 0 ? 0 : 3;
     if (left_out > 0) {
-        print_message("# %zu cases left out: they need root\n", left_out);
+        fprintf(stderr, "%zu cases left out: they need root\n", left_out);
     }
     const size_t count = sizeof(tests) / sizeof(tests[0]) - left_out;
     return _cmocka_run_group_tests("agent_listen", tests, count, NULL, NULL);
