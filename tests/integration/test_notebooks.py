@@ -1,6 +1,6 @@
 """Code as it stands in notebooks: magics, commands, help, tasks, and what shows itself as HTML."""
 
-from common import Shared, Suite, contains, equal, needs_runtime, poll
+from common import Shared, Skip, Suite, contains, equal, needs_runtime, poll
 
 suite = Suite()
 needs_runtime()
@@ -107,6 +107,17 @@ def errors():
 def packages():
     for code in ("%pip install -q colours", "!pip install colours", "pip install colours", "!python3 -m pip install colours", "%%bash\npip install colours"):
         contains(error_of(code)["message"], "install_package, not from code: call it for colours")
+
+
+@suite.case("pip and npm in a shell do not go on trying where there is no network, and the answer names the tool")
+def no_retries():
+    for program, command in (("pip", "pip install --break-system-packages no-such-package"), ("npm", "npm install no-such-package")):
+        if run(f"command -v {program}", language="bash")["status"] != "ok":
+            raise Skip(f"no {program} in this sandbox")
+        done = run(command, language="bash", timeout_seconds=40)
+        equal(done["status"], "error")
+        result = shared.get()[0].request("tools/call", {"name": "get_execution", "arguments": {"execution_id": done["execution_id"]}})
+        contains(result["content"][0]["text"], "install_package installs packages")
 
 
 @suite.case("get_ipython() is there, by itself and by import, and so is IPython")

@@ -60,23 +60,42 @@ static const char *const defaults[] = {
     "MPLBACKEND=Agg", /* there is no display to draw on */
 };
 
+/* What keeps trying for a minute where nothing can be reached. */
+static const char *const without_network[] = {
+    "PIP_RETRIES=0",
+    "npm_config_fetch_retries=0",
+    "npm_config_update_notifier=false",
+};
+
 static bool names_key(struct view entry, const char *pair)
 {
     size_t key = (size_t)(strchr(pair, '=') - pair) + 1;
     return entry.len >= key && memcmp(entry.data, pair, key) == 0;
 }
 
-int sandbox_env_add(cJSON *array, bool path, const struct view_list *extra, struct err *err)
+/* A name must not come twice: which one counts would be up to the reader. */
+static void add_unnamed(cJSON *array, const char *const *pairs, size_t count,
+                        const struct view_list *extra)
 {
-    /* A name must not come twice: which one counts would be up to the reader. */
-    for (size_t i = path ? 0 : 1; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
+    for (size_t i = 0; i < count; i++) {
         bool given = false;
         for (size_t j = 0; j < extra->count && !given; j++) {
-            given = names_key(extra->items[j], defaults[i]);
+            given = names_key(extra->items[j], pairs[i]);
         }
         if (!given) {
-            json_build_append_string(array, defaults[i]);
+            json_build_append_string(array, pairs[i]);
         }
+    }
+}
+
+int sandbox_env_add(cJSON *array, const struct sandbox_env *env, struct err *err)
+{
+    const struct view_list *extra = env->extra;
+    size_t from = env->path ? 0 : 1;
+    add_unnamed(array, defaults + from, sizeof(defaults) / sizeof(defaults[0]) - from, extra);
+    if (!env->network) {
+        add_unnamed(array, without_network, sizeof(without_network) / sizeof(without_network[0]),
+                    extra);
     }
     for (size_t i = 0; i < extra->count; i++) {
         struct view v = extra->items[i];

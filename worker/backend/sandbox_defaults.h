@@ -37,10 +37,14 @@ uint32_t sandbox_uid_apart(const char *name, uint64_t end);
 /* Inodes for a tmpfs of that size: one for each page, within reason, as they are kernel memory. */
 uint64_t sandbox_inodes(uint64_t size_bytes);
 
-/* Appends "NAME=VALUE" strings: the defaults that `extra` does not name, then `extra`. `path`:
- * whether PATH is one of the defaults; false where the image says it. -ERR_INVALID for an entry
- * that is no NAME=VALUE in UTF-8. */
-int sandbox_env_add(cJSON *array, bool path, const struct view_list *extra,
-                    struct err *err) WARN_UNUSED;
+struct sandbox_env {
+    bool path;    /* PATH is one of the defaults; false where the image says it */
+    bool network; /* there is one */
+    const struct view_list *extra;
+};
+
+/* Appends "NAME=VALUE" strings: the defaults that `extra` does not name, then `extra`. -ERR_INVALID
+ * for an entry that is no NAME=VALUE in UTF-8. */
+int sandbox_env_add(cJSON *array, const struct sandbox_env *env, struct err *err) WARN_UNUSED;
 
 #endif

@@ -158,7 +158,8 @@ static int add_config(cJSON *body, const struct docker_spec_input *in,
 
     /* No PATH: the engine takes the image's, or its own if the image has none, and the agent hands
      * on what it gets. So user code finds what the image's maker meant to be found. */
-    int rc = sandbox_env_add(json_build_array(body, "Env"), false, &in->spec->env, err);
+    const struct sandbox_env env = {.network = in->spec->network, .extra = &in->spec->env};
+    int rc = sandbox_env_add(json_build_array(body, "Env"), &env, err);
     if (rc < 0) {
         return rc;
     }

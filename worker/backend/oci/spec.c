@@ -93,7 +93,9 @@ static int add_process(cJSON *config, const struct oci_spec_input *in, struct er
     json_build_number(user, "gid", 0);
     json_build_number(user, "umask", 022);
     add_args(process, in);
-    int rc = sandbox_env_add(json_build_array(process, "env"), true, &in->spec->env, err);
+    const struct sandbox_env env = {
+        .path = true, .network = in->spec->network, .extra = &in->spec->env};
+    int rc = sandbox_env_add(json_build_array(process, "env"), &env, err);
     if (rc < 0) {
         return rc;
     }
