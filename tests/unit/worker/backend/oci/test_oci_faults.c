@@ -371,7 +371,8 @@ int main(void)
     /* Mounting takes root; and what cmocka prints for skip() is not TAP. */
     size_t left_out = geteuid() == 0 ? 0 : 1;
     if (left_out > 0) {
-        fprintf(stderr, "a_mount_that_a_killed_runtime_left_is_undone needs root and is left out\n");
+        fprintf(stderr,
+                "a_mount_that_a_killed_runtime_left_is_undone needs root and is left out\n");
     }
     size_t count = sizeof(tests) / sizeof(tests[0]) - left_out;
     return _cmocka_run_group_tests("tests", tests + left_out, count, NULL, NULL);
