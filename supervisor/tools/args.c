@@ -87,62 +87,42 @@ uint64_t args_uint(const cJSON *args, const char *field)
     return item != NULL && item->valuedouble > 0 ? (uint64_t)item->valuedouble : 0;
 }
 
-static bool is_env_name(const char *name)
+/* The name in front of "=". */
+static bool has_env_name(const char *entry)
 {
-    if (name[0] == '\0' || isdigit((unsigned char)name[0])) {
-        return false;
+    size_t len = strcspn(entry, "=");
+    bool good = len > 0 && entry[len] == '=' && !isdigit((unsigned char)entry[0]);
+    for (size_t i = 0; good && i < len; i++) {
+        good = isalnum((unsigned char)entry[i]) || entry[i] == '_';
     }
-    for (const char *p = name; *p != '\0'; p++) {
-        if (!isalnum((unsigned char)*p) && *p != '_') {
-            return false;
-        }
-    }
-    return true;
+    return good;
 }
 
 int args_env(const cJSON *args, struct args_list *ret, struct err *err)
 {
-    *ret = (struct args_list){NULL, 0, NULL};
-    const cJSON *env = json_get(args, "env");
-    size_t count = (size_t)cJSON_GetArraySize(env);
-    if (count == 0) {
-        return 0;
-    }
-    struct args_list list = {alloc_array(count, sizeof(struct view)), 0,
-                             alloc_array(count, sizeof(char *))};
-    const cJSON *member;
-    cJSON_ArrayForEach(member, env)
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, json_get(args, "env"))
     {
-        int rc = 0;
-        if (!is_env_name(member->string)) {
-            rc = err_set(err, ERR_INVALID,
-                         "env: expected names of letters, digits and '_', not starting with a "
-                         "digit");
-        } else if (strlen(member->string) + strlen(member->valuestring) + 1 > LIMIT_ITEM) {
-            rc = err_set(err, ERR_TOO_BIG, "env.%.40s: longer than %u bytes", member->string,
-                         LIMIT_ITEM);
+        if (!has_env_name(entry->valuestring)) {
+            *ret = (struct args_list){NULL, 0};
+            return err_set(err, ERR_INVALID,
+                           "env: expected NAME=value, with a name of letters, digits and '_' that "
+                           "does not start with a digit, got \"%.40s\"",
+                           entry->valuestring);
         }
-        if (rc < 0) {
-            args_list_finish(&list);
-            return rc;
-        }
-        list.owned[list.count] = alloc_printf("%s=%s", member->string, member->valuestring);
-        list.items[list.count] = view_of(list.owned[list.count]);
-        list.count++;
     }
-    *ret = list;
-    return 0;
+    return args_strings(args, "env", ret, err);
 }
 
 int args_strings(const cJSON *args, const char *field, struct args_list *ret, struct err *err)
 {
-    *ret = (struct args_list){NULL, 0, NULL};
+    *ret = (struct args_list){NULL, 0};
     const cJSON *array = json_get(args, field);
     size_t count = (size_t)cJSON_GetArraySize(array);
     if (count == 0) {
         return 0;
     }
-    struct args_list list = {alloc_array(count, sizeof(struct view)), 0, NULL};
+    struct args_list list = {alloc_array(count, sizeof(struct view)), 0};
     const cJSON *item;
     cJSON_ArrayForEach(item, array)
     {
@@ -160,10 +140,6 @@ int args_strings(const cJSON *args, const char *field, struct args_list *ret, st
 
 void args_list_finish(struct args_list *list)
 {
-    for (size_t i = 0; list->owned != NULL && i < list->count; i++) {
-        free(list->owned[i]);
-    }
-    free(list->owned);
     free(list->items);
-    *list = (struct args_list){NULL, 0, NULL};
+    *list = (struct args_list){NULL, 0};
 }

@@ -30,10 +30,9 @@ uint64_t args_uint(const cJSON *args, const char *field);
 struct args_list {
     struct view *items;
     size_t count;
-    char **owned; /* texts behind the items, NULL if they are borrowed */
 };
 
-/* `env` as "K=V" items. -ERR_INVALID for names that no shell would take. */
+/* `env`, an array of "NAME=value". -ERR_INVALID for names that no shell would take. */
 int args_env(const cJSON *args, struct args_list *ret, struct err *err) WARN_UNUSED;
 
 /* An array of strings. */

@@ -122,11 +122,33 @@ static cJSON *text_as(const char *type, const char *text)
     return word && strcmp(type, "array") == 0 ? cJSON_CreateStringArray(&text, 1) : NULL;
 }
 
+/* Names and values as an object has them, each as NAME=value; NULL if they are none. */
+static cJSON *listed_pairs(const cJSON *object)
+{
+    cJSON *list = cJSON_CreateArray();
+    const cJSON *member;
+    cJSON_ArrayForEach(member, object)
+    {
+        CLEANUP_FREE char *number = cJSON_IsNumber(member) ? cJSON_PrintUnformatted(member) : NULL;
+        const char *value = number != NULL ? number : cJSON_GetStringValue(member);
+        if (value == NULL) {
+            cJSON_Delete(list);
+            return NULL;
+        }
+        CLEANUP_FREE char *pair = alloc_printf("%s=%s", member->string, value);
+        cJSON_AddItemToArray(list, cJSON_CreateString(pair));
+    }
+    return list;
+}
+
 /* The value that is meant under this name: new, or NULL if it is as it should be. */
 static cJSON *meant_value(const cJSON *property, const char *name, const cJSON *value)
 {
     const char *type = json_get_str(property, "type");
     const cJSON *words = json_get(property, "enum");
+    if (strcmp(name, "env") == 0 && cJSON_IsObject(value)) {
+        return listed_pairs(value);
+    }
     if (type == NULL || !cJSON_IsString(value)) {
         return NULL;
     }

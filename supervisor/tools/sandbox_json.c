@@ -64,7 +64,7 @@ static int choose_directory(struct sandbox_choice *c, const char *name, const st
 int sandbox_choice_read(struct sandbox_choice *ret, const cJSON *args, const struct config *config,
                         struct err *err)
 {
-    *ret = (struct sandbox_choice){.env = {NULL, 0, NULL}};
+    *ret = (struct sandbox_choice){.env = {NULL, 0}};
     const char *name = json_get_str(args, "name");
     const char *image = json_get_str(args, "image");
     const cJSON *cpus = json_get(args, "cpus");

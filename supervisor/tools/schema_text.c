@@ -72,8 +72,8 @@ static const struct {
         })},
     {"env", JSON_TEXT(
         "env": {
-            "type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 256,
-            "description": "Environment variables, name to value."
+            "type": "array", "items": {"type": "string"}, "maxItems": 256,
+            "description": "Environment variables, NAME=value each."
         })},
     {"limits", JSON_TEXT(
         "image": {

@@ -212,7 +212,7 @@ WRONG_ARGUMENTS = [
     ("execute_code", {"code": "1", "timeout_seconds": "long"}, "timeout_seconds", "number"),
     ("execute_code", {"code": "1", "timeout_seconds": -1}, "timeout_seconds", ""),
     ("execute_code", {"code": "1", "args": "a b"}, "args", "array"),
-    ("execute_code", {"code": "1", "env": {"A": 1}}, "env", "string"),
+    ("execute_code", {"code": "1", "env": {"A": []}}, "env", "array"),
     ("create_sandbox", {"memory_mb": "big"}, "memory_mb", ""),
     ("create_sandbox", {"cpus": -2}, "cpus", ""),
     ("create_sandbox", {"name": ""}, "name", ""),

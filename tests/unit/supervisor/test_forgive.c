@@ -115,6 +115,19 @@ static void lists_and_truth_may_be_texts(void **state)
     assert_int_equal(c->fleet->last.op.flags, 0);
 }
 
+static void an_environment_may_be_an_object(void **state)
+{
+    struct client *c = *state;
+    client_tool(c, "execute_code", "{'code':'1','env':['A=1','B=x=y']}");
+    assert_string_equal(c->fleet->last.env, "A=1|B=x=y");
+    client_tool(c, "execute_code", "{'code':'1','env':{'A':'1','PORT':8080}}");
+    assert_string_equal(c->fleet->last.env, "A=1|PORT=8080");
+    assert_failure(client_tool(c, "execute_code", "{'code':'1','env':['A']}"), "invalid_argument",
+                   "expected NAME=value");
+    assert_failure(client_tool(c, "execute_code", "{'code':'1','env':{'A':[]}}"),
+                   "invalid_argument", "env: expected an array");
+}
+
 static void a_path_may_be_the_uri_of_a_result(void **state)
 {
     struct client *c = *state;
@@ -213,6 +226,7 @@ int main(void)
         CASE(languages_have_many_names),
         CASE(other_servers_names_are_understood),
         CASE(lists_and_truth_may_be_texts),
+        CASE(an_environment_may_be_an_object),
         CASE(a_path_may_be_the_uri_of_a_result),
         CASE(a_path_may_begin_at_home),
         cmocka_unit_test(a_fence_around_all_is_taken_off),
