@@ -54,8 +54,11 @@ static const char *hint_for_module(const struct config *config, bool closes)
 const char *hint_for(const struct config *config, const struct fleet_outcome *o, bool closes)
 {
     static const char *const no_module[] = {
-        "No module named ", "Cannot find module ", "Cannot find package ",
+        "No module named ",
+        "Cannot find module ",
+        "Cannot find package ",
         "No matching distribution found for ", /* by a pip of the code's own */
+        "externally-managed-environment",
     };
     static const char *const no_network[] = {
         "Temporary failure in name resolution",

@@ -194,6 +194,7 @@ static void errors_of_the_sandbox_come_with_a_hint(void **state)
          "[sandboxes here have no network"},
         {"", "", "curl: (6) Could not resolve host: example.com\n",
          "[sandboxes here have no network"},
+        {"", "", "error: externally-managed-environment\n", "[install_package installs"},
         {"EOFError", "EOF when reading a line", "", "is given as stdin"},
         {"ValueError", "no", "", NULL},
     };
