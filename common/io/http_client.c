@@ -356,6 +356,7 @@ static CURLcode set_request(struct http_call *call)
     HTTP_SET(CURLOPT_WRITEFUNCTION, on_body);
     HTTP_SET(CURLOPT_WRITEDATA, call);
     HTTP_SET(CURLOPT_PRIVATE, call);
+    HTTP_SET(CURLOPT_FRESH_CONNECT, call->again ? 1L : 0L);
     return rc;
 }
 
@@ -384,7 +385,9 @@ static int begin_ordinary(struct http_call *call, struct err *err)
         return rc;
     }
     call->easy = easy;
-    make_lines(call);
+    if (call->lines == NULL) {
+        make_lines(call);
+    }
     CURLcode set = set_request(call);
     if (set != CURLE_OK) {
         err_set(err, ERR_ENGINE, "%s: libcurl: %s", c->site.name, c->lib.easy_strerror(set));
@@ -420,6 +423,33 @@ static void begin_http_call(struct http_call *call)
     watch_time(call);
 }
 
+/* The peer has closed a connection that was kept, just when it was used again, and has answered
+ * nothing. libcurl sends anew by itself if it sees an end, but not if it sees a reset. */
+static bool was_dropped(const struct http_call *call, CURLcode result)
+{
+    const struct http_lib *lib = &call->client->lib;
+    long connects = 1;
+    if (call->again || call->cancelled || call->failure != 0 || call->fill != NULL ||
+        call->head.len > 0 || (result != CURLE_RECV_ERROR && result != CURLE_SEND_ERROR) ||
+        lib->easy_getinfo(call->easy, CURLINFO_NUM_CONNECTS, &connects) != CURLE_OK) {
+        return false;
+    }
+    return connects == 0;
+}
+
+static void send_again(struct http_call *call)
+{
+    struct http_client *c = call->client;
+    struct err err = ERR_INIT;
+    http_multi_remove(&c->multi, call->easy);
+    c->lib.easy_cleanup(STEAL_PTR(call->easy));
+    call->again = true;
+    call->body_sent = 0;
+    if (begin_ordinary(call, &err) < 0) {
+        http_call_fail(call, &err);
+    }
+}
+
 static void fail_transfer(struct http_call *call, CURLcode result)
 {
     struct err err = ERR_INIT;
@@ -450,6 +480,8 @@ static void on_transfer_done(void *arg, CURL *easy, CURLcode result)
     if (rc == CURLE_OK && result == CURLE_OK) {
         struct view body = view_bytes(call->collected.data, call->collected.len);
         http_call_succeed(call, (int)http_status_of(call), body, NULL);
+    } else if (was_dropped(call, result)) {
+        send_again(call);
     } else {
         fail_transfer(call, result);
     }

@@ -45,6 +45,7 @@ struct http_call {
     struct http_call *next, **slot; /* in client->calls */
     bool begun, cancelled;
     bool valid; /* the request can be sent */
+    bool again; /* … and is sent for the second time */
 
     char *method, *path;
     char *what;       /* for people: "GET /v1.51/info" */
