@@ -580,13 +580,15 @@ static void a_child_that_is_released_dies_and_is_buried(void **state)
     assert_int_equal(kill(pid, 0), -1); /* not even a zombie */
 }
 
-int main(void)
+/* The two that take long can be asked for alone, so that they run beside the others. */
+int main(int argc, char **argv)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, lab_setup, lab_teardown)
+    const char *part = argc > 1 ? argv[1] : "others";
+    const struct CMUnitTest ours[] = {T(every_event_in_every_state_of_a_worker_of_ours)};
+    const struct CMUnitTest found[] = {T(every_event_in_every_state_of_a_worker_found_again)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_declared_moves_are_possible),
-        T(every_event_in_every_state_of_a_worker_of_ours),
-        T(every_event_in_every_state_of_a_worker_found_again),
         T(a_worker_finds_the_next_server),
         T(the_socket_of_a_dead_server_is_replaced),
         T(a_worker_that_has_ended_is_not_taken_over),
@@ -599,5 +601,11 @@ int main(void)
         T(who_only_watches_does_no_harm),
         T(a_child_that_is_released_dies_and_is_buried),
     };
+    if (strcmp(part, "ours") == 0) {
+        return cmocka_run_group_tests(ours, NULL, NULL);
+    }
+    if (strcmp(part, "found") == 0) {
+        return cmocka_run_group_tests(found, NULL, NULL);
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
