@@ -1,20 +1,20 @@
 /*
  * A connection: its deadlines, and who watches its socket.
  *
- * libmicrohttpd's own timeout is for silence: any byte starts it anew, so that a client that sends
- * one a minute could keep a connection for ever. Deadlines here are for the whole of a request. The
- * first one begins with the connection; a later one with its first line, and for the line itself
- * there is the time that a connection may be idle. A body earns time by its bytes, since a large
- * one takes long on a slow line. A client that does not take its response is left to libmicrohttpd:
- * only it knows what is sent.
+ * libmicrohttpd's own timeout covers silence only: every byte starts it anew, so a client that
+ * sends one byte a minute could keep a connection for ever. Our deadlines therefore cover a whole
+ * request. The first deadline starts with the connection; a later one starts with the request's
+ * first line, and the idle timeout bounds the wait for that line. Each part of a body extends the
+ * deadline, since a large body takes long on a slow line. libmicrohttpd alone handles clients that
+ * do not read their response, because only it knows what has been sent.
  *
- * While a handler has the exchange the connection is suspended, and libmicrohttpd looks away. Then
- * we look, but only for the end: bytes of a next request stay in the kernel. The same descriptor is
- * in two epoll sets for that, which disturb each other in nothing; ours is left before the
- * descriptor is closed.
+ * libmicrohttpd suspends the connection while a handler has the exchange, and does not look at the
+ * socket. We poll it meanwhile, but only for its end: bytes of a next request stay in the kernel.
+ * The descriptor is then in two epoll sets, which do not disturb each other; it leaves ours before
+ * it is closed.
  *
- * shutdown() is how a connection is killed, in any state: libmicrohttpd finds the end by itself, or
- * is told by a resume.
+ * shutdown() kills a connection in any state: libmicrohttpd finds the end by itself, or when the
+ * connection is resumed.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -28,10 +28,10 @@
 #include "proto/limits.h"
 #include "supervisor/web/http/internal.h"
 
-#define QUIET_MS 2000 /* a connection may be quiet for so long, however many wait for its place */
-#define ENDED_MS 1000 /* to serve what a client sent before its end */
+#define QUIET_MS 2000 /* a connection quiet for less is not evicted */
+#define ENDED_MS 1000 /* to serve what a client sent before it closed its side */
 
-/* Which of several connections of one address is one too many. */
+/* Whether another connection from this address would exceed the limit of one address. */
 static bool address_full(const struct web_listener *l, const struct web_peer *peer)
 {
     size_t limit = l->config.max_connections / 4 > 0 ? l->config.max_connections / 4 : 1;
@@ -84,8 +84,8 @@ static void destroy_connection(struct web_connection *c)
     }
 }
 
-/* Newer versions of libmicrohttpd start a connection in their next run, and if that fails they
- * close it without a word. It is known by its descriptor till then. */
+/* Newer versions of libmicrohttpd start a connection in their next run. If that fails they close it
+ * without a callback, so an unstarted connection is known by its descriptor. */
 static struct web_connection *find_unstarted(const struct web_listener *l, int fd)
 {
     struct web_connection *c = l->connections;
@@ -154,7 +154,7 @@ static void connection_started(struct web_listener *l, struct MHD_Connection *mh
     }
 }
 
-/* The descriptor is closed behind this. */
+/* Called before libmicrohttpd closes the descriptor. */
 static void connection_closed(struct web_connection *c)
 {
     struct web_listener *l = c->listener;
@@ -210,7 +210,7 @@ void web_connection_resume(struct web_connection *c)
 static void on_watched(uv_poll_t *handle, int status, int events)
 {
     struct web_connection *c = handle->data;
-    (void)status; /* an error of the socket is its end, too */
+    (void)status; /* an error of the socket ends the connection, too */
     (void)events;
     struct web_exchange *x = c->exchange;
     log_debug("http: %s has gone", c->peer.text);
@@ -227,7 +227,7 @@ void web_connection_watch(struct web_connection *c)
     }
     if (!c->watch_made) {
         if (uv_poll_init(c->listener->loop, &c->watch, c->fd) < 0) {
-            web_connection_kill(c); /* nobody would notice its end */
+            web_connection_kill(c); /* without the poll its end would go unnoticed */
             return;
         }
         c->watch.data = c;
@@ -251,8 +251,8 @@ static void set_deadline(struct web_connection *c, uint64_t at)
     web_listener_sweep_at(c->listener, at);
 }
 
-/* libmicrohttpd is told once that there is something to read. If that was bytes and the end, and it
- * stopped reading behind the bytes, it never hears of the end. */
+/* libmicrohttpd is told once that the socket is readable. If bytes and the end arrived together and
+ * it stopped reading after the bytes, it never learns of the end, so we look for it. */
 static bool has_ended(const struct web_connection *c)
 {
     char byte;
@@ -263,7 +263,7 @@ void web_connection_receiving(struct web_connection *c, uint64_t body_bytes)
 {
     struct web_listener *l = c->listener;
     if (c->input_since == 0) {
-        c->input_since = uv_now(l->loop) + 1; /* 0 is no time */
+        c->input_since = uv_now(l->loop) + 1; /* 0 means "no request" */
     }
     uint64_t earned = body_bytes * 1000 / LIMIT_HTTP_RATE;
     bool ended = body_bytes > 0 && has_ended(c);
@@ -282,7 +282,7 @@ void web_connection_idle(struct web_connection *c)
     uint64_t wait_ms = has_ended(c) ? ENDED_MS : c->listener->config.output_ms;
     c->input_since = 0;
     set_deadline(c, uv_now(c->listener->loop) + wait_ms);
-    web_listener_accept(c->listener); /* it could make room */
+    web_listener_accept(c->listener); /* an idle connection can be evicted */
 }
 
 uint64_t web_connection_sweep(struct web_listener *l, uint64_t now)
@@ -291,7 +291,7 @@ uint64_t web_connection_sweep(struct web_listener *l, uint64_t now)
     for (struct web_connection *c = l->connections, *following; c != NULL; c = following) {
         following = c->next;
         if (c->deadline != 0 && now >= c->deadline && c->mhd == NULL) {
-            unlink_connection(c); /* it never started */
+            unlink_connection(c); /* libmicrohttpd never started it */
             destroy_connection(c);
         } else if (c->deadline != 0 && now >= c->deadline) {
             log_debug("http: %s took too long", c->peer.text);
@@ -304,7 +304,7 @@ uint64_t web_connection_sweep(struct web_listener *l, uint64_t now)
     return next;
 }
 
-/* Since when we have waited for something of its client. */
+/* When we began to wait for bytes from this client. */
 static uint64_t quiet_since(const struct web_connection *c)
 {
     const struct web_listener_config *config = &c->listener->config;

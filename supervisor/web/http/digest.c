@@ -1,6 +1,6 @@
 /*
- * The library is opened for each digest: after the first time this is a lookup of a few names
- * (microseconds, for something that happens once a request at most), and there is no state to keep
+ * The library is opened anew for each digest. After the first time this only looks up a few names,
+ * which takes microseconds and happens at most once a request; in return there is no state to keep
  * or to share.
  */
 #include "supervisor/web/http/digest.h"

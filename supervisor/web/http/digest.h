@@ -1,6 +1,6 @@
 /*
- * SHA-256, for tokens: what is compared is never the secret itself. And of what comes in pieces,
- * and with a key.
+ * SHA-256 for tokens, so that comparisons never touch the secret itself; also SHA-256 of data that
+ * arrives in pieces, and HMAC.
  *
  * Thread: the loop thread; a web_hash is used by one thread at a time, whichever. The first call
  * loads GnuTLS, which blocks for a few milliseconds.
@@ -24,17 +24,17 @@ int web_digest_sha256(struct view data, unsigned char out[WEB_DIGEST_BYTES],
 int web_digest_hmac(struct view key, struct view data, unsigned char out[WEB_DIGEST_BYTES],
                     struct err *err) WARN_UNUSED;
 
-/* SHA-256 of data in pieces. Ended once, `out` NULL: its result is not wanted. */
+/* SHA-256 of data in pieces. web_hash_end() frees it; with `out` NULL the result is dropped. */
 struct web_hash;
 int web_hash_begin(struct web_hash **ret, struct err *err) WARN_UNUSED;
 int web_hash_add(struct web_hash *h, struct view data, struct err *err) WARN_UNUSED;
 void web_hash_end(struct web_hash *h, unsigned char out[WEB_DIGEST_BYTES]);
 
-/* In lower case. */
+/* Writes lower-case digits. */
 #define WEB_DIGEST_HEX_SIZE (2 * WEB_DIGEST_BYTES + 1)
 void web_digest_hex(const unsigned char digest[WEB_DIGEST_BYTES], char out[WEB_DIGEST_HEX_SIZE]);
 
-/* Takes the same time wherever they differ. */
+/* Takes the same time wherever the digests differ. */
 bool web_digest_equal(const unsigned char a[WEB_DIGEST_BYTES],
                       const unsigned char b[WEB_DIGEST_BYTES]);
 

@@ -1,9 +1,8 @@
 /*
- * Frames are made whole before they are queued, one allocation each, which the exchange takes over.
- * The JSON in them is one line, so one `data:` line carries it: some clients read streams line by
- * line and would not join several.
+ * A frame is made whole, in one allocation that the exchange takes over. Its JSON is one line and
+ * fits one `data:` line: some clients read streams line by line and would not join several.
  *
- * A log keeps texts rather than frames: the ids around them follow from where they stand.
+ * A log keeps texts rather than frames, because ids follow from an event's position.
  */
 #include "supervisor/web/http/event_stream.h"
 
@@ -77,7 +76,7 @@ char *event_heartbeat_frame(size_t *ret_len)
     return frame;
 }
 
-/* ---- what is kept --------------------------------------------------------------------------- */
+/* ---- the log of kept events ------------------------------------------------------------------ */
 
 void event_log_init(struct event_log *log)
 {

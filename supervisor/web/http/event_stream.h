@@ -1,6 +1,6 @@
 /*
- * Server-sent events as MCP uses them: frames, ids, and the events of a stream that are kept for a
- * client that lost the connection and comes back.
+ * Server-sent events as MCP uses them: frames, ids, and a log of a stream's events for a client
+ * that reconnects.
  *
  * An id is "<stream>-<event>", both decimal; streams are numbered within a session, events within a
  * stream from 1 on. Event 0 is the priming event, which only gives the client an id to come back
@@ -20,20 +20,20 @@ struct event_id {
     uint64_t stream, event;
 };
 
-/* What a client sends as Last-Event-ID: false if we cannot have given it. */
+/* Parses a Last-Event-ID. False if no id of ours looks like that. */
 bool event_id_parse(const char *text, struct event_id *ret);
 
-/* One event, to be freed; `data` has no newline in it. name NULL: "message"; id NULL: none. NULL
- * (and *ret_len 0) when memory is out. */
+/* Makes one event; the caller frees it. `data` has no newline in it. name NULL: "message"; id NULL:
+ * none. Returns NULL (and *ret_len 0) when memory is out. */
 char *event_frame(const char *name, const struct event_id *id, const char *data, size_t *ret_len);
 
-/* The event that gives the first id, and says how soon to come back. */
+/* Makes the priming event: it gives the client its first id and the delay before it reconnects. */
 char *event_priming_frame(const struct event_id *id, uint64_t retry_ms, size_t *ret_len);
 
-/* A comment: clients skip it, and see that we are there. */
+/* Makes a comment: clients skip it, and see that the server is alive. */
 char *event_heartbeat_frame(size_t *ret_len);
 
-/* ---- what is kept --------------------------------------------------------------------------- */
+/* ---- the log of kept events ------------------------------------------------------------------ */
 
 struct event {
     STAILQ_ENTRY(event) node;
@@ -44,7 +44,7 @@ struct event {
 
 struct event_log {
     STAILQ_HEAD(event_list, event) events;
-    size_t bytes; /* of all of them, with what they cost around their text */
+    size_t bytes; /* of all kept events, with the overhead around their texts */
 };
 
 void event_log_init(struct event_log *log);
@@ -52,13 +52,13 @@ void event_log_init(struct event_log *log);
 /* What keeping this text adds to `bytes`. */
 size_t event_log_cost(const char *data);
 
-/* Copies. False if there is no memory for it. */
+/* Copies `data`. False if there is no memory for it. */
 bool event_log_add(struct event_log *log, uint64_t number, const char *data);
 
-/* Forgets the oldest; false if there is none. */
+/* Drops the oldest event; false if the log is empty. */
 bool event_log_drop_first(struct event_log *log);
 
-/* Whether one of the events after `number` says exactly this. */
+/* Whether one of the events after `number` has exactly this text. */
 bool event_log_has(const struct event_log *log, uint64_t number, const char *data);
 
 /* The first event after `number`, NULL if there is none. */

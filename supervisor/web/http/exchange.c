@@ -1,9 +1,9 @@
 /*
  * The handler's side of an exchange.
  *
- * Whatever happens to the connection, an exchange stays till its handler has ended it or has been
- * told that its client is gone; calls that come too late do nothing. So a handler needs to know one
- * rule only: not to touch what is over.
+ * Whatever happens to the connection, an exchange stays until its handler has ended it or has been
+ * told that its client is gone; later calls do nothing. So a handler has to keep one rule only: it
+ * does not touch an exchange that is over.
  */
 #include "supervisor/web/http/exchange.h"
 
@@ -16,7 +16,7 @@
 #include "common/log.h"
 #include "supervisor/web/http/internal.h"
 
-#define STALLED_MS 1000 /* a client that took nothing of its response for so long */
+#define STALLED_MS 1000 /* without progress a response is stalled after this time */
 
 /* ---- the request ---- */
 
@@ -99,7 +99,7 @@ static void tell_gone(struct web_exchange *x)
 {
     void (*gone)(void *arg) = x->on_gone;
     x->on_gone = NULL;
-    x->over = true; /* what it does now does nothing */
+    x->over = true; /* calls of the handler have no effect from here on */
     gone(x->gone_arg);
 }
 
@@ -142,10 +142,10 @@ void web_on_gone(struct web_exchange *x, void (*gone)(void *arg), void *arg)
     if (!x->lost || gone == NULL || x->late) {
         return;
     }
-    if (l->stopped) { /* it runs no more */
+    if (l->stopped) { /* the listener's idle handle has stopped */
         tell_gone(x);
         web_exchange_free_if_done(x);
-    } else { /* from the loop, not from here */
+    } else { /* from the loop, not from inside this call */
         x->late = true;
         x->next_late = l->late;
         l->late = x;
@@ -177,7 +177,7 @@ void web_set_header(struct web_exchange *x, const char *name, const char *value)
         return;
     }
     assert(plain_text(name));
-    if (!plain_text(value)) { /* may be an echo of what a client sent */
+    if (!plain_text(value)) { /* the value may echo what a client sent */
         log_debug("http: header %s left out: its value has control characters", name);
         return;
     }
@@ -236,8 +236,8 @@ void web_exchange_moved(struct web_exchange *x)
     x->moved_ms = uv_now(x->listener->loop);
 }
 
-/* Of those that have not moved for so long: the largest, of equal ones the longest unmoved. NULL:
- * none is waiting. */
+/* The largest response that has not moved for `unmoved_ms`; of equal ones the one that has been
+ * unmoved for longest. NULL if no response is waiting. */
 static struct web_exchange *largest(const struct web_listener *l, uint64_t unmoved_ms)
 {
     struct web_exchange *found = NULL;
@@ -255,7 +255,8 @@ static struct web_exchange *largest(const struct web_listener *l, uint64_t unmov
     return found;
 }
 
-/* Small ones that are stuck do not pay for large ones that are not. */
+/* The response to cut: the largest stalled one, unless it is less than half as large as the largest
+ * of all, so that small stalled responses are not cut in place of a large one. */
 static struct web_exchange *first_to_go(const struct web_listener *l)
 {
     struct web_exchange *any = largest(l, 0), *stalled = largest(l, STALLED_MS);
@@ -270,13 +271,13 @@ static void cut_connection(struct web_exchange *x)
     web_connection_kill(x->connection);
 }
 
-/* False: x itself had to go. */
+/* Cuts responses until `len` bytes fit. False if x itself had to be cut. */
 static bool make_body_room(struct web_exchange *x, size_t len)
 {
     struct web_listener *l = x->listener;
     struct web_exchange *victim;
     if (x->connection == NULL || x->connection->killed) {
-        return true; /* it is only to be forgotten */
+        return true; /* its connection is gone, so nothing will be sent */
     }
     while (!output_fits(l, len) && (victim = first_to_go(l)) != NULL) {
         cut_connection(victim);
@@ -292,7 +293,7 @@ static bool make_body_room(struct web_exchange *x, size_t len)
 static void respond_text(struct web_exchange *x, int status, const char *content_type, char *text,
                          size_t len)
 {
-    if (x->over || x->answered) { /* the second can be our own answer, when we close */
+    if (x->over || x->answered) { /* the listener itself may have answered when it closed */
         free(text);
     } else {
         make_body_room(x, len);
@@ -360,7 +361,7 @@ void web_stream_write(struct web_exchange *x, char *data, size_t len)
         free(data);
         return;
     }
-    if (!make_body_room(x, len)) { /* what has a hole is of no use */
+    if (!make_body_room(x, len)) { /* a stream with a gap is useless, so nothing is queued */
         free(data);
         return;
     }

@@ -1,10 +1,10 @@
 /*
  * One HTTP request and the response to it.
  *
- * The request is whole when a handler gets the exchange: head and body are here, within their
+ * A handler gets the exchange when the request is whole: head and body are here, within their
  * limits. The handler answers once, at once or later: with a whole body, or with a stream that it
- * writes to bit by bit. A client that reads slowly costs this stream its place in the queue and
- * nothing else; one that has gone is noticed at once.
+ * writes in parts. A client that reads slowly delays its own stream and nothing else; a client that
+ * disconnects is noticed at once.
  *
  * Thread: the loop thread. Nothing blocks.
  */
@@ -26,7 +26,8 @@ const char *web_path(const struct web_exchange *x); /* decoded, without the quer
 /* The first header of that name, in any case, without blanks around it; NULL if absent. */
 const char *web_header(const struct web_exchange *x, const char *name);
 size_t web_header_count(const struct web_exchange *x, const char *name);
-/* A header whose name begins so and that is there more than once; NULL: none. */
+/* Returns a header that occurs more than once and whose name begins with `prefix`; NULL if there is
+ * none. */
 const char *web_header_twice(const struct web_exchange *x, const char *prefix);
 const char *web_query(const struct web_exchange *x, const char *name); /* decoded; NULL if absent */
 struct view web_body(const struct web_exchange *x);
@@ -34,41 +35,44 @@ const char *web_peer(const struct web_exchange *x); /* address, for the log */
 
 /* ---- the response ---- */
 
-/* A header of the response, before it is begun. The value must have no control characters. */
+/* Sets a header of the response, before the response is begun. The value must have no control
+ * characters. */
 void web_set_header(struct web_exchange *x, const char *name, const char *value);
 
 /* Ends the exchange. `body` is copied; content_type NULL: no body. */
 void web_respond(struct web_exchange *x, int status, const char *content_type, struct view body);
 
-/* The same, taking over the text. */
+/* The same; takes ownership of `text`. */
 void web_respond_text(struct web_exchange *x, int status, const char *content_type, char *text);
 
 /* Begins a response of unknown length (chunked). */
 void web_stream_begin(struct web_exchange *x, int status, const char *content_type);
 
-/* Begins a response of so many bytes, which are then written as to a stream. To HEAD nothing is
- * written: end it at once. */
+/* Begins a response of `size` bytes, which the handler then writes as to a stream. A response to
+ * HEAD has no bytes: end it at once. */
 void web_stream_begin_sized(struct web_exchange *x, int status, const char *content_type,
                             uint64_t size);
 
-/* Queues bytes, taken over. Writing to a client that has gone is harmless. */
+/* Queues bytes and takes ownership of `data`. After the client has disconnected, this only frees
+ * them. */
 void web_stream_write(struct web_exchange *x, char *data, size_t len);
 
-/* Bytes that the client has not taken yet: who may drop or wait looks here before it writes. */
+/* The bytes that the client has not read yet. A writer that can drop or wait checks this before it
+ * writes. */
 size_t web_stream_queued(const struct web_exchange *x);
 
-/* Ends the exchange when all is written. */
+/* Ends the exchange after all queued bytes are sent. */
 void web_stream_end(struct web_exchange *x);
 
-/* Ends the exchange with its connection: what is missing will not come, and the client sees it. */
+/* Ends the exchange and closes its connection: the client sees that the response is incomplete. */
 void web_stream_cut(struct web_exchange *x);
 
-/* Called when the client has hung up before the end, or we close: at most once, from the loop, and
- * not after the exchange was ended by the handler. The exchange is over when this returns. Without
- * it the handler must still end the exchange. */
+/* `gone` is called when the client disconnects before the end, or when the listener closes: at most
+ * once, from the loop, and not after the handler has ended the exchange. The exchange is over when
+ * `gone` returns. A handler without this callback must still end the exchange. */
 void web_on_gone(struct web_exchange *x, void (*gone)(void *arg), void *arg);
 
-/* Called whenever the queue of a stream has become empty; for who has more to write. */
+/* `drained` is called each time the queue of a stream becomes empty, for a writer that has more. */
 void web_on_drain(struct web_exchange *x, void (*drained)(void *arg), void *arg);
 
 #endif

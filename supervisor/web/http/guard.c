@@ -1,22 +1,23 @@
 /*
- * A web page may send requests to any address, also to this machine's own. Two things in a request
- * are beyond its power: the Host header, which is the name that the browser was told to go to, and
- * Origin, which is where the page came from.
+ * A web page may make the browser send requests to any address, including this machine's own. The
+ * page cannot choose two parts of such a request: the Host header, which is the name that the
+ * browser was told to visit, and Origin, which says where the page came from.
  *
- * Rebinding: a page of evil.example lets its own name point to 127.0.0.1 and talks to us as to its
- * own server, so no Origin need be there, but Host says evil.example. So only names are taken that
- * are ours. An address cannot be rebound: a listener on all addresses, which does not know by which
- * of them it is reached, takes any address, and no name that it was not told.
+ * Rebinding: a page of evil.example lets its own name resolve to 127.0.0.1 and talks to us as to
+ * its own server. The browser need not send an Origin then, but Host says evil.example, so we
+ * accept only our own names in Host. An address cannot be rebound. A listener on all addresses does
+ * not know by which of them a client reaches it, so it accepts any address, but only the names that
+ * were configured.
  *
- * Programs that are not browsers send no Origin. Where there is one, it must be on the list.
- * "null" (files, sandboxed frames, redirects) says nothing and is never on it. An <img> or a
- * <script> of a strange page is fetched without an Origin; the page learns nothing by that, but
- * could open sessions till there are no more. Browsers mark such a request as well
- * (Sec-Fetch-Site).
+ * Programs that are not browsers send no Origin. If there is one, it must be on the list; "null"
+ * (files, sandboxed frames, redirects) identifies nobody and is never on it. A strange page may
+ * also load us as an <img> or a <script>, which sends no Origin. The page learns nothing that way,
+ * but could open sessions until none is left, so we refuse those by the header with which browsers
+ * mark them (Sec-Fetch-Site).
  *
- * Allowed pages get the headers of CORS, for their own origin and never for all of them. Nothing
- * here grants credentials: browsers hold none for us, tokens are set by the page itself. That also
- * makes preflight requests harmless; they are answered without a token, since they cannot have one.
+ * Allowed pages get the headers of CORS for their own origin, never for all origins. We grant no
+ * credentials: browsers hold none for us, since pages set the token themselves. Preflight requests
+ * carry no token, and are answered without one, which is harmless for the same reason.
  */
 #include "supervisor/web/http/guard.h"
 
@@ -35,7 +36,7 @@
 
 #define LIST_MAX        64 /* entries of an option */
 #define PARAM_PREFIX    "mcp-param-"
-#define PARAMS_MAX      64 /* such names in one preflight request; the rest is not allowed */
+#define PARAMS_MAX      64 /* in one preflight request; more are not allowed */
 #define ALLOW_BYTES     8192
 #define ALLOWED_METHODS "GET, POST, DELETE, OPTIONS"
 #define ALLOWED_HEADERS                                                                            \
@@ -50,19 +51,19 @@ struct origin {
 };
 
 struct guard {
-    struct authority bound[2]; /* as configured, and as it turned out */
-    bool any;                  /* listens on all addresses */
+    struct authority bound[2]; /* as configured, and as the listener bound it */
+    bool any;                  /* the listener listens on all addresses */
     struct authority hosts[LIST_MAX];
     size_t host_count;
     struct origin origins[LIST_MAX];
-    size_t origin_count; /* 0: those of this machine */
+    size_t origin_count; /* 0: only origins of this machine are allowed */
     uint64_t next_log_ms;
 };
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-/* The next entry of a list separated by commas, without blanks around it; empty ones are left out.
- */
+/* Takes the next entry of a list separated by commas, without the blanks around it; skips empty
+ * entries. */
 static bool next_entry(const char **at, struct view *ret)
 {
     while (**at == ',' || **at == ' ') {
@@ -134,7 +135,7 @@ static int read_options(struct guard *g, const struct config *config, struct err
             return err_set(err, ERR_CONFIG, "--public-url: expected https://HOST[:PORT][/PATH]");
         }
         g->hosts[0] = public.authority;
-        g->hosts[0].port = 0; /* proxies differ in what they do with it */
+        g->hosts[0].port = 0; /* some proxies send the port, others do not */
         g->host_count = 1;
     }
     rc = read_hosts(g, config->allow_hosts, err);
@@ -178,7 +179,7 @@ static bool same_host(const struct authority *a, const struct authority *b)
     return strcmp(a->host, b->host) == 0;
 }
 
-/* The port of our own names does not count: a tunnel or a published port may have another one. */
+/* Accepts any port for our own names: a tunnel or a published port may differ from ours. */
 static bool is_bound(const struct guard *g, const struct authority *a)
 {
     for (size_t i = 0; i < 2; i++) {
@@ -247,7 +248,7 @@ static bool is_param_name(struct view name)
     return true;
 }
 
-/* Browsers know no "all that begin with": the names that this request asks for are named. */
+/* Names each header that the request asks for: CORS has no wildcard for a prefix. */
 static void allow_headers(struct web_exchange *x)
 {
     const char *asked = web_header(x, "Access-Control-Request-Headers");
@@ -282,7 +283,8 @@ static void answer_preflight(struct web_exchange *x)
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* The client learns what was wrong, and not what would be right; the log says that. */
+/* The client learns which header was refused, but not which values are allowed; the log says that.
+ */
 static bool refuse_by_guard(struct guard *g, struct web_exchange *x, const char *name,
                             const char *hint)
 {
@@ -296,7 +298,7 @@ static bool refuse_by_guard(struct guard *g, struct web_exchange *x, const char 
     return false;
 }
 
-/* A browser sends it for a page of another origin than ours, and does not say which. */
+/* Whether a browser says that a page of another origin sent this, without naming the page. */
 static bool is_of_nameless_page(const struct web_exchange *x)
 {
     const char *site = web_header(x, "Sec-Fetch-Site");
@@ -318,7 +320,8 @@ bool guard_admit(struct guard *g, struct web_exchange *x)
         return false;
     }
     web_set_header(x, "Vary",
-                   "Origin"); /* also without one: caches may keep the answer for others */
+                   /* set even without an Origin: a cache may keep the answer for other pages */
+                   "Origin");
     if (origin == NULL && is_of_nameless_page(x)) {
         return refuse_by_guard(g, x, "Sec-Fetch-Site",
                                "a web page sent it, which may be anybody's");

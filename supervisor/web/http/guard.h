@@ -1,6 +1,6 @@
 /*
- * Which requests may come in at all, by the names in their heads: Host against DNS rebinding,
- * Origin against web pages that nobody has allowed, and what browsers of allowed pages need (CORS).
+ * Checks each request by the names in its head: Host against DNS rebinding, and Origin against web
+ * pages that nobody has allowed. Also sends what browsers of allowed pages need (CORS).
  *
  * Thread: the loop thread. Nothing blocks.
  */
@@ -19,20 +19,20 @@ struct web_exchange;
 int guard_create(const struct config *config, struct guard **ret, struct err *err) WARN_UNUSED;
 void guard_destroy(struct guard *g); /* NULL is fine */
 
-/* Where we really listen, "http://127.0.0.1:8080". */
+/* Sets the URL on which the listener listens, "http://127.0.0.1:8080". */
 void guard_set_url(struct guard *g, const char *url);
 
-/* One Host header: is it one of ours? NULL: there is none. */
+/* Whether one Host header is one of our names. `host` NULL: the request has none. */
 bool guard_host_ok(const struct guard *g, const char *host);
 
-/* One Origin header. */
+/* Whether one Origin header is allowed. */
 bool guard_origin_ok(const struct guard *g, const char *origin);
 
-/* web_auth_admit() */
+/* Does this module's part of web_auth_admit(): true, or the exchange was answered. */
 bool guard_admit(struct guard *g, struct web_exchange *x);
 
-/* The same for a link to a file, which people follow from any page: of no page's business are only
- * its bytes, so nothing is allowed to scripts, and only the Host is looked at. */
+/* The same for a link to a file. People follow such links from any page, so Origin is not checked,
+ * only Host; no CORS header is set, so scripts of other pages cannot read the bytes. */
 bool guard_admit_link(struct guard *g, struct web_exchange *x);
 
 #endif

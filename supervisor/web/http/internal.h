@@ -1,10 +1,10 @@
 /*
  * What the files of the HTTP server share: listener, connections, exchanges.
  *
- * Ownership. A listener owns its connections, libmicrohttpd owns their sockets: ours are only
- * looked at (watched, shut down), till it says that a connection is closed. An exchange has two
- * sides, libmicrohttpd's and the handler's, and is freed when both are done with it. The listener's
- * memory stays till its last exchange is freed, since a handler may answer late.
+ * Ownership. A listener owns its connections. libmicrohttpd owns their sockets: we watch them and
+ * shut them down, but never close them. An exchange has two sides, libmicrohttpd's and the
+ * handler's, and is freed when both are done with it. The listener's memory stays until its last
+ * exchange is freed, since a handler may answer late.
  */
 #ifndef CLOISTER_SUPERVISOR_WEB_HTTP_INTERNAL_H
 #define CLOISTER_SUPERVISOR_WEB_HTTP_INTERNAL_H
@@ -22,22 +22,23 @@
 #include "supervisor/web/http/mhd.h"
 
 #define WEB_SOCKETS_MAX 8  /* addresses of one name */
-#define WEB_LINGER_MAX  64 /* connections that are being drained */
+#define WEB_LINGER_MAX  64 /* connections whose remaining input is read and dropped */
 #define WEB_PEER_SIZE   64
 
 struct web_tls;
 
 /* ---- sockets (sockets.c) ---- */
 
-/* Opens a listening socket for each address of the name, all of the same port. *ret_url is where
- * that is, for the caller to free. Returns how many, or an error that says why not one. */
+/* Opens a listening socket for each address of the name, all on the same port. The caller frees
+ * *ret_url. Returns their number, or an error that says why none could be opened. */
 int web_sockets_open(const char *address, uint16_t port, bool tls, int fds[WEB_SOCKETS_MAX],
                      char **ret_url, struct err *err) WARN_UNUSED;
 
-/* Who is at the other end: text for the log, and what is counted as one address. */
+/* The peer of a connection: a text for the log, and the key by which connections are counted. */
 struct web_peer {
     char text[WEB_PEER_SIZE];
-    unsigned char key[8]; /* of IPv6 the network of 64 bits, which one client often has whole */
+    /* for IPv6 the network of 64 bits, because one client often owns all of it */
+    unsigned char key[8];
     size_t key_len;
     bool loopback;
 };
@@ -45,10 +46,10 @@ void web_peer_set(struct web_peer *peer, const struct sockaddr *address);
 
 /* ---- certificates (tls.c) ---- */
 
-/* Reads the files anew; connections that have the old ones keep them. */
+/* Reads the certificate files anew. Existing connections keep the certificate that they have. */
 int web_tls_load(const struct tls_lib *lib, const char *cert_file, const char *key_file,
                  struct web_tls **ret, struct err *err) WARN_UNUSED;
-/* Gives them to a session, which holds them till web_tls_release(). */
+/* Sets the session's credentials. The session holds `t` until web_tls_release(). */
 int web_tls_use(struct web_tls *t, gnutls_session_t session);
 void web_tls_release(struct web_tls *t); /* NULL is fine */
 
@@ -58,48 +59,47 @@ struct web_connection {
     struct web_connection *next, *prev;
     struct web_listener *listener;
     struct MHD_Connection *mhd;    /* NULL till it has started */
-    struct web_exchange *exchange; /* the one that is under way */
+    struct web_exchange *exchange; /* the exchange in progress; NULL if idle */
     struct web_tls *tls;
-    int fd; /* libmicrohttpd's */
+    int fd; /* owned by libmicrohttpd */
     struct web_peer peer;
     uv_poll_t watch; /* for its end, while a handler has the exchange */
     bool watch_made, watching;
-    bool killed; /* shut down: whatever it is asked for next fails */
+    bool killed; /* shut down: libmicrohttpd will find its end */
     bool suspended;
-    bool linger;          /* its body is not read to the end */
+    bool linger;          /* the body is not read to its end */
     uint64_t input_since; /* when the request that is being received began */
-    uint64_t deadline;    /* it is killed then; 0: never */
+    uint64_t deadline;    /* the connection is killed then; 0: never */
 };
 
-/* Takes the descriptor in any case. */
+/* Takes ownership of the descriptor, also on failure. */
 void web_connection_add(struct web_listener *l, int fd, const struct sockaddr *address,
                         socklen_t len);
-/* Forgets those that libmicrohttpd has not begun with; it closes their descriptors. */
+/* Drops the connections that libmicrohttpd has not started; it closes their descriptors. */
 void web_connection_drop_unstarted(struct web_listener *l);
 void web_connection_notify(void *arg, struct MHD_Connection *mhd, void **context,
                            enum MHD_ConnectionNotificationCode what);
 void web_connection_kill(struct web_connection *c);
 void web_connection_suspend(struct web_connection *c);
 void web_connection_resume(struct web_connection *c);
-/* Tells the exchange when the client hangs up; stopped when the exchange is over. */
+/* Tells the exchange when the client disconnects; stopped when the exchange is over. */
 void web_connection_watch(struct web_connection *c);
 void web_connection_unwatch(struct web_connection *c);
-/* Time for a request, of which so many bytes of the body are here. */
+/* Sets the deadline of a request of whose body `body_bytes` have arrived. */
 void web_connection_receiving(struct web_connection *c, uint64_t body_bytes);
 void web_connection_received(struct web_connection *c);
 void web_connection_idle(struct web_connection *c);
-/* Kills what is late; returns when the next one will be, 0 if none. */
+/* Kills the connections past their deadline; returns the next deadline, 0 if there is none. */
 uint64_t web_connection_sweep(struct web_listener *l, uint64_t now);
-/* Makes room for a new connection: the one goes that we have waited for longest, for its first
- * request or the next, if that is more than a moment. Returns when to try again, 0: when one
- * closes.
- */
+/* Evicts one connection for a new one: the connection that has been quiet for longest, before its
+ * first request or between two, if it has been quiet for 2 s. Returns when to try again; 0: when a
+ * connection closes. */
 uint64_t web_connection_evict(struct web_listener *l);
 
-/* ---- what is still sent to connections that we have closed (linger.c) ---- */
+/* ---- input after our last byte (linger.c) ---------------------------------------------------- */
 
 struct web_linger;
-void web_linger_add(struct web_listener *l, int fd); /* takes a copy of the descriptor */
+void web_linger_add(struct web_listener *l, int fd); /* duplicates the descriptor */
 void web_linger_end(struct web_listener *l);
 
 /* ---- the listener (listener.c) ---- */
@@ -115,44 +115,45 @@ struct web_listener {
     struct mhd_lib mhd;
     struct tls_lib gnutls;
     struct MHD_Daemon *daemon;
-    struct web_listener_config config; /* its texts are ours */
+    struct web_listener_config config; /* owns its texts */
     char *url;
     struct web_tls *tls; /* NULL: none */
     struct web_socket sockets[WEB_SOCKETS_MAX];
     size_t socket_count;
     bool accepting;
-    uint64_t accept_at; /* out of descriptors: tried again then */
-    uint64_t evict_at;  /* full, and none is quiet for long: one may be then */
+    uint64_t accept_at; /* out of descriptors: accept again then */
+    uint64_t evict_at;  /* full, and nothing can be evicted before then */
     uint64_t accept_warned;
     uv_poll_t daemon_poll;
-    uv_timer_t run_timer; /* what libmicrohttpd wants */
-    uv_timer_t sweep;     /* what we want: deadlines */
+    uv_timer_t run_timer; /* the next run that libmicrohttpd asks for */
+    uv_timer_t sweep;     /* our deadlines */
     uint64_t sweep_at;
     uv_idle_t kick;
     struct web_connection *connections;
     size_t connection_count;
     struct web_linger *lingers;
     size_t linger_count;
-    struct web_exchange *late; /* whose client had gone before anybody asked to be told */
+    /* exchanges whose client was gone before the handler called web_on_gone() */
+    struct web_exchange *late;
     size_t body_bytes, output_bytes;
     size_t handles; /* on the loop */
     size_t refs;    /* the handles, and each exchange */
     bool quiesced, closing, stopped;
-    char said[256]; /* by libmicrohttpd, last */
+    char said[256]; /* the latest log message of libmicrohttpd */
     uint64_t close_at;
     void (*closed)(void *arg);
     void *closed_arg;
 };
 
-/* Has libmicrohttpd run from the loop, soon. */
+/* Makes libmicrohttpd run from the loop, in this turn. */
 void web_listener_kick(struct web_listener *l);
-/* Has the sweep run then at the latest; 0 is ignored. */
+/* Makes the sweep run at `at` or earlier; 0 is ignored. */
 void web_listener_sweep_at(struct web_listener *l, uint64_t at);
-/* A handle more or less; the listener is closed when the last one is. */
+/* Counts the handles. When the last one is closed, the owner is told. */
 void web_listener_handle_made(struct web_listener *l);
 void web_listener_handle_closed(struct web_listener *l);
 void web_listener_release(struct web_listener *l);
-/* There is room for connections again, or there would be. */
+/* Starts to accept again after a connection was closed or became idle. */
 void web_listener_accept(struct web_listener *l);
 
 /* ---- exchanges (request.c, exchange.c, reply.c) ---- */
@@ -171,40 +172,40 @@ struct web_exchange {
     struct web_listener *listener;     /* held */
     struct web_connection *connection; /* NULL when libmicrohttpd is done with the request */
     struct web_exchange *next_late;
-    /* the request */
-    char *head; /* one piece of memory for all texts below */
+    /* ---- the request ---- */
+    char *head; /* one allocation for all texts below */
     const char *method, *path;
     struct web_field *headers, *query;
     size_t header_count, query_count;
     char peer[WEB_PEER_SIZE];
     struct buf body;
-    uint64_t body_seen; /* also bytes that were not kept */
+    uint64_t body_seen; /* includes bytes that were dropped */
     bool bad_uri;
     bool head_seen, has_body;
-    /* the handler */
-    bool handed; /* it has the exchange, or had it */
-    bool over;   /* it is done with it */
-    bool lost;   /* the client is */
-    bool late;   /* in the listener's list */
+    /* ---- the handler ---- */
+    bool handed; /* the handler has been called */
+    bool over;   /* the handler is done with it */
+    bool lost;   /* the client is gone */
+    bool late;   /* in the listener's list of late exchanges */
     void (*on_gone)(void *arg);
     void *gone_arg;
     void (*on_drain)(void *arg);
     void *drain_arg;
-    /* the response */
-    bool answered; /* begun by the handler or by us */
-    bool queued;   /* libmicrohttpd has it */
+    /* ---- the response ---- */
+    bool answered; /* the handler or the listener has begun to answer */
+    bool queued;   /* libmicrohttpd has the response */
     bool stream, ended;
     bool sized; /* a stream whose length is known */
     uint64_t size;
-    bool close; /* the connection, behind it */
+    bool close; /* close the connection after the response */
     int status;
     struct web_field *set; /* headers; texts owned */
     size_t set_count;
     char *content_type;
-    char *text; /* of a whole response */
+    char *text; /* a whole response */
     size_t text_len;
-    size_t output_bytes; /* of it, in the listener's sum */
-    uint64_t moved_ms;   /* when it was begun, or its client took some of it */
+    size_t output_bytes; /* bytes of this response in the listener's sum */
+    uint64_t moved_ms;   /* when the response was begun, or when its client last read some of it */
     struct web_chunk *first, *last;
     size_t queue_bytes;
 };
@@ -217,22 +218,22 @@ enum MHD_Result web_request_part(void *arg, struct MHD_Connection *mhd, const ch
 void web_request_done(void *arg, struct MHD_Connection *mhd, void **context,
                       enum MHD_RequestTerminationCode why);
 
-/* Answers with a line of text and closes the connection, unless it was answered. */
+/* Answers with a line of text and closes the connection, unless the exchange was answered. */
 void web_exchange_fail(struct web_exchange *x, int status, const char *text);
-/* The client has gone, or we close. May free it. */
+/* The client disconnected, or the listener closes. May free the exchange. */
 void web_exchange_lose(struct web_exchange *x);
 void web_exchange_tell_late(struct web_listener *l);
 void web_exchange_free_if_done(struct web_exchange *x);
 void web_exchange_drop_body(struct web_exchange *x);
-/* So many bytes of the response have left. */
+/* Takes bytes that were sent out of the listener's sum. */
 void web_exchange_uncount(struct web_exchange *x, size_t len);
 void web_exchange_moved(struct web_exchange *x);
 /* Hands the response to libmicrohttpd. */
 enum MHD_Result web_reply_queue(struct web_exchange *x);
-/* Frees what is still to be sent; its connection is killed behind this. What libmicrohttpd has goes
- * with the connection. */
+/* Frees the bytes that are still to be sent; the caller then kills the connection. libmicrohttpd
+ * frees its own share with the connection. */
 void web_reply_drop(struct web_exchange *x);
-/* Frees what is left of it. May be repeated. */
+/* Frees the rest of the response. May be called again. */
 void web_reply_finish(struct web_exchange *x);
 
 #endif

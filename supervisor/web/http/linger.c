@@ -1,10 +1,11 @@
 /*
- * The rest of what a client sends to a connection that is over for us.
+ * Reads the rest of what a client sends after our last answer on a connection.
  *
  * An answer may come before the request is whole: 413 to a body that is too large. If the socket
  * were closed with bytes unread, the kernel would send a reset, and the client might lose the
- * answer that it has not read yet. So a copy of the descriptor stays open without its sending side,
- * and what arrives is read and forgotten, for a short while and for a few connections at a time.
+ * answer that it has not read yet. So a duplicate of the descriptor stays open without its sending
+ * side, and incoming bytes are read and dropped, for a short while and for a few connections at a
+ * time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +55,7 @@ static void on_linger_readable(uv_poll_t *handle, int status, int events)
 {
     struct web_linger *g = handle->data;
     (void)events;
-    static char waste[READ_BYTES]; /* never looked at */
+    static char waste[READ_BYTES]; /* read into, never looked at */
     for (int i = 0; status == 0 && i < READS; i++) {
         ssize_t n = recv(g->fd, waste, sizeof(waste), MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -79,7 +80,7 @@ void web_linger_add(struct web_listener *l, int fd)
 {
     int copy = l->linger_count < WEB_LINGER_MAX ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (copy < 0) {
-        return; /* then the client may see a reset */
+        return; /* the client may see a reset then */
     }
     shutdown(copy, SHUT_WR);
     struct web_linger *g = alloc_one(struct web_linger);

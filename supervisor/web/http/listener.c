@@ -1,17 +1,17 @@
 /*
  * libmicrohttpd on a libuv loop.
  *
- * It runs without threads and has all its sockets in one epoll set, whose descriptor the loop
- * polls. It runs when that is readable, when its own timer is due, and when a connection was
- * resumed; never from within one of its callbacks, since it does not expect that: what has to run
- * "now" is left to an idle handle, which is served in the same turn of the loop.
+ * libmicrohttpd runs without threads and has all its sockets in one epoll set, whose descriptor the
+ * loop polls. It runs when that descriptor is readable, when its own timer is due, and when a
+ * connection was resumed. It must not run from within one of its own callbacks, which it does not
+ * expect; web_listener_kick() leaves such a run to an idle handle of the same turn of the loop.
  *
- * Sockets are accepted here. When descriptors run out, accepting pauses for a moment: the listening
- * socket stays readable, and polling it would spin. At the limit of connections the one that has
- * been idle for longest makes room; if all are at work, new ones wait in the kernel.
+ * We accept connections ourselves. When descriptors run out, accepting pauses for a moment: the
+ * listening socket stays readable, and polling it would spin. At the limit of connections we evict
+ * the one that has been idle for longest; if all are at work, new ones wait in the kernel.
  *
- * Closing: no new connections; each handler is told that its exchange is over; what was answered
- * has its time to leave, then the sockets are closed, then the handles, then the owner is told.
+ * Closing: accepting stops; each handler is told that its exchange is over; responses get some time
+ * to leave; then the sockets are closed, then the handles, then the owner is told.
  */
 #include "supervisor/web/http/listener.h"
 
@@ -33,7 +33,9 @@ enum {
     ACCEPT_AT_ONCE = 16,
     ACCEPT_PAUSE_MS = 200,
     ACCEPT_WARN_MS = 60000,
-    ROOM = 64, /* more than our limit, for libmicrohttpd's own: it is never the one to refuse */
+    /* above our limit, for connections that libmicrohttpd counts itself: it is never the one to
+     * refuse */
+    ROOM = 64,
 };
 
 /* ---- lifetime ---- */
@@ -95,7 +97,7 @@ static void stop_listener(struct web_listener *l)
     close_sockets(l);
     web_linger_end(l);
     for (struct web_connection *c = l->connections; c != NULL; c = c->next) {
-        web_connection_kill(c); /* a suspended one must not be there when the daemon stops */
+        web_connection_kill(c); /* libmicrohttpd must have no suspended connection when it stops */
     }
     if (l->daemon != NULL) {
         uv_poll_stop(&l->daemon_poll);
@@ -218,7 +220,7 @@ static bool accept_one(struct web_listener *l, int fd)
         uint64_t now = uv_now(l->loop);
         if (l->accept_warned == 0 || now - l->accept_warned > ACCEPT_WARN_MS) {
             log_warn("http: no more connections for a moment: %s", strerror(errno));
-            l->accept_warned = now + 1; /* 0 is never */
+            l->accept_warned = now + 1; /* 0 means "never" */
         }
         stop_accepting(l);
         l->accept_at = uv_now(l->loop) + ACCEPT_PAUSE_MS;
@@ -235,7 +237,7 @@ static void on_acceptable(uv_poll_t *handle, int status, int events)
     (void)events;
     for (int i = 0; i < ACCEPT_AT_ONCE && s->fd >= 0; i++) {
         if (l->connection_count >= l->config.max_connections) {
-            stop_accepting(l); /* till one is closed or idle */
+            stop_accepting(l); /* until a connection is closed or idle */
             l->evict_at = web_connection_evict(l);
             web_listener_sweep_at(l, l->evict_at);
             break;
@@ -244,7 +246,7 @@ static void on_acceptable(uv_poll_t *handle, int status, int events)
             break;
         }
     }
-    web_listener_kick(l); /* bytes may be there, and libmicrohttpd has not looked */
+    web_listener_kick(l); /* bytes may have arrived already, and libmicrohttpd has not polled yet */
 }
 
 void web_listener_accept(struct web_listener *l)
@@ -270,7 +272,8 @@ on_daemon_log(void *arg, const char *format, va_list list)
     }
 }
 
-/* Every session has credentials of its own (tls.c); without them there is no handshake. */
+/* Each session gets credentials of its own (tls.c). This callback finds none, so that a session
+ * without them fails its handshake. */
 static int no_certificate(gnutls_session_t session, const gnutls_datum_t *names, int name_count,
                           const gnutls_pk_algorithm_t *algorithms, int algorithm_count,
                           gnutls_pcert_st **chain, unsigned int *chain_length,
@@ -309,8 +312,8 @@ static int start_daemon(struct web_listener *l, struct err *err)
     return 0;
 }
 
-/* A client whose machine is gone sends no FIN. What we sent and nobody acknowledged tells us, and
- * where nothing is sent, probes. Connections have this from the socket that they came from. */
+/* A client whose machine is gone sends no FIN. Unacknowledged data reveals that, and on a quiet
+ * connection keep-alive probes do. Connections inherit these options from the listening socket. */
 static void notice_dead_peers(const struct web_listener *l, int fd)
 {
     const int on = 1, probes = 3;
@@ -457,7 +460,7 @@ void web_listener_close(struct web_listener *l, uint64_t flush_ms, void (*closed
     for (struct web_connection *c = l->connections; c != NULL; c = c->next) {
         struct web_exchange *x = c->exchange;
         if (x != NULL && x->handed) {
-            web_exchange_lose(x); /* stays, since libmicrohttpd has it, too */
+            web_exchange_lose(x); /* libmicrohttpd still has it, so this does not free it */
             web_exchange_fail(x, 503, "the server is shutting down");
             x->ended = true;
             web_connection_resume(c);

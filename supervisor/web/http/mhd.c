@@ -1,12 +1,12 @@
 /*
  * Loading libmicrohttpd and GnuTLS (see common/dynlib.h).
  *
- * libmicrohttpd is linked with the same GnuTLS: objects of the one (a session) are handed to
- * functions of the other. The numbers in the names are those of the interfaces; both have been the
- * same for ten years. A table costs some lookups of names, which is why nobody shares one.
+ * libmicrohttpd is linked with the same GnuTLS, so objects of the one (a session) can be passed to
+ * functions of the other. The numbers in the names are the versions of their interfaces; neither
+ * has changed for ten years. Filling a table costs a few lookups of names, which is why tables are
+ * not shared.
  *
- * The library must have been built with epoll, which is said here and not by a server that does
- * not start.
+ * The library must have been built with epoll. This is checked here, so that the error says so.
  */
 #include "supervisor/web/http/mhd.h"
 

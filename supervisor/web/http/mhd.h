@@ -1,12 +1,12 @@
 /*
  * libmicrohttpd and GnuTLS as tables of functions, loaded when HTTP is first asked for.
  *
- * Linking them would cost every start over stdio about 2.7 MB and 1.4 ms, for libraries that most
- * of them never use. The types are those of the headers: a pointer here has the type of the
- * function it stands for.
+ * Linking them would cost every start over stdio about 2.7 MB and 1.4 ms, and most servers on stdio
+ * never use them. The types come from the libraries' headers: each pointer has the type of its
+ * function.
  *
  * Thread: the loop thread. The first call of each reads files and runs the libraries' initialisers;
- * it blocks for those milliseconds, once.
+ * it blocks for some milliseconds, once.
  */
 #ifndef CLOISTER_SUPERVISOR_WEB_HTTP_MHD_H
 #define CLOISTER_SUPERVISOR_WEB_HTTP_MHD_H
@@ -64,8 +64,8 @@ struct tls_lib {
 #undef X
 };
 
-/* Fill a table, -ERR_CONFIG with a text that says what to install. The code stays in the process,
- * so a table may be forgotten. */
+/* Fills a table. Returns -ERR_CONFIG with a text that says what to install. The code stays in the
+ * process, so a table needs no destructor. */
 int mhd_lib_open(struct mhd_lib *ret, struct err *err) WARN_UNUSED;
 int tls_lib_open(struct tls_lib *ret, struct err *err) WARN_UNUSED;
 

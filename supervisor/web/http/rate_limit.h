@@ -1,6 +1,7 @@
 /*
- * What strangers can make us say is said seldom: a line of the log now and then shows that
- * something is going on, and nobody can fill a disk by it.
+ * A rate limit for log lines that strangers can cause: one line now and then shows that something
+ * is going on, and nobody can fill a disk.
+ *
  * Thread: any, one owner at a time.
  */
 #ifndef CLOISTER_SUPERVISOR_WEB_HTTP_RATE_LIMIT_H
@@ -13,7 +14,7 @@
 
 #define RATE_LIMIT_MS 10000
 
-/* True once in RATE_LIMIT_MS. `next_ms` is the caller's, 0 at first. */
+/* True at most once in RATE_LIMIT_MS. `next_ms` belongs to the caller, and is 0 at first. */
 static inline bool rate_limit(uint64_t *next_ms)
 {
     uint64_t now_ms = clock_ms();

@@ -1,9 +1,9 @@
 /*
- * A response on its way out.
+ * A response on its way to the client.
  *
- * A whole one is a piece of memory that libmicrohttpd takes over. A stream is asked for by it: as
- * much as fits into its buffer, when the buffer is empty. When there is nothing, the connection is
- * suspended till there is; otherwise it would ask again at once.
+ * A whole response is one buffer that libmicrohttpd takes over. For a stream, libmicrohttpd asks
+ * for as much as fits into its buffer each time that the buffer is empty. When the stream has no
+ * bytes, the connection is suspended until it has; otherwise libmicrohttpd would ask again at once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +96,7 @@ enum MHD_Result web_reply_queue(struct web_exchange *x)
         lib->add_response_header(r, "Connection", "close");
     }
     enum MHD_Result rc = lib->queue_response(c->mhd, (unsigned)x->status, r);
-    lib->destroy_response(r); /* it has a reference of its own, if it took it */
+    lib->destroy_response(r); /* libmicrohttpd holds its own reference if it took the response */
     if (rc == MHD_YES && x->stream && !x->over && !x->lost) {
         web_connection_watch(c);
     }

@@ -1,17 +1,17 @@
 /*
  * A request as it arrives: its first line, its head, its body in parts, its end.
  *
- * The head is copied when it is there. It would be libmicrohttpd's only as long as the connection
- * lives, but a handler may look at it after the client has gone.
+ * The head is copied as soon as it is there: libmicrohttpd keeps it only as long as the connection
+ * lives, and a handler may read it after the client has gone.
  *
- * What two readers of one message could understand differently is refused: two Host headers, two
- * lengths, a length beside chunks, an encoding that is not chunks. A proxy in front may have read
- * it the other way.
+ * We refuse a message that two readers could understand differently: two Host headers, two lengths,
+ * a length beside chunks, an encoding other than chunks. A proxy in front of us may have read it
+ * the other way.
  *
- * A refusal goes out before the body if there is one; then the connection is closed behind it,
- * since the body would be taken for the next request. When a body turns out to be too large on its
- * way (in chunks, or since others filled the budget), libmicrohttpd cannot answer any more before
- * its end: the rest is read and forgotten, up to a second time the limit, and then answered.
+ * If possible, a refusal is sent before the body; then the connection is closed after it, since the
+ * body would be taken for the next request. A body may also turn out to be too large while it
+ * arrives (in chunks, or because others filled the budget). libmicrohttpd cannot answer then before
+ * the body's end, so the rest is read and dropped, up to twice the limit in all, and then answered.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@
 
 /* ---- the head ---- */
 
-/* Two passes over what libmicrohttpd knows: one counts, one copies. */
+/* The head is copied in two passes over libmicrohttpd's values: one counts, one copies. */
 struct head_copy {
     struct web_field *fields; /* NULL while counting */
     size_t count;
@@ -70,7 +70,7 @@ static enum MHD_Result on_field(void *arg, enum MHD_ValueKind kind, const char *
     return MHD_YES;
 }
 
-/* A client may name the whole URL; its path is what counts. */
+/* A client may send an absolute URL; only its path counts. */
 static const char *path_of(const char *url)
 {
     size_t scheme = strncasecmp(url, "http://", 7) == 0    ? 7
@@ -106,8 +106,8 @@ static void copy_head(struct web_exchange *x, struct MHD_Connection *mhd, const 
     x->method = copy_head_text(&query, method, strlen(method));
 }
 
-/* libmicrohttpd lets through what others would read differently: blanks before the colon, line
- * ends within a value. */
+/* Refuses what libmicrohttpd lets through but others would read differently: blanks before the
+ * colon, line ends within a value. */
 static bool clean_headers(const struct web_exchange *x)
 {
     for (size_t i = 0; i < x->header_count; i++) {
@@ -138,13 +138,13 @@ static void too_busy(struct web_exchange *x)
     web_exchange_fail(x, 503, "too many requests are being received; try again");
 }
 
-/* Answers what nobody needs to see. */
+/* Answers requests that need no handler. */
 static void check_head(struct web_exchange *x)
 {
     struct web_listener *l = x->listener;
     const char *encoding = web_header(x, "Transfer-Encoding");
     const char *announced = web_header(x, "Content-Length");
-    uint64_t length = 0; /* libmicrohttpd has refused what is no number */
+    uint64_t length = 0; /* libmicrohttpd has refused anything but a number */
     err_ignore(announced != NULL ? str_to_u64(announced, 0, UINT64_MAX, &length, NULL) : 0);
     x->has_body = encoding != NULL || length > 0;
     if (l->quiesced) {
@@ -260,8 +260,9 @@ void *web_request_line(void *arg, const char *uri, struct MHD_Connection *mhd)
     x->connection = c;
     c->exchange = x;
     buf_init(&x->body, l->config.max_body_bytes);
-    err_ignore(str_copy(x->peer, sizeof(x->peer), c->peer.text, NULL)); /* of the same size */
-    x->bad_uri = strstr(uri, "%00") != NULL; /* would end the path before its end */
+    /* both buffers have the same size */
+    err_ignore(str_copy(x->peer, sizeof(x->peer), c->peer.text, NULL));
+    x->bad_uri = strstr(uri, "%00") != NULL; /* a NUL would cut the path short */
     web_connection_receiving(c, 0);
     return x;
 }
@@ -300,10 +301,10 @@ void web_request_done(void *arg, struct MHD_Connection *mhd, void **context,
     web_connection_idle(c);
     c->exchange = NULL;
     if (x->listener->quiesced) {
-        web_connection_kill(c); /* its response was begun before */
+        web_connection_kill(c); /* a response has begun, so no other one can be sent */
     }
-    web_exchange_lose(
-        x); /* if it was not over: it is freed by nobody yet, since this is not NULL */
+    /* This cannot free x, because x->connection is not NULL yet. */
+    web_exchange_lose(x);
     x->connection = NULL;
     web_exchange_drop_body(x);
     web_reply_finish(x);

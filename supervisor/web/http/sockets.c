@@ -1,13 +1,13 @@
 /*
- * Where we listen.
+ * Opens the listening sockets.
  *
- * A name may stand for several addresses ("localhost" often is 127.0.0.1 and ::1), and a client
- * tries them in an order of its own, so each of them is listened on, at one port. One that this
- * machine does not have (IPv6 switched off) is left out as long as another one works; a port that
- * is taken is an error, since half a server would answer some clients and another server the rest.
+ * A name may resolve to several addresses ("localhost" often is 127.0.0.1 and ::1), and a client
+ * tries them in an order of its own, so we listen on each of them, on one port. An address that
+ * this machine does not have (IPv6 switched off) is skipped if another one works. A port in use is
+ * an error: otherwise we would answer some clients and another server the rest.
  *
- * The sockets are ours and not libmicrohttpd's: it would spin when descriptors run out, and could
- * neither listen on several addresses nor count connections by networks.
+ * libmicrohttpd does not open the sockets, because it would spin when descriptors run out, and
+ * could neither listen on several addresses nor count connections by network.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,8 +31,8 @@ static int open_one(const struct addrinfo *at, uint16_t port, const char *shown,
     if (fd < 0) {
         return err_sys(err, ERR_CONFIG, errno, "HTTP: %s: socket", shown);
     }
-    /* connections of the server before us that are still ending do not keep the port from us;
-     * another server does */
+    /* with this option, dying connections of the previous server do not block the port; another
+     * listening server still does */
     const int on = 1, off = 0;
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0) {
         return err_sys(err, ERR_CONFIG, errno, "HTTP: %s: SO_REUSEADDR", shown);
@@ -40,7 +40,7 @@ static int open_one(const struct addrinfo *at, uint16_t port, const char *shown,
     struct sockaddr_storage address;
     memcpy(&address, at->ai_addr, at->ai_addrlen);
     if (at->ai_family == AF_INET6) {
-        /* "::" means IPv4 as well; where that is not to be had it means IPv6 */
+        /* "::" includes IPv4; where the kernel does not allow that, it is IPv6 only */
         bool any = IN6_IS_ADDR_UNSPECIFIED(&((struct sockaddr_in6 *)(void *)&address)->sin6_addr);
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, any ? &off : &on, sizeof(on));
         ((struct sockaddr_in6 *)(void *)&address)->sin6_port = htons(port);
@@ -98,7 +98,8 @@ static int open_sockets(const struct addrinfo *list, uint16_t *port, const char 
         }
         if (fd >= 0) {
             fds[count++] = fd;
-            *port = port_of(fd); /* a port that the kernel chose is the one of all addresses */
+            /* the kernel chose the port for the first address; the others use the same */
+            *port = port_of(fd);
         }
     }
     if (count == 0) {
@@ -113,7 +114,7 @@ int web_sockets_open(const char *address, uint16_t port, bool tls, int fds[WEB_S
 {
     CLEANUP_FREE char *name = alloc_strdup(address);
     size_t len = strlen(name);
-    if (len > 2 && name[0] == '[' && name[len - 1] == ']') { /* as in a URL */
+    if (len > 2 && name[0] == '[' && name[len - 1] == ']') { /* brackets as in a URL */
         memmove(name, name + 1, len - 2);
         name[len - 2] = '\0';
     }

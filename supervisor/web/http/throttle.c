@@ -1,14 +1,15 @@
 /*
- * A bucket of tries for each address, filled up bit by bit. A try is taken out when a token turned
- * out to be wrong, not before: many clients behind one proxy, all with good tokens that have to be
- * asked for, must not get into each other's way. So more may be asked for at once than the bucket
- * holds, and the bucket owes them, within bounds.
- * One who owns an IPv6 address usually
- * owns 2^64 of them, so they count together.
+ * Each address has a bucket of tries, which refills one by one. A try is taken when a token has
+ * turned out to be wrong, not before: many clients behind one proxy, whose good tokens must first
+ * be asked for, must not block each other. So more tokens can be asked for at once than the bucket
+ * holds, and the bucket goes into debt, within bounds.
  *
- * The table is small and bounded: whoever has more addresses than it has places gets new buckets by
- * pushing old ones out, and could do without us. A place whose bucket is full again is as good as
- * a free one.
+ * All IPv6 addresses of one network of 64 bits share a bucket, since one client usually owns all of
+ * them.
+ *
+ * The table is bounded. A client with more addresses than the table has entries gets new buckets by
+ * evicting old ones, and the throttle cannot stop such a client. An entry whose bucket is full
+ * again is as good as a free one.
  */
 #include "supervisor/web/http/throttle.h"
 
@@ -19,13 +20,13 @@
 #include "common/alloc.h"
 #include "common/hash.h"
 
-struct place {
+struct bucket {
     uint64_t key;     /* 0: free */
     uint64_t full_ms; /* when the bucket is full, if nothing is taken till then */
 };
 
 struct throttle {
-    struct place places[THROTTLE_ADDRESSES];
+    struct bucket buckets[THROTTLE_ADDRESSES];
 };
 
 #define BUCKET_MS ((uint64_t)THROTTLE_BURST * THROTTLE_REFILL_MS)
@@ -56,12 +57,13 @@ static uint64_t key_of(const char *peer)
     return key != 0 ? key : 1;
 }
 
-/* Its place, or the one to be given up for it. */
-static struct place *find_address(struct throttle *t, uint64_t key)
+/* Returns the address's entry, or the one to replace: a free one, or the one whose bucket is full
+ * first. */
+static struct bucket *find_address(struct throttle *t, uint64_t key)
 {
-    struct place *oldest = &t->places[0];
+    struct bucket *oldest = &t->buckets[0];
     for (size_t i = 0; i < THROTTLE_ADDRESSES; i++) {
-        struct place *p = &t->places[i];
+        struct bucket *p = &t->buckets[i];
         if (p->key == key) {
             return p;
         }
@@ -75,7 +77,7 @@ static struct place *find_address(struct throttle *t, uint64_t key)
 uint64_t throttle_wait_ms(struct throttle *t, const char *peer, uint64_t now_ms)
 {
     uint64_t key = key_of(peer);
-    const struct place *p = find_address(t, key);
+    const struct bucket *p = find_address(t, key);
     uint64_t after_ms = p->full_ms + THROTTLE_REFILL_MS;
     return p->key == key && after_ms > now_ms + BUCKET_MS ? after_ms - now_ms - BUCKET_MS : 0;
 }
@@ -84,8 +86,8 @@ void throttle_failed(struct throttle *t, const char *peer, uint64_t now_ms)
 {
     uint64_t key = key_of(peer);
     uint64_t latest_ms = now_ms + BUCKET_MS + THROTTLE_WAIT_MS - THROTTLE_REFILL_MS;
-    struct place *p = find_address(t, key);
+    struct bucket *p = find_address(t, key);
     uint64_t full_ms = p->key == key && p->full_ms > now_ms ? p->full_ms : now_ms;
     full_ms += THROTTLE_REFILL_MS;
-    *p = (struct place){key, full_ms < latest_ms ? full_ms : latest_ms};
+    *p = (struct bucket){key, full_ms < latest_ms ? full_ms : latest_ms};
 }

@@ -1,7 +1,7 @@
 /*
- * All in a list have the same period, so whoever is set goes to its end and the list stays sorted
- * by itself. The timer follows the first one only when it fires: setting one anew, which happens
- * with every message, moves two pointers.
+ * All entries of a list have the same period, so an entry that is set goes to the end and the list
+ * stays sorted. The timer is set for the first entry, and adjusted only when it fires: setting an
+ * entry anew, which happens with every message, moves two pointers.
  */
 #include "supervisor/web/http/timeout_list.h"
 

@@ -1,7 +1,6 @@
 /*
- * Things that are due the same time after they were last set: heartbeats, idle sessions, answers
- * that are kept for a while. However many there are, they have one timer, which runs only while
- * there is something to wait for.
+ * A list of entries that are due the same time after they were last set: heartbeats, idle sessions,
+ * kept answers. All entries share one timer, which runs only while the list is not empty.
  *
  * Thread: the loop thread. Nothing blocks or allocates.
  */
@@ -14,19 +13,20 @@
 
 struct timeout_list;
 
-/* Embedded in whatever waits, in one list at a time; zeroed before its first use. */
+/* Embedded in its owner; in one list at a time. Must be zeroed before its first use. */
 struct timeout {
     TAILQ_ENTRY(timeout) node;
-    struct timeout_list *in; /* NULL: waits for nothing */
+    struct timeout_list *in; /* NULL: not set */
     uint64_t due_ms;
-    void *owner; /* the one that it is embedded in */
+    void *owner; /* the struct that embeds it */
 };
 
 struct timeout_list {
     uv_timer_t timer;
-    uint64_t period_ms; /* 0: soon, but not inside the call that set it; `due` sets none again */
+    uint64_t period_ms; /* 0: soon, but not inside the call that sets it; `due` must not set an
+                           entry then */
     TAILQ_HEAD(timeouts, timeout) list;
-    void (*due)(void *owner); /* no longer in the list; may set it again */
+    void (*due)(void *owner); /* the entry has left the list; may set it again */
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -34,13 +34,13 @@ struct timeout_list {
 void timeout_list_init(struct timeout_list *b, uv_loop_t *loop, uint64_t period_ms,
                        void (*due)(void *owner));
 
-/* Due a period from now. If it was in a list, it leaves that one. */
+/* Makes it due one period from now. If it is in a list, it leaves that list first. */
 void timeout_list_set(struct timeout_list *b, struct timeout *t);
 
-/* Fine if it is in none. */
+/* Does nothing if it is in no list. */
 void timeout_list_drop(struct timeout *t);
 
-/* What is still in the list is forgotten. `closed` comes when the memory may go. */
+/* Drops all entries. `closed` is called when the list's memory may be freed. */
 void timeout_list_close(struct timeout_list *b, void (*closed)(void *arg), void *arg);
 
 #endif

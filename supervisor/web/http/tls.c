@@ -2,9 +2,9 @@
  * Certificates that can be replaced while connections use them.
  *
  * libmicrohttpd takes certificates once, when it starts. But the session of each connection can be
- * given other credentials before its handshake, which is what we do with all of them; so a reload
- * is a new object here, and each object lives as long as a session has it: GnuTLS keeps only the
- * pointer.
+ * given other credentials before its handshake, and we do that for every session. A reload
+ * therefore makes a new object, and each object lives as long as a session uses it, because GnuTLS
+ * keeps only the pointer.
  */
 #include <stdlib.h>
 

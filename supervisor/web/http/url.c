@@ -1,8 +1,8 @@
 /*
- * Decisions about trust compare names, so a name must have one form only: lower case, addresses of
- * IPv6 rewritten by the C library. An IPv4 address counts as one only in four decimal parts; other
- * ways of writing it ("127.1", "0x7f000001"), which browsers rewrite before they send them, are
- * taken for names here and match nothing.
+ * Trust decisions compare names, so each name must have one form only: names are put into lower
+ * case, and the C library rewrites IPv6 addresses. An IPv4 address must have four decimal parts.
+ * Other spellings ("127.1", "0x7f000001"), which browsers rewrite before they send them, are
+ * treated as names here and match nothing.
  */
 #include "supervisor/web/http/url.h"
 
