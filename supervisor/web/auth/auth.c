@@ -8,17 +8,18 @@
  *   throttle           ──▶ too many wrong ones from there: 429
  *   issuer, asked      ──▶ good: in · bad: 401 · too little scope: 403 · cannot be asked: 503
  *
- * The order is what matters. Tokens that we know are let in before the throttle is looked at, so
- * nobody can lock others out by sending wrong ones from the same address; what the throttle keeps
- * back is guessing and questions to the issuer. For a token that would have to be asked for, that
- * means to wait for some seconds, as its 429 says. Requests without a token cost nothing
- * and are not counted: clients begin so.
+ * The order matters. Known tokens are accepted before the throttle is asked, so nobody can lock
+ * others out by sending wrong tokens from the same address; the throttle slows down guessing, and
+ * questions to the issuer. A client whose good token would have to be asked for may therefore have
+ * to wait some seconds, as its 429 says. Requests without a token cost nothing and are not counted,
+ * since clients begin without one.
  *
- * All but the last step is done twice: as soon as the head is there, so that nobody can make us
- * read megabytes before he is refused, and when the request is whole, since much can have changed
+ * All steps but the last run twice: when the head is there, so that nobody can make us read
+ * megabytes before the refusal, and again when the request is whole, since much can have changed
  * while a body came in slowly.
  *
- * While the issuer is asked, the exchange is ours, and so is the news that its client has gone.
+ * While the issuer is asked, the exchange belongs to this module, which is also told if its client
+ * disconnects.
  */
 #include "supervisor/web/auth/auth.h"
 
@@ -43,7 +44,7 @@
 #include "supervisor/web/http/guard.h"
 #include "supervisor/web/http/throttle.h"
 
-#define TOKEN_MAX_BYTES ((size_t)8192) /* an issuer's may be long, ours are not */
+#define TOKEN_MAX_BYTES ((size_t)8192) /* an issuer may make long ones */
 
 /* One exchange that waits for the issuer. */
 struct check {
@@ -62,11 +63,11 @@ struct web_auth {
     struct challenge challenge;
     struct throttle *throttle;
     struct principal_limits limits;
-    struct principal *local;       /* if nobody needs a token */
-    struct tokens *tokens;         /* NULL: there is no file */
+    struct principal *local;       /* NULL: a token is needed */
+    struct tokens *tokens;         /* NULL: no token file */
     struct introspect *introspect; /* NULL: there is no issuer */
     struct check *checks;
-    uv_idle_t end; /* calls `closed` if there is no issuer to do it */
+    uv_idle_t end; /* calls `closed` if there is no issuer */
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -75,7 +76,7 @@ typedef void (*auth_done_fn)(void *arg, struct principal *principal);
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
-/* The one line of --oauth-client, in `file`, which the caller wipes. */
+/* Reads the one line of --oauth-client into `file`, which the caller wipes. */
 static int read_client(const struct config *config, struct buf *file, struct view *ret,
                        struct err *err)
 {
@@ -124,7 +125,8 @@ static int create_parts(struct web_auth *a, struct err *err)
     int rc = web_auth_check_config(c, err);
     rc = rc == 0 ? guard_create(c, &a->guard, err) : rc;
     if (rc == 0 && (c->tokens[0] != '\0' || c->oauth_issuer[0] != '\0')) {
-        rc = web_digest_sha256(view_of(""), probe, err); /* rather now than with a request */
+        /* loads GnuTLS now, so that an error shows at the start */
+        rc = web_digest_sha256(view_of(""), probe, err);
     }
     if (rc == 0 && c->tokens[0] != '\0') {
         rc = tokens_load(c->tokens, &a->limits, &a->tokens, err);
@@ -168,7 +170,7 @@ int web_auth_create(uv_loop_t *loop, const struct config *config, struct web_aut
     challenge_init(&a->challenge, issuer ? config->oauth_issuer : NULL, config->oauth_scopes);
     int rc = create_parts(a, err);
     if (rc < 0) {
-        destroy_auth(a); /* introspection comes last, so there is none */
+        destroy_auth(a); /* the issuer is set up last, so nothing of it is left */
         return rc;
     }
     if (a->tokens == NULL && a->introspect == NULL) {
@@ -198,7 +200,7 @@ void web_auth_set_url(struct web_auth *a, const char *url)
     }
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- closing --------------------------------------------------------------------------------- */
 
 static void on_end_closed(uv_handle_t *handle)
 {
@@ -215,7 +217,7 @@ static void on_introspect_closed(void *arg)
     uv_close((uv_handle_t *)&a->end, on_end_closed);
 }
 
-/* Takes it out of the list and frees it; the caller ends what is left. */
+/* Takes the check out of the list and frees it; the caller answers the exchange. */
 static void drop_check(struct check *k)
 {
     struct check **slot = &k->auth->checks;
@@ -254,7 +256,7 @@ bool web_auth_metadata(struct web_auth *a, struct web_exchange *x)
 
 enum credential { CREDENTIAL_NONE, CREDENTIAL_TOKEN, CREDENTIAL_MALFORMED };
 
-/* What the request shows; *ret is borrowed from it. */
+/* Reads the request's credential; *ret is borrowed from the request. */
 static enum credential read_credential(const struct web_exchange *x, struct view *ret,
                                        const char **ret_why)
 {
@@ -274,7 +276,7 @@ static enum credential read_credential(const struct web_exchange *x, struct view
         return CREDENTIAL_MALFORMED;
     }
     if (strncasecmp(value, scheme, len) != 0 || (value[len] != ' ' && value[len] != '\0')) {
-        return CREDENTIAL_NONE; /* another scheme: the answer says which one is taken */
+        return CREDENTIAL_NONE; /* another scheme: the 401 names the one that we accept */
     }
     value += len;
     value += strspn(value, " ");
@@ -288,7 +290,7 @@ static enum credential read_credential(const struct web_exchange *x, struct view
 
 /* ---- verdicts ------------------------------------------------------------------------------- */
 
-/* Answers for what the issuer said, and returns whose token it is, if it is good. */
+/* Answers the exchange if the issuer's verdict is not good; else returns the token's principal. */
 static struct principal *conclude(struct web_auth *a, struct web_exchange *x,
                                   const struct introspect_result *r)
 {
@@ -327,7 +329,7 @@ static void on_client_gone(void *arg)
     k.done(k.arg, NULL);
 }
 
-/* A token that nobody here knows. */
+/* Asks the issuer about a token that is neither in the file nor in the cache. */
 static void ask_issuer(struct web_auth *a, struct web_exchange *x,
                        const unsigned char digest[WEB_DIGEST_BYTES], struct view token,
                        auth_done_fn done, void *arg)
@@ -346,18 +348,19 @@ static void ask_issuer(struct web_auth *a, struct web_exchange *x,
     web_on_gone(x, on_client_gone, k);
 }
 
-/* ---- the way in ----------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 enum outcome { OUTCOME_IN, OUTCOME_ANSWERED, OUTCOME_ASK };
 
-/* One that we made is nobody else's business, also when it has been taken out of the file. */
+/* Whether the token has the form of those that we make. Such a token is never shown to the issuer,
+ * even after it was removed from the file. */
 static bool is_ours(struct view token)
 {
     size_t len = strlen(TOKENS_PREFIX);
     return token.len > len && memcmp(token.data, TOKENS_PREFIX, len) == 0;
 }
 
-/* What can be said of a token without asking anybody. */
+/* Looks the token up in the file and in the cache; asks nobody. */
 static enum outcome look_up_token(struct web_auth *a, struct web_exchange *x, struct view token,
                                   const unsigned char digest[WEB_DIGEST_BYTES],
                                   struct principal **ret)
@@ -390,7 +393,7 @@ static enum outcome look_up_token(struct web_auth *a, struct web_exchange *x, st
     return OUTCOME_IN;
 }
 
-/* The same for a request, with its token and digest for who has to ask. */
+/* The same for a request; also returns the token and its digest, for a question to the issuer. */
 static enum outcome look_at_request(struct web_auth *a, struct web_exchange *x,
                                     struct principal **ret, struct view *ret_token,
                                     unsigned char digest[WEB_DIGEST_BYTES])
@@ -419,7 +422,8 @@ static enum outcome look_at_request(struct web_auth *a, struct web_exchange *x,
     return OUTCOME_ANSWERED;
 }
 
-/* Where clients look for what they need to get a token, and monitors whether we are alive. */
+/* Whether the request needs no token: clients look here for how to get one, and monitors for
+ * whether the server is alive. */
 static bool is_for_strangers(const struct web_exchange *x)
 {
     static const char open[] = "/.well-known/";
@@ -428,13 +432,14 @@ static bool is_for_strangers(const struct web_exchange *x)
            strcmp(path, "/health") == 0;
 }
 
-/* A stranger's body is not even read. */
+/* Refuses an unknown client before its body is read. */
 bool web_auth_admit(struct web_auth *a, struct web_exchange *x)
 {
     struct principal *principal = NULL;
     struct view token;
     unsigned char digest[WEB_DIGEST_BYTES];
-    if (files_endpoint_has(web_path(x))) { /* what it says of itself is all there is to check */
+    /* the signature in the link is the only check, and comes later */
+    if (files_endpoint_has(web_path(x))) {
         return guard_admit_link(a->guard, x);
     }
     if (!guard_admit(a->guard, x)) {
@@ -459,7 +464,7 @@ void web_auth_check(struct web_auth *a, struct web_exchange *x,
 
 /* ---- reload --------------------------------------------------------------------------------- */
 
-/* Another ID:SECRET, if there is an issuer. */
+/* Reads a new ID:SECRET, if there is an issuer. */
 static int reload_client(struct web_auth *a, struct err *err)
 {
     struct buf file;

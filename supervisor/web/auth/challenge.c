@@ -1,11 +1,11 @@
 /*
  * A client that knows nothing learns from a 401 where the document is, from the document who issues
- * tokens, and from the issuer the rest. So the 401 comes before anything is looked at that the
- * request says, and says nothing about it. Whoever shows no token is not told of an error: he has
- * made none.
+ * tokens, and from the issuer the rest. So the 401 comes before anything else of the request is
+ * looked at, and says nothing about it. A request without a token gets no error code, because it
+ * made no error.
  *
- * Texts in quotes are our own, or were checked when the options were read: no quotation mark and no
- * backslash is in them.
+ * Quoted texts are our own, or were checked when the options were read: they contain no quotation
+ * mark and no backslash.
  */
 #include "supervisor/web/auth/challenge.h"
 
@@ -48,7 +48,7 @@ void challenge_set_url(struct challenge *c, const char *url)
 {
     struct url u;
     if (!url_parse(url, &u)) {
-        return; /* checked with the options; a listener's own is good */
+        return; /* cannot happen: the options were checked, and the listener makes good URLs */
     }
     finish_urls(c);
     c->resource = alloc_printf("%.*s%.*s" ENDPOINT, VIEW_ARG(u.origin), VIEW_ARG(u.path));
@@ -70,7 +70,7 @@ static void respond_challenge(struct web_exchange *x, int status, const char *er
     web_respond_text(x, status, "application/json", text);
 }
 
-/* One more parameter of a challenge, if there is something to say. Takes `so_far`. */
+/* Appends a parameter to the challenge if it has a value. Frees `so_far`. */
 static char *add_param(char *so_far, const char *name, const char *value)
 {
     if (value == NULL || value[0] == '\0') {
@@ -82,7 +82,7 @@ static char *add_param(char *so_far, const char *name, const char *value)
     return longer;
 }
 
-/* Where tokens come from: without an issuer there is nobody to name. */
+/* The URL of the document. NULL without an issuer, because the document would name nobody. */
 static const char *metadata_url(const struct challenge *c)
 {
     return c->issuer != NULL ? c->metadata_url : NULL;
@@ -93,7 +93,7 @@ static const char *scopes(const struct challenge *c)
     return c->issuer != NULL ? c->scopes : NULL;
 }
 
-/* Takes `params`. */
+/* Takes ownership of `params`. */
 static void refuse_token(struct web_exchange *x, int status, char *params, const char *error,
                          const char *why)
 {
@@ -108,7 +108,8 @@ void challenge_no_token(const struct challenge *c, struct web_exchange *x)
     char *params = add_param(alloc_strdup(""), "resource_metadata", metadata_url(c));
     params = add_param(params, "scope", scopes(c));
     if (params[0] == '\0') {
-        params = add_param(params, "realm", "cloister"); /* a challenge has at least one */
+        /* a challenge needs at least one parameter */
+        params = add_param(params, "realm", "cloister");
     }
     refuse_token(x, 401, params, "unauthorized",
                  "a bearer token is needed, in the Authorization header");
@@ -176,7 +177,8 @@ static char *document(const struct challenge *c)
     return text;
 }
 
-/* A proxy may have taken the path of the public URL away, or have left it. */
+/* Accepts the path with and without the path of the public URL, since a proxy may have removed
+ * that. */
 static bool is_metadata_path(const struct challenge *c, const char *path)
 {
     return strcmp(path, WELL_KNOWN) == 0 || strcmp(path, WELL_KNOWN ENDPOINT) == 0 ||

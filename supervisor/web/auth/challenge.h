@@ -1,6 +1,6 @@
 /*
- * Refusals for want of a token, and where to get one: WWW-Authenticate (RFC 6750) and the document
- * that it points to (RFC 9728).
+ * Refuses requests whose token is missing or wrong, and tells clients where to get one:
+ * WWW-Authenticate (RFC 6750) and the document to which it points (RFC 9728).
  *
  * Thread: the loop thread. Nothing blocks.
  */
@@ -13,21 +13,21 @@
 struct web_exchange;
 
 struct challenge {
-    char *issuer; /* NULL: there is none, tokens come from whoever runs us */
-    char *scopes; /* separated by blanks, may be "" */
-    /* follow from where we are reached */
+    char *issuer; /* NULL: no issuer; the operator hands out tokens */
+    char *scopes; /* separated by blanks; may be "" */
+    /* derived from the URL at which clients reach us */
     char *resource;      /* "https://host/mcp" */
     char *metadata_url;  /* "https://host/.well-known/oauth-protected-resource/mcp" */
-    char *metadata_path; /* of it */
+    char *metadata_path; /* the path of metadata_url */
 };
 
 void challenge_init(struct challenge *c, const char *issuer, const char *scopes);
 void challenge_finish(struct challenge *c);
 
-/* Where clients reach us, without /mcp: "http://127.0.0.1:8080". */
+/* Sets the URL at which clients reach us, without /mcp: "http://127.0.0.1:8080". */
 void challenge_set_url(struct challenge *c, const char *url);
 
-/* Each ends the exchange. `why` is a literal. */
+/* Each ends the exchange. `why` is a string literal. */
 void challenge_no_token(const struct challenge *c, struct web_exchange *x); /* 401 */
 void challenge_bad_token(const struct challenge *c, struct web_exchange *x, const char *why);
 void challenge_scope(const struct challenge *c, struct web_exchange *x, const char *why); /* 403 */

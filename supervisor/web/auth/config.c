@@ -1,11 +1,10 @@
 /*
- * Whether what was configured may be served, before anything listens.
+ * Checks whether the configuration may be served, before anything listens.
  *
- * One rule stands behind all of it: who can reach us from elsewhere must show a token, and a token
- * must not travel where others can read it. Three things say that somebody elsewhere can: an
- * address that is not this machine's own, a public URL, which names a proxy, and nothing else. A
- * proxy that does TLS says so by the https of that URL. Whoever knows better says --insecure-http,
- * and is believed.
+ * One rule covers all of it: a client on another machine must show a token, and a token must not
+ * travel where others can read it. Two settings make us reachable from another machine: an address
+ * that is not loopback, and a public URL that is not (it names a proxy). If that URL is https, the
+ * proxy does TLS. --insecure-http switches the rule off.
  */
 #include <string.h>
 
@@ -28,7 +27,7 @@ static bool is_safe_url(const char *text)
            (url_is(&u, "https") || (url_is(&u, "http") && authority_is_loopback(&u.authority)));
 }
 
-/* RFC 6749: printable, without quotation mark and backslash. */
+/* RFC 6749: printable characters without quotation mark and backslash. */
 static int check_scopes(const char *scopes, struct err *err)
 {
     for (const char *p = scopes; *p != '\0'; p++) {

@@ -1,15 +1,15 @@
 /*
- * An issuer that is slow, away, or wrong must cost those who come with its tokens a refusal (503),
- * and everybody else nothing. So a question has a deadline and a bound for its answer, there is a
- * bound for the number of questions, and nothing is believed for longer than was said: there is no
- * falling back to an old answer. An answer that cannot be understood is not remembered, either.
+ * An issuer that is slow, down or wrong must cost the holders of its tokens a refusal (503), and
+ * everybody else nothing. So each question has a deadline and its answer a limit, the number of
+ * questions is limited, and no answer is used for longer than it allows: there is no fallback to an
+ * old answer. An answer that cannot be parsed is not cached.
  *
- * Good and bad tokens are remembered apart, so that a flood of wrong ones does not push the good
- * ones out. Tokens are kept as digests; the text of one lives in the body of a question, which is
- * wiped. None is ever logged, nor is what the issuer says about one.
+ * Good and bad tokens have separate caches, so that a flood of wrong tokens does not evict good
+ * ones. The caches hold digests; the text of a token is only in the body of a question, which is
+ * wiped. We log neither tokens nor what the issuer says about one.
  *
- * Principals are kept by name as long as anybody holds one, so that two tokens of one subject are
- * the same principal, with one count of what it does.
+ * Principals are kept by name as long as anybody holds one, so that two tokens of one subject share
+ * a principal and its counters.
  */
 #include "supervisor/web/auth/introspect.h"
 
@@ -30,7 +30,7 @@
 
 #define CONNECT_MS       3000
 #define CLIENT_MAX_BYTES 1024
-#define SWEEP_AT         256 /* principals, before those that nobody holds are let go */
+#define SWEEP_AT         256 /* number of principals at which unused ones are dropped */
 
 struct introspect_wait {
     struct ask *ask;
@@ -39,12 +39,12 @@ struct introspect_wait {
     void *arg;
 };
 
-/* One token that is being asked for. */
+/* A question to the issuer about one token. */
 struct ask {
     struct introspect *in;
     struct ask *next;
     unsigned char digest[WEB_DIGEST_BYTES];
-    unsigned epoch; /* of the client's secret; an answer to an older one is not remembered */
+    unsigned epoch; /* of the client secret; an answer to an older one is not cached */
     char *body;
     struct http_call *call;
     struct introspect_wait *waits;
@@ -54,8 +54,8 @@ struct introspect {
     uv_loop_t *loop;
     struct http_client *http;
     char *issuer, *url, *scopes, *place, *audience;
-    char *path;          /* of the URL */
-    char *authorization; /* the whole line */
+    char *path;          /* the path of the URL */
+    char *authorization; /* the whole header line */
     struct principal_limits limits;
     struct ask *asks;
     size_t ask_count;
@@ -78,7 +78,7 @@ static void free_secret(char *text)
     }
 }
 
-/* Form-encodes, as RFC 6749 has it for both halves. */
+/* Form-encodes a text, as RFC 6749 demands for both ID and secret. */
 static char *escape(struct view text)
 {
     char *copy = alloc_viewdup(text);
@@ -156,7 +156,7 @@ static int open_client(struct introspect *in, struct err *err)
     if (!url_parse(in->issuer, &issuer) || !url_parse(in->url, &url)) {
         return err_set(err, ERR_CONFIG, "--oauth-issuer and --oauth-introspection must be URLs");
     }
-    const char *path = in->url + url.origin.len; /* its last slash counts */
+    const char *path = in->url + url.origin.len; /* a trailing slash of the URL is significant */
     CLEANUP_FREE char *base = alloc_viewdup(url.origin);
     struct http_endpoint endpoint = {.name = in->url, .base_url = base, .verify = true};
     in->path = alloc_strdup(path[0] != '\0' ? path : "/");
@@ -200,7 +200,7 @@ static void on_http_closed(void *arg)
     struct introspect *in = arg;
     void (*closed)(void *arg) = in->closed;
     void *closed_arg = in->closed_arg;
-    while (in->asks != NULL) { /* only now does nobody read their bodies any more */
+    while (in->asks != NULL) { /* the requests have ended, so nobody reads the bodies any more */
         struct ask *ask = in->asks;
         in->asks = ask->next;
         free_ask(ask);
@@ -224,7 +224,7 @@ void introspect_set_audience(struct introspect *in, const char *audience)
 
 /* ---- principals ----------------------------------------------------------------------------- */
 
-/* Lets go of those that only this table holds. */
+/* Drops the principals that only this table holds. */
 static void sweep_principals(struct introspect *in)
 {
     size_t kept = 0;
@@ -277,7 +277,7 @@ static void unlink_ask(struct ask *ask)
     in->ask_count--;
 }
 
-/* Tells everybody who waits, and ends the question. A callback may do anything but close us. */
+/* Calls everybody who waits, and ends the question. A callback may do anything but close `in`. */
 static void finish_ask(struct ask *ask, const struct introspect_result *r)
 {
     unlink_ask(ask);
@@ -434,8 +434,8 @@ struct introspect_wait *introspect_ask(struct introspect *in,
     return w;
 }
 
-/* The question goes on without anybody who waits: its answer will be wanted in a moment, and it
- * cannot take long. */
+/* The question goes on even if nobody waits for it: the client will probably ask again soon, and
+ * the answer is cached. */
 void introspect_forget(struct introspect_wait *w)
 {
     struct introspect_wait **slot = &w->ask->waits;

@@ -1,18 +1,16 @@
 /*
- * A token is good if the issuer says that it is active, nothing in the answer speaks against it,
- * and it was made for us. That last one is where servers fail: an issuer knows many services, and a
- * token that one of them was given must not open another ("confused deputy"). So an answer without
- * an audience is worth nothing here, though RFC 7662 allows it: the issuer must be told to say whom
- * its tokens are for.
+ * A token is good if the issuer says that it is active, nothing in the answer contradicts that, and
+ * it was made for us. Servers often forget the last check: an issuer serves many services, and a
+ * token for one of them must not open another ("confused deputy"). So we refuse an answer without
+ * an audience, though RFC 7662 allows it: the issuer must be configured to say for whom its tokens
+ * are.
  *
- * Nor is a token taken that is bound to a key of its holder ("cnf"), since we cannot ask for the
- * proof, and a thief could not give it; nor one that says to be something else than an access
- * token.
+ * We also refuse a token that is bound to a key of its holder ("cnf"), since we cannot ask for the
+ * proof that a thief could not give, and a token whose type is not that of an access token.
  *
- * Names: two subjects must never become one principal. The subject is written so that it can be
- * told from a name in the file of tokens (by the @), and from a client that acts for itself (by
- * "client/", since a slash in a subject is escaped): whoever may choose his name at the issuer
- * must not be able to choose another's.
+ * Names: two subjects must never become one principal. The name of a subject differs from names in
+ * the token file (by the @), and from a client that acts for itself (by "client/", since a slash in
+ * a subject is escaped). So nobody who may choose a name at the issuer can choose somebody else's.
  */
 #include "supervisor/web/auth/introspect_answer.h"
 
@@ -25,8 +23,8 @@
 
 #define ANSWER_DEPTH  16
 #define AUDIENCES_MAX 64
-#define SUBJECT_MAX   255 /* OpenID Connect's bound */
-#define CLOCK_SKEW_S  30  /* an issuer's clock may be ahead of ours by that */
+#define SUBJECT_MAX   255 /* the limit of OpenID Connect */
+#define CLOCK_SKEW_S  30  /* tolerated difference between the issuer's clock and ours */
 #define LATEST_S      9007199254740992.0
 
 static int malformed(struct err *err, const char *what)
@@ -36,14 +34,14 @@ static int malformed(struct err *err, const char *what)
 
 /* ---- members -------------------------------------------------------------------------------- */
 
-/* NULL also for null, which some issuers write for what they do not know. */
+/* NULL also for JSON null, which some issuers write for unknown values. */
 static const cJSON *answer_member(const cJSON *answer, const char *key)
 {
     const cJSON *item = json_get(answer, key);
     return cJSON_IsNull(item) ? NULL : item;
 }
 
-/* A moment in seconds. *ret_has is false if it is not there. */
+/* Reads a time in seconds. *ret_has is false if the member is absent. */
 static int read_moment(const cJSON *answer, const char *key, bool *ret_has, uint64_t *ret,
                        struct err *err)
 {
@@ -59,7 +57,7 @@ static int read_moment(const cJSON *answer, const char *key, bool *ret_has, uint
     return 0;
 }
 
-/* A text or nothing. */
+/* Reads an optional string. */
 static int read_text(const cJSON *answer, const char *key, const char **ret, struct err *err)
 {
     const cJSON *item = answer_member(answer, key);
@@ -70,8 +68,7 @@ static int read_text(const cJSON *answer, const char *key, const char **ret, str
     return 0;
 }
 
-/* The same but for a slash at the end, which some write and some do not. Nothing is like nothing.
- */
+/* Compares URLs except for a trailing slash, which only some issuers write. NULL equals nothing. */
 static bool same_url(const char *a, const char *b)
 {
     size_t a_len = strlen(a);
@@ -134,7 +131,7 @@ static bool covers(const char *have, const char *need)
     return true;
 }
 
-/* "Bearer", or what some issuers say instead. */
+/* "Bearer", or what some issuers write instead. */
 static bool is_access_token(const cJSON *answer, const char *type)
 {
     const char *use = json_get_str(answer, "token_use");
@@ -181,7 +178,7 @@ static int refuse_answer(struct introspect_answer *a, enum introspect_verdict ve
     return 0;
 }
 
-/* Fills *a; everything that is wrong with an active token. */
+/* Fills *a. Finds everything that is wrong with an active token. */
 static int judge_answer(const cJSON *answer, const struct introspect_expect *expect, uint64_t now_s,
                         struct introspect_answer *a, struct err *err)
 {

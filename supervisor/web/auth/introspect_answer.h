@@ -1,5 +1,5 @@
 /*
- * What an issuer says about a token (RFC 7662), and what that is worth here.
+ * Parses an issuer's answer about a token (RFC 7662) and judges it.
  *
  * Thread: any. Nothing blocks.
  */
@@ -15,26 +15,26 @@
 
 enum introspect_verdict {
     INTROSPECT_GOOD,
-    INTROSPECT_BAD,   /* not a token, or not for us, or over */
-    INTROSPECT_SCOPE, /* good, but it does not cover what is done here */
+    INTROSPECT_BAD,   /* not a token, not for us, or expired */
+    INTROSPECT_SCOPE, /* good, but its scope does not cover this */
 };
 
-/* What a token must be. Borrowed. */
+/* What the token must match. Borrowed. */
 struct introspect_expect {
     const char *issuer;   /* URL */
-    const char *place;    /* of the names of its users: the issuer's host */
+    const char *place;    /* the issuer's host, part of its principals' names */
     const char *audience; /* our resource URL */
     const char *scopes;   /* separated by blanks; "" for none */
 };
 
 struct introspect_answer {
     enum introspect_verdict verdict;
-    const char *why; /* a literal, for the client; "" if good */
-    char *name;      /* of the principal, owned by the caller; NULL unless it is good */
-    uint64_t good_s; /* till it expires; UINT64_MAX: nobody says */
+    const char *why; /* a string literal for the client; "" if good */
+    char *name;      /* the principal's name, owned by the caller; NULL unless good */
+    uint64_t good_s; /* seconds until it expires; UINT64_MAX: unknown */
 };
 
-/* -ERR_PROTOCOL if this is no answer to rely on, whatever it says otherwise. */
+/* Returns -ERR_PROTOCOL if the answer breaks the RFC or is ambiguous; it must not be used then. */
 int introspect_answer_read(struct view body, const struct introspect_expect *expect,
                            uint64_t now_wall_s, struct introspect_answer *ret,
                            struct err *err) WARN_UNUSED;

@@ -1,7 +1,7 @@
 /*
- * A plain array that is looked through: with a thousand places that takes some microseconds, once a
- * request. Digests of what strangers send cannot be chosen to fit, so comparing them needs no care
- * about time.
+ * A plain array that is searched linearly: a thousand entries take some microseconds, once a
+ * request. A stranger cannot choose a token so that its digest comes close to another, so
+ * comparisons need not take constant time.
  */
 #include "supervisor/web/auth/token_cache.h"
 
@@ -11,37 +11,37 @@
 #include "common/alloc.h"
 #include "supervisor/base/principal.h"
 
-struct place {
+struct cached {
     unsigned char digest[WEB_DIGEST_BYTES];
     uint64_t until_ms; /* 0: free */
-    uint64_t used;     /* when it was last asked for, in questions */
+    uint64_t used;     /* number of the lookup that last found it */
     struct token_known known;
 };
 
 struct token_cache {
     size_t count;
     uint64_t questions;
-    struct place places[];
+    struct cached entries[];
 };
 
-struct token_cache *token_cache_create(size_t places)
+struct token_cache *token_cache_create(size_t entries)
 {
-    size_t bytes = sizeof(struct token_cache) + places * sizeof(struct place);
+    size_t bytes = sizeof(struct token_cache) + entries * sizeof(struct cached);
     struct token_cache *c = alloc_array(bytes, 1);
-    c->count = places;
+    c->count = entries;
     return c;
 }
 
-static void clear(struct place *p)
+static void clear(struct cached *p)
 {
     principal_release(p->known.principal);
-    *p = (struct place){.until_ms = 0};
+    *p = (struct cached){.until_ms = 0};
 }
 
 void token_cache_clear(struct token_cache *c)
 {
     for (size_t i = 0; i < c->count; i++) {
-        clear(&c->places[i]);
+        clear(&c->entries[i]);
     }
 }
 
@@ -53,10 +53,11 @@ void token_cache_destroy(struct token_cache *c)
     }
 }
 
-static struct place *find_token(struct token_cache *c, const unsigned char digest[WEB_DIGEST_BYTES])
+static struct cached *find_token(struct token_cache *c,
+                                 const unsigned char digest[WEB_DIGEST_BYTES])
 {
     for (size_t i = 0; i < c->count; i++) {
-        struct place *p = &c->places[i];
+        struct cached *p = &c->entries[i];
         if (p->until_ms != 0 && memcmp(p->digest, digest, WEB_DIGEST_BYTES) == 0) {
             return p;
         }
@@ -64,12 +65,12 @@ static struct place *find_token(struct token_cache *c, const unsigned char diges
     return NULL;
 }
 
-/* A free place was never asked for. */
-static struct place *least_used(struct token_cache *c)
+/* A free entry counts as never used. */
+static struct cached *least_used(struct token_cache *c)
 {
-    struct place *least = &c->places[0];
+    struct cached *least = &c->entries[0];
     for (size_t i = 1; i < c->count; i++) {
-        least = c->places[i].used < least->used ? &c->places[i] : least;
+        least = c->entries[i].used < least->used ? &c->entries[i] : least;
     }
     return least;
 }
@@ -78,7 +79,7 @@ const struct token_known *token_cache_find(struct token_cache *c,
                                            const unsigned char digest[WEB_DIGEST_BYTES],
                                            uint64_t now_ms)
 {
-    struct place *p = find_token(c, digest);
+    struct cached *p = find_token(c, digest);
     if (p == NULL) {
         return NULL;
     }
@@ -93,7 +94,7 @@ const struct token_known *token_cache_find(struct token_cache *c,
 void token_cache_put(struct token_cache *c, const unsigned char digest[WEB_DIGEST_BYTES],
                      const struct token_known *known, uint64_t until_ms)
 {
-    struct place *p = find_token(c, digest);
+    struct cached *p = find_token(c, digest);
     if (p == NULL) {
         p = least_used(c);
     }

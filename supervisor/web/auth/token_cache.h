@@ -1,6 +1,6 @@
 /*
- * What is known of tokens for a while, by their digests. Bounded: who was not asked for longest
- * makes room.
+ * Cached verdicts about tokens, by digest. Bounded: the entry that was not looked up for longest is
+ * evicted.
  *
  * Thread: the loop thread. Nothing blocks.
  */
@@ -15,21 +15,21 @@
 struct principal;
 struct token_cache;
 
-struct token_cache *token_cache_create(size_t places);
+struct token_cache *token_cache_create(size_t entries);
 void token_cache_destroy(struct token_cache *c); /* NULL is fine */
 
 struct token_known {
-    int verdict;                 /* the user's */
-    const char *why;             /* a literal */
-    struct principal *principal; /* held by the cache; NULL is fine */
+    int verdict;                 /* defined by the caller */
+    const char *why;             /* a string literal */
+    struct principal *principal; /* the cache holds a reference; may be NULL */
 };
 
-/* NULL: nothing is known (any more). Borrowed until the next change. */
+/* NULL: nothing is cached, or it has expired. Borrowed until the next change. */
 const struct token_known *token_cache_find(struct token_cache *c,
                                            const unsigned char digest[WEB_DIGEST_BYTES],
                                            uint64_t now_ms);
 
-/* Replaces what was known of it. */
+/* Replaces the cached verdict of this token. */
 void token_cache_put(struct token_cache *c, const unsigned char digest[WEB_DIGEST_BYTES],
                      const struct token_known *known, uint64_t until_ms);
 

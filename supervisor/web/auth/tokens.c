@@ -1,10 +1,9 @@
 /*
- * A guessed token is compared with every one there is, in full: neither how much of it was right
- * nor which line it came close to shows in the time that takes. With 4096 lines that is some 60
- * microseconds.
+ * A token is compared with every entry of the file, in full, so the time shows neither how much of
+ * a guess was right nor which line it resembles. 4096 lines take some 60 microseconds.
  *
- * The file is read into a set of its own, and takes the place of the old one when all of it was
- * good. So a mistake in line 100 leaves everybody as they were.
+ * The file is read into a new set, which replaces the old one only when all of it was good. A
+ * mistake in line 100 therefore changes nothing.
  */
 #include "supervisor/web/auth/tokens.h"
 
@@ -38,9 +37,9 @@ struct token {
 
 struct holder {
     struct principal *principal;
-    uint64_t hash;                      /* of the name: most are told apart without looking at it */
-    size_t limit_line[LIMIT_KEY_COUNT]; /* where it was given; 0: nowhere */
-    bool good;                          /* has a token that has not expired */
+    uint64_t hash;                      /* hash of the name, compared first */
+    size_t limit_line[LIMIT_KEY_COUNT]; /* the line that set it; 0: none */
+    bool good;                          /* has an unexpired token */
 };
 
 struct tokens {
@@ -50,7 +49,7 @@ struct tokens {
     size_t holder_count;
 };
 
-/* What is known while the text is read. */
+/* State while the text is read. */
 struct reader {
     struct tokens *t;
     const struct principal_limits *defaults;
@@ -59,7 +58,7 @@ struct reader {
     bool plain;
 };
 
-/* ---- words ---------------------------------------------------------------------------------- */
+/* ---- fields of a line ------------------------------------------------------------------------ */
 
 static bool is_letter_or_digit(char c)
 {
@@ -125,7 +124,7 @@ static bool read_digits(const char *text, size_t len, int *ret)
     return true;
 }
 
-/* The first moment at which it is good no more. */
+/* Returns the first moment at which the token is no longer good. */
 static bool read_date(const char *text, uint64_t *ret_ms)
 {
     int year, month, day;
@@ -151,7 +150,7 @@ static bool read_date(const char *text, uint64_t *ret_ms)
     time_t moment = timegm(&tm);
     if (year < 1970 || moment < 0 || tm.tm_mon != month - 1 || tm.tm_mday != day ||
         tm.tm_hour != hour || tm.tm_min != minute || tm.tm_sec != second) {
-        return false; /* the 31st of February became another day */
+        return false; /* 31 February became another day */
     }
     *ret_ms = (uint64_t)moment * 1000 + (whole_day ? DAY_MS : 0);
     return true;
@@ -272,7 +271,7 @@ static int add_token(struct reader *r, struct holder *h, struct token *token, st
     return 0;
 }
 
-/* Cuts at blanks, in place. */
+/* Splits at blanks, in place. */
 static size_t split_line(char *line, char *words[WORDS_MAX + 1])
 {
     size_t count = 0;
@@ -316,7 +315,7 @@ static int read_line(struct reader *r, char *line, struct err *err)
     return rc < 0 ? rc : add_token(r, h, &token, err);
 }
 
-/* Also checks what every line must be. */
+/* Reads all lines, and checks what every line must have. */
 static int read_lines(struct reader *r, struct view text, struct err *err)
 {
     char line[TOKENS_LINE_MAX_BYTES + 1];
@@ -344,7 +343,7 @@ static int read_lines(struct reader *r, struct view text, struct err *err)
 
 /* ---- sets ----------------------------------------------------------------------------------- */
 
-/* Takes out what has expired, and who has nothing left. */
+/* Drops expired tokens, and principals without a token. */
 static void drop_expired(struct tokens *t, uint64_t now_ms)
 {
     size_t *moved = alloc_array(t->holder_count + 1, sizeof(size_t));

@@ -1,10 +1,10 @@
 /*
- * One download: the first piece says how large the file is and which version of it this is, the
- * others have to be of the same. While a piece waits for its client the next one is read, and no
- * further: a download holds two pieces at most, and reads nothing for a client that does not.
+ * A download reads the file in pieces. The first piece gives the file's size and version; all
+ * others must have the same version. While one piece waits for its client, the next is read, but no
+ * more: a download holds at most two pieces, and reads nothing for a client that does not read.
  *
- * The client may go while a piece is being read. The download then stays till the piece is there,
- * for nobody.
+ * The client may disconnect while a piece is being read. The download then stays until the piece
+ * has arrived, and drops it.
  */
 #include "supervisor/web/files/endpoint.h"
 
@@ -22,21 +22,21 @@
 
 #define PIECE_BYTES   (512u << 10)
 #define OPEN_MAX      64 /* downloads at a time */
-#define OPEN_EACH_MAX 8  /* of one sandbox, whose agent has other things to do */
+#define OPEN_EACH_MAX 8  /* of one sandbox, whose agent has other work */
 
 struct download {
     LIST_ENTRY(download) node;
     struct files_endpoint *endpoint;
-    struct web_exchange *x; /* NULL: nobody waits for it any more */
+    struct web_exchange *x; /* NULL: the client has gone */
     char *sandbox, *path, *expires, *signature;
     struct file_link link;
     struct file_range range;
-    void *reading; /* of the source; NULL: nothing is being read */
-    bool probe;    /* the first piece is for the size alone */
-    bool begun;    /* the response */
+    void *reading; /* the source's read in progress, or NULL */
+    bool probe;    /* the first read is for the size and version only */
+    bool begun;    /* the response has begun */
     uint64_t stamp;
-    uint64_t at, end; /* what is still to be read */
-    char *held;       /* a piece that is ahead of its client */
+    uint64_t at, end; /* the range that is still to be read */
+    char *held;       /* a piece that the client is not ready for */
     size_t held_len;
 };
 
@@ -68,7 +68,7 @@ static void destroy_download(struct download *d)
     free(d);
 }
 
-/* The exchange is over, one way or the other. */
+/* The exchange has ended, or its client has gone. */
 static void end_download(struct download *d)
 {
     d->x = NULL;
@@ -139,7 +139,7 @@ static void end_well(struct download *d)
     end_download(d);
 }
 
-/* Gives the piece that is here to the client and has the next one read. */
+/* Gives the held piece to the client and reads the next one. */
 static void go_on(struct download *d)
 {
     if (d->held != NULL && web_stream_queued(d->x) == 0) {
@@ -182,12 +182,13 @@ static void begin_download(struct download *d, const struct file_piece *piece)
     char scratch[96];
     file_etag(piece->stamp, etag);
     const char *if_range = web_header(d->x, "If-Range");
-    if (if_range != NULL && strcmp(if_range, etag) != 0) { /* of another version: all of this one */
+    /* the client has another version, so it gets the whole file */
+    if (if_range != NULL && strcmp(if_range, etag) != 0) {
         d->range = (struct file_range){.to = UINT64_MAX};
     }
     if (file_is_known(d->x, etag)) {
         file_headers_set(d->x, d->path, piece->type, etag);
-        /* no body, but as long as the file is: caches would take 0 for its new length */
+        /* No body, but the file's length: caches would take 0 for its new length. */
         web_stream_begin_sized(d->x, 304, NULL, piece->size);
         end_well(d);
         return;
@@ -242,7 +243,7 @@ static void on_piece(void *arg, const struct file_piece *piece)
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* The link of a request, copied; NULL if it is none. */
+/* Copies the link of a request; NULL if it is none. */
 static struct download *read_link(struct web_exchange *x)
 {
     const char *at = web_path(x);
@@ -281,7 +282,7 @@ static bool has_room(const struct files_endpoint *e, const struct download *d)
     {
         each += strcmp(other->sandbox, d->sandbox) == 0;
     }
-    return e->open <= OPEN_MAX && each <= OPEN_EACH_MAX; /* this one is among them */
+    return e->open <= OPEN_MAX && each <= OPEN_EACH_MAX; /* the new one is counted already */
 }
 
 void files_endpoint_handle(struct files_endpoint *e, struct web_exchange *x)
@@ -313,7 +314,7 @@ void files_endpoint_handle(struct files_endpoint *e, struct web_exchange *x)
     }
     const char *range = strcmp(method, "GET") == 0 ? web_header(x, "Range") : NULL;
     d->range = file_range_parse(web_header_count(x, "Range") == 1 ? range : NULL);
-    /* Where to begin depends on the size, and for If-Range on the version: that is asked first. */
+    /* The range depends on the size, and If-Range on the version, so both are read first. */
     d->probe = d->range.asked || strcmp(method, "HEAD") == 0;
     d->end = UINT64_MAX;
     web_on_gone(x, on_download_gone, d);

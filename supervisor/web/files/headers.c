@@ -1,11 +1,12 @@
 /*
- * A file of a sandbox was written by code that nobody has looked at, and comes from our origin. So
- * a browser must not run anything of it: what could be active (HTML, SVG, scripts, PDF) and what is
- * unknown is a download whatever its type says, types are not guessed (nosniff), and should
- * something be shown all the same it is a document without an origin that may load nothing.
+ * A file of a sandbox was written by untrusted code, and is served from our origin. So a browser
+ * must not run any of it. Possibly active types (HTML, SVG, scripts, PDF) and unknown types are
+ * downloads, whatever their type says; browsers may not guess types (nosniff); and if a browser
+ * shows a file all the same, it is a document without an origin that may load nothing.
  *
- * Browsers play sound and video in a page of their own making, which has our policy and loads the
- * file once more: that page may load it. It has no place for anything of the file's that could run.
+ * Browsers play sound and video in a page that they make themselves. That page has our policy and
+ * loads the file once more, so the policy allows media. Nothing else of the file is in that page,
+ * so nothing of it can run.
  */
 #include "supervisor/web/files/headers.h"
 
@@ -47,7 +48,7 @@ static bool is_shown(const char *type)
     return false;
 }
 
-/* RFC 6266: a name of plain letters for old programs, and the real one, encoded. */
+/* RFC 6266: a plain ASCII name for old clients, and the real name, encoded. */
 static void set_disposition(struct web_exchange *x, const char *path, bool inline_)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._";
@@ -105,7 +106,7 @@ bool file_is_known(const struct web_exchange *x, const char *etag)
     return known != NULL && (strcmp(known, "*") == 0 || strstr(known, etag) != NULL);
 }
 
-/* Digits at *at; false if there are none, or too many. */
+/* Parses digits at *at; false if there are none, or too many. */
 static bool take_number(const char **at, uint64_t *ret)
 {
     size_t len = strspn(*at, "0123456789");

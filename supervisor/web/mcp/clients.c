@@ -1,21 +1,21 @@
 /*
  * The table of legacy clients, by session id.
  *
- * An id is 130 random bits, and still no more than a name: it works only for the principal that it
- * was given to, and another's is answered as if it did not exist.
+ * A session id has 130 random bits, but is not a credential: it works only for the principal that
+ * opened the session. For another principal the session does not exist.
  *
- * A client that says nothing for long, has no stream open and waits for no answer is idle, and its
- * session ends; it learns that by a 404 and begins anew, as the protocol wants it.
+ * A client that sends nothing for long, has no open stream and waits for no answer is idle, and its
+ * session ends. The client gets a 404 then and begins a new session, as the protocol wants it.
  *
- * When the table is full, a newcomer takes a place. The table is shared by all principals that have
- * sessions in it, and one that has less than its share takes the place from the one that has most:
- * its longest idle session, however short that is. One that has its share already takes a place of
- * its own: of a session that was opened and never used, or of the longest idle one after a while;
- * only then, unless it has more than half of the table, of another that has been idle for a minute.
- * Sessions in use make room last, and only those of a principal that has more than half of the
- * table for one that has less than its share. So one principal alone cannot keep others out, nor
- * push out those that have no more than their share; two that have half of the table each, all in
- * use, can. Where there is no place the newcomer is told to come later.
+ * When the table is full, a new session evicts another one. All principals share the table. A
+ * principal with less than its fair share evicts the longest idle session of the principal with
+ * most sessions, however briefly that was idle. A principal that has its share evicts one of its
+ * own: a session that was opened and never used, or its longest idle one after 10 s. If it has
+ * none, and no more than half of the table, it evicts another principal's session that has been
+ * idle for a minute. A session in use is evicted last, only from a principal with more than half of
+ * the table, and only for one with less than its share. So one principal cannot keep others out,
+ * nor evict those within their share; two principals with half of the table each, all in use, can.
+ * If no session can be evicted, the client gets a 503.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -95,20 +95,20 @@ static void share_release(struct mcp_endpoint *e, struct mcp_share *share)
     }
 }
 
-/* How many each may have when the table is full and this one wants some. */
+/* The fair share of each principal if the table is full and this one wants a session. */
 static size_t fair_share(const struct mcp_endpoint *e, const struct mcp_share *own)
 {
     size_t fair = e->config.max_sessions / (e->share_count + (own == NULL));
     return fair > 0 ? fair : 1;
 }
 
-/* Of those with more than `above` sessions: of the principal with most the one that was not heard
- * of for longest. */
+/* Of the principal with most sessions, if they are more than `above`: the one that was quiet for
+ * longest. */
 static struct mcp_client *of_the_largest(struct mcp_endpoint *e, size_t above, bool busy)
 {
     struct mcp_client *found = NULL;
     struct timeout *t;
-    TAILQ_FOREACH(t, &e->idle.list, node) /* longest unheard of first */
+    TAILQ_FOREACH(t, &e->idle.list, node) /* quiet for longest first */
     {
         struct mcp_client *c = t->owner;
         if (c->share->sessions > above && (busy || !is_client_busy(c))) {
@@ -119,7 +119,7 @@ static struct mcp_client *of_the_largest(struct mcp_endpoint *e, size_t above, b
     return found;
 }
 
-/* Of this principal, or one that it may replace. */
+/* A session of this principal, or of another one, that is idle for long enough to be evicted. */
 static struct mcp_client *idle_for_long(struct mcp_endpoint *e, const struct mcp_share *own)
 {
     struct mcp_client *used = NULL, *other = NULL;
@@ -146,7 +146,7 @@ static struct mcp_client *idle_for_long(struct mcp_endpoint *e, const struct mcp
     return used != NULL || has_much ? used : other;
 }
 
-/* The one that has to go for a newcomer of this principal; NULL: nobody. */
+/* The session to evict for a new one of this principal; NULL if there is none. */
 static struct mcp_client *victim(struct mcp_endpoint *e, const struct principal *p)
 {
     const struct mcp_share *own = share_find(e, p);
@@ -221,14 +221,14 @@ void mcp_client_end(struct mcp_client *c, int status, const char *why)
     log_debug("session %.8s ends: %s", c->id, why);
     LIST_REMOVE(c, node);
     e->clients--;
-    /* First of all: from here on it calls none of the streams that go. */
+    /* The session ends first, so that it does not call the streams that are destroyed below. */
     c->null_id = mcp_session_null_id(c->session);
     mcp_session_end(c->session);
     c->session = NULL;
     mcp_stream_send_away(&c->standing, status, why);
     mcp_stream_forget(&c->standing);
     while ((s = TAILQ_FIRST(&c->streams)) != NULL) {
-        s->answered = true; /* there is no session to be told */
+        s->answered = true; /* there is no session to cancel it in */
         mcp_stream_send_away(s, status, why);
         mcp_stream_destroy(s);
     }
@@ -256,7 +256,7 @@ struct mcp_client *mcp_client_find(struct mcp_endpoint *e, const char *id, bool 
     return NULL;
 }
 
-/* The first that is meant, of those in a bucket. */
+/* The first client of this principal in a bucket (NULL: of any principal). */
 static struct mcp_client *first_of(struct mcp_bucket *bucket, const struct principal *p)
 {
     struct mcp_client *c;
@@ -273,7 +273,7 @@ void mcp_clients_end(struct mcp_endpoint *e, const struct principal *p, int stat
 {
     for (size_t i = 0; i < e->bucket_count; i++) {
         struct mcp_client *c;
-        /* The end of one may be the end of others, so the search begins anew. */
+        /* Ending one client may end others, so the search starts anew. */
         while ((c = first_of(&e->buckets[i], p)) != NULL) {
             mcp_client_end(c, status, why);
         }

@@ -1,13 +1,12 @@
 /*
- * Which request goes where, and the life of the endpoint.
+ * Routes of the endpoint, and its life.
  *
- * Nothing is looked at before it is known who asks, but what says nothing about anybody: whether we
- * are alive, and where tokens come from. Asking for the principal may take a while (an
- * authorization server is asked), so the request waits in an admission meanwhile, which outlives
- * the endpoint if it must.
+ * A request is authenticated before it is looked at, except for two that concern nobody: whether
+ * the server is alive, and where tokens come from. The check may take a while (an authorization
+ * server is asked), so the request waits in an admission, which outlives the endpoint if it must.
  *
- * 404 and 405 of the old and the new transport are told apart by clients: who tries the new
- * one on /sse has to see 405 to fall back to the old.
+ * Clients tell the old from the new transport by 404 and 405: a client that tries the new one on
+ * /sse must get 405 to fall back to the old.
  */
 #include "supervisor/web/mcp/endpoint.h"
 
@@ -25,12 +24,12 @@
 
 struct mcp_admission {
     LIST_ENTRY(mcp_admission) node;
-    struct mcp_endpoint *endpoint; /* NULL: it has gone meanwhile */
+    struct mcp_endpoint *endpoint; /* NULL: the endpoint has been closed */
     struct web_exchange *x;
     void (*route)(struct mcp_endpoint *e, struct web_exchange *x, struct principal *p);
 };
 
-/* ---- what requests have in common ----------------------------------------------------------- */
+/* ---- helpers of the routes ------------------------------------------------------------------- */
 
 void mcp_endpoint_refuse(struct web_exchange *x, const struct mcp_client *c, int status, int code,
                          const char *why)
@@ -42,8 +41,8 @@ void mcp_endpoint_refuse(struct web_exchange *x, const struct mcp_client *c, int
     web_respond_text(x, status, "application/json", mcp_reject_text(null_id, code, why));
 }
 
-/* Media types of a list, in any case, whatever their parameters say. A type that is there with q=0
- * is rare enough to be misread. */
+/* Whether a list has this media type, in any case and with any parameters. It ignores q=0, which is
+ * rare. */
 static bool names(const char *list, const char *type)
 {
     size_t len = strlen(type);
@@ -62,7 +61,7 @@ struct mcp_accept mcp_accept_read(const struct web_exchange *x)
     const char *list = web_header(x, "Accept");
     struct mcp_accept a = {false, false, true}; /* no header: anything */
     if (web_header_count(x, "Accept") > 1) {
-        a.json = a.stream = true; /* one line for each: we see the first only */
+        a.json = a.stream = true; /* several lines, of which we see only the first */
     } else if (list != NULL) {
         a.json = names(list, "application/json");
         a.stream = names(list, "text/event-stream");
@@ -160,7 +159,7 @@ static void mcp_get(struct mcp_endpoint *e, struct web_exchange *x, struct princ
         s = event_id_parse(last, &id) ? find_stream(c, id.stream) : NULL;
     }
     if (s == NULL) {
-        /* Not 404: that would say that the session has gone. */
+        /* Not 404: that would mean that the session has ended. */
         mcp_endpoint_refuse(x, c, 400, JSONRPC_INVALID_REQUEST,
                             "Last-Event-ID names no stream whose events are still kept");
         return;
@@ -201,7 +200,7 @@ static void messages_other(struct mcp_endpoint *e, struct web_exchange *x, struc
     refuse_method(x, "POST");
 }
 
-/* In the order of being looked at; the method "" is any other. */
+/* Checked in this order; the method "" matches any. */
 static const struct route {
     const char *path, *method;
     void (*run)(struct mcp_endpoint *e, struct web_exchange *x, struct principal *p);
@@ -234,7 +233,7 @@ static void on_checked(void *arg, struct principal *p)
     }
     free(a);
     if (p == NULL) {
-        return; /* answered, or gone */
+        return; /* answered, or the client has gone */
     }
     if (e == NULL) {
         mcp_endpoint_refuse(x, NULL, 503, JSONRPC_INTERNAL, "the server is shutting down");
@@ -261,7 +260,7 @@ void mcp_endpoint_handle(struct mcp_endpoint *e, struct web_exchange *x)
         health(x, "text/plain", "ok\n");
         return;
     }
-    if (strcmp(path, "/health") == 0) { /* where other servers of this kind have it */
+    if (strcmp(path, "/health") == 0) { /* other servers of this kind have it here */
         health(x, "application/json", "{\"status\":\"healthy\"}");
         return;
     }
@@ -318,8 +317,8 @@ static struct mcp_stream *first_single(struct mcp_endpoint *e, const struct prin
     return NULL;
 }
 
-/* Of a principal; NULL: all. The end of one may be the end of others, so the search begins anew
- * after each. */
+/* Ends the clients and single streams of a principal; NULL: of all. Ending one may end others, so
+ * the search starts anew each time. */
 static void end_all(struct mcp_endpoint *e, const struct principal *p, int status, const char *why)
 {
     struct mcp_stream *s;

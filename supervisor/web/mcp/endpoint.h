@@ -1,7 +1,7 @@
 /*
  * MCP over HTTP: /mcp in both eras (Streamable HTTP), and /sse with /messages for the oldest
- * clients. Puts exchanges and sessions of the protocol layer together; what it adds is what
- * only HTTP has: session ids, event streams that can be resumed, and the status of an answer.
+ * clients. Connects exchanges with sessions of the protocol layer, and adds what only HTTP has:
+ * session ids, event streams that can be resumed, and the status of an answer.
  *
  * Thread: the loop thread. Nothing blocks.
  */
@@ -21,24 +21,25 @@ struct web_exchange;
 struct mcp_endpoint_config {
     struct mcp_server *server;
     struct web_auth *auth;
-    const char *base_path; /* of our URL as clients see it, before /mcp: "" or "/path"; copied */
+    const char *base_path; /* path of our public URL before /mcp: "" or "/path"; copied */
     size_t max_sessions;
-    uint64_t session_idle_ms; /* a session without a request and without a stream ends after this */
-    uint64_t heartbeat_ms;    /* something is sent at least this often while a client waits */
+    uint64_t session_idle_ms; /* a session without requests and streams ends after this */
+    uint64_t heartbeat_ms;    /* a waiting client gets something at least this often */
 };
 
 struct mcp_endpoint *mcp_endpoint_create(uv_loop_t *loop, const struct mcp_endpoint_config *config);
 
-/* Handler of a listener: takes every exchange, answers 404 to what is not its own. */
+/* Handler of a listener: takes every exchange, and answers 404 to unknown paths. */
 void mcp_endpoint_handle(struct mcp_endpoint *e, struct web_exchange *x);
 
 /* Ends the sessions of a principal. */
 void mcp_endpoint_revoke(struct mcp_endpoint *e, const struct principal *p);
 
-/* Ends all sessions; streams are closed. `closed` when nothing of it is on the loop any more. */
+/* Ends all sessions and closes their streams. `closed` is called when nothing of it is on the loop
+ * any more. */
 void mcp_endpoint_close(struct mcp_endpoint *e, void (*closed)(void *arg), void *arg);
 
-/* Requests that will still be answered, of all sessions. */
+/* The number of requests that will still be answered, of all sessions. */
 size_t mcp_endpoint_open_requests(const struct mcp_endpoint *e);
 
 #endif

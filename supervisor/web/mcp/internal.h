@@ -1,12 +1,12 @@
 /*
- * What the files of the endpoint share.
+ * Structs and functions that the files of the endpoint share.
  *
- * A client is one legacy client with its session: it has a name (the session id), one standing
- * stream for what nobody asked for, and a stream for each request of its that is in flight or whose
- * events are kept. A request of the latest revision is a stream alone, with a session of its own.
+ * A client is one legacy client with its session. It has an id, one standing stream for messages
+ * that answer no request, and a stream for each request that is in flight or whose events are kept.
+ * A request of the latest revision is a single stream, with a session of its own.
  *
- * Ownership: the endpoint owns clients and single streams, a client its streams. An exchange is
- * ended by whoever takes it from a stream.
+ * Ownership: the endpoint owns clients and single streams, a client owns its streams. Code that
+ * takes the exchange from a stream must end it.
  */
 #ifndef CLOISTER_SUPERVISOR_WEB_MCP_INTERNAL_H
 #define CLOISTER_SUPERVISOR_WEB_MCP_INTERNAL_H
@@ -25,18 +25,18 @@
 
 #define CLIENT_ID_CHARS 26 /* of 5 random bits each */
 
-#define STREAM_BEHIND  (256u << 10) /* queued bytes above which a reader gets only answers */
-#define STREAM_QUEUE   (8u << 20)   /* … above which a stream of many answers is closed */
-#define STANDING_BYTES (16u << 10)  /* kept of a standing stream: some 100 notifications */
+#define STREAM_BEHIND  (256u << 10) /* more queued bytes: only answers are sent */
+#define STREAM_QUEUE   (8u << 20)   /* … a stream of many answers is closed */
+#define STANDING_BYTES (16u << 10)  /* kept of a standing stream: 100 notifications */
 #define STREAM_KEPT    (64u << 10)  /* kept notifications of a request in flight */
 #define CLIENT_KEPT    (2u << 20)   /* kept for one client, all streams together */
 #define ENDPOINT_KEPT  (64u << 20)  /* kept for all */
-#define STREAMS_KEPT   64           /* of one client, whose request has been answered */
-#define KEEP_MS        300000       /* how long events of a request wait for a client to resume */
-#define RETRY_MS       1000         /* what we tell clients to wait before they come back */
-#define RESUMABLE_MS   1000  /* a request that takes longer gets a stream that can be resumed */
-#define EVICT_USED_MS  10000 /* a session that was used must be idle for so long to make room */
-#define EVICT_IDLE_MS  60000 /* … and another principal's for so long */
+#define STREAMS_KEPT   64           /* answered streams kept for a client */
+#define KEEP_MS        300000       /* how long events of a request are kept */
+#define RETRY_MS       1000         /* what clients are told to wait before they reconnect */
+#define RESUMABLE_MS   1000         /* a request that takes longer gets a stream with event ids */
+#define EVICT_USED_MS  10000        /* idle time before a used session may be evicted */
+#define EVICT_IDLE_MS  60000        /* … before another principal's may be */
 #define OLD_IN_FLIGHT                                                                              \
     64 /* requests of a client of the old transport, which come without their reader */
 #define WARN_EVERY_MS 60000
@@ -55,26 +55,26 @@ struct mcp_stream {
     struct mcp_sink sink;
     enum mcp_stream_kind kind;
     struct mcp_endpoint *endpoint;
-    struct mcp_client *client;   /* NULL: single */
-    struct mcp_session *session; /* of the client; a single stream has its own */
-    struct web_exchange *x;      /* NULL: the reader has gone, or was never there */
+    struct mcp_client *client;   /* NULL: single stream */
+    struct mcp_session *session; /* the client's; a single stream has its own */
+    struct web_exchange *x;      /* NULL: no reader */
     TAILQ_ENTRY(mcp_stream) node;
-    struct timeout timeout; /* heartbeat, or for how long its events are kept */
-    bool taking;            /* inside mcp_session_take(): must not go */
+    struct timeout timeout; /* heartbeat, or the end of the time that events are kept */
+    bool taking;            /* inside mcp_session_take(): must not be destroyed */
     bool streaming;         /* the response has been begun */
-    bool may_stream;        /* the client can read one */
-    bool only_stream;       /* … and nothing else */
-    bool opens;             /* carries the answer to initialize: gets the session id */
+    bool may_stream;        /* the client accepts event streams */
+    bool only_stream;       /* … and nothing but event streams */
+    bool opens;             /* carries the answer to initialize, with the session id */
     bool answered;
-    bool has_id;        /* the client has seen an event id: it can resume */
-    uint64_t number;    /* within the client; 0 is the standing one */
+    bool has_id;        /* the client has seen an event id, so it can resume */
+    uint64_t number;    /* number within the client; 0: the standing stream */
     uint64_t events;    /* number of the latest event */
-    uint64_t delivered; /* of the latest one that was given to a reader */
+    uint64_t delivered; /* number of the latest event that a reader was given */
     struct event_log log;
 };
 TAILQ_HEAD(mcp_streams, mcp_stream);
 
-/* What one principal has of the table of clients. */
+/* A principal's share of the table of clients. */
 struct mcp_share {
     LIST_ENTRY(mcp_share) node;
     struct principal *principal;
@@ -83,21 +83,21 @@ struct mcp_share {
 LIST_HEAD(mcp_shares, mcp_share);
 
 struct mcp_client {
-    LIST_ENTRY(mcp_client) node; /* of its bucket */
+    LIST_ENTRY(mcp_client) node; /* in its bucket */
     struct mcp_endpoint *endpoint;
     struct mcp_share *share;
-    struct mcp_session *session; /* holds the principal; NULL: it has ended */
-    bool null_id;                /* … and this is what its errors without id had */
+    struct mcp_session *session; /* holds the principal; NULL: ended */
+    bool null_id;                /* … and its errors had "id": null */
     char id[CLIENT_ID_CHARS + 1];
-    bool old;  /* came by /sse */
+    bool old;  /* by /sse */
     bool used; /* for more than initialize */
     struct mcp_stream standing;
     struct mcp_streams streams; /* of requests, oldest first */
-    size_t attached;            /* streams with a reader, the standing one included */
-    size_t answered;            /* streams that are only kept */
+    size_t attached;            /* streams with a reader, including the standing one */
+    size_t answered;            /* answered streams that are only kept */
     size_t kept_bytes;
-    uint64_t numbers;    /* given to streams */
-    struct timeout idle; /* also the order in which clients were last heard of */
+    uint64_t numbers;    /* numbers given to streams so far */
+    struct timeout idle; /* its list also keeps the order of last use */
 };
 LIST_HEAD(mcp_bucket, mcp_client);
 
@@ -109,9 +109,9 @@ struct mcp_endpoint {
     struct mcp_bucket *buckets;
     size_t bucket_count; /* a power of two */
     size_t clients;
-    struct mcp_shares shares; /* of those who have any */
+    struct mcp_shares shares; /* of the principals with sessions */
     size_t share_count;
-    uint64_t warn_again_ms; /* that there is no room */
+    uint64_t warn_again_ms; /* when to log again that the table is full */
     struct mcp_streams singles;
     struct mcp_admissions admissions;
     size_t kept_bytes;
@@ -124,31 +124,32 @@ struct mcp_endpoint {
 
 /* ---- endpoint.c ------------------------------------------------------------------------- */
 
-/* Answers with a JSON-RPC error without id; with null for it where the client's revision wants
- * that. `c` NULL: it is nobody's yet. */
+/* Answers with a JSON-RPC error without id, or with a null id where the client's revision wants
+ * that. `c` NULL: no client is known. */
 void mcp_endpoint_refuse(struct web_exchange *x, const struct mcp_client *c, int status, int code,
                          const char *why);
 
-/* What the request says it can read, by its Accept headers. */
+/* The media types that the Accept headers allow. */
 struct mcp_accept {
     bool json, stream, any;
 };
 struct mcp_accept mcp_accept_read(const struct web_exchange *x);
 
-/* The form of results that ?results= asks for, RESULT_FORM_AUTO without it. False, and answered, if
- * there is no such form. */
+/* Reads the form of results that ?results= asks for; RESULT_FORM_AUTO without it. False, and
+ * answered, if there is no such form. */
 bool mcp_endpoint_results(struct web_exchange *x, const struct mcp_client *c,
                           enum result_form *ret);
 
-/* The client that this request names by Mcp-Session-Id; NULL: none. */
+/* Returns the client that Mcp-Session-Id names; NULL: none. */
 struct mcp_client *mcp_endpoint_named(struct mcp_endpoint *e, const struct web_exchange *x,
                                       const struct principal *p);
 
-/* … and if there is none, that is answered. */
+/* … and answers the exchange if there is none. */
 struct mcp_client *mcp_endpoint_client(struct mcp_endpoint *e, struct web_exchange *x,
                                        const struct principal *p);
 
-/* Checks MCP-Protocol-Version of a legacy request: false, and answered, if it is none of ours. */
+/* Checks MCP-Protocol-Version of a legacy request. False, and answered, if it is not a legacy
+ * revision. */
 bool mcp_endpoint_check_version(struct web_exchange *x, const struct mcp_client *c);
 
 /* ---- post.c ----------------------------------------------------------------------------- */
@@ -156,37 +157,39 @@ bool mcp_endpoint_check_version(struct web_exchange *x, const struct mcp_client 
 /* POST /mcp */
 void mcp_post(struct mcp_endpoint *e, struct web_exchange *x, struct principal *p);
 
-/* The body as JSON: false, and answered, if it is none. `ret` gets everything but the sink. */
+/* Parses the body as JSON. False, and answered, if it is none. Fills all of `ret` but the sink. */
 bool mcp_post_read(struct web_exchange *x, const struct mcp_client *c, struct mcp_incoming *ret);
 
 /* ---- stream.c --------------------------------------------------------------------------- */
 
-/* `client` NULL: single. With a reader from the beginning, and in the list of its owner. */
+/* Creates a stream in its owner's list, with `x` as its reader. `client` NULL: single. */
 struct mcp_stream *mcp_stream_create(struct mcp_endpoint *e, struct mcp_client *client,
                                      struct web_exchange *x);
 
-/* In the memory of its client, without a reader. */
+/* Sets up the standing stream inside `c`, without a reader. */
 void mcp_stream_init_standing(struct mcp_client *c);
 
-/* This is its reader now; one that it had is sent away. */
+/* Makes `x` the reader; the previous reader's exchange is ended. */
 void mcp_stream_attach(struct mcp_stream *s, struct web_exchange *x);
 
 /* Begins the response as an event stream, if that has not been done. */
 void mcp_stream_begin(struct mcp_stream *s);
 
-/* Gives the reader what is kept after this event. A stream whose answer is among it ends. */
+/* Sends the reader all kept events after `after`. If the answer is among them, the stream's
+ * response ends. */
 void mcp_stream_replay(struct mcp_stream *s, uint64_t after);
 
-/* Gives the message to the session. Afterwards the stream may be gone. */
+/* Gives the message to the session. The stream may be destroyed when this returns. */
 void mcp_stream_take(struct mcp_stream *s, struct mcp_incoming *in);
 
-/* Writes an event that is no message (of the old transport). */
+/* Writes an event that is no message (old transport). */
 void mcp_stream_write_event(struct mcp_stream *s, const char *name, const char *data);
 
-/* Its reader gets this status and reason if the response has not been begun, else the end. */
+/* Ends the reader's exchange: with this status and reason if the response has not begun. */
 void mcp_stream_send_away(struct mcp_stream *s, int status, const char *why);
 
-/* Not of a standing one; its reader must have been sent away. A single one ends its session. */
+/* Not for a standing stream. Its reader must have been ended before. Also ends a single stream's
+ * session. */
 void mcp_stream_destroy(struct mcp_stream *s);
 
 /* For timeout lists. */
@@ -196,13 +199,13 @@ void mcp_stream_on_kept(void *owner);
 
 /* ---- keep.c ----------------------------------------------------------------------------- */
 
-/* Keeps the latest event, unless there is no room for it. For an answer others may have to go. */
+/* Keeps the latest event, if there is room. An answer may evict older streams' events. */
 void mcp_stream_keep(struct mcp_stream *s, const char *json, bool is_answer);
 
-/* Forgets what is kept. */
+/* Drops all kept events. */
 void mcp_stream_forget(struct mcp_stream *s);
 
-/* The oldest stream that is only kept makes room; false if there is none. */
+/* Destroys the oldest answered stream of the client; false if there is none. */
 bool mcp_client_drop_answered(struct mcp_client *c);
 
 /* ---- clients.c -------------------------------------------------------------------------- */
@@ -210,25 +213,25 @@ bool mcp_client_drop_answered(struct mcp_client *c);
 void mcp_clients_init(struct mcp_endpoint *e);
 void mcp_clients_finish(struct mcp_endpoint *e);
 
-/* A new one with a session, which gets results in this form; NULL if there is no room, or no
+/* Creates a client with a session whose results have this form. NULL if there is no room, or no
  * randomness. */
 struct mcp_client *mcp_client_create(struct mcp_endpoint *e, struct principal *p, bool old,
                                      enum result_form results);
 
-/* Ends the session and everything of it. */
+/* Ends the session and its streams. */
 void mcp_client_end(struct mcp_client *c, int status, const char *why);
 
-/* The same, of a client that went without a word, or had to make room. */
+/* The same for a client that disconnected or was evicted. */
 void mcp_client_lose(struct mcp_client *c, int status, const char *why);
 
-/* NULL also if it is another principal's. */
+/* Also NULL if another principal owns the session. */
 struct mcp_client *mcp_client_find(struct mcp_endpoint *e, const char *id, bool old,
                                    const struct principal *p);
 
-/* It was heard of. */
+/* Notes that the client was active now. */
 void mcp_client_touch(struct mcp_client *c);
 
-/* Ends those of a principal; NULL: all. */
+/* Ends all clients of a principal; NULL: of all. */
 void mcp_clients_end(struct mcp_endpoint *e, const struct principal *p, int status,
                      const char *why);
 

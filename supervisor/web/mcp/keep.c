@@ -1,10 +1,10 @@
 /*
- * Events that are kept for clients that may come back for them.
+ * Keeps events for clients that may reconnect.
  *
- * Three bounds hold at any time: what a request in flight may keep of what it tells, what one
- * client may, and what all may together. Answers are worth more than what was told before them, and
- * newer ones more than older ones: for an answer the oldest streams that are only kept go, first of
- * the same client, then of all. What finds no room is sent and not kept.
+ * Three limits hold at any time: for one request in flight, for one client, and for all together.
+ * Answers take precedence over notifications, and newer answers over older ones: to make room for
+ * an answer, the oldest answered streams are dropped, first the client's own, then anybody's. An
+ * event that finds no room is sent but not kept.
  */
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /*
- * The transport of 2024-11-05, for clients that know no other: GET /sse is a stream on which the
- * client gets everything, and its first event names the place where it posts its messages.
+ * The transport of 2024-11-05, for clients that know no other. GET /sse is a stream with all
+ * messages to the client; its first event says where the client posts its own.
  *
- * The session lives as long as that stream. A client that posts and does not read would have
- * answers pile up here, so it must read before it may ask for more.
+ * The session lives as long as that stream. Answers would pile up for a client that posts but does
+ * not read, so it may not ask for more until it has read.
  */
 #include <stdlib.h>
 
@@ -57,7 +57,7 @@ void old_sse_post(struct mcp_endpoint *e, struct web_exchange *x, struct princip
         return;
     }
     mcp_client_touch(c);
-    /* Before the answer, which may follow at once on the other connection. */
+    /* Sent before the answer, which may follow at once on the other connection. */
     web_respond(x, 202, "text/plain", view_of("Accepted"));
     in.sink = &c->standing.sink;
     mcp_session_take(c->session, &in);

@@ -1,13 +1,13 @@
 /*
  * POST /mcp: one message, of any revision.
  *
- * What can be told by HTTP alone is told first: the kind of content, whether it is JSON. Then the
- * message says which era it belongs to. One of the latest revision gets a session for itself and
- * all further checks are the protocol layer's, which knows their order. Older ones belong to the
- * session that they name, or begin one.
+ * Checks that need HTTP alone come first: the content type, and whether the body is JSON. Then the
+ * message shows its era. A message of the latest revision gets a session of its own, and the
+ * protocol layer makes all further checks, since it knows their order. An older message belongs to
+ * the session that it names, or opens one.
  *
- * Headers that decide something must not come twice: another program on the way might have looked
- * at the other one.
+ * A header that decides something must not occur twice: another program on the way might have read
+ * the other one.
  */
 #include <stdio.h>
 #include <string.h>
@@ -86,7 +86,7 @@ static void single(struct mcp_endpoint *e, struct web_exchange *x, struct princi
     struct mcp_stream *s = mcp_stream_create(e, NULL, x);
     const char *method = json_get_str(in->message, "method");
     set_accept(s, mcp_accept_read(x));
-    /* Its answer is a stream by definition, whatever the client says that it reads. */
+    /* The answer to this method is a stream by definition, whatever the client accepts. */
     s->may_stream |= method != NULL && strcmp(method, "subscriptions/listen") == 0;
     s->session = mcp_session_create(e->config.server, MCP_SESSION_SINGLE, p);
     mcp_session_set_results(s->session, results);

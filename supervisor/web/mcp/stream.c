@@ -8,19 +8,18 @@
  *       │
  *       └──answer: plain JSON──▶ gone
  *
- * A response begins as nothing at all: most requests are answered at once, and then plain JSON is
- * cheapest for everybody. It becomes an event stream when there is something to say before the
- * answer, and after a while in any case if the client can read one: then comments tell whoever is
- * on the way that we are alive, and clients of the revision that wants it get an event id early, so
- * that a request that takes long outlives its connection.
+ * A response does not begin at once: most requests are answered quickly, and then plain JSON is
+ * cheapest for everybody. It becomes an event stream when a message precedes the answer, and after
+ * a while in any case if the client accepts one. Comments then show everybody on the way that the
+ * server is alive, and clients of a revision that wants it get an event id early, so that a long
+ * request survives its connection.
  *
- * What is lost with a reader depends on the era. The latest revision has no way to come back, so
- * the request is cancelled. Older ones say that a lost connection is no cancellation: the request
- * goes on, its events are kept within bounds, and GET with Last-Event-ID continues the stream.
- * A client that has seen no event id has nothing to come back with; its answer goes nowhere.
+ * What happens when the reader disconnects depends on the era. The latest revision cannot resume,
+ * so the request is cancelled. In older ones a lost connection is no cancellation: the request goes
+ * on, its events are kept within limits, and GET with Last-Event-ID continues the stream. A client
+ * that has seen no event id cannot resume, and its answer is dropped.
  *
- * A stream that came to its end is kept as well: that we wrote the answer does not mean that it
- * arrived.
+ * A finished stream is kept as well, since a written answer need not have arrived.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +47,7 @@ static void set_reader(struct mcp_stream *s, struct web_exchange *x)
     }
 }
 
-/* Whoever takes the reader ends its exchange. */
+/* Takes the reader away; the caller ends its exchange. */
 static struct web_exchange *take_reader(struct mcp_stream *s)
 {
     struct web_exchange *x = s->x;
@@ -97,7 +96,7 @@ static bool wants_priming(const struct mcp_stream *s)
 
 static void write_frame(struct mcp_stream *s, char *frame, size_t len)
 {
-    if (frame != NULL) { /* without memory the client misses one */
+    if (frame != NULL) { /* without memory the client misses one event */
         web_stream_write(s->x, frame, len);
         timeout_list_set(&s->endpoint->heartbeat, &s->timeout);
     }
@@ -110,7 +109,7 @@ void mcp_stream_begin(struct mcp_stream *s)
     }
     set_session_id(s);
     web_set_header(s->x, "Cache-Control", "no-cache");
-    web_set_header(s->x, "X-Accel-Buffering", "no"); /* proxies of the nginx kind would wait */
+    web_set_header(s->x, "X-Accel-Buffering", "no"); /* proxies of the nginx kind would buffer */
     web_stream_begin(s->x, 200, "text/event-stream");
     s->streaming = true;
     timeout_list_set(&s->endpoint->heartbeat, &s->timeout);
@@ -141,7 +140,7 @@ void mcp_stream_write_event(struct mcp_stream *s, const char *name, const char *
     write_frame(s, frame, len);
 }
 
-/* ---- what was missed ------------------------------------------------------------------------ */
+/* ---- replay ---------------------------------------------------------------------------------- */
 
 static bool keeps(const struct mcp_stream *s)
 {
@@ -150,7 +149,7 @@ static bool keeps(const struct mcp_stream *s)
 
 void mcp_stream_replay(struct mcp_stream *s, uint64_t after)
 {
-    /* An id from the future is not ours; taken at its word it would hide what comes. */
+    /* We never gave an id from the future; believing it would suppress coming events. */
     s->delivered = after < s->events ? after : s->events;
     mcp_stream_begin(s);
     for (const struct event *e = event_log_after(&s->log, s->delivered); e != NULL;
@@ -163,7 +162,7 @@ void mcp_stream_replay(struct mcp_stream *s, uint64_t after)
     }
 }
 
-/* ---- what the session has to say ------------------------------------------------------------ */
+/* ---- messages of the session ----------------------------------------------------------------- */
 
 static bool tell_stream(struct mcp_stream *s, const char *json)
 {
@@ -174,7 +173,7 @@ static bool tell_stream(struct mcp_stream *s, const char *json)
         if (!keeps(s)) {
             return false;
         }
-        /* "the list has changed" needs saying once, however often it does before someone listens */
+        /* a repeated "the list has changed" is kept once until a client reads it */
         if (s->kind != MCP_STREAM_STANDING || !event_log_has(&s->log, s->delivered, json)) {
             s->events++;
             mcp_stream_keep(s, json, false);
@@ -199,7 +198,7 @@ static bool on_stream_send(struct mcp_sink *sink, char *json)
     return sent;
 }
 
-/* The answer is out, or on its way to nowhere. */
+/* The answer was sent, or dropped for want of a reader. */
 static void settle_stream(struct mcp_stream *s)
 {
     struct mcp_client *c = s->client;
@@ -234,7 +233,7 @@ static void respond_message(struct mcp_stream *s, char *json, enum mcp_status st
     }
 }
 
-/* Cancelled: the protocol wants no answer, HTTP wants one. */
+/* Cancelled: the protocol wants no answer, but HTTP needs one. */
 static void respond_nothing(struct mcp_stream *s)
 {
     mcp_stream_forget(s);
@@ -372,7 +371,7 @@ static void on_stream_gone(void *arg)
         mcp_stream_destroy(s);
         return;
     case MCP_STREAM_POST:
-        if (s->opens) { /* it will never know its session */
+        if (s->opens) { /* the client never learned its session id */
             mcp_client_end(s->client, 400, "the connection was lost");
         } else if (!s->has_id) {
             mcp_stream_destroy(s);
@@ -419,6 +418,7 @@ void mcp_stream_on_resumable(void *owner)
 void mcp_stream_on_kept(void *owner)
 {
     struct mcp_stream *s = owner;
-    s->client->answered--; /* it has left the list, by which destroy would know */
+    /* the stream has left the list, so destroy cannot see that it was kept */
+    s->client->answered--;
     mcp_stream_destroy(s);
 }
