@@ -1,14 +1,14 @@
 /*
- * What a server built on this protocol layer offers: a table of functions and texts. cloister is
+ * What a server built on this protocol layer offers, as a table of functions and texts. Cloister is
  * one such application, the fixture of the conformance tests another.
  *
- * The layer knows JSON-RPC, the five revisions, sessions, tasks and streams, and nothing of what
- * the methods do; the application knows nothing of revisions. Values are written in the shape of
- * the latest revision, and the layer takes away or rewrites what an older client does not know
- * (shape.c).
+ * The layer knows JSON-RPC, the five revisions, sessions, tasks and streams, but not what methods
+ * do; the application does not know revisions. The application writes values in the shape of the
+ * latest revision, and the layer removes or rewrites what an older client does not know (shape.c).
  *
- * Handlers get a request (request.h) and end it exactly once, at once or later. What they
- * are given with it is borrowed and lives as long as the request.
+ * A handler gets a request (request.h) and ends it exactly once, at once or later. Its arguments
+ * are borrowed and live as long as the request.
+ *
  * Thread: the loop thread. Nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_MCP_APP_H
@@ -21,7 +21,7 @@ struct mcp_request;
 struct mcp_session;
 struct principal;
 
-/* The lists of the protocol. Which exist follows from `offers`. */
+/* The lists of the protocol. `offers` decides which of them exist. */
 enum mcp_list {
     MCP_LIST_TOOLS,
     MCP_LIST_RESOURCES,
@@ -46,61 +46,62 @@ enum mcp_offer {
     MCP_OFFER_TASKS = 1 << 9,
 };
 
-/* Whether a call of a tool may be, or must be, a task that the client asks for again later. */
+/* Whether a tool call may or must be a task, whose result the client fetches later. */
 enum mcp_task_support { MCP_TASK_NEVER, MCP_TASK_OPTIONAL, MCP_TASK_REQUIRED };
 
 struct mcp_tool {
     const char *name;
-    const cJSON *input_schema; /* its x-mcp-header members are checked against HTTP headers */
+    const cJSON *input_schema; /* the layer checks its x-mcp-header members against HTTP headers */
     enum mcp_task_support tasks;
 };
 
-/* What completion/complete asks for. */
+/* The parameters of completion/complete. */
 struct mcp_completion {
-    const char *prompt;     /* name, or NULL */
-    const char *uri;        /* of a template or resource, or NULL */
-    const char *argument;   /* its name */
-    const char *value;      /* what has been typed of it */
-    const cJSON *arguments; /* values of others, or NULL */
+    const char *prompt;     /* name of a prompt, or NULL */
+    const char *uri;        /* URI of a template or resource, or NULL */
+    const char *argument;   /* name of the argument */
+    const char *value;      /* what the user has typed so far */
+    const cJSON *arguments; /* values of other arguments, or NULL */
 };
 
 struct mcp_app {
-    void *arg; /* first argument of those below that take one */
+    void *arg; /* first argument of the functions below that take one */
     const char *name, *title, *version, *description, *website;
     const char *icons;        /* JSON text of an array, or NULL */
     const char *instructions; /* for models, or NULL */
     unsigned offers;          /* enum mcp_offer, or-ed */
-    size_t calls_max;         /* of one client in flight; more are refused. 0: LIMIT_CALLS */
+    size_t calls_max;         /* calls in flight of one client; more are refused. 0: LIMIT_CALLS */
     /* Lists that never change while the server runs. */
     bool fixed[MCP_LIST_COUNT];
 
-    /* Lists of which clients get different forms, so that what one got is never another's. */
+    /* Lists that have several forms. Each client gets one form, and cached answers are kept apart.
+     */
     bool has_forms[MCP_LIST_COUNT];
-    /* The form of such a list that this request gets, below MCP_LIST_FORMS. Any other number: it
-     * gets none of them, and its answer is not kept. Needed only where has_forms is true. */
+    /* Returns the form of such a list for this request, below MCP_LIST_FORMS. With any other number
+     * the answer is not cached. Needed only where has_forms is true. */
     unsigned (*list_form)(const struct mcp_request *r, enum mcp_list list);
 
-    /* Each session may have something of its own, mcp_request_session_data(). Closed after the last
-     * request of the session has ended. */
+    /* Makes the application's data of a session, mcp_request_session_data(). session_close() frees
+     * it after the session's last request has ended. */
     void *(*session_open)(void *arg, struct mcp_session *session);
     void (*session_close)(void *arg, void *data);
 
-    /* Before it is closed: its client went without a word, and may come back for what it has begun.
-     * May be NULL. */
+    /* Called before session_close() if the client disconnected without ending the session; it may
+     * come back for what it has begun. May be NULL. */
     void (*session_lost)(void *arg, void *data);
 
-    /* Ends with mcp_answer_items() (all items there are; the layer pages) or mcp_answer_page(). The
-     * cursor is NULL for the first page; otherwise as the handler gave it, but from the client:
-     * check it. */
+    /* Ends with mcp_answer_items() (all items; the layer makes pages) or mcp_answer_page().
+     * `cursor` is NULL for the first page. Otherwise it should be one that the handler gave, but it
+     * comes from the client: check it. */
     void (*list)(struct mcp_request *r, enum mcp_list list, const char *cursor);
 
     const struct mcp_tool *(*tool_find)(void *arg, const char *name); /* NULL: there is none */
 
-    /* `arguments` is an object or NULL; not checked against the schema. Called again for the same
-     * request when input that it asked for has come (mcp_request_inputs()). */
+    /* `arguments` is an object or NULL, not yet checked against the schema. Called again for the
+     * same request when the input that it asked for has arrived (mcp_request_inputs()). */
     void (*tool_call)(struct mcp_request *r, const struct mcp_tool *tool, const cJSON *arguments);
 
-    /* A call of a tool that came after mcp_server_stop(): says so. NULL: an error of the layer. */
+    /* Refuses a tool call that arrived after mcp_server_stop(). NULL: the layer refuses it. */
     void (*refuse)(struct mcp_request *r);
 
     /* Ends with mcp_answer() {contents} or mcp_answer_no_resource(). */
@@ -112,7 +113,7 @@ struct mcp_app {
     /* Ends with mcp_answer_completion(). */
     void (*complete)(struct mcp_request *r, const struct mcp_completion *what);
 
-    /* Whether this principal may be told of changes of this resource. NULL: of all. */
+    /* Whether this principal may subscribe to this resource. NULL: to all. */
     bool (*may_subscribe)(void *arg, const struct principal *principal, const char *uri);
 };
 

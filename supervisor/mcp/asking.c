@@ -1,11 +1,12 @@
 /*
- * Questions to clients of older revisions. Each is a request of ours on the stream of the call that
- * needs the answer or, for tasks, of somebody who waits for the result.
+ * Questions to clients of older revisions. Each is a request from us to the client. It goes out on
+ * the stream of the call that needs the answer or, for a task, on the stream of a request that
+ * waits for the task's result.
  *
- * They are found again by session and number. The number comes once in the life of the server; an
- * answer from another session finds nothing. A question whose stream is gone may still be answered,
- * because clients post answers over whatever connection they like; for a task it is asked once more
- * when somebody waits again, under another number.
+ * An answer is matched by session and number. Each number is used once in the life of the server,
+ * so an answer from another session matches nothing. A question whose stream is gone may still be
+ * answered, because clients post answers over any connection. A task's question is then sent once
+ * more, with a new number, when another request waits for the result.
  */
 #include "supervisor/mcp/asking.h"
 
@@ -23,14 +24,14 @@
     4 /* times that one question is waited for: on lost streams, and on the latest                 \
        */
 
-/* A question on its way to an older client. */
+/* A question that was sent to an older client. */
 struct mcp_asked {
     struct mcp_asked *next;
     uint64_t id;
-    char *key;                   /* in the round */
-    struct mcp_session *session; /* whose client was asked */
-    struct mcp_request *r;       /* which needs the answer */
-    struct mcp_request *carrier; /* on whose stream it went; NULL: over by now */
+    char *key;                   /* key of the question in its round */
+    struct mcp_session *session; /* the session that was asked */
+    struct mcp_request *r;       /* the request that needs the answer */
+    struct mcp_request *carrier; /* the request whose stream carried it; NULL: ended */
 };
 
 static struct mcp_inputs *request_inputs(const struct mcp_request *r)
@@ -38,16 +39,16 @@ static struct mcp_inputs *request_inputs(const struct mcp_request *r)
     return r->session->server->inputs;
 }
 
-/* Where the open questions of a request are: those of a task are shown with it. */
+/* Returns the round with the open questions of a request; for a task it is part of the task. */
 static struct input_round *asking_round(struct mcp_request *r)
 {
     return r->task != NULL ? &r->task->round : &r->round->asking;
 }
 
-static void asked_free(struct mcp_asked **place)
+static void asked_free(struct mcp_asked **slot)
 {
-    struct mcp_asked *gone = *place;
-    *place = gone->next;
+    struct mcp_asked *gone = *slot;
+    *slot = gone->next;
     free(gone->key);
     free(gone);
 }
@@ -55,26 +56,27 @@ static void asked_free(struct mcp_asked **place)
 void asking_withdraw(struct mcp_request *r)
 {
     struct mcp_inputs *in = request_inputs(r);
-    struct mcp_asked **place = &in->asked;
-    while (*place != NULL) {
-        if ((*place)->r != r) {
-            place = &(*place)->next;
+    struct mcp_asked **slot = &in->asked;
+    while (*slot != NULL) {
+        if ((*slot)->r != r) {
+            slot = &(*slot)->next;
             continue;
         }
-        struct mcp_session *session = (*place)->session;
-        struct mcp_request *carrier = (*place)->carrier;
+        struct mcp_session *session = (*slot)->session;
+        struct mcp_request *carrier = (*slot)->carrier;
         cJSON *params = cJSON_CreateObject();
-        cJSON_AddItemToObjectCS(params, "requestId", cJSON_CreateNumber((double)(*place)->id));
+        cJSON_AddItemToObjectCS(params, "requestId", cJSON_CreateNumber((double)(*slot)->id));
         cJSON_AddItemToObjectCS(params, "reason",
                                 cJSON_CreateStringReference("the answer is not needed any more"));
         char *json = jsonrpc_notification("notifications/cancelled", params);
-        asked_free(place);
+        asked_free(slot);
         if (carrier != NULL && carrier->sink != NULL && json != NULL) {
-            carrier->sink->ops->send(carrier->sink, json); /* even if it is being cancelled */
+            /* sent even if the carrier is being cancelled */
+            carrier->sink->ops->send(carrier->sink, json);
         } else {
             mcp_session_send(session, json);
         }
-        place = &in->asked; /* sinks may have changed the list */
+        slot = &in->asked; /* the sink may have changed the list */
     }
 }
 
@@ -96,15 +98,16 @@ static char *question_text(uint64_t id, const struct mcp_request *r, const cJSON
     return text;
 }
 
-/* One more is to be asked: only so many are remembered of each question, the oldest goes. */
+/* Makes room for one more copy of a question: only ASKED_EACH copies are kept, and the oldest is
+ * dropped. */
 static void forget_oldest(struct mcp_inputs *in, const struct mcp_request *r, const char *key)
 {
     struct mcp_asked **oldest = NULL;
     size_t count = 0;
-    for (struct mcp_asked **place = &in->asked; *place != NULL; place = &(*place)->next) {
-        if ((*place)->r == r && strcmp((*place)->key, key) == 0) {
+    for (struct mcp_asked **slot = &in->asked; *slot != NULL; slot = &(*slot)->next) {
+        if ((*slot)->r == r && strcmp((*slot)->key, key) == 0) {
             count++;
-            oldest = place; /* the latest are in front */
+            oldest = slot; /* new ones are inserted in front */
         }
     }
     if (count >= ASKED_EACH) {
@@ -128,16 +131,16 @@ bool asking_send(struct mcp_request *r, struct mcp_request *carrier, const cJSON
     if (mcp_request_send(carrier, question_text(id, r, question))) {
         return true;
     }
-    for (struct mcp_asked **place = &in->asked; *place != NULL; place = &(*place)->next) {
-        if ((*place)->id == id) {
-            asked_free(place);
+    for (struct mcp_asked **slot = &in->asked; *slot != NULL; slot = &(*slot)->next) {
+        if ((*slot)->id == id) {
+            asked_free(slot);
             break;
         }
     }
     return false;
 }
 
-/* Asked on a stream that is still there. */
+/* Whether the question was sent on a stream that still exists. */
 static bool is_on_its_way(const struct mcp_inputs *in, const struct mcp_request *r, const char *key)
 {
     const struct mcp_asked *a = in->asked;
@@ -157,7 +160,7 @@ void mcp_input_carry(struct mcp_task *t)
         next = q->next;
         struct mcp_request *carrier = mcp_task_listener(t);
         if (carrier == NULL) {
-            return; /* whoever waits for the task next will be asked */
+            return; /* the next request that waits for the task carries the question */
         }
         if (!is_on_its_way(request_inputs(r), r, q->string)) {
             asking_send(r, carrier, q);
@@ -171,17 +174,17 @@ void mcp_input_response(struct mcp_session *s, const cJSON *message, bool has_nu
 {
     struct mcp_inputs *in = s->server->inputs;
     const cJSON *id = json_get(message, "id");
-    struct mcp_asked **place = &in->asked;
-    while (*place != NULL && ((*place)->session != s || !json_is_int(id) ||
-                              (double)(*place)->id != id->valuedouble)) {
-        place = &(*place)->next;
+    struct mcp_asked **slot = &in->asked;
+    while (*slot != NULL &&
+           ((*slot)->session != s || !json_is_int(id) || (double)(*slot)->id != id->valuedouble)) {
+        slot = &(*slot)->next;
     }
-    if (*place == NULL) {
-        return; /* late, or none of ours */
+    if (*slot == NULL) {
+        return; /* too late, or not a question of ours */
     }
-    struct mcp_request *r = (*place)->r;
-    CLEANUP_FREE char *key = STEAL_PTR((*place)->key);
-    asked_free(place);
+    struct mcp_request *r = (*slot)->r;
+    CLEANUP_FREE char *key = STEAL_PTR((*slot)->key);
+    asked_free(slot);
     const cJSON *result = json_get(message, "result");
     struct input_round *asking = asking_round(r);
     enum input_taken taken = INPUT_UNKNOWN;
@@ -205,27 +208,27 @@ void mcp_input_response(struct mcp_session *s, const cJSON *message, bool has_nu
 
 void mcp_inputs_end(struct mcp_session *s)
 {
-    struct mcp_asked **place = &s->server->inputs->asked;
-    while (*place != NULL) {
-        if ((*place)->session == s) {
-            asked_free(place);
+    struct mcp_asked **slot = &s->server->inputs->asked;
+    while (*slot != NULL) {
+        if ((*slot)->session == s) {
+            asked_free(slot);
         } else {
-            place = &(*place)->next;
+            slot = &(*slot)->next;
         }
     }
 }
 
 void asking_forget(struct mcp_request *r)
 {
-    struct mcp_asked **place = &request_inputs(r)->asked;
-    while (*place != NULL) {
-        if ((*place)->r == r) {
-            asked_free(place);
+    struct mcp_asked **slot = &request_inputs(r)->asked;
+    while (*slot != NULL) {
+        if ((*slot)->r == r) {
+            asked_free(slot);
             continue;
         }
-        if ((*place)->carrier == r) {
-            (*place)->carrier = NULL;
+        if ((*slot)->carrier == r) {
+            (*slot)->carrier = NULL;
         }
-        place = &(*place)->next;
+        slot = &(*slot)->next;
     }
 }

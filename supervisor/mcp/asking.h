@@ -1,6 +1,6 @@
 /*
- * Questions to clients of older revisions, which are requests of ours; and what input.c and this
- * share. Thread: the loop thread. Nothing blocks.
+ * Questions to clients of older revisions, which are requests from us; also what input.c shares
+ * with asking.c. Thread: the loop thread. Nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_MCP_ASKING_H
 #define CLOISTER_SUPERVISOR_MCP_ASKING_H
@@ -12,12 +12,13 @@
 
 struct mcp_asked;
 
-/* Of one request. */
+/* The input of one request. */
 struct mcp_round {
-    struct mcp_round *prev, *next; /* of those that wait, tasks excepted */
+    struct mcp_round *prev, *next; /* list of waiting requests, without tasks */
     struct mcp_request *r;
     bool waits;
-    bool sending; /* a sink is being called: whoever ends this now has to leave it standing */
+    /* a sink is being called; code that ends the request meanwhile must not free the round */
+    bool sending;
     cJSON *inputs, *state; /* for the next run of the handler */
     struct input_round asking;
 };
@@ -28,16 +29,16 @@ struct mcp_inputs {
     struct mcp_asked *asked;
     struct mcp_round *waiting;
     uint64_t last_id;
-    struct due_timer timer; /* when an answer is late, or a state is to be forgotten */
+    struct due_timer timer; /* runs out when an answer is late or a state expires */
 };
 
-/* Sends one question of r, a member of its round, on the carrier's stream. */
+/* Sends one question of r's round on the carrier's stream. False if the carrier cannot send it. */
 bool asking_send(struct mcp_request *r, struct mcp_request *carrier, const cJSON *question);
 
-/* What the client is still asked for this request is of no use any more, and it is told so. */
+/* Tells the client that the open questions of this request need no answer any more. */
 void asking_withdraw(struct mcp_request *r);
 
-/* The request is no more, neither as one that asked nor as one whose stream it went on. */
+/* Removes all references to a request that is being freed, both as asker and as carrier. */
 void asking_forget(struct mcp_request *r);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * To which era a message belongs, and the checks that stand between a message and its method.
+ * Decides to which era a message belongs, and makes the checks between a message and its method.
  *
- * A request whose params._meta names a protocol version is modern: it carries all there is to know.
- * Any other is legacy and lives in the state that only `initialize` makes. Some that claim nothing
- * can only have been meant as modern (half a claim, a header of the latest revision,
- * server/discover), and are told what is missing.
+ * A request whose params._meta names a protocol version is modern: it carries all its state. Every
+ * other request is legacy, and lives in a session that only `initialize` opens. Some requests name
+ * no version but can only be meant as modern (half of the _meta, a header of the latest revision,
+ * server/discover); the error tells them what is missing.
  *
- * The order of a modern request's checks is the protocol's: clients find out by the first error
+ * The protocol fixes the order of a modern request's checks: clients learn from the first error
  * what to change, and tell an old server from a new one by it.
  */
 #include <string.h>
@@ -18,7 +18,7 @@
 #include "proto/limits.h"
 #include "supervisor/mcp/internal.h"
 
-/* Dates, so text tells which is later. */
+/* Revisions are dates, so the text order is their order. */
 static bool head_is_modern(const struct mcp_head *head)
 {
     return head != NULL && head->version != NULL &&
@@ -35,7 +35,7 @@ bool mcp_is_modern(const struct mcp_session *s, const struct jsonrpc_message *m,
         strcmp(m->method, "server/discover") == 0 || head_is_modern(head)) {
         return true;
     }
-    /* Half a claim, from a client that has no session: it means to be modern. */
+    /* Half of the _meta, without a session: the client means to be modern. */
     return !s->initialized && json_get(meta, MCP_META_CAPABILITIES) != NULL;
 }
 
@@ -62,7 +62,7 @@ enum mcp_path mcp_classify(const cJSON *message, const struct mcp_head *head)
         cJSON_ArrayForEach(item, message)
         {
             if (claims(item)) {
-                return MCP_PATH_SINGLE; /* which refuses it */
+                return MCP_PATH_SINGLE; /* the single session refuses it */
             }
         }
         return MCP_PATH_LEGACY;
@@ -70,7 +70,7 @@ enum mcp_path mcp_classify(const cJSON *message, const struct mcp_head *head)
     return has_method(message, "initialize") ? MCP_PATH_INITIALIZE : MCP_PATH_LEGACY;
 }
 
-/* ---- what both eras share ------------------------------------------------------------------- */
+/* ---- checks of both eras --------------------------------------------------------------------- */
 
 static void unknown_method(struct mcp_request *r)
 {
@@ -85,7 +85,7 @@ static void refuse_for_now(struct mcp_request *r, const char *text, const char *
     mcp_answer_error(r, JSONRPC_BUSY, text, data);
 }
 
-/* True if this is one too many; it has been refused then. */
+/* True if the request exceeds a limit; it has been refused then. */
 static bool is_too_much(struct mcp_request *r)
 {
     struct mcp_session *s = r->session;

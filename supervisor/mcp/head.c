@@ -1,7 +1,7 @@
 /*
- * HTTP requests of the latest revision repeat parts of their body in headers, for whoever routes
- * them without reading bodies. We read the body and believe only it; the headers must say the same,
- * because something on the way may have acted by them.
+ * HTTP requests of the latest revision repeat parts of their body in headers, for proxies that
+ * route without reading bodies. We use only the body, but the headers must agree with it, because a
+ * proxy may have acted on them.
  *
  * Values that do not fit a header come as =?base64?...?=, decoded here before they are compared.
  */
@@ -20,7 +20,7 @@
 #define VALUE_MAX_BYTES (64u << 10) /* no listener takes longer heads */
 #define SCHEMA_DEPTH    16
 
-/* Always false. */
+/* Refuses the request. Always returns false. */
 static bool mismatch(struct mcp_request *r, const char *header, const char *problem)
 {
     CLEANUP_FREE char *text = alloc_printf("Header mismatch: %.100s %s", header, problem);
@@ -28,7 +28,7 @@ static bool mismatch(struct mcp_request *r, const char *header, const char *prob
     return false;
 }
 
-/* The value as it was meant; NULL if it is badly encoded. `room` keeps it. */
+/* Decodes a header's value; NULL if it is badly encoded. `room` keeps the result. */
 static const char *decode_value(const char *value, struct buf *room)
 {
     size_t len = strlen(value);
@@ -70,7 +70,7 @@ bool mcp_head_check_method(struct mcp_request *r, const struct mcp_head *head)
     const char *member = r->method != NULL ? r->method->name_member : NULL;
     const char *name = member != NULL ? json_get_str(r->params, member) : NULL;
     if (name == NULL) {
-        return true; /* not due, or the check of params will say so */
+        return true; /* not required, or the check of params will refuse it */
     }
     if (head->name == NULL) {
         return mismatch(r, "Mcp-Name", "is missing");
@@ -92,7 +92,7 @@ bool mcp_head_check_method(struct mcp_request *r, const struct mcp_head *head)
 static bool says_number(const char *text, double number)
 {
     if (text[strspn(text, "+-.0123456789eE")] != '\0') {
-        return false; /* strtod() knows more ways to write one */
+        return false; /* strtod() accepts more spellings of a number */
     }
     char *end;
     double said = strtod(text, &end);
@@ -110,11 +110,11 @@ static bool says(const char *text, const cJSON *value)
     return says_number(text, value->valuedouble);
 }
 
-/* What is wrong with the header for this value, or NULL. */
+/* Returns what is wrong with the header for this value, or NULL. */
 static const char *param_problem(const struct mcp_head *head, const char *name, const cJSON *value)
 {
     if (!cJSON_IsString(value) && !cJSON_IsBool(value) && !cJSON_IsNumber(value)) {
-        return NULL; /* absent, null, or something for the check of arguments to refuse */
+        return NULL; /* absent, null, or of a type that the check of arguments refuses */
     }
     const char *header = head->param != NULL ? head->param(head->arg, name) : NULL;
     if (header == NULL) {
@@ -129,7 +129,7 @@ static const char *param_problem(const struct mcp_head *head, const char *name, 
     return says(said, value) ? NULL : "is not the argument in the body";
 }
 
-/* The first property below `schema` whose header is wrong; its name in *ret_name. */
+/* Finds the first property below `schema` whose header is wrong; stores its name in *ret_name. */
 static const char *find_problem(const struct mcp_head *head, const cJSON *schema,
                                 const cJSON *arguments, int depth, const char **ret_name)
 {

@@ -1,13 +1,14 @@
 /*
- * Asking the client back. Handlers know one way: they end their run with questions and are called
- * again with answers. Underneath there are three. In the latest revision the questions are the
- * answer, and the client sends its request again. In older ones they are requests of ours, on the
- * stream of the call that needs them. Those of a task are shown with it or, in 2025-11-25, sent to
- * whoever waits for its result.
+ * Input from the client. A handler ends its run with questions, and is called again with the
+ * answers. Underneath there are three ways. In the latest revision the questions are the answer,
+ * and the client repeats its request with the input. In older revisions each question is a request
+ * from us, on the stream of the call that needs it. The questions of a task are part of the task
+ * or, in 2025-11-25, go to requests that wait for its result.
  *
- * In the last two the request stays, waiting, and its handler is run again from inside; nobody else
- * works for it meanwhile, so cancelling it ends it here. A client that answers a question with an
- * error, or none of them for INPUT_TIME_MS, ends the call with a text that says so.
+ * In the last two ways the request stays and waits, and its handler is run again from here. No
+ * handler works for it meanwhile, so cancelling it ends it here. If the client answers a question
+ * with an error, or does not answer all of them within INPUT_TIME_MS, the call ends with a text
+ * that says so.
  */
 #include "supervisor/mcp/input.h"
 
@@ -24,7 +25,7 @@
 #include "supervisor/mcp/task.h"
 #include "supervisor/mcp/tasks.h"
 
-/* ---- the part of the server ----------------------------------------------------------------- */
+/* ---- input of all requests ------------------------------------------------------------------- */
 
 void mcp_inputs_look(struct mcp_server *s, uint64_t now_ms)
 {
@@ -34,7 +35,7 @@ void mcp_inputs_look(struct mcp_server *s, uint64_t now_ms)
     while (late != NULL) {
         if (late->asking.deadline_ms <= now_ms) {
             mcp_input_give_up(late->r, "The client did not answer a question within 10 minutes");
-            late = in->waiting; /* that may have changed all of it */
+            late = in->waiting; /* ending a request may have changed the whole list */
         } else {
             late = late->next;
         }
@@ -81,7 +82,7 @@ static struct mcp_inputs *inputs_of(const struct mcp_request *r)
     return r->session->server->inputs;
 }
 
-/* ---- what a request has --------------------------------------------------------------------- */
+/* ---- input of one request -------------------------------------------------------------------- */
 
 static struct mcp_round *input_round_of(struct mcp_request *r)
 {
@@ -97,7 +98,7 @@ static void set_waiting(struct mcp_request *r, bool waits)
     struct mcp_round *round = input_round_of(r);
     struct mcp_inputs *in = inputs_of(r);
     if (r->task != NULL || round->waits == waits) {
-        return; /* tasks.c looks at the clock for tasks */
+        return; /* for tasks, tasks.c has the timer */
     }
     round->waits = waits;
     if (waits) {
@@ -129,7 +130,7 @@ const cJSON *mcp_request_state(const struct mcp_request *r)
 bool mcp_input_begin(struct mcp_request *r)
 {
     if (r->round != NULL || !revision_is_modern(r->revision)) {
-        return true; /* input has been taken, or comes in another way */
+        return true; /* the input has been taken, or comes in another way */
     }
     const cJSON *responses = json_get(r->params, "inputResponses");
     const cJSON *name = json_get(r->params, "requestState");
@@ -175,11 +176,11 @@ bool mcp_input_is_sound(const cJSON *responses)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* The handler has ended its run, so there is nobody but us to end the request. */
+/* No handler is running, so the request must be ended here. */
 static void on_input_cancelled(struct mcp_request *r)
 {
     if (r->round->sending) {
-        return; /* whoever is sending looks at it afterwards */
+        return; /* ask_by_requests() checks `cancelled` when it has sent the rest */
     }
     set_waiting(r, false);
     asking_withdraw(r);
@@ -215,7 +216,7 @@ void mcp_input_give_up(struct mcp_request *r, const char *why)
     mcp_answer_failure(r, why);
 }
 
-/* Asks all of it on the stream of the call. */
+/* Sends all questions on the stream of the call. */
 static void ask_by_requests(struct mcp_request *r, cJSON *requests)
 {
     struct mcp_round *round = input_round_of(r);
@@ -236,7 +237,7 @@ static void ask_by_requests(struct mcp_request *r, cJSON *requests)
     } else if (!all) {
         mcp_input_give_up(r, "The client could not be asked: it does not read this connection");
     } else if (input_round_is_whole(&round->asking)) {
-        mcp_input_resume(r); /* nothing was asked */
+        mcp_input_resume(r); /* there was no question */
     }
 }
 
@@ -255,7 +256,7 @@ static void ask_by_task(struct mcp_request *r, cJSON *requests)
     }
 }
 
-/* Ends the request with the questions. */
+/* Ends the request with the questions as its answer. */
 static void ask_by_answer(struct mcp_request *r, cJSON *requests, cJSON *state)
 {
     struct mcp_inputs *in = inputs_of(r);
@@ -276,14 +277,15 @@ static void ask_by_answer(struct mcp_request *r, cJSON *requests, cJSON *state)
         cJSON_Delete(requests);
     }
     if (name != NULL) {
-        due_timer_by(&in->timer, input_states_due(&in->states)); /* to forget it */
+        due_timer_by(&in->timer, input_states_due(&in->states)); /* when the state expires */
         cJSON_AddItemToObjectCS(result, "requestState", cJSON_CreateString(name));
     }
     mcp_seal(r->session->server, r->revision, result);
     mcp_answer_as_is(r, result);
 }
 
-/* Takes away what this client cannot be asked. Returns what it lacks if nothing is left. */
+/* Removes the questions that this client cannot answer. If none is left, returns the capability
+ * that it lacks. */
 static const char *strip_requests(const struct mcp_request *r, cJSON *requests)
 {
     const char *lacks = NULL;

@@ -1,5 +1,6 @@
 /*
- * What tasks need of input, and the other way round; what requests need is in internal.h.
+ * What input.c and tasks.c call of each other; what requests need of input is in internal.h.
+ *
  * Thread: the loop thread. Nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_MCP_INPUT_H
@@ -13,21 +14,21 @@ struct mcp_request;
 struct mcp_server;
 struct mcp_task;
 
-/* Whether this can be the value of inputResponses: an object of objects. NULL is none. */
+/* Whether this is valid as inputResponses: an object of objects. NULL is valid, too. */
 bool mcp_input_is_sound(const cJSON *responses);
 
-/* A task of 2025-11-25 asks on the streams of those who wait for its result: sends them what is
- * open and not on its way to anybody. */
+/* Sends the open questions of a task of 2025-11-25 on the streams of requests that wait for its
+ * result, except those that were sent already. */
 void mcp_input_carry(struct mcp_task *t);
 
-/* All that this request asked for is there: its handler is called again. */
+/* Calls the handler again after all questions of the request were answered. */
 void mcp_input_resume(struct mcp_request *r);
 
-/* What it asked for will not come: ends it with this text. */
+/* Ends a request whose input will not come; `why` is the text of its failure. */
 void mcp_input_give_up(struct mcp_request *r, const char *why);
 
-/* Ends the calls whose questions have not been answered in time, and forgets old states. The loop
- * does so when something is due. */
+/* Ends calls whose questions were not answered in time, and drops expired states. A timer does the
+ * same when something is due. */
 void mcp_inputs_look(struct mcp_server *s, uint64_t now_ms);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * Three things can be asked: the user (elicitation, by a form or by a page to visit), the model
- * (sampling, with or without tools) and the client's folders (roots). Forms came with 2025-06-18,
- * pages and tools with 2025-11-25; pages had an id then, which the latest revision dropped.
+ * Clients can be asked for three things: input of the user (elicitation, by a form or a page to
+ * visit), a completion of the model (sampling, with or without tools), and the client's folders
+ * (roots). Forms came with 2025-06-18, pages and tools with 2025-11-25; pages had an id then, which
+ * the latest revision dropped.
  */
 #include "supervisor/mcp/input_kinds.h"
 
@@ -43,7 +44,7 @@ const char *input_kind_lacks(const cJSON *capabilities, enum revision revision,
     const char *method = json_get_str(question, "method");
     const cJSON *params = json_get(question, "params");
     if (method == NULL) {
-        return "experimental"; /* which nobody can be capable of */
+        return "experimental"; /* no client has this capability */
     }
     if (strcmp(method, "elicitation/create") == 0) {
         bool can = can_elicit(json_get(capabilities, "elicitation"), revision, params);

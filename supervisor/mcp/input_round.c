@@ -1,6 +1,6 @@
 /*
- * A key on the wire is the number of the question and the handler's key: "3.user_name". So none
- * comes twice, and a late answer to an earlier round, or one given twice, meets no open question.
+ * A key on the wire is a number and the handler's key: "3.user_name". No number is used twice, so a
+ * late or repeated answer matches no open question.
  */
 #include "supervisor/mcp/input_round.h"
 

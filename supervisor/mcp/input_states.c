@@ -1,9 +1,9 @@
 /*
- * Why a table, and not a sealed state that travels: it may be of any size that we allow, a client
- * learns nothing from it, and there is no key to keep. The price is that a name dies with the
- * server, which answers it like a forged one; the client begins again.
+ * States are kept in a table, not sealed and sent along. So a state may have any size within the
+ * limits, a client learns nothing from it, and there is no key to keep. The price is that a state's
+ * name dies with the server, which then treats it like a forged one, and the client starts again.
  *
- * States are put in at the end and live equally long, so the oldest is always first.
+ * New states are appended and all live equally long, so the oldest is always first.
  */
 #include "supervisor/mcp/input_states.h"
 
@@ -24,12 +24,12 @@ struct input_state {
     uint64_t until_ms;
 };
 
-/* `place` is where it hangs. */
-static void drop_input_state(struct input_states *s, struct input_state **place,
+/* `slot` is the pointer that refers to it. */
+static void drop_input_state(struct input_states *s, struct input_state **slot,
                              struct input_state *before)
 {
-    struct input_state *gone = *place;
-    *place = gone->next;
+    struct input_state *gone = *slot;
+    *slot = gone->next;
     if (s->last == gone) {
         s->last = before;
     }
@@ -61,7 +61,7 @@ uint64_t input_states_due(const struct input_states *s)
 static void make_input_room(struct input_states *s, const char *owner)
 {
     size_t own = 0;
-    struct input_state **oldest = NULL; /* where the oldest of this owner hangs */
+    struct input_state **oldest = NULL; /* refers to the oldest state of this owner */
     struct input_state *before = NULL, *before_oldest = NULL;
     for (struct input_state **p = &s->first; *p != NULL; before = *p, p = &(*p)->next) {
         if (strcmp((*p)->owner, owner) == 0 && own++ == 0) {
@@ -117,7 +117,7 @@ const cJSON *input_states_find(const struct input_states *s, const char *owner, 
     return NULL;
 }
 
-/* ---- what a request asks for ----------------------------------------------------------------- */
+/* ---- bindings -------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t a, uint64_t b)
 {
@@ -127,7 +127,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
 
 static uint64_t hash_value(const cJSON *value)
 {
-    int type = value->type & 0xff; /* the rest says who owns the memory */
+    int type = value->type & 0xff; /* the other bits say who owns the memory */
     uint64_t hash = hash_bytes(&type, sizeof(type));
     if (cJSON_IsString(value)) {
         return mix(hash, hash_text(value->valuestring));
@@ -136,7 +136,7 @@ static uint64_t hash_value(const cJSON *value)
         return mix(hash, hash_bytes(&value->valuedouble, sizeof(value->valuedouble)));
     }
     for (const cJSON *child = value->child; child != NULL; child = child->next) {
-        /* members are summed up, so that their order does not matter; elements are chained */
+        /* members are added, so that their order does not matter; elements are chained */
         hash = cJSON_IsObject(value) ? hash + mix(hash_text(child->string), hash_value(child))
                                      : mix(hash, hash_value(child));
     }

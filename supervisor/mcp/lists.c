@@ -1,13 +1,13 @@
 /*
- * The four lists. The application gives all its items, or pages of its own making; what it gives
- * whole is cut into pages here.
+ * The four lists. The application answers with all items, or with pages that it makes itself; whole
+ * lists are divided into pages here.
  *
- * A cursor of ours names the last item of the page before by a hash, so that a list may change
- * between two pages: the next begins behind that item wherever it is now. If it is gone, the cursor
- * is unknown, and the client begins again.
+ * A cursor of ours names the last item of the previous page by a hash. So the list may change
+ * between two pages: the next page begins after that item, wherever it is now. If the item is gone,
+ * the cursor is unknown, and the client starts again.
  *
- * Lists that never change are printed once for each revision, and each form of which there is more
- * than one: clients ask for them with every connection.
+ * Clients ask for lists with every connection, so a list that never changes is printed once for
+ * each revision and form, and cached.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -24,7 +24,7 @@
 
 static const struct {
     const char *method, *member;
-    const char *key; /* member of items by which they differ */
+    const char *key; /* member that identifies an item */
 } lists[MCP_LIST_COUNT] = {
     [MCP_LIST_TOOLS] = {"tools/list", "tools", "name"},
     [MCP_LIST_RESOURCES] = {"resources/list", "resources", "uri"},
@@ -38,11 +38,11 @@ static enum mcp_list asked_list(const struct mcp_request *r)
     while (i < MCP_LIST_COUNT && strcmp(lists[i].method, r->method_name) != 0) {
         i++;
     }
-    assert(i < MCP_LIST_COUNT); /* or the answer of a list was given to something else */
+    assert(i < MCP_LIST_COUNT); /* a handler answered another method with a list */
     return (enum mcp_list)i;
 }
 
-/* NULL: none, which some clients write as null. */
+/* NULL if there is none; some clients write null. */
 static const cJSON *cursor_of(const struct mcp_request *r)
 {
     const cJSON *cursor = json_get(r->params, "cursor");
@@ -54,7 +54,8 @@ static void unknown_cursor(struct mcp_request *r)
     mcp_bad_params(r, "unknown cursor");
 }
 
-/* The text of a list that never changes, in the form that the request gets; NULL if it does. */
+/* The cached text of a list that never changes, in the form for this request; NULL if the list may
+ * change. */
 static char **kept_list(const struct mcp_request *r)
 {
     struct mcp_server *server = r->session->server;
@@ -65,7 +66,7 @@ static char **kept_list(const struct mcp_request *r)
                                                      : NULL;
 }
 
-/* ---- asking --------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 bool mcp_list_answer_kept(struct mcp_request *r)
 {
@@ -91,9 +92,9 @@ void mcp_list_method(struct mcp_request *r)
     app->list(r, asked_list(r), cursor != NULL ? cursor->valuestring : NULL);
 }
 
-/* ---- answering ------------------------------------------------------------------------------ */
+/* ---- answers --------------------------------------------------------------------------------- */
 
-/* Whether a tool's calls may be tasks is said in its entry by one revision only. */
+/* Adds each tool's task support, which only 2025-11-25 has. */
 static void tell_task_support(const struct mcp_request *r, cJSON *tools)
 {
     const struct mcp_app *app = r->session->server->app;
@@ -145,7 +146,7 @@ static void write_cursor(char out[CURSOR_SIZE], enum mcp_list list, const cJSON 
     snprintf(out, CURSOR_SIZE, "%016" PRIx64, hash_text(key != NULL ? key : ""));
 }
 
-/* Deletes the items up to the one that the cursor names; false if there is none. */
+/* Deletes the items up to and including the one that the cursor names; false if there is none. */
 static bool skip_to(cJSON *items, enum mcp_list list, const char *cursor)
 {
     char mine[CURSOR_SIZE];
@@ -160,12 +161,12 @@ static bool skip_to(cJSON *items, enum mcp_list list, const char *cursor)
     return false;
 }
 
-/* Deletes what does not fit on a page, from the item behind it on. */
+/* Deletes the items after `last`, which do not fit on the page. */
 static void cut_page(cJSON *items, cJSON *last)
 {
     cJSON *rest = last->next;
     last->next = NULL;
-    items->child->prev = last; /* cJSON keeps the end of a list there */
+    items->child->prev = last; /* cJSON keeps a list's end in its first item */
     cJSON_Delete(rest);
 }
 

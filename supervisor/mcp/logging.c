@@ -1,7 +1,7 @@
 /*
- * Log messages go only to clients that asked for them, on the stream of the request they are about:
- * older ones once for a session, in the latest revision each request for itself. Tasks have no
- * stream and say nothing.
+ * Log messages go only to clients that asked for them, on the stream of the request that they
+ * concern. Older clients ask once for a session; in the latest revision each request asks for
+ * itself. A task has no stream, so its messages are dropped.
  */
 #include "supervisor/mcp/logging.h"
 

@@ -1,6 +1,6 @@
 /*
- * The methods: which revision has which, and how their params are read before the application
- * gets them. What is answered here without the application is the opening of both eras.
+ * The methods: which revision has which, and how params are parsed before the application gets
+ * them. The opening methods of both eras are answered here, without the application.
  *
  * Legacy results have exactly the members their revision knows; clients check some for emptiness.
  */
@@ -17,7 +17,8 @@
 #include "supervisor/mcp/subscriptions.h"
 #include "supervisor/mcp/tasks.h"
 
-#define INITIALIZE_MAX_BYTES (64u << 10) /* the client's capabilities are kept with the session */
+/* limit, since the client's capabilities are kept with the session */
+#define INITIALIZE_MAX_BYTES (64u << 10)
 
 int mcp_log_level(const char *name)
 {
@@ -103,14 +104,14 @@ static void answer_ping(struct mcp_request *r)
     mcp_answer(r, cJSON_CreateObject());
 }
 
-/* ---- what the application does -------------------------------------------------------------- */
+/* ---- methods of the application -------------------------------------------------------------- */
 
 static const struct mcp_app *app_of(const struct mcp_request *r)
 {
     return r->session->server->app;
 }
 
-/* Member `arguments`; some clients write "none" as null. False: it is no object. */
+/* Reads the member `arguments`; null is the same as none. False: it is not an object. */
 static bool read_arguments(const struct mcp_request *r, const cJSON **ret)
 {
     const cJSON *arguments = json_get(r->params, "arguments");
@@ -197,7 +198,7 @@ static void complete_argument(struct mcp_request *r)
 #define LEGACY REVISION_LATEST_LEGACY
 #define LATEST REVISION_2026_07_28
 
-/* Which methods there are when is data. */
+/* Which methods exist in which revision. */
 static const struct mcp_method methods[] = {
     {.name = "initialize",
      .first = OLDEST,

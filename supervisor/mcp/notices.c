@@ -1,7 +1,7 @@
 /*
- * A change is marked, not queued. Two changes below the same subscribed URI before the reader took
- * the first become one of the URI itself, which covers both. A list that changes soon after it was
- * told stays marked till its time.
+ * Changes are marked, not queued. If two resources below a subscribed URI change before the reader
+ * is notified, the mark becomes the URI itself, which covers both. A list that changes soon after
+ * its last notification stays marked until the minimum interval is over.
  */
 #include "supervisor/mcp/notices.h"
 
@@ -123,7 +123,7 @@ bool notices_task_changed(struct notices *n, const char *id)
     return item != NULL;
 }
 
-/* ---- telling -------------------------------------------------------------------------------- */
+/* ---- notification ---------------------------------------------------------------------------- */
 
 static bool may_tell(const struct notices *n, enum notice_kind list, uint64_t now_ms)
 {

@@ -1,9 +1,9 @@
 /*
- * What one reader wants to hear of, and what of it he has not been told yet.
+ * What one reader subscribes to, and of what it has not been notified yet.
  *
- * However much happens before he is told, there is at most one notice of each list, of each URI he
- * subscribed to, and of each task: memory is bounded by what he asked for. Knows nothing of how
- * notices travel. Thread: one owner. Nothing blocks.
+ * Between two notifications there is at most one mark for each list, each subscribed URI and each
+ * task, so memory is bounded by the subscriptions. How notifications travel is not known here.
+ * Thread: one owner. Nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_MCP_NOTICES_H
 #define CLOISTER_SUPERVISOR_MCP_NOTICES_H
@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* From one notice of a list to the next. A client answers each by fetching the list, and the list
- * of files may change with every piece of code. */
+/* Minimum interval between two notifications of one list. A client answers each by fetching the
+ * list, and the list of files may change with every piece of code. */
 #define NOTICES_LIST_MS 1000
 
 #define NOTICES_ITEMS 256         /* URIs and tasks of one reader */
@@ -23,54 +23,54 @@ enum notice_kind {
     NOTICE_TOOLS,
     NOTICE_RESOURCES,
     NOTICE_PROMPTS,
-    NOTICE_LISTS, /* so many lists */
+    NOTICE_LISTS, /* the number of lists */
     NOTICE_RESOURCE = NOTICE_LISTS,
     NOTICE_TASK,
 };
 
 struct notice_item {
-    enum notice_kind kind; /* of a resource or of a task */
+    enum notice_kind kind; /* resource or task */
     char *name;            /* URI or id */
-    char *what;            /* URI to be told, which may be below `name`; NULL: nothing to tell */
+    char *what;            /* URI to report, which may be below `name`; NULL: unchanged */
 };
 
 struct notices {
     bool wants[NOTICE_LISTS];
     bool changed[NOTICE_LISTS];
-    uint64_t not_before_ms[NOTICE_LISTS]; /* the list is told again then at the earliest */
+    uint64_t not_before_ms[NOTICE_LISTS]; /* earliest time of the next notification */
     struct notice_item *items;
     size_t count, bytes;
 };
 
-/* All zeroes wants nothing. */
+/* A zeroed struct subscribes to nothing. */
 void notices_finish(struct notices *n);
 
-/* There is room for one more of this name, which is not there yet. */
+/* Whether there is room for one more item; the item must be new. */
 bool notices_may_want(const struct notices *n, enum notice_kind kind, const char *name);
 
-/* False if there is no room for one more. Twice is once. */
+/* Subscribes. False if there is no room. Repeating it has no effect. */
 bool notices_want(struct notices *n, enum notice_kind kind, const char *name);
 void notices_unwant(struct notices *n, enum notice_kind kind, const char *name);
 
-/* Something changed. True if it is wanted: there is something to tell now. A resource concerns who
- * wants it, what it lies in, or, if the URI ends in a slash, what lies in it. */
+/* Marks a change. True if the reader subscribes to it, so there is something to send. A resource
+ * matches subscriptions to itself and to what contains it; a URI that ends in a slash also matches
+ * those to what it contains. */
 bool notices_list_changed(struct notices *n, enum notice_kind list);
 bool notices_resource_changed(struct notices *n, const char *uri);
 bool notices_task_changed(struct notices *n, const char *id);
 
-/* The next thing to tell at that time; false: nothing. *ret_name is NULL for lists, and otherwise
- * borrowed until anything else is done. Times are monotonic. */
+/* Finds the next notification that may be sent now; false: none. *ret_name is NULL for lists, and
+ * otherwise borrowed until the next call. Times are monotonic. */
 bool notices_next(const struct notices *n, uint64_t now_ms, enum notice_kind *ret_kind,
                   const char **ret_name);
 
-/* When there will be something to tell of what has been marked so far and must not be told yet;
- * UINT64_MAX: nothing has to wait. */
+/* When the first delayed notification may be sent; UINT64_MAX: none is delayed. */
 uint64_t notices_due_ms(const struct notices *n);
 
-/* That has been told, whoever else it concerned here. */
+/* Clears the mark: the notification is being sent. */
 void notices_told(struct notices *n, uint64_t now_ms, enum notice_kind kind, const char *name);
 
-/* No, it has not: it is to be tried again. */
+/* Sets the mark again, because the notification could not be sent. */
 void notices_untold(struct notices *n, enum notice_kind kind, const char *name);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * The protocol wants numbers that only rise. What is counted starts again with every step of a long
- * work, or is not known at all: then the number rises by one, which beside bytes is nothing, and
- * the words tell what is really going on. A total that no longer fits is left out.
+ * The protocol demands that progress numbers rise. Our counts restart with each step of a long job,
+ * or are unknown. Then the number rises by one, which is nothing beside a count of bytes, and the
+ * message says what is going on. A total that no longer fits is left out.
  *
- * Who hears nothing for long is told the same again with a number that is a hair larger, so that
- * even many such messages do not get ahead of the next real one.
+ * After a long silence the latest message is repeated with a number that is a tiny bit larger, so
+ * that even many repetitions do not get ahead of the next real one.
  */
 #include "supervisor/mcp/progress.h"
 
@@ -22,7 +22,7 @@
 
 void progress_init(struct progress *p, const cJSON *params, bool with_message, uint64_t now_ms)
 {
-    /* Tokens are what ids are: a string or an integer. */
+    /* A token is a string or an integer, like an id. */
     *p = (struct progress){
         .token = jsonrpc_id_text(json_get(json_get(params, "_meta"), "progressToken")),
         .with_message = with_message,
@@ -42,7 +42,7 @@ bool progress_is_due(const struct progress *p, uint64_t now_ms)
     return p->token != NULL && (!p->told || now_ms - p->told_ms >= PROGRESS_EVERY_MS);
 }
 
-/* p as it is now, as a message. */
+/* Formats the current progress as a notification. */
 static char *notification(struct progress *p, uint64_t now_ms)
 {
     p->sent = true;

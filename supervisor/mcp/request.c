@@ -1,13 +1,13 @@
 /*
  * One request from its first byte to its end.
  *
- * Every end goes the same way: the answer is shaped and printed, the request is freed, and only
- * then the answer is sent, so that whoever is told of it finds one request less. What has become a
- * task keeps its answer instead.
+ * Every request ends in the same order: the answer is shaped and printed, the request is freed, and
+ * only then is the answer sent, so that a client that has its answer also has one request less. A
+ * task stores its answer instead.
  *
- * Cancelling asks the handler to hurry, and takes the sink away. The handler still ends the
- * request, as it ends every other, and does not notice that nobody listens. Till then it counts as
- * work.
+ * Cancelling tells the handler to hurry, and takes the sink away. The handler still ends the
+ * request, as it ends every other, without noticing that the answer goes nowhere. Until then the
+ * request counts as work.
  */
 #include "supervisor/mcp/request.h"
 
@@ -120,11 +120,11 @@ void mcp_request_lighten(struct mcp_request *r)
     r->capabilities = revision_is_modern(r->revision) ? NULL : r->session->capabilities;
 }
 
-/* Where its answer goes, once it is gone itself. */
+/* Where the answer goes after the request is freed. */
 struct way {
     struct mcp_sink *sink;
     struct mcp_batch *batch;
-    char *id; /* of an answer of a batch */
+    char *id; /* for an answer in a batch */
 };
 
 static struct way take_way(struct mcp_request *r)
@@ -135,7 +135,7 @@ static struct way take_way(struct mcp_request *r)
     return w;
 }
 
-/* json NULL: there will be no answer. */
+/* json NULL: there is no answer. */
 static void deliver(struct way w, char *json, enum mcp_status status)
 {
     if (w.batch != NULL) {
@@ -270,7 +270,7 @@ void mcp_request_cancel(struct mcp_request *r)
         void (*on_cancel)(struct mcp_request *) = r->on_cancel;
         r->on_cancel = NULL;
         r->gone = &gone;
-        on_cancel(r); /* may end it already, and the sink may go meanwhile */
+        on_cancel(r); /* the callback may end the request, and the sink may disappear meanwhile */
     }
     if (!gone) {
         r->gone = NULL;
@@ -293,7 +293,7 @@ bool mcp_is_cancelled(const struct mcp_request *r)
     return r->cancelled;
 }
 
-/* ---- who asks, and what --------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 void *mcp_request_app(const struct mcp_request *r)
 {
@@ -354,7 +354,7 @@ void *mcp_request_data(const struct mcp_request *r)
     return r->data;
 }
 
-/* ---- while it is being worked on ------------------------------------------------------------ */
+/* ---- progress and logs ----------------------------------------------------------------------- */
 
 bool mcp_request_send(struct mcp_request *r, char *json)
 {
@@ -365,7 +365,7 @@ bool mcp_request_send(struct mcp_request *r, char *json)
     return r->sink->ops->send(r->sink, json);
 }
 
-/* Those of a task say nothing on a stream: its client looks when it likes. */
+/* Whether progress has a stream. A task has none: its client polls. */
 static bool hears_progress(const struct mcp_request *r)
 {
     return r->sink != NULL && !r->cancelled && r->task == NULL;
@@ -408,7 +408,7 @@ void mcp_answer(struct mcp_request *r, cJSON *result)
     mcp_answer_as_is(r, result);
 }
 
-/* What HTTP says to it: in the latest revision errors of the envelope have a status. */
+/* The HTTP status of an error. In the latest revision, errors of the envelope have one. */
 static enum mcp_status status_of(const struct mcp_request *r, int code)
 {
     if (!revision_is_modern(r->revision)) {

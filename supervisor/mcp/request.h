@@ -1,9 +1,10 @@
 /*
  * One request, as the application sees it.
  *
- * A request is ended exactly once, by one of the mcp_answer…() functions. After that it may be
- * gone. It may outlive the session and the connection that it came by; then its answer goes
- * nowhere, and it is still to be ended. Everything that an answer is given is taken over.
+ * A request is ended exactly once, by one of the mcp_answer…() functions, and may be freed by it. A
+ * request may outlive its session and its connection; then the answer goes nowhere, but the handler
+ * must still end the request. All mcp_answer…() functions take ownership of the values that they
+ * get.
  *
  * Thread: the loop thread. Nothing blocks.
  */
@@ -22,7 +23,7 @@ struct mcp_request;
 struct mcp_session;
 struct principal;
 
-/* ---- who asks, and what ---- */
+/* ---- parameters ---- */
 
 void *mcp_request_app(const struct mcp_request *r);          /* mcp_app.arg */
 void *mcp_request_session_data(const struct mcp_request *r); /* mcp_app.session_open() */
@@ -30,89 +31,89 @@ struct principal *mcp_request_principal(const struct mcp_request *r);
 enum revision mcp_request_revision(const struct mcp_request *r);
 const cJSON *mcp_request_params(const struct mcp_request *r); /* object or NULL */
 
-/* clientInfo.name, or its beginning; "" if it has none. */
+/* clientInfo.name, possibly cut; "" if absent. */
 const char *mcp_request_client(const struct mcp_request *r);
 
-/* The form of results that is wanted: by the request itself, or by its session. False: the request
- * names one that there is not. */
+/* The form of results that the request, or else its session, asks for. False: the request asks for
+ * an unknown form. */
 bool mcp_request_results(const struct mcp_request *r, enum result_form *ret);
 
 /* Whether the client declared a capability: "sampling", "elicitation", "roots", or the id of an
  * extension. */
 bool mcp_client_can(const struct mcp_request *r, const char *capability);
 
-/* Room for the application's own state of this request, NULL at first. */
+/* The application's own data of this request, NULL at first. */
 void mcp_request_set_data(struct mcp_request *r, void *data);
 void *mcp_request_data(const struct mcp_request *r);
 
-/* Called once, from the loop, when nobody wants the answer any more (cancelled, connection gone,
- * task cancelled). The request is still to be ended, and soon. At once if that has happened
- * already. */
+/* `cancelled` is called once, from the loop, when the answer is no longer wanted (cancelled,
+ * connection lost, task cancelled); at once if that has happened already. The handler must still
+ * end the request, and soon. */
 void mcp_on_cancel(struct mcp_request *r, void (*cancelled)(struct mcp_request *r));
 bool mcp_is_cancelled(const struct mcp_request *r);
 
-/* ---- while it is being worked on ---- */
+/* ---- progress and logs ---- */
 
-/* The client wants progress at all, and is there to be told. */
+/* Whether the client wants progress and is still connected. */
 bool mcp_hears_progress(const struct mcp_request *r);
 
-/* True if the client wants progress and a notification now would not be one too many: the layer
- * keeps them PROGRESS_EVERY_MS apart. */
+/* The same, and the minimum interval of PROGRESS_EVERY_MS since the last notification is over. */
 bool mcp_wants_progress(const struct mcp_request *r);
 
-/* `progress` rises by itself if it does not; total <= 0: unknown; message may be any bytes, NULL:
- * none. When nothing is told for long, the layer repeats what was last told, so that clients see
- * life. */
+/* Sends progress. If `progress` does not rise, the layer makes it rise; total <= 0: unknown;
+ * message may be any bytes, NULL: none. After a long silence the layer repeats the latest
+ * notification, so that clients see that the server is alive. */
 void mcp_progress(struct mcp_request *r, double progress, double total, const char *message);
 
-/* Progress that is sent even if the latest was just a moment ago: for steps that are few. */
+/* The same without the minimum interval, for steps of which there are few. */
 void mcp_progress_step(struct mcp_request *r, double progress, double total, const char *message);
 
-/* A log message for the client, if it asked for this level. */
+/* Sends a log message to the client, if it asked for this level. */
 void mcp_log(struct mcp_request *r, const char *level, const char *logger, cJSON *data);
 
-/* ---- its end ---- */
+/* ---- answers ---- */
 
 void mcp_answer(struct mcp_request *r, cJSON *result);
 void mcp_answer_error(struct mcp_request *r, int code, const char *message, cJSON *data);
 
-/* The whole list: the layer pages it. */
+/* Answers with the whole list, which the layer divides into pages. */
 void mcp_answer_items(struct mcp_request *r, cJSON *items);
-/* One page; next_cursor NULL: the last. */
+/* Answers with one page; next_cursor NULL: it is the last. */
 void mcp_answer_page(struct mcp_request *r, cJSON *items, const char *next_cursor);
 
-/* `values`: array of strings, of which the first 100 are told; total < 0: unknown. */
+/* `values`: array of strings, of which the first 100 are sent; total < 0: unknown. */
 void mcp_answer_completion(struct mcp_request *r, cJSON *values, int64_t total);
 
-/* As the revision wants it: an error, or a result that the model sees. */
+/* Reports wrong arguments: a protocol error, or a result that the model sees, as the revision wants
+ * it. */
 void mcp_answer_bad_arguments(struct mcp_request *r, const char *problem);
 
 void mcp_answer_no_resource(struct mcp_request *r, const char *uri);
 
-/* The client must be capable of this, and is not. */
+/* Refuses the request because the client did not declare this capability. */
 void mcp_answer_needs(struct mcp_request *r, const char *capability);
 
-/* ---- asking the client back ----
+/* ---- input from the client ----
  *
- * A handler that needs input ends its run with mcp_answer_input() and is called again from its
- * beginning, with the input: in the latest revision by another request of the client, in older ones
- * by requests of ours to it, inside this one. So it must not rely on anything but the arguments,
- * the inputs and the state. */
+ * A handler that needs input ends its run with mcp_answer_input(). It is called again from its
+ * beginning with the input: in the latest revision by another request of the client, in older ones
+ * after requests of ours to the client, within the same request. So it must rely on nothing but the
+ * arguments, the inputs and the state. */
 
-/* `requests`: object of {key: {method, params}} with methods that the client is capable of; `state`
- * any value that comes back unchanged (a client cannot forge it), or NULL. */
+/* `requests`: object of {key: {method, params}}, with methods that the client is capable of.
+ * `state`: any value, which comes back unchanged (a client cannot forge it), or NULL. */
 void mcp_answer_input(struct mcp_request *r, cJSON *requests, cJSON *state);
 
-/* {key: result}, or NULL in the first round. Results are what the client wrote: check them. */
+/* Returns {key: result}, or NULL in the first round. The client wrote the results: check them. */
 const cJSON *mcp_request_inputs(const struct mcp_request *r);
 const cJSON *mcp_request_state(const struct mcp_request *r);
 
 /* ---- tasks ---- */
 
-/* True if this call may become a task now: the client can handle it and it is none yet. */
+/* Whether this call may become a task: the client supports that, and the call is no task yet. */
 bool mcp_may_become_task(const struct mcp_request *r);
 
-/* The client is answered with a task; what ends the request later is kept as its result. */
+/* Answers the client with a task; the request's later answer is stored as the task's result. */
 void mcp_become_task(struct mcp_request *r, const char *status_message);
 bool mcp_is_task(const struct mcp_request *r);
 void mcp_task_status(struct mcp_request *r, const char *status_message);

@@ -1,10 +1,9 @@
 /*
- * What all sessions share, and the order of its end.
+ * What all sessions share, and the order in which it is closed.
  *
- * A server has two kinds of things on the loop: its own timer, which repeats progress to clients
- * that wait for long and runs only while there are any, and whatever its parts (tasks, input) need.
- * Each handle counts as a hold; the server is freed by the last hold that is released, always from
- * the loop.
+ * A server has two kinds of handles on the loop: its own timer, which repeats progress to waiting
+ * clients and runs only if there are any, and the handles of tasks and input. Each handle counts as
+ * a hold. The last release frees the server, always from the loop.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -14,11 +13,12 @@
 #include "common/io/json.h"
 #include "supervisor/mcp/internal.h"
 
-#define LOOK_MS 2500 /* between looks at who has heard nothing for long */
+#define LOOK_MS 2500 /* interval of the heartbeat's checks */
 
 /* ---- heartbeat ------------------------------------------------------------------------------ */
 
-/* Sinks may end requests when they are sent something, so after each the search begins anew. */
+/* A sink may end requests while it is called, so the search starts anew after each. True if one was
+ * called. */
 static bool look_at_session(struct mcp_session *s, uint64_t now)
 {
     for (struct mcp_request *r = s->requests; r != NULL; r = r->next) {
@@ -75,7 +75,7 @@ void mcp_unwatch(struct mcp_request *r)
     }
 }
 
-/* ---- who we are ----------------------------------------------------------------------------- */
+/* ---- server info ----------------------------------------------------------------------------- */
 
 static void put_text(cJSON *object, const char *key, const char *text)
 {
@@ -181,7 +181,7 @@ struct mcp_server *mcp_server_create(uv_loop_t *loop, const struct mcp_app *app)
     s->holds = 1;
     uv_timer_init(loop, &s->heartbeat);
     s->heartbeat.data = s;
-    uv_unref((uv_handle_t *)&s->heartbeat); /* what is waited for keeps the loop going */
+    uv_unref((uv_handle_t *)&s->heartbeat); /* the heartbeat alone does not keep the loop alive */
     mcp_tasks_open(s);
     mcp_inputs_open(s);
     mcp_subscriptions_open(s);

@@ -1,8 +1,8 @@
 /*
- * Sessions: what is in flight, who hears what, and the end of it.
+ * Sessions: requests in flight, sinks, and the end of a session.
  *
- * Requests are kept in a list, which holds a session alive that its transport has ended: handlers
- * cannot be stopped, only asked, and what they answer then goes nowhere. An ended session calls no
+ * A session that its transport has ended stays alive until its list of requests is empty: handlers
+ * can be asked to stop, but not forced, and their answers go nowhere. An ended session calls no
  * sink, because the transport may have freed it.
  */
 #include "supervisor/mcp/session.h"
@@ -18,7 +18,8 @@
 #include "supervisor/mcp/input_round.h"
 #include "supervisor/mcp/internal.h"
 
-#define BATCH_ERRORS_BYTES (LIMIT_BATCH * 4096u) /* errors in place of what does not fit */
+/* error answers for batch members that do not fit */
+#define BATCH_ERRORS_BYTES (LIMIT_BATCH * 4096u)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
@@ -87,7 +88,7 @@ void mcp_session_mute(struct mcp_session *s)
     }
 }
 
-/* The next request from r on that ending the session cancels. */
+/* Returns the next request, from r on, that the end of its session cancels. */
 static struct mcp_request *doomed(struct mcp_request *r)
 {
     while (r != NULL && (r->cancelled || r->task != NULL)) {
@@ -103,7 +104,7 @@ void mcp_session_end(struct mcp_session *s)
     }
     mcp_session_hold(s);
     mcp_session_mute(s);
-    /* Each may end others with it, so the search begins anew. */
+    /* Cancelling one may end others, so the search starts anew. */
     for (struct mcp_request *r = doomed(s->requests); r != NULL; r = doomed(s->requests)) {
         mcp_request_cancel(r);
     }
@@ -140,7 +141,7 @@ bool mcp_session_send(struct mcp_session *s, char *json)
     return s->stream->ops->send(s->stream, json);
 }
 
-/* The next request from r on whose client is known to be gone by this. */
+/* Returns the next request, from r on, whose client is known to be gone when its sink is. */
 static struct mcp_request *orphan(struct mcp_request *r)
 {
     while (r != NULL && (r->sink != NULL || r->cancelled || r->task != NULL ||
@@ -182,18 +183,18 @@ void mcp_session_sink_gone(struct mcp_session *s, struct mcp_sink *sink)
 struct taking {
     struct mcp_session *session;
     struct mcp_sink *sink;
-    struct mcp_batch *batch; /* NULL: a message of its own */
+    struct mcp_batch *batch; /* NULL: not in a batch */
     const struct mcp_head *head;
     size_t bytes;
     bool has_nul;
 };
 
-/* To a message whose id may not be known. */
+/* Answers an invalid message, whose id may be unknown. */
 static void answer_invalid(const struct taking *t, const char *id, int code, const char *message)
 {
     const struct mcp_session *s = t->session;
     char *json = jsonrpc_error(id, mcp_session_null_id(s), code, message, NULL);
-    /* Older clients do not look into answers that HTTP calls errors. */
+    /* Older clients ignore answers that HTTP marks as errors. */
     bool is_request = id != NULL && code == JSONRPC_INVALID_PARAMS;
     enum mcp_status status =
         is_request && s->kind != MCP_SESSION_SINGLE ? MCP_STATUS_OK : MCP_STATUS_BAD_REQUEST;
@@ -230,7 +231,7 @@ static void take_request(const struct taking *t, struct jsonrpc_message *m, cJSO
     struct mcp_request *r =
         mcp_request_create(s, t->sink, t->batch, modern ? REVISION_2026_07_28 : s->revision, m,
                            owned_message, t->bytes);
-    /* Older clients do not look into answers that HTTP calls errors. */
+    /* Older clients ignore answers that HTTP marks as errors. */
     enum mcp_status wrong = modern ? MCP_STATUS_BAD_REQUEST : MCP_STATUS_OK;
     if (t->has_nul) {
         mcp_refuse(r, wrong, JSONRPC_INVALID_PARAMS,
@@ -247,7 +248,7 @@ static void take_request(const struct taking *t, struct jsonrpc_message *m, cJSO
     }
 }
 
-/* One message, alone or of a batch; it is taken over. True if it is answered, now or later. */
+/* Takes one message, alone or of a batch, and owns it. True if it is answered, now or later. */
 static bool take_one(const struct taking *t, cJSON *message)
 {
     struct mcp_session *s = t->session;
@@ -307,7 +308,7 @@ static bool take_batch(struct taking *t, cJSON *array)
     cJSON_Delete(array);
     s->reading = NULL;
     if (!answered) {
-        batch->sink = NULL; /* which has been told so by our return */
+        batch->sink = NULL; /* our return value tells the transport that there is no answer */
     }
     mcp_batch_settle(batch);
     return answered;
@@ -332,7 +333,7 @@ bool mcp_session_take(struct mcp_session *s, const struct mcp_incoming *in)
     return answered;
 }
 
-/* ---- what is no message --------------------------------------------------------------------- */
+/* ---- invalid input --------------------------------------------------------------------------- */
 
 static const char *words_of(int code)
 {
@@ -341,7 +342,7 @@ static const char *words_of(int code)
         return "Parse error";
     case JSONRPC_HEADER_MISMATCH:
         return "Header mismatch";
-    case JSONRPC_INTERNAL: /* not now */
+    case JSONRPC_INTERNAL: /* temporary */
         return "Unavailable";
     default:
         return "Invalid request";
@@ -368,7 +369,7 @@ void mcp_session_reject(struct mcp_session *s, struct mcp_sink *sink, int code, 
                       MCP_STATUS_BAD_REQUEST);
 }
 
-/* ---- questions ------------------------------------------------------------------------------ */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 enum mcp_session_kind mcp_session_kind(const struct mcp_session *s)
 {

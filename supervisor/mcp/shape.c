@@ -1,7 +1,7 @@
 /*
- * Results are written as the latest revision has them; here they lose what an older client does not
- * know. Most of it would do no harm, but some clients check strictly, and a block of an unknown
- * type makes them refuse the whole result: such blocks become text that says the same.
+ * Results are written in the shape of the latest revision. Here they lose what an older client does
+ * not know. Most of it would be harmless, but some clients check strictly, and reject a whole
+ * result with a block of unknown type: such a block becomes a text that says the same.
  *
  * The two latest revisions know the same blocks, so the results of nearly all clients pass through
  * untouched.
@@ -19,7 +19,7 @@ struct member {
     enum revision since;
 };
 
-/* Of anything that has a name. */
+/* Members of everything that has a name. */
 static const struct member of_items[] = {
     {"title", REVISION_2025_06_18},
     {"icons", REVISION_2025_11_25},
@@ -64,7 +64,8 @@ static void shape_tool(enum revision revision, cJSON *tool)
 {
     const char *type = json_get_str(member(tool, "outputSchema"), "type");
     if (!revision_has_structure(revision) || type == NULL || strcmp(type, "object") != 0) {
-        drop_member(tool, "outputSchema"); /* schemas of other values came with the latest */
+        /* other values than objects came with the latest revision */
+        drop_member(tool, "outputSchema");
     }
     if (!revision_has_annotations(revision)) {
         drop_member(tool, "annotations");
@@ -86,7 +87,8 @@ void mcp_shape_items(enum revision revision, enum mcp_list list, cJSON *items)
     cJSON_ArrayForEach(item, items)
     {
         if (revision != REVISION_2025_11_25) {
-            drop_member(item, "execution"); /* says whether a tool can be a task; only there */
+            /* whether the tool can be a task; only 2025-11-25 has it */
+            drop_member(item, "execution");
         }
         if (revision_is_modern(revision)) {
             continue;
@@ -115,7 +117,7 @@ static const char *text_or(const cJSON *object, const char *name, const char *ot
     return text != NULL ? text : otherwise;
 }
 
-/* What stands in for a block of a type that the revision does not know; NULL if it knows it. */
+/* A replacement for a block whose type the revision does not know; NULL if it knows it. */
 static cJSON *stand_in(enum revision revision, const cJSON *block)
 {
     CLEANUP_FREE char *text = NULL;
@@ -136,7 +138,7 @@ static cJSON *stand_in(enum revision revision, const cJSON *block)
     return instead;
 }
 
-/* A block in place: an item of an array, or the member "content" of an object. */
+/* Shapes a block in place: an item of an array, or the member "content" of an object. */
 static void shape_block(enum revision revision, cJSON *parent, cJSON *block)
 {
     cJSON *instead = stand_in(revision, block);
@@ -212,7 +214,7 @@ void mcp_shape(const struct mcp_request *r, cJSON *result)
     }
 }
 
-/* ---- what only the latest has --------------------------------------------------------------- */
+/* ---- members of the latest revision ---------------------------------------------------------- */
 
 cJSON *mcp_raw(const char *text)
 {

@@ -1,14 +1,14 @@
 /*
- * Who hears of changes. A reader is a listen request of the latest revision, with its own filter
- * and its own copy of everything, or a session of an older one, which hears of all lists unasked
- * and of the resources it subscribed to.
+ * Readers that are notified of changes. A reader is either a listen request of the latest revision,
+ * with a filter of its own and a copy of each notification, or a session of an older revision,
+ * which is notified of all lists without asking, and of the resources to which it subscribed.
  *
- * A change marks what it concerns (notices.h) and is told a moment later, so that a burst of
- * changes is one. Lists are told again after a second at the earliest. A reader whose stream takes
- * nothing keeps its marks and is tried again; one without a stream is tried when it has one.
+ * A change sets marks (notices.h), and is sent a moment later, so that a burst of changes is one
+ * notification. A list is sent at most once a second. If a reader's stream is full, the marks stay
+ * and are tried again; if it has no stream, they wait for one.
  *
- * Sinks may end sessions while they are called, and with them readers. Those are only marked as
- * gone during a round of telling, and freed after it.
+ * A sink may end sessions, and with them readers, while it is called. During a round such readers
+ * are only marked as gone, and freed after it.
  */
 #include "supervisor/mcp/subscribers.h"
 
@@ -21,8 +21,8 @@
 #include "supervisor/mcp/task.h"
 #include "supervisor/mcp/tasks.h"
 
-#define SOON_MS      20  /* changes within this are told together */
-#define AGAIN_MS     250 /* until a reader that was behind is tried again */
+#define SOON_MS      20  /* changes within this time are sent together */
+#define AGAIN_MS     250 /* until a slow reader is tried again */
 #define TELL_NEVER   UINT64_MAX
 #define SUBSCRIPTION MCP_META "subscriptionId"
 
@@ -96,7 +96,7 @@ void subscribers_free(struct mcp_subscriptions *subs)
     }
 }
 
-/* ---- telling -------------------------------------------------------------------------------- */
+/* ---- notification ---------------------------------------------------------------------------- */
 
 static bool put_event(struct mcp_subscriber *one, char *json)
 {
@@ -111,7 +111,7 @@ void subscriber_sign(const struct mcp_request *listen, cJSON *object)
     cJSON_AddItemToObjectCS(object, "_meta", meta);
 }
 
-/* NULL: there is nothing to tell after all. */
+/* NULL: nothing needs to be sent after all. */
 static char *notice_text(const struct mcp_subscriber *one, enum notice_kind kind, const char *name)
 {
     cJSON *params = NULL;
@@ -151,13 +151,14 @@ static bool acknowledge(struct mcp_subscriber *one)
     return true;
 }
 
-/* In how many milliseconds the reader is to be tried again; TELL_NEVER: when something happens. */
+/* Sends all marks that are due. Returns in how many milliseconds the reader must be tried again;
+ * TELL_NEVER: not before the next change. */
 static uint64_t tell_subscriber(struct mcp_subscriber *one, uint64_t now_ms)
 {
     enum notice_kind kind;
     const char *name = NULL;
     if (one->listen == NULL && one->session->stream == NULL) {
-        return TELL_NEVER; /* when it has a stream */
+        return TELL_NEVER; /* until it has a stream */
     }
     if (one->acknowledge != NULL && !acknowledge(one)) {
         return AGAIN_MS;
@@ -180,7 +181,8 @@ static void on_subscriber_time(uv_timer_t *timer);
 static void tell_in(struct mcp_subscriptions *subs, uint64_t ms)
 {
     bool active = uv_is_active((uv_handle_t *)&subs->timer);
-    if (!active || uv_timer_get_due_in(&subs->timer) > ms) { /* nobody waits for who is behind */
+    /* a slow reader must not delay the others */
+    if (!active || uv_timer_get_due_in(&subs->timer) > ms) {
         uv_timer_start(&subs->timer, on_subscriber_time, ms, 0);
     }
 }
@@ -219,11 +221,11 @@ void subscriber_acknowledge(struct mcp_subscriber *one)
 {
     struct mcp_subscriptions *subs = one->session->server->subscriptions;
     bool was_telling = subs->telling;
-    subs->telling = true; /* keeps it from being freed by its own sink */
+    subs->telling = true; /* the sink must not free the reader meanwhile */
     bool sent = acknowledge(one);
     subs->telling = was_telling;
     if (!sent || one->gone) {
-        tell_in(subs, AGAIN_MS); /* also to free it */
+        tell_in(subs, AGAIN_MS); /* this also frees it */
     }
 }
 
@@ -241,7 +243,7 @@ static bool concerns(const struct mcp_session *s, const char *owner)
     return !s->ended && (owner == NULL || strcmp(s->principal->name, owner) == 0);
 }
 
-/* The session of one that is gone may be gone too. */
+/* If a subscriber is gone, its session may be, too. */
 static bool hears(const struct mcp_subscriber *one, const char *owner)
 {
     return !one->gone && concerns(one->session, owner);
@@ -252,7 +254,7 @@ void mcp_list_changed(struct mcp_server *s, const char *owner, enum mcp_list lis
     static const enum notice_kind kinds[MCP_LIST_COUNT] = {
         [MCP_LIST_TOOLS] = NOTICE_TOOLS,
         [MCP_LIST_RESOURCES] = NOTICE_RESOURCES,
-        [MCP_LIST_TEMPLATES] = NOTICE_RESOURCES, /* have no notification of their own */
+        [MCP_LIST_TEMPLATES] = NOTICE_RESOURCES, /* templates have no notification of their own */
         [MCP_LIST_PROMPTS] = NOTICE_PROMPTS,
     };
     bool wanted = false;

@@ -1,6 +1,6 @@
 /*
- * Those who hear of changes, and telling them. The methods by which they come are in
- * subscriptions.c. Thread: the loop thread. Nothing blocks.
+ * Readers that are notified of changes. The methods that create them are in subscriptions.c.
+ * Thread: the loop thread. Nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_MCP_SUBSCRIBERS_H
 #define CLOISTER_SUPERVISOR_MCP_SUBSCRIBERS_H
@@ -11,10 +11,10 @@
 struct mcp_subscriber {
     struct mcp_subscriber *prev, *next;
     struct mcp_session *session;
-    struct mcp_request *listen; /* NULL: the session itself, of an older revision */
+    struct mcp_request *listen; /* NULL: the reader is a session of an older revision */
     struct notices notices;
-    cJSON *acknowledge; /* of a listen: what it is told first; NULL: it has been */
-    bool gone;          /* freed as soon as nobody is being told anything */
+    cJSON *acknowledge; /* a listen's first message; NULL: it was sent */
+    bool gone;          /* freed when the current round of notifications is over */
 };
 
 struct mcp_subscriptions {
@@ -22,10 +22,10 @@ struct mcp_subscriptions {
     struct mcp_subscriber *first;
     size_t listens;
     bool telling;
-    uv_timer_t timer; /* runs while there is something to tell */
+    uv_timer_t timer; /* runs if a notification is due later */
 };
 
-/* Which capability makes a list's changes known, and how they are called. */
+/* The capability under which changes of a list are reported, and their notification. */
 struct subscriber_list {
     unsigned offer;
     const char *wish, *method;
@@ -34,22 +34,23 @@ extern const struct subscriber_list subscriber_lists[NOTICE_LISTS];
 
 struct mcp_subscriber *subscriber_create(struct mcp_session *s, struct mcp_request *listen);
 
-/* It is told nothing any more; may be gone. */
+/* Stops the notifications; may free the reader. */
 void subscriber_end(struct mcp_subscriber *one);
 
-/* That of a session of an older revision, which is made when it is first needed. */
+/* Returns the reader of a session of an older revision; creates it at first. */
 struct mcp_subscriber *subscriber_of_session(struct mcp_session *s);
 
-/* Tells a listen what it will hear, which is `acknowledge`, now or as soon as it reads. */
+/* Sends a listen its `acknowledge` (what it will be notified of), now or when the stream has room.
+ */
 void subscriber_acknowledge(struct mcp_subscriber *one);
 
-/* Says in the params or result of a message which listen it belongs to. */
+/* Adds the id of the listen to the params or result of a message. */
 void subscriber_sign(const struct mcp_request *listen, cJSON *object);
 
-/* The server is closed. */
+/* Frees all readers when the server is closed. */
 void subscribers_free(struct mcp_subscriptions *subs);
 
-/* Tells now what is to be told, as far as readers take it; the loop does so soon anyway. */
+/* Sends what is due now, as far as readers take it; the timer does so soon anyway. */
 void subscribers_tell(struct mcp_subscriptions *subs);
 
 #endif

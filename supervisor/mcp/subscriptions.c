@@ -1,7 +1,8 @@
 /*
- * The methods by which readers come: subscriptions/listen, with a filter of which we honour what is
- * offered and allowed and has room, and the pair of older revisions. Nothing that a client names is
- * told to exist: what it may not hear of is left out of the filter like what there is not.
+ * The methods that create readers: subscriptions/listen, whose filter we honour as far as it is
+ * offered, allowed and within limits, and the two methods of older revisions. We never confirm that
+ * something exists: a name that the client may not see is left out of the filter just like an
+ * unknown one.
  */
 #include "supervisor/mcp/subscriptions.h"
 
@@ -15,8 +16,8 @@
 #include "supervisor/mcp/tasks.h"
 
 #define LISTENS_MAX  1024 /* of all principals */
-#define LISTENS_EACH 256  /* of one, so that it takes several to fill it */
-#define LOOKS_MAX    512  /* at names of one array, each of which the application is asked about */
+#define LISTENS_EACH 256  /* of one principal */
+#define LOOKS_MAX    512  /* names in one array; the application is asked about each */
 
 /* ---- subscriptions/listen ------------------------------------------------------------------- */
 
@@ -31,7 +32,7 @@ static bool is_strings(const cJSON *array)
     return cJSON_IsArray(array);
 }
 
-/* What is wrong with the filter, or NULL. */
+/* Returns what is wrong with the filter, or NULL. */
 static const char *filter_problem(const cJSON *filter)
 {
     if (!cJSON_IsObject(filter)) {
@@ -53,7 +54,7 @@ static const char *filter_problem(const cJSON *filter)
     return NULL;
 }
 
-/* Whether this client may be told of this resource or task. */
+/* Whether this client may be notified of this resource or task. */
 static bool may_hear(const struct mcp_session *s, enum notice_kind kind, const char *name)
 {
     const struct mcp_app *app = s->server->app;
@@ -62,7 +63,7 @@ static bool may_hear(const struct mcp_session *s, enum notice_kind kind, const c
                : app->may_subscribe == NULL || app->may_subscribe(app->arg, s->principal, name);
 }
 
-/* Takes over of an array of names what there is, may be heard and has room, each once. */
+/* Moves names from an array into the filter: each once, if it exists, is allowed and fits. */
 static void honour_names(struct mcp_subscriber *one, cJSON *honoured, const char *wish,
                          enum notice_kind kind, const cJSON *names)
 {
@@ -106,7 +107,7 @@ static void on_listen_cancelled(struct mcp_request *r)
     if (r->data != NULL) {
         subscriber_end(r->data);
     }
-    mcp_answer_as_is(r, cJSON_CreateObject()); /* which nobody hears */
+    mcp_answer_as_is(r, cJSON_CreateObject()); /* the answer goes nowhere */
 }
 
 static bool is_too_many(const struct mcp_subscriptions *subs, const struct mcp_session *s)
@@ -191,7 +192,7 @@ void mcp_subscriptions_unsubscribe(struct mcp_request *r)
     mcp_answer(r, cJSON_CreateObject());
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- end of listeners ------------------------------------------------------------------------ */
 
 void mcp_subscriptions_end(struct mcp_session *s)
 {
@@ -209,7 +210,7 @@ static struct mcp_subscriber *any_listen(const struct mcp_subscriptions *subs)
     return one;
 }
 
-/* A client on a pipe is told twice, because the texts of the protocol differ on how. */
+/* On a pipe the end is sent in two ways, because the texts of the protocol disagree. */
 static void end_listen(struct mcp_subscriber *one)
 {
     struct mcp_request *r = one->listen;
@@ -243,14 +244,14 @@ void mcp_subscriptions_stop(struct mcp_server *s)
     }
 }
 
-/* ---- the part of the server ----------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 void mcp_subscriptions_open(struct mcp_server *s)
 {
     struct mcp_subscriptions *subs = alloc_one(struct mcp_subscriptions);
     subs->server = s;
     uv_timer_init(s->loop, &subs->timer);
-    uv_unref((uv_handle_t *)&subs->timer); /* a notice is no reason to go on */
+    uv_unref((uv_handle_t *)&subs->timer); /* pending notifications do not keep the loop alive */
     subs->timer.data = subs;
     mcp_server_hold(s);
     s->subscriptions = subs;

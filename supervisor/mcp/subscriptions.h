@@ -1,5 +1,5 @@
 /*
- * Who hears of changes: the methods, and what tasks tell. What the application tells is in
+ * Methods of subscriptions, and notifications of tasks. The application reports its changes by
  * session.h. Thread: the loop thread. Nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_MCP_SUBSCRIPTIONS_H
@@ -12,7 +12,7 @@ void mcp_subscriptions_listen(struct mcp_request *r);      /* latest revision */
 void mcp_subscriptions_subscribe(struct mcp_request *r);   /* older ones */
 void mcp_subscriptions_unsubscribe(struct mcp_request *r); /* older ones */
 
-/* A task of the extension has changed. */
+/* A task of the extension has changed: notifies its subscribers. */
 void mcp_subscriptions_task(struct mcp_server *s, const char *owner, const char *id);
 
 #endif

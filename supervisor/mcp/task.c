@@ -1,7 +1,8 @@
 /*
- * The same five states have two spellings. 2025-11-25 wraps a task when it is made, keeps result
- * and questions out of it, and takes a tool's own failure for a failed task. The extension is flat,
- * shows result, error and open questions in the task, and knows only protocol errors as failures.
+ * The five states of a task have two forms. 2025-11-25 wraps a task when it is created, keeps
+ * result and questions out of it, and counts a tool's own failure as a failed task. The extension
+ * is flat, has result, error and open questions in the task, and counts only protocol errors as
+ * failures.
  */
 #include "supervisor/mcp/task.h"
 
@@ -58,14 +59,14 @@ uint64_t task_due(const struct mcp_task *t)
         return t->round.deadline_ms;
     }
     if (!task_is_over(t) || t->request != NULL) {
-        return UINT64_MAX; /* its handler has to move first */
+        return UINT64_MAX; /* the handler must act first */
     }
     uint64_t by_ttl = t->created_ms + t->ttl_ms;
     uint64_t by_end = t->over_ms + TASK_OVERTIME_MS;
     return by_ttl > by_end ? by_ttl : by_end;
 }
 
-/* ---- moves ---------------------------------------------------------------------------------- */
+/* ---- transitions ----------------------------------------------------------------------------- */
 
 static bool end_task(struct mcp_task *t, enum task_state state, uint64_t now_ms)
 {
@@ -74,7 +75,7 @@ static bool end_task(struct mcp_task *t, enum task_state state, uint64_t now_ms)
     }
     sm_move(&t->sm, state);
     t->over_ms = now_ms;
-    input_round_finish(&t->round); /* what was asked is of no use any more */
+    input_round_finish(&t->round); /* its open questions are dropped */
     touch(t);
     return true;
 }
@@ -136,7 +137,7 @@ void task_set_message(struct mcp_task *t, const char *message)
         buf_init(&text, 3 * TASK_MESSAGE_BYTES + 1); /* each byte may become U+FFFD */
         if (len == TASK_MESSAGE_BYTES) {
             size_t whole = utf8_valid_prefix(message, len);
-            len = len - whole < 4 ? whole : len; /* not in the middle of a character */
+            len = len - whole < 4 ? whole : len; /* not inside a character */
         }
         if (utf8_add_lossy(&text, message, len, &err) == 0 && buf_cstr(&text) != NULL) {
             t->message = (char *)STEAL_PTR(text.data);

@@ -1,10 +1,10 @@
 /*
- * Tasks hang on their owners, so that looking one up, counting and listing never touch the tasks of
- * anybody else, and what one principal does cannot be seen in another's cursors. Numbers are small
- * (TASKS_KEPT of an owner), so lists are walked.
+ * Each owner has a list of its tasks, so that finding, counting and listing never touch another
+ * owner's tasks, and no principal can see from a cursor what another one does. Lists are short
+ * (TASKS_KEPT), so they are searched linearly.
  *
- * Room for results is shared. When it runs out, the owner who keeps most gives up its oldest:
- * nobody can drive out the results of those who keep little.
+ * Owners share the room for results. When it runs out, the owner that keeps most loses its oldest
+ * result, so nobody can evict the results of those that keep little.
  */
 #include "supervisor/mcp/task_registry.h"
 
@@ -26,7 +26,7 @@ static size_t kept_bytes(const struct mcp_task *t)
     return (t->result != NULL ? strlen(t->result) : 0) + input_weight(t->error);
 }
 
-/* The owner goes with its last task. */
+/* Frees the owner with its last task. */
 static void drop_task(struct task_registry *reg, struct mcp_task *t)
 {
     struct task_owner *o = t->owner;
@@ -40,11 +40,11 @@ static void drop_task(struct task_registry *reg, struct mcp_task *t)
     task_finish(t);
     free(t);
     if (o->count == 0) {
-        struct task_owner **place = &reg->owners;
-        while (*place != o) {
-            place = &(*place)->next;
+        struct task_owner **slot = &reg->owners;
+        while (*slot != o) {
+            slot = &(*slot)->next;
         }
-        *place = o->next;
+        *slot = o->next;
         free(o->name);
         free(o);
     }
@@ -80,7 +80,7 @@ static struct task_owner *get_owner(struct task_registry *reg, const char *name)
 
 /* ---- room ----------------------------------------------------------------------------------- */
 
-/* The one that has been over longest, but for `spared`. */
+/* The owner's task that ended first, except `spared`. */
 static struct mcp_task *oldest_over(const struct task_owner *o, const struct mcp_task *spared)
 {
     struct mcp_task *oldest = NULL;
@@ -93,7 +93,7 @@ static struct mcp_task *oldest_over(const struct task_owner *o, const struct mcp
     return oldest;
 }
 
-/* Of the owner with the most bytes or, if `by_count`, tasks, among those who can give one. */
+/* The oldest ended task of the owner with most bytes (or tasks, if `by_count`) that has one. */
 static struct mcp_task *heaviest_oldest(const struct task_registry *reg, bool by_count,
                                         const struct mcp_task *spared)
 {
@@ -116,7 +116,7 @@ static void evict(struct task_registry *reg, struct mcp_task *t)
     drop_task(reg, t);
 }
 
-/* True if one more fits now. */
+/* Makes room for one more task. False if there is none. */
 static bool make_task_room(struct task_registry *reg, const char *owner)
 {
     const struct task_owner *o = find_owner(reg, owner);
@@ -137,7 +137,7 @@ static bool make_task_room(struct task_registry *reg, const char *owner)
     return true;
 }
 
-/* ---- what is asked of it -------------------------------------------------------------------- */
+/* ---- interface ------------------------------------------------------------------------------- */
 
 struct mcp_task *task_registry_add(struct task_registry *reg, const char *owner, bool modern,
                                    uint64_t ttl_ms, uint64_t now_ms)
@@ -186,7 +186,7 @@ void task_registry_keep(struct task_registry *reg, struct mcp_task *t)
     while (reg->bytes > TASKS_BYTES) {
         struct mcp_task *victim = heaviest_oldest(reg, false, t);
         if (victim == NULL) {
-            break; /* this one alone: the size of a single result is bounded elsewhere */
+            break; /* only this task is left; a single result has a limit of its own */
         }
         evict(reg, victim);
     }
@@ -199,7 +199,7 @@ void task_registry_expire(struct task_registry *reg, uint64_t now_ms)
         next_owner = o->next;
         struct mcp_task *next = NULL;
         for (struct mcp_task *t = o->first; t != NULL; t = next) {
-            next = t->next; /* read first: the owner may go with the task */
+            next = t->next; /* read first: the owner may be freed with the task */
             if (task_is_over(t) && task_due(t) <= now_ms) {
                 drop_task(reg, t);
             }
@@ -230,7 +230,7 @@ uint64_t task_registry_due(const struct task_registry *reg)
     return due;
 }
 
-/* A cursor is the number of the last task told, which means something even if that one is gone. */
+/* A cursor is the number of the last listed task, so it stays valid when that task is gone. */
 bool task_registry_list(const struct task_registry *reg, const char *owner, bool modern,
                         const char *cursor, cJSON **ret_items, char **ret_next)
 {

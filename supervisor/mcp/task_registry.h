@@ -1,10 +1,10 @@
 /*
- * All tasks of a server: who owns them, how many and how much is kept, and until when.
+ * All tasks of a server: their owners, limits and time to live.
  *
- * A task belongs to the name of a principal and to the flavour (legacy or modern) that it was made
- * in; for anybody else it does not exist. It is kept for its time to live, and if it
- * took longer than that, a little beyond its end, so that whoever polls can take the result. When
- * there is no room the oldest task goes that is over; a task that is not over is never dropped.
+ * A task belongs to a principal's name and to the era (legacy or modern) in which it was created;
+ * for others it does not exist. It is kept for its time to live, and for at least a minute after
+ * its end, so that a client that polls can fetch the result. If there is no room, the oldest ended
+ * task is evicted; a running task never is.
  *
  * `now_ms` is monotonic. Thread: the loop thread. Nothing blocks.
  */
@@ -17,20 +17,20 @@
 
 #include "supervisor/mcp/task.h"
 
-#define TASKS_KEPT      256         /* of one principal, running ones too */
+#define TASKS_KEPT      256         /* of one principal, including running ones */
 #define TASKS_TOTAL     4096        /* of all principals */
-#define TASKS_BYTES     (64u << 20) /* kept results of all */
-#define TASKS_PAGE      50          /* in one answer of tasks/list */
-#define TASK_TTL_MS     3600000     /* if the client does not say */
+#define TASKS_BYTES     (64u << 20) /* stored results of all tasks */
+#define TASKS_PAGE      50          /* tasks in one answer of tasks/list */
+#define TASK_TTL_MS     3600000     /* if the client sets none */
 #define TASK_TTL_MAX_MS 86400000
 
-/* Of one principal. Gone with its last task. */
+/* The tasks of one principal. Freed with its last task. */
 struct task_owner {
     struct task_owner *next;
     char *name;
     struct mcp_task *first, *last; /* oldest first */
     size_t count;
-    size_t bytes; /* of kept results */
+    size_t bytes; /* of stored results */
     uint64_t seq;
 };
 
@@ -40,10 +40,10 @@ struct task_registry {
 };
 
 void task_registry_init(struct task_registry *reg);
-/* Drops all tasks; none of them may be running. */
+/* Frees all tasks; none may be running. */
 void task_registry_finish(struct task_registry *reg);
 
-/* A new task, working. NULL if there is no room or no randomness. */
+/* Creates a working task. NULL if there is no room or no randomness. */
 struct mcp_task *task_registry_add(struct task_registry *reg, const char *owner, bool modern,
                                    uint64_t ttl_ms, uint64_t now_ms);
 
@@ -51,20 +51,20 @@ struct mcp_task *task_registry_add(struct task_registry *reg, const char *owner,
 struct mcp_task *task_registry_find(const struct task_registry *reg, const char *owner, bool modern,
                                     const char *id);
 
-/* Counts the bytes of what the task, which has just ended, keeps; makes room for them. */
+/* Counts the stored bytes of a task that has just ended, and makes room for them. */
 void task_registry_keep(struct task_registry *reg, struct mcp_task *t);
 
-/* Drops what has been kept long enough. */
+/* Drops the tasks whose time is over. */
 void task_registry_expire(struct task_registry *reg, uint64_t now_ms);
 
-/* A task whose questions nobody answered in time, or NULL. */
+/* Returns a task whose questions were not answered in time, or NULL. */
 struct mcp_task *task_registry_late(const struct task_registry *reg, uint64_t now_ms);
 
-/* When the next task is late, or has been kept long enough; UINT64_MAX: none as things are. */
+/* When the next task becomes late or expires; UINT64_MAX: none can. */
 uint64_t task_registry_due(const struct task_registry *reg);
 
-/* One page of the tasks of an owner, oldest first. `cursor` NULL: the first. *ret_next, to be
- * freed, is NULL after the last page. False: that is no cursor of ours. */
+/* One page of an owner's tasks, oldest first. `cursor` NULL: the first page. The caller frees
+ * *ret_next, which is NULL after the last page. False: the cursor is invalid. */
 bool task_registry_list(const struct task_registry *reg, const char *owner, bool modern,
                         const char *cursor, cJSON **ret_items, char **ret_next);
 

@@ -1,11 +1,11 @@
 /*
- * Calls that are tasks. One begins when a client of 2025-11-25 asks for it with the call, or when a
- * handler decides so for a client that knows the extension; the client gets the task instead of
- * the answer, and the request goes on without a sink. Its answer is kept here, printed.
+ * Calls that are tasks. A client of 2025-11-25 asks for a task with the call; for a client that
+ * knows the extension, the handler decides. The client gets the task instead of the answer, and the
+ * request goes on without a sink. Its answer is stored here as text.
  *
- * A task and its request need each other until the request ends. The state of the task
- * may be final before (it was cancelled): then what the handler still answers is dropped, and the
- * task itself stays as long as its request.
+ * A task and its request need each other until the request ends. The state of the task may be final
+ * earlier (it was cancelled): then the handler's answer is dropped, and the task stays as long as
+ * its request.
  */
 #include "supervisor/mcp/tasks.h"
 
@@ -29,10 +29,10 @@
 struct mcp_tasks {
     struct mcp_server *server;
     struct task_registry registry;
-    struct due_timer timer; /* when a question is late, or a result has been kept long enough */
+    struct due_timer timer; /* the next late question or expiring result */
 };
 
-/* ---- the part of the server ----------------------------------------------------------------- */
+/* ---- tasks of all sessions ------------------------------------------------------------------- */
 
 void mcp_tasks_look(struct mcp_server *s, uint64_t now_ms)
 {
@@ -86,7 +86,7 @@ struct mcp_task *mcp_task_find(const struct mcp_server *s, const char *owner, co
     return task_registry_find(&s->tasks->registry, owner, true, id);
 }
 
-/* ---- news ----------------------------------------------------------------------------------- */
+/* ---- notifications --------------------------------------------------------------------------- */
 
 static void tell_task_status(struct mcp_request *r, const struct mcp_task *t)
 {
@@ -118,7 +118,7 @@ void mcp_task_relate(const struct mcp_task *t, cJSON *params)
     cJSON_AddItemToObjectCS(meta, RELATED, task_related(t));
 }
 
-/* ---- beginning ------------------------------------------------------------------------------ */
+/* ---- begin ----------------------------------------------------------------------------------- */
 
 static struct mcp_task *make_task(struct mcp_request *r, bool modern, uint64_t ttl_ms,
                                   const char *message)
@@ -138,7 +138,7 @@ static struct mcp_task *make_task(struct mcp_request *r, bool modern, uint64_t t
     return t;
 }
 
-/* What a client of 2025-11-25 asks for by params.task. */
+/* Reads params.task of a client of 2025-11-25. */
 static bool begin_legacy(struct mcp_request *r, const cJSON *wanted)
 {
     const cJSON *ttl = json_get(wanted, "ttl");
@@ -172,7 +172,7 @@ bool mcp_task_begin(struct mcp_request *r)
     bool offered = (r->session->server->app->offers & MCP_OFFER_TASKS) != 0;
     const cJSON *wanted = r->revision == REVISION_2025_11_25 ? json_get(r->params, "task") : NULL;
     if (!offered || r->task != NULL) {
-        return true; /* it may be run again for its input */
+        return true; /* it already is a task, and runs again with its input */
     }
     if (wanted != NULL) {
         return begin_legacy(r, wanted);
@@ -205,7 +205,7 @@ void mcp_become_task(struct mcp_request *r, const char *status_message)
     struct mcp_task *t =
         mcp_may_become_task(r) ? make_task(r, true, TASK_TTL_MS, status_message) : NULL;
     if (t == NULL) {
-        return; /* then the client waits for the answer, as for that of any call */
+        return; /* the client waits for the answer, as for any call */
     }
     cJSON *result = task_json(t, false);
     cJSON_AddItemToObjectCS(result, "resultType", cJSON_CreateStringReference("task"));
@@ -222,15 +222,15 @@ void mcp_task_status(struct mcp_request *r, const char *status_message)
 {
     if (r->task != NULL && !task_is_over(r->task)) {
         task_set_message(r->task, status_message);
-        if (r->task->modern) { /* where news wait for slow readers, and only the latest is told */
+        if (r->task->modern) { /* marks wait for slow readers, and only the latest state is sent */
             tell_task_status(r, r->task);
         }
     }
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- end ------------------------------------------------------------------------------------- */
 
-/* Its handler is done with it: from now on it is only kept. */
+/* The handler is done: from now on the task only keeps the result. */
 static void leave_task(struct mcp_request *r)
 {
     struct mcp_task *t = r->task;

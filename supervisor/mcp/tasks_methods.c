@@ -1,10 +1,10 @@
 /*
- * What clients may do with tasks: look, wait for the end (2025-11-25), list, answer questions (the
- * extension), cancel. What is not the client's own is answered like what there is not.
+ * What clients may do with tasks: get, wait for the end (2025-11-25), list, answer questions (the
+ * extension), cancel. Another principal's task is answered like an unknown one.
  *
- * A request that waits hangs on its task by its data, and needs nothing of its message any more.
- * Whoever is answered may end sessions, and with them others who wait: they leave the list by
- * themselves, so it is always begun anew.
+ * A waiting request refers to its task by its data, and needs nothing else of its message. An
+ * answer may end sessions, and with them other waiting requests, which leave the list by
+ * themselves. So the list is always read from its start.
  */
 #include "supervisor/mcp/tasks.h"
 
@@ -16,9 +16,9 @@
 #include "supervisor/mcp/task.h"
 #include "supervisor/mcp/task_registry.h"
 
-#define WAITERS_MAX 16 /* for the result of one task */
+#define WAITERS_MAX 16 /* waiting requests of one task */
 
-/* ---- who waits for the end ------------------------------------------------------------------ */
+/* ---- waiting requests ------------------------------------------------------------------------ */
 
 struct mcp_request *mcp_task_listener(const struct mcp_task *t)
 {
@@ -55,7 +55,7 @@ void mcp_task_answer_waiters(struct mcp_task *t)
 
 /* ---- methods -------------------------------------------------------------------------------- */
 
-/* The task that params.taskId names; NULL: there is none, and the request has been answered. */
+/* Returns the task that params.taskId names. NULL: unknown, and the request has been answered. */
 static struct mcp_task *named(struct mcp_request *r)
 {
     const char *id = json_get_str(r->params, "taskId");
@@ -82,7 +82,8 @@ void mcp_tasks_get(struct mcp_request *r)
 
 static void on_waiter_cancelled(struct mcp_request *w)
 {
-    struct mcp_task *t = w->awaits; /* which is kept at least till the last of them is answered */
+    /* the task is kept at least until the last of them is answered */
+    struct mcp_task *t = w->awaits;
     struct mcp_request **all = &t->waiters;
     struct mcp_request *before = NULL;
     for (struct mcp_request *one = *all; one != w; one = one->data) {
@@ -95,7 +96,7 @@ static void on_waiter_cancelled(struct mcp_request *w)
     }
     mcp_answer_error(w, JSONRPC_INTERNAL, "Cancelled", NULL);
     if (t->sm.state == TASK_INPUT && t->request != NULL) {
-        mcp_input_carry(t); /* what this one was to answer, another may */
+        mcp_input_carry(t); /* another request may carry the questions of this one */
     }
 }
 
@@ -188,7 +189,7 @@ void mcp_tasks_cancel(struct mcp_request *r)
     if (worker != NULL && !worker->cancelled) {
         mcp_task_changed(worker);
         mcp_task_answer_waiters(t);
-        mcp_request_cancel(worker); /* the handler hurries; what it answers is dropped */
+        mcp_request_cancel(worker); /* the handler hurries, and its answer is dropped */
     }
     mcp_answer(r, result);
 }

@@ -1,6 +1,6 @@
 /*
- * The loop's own time may be older than the clock, so that its timers come early by as much; the
- * owner then finds nothing to do and sets the timer again for the rest.
+ * The loop's cached time may lag behind the clock, so its timers can fire early by the difference.
+ * The owner then finds nothing due and sets the timer again.
  */
 #include "supervisor/mcp/wire/due_timer.h"
 

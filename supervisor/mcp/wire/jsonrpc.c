@@ -1,9 +1,9 @@
 /*
- * Ids are kept as JSON text: it can be echoed exactly (clients use 0, strings, and milliseconds
- * since 1970), and 1 and "1" stay different when compared. cJSON would print 1e15 with an exponent,
- * so integers are printed here.
+ * Ids are kept as JSON text. So they are echoed exactly (clients use 0, strings, and milliseconds
+ * since 1970), and 1 and "1" stay different. cJSON would print 1e15 with an exponent, so integers
+ * are printed here.
  *
- * Answers are built as one tree and printed once, into memory that passes to the transport.
+ * An answer is built as one tree and printed once, into memory that passes to the transport.
  */
 #include "supervisor/mcp/wire/jsonrpc.h"
 
@@ -69,7 +69,7 @@ void jsonrpc_read(const cJSON *value, struct jsonrpc_message *ret)
             "within +-(2^53-1)");
     } else if (params != NULL && !cJSON_IsObject(params)) {
         refuse_jsonrpc(ret, JSONRPC_INVALID_PARAMS, "Invalid params: \"params\" must be an object");
-        /* A notification is never answered, however wrong it is. */
+        /* A notification is never answered, not even an invalid one. */
         ret->kind = id != NULL ? JSONRPC_INVALID : JSONRPC_IGNORED;
     } else {
         ret->kind = id != NULL ? JSONRPC_REQUEST : JSONRPC_NOTIFICATION;
@@ -103,7 +103,7 @@ static char *print(cJSON *root, const char *id)
     if (line != NULL) {
         return line;
     }
-    /* Only memory can be missing here, so the answer that says so is kept small. */
+    /* This fails only for want of memory, so the error is small. */
     return alloc_printf("{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":%d,\"message\":"
                         "\"Internal error: out of memory\"}}",
                         id != NULL ? id : "null", JSONRPC_INTERNAL);
@@ -131,7 +131,7 @@ char *jsonrpc_error(const char *id, bool null_id, int code, const char *message,
     cJSON *root = envelope(id, null_id);
     cJSON *error = cJSON_CreateObject();
     cJSON_AddItemToObjectCS(error, "code", cJSON_CreateNumber(code));
-    /* It may quote the client, cut anywhere. */
+    /* The message may quote the client, cut anywhere. */
     CLEANUP_BUF struct buf text;
     buf_init(&text, MESSAGE_MAX_BYTES);
     text_add(&text, view_of(message), MESSAGE_MAX_BYTES / 4, false);

@@ -1,6 +1,6 @@
 /*
- * The revisions of MCP that this server speaks, oldest first, and what differs between them as far
- * as it concerns us. All but the last open a session with `initialize` (legacy); the last carries
+ * The revisions of MCP that this server speaks, oldest first, and their differences as far as they
+ * concern us. All but the last open a session with `initialize` (legacy); the last carries
  * everything in each request (modern).
  */
 #ifndef CLOISTER_SUPERVISOR_MCP_WIRE_REVISION_H
@@ -21,7 +21,7 @@ enum revision {
 /* "2025-06-18", ... */
 const char *revision_name(enum revision r);
 
-/* False if `name` is not one of ours. */
+/* False if `name` is no revision that we speak. */
 bool revision_parse(const char *name, enum revision *ret);
 
 static inline bool revision_is_modern(enum revision r)
@@ -39,7 +39,7 @@ static inline bool revision_has_annotations(enum revision r)
     return r >= REVISION_2025_03_26;
 }
 
-/* notifications/progress say in words what is going on. */
+/* notifications/progress may have a message. */
 static inline bool revision_has_progress_message(enum revision r)
 {
     return r >= REVISION_2025_03_26;
@@ -51,7 +51,7 @@ static inline bool revision_has_structure(enum revision r)
     return r >= REVISION_2025_06_18;
 }
 
-/* More about who is speaking: icons, a description, an address. */
+/* More about a server or client: icons, a description, an address. */
 static inline bool revision_has_icons(enum revision r)
 {
     return r >= REVISION_2025_11_25;
@@ -63,7 +63,7 @@ static inline bool revision_argument_errors_are_results(enum revision r)
     return r >= REVISION_2025_11_25;
 }
 
-/* An error whose request id could not be read has no `id`; before, JSON-RPC's null. */
+/* An error whose request id is unknown has no `id`; in older revisions it is null. */
 static inline bool revision_omits_unknown_id(enum revision r)
 {
     return r >= REVISION_2025_11_25;
