@@ -16,7 +16,8 @@
  *
  * While a doubtful job is unconfirmed its requests are sent with no time to wait, which makes the
  * agent tell the state at once. From then on RUNNING, sent for queued operations only, is reliable,
- * till the link is lost. An operation that ends leaves from any state.
+ * till the link is lost. An operation that ends leaves from any state, and not before: a killed one
+ * may take a while to die, and its interpreter serves nobody else meanwhile.
  */
 #include "worker/job.h"
 
@@ -89,6 +90,18 @@ static void arm_job(struct job *job, uint64_t now_ms)
     job->due_ms = job->timeout_ms > 0 ? now_ms + job->timeout_ms : 0;
 }
 
+/* Nobody has asked for its outcome. */
+static bool forget_killed(struct jobs *jobs)
+{
+    for (struct job *job = jobs->first; job != NULL; job = job->next) {
+        if (job->sm.state == JOB_KILLED) {
+            jobs_remove(jobs, job);
+            return true;
+        }
+    }
+    return false;
+}
+
 struct job *jobs_start(struct jobs *jobs, struct view op, struct view language, uint64_t timeout_ms,
                        uint64_t now_ms)
 {
@@ -96,7 +109,7 @@ struct job *jobs_start(struct jobs *jobs, struct view op, struct view language, 
     if (known != NULL) {
         return known;
     }
-    if (jobs->count >= JOBS_MAX) {
+    if (jobs->count >= JOBS_MAX && !forget_killed(jobs)) {
         return NULL;
     }
     bool queued = must_queue(jobs, language);
@@ -189,6 +202,13 @@ enum job_action jobs_tick(struct jobs *jobs, uint64_t now_ms, struct job **ret_j
         return JOB_KILL;
     }
     return JOB_NOTHING;
+}
+
+void jobs_killed(struct jobs *jobs, struct job *job)
+{
+    if (job->language[0] == '\0') {
+        jobs_remove(jobs, job);
+    }
 }
 
 void jobs_remove(struct jobs *jobs, struct job *job)

@@ -17,7 +17,7 @@
 #include "proto/msg.h"
 
 /* Twice what an agent remembers, so a table of jobs that nobody asks for never refuses one that the
- * agent would take. */
+ * agent would take. If it is full, one that was killed gives way. */
 #define JOBS_MAX (2 * LIMIT_OPS)
 
 enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_INTERRUPTED, JOB_KILLED };
@@ -74,6 +74,10 @@ uint64_t jobs_next_due_ms(const struct jobs *jobs);
 /* Moves one job on whose time has come and says what has to be sent; JOB_NOTHING if there is none
  * (any more). */
 enum job_action jobs_tick(struct jobs *jobs, uint64_t now_ms, struct job **ret_job);
+
+/* Its kill was sent. A job that runs code stays until its outcome is there, since what is started
+ * meanwhile has to wait for its turn; of any other nothing is left to do, and it is removed. */
+void jobs_killed(struct jobs *jobs, struct job *job);
 
 /* The operation is over or never was. */
 void jobs_remove(struct jobs *jobs, struct job *job);

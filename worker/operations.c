@@ -154,7 +154,7 @@ static void on_operations_timer(uv_timer_t *timer)
     while ((action = jobs_tick(&o->jobs, uv_now(o->setup.loop), &job)) != JOB_NOTHING) {
         send_cancel(o, job, action == JOB_KILL);
         if (action == JOB_KILL) {
-            jobs_remove(&o->jobs, job);
+            jobs_killed(&o->jobs, job);
         }
     }
     arm_operations(o);
@@ -372,7 +372,7 @@ void operations_cancel(struct operations *o, struct ipc_request *request, const 
     }
     job_cancel(job, (enum op_stop)m->cancel.reason, m->cancel.force, now);
     if (job->sm.state == JOB_KILLED) {
-        jobs_remove(&o->jobs, job);
+        jobs_killed(&o->jobs, job);
     }
     arm_operations(o);
 }

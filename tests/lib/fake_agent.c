@@ -7,6 +7,7 @@
  *     sleep MS       ends after that time; any CANCEL ends it at once. With a word behind the time
  *                    (crash, killed, oom, child) it ends like that
  *     stubborn MS    the same, but only a CANCEL with force ends it
+ *     dying MS       ends that time after a CANCEL with force, as what the kernel is slow to end
  *     flood BYTES    writes that many bytes, in as many chunks as it takes
  *     crash          ends as CRASHED            killed       ends as ERROR with exit code 137
  *     oom            as killed, and counts a memory kill
@@ -189,6 +190,9 @@ static void run(struct agent *a, struct op *op)
         op->due_ms = clock_ms() + (number > 0 ? number : 1);
         return;
     }
+    if (strcmp(word, "dying") == 0) {
+        return;
+    }
     if (strcmp(word, "echo") == 0) {
         say(op, rest);
     } else if (strcmp(word, "flood") == 0) {
@@ -344,9 +348,12 @@ static void on_cancel(struct agent *a, const struct msg *m)
 {
     struct op *op = find(a, m->cancel.op);
     struct msg ok = {.type = MSG_OK, .seq = m->seq};
+    uint64_t dying_ms;
     if (op != NULL && op->state != OP_DONE) {
         op->reason = op->reason != 0 ? op->reason : m->cancel.reason;
-        if (m->cancel.force || strncmp(op->script, "stubborn", 8) != 0) {
+        if (sscanf(op->script, "dying %lu", &dying_ms) == 1) {
+            op->due_ms = m->cancel.force ? clock_ms() + dying_ms : 0;
+        } else if (m->cancel.force || strncmp(op->script, "stubborn", 8) != 0) {
             finish(op, op->reason == OP_STOP_TIMEOUT ? OP_STATUS_TIMEOUT : OP_STATUS_CANCELLED,
                    m->cancel.force ? 137 : 130);
         }

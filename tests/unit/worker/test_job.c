@@ -173,6 +173,47 @@ static void behind_as_many_as_run_side_by_side_it_may_be_queued(void **state)
     jobs_finish(&jobs);
 }
 
+/* It may take a while to die. */
+static void behind_one_that_was_killed_it_is_queued_until_that_is_over(void **state)
+{
+    struct jobs jobs;
+    jobs_init(&jobs, true);
+    struct job *first = start(&jobs, "a", python, 0);
+    job_cancel(first, OP_STOP_CANCEL, true, 100);
+    jobs_killed(&jobs, first);
+    struct job *second = start(&jobs, "b", python, 200);
+    assert_int_equal(job_wait_ms(second, 5000), 0);
+    job_set_state(second, OP_QUEUED, 250);
+    assert_int_equal(jobs_next_due_ms(&jobs), 0);
+    jobs_remove(&jobs, first);
+    job_set_state(second, OP_RUNNING, 500);
+    assert_int_equal(jobs_next_due_ms(&jobs), 1500);
+    struct job *file = start(&jobs, "c", none, 0); /* it holds nobody up, whenever it ends */
+    job_cancel(file, OP_STOP_CANCEL, true, 100);
+    jobs_killed(&jobs, file);
+    assert_null(jobs_find(&jobs, view_of("c")));
+    jobs_finish(&jobs);
+}
+
+static void of_a_full_table_one_that_was_killed_gives_way(void **state)
+{
+    struct jobs jobs;
+    char op[16];
+    jobs_init(&jobs, true);
+    for (int i = 0; i < JOBS_MAX; i++) {
+        snprintf(op, sizeof(op), "op%d", i);
+        start(&jobs, op, python, 0);
+    }
+    struct job *killed = jobs_find(&jobs, view_of("op7"));
+    job_cancel(killed, OP_STOP_CANCEL, true, 100);
+    jobs_killed(&jobs, killed);
+    start(&jobs, "one more", python, 0);
+    assert_null(jobs_find(&jobs, view_of("op7")));
+    assert_int_equal(jobs.count, JOBS_MAX);
+    assert_null(jobs_start(&jobs, view_of("and one"), python, 1, 0));
+    jobs_finish(&jobs);
+}
+
 static void the_table_is_bounded(void **state)
 {
     struct jobs jobs;
@@ -202,6 +243,8 @@ int main(void)
         cmocka_unit_test(a_cancelled_operation_is_killed_two_seconds_later),
         cmocka_unit_test(without_a_timeout_nothing_is_due_until_it_is_cancelled),
         cmocka_unit_test(behind_as_many_as_run_side_by_side_it_may_be_queued),
+        cmocka_unit_test(behind_one_that_was_killed_it_is_queued_until_that_is_over),
+        cmocka_unit_test(of_a_full_table_one_that_was_killed_gives_way),
         cmocka_unit_test(the_table_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -415,6 +415,25 @@ static void waiting_in_the_queue_does_not_count_towards_the_deadline(void **stat
     driver_close(d);
 }
 
+/* Its kill was sent, and the kernel takes its time. */
+static void waiting_for_the_end_of_what_was_killed_does_not_count_either(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    struct msg m = make_start("op1", "dying 1500", 20000, 0);
+    struct msg kill = make_cancel("op1", true);
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    driver_ask(d, &m, &a, MSG_OUTPUT);
+    answer_finish(&a);
+    driver_ask(d, &kill, &a, MSG_OK);
+    answer_finish(&a);
+    driver_run(d, "op2", "sleep 100", 900, &a, NULL); /* 1500 queued + 100 running */
+    assert_int_equal(a.m.output.status, OP_STATUS_OK);
+    answer_finish(&a);
+    driver_close(d);
+}
+
 static void a_queued_operation_is_timed_from_when_it_begins(void **state)
 {
     struct driver *d = *state;
@@ -648,6 +667,7 @@ int main(void)
         CASE(the_deadline_interrupts),
         CASE(what_ignores_the_interrupt_is_killed),
         CASE(waiting_in_the_queue_does_not_count_towards_the_deadline),
+        CASE(waiting_for_the_end_of_what_was_killed_does_not_count_either),
         CASE(a_queued_operation_is_timed_from_when_it_begins),
         CASE(cancelling_ends_an_operation_even_a_stubborn_one),
         CASE(slow_operations_do_not_hold_up_others),
