@@ -288,13 +288,15 @@ def foreign_resources():
             found = bob.request("completion/complete", asked)["completion"]["values"]
             assert box not in found and "hoard" not in found, found
         if version == MODERN:
-            pending, unknown = (subscribed(bob, [u]) for u in (uri, uri.replace(box, like(box))))
-            acks = [json.loads(p.exchange.events[0].data)["params"]["notifications"].get("resourceSubscriptions", []) for p in (pending, unknown)]
-            equal(len(acks[0]), len(acks[1]), "what is granted for another's and for nobody's")
-            pending.exchange.drop()
-            unknown.exchange.drop()
+            unknown = uri.replace(box, like(box))
+            for client, wanted, granted in ((bob, uri, []), (bob, unknown, []), (alice, uri, [uri])):
+                pending = subscribed(client, [wanted])
+                equal(json.loads(pending.exchange.events[0].data)["params"]["notifications"]["resourceSubscriptions"], granted)
+                pending.exchange.drop()
         else:
             same_as_unknown(lambda name: bob.start("resources/subscribe", {"uri": f"sandbox://{name}/workspace/secret.txt"}).wait(), box, "subscribe")
+            contains(bob.start("resources/subscribe", {"uri": uri}).wait()["error"]["message"].lower(), "not found")
+            equal(alice.start("resources/subscribe", {"uri": uri}).wait()["result"], {})
         alice.call("close_sandbox", sandbox_id=box)
 
 
