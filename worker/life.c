@@ -402,7 +402,11 @@ static void on_open_late(void *arg, const struct err *err)
     struct worker *w = arg;
     log_error("sandbox %s: %s", w->setup->sandbox, err->text);
     answer_askers(w, &w->open_askers, NULL, err, NULL);
-    life_close(w, EXIT_CODE_SETUP, 0);
+    if (w->attached) { /* it may answer another worker, later */
+        life_leave(w, EXIT_CODE_SETUP);
+    } else {
+        life_close(w, EXIT_CODE_SETUP, 0);
+    }
 }
 
 static void on_progress(void *arg, const char *text, uint64_t done, uint64_t total)

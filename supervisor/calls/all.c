@@ -5,11 +5,9 @@
 #include <inttypes.h>
 
 #include "common/log.h"
-#include "supervisor/base/config.h"
 #include "supervisor/calls/call_internal.h"
 
-#define OVERDUE_MS       6000  /* after interrupt and backstop: then nobody will end it any more */
-#define SILENCE_LEAST_MS 10000 /* a worker that hangs is found and replaced within that */
+#define OVERDUE_MS 6000 /* after interrupt and backstop: then nobody will end it any more */
 #define HINT_LEFT                                                                                  \
     "it may have been carried out: look, before doing it again, when the server is back"
 #define HINT_UNHEARD "it was not begun; do it again when the server is back"
@@ -31,12 +29,6 @@ static void fail_silent(struct fleet_call *call, uint64_t passed_ms)
     call_fail_later(call, &err, call->heard_of ? HINT_SILENT : HINT_SILENT_UNHEARD);
 }
 
-static uint64_t silence_most_ms(const struct sandbox *s)
-{
-    uint64_t budget_ms = s->host->config->sync_budget_s * 1000;
-    return budget_ms > SILENCE_LEAST_MS ? budget_ms : SILENCE_LEAST_MS;
-}
-
 static void check_call(struct fleet_call *call)
 {
     struct sandbox *s = call->sandbox;
@@ -47,7 +39,7 @@ static void check_call(struct fleet_call *call)
         return;
     }
     if (!call->is_execution && call_is_silent(call) && !sandbox_is_installer(s) &&
-        now - call->entered_ms >= silence_most_ms(s)) {
+        now - call->entered_ms >= fleet_host_patience_ms(s->host)) {
         fail_silent(call, now - call->entered_ms);
         return;
     }

@@ -4,6 +4,10 @@
  * One timer serves all who wait. It is set for the first of them and left alone when they end
  * early, as they nearly always do: it finds out when it fires. It is no reason to keep the loop
  * going; the calls that run are. Those who follow the output use it as well.
+ *
+ * Who asks for what may still turn up, as sandboxes of an earlier server are being taken over, is
+ * told nothing before that is known, or for as long as anybody is patient; and then that it is not
+ * known. A client that is told that there is no such execution runs its code again.
  */
 #include <stdlib.h>
 
@@ -14,6 +18,9 @@
 #include "supervisor/calls/output_progress.h"
 #include "supervisor/fleet/host/host.h"
 
+#define HINT_EXPECTED                                                                              \
+    "ask for it again when that sandbox answers: its engine may be busy or stopped; do not run "   \
+    "the code again before that"
 #define CONFIRM_MS      100  /* between two looks whether the agent has it */
 #define CONFIRM_MOST_MS 1000 /* from its beginning; then that is not known, and said to be so */
 
@@ -55,6 +62,19 @@ static void tell_present(struct fleet_await *w)
     }
 }
 
+static void tell_expected(struct fleet_await *w)
+{
+    struct err err = ERR_INIT;
+    if (w->registry->host->stopping) { /* the next server may well find it */
+        err_set(&err, ERR_SHUTTING_DOWN, "the server is shutting down");
+    } else {
+        err_set(&err, ERR_ENGINE,
+                "whether there is such an execution is not known yet: a sandbox that an earlier "
+                "server left does not answer, and is not known to have ended");
+    }
+    tell_await(w, -(int)err.code, NULL, &err, HINT_EXPECTED);
+}
+
 static void on_await_tell(void *arg)
 {
     struct fleet_await *w = arg;
@@ -66,7 +86,11 @@ static void on_await_tell(void *arg)
         return;
     }
     e->pins++;
-    tell_present(w);
+    if (e->expected) {
+        tell_expected(w);
+    } else {
+        tell_present(w);
+    }
     execution_unpin(e);
 }
 
@@ -209,17 +233,26 @@ static void on_await_time(uv_timer_t *timer)
     }
 }
 
-void execution_begin_wait(struct fleet_await *w)
+static void wait_at_most(struct fleet_await *w, uint64_t wait_ms)
 {
     struct executions *x = w->registry;
+    w->is_timed = true;
+    w->due_ms = uv_now(x->host->loop) + wait_ms;
+    TAILQ_INSERT_TAIL(&x->timed, w, timed);
+    set_timer(x, w->due_ms);
+}
+
+void execution_begin_wait(struct fleet_await *w)
+{
     const struct execution *e = w->execution;
+    if (w->is_timed) { /* for what has just turned up */
+        w->is_timed = false;
+        TAILQ_REMOVE(&w->registry->timed, w, timed);
+    }
     if (e == NULL || execution_is_over(e) || (w->wait_ms == 0 && !must_be_confirmed(w))) {
         executions_await_end(w);
     } else if (w->wait_ms != FLEET_WAIT_FOR_EVER) {
-        w->is_timed = true;
-        w->due_ms = uv_now(x->host->loop) + w->wait_ms;
-        TAILQ_INSERT_TAIL(&x->timed, w, timed);
-        set_timer(x, w->due_ms);
+        wait_at_most(w, w->wait_ms);
     }
 }
 
@@ -239,6 +272,8 @@ struct fleet_await *executions_await(struct executions *x, const char *owner, co
     }
     if (e == NULL || !e->expected) {
         execution_begin_wait(w);
+    } else if (wait_ms != FLEET_WAIT_FOR_EVER) {
+        wait_at_most(w, fleet_host_patience_ms(x->host));
     }
     return w;
 }

@@ -107,8 +107,7 @@ void execution_tell_all(struct execution *e);
 void execution_follow_call(struct execution *e);
 
 /* What it waits for is known: either it is told soon, or its time begins to count. Before that it
- * is not told that there is no such execution, however long that takes: a client that believes it
- * runs its code again. */
+ * is never told that there is no such execution. */
 void execution_begin_wait(struct fleet_await *w);
 
 /* ---- keep.c ---- */

@@ -4,8 +4,9 @@ import os
 import signal
 import time
 
-from common import Server, Suite, alive, contains, equal, needs_runtime, poll
+from common import ON_OCI, Server, Suite, alive, contains, equal, needs_runtime, poll
 import mcp
+import silence
 
 needs_runtime()
 suite = Suite()
@@ -142,6 +143,33 @@ def all_killed():
     equal((done["status"], done["stdout"]), ("ok", WANTED))
     equal(second.run("before", sandbox_id=box)["result"], "'state'")
     finish(second)
+
+
+def patient(directory=None):
+    return named(directory, "--sync-budget-seconds", str(silence.BUDGET_SECONDS))
+
+
+@suite.case("agents are stopped for long while the next server takes over: it answers within the budget, and all goes on behind it", when=ON_OCI)
+def agents_stopped():
+    agents = []
+
+    def stop(sandboxes):
+        agents.extend(pid for sandbox in sandboxes for pid in mcp.agents_of(sandbox))
+        assert len(agents) == 2, agents
+        for pid in agents:
+            os.kill(pid, signal.SIGSTOP)
+
+    def go_on():
+        for pid in agents:
+            os.kill(pid, signal.SIGCONT)
+
+    finish(silence.taken_over_and_kept(patient, stop, go_on))
+
+
+@suite.case("the engine hangs for long while the next server takes over: it answers within the budget, and all goes on behind it", when=not ON_OCI)
+def engine_stopped():
+    engine = mcp.ENGINE
+    finish(silence.taken_over_and_kept(patient, lambda _: engine.signal(signal.SIGSTOP), lambda: engine.signal(signal.SIGCONT)))
 
 
 @suite.case("a deadline holds although the server is replaced")

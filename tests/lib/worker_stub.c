@@ -10,9 +10,10 @@
  * ("crash-always").
  *
  * A test may put more into that directory: "idle" with the milliseconds that OPS tells,
- * "ops-garbage" for an answer to it that makes no sense, and "other-version" for a worker that
- * refuses whoever greets it again. "gone" says that the sandbox has ended, as a worker does that
- * waited for its grace.
+ * "ops-garbage" for an answer to it that makes no sense, "silent" for one that does not come before
+ * that file is gone, nor an attaching in time, as with an engine that is stopped, and
+ * "other-version" for a worker that refuses whoever greets it again. "gone" says that the sandbox
+ * has ended, as a worker does that waited for its grace.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,6 +63,8 @@ struct stub {
     struct ipc_request *news_request; /* PROGRESS that waits */
     uint64_t news_seq, news_since_ms;
     struct msg_progress news_wait;
+    struct ipc_request *ops_request; /* OPS that waits */
+    uint64_t ops_seq;
 };
 
 /* ---- doing wrong ---- */
@@ -199,6 +202,7 @@ static void serve(struct stub *s, struct kept_op *op)
 }
 
 static void serve_news(struct stub *s);
+static void serve_ops(struct stub *s);
 
 static void on_poll(uv_timer_t *timer)
 {
@@ -207,6 +211,7 @@ static void on_poll(uv_timer_t *timer)
         serve(s, &s->ops[i]);
     }
     serve_news(s);
+    serve_ops(s);
 }
 
 static void wait_for(struct stub *s, struct kept_op *op, struct ipc_request *request, uint64_t seq,
@@ -402,10 +407,13 @@ static void handle_open(struct stub *s, struct ipc_request *request, const struc
     const char *image = s->image;
     snprintf(s->image, sizeof(s->image), "%.*s", VIEW_ARG(m->open.image));
     s->grace_ms = m->open.grace_ms;
+    bool was_open = s->is_open;
     s->is_open = true;
     if (m->open.attach && kept_has(&s->kept, "gone")) {
         send_failed(request, m->seq, ERR_GONE, "nothing there to adopt", "");
         leave(s, EXIT_CODE_SANDBOX_GONE);
+    } else if (m->open.attach && !was_open && kept_has(&s->kept, "silent")) {
+        send_failed(request, m->seq, ERR_TIMEOUT, "the engine does not answer", "");
     } else if (strcmp(image, "open-fails") == 0) {
         send_failed(request, m->seq, ERR_IMAGE, "no image open-fails", "choose one that exists");
     } else if (strcmp(image, "open-fails-and-exits") == 0) {
@@ -538,6 +546,20 @@ static void handle_status(struct stub *s, struct ipc_request *request, const str
     }
 }
 
+/* As soon as the sandbox answers. */
+static void serve_ops(struct stub *s)
+{
+    struct ipc_request *request = s->ops_request;
+    if (request == NULL || kept_has(&s->kept, "silent")) {
+        return;
+    }
+    CLEANUP_BUF struct buf reply;
+    buf_init(&reply, LIMIT_FRAME);
+    s->ops_request = NULL;
+    kept_ops(&s->kept, s->ops_seq, &reply);
+    ipc_reply(request, reply.data, reply.len);
+}
+
 static void on_request(void *arg, struct ipc_request *request, const void *data, size_t len)
 {
     struct stub *s = arg;
@@ -548,7 +570,6 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
         exit(EXIT_CODE_PROTOCOL);
     }
     struct msg pong = {.type = MSG_PONG, .seq = m.seq};
-    struct buf ops;
     switch (m.type) {
     case MSG_HELLO:
         handle_hello(s, request, &m);
@@ -569,10 +590,9 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
         handle_cancel(s, request, &m);
         break;
     case MSG_OPS:
-        buf_init(&ops, LIMIT_FRAME);
-        kept_ops(&s->kept, m.seq, &ops);
-        ipc_reply(request, ops.data, ops.len);
-        buf_finish(&ops);
+        s->ops_request = request;
+        s->ops_seq = m.seq;
+        serve_ops(s);
         break;
     case MSG_PING:
         pong.pong.value = m.ping.value;

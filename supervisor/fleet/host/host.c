@@ -6,8 +6,17 @@
 
 #include "common/io/threads.h"
 #include "common/log.h"
+#include "supervisor/base/config.h"
 #include "supervisor/fleet/host/binaries.h"
 #include "supervisor/fleet/host/instance.h"
+
+#define PATIENCE_LEAST_MS 10000
+
+uint64_t fleet_host_patience_ms(const struct fleet_host *host)
+{
+    uint64_t budget_ms = host->config->sync_budget_s * 1000;
+    return budget_ms > PATIENCE_LEAST_MS ? budget_ms : PATIENCE_LEAST_MS;
+}
 
 int fleet_host_prepare(struct fleet_host *host, struct err *err, const char **ret_hint)
 {

@@ -59,6 +59,10 @@ struct fleet_host {
  * attempt if one of them fails. *ret_hint (fixed text) says what to do then. */
 int fleet_host_prepare(struct fleet_host *host, struct err *err, const char **ret_hint) WARN_UNUSED;
 
+/* How long anybody waits for what does not answer: as long as a call may take, and no less than it
+ * takes to find and replace a worker that hangs. */
+uint64_t fleet_host_patience_ms(const struct fleet_host *host);
+
 static inline void fleet_host_hold(struct fleet_host *host)
 {
     host->held++;

@@ -4,7 +4,8 @@
  * has happened in it since is not written anywhere: the agent is asked.
  *
  * Until the agent has told, the sandbox stays RECOVERING and calls wait: a client that repeats a
- * call must find the execution that it lost.
+ * call must find the execution that it lost. That lasts as long as nobody answers at all, since an
+ * engine or an agent that is stopped has not ended; who waits is told so within his patience.
  *
  * Times are written as monotonic ones, which all processes of one boot share; a record of another
  * boot is not read this far.
@@ -23,7 +24,6 @@
 #include "supervisor/fleet/host/runs.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
 
-#define PAST_MS        5000 /* for the answer to OPS */
 #define GENERATION_MAX 1000 /* sockets of started workers that are looked for */
 
 int sandbox_save(struct sandbox *s, bool answered, disk_done_fn done, struct err *err)
@@ -190,11 +190,13 @@ static void on_past(void *arg, int rc, const struct msg *reply, const struct err
     sandbox_ready(s, "taken over");
 }
 
+/* A worker that hangs is found by its heart; one whose agent or engine is stopped answers when they
+ * go on, however long that takes. */
 void sandbox_ask_past(struct sandbox *s)
 {
     struct msg m = {.type = MSG_OPS};
     struct err err = ERR_INIT;
-    if (worker_link_ask(s->link, &m, PAST_MS, on_past, s, &err) < 0) {
+    if (worker_link_ask(s->link, &m, 0, on_past, s, &err) < 0) {
         worker_link_kill(s->link, "%s", err.text);
     }
 }

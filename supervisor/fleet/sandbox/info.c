@@ -85,6 +85,7 @@ struct fleet_info sandbox_info(const struct sandbox *s)
 struct status_wait {
     TAILQ_ENTRY(status_wait) node; /* among those who wait for the past */
     struct sandbox *sandbox;       /* outlives its link, and so this request */
+    uint64_t since_ms;
     fleet_info_fn done;
     void *arg;
 };
@@ -121,6 +122,7 @@ void sandbox_status(struct sandbox *s, fleet_info_fn done, void *arg)
 {
     struct status_wait *wait = alloc_one(struct status_wait);
     wait->sandbox = s;
+    wait->since_ms = uv_now(s->host->loop);
     wait->done = done;
     wait->arg = arg;
     if (s->adoption != NULL) {
@@ -137,6 +139,15 @@ static void on_past_known(void *arg)
     while ((wait = TAILQ_FIRST(&s->past_waiters)) != NULL) {
         TAILQ_REMOVE(&s->past_waiters, wait, node);
         ask_status(wait);
+    }
+}
+
+void sandbox_status_check(struct sandbox *s)
+{
+    uint64_t now_ms = uv_now(s->host->loop);
+    struct status_wait *first = TAILQ_FIRST(&s->past_waiters);
+    if (first != NULL && now_ms - first->since_ms >= fleet_host_patience_ms(s->host)) {
+        sandbox_status_known(s);
     }
 }
 

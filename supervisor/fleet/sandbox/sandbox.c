@@ -68,6 +68,7 @@ static void on_calls_check(uv_timer_t *timer)
 {
     struct sandbox *s = timer->data;
     s->host->runs->check(s);
+    sandbox_status_check(s);
 }
 
 static void check_calls_if_recovering(struct sandbox *s)
@@ -270,7 +271,7 @@ static void lost_worker(struct sandbox *s, bool refused, const char *reason)
 {
     uint64_t now_ms = uv_now(s->host->loop);
     uint64_t delay_ms;
-    if (s->silent && s->adoption == NULL) {
+    if (s->silent) {
         s->broken_ms = now_ms; /* an engine that hangs ends no sandbox, however long it does */
     }
     if ((refused ? worker_policy_refused : worker_policy_died)(&s->policy, now_ms, s->broken_ms,

@@ -374,8 +374,12 @@ void sandbox_take_opened(struct sandbox *s, const struct msg_opened *opened);
 
 /* Asks the worker for figures and calls `done` with them, or without if it cannot tell (then
  * perhaps inside). While a sandbox is being taken over this waits: a client whose server died asks
- * for the status to find the executions that it lost. */
+ * for the status to find the executions that it lost. Who has waited for as long as anybody does is
+ * told of a sandbox that is recovering. */
 void sandbox_status(struct sandbox *s, fleet_info_fn done, void *arg);
+
+/* About once a second while it is being taken over: lets nobody wait for ever. */
+void sandbox_status_check(struct sandbox *s);
 
 /* It is known now what became of it: answers who waits for its status, later. */
 void sandbox_status_known(struct sandbox *s);

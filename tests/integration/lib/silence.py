@@ -1,10 +1,15 @@
 """A sandbox whose agent or engine is stopped for a while: what its user is told meanwhile, and that nothing is lost."""
 
+import os
+import signal
+import time
+
 from tap import contains, equal, poll
 
 BUDGET_SECONDS = 3
 DEADLINE_SECONDS = 15  # of code that runs when it is stopped, which takes a moment to see
 OVERDUE_MS = (DEADLINE_SECONDS + 12) * 1000  # what does not end by then is given up, if it is heard of
+GIVEN_UP_SECONDS = 75  # for so long a next server has tried; one that cannot be reached for a minute is given up
 HELD_SECONDS = 120  # until its worker has found out; an answer is overdue after some 15 s, a hello 10 s later
 
 
@@ -53,3 +58,48 @@ def told_and_kept(server, sandbox, stop, go_on):
     equal((done["status"], done["stdout"]), ("ok", "state\n"))
     assert "unconfirmed" not in done, done
     equal(server.run("before", sandbox_id=sandbox)["result"], "'state'")
+
+
+def taken_over_and_kept(named, stop, go_on):
+    """The next server of an instance comes while all are stopped; one of two sandboxes has lost its worker, too."""
+    first = named()
+    boxes = {name: first.call("create_sandbox", name=name)["sandbox_id"] for name in ("whole", "torn")}
+    endless = {}
+    for name in boxes:
+        first.run(f"before = {name!r}", sandbox_id=name)
+        code = "echo shown; while :; do sleep 1; done"
+        endless[name] = first.run(code, sandbox_id=name, language="bash", timeout_seconds=600)["execution_id"]
+        poll("it shows something", lambda n=name: get(first, endless[n])["structuredContent"]["stdout"] == "shown\n", 30)
+    worker = first.worker_pid(boxes["torn"])
+    stop(boxes.values())
+    try:
+        os.kill(worker, signal.SIGSTOP)
+        first.kill()
+        os.kill(worker, signal.SIGKILL)
+        second = named(first.runtime_dir)
+        until = time.monotonic() + GIVEN_UP_SECONDS  # how long they are stopped is the input of this test
+        given = {name: second.start_call("execute_code", sandbox_id=name, code="print(before)") for name in boxes}
+        for name, sandbox in boxes.items():
+            waiting = given[name].result(10 * BUDGET_SECONDS)["structuredContent"]
+            equal((waiting["status"], waiting["unconfirmed"]), ("running", True))
+            given[name] = waiting["execution_id"]
+            asked = second.start_call("get_execution", execution_id=endless[name], wait_seconds=0)
+            equal(second.start_call("get_sandbox_status", sandbox_id=sandbox).result(10 * BUDGET_SECONDS)["structuredContent"]["state"], "recovering")
+            error = asked.failed(10 * BUDGET_SECONDS)["error"]
+            equal(error["code"], "engine_unavailable")
+            contains(error["message"], "not known yet")
+            contains(error["hint"], "do not run the code again")
+        while time.monotonic() < until:
+            equal({box["state"] for box in second.call("get_sandbox_status")["sandboxes"]}, {"recovering"}, second.log_tail())
+            time.sleep(1)
+    finally:
+        go_on()
+    for name in boxes:
+        done = poll("the end of what was given meanwhile", lambda n=name: over(second, given[n]), 60)
+        equal((done["status"], done["stdout"]), ("ok", name + "\n"))
+        result = get(second, endless[name])["structuredContent"]
+        equal((result["status"], result["stdout"]), ("running", "shown\n"))
+        second.start_call("cancel_execution", execution_id=endless[name]).wait()
+        equal(poll("its end", lambda n=name: over(second, endless[n]), 60)["status"], "cancelled")
+        equal(second.run("before", sandbox_id=name)["result"], repr(name))
+    return second
