@@ -1,8 +1,8 @@
 /*
- * The profile code-sandbox: sessions with names of the client's own, each a sandbox.
+ * The profile code-sandbox: sessions that clients name themselves, each a sandbox.
  *
- * That server's INTERPRETER_TYPE names its backend (e2b, firecracker), and with it the shape of
- * what code wrote. Here it chooses the shape; the sandboxes are ours either way.
+ * In that server INTERPRETER_TYPE chooses the backend (e2b, firecracker), and with it the form of
+ * the code's output. Here it chooses the form only.
  */
 #include "supervisor/compat/code_sandbox.h"
 
@@ -19,7 +19,8 @@
 #include "supervisor/packages/packages.h"
 #include "supervisor/tools/package.h"
 
-#define ABANDONED_MS 60000 /* a sandbox that nobody is left to close goes after this */
+/* a sandbox that create_run_close could not close is removed after this idle time */
+#define ABANDONED_MS 60000
 
 static const struct view no_input = {NULL, 0};
 
@@ -149,7 +150,7 @@ static cJSON *one_or_none(cJSON *text)
     return list;
 }
 
-/* Their stderr is where the traceback goes, too. */
+/* The text of an error. In that server stderr has the traceback, too. */
 static cJSON *text_of_error(const struct fleet_outcome *o)
 {
     cJSON *error = runs_error(REPLY_DUMPS, o);
@@ -181,7 +182,8 @@ static void put_logs(cJSON *answer, const char *key, const struct fleet_outcome 
     result_put(answer, "error", error != NULL ? error : cJSON_CreateNull());
 }
 
-/* True for an outcome that says nothing about the code; the answer then is that. */
+/* Answers if the outcome says nothing about the code: it did not run, or was ended from outside.
+ * False otherwise. */
 static bool never_ran(struct tool_call *call, int rc, const struct fleet_outcome *o,
                       const struct err *err, const char *prefix)
 {
@@ -259,7 +261,7 @@ static void on_kept_installed(void *arg, const struct package_report *report)
 
 static void install(struct tool_call *call)
 {
-    /* not package_choice_read(): it relies on a schema that lets nothing else through */
+    /* package_choice_read() needs a schema that refuses everything else */
     const struct package_choice choice = {
         .manager = PACKAGE_PIP, .requirements = {argument(call, "package_name")}, .count = 1};
     struct err err = ERR_INIT;
@@ -342,7 +344,7 @@ static void on_run_open(void *arg, int rc, const struct fleet_info *info, const 
 static void run_close(struct tool_call *call)
 {
     const struct fleet_spec spec = {
-        .network = call->session->config->allow_network, /* as runs_open() */
+        .network = call->session->config->allow_network, /* as in runs_open() */
         .progress = tool_tell,
         .ttl_ms = ABANDONED_MS,
     };

@@ -1,5 +1,5 @@
 /*
- * The tools of the profile code-sandbox, and what they have in common.
+ * The tools of the profile code-sandbox, and what their files share.
  */
 #ifndef CLOISTER_SUPERVISOR_COMPAT_CODE_SANDBOX_H
 #define CLOISTER_SUPERVISOR_COMPAT_CODE_SANDBOX_H
@@ -10,18 +10,18 @@
 #include "supervisor/compat/runs.h"
 #include "supervisor/tools/tool.h"
 
-/* As INTERPRETER_TYPE says, which for that server names the backend and so the shape of logs:
- * "firecracker", or else "e2b". */
+/* Whether INTERPRETER_TYPE is "firecracker"; any other value means "e2b". It decides the form of
+ * logs. */
 bool code_sandbox_is_firecracker(void);
 
-/* Finds the sandbox of `session_id` among the arguments and puts it into call->sandbox_id; false:
- * there is none, and the call is answered. */
+/* Finds the sandbox that the argument session_id names, and stores its id in call->sandbox_id.
+ * False: there is none, and the call is answered. */
 bool code_sandbox_find(struct tool_call *call);
 
-/* The path by which we know a file that clients name: borrowed from it. */
+/* Returns the path in our sandbox of a file that a client names. Borrowed from `path`. */
 const char *code_sandbox_inside(const char *path);
 
-/* The name of the sandbox that holds telnet connections, which is nobody's session. */
+/* The name of the sandbox that holds telnet connections; it belongs to no session. */
 #define CODE_SANDBOX_TELNET "telnet-connections"
 
 extern const struct tool code_sandbox_create, code_sandbox_close, code_sandbox_status;

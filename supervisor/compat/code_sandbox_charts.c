@@ -1,7 +1,7 @@
 /*
- * Charts of the profile code-sandbox: a program of ours draws them in the session's sandbox, from
- * data that it gets on its stdin, so that nothing of a client's is ever code. Pictures come back
- * twice: as base64_image, where that server's users look for them, and as an image.
+ * Charts of the profile code-sandbox. A program of ours draws them in the session's sandbox from
+ * data on its stdin, so nothing that a client sends is run as code. Pictures are returned twice: as
+ * base64_image, where that server's users look for them, and as an image.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,12 +21,12 @@
 static const char failed[] = "Error generating chart";
 
 struct chart {
-    const char *type; /* NULL: the client says */
+    const char *type; /* NULL: the client chooses */
     const char *title;
     const char *message;
 };
 
-/* As the client gave it; it may give anything. */
+/* Returns an argument as the client gave it, which may be anything. */
 static void put_given(cJSON *answer, const char *key, const char *text)
 {
     result_put(answer, key, reply_bytes(REPLY_DUMPS, view_of(text), GIVEN_COST));
@@ -37,7 +37,7 @@ static void put_or_null(cJSON *answer, const char *key, const char *text)
     result_put(answer, key, text != NULL ? cJSON_CreateString(text) : cJSON_CreateNull());
 }
 
-/* `drawn` is what the program said. */
+/* `drawn` is the program's output. */
 static void answer_chart(struct tool_call *call, const struct chart *chart, const cJSON *drawn)
 {
     const char *title = json_get_str(call->args, "title");
@@ -123,7 +123,7 @@ static void draw(struct tool_call *call, const struct chart *chart)
         cJSON_free(json);
         return;
     }
-    call->own = (void *)(uintptr_t)chart; /* ours for ever: nothing to free */
+    call->own = (void *)(uintptr_t)chart; /* a constant table: nothing to free */
     runs_program(call, words, sizeof(words) / sizeof(words[0]), view_of(json), on_drawn);
     cJSON_free(json);
 }

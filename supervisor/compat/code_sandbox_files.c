@@ -1,9 +1,9 @@
 /*
- * Files of the profile code-sandbox. Its clients put files right below the root ("/data.csv" is
- * what upload_file makes of its defaults), where a sandbox of ours is read-only. A name there that
- * is none of the system's is therefore meant to be in the workspace, for all of these tools alike,
- * and the root is listed with the workspace's entries. An image may have more directories of its
- * own there; what is not found in the workspace is looked for where its path says.
+ * Files of the profile code-sandbox. Its clients put files right below the root (upload_file makes
+ * "/data.csv" of its defaults), where our sandboxes are read-only. So all of these tools map a name
+ * there into the workspace, unless the system has a directory of that name, and a listing of the
+ * root includes the workspace's entries. An image may have further directories there; a file that
+ * is not in the workspace is therefore looked up under its literal path.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "supervisor/tools/args.h"
 
 #define LIST_COST   (700u << 10)
-#define ENTRY_COST  400 /* of the JSON around a name, at most */
+#define ENTRY_COST  400 /* JSON around one name, at most */
 #define PATH_COST   (24u << 10)
 #define MODE_LETTER 10
 
@@ -48,12 +48,12 @@ const char *code_sandbox_inside(const char *path)
     return name;
 }
 
-/* Of a call that looks for something, in its `own`. */
+/* State of a call that looks in two places, in its `own`. */
 struct look {
-    bool elsewhere; /* the path has been taken as it is, too */
-    cJSON *answer;  /* listing: what has been found so far, without the workspace's part */
+    bool elsewhere; /* the literal path has been tried, too */
+    cJSON *answer;  /* listing: the entries so far, without the workspace */
     size_t budget;  /* listing: for entries */
-    bool cut;       /* listing: there are more */
+    bool cut;       /* listing: entries were left out */
 };
 
 static void look_free(void *own)
@@ -83,7 +83,7 @@ static bool look_elsewhere(struct tool_call *call, const char *path, int rc,
     return again;
 }
 
-/* True if the operation did what it should; else the call is answered. */
+/* True if the operation succeeded; else the call is answered. */
 static bool did_well(struct tool_call *call, int rc, const struct fleet_outcome *o,
                      const struct err *err, const char *prefix)
 {
@@ -123,7 +123,7 @@ static const char *list_path(const struct tool_call *call)
 struct listing {
     const char *base;
     cJSON *files;
-    int known; /* how many of them have names that are not to come again */
+    int known; /* the first `known` entries: later duplicates of their names are skipped */
     size_t budget;
     bool full;
 };
@@ -229,7 +229,7 @@ static void on_profile_listed(void *arg, int rc, const struct fleet_outcome *o,
     } else if (first && is_root(path) && !call->cancelled) {
         list_at(call, ".");
     } else {
-        if (look->cut) { /* they show all; nobody must take a part for that */
+        if (look->cut) { /* that server shows all entries, so a partial list must say so */
             result_put_bool(look->answer, "truncated", true);
         }
         reply_json(call, REPLY_DUMPS, STEAL_PTR(look->answer));
@@ -303,7 +303,7 @@ static void read_profile_file(struct tool_call *call)
 static const char write_failed[] = "Error writing file";
 static const char upload_failed[] = "Error uploading file";
 
-/* As their client joins the two; what it gives back is what it is told. */
+/* Joins the two arguments as their client does. The result is what the answer shows. */
 static char *upload_path(const struct tool_call *call)
 {
     const char *directory = file_argument(call, "destination_path");

@@ -1,7 +1,7 @@
 /*
- * Telnet of the profile code-sandbox. That server connects from its own host; here connections are
- * held by a sandbox that is for nothing else, with network, and only if the operator lets clients
- * ask for network (--allow-network).
+ * Telnet of the profile code-sandbox. That server connects from its own host. Here a separate
+ * sandbox with network holds the connections, and only if the operator lets clients ask for network
+ * (--allow-network).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static void open_connection(struct tool_call *call)
     }
 }
 
-/* Without that sandbox there is no connection. */
+/* Finds that sandbox. Without it there is no connection, and the call is answered. */
 static bool is_there(struct tool_call *call)
 {
     if (runs_find(call, CODE_SANDBOX_TELNET)) {

@@ -1,14 +1,14 @@
 /*
  * The profile docker-interpreter: one sandbox for each client, made by initialize_sandbox.
  *
- * That server has one container for all; here each owner has one, by a name that is kept for it,
- * so clients of one server do not meet. Its container ids are 64 hexadecimal digits. Ours are
- * shorter, and what an engine calls a container is known to the worker only, so an id is a digest
- * of the sandbox's.
+ * That server has one container for all clients. Here each owner has one sandbox, under a reserved
+ * name, so clients of one server do not share it. Container ids there have 64 hexadecimal digits.
+ * Ours are shorter, and only the worker knows an engine's id, so we show a digest of the sandbox's
+ * id.
  *
- * With an image that the operator does not allow, or one that this backend cannot take (there, an
- * image without apk failed), the sandbox is made of the configured image: code has its python
- * either way, which is what these clients ask an image for.
+ * If the operator does not allow the image, or this backend cannot use it (there, an image without
+ * apk failed), the sandbox gets the configured image. It has Python in any case, which is why these
+ * clients ask for an image.
  */
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@
 #include "supervisor/web/http/digest.h"
 
 #define SANDBOX_NAME "docker-interpreter"
-#define THEIR_IMAGE  "alpine:latest" /* their default, which nobody has chosen */
+#define THEIR_IMAGE  "alpine:latest" /* their default: the client has not chosen an image */
 
 static void answer_error(struct tool_call *call, const char *type, const char *message)
 {
@@ -107,7 +107,7 @@ static void run_initialize(struct tool_call *call)
         open_default(call);
         return;
     }
-    /* of the image alone: the schema lets anything else through unseen */
+    /* checks the image only, since the schema allows unknown arguments */
     cJSON *image = cJSON_CreateObject();
     cJSON_AddStringToObject(image, "image", json_get_str(call->args, "image"));
     struct sandbox_choice choice;
@@ -153,7 +153,7 @@ static const char *asked_language(const struct tool_call *call)
     return language != NULL ? language : "python";
 }
 
-/* What a terminal would have shown: their servers merge the two. */
+/* Merges both streams, as those servers do. */
 static cJSON *merged(const struct fleet_outcome *o)
 {
     cJSON *out = runs_stream(REPLY_DUMPS, o, false);

@@ -1,10 +1,10 @@
 /*
- * Profiles: tools of other servers of this kind, by their names, with their arguments and results,
- * on our sandboxes. `--compat NAME` offers those of a profile beside our own; where two tools have
- * one name the first profile of the table has it, and any profile before us.
+ * Profiles: tools of other servers of this kind, with their names, arguments and results, on our
+ * sandboxes. `--compat NAME` offers a profile's tools beside our own. If two tools have one name,
+ * the first profile in the table wins, and any profile wins over our own tools.
  *
- * Such a tool has no output schema: its result is one text, and what goes wrong in it is told
- * in that text, not by isError, because that is what its users know.
+ * Such a tool has no output schema: its result is one text, which also reports failures, instead of
+ * isError, because its users expect that.
  *
  * Thread: the loop thread. Nothing blocks.
  */
@@ -17,8 +17,8 @@ struct config;
 struct tool;
 
 struct profile {
-    const char *name;        /* as --compat knows it */
-    const char *server_name; /* what that server calls itself */
+    const char *name;        /* the value of --compat */
+    const char *server_name; /* the name that the other server reports */
     const struct tool *const *tools;
     size_t tool_count;
 };
@@ -31,7 +31,7 @@ extern const struct profile profile_docker_interpreter;
 extern const struct profile profile_python_env;
 extern const struct profile profile_python_sandbox;
 
-/* What we call ourselves: by the name of the profile's server if there is just one. */
+/* Our own name, or that of the profile's server if exactly one profile is on. */
 const char *profiles_server_name(const struct config *config);
 
 #endif

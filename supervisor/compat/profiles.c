@@ -1,5 +1,5 @@
 /*
- * The table, in the order in which profiles win a name that two of them have.
+ * The table of profiles. If two have a tool of one name, the earlier profile wins.
  */
 #include "supervisor/base/config.h"
 #include "supervisor/compat/profile.h"

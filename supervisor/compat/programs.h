@@ -1,6 +1,6 @@
 /*
- * Programs that run in sandboxes for tools of other servers: files of programs/, made into these
- * strings by embed.py.
+ * Programs that tools of other servers run in sandboxes: embed.py turns files of programs/ into
+ * these strings.
  */
 #ifndef CLOISTER_SUPERVISOR_COMPAT_PROGRAMS_H
 #define CLOISTER_SUPERVISOR_COMPAT_PROGRAMS_H

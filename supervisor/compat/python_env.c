@@ -1,6 +1,6 @@
 /*
- * Profile python-env: the tools of a server that makes "Python environments" and serves SSE, in
- * the form of its latest version under these names.
+ * Profile python-env: the tools of a server that makes "Python environments" and serves SSE, in its
+ * latest version under these names.
  */
 #include "common/io/json.h"
 #include "supervisor/compat/profile.h"

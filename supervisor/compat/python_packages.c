@@ -1,7 +1,7 @@
 /*
- * Installing, in the words of the other servers: a call waits for five seconds and says how things
- * stand; how they end is for the next one that asks. They are what their users' prompts match on,
- * so they are the same to the letter.
+ * Installations with the texts of the other servers: a call waits for five seconds and reports the
+ * state; later calls report the end. Their users' prompts match these texts, so they are the same
+ * to the letter.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static const char *package_of(const struct tool_call *call)
     return json_get_str(call->args, "package_name");
 }
 
-/* The name in a requirement, without extras and versions. For the caller to free. */
+/* The package name in a requirement, without extras and versions. The caller frees it. */
 static char *name_in(const char *requirement)
 {
     return alloc_viewdup(view_bytes(requirement, strcspn(requirement, "[<>=!~; ")));
@@ -48,7 +48,7 @@ static void put_failure(struct tool_call *call, const struct python_shape *shape
     result_put(answer, "stderr", reply_bytes(shape->style, view_of(text), STDERR_BYTES));
 }
 
-/* How an installation that is over has ended. */
+/* The answer for an installation that has ended. */
 static cJSON *ended(struct tool_call *call, const struct python_shape *shape,
                     const struct package_report *report)
 {
@@ -109,7 +109,7 @@ static void on_profile_looked(void *arg, const struct package_report *report)
     package_await(call, WAIT_MS, on_profile_installed);
 }
 
-/* Asks what is known of the package of the arguments. */
+/* Looks up the package of the arguments. */
 static void look(struct tool_call *call, const struct python_shape *shape, package_report_fn done)
 {
     struct tool_session *s = call->session;

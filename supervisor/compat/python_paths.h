@@ -1,6 +1,6 @@
 /*
- * Paths as the servers behind the python profiles have them: code runs in /app/results, which is
- * our workspace by another name.
+ * Paths of the servers behind the python profiles: code runs in /app/results there, which is
+ * another name for our workspace.
  */
 #ifndef CLOISTER_SUPERVISOR_COMPAT_PYTHON_PATHS_H
 #define CLOISTER_SUPERVISOR_COMPAT_PYTHON_PATHS_H
@@ -9,8 +9,8 @@
 
 #define PYTHON_RESULTS "/app/results"
 
-/* The path by which we know a file that they name: borrowed, relative to the workspace if it is of
- * their directory. */
+/* Returns our path of a file that they name: borrowed, and relative to the workspace if it is below
+ * /app/results. */
 static inline const char *python_path_inside(const char *path)
 {
     size_t len = strlen(PYTHON_RESULTS);

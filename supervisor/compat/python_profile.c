@@ -1,10 +1,10 @@
 /*
- * Code is written to a file of its own in a directory of its own, and run by python3 from there:
- * so calls share nothing but files, as the users of these servers expect, a traceback shows its
- * lines, and nothing in the code can end what it is written with.
+ * Code is written to a file in a directory of its own and run from there by python3. So calls share
+ * nothing but files, as users of these servers expect; a traceback shows its lines; and nothing in
+ * the code can break the script that runs it.
  *
- * What goes wrong is told in the answers, since these servers do so: a sandbox that is not there as
- * {"error": true}, and anything else of a run as exit_code and "error" beside what it wrote.
+ * These servers report failures in the answer: a missing sandbox as {"error": true}, and a failed
+ * run as exit_code and "error" beside its output.
  */
 #include "supervisor/compat/python_profile.h"
 
@@ -27,10 +27,10 @@
 #define TEXT_MAX_BYTES (2u << 20)
 #define FILES_MAX      100
 #define FILES_COST     (300u << 10) /* beside both streams */
-#define COST_EACH      7            /* of a byte at most, escaped twice */
+#define COST_EACH      7            /* escaped twice, a byte costs at most this */
 
-/* Code that is not there as a whole must not run. The interrupt at a deadline ends the code, not
- * what cleans up behind it. */
+/* Incomplete code must not run. The interrupt at a deadline must end the code, but not the cleanup
+ * after it. */
 static const char run_code[] = "d=$(mktemp -d) || exit 1\n"
                                "trap : INT\n"
                                "if cat >\"$d/code.py\"; then\n"
@@ -78,10 +78,10 @@ static bool is_gone(int rc)
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-/*   open ──▶ /app/results becomes a name of the workspace ──▶ told
+/*   open ──▶ link /app/results to the workspace ──▶ answer
  *
- * Code that names the directory finds it then. Where that does not work, for want of a program to
- * make the link with, paths in arguments and answers are translated all the same. */
+ * The link lets code use that directory. If it cannot be made, because the image has no program for
+ * that, paths in arguments and answers are translated all the same. */
 struct creation {
     const struct python_shape *shape;
     python_opened_fn opened;
@@ -125,7 +125,7 @@ static void on_profile_open(void *arg, int rc, const struct fleet_info *info, co
     (void)hint;
     if (rc < 0) {
         python_refuse(call, creation->shape, err->text);
-    } else if (call->cancelled) { /* nobody learns its id */
+    } else if (call->cancelled) { /* nobody learns the sandbox's id */
         fleet_close(call->session->fleet, info->id, on_unwanted_env_closed, call);
     } else {
         const struct view argv[] = {view_of("ln"), view_of("-s"), view_of(info->workspace),
@@ -152,7 +152,7 @@ void python_create(struct tool_call *call, const struct python_shape *shape, con
 
 struct run {
     const struct python_shape *shape;
-    bool code; /* else a command */
+    bool code; /* true: code; false: a command */
 };
 
 static int64_t exit_code_of(const struct fleet_outcome *o)
@@ -172,7 +172,7 @@ static int64_t exit_code_of(const struct fleet_outcome *o)
     }
 }
 
-/* Why it did not end by itself; NULL: it did. For the caller to free. */
+/* Returns why the run did not end by itself; NULL: it did. The caller frees it. */
 static char *problem_of(const struct fleet_outcome *o)
 {
     struct view said = o->end->error_message;
@@ -190,7 +190,7 @@ static char *problem_of(const struct fleet_outcome *o)
     }
 }
 
-/* By HTTP a link that a browser can follow, else the resource. */
+/* The link to a file: over HTTP one that a browser can follow, else its resource. */
 static char *link_of(struct tool_call *call, const struct python_shape *shape, const char *shown)
 {
     struct tool_session *s = call->session;
@@ -224,7 +224,7 @@ static void put_files(struct tool_call *call, const struct python_shape *shape,
             cJSON_AddItemToArray(links, cJSON_CreateString(link));
         }
     }
-    if (i < o->file_count || o->files_more) { /* nobody must take a part for all */
+    if (i < o->file_count || o->files_more) { /* a partial list must say so */
         result_put_bool(answer, "files_truncated", true);
     }
 }
@@ -273,7 +273,8 @@ static void on_profile_outcome(void *arg, int rc, const struct fleet_outcome *o,
     reply_json(call, shape->style, answer);
 }
 
-/* The answer comes when it has ended, as there: its own deadline is what bounds that. */
+/* Starts the code and answers when it has ended, as those servers do; only its own deadline bounds
+ * that. */
 static void begin_run(struct tool_call *call, const struct python_shape *shape, bool code,
                       struct fleet_op *op)
 {
@@ -348,7 +349,7 @@ static void each_sandbox(void *arg, const struct fleet_info *info)
 {
     struct listing *l = arg;
     if (runs_has_ended(info)) {
-        return; /* calls with its id are told that there is none */
+        return; /* calls with its id are refused, too */
     }
     l->ids = alloc_check(realloc(l->ids, (l->count + 1) * sizeof(l->ids[0])));
     snprintf(l->ids[l->count++], sizeof(l->ids[0]), "%s", info->id);
@@ -383,7 +384,8 @@ static void list_next(struct tool_call *call)
     } else if (l->count == 0) {
         struct result r;
         reply_set_text(&r, "");
-        cJSON_Delete(cJSON_DetachItemFromArray(r.content, 0)); /* as theirs: no content at all */
+        /* those servers answer with no content at all */
+        cJSON_Delete(cJSON_DetachItemFromArray(r.content, 0));
         tool_finish(call, &r);
     } else {
         reply_json(call, l->shape->style, STEAL_PTR(l->items));

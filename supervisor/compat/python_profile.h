@@ -1,6 +1,6 @@
 /*
- * What the two python profiles have in common: sandboxes in which each piece of Python code is a
- * program of its own, run in /app/results, with links to the files that it made.
+ * What the two python profiles share: sandboxes in which each piece of Python code is a program of
+ * its own, run in /app/results, with links to the files that it made.
  *
  * Each function is the run() of a tool. Private to this directory. Loop thread; nothing blocks.
  */
@@ -12,32 +12,32 @@
 #include "supervisor/compat/reply.h"
 #include "supervisor/tools/tool.h"
 
-/* How a profile says it. */
+/* The texts in which the profiles differ. */
 struct python_shape {
-    const char *key;     /* of a sandbox's id, in arguments and links */
-    const char *missing; /* "… not found: ", in front of an id */
+    const char *key;     /* name of the sandbox id in arguments and answers */
+    const char *missing; /* "… not found: ", before an id */
     enum reply_style style;
 };
 
-/* Arguments: the key, and `code`; `command`; `package_name`. */
+/* Arguments: the key, and `code`, `command` or `package_name`. */
 void python_execute(struct tool_call *call, const struct python_shape *shape);
 void python_terminal(struct tool_call *call, const struct python_shape *shape);
 void python_install(struct tool_call *call, const struct python_shape *shape);
 void python_check(struct tool_call *call, const struct python_shape *shape);
 
-/* Opens a sandbox; `name` NULL: without one. `opened` gets its name, "" if it has none; its id is
- * call->sandbox_id. It ends the call. */
+/* Opens a sandbox; `name` NULL: without a name. `opened` gets its name, "" if it has none, and must
+ * end the call; the id is in call->sandbox_id. */
 typedef void (*python_opened_fn)(struct tool_call *call, const char *name);
 void python_create(struct tool_call *call, const struct python_shape *shape, const char *name,
                    python_opened_fn opened);
 
-/* Lists the caller's sandboxes: an object of `describe` for each, to which installed_packages is
- * added. No content at all if there are none. */
+/* Lists the caller's sandboxes: for each the object that `describe` makes, with installed_packages.
+ * If there are none, the answer has no content. */
 void python_list(struct tool_call *call, const struct python_shape *shape,
                  cJSON *(*describe)(const struct fleet_info *info));
 
-/* Finds the sandbox of the arguments, into call->sandbox_id. False: there is none, and the call
- * has been ended. */
+/* Finds the sandbox of the arguments, and stores its id in call->sandbox_id. False: there is none,
+ * and the call has ended. */
 bool python_find(struct tool_call *call, const struct python_shape *shape);
 
 /* {"error": true, "message": …} */

@@ -1,7 +1,7 @@
 /*
- * Profile python-sandbox: the later server of the same hands, whose environments are called
- * sandboxes. It has two generations; where they differ, in create_sandbox and list_sandboxes, this
- * is the later one, which has a terminal and uploads as well.
+ * Profile python-sandbox: a later server of the same authors, which calls its environments
+ * sandboxes. It has two generations. Where they differ (create_sandbox and list_sandboxes), this is
+ * the later one, which also has a terminal and uploads.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "supervisor/tools/args.h"
 #include "supervisor/tools/upload.h"
 
-#define NAME_CHARS 8 /* of the id, for who gives no name */
+#define NAME_CHARS 8 /* of the id, if the client gives no name */
 
 static const struct python_shape shape = {
     .key = "sandbox_id",
@@ -80,7 +80,7 @@ static void run_check_sandbox(struct tool_call *call)
 
 /* ---- uploads --------------------------------------------------------------------------------- */
 
-/* Where the file goes: below dest_path, under its own name. For the caller to free. */
+/* Returns the file's path: below dest_path, under its own name. The caller frees it. */
 static char *destination(const struct tool_call *call)
 {
     const char *local = json_get_str(call->args, "local_file_path");

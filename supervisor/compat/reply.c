@@ -1,9 +1,8 @@
 /*
- * JSON as Python's json module writes it. cJSON's own printers differ in what stands between
- * values and in what they escape, and users of these servers compare texts; so values are
- * written here, and cJSON only holds them.
+ * JSON as Python's json module prints it. cJSON prints other separators and escapes, and users of
+ * these servers compare texts, so values are printed here and cJSON only holds them.
  *
- * Values are of our own making: their depth is what our code builds, and their strings are UTF-8.
+ * All values are our own: our code bounds their depth, and their strings are UTF-8.
  */
 #include "supervisor/compat/reply.h"
 
@@ -19,14 +18,14 @@
 #include "common/text.h"
 #include "supervisor/tools/tool.h"
 
-/* Growth by escapes is bounded by the budgets of those who build the values. */
+/* Callers bound the growth by escapes with their budgets. */
 #define WRITTEN_MAX_BYTES (16u << 20)
 #define NUMBER_SIZE       32
 #define FIRST_ASTRAL      0x10000u
-#define REPLACEMENT       0xfffdu /* for what is not UTF-8 */
+#define REPLACEMENT       0xfffdu /* replaces invalid UTF-8 */
 #define REPLACEMENT_BYTES 3
 
-/* What a character costs where its JSON text stands in a JSON string. */
+/* Cost of a character of a JSON text inside a JSON string. */
 #define COST_QUOTED 4 /* \\\" */
 #define COST_SHORT  3 /* \\n */
 #define COST_UNIT   7 /* \\u00e9 */
@@ -36,7 +35,7 @@ static void add_bytes(struct buf *out, const char *text, size_t len)
     err_ignore(buf_add(out, text, len, NULL));
 }
 
-/* One character of valid UTF-8; its length is returned. */
+/* Decodes one character of valid UTF-8; returns its length. */
 static size_t decode_utf8(const unsigned char *p, uint32_t *ret)
 {
     if (p[0] < 0x80) {
@@ -57,7 +56,7 @@ static size_t decode_utf8(const unsigned char *p, uint32_t *ret)
     return 4;
 }
 
-/* The letter of a short escape, or 0. */
+/* The letter of a two-character escape, or 0. */
 static char short_escape(uint32_t c)
 {
     switch (c) {
@@ -121,7 +120,7 @@ static void write_number(struct buf *out, double value)
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof(text), "%.*g", digits, value);
         if (strtod(text, NULL) == value) {
-            break; /* the shortest that says it exactly */
+            break; /* the shortest text that is exact */
         }
     }
     add_bytes(out, text, strlen(text));
@@ -205,7 +204,7 @@ static size_t character_cost(enum reply_style style, uint32_t c, size_t len)
     return c < FIRST_ASTRAL ? COST_UNIT : 2 * COST_UNIT;
 }
 
-/* What the next step costs as utf8_add_lossy() writes it. */
+/* The cost of the next step as utf8_add_lossy() writes it. */
 static size_t step_character(enum reply_style style, struct text_walk *w)
 {
     size_t at = w->at;
@@ -227,7 +226,7 @@ static size_t whole_cost(enum reply_style style, struct view v)
     return cost;
 }
 
-/* How many bytes of the beginning cost at most max_cost. */
+/* Number of first bytes that cost at most max_cost. */
 static size_t fit_begin(enum reply_style style, struct view v, size_t max_cost)
 {
     struct text_walk w = {.v = v};
@@ -242,7 +241,7 @@ static size_t fit_begin(enum reply_style style, struct view v, size_t max_cost)
     return v.len;
 }
 
-/* From where on the rest costs at most max_cost. */
+/* Offset from which the rest costs at most max_cost. */
 static size_t fit_end(enum reply_style style, struct view v, size_t max_cost)
 {
     struct text_walk w = {.v = v};
@@ -283,7 +282,7 @@ cJSON *reply_stream(enum reply_style style, struct view head, struct view tail, 
     CLEANUP_BUF struct buf text;
     buf_init(&kept, WRITTEN_MAX_BYTES);
     buf_init(&text, WRITTEN_MAX_BYTES);
-    if (total <= head.len + tail.len) { /* then the two are one piece */
+    if (total <= head.len + tail.len) { /* head and tail are contiguous */
         err_ignore(buf_add(&kept, head.data, head.len, NULL));
         err_ignore(buf_add(&kept, tail.data, tail.len, NULL));
         head = tail = view_bytes(kept.data, kept.len);

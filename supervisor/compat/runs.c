@@ -1,7 +1,7 @@
 /*
- * Those servers know one kind of end: it worked, or an exception came. What else can happen to
- * code here (a deadline, memory, a crash) is told as an exception of a fitting name, which is what
- * a Python of theirs would have raised had it been able to.
+ * Those servers know one kind of failure: an exception. Everything else that can end code here (a
+ * deadline, memory, a crash) is reported as an exception with a fitting name, the one that Python
+ * would have raised if it could.
  */
 #include "supervisor/compat/runs.h"
 
@@ -18,7 +18,7 @@
 
 #define ARGS_MAX 8
 
-/* What the fleet takes for a name; an empty one would be none. */
+/* Whether the fleet accepts it as a name; an empty name would mean "none". */
 static bool is_name(const char *text)
 {
     size_t len = strlen(text);

@@ -1,6 +1,6 @@
 /*
- * What tools of other servers do with our sandboxes: find them by the names that their clients use,
- * run code or programs to the end, and tell what came of it in their words.
+ * What tools of other servers do with our sandboxes: find them by their clients' names, run code or
+ * programs to the end, and report the outcome in those servers' terms.
  *
  * Thread: the loop thread. Nothing blocks.
  */
@@ -16,24 +16,24 @@
 
 #define RUNS_NAME_SIZE 80
 
-/* The name of a sandbox for a session id, which may be any text: itself, or a digest of it. */
+/* Makes a sandbox name of a session id, which may be any text: the id itself, or a digest of it. */
 void runs_name(const char *session_id, char ret[RUNS_NAME_SIZE]);
 
-/* Puts the id of the caller's sandbox for this session id into call->sandbox_id; false: there is
- * none. One that has failed is none: what those clients do then is to make another. To close it is
- * what runs_find_any() is for. */
+/* Finds the caller's sandbox for this session id and stores its id in call->sandbox_id. False:
+ * there is none. A failed sandbox does not count, because these clients then make another one;
+ * runs_find_any() finds it, so that it can be closed. */
 bool runs_find(struct tool_call *call, const char *session_id);
 bool runs_find_any(struct tool_call *call, const char *session_id);
 
-/* Whether it has ended, and is only kept to tell why or until it is tidied up. */
+/* Whether the sandbox has ended, and is kept only to report why, or until it is cleaned up. */
 bool runs_has_ended(const struct fleet_info *info);
 
-/* Makes that sandbox. It reaches the network if the operator allows clients to ask for that: the
- * sandboxes of those servers do. */
+/* Opens that sandbox. It has network if the operator lets clients ask for it, as sandboxes of those
+ * servers do. */
 void runs_open(struct tool_call *call, const char *session_id, fleet_info_fn done);
 
-/* Runs code of a language, or with `args` a program, in call->sandbox_id and waits to the end, for
- * which there is the sandbox's deadline. `done` has the call as its argument and begins with
+/* Run code of a language, or a program with `args`, in call->sandbox_id and wait for its end; the
+ * sandbox's deadline bounds that. `done` gets the call as its argument and must first call
  * runs_done(). */
 void runs_code(struct tool_call *call, const char *language, const char *code, struct view input,
                fleet_outcome_fn done);
@@ -41,17 +41,17 @@ void runs_program(struct tool_call *call, const char *const *args, size_t count,
                   fleet_outcome_fn done);
 void runs_done(struct tool_call *call);
 
-/* Why it came to no outcome, or to a bad one that is no error of the code (a deadline, memory, a
- * path); NULL: it did well or its code failed. Free with free(). */
+/* Why there is no outcome, or a bad one that is no error of the code (a deadline, memory, a path);
+ * NULL: it succeeded, or its code failed. The caller frees it. */
 char *runs_trouble(int rc, const struct fleet_outcome *outcome, const struct err *err);
 
-/* The whole of a stream, as far as it is kept, with a line about what is not. */
+/* All kept output of a stream, with a line that says how much was dropped. */
 cJSON *runs_stream(enum reply_style style, const struct fleet_outcome *outcome, bool is_stderr);
 
-/* {"name", "value", "traceback"} of what ended the code before its time; NULL: nothing did. */
+/* {"name", "value", "traceback"} of the error that ended the code; NULL: none. */
 cJSON *runs_error(enum reply_style style, const struct fleet_outcome *outcome);
 
-/* {"error": "<prefix>: <what>"} as the answer. */
+/* Answers {"error": "<prefix>: <what>"}. */
 void runs_fail(struct tool_call *call, const char *prefix, const char *what);
 
 #endif

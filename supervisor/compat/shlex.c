@@ -1,6 +1,6 @@
 /*
- * One pass: a word is never longer than the text that it was written as, so all of them fit where
- * the line would.
+ * One pass. A word is never longer than the text from which it is made, so all words fit into a
+ * buffer of the line's size.
  */
 #include "supervisor/compat/shlex.h"
 
@@ -14,8 +14,8 @@ static bool is_shell_blank(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* What stands between quotes, at *at behind the first of them. Only in double quotes a backslash
- * means something, and only in front of a quote or another one. */
+/* Copies a quoted text; *at is after the opening quote. A backslash escapes only in double quotes,
+ * and only a quote or another backslash. */
 static int take_quoted(const char **at, char quote, char **to, struct err *err)
 {
     const char *p = *at;

@@ -1,6 +1,6 @@
 /*
- * A command line cut into words, as a shell quotes them and without anything else of a shell: what
- * Python's shlex.split() does.
+ * Splits a command line into words with the quoting of a shell and nothing else of one, like
+ * Python's shlex.split().
  *
  * Thread: any. Nothing blocks.
  */
@@ -12,13 +12,13 @@
 #include "proto/limits.h"
 
 struct shlex {
-    char *text; /* owned: all of them, in one piece */
+    char *text; /* owned: one buffer for all words */
     struct view items[LIMIT_LIST];
     size_t count;
 };
 
-/* -ERR_INVALID: a quotation without an end, a backslash at the end, too many words. shlex_finish()
- * in any case. */
+/* -ERR_INVALID: an open quotation, a backslash at the end, too many words. Call shlex_finish() in
+ * any case. */
 int shlex_split(const char *line, struct shlex *ret, struct err *err) WARN_UNUSED;
 void shlex_finish(struct shlex *words);
 

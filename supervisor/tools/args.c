@@ -1,7 +1,7 @@
 /*
- * Checks beyond the schema. Paths are judged by their letters only: what they mean inside the
- * sandbox (symbolic links and all) is decided there, by a process that can reach nothing else. What
- * is refused here is what could not be meant well, early and with a clear answer.
+ * Checks beyond the schema. A path is checked by its text only; the agent resolves it inside the
+ * sandbox (with symbolic links), where it can reach nothing else. We refuse paths that are surely
+ * mistakes, early and with a clear error.
  */
 #include "supervisor/tools/args.h"
 
@@ -87,7 +87,7 @@ uint64_t args_uint(const cJSON *args, const char *field)
     return item != NULL && item->valuedouble > 0 ? (uint64_t)item->valuedouble : 0;
 }
 
-/* The name in front of "=". */
+/* Whether a valid name precedes the "=". */
 static bool has_env_name(const char *entry)
 {
     size_t len = strcspn(entry, "=");

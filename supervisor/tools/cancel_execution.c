@@ -1,6 +1,6 @@
 /*
- * cancel_execution: stops code and says how that ended. Code that does not end on its interrupt is
- * killed 2 s later, so an answer is never far.
+ * cancel_execution: stops code and reports how it ended. Code that ignores the interrupt is killed
+ * 2 s later, so the answer comes soon.
  */
 #include "supervisor/tools/execution.h"
 #include "supervisor/tools/package.h"
@@ -19,7 +19,7 @@ static void on_cancel_outcome(void *arg, int rc, const struct fleet_outcome *out
     result_init(&r);
     execution_result(call, outcome, NULL, &r);
     if (outcome->end->status == OP_STATUS_CANCELLED) {
-        r.is_error = false; /* that is what was asked for */
+        r.is_error = false; /* the client asked for this end */
     }
     tool_finish(call, &r);
 }

@@ -1,10 +1,10 @@
 /*
- * A fence is taken off only if it is around all of the code, and is the only one. A session is one
- * whose first line has a prompt: whatever has none in it is output, and is left out. Of Python code
- * that begins with a blank, which is a syntax error as it stands, what its first line begins with
- * is taken off every line, if every line has it.
+ * A fence is removed only if it encloses all of the code and is the only one. Code is a session if
+ * its first line has a prompt; then lines without a prompt are output, and are removed. If the
+ * first line of Python code is indented, which is a syntax error, its indentation is removed from
+ * every line, provided that every line has it.
  *
- * Code that is none of these, which is nearly all, is returned as it is, without a copy.
+ * All other code, which is nearly all, is returned without a copy.
  */
 #include "supervisor/tools/cell.h"
 
@@ -16,7 +16,7 @@
 #define PROMPT ">>>"
 #define MORE   "..."
 
-/* Takes the first line, without its end, off the rest. */
+/* Takes the first line, without its line end, from the rest. */
 static struct view take_line(struct view *rest)
 {
     const char *end = memchr(rest->data, '\n', rest->len);
@@ -44,7 +44,7 @@ static bool begins(struct view v, const char *with)
     return v.len >= len && memcmp(v.data, with, len) == 0;
 }
 
-/* "```python": a fence, and nothing else than a word behind it. */
+/* "```python": a fence with at most one word after it. */
 static bool opens_fence(struct view line)
 {
     line = trimmed(line);
@@ -73,7 +73,7 @@ static struct view without_fence(struct view code)
     return code;
 }
 
-/* The first line that is not blank. */
+/* Returns the first line that is not blank. */
 static struct view first_line(struct view code)
 {
     struct view line = view_bytes(code.data, 0);
@@ -83,7 +83,7 @@ static struct view first_line(struct view code)
     return line;
 }
 
-/* The prompt as Python writes it: alone in its line, or with a blank behind. */
+/* Whether the line has the prompt, alone or followed by a blank, as Python prints it. */
 static bool has_prompt(struct view line, const char *prompt)
 {
     size_t len = strlen(prompt);
@@ -92,7 +92,7 @@ static bool has_prompt(struct view line, const char *prompt)
 
 static void add(struct buf *out, struct view line)
 {
-    err_ignore(buf_add(out, line.data, line.len, NULL)); /* it has room for all of the code */
+    err_ignore(buf_add(out, line.data, line.len, NULL)); /* there is room for all of the code */
     err_ignore(buf_add(out, "\n", 1, NULL));
 }
 
@@ -110,7 +110,7 @@ static struct view without_prompts(struct view code, size_t indent, struct buf *
     return view_bytes(out->data, out->len);
 }
 
-/* What all lines begin with that are not blank, if the first does: of length 0 otherwise. */
+/* The indentation of the first line if all other non-blank lines have it; else an empty view. */
 static struct view common_indent(struct view code)
 {
     struct view indent = first_line(code);
@@ -139,7 +139,7 @@ static struct view without_indent(struct view code, size_t indent, struct buf *o
 
 struct view cell_code(const char *language, struct view code, struct buf *room)
 {
-    buf_init(room, code.len + 1); /* a line more at most: the end of the last */
+    buf_init(room, code.len + 1); /* one more byte for the last line's end */
     if (code.len == 0) {
         return code;
     }

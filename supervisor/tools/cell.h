@@ -1,6 +1,6 @@
 /*
- * Code as it was meant: models send it as they would show it, in a fenced block, with the prompts
- * of a session, or indented as a whole.
+ * Models send code as they would show it: in a fenced block, with the prompts of a session, or
+ * indented as a whole. This removes such decoration.
  *
  * Thread: any. Nothing blocks.
  */
@@ -10,9 +10,8 @@
 #include "common/buf.h"
 #include "common/view.h"
 
-/* The code without its fence, and, in Python, without prompts or the indentation of all of it: a
- * part of `code`, or what has been written into `room`, which is initialised here and finished by
- * the caller. */
+/* Returns the code without its fence and, in Python, without prompts or common indentation: a part
+ * of `code`, or text in `room`, which this function initialises and the caller finishes. */
 struct view cell_code(const char *language, struct view code, struct buf *room);
 
 #endif

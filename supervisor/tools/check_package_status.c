@@ -1,5 +1,5 @@
 /*
- * check_package_status: whether a sandbox has a package, of the installed ones or of its image.
+ * check_package_status: whether a sandbox has a package, either installed or from its image.
  */
 #include "common/cleanup.h"
 #include "common/io/json.h"
@@ -18,7 +18,7 @@ static void on_package_status(void *arg, const struct package_report *report)
     package_waited(call);
     result_init(&r);
     buf_init(&text, TEXT_MAX_BYTES);
-    if (report->rc < 0 && report->state != PACKAGE_FAILED) { /* it could not be found out */
+    if (report->rc < 0 && report->state != PACKAGE_FAILED) { /* the state is unknown */
         package_failure(report, &r);
         tool_finish(call, &r);
         return;
@@ -50,11 +50,11 @@ static void start_check_package_status(struct tool_call *call)
     struct tool_session *s = call->session;
     struct package_choice choice;
     if (package_choice_read(call->args, &choice, NULL) <
-        0) { /* cannot be: run_check_package_status() has read it */
+        0) { /* cannot fail: run_check_package_status() has read it */
         tool_fail(call, ERR_INTERNAL, NULL, NULL);
         return;
     }
-    /* A version may stand behind the name, as it was installed with; what is there counts. */
+    /* The name may have a version, as for an installation; the answer is about any version. */
     struct view name = package_requirement_name(choice.manager, choice.requirements[0]);
     char plain[PACKAGE_NAME_SIZE];
     snprintf(plain, sizeof(plain), "%.*s", VIEW_ARG(name));

@@ -1,5 +1,5 @@
 /*
- * close_sandbox: ends what runs in a sandbox and removes it with everything in it.
+ * close_sandbox: ends everything that runs in a sandbox, and removes it with its files.
  */
 #include "common/alloc.h"
 #include "common/cleanup.h"

@@ -1,5 +1,5 @@
 /*
- * create_run_close: a new sandbox for one piece of code, gone before the call ends.
+ * create_run_close: a new sandbox for one piece of code, which is closed before the call ends.
  *
  *   open ──▶ install ──▶ run ──▶ close ──▶ end
  *     │         │           │          └ also when something failed or the call was cancelled
@@ -7,7 +7,8 @@
  *     │         └ takes longer: end; the client goes on in the sandbox
  *     └ failed: end
  *
- * The closer belongs to no call and no session: whatever becomes of the client, the sandbox goes.
+ * The closer belongs to no call and no session, so the sandbox is closed even if the client
+ * disappears.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,8 @@
 #include "supervisor/tools/sandbox_json.h"
 #include "supervisor/tools/tool.h"
 
-/* A server that dies leaves the sandbox to the next one, and nobody closes it: so it goes soon
- * after the code has ended. */
+/* If the server dies, the next one takes the sandbox over but does not know that it must be closed.
+ * So the sandbox has a short idle time after the code's end. */
 #define ABANDONED_MS 60000
 
 static void on_run_sandbox_closed(void *arg, int rc, const struct err *err, const char *hint)
@@ -57,7 +58,7 @@ static void on_closer_over(void *arg, int rc, const struct fleet_outcome *outcom
     struct closer *closer = arg;
     (void)err, (void)hint;
     if (rc == 0 && outcome->state != OP_DONE) {
-        free(closer); /* this server leaves, the code goes on: see ABANDONED_MS */
+        free(closer); /* the server ends, but the code goes on: see ABANDONED_MS */
         return;
     }
     fleet_close(closer->fleet, closer->sandbox_id, on_closer_closed, closer);
@@ -98,8 +99,8 @@ static void on_run_outcome(void *arg, int rc, const struct fleet_outcome *outcom
     close_sandbox(call);
 }
 
-/* Nothing runs that could be followed by an id, so the client goes on by itself; if it does not,
- * the sandbox closes when it has been idle. */
+/* No code runs yet that an id could refer to, so the client gets the sandbox and goes on by itself.
+ * If it does not, the idle time closes the sandbox. */
 static void leave_installing(struct tool_call *call)
 {
     CLEANUP_FREE char *hint =
@@ -174,7 +175,7 @@ static void run_create_run_close(struct tool_call *call)
     result_init(&call->held);
     choice.spec.progress = tool_tell;
     choice.spec.ttl_ms = ABANDONED_MS;
-    if (packages.count > 0) { /* which are installed by another sandbox, while this one is idle */
+    if (packages.count > 0) { /* the sandbox is idle while its installer runs */
         choice.spec.ttl_ms += call->session->config->install_timeout_s * 1000;
     }
     tool_open(call->session, &choice.spec, on_run_sandbox_open, call);

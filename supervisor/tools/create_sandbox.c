@@ -12,7 +12,7 @@
 
 #define TEXT_MAX_BYTES (1u << 20)
 
-/* Nobody was told of the sandbox, so nobody else would close it. */
+/* Nobody knows this sandbox's id, so it is closed here. */
 static void on_unwanted_closed(void *arg, int rc, const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
@@ -28,7 +28,7 @@ static void close_unwanted(struct tool_call *call)
     fleet_close(call->session->fleet, call->sandbox_id, on_unwanted_closed, call);
 }
 
-/* `report` is NULL where no packages were asked for. */
+/* `report` is NULL if no packages were requested. */
 static void finish_create_sandbox(struct tool_call *call, const struct package_report *report)
 {
     CLEANUP_BUF struct buf text;
@@ -52,7 +52,7 @@ static void on_failed_closed(void *arg, int rc, const struct err *err, const cha
     tool_finish(call, &call->held);
 }
 
-/* A sandbox without what it was asked for with is not what was asked for. */
+/* If a requested package fails, the creation fails, and the sandbox is closed. */
 static void on_sandbox_packages(void *arg, const struct package_report *report)
 {
     struct tool_call *call = arg;

@@ -1,7 +1,6 @@
 /*
- * From arguments to an operation and from its outcome to a result. Code and input are passed on
- * without a copy of ours (but for code that was sent as it would be shown, cell.c): the fleet
- * copies them into its message.
+ * Makes operations from arguments and results from outcomes. Code and input are passed on without a
+ * copy of ours (except for code that cell.c rewrites): the fleet copies them into its message.
  */
 #include "supervisor/tools/execution.h"
 
@@ -19,9 +18,9 @@
 #include "supervisor/tools/cell.h"
 #include "supervisor/tools/hints.h"
 
-#define LEAST_WAIT_MS 1000 /* for code that is quick, when its call has been slow */
+#define LEAST_WAIT_MS 1000 /* minimum wait for the code if the call was slow to start */
 
-/* The schema lets only names through that are known. */
+/* The schema allows known names only. */
 static const char *call_language(const struct tool_call *call)
 {
     const char *language = json_get_str(call->args, "language");
@@ -52,7 +51,7 @@ int execution_check(const cJSON *args, struct err *err)
 static void on_still_running(void *arg, int rc, const struct fleet_outcome *outcome,
                              const struct err *err, const char *hint);
 
-/* What a task is about; true if it is one by now. */
+/* Sets the task's status; true if the call is a task now. */
 static bool tell_execution(struct tool_call *call)
 {
     CLEANUP_FREE char *status =
@@ -60,8 +59,8 @@ static bool tell_execution(struct tool_call *call)
     return tool_is_task(call, status);
 }
 
-/* A call waits within its budget. One that may become a task waits for that first, and without
- * limit as a task. */
+/* Waits within the call's budget. A call that may become a task waits until that moment first, and
+ * without limit once it is a task. */
 static void wait_for_outcome(struct tool_call *call)
 {
     const struct config *config = call->session->config;
@@ -75,7 +74,7 @@ static void wait_for_outcome(struct tool_call *call)
     } else if (task == TOOL_TASK_MAY && after_ms < budget_ms) {
         tool_await(call, passed_ms < after_ms ? after_ms - passed_ms : 0, on_still_running);
     } else {
-        /* The sandbox may have been made for this call, which took some of its time. */
+        /* Opening a sandbox for this call may have taken some of its time. */
         uint64_t rest_ms = tool_budget_left_ms(call);
         tool_await(call, rest_ms > LEAST_WAIT_MS ? rest_ms : LEAST_WAIT_MS, call->outcome);
     }
@@ -90,13 +89,13 @@ static void on_still_running(void *arg, int rc, const struct fleet_outcome *outc
         call->outcome(call, rc, outcome, err, hint);
         return;
     }
-    /* The wait was counted from the time of the loop, which is a little behind the clock. */
+    /* The wait was measured by the loop's time, which lags a little behind the clock. */
     if (clock_ms() - call->begun_ms < config->task_after_s * 1000) {
         wait_for_outcome(call);
         return;
     }
     bool is_task = tell_execution(call);
-    /* Without room for one more task the client waits, as for any call. */
+    /* If there is no room for another task, the client waits, as for any call. */
     tool_await(call, is_task ? FLEET_WAIT_FOR_EVER : tool_budget_left_ms(call), call->outcome);
 }
 
@@ -133,7 +132,7 @@ void execution_start(struct tool_call *call, fleet_outcome_fn done)
 void execution_name(struct tool_call *call)
 {
     snprintf(call->execution_id, sizeof(call->execution_id), "%s",
-             json_get_str(call->args, "execution_id")); /* one that is too long is nobody's */
+             json_get_str(call->args, "execution_id")); /* an id that is too long matches nothing */
 }
 
 void execution_result(struct tool_call *call, const struct fleet_outcome *outcome,
@@ -157,7 +156,8 @@ void execution_result(struct tool_call *call, const struct fleet_outcome *outcom
         here.workspace = fleet_workspace(s->fleet, id);
         here.links = s->services->links;
     }
-    if (!packages_has(s->services->packages, s->owner, outcome->op)) { /* pip has its own words */
+    /* pip prints hints of its own */
+    if (!packages_has(s->services->packages, s->owner, outcome->op)) {
         here.hint = hint_for(s->config, outcome, here.gone || here.workspace == NULL);
     }
     result_set_execution(ret, outcome, &here, call->notice);

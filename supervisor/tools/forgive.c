@@ -1,7 +1,7 @@
 /*
- * Only what the schema refuses is looked at, so nothing that is right is ever read in another way.
- * The order matters: what is null first, then names, then values by the type that the schema wants
- * under that name.
+ * Only arguments that the schema refuses get here, so correct ones are never reinterpreted. The
+ * order matters: nulls first, then names, then values by the type that the schema wants for that
+ * name.
  */
 #include "supervisor/tools/forgive.h"
 
@@ -15,11 +15,11 @@
 #include "common/io/json.h"
 #include "supervisor/links/uri.h"
 
-#define TEXT_MAX_BYTES 65536 /* of a value that may be JSON in a string */
+#define TEXT_MAX_BYTES 65536 /* longest string that is tried as JSON */
 #define TEXT_MAX_DEPTH 4
-#define MEMBERS_MAX    64 /* nobody means more; each is looked up among the others */
+#define MEMBERS_MAX    64 /* limit, since each member is compared with the others */
 
-/* Names that other servers' tools have for an argument. Several may be meant by one. */
+/* Names of arguments in other servers' tools. One name may stand for several of ours. */
 static const struct {
     const char *said, *meant;
 } names[] = {
@@ -52,7 +52,7 @@ static const struct {
     {"env_vars", "env"},
 };
 
-/* Words for languages beside those that the schema lists. */
+/* Names of languages beside those that the schema lists. */
 static const struct {
     const char *said, *meant;
 } languages[] = {
@@ -73,7 +73,7 @@ static bool lists_word(const cJSON *words, const char *word, const char **ret)
     return false;
 }
 
-/* The word of the list that is meant; NULL if none is. */
+/* Returns the allowed value that the client meant, or NULL. */
 static const char *meant_word(const cJSON *words, const char *name, const char *said)
 {
     const char *found = NULL;
@@ -103,8 +103,8 @@ static cJSON *parsed(const char *text)
     return tree;
 }
 
-/* A text as a value of this type: new, or NULL if it is none. A single word is a list of one; how
- * several would be told apart is anybody's guess. */
+/* Converts a text to this type: a new value, or NULL if that is impossible. A single word becomes a
+ * list of one; several words cannot be told apart. */
 static cJSON *text_as(const char *type, const char *text)
 {
     if (strcmp(type, "boolean") == 0) {
@@ -122,7 +122,7 @@ static cJSON *text_as(const char *type, const char *text)
     return word && strcmp(type, "array") == 0 ? cJSON_CreateStringArray(&text, 1) : NULL;
 }
 
-/* Names and values as an object has them, each as NAME=value; NULL if they are none. */
+/* Converts an object's members to a list of NAME=value; NULL if that is impossible. */
 static cJSON *listed_pairs(const cJSON *object)
 {
     cJSON *list = cJSON_CreateArray();
@@ -141,7 +141,7 @@ static cJSON *listed_pairs(const cJSON *object)
     return list;
 }
 
-/* The value that is meant under this name: new, or NULL if it is as it should be. */
+/* Returns a new value that fits this property, or NULL if the given one is right already. */
 static cJSON *meant_value(const cJSON *property, const char *name, const cJSON *value)
 {
     const char *type = json_get_str(property, "type");
@@ -159,7 +159,7 @@ static cJSON *meant_value(const cJSON *property, const char *name, const cJSON *
     return word != NULL && strcmp(word, value->valuestring) != 0 ? cJSON_CreateString(word) : NULL;
 }
 
-/* The name that is meant: of a property that has not been given. NULL if there is none. */
+/* Returns the absent property that the client meant by this name, or NULL. */
 static const char *meant_name(const cJSON *properties, const cJSON *args, const char *said)
 {
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -171,13 +171,13 @@ static const char *meant_name(const cJSON *properties, const cJSON *args, const 
     return NULL;
 }
 
-/* Whoever says "cmd" means a shell. */
+/* Whether the name ("cmd" and the like) implies a shell. */
 static bool means_shell(const char *said)
 {
     return strcmp(said, "cmd") == 0 || strcmp(said, "command") == 0;
 }
 
-/* What is null is absent. */
+/* Removes members that are null. */
 static bool drop_nulls(cJSON *meant)
 {
     bool changed = false;
@@ -193,8 +193,8 @@ static bool drop_nulls(cJSON *meant)
     return changed;
 }
 
-/* Gives what has a name of others the one that is meant. What is renamed goes to the end of the
- * list, where it is met once more, under a name that stays. */
+/* Renames known aliases. A renamed member moves to the end of the list, where it is seen again
+ * under a name that stays. */
 static bool forgive_names(const cJSON *properties, cJSON *meant)
 {
     bool changed = false;
@@ -249,7 +249,7 @@ cJSON *forgive_arguments(const cJSON *schema, const cJSON *args)
     return meant;
 }
 
-/* With what is behind the tilde below the home of user code. */
+/* Replaces the tilde by the home of user code. */
 static cJSON *path_in_home(const cJSON *args, const char *rest)
 {
     cJSON *meant = alloc_check(cJSON_Duplicate(args, true));

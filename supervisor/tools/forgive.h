@@ -1,6 +1,6 @@
 /*
- * Arguments as they were meant. Models write what they know of other servers' tools: other names
- * for arguments, numbers and lists as text, null for what is absent.
+ * Repairs arguments. Models write what they know of other servers' tools: other names for
+ * arguments, numbers and lists as text, null for absent values.
  *
  * Thread: any. Nothing blocks.
  */
@@ -9,13 +9,12 @@
 
 #include <cjson/cJSON.h>
 
-/* For arguments that do not fit their schema: a new object that may, and is still to be checked.
- * NULL if nothing about them can be meant otherwise. */
+/* For arguments that do not fit their schema: returns a new object that may fit, and must be
+ * checked again; NULL if nothing could be repaired. */
 cJSON *forgive_arguments(const cJSON *schema, const cJSON *args);
 
-/* For arguments that do: a new object if the path is the URI of a file in a sandbox, as results
- * have it, with that sandbox and the path in it; or if it begins with ~/, as people write the home.
- * NULL otherwise. */
+/* For arguments that fit: if the path is a sandbox:// URI, as in results, returns a new object with
+ * that sandbox and path; if it begins with ~/, one with the absolute path. NULL otherwise. */
 cJSON *forgive_path(const cJSON *schema, const cJSON *args);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * get_execution: how an execution stands or ended. Without an offset it shows what execute_code
- * shows, the head and the tail of long output; with one the output from that place on.
+ * get_execution: the state or outcome of an execution. Without an offset it shows what execute_code
+ * shows, the head and the tail of long output; with an offset, the output from there on.
  *
  * Offsets count the bytes that the code wrote. A part never begins or ends inside a character, so
- * that parts which are asked for one behind the other add up to the whole; where each begins and
- * where to go on is in the result.
+ * consecutive parts add up to the whole; the result says where each part begins and where the next
+ * one does.
  */
 #include <inttypes.h>
 
@@ -15,7 +15,7 @@
 #include "supervisor/tools/package.h"
 #include "supervisor/tools/tool.h"
 
-/* An offset between head and tail is fine: the next bytes that are kept come then. */
+/* An offset between head and tail is valid: output then starts at the tail. */
 static int check_offset(const char *field, const char *stream, uint64_t offset, size_t kept,
                         bool has_tail, uint64_t written, struct err *err)
 {
@@ -81,7 +81,7 @@ static void run_get_execution(struct tool_call *call)
     bool chosen = json_get(call->args, "wait_seconds") != NULL;
     uint64_t wait_ms = chosen ? args_ms(call->args, "wait_seconds") : most_ms;
     execution_name(call);
-    /* Installations have ids of the same kind. */
+    /* Ids of installations have the same form. */
     if (packages_has(s->services->packages, s->owner, call->execution_id)) {
         package_await_outcome(call, wait_ms, on_execution_outcome);
     } else {

@@ -1,6 +1,6 @@
 /*
- * get_sandbox_status: one sandbox with its usage, or all of the caller's. Asking does not create
- * the default sandbox.
+ * get_sandbox_status: one sandbox with its usage, or all sandboxes of the caller. It does not
+ * create the default sandbox.
  */
 #include <string.h>
 
@@ -76,7 +76,7 @@ static void on_listed_info(void *arg, const struct fleet_info *info)
 {
     struct listing *l = arg;
     if (strcmp(info->state, "closing") == 0 || strcmp(info->state, "closed") == 0) {
-        return; /* gone as far as a client is concerned: only we have something left to tidy */
+        return; /* closed for the client; only our cleanup is left */
     }
     if (++l->count > LISTED_MAX) {
         return;

@@ -1,7 +1,7 @@
 /*
- * A model that meets such an error tries the same again in other ways, which cannot help: a module
- * that is not there, a network that is not there, an input that nobody gave. Python and JavaScript
- * tell an error by name or message, other programs on stderr, of which the end is looked at.
+ * Without a hint, a model that meets such an error (a missing module, no network, no stdin) retries
+ * in other ways that cannot help either. Python and JavaScript errors are recognised by name or
+ * message, those of other programs by the end of stderr.
  */
 #include "supervisor/tools/hints.h"
 
@@ -12,7 +12,7 @@
 #include "supervisor/base/config.h"
 #include "supervisor/fleet/fleet.h"
 
-#define STDERR_BYTES 2048 /* the end of it that is looked at */
+#define STDERR_BYTES 2048 /* bytes at the end of stderr that are searched */
 
 static bool has_words(struct view text, const char *words)
 {
@@ -29,7 +29,7 @@ static bool has_any(struct view text, const char *const *words, size_t count)
     return false;
 }
 
-/* In the error that the code did not catch, or in what it wrote last on stderr. */
+/* Whether the uncaught error, or the end of stderr, contains one of these texts. */
 static bool tells(const struct fleet_outcome *o, const char *const *words, size_t count)
 {
     struct view err = o->err_tail.len > 0 ? o->err_tail : o->err;
@@ -57,7 +57,7 @@ const char *hint_for(const struct config *config, const struct fleet_outcome *o,
         "No module named ",
         "Cannot find module ",
         "Cannot find package ",
-        "No matching distribution found for ", /* by a pip of the code's own */
+        "No matching distribution found for ", /* from a pip that the code ran itself */
         "externally-managed-environment",
     };
     static const char *const no_network[] = {

@@ -1,5 +1,5 @@
 /*
- * What to do about an error of user code whose cause is the sandbox, not the code.
+ * Hints for errors of user code whose cause is the sandbox rather than the code.
  *
  * Thread: any. Nothing blocks.
  */
@@ -11,8 +11,8 @@
 struct config;
 struct fleet_outcome;
 
-/* A literal, one sentence; NULL if there is nothing to say. `closes`: the sandbox ends with this
- * code, so nothing can be installed into it afterwards. */
+/* Returns a string literal of one sentence, or NULL. `closes`: the sandbox ends with this code, so
+ * nothing can be installed into it afterwards. */
 const char *hint_for(const struct config *config, const struct fleet_outcome *o, bool closes);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * install_package: packages of pip or npm for a sandbox, by an installer that has network while the
- * sandbox has none.
+ * install_package: installs packages of pip or npm into a sandbox. A separate installer has
+ * network, so the sandbox needs none.
  */
 #include "common/io/json.h"
 #include "supervisor/tools/package.h"
@@ -20,7 +20,7 @@ static void start_install_package(struct tool_call *call)
 {
     struct package_choice choice;
     int rc = package_choice_read(call->args, &choice, NULL);
-    if (rc < 0) { /* cannot be: run_install_package() has read it */
+    if (rc < 0) { /* cannot fail: run_install_package() has read it */
         tool_fail(call, rc, NULL, NULL);
         return;
     }

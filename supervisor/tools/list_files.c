@@ -1,8 +1,8 @@
 /*
  * list_files: the entries of a directory in the sandbox.
  *
- * Names may be any bytes; the ones shown are UTF-8. Anything malformed in what the agent wrote ends
- * the list as an error.
+ * File names may be any bytes; the names in the answer are UTF-8. If the agent's output is
+ * malformed, the call fails.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,11 +18,11 @@
 
 #define TEXT_MAX_BYTES (4u << 20)
 
-/* JSON around the texts of one entry, in fields and as a line, at most. */
+/* Largest size of the JSON around one entry, both in fields and as a line. */
 #define ENTRY_OVERHEAD 320
 
 struct listing {
-    const char *base; /* as the caller named the directory, "" for the workspace */
+    const char *base; /* the directory as the caller named it, "" for the workspace */
     cJSON *entries;
     struct buf text;
     size_t budget;
@@ -43,7 +43,7 @@ static void add_entry(struct listing *l, const struct msg_entry *e)
     CLEANUP_BUF struct buf path;
     buf_init(&path, TEXT_MAX_BYTES);
     full_path(&path, l->base, e->path);
-    /* Escapes cost at most six bytes a byte; a path appears three times, once as a name. */
+    /* An escaped byte takes up to six; a path appears three times, including once as a name. */
     size_t worst = ENTRY_OVERHEAD + path.len * 3;
     for (size_t i = 0; i < path.len; i++) {
         worst += path.data[i] < 0x20 || path.data[i] == '"' || path.data[i] == '\\' ? 15 : 0;

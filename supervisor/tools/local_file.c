@@ -1,11 +1,11 @@
 /*
- * The path is walked one name after the other from the directory that was allowed, never through a
- * symbolic link and never up. So it cannot lead out, whoever changes the tree meanwhile, and there
- * is no moment between looking and opening. Links are refused even where they lead to something
- * allowed: what they lead to can be named itself.
+ * The path is walked name by name from an allowed directory, never through a symbolic link and
+ * never upwards. So it cannot leave that directory even if somebody changes the tree meanwhile, and
+ * there is no gap between check and open. Links are refused even if their target is allowed, since
+ * the client can name the target itself.
  *
- * What is to be opened is looked at first, because opening a device can already do something; and
- * again when it is open, because it may be another one by then.
+ * A file is checked before it is opened, because opening a device can have effects, and again
+ * afterwards, because it may have been replaced.
  */
 #include "supervisor/tools/local_file.h"
 
@@ -33,7 +33,7 @@ static int refuse_path(struct err *err, int sys, const char *path)
                    "local_path: %.400s", path);
 }
 
-/* The last name of the path, in `dir`. */
+/* Opens the last name of the path, in the directory `dir`. */
 static int open_file(int dir, const char *name, const char *path, int *ret_fd, uint64_t *ret_size,
                      struct err *err)
 {
@@ -60,7 +60,7 @@ static int open_file(int dir, const char *name, const char *path, int *ret_fd, u
     return 0;
 }
 
-/* The directory `name` of *dir takes its place. */
+/* Replaces *dir by its directory `name`. */
 static int go_down(int *dir, const char *name, const char *path, struct err *err)
 {
     int below = openat(*dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -101,7 +101,7 @@ static int walk(const char *top, const char *inside, const char *path, int *ret_
     }
 }
 
-/* What is left of an absolute path below a directory; NULL if it is elsewhere. */
+/* Returns the rest of an absolute path below `dir`; NULL if it is elsewhere. */
 static const char *below(const char *dir, const char *path)
 {
     size_t len = strlen(dir);
@@ -111,7 +111,7 @@ static const char *below(const char *dir, const char *path)
     return strncmp(dir, path, len) == 0 && path[len] == '/' ? path + len + 1 : NULL;
 }
 
-/* False: the path is not for this directory. */
+/* False: the path is not below this directory. */
 static bool try_dir(const char *dir, const char *path, int *ret_fd, uint64_t *ret_size, int *ret_rc,
                     struct err *err)
 {
@@ -120,7 +120,7 @@ static bool try_dir(const char *dir, const char *path, int *ret_fd, uint64_t *re
     if (path[0] == '/') {
         inside = below(dir, path);
         real = inside == NULL ? realpath(dir, NULL) : NULL;
-        if (real != NULL) { /* the client may know it by its other name */
+        if (real != NULL) { /* the client may use the directory's resolved name */
             inside = below(real, path);
         }
         if (inside == NULL) {

@@ -1,7 +1,7 @@
 /*
- * A progress message is a glance: what goes on now, not all of it (that is in the result). So of
- * each stream the end is shown, cut between characters, and marked if there was more. Budgets count
- * escaped bytes, as everywhere: a screen of control characters is six times as long in JSON.
+ * A progress message shows only the latest output, since the result has all. It has the end of each
+ * stream, cut between characters and marked if something precedes it. Budgets count escaped bytes:
+ * control characters are six times as long in JSON.
  */
 #include "supervisor/tools/output.h"
 
@@ -9,8 +9,8 @@
 
 #include "common/text.h"
 
-#define MARKS_BYTES  150 /* for words of our own */
-#define ERR_BYTES    300 /* for stderr, if stdout takes the rest */
+#define MARKS_BYTES  150 /* for our own text */
+#define ERR_BYTES    300 /* for stderr, if stdout needs the rest */
 #define STREAM_BYTES (OUTPUT_MESSAGE_BYTES - MARKS_BYTES)
 
 static bool fits_message(struct view v, size_t from, size_t max_cost)
@@ -19,7 +19,7 @@ static bool fits_message(struct view v, size_t from, size_t max_cost)
     return text_fit(rest, max_cost) == rest.len;
 }
 
-/* Where the longest end of v that costs at most so much begins. */
+/* Returns where the longest end of v that costs at most max_cost begins. */
 static size_t end_within(struct view v, size_t max_cost)
 {
     size_t low = v.len > max_cost ? v.len - max_cost : 0;
@@ -33,12 +33,12 @@ static size_t end_within(struct view v, size_t max_cost)
         }
     }
     while (low > 0 && low < v.len && ((unsigned char)v.data[low] & 0xc0) == 0x80) {
-        low++; /* the rest of a character that does not fit */
+        low++; /* skip the rest of a character that was cut */
     }
     return low;
 }
 
-static size_t news_cost(struct view v)
+static size_t stream_cost(struct view v)
 {
     size_t cost = 0;
     while (cost < STREAM_BYTES && !fits_message(v, 0, cost)) {
@@ -47,7 +47,7 @@ static size_t news_cost(struct view v)
     return cost;
 }
 
-static void add_stream_news(struct buf *message, struct view v, uint64_t count, size_t max_cost)
+static void add_stream_tail(struct buf *message, struct view v, uint64_t count, size_t max_cost)
 {
     size_t from = end_within(v, max_cost);
     uint64_t left_out = count - (v.len - from);
@@ -57,21 +57,21 @@ static void add_stream_news(struct buf *message, struct view v, uint64_t count, 
     text_add(message, view_bytes(v.data + from, v.len - from), max_cost, false);
 }
 
-void output_message(struct buf *message, const struct fleet_output *news)
+void output_message(struct buf *message, const struct fleet_output *output)
 {
-    size_t err_cost = news_cost(news->err);
-    size_t out_cost = news_cost(news->out);
+    size_t err_cost = stream_cost(output->err);
+    size_t out_cost = stream_cost(output->out);
     if (out_cost + err_cost > STREAM_BYTES) {
         size_t err_most = out_cost + ERR_BYTES > STREAM_BYTES ? ERR_BYTES : STREAM_BYTES - out_cost;
         err_cost = err_cost < err_most ? err_cost : err_most;
         out_cost = STREAM_BYTES - err_cost;
     }
-    if (news->out.len > 0) {
-        add_stream_news(message, news->out, news->out_new, out_cost);
+    if (output->out.len > 0) {
+        add_stream_tail(message, output->out, output->out_new, out_cost);
     }
-    if (news->err.len > 0) {
+    if (output->err.len > 0) {
         bool fresh = message->len == 0 || message->data[message->len - 1] == '\n';
         text_printf(message, "%s[stderr]\n", fresh ? "" : "\n");
-        add_stream_news(message, news->err, news->err_new, err_cost);
+        add_stream_tail(message, output->err, output->err_new, err_cost);
     }
 }

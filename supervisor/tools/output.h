@@ -1,5 +1,6 @@
 /*
- * What a client that follows its call is shown of running code.
+ * Output of running code in progress messages.
+ *
  * Thread: any. Nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_TOOLS_OUTPUT_H
@@ -10,8 +11,8 @@
 
 #define OUTPUT_MESSAGE_BYTES 1000 /* as escaped JSON */
 
-/* The news as one message: the end of what was written to each stream, and how much of it is left
- * out. Valid UTF-8, within OUTPUT_MESSAGE_BYTES. */
-void output_message(struct buf *message, const struct fleet_output *news);
+/* Formats the new output as one message: the end of each stream, and how much was left out. Valid
+ * UTF-8, within OUTPUT_MESSAGE_BYTES. */
+void output_message(struct buf *message, const struct fleet_output *output);
 
 #endif

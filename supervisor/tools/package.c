@@ -1,7 +1,7 @@
 /*
- * A call that installs waits like one that runs code: within the budget of a call, or as a task.
- * But ending the wait ends nothing else: packages are the sandbox's, and half a download is
- * nobody's gain.
+ * A call that installs waits like one that runs code: within the call's budget, or as a task. But
+ * the end of the wait does not stop the installation: packages belong to the sandbox, and half a
+ * download helps nobody.
  */
 #include "supervisor/tools/package.h"
 
@@ -16,9 +16,9 @@
 #include "supervisor/tools/args.h"
 
 #define TEXT_MAX_BYTES (1u << 20)
-#define OUTPUT_COST    (32u << 10) /* of the installer's output in a result */
+#define OUTPUT_COST    (32u << 10) /* budget of the installer's output in a result */
 
-/* ---- what is wanted ---- */
+/* ---- arguments ---- */
 
 static int add_requirement(struct package_choice *choice, const char *requirement, struct err *err)
 {
@@ -82,7 +82,7 @@ static bool tell_package(struct tool_call *call)
     return tool_is_task(call, status);
 }
 
-/* The time to become a task has come. */
+/* The moment at which the call may become a task. */
 static void on_still_installing(void *arg, const struct package_report *report)
 {
     struct tool_call *call = arg;
@@ -92,7 +92,8 @@ static void on_still_installing(void *arg, const struct package_report *report)
         call->package_done(call, report);
         return;
     }
-    if (clock_ms() - call->begun_ms < config->task_after_s * 1000) { /* the loop's time is behind */
+    /* the loop's time lags behind */
+    if (clock_ms() - call->begun_ms < config->task_after_s * 1000) {
         package_await_in_budget(call, call->package_done);
         return;
     }
@@ -202,8 +203,8 @@ void package_result(const struct package_report *report, struct result *ret)
 
 /* ---- by id ---- */
 
-/* The installation as if it were a run of code. `ret` and `ret_end` borrow from the report, and
- * ret->end is ret_end. */
+/* Presents the installation as an execution. `ret` and `ret_end` borrow from the report, and
+ * ret->end points to ret_end. */
 static void make_outcome(const struct package_report *report, struct fleet_outcome *ret,
                          struct msg_output *ret_end)
 {

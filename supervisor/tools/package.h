@@ -1,6 +1,6 @@
 /*
- * Packages in tool calls: reading what is wanted, waiting for an installation within the budget of
- * a call, and putting what became of it into a result.
+ * Packages in tool calls: parsing the request, waiting for an installation within the call's
+ * budget, and making its result.
  */
 #ifndef CLOISTER_SUPERVISOR_TOOLS_PACKAGE_H
 #define CLOISTER_SUPERVISOR_TOOLS_PACKAGE_H
@@ -19,41 +19,40 @@ struct package_choice {
     size_t count;
 };
 
-/* `manager`, and what is wanted from `package_name` or `packages`; none at all is fine. */
+/* Reads `manager`, and the packages from `package_name` or `packages`; there may be none. */
 int package_choice_read(const cJSON *args, struct package_choice *ret, struct err *err) WARN_UNUSED;
 
-/* Begins to install into call->sandbox_id; the installation's id is call->execution_id then. */
+/* Starts to install into call->sandbox_id; sets call->execution_id to the installation's id. */
 void package_begin(struct tool_call *call, const struct package_choice *choice);
 
-/* Waits for call->execution_id, an installation, at most so long; `done` (whose argument is the
- * call) begins with package_waited(). */
+/* Waits for the installation call->execution_id, at most wait_ms. `done` gets the call as its
+ * argument, and must first call package_waited(). */
 void package_await(struct tool_call *call, uint64_t wait_ms, package_report_fn done);
 
-/* The same for who knows the installation by its id only: `done` gets it as if it were a run of
- * code, and begins with tool_ran(). */
+/* The same for callers that know only an id: `done` gets the installation as an execution, and must
+ * first call tool_ran(). */
 void package_await_outcome(struct tool_call *call, uint64_t wait_ms, fleet_outcome_fn done);
 
-/* As package_await(), as long as a call may wait, or for ever if it is a task, which it may become.
- */
+/* Waits as package_await() within the call's budget, or without limit once the call is a task. */
 void package_await_in_budget(struct tool_call *call, package_report_fn done);
 
-/* The call of package_await() waits no more. */
+/* Clears the call's wait. */
 void package_waited(struct tool_call *call);
 
-/* "pip" or "npm", "installed" and so on. */
+/* Names for results: "pip" or "npm", "installed" and so on. */
 const char *package_manager_name(enum package_manager manager);
 const char *package_state_name(enum package_state state);
 
 /* Adds `packages` to an object. */
 void package_put_list(cJSON *object, const struct package_report *report);
 
-/* What is installed, or being installed, for a person to read. */
+/* Adds a text for people about what is or will be installed. */
 void package_put_text(struct buf *text, const struct package_report *report);
 
-/* The result of a tool that installs. */
+/* Makes the result of a tool that installs. */
 void package_result(const struct package_report *report, struct result *ret);
 
-/* What went wrong, as the whole of a result. */
+/* Makes a result of the failure alone. */
 void package_failure(const struct package_report *report, struct result *ret);
 
 #endif

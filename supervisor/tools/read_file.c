@@ -1,9 +1,9 @@
 /*
  * read_file: a file's content as text, as base64, or as a picture that the model can see.
  *
- * One call returns at most READ_MAX_BYTES, so that the result stays below what clients take even
- * though the content appears in it twice; `offset` and `length` of the result say where to go on.
- * Text is never cut inside a character.
+ * One call returns at most READ_MAX_BYTES, so that the result stays below what clients accept even
+ * though the content appears in it twice; `offset` and `length` of the result say where to
+ * continue. Text is never cut inside a character.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ static bool is_text_part(struct view v, bool more)
 {
     size_t whole = more ? text_whole_chars(v) : v.len;
     if (whole == 0 && v.len > 0) {
-        return false; /* a part of a character, which only its bytes can tell */
+        return false; /* part of a character, which needs base64 */
     }
     return utf8_valid(v.data, whole) && (whole == 0 || memchr(v.data, '\0', whole) == NULL);
 }
@@ -32,7 +32,7 @@ struct reading {
     const char *encoding; /* "utf-8" or "base64" */
     const char *image;
     struct buf content;
-    size_t used; /* bytes of the file that content stands for */
+    size_t used; /* bytes of the file that are in `content` */
     bool truncated;
 };
 
@@ -46,7 +46,7 @@ static void decode_content(struct reading *rd, const char *wanted, uint64_t offs
     rd->encoding = as_text ? "utf-8" : "base64";
     if (as_text) {
         rd->used = text_add(&rd->content, o->out, RESULT_TEXT_BYTES, more);
-        if (rd->used == 0) { /* a part of one character was all that was asked for */
+        if (rd->used == 0) { /* the client asked for part of one character only */
             rd->used = text_add(&rd->content, o->out, RESULT_TEXT_BYTES, false);
         }
     } else {

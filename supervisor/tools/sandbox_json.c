@@ -1,7 +1,6 @@
 /*
- * The two directions of a sandbox's description. Limits that could not be applied on this host are
- * told in both the fields and the text: who relies on a limit must be able to see that it is not
- * there.
+ * Parses and describes sandboxes. A limit that this host could not apply is reported both in the
+ * fields and in the text: a client that relies on a limit must see that it is missing.
  */
 #include "supervisor/tools/sandbox_json.h"
 
@@ -19,7 +18,8 @@
 #define WORDS_MAX_BYTES 8192
 #define WORDS_MAX       64 /* items of a list */
 
-/* A reference for an engine. Whether there is an engine is known when the sandbox is made. */
+/* Chooses an image by reference. Whether there is an engine for it is checked when the sandbox is
+ * created. */
 static int choose_reference(struct sandbox_choice *c, const char *reference,
                             const struct config *config, struct err *err)
 {
@@ -103,7 +103,7 @@ void sandbox_choice_finish(struct sandbox_choice *choice)
     args_list_finish(&choice->env);
 }
 
-/* Words of a worker: whatever it sends, they are short and UTF-8 when they leave here. */
+/* Makes a worker's text short and valid UTF-8, whatever the worker sent. */
 static cJSON *clean(const char *words)
 {
     CLEANUP_BUF struct buf text;

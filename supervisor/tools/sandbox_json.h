@@ -1,5 +1,5 @@
 /*
- * Sandboxes in and out: what a client may choose at creation, and how one is described.
+ * What a client may choose when it creates a sandbox, and how a sandbox is described.
  */
 #ifndef CLOISTER_SUPERVISOR_TOOLS_SANDBOX_JSON_H
 #define CLOISTER_SUPERVISOR_TOOLS_SANDBOX_JSON_H
@@ -13,30 +13,30 @@
 
 struct config;
 
-/* What a client chose. The specification borrows from the arguments and from this object. */
+/* A client's choice. The specification borrows from the arguments and from this object. */
 struct sandbox_choice {
     struct fleet_spec spec;
     struct args_list env;
     char image[LIMIT_PATH];
 };
 
-/* Reads what create_sandbox takes. An image is a reference for an engine, within what the operator
- * allows (--allow-images), or the name of a directory, never its path: which directories of this
- * host a sandbox may show is the operator's decision (--image-dir), not the model's.
- * After a success the caller finishes *ret once fleet_open() has returned. */
+/* Reads the arguments of create_sandbox. An image is either a reference for an engine, if the
+ * operator allows it (--allow-images), or the name of a directory, never its path: the operator
+ * decides which directories of this host a sandbox may use (--image-dir), not the model.¶ After
+ * success the caller finishes *ret once fleet_open() has returned. */
 int sandbox_choice_read(struct sandbox_choice *ret, const cJSON *args, const struct config *config,
                         struct err *err) WARN_UNUSED;
 void sandbox_choice_finish(struct sandbox_choice *choice);
 
-/* What creation tells about a sandbox; */
+/* Adds what create_sandbox reports about a sandbox. */
 void sandbox_json_put_info(cJSON *object, const struct fleet_info *info);
-/* and what status tells in addition. */
+/* Adds what get_sandbox_status reports beyond that. */
 void sandbox_json_put_status(cJSON *object, const struct fleet_info *info);
 
-/* One row of executions_recent. */
+/* Makes one row of executions_recent. */
 cJSON *sandbox_json_execution(const struct fleet_outcome *outcome);
 
-/* What sandbox_json_put_info() made, in a few lines for people. */
+/* Formats what sandbox_json_put_info() made, in a few lines for people. */
 void sandbox_json_text(struct buf *text, const cJSON *object);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * One walk over schema and value together. Schemas are parsed once at start and looked up by their
- * member names, which for schemas of a dozen fields costs about a microsecond and keeps the
- * published text and the enforced rules one and the same thing.
+ * Walks schema and value together. Schemas are parsed once, at the start, and searched by member
+ * name. With a dozen fields that costs about a microsecond, and the published schema is exactly the
+ * enforced one.
  *
- * Messages name a field by its path ("env.PATH", "args[2]"), never repeat more than a little of
- * what the client sent, and quote it as JSON would.
+ * An error names a field by its path ("env.PATH", "args[2]"), quotes it as JSON would, and repeats
+ * only a little of what the client sent.
  */
 #include "supervisor/tools/schema.h"
 
@@ -15,9 +15,9 @@
 
 #include "common/io/json.h"
 
-#define GOT_CHARS 40 /* of an offending string that a message repeats */
+#define GOT_CHARS 40 /* of a wrong string that an error repeats */
 
-/* Where in the arguments we are, innermost last; printed only when something is wrong. */
+/* The position in the arguments, innermost last; formatted only for an error. */
 struct where {
     const struct where *outer;
     const char *name; /* NULL: an array item */
@@ -41,7 +41,7 @@ static void say_phrase(struct phrase *p, const char *fmt, ...)
     p->len += n < 0 ? 0 : (size_t)n < room ? (size_t)n : room;
 }
 
-/* A client's string, cut between characters and without control characters. */
+/* Appends a client's string, cut between characters and without control characters. */
 static void say_quoted(struct phrase *p, const char *text)
 {
     size_t used = 0;
@@ -213,7 +213,7 @@ static bool string_fits(const cJSON *schema, const char *text)
         return false;
     }
     if (json_get(schema, "minLength") == NULL && json_get(schema, "maxLength") == NULL) {
-        return true; /* code may be megabytes: not worth counting */
+        return true; /* not counted: code may be megabytes */
     }
     return in_range(schema, "minLength", "maxLength", (double)char_count(text));
 }
@@ -295,7 +295,7 @@ static int check_array(const struct where *w, const cJSON *schema, const cJSON *
     return in_range(schema, "minItems", "maxItems", index) ? 0 : wrong(w, schema, value, err);
 }
 
-/* One type, or several of which one has to fit; none: any. */
+/* True if the value has one of the types; no type means any. */
 static bool types_fit(const cJSON *types, const cJSON *value)
 {
     const cJSON *type;

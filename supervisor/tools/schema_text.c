@@ -1,9 +1,8 @@
 /*
- * The texts that clients get to see are the texts in the tables, with two liberties. A name between
- * two @ stands for a figure of this server's configuration, so that the limits a model reads are
- * the limits it will meet, or for a piece that several tools share. And strings that stand next to
- * each other are one, as in C, so that descriptions can be wrapped; JSON itself never has two
- * strings side by side.
+ * Clients see the texts of the tool tables, with two transformations. A name between two @ is
+ * replaced by a figure of this server's configuration, so that the limits in a description are the
+ * enforced ones, or by a piece that several tools share. And adjacent strings are joined, as in C,
+ * so that descriptions can be wrapped; JSON itself never has two strings side by side.
  */
 #include "supervisor/tools/schema_text.h"
 
@@ -288,7 +287,7 @@ static const struct {
 };
 /* clang-format on */
 
-/* What a client may say for `image`, which depends on where sandboxes run. */
+/* Values for `image`, which depend on the backend. */
 static const char *image_about(const struct config *c)
 {
     const struct backend_row *row = config_backend(c);
@@ -310,7 +309,7 @@ static const char *image_about(const struct config *c)
     return "Name of the root file system, one of those this server offers. Default: the server's.";
 }
 
-/* What stands for the sandbox of a call that names none: after "without it". */
+/* The sandbox of a call that names none: continues "without it". */
 static const char *default_sandbox_about(const struct config *c)
 {
     static const struct {
@@ -327,7 +326,7 @@ static const char *default_sandbox_about(const struct config *c)
     return "your default sandbox is used, which is made on first use";
 }
 
-/* The same for tools that only look. */
+/* The same for tools that only read. */
 static const char *default_sandbox_there_about(const struct config *c)
 {
     static const struct {
@@ -344,7 +343,8 @@ static const char *default_sandbox_there_about(const struct config *c)
     return "Without it your default sandbox is used, if there is one: this makes none.";
 }
 
-/* The figure or piece called `name`; NULL if there is none. Figures are written into `figure`. */
+/* Returns the figure or piece called `name`; NULL if unknown. Figures are formatted into `figure`.
+ */
 static const char *look_up_figure(const char *name, const struct config *c, char *figure,
                                   size_t size)
 {
@@ -392,8 +392,8 @@ static const char *look_up_figure(const char *name, const struct config *c, char
     return strcmp(name, "image_about") == 0 ? image_about(c) : NULL;
 }
 
-/* Texts of the configuration that stand in a schema as they are: neither holds a quote. NULL if
- * there is none of that name. */
+/* Returns a text of the configuration that is inserted as it is, since it has no quotes. NULL if
+ * unknown. */
 static const char *configured(const char *name, const struct config *c)
 {
     if (strcmp(name, "at") == 0) {
@@ -418,7 +418,7 @@ static int add_quoted_list(struct buf *out, const char *const *items, size_t cou
     return rc;
 }
 
-/* A list of languages, if that is its name; their names have a grammar without quotes. */
+/* Inserts a list of languages if `name` means one; names of languages have no quotes. */
 static int add_languages(struct buf *out, const char *name, const struct languages *l,
                          bool *ret_added, struct err *err)
 {
@@ -483,7 +483,7 @@ static int fill_in(struct buf *out, const char *text, const struct config *confi
     return 0;
 }
 
-/* Drops the quotes (and blanks) between a string and the string right behind it. In place. */
+/* Removes the quotes (and blanks) between adjacent strings, in place. */
 static void join_strings(struct buf *b, size_t from)
 {
     bool in_string = false;

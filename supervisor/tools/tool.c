@@ -2,10 +2,10 @@
  * The life of a tool call, and the default sandbox.
  *
  * A call that names no sandbox uses the session's default one. The first such call creates it;
- * calls that arrive meanwhile queue up and share the outcome, good or bad. The sandbox may end at
- * any time (closed, expired, lost), so its id is looked up again for every call and a new one is
- * created when it is gone; the client is told, since its variables and files went with it. The
- * fleet may have one that an earlier server left: that is the first to be asked.
+ * calls that arrive meanwhile wait and share the outcome, good or bad. The sandbox may end at any
+ * time (closed, expired, lost), so each call looks its id up again, and creates a new one if it is
+ * gone; the client is told, since its variables and files are lost. An earlier server may have left
+ * a default sandbox, so the fleet is asked for one first.
  */
 #include "supervisor/tools/tool.h"
 
@@ -24,7 +24,8 @@
 #include "supervisor/links/uri.h"
 #include "supervisor/tools/args.h"
 
-/* Clients are told of progress twice a second; a bit more, so that it is never a bit too early. */
+/* Clients get progress twice a second. The interval is a bit longer, since the layer drops a
+ * notification that comes a moment too early. */
 #define OUTPUT_EVERY_MS 520
 
 void tool_session_init(struct tool_session *s, struct fleet *fleet, const struct config *config,
@@ -52,7 +53,7 @@ static void on_left_closed(void *arg, int rc, const struct err *err, const char 
 static void let_sandbox_go(struct tool_session *s, const char *id,
                            void (*unused)(struct tool_session *s))
 {
-    /* Code that a call has left running goes on also when the connection was lost. */
+    /* Code that a call has left running goes on even if the connection was lost. */
     bool stays = s->lost && id[0] != '\0' && fleet_retire(s->fleet, id);
     if (s->kind == TOOL_DEFAULT_SESSION && id[0] != '\0' && !stays) {
         fleet_close(s->fleet, id, on_left_closed, NULL);
@@ -87,7 +88,7 @@ void tool_finish(struct tool_call *call, struct result *result)
     struct result mine = *result;
     *result = (struct result){NULL, NULL, false};
     if (call->in_fresh && call->cancelled) {
-        /* nobody learns its id */
+        /* nobody learns the sandbox's id */
         fleet_close(call->session->fleet, call->sandbox_id, on_left_closed, NULL);
     } else if (call->in_fresh) {
         CLEANUP_FREE char *text = alloc_printf("[this call made sandbox %s; name it as sandbox_id "
@@ -147,26 +148,26 @@ void tool_tell(void *arg, const struct fleet_progress *progress)
     }
 }
 
-/* Telling one may show that its client is gone, which ends it, and others of that client: so the
- * list is looked through anew after each. */
+/* A notification may reveal that the client is gone, which ends its calls, so the list is read from
+ * its start after each. */
 static void on_default_progress(void *arg, const struct fleet_progress *progress)
 {
     struct tool_session *s = arg;
     struct tool_call *call = s->waiting;
-    s->news++;
+    s->progress_seq++;
     while (call != NULL) {
-        if (call->news == s->news) {
+        if (call->told_seq == s->progress_seq) {
             call = call->next_waiting;
         } else {
-            call->news = s->news;
+            call->told_seq = s->progress_seq;
             tool_tell(call, progress);
             call = s->waiting;
         }
     }
 }
 
-/* Hands the outcome of opening the default sandbox to everyone who waited for it. Ending a call may
- * start others, so the queue is taken off first. */
+/* Gives the outcome of opening the default sandbox to all waiting calls. Ending a call may start
+ * others, so the queue is emptied first. */
 static void on_default_open(void *arg, int rc, const struct fleet_info *info, const struct err *err,
                             const char *hint)
 {
@@ -190,7 +191,7 @@ static void on_default_open(void *arg, int rc, const struct fleet_info *info, co
         struct tool_call *next = call->next_waiting;
         if (rc < 0) {
             tool_fail_fleet(call, rc, err, hint);
-        } else if (call->cancelled) { /* while another one of these was answered */
+        } else if (call->cancelled) { /* cancelled while another call of the queue was answered */
             tool_fail(call, ERR_GONE, "cancelled", NULL);
         } else {
             copy_id(call->sandbox_id, s->default_id);
@@ -252,7 +253,7 @@ static void use_fresh(struct tool_call *call)
     tool_open(call->session, &spec, on_fresh_open, call);
 }
 
-/* Brings default_id up to date: "" if there is no default sandbox. */
+/* Updates default_id: "" if there is no default sandbox. */
 static void look_for_default(struct tool_session *s)
 {
     const char *id;
@@ -264,7 +265,8 @@ static void look_for_default(struct tool_session *s)
         if (rc == 0 && strcmp(id, s->lost_id) != 0) {
             copy_id(s->default_id, id);
         }
-        s->default_lost = s->default_lost || rc == -ERR_GONE; /* under an earlier server, maybe */
+        /* it may have ended under an earlier server */
+        s->default_lost = s->default_lost || rc == -ERR_GONE;
     }
 }
 
@@ -451,6 +453,7 @@ void tool_cancel(struct tool_call *call)
         fleet_await_end(call->await);
     } else if (call->await != NULL) {
         struct tool_session *s = call->session;
-        err_ignore(fleet_stop(s->fleet, s->owner, call->execution_id, NULL)); /* over by itself */
+        /* the code may have ended already */
+        err_ignore(fleet_stop(s->fleet, s->owner, call->execution_id, NULL));
     }
 }

@@ -1,9 +1,10 @@
 /*
- * What a tool is to the rest of the server, and what the rest of the server is to a tool.
+ * The interface between a tool and the rest of the server.
  *
- * A call belongs to the MCP side, which embeds `struct tool_call` in its own. The tool's run()
- * starts it; exactly one tool_finish() or tool_fail() ends it, in run() or later. After that the
- * call may be gone.
+ * A call belongs to the MCP side, which embeds `struct tool_call` in its own struct. The tool's
+ * run() starts it; exactly one tool_finish() or tool_fail() ends it, in run() or later. After that
+ * the call may be freed.
+ *
  * Thread: the loop thread. Nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_TOOLS_TOOL_H
@@ -24,8 +25,8 @@ struct links;
 struct principal;
 struct tool_call;
 
-/* JSON as a C string without a backslash in front of every quote. Adjacent strings in it are
- * joined and @names@ are filled in by schema_text.c. */
+/* JSON as a C string, without a backslash before every quote. schema_text.c joins adjacent strings
+ * and fills in @names@. */
 #define JSON_TEXT(...) #__VA_ARGS__
 
 struct tool {
@@ -38,17 +39,17 @@ struct tool {
     bool read_only;
     bool destructive;
     bool idempotent;
-    bool open_world;   /* it reaches what is not ours */
-    bool takes_long;   /* it may be a task */
-    bool long_results; /* its texts may be longer than hosts take by themselves */
+    bool open_world;   /* it reaches other systems */
+    bool takes_long;   /* it may become a task */
+    bool long_results; /* its texts may be longer than hosts accept by default */
     void (*run)(struct tool_call *call);
 };
 
 /* The sandbox of calls that name none. */
 enum tool_default {
-    TOOL_DEFAULT_OWNER,   /* its owner's one, which outlives this server if any does */
-    TOOL_DEFAULT_SESSION, /* one of this session's, which ends with it */
-    TOOL_DEFAULT_FRESH,   /* a new one for each call, whose id is told with the result */
+    TOOL_DEFAULT_OWNER,   /* one for the owner; it outlives this server if sandboxes do */
+    TOOL_DEFAULT_SESSION, /* one for this session; it ends with the session */
+    TOOL_DEFAULT_FRESH,   /* a new one for each call; the result has its id */
 };
 
 /* What the calls of all sessions share. */
@@ -59,127 +60,130 @@ struct tool_services {
     uv_loop_t *loop;
 };
 
-/* What calls share that share a default sandbox: those of one client session, or all of a
- * principal's. */
+/* State of the calls that share a default sandbox: those of one client session, or all of a
+ * principal. */
 struct tool_session {
     struct fleet *fleet;
     const struct config *config;
     const struct tool_services *services;
     const struct principal *principal;
-    const char *owner; /* its name */
+    const char *owner; /* the principal's name */
     enum tool_default kind;
-    /* The default sandbox: created by the first call that needs it, others wait for it. */
+    /* The first call that needs the default sandbox creates it; others wait. */
     char default_id[FLEET_ID_SIZE]; /* "" if there is none */
-    char lost_id[FLEET_ID_SIZE];    /* the last one that ended */
+    char lost_id[FLEET_ID_SIZE];    /* the last one that has ended */
     bool default_opening;
-    bool default_lost;         /* there was one, it ended, and the client has not been told */
-    bool lost;                 /* its client went without a word, and may come back as another */
-    struct tool_call *waiting; /* first come, first served */
-    uint64_t news;             /* of the progress with it, told so far */
-    void (*unused)(struct tool_session *s); /* after tool_session_end() */
+    bool default_lost; /* a default sandbox has ended, and the client has not been told */
+    /* the client disconnected without ending the session, and may come back */
+    bool lost;
+    struct tool_call *waiting;              /* first in, first out */
+    uint64_t progress_seq;                  /* number of the latest progress message about it */
+    void (*unused)(struct tool_session *s); /* called after tool_session_end() */
 };
 
 typedef void (*tool_ready_fn)(struct tool_call *call);
 typedef void (*tool_file_fn)(struct tool_call *call, const struct fleet_outcome *outcome);
 
-/* Whether the client waits for an answer (and could take a task instead), or has got a task. */
+/* Whether the call may become a task, or is one. */
 enum tool_task { TOOL_TASK_NO, TOOL_TASK_MAY, TOOL_TASK_IS };
 
 struct tool_call {
     /* Set by the MCP side before run(). */
     struct tool_session *session;
-    const cJSON *args; /* object, fits the tool's schema; NULL if none were given */
+    const cJSON *args; /* object that fits the tool's schema; NULL: none */
     void (*done)(struct tool_call *call, struct result *result); /* result is borrowed */
-    /* Any number of times before done(), through tool_tell(); NULL: nobody wants to know. */
+    /* Called any number of times before done(), by tool_tell(); NULL: the client wants no progress.
+     */
     void (*progress)(struct tool_call *call, const struct fleet_progress *progress);
-    /* The same for what its code writes; as fleet_output_fn. */
+    /* The same for output of the code, as a fleet_output_fn. */
     bool (*output)(struct tool_call *call, const struct fleet_output *output);
-    /* Calls that take long as tasks; NULL: not this one. tell_task() makes it one, if it is none
-     * yet and there is room, and says what it is busy with. */
+    /* Turns a long call into a task; NULL: not this call. tool_is_task() calls it, and passes the
+     * status. */
     enum tool_task (*task)(struct tool_call *call);
     void (*tell_task)(struct tool_call *call, const char *status);
     uint64_t begun_ms; /* clock_ms() */
-    /* Of the tools. */
+    /* ---- set by tools ---- */
     char sandbox_id[FLEET_ID_SIZE];
-    struct fleet_call *running; /* what tool_cancel() stops */
+    struct fleet_call *running; /* tool_cancel() stops it */
     char execution_id[FLEET_ID_SIZE];
-    struct fleet_await *await; /* for this execution */
+    struct fleet_await *await; /* waits for this execution */
     struct packages_wait *package_wait;
-    package_report_fn package_done; /* where the wait for the installation leads */
-    bool stops;                     /* tool_cancel() stops it; otherwise it ends the wait */
+    package_report_fn package_done; /* called when the installation has ended */
+    /* tool_cancel() stops the execution; otherwise it only ends the wait */
+    bool stops;
     bool cancelled;
-    fleet_outcome_fn outcome; /* where the wait for the execution leads */
-    tool_file_fn file_done;   /* where the file operation leads */
-    bool in_fresh;            /* sandbox_id is of a sandbox made for this call */
-    const char *notice;       /* literal for the client to see with the result, or NULL */
-    struct result held;       /* a result kept while something else is awaited */
-    struct buf scratch;       /* bytes of the tool's own making */
-    void *own;                /* whatever else a tool needs, … */
+    fleet_outcome_fn outcome; /* called when the execution has ended */
+    tool_file_fn file_done;   /* called when the file operation has ended */
+    bool in_fresh;            /* sandbox_id was opened for this call */
+    const char *notice;       /* a string literal to show with the result, or NULL */
+    struct result held;       /* a result that waits for something else */
+    struct buf scratch;       /* bytes that the tool made */
+    void *own;                /* the tool's own state, … */
     void (*own_free)(void *own);
     tool_ready_fn ready;
     struct tool_call *next_waiting;
-    uint64_t news; /* the latest that it was told */
+    uint64_t told_seq; /* number of the latest one that this call was sent */
 };
 
-/* Everything is borrowed for its life. */
+/* Everything is borrowed for the session's life. */
 void tool_session_init(struct tool_session *s, struct fleet *fleet, const struct config *config,
                        const struct tool_services *services, const struct principal *principal,
                        enum tool_default kind);
 
-/* The session has no calls any more. `unused` may free it: at once, or when the fleet is through
- * with the default sandbox that it has been asked for. Until then it can be taken back. */
+/* The session has no calls any more. `unused` may free it. It is called at once, or after the fleet
+ * has opened the default sandbox; until then tool_session_revive() can undo this. */
 void tool_session_end(struct tool_session *s, void (*unused)(struct tool_session *s));
 void tool_session_revive(struct tool_session *s);
 
-/* fleet_open() within what the session's principal may have. */
+/* fleet_open() within the limits of the session's principal. */
 void tool_open(struct tool_session *s, const struct fleet_spec *spec, fleet_info_fn done,
                void *arg);
 
-/* Ends the call with a result, which is finished afterwards. */
+/* Ends the call with a result, and finishes the result. */
 void tool_finish(struct tool_call *call, struct result *result);
 
 /* Ends the call as failed. `hint` may be NULL. */
 void tool_fail(struct tool_call *call, int code, const char *message, const char *hint);
 
-/* As tool_fail, with what a fleet callback was given. */
+/* The same with the arguments of a fleet callback. */
 void tool_fail_fleet(struct tool_call *call, int rc, const struct err *err, const char *hint);
 
-/* Tells the client what its call is busy with, if it wants to know. A fleet_progress_fn whose
- * argument is the call. */
+/* Reports progress to a client that wants it. A fleet_progress_fn whose argument is the call. */
 void tool_tell(void *call, const struct fleet_progress *progress);
 
-/* Stops a call that nobody wants any more; it still ends as every call does. */
+/* Stops a call whose answer is no longer wanted; it still ends as every call does. */
 void tool_cancel(struct tool_call *call);
 
-/* Finds the sandbox that the arguments name, or the session's default, puts its id into
- * call->sandbox_id and goes on with ready(); ends the call as failed if there is none. */
+/* Finds the sandbox that the arguments name, or the session's default one, stores its id in
+ * call->sandbox_id and calls ready(). If there is none, the call fails. */
 void tool_with_sandbox(struct tool_call *call, tool_ready_fn ready);
 
-/* The same for tools that only look: they make no default sandbox. */
+/* The same for tools that only read: no default sandbox is created. */
 void tool_with_sandbox_there(struct tool_call *call, tool_ready_fn ready);
 
-/* Runs an operation in call->sandbox_id; `done` gets the call as its argument and begins with
+/* Runs an operation in call->sandbox_id. `done` gets the call as its argument, and must first call
  * tool_ran(). */
 void tool_run_op(struct tool_call *call, const struct fleet_op *op, fleet_outcome_fn done);
 
-/* Whether the call is a task by now: one that may become one, and takes long, does. `status` says
- * what it is busy with. */
+/* Whether the call is a task; a call that may become one becomes one here. `status` says what it is
+ * doing. */
 bool tool_is_task(struct tool_call *call, const char *status);
 
-/* Of the time that a call which waits may take. */
+/* How much is left of the time that a call may wait. */
 uint64_t tool_budget_left_ms(const struct tool_call *call);
 
-/* Waits for call->execution_id, at most so long; `done` as in tool_run_op(). */
+/* Waits for call->execution_id, at most wait_ms; `done` as in tool_run_op(). */
 void tool_await(struct tool_call *call, uint64_t wait_ms, fleet_outcome_fn done);
 
-/* Runs a file operation in call->sandbox_id; `done` gets it only if it ended well, otherwise the
- * call ends as failed. */
+/* Runs a file operation in call->sandbox_id. `done` is called on success only; otherwise the call
+ * fails. */
 void tool_run_file_op(struct tool_call *call, const struct fleet_op *op, tool_file_fn done);
 
-/* That sandbox has ended under code: the next call of the session makes another default one. */
+/* Tells the session that a sandbox ended under its code: if it was the default one, the next call
+ * creates another. */
 void tool_sandbox_ended(struct tool_session *s, const char *sandbox);
 
-/* True if the operation came to an outcome; otherwise the call has been ended as failed. */
+/* True if the operation has an outcome; otherwise the call has failed. */
 bool tool_ran(struct tool_call *call, int rc, const struct err *err, const char *hint);
 
 /* Adds a link to a file of call->sandbox_id, if a URI can name it; over HTTP also as `url` of the
@@ -187,7 +191,7 @@ bool tool_ran(struct tool_call *call, int rc, const struct err *err, const char 
 void tool_add_file_link(const struct tool_call *call, struct result *r, const char *path,
                         const char *mime_type, uint64_t size);
 
-/* Frees what tools left in the call. */
+/* Frees what tools stored in the call. */
 void tool_call_finish(struct tool_call *call);
 
 /* One per file in this directory. */

@@ -1,8 +1,8 @@
 /*
- * A file of this host on its way into a sandbox, piece by piece: a thread of the pool reads one and
- * adds it to the digest, then it is written behind those before, under a hidden name, and the last
- * piece gives it its own. So memory does not grow with the file, nobody in the sandbox sees a part
- * of it, and a call that ends in the middle leaves nothing.
+ * Copies a file of this host into a sandbox in pieces. A thread of the pool reads a piece and adds
+ * it to the digest; then the piece is appended to a file with a hidden name, which the last piece
+ * renames. So memory does not grow with the file, code in the sandbox never sees part of it, and a
+ * call that ends early leaves nothing.
  */
 #include "supervisor/tools/upload.h"
 
@@ -18,22 +18,22 @@
 #include "supervisor/tools/tool.h"
 
 #define PIECE_BYTES (1u << 20)
-#define WORD_CHARS  16
+#define ID_CHARS    16
 
 struct upload {
     struct tool_call *call;
     uv_work_t work;
     char *dirs, *local, *path;
     upload_done_fn done;
-    char word[WORD_CHARS + 1]; /* what its pieces have in common */
+    char id[ID_CHARS + 1]; /* by which the agent finds the hidden file */
     int fd;
     uint64_t size, at;
     char *piece;
     size_t piece_len;
     bool last;
-    bool not_local; /* the file on this host is what is wrong */
+    bool not_local; /* the error is about the file on this host */
     struct web_hash *hash;
-    int rc; /* of reading, or of what went wrong first */
+    int rc; /* the first error, of reading or writing */
     struct err err;
     char *hint;
 };
@@ -96,15 +96,15 @@ static void upload_free(void *own)
 
 static void step_upload(struct upload *u);
 
-static struct fleet_op write_op(const struct upload *u, struct view *word, uint64_t flags)
+static struct fleet_op write_op(const struct upload *u, struct view *id, uint64_t flags)
 {
-    *word = view_of(u->word);
+    *id = view_of(u->id);
     return (struct fleet_op){
         .kind = OP_FILE_WRITE,
         .path = u->path,
         .data = view_bytes(u->piece, flags & OP_FLAG_DROP ? 0 : u->piece_len),
         .offset = u->at,
-        .args = {word, 1},
+        .args = {id, 1},
         .flags = OP_FLAG_PART | flags,
     };
 }
@@ -133,20 +133,20 @@ static void on_dropped(void *arg, int rc, const struct fleet_outcome *outcome,
                        const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
-    (void)rc, (void)outcome, (void)err, (void)hint; /* its sandbox may be gone, too */
+    (void)rc, (void)outcome, (void)err, (void)hint; /* the sandbox may be gone, too */
     call->running = NULL;
     end_upload(call->own);
 }
 
-/* Nobody is to see what came so far. */
+/* Removes the hidden file. */
 static void give_up_upload(struct upload *u)
 {
-    struct view word;
+    struct view id;
     if (u->at == 0) {
         end_upload(u);
         return;
     }
-    const struct fleet_op op = write_op(u, &word, OP_FLAG_DROP);
+    const struct fleet_op op = write_op(u, &id, OP_FLAG_DROP);
     tool_run_op(u->call, &op, on_dropped);
 }
 
@@ -180,8 +180,8 @@ static void on_piece_written(void *arg, int rc, const struct fleet_outcome *outc
 static void on_upload_worked(uv_work_t *work, int status)
 {
     struct upload *u = work->data;
-    struct view word;
-    (void)status; /* never cancelled */
+    struct view id;
+    (void)status; /* a request of the pool is never cancelled */
     if (u->rc == 0 && u->call->cancelled) {
         u->rc = err_set(&u->err, ERR_GONE, "cancelled");
     }
@@ -191,14 +191,14 @@ static void on_upload_worked(uv_work_t *work, int status)
     }
     const struct fleet_progress progress = {"copying the file", u->at, u->size};
     tool_tell(u->call, &progress);
-    const struct fleet_op op = write_op(u, &word, u->last ? OP_FLAG_LAST : 0);
+    const struct fleet_op op = write_op(u, &id, u->last ? OP_FLAG_LAST : 0);
     tool_run_op(u->call, &op, on_piece_written);
 }
 
 static void step_upload(struct upload *u)
 {
     u->work.data = u;
-    /* Fails only without a callback to run. */
+    /* Fails only without a callback. */
     (void)uv_queue_work(u->call->session->services->loop, &u->work, on_upload_work,
                         on_upload_worked);
 }
@@ -215,7 +215,7 @@ void upload_local(struct tool_call *call, const char *local, const char *path, u
     u->piece = alloc_array(1, PIECE_BYTES);
     call->own = u;
     call->own_free = upload_free;
-    u->rc = random_id(u->word, WORD_CHARS, &u->err);
+    u->rc = random_id(u->id, ID_CHARS, &u->err);
     if (u->rc == 0) {
         u->rc = web_hash_begin(&u->hash, &u->err);
     }

@@ -1,7 +1,7 @@
 /*
  * Copies a file of this host into the sandbox of a call.
  *
- * Thread: the loop thread. Nothing blocks: the file is read by the pool.
+ * Thread: the loop thread. Nothing blocks: a thread of the pool reads the file.
  */
 #ifndef CLOISTER_SUPERVISOR_TOOLS_UPLOAD_H
 #define CLOISTER_SUPERVISOR_TOOLS_UPLOAD_H
@@ -15,7 +15,7 @@ struct tool_call;
 
 /* Borrowed. */
 struct upload_result {
-    int rc; /* < 0: err and hint (or NULL) explain, and nothing of the file is in the sandbox */
+    int rc; /* < 0: err and hint (or NULL) explain it, and nothing of the file is in the sandbox */
     const struct err *err;
     const char *hint;
     uint64_t size;
@@ -23,8 +23,9 @@ struct upload_result {
 };
 typedef void (*upload_done_fn)(struct tool_call *call, const struct upload_result *result);
 
-/* `local` as local_file_open() takes it, below the directories of the configuration; `path` is in
- * call->sandbox_id. Uses call->own. `done`, once, ends the call; it may be called from within. */
+/* `local` is a path for local_file_open(), below the directories of the configuration; `path` is a
+ * path in call->sandbox_id. Uses call->own. `done` is called once, perhaps from within, and must
+ * end the call. */
 void upload_local(struct tool_call *call, const char *local, const char *path, upload_done_fn done);
 
 #endif

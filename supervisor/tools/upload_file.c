@@ -1,5 +1,6 @@
 /*
- * upload_file: a file into the sandbox, whole: from the call, or from this host (upload.h).
+ * upload_file: writes a whole file into the sandbox, either from the call or from this host
+ * (upload.h).
  */
 #include <inttypes.h>
 #include <string.h>

@@ -59,7 +59,7 @@ static void start_write_file(struct tool_call *call)
 {
     const cJSON *args = call->args;
     uint64_t mode = 0;
-    err_ignore(read_mode(args, &mode, NULL)); /* run_write_file() has checked it */
+    err_ignore(read_mode(args, &mode, NULL)); /* cannot fail: run_write_file() has checked it */
     struct fleet_op op = {
         .kind = OP_FILE_WRITE,
         .path = json_get_str(args, "path"),
@@ -72,7 +72,7 @@ static void start_write_file(struct tool_call *call)
     tool_run_file_op(call, &op, succeed_write_file);
 }
 
-/* Wrong arguments are told before a sandbox is created for them. */
+/* Checks the arguments before a sandbox is created for the call. */
 static void run_write_file(struct tool_call *call)
 {
     const cJSON *args = call->args;
