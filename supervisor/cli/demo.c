@@ -1,13 +1,12 @@
 /*
  * The demonstration.
  *
- * It is a client like any other: it knows the server only through MCP, so what it shows is what a
- * language model's host would get. Nothing is taken for granted: each step checks what it claims
- * to show and fails loudly otherwise, which makes the demonstration a test of the installation,
- * too.
+ * It is a client like any other: it uses the server through MCP only, so it shows what the host of
+ * a language model would get. Each step checks what it shows and fails loudly otherwise, so the
+ * demonstration also tests the installation.
  *
- * The one thing that it does behind the server's back is to kill a worker process in the middle of
- * a call. It waits for a file that the running code writes first, so the call is surely under way.
+ * It does one thing without the server's knowledge: it kills a worker process during a call. It
+ * first waits for a file that the running code writes, so the call is surely in progress.
  */
 #include "supervisor/cli/demo.h"
 
@@ -30,19 +29,19 @@
 enum {
     CALL_TIMEOUT_MS = 30000,
     CREATE_TIMEOUT_MS = 90000,
-    COUNT_TO = 20, /* lines that the step with the killed worker prints */
+    COUNT_TO = 20, /* lines that the code of the killed worker prints */
 };
 
 struct demo {
     struct demo_client client;
-    cJSON *hello;    /* result of initialize */
+    cJSON *hello;    /* the result of initialize */
     char *sandbox;   /* id; owned */
-    const char *dim; /* escape sequences, empty unless stdout is a terminal */
+    const char *dim; /* escape sequences; empty unless stdout is a terminal */
     const char *bold;
     const char *plain;
 };
 
-/* ---- saying what happens ---- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static void say_line(const struct demo *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
@@ -56,7 +55,7 @@ static void say_line(const struct demo *d, const char *fmt, ...)
     va_end(args);
 }
 
-/* Text of several lines, indented, the first behind `mark`, the others behind `more`. */
+/* Prints a text of several lines, indented; `mark` precedes the first line, `more` the others. */
 static void say_lines(const struct demo *d, const char *colour, const char *mark, const char *more,
                       const char *text)
 {
@@ -78,7 +77,7 @@ static void say_text(const struct demo *d, const char *text)
     say_lines(d, "", "", "", text != NULL ? text : "");
 }
 
-/* ---- asking the server ---- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static cJSON *arguments(const struct demo *d)
 {
@@ -89,7 +88,7 @@ static cJSON *arguments(const struct demo *d)
     return args;
 }
 
-/* A failed tool call as an error: what the tool says, and what to do. */
+/* Converts a failed tool call to an error with the tool's message and hint. */
 static int tool_error(const cJSON *result, const char *tool, struct err *err)
 {
     const cJSON *error = json_get(json_get(result, "structuredContent"), "error");
@@ -102,7 +101,8 @@ static int tool_error(const cJSON *result, const char *tool, struct err *err)
                    hint != NULL ? ". " : "", hint != NULL ? hint : "");
 }
 
-/* A call that must succeed. *ret is its structured result (caller's). Takes `args`. */
+/* Makes a call that must succeed. *ret is its structured result (owned by the caller). Takes
+ * ownership of `args`. */
 static int ask_tool(struct demo *d, const char *tool, cJSON *args, uint64_t timeout_ms, cJSON **ret,
                     struct err *err)
 {
@@ -137,7 +137,7 @@ static cJSON *code_arguments(const struct demo *d, const char *code, double time
     return args;
 }
 
-/* Takes an execution result apart: its status must be `wanted`. *ret is its structured part. */
+/* Checks that an execution has the status `wanted`. *ret is its structured result. */
 static int check_execution(cJSON *result, const char *wanted, cJSON **ret, struct err *err)
 {
     cJSON *execution = cJSON_DetachItemFromObjectCaseSensitive(result, "structuredContent");
@@ -158,7 +158,7 @@ static int check_execution(cJSON *result, const char *wanted, cJSON **ret, struc
     return 0;
 }
 
-/* Shows the code, runs it, shows the rest. *ret is the execution (caller's). */
+/* Prints the code, runs it, prints the outcome. *ret is the execution (owned by the caller). */
 static int run_code(struct demo *d, const char *code, double timeout_s, const char *wanted,
                     cJSON **ret, struct err *err)
 {
@@ -310,7 +310,7 @@ static int step_deadline(struct demo *d, struct err *err)
     return run_for(d, "answer > 21", "True", err);
 }
 
-/* The worker's pid and how often it was replaced. */
+/* Reads the worker's pid, and how often it was restarted. */
 static int worker_status(struct demo *d, pid_t *ret_pid, int *ret_restarts, struct err *err)
 {
     cJSON *status = NULL;
@@ -330,7 +330,7 @@ static int worker_status(struct demo *d, pid_t *ret_pid, int *ret_restarts, stru
     return rc;
 }
 
-/* Returns when the file exists in the sandbox. */
+/* Waits until the file exists in the sandbox. */
 static int await_file(struct demo *d, const char *path, struct err *err)
 {
     uint64_t deadline_ms = clock_ms() + CALL_TIMEOUT_MS;
@@ -448,7 +448,7 @@ static const struct {
     {"close", step_close},
 };
 
-/* ---- all of it ---- */
+/* ---- run ------------------------------------------------------------------------------------- */
 
 static void print_took(const struct demo *d, uint64_t begun_us)
 {
@@ -462,7 +462,8 @@ static int run_steps(struct demo *d, const char *self, int argc, char **argv, st
     size_t count = sizeof(steps) / sizeof(steps[0]);
     uint64_t begun_us = clock_us();
     printf("%s1. start the server and say hello%s\n", d->bold, d->plain);
-    /* what it logs below a warning would only get between the lines here; options come after it */
+    /* Messages below a warning would disturb the output here; options after this can change that.
+     */
     char **options = alloc_array((size_t)argc + 2, sizeof(*options));
     options[0] = (char[]){"--log-level=warn"};
     for (int i = 0; i < argc; i++) {
@@ -486,7 +487,7 @@ static int run_steps(struct demo *d, const char *self, int argc, char **argv, st
     return rc;
 }
 
-/* What an MCP client needs in its configuration to start this server as it was started here. */
+/* Prints the configuration with which an MCP client starts this server as it was started here. */
 static void print_config(const struct demo *d, const char *self, int argc, char **argv)
 {
     cJSON *command = cJSON_CreateString(self);
@@ -526,7 +527,7 @@ int demo_run(const char *self, int argc, char **argv)
     int rc = run_steps(&d, path, argc, argv, &err);
     if (rc < 0) {
         fflush(stdout);
-        err_ignore(demo_client_stop(&d.client, NULL)); /* the step's error is the one to show */
+        err_ignore(demo_client_stop(&d.client, NULL)); /* the step's error is the one to report */
         fprintf(stderr, "\ncloister demo: %s\nRun `%s doctor` to see what works on this machine.\n",
                 err.text, path);
     } else {

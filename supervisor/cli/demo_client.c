@@ -1,12 +1,12 @@
 /*
  * The demonstration's client.
  *
- * A client program may block, and blocking code is the shortest to read: requests are written at
- * once, and poll() with a deadline stands before every read. The server's stdout at its end tells
- * that the server is gone: nobody else holds that pipe, so no polling for the process is needed.
+ * A client program may block, and blocking code is shortest: requests are written at once, and each
+ * read waits in poll() with a deadline. The end of the server's stdout shows that the server is
+ * gone, since no other process has that pipe, so the process need not be polled.
  *
- * The server is started by posix_spawn, as any MCP host would start it: its stdin and stdout are
- * our pipes, its stderr is ours.
+ * posix_spawn starts the server as any MCP host would: its stdin and stdout are our pipes, its
+ * stderr is ours.
  */
 #include "supervisor/cli/demo_client.h"
 
@@ -27,10 +27,10 @@
 #include "supervisor/base/result_form.h"
 
 enum {
-    ANSWER_MAX_BYTES = 32 << 20, /* well above what a server may send in one line */
+    ANSWER_MAX_BYTES = 32 << 20, /* far above what a server may send in one line */
     ANSWER_DEPTH = 64,
     HELLO_TIMEOUT_MS = 10000,
-    STOP_TIMEOUT_MS = 6000, /* a server promises to be gone within 5 s */
+    STOP_TIMEOUT_MS = 6000, /* a server promises to end within 5 s */
 };
 
 extern char **environ;
@@ -67,7 +67,7 @@ static int spawn(struct demo_client *c, char **argv, struct err *err)
     if (rc < 0) {
         return rc;
     }
-    /* we ignore SIGPIPE to see EPIPE; the server must not inherit that */
+    /* we ignore SIGPIPE to get EPIPE; the server must not inherit that */
     sigset_t defaults;
     sigemptyset(&defaults);
     sigaddset(&defaults, SIGPIPE);
@@ -98,7 +98,7 @@ static int send_message(struct demo_client *c, const cJSON *message, struct err 
         return err_set(err, ERR_NO_MEMORY, "no memory for a request");
     }
     size_t len = strlen(text);
-    text[len] = '\n'; /* in place of the NUL, which nobody needs any more */
+    text[len] = '\n'; /* replaces the NUL, which is not sent */
     if (fd_write_all(c->to, text, len + 1, err) < 0) {
         return err_wrap(err, "the server does not listen any more");
     }
@@ -113,7 +113,7 @@ static cJSON *new_message(const char *method)
     return message;
 }
 
-/* Takes `params`. */
+/* Takes ownership of `params`. */
 static int send_demo_request(struct demo_client *c, const char *method, cJSON *params,
                              int64_t *ret_id, struct err *err)
 {
@@ -129,7 +129,7 @@ static int send_demo_request(struct demo_client *c, const char *method, cJSON *p
     return rc;
 }
 
-/* Moves whole lines out of rx into the list of answers; notifications are dropped. */
+/* Moves whole lines from rx to the list of answers; drops notifications. */
 static int sort_lines(struct demo_client *c, struct err *err)
 {
     const uint8_t *end;
@@ -151,7 +151,7 @@ static int sort_lines(struct demo_client *c, struct err *err)
     return 0;
 }
 
-/* Waits for more bytes and sorts them. -ERR_GONE at the end of the stream. */
+/* Reads more bytes and sorts them. -ERR_GONE at the end of the stream. */
 static int read_more(struct demo_client *c, uint64_t deadline_ms, struct err *err)
 {
     uint64_t now = clock_ms();
@@ -175,7 +175,7 @@ static int read_more(struct demo_client *c, uint64_t deadline_ms, struct err *er
     return rc < 0 ? rc : sort_lines(c, err);
 }
 
-/* Takes the answer to `id` off the list; NULL if it has not come. */
+/* Takes the answer to `id` from the list; NULL if it has not come. */
 static cJSON *take_server_answer(struct demo_client *c, int64_t id)
 {
     int count = cJSON_GetArraySize(c->answers);
@@ -235,7 +235,7 @@ int demo_client_call(struct demo_client *c, const char *tool, cJSON *arguments, 
     return rc < 0 ? err_wrap(err, "%s", tool) : 0;
 }
 
-/* ---- hello and goodbye ---- */
+/* ---- start and stop -------------------------------------------------------------------------- */
 
 static int shake_hands(struct demo_client *c, cJSON **ret_info, struct err *err)
 {
@@ -286,7 +286,7 @@ int demo_client_start(struct demo_client *c, const char *self, int option_count,
         rc = shake_hands(c, ret_info, err);
     }
     if (rc < 0) {
-        err_ignore(demo_client_stop(c, NULL)); /* the first error is the one that matters */
+        err_ignore(demo_client_stop(c, NULL)); /* the first error is the one to report */
     }
     return rc;
 }

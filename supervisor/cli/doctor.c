@@ -1,9 +1,9 @@
 /*
- * The doctor does what the first create_sandbox would do, for every candidate instead of up to the
- * first that works, and says everything aloud. It uses the same probes and the same rule of choice,
- * so what it says is what will happen. Then it makes one sandbox with the configured image, as only
- * that shows whether the image is there or can be fetched, is for this machine, and has anything to
- * run code with. It leaves nothing behind but an image that was fetched.
+ * The doctor does what the first create_sandbox would do, but tries every candidate instead of
+ * stopping at the first that works, and prints all results. It uses the same probes and the same
+ * rule of choice, so it predicts what will happen. Then it opens a sandbox with the configured
+ * image, which is the only way to see whether the image exists or can be pulled, is for this
+ * machine, and has programs to run code. It leaves nothing behind but a pulled image.
  */
 #include "supervisor/cli/doctor.h"
 
@@ -27,7 +27,7 @@
 
 #define FINDINGS_MAX 8
 
-/* What is said of one candidate: which one is used is known when all have been tried. */
+/* The result of one candidate. Which one is used is known after all were tried. */
 struct finding {
     char *who, *rest;
     bool usable;
@@ -41,8 +41,8 @@ struct doctor {
     size_t finding_count, used;
     const char *used_backend;
     size_t used_lacks;
-    bool fetching; /* somebody has been told why it takes so long */
-    bool sound;    /* a sandbox of the image was made, and can run code */
+    bool fetching; /* the user was told why it takes so long */
+    bool sound;    /* a sandbox of the image was opened, and can run code */
 };
 
 static void print_program(const char *what, int rc, const char *path, const struct err *err)
@@ -50,7 +50,7 @@ static void print_program(const char *what, int rc, const char *path, const stru
     printf("  %-18s %s%s\n", what, rc == 0 ? path : "missing: ", rc == 0 ? "" : err->text);
 }
 
-/* Returns whether both are there. */
+/* Returns whether both programs exist. */
 static bool examine_programs(const struct config *config)
 {
     CLEANUP_FREE char *worker = NULL;
@@ -160,7 +160,7 @@ static void on_trial_progress(void *arg, const struct fleet_progress *progress)
     }
 }
 
-/* What a sandbox of the configured image is like. */
+/* Reports what the sandbox with the configured image is like. */
 static void on_trial_sandbox(void *arg, int rc, const struct fleet_info *info,
                              const struct err *err, const char *hint)
 {
@@ -200,7 +200,7 @@ static void on_trials_done(void *arg)
     fleet_open(d->fleet, "doctor", &spec, on_trial_sandbox, d);
 }
 
-/* `row`: the backend that is meant, NULL for all automatic ones. */
+/* `row`: the configured backend; NULL: all automatic ones. */
 static void prescribe(const struct doctor *d, const struct backend_row *row, bool programs)
 {
     printf("\n");
@@ -224,14 +224,15 @@ static void prescribe(const struct doctor *d, const struct backend_row *row, boo
 int doctor_run(struct config *config)
 {
     uv_loop_t loop;
-    /* What went well is on stdout already. */
+    /* Successes are on stdout already. */
     log_set_level(config->log_level == LOG_INFO ? LOG_WARN : config->log_level);
     if (uv_loop_init(&loop) < 0) {
         log_error("doctor: no event loop: out of descriptors?");
         return EXIT_FAILURE;
     }
     bool programs = examine_programs(config);
-    /* A place of our own: the named one may have a server, or sandboxes that wait for one. */
+    /* Uses an instance of its own: the named one may have a server, or sandboxes that wait for one.
+     */
     config->instance[0] = '\0';
     struct doctor d = {.fleet = fleet_create(&loop, config), .loop = &loop};
     fleet_doctor(d.fleet, on_trial, on_trials_done, &d);

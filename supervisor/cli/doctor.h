@@ -6,8 +6,8 @@
 
 struct config;
 
-/* Runs a loop of its own and prints to stdout. Returns the exit status: 0 if sandboxes can be
- * created here. Blocks for as long as the probes take (seconds). */
+/* Runs its own loop and prints to stdout. Returns the exit status: 0 if sandboxes can be created
+ * here. Blocks while the probes run (seconds). */
 int doctor_run(struct config *config);
 
 #endif

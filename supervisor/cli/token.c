@@ -3,9 +3,9 @@
  *
  *   cloister token alice >>tokens
  *
- * keeps the line and shows the token, once, to the person who has to give it to alice. The file
- * gets the digest only: who reads it later cannot come in by it. 200 random bits need no slow hash;
- * nobody can try them out.
+ * keeps the line, and shows the token once to the person who passes it to alice. The file gets only
+ * the digest, so its readers cannot use the token. A slow hash is not needed, since 200 random bits
+ * cannot be guessed.
  */
 #include "supervisor/cli/token.h"
 

@@ -1,7 +1,8 @@
 /*
- * What these rows say is what works in a sandbox as it comes: a read-only root, a small home, half
- * a GB of memory with the files in /tmp, one CPU, 256 processes and threads, no network. Compilers
- * that start a thread per CPU of the host, or take half of its memory for a heap, are told not to.
+ * These rows work in a sandbox with default limits: a read-only root, a small home, half a GB of
+ * memory that includes the files in /tmp, one CPU, 256 processes and threads, no network. Compilers
+ * that would start a thread for each CPU of the host, or use half of its memory as heap, get
+ * options against that.
  */
 #include "supervisor/languages/builtin.h"
 
@@ -12,8 +13,8 @@ const struct languages_live languages_live[] = {
 };
 const size_t languages_live_count = sizeof(languages_live) / sizeof(languages_live[0]);
 
-/* Types are taken out and not checked: there is nothing here that knows those of node. Top-level
- * await needs an ECMAScript module; all else is CommonJS, which finds packages by NODE_PATH. The
+/* Types are removed but not checked, since the types of node are not installed. Top-level await
+ * needs an ECMAScript module; everything else is CommonJS, which finds packages by NODE_PATH. The
  * compiler is the library beside tsc. */
 static const char transpile[] =
     "const fs = require('fs'), path = require('path');"

@@ -1,28 +1,29 @@
 /*
- * The languages that come with the program, as text. Words of commands stand between single blanks.
+ * The built-in languages. Words of commands are separated by single blanks.
  */
 #ifndef CLOISTER_SUPERVISOR_LANGUAGES_BUILTIN_H
 #define CLOISTER_SUPERVISOR_LANGUAGES_BUILTIN_H
 
 #include <stddef.h>
 
-/* The agent has drivers for these. */
+/* Languages for which the agent has drivers. */
 struct languages_live {
     const char *name;
-    const char *aliases; /* between blanks */
+    const char *aliases; /* separated by blanks */
 };
 extern const struct languages_live languages_live[];
 extern const size_t languages_live_count;
 
-/* Rows of one language stand together; the first whose programs are there counts. */
+/* Rows of one language are adjacent; the sandbox uses the first whose programs it has. */
 struct languages_program {
     const char *name;
-    const char *aliases; /* of its first row */
+    const char *aliases; /* in the language's first row */
     const char *file;
-    const char *compile; /* NULL: none */
-    const char *script;  /* a word more for `compile`, or NULL: it stands for $SCRIPT there */
+    const char *compile; /* NULL: no compiler */
+    /* one more argument of `compile`, which $SCRIPT stands for there; or NULL */
+    const char *script;
     const char *run;
-    const char *needs; /* between blanks, or NULL */
+    const char *needs; /* separated by blanks, or NULL */
 };
 extern const struct languages_program languages_programs[];
 extern const size_t languages_program_count;

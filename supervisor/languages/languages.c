@@ -1,9 +1,9 @@
 /*
- * The table is made once, at the start, and encoded at once: what OPEN carries is then a list of
- * views. A row of the file takes the place of all built-in rows of its name; that of a live
- * language cannot be taken, since its driver is in the agent.
+ * The table is made and encoded once, at the start; OPEN then carries a list of views. A row of the
+ * file replaces all built-in rows of its name. A live language cannot be replaced, because its
+ * driver is in the agent.
  *
- * Whatever the agent would refuse is refused here, where the person who wrote it can read why.
+ * Rows that the agent would refuse are refused here, where their author can read why.
  */
 #include "supervisor/languages/languages.h"
 
@@ -21,10 +21,10 @@
 
 #define FILE_MAX_BYTES (256u << 10)
 #define FILE_MAX_DEPTH 8
-#define EXE_NAME       "program" /* {exe} lies beside the code (worker/agent/run/runners.h) */
+#define EXE_NAME       "program" /* {exe} is beside the code (worker/agent/run/runners.h) */
 
 struct languages {
-    struct language_names names; /* live ones first */
+    struct language_names names; /* live languages first */
     size_t live_count;
     struct buf runners[LIMIT_RUNNERS]; /* encoded */
     struct view views[LIMIT_RUNNERS];
@@ -71,7 +71,7 @@ static bool is_variable(struct view word)
     return n > 0 && n < word.len;
 }
 
-/* `env` is not run: it only names variables for the program behind it. */
+/* `env` itself does not count: it sets variables for the program after it. */
 static int check_command(const struct words *w, const char *what, struct err *err)
 {
     size_t at = 0;
@@ -130,7 +130,7 @@ static int add_runner(struct languages *l, const char *name, struct view file,
     rc = msg_encode(out, &m, err);
     if (rc < 0) {
         buf_finish(out);
-        err->code = ERR_CONFIG; /* bytes that are no text */
+        err->code = ERR_CONFIG; /* not text */
         return -ERR_CONFIG;
     }
     l->runner_count++;
@@ -139,7 +139,7 @@ static int add_runner(struct languages *l, const char *name, struct view file,
 
 /* ---- built in -------------------------------------------------------------------------------- */
 
-/* Cuts the next word off; false at the end. */
+/* Takes the next word; false at the end. */
 static bool next_setting_word(const char **text, struct view *ret)
 {
     while (*text != NULL && **text == ' ') {
@@ -203,7 +203,7 @@ static bool is_replaced(const cJSON *rows, const char *name)
     return false;
 }
 
-/* Rows that the file replaces keep their names and aliases. */
+/* Rows that the file replaces are not loaded, but their names and aliases are. */
 static int load_builtin(struct languages *l, const cJSON *rows, struct err *err)
 {
     int rc = 0;
@@ -237,7 +237,7 @@ static int load_builtin(struct languages *l, const cJSON *rows, struct err *err)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* An absent list is an empty one. */
+/* Reads a list; an absent list is empty. */
 static int take_words(const cJSON *row, const char *key, struct words *ret, struct err *err)
 {
     const cJSON *list = json_get(row, key);
@@ -341,7 +341,7 @@ static int parse_rows(struct view text, cJSON **ret_tree, const cJSON **ret_rows
         return rc;
     }
     const cJSON *rows = json_get(tree, "languages");
-    if (cJSON_IsObject(tree)) { /* members of anything else have no names */
+    if (cJSON_IsObject(tree)) { /* only members of an object have names */
         rc = check_members(tree, known, err);
     }
     if (rc == 0 && !cJSON_IsArray(rows)) {
@@ -356,7 +356,7 @@ static int parse_rows(struct view text, cJSON **ret_tree, const cJSON **ret_rows
     return 0;
 }
 
-/* ---- for others ------------------------------------------------------------------------------ */
+/* ---- interface ------------------------------------------------------------------------------- */
 
 static void finish_tables(struct languages *l)
 {
@@ -384,7 +384,7 @@ int languages_read(struct view text, struct languages **ret, struct err *err)
     cJSON_Delete(tree);
     if (rc < 0) {
         languages_destroy(l);
-        err->code = ERR_CONFIG; /* whatever is wrong with it */
+        err->code = ERR_CONFIG; /* for every kind of error */
         return -ERR_CONFIG;
     }
     finish_tables(l);

@@ -1,6 +1,6 @@
 /*
- * Names go into schemas, URIs and messages as they are, so they have a grammar. There are few of
- * them, so they are looked for one after the other.
+ * Names are used in schemas, URIs and messages without escapes, so they have a grammar. There are
+ * few, so they are searched linearly.
  */
 #include "supervisor/languages/names.h"
 
@@ -11,7 +11,7 @@
 #include "proto/limits.h"
 
 #define NAME_MAX_CHARS 32
-#define NAMES_MAX      (16 + LIMIT_RUNNERS) /* live languages, and one for each runner at most */
+#define NAMES_MAX      (16 + LIMIT_RUNNERS) /* live languages, and at most one for each runner */
 #define ALIASES_MAX    256
 
 static void add_known_word(struct word_list *n, size_t max, const char *word)

@@ -1,6 +1,6 @@
 /*
- * What clients may call languages: names, and aliases that stand for them. No word means two
- * things. Inside of languages.c; thread: any, after the start.
+ * Names and aliases of languages. Each word has one meaning. Private to this room; thread: any,
+ * after the start.
  */
 #ifndef CLOISTER_SUPERVISOR_LANGUAGES_NAMES_H
 #define CLOISTER_SUPERVISOR_LANGUAGES_NAMES_H
@@ -15,34 +15,34 @@ struct word_list {
     size_t count;
 };
 
-/* Memory of the caller; empty when it is zero. */
+/* In memory of the caller; a zeroed struct is empty. */
 struct language_names {
     struct word_list names;
-    struct word_list aliases; /* each with what it stands for, at the same index: */
+    struct word_list aliases; /* the name of each is in targets, at the same index */
     struct word_list targets;
-    struct word_list words; /* names, then aliases; borrowed from the two */
+    struct word_list words; /* names, then aliases; borrowed from both lists */
 };
 
-/* -ERR_CONFIG says what is wrong with the word. Adding the same once more is fine. */
+/* The text of -ERR_CONFIG says what is wrong with the word. Adding the same again is fine. */
 int language_names_add(struct language_names *l, const char *name, struct err *err) WARN_UNUSED;
 int language_names_add_alias(struct language_names *l, const char *alias, const char *name,
                              struct err *err) WARN_UNUSED;
 
-/* Nothing is added any more; needed once before language_names_words(). */
+/* Call it once after the last addition, before language_names_words(). */
 void language_names_seal(struct language_names *l);
 void language_names_finish(struct language_names *l);
 
-/* Whether it is a name (and no alias), and which, in the order in which they were added. */
+/* Whether it is a name (not an alias), and its index in the order of addition. */
 bool language_names_has(const struct language_names *l, const char *name, size_t *ret_at);
 
-/* The name for a name or alias; NULL: it is neither. Borrowed. */
+/* The name for a name or alias; NULL: unknown. Borrowed. */
 const char *language_names_find(const struct language_names *l, const char *word);
 
-/* All names; all names and then the aliases. Borrowed. */
+/* All names; all names, then all aliases. Borrowed. */
 const char *const *language_names_list(const struct language_names *l, size_t *ret_count);
 const char *const *language_names_words(const struct language_names *l, size_t *ret_count);
 
-/* A word of somebody's file for a message, which is one line of text. */
+/* Makes a word of the file printable, for an error of one line. */
 const char *language_name_shown(const char *text);
 
 #endif

@@ -1,8 +1,7 @@
 /*
- * Signed is a text of the time of expiry, the sandbox and the path, in an order in which no part
- * can be taken for another: the first two have no line ends, and the path is the rest. Of a time
- * that was not written by us no two spellings are the same, since the text is signed, not the
- * number.
+ * The signed text consists of the expiry time, the sandbox and the path. The first two contain no
+ * line end, and the path is the rest, so no part can be mistaken for another. The text of the time
+ * is signed rather than its value, so a second spelling of the same time is not valid.
  */
 #include "supervisor/links/links.h"
 
@@ -27,7 +26,7 @@ struct links {
     struct fleet *fleet;
     char *base;
     uint64_t good_s;
-    bool told; /* that links cannot be checked */
+    bool told; /* an unusable key has been logged */
 };
 
 struct links *links_create(struct fleet *fleet, const char *base, uint64_t good_s)
@@ -61,7 +60,7 @@ static int sign(struct links *l, const char *expires, const char *sandbox, const
     return rc;
 }
 
-/* "?expires=…&sig=…", or with & in front; NULL if there is no key. */
+/* Makes "?expires=…&sig=…", or with & in front; NULL if there is no key. */
 static char *make_proof(struct links *l, char first, const char *sandbox, const char *path)
 {
     struct err err = ERR_INIT;
@@ -128,14 +127,15 @@ enum link_state links_check(struct links *l, const char *sandbox, const char *pa
         return LINK_WRONG;
     }
     if (sign(l, expires, sandbox, path, ours, &err) < 0) {
-        /* whoever has had no sandbox has signed nothing; anybody may ask, so once is enough */
+        /* an instance without sandboxes has no key yet; anybody can send such a request, so other
+         * errors are logged once */
         if (err.code != ERR_SANDBOX_NOT_FOUND && !l->told) {
             l->told = true;
             log_error("links to files cannot be checked, and are refused: %s", err.text);
         }
         return LINK_WRONG;
     }
-    /* Compared are digests of both: those take the same time wherever the texts differ. */
+    /* Compares digests of both texts, which takes the same time wherever they differ. */
     web_digest_hex(ours, hex);
     if (web_digest_sha256(view_of(hex), ours, &err) < 0 ||
         web_digest_sha256(view_of(signature), theirs, &err) < 0 ||

@@ -1,6 +1,6 @@
 /*
- * A table of what code in a sandbox usually writes; clients decide by it how to show a file. What
- * is not in it is judged by its content when it is read.
+ * Types of files that code in a sandbox usually writes; clients choose by them how to show a file.
+ * The type of other files is decided by their content when they are read.
  */
 #include "supervisor/links/mime.h"
 

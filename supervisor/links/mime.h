@@ -1,5 +1,6 @@
 /*
- * What kind of file a name promises, and which pictures clients can show.
+ * File types by name, and types of pictures that clients can show.
+ *
  * Thread: any. Nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_LINKS_MIME_H
@@ -7,10 +8,10 @@
 
 #include "common/view.h"
 
-/* By the ending of the name; NULL if it says nothing. Fixed text. */
+/* The type for this file extension; NULL if unknown. A string literal. */
 const char *mime_of_name(const char *path);
 
-/* Of a picture by its first bytes; NULL if it is none that clients show. Fixed text. */
+/* The type of a picture by its first bytes; NULL if clients cannot show it. A string literal. */
 const char *mime_of_image(struct view v);
 
 #endif

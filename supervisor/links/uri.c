@@ -1,11 +1,10 @@
 /*
- * Strict on purpose. Clients get their URIs from us, or make them from a template with a path that
- * we told; so a URI that would need interpretation (dots to resolve, slashes to join, bytes that
- * are encoded though they need not be) is either a mistake or an attempt. Encoding what needs none
- * is the one thing that is let through, since clients differ in what they think needs it.
+ * Parsing is strict on purpose. Clients get their URIs from us, or make them from a template with a
+ * path that we gave them. So a URI that needs interpretation (dots to resolve, slashes to join) is
+ * either a mistake or an attack. Only needless percent-encoding is accepted, since clients differ
+ * in what they encode.
  *
- * No path is resolved here, only spelled: what it means in the sandbox, links and all, is decided
- * by the agent in there.
+ * No path is resolved here; the agent does that inside the sandbox, including symbolic links.
  */
 #include "supervisor/links/uri.h"
 
@@ -17,7 +16,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 
-/* RFC 3986: unreserved, sub-delims, ":" and "@" stand for themselves in a path. */
+/* RFC 3986: unreserved, sub-delims, ":" and "@" need no encoding in a path. */
 static bool is_plain_byte(unsigned char c)
 {
     return isalnum(c) || (c != '\0' && strchr("-._~!$&'()*+,;=:@", c) != NULL);
@@ -41,7 +40,7 @@ static bool take_id(const char **at, char id[LIMIT_NAME + 1])
     return true;
 }
 
-/* One segment, decoded behind out[*len]. */
+/* Decodes one segment and appends it to out[*len]. */
 static bool take_segment(const char **at, char *out, size_t *len)
 {
     const char *p = *at;
@@ -80,7 +79,7 @@ static bool take_path(const char *at, struct uri *u)
     u->is_directory = false;
     while (*at == '/') {
         at++;
-        if (*at == '\0') { /* the slash at the end, or of the root */
+        if (*at == '\0') { /* the final slash, or the root */
             u->is_directory = true;
             break;
         }
@@ -120,9 +119,9 @@ bool uri_parse(const char *text, struct uri *ret)
     return ret->is_stderr || strcmp(text, "/stdout") == 0;
 }
 
-/* ---- making them ---- */
+/* ---- formatting ------------------------------------------------------------------------------ */
 
-/* Segments of a path, spelled; false if it cannot be. */
+/* Encodes the segments of a path; false if that is impossible. */
 static bool add_segments(struct buf *out, struct view path)
 {
     size_t at = 0;

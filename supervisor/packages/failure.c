@@ -1,6 +1,7 @@
 /*
- * Why an installation failed, in words of ours around the line of the manager that says it. The
- * program in the installer has sorted pip's or npm's output already: it sees all of it.
+ * Explains why an installation failed, in our words and with the decisive line of the package
+ * manager. The program in the installer picks that line, since it sees all of pip's or npm's
+ * output.
  */
 #include <string.h>
 
@@ -60,7 +61,7 @@ int install_explain_loss(const struct installation *i, int rc, const char *said,
 {
     bool opened = i->installer[0] != '\0';
     if (rc == -ERR_GONE || rc == -ERR_SANDBOX_NOT_FOUND) {
-        if (!opened || !install_has_target(i)) { /* an engine may know earlier than we do */
+        if (!opened || !install_has_target(i)) { /* an engine may report it before we know */
             *ret_message = alloc_strdup(install_has_target(i) ? said : "the sandbox was closed");
             *ret_hint = "";
             return -ERR_GONE;

@@ -1,11 +1,11 @@
 /*
- * One installation: a sandbox is made that has network and may write to the packages of another
- * one, a program of ours runs in it, and it is closed. Who waits is told as soon as the program has
- * ended; closing takes its time after that.
+ * One installation: a sandbox is opened that has network and may write to another sandbox's
+ * packages; our program runs in it; then it is closed. Waiting callers get the outcome as soon as
+ * the program has ended; closing takes its time after that.
  *
- * Everything that can go wrong leads to install_fail(), which may come at any time: the server
- * stops, somebody cancels, the sandbox is closed. What the fleet still calls back then finds the
- * outcome settled, and only sees to it that the installer goes.
+ * Every error leads to install_fail(), which may come at any time: the server stops, a client
+ * cancels, the sandbox is closed. Later callbacks of the fleet find the outcome settled, and only
+ * make sure that the installer is closed.
  */
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -21,12 +21,13 @@
 #include "supervisor/packages/internal.h"
 #include "supervisor/packages/reply.h"
 
-#define MEMORY_MB   1024         /* what managers and builds need, whatever the sandbox has */
-#define KEEP_BYTES  (256u << 10) /* of what the program says */
+/* for package managers and builds, independent of the sandbox's limit */
+#define MEMORY_MB   1024
+#define KEEP_BYTES  (256u << 10) /* of the program's output */
 #define OUTPUT_MS   520
-#define TTL_MS      60000                /* beyond its deadline: for a server that forgets it */
-#define WHEELS_PATH "/wheels"            /* where --package-dir is in an installer */
-#define CA_PATH     "/package-ca/ca.pem" /* in a directory of its own, as some backends need it */
+#define TTL_MS      60000                /* beyond its deadline, in case the server forgets it */
+#define WHEELS_PATH "/wheels"            /* path of --package-dir in an installer */
+#define CA_PATH     "/package-ca/ca.pem" /* in its own directory, as some backends need it */
 #define MOUNTS_MAX  4
 #define ENV_MAX     16
 
@@ -83,7 +84,7 @@ void install_fail(struct installation *i, int rc, const char *message, const cha
     if (i->phase == INSTALL_WAITING) {
         packages_over(i);
     } else {
-        close_installer(i); /* one that is being made is closed when it is there */
+        close_installer(i); /* an installer that is being opened is closed afterwards */
     }
 }
 
@@ -107,9 +108,9 @@ static void take_versions(struct installation *i, struct view text)
     }
 }
 
-/* ---- what it says ---- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
-/* The next bytes of what is said, of which `said` is what there has been in all with them. */
+/* Appends output; `said` is the number of bytes so far, including these. */
 static void add_tail(struct installation *i, struct view text, uint64_t said)
 {
     bool missed = said != i->said + text.len;
@@ -123,14 +124,14 @@ static void add_tail(struct installation *i, struct view text, uint64_t said)
         buf_consume(&i->tail, i->tail.len + n - INSTALL_TAIL_BYTES);
     }
     if (buf_add(&i->tail, text.data + text.len - n, n, NULL) < 0) {
-        i->tail_whole = 0; /* then it shows less */
+        i->tail_whole = 0; /* the tail has less than all of it */
         return;
     }
     i->tail_whole += n;
     i->tail_whole = i->tail_whole < i->tail.len ? i->tail_whole : i->tail.len;
 }
 
-/* All of what the program has said, as far as it was kept. */
+/* Replaces the tail by the program's kept output. */
 static void set_tail(struct installation *i, const struct fleet_outcome *o)
 {
     uint64_t said = i->before_said + o->err_bytes;
@@ -146,7 +147,7 @@ static bool on_installer_output(void *arg, const struct fleet_output *output)
     struct installation *i = arg;
     add_tail(i, output->err, i->said + output->err_new);
     if (!is_settled(i) && output->err.len > 0) {
-        packages_news(i);
+        packages_progressed(i);
     }
     return true;
 }
@@ -159,7 +160,7 @@ static void on_installer_progress(void *arg, const struct fleet_progress *progre
         struct view text = view_of(line);
         add_tail(i, text, i->said + text.len);
         i->before_said = i->said;
-        packages_news(i);
+        packages_progressed(i);
     }
 }
 
@@ -173,7 +174,7 @@ static void on_installer_outcome(void *arg, int rc, const struct fleet_outcome *
         set_tail(i, o);
     }
     if (is_settled(i)) {
-        /* it has been told already */
+        /* the outcome was reported already */
     } else if (rc < 0) {
         fail_lost(i, rc, err, hint);
     } else if (o->state == OP_DONE && o->sandbox_ended) {
@@ -224,7 +225,7 @@ static size_t build_env(const struct installation *i, struct view *items, char *
     return count;
 }
 
-/* What the program is told, as one word. */
+/* The program's task, as one argument. */
 static char *task_text(const struct installation *i)
 {
     const struct config *c = i->p->config;
@@ -292,7 +293,7 @@ static void on_installer_open(void *arg, int rc, const struct fleet_info *info,
         return;
     }
     run_installer(i);
-    packages_news(i);
+    packages_progressed(i);
 }
 
 struct target {
@@ -338,7 +339,7 @@ void install_begin(struct installation *i)
     i->phase = INSTALL_OPENING;
     i->pending++;
     fleet_open(i->p->fleet, INSTALLERS_OWNER, &spec, on_installer_open, i);
-    packages_news(i);
+    packages_progressed(i);
 }
 
 void install_free(struct installation *i)

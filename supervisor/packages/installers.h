@@ -1,6 +1,6 @@
 /*
- * Programs that run in sandboxes to install packages and to look which there are; their sources are
- * in installers/, built in as texts. Each is read from the standard input of its interpreter.
+ * Programs that run in sandboxes to install packages, and to list them. Their sources are in
+ * installers/, and built in as texts. The interpreter reads each from its standard input.
  */
 #ifndef CLOISTER_SUPERVISOR_PACKAGES_INSTALLERS_H
 #define CLOISTER_SUPERVISOR_PACKAGES_INSTALLERS_H

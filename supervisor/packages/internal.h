@@ -1,7 +1,7 @@
 /*
- * The inside of packages: installations and those who wait, shared by packages.c (the door and the
- * queue), waits.c (who waits), install.c (one installation in its installer),
- * failure.c (why it failed) and look.c (what a sandbox has). Loop thread only.
+ * Structs and functions that these files share: packages.c (the interface and the queue), waits.c
+ * (waiting callers), install.c (one installation in its installer), failure.c (why it failed) and
+ * look.c (what a sandbox has). Loop thread only.
  */
 #ifndef CLOISTER_SUPERVISOR_PACKAGES_INTERNAL_H
 #define CLOISTER_SUPERVISOR_PACKAGES_INTERNAL_H
@@ -15,13 +15,13 @@
 #include "supervisor/packages/names.h"
 #include "supervisor/packages/packages.h"
 
-#define INSTALLERS_MAX     4            /* at work at a time */
-#define INSTALLATIONS_KEPT 64           /* that are over */
-#define INSTALLATIONS_OPEN 128          /* that are not; more are refused */
-#define INSTALL_TAIL_BYTES (16u << 10)  /* of the installer's output are kept */
-#define PACKAGES_ROOT      "/packages/" /* as sandboxes see it */
+#define INSTALLERS_MAX     4            /* that run at the same time */
+#define INSTALLATIONS_KEPT 64           /* ended ones */
+#define INSTALLATIONS_OPEN 128          /* not ended; more are refused */
+#define INSTALL_TAIL_BYTES (16u << 10)  /* kept of the installer's output */
+#define PACKAGES_ROOT      "/packages/" /* path in sandboxes */
 
-/* No client's name: nobody finds what belongs to it. */
+/* No client has this name, so no client finds the installers. */
 #define INSTALLERS_OWNER "\x01installers"
 
 /*
@@ -29,7 +29,7 @@
  *      │           └──────────────────────────────────▲
  *      └──────────────────────────────────────────────┘
  *
- * Its outcome is known, and told, from CLOSING on; its installer is gone when it is OVER.
+ * The outcome is known and reported from CLOSING on; the installer is gone when it is OVER.
  */
 enum install_phase {
     INSTALL_WAITING,
@@ -47,18 +47,18 @@ struct installation {
     char sandbox[FLEET_ID_SIZE];
     enum package_manager manager;
     char **requirements;
-    struct package *packages; /* one for each; names and versions are owned */
+    struct package *packages; /* one for each requirement; names and versions are owned */
     size_t count;
     enum install_phase phase;
-    unsigned pending;              /* callbacks of the fleet that are to come */
+    unsigned pending;              /* outstanding callbacks of the fleet */
     char installer[FLEET_ID_SIZE]; /* "" if there is none (yet) */
-    struct fleet_await *await;     /* while it runs */
+    struct fleet_await *await;     /* while the program runs */
     enum package_state state;
-    struct buf tail;      /* of what the installer says */
-    size_t tail_whole;    /* the last bytes of that, with nothing missing between */
-    uint64_t before_said; /* bytes that were said before the installer's program began */
-    uint64_t said;        /* all bytes */
-    bool cancelled;       /* that is why it failed */
+    struct buf tail;      /* the last output of the installer */
+    size_t tail_whole;    /* its last bytes without a gap */
+    uint64_t before_said; /* bytes before the installer's program began */
+    uint64_t said;        /* all bytes so far */
+    bool cancelled;       /* the reason of its failure */
     int rc;
     char *message;
     char *hint;
@@ -67,17 +67,17 @@ struct installation {
 };
 
 struct packages_wait {
-    TAILQ_ENTRY(packages_wait) node;   /* of the installation */
-    TAILQ_ENTRY(packages_wait) queued; /* of p */
+    TAILQ_ENTRY(packages_wait) node;   /* list of the installation */
+    TAILQ_ENTRY(packages_wait) queued; /* list of p */
     struct packages *p;
-    struct installation *installation; /* NULL: there is none, or it is a look */
-    uint64_t due_ms;                   /* of the loop; told then at the latest */
+    struct installation *installation; /* NULL: unknown id, or a look */
+    uint64_t due_ms;                   /* loop time; reported then at the latest */
     bool is_due;
     package_report_fn done;
     void *arg;
-    fleet_progress_fn news; /* may be NULL */
-    uint64_t news_ms;       /* when it was told last */
-    bool has_news;
+    fleet_progress_fn progress; /* may be NULL */
+    uint64_t progress_ms;       /* when progress was last reported */
+    bool has_progress;
     struct package_look *look; /* look.c; NULL: waits for an installation */
 };
 
@@ -86,13 +86,13 @@ struct packages {
     struct fleet *fleet;
     const struct config *config;
     uv_timer_t timer;
-    bool has_timer; /* it was needed */
+    bool has_timer; /* the timer has been initialised */
     bool stopped;
     TAILQ_HEAD(, installation) installations; /* oldest first */
     size_t over;
     size_t open;
     size_t at_work;
-    uint64_t refused;                  /* names those that never began */
+    uint64_t refused;                  /* makes ids for refused installations */
     TAILQ_HEAD(, packages_wait) waits; /* all of them */
     char *package_dir;                 /* absolute; "" if there is none */
     char *package_ca;
@@ -102,68 +102,69 @@ struct packages {
 
 struct installation *packages_find(const struct packages *p, const char *owner, const char *id);
 
-/* The latest that is not over, or failing that the latest, of those that have the package. */
+/* Returns the latest unfinished installation that has the package, else the latest one. */
 const struct installation *packages_latest(const struct packages *p, const char *owner,
                                            const char *sandbox, enum package_manager manager,
                                            const char *name);
 
-/* Something is to be told, or begun, by the loop. */
+/* Makes the timer fire soon. */
 void packages_turn(struct packages *p);
 
-/* Its installer is gone. */
+/* Notes that its installer is gone. */
 void packages_over(struct installation *i);
 
 /* ---- waits.c ---- */
 
-/* A wait that is told at due_ms, or by packages_turn() once it is due. */
+/* A wait that is reported at due_ms, or in the next turn after it is due. */
 struct packages_wait *packages_wait_begin(struct packages *p, package_report_fn done, void *arg);
 
 struct package_report install_report(const struct installation *i);
 
-/* The installation has got a line: who follows it is told soon. */
-void packages_news(struct installation *i);
+/* The installation has new output: its followers are told soon. */
+void packages_progressed(struct installation *i);
 
-/* Its outcome is known: it is told soon. */
+/* Its outcome is known: waiting callers are told soon. */
 void packages_settled(struct installation *i);
 
-/* Tells all that is to be told now. */
+/* Makes all callbacks that are due. */
 void waits_tell(struct packages *p);
 
-/* When there will be something to tell, by the loop's clock; UINT64_MAX: not by itself. */
+/* The loop time of the next callback; UINT64_MAX: only after a change. */
 uint64_t waits_due_ms(const struct packages *p);
 
-/* Whatever is waited for, it is told soon how that stands. */
+/* Makes all waits due, whatever their state. */
 void waits_all_due(struct packages *p);
 
-/* Nobody is told any more. */
+/* Frees all waits without a callback. */
 void waits_free(struct packages *p);
 
 /* ---- install.c ---- */
 
-/* Its turn has come. */
+/* Opens its installer. */
 void install_begin(struct installation *i);
 
-/* Whether the sandbox that it is for lives. */
+/* Whether the sandbox for which it installs lives. */
 bool install_has_target(const struct installation *i);
 
-/* Fails it, if it is not settled; its installer ends. */
+/* Fails it unless it is settled, and closes its installer. */
 void install_fail(struct installation *i, int rc, const char *message, const char *hint);
 void install_free(struct installation *i);
 
 /* ---- failure.c ---- */
 
-/* Why an installer's run did not end well. `hint` is a fixed text. The message is the caller's. */
+/* Explains why an installer's run failed. `hint` is a string literal. The caller frees the message.
+ */
 int install_explain(const struct installation *i, const struct fleet_outcome *outcome,
                     char **ret_message, const char **ret_hint);
 
-/* The same where the installer is gone, or was never made, for which rc, said and hint stand. What
- * has ended is the installer: the client's sandbox only if that does not live any more. */
+/* The same if the installer is gone or was never opened; rc, said and hint come from the fleet. The
+ * error is about the installer, unless the client's sandbox is gone, too. */
 int install_explain_loss(const struct installation *i, int rc, const char *said, const char *hint,
                          char **ret_message, const char **ret_hint);
 
 /* ---- look.c ---- */
 
-/* The wait is told: reports what was found. */
+/* Reports what was found to the wait. */
 void look_tell(struct packages_wait *wait);
 void look_stop(struct packages_wait *wait);
 

@@ -1,7 +1,7 @@
 /*
- * What a sandbox has is asked in the sandbox: a small program lists the packages of the package
- * directory and of the image, so it is known after a restart of the server, and for what nobody
- * installed. The live interpreter is not touched, and asking does not count as use.
+ * The list of packages is made in the sandbox: a small program lists the package directory and the
+ * image's packages. So it is also known after a restart of the server, and includes packages that
+ * were not installed here. The live interpreter is not touched, and the look does not count as use.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,15 +17,15 @@
 #define LIST_MAX   2000
 
 struct package_look {
-    struct packages_wait *wait; /* NULL: nobody wants to know any more */
-    struct fleet_call *call;    /* NULL: over */
+    struct packages_wait *wait; /* NULL: the wait has ended */
+    struct fleet_call *call;    /* NULL: ended */
     char *owner;
     char sandbox[FLEET_ID_SIZE];
     enum package_manager manager;
-    char *name; /* NULL: all */
-    int rc;     /* of the look itself */
+    char *name; /* NULL: all packages */
+    int rc;     /* result of the look itself */
     char *message, *hint;
-    char *text; /* what the program said */
+    char *text; /* output of the program */
     bool over;
 };
 
@@ -124,9 +124,9 @@ struct packages_wait *packages_list(struct packages *p, const char *owner, const
     return begin_look(p, owner, sandbox, PACKAGE_PIP, NULL, done, arg);
 }
 
-/* ---- telling ---- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
-/* One package of an installation, as a report of its own. */
+/* Reports one package of an installation. */
 static void tell_installation(struct packages_wait *w, const struct installation *i,
                               const struct package_look *look)
 {
@@ -228,7 +228,7 @@ void look_stop(struct packages_wait *wait)
 void look_tell(struct packages_wait *wait)
 {
     struct package_look *look = wait->look;
-    if (!look->over && look->call != NULL) { /* the wait was ended */
+    if (!look->over && look->call != NULL) { /* the wait was ended early */
         fail_look(look, wait->p->stopped ? -ERR_SHUTTING_DOWN : -ERR_GONE,
                   view_of("nobody waits for the answer any more"), "");
     }

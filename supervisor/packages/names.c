@@ -1,10 +1,9 @@
 /*
- * Two small grammars, read by hand from left to right: PEP 508 without URLs, markers and spaces,
- * and what npm calls name@version, name@range or name@tag without spaces. Each function takes what
- * it knows off the front of the rest; what is left over at the end is what is wrong.
+ * Two small grammars, parsed by hand from left to right: PEP 508 without URLs, markers and spaces,
+ * and npm's name@version, name@range or name@tag without spaces. Each function takes its part from
+ * the front of the rest; a rest at the end is the error.
  *
- * pip takes a word that ends like an archive for a file, and npm does, too, so such words are no
- * names here, whatever else they could be.
+ * Both pip and npm treat a word that ends like an archive as a file, so we refuse such names.
  */
 #include "supervisor/packages/names.h"
 
@@ -41,7 +40,7 @@ static bool take_char(struct view *rest, char c)
     return true;
 }
 
-/* Letters and digits, and between them what `inner` has. */
+/* Letters and digits, and the characters of `inner` between them. */
 static bool take_name_word(struct view *rest, const char *inner)
 {
     size_t n = 0;
@@ -166,7 +165,7 @@ static bool looks_like_archive(struct view text)
     return false;
 }
 
-/* The text with what cannot be shown replaced: it goes into a line of an error. */
+/* Replaces characters that cannot be shown: the text goes into an error. */
 static void show_name(char *out, size_t size, const char *text)
 {
     size_t n = 0;

@@ -1,7 +1,7 @@
 /*
- * What may be asked of a package manager. A requirement goes to pip or npm as a word of its own,
- * and both take words of many kinds: options, files, addresses. So what is taken here is a name
- * with a version or range, spelled with few characters, and nothing else.
+ * Checks what clients may pass to a package manager. A requirement becomes one argument of pip or
+ * npm, and both accept many kinds of arguments: options, files, URLs. So we accept a name with a
+ * version or range, of few characters, and nothing else.
  *
  * Thread: any. Nothing blocks or allocates.
  */
@@ -24,14 +24,14 @@
 int package_requirement_check(enum package_manager manager, const char *text,
                               struct err *err) WARN_UNUSED;
 
-/* The name at the beginning of a requirement that has been checked. */
+/* The name at the start of a requirement that was checked. */
 struct view package_requirement_name(enum package_manager manager, const char *text);
 
-/* Whether it is a name, or a version, and nothing more. */
+/* Whether the text is a name, or a version, and nothing more. */
 bool package_is_name(enum package_manager manager, struct view text);
 bool package_is_version(struct view text);
 
-/* The one spelling of a name: pip takes Foo_Bar and foo-bar for the same. False, and nothing
+/* Writes the normal form of a name: to pip, Foo_Bar and foo-bar are the same. False, and nothing
  * written, if it does not fit. */
 bool package_name_normal(enum package_manager manager, struct view name,
                          char ret[PACKAGE_NAME_SIZE]);

@@ -1,12 +1,12 @@
 /*
- * The queue of installations. They begin in the order in which they were asked for, but for those
- * whose sandbox is being installed for already, and those beyond the number of installers: these
- * wait. An installation is not his who asked first alone: it belongs to its sandbox, goes on when
- * nobody waits, and whoever asks for the same joins it.
+ * The queue of installations. They run in the order of the requests, except that each waits while
+ * another one runs for the same sandbox, or while all installers are in use. An installation
+ * belongs to its sandbox rather than to the first caller: it goes on if nobody waits, and a caller
+ * that asks for the same joins it.
  *
- * Everything happens from one timer: when a wait is due, or something has happened, it fires, tells
- * all that is to be told (waits.c), and begins what may begin. So no callback runs in a
- * call of a client.
+ * All callbacks come from one timer. It fires when a wait is due or something has happened, makes
+ * the callbacks that are due (waits.c), and starts the next installations. So no callback runs
+ * inside a caller's call.
  */
 #include "supervisor/packages/packages.h"
 
@@ -20,13 +20,14 @@
 #include "supervisor/base/config.h"
 #include "supervisor/packages/internal.h"
 
-#define LOOK_MS 1000 /* whether the sandboxes of those that wait are still there */
+#define LOOK_MS 1000 /* how often waiting installations check that their sandboxes exist */
 
 static void on_packages_time(uv_timer_t *timer);
 
 /* ---- life ---- */
 
-/* Mounts are absolute; a path of the configuration may begin where we were started. */
+/* A path of the configuration may be relative to our working directory; mounts need absolute ones.
+ */
 static char *absolute(const char *path)
 {
     char *real = path[0] != '\0' ? realpath(path, NULL) : NULL;
@@ -139,7 +140,7 @@ bool packages_has(const struct packages *p, const char *owner, const char *id)
     return packages_find(p, owner, id) != NULL;
 }
 
-/* ---- the turn ---- */
+/* ---- the timer ------------------------------------------------------------------------------- */
 
 static bool is_at_work(const struct installation *i)
 {
@@ -173,7 +174,7 @@ static void begin_next(struct packages *p)
     }
 }
 
-/* Closing a sandbox ends its installer; what waits for its turn has none. */
+/* Fails waiting installations whose sandbox was closed. A running one ends with its installer. */
 static void fail_orphans(struct packages *p)
 {
     struct installation *i;
@@ -185,7 +186,7 @@ static void fail_orphans(struct packages *p)
     }
 }
 
-/* When it fires next. */
+/* Sets the timer. */
 static void plan_packages(struct packages *p)
 {
     uint64_t now_ms = uv_now(p->loop);
@@ -194,7 +195,7 @@ static void plan_packages(struct packages *p)
     if (any_waits && due_ms > now_ms + LOOK_MS) {
         due_ms = now_ms + LOOK_MS;
     }
-    /* What is due later is no reason to stay: who waits is kept by a request that is open. */
+    /* A later wait does not keep the loop alive: its request does. */
     if (due_ms > now_ms) {
         uv_unref((uv_handle_t *)&p->timer);
     }
@@ -264,7 +265,7 @@ static bool asks_for(const struct installation *i, const char *requirement)
     return false;
 }
 
-/* One that is not over yet and will do all that is wanted. */
+/* An unfinished installation that includes all these requirements. */
 static struct installation *find_same(struct packages *p, const char *owner, const char *sandbox,
                                       enum package_manager manager, const char *const *requirements,
                                       size_t count)
@@ -311,7 +312,7 @@ static struct installation *add_installation(struct packages *p, const char *own
     return i;
 }
 
-/* Why it cannot even wait for its turn; 0 if it can. */
+/* Why it cannot be queued; 0 if it can. */
 static int refuse_packages(const struct packages *p, struct err *err, const char **ret_hint)
 {
     *ret_hint = "";

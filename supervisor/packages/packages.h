@@ -1,17 +1,17 @@
 /*
- * Packages: what is being installed into sandboxes, and what is there.
+ * Packages of sandboxes: installing them, and listing them.
  *
- * User code has no network. An installation runs in an installer, a sandbox of its own which has
- * network, sees the package directory of the sandbox that it works for and nothing else of it, and
- * ends with its work. One installs for a sandbox at a time, others wait for their turn; asking for
- * what is being installed already joins that.
+ * User code has no network. An installation runs in an installer: a sandbox of its own that has
+ * network, sees nothing of the other sandbox but its package directory, and is closed after its
+ * work. One installation at a time runs for a sandbox, others wait. A request for what is being
+ * installed already joins it.
  *
- * What is there is read from the package directory itself, so it is known after a restart, too. An
- * installation that runs when the server ends ends with it, and leaves nothing half done: packages
+ * The list is read from the package directory itself, so it is known after a restart, too. An
+ * installation that runs when the server ends is ended, and leaves nothing half done: packages
  * appear whole or not at all.
  *
- * Thread: the loop thread. Nothing blocks. Callbacks never run inside the call that takes them.
- * What is passed in is copied; what callbacks get is borrowed.
+ * Thread: the loop thread. Nothing blocks. Callbacks never run inside the call that registers them.
+ * Arguments are copied; what callbacks get is borrowed.
  */
 #ifndef CLOISTER_SUPERVISOR_PACKAGES_PACKAGES_H
 #define CLOISTER_SUPERVISOR_PACKAGES_PACKAGES_H
@@ -43,75 +43,75 @@ enum package_state {
 #define PACKAGE_ID_SIZE   32
 
 struct package {
-    const char *name;    /* as it was asked for, without its version */
+    const char *name;    /* as requested, without its version */
     const char *version; /* "" if it is not installed */
     enum package_state state;
 };
 
-/* How an installation stands, or ended. */
+/* The state or outcome of an installation. */
 struct package_report {
-    const char *id; /* of the installation; "" if there never was one */
+    const char *id; /* of the installation; "" if it never began */
     enum package_manager manager;
-    enum package_state state; /* of all of it */
+    enum package_state state; /* of the whole installation */
     const struct package *packages;
     size_t count;
-    struct view output;  /* of the installer, its last lines, any bytes */
-    size_t output_whole; /* the last bytes of that, with nothing missing between */
-    uint64_t said;       /* bytes that the installer has said in all: output ends there */
-    bool cancelled;      /* that is why it failed */
+    struct view output;  /* the last lines of the installer's output, any bytes */
+    size_t output_whole; /* its last bytes without a gap */
+    uint64_t said;       /* bytes of output in all; `output` ends there */
+    bool cancelled;      /* the reason of its failure */
     const char *sandbox; /* id */
-    int rc;              /* why it failed, -ERR_*, with a message and what to do; else 0 */
+    int rc;              /* why it failed, -ERR_*, with message and hint; else 0 */
     const char *message, *hint;
     uint64_t begun_wall_ms, ended_wall_ms; /* 0: not yet */
 };
 typedef void (*package_report_fn)(void *arg, const struct package_report *report);
 
-/* Nothing happens before the first call. All is borrowed for its life. */
+/* Starts nothing before the first call. Everything is borrowed for its life. */
 struct packages *packages_create(uv_loop_t *loop, struct fleet *fleet, const struct config *config);
 
-/* What is under way fails with -ERR_SHUTTING_DOWN, as does what is begun later. Before
+/* Fails installations in progress, and later ones, with -ERR_SHUTTING_DOWN. Call it before
  * fleet_shutdown(), which ends the installers. */
 void packages_stop(struct packages *p);
 
-/* When nothing of the fleet calls back any more. Its memory goes when the loop has run once more,
- * or at once if it was never used. NULL is fine. */
+/* Call it after the fleet's last callback. The memory is freed after another turn of the loop, or
+ * at once if it was never used. NULL is fine. */
 void packages_destroy(struct packages *p);
 
-/* A requirement: for pip NAME[EXTRAS]SPECIFIERS, for npm [@SCOPE/]NAME[@VERSION or RANGE]. Anything
- * else, options, URLs, paths and what a shell would look at among it, is -ERR_INVALID. */
+/* Checks a requirement: for pip NAME[EXTRAS]SPECIFIERS, for npm [@SCOPE/]NAME[@VERSION or RANGE].
+ * Everything else, including options, URLs, paths and characters of a shell, is -ERR_INVALID. */
 int packages_check(enum package_manager manager, const char *requirement,
                    struct err *err) WARN_UNUSED;
 
-/* Begins to install (requirements that packages_check() takes) for one of the owner's sandboxes (id
- * from fleet_find()), or joins what is under way. */
+/* Starts to install checked requirements into one of the owner's sandboxes (an id of fleet_find()),
+ * or joins an installation in progress. */
 void packages_install(struct packages *p, const char *owner, const char *sandbox,
                       enum package_manager manager, const char *const *requirements, size_t count,
                       char ret_id[PACKAGE_ID_SIZE]);
 
-/* Calls `done` once: at its end, or with how it stands when wait_ms have passed. An unknown id is
- * reported as failed with -ERR_EXECUTION_NOT_FOUND. The handle is valid until then; ending the wait
+/* Calls `done` once: at the end, or with the current state after wait_ms. For an unknown id it
+ * reports a failure, -ERR_EXECUTION_NOT_FOUND. The handle is valid until then; ending the wait
  * calls back, too. */
 struct packages_wait *packages_await(struct packages *p, const char *owner, const char *id,
                                      uint64_t wait_ms, package_report_fn done, void *arg);
 void packages_await_end(struct packages_wait *wait);
 
-/* Tells what the installation is busy with, with the arg of `done` and never after it: at most
- * twice a second, and every few seconds even if there is nothing new. Of packages_await() only. */
-void packages_await_news(struct packages_wait *wait, fleet_progress_fn news);
+/* Also reports progress, with the arg of `done` and never after it: at most twice a second, and
+ * every few seconds even if nothing is new. For waits of packages_await() only. */
+void packages_await_progress(struct packages_wait *wait, fleet_progress_fn progress);
 
 /* Whether the owner has such an installation. */
 bool packages_has(const struct packages *p, const char *owner, const char *id);
 
-/* The installation is stopped, and told as failed. Harmless if it is over. */
+/* Stops the installation, which is reported as failed. Does nothing if it has ended. */
 void packages_cancel(struct packages *p, const char *owner, const char *id);
 
-/* What is known of one package of a sandbox: the latest installation that had it, or what the
- * package directory says, or NOT_INSTALLED. Calls back later. The wait may be ended likewise. */
+/* Reports one package of a sandbox: the latest installation that had it, else what the package
+ * directory shows, else NOT_INSTALLED. Calls back later. The wait can be ended like the others. */
 struct packages_wait *packages_status(struct packages *p, const char *owner, const char *sandbox,
                                       enum package_manager manager, const char *name,
                                       package_report_fn done, void *arg);
 
-/* All packages of a sandbox that the directory shows. */
+/* Reports all packages that the sandbox's directory shows. */
 struct packages_wait *packages_list(struct packages *p, const char *owner, const char *sandbox,
                                     package_report_fn done, void *arg);
 

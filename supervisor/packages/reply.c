@@ -1,7 +1,6 @@
 /*
- * A line is taken whole or not at all: a name that is none, a version that is none or a line
- * without an end would be somebody's mistake or attempt, and there is nothing to be learned from
- * it.
+ * A line is accepted as a whole or not at all: an invalid name, an invalid version or a line
+ * without an end is a mistake or an attack, and tells us nothing.
  */
 #include "supervisor/packages/reply.h"
 
@@ -9,7 +8,7 @@
 
 #include "supervisor/packages/names.h"
 
-/* Takes the next whole line off *rest. */
+/* Takes the next whole line from *rest. */
 static bool next_line(struct view *rest, struct view *ret)
 {
     const char *end = rest->len > 0 ? memchr(rest->data, '\n', rest->len) : NULL;
@@ -22,7 +21,7 @@ static bool next_line(struct view *rest, struct view *ret)
     return true;
 }
 
-/* Takes what stands before the next space (or all of it) off *line. */
+/* Takes the next word, up to a space, from *line. */
 static struct view next_reply_word(struct view *line)
 {
     const char *space = line->len > 0 ? memchr(line->data, ' ', line->len) : NULL;
@@ -63,7 +62,7 @@ bool package_reply_find(enum package_manager manager, struct view text, struct v
     if (!package_name_normal(manager, name, wanted)) {
         return false;
     }
-    while (package_reply_next(manager, &text, &line)) { /* the last one counts */
+    while (package_reply_next(manager, &text, &line)) { /* the last line counts */
         if (package_name_normal(manager, line.name, other) && strcmp(wanted, other) == 0) {
             *ret_version = line.version;
             found = true;

@@ -1,6 +1,6 @@
 /*
- * What the programs of installers.h say on stdout: lines "+ NAME VERSION" and "! KIND TEXT". They
- * run where foreign code runs, so whatever else comes is not there.
+ * Parses the stdout of the programs of installers.h: lines "+ NAME VERSION" and "! KIND TEXT". They
+ * run beside untrusted code, so everything else is ignored.
  *
  * Thread: any. Nothing blocks.
  */
@@ -13,21 +13,21 @@
 #include "common/view.h"
 #include "supervisor/packages/packages.h"
 
-#define PACKAGE_REPLY_LINE_MAX 1024 /* longer ones are not read */
+#define PACKAGE_REPLY_LINE_MAX 1024 /* longer lines are ignored */
 
 /* One package. The views borrow from the text. */
 struct package_line {
     struct view name, version;
 };
 
-/* Takes the next package off the front of *rest; false when there is none any more. */
+/* Takes the next package from the front of *rest; false at the end. */
 bool package_reply_next(enum package_manager manager, struct view *rest, struct package_line *ret);
 
-/* The version of a package; false if it is not among them. */
+/* Finds the version of a package; false if it is not listed. */
 bool package_reply_find(enum package_manager manager, struct view text, struct view name,
                         struct view *ret_version);
 
-/* Why it failed: the kind and the words behind it; false if it does not say so. */
+/* Finds the reason of a failure: its kind and the text after it; false if there is none. */
 bool package_reply_failure(struct view text, struct view *ret_kind, struct view *ret_words);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Who waits for installations, and when they are told: once, when the outcome is known or the time
- * they wait is over, and till then what the installer is doing, no more often than people can read
- * and often enough to show that it still goes on.
+ * Callers that wait for installations. Each gets one final callback, when the outcome is known or
+ * its time is over, and until then progress: no more often than people can read it, and often
+ * enough to show that the installation goes on.
  *
- * Who is told may begin and end other waits. So a wait is off all lists before it is told, and the
- * lists are looked through anew afterwards.
+ * A callback may start and end other waits. So a wait leaves all lists before its final callback,
+ * and the lists are read from their start after each callback.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +12,10 @@
 #include "common/alloc.h"
 #include "supervisor/packages/internal.h"
 
-#define NEWS_MS 520  /* clients are told no more often than twice a second */
-#define BEAT_MS 5000 /* that it still goes on */
+#define PROGRESS_MS 520  /* interval of new progress: clients get it twice a second */
+#define REPEAT_MS   5000 /* interval of repeated progress */
 
-/* ---- telling ---- */
+/* ---- callbacks ------------------------------------------------------------------------------- */
 
 struct package_report install_report(const struct installation *i)
 {
@@ -38,7 +38,7 @@ struct package_report install_report(const struct installation *i)
     };
 }
 
-/* From here on it is on no list, and its `done` has to be called. */
+/* Takes it off all lists; the caller must call its `done`. */
 static void take_wait_off(struct packages_wait *w)
 {
     TAILQ_REMOVE(&w->p->waits, w, queued);
@@ -69,7 +69,7 @@ static void tell_wait(struct packages_wait *w)
     free(w);
 }
 
-/* The last line that says something. */
+/* The last line that is not blank. */
 static void last_line(const struct installation *i, char *out, size_t size)
 {
     const char *text = (const char *)i->tail.data;
@@ -84,7 +84,7 @@ static void last_line(const struct installation *i, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)(end - from), end > from ? text + from : "");
 }
 
-static void tell_wait_news(struct packages_wait *w, uint64_t now_ms)
+static void report_wait_progress(struct packages_wait *w, uint64_t now_ms)
 {
     static const char *const about[] = {
         [INSTALL_WAITING] = "waiting for another installation",
@@ -98,14 +98,14 @@ static void tell_wait_news(struct packages_wait *w, uint64_t now_ms)
     const struct fleet_progress progress = {
         .text = line[0] != '\0' ? line : about[w->installation->phase],
     };
-    w->has_news = false;
-    w->news_ms = now_ms;
-    w->news(w->arg, &progress); /* may end it, and others */
+    w->has_progress = false;
+    w->progress_ms = now_ms;
+    w->progress(w->arg, &progress); /* may end it, and others */
 }
 
-static uint64_t news_due(const struct packages_wait *w)
+static uint64_t progress_due_ms(const struct packages_wait *w)
 {
-    return w->news_ms + (w->has_news ? NEWS_MS : BEAT_MS);
+    return w->progress_ms + (w->has_progress ? PROGRESS_MS : REPEAT_MS);
 }
 
 static bool tell_next_wait(struct packages *p)
@@ -118,8 +118,8 @@ static bool tell_next_wait(struct packages *p)
             tell_wait(w);
             return true;
         }
-        if (w->news != NULL && news_due(w) <= now_ms) {
-            tell_wait_news(w, now_ms);
+        if (w->progress != NULL && progress_due_ms(w) <= now_ms) {
+            report_wait_progress(w, now_ms);
             return true;
         }
     }
@@ -139,15 +139,15 @@ uint64_t waits_due_ms(const struct packages *p)
     TAILQ_FOREACH(w, &p->waits, queued)
     {
         uint64_t mine_ms = w->is_due ? 0 : w->due_ms;
-        if (w->news != NULL && news_due(w) < mine_ms) {
-            mine_ms = news_due(w);
+        if (w->progress != NULL && progress_due_ms(w) < mine_ms) {
+            mine_ms = progress_due_ms(w);
         }
         due_ms = mine_ms < due_ms ? mine_ms : due_ms;
     }
     return due_ms;
 }
 
-/* ---- what there is to tell ---- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 void packages_settled(struct installation *i)
 {
@@ -159,12 +159,12 @@ void packages_settled(struct installation *i)
     packages_turn(i->p);
 }
 
-void packages_news(struct installation *i)
+void packages_progressed(struct installation *i)
 {
     struct packages_wait *w;
     TAILQ_FOREACH(w, &i->waits, node)
     {
-        w->has_news = true;
+        w->has_progress = true;
     }
     packages_turn(i->p);
 }
@@ -212,12 +212,12 @@ void packages_await_end(struct packages_wait *wait)
     packages_turn(wait->p);
 }
 
-void packages_await_news(struct packages_wait *wait, fleet_progress_fn news)
+void packages_await_progress(struct packages_wait *wait, fleet_progress_fn progress)
 {
     if (wait->installation != NULL) {
-        wait->news = news;
-        wait->has_news = true;
-        wait->news_ms = 0;
+        wait->progress = progress;
+        wait->has_progress = true;
+        wait->progress_ms = 0;
         packages_turn(wait->p);
     }
 }

@@ -1,7 +1,7 @@
 /*
- * From what happens in the fleet to what subscribers hear. Nobody watches single files, so every
- * file of a sandbox "may have changed" when something that can write has ended in it; clients that
- * care read it again.
+ * Turns events of the fleet into notifications for subscribers. Single files are not watched: each
+ * file of a sandbox may have changed when an operation that can write has ended in it; interested
+ * clients read it again.
  */
 #include <stdlib.h>
 

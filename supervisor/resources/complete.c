@@ -2,8 +2,8 @@
  * Completion of what a person types into a template: ids and names of sandboxes, ids of executions,
  * the two streams, and paths, one directory at a time.
  *
- * All of it is the caller's own. A sandbox that is none, or cannot tell, has no completions; that
- * is no error, since whoever types is told of mistakes when the resource is read.
+ * All values are the caller's own. An unknown sandbox, or one that cannot answer, has no
+ * completions. That is no error here, since reading the resource will report it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,14 +22,14 @@
 #include "supervisor/resources/resources.h"
 #include "supervisor/resources/templates.h"
 
-#define VALUES_MAX 100 /* more are counted, and not told by the protocol either */
+#define VALUES_MAX 100 /* the protocol allows no more; the rest is counted */
 
 struct completing {
     struct job job;
     cJSON *values;
     int64_t total;
     char *typed;
-    size_t directory; /* bytes of it that name the directory, with the slash */
+    size_t directory; /* bytes of it that name the directory, including the slash */
 };
 
 static void add_completion(struct completing *c, const char *value)
@@ -121,7 +121,7 @@ static void complete_path(struct completing *c, const char *sandbox)
     job_run(&c->job, &op, on_completed_listing, c);
 }
 
-/* ---- which ---- */
+/* ---- routing --------------------------------------------------------------------------------- */
 
 void resources_complete(struct fleet *f, struct mcp_request *r, const struct mcp_completion *what)
 {

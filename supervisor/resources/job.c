@@ -1,7 +1,7 @@
 /*
- * One rule decides what a failure tells: whatever depends on what exists, or on who may see it, is
- * "not found", in the same words. Only trouble of the server's own (busy, shutting down, out of
- * time) is told as what it is, since it says nothing about the sandbox.
+ * One rule decides what a failure reveals: anything that depends on what exists, or on who may see
+ * it, is "not found", with the same text. Only errors of the server itself (busy, shutting down,
+ * timeout) are reported as such, since they reveal nothing about the sandbox.
  */
 #include "supervisor/resources/job.h"
 
@@ -52,8 +52,8 @@ bool job_is_well(int rc, const struct fleet_outcome *outcome)
     return rc == 0 && outcome->end->status == OP_STATUS_OK;
 }
 
-/* There is nothing there, as far as the caller may know: no such sandbox (any more), no such file,
- * none that may be read. Anything else is a failure that may pass. */
+/* Whether the caller must see nothing there: no such sandbox (any more), no such file, no
+ * permission. Every other failure may be temporary. */
 static bool is_nothing(int rc, const struct fleet_outcome *outcome)
 {
     int code = -rc;
@@ -65,7 +65,7 @@ static bool is_nothing(int rc, const struct fleet_outcome *outcome)
            code == ERR_INVALID;
 }
 
-/* It was taken back, by whoever closed the sandbox under it. */
+/* Whether the operation was cancelled because the sandbox was closed. */
 static bool is_closed(const struct job *job, int rc, const struct fleet_outcome *outcome)
 {
     const char *id;

@@ -16,22 +16,22 @@ struct job {
     struct mcp_request *request;
     const char *owner; /* of the request's principal */
     char sandbox[FLEET_ID_SIZE];
-    struct fleet_call *call; /* what a cancelled request stops; NULL: nothing runs */
+    struct fleet_call *call; /* cancelling the request stops it; NULL: no operation runs */
 };
 
-/* Begins: `job` is the request's data from here on. */
+/* Starts the job: it becomes the request's data. */
 void job_init(struct job *job, struct fleet *f, struct mcp_request *r);
 
-/* The caller's sandbox of that id or name, into job->sandbox. */
+/* Finds the caller's sandbox by id or name; stores its id in job->sandbox. */
 bool job_find(struct job *job, const char *id_or_name);
 
 /* Runs an operation in job->sandbox; `done` gets `arg` and sets job->call to NULL. */
 void job_run(struct job *job, const struct fleet_op *op, fleet_outcome_fn done, void *arg);
 
-/* It ended well. */
+/* Whether the operation succeeded. */
 bool job_is_well(int rc, const struct fleet_outcome *outcome);
 
-/* Ends the request with what went wrong. */
+/* Ends the request with the failure. */
 void job_answer_failure(struct job *job, const char *uri, int rc,
                         const struct fleet_outcome *outcome, const struct err *err);
 

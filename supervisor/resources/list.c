@@ -1,15 +1,16 @@
 /*
  * resources/list: the files in the workspaces of the caller's sandboxes, page by page.
  *
- * There is no list that could be kept: files come and go as code runs. So each page asks the
- * sandboxes again, and the cursor is a place rather than a number: the last file that was told.
- * Places have an order that does not depend on what exists (by id of the sandbox, then by path as
- * the agent walks them), so a page goes on behind a file that is gone meanwhile, and what stays is
- * told exactly once.
+ * The list cannot be cached, because files come and go while code runs. So each page asks the
+ * sandboxes again, and the cursor is a position rather than a number: the last listed file.
+ * Positions have an order that does not depend on what exists (by id of the sandbox, then by path
+ * as the agent walks). So a page continues after a file that was removed meanwhile, and each
+ * remaining file is listed exactly once.
  *
- * Bounded: a page has PAGE_ITEMS files; of each sandbox the first LIMIT_ENTRIES entries count.
- * Sandboxes that cannot tell now (being created, busy, failing) are left out, and announced when
- * they change. Looking does not count as use: a client that lists now and then keeps nothing alive.
+ * Limits: a page has PAGE_ITEMS files; the first LIMIT_ENTRIES entries of each sandbox count. A
+ * sandbox that cannot answer now (being created, busy, failing) is left out, and announced when it
+ * changes. Listing does not count as use, so a client that lists now and then keeps no sandbox
+ * alive.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,18 +38,19 @@ struct place {
 
 struct walk {
     struct job job;
-    struct place *places; /* the sandboxes to look into, by id */
+    struct place *places; /* the sandboxes to list, by id */
     size_t count, at;
-    struct uri after; /* the last file told, its path relative to the workspace; "" id: none */
+    /* the last listed file, with its path relative to the workspace; id "": none */
+    struct uri after;
     cJSON *items;
     size_t bytes;
     bool full;
-    char *last; /* cursor to the last of the items */
+    char *last; /* cursor to the last item */
 };
 
 /* ---- order ---- */
 
-/* As the agent walks: by segments, a directory before what is in it. */
+/* Compares in the agent's order: by segments, a directory before its entries. */
 static int compare_paths(const char *a, const char *b)
 {
     for (;; a++, b++) {
@@ -102,7 +104,7 @@ static bool on_walk_entry(void *arg, const struct msg_entry *e)
     if (e->type == FILE_TYPE_FILE && !is_told(w, path)) {
         uri = uri_of_file(place->id, fleet_workspace(w->job.fleet, place->id), e->path);
     }
-    if (uri == NULL) { /* a name that nobody could ask for is not told either */
+    if (uri == NULL) { /* no URI can name it, so it is not listed */
         return true;
     }
     if (cJSON_GetArraySize(w->items) == PAGE_ITEMS || w->bytes > PAGE_BYTES) {
@@ -157,7 +159,7 @@ static void next_place(struct walk *w)
     };
     bool over = w->full || mcp_is_cancelled(w->job.request);
     while (!over && w->at < w->count && !job_find(&w->job, w->places[w->at].id)) {
-        w->at++; /* closed since we began */
+        w->at++; /* closed since the listing began */
     }
     if (over || w->at == w->count) {
         finish_walk(w);

@@ -1,9 +1,9 @@
 /*
  * resources/read.
  *
- * A file comes as text if it is text, else as base64, whatever its name promises. A directory comes
- * as JSON, which is found out by trying: a path that cannot be read as a file is listed. What code
- * wrote comes as far as it is kept, with a line where bytes are missing.
+ * A file is returned as text if it is text, else as base64, whatever its name suggests. A directory
+ * is returned as JSON; we find it out by trying: a path that cannot be read as a file is listed.
+ * Output of code is returned as far as it is kept, with a line where bytes are missing.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@
 #include "supervisor/results/result.h"
 #include "supervisor/results/stream.h"
 
-#define TEXT_COST_MAX  (2u << 20) /* text that is mostly escapes is shorter as base64 */
+#define TEXT_COST_MAX  (2u << 20) /* a text of mostly escapes is shorter as base64 */
 #define LISTED_MAX     2000
 #define LISTED_BYTES   (512u << 10)
 #define TEXT_MAX_BYTES (8u << 20)
@@ -45,7 +45,7 @@ static void forget_reading(struct reading *rd)
     free(rd);
 }
 
-/* Ends it with one content: `text`, or base64 of `bytes`. */
+/* Ends the request with one content: `text`, or base64 of `bytes`. */
 static void answer(struct reading *rd, const char *type, const char *text, struct view bytes)
 {
     cJSON *result = cJSON_CreateObject();
@@ -58,7 +58,7 @@ static void answer(struct reading *rd, const char *type, const char *text, struc
     } else {
         CLEANUP_BUF struct buf blob;
         buf_init(&blob, TEXT_MAX_BYTES);
-        err_ignore(base64_encode(&blob, bytes, NULL)); /* it fits by RESOURCE_MAX_BYTES */
+        err_ignore(base64_encode(&blob, bytes, NULL)); /* RESOURCE_MAX_BYTES fit */
         result_put_text(content, "blob", text_cstr(&blob));
     }
     mcp_answer(rd->job.request, result);
@@ -201,7 +201,7 @@ static void read_resource(struct reading *rd)
     job_run(&rd->job, &op, on_reading_read, rd);
 }
 
-/* ---- what code wrote ---- */
+/* ---- output of code -------------------------------------------------------------------------- */
 
 static void on_stands(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
                       const char *hint)

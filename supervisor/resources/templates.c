@@ -1,6 +1,6 @@
 /*
- * What can be read besides what is listed: any file or directory of a sandbox by its path, and what
- * an execution wrote.
+ * URI templates of readable resources that are not listed: any file or directory of a sandbox by
+ * its path, and output of an execution.
  */
 #include "supervisor/resources/templates.h"
 

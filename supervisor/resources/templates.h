@@ -1,5 +1,5 @@
 /*
- * The URI templates, by which completion knows what is asked for.
+ * The URI templates, also used by completion.
  */
 #ifndef CLOISTER_SUPERVISOR_RESOURCES_TEMPLATES_H
 #define CLOISTER_SUPERVISOR_RESOURCES_TEMPLATES_H

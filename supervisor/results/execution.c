@@ -1,12 +1,12 @@
 /*
- * How a run of code ended, put into words twice: as fields for programs, and as the text a person
- * at a terminal would have seen. User code chooses most of the bytes, so everything from it passes
- * through text_add(), which makes it UTF-8 and keeps it within its share of the result.
+ * Describes the end of a run of code twice: in fields for programs, and as the text that a person
+ * at a terminal would have seen. User code chooses most of the bytes, so all of them pass through
+ * text_add(), which makes them UTF-8 and keeps them within their share of the result.
  *
- * The shares: pictures, files and links come first (shown.c), since a plot cannot be shown
- * in part. They leave MIN_TEXT_BYTES at least. What is left goes to how the code ended, then to
- * its value, then to its output, each within a limit of its own, and within what was asked for; of
- * that stderr has at most a half, since it is seldom what was asked for.
+ * The shares: pictures, files and links come first (shown.c), since a plot cannot be shown in part;
+ * they leave at least MIN_TEXT_BYTES. The rest goes to the status, then to the value, then to the
+ * output, each within its own limit and within what the call asked for. stderr gets at most half of
+ * the output's share, since clients rarely ask for it.
  *
  * Lines of our own in the text are in square brackets, so that they stand apart from output.
  */
@@ -25,7 +25,7 @@
 #define TEXT_MAX_BYTES (4u << 20)
 #define MIN_TEXT_BYTES (32u << 10)
 
-/* The texts of one execution, each within its budget. */
+/* The texts of an execution, each within its budget. */
 struct execution_texts {
     struct result_part out, err;
     struct buf value, name, message, traceback;
@@ -48,7 +48,7 @@ static struct result_stream stream_of(const struct fleet_outcome *o, bool is_std
     };
 }
 
-/* Within the share and what is left, of which it takes what it costs. */
+/* Appends a text within its share and the rest of the budget; subtracts its cost from the rest. */
 static void add_short(struct buf *to, struct view from, size_t share, size_t *left)
 {
     size_t most = share < *left ? share : *left;
@@ -102,7 +102,7 @@ static void texts_finish(struct execution_texts *t)
     result_part_finish(&t->err);
 }
 
-/* Starts a new line unless the text is at the beginning of one. */
+/* Starts a new line, unless the text is at the start of one. */
 static void fresh_line(struct buf *text)
 {
     if (text->len > 0 && text->data[text->len - 1] != '\n') {
@@ -141,7 +141,8 @@ static void append_standing(struct buf *text, const struct fleet_outcome *o)
     }
 }
 
-/* How it ended, in the words of whoever ended it if there are any. */
+/* Appends how the code ended; `words` is the explanation of the agent or worker, if there is one.
+ */
 static void append_status(struct buf *text, const struct fleet_outcome *o, const char *words)
 {
     const struct msg_output *end = o->end;
@@ -190,7 +191,8 @@ static void append_status(struct buf *text, const struct fleet_outcome *o, const
     }
 }
 
-/* Behind a page: where it lies. A summary has a line of its own where something is left out. */
+/* Appends a line about the position of a page. A summary has its own line where output is left out.
+ */
 static void append_cut(struct buf *text, const struct fleet_outcome *o, bool is_stderr,
                        const struct result_part *p)
 {
@@ -253,7 +255,7 @@ static void execution_content(struct result *r, const struct fleet_outcome *o,
         text_printf(&text, "[%s]", hint);
     }
     append(&text, &shown->notes);
-    text_strip_escapes(&text); /* a model sees no colours; fields have the bytes as they are */
+    text_strip_escapes(&text); /* a model sees no colours; the fields keep the bytes */
     while (text.len > 0 && text.data[text.len - 1] == '\n') {
         text.len--;
     }
@@ -263,7 +265,7 @@ static void execution_content(struct result *r, const struct fleet_outcome *o,
     }
 }
 
-/* To all that is kept of a stream of which only a part is shown. */
+/* Links all kept output of a stream that is shown only in part. */
 static void add_stream_link(struct result *r, const struct fleet_outcome *o, bool is_stderr,
                             const struct result_part *p)
 {

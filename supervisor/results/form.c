@@ -1,10 +1,9 @@
 /*
- * A text that stands alone says where files are, as a link would: a line each, with the address for
- * a browser where there is one, since that is of use to the person as well. Some clients refuse
- * results with links, and most show a link as JSON. Of a file that the call has named itself only
- * the address is news.
+ * A text without fields or links must say where files are: one line each, with the URL for a
+ * browser if there is one, which helps people as well. Some clients refuse results with links, and
+ * most show a link as JSON. For a file that the call itself named, the line has only the URL.
  *
- * Fields that have their usual value are left out, since hosts that show fields show every one.
+ * Fields with their usual value are left out, since hosts that show fields show all of them.
  */
 #include "supervisor/results/form.h"
 
@@ -18,11 +17,11 @@
 #include "supervisor/results/result.h"
 
 #define LINES_MAX_BYTES (1u << 20)
-#define LONG_BYTES      25000 /* hosts put longer texts aside */
+#define LONG_BYTES      25000 /* hosts hide longer texts */
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-/* The address of this resource in a list of objects that have both. */
+/* The URL of this resource in a list of objects that have both. */
 static const char *url_in(const cJSON *list, const char *uri)
 {
     const cJSON *item;
@@ -36,7 +35,7 @@ static const char *url_in(const cJSON *list, const char *uri)
     return NULL;
 }
 
-/* The address for a browser of what a link leads to; NULL if it has none. */
+/* The URL for a browser of the resource behind a link; NULL if it has none. */
 static const char *url_of(const cJSON *structured, const char *uri)
 {
     const char *url = json_get_str(structured, "url");
@@ -98,7 +97,8 @@ static bool says_nothing(const cJSON *field)
            (cJSON_IsArray(field) && field->child == NULL) || cJSON_IsFalse(field);
 }
 
-/* Those of an execution, which has most of them: an empty file or list is an answer. */
+/* Removes empty fields of an execution, which has most of them; for other results an empty file or
+ * list is an answer. */
 static void leave_out_empty(cJSON *execution)
 {
     static const char *const names[] = {"stdout",   "stderr", "stdout_bytes", "stderr_bytes",
@@ -138,8 +138,8 @@ bool result_is_long(const struct result *r)
     return bytes > LONG_BYTES;
 }
 
-/* Claude Code puts texts aside that are longer than it likes, unless it is told of a larger bound;
- * this is the largest that it knows. Other hosts pass it over. */
+/* Claude Code hides texts that are longer than its limit, unless the result or tool raises the
+ * limit; this is the largest value that it accepts. Other hosts ignore it. */
 void result_allow_long(cJSON *object)
 {
     cJSON *meta = cJSON_AddObjectToObject(object, "_meta");

@@ -1,6 +1,6 @@
 /*
- * A result in the form that its client gets (base/result_form.h). Tools write both, text and
- * fields; here one of them is made complete.
+ * Puts a result into the form that its client gets (base/result_form.h). Tools write both, text and
+ * fields; this completes one of them.
  *
  * Thread: any. Nothing blocks.
  */
@@ -14,14 +14,14 @@
 
 struct result;
 
-/* RESULT_FORM_TEXT: no fields, and links are lines of text. RESULT_FORM_STRUCTURED: fields that
- * say nothing are left out. RESULT_FORM_AUTO: all stays as it is. */
+/* RESULT_FORM_TEXT: no fields, and links become lines of text. RESULT_FORM_STRUCTURED: fields
+ * without information are removed. RESULT_FORM_AUTO: nothing changes. */
 void result_set_form(struct result *r, enum result_form form);
 
-/* Whether its texts are longer than hosts take without being told to. */
+/* Whether its texts are longer than hosts accept by default. */
 bool result_is_long(const struct result *r);
 
-/* Tells a host, in the entry of a tool or in a result as JSON, to take long texts as they are. */
+/* Tells a host, in the entry of a tool or in a result, to accept long texts. */
 void result_allow_long(cJSON *object);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * What a call found out, put into words twice: as fields for programs, and as the text a person at
- * a terminal would have seen. User code chooses most of the bytes, so everything from it passes
- * through text_add(), which makes it UTF-8 and keeps it within its share of the result.
+ * Describes what a call found twice: in fields for programs, and as the text that a person at a
+ * terminal would have seen. User code chooses most of the bytes, so all of them pass through
+ * text_add(), which makes them UTF-8 and keeps them within their share of the result.
  *
  * Lines of our own in the text are in square brackets, so that they stand apart from output.
  */
@@ -20,7 +20,8 @@
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/links/uri.h"
 
-/* Texts grow by at most three when bytes become U+FFFD; budgets bound them well below this. */
+/* Replacing bytes by U+FFFD makes a text at most three times as long; budgets are well below this.
+ */
 #define TEXT_MAX_BYTES (4u << 20)
 
 void result_init(struct result *r)
@@ -47,7 +48,7 @@ void result_put_text(cJSON *object, const char *key, const char *text)
 
 void result_put_int(cJSON *object, const char *key, int64_t value)
 {
-    /* cJSON prints at most 15 digits before it turns to exponents. */
+    /* cJSON prints at most 15 digits before it uses an exponent. */
     if (value > -1000000000000000 && value < 1000000000000000) {
         result_put(object, key, cJSON_CreateNumber((double)value));
         return;
@@ -130,7 +131,7 @@ void result_add_link(struct result *r, const char *uri, const char *name, const 
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* What to do next, for failures whose reporter had no better idea. */
+/* What to do next, for failures without a hint of their own. */
 static const char *usual_hint(int code)
 {
     switch (code < 0 ? -code : code) {

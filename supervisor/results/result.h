@@ -1,10 +1,10 @@
 /*
- * The result of one tool call before any revision has shaped it: content blocks for people and
+ * The result of a tool call before it is shaped for a revision: content blocks for people and
  * models, a structured value, and whether it is an error.
  *
- * Sizes: whatever user code wrote, one result stays below 1 MiB on the wire, because desktop
- * clients refuse more. Every text appears in it twice (content and structured), so the texts
- * of one result together cost at most half of that, and less when there are pictures.
+ * Sizes: whatever user code wrote, a result stays below 1 MiB on the wire, because desktop clients
+ * refuse more. Each text appears in it twice (content and structured), so all texts of a result
+ * together cost at most half of that, and less if there are pictures.
  */
 #ifndef CLOISTER_SUPERVISOR_RESULTS_RESULT_H
 #define CLOISTER_SUPERVISOR_RESULTS_RESULT_H
@@ -20,9 +20,9 @@
 struct fleet_outcome;
 struct links;
 
-/* What one result may cost on the wire, with room for what is around it, */
+/* Size limit of a result on the wire, with room for its envelope. */
 #define RESULT_WIRE_BYTES (1000u << 10)
-/* and its texts, in bytes of escaped JSON. The parts of an execution add up to it. */
+/* Size limit of its texts, in bytes of escaped JSON. The parts of an execution add up to it. */
 #define RESULT_TEXT_BYTES      (480u << 10)
 #define RESULT_STDOUT_BYTES    (200u << 10)
 #define RESULT_STDERR_BYTES    (100u << 10)
@@ -30,12 +30,11 @@ struct links;
 #define RESULT_MESSAGE_BYTES   (16u << 10)
 #define RESULT_TRACEBACK_BYTES (48u << 10)
 
-/* Of its output a result shows so much unless more is asked for: what hosts put before their models
- * without cutting it. */
+/* Output in a result by default: hosts give this much to their models without cutting it. */
 #define RESULT_OUTPUT_BYTES (32u << 10)
 
-/* Of each stream of an execution the fleet is asked to keep this much: what get_execution can show,
- * in more than one result if need be. The same as agents keep for the next server. */
+/* The fleet keeps this much of each stream of an execution: get_execution can show it, if need be
+ * in several results. Agents keep as much for the next server. */
 #define RESULT_KEEP_BYTES LIMIT_OP_KEPT
 
 struct result {
@@ -47,17 +46,17 @@ struct result {
 void result_init(struct result *r);
 void result_finish(struct result *r);
 
-/* Appends a block. Texts are valid UTF-8 without NUL. */
+/* Append a block. Texts are valid UTF-8 without NUL. */
 void result_add_text(struct result *r, const char *text);
 void result_add_image(struct result *r, const char *mime_type, const char *base64);
 
-/* To a resource that can be read; its name is its title as well, which is what hosts show.
- * `mime_type` may be NULL; `uri` NULL: no link. */
+/* Appends a link to a readable resource. Its name is also its title, which hosts show. `mime_type`
+ * may be NULL; `uri` NULL: no link. */
 void result_add_link(struct result *r, const char *uri, const char *name, const char *mime_type,
                      uint64_t size);
 
-/* Members of r->structured or of an object in it. Integers print as integers whatever their size;
- * keys are borrowed for ever. */
+/* Add a member to r->structured or to an object in it. Integers of any size print as integers. Keys
+ * are borrowed for ever. */
 void result_put_text(cJSON *object, const char *key, const char *text);
 void result_put_int(cJSON *object, const char *key, int64_t value);
 void result_put_uint(cJSON *object, const char *key, uint64_t value);
@@ -68,29 +67,29 @@ cJSON *result_put_object(cJSON *object, const char *key);
 cJSON *result_put_array(cJSON *object, const char *key);
 void result_put(cJSON *object, const char *key, cJSON *owned_value);
 
-/* A call that could not be done: error{code,message,hint}. `code` is of ERR_LIST, either sign; the
- * texts may be any bytes; a hint that is NULL or empty becomes the usual one for the code. Replaces
- * whatever the result held. */
+/* Makes it the result of a failed call: error{code,message,hint}. `code` is from ERR_LIST, with
+ * either sign; the texts may be any bytes; if hint is NULL or empty, the usual one of the code is
+ * used. Replaces all that the result held. */
 void result_set_failure(struct result *r, int code, const char *message, const char *hint);
 
-/* What an execution's result shows, and how. */
+/* What the result of an execution shows. */
 struct result_range {
-    uint64_t out, err;       /* offsets in what was written, at most what was; if ... */
-    bool out_page, err_page; /* ... the part from there on is wanted; else head and tail */
-    size_t most;             /* of stdout, about; 0: RESULT_OUTPUT_BYTES */
+    uint64_t out, err;       /* offsets in the written output, at most its length; if ... */
+    bool out_page, err_page; /* ... the part from there is wanted; else head and tail */
+    size_t most;             /* approximate limit of stdout; 0: RESULT_OUTPUT_BYTES */
     bool tell;               /* the result says where its parts begin and end */
-    bool gone;               /* its sandbox is about to be closed: nothing in there can be linked */
-    const char *hint;        /* what to do about its error, a literal; NULL: nothing to say */
-    const char *workspace;   /* of its sandbox, for links to files; NULL: none */
-    struct links *links;     /* makes links for browsers; NULL: there are none */
+    bool gone;               /* its sandbox is about to be closed: no links into it */
+    const char *hint;        /* what to do about its error, a string literal, or NULL */
+    const char *workspace;   /* of its sandbox, for links to files; NULL: no links */
+    struct links *links;     /* makes URLs for browsers; NULL: none */
 };
 
-/* How a run of code stands or ended, any status but OP_STATUS_FAILED. A `range` of NULL is one of
- * zeros; `notice` is a line in front of the rest, or NULL. */
+/* Makes the result of a running or ended execution, of any status but OP_STATUS_FAILED. `range`
+ * NULL: all zero; `notice` is a first line, or NULL. */
 void result_set_execution(struct result *r, const struct fleet_outcome *outcome,
                           const struct result_range *range, const char *notice);
 
-/* An operation that is no run of code (or never became one) and did not end well. */
+/* Makes the result of a failed operation that is no execution, or never became one. */
 void result_set_operation_failure(struct result *r, const struct fleet_outcome *outcome);
 
 #endif

@@ -1,15 +1,14 @@
 /*
- * A client that is shown a picture shows it to its model, so all pictures of a run are in the
- * result, in their order, as far as they fit. The budget goes to pictures before it goes to long
- * output, whose middle nobody misses. What cannot be shown, because it is too large or of a type
- * that clients do not show, is a link, and so are files; there may be hundreds of them with long
- * names, so links have a share of their own, and what is beyond it is only counted.
+ * A client shows each picture of a result to its model, so all pictures of a run are in the result,
+ * in order, as far as they fit. Pictures take precedence over long output, whose middle is rarely
+ * missed. A picture that is too large, or has a type that clients do not show, becomes a link.
+ * Files are links as well. There may be hundreds with long names, so links have a share of their
+ * own, and the rest is only counted.
  *
- * In the structured value each display is an object of type to content: the text itself if it is a
- * short text, else where it is and how large. Pictures are never in it, since they would be twice
- * in the result.
+ * In the structured value each display is an object of type to content: a short text itself, else
+ * where it is and how large. Pictures are not in it, since they would be in the result twice.
  *
- * All costs are those of the very JSON that is made here.
+ * Costs are those of the JSON that is made here.
  */
 #include "supervisor/results/shown.h"
 
@@ -28,17 +27,17 @@
 #include "supervisor/results/result.h"
 
 #define LINKS_MAX       20
-#define FILE_LINKS_MAX  12 /* of these, if there are displays, which may need some */
+#define FILE_LINKS_MAX  12 /* file links if there are displays, which may need links, too */
 #define LINKS_BYTES     (32u << 10)
 #define FILES_BYTES     (48u << 10)
 #define DISPLAYS_BYTES  (96u << 10) /* in the structured value, texts included */
-#define INLINE_MAX      (16u << 10) /* a text that is in it; longer ones are places */
-#define TEXTS_BYTES     (48u << 10) /* to be read, of all displays */
-#define IMAGE_JSON      128         /* around a picture */
+#define INLINE_MAX      (16u << 10) /* longest text in it; longer ones are located */
+#define TEXTS_BYTES     (48u << 10) /* texts for people, of all displays */
+#define IMAGE_JSON      128         /* JSON around a picture */
 #define TEXT_MAX_BYTES  (4u << 20)
 #define IMAGE_MAX_BYTES (2u << 20)
 
-/* One thing that was displayed: some representations. */
+/* The representations of one display. */
 struct group {
     const struct fleet_display *items;
     size_t count;
@@ -63,7 +62,7 @@ static size_t item_cost(const cJSON *item)
     return cost;
 }
 
-/* Appends the item to the list if it fits; frees it otherwise. `bytes` is what the list costs. */
+/* Appends the item to the list if it fits; frees it otherwise. `bytes` is the cost of the list. */
 static bool add_within(struct building *b, cJSON *list, cJSON *item, size_t *bytes, size_t most)
 {
     size_t cost = item_cost(item);
@@ -79,7 +78,7 @@ static bool add_within(struct building *b, cJSON *list, cJSON *item, size_t *byt
 
 /* ---- links ---------------------------------------------------------------------------------- */
 
-/* NULL if there is none. Owned by the caller. */
+/* NULL if no URI can name it. The caller frees it. */
 static char *uri_of_display(const struct building *b, const struct fleet_display *d)
 {
     return b->workspace != NULL ? uri_of_file(b->outcome->sandbox, "/", view_of(d->path)) : NULL;
@@ -91,7 +90,7 @@ static char *uri_of_changed(const struct building *b, const struct fleet_file *f
     return known ? uri_of_file(b->outcome->sandbox, b->workspace, f->path) : NULL;
 }
 
-/* Where it is: for clients of ours, and for a browser where there can be one. */
+/* Adds where it is: a URI, and a URL for browsers if there is one. */
 static void put_place(const struct building *b, cJSON *object, const char *uri, struct view path)
 {
     if (uri == NULL) {
@@ -170,13 +169,13 @@ static bool is_text_type(const char *mime)
     return is;
 }
 
-/* The type of a picture that clients show, by its content; else NULL. */
+/* The type of a picture that clients can show, judged by its content; else NULL. */
 static const char *picture(const struct fleet_display *d)
 {
     return strncmp(d->mime, "image/", 6) == 0 ? mime_of_image(d->data) : NULL;
 }
 
-/* It is in the structured value itself. */
+/* Whether the structured value has its text. */
 static bool is_inline(const struct fleet_display *d)
 {
     return is_text_type(d->mime) && d->data.len > 0 && text_fit(d->data, INLINE_MAX) == d->data.len;
@@ -222,7 +221,7 @@ static bool is_result(const struct building *b, struct view text)
            memcmp(end->result.data, text.data, text.len) == 0;
 }
 
-/* What of it can be read, best first. HTML is for programs, which find it elsewhere. */
+/* Adds the best readable text. HTML is for programs, which find it in the fields. */
 static bool add_shown_text(struct building *b, const struct group *g)
 {
     static const char *const types[] = {"text/markdown", "text/latex", "text/plain"};
@@ -232,7 +231,7 @@ static bool add_shown_text(struct building *b, const struct group *g)
             continue;
         }
         if (is_result(b, d->data)) {
-            return true; /* it is shown as such */
+            return true; /* a picture is shown instead */
         }
         size_t left = TEXTS_BYTES - b->texts_bytes;
         size_t room = b->max_cost - b->s->cost;
@@ -272,7 +271,7 @@ static bool add_image(struct building *b, const struct fleet_display *d)
     return true;
 }
 
-/* What stands for it when nothing of it can be shown: pictures before the rest. */
+/* The representation to link if none can be shown: pictures come first. */
 static const struct fleet_display *representative(const struct group *g)
 {
     for (size_t i = 0; i < g->count; i++) {
@@ -296,7 +295,7 @@ static void link_display(struct building *b, const struct group *g)
     }
 }
 
-/* Of several the smallest: the others may be there for whoever wants to see more of it. */
+/* The smallest of several pictures: larger ones are there for details. */
 static const struct fleet_display *find_picture(const struct group *g)
 {
     const struct fleet_display *best = NULL;
@@ -309,9 +308,9 @@ static const struct fleet_display *find_picture(const struct group *g)
     return best;
 }
 
-/* A picture if there is one, else a text, else a link; a picture that does not fit is one, too,
- * whatever its text says. HTML that is the other form of a value (a table, mostly) is among the
- * fields if it is short, and needs no link. */
+/* Shows a picture if there is one, else a text, else a link. A picture that does not fit becomes a
+ * link, even if there is a text. Short HTML that is another form of a value (mostly a table) is in
+ * the fields, and needs no link. */
 static void show_group(struct building *b, const struct group *g)
 {
     bool has_picture = false;
@@ -341,7 +340,7 @@ static size_t group_at(const struct fleet_outcome *o, size_t at, struct group *r
     return at + n;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- interface ------------------------------------------------------------------------------- */
 
 void result_shown_init(struct result_shown *s, const struct fleet_outcome *o, const char *workspace,
                        struct links *links, size_t max_cost)

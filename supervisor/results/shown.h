@@ -1,5 +1,5 @@
 /*
- * What of an execution's displays and files goes into its result, within a budget.
+ * Chooses which displays and files of an execution its result shows, within a budget.
  *
  * Private to execution.c. Thread: any. Nothing blocks.
  */
@@ -16,17 +16,17 @@ struct links;
 struct result;
 
 struct result_shown {
-    cJSON *displays; /* for the structured value: objects, type to text or place */
+    cJSON *displays; /* for the structured value: objects, type to text or location */
     cJSON *files;
-    bool displays_cut, files_cut; /* not all of them */
+    bool displays_cut, files_cut; /* some were left out */
     cJSON *images;                /* blocks, in order */
     cJSON *links;                 /* blocks */
-    struct buf text;              /* what of the displays is to be read as text */
-    struct buf notes;             /* lines of ours about what is not shown */
-    size_t cost;                  /* of all that on the wire */
+    struct buf text;              /* text of the displays */
+    struct buf notes;             /* our lines about what is left out */
+    size_t cost;                  /* of everything on the wire */
 };
 
-/* `workspace` and `links` as in struct result_range. All of it costs at most max_cost. */
+/* `workspace` and `links` as in struct result_range. Everything together costs at most max_cost. */
 void result_shown_init(struct result_shown *s, const struct fleet_outcome *o, const char *workspace,
                        struct links *links, size_t max_cost);
 

@@ -1,14 +1,14 @@
 /*
- * Who reads the output of a program wants its beginning (what it is about) and its end (how it
- * went), and hardly ever the middle. So the budget is divided, two thirds and one third, and a line
- * between says what is missing and how to get it.
+ * Readers of a program's output want its beginning (what it is about) and its end (how it went),
+ * rarely its middle. So the budget is divided, two thirds and one third, and a line between says
+ * what is missing and how to get it.
  *
- * A stream is kept as a head, and a tail if not all could be kept. Both this gap and the budget cut
- * it, so what is left out may be kept, or not, or in part. Pages go through what is kept: the page
- * behind the head begins with the tail.
+ * A stream is kept as a head, and a tail if not all of it could be kept. Both this gap and the
+ * budget cut output, so the part that is left out may be kept, lost, or kept in part. Pages go
+ * through the kept output: the page after the head begins with the tail.
  *
- * Pages of a stream, one behind the other, are the whole: none begins or ends inside a character,
- * and one that is still being written waits for its rest.
+ * Consecutive pages add up to the whole kept stream: none begins or ends inside a character, and a
+ * page waits for the rest of a character that is still being written.
  */
 #include "supervisor/results/stream.h"
 
@@ -16,7 +16,8 @@
 
 #include "common/text.h"
 
-/* Texts grow by at most three when bytes become U+FFFD; budgets bound them well below this. */
+/* Replacing bytes by U+FFFD makes a text at most three times as long; budgets are well below this.
+ */
 #define TEXT_MAX_BYTES (4u << 20)
 
 static struct view rest_of(struct view v, size_t from)
@@ -24,7 +25,7 @@ static struct view rest_of(struct view v, size_t from)
     return view_bytes(v.len > 0 ? v.data + from : NULL, v.len - from);
 }
 
-/* Something comes behind the head, sooner or later. */
+/* Whether more output follows the head. */
 static bool head_goes_on(const struct result_stream *s)
 {
     return !s->over || s->total > s->head.len;
@@ -58,7 +59,7 @@ static void begin_line(struct buf *text)
     }
 }
 
-/* Between head and tail. */
+/* Appends the line between head and tail. */
 static void say_left_out(struct buf *text, const struct result_stream *s, uint64_t count,
                          uint64_t kept, uint64_t next)
 {
@@ -90,13 +91,13 @@ void result_stream_summary(struct result_part *p, const struct result_stream *s,
         p->cut = s->total > s->head.len;
         return;
     }
-    /* The end of what is kept, wherever that is. */
+    /* The end of the kept output. */
     struct view last = tail.len > 0 ? tail : rest_of(s->head, head);
     size_t begin = text_fit_end(last, max_cost / 3);
     uint64_t end = s->tail.len > 0 ? s->total : s->head.len;
     uint64_t count = end - head - (last.len - begin);
     uint64_t kept = begin + (tail.len > 0 ? s->head.len - head : 0);
-    if (count == 0) { /* rounding: it just fits */
+    if (count == 0) { /* because of rounding it just fits */
         p->next = head + text_add(&p->text, last, max_cost / 3, !s->over);
         return;
     }
@@ -121,7 +122,7 @@ void result_stream_page(struct result_part *p, const struct result_stream *s, ui
         rest = rest_of(s->head, begin);
         p->from = begin;
         kept_to = more ? text_whole_chars(s->head) : s->head.len;
-        /* Nothing but a torn character is left of the head: the tail is next. */
+        /* The head has only part of a character left, so the tail is next. */
         if (tail.len > 0 && text_whole_chars(rest) == 0) {
             from = s->head.len;
         }

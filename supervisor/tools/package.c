@@ -67,7 +67,7 @@ void package_await(struct tool_call *call, uint64_t wait_ms, package_report_fn d
     struct tool_session *s = call->session;
     call->package_wait =
         packages_await(s->services->packages, s->owner, call->execution_id, wait_ms, done, call);
-    packages_await_news(call->package_wait, tool_tell);
+    packages_await_progress(call->package_wait, tool_tell);
 }
 
 void package_waited(struct tool_call *call)
