@@ -53,6 +53,7 @@ struct reader {
     struct view *list; /* items of all lists, in order of arrival */
     size_t list_len, list_cap;
     const char *objection; /* why a callback refused */
+    bool no_memory;        /* or that, which is nobody's fault */
 };
 
 /* ---- callbacks of the unpack template -------------------------------------------------------- */
@@ -190,7 +191,8 @@ static int on_array_item(struct reader *r, struct item *array, struct item value
         size_t cap = r->list_cap > 0 ? r->list_cap * 2 : 16;
         struct view *list = realloc(r->list, cap * sizeof(*list));
         if (list == NULL) {
-            return refuse_message(r, "more than there is memory for");
+            r->no_memory = true;
+            return -1;
         }
         r->list = list;
         r->list_cap = cap;
@@ -322,12 +324,15 @@ int msg_decode(enum msg_link link, const void *data, size_t len, struct msg *ret
     ctx.user.list = NULL;
     ctx.user.list_len = ctx.user.list_cap = 0;
     ctx.user.objection = NULL;
+    ctx.user.no_memory = false;
     unpack_init(&ctx);
 
     size_t used = 0;
     int rc = 0;
     int state = unpack_execute(&ctx, data, len, &used);
-    if (state < 0) {
+    if (state < 0 && ctx.user.no_memory) {
+        rc = err_set(err, ERR_NO_MEMORY, "no memory for a list of a message");
+    } else if (state < 0) {
         rc = err_set(err, ERR_PROTOCOL, "message holds %s",
                      ctx.user.objection != NULL ? ctx.user.objection : "malformed msgpack");
     } else if (state == 0) {

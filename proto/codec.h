@@ -25,7 +25,7 @@ int msg_encode(struct buf *out, const struct msg *m, struct err *err) WARN_UNUSE
 int msg_encode_frame(struct buf *out, const struct msg *m, struct err *err) WARN_UNUSED;
 
 /* Decodes exactly len bytes that came over `link`. On success the caller owns *ret and calls
- * msg_finish(); on error *ret is empty. */
+ * msg_finish(); on error *ret is empty. -ERR_NO_MEMORY is nobody's fault. */
 int msg_decode(enum msg_link link, const void *data, size_t len, struct msg *ret,
                struct err *err) WARN_UNUSED;
 

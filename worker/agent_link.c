@@ -315,6 +315,11 @@ static void read_frames(struct agent_link *link)
             at += used;
             rc = msg_decode(MSG_LINK_A, payload.data, payload.len, &m, &err);
         }
+        if (rc ==
+            -ERR_NO_MEMORY) { /* no crime of the agent's: on the next stream it is said again */
+            lose_stream(link, err.text);
+            return;
+        }
         if (rc < 0) {
             violated(link, &err);
             return;
