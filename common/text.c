@@ -4,7 +4,8 @@
  * that is not UTF-8.
  *
  * Buffers given to text_add() and text_printf() are sized by their owners for the budgets they
- * pass, so running out here means a wrong sum in our code or no memory; both end the process.
+ * pass, so a text that does not fit is a wrong sum in our code, and one that finds no memory ends
+ * the process as any size that we chose ourselves.
  */
 #include "common/text.h"
 
@@ -131,14 +132,21 @@ size_t text_char_start(struct view v, size_t at, bool more)
     return utf8_valid_prefix(v.data + start, n) == n ? start : at;
 }
 
+static void must_have_fitted(int rc)
+{
+    if (rc == -ERR_NO_MEMORY) {
+        alloc_check(NULL);
+    }
+    assert(rc == 0);
+}
+
 size_t text_add(struct buf *out, struct view v, size_t max_cost, bool more)
 {
     size_t fit = text_fit(v, max_cost);
     if (fit == v.len && more) {
         fit = text_whole_chars(v);
     }
-    int rc = utf8_add_lossy(out, v.data, fit, NULL);
-    assert(rc == 0);
+    must_have_fitted(utf8_add_lossy(out, v.data, fit, NULL));
     return fit;
 }
 
@@ -205,14 +213,12 @@ void text_printf(struct buf *out, const char *fmt, ...)
     char *line = NULL;
     int n = vasprintf(&line, fmt, args);
     va_end(args);
-    assert(n >= 0);
-    int rc = buf_add(out, line, (size_t)n, NULL);
-    assert(rc == 0);
+    alloc_check(n >= 0 ? line : NULL);
+    must_have_fitted(buf_add(out, line, (size_t)n, NULL));
     free(line);
 }
 
 const char *text_cstr(struct buf *b)
 {
-    const char *text = buf_cstr(b);
-    return text != NULL ? text : "";
+    return buf_cstr(b) != NULL ? (const char *)b->data : alloc_check(NULL);
 }

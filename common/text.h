@@ -2,6 +2,9 @@
  * Bytes that user code wrote, made fit for JSON: valid UTF-8, and no longer than a budget that
  * counts what the text costs once JSON has escaped it. Clients refuse messages over 1 MiB, and a
  * megabyte of control characters is six in JSON.
+ * All of these texts have a budget, so memory that is not to be had for one ends the process, as in
+ * alloc.h.
+ *
  * Thread: any. Nothing blocks.
  */
 #ifndef CLOISTER_COMMON_TEXT_H
