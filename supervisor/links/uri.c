@@ -138,7 +138,9 @@ static bool add_segments(struct buf *out, struct view path)
         if (n == 2 && memcmp(segment, "..", 2) == 0) {
             return false;
         }
-        err_ignore(buf_add(out, "/", 1, NULL));
+        if (buf_add(out, "/", 1, NULL) < 0) {
+            return false;
+        }
         for (size_t i = 0; i < n; i++) {
             unsigned char c = (unsigned char)segment[i];
             if (c < 0x20 || c == 0x7f) {
@@ -164,7 +166,8 @@ char *uri_of_file(const char *id, const char *base, struct view path)
         (!absolute && !add_segments(&out, view_of(base))) || !add_segments(&out, path)) {
         return NULL;
     }
-    return alloc_printf(URI_SANDBOX "%s%s", id, out.len > 0 ? buf_cstr(&out) : "/");
+    const char *spelled = out.len > 0 ? buf_cstr(&out) : "/";
+    return spelled != NULL ? alloc_printf(URI_SANDBOX "%s%s", id, spelled) : NULL;
 }
 
 char *uri_of_stream(const char *id, bool is_stderr)
