@@ -181,9 +181,12 @@ void web_set_header(struct web_exchange *x, const char *name, const char *value)
         log_debug("http: header %s left out: its value has control characters", name);
         return;
     }
-    struct web_field *more =
-        alloc_check(realloc(x->set, (x->set_count + 1) * sizeof(struct web_field)));
+    struct web_field *more = alloc_array(x->set_count + 1, sizeof(*more));
+    if (x->set_count > 0) {
+        memcpy(more, x->set, x->set_count * sizeof(*more));
+    }
     more[x->set_count++] = (struct web_field){alloc_strdup(name), alloc_strdup(value)};
+    free(x->set);
     x->set = more;
 }
 
