@@ -110,8 +110,10 @@ int oci_record_read(const char *path, struct oci_record *ret_record, struct err 
     if (rc < 0) {
         return rc;
     }
-    if (buf_cstr(&b) == NULL || b.len < sizeof(MAGIC) ||
-        memcmp(b.data, MAGIC "\n", sizeof(MAGIC)) != 0) {
+    if (buf_cstr(&b) == NULL) {
+        return err_set(err, ERR_NO_MEMORY, "no memory to read %s", path);
+    }
+    if (b.len < sizeof(MAGIC) || memcmp(b.data, MAGIC "\n", sizeof(MAGIC)) != 0) {
         return err_set(err, ERR_INVALID, "%s is not a container record", path);
     }
     char *cursor = (char *)b.data + sizeof(MAGIC);
@@ -154,8 +156,11 @@ static int look_at(pid_t pid, uint64_t *ret_start)
         return -1;
     }
     const char *text = buf_cstr(&b);
+    if (text == NULL) {
+        return -1;
+    }
     /* The second field is the name in brackets and may itself hold brackets and blanks. */
-    const char *after = text != NULL ? strrchr(text, ')') : NULL;
+    const char *after = strrchr(text, ')');
     char state;
     unsigned long long start;
     if (after == NULL ||
