@@ -137,8 +137,9 @@ const char *record_boot(void)
     if (boot[0] == '\0') {
         CLEANUP_BUF struct buf text;
         buf_init(&text, LIMIT_NAME);
-        if (file_read("/proc/sys/kernel/random/boot_id", &text, NULL) == 0) {
-            const char *id = buf_cstr(&text);
+        if (file_read("/proc/sys/kernel/random/boot_id", &text, NULL) == 0 &&
+            buf_cstr(&text) != NULL) {
+            const char *id = (const char *)text.data;
             snprintf(boot, sizeof(boot), "%.*s", (int)strcspn(id, "\n"), id);
         }
     }
@@ -149,8 +150,11 @@ int record_save_worker(const char *dir, int pid, uint64_t generation, struct err
 {
     CLEANUP_FREE char *path = alloc_printf("%s/worker", dir);
     CLEANUP_FREE char *next = alloc_printf("%s/worker.next", dir);
-    CLEANUP_FREE char *text = alloc_printf("%d %" PRIu64 " %" PRIu64 "\n", pid,
-                                           worker_process_start_time(pid), generation);
+    uint64_t start = worker_process_start_time(pid);
+    if (start == 0 && access("/proc/self/stat", F_OK) == 0) { /* no descriptor left to read it */
+        return err_set(err, ERR_IO, "cannot tell when worker %d was started", pid);
+    }
+    CLEANUP_FREE char *text = alloc_printf("%d %" PRIu64 " %" PRIu64 "\n", pid, start, generation);
     CLEANUP_FD int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
         return err_sys(err, ERR_IO, errno, "%s", next);
@@ -184,7 +188,10 @@ static int load_note(const char *dir, struct record_worker *ret, struct err *err
     }
     char *rest = (char *)(uintptr_t)buf_cstr(&note);
     uint64_t pid;
-    if (rest == NULL || !next_number(&rest, &pid) || !next_number(&rest, &ret->start_time) ||
+    if (rest == NULL) {
+        return err_set(err, ERR_NO_MEMORY, "no memory to read %s", path);
+    }
+    if (!next_number(&rest, &pid) || !next_number(&rest, &ret->start_time) ||
         !next_number(&rest, &ret->generation) || pid < 2 || pid > INT32_MAX ||
         ret->generation == 0 || ret->generation > UINT32_MAX) {
         return err_set(err, ERR_PROTOCOL, "%s names no worker", path);
