@@ -114,14 +114,16 @@ static int take_instance_lock(const char *dir, bool own, struct err *err)
     }
     CLEANUP_FREE char *text =
         alloc_printf(LOCK_MAGIC "pid %d\n%s", (int)getpid(), own ? "" : LOCK_NAMED);
-    if (ftruncate(fd, 0) < 0) {
-        return err_sys(err, ERR_IO, errno, "%s", path);
-    }
+    /* Over what an earlier server wrote, which takes no room: on a full disk half of this would be
+     * the lock of no instance, and what is in it would never be swept. */
     int rc = fd_write_all(fd, text, strlen(text), err);
-    if (rc < 0) {
-        return err_wrap(err, "%s", path);
+    if (rc == 0 && ftruncate(fd, (off_t)strlen(text)) < 0) {
+        rc = err_sys(err, ERR_IO, errno, "truncate");
     }
-    return steal_fd(&fd);
+    if (rc < 0 && own) {
+        unlink(path);
+    }
+    return rc < 0 ? err_wrap(err, "%s", path) : steal_fd(&fd);
 }
 
 static int try_open(struct instance *i, mode_t mode, struct err *err)
@@ -143,6 +145,9 @@ static int try_open(struct instance *i, mode_t mode, struct err *err)
     }
     rc = take_instance_lock(i->dir, i->own, err);
     if (rc < 0) {
+        if (i->own) {
+            rmdir(i->dir); /* nobody would find it: it has no lock */
+        }
         return rc;
     }
     i->lock_fd = rc;
@@ -220,6 +225,9 @@ int instance_open(const struct config *config, struct instance **ret, struct err
     }
     int rc = open_instance(i, err);
     if (rc < 0) {
+        if (i->own && i->lock_fd >= 0) {
+            err_ignore(dir_remove(i->dir, NULL)); /* what stays is swept by the next server */
+        }
         free_instance(i);
         return rc;
     }
