@@ -3,11 +3,16 @@
  * and with each byte changed in a few ways. That keeps the targets compiling, replays every input
  * that once found something, and finds the plain mistakes of a decoder within a second.
  *
+ * Then every file again, with each of its allocations failing in turn (tests/lib/heap.h). What a
+ * target requires may not be so then, which ends that run; but nothing may crash or leak, and the
+ * next run, with memory, goes well.
+ *
  * usage: replay <corpus directory>; prints TAP.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <setjmp.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -16,12 +21,24 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/lib/heap.h"
 
 enum {
     SEED_MAX_BYTES = 64 << 20,
     MUTATIONS_MAX =
-        1500, /* of each kind and file; sanitised targets take up to a millisecond each */
+        1500,           /* of each kind and file; sanitised targets take up to a millisecond each */
+    FAILURES_MAX = 200, /* allocations of a file that fail in turn */
 };
+
+static jmp_buf excused;
+static unsigned failures;
+
+void fuzz_excuse(void)
+{
+    if (heap_failed()) {
+        longjmp(excused, 1);
+    }
+}
 
 /* Exactly `len` bytes on the heap, so that a sanitizer sees each read behind the end. */
 static void run_copy(const uint8_t *data, size_t len)
@@ -51,6 +68,31 @@ static void run_mutations(struct buf *seed)
     }
 }
 
+static void run_short_of_memory(struct buf *seed, size_t nth)
+{
+    heap_fail(nth);
+    if (setjmp(excused) == 0) {
+        run_copy(seed->data, seed->len);
+    } else {
+        heap_free_rest();
+    }
+    heap_end();
+    failures += heap_failed();
+    heap_fail(HEAP_NEVER); /* it fails no more, and nobody is excused */
+    run_copy(seed->data, seed->len);
+    heap_end();
+}
+
+static void run_failures(struct buf *seed)
+{
+    heap_fail(HEAP_NEVER);
+    run_copy(seed->data, seed->len);
+    size_t count = heap_end();
+    for (size_t nth = 0; nth < count; nth += count / FAILURES_MAX + 1) {
+        run_short_of_memory(seed, nth);
+    }
+}
+
 static int run_file(const char *path)
 {
     CLEANUP_BUF struct buf seed;
@@ -62,6 +104,7 @@ static int run_file(const char *path)
     }
     run_copy(seed.data, seed.len);
     run_mutations(&seed);
+    run_failures(&seed);
     return 0;
 }
 
@@ -89,6 +132,7 @@ int main(int argc, char **argv)
     }
     closedir(dir);
     good = good && inputs > 0;
-    printf("1..1\n%s 1 - replays %d inputs and their mutations\n", good ? "ok" : "not ok", inputs);
+    printf("1..1\n%s 1 - replays %d inputs, their mutations, and %u failures of memory\n",
+           good ? "ok" : "not ok", inputs, failures);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
