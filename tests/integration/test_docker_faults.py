@@ -290,42 +290,6 @@ def swept_without_records():
         poll("the dead server's container is gone", lambda: not mcp.containers_of(sandbox), 30)
 
 
-@suite.case("the agent's volume of a build that is gone is swept; others stay")
-def swept_agents():
-    if not os.path.exists("/etc/machine-id"):
-        raise Skip("this host has no identity, so its volumes cannot be told from those of another")
-
-    server, _ = opened()
-
-    def there():
-        return {v["Name"] for v in running.volumes()}
-
-    with server:
-        own = next(v for v in running.volumes() if v["Name"].startswith("cloister-agent-"))
-        labels = {name: value for name, value in own["Labels"].items() if name != "io.cloister.process"}
-        path = labels["io.cloister.agent-path"]
-        absent = os.path.join(server.runtime_dir, "none", "cloister-agent")
-        changes = {
-            "updated": {"io.cloister.agent": "cloister-agent-0000000000000001"},
-            "removed": {"io.cloister.agent-path": absent},
-            "other-host": {"io.cloister.host": "elsewhere 0123456789abcdef", "io.cloister.agent-path": absent},
-            "no-file": {"io.cloister.agent-path": os.path.dirname(path)},
-            "same": {},
-        }
-        names = {name: f"cloister-agent-test-{name}" for name in changes}
-        for name, change in changes.items():
-            running.ask("POST", "/volumes/create", {"Name": names[name], "Labels": {**labels, **change}})
-        try:
-            with Server() as other:
-                other.legacy()
-                other.call("create_sandbox")
-                poll("what is old is gone", lambda: not {names["updated"], names["removed"]} & there(), 30)
-            assert {own["Name"], names["other-host"], names["no-file"], names["same"]} <= there(), there()
-        finally:
-            for name in names.values():
-                running.send("DELETE", f"/volumes/{name}")
-
-
 # ---- the engine ends ----
 
 

@@ -4,6 +4,10 @@
  * asking again. A volume is refused likewise while a container uses it.
  *
  * Volumes go after the containers that use them, in the removal of one sandbox as in the sweep.
+ *
+ * An engine makes what a container mounts and is not there, and Podman leaves out the labels that
+ * the mount gives it. So a volume of packages without labels is judged by its name and by the
+ * engine: as long as the sandbox is there, its container uses the volume, and the engine refuses.
  */
 #include "worker/backend/docker/end.h"
 
@@ -98,9 +102,11 @@ struct docker_end *docker_end_start(struct tasks *tasks, struct docker_api *api,
 
 /* ---- what dead servers left ----------------------------------------------------------------- */
 
+enum sweep_stage { SWEEP_CONTAINERS, SWEEP_VOLUMES, SWEEP_UNLABELLED, SWEEP_OVER };
+
 struct docker_sweep {
     struct docker_api *api;
-    bool volumes;  /* the containers are done */
+    enum sweep_stage stage;
     size_t judged; /* agents' volumes, for each of which a file is read */
     size_t pending;
     void (*done)(void *arg);
@@ -116,10 +122,13 @@ static void ask_list(struct docker_sweep *s);
 
 static void count_down(struct docker_sweep *s)
 {
-    if (--s->pending == 0 && !s->volumes) {
-        s->volumes = true;
+    if (--s->pending > 0) {
+        return;
+    }
+    s->stage++;
+    if (s->stage < SWEEP_OVER) {
         ask_list(s);
-    } else if (s->pending == 0) {
+    } else {
         void (*done)(void *) = s->done;
         void *arg = s->arg;
         docker_sweep_free(s);
@@ -146,8 +155,12 @@ static bool is_stopped(const cJSON *container)
 static bool is_left(struct docker_sweep *s, const cJSON *item)
 {
     const cJSON *labels = json_get(item, "Labels");
-    if (!s->volumes) {
+    if (s->stage == SWEEP_CONTAINERS) {
         return is_stopped(item) && docker_owner_is_gone(labels);
+    }
+    if (s->stage == SWEEP_UNLABELLED) {
+        return cJSON_GetArraySize(labels) == 0 &&
+               docker_packages_is_volume(json_get_str(item, "Name"));
     }
     if (json_get(labels, DOCKER_VOLUME_LABEL) == NULL) {
         return docker_owner_is_gone(labels);
@@ -159,8 +172,9 @@ static bool is_left(struct docker_sweep *s, const cJSON *item)
 static void on_listed(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
 {
     struct docker_sweep *s = arg;
-    const cJSON *list = s->volumes ? json_get(reply->json, "Volumes") : reply->json;
-    const char *what = s->volumes ? "volume" : "container";
+    bool volumes = s->stage != SWEEP_CONTAINERS;
+    const cJSON *list = volumes ? json_get(reply->json, "Volumes") : reply->json;
+    const char *what = volumes ? "volume" : "container";
     const cJSON *item;
     if (rc < 0) {
         log_debug("cannot look for %ss of servers that are gone: %s", what, err->text);
@@ -168,13 +182,13 @@ static void on_listed(void *arg, int rc, const struct docker_reply *reply, const
     }
     cJSON_ArrayForEach(item, list)
     {
-        const char *id = json_get_str(item, s->volumes ? "Name" : "Id");
+        const char *id = json_get_str(item, volumes ? "Name" : "Id");
         if (id == NULL || s->pending > SWEEP_MAX || !is_left(s, item)) {
             continue;
         }
         CLEANUP_FREE char *escaped = http_escape(id);
         CLEANUP_FREE char *path =
-            alloc_printf("/%ss/%s%s", what, escaped, s->volumes ? "" : "?force=1&v=1");
+            alloc_printf("/%ss/%s%s", what, escaped, volumes ? "" : "?force=1&v=1");
         struct docker_request request = {.method = "DELETE", .path = path, .total_ms = REMOVE_MS};
         log_info("removing %s %.64s, which is nobody's any more", what, id);
         s->pending++;
@@ -189,11 +203,16 @@ static void ask_list(struct docker_sweep *s)
     docker_owner_host(host);
     CLEANUP_FREE char *label = alloc_printf("%shost=%s", DOCKER_LABEL, host);
     cJSON *filters = json_build_new();
-    json_build_append_string(json_build_array(filters, "label"), label);
+    if (s->stage == SWEEP_UNLABELLED) {
+        json_build_append_string(json_build_array(filters, "name"), DOCKER_PACKAGES_PREFIX);
+    } else {
+        json_build_append_string(json_build_array(filters, "label"), label);
+    }
     CLEANUP_FREE char *text = json_build_print(filters);
     CLEANUP_FREE char *escaped = http_escape(text);
     CLEANUP_FREE char *path = alloc_printf(
-        s->volumes ? "/volumes?filters=%s" : "/containers/json?all=1&filters=%s", escaped);
+        s->stage == SWEEP_CONTAINERS ? "/containers/json?all=1&filters=%s" : "/volumes?filters=%s",
+        escaped);
     cJSON_Delete(filters);
     struct docker_request request = {.method = "GET", .path = path, .total_ms = LIST_MS};
     s->pending = 1; /* the list itself */

@@ -26,8 +26,9 @@ void docker_end_free(struct docker_end *e);
 
 struct docker_sweep;
 
-/* Removes stopped containers and unused volumes whose servers are provably gone (owner.h), and the
- * agents' volumes that nobody will ask for again (volume.h), a bounded number at a time. */
+/* Removes stopped containers and unused volumes whose servers are provably gone (owner.h), the
+ * agents' volumes that nobody will ask for again (volume.h), and volumes of packages that say not
+ * whose they are and that no container uses, a bounded number at a time. */
 struct docker_sweep *docker_sweep_start(struct docker_api *api, void (*done)(void *arg), void *arg);
 void docker_sweep_free(struct docker_sweep *s);
 

@@ -47,7 +47,23 @@ const char *docker_packages_path(size_t i)
 
 char *docker_packages_volume(const char *sandbox, size_t i)
 {
-    return alloc_printf("cloister-packages-%s-%s", sandbox, names[i]);
+    return alloc_printf(DOCKER_PACKAGES_PREFIX "%s-%s", sandbox, names[i]);
+}
+
+bool docker_packages_is_volume(const char *name)
+{
+    size_t prefix = strlen(DOCKER_PACKAGES_PREFIX);
+    if (strncmp(name, DOCKER_PACKAGES_PREFIX, prefix) != 0) {
+        return false;
+    }
+    const char *sandbox = name + prefix;
+    size_t len = strspn(sandbox, "abcdefghijklmnopqrstuvwxyz0123456789");
+    for (size_t i = 0; len > 0 && i < DOCKER_PACKAGES_COUNT; i++) {
+        if (sandbox[len] == '-' && strcmp(sandbox + len + 1, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool docker_packages_are_borrowed(const struct backend_spec *spec)

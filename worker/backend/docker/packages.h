@@ -14,13 +14,17 @@
 #include "worker/backend/backend.h"
 #include "worker/backend/docker/api.h"
 
-#define DOCKER_PACKAGES_COUNT 2
+#define DOCKER_PACKAGES_COUNT  2
+#define DOCKER_PACKAGES_PREFIX "cloister-packages-" /* of the names of all volumes */
 
 /* Where volume `i` is mounted. */
 const char *docker_packages_path(size_t i);
 
 /* The name of volume `i` of a sandbox. The caller frees. */
 char *docker_packages_volume(const char *sandbox, size_t i);
+
+/* True for a name that docker_packages_volume() gives. */
+bool docker_packages_is_volume(const char *name);
 
 /* True for an installer: it has another sandbox's volumes, neither makes nor removes them. */
 bool docker_packages_are_borrowed(const struct backend_spec *spec);

@@ -9,8 +9,10 @@
 
 #include <cmocka.h>
 
+#include "common/cleanup.h"
 #include "common/io/json.h"
 #include "tests/unit/worker/backend/docker/spec_lab.h"
+#include "worker/backend/docker/packages.h"
 
 /* The mount at a path; NULL if there is none. */
 static const cJSON *mount_at(const struct fixture *f, const char *target)
@@ -85,6 +87,28 @@ static void a_volume_that_the_engine_makes_says_whose_it_is(void **state)
     cJSON_Delete(f.body);
 }
 
+static void a_volume_of_packages_is_known_by_its_name(void **state)
+{
+    static const char *const others[] = {
+        "",
+        "cloister-packages-",
+        "cloister-packages--node",
+        "cloister-packages-abc",
+        "cloister-packages-abc-ruby",
+        "cloister-packages-abc-node-2",
+        "cloister-packages-a_c-node",
+        "my-cloister-packages-abc-node",
+    };
+    (void)state;
+    for (size_t i = 0; i < DOCKER_PACKAGES_COUNT; i++) {
+        CLEANUP_FREE char *name = docker_packages_volume("abc234", i);
+        assert_true(docker_packages_is_volume(name));
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_false(docker_packages_is_volume(others[i]));
+    }
+}
+
 /* The value behind an option of the agent. */
 static const char *option(const struct fixture *f, const char *name)
 {
@@ -136,6 +160,7 @@ int main(void)
         cmocka_unit_test(network_is_the_engines_own_or_none),
         cmocka_unit_test(a_sandbox_reads_its_packages),
         cmocka_unit_test(a_volume_that_the_engine_makes_says_whose_it_is),
+        cmocka_unit_test(a_volume_of_packages_is_known_by_its_name),
         cmocka_unit_test(an_installer_writes_those_of_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

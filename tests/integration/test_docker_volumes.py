@@ -1,0 +1,137 @@
+"""Volumes on a container engine: what sandboxes and servers leave of them, however they end.
+
+Runs by with_engine.py only.
+"""
+
+import os
+import signal
+
+from common import Server, Skip, Suite, alive, needs_engine, needs_runtime, opened, poll
+import mcp
+
+running = needs_engine()
+needs_runtime()
+suite = Suite()
+
+SANDBOXES = 20  # whose volumes are more than one look at the engine removes
+
+
+def there():
+    return {v["Name"] for v in running.volumes()}
+
+
+def filled(*options, directory=None):
+    """A server with sandboxes, each of which has volumes for its packages."""
+    server = Server("--max-sandboxes", str(SANDBOXES), "--memory-mb", "128", *options, runtime_dir=directory)
+    server.legacy()
+    calls = []
+    for number in range(SANDBOXES + 4):  # four at a time
+        if number < SANDBOXES:
+            calls.append(server.start_call("create_sandbox"))
+        if number >= 4:
+            calls[number - 4].structured()
+    volumes = running.volumes(server.runtime_dir)
+    assert len(volumes) == 2 * SANDBOXES, volumes
+    return server
+
+
+def kill_all(server):
+    """The server, its sweeper if it has one, and its workers at once."""
+    workers = [pid for pid, line in mcp.processes() if server.runtime_dir in line and "cloister-worker" in line]
+    for pid in workers:
+        os.kill(pid, signal.SIGSTOP)
+    server.kill_with_sweeper()
+    for pid in workers:
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def nothing_left_of(directory):
+    poll("containers and volumes are gone", lambda: not mcp.containers_of(directory), 180, found=lambda: mcp.containers_of(directory)[:5])
+
+
+@suite.case("a server that ends in order leaves no volume of its sandboxes")
+def ended():
+    server = filled()
+    server.process.stdin.close()
+    server.wait_exit()
+    nothing_left_of(server.runtime_dir)
+
+
+@suite.case("of a server that was killed with all that is its own, the next server of any name removes all volumes")
+def killed():
+    for options in ([], ["--instance", "main", "--grace-seconds", "1"]):
+        server = filled(*options)
+        kill_all(server)
+        assert [v for v in running.volumes(server.runtime_dir)], "there is nothing to remove"
+        with Server(runtime_dir=server.runtime_dir) as other:
+            other.legacy()
+            box = other.call("create_sandbox")["sandbox_id"]
+            poll("what is left is its own", lambda: not [line for line in mcp.containers_of(server.runtime_dir) if box not in line], 180)
+        nothing_left_of(server.runtime_dir)
+
+
+@suite.case("a volume of packages that does not say whose it is goes when no container uses it, whoever made it; others stay")
+def unlabelled():
+    server, sandbox = opened()
+    with server:
+        used = sorted(v["Name"] for v in running.volumes(sandbox))
+        unused, made = (used[0].replace(sandbox, letter * len(sandbox)) for letter in "ab")
+        others = ["cloister-packages-of-somebody-else", f"packages-{sandbox}-python", f"{unused}-more"]
+        for volume in (unused, *others):
+            running.ask("POST", "/volumes/create", {"Name": volume})
+        mount = {"Type": "volume", "Source": made, "Target": "/packages/python"}  # the engine makes it by itself
+        body = {"Image": os.environ["CLOISTER_IMAGE"], "Cmd": ["true"], "HostConfig": {"Mounts": [mount]}}
+        container = running.ask("POST", "/containers/create", body)["Id"]
+        try:
+            with Server() as other:
+                other.legacy()
+                other.call("create_sandbox")
+                poll("what nobody uses is gone", lambda: unused not in there(), 30)
+            assert {made, *used, *others} <= there(), there()
+            running.ask("DELETE", f"/containers/{container}", force="1")
+            with Server() as other:
+                other.legacy()
+                other.call("create_sandbox")
+                poll("nor does anybody use the last one any more", lambda: made not in there(), 30)
+            assert {*used, *others} <= there(), there()
+        finally:
+            running.send("DELETE", f"/containers/{container}", force="1")
+            for volume in (unused, made, *others):
+                running.send("DELETE", f"/volumes/{volume}")
+
+
+@suite.case("the agent's volume of a build that is gone is swept; others stay")
+def swept_agents():
+    if not os.path.exists("/etc/machine-id"):
+        raise Skip("this host has no identity, so its volumes cannot be told from those of another")
+
+    server, _ = opened()
+
+    with server:
+        own = next(v for v in running.volumes() if v["Name"].startswith("cloister-agent-"))
+        labels = {name: value for name, value in own["Labels"].items() if name != "io.cloister.process"}
+        path = labels["io.cloister.agent-path"]
+        absent = os.path.join(server.runtime_dir, "none", "cloister-agent")
+        changes = {
+            "updated": {"io.cloister.agent": "cloister-agent-0000000000000001"},
+            "removed": {"io.cloister.agent-path": absent},
+            "other-host": {"io.cloister.host": "elsewhere 0123456789abcdef", "io.cloister.agent-path": absent},
+            "no-file": {"io.cloister.agent-path": os.path.dirname(path)},
+            "same": {},
+        }
+        names = {name: f"cloister-agent-test-{name}" for name in changes}
+        for name, change in changes.items():
+            running.ask("POST", "/volumes/create", {"Name": names[name], "Labels": {**labels, **change}})
+        try:
+            with Server() as other:
+                other.legacy()
+                other.call("create_sandbox")
+                poll("what is old is gone", lambda: not {names["updated"], names["removed"]} & there(), 30)
+            assert {own["Name"], names["other-host"], names["no-file"], names["same"]} <= there(), there()
+        finally:
+            for name in names.values():
+                running.send("DELETE", f"/volumes/{name}")
+
+
+suite.run()
