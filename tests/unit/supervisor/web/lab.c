@@ -227,8 +227,11 @@ bool lab_read_until(struct lab *lab, int fd, struct buf *in, const char *text)
 {
     uv_update_time(&lab->loop);
     uint64_t since = uv_now(&lab->loop);
-    while (text == NULL || !lab_has(in, text)) {
+    size_t len = text != NULL ? strlen(text) : 0, from = 0; /* what lies before is not it */
+    while (text == NULL || in->len == 0 ||
+           memmem(in->data + from, in->len - from, text, len) == NULL) {
         char piece[65536];
+        from = in->len >= len ? in->len - len : 0;
         ssize_t n = recv(fd, piece, sizeof(piece), 0);
         if (n == 0 || (n < 0 && errno != EAGAIN)) {
             return false;
