@@ -1,6 +1,6 @@
 /*
- * Reads the options of options.c from their defaults, the environment and the command line. Values
- * are checked when they are read, and an error names where the value came from.
+ * Reads the options of options.c from defaults, environment and command line. Each value is checked
+ * when it is read, and an error names its source.
  */
 #include "supervisor/base/config.h"
 
@@ -23,7 +23,7 @@
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* Whether a word is one of a list. */
+/* Whether the list contains the word. */
 static bool has_word(const char *list, char separator, const char *word)
 {
     const char ends[] = {separator, '\0'};
@@ -48,7 +48,7 @@ bool config_lists(const char *list, const char *word)
     return has_word(list, ',', word);
 }
 
-/* Digits with at most three behind a point, as thousandths. */
+/* Parses digits with at most three decimals, as thousandths. */
 static int read_milli(const char *text, uint64_t min, uint64_t max, uint64_t *ret, struct err *err)
 {
     uint64_t value = 0;
@@ -99,7 +99,7 @@ static void set_text(char **field, const char *value)
     *field = alloc_strdup(value);
 }
 
-/* Words that are not there yet are added. */
+/* Adds words that are not in the list yet. */
 static int add_choices(char **field, const char *choices, const char *value, struct err *err)
 {
     while (*value != '\0') {
@@ -176,8 +176,9 @@ static int read_env(struct config *c, const struct option *o, const char *name, 
     return set_option(c, o, value, err) < 0 ? err_wrap(err, "%s", name) : 0;
 }
 
-/* Those users have it in their configuration with a backend that we do not have. With the profile
- * of that server it says how results look (compat/code_sandbox.c), not what isolates sandboxes. */
+/* Whether INTERPRETER_TYPE chooses the form of results (compat/code_sandbox.c). Users of that
+ * server have it in their configuration, with the name of a backend that we do not have; with its
+ * profile it does not choose ours. */
 static bool is_shape(const struct config *c)
 {
     const char *type = getenv("INTERPRETER_TYPE");
@@ -185,11 +186,11 @@ static bool is_shape(const struct config *c)
            config_lists(c->compat, "code-sandbox");
 }
 
-/* What INTERPRETER_TYPE says is judged when it is known which profiles are on. */
+/* INTERPRETER_TYPE is checked later, when it is known which profiles are on. */
 static int read_environment(struct config *c, struct err *ret_type, struct err *err)
 {
-    /* The name by which users of similar servers know the choice of backend. It may be there for
-     * such a server, with a value that we do not know: our own name for it comes first. */
+    /* Users of similar servers know the choice of backend by this name. It may be set for such a
+     * server, to a value that we do not know, so our own name takes precedence. */
     const char *own = getenv("CLOISTER_BACKEND");
     if (own == NULL || own[0] == '\0') {
         err_ignore(
@@ -203,8 +204,8 @@ static int read_environment(struct config *c, struct err *ret_type, struct err *
     return rc;
 }
 
-/* Where the servers behind the python profiles listen, in their words: over HTTP only, unless
- * somebody has said how we are to be reached. */
+/* The address of servers behind the python profiles (APP_HOST, APP_PORT). We listen there if
+ * neither --http nor --stdio is given. */
 static void take_foreign_address(struct config *c)
 {
     const char *host = getenv("APP_HOST"), *port = getenv("APP_PORT");
@@ -220,7 +221,7 @@ static void take_foreign_address(struct config *c)
     }
 }
 
-/* One option at argv[*at], with its value; moves *at behind them. */
+/* Reads one option at argv[*at] and its value; moves *at past them. */
 static int read_argument(struct config *c, int argc, char **argv, int *at, struct err *err)
 {
     const char *word = argv[(*at)++];
@@ -353,7 +354,7 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
         take_foreign_address(c);
     }
     if (rc == 0 && c->http[0] != '\0' && c->instance[0] == '\0') {
-        /* its clients outlive it, and expect the next one to have their sandboxes */
+        /* clients outlive the server, and expect their sandboxes from the next one */
         set_text(&c->instance, HTTP_INSTANCE);
     }
     if (rc < 0) {

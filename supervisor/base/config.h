@@ -1,6 +1,6 @@
 /*
- * Configuration: one table of options (options.c) yields the command line, the environment
- * variables, --help and their checks.
+ * Configuration. One table of options (options.c) defines the command line, the environment
+ * variables, --help and all checks.
  */
 #ifndef CLOISTER_SUPERVISOR_BASE_CONFIG_H
 #define CLOISTER_SUPERVISOR_BASE_CONFIG_H
@@ -11,21 +11,21 @@
 #include "common/err.h"
 #include "common/log.h"
 
-#define BACKEND_AUTO "auto" /* --backend: the first automatic one that works */
+#define BACKEND_AUTO "auto" /* --backend: the first automatic backend that works */
 
 struct backend_row;
 
 struct config {
     char *backend;       /* BACKEND_AUTO or a name of common/backends.def */
-    char *engine;        /* where the container engine is; "" = looked for */
-    char *runtime;       /* OCI runtime, name or path; "" = the backend's choice */
+    char *engine;        /* address of the container engine; "" = searched */
+    char *runtime;       /* OCI runtime, name or path; "" = chosen by the backend */
     char *image;         /* oci: directory with an unpacked root; docker: reference; "" = default */
     char *pull;          /* "missing" "never" */
     char *allow_images;  /* docker: patterns of images that clients may choose; "" = any */
     char *image_dir;     /* oci: directory whose entries clients may choose as images; "" = none */
-    char *runtime_dir;   /* "" = by the rules of design.md section 7 */
-    char *instance;      /* "" = one of our own, gone with us; with HTTP never "" */
-    const char *sweeper; /* program of our sweeper (sweeper.h), no option; NULL = none */
+    char *runtime_dir;   /* "" = default place, see options.c */
+    char *instance;      /* "" = our own, removed with us; with HTTP never "" */
+    const char *sweeper; /* program of the sweeper (sweeper.h), not an option; NULL = none */
     char *worker_path;   /* "" = found beside this program */
     char *agent_path;    /* "" = found beside this program */
     uint64_t memory_mb;  /* defaults of new sandboxes */
@@ -44,7 +44,7 @@ struct config {
     uint64_t grace_s;      /* a sandbox lives on for this long without a server */
     /* HTTP */
     char *http; /* "PORT" or "HOST:PORT", "" for none */
-    bool stdio; /* also when there is HTTP */
+    bool stdio; /* also serve stdio if there is HTTP */
     char *public_url;
     char *tls_cert, *tls_key;
     char *tokens; /* file */
@@ -60,38 +60,38 @@ struct config {
     bool packages;                      /* packages can be installed */
     char *package_index, *npm_registry; /* URLs; "" = the managers' own */
     char *package_dir;                  /* directory of wheels on this host; "" = none */
-    char *package_proxy;                /* URL for the installer's http_proxy and https_proxy */
-    char *package_ca;                   /* PEM file the installer trusts; "" = the image's own */
-    uint64_t packages_mb;               /* most that the packages of one sandbox take */
+    char *package_proxy;                /* URL for the installers' http_proxy and https_proxy */
+    char *package_ca;                   /* PEM file that installers trust; "" = the image's own */
+    uint64_t packages_mb;               /* limit of the packages of one sandbox */
     uint64_t install_timeout_s;
     char *languages;   /* JSON file of further languages; "" = none */
     char *local_files; /* directories that upload_file may read on this host, with commas */
-    uint64_t link_s;   /* HTTP: a link to a file is good for so long */
+    uint64_t link_s;   /* HTTP: how long a link to a file is valid */
     char *compat;      /* names of profiles, with commas */
     bool strict;
     enum log_level log_level;
 };
 
-/* The backend that the configuration means. NULL: all automatic ones come into question, which is
- * so with "auto" as long as nothing else in the configuration belongs to one of them. */
+/* The configured backend. NULL: all automatic ones are candidates, which holds for "auto" unless
+ * another option belongs to one of them. */
 const struct backend_row *config_backend(const struct config *c);
 
-/* Whether images are references to an engine, as far as is known before one is chosen. */
+/* Whether images are references of an engine, as far as is known before a backend is chosen. */
 bool config_names_references(const struct config *c);
 
-/* The workspace of a sandbox with that much memory for which no other size was asked: the
- * configured one, or what leaves room in less memory than the configured. */
+/* The size of the workspace for a sandbox with this much memory if the client asks for none: the
+ * configured size, or less if the memory is less than the configured. */
 uint64_t config_disk_mb(const struct config *c, uint64_t memory_mb);
 
-/* Defaults, then environment, then arguments. `argv` starts at the first option; parsing stops at
- * the first word that is not an option, whose index is returned in *ret_used. On error the text
- * names the option and what was expected. */
+/* Reads defaults, then environment, then arguments. `argv` starts at the first option; parsing
+ * stops at the first word that is no option, whose index is stored in *ret_used. The error names
+ * the option and what was expected. */
 int config_load(struct config *c, int argc, char **argv, int *ret_used,
                 struct err *err) WARN_UNUSED;
 
 void config_finish(struct config *c);
 
-/* Whether a word is one of a list with commas. */
+/* Whether a list with commas contains the word. */
 bool config_lists(const char *list, const char *word);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Frames one by one. A list that was cut for its size ends inside a frame, which is no fault.
+ * Decodes frame by frame. A list that was cut for its size ends inside a frame, which is no error.
  */
 #include "supervisor/base/entries.h"
 

@@ -1,11 +1,11 @@
 /*
- * The grammar is that of the engines, a little stricter: what passes here can stand in a path of
- * the engine's API and in an argument list without being anything else. It can't contain "..", a
- * blank, a control character or a leading dash, because each part must begin and end with a letter
- * or digit.
+ * The grammar is that of the engines, slightly stricter: a valid reference can stand in a path of
+ * the engine's API and in an argument list without another meaning. It cannot contain "..", a
+ * blank, a control character or a leading dash, because each part begins and ends with a letter or
+ * digit.
  *
- * A pattern that lists what is allowed must not match more than its writer saw. So "*" stops at
- * "/": "python*" is every tag of python and never "python.example.com/anything".
+ * A pattern of allowed images must not match more than its author expects. So "*" stops at "/":
+ * "python*" is every tag of python and never "python.example.com/anything".
  */
 #include "supervisor/base/image.h"
 
@@ -47,8 +47,7 @@ static bool is_component(const char *text, size_t len)
     }
 }
 
-/* Whether the part before the first "/" is a registry rather than the first part of a repository.
- */
+/* Whether the part before the first "/" is a registry, not the first part of a repository. */
 static bool is_host(const char *text, size_t len)
 {
     return memchr(text, '.', len) != NULL || memchr(text, ':', len) != NULL ||
@@ -112,7 +111,7 @@ static bool is_repository(const char *text, size_t len)
     }
 }
 
-/* Length of the repository with its host: up to the tag or digest. */
+/* Length of the repository including its host, up to the tag or digest. */
 static size_t repository_length(const char *text)
 {
     size_t len = strcspn(text, "@");
@@ -178,12 +177,12 @@ int image_check_patterns(const char *patterns, struct err *err)
     }
 }
 
-/* Only the latest "*" is ever reconsidered: an earlier one is settled by what stood between them.
- */
+/* Only the latest "*" needs backtracking: the match of an earlier one is settled by the text
+ * between them. */
 static bool matches(const char *pattern, const char *text)
 {
-    const char *star = NULL; /* behind the latest "*" */
-    const char *from = NULL; /* where its match ends so far */
+    const char *star = NULL; /* after the latest "*" */
+    const char *from = NULL; /* end of its match so far */
     bool behind_slash = false;
     while (*text != '\0') {
         if (*pattern == '*') {
@@ -208,7 +207,7 @@ static bool matches(const char *pattern, const char *text)
     return *pattern == '\0';
 }
 
-/* Adds what an engine adds to a short name: the registry, "library" for official images, and the
+/* Completes a short name as an engine does: the registry, "library" for official images, and the
  * tag. */
 static void spell_out(const char *name, char *out, size_t size)
 {

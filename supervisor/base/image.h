@@ -1,7 +1,7 @@
 /*
- * Names of sandbox images: what is a well-formed one, and which ones clients may choose.
+ * Names of sandbox images: which are valid, and which ones clients may choose.
  *
- * What an image is depends on the backend: for docker a reference that its engine knows or fetches
+ * What an image is depends on the backend: for docker a reference that its engine has or pulls
  * ("python:3.13-slim"), for oci a directory of this host.
  *
  * Thread: any. Nothing here blocks or allocates.
@@ -13,29 +13,27 @@
 
 #include "common/err.h"
 
-/* What sandboxes on docker are made of unless somebody says otherwise: the official image, in full,
- * so that Podman asks nobody which registry is meant; slim, since the agent needs nothing but a
- * shell and python3 from it. */
+/* The default image on docker: the official image with its full name, so that Podman does not ask
+ * for the registry; slim, since the agent needs only a shell and python3 from it. */
 #define IMAGE_DOCKER_DEFAULT "docker.io/library/python:3.13-slim"
 
 #define IMAGE_REFERENCE_MAX 512  /* bytes of a reference */
-#define IMAGE_PATTERNS_MAX  4096 /* bytes of a list of patterns: clients get to see it */
+#define IMAGE_PATTERNS_MAX  4096 /* bytes of a list of patterns, which clients can see */
 
-/* [host[:port]/]repository[:tag][@digest], the repository in lower case. -ERR_INVALID says what is
- * wrong. */
+/* [host[:port]/]repository[:tag][@digest], the repository in lower case. The text of -ERR_INVALID
+ * says what is wrong. */
 int image_check_reference(const char *text, struct err *err) WARN_UNUSED;
 
 /* "/..." or "./..." or "../...": a directory, never a reference. */
 bool image_is_path(const char *text);
 
-/* A list of patterns as image_is_allowed() takes it. -ERR_CONFIG. */
+/* Checks a list of patterns for image_is_allowed(). -ERR_CONFIG. */
 int image_check_patterns(const char *patterns, struct err *err) WARN_UNUSED;
 
-/* `patterns` are separated by commas; "" allows everything. In a pattern "*" stands for any
- * characters but "/", and at the end behind a "/" for those as well. Short names are those of
- * Docker Hub, and a name without a tag has the tag "latest", in patterns as in references:
- * "python:*" is every tag of the official image however it is written, "ghcr.io/acme/" and a star
- * all of acme. */
+/* `patterns` are separated by commas; "" allows everything. In a pattern "*" matches any characters
+ * but "/"; at the end after a "/" it matches those, too. Short names are those of Docker Hub, and a
+ * name without a tag has the tag "latest", in patterns as in references: "python:*" matches every
+ * tag of the official image in any spelling, "ghcr.io/acme/" and a star all images of acme. */
 bool image_is_allowed(const char *patterns, const char *reference);
 
 #endif

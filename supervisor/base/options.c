@@ -13,7 +13,7 @@
 
 #define FIELD(name) offsetof(struct config, name)
 
-/* Every name behind "auto", and what each is that releases have. */
+/* All backend names after "auto", and a description of each that releases have. */
 #define BACKEND(name, about, ...) " " #name
 static const char backend_names[] = BACKEND_AUTO
 #include "common/backends.def"

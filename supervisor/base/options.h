@@ -1,8 +1,8 @@
 /*
- * The table of options. A row is all there is to an option: config.c reads its flag "--memory-mb",
+ * The table of options. A row defines an option completely: config.c reads its flag "--memory-mb",
  * its environment variable CLOISTER_MEMORY_MB and its default, and checks its bounds;
- * options_help.c prints its line of --help; the manual page and the tables of contrib/docs are made
- * of it (contrib/docs/generate).
+ * options_help.c prints its line of --help; the manual page and the tables of contrib/docs are
+ * generated from it (contrib/docs/generate).
  */
 #ifndef CLOISTER_SUPERVISOR_BASE_OPTIONS_H
 #define CLOISTER_SUPERVISOR_BASE_OPTIONS_H
@@ -14,14 +14,14 @@ enum option_type {
     OPTION_TEXT,
     OPTION_CHOICE,   /* one of `choices` */
     OPTION_PATTERNS, /* of image references */
-    OPTION_LIST,     /* of `choices`, separated by commas; given again it adds to what was given */
+    OPTION_LIST,     /* of `choices`, separated by commas; repeating the option adds to the list */
     OPTION_NUMBER,
     OPTION_MILLI, /* "1.5" as 1500 */
     OPTION_FLAG,  /* no value needed on the command line */
     OPTION_LEVEL,
 };
 
-/* Chapters of --help and of the manual, in their order. */
+/* Chapters of --help and of the manual page, in this order. */
 enum option_topic {
     OPTION_TOPIC_PLACE,
     OPTION_TOPIC_LIMITS,
@@ -39,28 +39,28 @@ struct option {
     enum option_topic topic;
     enum option_type type;
     size_t offset;     /* of the field in struct config */
-    const char *value; /* default, as it would be typed */
-    uint64_t min, max; /* numbers, in the unit of the field */
+    const char *value; /* default, as one would type it */
+    uint64_t min, max; /* of numbers, in the unit of the field */
     const char *value_name;
     const char *help;
     const char *choices; /* "a b c" */
 };
 
-/* Rows of one topic stand beside each other. */
+/* Rows of one topic are adjacent. */
 extern const struct option options[];
 extern const size_t option_count;
 
-/* A word that scripts and pages use ("http"), and the heading ("serving over HTTP"). */
+/* The topic's name for scripts and pages ("http"), and its heading ("serving over HTTP"). */
 const char *option_topic_name(enum option_topic topic);
 const char *option_topic_title(enum option_topic topic);
 
-/* "--memory-mb MIB"; owned by the caller. */
+/* "--memory-mb MIB"; the caller frees it. */
 char *option_flag(const struct option *o);
 
-/* "CLOISTER_MEMORY_MB"; owned by the caller. */
+/* "CLOISTER_MEMORY_MB"; the caller frees it. */
 char *option_env_name(const struct option *o);
 
-/* Help text of all options, for --help. Written with stdio. */
+/* Prints the help text of all options to stdout. */
 void options_print_help(void);
 
 #endif

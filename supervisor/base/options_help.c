@@ -1,5 +1,5 @@
 /*
- * --help: the rows of the table of options, a chapter for each topic.
+ * --help: the rows of the table of options, with a chapter for each topic.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #define HELP_INDENT 29
 #define HELP_WIDTH  (size_t)70
 
-/* One option's line, broken at blanks and continued under itself. */
+/* Prints one option, broken at blanks, with aligned continuation lines. */
 static void print_option(const char *flag, const char *text)
 {
     printf("  %-*s", HELP_INDENT - 3, flag);

@@ -1,6 +1,6 @@
 /*
- * Prints the table of options as JSON, for contrib/docs/generate, which makes the manual page and
- * the tables of contrib/docs of it. It is built, never installed.
+ * Prints the table of options as JSON for contrib/docs/generate, which makes the manual page and
+ * the tables of contrib/docs. It is built, but not installed.
  */
 #include <stdio.h>
 

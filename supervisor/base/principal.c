@@ -1,6 +1,6 @@
 /*
- * A principal lives as long as anything of its own does: a token that is taken out of the file must
- * not pull the name away under a session that is just being ended for it.
+ * A principal lives as long as anything refers to it: when its token is removed from the file, its
+ * sessions, which are being ended, still need its name.
  */
 #include "supervisor/base/principal.h"
 

@@ -1,11 +1,12 @@
 /*
- * On whose behalf something is asked: a name that owns sandboxes, and how much it may have.
+ * A principal: a name that owns sandboxes, and its limits.
  *
- * stdio has one principal; HTTP has one for each token, subject of an authorization server, or,
- * with neither configured, one for all. Sandboxes, executions, sessions and tasks belong to the
- * name; it is what the fleet calls an owner.
+ * stdio has one principal. HTTP has one for each name in the token file or subject of an
+ * authorization server; if neither is configured, one for all. Sandboxes, executions, sessions and
+ * tasks belong to the name; the fleet calls it an owner.
  *
- * Counted references: whoever keeps one longer than a call holds it. Thread: the loop thread.
+ * Principals are reference-counted: code that keeps one beyond a call must hold it. Thread: the
+ * loop thread.
  */
 #ifndef CLOISTER_SUPERVISOR_BASE_PRINCIPAL_H
 #define CLOISTER_SUPERVISOR_BASE_PRINCIPAL_H
@@ -15,7 +16,7 @@
 #include <stdint.h>
 
 struct principal_limits {
-    uint64_t sandboxes; /* at a time; 0: only the server's own limit */
+    uint64_t sandboxes; /* at the same time; 0: only the server's own limit */
     uint64_t memory_mb; /* of all its sandboxes together; 0: no limit */
     uint64_t calls;     /* requests in flight, of all its sessions; 0: no limit */
 };
@@ -25,7 +26,7 @@ struct principal {
     struct principal_limits limits;
     size_t calls; /* in flight */
     size_t kept;  /* bytes of its requests that have not ended */
-    bool revoked; /* its token is gone from the file: nothing new is taken from it */
+    bool revoked; /* its token was removed from the file: its requests are refused */
     unsigned refs;
 };
 

@@ -1,6 +1,6 @@
 /*
- * Which clients are better off with fields. A name counts when it begins as a row does, since
- * programs of one project put a word of their own behind.
+ * Clients that work better with fields. A row matches names that begin with it, since programs of
+ * one project append words of their own.
  */
 #include "supervisor/base/result_form.h"
 
@@ -8,8 +8,8 @@
 #include <string.h>
 
 static const char *const with_fields[] = {
-    "gemini-cli",    /* shows the text, but without fields takes a text that is JSON for them */
-    "mcp-inspector", /* for people who look at a server: shows both */
+    "gemini-cli",    /* shows the text, but without fields mistakes a JSON text for them */
+    "mcp-inspector", /* for people who inspect a server: shows both */
     "inspector-cli",
 };
 

@@ -1,9 +1,10 @@
 /*
- * In which form a client gets the results of tools: as the text that a person would read, or with
- * fields beside it, for programs.
+ * The form in which a client gets results of tools: a text for people, or fields beside it for
+ * programs.
  *
- * Hosts that find fields show their model those alone, or beside the text, and drop pictures; so
- * fields are for clients that are known to be better off with both, and for whoever asks.
+ * A host that finds fields shows its model only those, or both, and drops pictures. So fields are
+ * for clients that are known to work better with both, and for those that ask.
+ *
  * Thread: any. Nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_BASE_RESULT_FORM_H
@@ -11,21 +12,21 @@
 
 #include <stdbool.h>
 
-/* Where a request says it: a member of its _meta. */
+/* The member of a request's _meta that chooses the form. */
 #define RESULT_FORM_META "cloister/results"
 
 #define RESULT_FORM_WORDS "auto text structured"
 
 enum result_form {
-    RESULT_FORM_AUTO, /* as it is known to suit the client */
+    RESULT_FORM_AUTO, /* whatever is known to suit the client */
     RESULT_FORM_TEXT,
     RESULT_FORM_STRUCTURED,
 };
 
-/* False if the word is none of RESULT_FORM_WORDS. */
+/* False if the word is not in RESULT_FORM_WORDS. */
 bool result_form_parse(const char *word, enum result_form *ret);
 
-/* What suits the client of this clientInfo.name (NULL: unknown): never RESULT_FORM_AUTO. */
+/* The form for a client with this clientInfo.name (NULL: unknown): never RESULT_FORM_AUTO. */
 enum result_form result_form_of_client(const char *name);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * The rights of everybody are what counts. Those of the group are left to the administrator: a
- * service often reads its secrets as a member of a group (0640), and nobody becomes a member by
- * accident. A file that everybody may write is refused whatever it holds: whoever adds a line to it
- * gives himself a way in. So is one of a user who is neither root nor us, who may write it as he
- * likes, whatever its mode.
+ * Only permissions for all users and the owner matter. Group permissions are up to the
+ * administrator: a service often reads its secrets as a member of a group (0640), and nobody
+ * becomes a member by accident. A file that everybody may write is refused whatever it contains,
+ * since adding a line would grant access. So is a file of a user who is neither root nor us,
+ * because its owner can always write it.
  */
 #include "supervisor/base/secret_file.h"
 
@@ -39,7 +39,7 @@ static int read_all(int fd, const char *path, struct buf *out, struct err *err)
 int secret_file_read(const char *path, struct buf *out, bool *ret_open, struct err *err)
 {
     struct stat st;
-    /* not blocking: it may turn out to be a pipe */
+    /* non-blocking, because it may be a pipe */
     CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0) {
         return err_sys(err, ERR_CONFIG, errno, "%s", path);
@@ -61,7 +61,7 @@ int secret_file_read(const char *path, struct buf *out, bool *ret_open, struct e
         return err_set(err, ERR_CONFIG, "%s is larger than %u KiB", path,
                        SECRET_FILE_MAX_BYTES >> 10);
     }
-    /* at once, with room to see the end: growing would leave copies behind in freed memory */
+    /* allocated at once, with room to detect the end: growing would leave copies in freed memory */
     buf_init(out, SECRET_FILE_MAX_BYTES + 1);
     int rc = buf_reserve(out, (size_t)st.st_size + 1, err);
     rc = rc < 0 ? err_wrap(err, "%s", path) : read_all(fd, path, out, err);

@@ -1,17 +1,17 @@
 /*
- * Where requests become calls of tools. A call borrows everything from its request, and ends it.
+ * Turns requests into tool calls. A call borrows everything from its request, and ends it.
  *
- * What tools keep between calls is the default sandbox. On a pipe that is the principal's, which
- * the next server finds again; an older client over HTTP has one of its own, which ends with its
- * session; and where each request is a session of its own the calls of a principal share one
- * (owners.c). An option says otherwise: one for all that a principal does, or a new one for each
- * call, whose id its result tells.
+ * The state that tools keep between calls is the default sandbox. On a pipe it belongs to the
+ * principal, and the next server finds it again. An older client over HTTP has one of its own,
+ * which ends with its session. Where each request is its own session, the calls of a principal
+ * share one (owners.c). An option overrides this: one for everything that a principal does, or a
+ * new one for each call, whose result has its id.
  *
- * Each call knows in which form its result is wanted: as the request says, else the URL of its
- * client, else the option, else as is known to suit the client.
+ * The form of a call's result is chosen by the request, else by the client's URL, else by the
+ * option, else by what is known of the client.
  *
- * A session may end while its default sandbox is being made, and the fleet will call back for it
- * then: what it calls back to stays until that has happened.
+ * A session may end while its default sandbox is being opened. The object that the fleet will call
+ * back stays until then.
  */
 #include "supervisor/front/app.h"
 
@@ -52,7 +52,7 @@ static const char instructions[] =
     "but install_package installs packages of pip and npm into them. When a call fails, its hint "
     "says what to do next.";
 
-/* A cell: a room with a door of its own. A URI has no spaces. */
+/* The icon: a cell, a room with its own door. A URI has no spaces. */
 #define ICON_SVG                                                                                   \
     "data:image/svg+xml,%3Csvg%20xmlns='http://www.w3.org/2000/svg'%20viewBox='0%200%2024%2024'"   \
     "%20fill='none'%20stroke='%236b7280'%20stroke-width='2'%3E"                                    \
@@ -74,11 +74,12 @@ struct app {
 };
 
 struct app_session {
-    struct tool_session tools; /* first: the fleet's callbacks lead to it */
+    struct tool_session tools; /* first, since the fleet's callbacks lead to it */
     struct app *app;
     struct principal *principal;
-    struct tool_session *shared; /* its principal's, for its calls; NULL before the first, and
-                                    where it has a default sandbox of its own */
+    /* the state shared by its principal's calls; NULL before the first call, or if the session has
+     * its own default sandbox */
+    struct tool_session *shared;
     struct app_session *prev, *next;
     struct call *calls;
 };
@@ -87,8 +88,8 @@ struct call {
     struct tool_call tool; /* first */
     struct mcp_request *request;
     struct app_session *session;
-    cJSON *meant;          /* its arguments as they are meant; NULL: as they came */
-    enum result_form form; /* RESULT_FORM_AUTO: as another server's tool has it */
+    cJSON *meant;          /* repaired arguments; NULL: as they came */
+    enum result_form form; /* RESULT_FORM_AUTO: that of another server's tool */
     struct call *prev, *next;
 };
 
@@ -109,7 +110,7 @@ static void session_free(struct tool_session *tools)
     free(s);
 }
 
-/* Whose sandbox calls without sandbox_id use. */
+/* Which sandbox is used by calls without sandbox_id. */
 static enum tool_default default_of(const struct config *config, enum mcp_session_kind kind)
 {
     const char *whose = config->default_sandbox;
@@ -176,7 +177,7 @@ static void on_session_close(void *arg, void *data)
 {
     struct app_session *s = data;
     while (s->calls != NULL) {
-        call_free(s->calls); /* the server is closed and they will never end */
+        call_free(s->calls); /* the server is closed, so its calls will not end */
     }
     if (s->shared != NULL) {
         owners_let_go(STEAL_PTR(s->shared));
@@ -186,13 +187,13 @@ static void on_session_close(void *arg, void *data)
 
 /* ---- forms of results ----------------------------------------------------------------------- */
 
-/* False: the request asks for a form that there is not. */
+/* False: the request asks for an unknown form. */
 static bool form_of(const struct mcp_request *r, enum result_form *ret)
 {
     const struct app *a = mcp_request_app(r);
     bool known = mcp_request_results(r, ret);
     if (*ret == RESULT_FORM_AUTO) {
-        (void)result_form_parse(a->config->results, ret); /* config.c lets no other word in */
+        (void)result_form_parse(a->config->results, ret); /* config.c has checked the word */
     }
     if (*ret == RESULT_FORM_AUTO) {
         *ret = result_form_of_client(mcp_request_client(r));
@@ -264,22 +265,22 @@ static void on_tool_done(struct tool_call *tool, struct result *result)
     mcp_answer(r, json);
 }
 
-static void on_tool_progress(struct tool_call *tool, const struct fleet_progress *news)
+static void on_tool_progress(struct tool_call *tool, const struct fleet_progress *progress)
 {
     struct call *c = (struct call *)tool;
-    mcp_progress(c->request, (double)news->done, (double)news->total, news->text);
+    mcp_progress(c->request, (double)progress->done, (double)progress->total, progress->text);
 }
 
-static bool on_tool_output(struct tool_call *tool, const struct fleet_output *news)
+static bool on_tool_output(struct tool_call *tool, const struct fleet_output *output)
 {
     struct mcp_request *r = ((struct call *)tool)->request;
     if (!mcp_wants_progress(r)) {
-        return !mcp_hears_progress(r); /* never again, or only not now */
+        return !mcp_hears_progress(r); /* false: never again; true: not now */
     }
     CLEANUP_BUF struct buf message;
     buf_init(&message, 4 * OUTPUT_MESSAGE_BYTES);
-    output_message(&message, news);
-    mcp_progress(r, (double)(news->out_bytes + news->err_bytes), 0, text_cstr(&message));
+    output_message(&message, output);
+    mcp_progress(r, (double)(output->out_bytes + output->err_bytes), 0, text_cstr(&message));
     return true;
 }
 
@@ -305,7 +306,7 @@ static void on_tell_task(struct tool_call *tool, const char *status)
 static void on_cancel(struct mcp_request *r)
 {
     struct call *c = mcp_request_data(r);
-    tool_cancel(&c->tool); /* may end the call already */
+    tool_cancel(&c->tool); /* this may end the call */
 }
 
 static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
@@ -344,7 +345,7 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
     s->calls = c;
     mcp_request_set_data(r, c);
     mcp_on_cancel(r, on_cancel);
-    tool->run(&c->tool); /* may end the call already */
+    tool->run(&c->tool); /* this may end the call */
 }
 
 /* ---- lists ---------------------------------------------------------------------------------- */
@@ -355,7 +356,7 @@ static const struct mcp_tool *on_tool_find(void *arg, const char *name)
     return tools_find(a->tools, name);
 }
 
-/* Of tools there are two: with and without output schemas. */
+/* The list of tools has two forms: with and without output schemas. */
 static unsigned on_list_form(const struct mcp_request *r, enum mcp_list list)
 {
     (void)list;
@@ -374,7 +375,7 @@ static void on_list(struct mcp_request *r, enum mcp_list list, const char *curso
     } else if (list == MCP_LIST_TEMPLATES) {
         resources_templates(r);
     } else {
-        assert(list == MCP_LIST_RESOURCES); /* nothing else is offered */
+        assert(list == MCP_LIST_RESOURCES); /* no other list is offered */
         resources_list(a->fleet, r, cursor);
     }
 }

@@ -1,5 +1,6 @@
 /*
- * cloister as an application of the protocol layer: its tools in front of the fleet.
+ * Cloister as an application of the protocol layer: its tools in front of the fleet.
+ *
  * Thread: the loop thread. Nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_FRONT_APP_H
@@ -15,24 +16,24 @@ struct links;
 struct mcp_app;
 struct mcp_server;
 
-/* All is borrowed for its life; `links` NULL: without HTTP. */
+/* Everything is borrowed for its life; `links` NULL: no HTTP. */
 struct app *app_create(uv_loop_t *loop, const struct config *config,
                        const struct languages *languages, struct fleet *fleet, struct links *links);
 
-/* Ends what its tools have under way beside calls. Before fleet_shutdown(). */
+/* Ends what tools do beside calls (installations). Call it before fleet_shutdown(). */
 void app_stop(struct app *a);
 
-/* When nothing of the fleet calls back any more: what it has on the loop is closed. */
+/* Closes its handles on the loop. Call it after the fleet's last callback. */
 void app_close(struct app *a);
 
-/* After the server that offers it, and when nothing of the fleet calls back any more. */
+/* Call it after the server that uses it is closed, and after the fleet's last callback. */
 void app_destroy(struct app *a);
 
 /* For mcp_server_create(); borrowed. */
 const struct mcp_app *app_mcp(const struct app *a);
 
-/* The server that was made of it: from now on its clients are told what changes. NULL: none any
- * more, before it is closed. */
+/* Sets the server whose clients are notified of changes. NULL: none, before that server is closed.
+ */
 void app_announce(struct app *a, struct mcp_server *server);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * A link is judged by its signature first, so that who has none learns nothing: neither which
- * sandboxes there are nor which files. Reading is an operation like those of tools, as the
- * sandbox's user, so a link leads to what code in the sandbox could read itself; it is no use of
- * the sandbox, which lives no longer by it.
+ * The signature of a link is checked first, so that a request without a valid link learns nothing
+ * about sandboxes or files. The file is read by an operation like those of tools, as the sandbox's
+ * user, so a link reaches only what code in the sandbox could read. The read does not count as use
+ * of the sandbox.
  */
 #include "supervisor/front/file_source.h"
 
@@ -19,7 +19,7 @@
 struct file_source {
     struct fleet *fleet;
     struct links *links;
-    bool foreign; /* links of the other form are taken */
+    bool foreign; /* accept links of the other form */
 };
 
 struct reading {

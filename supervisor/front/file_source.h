@@ -1,5 +1,5 @@
 /*
- * The files behind links: joins the HTTP side (web/files_endpoint.h) with sandboxes and links.
+ * The files behind links: connects the HTTP side (web/files/endpoint.h) with sandboxes and links.
  *
  * Thread: the loop thread. Nothing blocks.
  */
@@ -15,12 +15,12 @@ struct file_source;
 struct fleet;
 struct links;
 
-/* All borrowed. */
+/* Everything is borrowed. */
 struct file_source *file_source_create(struct fleet *fleet, struct links *links,
                                        const struct config *config);
 void file_source_destroy(struct file_source *s); /* NULL is fine */
 
-/* For files_endpoint_create(). */
+/* The table for files_endpoint_create(). */
 struct files_source file_source_table(struct file_source *s);
 
 #endif

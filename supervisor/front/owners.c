@@ -1,7 +1,7 @@
 /*
- * One entry a principal with calls, made with the first and freed after the last. An entry whose
- * sandbox is still being made stays until the fleet has called back for it; calls that come before
- * that share it again, so that a principal's first calls never make two.
+ * One entry for each principal with calls, made with the first call and freed after the last. An
+ * entry whose sandbox is being opened stays until the fleet has called back. Calls that come before
+ * that share it, so a principal's first calls never open two sandboxes.
  */
 #include "supervisor/front/owners.h"
 
@@ -14,7 +14,7 @@
 #include "supervisor/tools/tool.h"
 
 struct owner {
-    struct tool_session tools; /* first: the fleet's callbacks lead to it */
+    struct tool_session tools; /* first, since the fleet's callbacks lead to it */
     LIST_ENTRY(owner) node;
     struct principal *principal;
     size_t holds;

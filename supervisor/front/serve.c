@@ -1,19 +1,19 @@
 /*
- * The order of life and death of a server.
+ * The life of a server.
  *
  *   SERVING ──SIGTERM with HTTP, or end of input──▶ DRAINING ──calls answered, or time──▶ STOPPING
  *      └──────────────── SIGINT, output broken ────────────────────────────────────────────┘ │
  *                                                                       exit ◀── FLUSHING ◀──┘
  *
- * DRAINING lets calls that are nearly done be answered. On stdio, whoever pipes a few requests in
- * closes the pipe behind them: they get a moment if it is a pipe, whose end usually means that the
- * client is gone, and as long as it takes for a file. Over HTTP nothing new is taken and what is in
- * flight gets a moment. STOPPING ends operations and removes sandboxes, or leaves those of a named
- * instance to the next server; what is answered then still goes out in FLUSHING. From the end of a
- * pipe's input to our exit 5 s pass at most, from SIGTERM with HTTP 6.
+ * DRAINING lets calls that are nearly done be answered. On stdio, programs that pipe a few requests
+ * into us close the pipe after them. With a pipe such calls get a moment, since its end usually
+ * means that the client is gone; with a file they get as long as they take. Over HTTP nothing new
+ * is accepted, and calls in flight get a moment. STOPPING ends operations, and removes sandboxes or
+ * leaves those of a named instance to the next server; late answers are still sent in FLUSHING. We
+ * exit at most 5 s after the end of a pipe's input, and at most 6 s after SIGTERM with HTTP.
  *
- * With both, the end of stdio is the end of all: the client that started us expects us to go, and
- * would find the port taken when it starts the next one.
+ * With both fronts, the end of stdio ends the server: the client that started us expects that, and
+ * would find the port in use when it starts the next server.
  */
 #include "supervisor/front/serve.h"
 
@@ -34,8 +34,8 @@
 
 #define PIPE_DRAIN_MS 300
 #define HTTP_DRAIN_MS 1000
-#define HTTP_LOOK_MS  20  /* between looks whether all is answered */
-#define FLUSH_MS      100 /* after the fleet's 4.5 s; a client that still reads needs none of it */
+#define HTTP_LOOK_MS  20  /* interval of checks whether all calls are answered */
+#define FLUSH_MS      100 /* after the fleet's 4.5 s; a client that reads needs less */
 #define LAST_WAIT_MS  50
 
 enum serve_state { SERVE_SERVING, SERVE_DRAINING, SERVE_STOPPING, SERVE_FLUSHING };
@@ -47,16 +47,16 @@ struct serve {
     struct fleet *fleet;
     struct app *app;
     struct links *links;             /* NULL: no HTTP */
-    struct file_source *file_source; /* the same */
+    struct file_source *file_source; /* NULL: no HTTP */
     struct mcp_server *server;
-    struct serve_stdio *stdio; /* NULL: not asked for */
-    struct serve_http *http;   /* NULL: not asked for */
+    struct serve_stdio *stdio; /* NULL: not used */
+    struct serve_http *http;   /* NULL: not used */
     unsigned open_fronts;
     bool has_ended; /* stdin */
     uv_signal_t on_term, on_int, on_hup;
     uv_timer_t drain;       /* of the pipe; at the very end, of the loop */
-    uv_timer_t look;        /* whether HTTP has drained */
-    uint64_t http_until_ms; /* … which it may take until then */
+    uv_timer_t look;        /* checks whether HTTP has drained */
+    uint64_t http_until_ms; /* time limit of that */
 };
 
 static void set_state(struct serve *s, enum serve_state state, const char *why)
@@ -66,9 +66,9 @@ static void set_state(struct serve *s, enum serve_state state, const char *why)
     s->state = state;
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- stop ------------------------------------------------------------------------------------ */
 
-/* The fleet gave up on something that will not end, and so must we. */
+/* The fleet gave up something that does not end, so the loop is left without it. */
 static void on_last_wait(uv_timer_t *timer)
 {
     uv_stop(timer->loop);
@@ -101,8 +101,8 @@ static void on_fleet_down(void *arg)
     }
 }
 
-/* The client or whoever runs us ends this server; only a person at a terminal, with ^C, means the
- * sandboxes as well. */
+/* Usually the client or the service manager ends this server; only a person at a terminal, with ^C,
+ * means the sandboxes as well. */
 static void stop_serve(struct serve *s, enum fleet_end end, const char *why)
 {
     if (s->state >= SERVE_STOPPING) {
@@ -130,7 +130,7 @@ static void on_answered(void *arg)
 {
     struct serve *s = arg;
     if (s->state == SERVE_DRAINING && s->has_ended && serve_stdio_open_requests(s->stdio) == 0) {
-        /* by the loop: this may be a callback of the fleet */
+        /* from the loop, as this may be a callback of the fleet */
         uv_timer_start(&s->drain, on_drained, 0, 0);
     }
 }
@@ -178,8 +178,8 @@ static void drain_http(struct serve *s)
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct serve *s = handle->data;
-    /* Clients close our input first and send SIGTERM when that takes a while; stopping has a
-     * deadline of its own, so a signal on top of it changes nothing. */
+    /* Clients close our input first and send SIGTERM if that takes too long. Stopping has its own
+     * deadline, so a second signal changes nothing. */
     if (number == SIGINT) {
         stop_serve(s, FLEET_END_CLOSE, "SIGINT");
     } else if (number == SIGHUP) {
@@ -193,7 +193,7 @@ static void on_signal(uv_signal_t *handle, int number)
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
-/* A client that hangs up must cost a write, not the process. */
+/* A write to a client that has hung up must fail, not kill the process. */
 static int ignore_sigpipe(struct err *err)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -211,7 +211,7 @@ static void watch_signals(struct serve *s)
     s->on_term.data = s->on_int.data = s->on_hup.data = s;
     uv_signal_start(&s->on_term, on_signal, SIGTERM);
     uv_signal_start(&s->on_int, on_signal, SIGINT);
-    if (s->http != NULL) { /* stdio has nothing to reload: a terminal that goes ends it */
+    if (s->http != NULL) { /* stdio has nothing to reload: a hang-up of its terminal ends it */
         uv_signal_start(&s->on_hup, on_signal, SIGHUP);
     }
 }
@@ -244,7 +244,7 @@ static int start_serve(struct serve *s, const struct config *config, struct err 
 static int prepare_serve(struct serve *s, const struct config *config, struct err *err)
 {
     bool http = config->http[0] != '\0';
-    /* First of all: whatever opens a descriptor before could be given one of the standard ones. */
+    /* This comes first: any earlier open() could return a standard descriptor. */
     if (!http || config->stdio) {
         s->stdio = serve_stdio_claim(err);
         if (s->stdio == NULL) {
@@ -274,7 +274,7 @@ static int prepare_serve(struct serve *s, const struct config *config, struct er
 static void run_serve(struct serve *s)
 {
     uv_run(&s->loop, UV_RUN_DEFAULT);
-    bool over = uv_loop_alive(&s->loop) == 0; /* else something in there still points at us */
+    bool over = uv_loop_alive(&s->loop) == 0; /* otherwise handles still refer to us */
     uv_close((uv_handle_t *)&s->drain, NULL);
     if (over) {
         app_announce(s->app, NULL);

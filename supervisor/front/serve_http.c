@@ -1,11 +1,9 @@
 /*
- * MCP over HTTP: listener, authentication and endpoint, put together and taken apart in the right
- * order.
+ * MCP over HTTP: opens listener, authentication and endpoint, and closes them in the right order.
  *
- * All that can fail comes first, before there is a fleet or anything else to undo. On the way down
- * the endpoint goes first, so that whoever still waits is told and streams end well; the listener
- * then gives that a moment to leave, and the last is authentication, which requests under way
- * still refer to.
+ * Everything that can fail comes first, before there is a fleet to undo. At the end the endpoint is
+ * closed first, so that waiting clients get an answer and streams end properly; the listener then
+ * gives the answers time to leave; authentication is last, since requests in progress refer to it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +22,7 @@
 #include "supervisor/web/http/url.h"
 #include "supervisor/web/mcp/endpoint.h"
 
-#define HEARTBEAT_MS 8000 /* clients and what is between give up on silence after 10 s or more */
+#define HEARTBEAT_MS 8000 /* clients and proxies give up after 10 s or more of silence */
 
 struct serve_http {
     uv_loop_t *loop;
@@ -48,7 +46,7 @@ static int on_admit(void *arg, struct web_exchange *x)
 static void on_handle(void *arg, struct web_exchange *x)
 {
     struct serve_http *h = arg;
-    if (h->closing) { /* its body was on the way when we stopped to listen */
+    if (h->closing) { /* the body was still arriving when we stopped to listen */
         web_respond(x, 503, "text/plain", view_of("the server is shutting down\n"));
     } else if (files_endpoint_has(web_path(x))) {
         files_endpoint_handle(h->files, x);
@@ -97,7 +95,7 @@ static int listen_on(struct serve_http *h, struct err *err)
     };
     int rc = web_listener_open(h->loop, &listener, &h->listener, err);
     if (rc < 0 && err->code != ERR_INTERNAL && err->code != ERR_NO_MEMORY) {
-        err->code = ERR_CONFIG; /* an address or a file that somebody named cannot be used */
+        err->code = ERR_CONFIG; /* a configured address or file cannot be used */
     }
     return rc;
 }
@@ -118,7 +116,7 @@ struct serve_http *serve_http_open(uv_loop_t *loop, const struct config *config,
     return STEAL_PTR(h);
 }
 
-/* An address that means all of them leads nowhere: on this machine the local one does. */
+/* A wildcard address is no destination, so the URL has the loopback address. */
 char *serve_http_url(const struct serve_http *h)
 {
     struct url u;
@@ -150,7 +148,7 @@ void serve_http_start(struct serve_http *h, struct mcp_server *server,
     };
     h->endpoint = mcp_endpoint_create(h->loop, &config);
     h->files = files_endpoint_create(files);
-    /* Not a line of the log: scripts wait for it, whatever the level. */
+    /* Not a log line: scripts wait for it at every log level. */
     fprintf(stderr, "cloister: listening on %s/mcp\n", web_listener_url(h->listener));
 }
 
@@ -189,7 +187,7 @@ size_t serve_http_open_requests(const struct serve_http *h)
     return mcp_endpoint_open_requests(h->endpoint) + files_endpoint_open_requests(h->files);
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- close ----------------------------------------------------------------------------------- */
 
 void serve_http_quiesce(struct serve_http *h)
 {

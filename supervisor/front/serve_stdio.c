@@ -1,9 +1,9 @@
 /*
  * MCP on stdin and stdout: one session for the life of the pipe, one sink for all its messages.
  *
- * A client that does not read its answers is not read either (stdio_transport.h), so what it asks
- * for is bounded, and answers are never refused. What we say unasked is not bounded by that: calls
- * under way go on and have progress to tell. So notifications are refused when much is queued.
+ * While a client does not read its answers, we read no requests (stdio_transport.h), so its
+ * requests are bounded and answers are never dropped. Notifications are not bounded by that, since
+ * calls in progress still report. So they are dropped when much is queued.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -18,10 +18,10 @@
 #include "supervisor/mcp/wire/jsonrpc.h"
 
 #define OWNER        "stdio"
-#define BEHIND_BYTES (4u << 20) /* queued; above it the client gets only answers */
+#define BEHIND_BYTES (4u << 20) /* queued bytes above which notifications are dropped */
 
 struct serve_stdio {
-    struct mcp_sink sink; /* the pipe */
+    struct mcp_sink sink; /* writes to the pipe */
     int in_fd, out_fd;
     struct mcp_session *session;
     struct stdio *stdio;
@@ -101,7 +101,7 @@ int serve_stdio_open(struct serve_stdio *s, uv_loop_t *loop, struct mcp_server *
                      const struct serve_stdio_events *events, void *arg, struct err *err)
 {
     static const struct stdio_events lines = {on_line, on_too_long, on_end};
-    static const struct principal_limits limits; /* the server's own are all for this one */
+    static const struct principal_limits limits; /* zeros: only the server's own limits apply */
     s->events = events;
     s->arg = arg;
     struct principal *principal = principal_create(OWNER, &limits);
@@ -123,7 +123,7 @@ size_t serve_stdio_open_requests(const struct serve_stdio *s)
 void serve_stdio_close(struct serve_stdio *s, uint64_t flush_ms, void (*closed)(void *arg),
                        void *arg)
 {
-    /* It has more to say than answers, and later: sandboxes that end are news, for one. */
+    /* End the session first: it can still send notifications, for example when sandboxes end. */
     mcp_session_end(s->session);
     s->session = NULL;
     stdio_close(s->stdio, flush_ms, closed, arg);

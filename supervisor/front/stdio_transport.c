@@ -1,11 +1,11 @@
 /*
- * Reading: bytes arrive in a fixed chunk. A line that lies in it whole is handed on from there; a
- * longer one is gathered in a buffer up to the cap, and past the cap skipped to its end. The chunk
- * is worked off line by line, and work stops in the middle of it while the output queue is full.
+ * Reading: bytes arrive in a fixed chunk. A line that is whole in it is passed on from there; a
+ * longer one is collected in a buffer up to the limit, and skipped beyond it. The chunk is
+ * processed line by line, and processing pauses while the output queue is full.
  *
- * Writing: one line is tried at once, without a turn of the loop; what does not fit, and
- * everything behind it, waits in one queue. libuv streams serve pipes, sockets and terminals; files
- * are read and written through uv_fs, since epoll does not take them.
+ * Writing: a line is first written directly, without a turn of the loop; what does not fit, and
+ * everything after it, waits in one queue. libuv streams handle pipes, sockets and terminals; files
+ * use uv_fs, since epoll does not accept them.
  */
 #include "supervisor/front/stdio_transport.h"
 
@@ -22,21 +22,21 @@
 #include "proto/limits.h"
 
 #define CHUNK_BYTES     (64u << 10)
-#define LINE_KEEP_BYTES (256u << 10) /* storage kept between long lines */
+#define LINE_KEEP_BYTES (256u << 10) /* memory kept between long lines */
 #define WRITE_LINES     16           /* lines joined into one write */
 
 struct out_line {
     struct out_line *next;
     char *text;
     size_t len;  /* without the newline */
-    size_t done; /* bytes written, newline included */
+    size_t done; /* bytes written, including the newline */
 };
 
-/* One end: a libuv stream, or a file behind a plain descriptor. */
+/* Input or output: a libuv stream, or a plain descriptor of a file. */
 struct end {
     bool is_file;
     int fd;    /* of the stream or the file */
-    int flags; /* the descriptor's as we found it, which others may share */
+    int flags; /* original flags of the descriptor, which other processes may share */
     union {
         uv_stream_t stream;
         uv_pipe_t pipe;
@@ -56,18 +56,18 @@ struct stdio {
 
     char chunk[CHUNK_BYTES];
     size_t chunk_len, chunk_at;
-    struct buf line; /* a line's beginning that earlier chunks held */
+    struct buf line; /* the start of a line from earlier chunks */
     bool skipping;   /* inside a line that is too long */
     bool ended;      /* input */
-    bool working;    /* in work_off() */
+    bool working;    /* inside work_off() */
 
     struct out_line *first, *last;
     size_t queued_bytes;
-    size_t writing; /* lines of the queue that are in the write under way */
+    size_t writing; /* number of queued lines in the current write */
     uv_write_t write;
     bool broken;
 
-    uv_timer_t timer; /* tells of a broken output from the loop; then the end of flushing */
+    uv_timer_t timer; /* reports a broken output from the loop; later limits the flush */
     bool closing, flush_over, finishing;
     int open_handles;
     void (*closed)(void *arg);
@@ -98,7 +98,7 @@ static void hand_on(struct stdio *s, const char *line, size_t len)
     }
 }
 
-/* A piece of a line, the last one of it if `whole`. */
+/* Takes a piece of a line; `whole`: the last piece. */
 static void take_piece(struct stdio *s, const char *piece, size_t len, bool whole)
 {
     bool fits = !s->skipping && len <= LIMIT_LINE_BYTES - s->line.len;
@@ -124,11 +124,11 @@ static void take_piece(struct stdio *s, const char *piece, size_t len, bool whol
     buf_reset(&s->line, LINE_KEEP_BYTES);
 }
 
-/* Hands on the lines of the chunk, until it is used up or the output is full. */
+/* Passes on the lines of the chunk until it is used up or the output is full. */
 static void work_off(struct stdio *s)
 {
     if (s->working) {
-        return; /* a line led to an answer that led here */
+        return; /* reentered: a line's answer led back here */
     }
     s->working = true;
     while (!paused(s) && s->chunk_at < s->chunk_len) {
@@ -156,7 +156,7 @@ static void take_end(struct stdio *s)
     }
     s->ended = true;
     if (s->line.len > 0) {
-        take_piece(s, "", 0, true); /* a last line without newline is a line */
+        take_piece(s, "", 0, true); /* a last line without newline counts */
     }
     s->events.end(s->arg, false);
 }
@@ -199,7 +199,7 @@ static void on_file_read(uv_fs_t *fs)
     }
 }
 
-/* Reads, unless there is something else to do first. */
+/* Reads more, unless there is something else to do first. */
 static void read_on(struct stdio *s)
 {
     work_off(s);
@@ -207,7 +207,8 @@ static void read_on(struct stdio *s)
         return;
     }
     if (!s->in.is_file) {
-        uv_read_start(&s->in.stream, on_stdin_alloc, on_stdin_read); /* again is fine */
+        /* harmless if started already */
+        uv_read_start(&s->in.stream, on_stdin_alloc, on_stdin_read);
     } else if (!s->in.fs_busy) {
         uv_buf_t chunk = uv_buf_init(s->chunk, sizeof(s->chunk));
         s->in.fs.data = s;
@@ -233,7 +234,7 @@ static void on_stdin_broken(uv_timer_t *timer)
     s->events.end(s->arg, true);
 }
 
-/* Nobody reads any more: what is queued, and whatever comes, goes nowhere. */
+/* Nobody reads our output: drops what is queued and what follows. */
 static void break_off(struct stdio *s)
 {
     if (s->broken) {
@@ -250,7 +251,7 @@ static void break_off(struct stdio *s)
     }
 }
 
-/* `n` more bytes at the head of the queue are written. */
+/* `n` more bytes at the head of the queue were written. */
 static void written(struct stdio *s, size_t n)
 {
     while (n > 0 && s->first != NULL) {
@@ -412,7 +413,7 @@ static void finish_stdio(struct stdio *s)
     uv_close((uv_handle_t *)&s->timer, on_stdio_closed);
 }
 
-/* A file request cannot be taken back, but files do not keep us waiting either. */
+/* A file request cannot be cancelled, but files do not block for long. */
 static void finish_if_flushed(struct stdio *s)
 {
     bool flushed = s->first == NULL || s->flush_over;
@@ -440,7 +441,7 @@ void stdio_close(struct stdio *s, uint64_t flush_ms, void (*closed)(void *arg), 
     finish_if_flushed(s);
 }
 
-/* On failure the end is left as a plain descriptor to be closed. */
+/* On failure the descriptor is still open, and the caller closes it. */
 static int end_open(struct stdio *s, struct end *e, int fd, const char *name, struct err *err)
 {
     int rc = 0;
@@ -469,7 +470,7 @@ static int end_open(struct stdio *s, struct end *e, int fd, const char *name, st
     e->handle.data = s;
     e->is_file = false;
     if (rc < 0) {
-        close(fd); /* the handle is there but did not take it */
+        close(fd); /* the handle did not take the descriptor */
         return err_set(err, ERR_IO, "cannot use %s: %s", name, uv_strerror(rc));
     }
     return 0;
@@ -505,7 +506,7 @@ bool stdio_input_is_file(const struct stdio *s)
 int stdio_claim(int *ret_in, int *ret_out, struct err *err)
 {
     CLEANUP_FD int null = -1;
-    do { /* fills 0, 1 and 2 if they are closed, so nothing else ever gets these numbers */
+    do { /* opens 0, 1 and 2 if they are closed, so that no other file gets these numbers */
         null = open("/dev/null", O_RDWR);
     } while (null >= 0 && null <= STDERR_FILENO);
     CLEANUP_FD int in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);

@@ -1,13 +1,13 @@
 /*
- * The table. A tool's schemas are texts beside its code; here they become trees, once, at start:
- * the one tree both checks arguments and is shown to clients, so the two cannot differ.
+ * The table of tools. Schemas are texts beside a tool's code; they are parsed here once, at the
+ * start. The same tree checks arguments and is shown to clients, so the two cannot differ.
  *
- * Arguments that do not fit may be meant in another way (tools/forgive.c); tools of other servers
- * take theirs to the letter.
+ * Arguments that do not fit may be repaired (tools/forgive.c); tools of other servers take theirs
+ * literally.
  *
- * Whatever a tool answers when it succeeds, when it fails it answers error{code,message,hint}.
- * Output schemas allow for that here rather than in every table: an "error" member, and as a second
- * choice beside the tool's own required members.
+ * A failed tool answers error{code,message,hint}, whatever it answers on success. Output schemas
+ * get that here rather than in every table: an "error" member, and as an alternative to the tool's
+ * own required members.
  */
 #include "supervisor/front/tools.h"
 
@@ -32,7 +32,7 @@
 #define SCHEMA_MAX_BYTES (64u << 10)
 #define SCHEMA_MAX_DEPTH 16
 
-/* The order clients see; it is stable, since they cache by it. */
+/* The order that clients see. It stays, because clients cache by it. */
 static const struct tool *const native[] = {
     &tool_execute_code,
     &tool_create_sandbox,
@@ -66,13 +66,13 @@ struct tools {
     size_t useless_count;
 };
 
-/* What texts are filled in from. */
+/* Sources of @names@. */
 struct words {
     const struct config *config;
     const struct languages *languages;
 };
 
-/* Our own texts: anything wrong with them is our bug, and shows at the first start. */
+/* Expands our own texts: an error is our bug, and shows at the first start. */
 static char *expand(const char *text, const struct words *w)
 {
     struct err err = ERR_INIT;
@@ -125,7 +125,7 @@ static void allow_failure(cJSON *schema, const struct words *w)
     }
 }
 
-/* The first tool of a name is the one: a profile's before ours. */
+/* Adds a tool unless the name is taken: profiles come before our own tools. */
 static void add_tool(struct tools *t, const struct tool *tool, const struct words *w)
 {
     if (tools_find(t, tool->name) != NULL) {
@@ -214,7 +214,7 @@ const struct tool *tools_tool(const struct mcp_tool *entry)
     return row_of(entry)->tool;
 }
 
-/* Other servers' tools have neither fields nor what is about them. */
+/* Tools of other servers have no fields, and no options for them. */
 static bool is_our_tool(const struct tool *tool)
 {
     return tool->output_schema != NULL;
@@ -254,13 +254,13 @@ static cJSON *annotations(const struct tool *tool)
     cJSON_AddItemToObjectCS(a, "readOnlyHint", cJSON_CreateBool(tool->read_only));
     cJSON_AddItemToObjectCS(a, "destructiveHint", cJSON_CreateBool(tool->destructive));
     cJSON_AddItemToObjectCS(a, "idempotentHint", cJSON_CreateBool(tool->idempotent));
-    /* Sandboxes have no network: but for packages nothing outside this server is reached. */
+    /* Sandboxes have no network, so only installations reach other systems. */
     cJSON_AddItemToObjectCS(a, "openWorldHint", cJSON_CreateBool(tool->open_world));
     return a;
 }
 
-/* cJSON prints at most 15 digits before it turns to exponents, and rounds: whole numbers beyond are
- * put down as they are. No schema is nested deeper than the parser allows. */
+/* cJSON prints at most 15 digits before it uses an exponent, and rounds; larger whole numbers are
+ * converted to raw text. The parser limits the depth of schemas. */
 static void print_exactly(cJSON *tree)
 {
     cJSON *item;
@@ -274,7 +274,7 @@ static void print_exactly(cJSON *tree)
     }
 }
 
-/* A copy to be shown: calls are checked against the numbers of the original. */
+/* A copy for clients: calls are checked against the numbers of the original. */
 static cJSON *shown_schema(const cJSON *schema)
 {
     cJSON *shown = alloc_check(cJSON_Duplicate(schema, true));
@@ -282,8 +282,8 @@ static cJSON *shown_schema(const cJSON *schema)
     return shown;
 }
 
-/* Without the arguments of which every value but the default is refused, as things are configured
- * here. Who uses one is told so all the same. */
+/* Removes the arguments that accept only their default value with this configuration. A client that
+ * uses one anyway gets an explanation. */
 static cJSON *shown_input(const struct tools *t, const cJSON *schema)
 {
     cJSON *shown = shown_schema(schema);
