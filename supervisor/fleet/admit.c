@@ -1,8 +1,8 @@
 /*
- * Whether there may be one more sandbox: names are used once at a time, all have room for so many,
- * and each owner may have so much, whatever others have. What has failed takes no room, but is kept
- * for its owner to be told why; that has a bound, too. A sandbox that nobody has asked for, and
- * that is idle, gives its place to one that finds none.
+ * Whether there may be one more sandbox. Names are unique; there is a limit for all sandboxes and
+ * one for each owner, whatever others have. A failed sandbox does not count, but is kept as a
+ * tombstone, so that its owner learns why; tombstones have a limit, too. If there is no room, an
+ * idle sandbox that its owner did not ask for explicitly is evicted.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -42,15 +42,15 @@ static int check_name(struct fleet *f, const char *owner, const char *name, stru
     return 0;
 }
 
-/* Whether it takes room: one that has failed does not, nor one that is only being tidied up, nor
- * one that has given way. Installers have a bound of their own. */
+/* Whether it counts against the limits: a failed one does not, nor one that is only being cleaned
+ * up, nor an evicted one. Installers have a limit of their own. */
 static bool counts(const struct sandbox *s)
 {
-    return !sandbox_is_installer(s) && sandbox_state(s) != SANDBOX_FAILED && !s->gave_way &&
+    return !sandbox_is_installer(s) && sandbox_state(s) != SANDBOX_FAILED && !s->evicted &&
            !(sandbox_state(s) >= SANDBOX_CLOSING && s->destroyed);
 }
 
-/* `spare` would give way to the one that is asked for; NULL: none. */
+/* `spare` would be evicted for the new sandbox; NULL: none. */
 static int check_limit(struct fleet *f, const struct sandbox *spare, struct err *err,
                        const char **ret_hint)
 {
@@ -68,7 +68,7 @@ static int check_limit(struct fleet *f, const struct sandbox *spare, struct err 
     return 0;
 }
 
-/* The owner's own limits, which say nothing of what others have. */
+/* Checks the owner's own limits, which reveal nothing about others. */
 static int check_quota(struct fleet *f, const char *owner, const struct fleet_spec *spec,
                        const struct sandbox *spare, struct err *err, const char **ret_hint)
 {
@@ -107,7 +107,7 @@ static int check_places(struct fleet *f, const char *owner, const struct fleet_s
     return rc < 0 ? rc : check_limit(f, spare, err, ret_hint);
 }
 
-/* Of those that may give way by now, of this owner (NULL: of anybody), the one that has been idle
+/* Of the sandboxes of this owner (NULL: of all) that may be evicted now, the one that has been idle
  * for longest; NULL if there is none. */
 static struct sandbox *find_spare(struct fleet *f, const char *owner)
 {
@@ -115,8 +115,8 @@ static struct sandbox *find_spare(struct fleet *f, const char *owner)
     struct sandbox *best = NULL;
     TAILQ_FOREACH(s, &f->sandboxes, node)
     {
-        bool may = sandbox_state(s) == SANDBOX_READY && s->gives_way_ms != 0 &&
-                   sandbox_idle_ms(s) >= s->gives_way_ms &&
+        bool may = sandbox_state(s) == SANDBOX_READY && s->evict_idle_ms != 0 &&
+                   sandbox_idle_ms(s) >= s->evict_idle_ms &&
                    (owner == NULL || strcmp(s->owner, owner) == 0);
         if (may && (best == NULL || sandbox_idle_ms(s) > sandbox_idle_ms(best))) {
             best = s;
@@ -125,8 +125,8 @@ static struct sandbox *find_spare(struct fleet *f, const char *owner)
     return best;
 }
 
-/* A place of its own. If there is none, that of a sandbox which may give way: the owner's before
- * those of others, and only if that is enough. */
+/* Checks the limits. If they are exceeded, evicts one sandbox, provided that this is enough: the
+ * owner's own before those of others. */
 static int take_place(struct fleet *f, const char *owner, const struct fleet_spec *spec,
                       struct err *err, const char **ret_hint)
 {
@@ -138,7 +138,7 @@ static int take_place(struct fleet *f, const char *owner, const struct fleet_spe
         if (spare == NULL || check_places(f, owner, spec, spare, NULL, &hint) < 0) {
             continue;
         }
-        spare->gave_way = true;
+        spare->evicted = true;
         sandbox_close(spare, "it was idle, and another one needed its place", NULL, NULL);
         *ret_hint = "";
         rc = 0;
@@ -146,7 +146,7 @@ static int take_place(struct fleet *f, const char *owner, const struct fleet_spe
     return rc;
 }
 
-/* Files are kept in the memory of the sandbox. */
+/* Checks the size of the workspace: its files are in the sandbox's memory. */
 static int check_room(const struct config *c, const struct fleet_spec *spec, struct err *err,
                       const char **ret_hint)
 {

@@ -1,13 +1,13 @@
 /*
- * The list of sandboxes and the door to it. Everything that happens in a sandbox is in sandbox*.c,
- * and what runs there in the calls (runs.h); here is who may see which, and the order of starting.
- * Which new ones there may be is in admit.c, the way out in stop.c.
+ * The list of sandboxes, and the interface to it. What happens in a sandbox is in sandbox/, what
+ * runs there in the calls (runs.h); this file decides who may see which sandbox, and the order of
+ * starting. Limits of new ones are in admit.c, the shutdown in stop.c.
  *
- * Nothing is touched before the first sandbox is wanted: clients start a throw-away copy of every
- * server just to list its tools. Then, in this order: programs found, instance and lock taken,
- * runtime probed, sandbox created; and beside it, once that is done, the leftovers of dead servers
- * are swept. Only a named instance that has had a server before is opened at once: its sandboxes
- * do not wait for long.
+ * Nothing on the system is touched before the first sandbox is wanted: clients start a throw-away
+ * copy of every server just to list its tools. Then, in this order: programs are found, instance
+ * and lock taken, a runtime probed, the sandbox created. After that the sandboxes of dead servers
+ * are swept in the background. Only a named instance that has had a server before is opened at
+ * once, since its sandboxes do not wait for long.
  */
 #include "supervisor/fleet/fleet.h"
 
@@ -31,12 +31,12 @@
 
 #define HINT_LIST "get_sandbox_status without sandbox_id lists the sandboxes that exist"
 
-/* An answer to be given later. */
+/* An answer for the loop's next turn. */
 struct reply {
     struct deferred_task task;
     struct fleet *fleet;
     struct err err;
-    const char *hint; /* fixed text */
+    const char *hint; /* string literal */
     char id[FLEET_ID_SIZE];
     fleet_info_fn info;
     fleet_done_fn done;
@@ -134,7 +134,7 @@ static void on_found(void *arg, struct sandbox *s)
     TAILQ_INSERT_TAIL(&f->sandboxes, s, node);
 }
 
-/* What is left to the sweep need not wait for the next new sandbox. */
+/* Sandboxes left to the sweep need not wait for the next new sandbox. */
 static void on_settled(void *arg, unsigned leftovers)
 {
     struct fleet *f = arg;
@@ -145,8 +145,8 @@ static void on_settled(void *arg, unsigned leftovers)
     }
 }
 
-/* Everything that the first worker needs. Done once; after a failure the next caller tries again.
- */
+/* Prepares everything that the first worker needs, once; after a failure the next caller tries
+ * again. */
 static int prepare_fleet(struct fleet *f, struct err *err, const char **ret_hint)
 {
     struct fleet_host *host = &f->host;
@@ -183,7 +183,7 @@ void fleet_adopt(struct fleet *f)
     }
 }
 
-/* The first attempt failed; somebody who looks for a sandbox has it made again. */
+/* The first attempt failed; a later lookup of a sandbox tries again. */
 void fleet_retry_adoption(struct fleet *f)
 {
     if (f->adopt_failed) {
@@ -223,7 +223,8 @@ struct sandbox *fleet_find_name(struct fleet *f, const char *owner, const char *
     return NULL;
 }
 
-/* A server that ends lets go of its sandboxes, which may well live on. Returns what it sets. */
+/* While the server ends it releases sandboxes that may live on, so it does not say that they do not
+ * exist. Returns the error that it sets. */
 static int set_not_found(const struct fleet *f, struct err *err, const char *id)
 {
     if (f->host.stopping) {
@@ -283,7 +284,7 @@ void fleet_list(struct fleet *f, const char *owner,
 
 /* ---- opening ---- */
 
-/* The first answer to the first open: now there is time for the past. */
+/* The first successful answer starts the sweep of dead servers. */
 struct opening {
     struct fleet *fleet;
     fleet_info_fn done;
@@ -310,7 +311,8 @@ static void on_sandbox_opened(void *arg, int rc, const struct fleet_info *info,
     free(o);
 }
 
-/* An installer has the root of the sandbox that it works for, whose packages have to be there. */
+/* Finds the sandbox for which an installer works; the installer has the same root, and that
+ * sandbox's package directory must exist. */
 static int find_target(struct fleet *f, const char *id, struct sandbox **ret, struct err *err)
 {
     struct sandbox *s = find_id(f, id);
@@ -333,7 +335,8 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
     if (f->host.stopping) {
         rc = err_set(&err, ERR_SHUTTING_DOWN, "the server is shutting down");
     } else if ((rc = fleet_admit_owner(owner, &err)) == 0) {
-        rc = prepare_fleet(f, &err, &hint); /* first: names and places may be taken already */
+        /* comes first, since adopted sandboxes may have the name or exhaust a limit */
+        rc = prepare_fleet(f, &err, &hint);
     }
     if (rc == 0) {
         rc = fleet_admit(f, owner, spec, &err, &hint);
@@ -371,7 +374,7 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
     }
 }
 
-/* ---- the rest of the door ---- */
+/* ---- the rest of the interface --------------------------------------------------------------- */
 
 const char *fleet_workspace(struct fleet *f, const char *id)
 {

@@ -1,12 +1,13 @@
 /*
- * The fleet: all sandboxes of this server, each behind a worker process, as the MCP side sees them.
+ * The fleet: all sandboxes of this server, each behind a worker process, as the rooms above see
+ * them.
  *
- * The MCP side knows sandboxes by id, asks for operations by tool argument, and gets each outcome
- * exactly once. Worker processes, restarts, generations and sockets stay behind this header.
+ * Callers know sandboxes by id, request operations, and get each outcome exactly once. Worker
+ * processes, restarts, generations and sockets stay behind this header.
  *
- * Threads: the loop thread only. Nothing blocks. Callbacks never run inside the call that takes
- * them. Everything passed in is copied if needed longer than the call; everything passed to a
- * callback is borrowed during it.
+ * Thread: the loop thread only. Nothing blocks. Callbacks never run inside the call that registers
+ * them. Arguments are copied if they are needed longer than the call; what a callback gets is
+ * borrowed during it. A `hint` (may be NULL or "") says what to do about an error.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_FLEET_H
 #define CLOISTER_SUPERVISOR_FLEET_FLEET_H
@@ -24,47 +25,49 @@ struct config;
 struct fleet;
 struct fleet_call;
 
-#define FLEET_GIVES_WAY_MS 60000 /* for sandboxes that nobody has asked for */
+#define FLEET_EVICT_IDLE_MS 60000 /* for sandboxes that were not requested explicitly */
 
 #define FLEET_ID_SIZE 32 /* bytes of a sandbox or operation id with its NUL */
 
-/* What something that takes long is busy with. Borrowed during the callback. */
+/* Progress of something that takes long. Borrowed during the callback. */
 struct fleet_progress {
-    const char *text;     /* one line for people; other processes' words, so any bytes */
+    const char *text;     /* one line for people, from another process, so any bytes */
     uint64_t done, total; /* bytes; total 0: unknown */
 };
 typedef void (*fleet_progress_fn)(void *arg, const struct fleet_progress *progress);
 
-/* What a caller may choose; zero or NULL means the configured default. */
+/* A caller's choices; zero or NULL means the configured default. */
 struct fleet_spec {
     const char *name; /* unique per owner, or NULL */
     const char *image;
-    bool image_is_reference; /* for an engine: with oci it is refused; else a directory */
+    /* true: a reference for an engine, which oci refuses; false: a directory */
+    bool image_is_reference;
     uint64_t memory_mb;
     double cpus;
     uint64_t pids;
     uint64_t disk_mb;
-    uint64_t timeout_ms;   /* default deadline of executions in this sandbox */
-    uint64_t ttl_ms;       /* closed after this long without a call */
-    struct view_list env;  /* "K=V" */
-    bool is_default;       /* the one that the owner's calls without a sandbox_id share */
-    uint64_t gives_way_ms; /* closed for another one that there is no room for, once it has been
-                              idle for so long; 0: never */
-    bool network;          /* it reaches the network; whether clients may ask is not decided here */
-    bool app_dir;          /* it has a small writable directory /app, for code that expects one */
-    /* For an installer: the sandbox (id) whose packages it writes. Such a sandbox is in no list, is
-     * found by its id only, counts for no owner's limits, and has network. NULL: none. */
+    uint64_t timeout_ms;  /* default deadline of executions in this sandbox */
+    uint64_t ttl_ms;      /* closed after this long without a call */
+    struct view_list env; /* "K=V" */
+    bool is_default;      /* the owner's default sandbox, for calls without a sandbox_id */
+    /* it may be evicted for another sandbox when it has been idle for this long; 0: never */
+    uint64_t evict_idle_ms;
+    /* it has network; the caller decides whether a client may ask for that */
+    bool network;
+    bool app_dir; /* it has a small writable directory /app, for code that expects one */
+    /* For an installer: the sandbox (id) whose packages it writes. An installer is in no list, is
+     * found by its id only, counts against no owner's limits, and has network. NULL: no installer.
+     */
     const char *installs_for;
     struct view_list mounts; /* for an installer: pairs of host path and inside path */
-    /* What this owner may have, with this one: so many sandboxes, with so much memory together. 0:
-     * no limit but the server's own. */
+    /* Limits of this owner, including the new sandbox: number of sandboxes, and memory of all
+     * together. 0: only the server's own limit. */
     uint64_t owner_sandboxes, owner_memory_mb;
-    /* Called with the `arg` of fleet_open(), if it takes long, any number of times before `done`.
-     */
+    /* If it takes long, called with the `arg` of fleet_open() any number of times before `done`. */
     fleet_progress_fn progress;
 };
 
-/* A snapshot, borrowed during the callback that hands it over. */
+/* A snapshot, borrowed during the callback that gets it. */
 struct fleet_info {
     const char *id;
     const char *name; /* "" if none */
@@ -77,22 +80,22 @@ struct fleet_info {
     const char *network; /* "none" "full" */
     const char *const *languages;
     size_t language_count;
-    const char *const *unapplied; /* limits this host could not enforce, "name: reason" */
+    const char *const *unapplied; /* limits that this host cannot enforce, "name: reason" */
     size_t unapplied_count;
     uint64_t memory_mb, pids, disk_mb, files, timeout_ms, ttl_ms;
     double cpus;
     uint64_t created_wall_ms;
-    uint64_t expires_wall_ms; /* when it closes if nobody calls it meanwhile */
-    uint64_t lifetime_ms;     /* it closes so long after its creation in any case */
+    uint64_t expires_wall_ms; /* when it closes unless it is used before */
+    uint64_t lifetime_ms;     /* it closes at this age in any case */
     uint64_t ends_wall_ms;    /* when that is */
-    int worker_pid;           /* 0 if none at the moment */
+    int worker_pid;           /* 0 if it has no worker now */
     uint64_t worker_restarts;
-    uint64_t executions; /* code executions ever started */
-    bool has_usage;      /* the following are known */
+    uint64_t executions; /* number of executions started so far */
+    bool has_usage;      /* the following figures are known */
     uint64_t memory_bytes, cpu_us, processes, disk_bytes;
 };
 
-/* One operation to run. */
+/* An operation to run. */
 struct fleet_op {
     enum op_kind kind;
     const char *language; /* OP_EVAL */
@@ -103,16 +106,17 @@ struct fleet_op {
     const char *path;
     uint64_t offset, length, mode, flags;
     uint64_t timeout_ms; /* 0 = the sandbox's default */
-    size_t keep_bytes;   /* most bytes of each stream to keep; the rest is counted, not kept */
-    bool is_look;        /* does not count as use of the sandbox, so it lives no longer by it */
+    size_t keep_bytes;   /* limit of kept output for each stream; the rest is only counted */
+    /* does not count as use of the sandbox, so it does not delay its idle end */
+    bool is_look;
 };
 
-/* One representation of something that code displayed. Those of the same thing have the same number
- * and follow each other. */
+/* One representation of something that code displayed. Representations of the same thing have the
+ * same number and are adjacent. */
 struct fleet_display {
     uint64_t number;
-    const char *mime; /* "type/subtype" in small letters */
-    const char *path; /* absolute, of a file in the sandbox, as long as that and the file exist */
+    const char *mime; /* "type/subtype" in lower case */
+    const char *path; /* absolute path of a file in the sandbox; valid while both exist */
     uint64_t size;    /* of the file */
     struct view data; /* its bytes if they are kept; else empty */
 };
@@ -123,184 +127,188 @@ struct fleet_file {
     uint64_t size;
 };
 
-/* How an operation stands, or how it ended. */
+/* The state or outcome of an operation. */
 struct fleet_outcome {
-    const char *op;                 /* the execution id */
-    const char *sandbox;            /* id */
-    const char *language;           /* of OP_EVAL, else "" */
-    enum op_state state;            /* OP_DONE always, but for what fleet_await() tells */
-    struct view out, err;           /* what was kept: the first bytes of each stream */
-    struct view out_tail, err_tail; /* and the last bytes, if there is a gap between: they end at
-                                       out_bytes and err_bytes */
-    uint64_t out_bytes, err_bytes;  /* what the program wrote in all, so far */
+    const char *op;       /* the execution id */
+    const char *sandbox;  /* id */
+    const char *language; /* of OP_EVAL, else "" */
+    enum op_state state;  /* always OP_DONE, except in callbacks of fleet_await() */
+    struct view out, err; /* kept output: the first bytes of each stream */
+    /* the last bytes, if there is a gap between; they end at out_bytes and err_bytes */
+    struct view out_tail, err_tail;
+    uint64_t out_bytes, err_bytes; /* all that the program has written so far */
     const struct msg_output
-        *end; /* outcome fields, zero before OP_DONE; its out, err and lists mean nothing */
-    uint64_t duration_us; /* of the run itself, measured by the agent; so far, by us */
+        *end; /* fields of the outcome, zero before OP_DONE; its out, err and lists are unused */
+    uint64_t duration_us; /* of the run, measured by the agent; before OP_DONE by us */
     uint64_t started_wall_ms;
-    /* Of executions, with OP_DONE. */
+    /* ---- of executions, with OP_DONE ---- */
     const struct fleet_display *displays;
     size_t display_count;
     const struct fleet_file *files; /* latest first */
     size_t file_count;
     bool files_more;    /* there were more */
-    bool unconfirmed;   /* before OP_DONE: whether the sandbox has got it is not known */
+    bool unconfirmed;   /* before OP_DONE: it is unknown whether the sandbox has received it */
     bool silent;        /* before OP_DONE: the sandbox does not answer at the moment */
-    bool sandbox_ended; /* it crashed because its sandbox ended under it, by itself */
+    bool sandbox_ended; /* it crashed because its sandbox ended by itself */
 };
 
-/* rc < 0: err and hint explain; nothing else is valid. */
+/* rc < 0: err and hint explain it, and nothing else is valid. */
 typedef void (*fleet_info_fn)(void *arg, int rc, const struct fleet_info *info,
                               const struct err *err, const char *hint);
 typedef void (*fleet_outcome_fn)(void *arg, int rc, const struct fleet_outcome *outcome,
                                  const struct err *err, const char *hint);
 typedef void (*fleet_done_fn)(void *arg, int rc, const struct err *err, const char *hint);
 
-/* No side effect on the system: directories, lock, probe and workers wait for the first sandbox. */
+/* Does not touch the system: directories, lock, probe and workers wait for the first sandbox. */
 struct fleet *fleet_create(uv_loop_t *loop, const struct config *config);
 
-/* How languages are run by programs, in sandboxes that are made from now on: encoded RUNNER
- * messages, borrowed for the life of the fleet. None at first. */
+/* Sets how programs run languages, for sandboxes opened from now on: encoded RUNNER messages,
+ * borrowed for the life of the fleet. None at first. */
 void fleet_set_runners(struct fleet *f, struct view_list runners);
 
-/* What changed, for whoever shows it. Called by the loop, soon after it changed; several changes of
- * a sandbox may be told as one. */
+/* Changes, for an observer. Called by the loop soon after the change; several changes of a sandbox
+ * may be reported as one. */
 struct fleet_events {
-    /* The owner has one sandbox more or less, or its state is another. */
+    /* The owner has one sandbox more or less, or the state of one has changed. */
     void (*sandboxes)(void *arg, const char *owner);
-    /* Something has ended that may have written files there, or all of them are gone. */
+    /* An operation has ended that may have written files there, or the sandbox has ended with its
+     * files. */
     void (*files)(void *arg, const char *owner, const char *sandbox, const char *name);
-    /* An execution is over. */
+    /* An execution has ended. */
     void (*execution)(void *arg, const char *owner, const char *execution);
 };
 
-/* The table is borrowed for the life of the fleet. NULL: nobody watches any more. */
+/* The table is borrowed for the life of the fleet. NULL: no observer any more. */
 void fleet_observe(struct fleet *f, const struct fleet_events *events, void *arg);
 
-/* Creates a sandbox. An `owner` is any text that identifies a session or principal. */
+/* Opens a sandbox. `owner` is any text that identifies a principal. */
 void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spec,
                 fleet_info_fn done, void *arg);
 
 /* Finds one of the owner's sandboxes by id or name and returns its id (borrowed until it closes);
- * -ERR_SANDBOX_NOT_FOUND otherwise, also for other owners' sandboxes. */
+ * otherwise -ERR_SANDBOX_NOT_FOUND, also for other owners' sandboxes. */
 int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const char **ret_id,
                struct err *err) WARN_UNUSED;
 
-/* Where relative paths begin in a sandbox (id from fleet_find()), "" as long as that is not known.
+/* The directory of relative paths in a sandbox (id from fleet_find()); "" while it is unknown.
  * Borrowed until it closes. */
 const char *fleet_workspace(struct fleet *f, const char *id);
 
-/* Whose sandbox it is, by its id; NULL: there is none, or one that is nobody's. Borrowed until it
+/* The owner of the sandbox with this id; NULL: there is none, or it has no owner. Borrowed until it
  * closes. */
 const char *fleet_owner(struct fleet *f, const char *id);
 
-/* A random key of this instance, which stays the same for the servers that take it over. It is in a
- * file of the instance, made by the first call: so it can be had once there has been a sandbox. */
+/* A random key of this instance. It stays the same for servers that take the instance over. The
+ * first call makes it, in a file of the instance, so it needs that there has been a sandbox. */
 #define FLEET_KEY_BYTES 32
 int fleet_key(struct fleet *f, unsigned char ret[FLEET_KEY_BYTES], struct err *err) WARN_UNUSED;
 
-/* Status of one sandbox (id from fleet_find), with usage figures if the worker can tell them. */
+/* Reports one sandbox (id from fleet_find()), with usage figures if the worker can provide them. */
 void fleet_status(struct fleet *f, const char *id, fleet_info_fn done, void *arg);
 
-/* Calls `each` for every sandbox of the owner, at once, without usage figures. */
+/* Calls `each` for each sandbox of the owner, inside this call, without usage figures. */
 void fleet_list(struct fleet *f, const char *owner,
                 void (*each)(void *arg, const struct fleet_info *info), void *arg);
 
-/* Ends what runs in it (those calls are answered as cancelled), removes it. */
+/* Ends what runs in it (those calls are answered as cancelled), and removes it. */
 void fleet_close(struct fleet *f, const char *id, fleet_done_fn done, void *arg);
 
-/* If something runs in it: it closes by itself soon after that has ended, and nobody called it
- * again. False: nothing does, or it is not there. */
+/* If something runs in it: closes it soon after that has ended, unless it is used again. False:
+ * nothing runs, or there is no such sandbox. */
 bool fleet_retire(struct fleet *f, const char *id);
 
-/* Runs an operation. The returned handle is valid until `done` is called. Survives any number of
- * worker deaths on the way. */
+/* Runs an operation. The handle is valid until `done` is called. The operation survives any number
+ * of worker deaths. */
 struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet_op *op,
                              fleet_outcome_fn done, void *arg);
 
-/* Asks for the operation to be stopped; `done` follows in any case. */
+/* Asks the agent to stop the operation; `done` follows in any case. */
 void fleet_cancel(struct fleet_call *call);
 
-/* ---- executions: runs of code that outlive the request which began them ----
+/* ---- executions: runs of code that outlive their request ----
  *
- * Kept after their end, the latest of them and within a bound of bytes, also when their sandbox is
- * closed, so that whoever lost the answer can ask again. Only the owner finds them. */
+ * The latest are kept after their end, within a limit of bytes, also when their sandbox is closed,
+ * so that a client that lost the answer can ask again. Only the owner finds them. */
 
 struct fleet_await;
 
 #define FLEET_WAIT_FOR_EVER UINT64_MAX
 
-#define FLEET_NEWS_BYTES 2000 /* most that struct fleet_output shows of each stream */
+#define FLEET_NEWS_BYTES 2000 /* limit of what struct fleet_output shows of each stream */
 
-/* What running code has written since one was last told of it: the latest bytes of it, whole
- * characters, and how many there were in all. Borrowed during the callback. */
+/* Output of running code since the previous callback: its latest bytes, as whole characters, and
+ * the number of all. Borrowed during the callback. */
 struct fleet_output {
     const char *op; /* the execution id */
     struct view out, err;
-    uint64_t out_new, err_new;     /* bytes of news, with those that are not shown */
-    uint64_t out_bytes, err_bytes; /* what the program has written since it began */
+    /* bytes since the previous callback, including those that are not shown */
+    uint64_t out_new, err_new;
+    uint64_t out_bytes, err_bytes; /* all that the program has written */
 };
-/* False: not now. It is told again, with what has come till then. */
+/* False: not now. It is called again, with everything up to then. */
 typedef bool (*fleet_output_fn)(void *arg, const struct fleet_output *output);
 
-/* Begins to run code (OP_EVAL or OP_RUN) in one of the owner's sandboxes (id from fleet_find()), or
- * makes it wait for its turn. The execution is known under ret_id from now on; what becomes of it,
- * even that it could not begin, is told by fleet_await(). */
+/* Starts to run code (OP_EVAL or OP_RUN) in one of the owner's sandboxes (id from fleet_find()), or
+ * queues it. The execution is known as ret_id from now on; fleet_await() reports what becomes of
+ * it, even if it could not start. */
 void fleet_execute(struct fleet *f, const char *owner, const char *id, const struct fleet_op *op,
                    char ret_id[FLEET_ID_SIZE]);
 
-/* Calls `done` once: when the execution is over, or with how it stands when wait_ms have passed.
+/* Calls `done` once: when the execution has ended, or with its state after wait_ms.
  * -ERR_EXECUTION_NOT_FOUND if the owner has no such execution (any more). The handle is valid until
  * `done` is called. */
 struct fleet_await *fleet_await(struct fleet *f, const char *owner, const char *execution,
                                 uint64_t wait_ms, fleet_outcome_fn done, void *arg);
 
-/* Follows the code that is waited for: when it writes something, `output` is called soon, with the
- * arg of `done`, at most once in every_ms and never after `done`. What was written before this call
- * is not told. Once for each wait. */
+/* Follows the awaited code: when it writes something, `output` is called soon, with the arg of
+ * `done`, at most once in every_ms and never after `done`. Earlier output is not reported. Call
+ * once for each wait. */
 void fleet_await_output(struct fleet_await *await, uint64_t every_ms, fleet_output_fn output);
 
-/* Nobody waits any longer: `done` is called soon, with how it stands. */
+/* Ends the wait: `done` is called soon, with the present state. */
 void fleet_await_end(struct fleet_await *await);
 
-/* Asks for it to be stopped; harmless if it is over. -ERR_EXECUTION_NOT_FOUND as above, at once. */
+/* Asks the agent to stop it; does nothing if it has ended. -ERR_EXECUTION_NOT_FOUND as above, at
+ * once. */
 int fleet_stop(struct fleet *f, const char *owner, const char *execution,
                struct err *err) WARN_UNUSED;
 
-/* Whether the owner has such an execution, as far as is known now. */
+/* Whether the owner is known to have such an execution. */
 bool fleet_has_execution(struct fleet *f, const char *owner, const char *execution);
 
-/* Calls `each` for the kept executions of a sandbox, latest first, at once. */
+/* Calls `each` for the kept executions of a sandbox, latest first, inside this call. */
 void fleet_executions(struct fleet *f, const char *owner, const char *id,
                       void (*each)(void *arg, const struct fleet_outcome *outcome), void *arg);
 
 /* ---- a server and the next one ---- */
 
-/* For a server of a named instance, at its start: takes the lock and takes over the sandboxes that
- * an earlier server left, with their names, owners, limits and executions. They are listed when
- * this returns; calls to them wait until their workers are found again. Does nothing for an
- * instance of our own. Errors (lock taken, no directory) are logged, and tried again by the first
- * call that needs a sandbox. */
+/* For a server of a named instance, at its start: takes the lock, and takes over the sandboxes of
+ * an earlier server with their names, owners, limits and executions. They are listed when this
+ * returns; calls to them wait until their workers have dialled. Does nothing for an instance of our
+ * own. Errors (lock taken, no directory) are logged, and the first call that needs a sandbox tries
+ * again. */
 void fleet_adopt(struct fleet *f);
 
-/* The owner's default sandbox; -ERR_GONE if there was one that ended, else
- * -ERR_SANDBOX_NOT_FOUND. */
+/* Finds the owner's default sandbox; -ERR_GONE if it has ended, -ERR_SANDBOX_NOT_FOUND if there was
+ * none. */
 int fleet_find_default(struct fleet *f, const char *owner, const char **ret_id) WARN_UNUSED;
 
 enum fleet_end {
-    FLEET_END_CLOSE, /* every operation and sandbox ends */
-    FLEET_END_LEAVE, /* a named instance: they go on for their grace, for the next server. Who waits
-                      * for an execution is told how it stands; other calls are answered with
-                      * -ERR_SHUTTING_DOWN. An instance of our own has no next server: as CLOSE */
+    FLEET_END_CLOSE, /* all operations and sandboxes end */
+    /* a named instance: sandboxes live on for their grace, for the next server. Waits for
+     * executions are answered with the present state, other calls with -ERR_SHUTTING_DOWN. An
+     * instance of our own has no next server: as CLOSE */
+    FLEET_END_LEAVE,
 };
 
-/* Refuses new sandboxes and calls, ends as `end` says, and calls done when no worker of ours is
- * left (CLOSE: or 4.5 s have passed, then what is left is killed). */
+/* Refuses new sandboxes and calls, ends the others as `end` says, and calls `done` when no worker
+ * of ours is left (CLOSE: after 4.5 s at the latest; what is left is killed before). */
 void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg), void *arg);
 
-/* After fleet_shutdown() has called back. */
+/* Call it after fleet_shutdown() has called back. */
 void fleet_destroy(struct fleet *f);
 
-/* For `cloister doctor`: probes every candidate backend and runtime, one `each` per candidate, then
+/* For `cloister doctor`: probes all candidate backends and runtimes, calls `each` for each, then
  * `done`. */
 void fleet_doctor(struct fleet *f,
                   void (*each)(void *arg, const char *backend, const struct msg_probed *result),

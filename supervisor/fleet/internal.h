@@ -1,7 +1,6 @@
 /*
- * The inside of a fleet, shared by fleet.c (the door), admit.c (who gets in), stop.c
- * (the way out) and the calls' own door (supervisor/calls/door.c), and by nothing else. Loop thread
- * only.
+ * Structs and functions shared by fleet.c (the interface), admit.c (limits), stop.c (the shutdown)
+ * and the calls (supervisor/calls/door.c), and by nothing else. Loop thread only.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_INTERNAL_H
 #define CLOISTER_SUPERVISOR_FLEET_INTERNAL_H
@@ -20,57 +19,58 @@ struct sweep;
 struct sandbox;
 
 struct fleet {
-    struct fleet_host host; /* first: on_host_released() gets it */
+    struct fleet_host host; /* first, because on_host_released() gets it */
     struct engine *engine;
     struct sweep *sweep;
-    struct adopt *adopt; /* of a named instance */
-    bool adopt_failed;   /* to be tried again */
+    struct adopt *adopt; /* takes over the sandboxes of a named instance */
+    bool adopt_failed;   /* the next lookup tries again */
     TAILQ_HEAD(, sandbox) sandboxes;
     unsigned char key[FLEET_KEY_BYTES];
-    bool has_key; /* it has been read */
+    bool has_key; /* it was read */
 
-    struct turns turns; /* once there are too many sandboxes to close them all at once */
+    struct turns turns; /* for closing if there are too many sandboxes to close all at once */
     uv_timer_t stop_timer;
     struct deferred_task stopped_task;
-    void (*stopped)(void *arg); /* NULL: not stopping, or told already */
+    void (*stopped)(void *arg); /* NULL: not stopping, or called already */
     void *stopped_arg;
-    bool left; /* the host is closed down */
+    bool left; /* the host is closed */
     unsigned closing;
 };
 
 /* ---- fleet.c ---- */
 
-/* fleet_create(), with what is told of things that run. The table is borrowed for the life of the
- * fleet. */
+/* fleet_create() with the table by which the fleet reports to what runs; borrowed for the life of
+ * the fleet. */
 struct fleet *fleet_create_for(uv_loop_t *loop, const struct config *config,
                                const struct fleet_runs *runs);
 
-/* The sandbox if it takes an operation now; NULL with the reason otherwise. */
+/* The sandbox if it accepts an operation now; otherwise NULL and the reason. */
 struct sandbox *fleet_find_usable(struct fleet *f, const char *id, struct err *err,
                                   const char **ret_hint);
 
-/* If an earlier server's sandboxes could not be taken over: tries it again. */
+/* Tries again to take over an earlier server's sandboxes if that failed. */
 void fleet_retry_adoption(struct fleet *f);
 
-/* The owner's sandbox of that name, NULL if there is none; "" names none. */
+/* The owner's sandbox with this name, or NULL; "" matches none. */
 struct sandbox *fleet_find_name(struct fleet *f, const char *owner, const char *name);
 
 /* ---- admit.c ---- */
 
-/* Whether it can be written down. */
+/* Whether this owner's name can be stored in a record. */
 int fleet_admit_owner(const char *owner, struct err *err) WARN_UNUSED;
 
-/* Whether there may be one more for this owner. A failed sandbox of the same name is closed. The
- * hint, a fixed text, is set only if there is something to say. */
+/* Whether this owner may have one more sandbox. Closes a failed one with the same name. Sets the
+ * hint, a string literal, only if there is one. */
 int fleet_admit(struct fleet *f, const char *owner, const struct fleet_spec *spec, struct err *err,
                 const char **ret_hint) WARN_UNUSED;
 
-/* Failed sandboxes stay to tell why, but not without bound: makes room for one more. */
+/* Makes room for one more tombstone: failed sandboxes are kept to report why, within a limit. */
 void fleet_bound_tombstones(struct fleet *f);
 
 /* ---- stop.c ---- */
 
-/* Something has ended: if we are stopping and it was the last thing, the host is closed down. */
+/* Called when something has ended: if the fleet is stopping and it was the last thing, closes the
+ * host. */
 void fleet_maybe_stopped(struct fleet *f);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * The key of the instance: 32 random bytes in a file that only we can read, beside the lock. It is
- * as old as the instance and goes with it, so what was signed with it is good for as long as the
- * sandboxes may be there. So one is made only where there is none: a file that cannot be read, or
- * that is not a key, may be read again or was put there by somebody, and what it signed is in the
- * hands of clients. A full disk leaves no half of a key under its name (file_replace()).
+ * as old as the instance and removed with it, so signatures are valid for as long as the sandboxes
+ * may exist. A new key is made only if there is none: a file that cannot be read, or is no key, may
+ * become readable or be somebody's mistake, and clients hold what the old key signed. If the disk
+ * is full, no part of a key appears under its name (file_replace()).
  */
 #include <errno.h>
 #include <string.h>

@@ -1,15 +1,15 @@
 /*
- * Stopping is the same for all sandboxes at once, within 4.5 s in all: 3 s for workers to close
- * them, then kill and sweep, at 4 s kill everything, and at 4.5 s leave, whatever is left. What is
- * left keeps its directory and loses its lock, so the next server sweeps it. What becomes of a
- * sandbox that is just being created is a table in contrib/HACKING.md. A server of a named instance
- * may leave its sandboxes to the next one instead; the lock goes last, so that two never share one.
+ * All sandboxes stop at the same time, within 4.5 s: workers get 3 s to close them, then they are
+ * killed and sandboxes are swept; at 4 s everything is killed; at 4.5 s we leave. A sandbox that is
+ * left keeps its directory but not the lock, so the next server sweeps it. contrib/HACKING.md has a
+ * table for sandboxes that are just being created. A server of a named instance may leave its
+ * sandboxes to the next one instead; the lock is released last, so two servers never share an
+ * instance.
  *
- * A server of an instance of its own has a sweeper (sweeper.h), and no need to force anything: what
- * is not removed after 3.5 s, before clients kill, goes on without it. When many sandboxes end with
- * it, all that runs in them is killed before anything else (firsts.h), and workers close what is
- * left of them by turns. A few close as quickly in order, and then calls in them are told how
- * they ended.
+ * A server with its own instance has a sweeper (sweeper.h), so it need not force anything: after
+ * 3.5 s, before clients kill us, the sweeper takes over the rest. If many sandboxes end with the
+ * server, all that runs in them is killed first (firsts.h), and workers close the rest in turns. A
+ * few close as quickly in order, and their calls are answered with how they ended.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -30,13 +30,14 @@
 #include "supervisor/fleet/state/sweeper.h"
 #include "supervisor/fleet/state/urgency.h"
 
-#define FORCE_MS 4000 /* from the begin of the shutdown to SIGKILL for all */
-#define LEAVE_MS 4500 /* and to the end of waiting */
-#define HAND_MS  3500 /* from the begin of the shutdown until the sweeper goes on */
-#define MANY     32   /* sandboxes */
-#define AT_ONCE  16   /* that close, if there are many */
+#define FORCE_MS 4000 /* from the start of the shutdown to SIGKILL for all */
+#define LEAVE_MS 4500 /* … until we stop waiting */
+#define HAND_MS  3500 /* … until the sweeper takes over */
+#define MANY     32   /* number of sandboxes */
+#define AT_ONCE  16   /* that close at the same time, if there are many */
 
-/* A sandbox that nobody has been told of yet cannot be asked for again, nor can an installer. */
+/* Whether the sandbox may be left to the next server. Nobody could name one whose creation was not
+ * answered, nor an installer. */
 static bool may_stay(const struct sandbox *s)
 {
     enum sandbox_state state = sandbox_state(s);
@@ -103,7 +104,7 @@ void fleet_maybe_stopped(struct fleet *f)
     }
 }
 
-/* The process is about to end, whatever still points here. */
+/* The process is about to exit, although callbacks still refer to us. */
 static void give_up_fleet(struct fleet *f)
 {
     deferred_cancel(&f->host.deferred, &f->stopped_task);
@@ -191,7 +192,7 @@ void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg)
 void fleet_destroy(struct fleet *f)
 {
     if (f == NULL || !f->left) {
-        return; /* what is left behind still points here: the process is about to end */
+        return; /* callbacks still refer to us, and the process is about to exit */
     }
     free(f->host.worker_path);
     free(f->host.agent_path);

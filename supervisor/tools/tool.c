@@ -215,7 +215,7 @@ static void wait_for_default(struct tool_call *call)
         s->default_opening = true;
         struct fleet_spec spec = {
             .is_default = s->kind == TOOL_DEFAULT_OWNER,
-            .gives_way_ms = FLEET_GIVES_WAY_MS,
+            .evict_idle_ms = FLEET_EVICT_IDLE_MS,
             .progress = on_default_progress,
         };
         tool_open(s, &spec, on_default_open, s);
@@ -249,7 +249,7 @@ static void on_fresh_open(void *arg, int rc, const struct fleet_info *info, cons
 
 static void use_fresh(struct tool_call *call)
 {
-    const struct fleet_spec spec = {.gives_way_ms = FLEET_GIVES_WAY_MS, .progress = tool_tell};
+    const struct fleet_spec spec = {.evict_idle_ms = FLEET_EVICT_IDLE_MS, .progress = tool_tell};
     tool_open(call->session, &spec, on_fresh_open, call);
 }
 

@@ -1,16 +1,16 @@
 /*
- * Whether a runtime works here is not asked of the runtime but tried: a throw-away worker starts a
- * real container with every limit, looks at it from inside, and reports (PROBE). That costs about
- * as much as a sandbox, so the runtime that is taken is remembered until a creation fails with it,
- * together with its `mode`, the backend's own note of what works on this host. A failure is not
- * remembered: the person who reads the message will install what is missing and try again.
+ * Whether a runtime works here is tried rather than asked: a one-shot worker starts a real
+ * container with every limit, checks it from inside, and reports (PROBE). That costs about as much
+ * as a sandbox, so a successful choice is kept until a creation fails with it, together with its
+ * `mode`, the backend's own note of what works on this host. A failure is not kept: somebody will
+ * read the message, install what is missing, and try again.
  *
- * Versions of runtimes differ in what they can do on the same host. The first of a backend that
- * passes is taken if it applies everything; else the others are tried as well, and the one that
- * leaves out least is taken.
+ * Versions of runtimes differ in what they can do on the same host. The first runtime of a backend
+ * that passes is chosen if it applies everything; otherwise the others are tried as well, and the
+ * one with the fewest missing limits is chosen.
  *
- * Asking for a container engine costs next to nothing, so "auto" asks for that first. Somebody who
- * has named an engine expects it to be used: going on without it is not done in silence.
+ * Asking for a container engine costs next to nothing, so "auto" asks for that first. If the
+ * configuration names an engine, it is expected to be used, so going on without it is logged.
  */
 #include "supervisor/fleet/engine/engine.h"
 
@@ -38,35 +38,36 @@
 #define CANDIDATES_MAX (BACKEND_COUNT * BACKEND_RUNTIMES_MAX)
 #define SWEEPS_MAX     2
 #define RETRY_MS       1000
-#define REASONS_MAX    420 /* bytes of all candidates' reasons in the error; the doctor prints all */
+#define REASONS_MAX    420 /* bytes of all reasons in the error; the doctor prints them in full */
 
 typedef void (*survey_each_fn)(void *arg, const char *backend, const struct msg_probed *result);
 
 struct engine {
     struct fleet_host *host;
-    struct oneshot_target candidates[CANDIDATES_MAX]; /* texts of the configuration, or literals */
+    /* their texts belong to the configuration, or are literals */
+    struct oneshot_target candidates[CANDIDATES_MAX];
     size_t candidate_count;
-    char *hint; /* what to do if none can be used */
+    char *hint; /* what to do if none works */
 
     bool known;
-    struct engine_choice choice; /* the best one so far while a round is under way */
+    struct engine_choice choice; /* the best one so far, during a round */
     size_t choice_lacks;
-    char *at, *runtime; /* behind choice.engine and choice.runtime */
+    char *at, *runtime; /* own the texts of choice.engine and choice.runtime */
     struct spoken spoken;
 
     TAILQ_HEAD(, engine_wait) waiting;
     struct deferred_task begin;
     struct deferred_task tell;
 
-    /* The round under way. */
+    /* ---- the current round ---- */
     bool probing;
     bool survey;
     bool found;   /* a candidate of this round has passed: `choice` */
-    bool blocked; /* the survey has failed beforehand, with `failure` */
-    size_t next;  /* candidate that is being tried */
+    bool blocked; /* the survey cannot probe; `failure` has the reason */
+    size_t next;  /* index of the candidate that is being probed */
     char probe_id[FLEET_ID_SIZE];
     char *probe_dir;
-    char reasons[REASONS_MAX]; /* why the candidates so far were rejected */
+    char reasons[REASONS_MAX]; /* why earlier candidates were rejected */
     struct err failure;
     survey_each_fn each;
     void (*done)(void *arg);
@@ -109,7 +110,7 @@ static void list_candidates(struct engine *e)
     free(remedies);
 }
 
-/* Whether somebody has said where the engine is, so that there ought to be one. */
+/* Whether the configuration says where the engine is, so that one should exist. */
 static bool is_engine_named(const struct config *c, const struct backend_row *row)
 {
     bool named = row->has_engine && c->engine[0] != '\0';
@@ -156,11 +157,11 @@ bool engine_has_heard(const struct engine *e, const char *backend, const char *i
 
 const char *engine_backend(const struct engine *e)
 {
-    /* The last: of a trial of oci something may be left, of asking for an engine nothing is. */
+    /* The last candidate: a trial of oci can leave something, a question to an engine cannot. */
     return e->candidates[e->candidate_count - 1].backend;
 }
 
-/* Answers everybody who waits, with the choice or with the failure. */
+/* Answers all waiting callers with the choice or the failure. */
 static void on_engine_tell(void *arg)
 {
     struct engine *e = arg;
@@ -182,7 +183,7 @@ static void end_round(struct engine *e)
     if (e->survey) {
         e->survey = false;
         e->done(e->arg);
-        if (!TAILQ_EMPTY(&e->waiting)) { /* they came during the survey, which chooses nothing */
+        if (!TAILQ_EMPTY(&e->waiting)) { /* they came during the survey, which makes no choice */
             deferred_post(&e->host->deferred, &e->begin, on_begin, e);
         }
         return;
@@ -227,7 +228,7 @@ bool engine_is_better(const char *backend, const struct msg_probed *probed,
            probed->unapplied.count < than_lacks;
 }
 
-/* Behind one that has passed only those count that might be better. */
+/* After a success, skips the candidates that cannot be better. */
 static void skip_needless(struct engine *e)
 {
     while (
@@ -252,13 +253,13 @@ static void reject_candidate(struct engine *e, const struct oneshot_target *trie
     size_t used = strlen(e->reasons);
     size_t share = sizeof(e->reasons) / e->candidate_count - sizeof("; docker: ");
     if (reason.len > share) {
-        reason.len = share; /* the next candidate has something to say, too */
+        reason.len = share; /* leave room for the next candidates' reasons */
     }
     snprintf(e->reasons + used, sizeof(e->reasons) - used, "%s%s: %.*s", used > 0 ? "; " : "",
              row->is_its_runtime ? tried->runtime : tried->backend, VIEW_ARG(reason));
 }
 
-/* The result of one candidate: the worker's, or one that we make up if there was none. */
+/* Handles the result of one candidate: the worker's, or one that we make if there was none. */
 static void take_result(struct engine *e, const struct msg_probed *probed)
 {
     const struct oneshot_target *tried = &e->candidates[e->next];
@@ -286,7 +287,7 @@ static void take_failure(struct engine *e, const struct err *err)
     take_result(e, &none);
 }
 
-/* What a probe leaves that did not come to its end. */
+/* What an unfinished probe leaves. */
 struct remains {
     struct fleet_host *host;
     const struct oneshot_target *target;
@@ -340,7 +341,7 @@ static void sweep_trial(struct remains *r)
 }
 
 /* A worker that ends a trial early answers when nothing is left of it. Without an answer another
- * worker makes sure, during a shutdown as well, since nobody else knows of the trial. */
+ * worker sweeps, also during a shutdown, since nothing else records the trial. */
 static void sweep_probe(struct engine *e)
 {
     struct remains *r = alloc_one(struct remains);
@@ -356,7 +357,7 @@ static void on_probed(void *arg, int rc, const struct msg *reply, const struct e
 {
     struct engine *e = arg;
     (void)hint;
-    /* GONE: it was never asked, so nothing was tried. Some make nothing to try it. */
+    /* GONE: it was never asked, so nothing was tried. Some backends make nothing for a trial. */
     bool leaves = backend_row_find(e->candidates[e->next].backend)->trial_leaves;
     if (rc == 0 || rc == -ERR_GONE || !leaves) {
         removals_add(e->host, e->probe_id, e->probe_dir, NULL, 0, 0);
@@ -413,7 +414,7 @@ static void on_begin(void *arg)
 {
     struct engine *e = arg;
     if ((e->probing || e->host->stopping || TAILQ_EMPTY(&e->waiting)) && !e->survey) {
-        return; /* at a shutdown, those who wait are closed and forget us in this same turn */
+        return; /* at a shutdown, waiting sandboxes are closed and leave in this same turn */
     }
     if (e->survey || !e->known) {
         e->probing = true;

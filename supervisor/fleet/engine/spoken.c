@@ -1,6 +1,6 @@
 /*
- * A list in the order of use, walked from its front: nearly all sandboxes of a server have one of a
- * few images, and a walk costs nothing beside the creation of one.
+ * A list in the order of use, searched from its front: nearly all sandboxes of a server have one of
+ * a few images, and a search costs nothing beside a creation.
  */
 #include "supervisor/fleet/engine/spoken.h"
 
@@ -10,7 +10,7 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 
-/* s->count if there is none. */
+/* s->count if absent. */
 static size_t find_spoken(const struct spoken *s, const char *key)
 {
     size_t i = 0;

@@ -1,7 +1,8 @@
 /*
- * Which images have had languages: a sandbox of such an image that comes up without any is broken.
- * Bounded: of more than SPOKEN_MAX images the one that was noted longest ago is forgotten.
- * Thread: whoever owns it. Nothing blocks.
+ * Images whose sandboxes have had languages: a later sandbox of such an image without any is
+ * broken. Bounded: of more than SPOKEN_MAX images the one noted longest ago is forgotten.
+ *
+ * Thread: any, one owner at a time. Nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_ENGINE_SPOKEN_H
 #define CLOISTER_SUPERVISOR_FLEET_ENGINE_SPOKEN_H
@@ -16,10 +17,10 @@ struct spoken {
     size_t count;
 };
 
-/* A sandbox of this image, named as its worker names what it really is, has languages. */
+/* Notes that a sandbox of this image has languages. `image` is the name that its worker reports. */
 void spoken_note(struct spoken *s, const char *backend, const char *image);
 
-/* That has been noted, and not forgotten. */
+/* Whether that was noted, and not forgotten. */
 bool spoken_has(const struct spoken *s, const char *backend, const char *image);
 
 /* Frees what it owns. */

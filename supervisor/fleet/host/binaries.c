@@ -1,7 +1,7 @@
 /*
- * The configured path wins and is not second-guessed. Otherwise a build tree is searched before
- * the installed place, both relative to this very program, so that a freshly built server never
- * talks to the worker of an older installation.
+ * A configured path is used as it is. Otherwise a build tree is searched before the installed
+ * place, both relative to this program, so that a freshly built server never uses the worker of an
+ * older installation.
  */
 #include "supervisor/fleet/host/binaries.h"
 

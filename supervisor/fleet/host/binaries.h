@@ -1,5 +1,5 @@
 /*
- * Where our other two programs are. Thread: any; a few stat() calls.
+ * Finds our other two programs. Thread: any; blocks for a few stat() calls.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_HOST_BINARIES_H
 #define CLOISTER_SUPERVISOR_FLEET_HOST_BINARIES_H
@@ -8,7 +8,7 @@
 
 struct config;
 
-/* Absolute paths, owned by the caller (free). -ERR_ENGINE with the places that were searched. */
+/* Return absolute paths; the caller frees them. -ERR_ENGINE names the places that were searched. */
 int binaries_find_worker(const struct config *config, char **ret, struct err *err) WARN_UNUSED;
 int binaries_find_agent(const struct config *config, char **ret, struct err *err) WARN_UNUSED;
 

@@ -1,12 +1,12 @@
 /*
- * A worker logs to its stderr in the format of common/log.h, and so does whatever it runs, in no
- * format at all. All of it may be hostile in amount and content by the time a sandbox has been
- * broken out of, so here it is cut into lines of bounded length, bounded in rate (what is dropped
- * is counted and said), stripped of the sender's own time, and labelled with facts that the sender
- * can not choose. The level is taken from the line if it has one.
+ * A worker logs to its stderr in the format of common/log.h; the programs that it runs write to it
+ * in no format at all. After an escape from a sandbox all of it may be hostile in amount and
+ * content. So output is cut into lines of bounded length, limited in rate (dropped lines are
+ * counted and reported), stripped of the sender's timestamp, and labelled with facts that the
+ * sender cannot choose. The level is taken from the line if it has one.
  *
- * The pipe is read to its end when the worker has died, not longer: something else may hold the
- * other end open for ever.
+ * When the worker has died, the pipe is read until it is empty, not until end of file: another
+ * process may hold its other end open for ever.
  */
 #include "supervisor/fleet/host/child_log.h"
 
@@ -21,9 +21,9 @@
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/fleet/host/host.h"
 
-#define LINE_BYTES     1024 /* the rest of a longer line is dropped */
-#define LINES_BURST    200  /* lines at once ... */
-#define LINES_PER_S    50   /* ... and in the long run */
+#define LINE_BYTES     1024 /* longer lines are cut */
+#define LINES_BURST    200  /* burst of the rate limit ... */
+#define LINES_PER_S    50   /* ... and its rate */
 #define LAST_BYTES_MAX (64u << 10)
 
 struct child_log {
@@ -41,7 +41,8 @@ struct child_log {
     char chunk[4096];
 };
 
-/* Finds the text behind "<time> <level> <component>: "; without such a head all of it is text. */
+/* Returns the text after "<time> <level> <component>: ", or the whole line if it has no such head.
+ */
 static const char *parse_head(const char *line, enum log_level *ret_level)
 {
     const char *level = strchr(line, ' ');
@@ -95,7 +96,8 @@ static void end_line(struct child_log *log)
     if (log->line_len > 0 && take_token(log)) {
         report_dropped(log);
         log->line[log->line_len] = '\0';
-        enum log_level level = LOG_WARN; /* what is in no format is not the worker's own text */
+        /* the level of output without a format, which is not from the worker's own log */
+        enum log_level level = LOG_WARN;
         const char *text = parse_head(log->line, &level);
         log_line(level, "worker: %s%s sandbox=%s pid=%d gen=%llu", text, log->cut ? "..." : "",
                  log->sandbox, log->pid, (unsigned long long)log->generation);

@@ -1,5 +1,5 @@
 /*
- * The log of a worker: what it writes to stderr becomes lines of ours, labelled with its sandbox.
+ * The log of a worker: lines from its stderr become lines of our log, labelled with its sandbox.
  * Loop thread only; nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_HOST_CHILD_LOG_H
@@ -12,14 +12,14 @@
 struct fleet_host;
 struct child_log;
 
-/* Reads from pipe_fd, which it owns from now on, also on error. `sandbox` is copied. */
+/* Reads from pipe_fd, and owns it from now on, also on error. `sandbox` is copied. */
 int child_log_start(struct fleet_host *host, int pipe_fd, const char *sandbox, uint64_t generation,
                     struct child_log **ret, struct err *err) WARN_UNUSED;
 
-/* Known only after the pipe: shown in the lines from now on. */
+/* The pid is known only after the pipe is made; later lines show it. */
 void child_log_set_pid(struct child_log *log, int pid);
 
-/* Takes what is still in the pipe, then ends; the object is freed later by itself. NULL is fine. */
+/* Reads what is left in the pipe, then stops; the object frees itself later. NULL is fine. */
 void child_log_stop(struct child_log *log);
 
 #endif

@@ -1,14 +1,13 @@
 /*
- * An idle handle runs once per turn of the loop and keeps the loop from sleeping while it is
- * active; it is started by the first task and stopped when the last one has run. Tasks that are
- * posted by tasks run in the same pass only if they were posted before it began: the others wait
- * for the next turn, so a task that posts itself cannot starve the sockets.
+ * An idle handle runs once per turn of the loop, and keeps the loop from sleeping while it is
+ * active; the first task starts it, and it stops after the last. A task that is posted by a running
+ * task waits for the next turn, so a task that posts itself cannot starve the sockets.
  */
 #include "supervisor/fleet/host/deferred.h"
 
 #include <assert.h>
 
-/* If it is the last one of this turn, that is the one before it. */
+/* If the task is the last one of this turn, the one before it becomes the last. */
 static void take_out(struct deferred *d, struct deferred_task *task)
 {
     if (task == d->last) {

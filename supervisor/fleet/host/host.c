@@ -1,6 +1,6 @@
 /*
- * What the first worker needs, in the order in which its absence is explained best: room for
- * threads, the other two programs, the lifeline, a place on disk.
+ * Prepares for the first worker: room for threads, the other two programs, the lifeline, a place on
+ * disk, in the order that gives the best error if one is missing.
  */
 #include "supervisor/fleet/host/host.h"
 
@@ -39,7 +39,7 @@ int fleet_host_prepare(struct fleet_host *host, struct err *err, const char **re
     *ret_hint = "";
     uv_file fds[2] = {host->lifeline_read, host->lifeline_write};
     if (host->lifeline_read < 0) {
-        int uv_rc = uv_pipe(fds, 0, 0); /* close-on-exec both */
+        int uv_rc = uv_pipe(fds, 0, 0); /* both are close-on-exec */
         if (uv_rc < 0) {
             return err_sys(err, ERR_ENGINE, -uv_rc, "no pipe for the workers' lifeline");
         }

@@ -1,8 +1,8 @@
 /*
  * What all parts of the fleet share: the loop, the configuration, this instance's place on disk,
- * the programs to run, and a count of everything that must be gone before the loop may be left.
+ * the programs to run, and a count of everything that must be closed before the loop may be left.
  *
- * Owned by fleet.c, borrowed by everybody else for the life of the fleet. Loop thread only.
+ * Owned by fleet.c, borrowed by all others for the life of the fleet. Loop thread only.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_HOST_HOST_H
 #define CLOISTER_SUPERVISOR_FLEET_HOST_HOST_H
@@ -31,36 +31,37 @@ struct fleet_host {
     const struct config *config;
     struct deferred deferred;
     const struct fleet_runs *runs;
-    struct executions *executions;     /* of the calls, who make and free them */
-    const struct fleet_events *events; /* NULL: nobody watches */
+    struct executions *executions;     /* of the calls, which create and free it */
+    const struct fleet_events *events; /* NULL: no observer */
     void *events_arg;
     struct view_list runners; /* for the agents; see fleet_set_runners() */
 
-    /* From the first sandbox on; NULL or -1 before that. */
+    /* Set from the first sandbox on; NULL or -1 before that. */
     struct instance *instance;
     char *worker_path;
     char *agent_path;
-    int lifeline_read;  /* fd 3 of every worker: at its end of file the supervisor is dead */
-    int lifeline_write; /* never handed out, never written to */
+    /* fd 3 of every worker: its end of file means that the supervisor is dead */
+    int lifeline_read;
+    int lifeline_write; /* never passed on, never written to */
 
     struct sweeper *sweeper;         /* NULL: none lives */
-    struct turns *turns;             /* NULL: sandboxes need not close one after the other */
-    struct removals *removals;       /* NULL: nothing waits to be removed */
-    TAILQ_HEAD(, worker_link) links; /* every worker process that lives */
-    bool adopting;                   /* not all is known of what an earlier server left */
-    bool stopping;                   /* no new sandboxes; closing has to be quick */
-    bool forcing;                    /* out of time: no new processes at all */
+    struct turns *turns;             /* NULL: sandboxes may close all at once */
+    struct removals *removals;       /* NULL: no removal is pending */
+    TAILQ_HEAD(, worker_link) links; /* all living worker processes */
+    bool adopting;                   /* sandboxes of an earlier server are still being taken over */
+    bool stopping;                   /* no new sandboxes; closing must be quick */
+    bool forcing;                    /* out of time: no new processes */
 
-    size_t held; /* things with a handle on the loop */
+    size_t held; /* number of handles on the loop */
     void (*on_released)(struct fleet_host *host);
 };
 
-/* Finds the programs, opens the instance and takes its lock; what it has got stays for the next
- * attempt if one of them fails. *ret_hint (fixed text) says what to do then. */
+/* Finds the programs, opens the instance and takes its lock. If one fails, the others are kept for
+ * the next attempt. *ret_hint (a string literal) says what to do then. */
 int fleet_host_prepare(struct fleet_host *host, struct err *err, const char **ret_hint) WARN_UNUSED;
 
-/* How long anybody waits for what does not answer: as long as a call may take, and no less than it
- * takes to find and replace a worker that hangs. */
+/* How long a caller waits for a worker that does not answer: as long as a call may take, and no
+ * less than it takes to detect and replace a worker that hangs. */
 uint64_t fleet_host_patience_ms(const struct fleet_host *host);
 
 static inline void fleet_host_hold(struct fleet_host *host)

@@ -1,22 +1,22 @@
 /*
- * An instance is alive exactly as long as somebody holds the flock on its `lock` file. The kernel
- * gives locks back when their holder dies, however it dies, so "whose lock is free is dead" needs
- * no pids and no clocks. A sweep takes the lock before it touches anything, and so becomes its
+ * An instance is alive exactly as long as a process holds the flock on its `lock` file. The kernel
+ * releases locks when their holder dies, however it dies, so a free lock means a dead instance,
+ * without pids or clocks. A sweep takes the lock before it touches anything, and so becomes the
  * owner.
  *
- * The lock file can be removed by a sweep between our open() and flock(). So after locking we look
+ * A sweep can remove the lock file between our open() and flock(). So after locking we check
  * whether the path still leads to the file that we hold; if not, we start again.
  *
- * A server on stdio has nothing that could outlive it, so it makes an instance of its own whose
- * name is never used again. Where sandboxes are made by root, the root user inside a sandbox is
- * another uid outside, and has to get through to its files under shared/: the directories above are
- * searchable (0711) then, but nothing in them can be listed. XDG_RUNTIME_DIR of root is not, so
- * root uses /run/cloister in any case.
+ * A server on stdio leaves nothing that another server could use, so it makes its own instance with
+ * a name that is never reused. If root makes the sandboxes, the root user inside a sandbox has
+ * another uid outside, and must be able to reach its files under shared/. So the directories above
+ * are searchable (0711) then, but not listable. XDG_RUNTIME_DIR of root is not searchable, so root
+ * always uses /run/cloister.
  *
- * The lock's first line is a magic word: a sweep that met somebody's unrelated file called `lock`
- * must not take its directory for ours, whatever --runtime-dir says. Its last line says whether the
- * instance has a name that a next server may come back with. That is read without taking the lock:
- * whoever held it, even for a moment, would turn that server away.
+ * The lock's first line is a magic word, so that a sweep never mistakes an unrelated file called
+ * `lock` for ours, whatever --runtime-dir says. Its last line says whether the instance has a name
+ * with which a next server may come back. It is read without the lock, since holding the lock even
+ * for a moment would turn that server away.
  */
 #include "supervisor/fleet/host/instance.h"
 
@@ -41,7 +41,8 @@
 #define LOCK_NAMED    "named\n"
 #define OPEN_ATTEMPTS 10
 
-/* "/<sandbox id>/w<generation>.sock" behind .../sandboxes, with some room for generations. */
+/* Length of "/<sandbox id>/w<generation>.sock" after .../sandboxes, with some room for generations.
+ */
 #define SOCKET_ROOM 36
 
 char *instance_top(const struct config *config)
@@ -59,7 +60,8 @@ char *instance_top(const struct config *config)
     return alloc_printf("/tmp/cloister-%u", (unsigned)geteuid());
 }
 
-/* A directory that exists already must be one that nobody else can play with. */
+/* Makes a private directory. An existing one must belong to us, and others must not be able to
+ * write it. */
 static int make_private(const char *path, mode_t mode, struct err *err)
 {
     int rc = dir_make(path, mode, err);
@@ -81,8 +83,8 @@ static int make_private(const char *path, mode_t mode, struct err *err)
         return err_set(err, ERR_CONFIG, "runtime directory %s can be written to by other users",
                        path);
     }
-    /* The umask may have taken away what sandboxes need. Nothing is taken away here: the directory
-     * may be one that a person made and named in the configuration. */
+    /* The umask may have removed permissions that sandboxes need. Other permissions are kept, since
+     * a person may have made the directory and named it in the configuration. */
     if ((st.st_mode & mode) != mode && chmod(path, (st.st_mode & 0777) | mode) < 0) {
         return err_sys(err, ERR_IO, errno, "runtime directory %s", path);
     }
@@ -97,8 +99,8 @@ static bool still_there(int fd, const char *path)
            held.st_ino == named.st_ino;
 }
 
-/* Returns the locked descriptor, -ERR_BUSY if somebody else has it, -ERR_GONE if it vanished
- * meanwhile (try again), or another error. */
+/* Returns the locked descriptor, -ERR_BUSY if another process has the lock, -ERR_GONE if the
+ * directory vanished meanwhile (try again), or another error. */
 static int take_instance_lock(const char *dir, bool own, struct err *err)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/lock", dir);
@@ -172,7 +174,7 @@ static int open_instance(struct instance *i, struct err *err)
     }
     for (int attempt = 0; attempt < OPEN_ATTEMPTS; attempt++) {
         rc = try_open(i, mode, err);
-        /* A sweep may look at a directory of ours in the moment before we have its lock. */
+        /* A sweep may inspect our new directory before we have its lock. */
         bool again = rc == -ERR_GONE || (rc == -ERR_BUSY && i->own);
         if (!again) {
             break;
@@ -278,9 +280,9 @@ void instance_close(struct instance *i)
     if (i == NULL) {
         return;
     }
-    /* rmdir() refuses if a sandbox is left; then all of it stays for a sweep to find. */
+    /* rmdir() fails if a sandbox is left; then a sweep will find all of it. */
     if (i->own && rmdir(i->sandboxes) == 0) {
-        err_ignore(dir_remove(i->dir, NULL)); /* what stays is swept by the next server */
+        err_ignore(dir_remove(i->dir, NULL)); /* the next server sweeps what is left */
     }
     free_instance(i);
 }

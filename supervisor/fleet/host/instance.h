@@ -1,11 +1,11 @@
 /*
- * This server's place on disk: the runtime directory, the instance inside it, its lock.
+ * This server's place on disk: the runtime directory, the instance inside it, and its lock.
  *
  *     <top>/<instance>/lock            held for as long as we live
  *                      sandboxes/<id>/ one sandbox, private
  *                      shared/         what the root user of sandboxes has to be able to traverse
  *
- * Loop thread only. Makes a handful of directories and does not wait for anybody.
+ * Loop thread only. Blocks for a handful of directory operations, never for a lock.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_HOST_INSTANCE_H
 #define CLOISTER_SUPERVISOR_FLEET_HOST_INSTANCE_H
@@ -24,43 +24,44 @@ struct instance {
     char *sandboxes; /* <dir>/sandboxes */
     char *shared;    /* <dir>/shared */
     int lock_fd;
-    bool own; /* made for this process alone: goes with it */
+    bool own; /* made for this process alone, and removed with it */
 };
 
-/* Creates what is missing and takes the lock. Errors name the directory and what is wrong:
+/* Creates missing directories and takes the lock. Errors name the directory and the reason:
  * -ERR_CONFIG (not ours, open to others, in use by another server), -ERR_IO. */
 int instance_open(const struct config *config, struct instance **ret, struct err *err) WARN_UNUSED;
 
-/* Makes `sandbox`, a directory below i->sandboxes, and before that whatever else somebody has
- * removed meanwhile: cleaners of temporary directories do that to servers that live for long. The
- * lock is taken anew if it was removed. Errors as instance_open(). */
+/* Makes `sandbox`, a directory below i->sandboxes, and first any parent that was removed meanwhile:
+ * cleaners of temporary directories remove those of long-lived servers. Takes the lock again if its
+ * file was removed. Errors as instance_open(). */
 int instance_restore(struct instance *i, const char *sandbox, struct err *err) WARN_UNUSED;
 
-/* Gives up the lock. An own instance is removed if no sandbox is left in it, else it stays for
- * the next server's sweep. NULL is fine. */
+/* Releases the lock. Our own instance is removed if it has no sandbox left; otherwise the next
+ * server sweeps it. NULL is fine. */
 void instance_close(struct instance *i);
 
-/* The directory that instance_open() would use as top, for people. Free with free(). */
+/* The top directory that instance_open() would use, for messages. The caller frees it. */
 char *instance_top(const struct config *config);
 
-/* Is there a directory of the named instance of the configuration? Changes nothing. */
+/* Whether the configured named instance has a directory. Changes nothing. */
 bool instance_exists(const struct config *config);
 
 /* Whether `dir` is an instance (of this user), and whether it has a name with which a next server
- * may take it over. Does not touch its lock. */
+ * may take it over. Does not take its lock. */
 bool instance_look(const char *dir, bool *ret_named) WARN_UNUSED;
 
-/* Takes the lock of another instance if that instance is dead. Returns the descriptor that holds
- * it, or -1 if it lives, is not an instance, or is not ours. `dir` is its directory. */
+/* Takes the lock of another instance if that instance is dead. Returns the locked descriptor, or -1
+ * if the instance is alive, invalid, or not ours. `dir` is its directory. */
 int instance_claim(const char *dir);
 
-/* Whether `fd` is the lock file that is in `dir` now. */
+/* Whether `fd` is the lock file that `dir` has now. */
 bool instance_holds(const char *dir, int fd);
 
-/* Can an entry of `sandboxes` with this name be one of a sandbox? */
+/* Whether this name of an entry in `sandboxes` can be the id of a sandbox. */
 bool instance_is_sandbox_id(const char *name);
 
-/* An installer's id begins with what no random id has, so that it is known without its record. */
+/* An installer's id begins with this character, which no other id does, so it is recognised without
+ * its record. */
 #define INSTANCE_INSTALLER_MARK '0'
 bool instance_is_installer_id(const char *name);
 

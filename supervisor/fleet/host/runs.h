@@ -1,11 +1,11 @@
 /*
- * What runs in sandboxes, as the fleet sees it: a table that the calls fill in
- * (supervisor/calls/door.c), so that the fleet, which they stand on, knows nothing of them. The
- * fleet tells through it what happens to a sandbox; what is done about each call in flight is
- * decided behind it.
+ * What runs in sandboxes, as the fleet sees it: a table of functions that the calls provide
+ * (supervisor/calls/door.c). So the fleet, on which the calls are built, does not depend on them.
+ * Through this table the fleet reports what happens to a sandbox, and the calls decide about each
+ * call in flight.
  *
- * Loop thread only. No function of the table calls back into the fleet before it returns, but to
- * ask and to post.
+ * Loop thread only. No function of the table calls back into the fleet before it returns, except to
+ * query and to post.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_HOST_RUNS_H
 #define CLOISTER_SUPERVISOR_FLEET_HOST_RUNS_H
@@ -16,23 +16,24 @@ struct msg_op_info;
 struct sandbox;
 
 struct fleet_runs {
-    /* The sandbox has a worker (again): all its calls go on. */
+    /* The sandbox has a worker (again): all its calls continue. */
     void (*resume)(struct sandbox *s);
-    /* About once a second, while it has a worker or waits for the next one. */
+    /* Called about once a second while the sandbox has a worker or waits for the next one. */
     void (*check)(struct sandbox *s);
-    /* It has ended: all its calls are answered, inside, with this. */
+    /* The sandbox has ended: answers all its calls with this error, before it returns. */
     void (*fail)(struct sandbox *s, const struct err *err, const char *hint);
-    /* It is being closed: all that runs in it is to stop. */
+    /* The sandbox is being closed: everything that runs in it must stop. */
     void (*cancel)(struct sandbox *s);
-    /* The server leaves it to the next one. */
+    /* The server leaves the sandbox to the next one. */
     void (*leave)(struct sandbox *s);
 
-    /* An earlier server began this in s, and the agent still knows it. */
+    /* An earlier server began this operation in s, and the agent still knows it. */
     void (*adopt)(struct sandbox *s, const struct msg_op_info *info);
-    /* All that an earlier server left is known. */
+    /* All operations that an earlier server left are known. */
     void (*adopted)(struct fleet_host *host);
 
-    /* The last thing of a fleet: nothing runs any more and nobody waits. `closed` comes later. */
+    /* The last call by a fleet: nothing runs and nobody waits any more. `closed` is called later.
+     */
     void (*close)(struct fleet_host *host, void (*closed)(void *arg), void *arg);
 };
 

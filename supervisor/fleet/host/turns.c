@@ -1,8 +1,7 @@
 /*
- * Removing a sandbox is mostly the kernel's work, of which there is a fixed amount: begun for a
- * thousand at once, each of them takes as long as all of them together, and runs into every
- * deadline that one alone would keep. By turns each is quick, and what is done when time runs out
- * is done.
+ * Removing a sandbox is mostly work of the kernel, and its capacity is fixed. If a thousand
+ * removals start at once, each takes as long as all together, and misses every deadline that it
+ * would meet alone. One after another each is quick, and those that were finished in time count.
  */
 #include "supervisor/fleet/host/turns.h"
 

@@ -1,6 +1,6 @@
 /*
- * Who may go on when not all can at once: so many at a time, the rest in the order in which they
- * came. Loop thread only. No callback of another's turn runs inside these functions.
+ * A queue for work of which only so much may run at once: `at_once` at a time, the rest first in,
+ * first out. Loop thread only. No callback of another turn runs inside these functions.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_HOST_TURNS_H
 #define CLOISTER_SUPERVISOR_FLEET_HOST_TURNS_H
@@ -11,7 +11,7 @@
 
 #include "supervisor/fleet/host/deferred.h"
 
-/* Part of whoever waits; zeroed before its first use. */
+/* Embedded in its owner; must be zeroed before its first use. */
 struct turn {
     TAILQ_ENTRY(turn) node;
     void (*begin)(void *arg);
@@ -28,10 +28,10 @@ struct turns {
 
 void turns_init(struct turns *t, struct deferred *deferred, size_t at_once);
 
-/* Calls begin(arg) by the loop as soon as there is room. */
+/* Calls begin(arg) from the loop as soon as there is room. */
 void turns_take(struct turns *t, struct turn *turn, void (*begin)(void *arg), void *arg);
 
-/* It does not need its turn any more, or does not want one. Nothing if it has none. */
+/* Gives the turn back, or leaves the queue. Does nothing without a turn. */
 void turns_give(struct turns *t, struct turn *turn);
 
 #endif

@@ -75,7 +75,7 @@ struct sandbox *sandbox_restore(const struct sandbox_setup *setup, const char *i
     restore_spec(s, &record->open.open);
     s->dir = alloc_printf("%s/%s", s->host->instance->sandboxes, id);
     s->is_default = whose->is_default;
-    s->gives_way_ms = s->is_default ? FLEET_GIVES_WAY_MS : 0;
+    s->evict_idle_ms = s->is_default ? FLEET_EVICT_IDLE_MS : 0;
     s->timeout_ms = whose->timeout_ms;
     s->ttl_ms = whose->ttl_ms;
     s->lifetime_ms = whose->lifetime_ms;

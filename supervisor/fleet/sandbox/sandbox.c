@@ -558,7 +558,7 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
         sandbox_new(setup, id, owner, spec->name != NULL ? spec->name : "", SANDBOX_CREATING);
     copy_spec(s, spec);
     s->is_default = spec->is_default;
-    s->gives_way_ms = spec->gives_way_ms;
+    s->evict_idle_ms = spec->evict_idle_ms;
     s->opened = opened;
     s->opened_arg = arg;
     s->progress = spec->progress;

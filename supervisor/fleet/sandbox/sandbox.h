@@ -102,10 +102,10 @@ struct sandbox {
 
     char id[FLEET_ID_SIZE];
     char *owner;
-    char *name;            /* "" if none */
-    bool is_default;       /* of its owner's calls that name no sandbox */
-    uint64_t gives_way_ms; /* as in fleet_spec */
-    bool gave_way;         /* it has been closed for another, and takes no room any more */
+    char *name;             /* "" if none */
+    bool is_default;        /* of its owner's calls that name no sandbox */
+    uint64_t evict_idle_ms; /* as in fleet_spec */
+    bool evicted;           /* it has been closed for another, and takes no room any more */
     char *dir;
     struct sm sm;
     char *reason; /* why FAILED, or why it is closed */

@@ -1,8 +1,8 @@
 /*
- * The runtime directory is on a tmpfs nearly always, and then all this takes microseconds. But it
- * may be put on a disk, where one sync can take a second, and a loop that waits for a disk answers
- * nobody. So syncing writes and removals of trees go to libuv's thread pool, with copies of
- * everything they need, and come back to the loop as a callback.
+ * The runtime directory is nearly always on a tmpfs, where all this takes microseconds. But it may
+ * be on a disk, where a sync can take a second, and a blocked loop answers nobody. So writes with
+ * sync and removals of trees run in libuv's thread pool, with copies of everything they need, and
+ * call back on the loop.
  */
 #include "supervisor/fleet/state/disk.h"
 
@@ -25,7 +25,7 @@ struct disk_job {
     struct err err;
 };
 
-/* On a thread of the pool. */
+/* Runs on a thread of the pool. */
 static void on_disk_work(uv_work_t *work)
 {
     struct disk_job *job = work->data;
@@ -39,7 +39,7 @@ static void on_disk_work(uv_work_t *work)
 static void on_disk_worked(uv_work_t *work, int status)
 {
     struct disk_job *job = work->data;
-    (void)status; /* never cancelled */
+    (void)status; /* a request of the pool is never cancelled */
     job->done(job->arg, job->rc, &job->err);
     fleet_host_release(job->host);
     free(job->path);
@@ -59,7 +59,7 @@ static void submit(struct fleet_host *host, const char *path, void *data, size_t
     job->done = done;
     job->arg = arg;
     fleet_host_hold(host);
-    /* Fails only without a callback to run. */
+    /* Fails only without a callback. */
     (void)uv_queue_work(host->loop, &job->work, on_disk_work, on_disk_worked);
 }
 

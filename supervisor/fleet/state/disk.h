@@ -1,6 +1,7 @@
 /*
- * File work that may wait for a disk, done off the loop.
- * Called on the loop thread; `done` runs there too, exactly once, later. Nothing blocks.
+ * File operations that may wait for a disk, off the loop.
+ *
+ * Call on the loop thread; `done` runs there too, exactly once, later. Nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_STATE_DISK_H
 #define CLOISTER_SUPERVISOR_FLEET_STATE_DISK_H
@@ -12,7 +13,7 @@ struct fleet_host;
 
 typedef void (*disk_done_fn)(void *arg, int rc, const struct err *err);
 
-/* Replaces the file's content as file_replace() does, mode 0600. Copies path and data. */
+/* Replaces the file's content as file_replace() does, with mode 0600. Copies path and data. */
 void disk_write(struct fleet_host *host, const char *path, struct view data, disk_done_fn done,
                 void *arg);
 

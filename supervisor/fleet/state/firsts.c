@@ -1,14 +1,14 @@
 /*
  * A thousand workers that are asked to end their sandboxes take seconds to wake up, and the last
- * sandbox runs on for as long. So whoever ends all of them kills them itself, by their control
- * groups: then nothing in them runs another instruction.
+ * sandbox runs on for as long. So when all sandboxes end, this code kills everything in them
+ * itself, by their control groups; after that no code in them runs.
  *
- * Where there is no control group, the first process of a sandbox is signalled, and the kernel ends
- * everything in its pid namespace with it. That takes until this process has been given a
- * processor, for which its end, its worker's waking up and we compete as soon as the first of them
- * dies. So they are found and compared first, as many as descriptors may be held, and then
- * signalled one right after the other. The mark goes before all that: the worker that finds its
- * agent dead reads there that this was wanted.
+ * Without a control group, the first process of a sandbox gets a signal, and the kernel ends all of
+ * its pid namespace with it. That happens when this process gets a CPU; as soon as the first of
+ * them dies, their ends, their workers' waking up and this process compete for the CPUs. So the
+ * processes are found and compared first, as many as the descriptors allow, and then signalled one
+ * right after the other. The mark is written before all that: it tells a worker that finds its
+ * agent dead that this was intended.
  */
 #include "supervisor/fleet/state/firsts.h"
 
@@ -27,10 +27,10 @@
 #include "supervisor/fleet/host/instance.h"
 #include "supervisor/fleet/workers/spawn.h"
 
-#define HELD_MAX 256 /* descriptors at a time: many systems allow a process 1024 */
+#define HELD_MAX 256 /* descriptors at the same time: many systems allow a process 1024 */
 
 #ifdef SYS_pidfd_open
-/* A descriptor of exactly the process of the note, or -1. */
+/* Opens a descriptor of exactly the noted process, or returns -1. */
 static int hold_first(const struct ending_first *first)
 {
     CLEANUP_FD int fd = (int)syscall(SYS_pidfd_open, (pid_t)first->pid, 0);
@@ -43,7 +43,8 @@ static int hold_first(const struct ending_first *first)
 static void kill_held(const int *held, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        (void)!syscall(SYS_pidfd_send_signal, held[i], SIGKILL, NULL, 0); /* or it is dead */
+        /* fails only if it is dead */
+        (void)!syscall(SYS_pidfd_send_signal, held[i], SIGKILL, NULL, 0);
     }
     for (size_t i = 0; i < count; i++) {
         close(held[i]);
@@ -67,7 +68,7 @@ size_t firsts_kill(const char *instance_dir)
     struct err err = ERR_INIT;
     if (ending_begin(instance_dir, &err) < 0) {
         log_warn("sandboxes end one after the other: %s", err.text);
-        return 0; /* their workers would take it for an accident */
+        return 0; /* without the mark their workers would assume an accident */
     }
     CLEANUP_FREE char *path = alloc_printf("%s/sandboxes", instance_dir);
     DIR *dir = opendir(path);

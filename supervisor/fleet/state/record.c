@@ -1,13 +1,12 @@
 /*
- * The record is written before OPEN is sent and the note before the worker says hello, so whatever
- * moment a server dies in, what it leaves can be named. Both are replaced whole: half a note would
- * cost a sandbox its worker.
+ * The record is written before OPEN is sent, and the note before the worker says HELLO, so whenever
+ * a server dies, its sandboxes can be found. Both files are replaced atomically, since half a note
+ * would cost a sandbox its worker.
  *
- * A pid alone names nobody: it may belong to another program by the time it is read. Together with
- * the process's start time it does, within one boot, and another boot has no process with that
- * start time but by a coincidence of 10 ms. To be exact the process is held by a pidfd while its
- * start time is compared. Where the system has no such thing, nothing is killed: a left-over worker
- * ends by its lifeline.
+ * A pid alone does not identify a process, since it may be reused before it is read. A pid and a
+ * start time do within one boot; in another boot they match only by a coincidence within 10 ms. For
+ * exactness a pidfd holds the process while its start time is compared. Without pidfds nothing is
+ * killed, and an orphaned worker ends by its lifeline.
  */
 #include "supervisor/fleet/state/record.h"
 
@@ -54,7 +53,7 @@ int record_save(struct fleet_host *host, const char *dir, const struct msg_open 
     return 0;
 }
 
-/* Cuts the next message off *rest, which must be of this type. */
+/* Takes the next message from *rest; it must have this type. */
 static int next_message(struct view *rest, enum msg_type type, struct msg *ret, struct err *err)
 {
     struct view payload;
@@ -127,10 +126,10 @@ bool record_is_closing(const char *dir)
 void record_drop(const char *dir)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/record", dir);
-    unlink(path); /* if it stays, the next server finds out that there is no such sandbox */
+    unlink(path); /* if it stays, the next server finds that there is no such sandbox */
 }
 
-/* Where the system tells, it is constant for as long as we live, and so read once. */
+/* The boot id is constant while this process lives, so it is read once. */
 const char *record_boot(void)
 {
     static char boot[LIMIT_NAME + 1];
@@ -166,7 +165,7 @@ int record_save_worker(const char *dir, int pid, uint64_t generation, struct err
     return rc;
 }
 
-/* Cuts the next blank-separated word off *rest. */
+/* Takes the next word from *rest. */
 static bool next_number(char **rest, uint64_t *ret)
 {
     char *word = *rest;
@@ -176,7 +175,7 @@ static bool next_number(char **rest, uint64_t *ret)
     return str_to_u64(word, 0, UINT64_MAX, ret, NULL) == 0;
 }
 
-/* Reads the note alone; sets all but `alive`. */
+/* Reads the note; sets everything but `alive`. */
 static int load_note(const char *dir, struct record_worker *ret, struct err *err)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/worker", dir);
@@ -200,8 +199,7 @@ static int load_note(const char *dir, struct record_worker *ret, struct err *err
     return 0;
 }
 
-/* A descriptor that holds the very process of the note, or -1: it is gone, or this system has no
- * such thing. */
+/* Opens a descriptor of exactly the noted process. -1: it is gone, or this system has no pidfds. */
 static int hold_process(const struct record_worker *w)
 {
 #ifdef SYS_pidfd_open
@@ -223,14 +221,14 @@ int record_load_worker(const char *dir, struct record_worker *ret, struct err *e
         return rc;
     }
     CLEANUP_FD int process = hold_process(&w);
-    /* It is readable once the process has ended, even if nobody has reaped it yet. */
+    /* It is readable once the process has ended, even if it is not reaped yet. */
     struct pollfd ended = {.fd = process, .events = POLLIN};
     w.alive = process >= 0 && poll(&ended, 1, 0) == 0;
     *ret = w;
     return 0;
 }
 
-/* True if the very process of the note was there to take the signal. */
+/* True if exactly the noted process got the signal. */
 static bool signal_worker(const char *dir, int number)
 {
     bool sent = false;

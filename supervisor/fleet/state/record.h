@@ -1,6 +1,6 @@
 /*
- * What a sandbox's directory says about it, for the server that comes after this one: to take the
- * sandbox over, or to remove what is left of it.
+ * The files in a sandbox's directory that tell the next server about it: to take the sandbox over,
+ * or to remove it.
  *
  *     record   two framed messages: OPEN (where it is and what was asked for) and RECORD (whose it
  * is) worker   "<pid> <start time> <generation>" of the worker that was started last
@@ -30,43 +30,43 @@ struct record {
     struct buf text;
 };
 
-/* Reads it back, to be freed with record_finish(). -ERR_IO or -ERR_PROTOCOL if there is no whole
- * record of this version. */
+/* Reads it back; record_finish() frees it. -ERR_IO or -ERR_PROTOCOL if there is no complete record
+ * of this version. */
 int record_load(const char *dir, struct record *ret, struct err *err) WARN_UNUSED;
 void record_finish(struct record *r);
 
-/* The sandbox is destroyed: what is left of its directory is rubbish. */
+/* Removes the record of a destroyed sandbox; the rest of its directory is garbage. */
 void record_drop(const char *dir);
 
-/* The boot that this system is in, as records name it; "" where the system does not tell, which no
- * record matches. */
+/* The id of the current boot, as in records; "" if the system does not show it, which matches no
+ * record. */
 const char *record_boot(void);
 
-/* The worker of the note. */
+/* The worker in the note. */
 struct record_worker {
     int pid;
     uint64_t start_time;
     uint64_t generation;
-    bool alive; /* a process with this very pid and start time exists */
+    bool alive; /* a process with exactly this pid and start time exists */
 };
 
 /* -ERR_IO or -ERR_PROTOCOL if there is no such note. */
 int record_load_worker(const char *dir, struct record_worker *ret, struct err *err) WARN_UNUSED;
 
-/* Marks that the sandbox is being removed: no server takes it over any more, whatever else its
- * record says, which whoever removes it still needs. */
+/* Marks that the sandbox is being removed: no server will take it over, but the record stays, since
+ * the removal needs it. */
 void record_mark_closing(const char *dir);
 bool record_is_closing(const char *dir);
 
-/* Notes who works on the sandbox now; the old note or the new one is there at any moment. Not
- * synced: after a power failure there is no worker. */
+/* Writes the note of the sandbox's worker, atomically. Not synced: after a power failure there is
+ * no worker. */
 int record_save_worker(const char *dir, int pid, uint64_t generation, struct err *err) WARN_UNUSED;
 
-/* Asks the worker that the note names to end, likewise. */
+/* Asks the noted worker to end, with the same check. */
 bool record_stop_worker(const char *dir);
 
-/* Kills the worker that the note names, if a process with this very pid and start time exists.
- * True if there was one. */
+/* Kills the noted worker, if a process with exactly this pid and start time exists. True if there
+ * was one. */
 bool record_kill_worker(const char *dir);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Removing a sandbox takes a process, some descriptors, an engine that answers and a disk that can
- * be written, and it may have been for want of one of them that the sandbox ended at all. Such a
- * shortage passes. Nobody waits for this any more, so attempts are far apart and few at a time.
+ * Removing a sandbox takes a process, some descriptors, an engine that answers and a writable disk,
+ * and the lack of one of them may have ended the sandbox. Such a shortage passes. Nobody waits for
+ * a removal, so retries are far apart (backoff) and few at a time.
  *
- * Entries are bounded, since each sandbox that is given up adds one: beyond that, a directory just
- * stays for the next server.
+ * The list is bounded, since each sandbox that is given up adds an entry; beyond the limit,
+ * directories stay for the next server.
  */
 #include "supervisor/fleet/state/removals.h"
 
@@ -30,7 +30,7 @@ struct removal {
     struct removals *all;
     char *id;
     char *dir;
-    bool swept; /* nothing but the directory is left */
+    bool swept; /* only the directory is left */
     char *backend, *engine, *runtime;
     uint64_t generation;
     uint64_t due_ms;
@@ -60,7 +60,7 @@ static void free_removal(struct removal *l)
     free(l);
 }
 
-/* ---- the end of everything ---- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void on_removal_timer_closed(uv_handle_t *handle)
 {
@@ -96,7 +96,7 @@ static void end_attempt(struct removal *l, bool removed)
     if (removed) {
         free_removal(l);
     } else if (all->host->stopping) {
-        l->due_ms = UINT64_MAX; /* that was the last one */
+        l->due_ms = UINT64_MAX; /* this was the last attempt */
     }
     plan_removals(all);
 }
@@ -105,7 +105,7 @@ static void on_removal_removed(void *arg, int rc, const struct err *err)
 {
     struct removal *l = arg;
     if (rc < 0) {
-        log_warn("leftover: directory stays for now: %s sandbox=%s", err->text, l->id);
+        log_warn("removal: directory stays for now: %s sandbox=%s", err->text, l->id);
     }
     end_attempt(l, rc == 0);
 }
@@ -116,11 +116,11 @@ static void on_removal_swept(void *arg, int rc, const struct msg *reply, const s
     struct removal *l = arg;
     (void)reply, (void)hint;
     if (rc < 0) {
-        log_warn("leftover: stays for now: %s sandbox=%s", err->text, l->id);
+        log_warn("removal: stays for now: %s sandbox=%s", err->text, l->id);
         end_attempt(l, false);
         return;
     }
-    log_info("leftover: swept sandbox=%s", l->id);
+    log_info("removal: done sandbox=%s", l->id);
     l->swept = true;
     disk_remove(l->all->host, l->dir, on_removal_removed, l);
 }
@@ -147,12 +147,12 @@ static void attempt(struct removal *l)
         rc = worker_oneshot_start(host, &args, MSG_SWEEP, &target, on_removal_swept, l, &err);
     }
     if (rc < 0) {
-        log_warn("leftover: stays for now: %s sandbox=%s", err.text, l->id);
+        log_warn("removal: stays for now: %s sandbox=%s", err.text, l->id);
         end_attempt(l, false);
     }
 }
 
-/* Starts the timer for the next attempt. Attempts begin in the timer only, so none begins inside
+/* Starts the timer for the next attempt. Attempts start from the timer only, so none starts inside
  * another one's end. */
 static void on_removal_timer(uv_timer_t *timer)
 {
@@ -163,8 +163,7 @@ static void on_removal_timer(uv_timer_t *timer)
     {
         if (!l->running && l->due_ms <= now_ms && all->running < AT_ONCE && !all->host->forcing) {
             attempt(l);
-            break; /* the list may be another one now; plan_removals() has come back for the rest,
-                      or will */
+            break; /* the list may have changed; plan_removals() handles the rest */
         }
     }
     plan_removals(all);

@@ -1,18 +1,19 @@
 /*
- * An instance is dead if its lock can be had. Whoever has the lock owns what is there, so the sweep
- * keeps it until the last directory is gone, and two servers that start together never sweep the
- * same thing. A server that dies while sweeping drops the lock, and the next one goes on.
+ * An instance is dead if its lock is free. The holder of the lock owns the directories, so the
+ * sweep keeps it until the last directory is gone; two servers that start together never sweep the
+ * same instance. If a server dies during a sweep, the kernel releases the lock, and the next one
+ * continues.
  *
- * A named instance whose lock is free may only be between two servers. While one of its workers
- * lives it is not ours to judge. If none does, its sandboxes may still live for their grace, and a
- * server that comes within that time takes them over. So it becomes a suspect, is looked at again
- * when that time is over, and only then is its lock taken: until then its next server finds the
- * lock free.
+ * A named instance whose lock is free may only be between two servers. We leave it alone while one
+ * of its workers lives. If none does, its sandboxes may still live for their grace, and a server
+ * that comes within that time takes them over. So the instance becomes a suspect and is checked
+ * again after that time. Only then do we take its lock; until then its next server finds the lock
+ * free.
  *
- * Each sandbox is swept by a worker of its own with the backend that its record names; the worker
- * of the dead server is killed first, if it is provably that one. A sandbox that could not be swept
- * keeps its directory: it will be tried again, and the way to find it is not lost. Sweeps run a few
- * at a time: they are never urgent, the sandboxes that people wait for are.
+ * Each sandbox is swept by its own one-shot worker with the backend in its record; the dead
+ * server's worker is killed first, if it is provably that one. A sandbox that could not be swept
+ * keeps its directory, so it can be found and swept later. Few sweeps run at the same time, since
+ * they are never urgent and sandboxes that clients wait for are.
  */
 #include "supervisor/fleet/state/sweep.h"
 
@@ -39,24 +40,24 @@
 
 #define RETRY_MS         5000
 #define SWEEPS_AT_ONCE   2
-#define LEFTOVERS_MAX    1000       /* sandboxes in one run; the next server finds the rest */
-#define SWEEP_GENERATION 1000000000 /* newer than any life that the sandbox had */
+#define SWEEP_MAX        1000       /* sandboxes in one run; the next server sweeps the rest */
+#define SWEEP_GENERATION 1000000000 /* higher than any generation of the sandbox */
 #define SUSPECTS_MAX     100
-#define MARGIN_MS        1000 /* over the longest grace: what lived till then has ended */
+#define MARGIN_MS        1000 /* added to the longest grace, after which everything has ended */
 
 struct dead_instance {
     TAILQ_ENTRY(dead_instance) node;
     char *dir;
-    int lock_fd; /* -1: our own, whose directory stays */
-    size_t left; /* sandboxes that are not swept yet */
-    bool failed; /* one of them could not be */
+    int lock_fd; /* -1: our own instance, whose directory stays */
+    size_t left; /* number of sandboxes that are not swept yet */
+    bool failed; /* the sweep of one of them failed */
 };
 
 /* Another named instance without a living worker. */
 struct suspect {
     TAILQ_ENTRY(suspect) node;
     char *dir;
-    uint64_t due_ms; /* when it is looked at again */
+    uint64_t due_ms; /* when it is checked again */
 };
 
 struct remains {
@@ -65,7 +66,7 @@ struct remains {
     struct dead_instance *instance;
     char id[FLEET_ID_SIZE];
     char *dir;
-    char *backend, *engine, *runtime; /* where it was made, once it is being swept */
+    char *backend, *engine, *runtime; /* where it was made; set while it is swept */
 };
 
 struct sweep {
@@ -75,11 +76,11 @@ struct sweep {
     TAILQ_HEAD(, remains) waiting;
     TAILQ_HEAD(, suspect) suspects;
     size_t suspect_count;
-    uv_timer_t *again;         /* for suspects; NULL: not running. Frees itself when it is closed */
-    struct dead_instance *own; /* our own, if it has leftovers */
+    uv_timer_t *again;         /* for suspects; NULL: not running. Freed when it is closed */
+    struct dead_instance *own; /* our own instance, if an earlier server left sandboxes in it */
     size_t found;
     size_t running;
-    size_t installers; /* of those that run */
+    size_t installers; /* number of running sweeps of installers */
     bool started;
 };
 
@@ -92,7 +93,8 @@ static void add_remains(struct sweep *r, struct dead_instance *instance, const c
     l->instance = instance;
     memcpy(l->id, id, strlen(id) + 1); /* fits: instance_is_sandbox_id() */
     l->dir = alloc_printf("%s/sandboxes/%s", instance->dir, id);
-    if (instance_is_installer_id(id)) { /* what writes where others read goes first */
+    /* installers go first, since they write what other sandboxes read */
+    if (instance_is_installer_id(id)) {
         TAILQ_INSERT_HEAD(&r->waiting, l, node);
     } else {
         TAILQ_INSERT_TAIL(&r->waiting, l, node);
@@ -106,7 +108,7 @@ static void collect(struct sweep *r, struct dead_instance *instance)
     CLEANUP_FREE char *path = alloc_printf("%s/sandboxes", instance->dir);
     DIR *dir = opendir(path);
     struct dirent *entry;
-    while (dir != NULL && r->found < LEFTOVERS_MAX && (entry = readdir(dir)) != NULL) {
+    while (dir != NULL && r->found < SWEEP_MAX && (entry = readdir(dir)) != NULL) {
         if (instance_is_sandbox_id(entry->d_name)) {
             add_remains(r, instance, entry->d_name);
         }
@@ -114,7 +116,7 @@ static void collect(struct sweep *r, struct dead_instance *instance)
     if (dir != NULL) {
         closedir(dir);
     }
-    if (r->found >= LEFTOVERS_MAX) {
+    if (r->found >= SWEEP_MAX) {
         instance->failed = true; /* there may be more in it */
     }
 }
@@ -184,7 +186,7 @@ static void on_instance_removed(void *arg, int rc, const struct err *err)
     free(removal);
 }
 
-/* All of its sandboxes have been tried. */
+/* The sweep of all its sandboxes was tried. */
 static void end_instance(struct sweep *r, struct dead_instance *instance)
 {
     if (instance->lock_fd < 0 || instance->failed) {
@@ -217,7 +219,7 @@ static void end_remains(struct remains *l, bool swept)
         instance->failed = true;
     }
     if (!swept && instance->lock_fd < 0 && !r->host->stopping) {
-        /* What is ours is tried again for as long as we live. */
+        /* sandboxes of our own instance are retried while we live */
         const struct oneshot_target target = {l->backend, l->engine, l->runtime};
         removals_add(r->host, l->id, l->dir, &target, SWEEP_GENERATION + 1, RETRY_MS);
     }
@@ -295,7 +297,7 @@ static void start_next(struct sweep *r)
            (l = TAILQ_FIRST(&r->waiting)) != NULL) {
         bool installer = instance_is_installer_id(l->id);
         if (r->installers > 0 && !installer) {
-            break; /* it may be theirs; the last of them comes back here */
+            break; /* an installer may work for it; the last one calls this again */
         }
         TAILQ_REMOVE(&r->waiting, l, node);
         r->running++;
@@ -306,7 +308,7 @@ static void start_next(struct sweep *r)
 
 /* ---- named instances ---- */
 
-/* Walks the sandboxes of an instance; false if one has a living worker. */
+/* Checks the sandboxes of an instance; false if one has a living worker. */
 static bool look_for_life(const char *instance_dir, uint64_t *ret_grace_ms)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/sandboxes", instance_dir);
@@ -315,7 +317,7 @@ static bool look_for_life(const char *instance_dir, uint64_t *ret_grace_ms)
     size_t seen = 0;
     uint64_t grace_ms = 0;
     bool alive = false;
-    while (dir != NULL && !alive && seen < LEFTOVERS_MAX && (entry = readdir(dir)) != NULL) {
+    while (dir != NULL && !alive && seen < SWEEP_MAX && (entry = readdir(dir)) != NULL) {
         if (!instance_is_sandbox_id(entry->d_name)) {
             continue;
         }
@@ -338,8 +340,8 @@ static bool look_for_life(const char *instance_dir, uint64_t *ret_grace_ms)
     return !alive;
 }
 
-/* It is dead: all that is in it can go. */
-static void bury(struct sweep *r, const char *dir, int lock_fd)
+/* Adds a dead instance: everything in it is swept. */
+static void add_dead_instance(struct sweep *r, const char *dir, int lock_fd)
 {
     log_info("sweep: dead instance found dir=%s", dir);
     struct dead_instance *instance = add_instance(r, dir, lock_fd);
@@ -372,14 +374,14 @@ static void free_suspect(struct sweep *r, struct suspect *s)
     free(s);
 }
 
-/* The second look. Under the lock nobody can take the instance over, so what is seen then stays
- * true; without a need the lock is not kept. */
+/* The second check, under the lock. Nobody can take the instance over then, so its result stays
+ * true. If the instance is not dead, the lock is released. */
 static void judge_suspect(struct sweep *r, const struct suspect *s)
 {
     uint64_t grace_ms;
     int lock_fd = instance_claim(s->dir);
     if (lock_fd >= 0 && look_for_life(s->dir, &grace_ms)) {
-        bury(r, s->dir, lock_fd);
+        add_dead_instance(r, s->dir, lock_fd);
     } else if (lock_fd >= 0) {
         close(lock_fd);
     }
@@ -422,14 +424,14 @@ static void suspect(struct sweep *r, const char *dir)
     r->suspect_count++;
 }
 
-/* ---- all of them ---- */
+/* ---- interface ------------------------------------------------------------------------------- */
 
 static void find_dead(struct sweep *r)
 {
     const struct instance *own = r->host->instance;
     DIR *dir = opendir(own->top);
     struct dirent *entry;
-    while (dir != NULL && r->found < LEFTOVERS_MAX && (entry = readdir(dir)) != NULL) {
+    while (dir != NULL && r->found < SWEEP_MAX && (entry = readdir(dir)) != NULL) {
         if (entry->d_name[0] == '.' || strcmp(entry->d_name, own->name) == 0) {
             continue;
         }
@@ -444,7 +446,7 @@ static void find_dead(struct sweep *r)
         }
         int lock_fd = instance_claim(path);
         if (lock_fd >= 0) {
-            bury(r, path, lock_fd);
+            add_dead_instance(r, path, lock_fd);
         }
     }
     if (dir != NULL) {
@@ -466,7 +468,7 @@ void sweep_run(struct sweep *r)
         r->again->data = r;
         fleet_host_hold(r->host);
         plan_next_look(r);
-        uv_unref((uv_handle_t *)r->again); /* no reason to stay */
+        uv_unref((uv_handle_t *)r->again); /* does not keep the loop alive */
     }
 }
 

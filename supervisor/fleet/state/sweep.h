@@ -1,6 +1,7 @@
 /*
- * Cleaning up after servers that are gone: their workers, sandboxes and directories.
- * Loop thread only; nothing blocks beyond listing directories.
+ * The sweep: removes workers, sandboxes and directories of dead servers.
+ *
+ * Loop thread only; nothing blocks except listing directories.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_STATE_SWEEP_H
 #define CLOISTER_SUPERVISOR_FLEET_STATE_SWEEP_H
@@ -8,21 +9,20 @@
 struct fleet_host;
 struct sweep;
 
-/* `backend` (borrowed for ever) is for sandboxes without a record. */
+/* `backend` (borrowed for ever) is used for sandboxes without a record. */
 struct sweep *sweep_create(struct fleet_host *host, const char *backend);
 
-/* Notes a sandbox that an earlier server of the same name left in our own instance, and that is not
+/* Adds a sandbox that an earlier server of the same name left in our own instance, and that is not
  * taken over. */
 void sweep_add(struct sweep *r, const char *id);
 
-/* Looks for dead instances beside ours and starts to sweep all that was found. Once. */
+/* Finds dead instances beside ours, and starts to sweep everything found. Call once. */
 void sweep_run(struct sweep *r);
 
-/* The server stops: named instances are not looked at again. NULL is fine. */
+/* The server stops: suspects are not checked again. NULL is fine. */
 void sweep_stop(struct sweep *r);
 
-/* Gives up what has not been swept, for the next server. No worker of a sweep may live any more.
- * NULL is fine. */
+/* Leaves the rest to the next server. No worker of a sweep may live any more. NULL is fine. */
 void sweep_destroy(struct sweep *r);
 
 #endif

@@ -5,12 +5,12 @@
  *   removes what it could not once more, a few times, further and further apart
  *   removes the instance's directory and ends
  *
- * Until its server is gone it holds nothing but the pipe and the lock, and does nothing. If
- * something stays after the last round, so does the directory, whose lock is free then: the next
- * server finds it there.
+ * Until its server is gone, the sweeper holds only the pipes and the lock, and sleeps. If something
+ * remains after the last round, its directory remains, too, with a free lock, and the next server
+ * finds it.
  *
- * Nobody waits for this process, and whoever ends the server may well send signals to all that has
- * to do with it: those that can be ignored are.
+ * Nobody waits for this process, and whoever ends the server may signal all processes that belong
+ * to it, so the sweeper ignores the signals that can be ignored.
  */
 #include "supervisor/fleet/state/sweeper.h"
 
@@ -34,7 +34,7 @@
 
 #define AT_ONCE  16
 #define TICK_MS  250
-#define PAUSE_MS 1000 /* before the second round, twice that before the third, … */
+#define PAUSE_MS 1000 /* before the second round; doubled before each later one */
 #define ROUNDS   6
 
 enum { ARG_DIR, ARG_WORKER, ARG_AGENT, ARG_BACKEND, ARG_ENGINE, ARG_LOG_LEVEL, ARG_COUNT };
@@ -61,7 +61,7 @@ static void on_round(uv_timer_t *timer)
     start_half(p);
 }
 
-/* By the timer: what has just ended is still on the stack. */
+/* Called by the timer, since the removal that has just ended is still on the stack. */
 static void on_half_done(uv_timer_t *timer)
 {
     struct sweeper_process *p = timer->data;
@@ -95,7 +95,7 @@ void sweeper_rest_done(struct rest *r, bool removed)
     }
 }
 
-/* What writes the packages of others goes before them. */
+/* Installers are removed before the sandboxes whose packages they write. */
 static void start_half(struct sweeper_process *p)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/sandboxes", p->dir);
@@ -154,8 +154,8 @@ static int set_up(struct sweeper_process *p, uv_loop_t *loop, char **argv)
     return 0;
 }
 
-/* The lock that we were given, or if that file has been replaced, the one that is there now. -1:
- * the instance is gone, or another's. */
+/* Takes the lock that we inherited or, if its file was replaced, the present one. -1: the instance
+ * is gone, or belongs to another server. */
 static int take_sweeper_lock(const char *dir)
 {
     return instance_holds(dir, SWEEPER_LOCK_FD) ? SWEEPER_LOCK_FD : instance_claim(dir);
@@ -200,7 +200,7 @@ static void harden(void)
     static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
-        sigaction(ignored[i], &ignore, NULL); /* libuv sets them back for our children */
+        sigaction(ignored[i], &ignore, NULL); /* libuv resets them for our children */
     }
     umask(077);
     err_ignore(fd_set_cloexec(SWEEPER_LOW_FD, true, NULL));
@@ -216,7 +216,7 @@ int sweeper_run(int argc, char **argv)
         log_error("a sweeper is started by a server only");
         return EXIT_CODE_USAGE;
     }
-    /* Nobody may be reading the log any more, and what is written there now waits for them. */
+    /* Perhaps nobody reads the log any more, and a full pipe would block us. */
     log_set_level(level == LOG_INFO ? LOG_WARN : level);
     harden();
     /* All workers notice at the same time that their server is gone. */
@@ -231,7 +231,7 @@ int sweeper_run(int argc, char **argv)
     p.engine = argv[ARG_ENGINE];
     p.lock_fd = take_sweeper_lock(p.dir);
     if (p.lock_fd < 0) {
-        return EXIT_CODE_OK; /* it is gone, or another's */
+        return EXIT_CODE_OK; /* the instance is gone, or belongs to another server */
     }
     (void)firsts_kill(p.dir);
     urgency_restore(&before);

@@ -1,6 +1,6 @@
 /*
- * The inside of the sweeper process: sweeper.c (its life and the order of things) and
- * sweeper_rest.c (one sandbox). Loop thread only.
+ * What sweeper.c (the life of the process) and sweeper_rest.c (one sandbox) share. Loop thread
+ * only.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_STATE_SWEEPER_INTERNAL_H
 #define CLOISTER_SUPERVISOR_FLEET_STATE_SWEEPER_INTERNAL_H
@@ -16,24 +16,24 @@
 struct rest;
 
 struct sweeper_process {
-    struct fleet_host host; /* first: on_sweeper_released() gets it */
-    const char *dir;        /* the instance's */
+    struct fleet_host host; /* first, because on_sweeper_released() gets it */
+    const char *dir;        /* of the instance */
     char *shared;
-    const char *backend, *engine; /* of sandboxes without a record */
+    const char *backend, *engine; /* for sandboxes without a record */
     int lock_fd;
-    uv_timer_t tick; /* while a round runs: who is late; between two rounds: the next one */
+    uv_timer_t tick; /* during a round: checks for late ones; between rounds: the pause */
     struct turns turns;
-    TAILQ_HEAD(, rest) rests; /* of this round, all of them */
+    TAILQ_HEAD(, rest) rests; /* all sandboxes of this round */
     size_t pending;           /* that are not done */
-    bool installers;          /* this half of the round is theirs */
+    bool installers;          /* this half of the round is for installers */
     unsigned round;
-    bool failed; /* one of this round could not be removed */
+    bool failed; /* a removal of this round failed */
 };
 
-/* Begins to remove it; sweeper_rest_done() follows, never inside. */
+/* Starts to remove it; sweeper_rest_done() follows, never inside. */
 void rest_begin(struct sweeper_process *p, const char *id, const char *dir);
 
-/* Time has passed. */
+/* Checks its time limit. */
 void rest_check(struct rest *r, uint64_t now_ms);
 void rest_free(struct rest *r);
 
@@ -43,9 +43,9 @@ struct rest {
     struct turn turn;
     char *id;
     char *dir;
-    struct worker_process *worker; /* the dead server's, while its end is waited for */
-    uint64_t due_ms;               /* … until then */
-    bool killed;                   /* it has been told by force */
+    struct worker_process *worker; /* the dead server's worker, until it has ended */
+    uint64_t due_ms;               /* … or until this time */
+    bool killed;                   /* it got SIGKILL */
     char *backend, *engine, *runtime;
     bool done;
 };

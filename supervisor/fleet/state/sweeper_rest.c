@@ -1,13 +1,13 @@
 /*
- * One sandbox of a server that is gone, in its turn:
+ * Removes one sandbox of a dead server:
  *
  *   its worker   which knows it best, is asked to end it (SIGTERM) and waited for
  *   a sweep      by another worker, unless that one has noted that nothing but files is left
  *   its files    the directory is removed
  *
- * A worker that does not end in time is killed, and swept after. Those in which nothing could
- * be killed with all the others are asked at once, whoever's turn it is: what runs in them has
- * to end now, and that comes before tidiness.
+ * A worker that does not end in time is killed, and its sandbox swept. The workers of sandboxes in
+ * which firsts.c could kill nothing are asked at once, before their turn: the code in them must end
+ * now, which is more urgent than removing files.
  */
 #include <stdlib.h>
 
@@ -21,9 +21,10 @@
 #include "supervisor/fleet/workers/oneshot.h"
 #include "supervisor/fleet/workers/spawn.h"
 
-#define LATE_MS          (TIME_CLOSE_MS + 2000) /* for a worker to close its sandbox */
-#define REAP_MS          2000                   /* from SIGKILL to the end of a worker */
-#define SWEEP_GENERATION 1100000000 /* newer than any life, and than another server's sweep */
+#define LATE_MS (TIME_CLOSE_MS + 2000) /* for a worker to close its sandbox */
+#define REAP_MS 2000                   /* from SIGKILL to the end of a worker */
+/* higher than any generation, and than that of another server's sweep */
+#define SWEEP_GENERATION 1100000000
 
 void rest_free(struct rest *r)
 {
@@ -84,7 +85,7 @@ static void find_place(struct rest *r)
     }
 }
 
-/* No worker is at it any more. */
+/* Removes the directory when no worker uses the sandbox any more. */
 static void remove_rest(struct rest *r)
 {
     struct sweeper_process *p = r->p;
@@ -116,7 +117,7 @@ static void let_rest_go(struct rest *r)
 
 static void on_worker_gone(void *arg, int exit_code, int signal)
 {
-    (void)exit_code, (void)signal; /* nobody's child here tells */
+    (void)exit_code, (void)signal; /* it is not our child, so its status is unknown */
     let_rest_go(arg);
 }
 

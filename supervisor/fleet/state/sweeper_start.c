@@ -1,16 +1,16 @@
 /*
- * A server that is killed can remove nothing, and one that has a thousand sandboxes has not done so
- * when its client's patience ends. Both leave it to a process that nobody is waiting for. It has to
- * be there before: who is being killed starts nothing. It costs a process that sleeps in one read,
- * from the first sandbox on.
+ * A server that is killed can remove nothing, and a server with a thousand sandboxes is not done
+ * when its client's patience ends. Both leave the rest to a process for which nobody waits. It must
+ * exist before, since a killed server starts nothing. From the first sandbox on it costs a process
+ * that sleeps in one read.
  *
- * With a thousand sandboxes the kernel closes some thousand descriptors of a server that was
- * killed, each of which wakes a worker up, and which of them it closes first depends on the kernel.
- * So there are two pipes between us, one with a low number and one with a high one.
+ * When a server with a thousand sandboxes is killed, the kernel closes thousands of its
+ * descriptors; each close wakes a worker, and their order depends on the kernel. So there are two
+ * pipes to the sweeper, one with a low number and one with a high one.
  *
- * It holds the lock of the instance together with the server, so that lock is never free between
- * the two, and no other server takes for dead what is being removed already. An instance with a
- * name has no sweeper: its sandboxes wait for its next server.
+ * The sweeper holds the instance's lock together with the server, so the lock is never free between
+ * the two, and no other server considers the instance dead while it is being removed. A named
+ * instance has no sweeper: its sandboxes wait for its next server.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -26,11 +26,11 @@
 #include "supervisor/fleet/host/instance.h"
 #include "supervisor/fleet/state/sweeper.h"
 
-#define HIGH_FD 16384 /* the table that the kernel makes for it takes 128 KiB */
+#define HIGH_FD 16384 /* the kernel's table for such a number takes 128 KiB */
 
 struct sweeper {
     uv_process_t process;
-    int low, high; /* our ends of the pipes: closed by our own end, however that comes */
+    int low, high; /* our ends of the pipes, which close when we end, however we end */
     struct fleet_host *host;
     bool alive;
     void (*closed)(void *arg); /* set while closing */
@@ -95,7 +95,7 @@ static int spawn_sweeper(struct sweeper *s, const char *backend, const uv_file r
     return uv_spawn(host->loop, &s->process, &options);
 }
 
-/* Above what thousands of sandboxes need, if this process may have such numbers. */
+/* Above the numbers of thousands of sandboxes, if this process may use them. */
 static int move_up(int fd)
 {
     int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
@@ -113,7 +113,7 @@ void sweeper_start(struct fleet_host *host, const char *backend)
     if (host->sweeper != NULL || host->config->sweeper == NULL || !host->instance->own) {
         return;
     }
-    int rc = uv_pipe(low, 0, 0); /* close-on-exec both */
+    int rc = uv_pipe(low, 0, 0); /* both are close-on-exec */
     if (rc < 0) {
         log_warn("no sweeper: %s", uv_strerror(rc));
         return;
@@ -140,7 +140,7 @@ void sweeper_start(struct fleet_host *host, const char *backend)
         return;
     }
     s->alive = true;
-    uv_unref((uv_handle_t *)&s->process); /* no reason to stay */
+    uv_unref((uv_handle_t *)&s->process); /* does not keep the loop alive */
     host->sweeper = s;
 }
 
@@ -160,7 +160,7 @@ bool sweeper_close(struct fleet_host *host, bool needed, void (*closed)(void *ar
     s->arg = arg;
     if (needed) {
         uv_close((uv_handle_t *)&s->process,
-                 on_sweeper_closed); /* which neither signals it nor waits */
+                 on_sweeper_closed); /* neither signals it nor waits for it */
     } else {
         uv_ref((uv_handle_t *)&s->process);
         (void)uv_process_kill(&s->process, SIGKILL);

@@ -1,7 +1,7 @@
 /*
- * With a thousand sandboxes as many workers wake up when their server ends, and user code goes on
- * until it has been killed. A low nice value is no help there: it is a share among all that want
- * to run, and with groups by session not even that. A real time class goes before all of them.
+ * When the server of a thousand sandboxes ends, a thousand workers wake up, and user code runs
+ * until it is killed. A low nice value does not help: it is a share among all runnable processes,
+ * and with groups by session not even that. A real-time class precedes all of them.
  */
 #include "supervisor/fleet/state/urgency.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define URGENT_NICE (-15) /* where real time is not allowed */
+#define URGENT_NICE (-15) /* if real time is not allowed */
 
 void urgency_raise(struct urgency *ret_before)
 {

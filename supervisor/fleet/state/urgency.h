@@ -1,5 +1,5 @@
 /*
- * Going before everybody else for a moment. Thread: acts on the calling thread only.
+ * Raises the priority for a moment. Thread: acts on the calling thread only.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_STATE_URGENCY_H
 #define CLOISTER_SUPERVISOR_FLEET_STATE_URGENCY_H
@@ -8,7 +8,7 @@ struct urgency {
     int policy, priority, nice; /* of the kernel's scheduler */
 };
 
-/* Takes the processor before all that is ordinary, as far as we are allowed to. Children do not
+/* Gives this thread precedence over all ordinary ones, as far as we are allowed to. Children do not
  * inherit it. */
 void urgency_raise(struct urgency *ret_before);
 void urgency_restore(const struct urgency *before);

@@ -13,18 +13,18 @@
  *                      ▼
  *                     DEAD
  *
- * There are many signs that a worker is lost: its process was reaped, its socket closed, a reply
- * made no sense, nothing at all was heard. They come in any order and several at once. All of them
- * lead to one place, fail_link(), the first one gives the reason, and the owner hears of it once,
- * when the process has been reaped, so that an old life never overlaps with the next one. A closed
- * socket usually means that the process is exiting: it gets a moment to tell why by its exit code.
- * The other way round, answers that it gave before it exited may still be on their way through
- * nng's threads: they are waited for, since "closed, nothing is left" may be among them. When the
- * link is down nothing more can come, and what is unanswered then is ended; when the last request
- * has its answer or its end, the worker is dead for its owner, too.
+ * Many signs show that a worker is lost: its process was reaped, its socket closed, a reply was
+ * invalid, nothing was received for too long. They come in any order, and several at once. All lead
+ * to fail_link(), and the first gives the reason. The owner is told once, when the process has been
+ * reaped, so an old life never overlaps with the next one. A closed socket usually means that the
+ * process is exiting: it gets a moment to give the reason by its exit code. The other way round,
+ * replies that it sent before its exit may still be in nng's threads. We wait for them, since
+ * "closed, nothing is left" may be among them. When the link is down, no more can come, and
+ * unanswered requests are ended; after the last request has its reply or its end, the owner is told
+ * that the worker is dead.
  *
- * A worker of another build is not killed: only it can remove its sandbox in order. It gets SIGTERM
- * and the time that closing takes.
+ * A worker of another build is not killed, because only it can remove its sandbox in order. It gets
+ * SIGTERM and the time that closing takes.
  */
 #include "supervisor/fleet/workers/link.h"
 
@@ -43,9 +43,9 @@
 #include "supervisor/fleet/workers/link_internal.h"
 
 #define EXIT_MS  100  /* from a closed socket to the exit */
-#define LAST_MS  2000 /* from the exit to the last answers, should the link not go down */
-#define STOP_MS  2000 /* from SIGTERM to the exit; a worker gives itself less */
-#define REAP_MS  1000 /* from SIGKILL to the exit; then the process is left to the kernel */
+#define LAST_MS  2000 /* from the exit to the last replies, if the link does not go down */
+#define STOP_MS  2000 /* from SIGTERM to the exit; a worker needs less */
+#define REAP_MS  1000 /* from SIGKILL to the exit; after that we stop waiting */
 #define DRAIN_MS (TIME_CLOSE_MS + 2000) /* from SIGTERM to the exit, with a sandbox to remove */
 
 const struct sm_state link_states[LINK_STATE_COUNT] = {
@@ -82,7 +82,7 @@ static void dead(struct worker_link *link)
     }
     log_line(link->retired ? LOG_INFO : LOG_WARN, "worker ended: %s sandbox=%s pid=%d gen=%llu",
              link->reason, link->sandbox, link->pid, (unsigned long long)link->generation);
-    uv_timer_stop(&link->beat);
+    uv_timer_stop(&link->heartbeat);
     uv_timer_stop(&link->patience);
     link_fail_requests(link);
     struct worker_death death = {
@@ -109,7 +109,7 @@ static void on_reap_timeout(uv_timer_t *timer)
     dead(link);
 }
 
-/* Every way to die comes through here. The first reason stays. */
+/* All ways to die lead here. The first reason is kept. */
 static void fail_link(struct worker_link *link, const char *reason)
 {
     if (link->sm.state >= LINK_DYING || link->reaped) {
@@ -123,7 +123,7 @@ static void fail_link(struct worker_link *link, const char *reason)
     uv_timer_start(&link->patience, on_reap_timeout, REAP_MS, 0);
 }
 
-/* It may take a while for the rest of its life; then it is late for this. */
+/* Ends the life in order: `late` is called if it takes longer than patience_ms. */
 static void leave_link(struct worker_link *link, uint64_t patience_ms, uv_timer_cb late)
 {
     if (link->sm.state != LINK_LEAVING) {
@@ -146,8 +146,7 @@ static void on_worker_reaped(void *arg, int exit_code, int signal)
     link->reaped = true;
     link->exit_code = exit_code;
     link->exit_signal = signal;
-    /* one that has been asked may have answered, even if the loop has not yet heard that it dialled
-     */
+    /* it may have answered a request, even if the loop has not seen yet that it dialled */
     if (link->sm.state < LINK_DYING && !TAILQ_EMPTY(&link->requests) &&
         ipc_client_was_reached(link->ipc)) {
         leave_link(link, LAST_MS, on_last_timeout);
@@ -174,10 +173,10 @@ static void on_refuse_timeout(uv_timer_t *timer)
     struct worker_link *link = timer->data;
     log_warn("a worker of another build did not end in time sandbox=%s pid=%d", link->sandbox,
              link->pid);
-    fail_link(link, "did not end in time"); /* the reason stays what it is */
+    fail_link(link, "did not end in time"); /* the first reason is kept */
 }
 
-/* We do not understand each other: it ends its sandbox and goes. */
+/* We do not understand this worker: it ends its sandbox and exits. */
 static void refuse_link(struct worker_link *link, const char *why)
 {
     if (link->sm.state >= LINK_DYING || link->other_version) {
@@ -196,7 +195,7 @@ static void on_ipc_link(void *arg, bool up)
 {
     struct worker_link *link = arg;
     link->down = !up;
-    if (!up && link->sm.state < LINK_LEAVING) { /* the process has not been reaped, then */
+    if (!up && link->sm.state < LINK_LEAVING) { /* then the process has not been reaped */
         leave_link(link, EXIT_MS, on_exit_timeout);
     } else if (!up && link->reaped && link->sm.state == LINK_LEAVING) {
         ipc_client_end_calls(link->ipc); /* link_drained() follows */
@@ -226,8 +225,8 @@ void worker_link_keep(struct worker_link *link)
     link->expendable = false;
 }
 
-/* Asked, not killed: a worker that is killed in the middle of a trial leaves the runtime behind.
- * One that does not listen is killed while there is still time to sweep after it. */
+/* These are asked rather than killed, since a worker that is killed during a trial leaves the
+ * runtime behind. One that does not react is killed early enough to sweep after it. */
 void worker_link_stop_expendable(struct fleet_host *host)
 {
     struct worker_link *link;
@@ -283,7 +282,7 @@ static void on_hello(void *arg, int rc, const struct msg *reply, const struct er
     }
     sm_move(&link->sm, LINK_READY);
     link->said_hello = true;
-    link_start_beat(link);
+    link_start_heartbeat(link);
     log_info("worker ready sandbox=%s pid=%d gen=%llu", link->sandbox, link->pid,
              (unsigned long long)link->generation);
     link->events.ready(link->arg);
@@ -308,7 +307,7 @@ static void closed_one(struct worker_link *link)
     }
     unlink(link->socket);
     free(link->socket);
-    fleet_host_release(link->host); /* from now on it may be another's */
+    fleet_host_release(link->host); /* the host may be freed from now on */
     buf_finish(&link->scratch);
     free(link);
 }
@@ -332,7 +331,7 @@ void worker_link_destroy(struct worker_link *link)
     worker_process_release(link->process);
     link->closing = 3;
     ipc_client_close(link->ipc, on_ipc_closed, link);
-    uv_close((uv_handle_t *)&link->beat, on_link_timer_closed);
+    uv_close((uv_handle_t *)&link->heartbeat, on_link_timer_closed);
     uv_close((uv_handle_t *)&link->patience, on_link_timer_closed);
 }
 
@@ -347,7 +346,7 @@ void worker_link_abandon(struct worker_link *link)
     worker_link_destroy(link);
 }
 
-/* A link without a process. */
+/* Makes a link without a process. */
 static int create_link(struct fleet_host *host, const struct worker_args *args,
                        const struct worker_link_events *events, void *arg, struct worker_link **ret,
                        struct err *err)
@@ -374,8 +373,8 @@ static int create_link(struct fleet_host *host, const struct worker_args *args,
         free(link);
         return rc;
     }
-    uv_timer_init(host->loop, &link->beat);
-    link->beat.data = link;
+    uv_timer_init(host->loop, &link->heartbeat);
+    link->heartbeat.data = link;
     uv_timer_init(host->loop, &link->patience);
     link->patience.data = link;
     fleet_host_hold(host);
@@ -384,7 +383,7 @@ static int create_link(struct fleet_host *host, const struct worker_args *args,
     return 0;
 }
 
-/* With the result of getting it a process. */
+/* Completes a link; `rc` is the result of starting or watching the process. */
 static int complete_link(struct worker_link *link, int rc, struct worker_link **ret,
                          struct err *err)
 {

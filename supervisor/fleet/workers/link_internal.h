@@ -1,6 +1,5 @@
 /*
- * The inside of a link, shared by link.c (its life) and request.c (what is asked over
- * it), and by nothing else.
+ * What link.c (the life of a link) and request.c (its requests) share.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_WORKERS_LINK_INTERNAL_H
 #define CLOISTER_SUPERVISOR_FLEET_WORKERS_LINK_INTERNAL_H
@@ -18,8 +17,7 @@
 #include "supervisor/fleet/host/host.h"
 #include "supervisor/fleet/workers/link.h"
 
-/* In the order of a life: whatever is at or behind a state has been there or will not be any more.
- */
+/* In the order of a life: a link never returns to an earlier state. */
 enum link_state {
     LINK_STARTING,
     LINK_READY,
@@ -36,7 +34,7 @@ struct link_request {
     struct worker_link *link;
     enum msg_type type;
     uint64_t seq;
-    worker_reply_fn done; /* NULL: has been failed already */
+    worker_reply_fn done; /* NULL: failed already */
     void *arg;
 };
 
@@ -55,36 +53,36 @@ struct worker_link {
     struct buf scratch;
     uint64_t seq;
     TAILQ_HEAD(, link_request) requests;
-    size_t unanswered; /* of them, without PINGs */
+    size_t unanswered; /* number of requests without answer, except PINGs */
     bool pinging;
-    bool adopted; /* started by an earlier server */
+    bool adopted; /* an earlier server started it */
     bool said_hello;
     bool other_version;
-    bool retired; /* it was told to go */
-    bool down;    /* there has been a link, and it was lost */
+    bool retired; /* it was asked to exit */
+    bool down;    /* the link was up, and was lost */
     bool reaped;
-    int exit_code;   /* -1 until it has exited by itself */
-    int exit_signal; /* 0: not ended by one */
+    int exit_code;   /* -1 unless it exited by itself */
+    int exit_signal; /* 0: not ended by a signal */
     bool expendable;
     uint64_t heard_ms;
-    uint64_t beat_ms;
-    uv_timer_t beat;     /* heartbeat */
-    uv_timer_t patience; /* the state's own time limit */
+    uint64_t heartbeat_ms; /* when it last fired */
+    uv_timer_t heartbeat;
+    uv_timer_t patience; /* the time limit of the state */
     char reason[256];    /* of the death; "" while alive */
-    unsigned closing;    /* handles and ipc that are still to close */
+    unsigned closing;    /* handles and ipc that are not closed yet */
 };
 
 /* ---- link.c ---- */
 
-/* All requests are answered, and nothing more can come. */
+/* All requests are answered, and no more replies can come. */
 void link_drained(struct worker_link *link);
 
 /* ---- request.c ---- */
 
-/* If somebody waits, the worker has to give signs of life from now on. */
-void link_start_beat(struct worker_link *link);
+/* Starts the heartbeat if a request is unanswered. */
+void link_start_heartbeat(struct worker_link *link);
 
-/* Tells all who wait that there will be no answer. */
+/* Fails all unanswered requests. */
 void link_fail_requests(struct worker_link *link);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Engines and runtimes are touched by workers only, because that is the code that may crash or
- * hang. So even a question about a runtime, or the cleaning up after a dead server, is an ordinary
- * worker with an ordinary link; only its life is short: HELLO, one request, CLOSE, exit.
+ * Only workers touch engines and runtimes, because that code may crash or hang. So a question about
+ * a runtime, or the cleanup after a dead server, also runs in an ordinary worker with an ordinary
+ * link; only its life is short: HELLO, one request, CLOSE, exit.
  */
 #include "supervisor/fleet/workers/oneshot.h"
 
@@ -58,12 +58,12 @@ static void on_oneshot_answer(void *arg, int rc, const struct msg *reply, const 
 {
     struct oneshot *e = arg;
     if (rc < 0 && err == NULL) {
-        return; /* on_oneshot_dead() knows why */
+        return; /* on_oneshot_dead() has the reason */
     }
     worker_link_keep(e->link);
     finish_oneshot(e, rc, reply, err, hint);
     if (worker_link_is_ending(e->link)) {
-        return; /* it was stopped in the same moment */
+        return; /* the worker was stopped in the same moment */
     }
     struct msg m = {.type = MSG_CLOSE};
     if (worker_link_ask(e->link, &m, TIME_CLOSE_MS, on_oneshot_close_answered, e, NULL) < 0) {

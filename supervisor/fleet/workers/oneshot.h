@@ -1,5 +1,6 @@
 /*
- * A worker that is started for one request and ends after it: PROBE or SWEEP.
+ * A worker for one request, PROBE or SWEEP, which ends after it.
+ *
  * Loop thread only; nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_WORKERS_ONESHOT_H
@@ -10,17 +11,18 @@
 #define ONESHOT_PROBE_MS 20000
 #define ONESHOT_SWEEP_MS 20000
 
-/* What a probe or a sweep is about, as in PROBE and SWEEP; "" where nothing is known. */
+/* The target of a PROBE or SWEEP; "" where unknown. */
 struct oneshot_target {
     const char *backend;
     const char *engine;
     const char *runtime;
 };
 
-/* Starts a worker with `args` and asks it for `type` (MSG_PROBE or MSG_SWEEP) of the target. All is
- * copied. `done` is called exactly once unless this fails, as a worker_reply_fn
- * whose err is never NULL on failure; the worker ends by itself after it. With -ERR_GONE the worker
- * ended before it was asked, so it has touched nothing; after any other failure it may have. */
+/* Starts a worker with `args` and sends it `type` (MSG_PROBE or MSG_SWEEP) for the target.
+ * Everything is copied. `done` is called exactly once unless this fails, as a worker_reply_fn whose
+ * err is never NULL on failure; the worker then ends by itself. -ERR_GONE means that the worker
+ * ended before the request was sent, so it has changed nothing; after any other failure it may
+ * have. */
 int worker_oneshot_start(struct fleet_host *host, const struct worker_args *args,
                          enum msg_type type, const struct oneshot_target *target,
                          worker_reply_fn done, void *arg, struct err *err) WARN_UNUSED;

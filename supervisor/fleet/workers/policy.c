@@ -1,15 +1,15 @@
 /*
- * The first death of a worker is repaired at once, because somebody is waiting for an answer and
- * most deaths are accidents. A worker that dies again and again without ever finishing an operation
- * is not an accident: each further attempt waits twice as long, and the fifth within half a minute
- * parks the sandbox with its reason, so that a broken host costs some processes, not all of them.
- * Deaths that come too slowly for that rule (a worker that hangs in every start) are caught by the
- * time for which the sandbox has been without a worker.
+ * After the first death a worker is restarted at once, because somebody is waiting for an answer,
+ * and most deaths are accidents. If a worker dies again and again without finishing an operation,
+ * each restart waits twice as long (backoff), and the fifth death within half a minute parks the
+ * sandbox as failed, with its reason. So a sandbox that always kills its worker costs a few
+ * processes. Deaths that are too rare for that rule (a worker that hangs at each start) are limited
+ * by the time for which the sandbox has had no worker.
  *
- * A host that has no descriptors, processes, memory or disk space left, or whose engine is away, is
- * another matter. A worker that could not be started, or could not reach the sandbox, has said
- * nothing about it, and sandboxes must not be lost to a shortage of a few seconds. Only time counts
- * there.
+ * A shortage of the host (descriptors, processes, memory, disk space, or an engine that does not
+ * answer) is different. A worker that could not be started, or could not reach the sandbox, says
+ * nothing about the sandbox, and a shortage of a few seconds must not cost sandboxes. Only the time
+ * limit applies there.
  */
 #include "supervisor/fleet/workers/policy.h"
 

@@ -1,13 +1,13 @@
 /*
- * What is asked over a link, and the heartbeat.
+ * Requests over a link, and the heartbeat.
  *
- * The record of a request belongs to ipc until ipc calls back, whatever becomes of the link
- * meanwhile: a request whose asker has been told already only waits for that.
+ * A request's record belongs to ipc until ipc calls back, whatever happens to the link meanwhile. A
+ * request that has failed already only waits for that.
  *
- * A worker is hung if it answers nothing for TIME_SILENCE_MS. It is pinged once a second, but only
- * while requests are unanswered: nobody waits for an idle worker, and an idle sandbox must not wake
- * this process up. If the timer itself comes late, it was we who were stopped or suspended, and
- * nothing is held against the worker.
+ * A worker hangs if it answers nothing for TIME_SILENCE_MS. It is pinged once a second, but only
+ * while a request is unanswered: nobody waits for an idle worker, and an idle sandbox must not wake
+ * this process. If the timer itself is late, this process was stopped or suspended, and the worker
+ * is not blamed.
  */
 #include <stdlib.h>
 
@@ -15,9 +15,9 @@
 #include "proto/codec.h"
 #include "supervisor/fleet/workers/link_internal.h"
 
-#define SCRATCH_KEEP 4096 /* encoding buffer kept between requests */
+#define SCRATCH_KEEP 4096 /* bytes of the encoding buffer that are kept between requests */
 
-/* Which reply answers which request. */
+/* The type of the reply to each request. */
 static enum msg_type answer_to(enum msg_type request)
 {
     switch (request) {
@@ -59,11 +59,11 @@ static void ping_worker(struct worker_link *link)
     m.ping.value = link->seq;
     link->pinging = true;
     if (worker_link_ask(link, &m, 2 * TIME_SILENCE_MS, on_pong, link, NULL) < 0) {
-        link->pinging = false; /* the next beat tries again, silence decides */
+        link->pinging = false; /* the next heartbeat tries again; the silence limit decides */
     }
 }
 
-static void on_beat(uv_timer_t *timer)
+static void on_heartbeat(uv_timer_t *timer)
 {
     struct worker_link *link = timer->data;
     uint64_t now_ms = uv_now(timer->loop);
@@ -71,10 +71,10 @@ static void on_beat(uv_timer_t *timer)
         uv_timer_stop(timer);
         return;
     }
-    if (now_ms - link->beat_ms > 2 * TIME_HEARTBEAT_MS) {
+    if (now_ms - link->heartbeat_ms > 2 * TIME_HEARTBEAT_MS) {
         link->heard_ms = now_ms;
     }
-    link->beat_ms = now_ms;
+    link->heartbeat_ms = now_ms;
     if (now_ms - link->heard_ms >= TIME_SILENCE_MS - TIME_HEARTBEAT_MS / 10) {
         worker_link_kill(link, "no sign of life for %llu ms",
                          (unsigned long long)(now_ms - link->heard_ms));
@@ -88,18 +88,18 @@ static void on_beat(uv_timer_t *timer)
     }
 }
 
-void link_start_beat(struct worker_link *link)
+void link_start_heartbeat(struct worker_link *link)
 {
     if (link->sm.state == LINK_READY && link->unanswered > 0 &&
-        !uv_is_active((uv_handle_t *)&link->beat)) {
-        link->beat_ms = uv_now(link->host->loop);
-        uv_timer_start(&link->beat, on_beat, TIME_HEARTBEAT_MS, TIME_HEARTBEAT_MS);
+        !uv_is_active((uv_handle_t *)&link->heartbeat)) {
+        link->heartbeat_ms = uv_now(link->host->loop);
+        uv_timer_start(&link->heartbeat, on_heartbeat, TIME_HEARTBEAT_MS, TIME_HEARTBEAT_MS);
     }
 }
 
 /* ---- requests ---- */
 
-/* Reads and checks a reply; what is wrong costs the worker its life. */
+/* Decodes and checks a reply. An invalid one kills the worker. */
 static bool accept_reply(struct worker_link *link, const struct link_request *request,
                          const void *data, size_t len, struct msg *ret)
 {
@@ -138,7 +138,7 @@ static void on_request_reply(void *arg, int rc, const void *data, size_t len)
     }
     struct msg reply = {.type = MSG_NONE};
     if (request->done == NULL) {
-        free(request); /* failed when the worker died */
+        free(request); /* it failed when the worker died */
         return;
     }
     if (rc == -ERR_TIMEOUT && request->type != MSG_PING && request->type != MSG_STATUS) {
@@ -203,9 +203,10 @@ int worker_link_ask(struct worker_link *link, struct msg *m, uint64_t timeout_ms
     if (m->type != MSG_PING) {
         link->unanswered++;
         if (link->unanswered == 1) {
-            link->heard_ms = uv_now(link->host->loop); /* silence counts from when somebody waits */
+            /* silence counts from the first unanswered request */
+            link->heard_ms = uv_now(link->host->loop);
         }
-        link_start_beat(link);
+        link_start_heartbeat(link);
     }
     return 0;
 }

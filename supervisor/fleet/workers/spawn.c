@@ -1,18 +1,17 @@
 /*
- * A worker is a separate program with a fixed map of descriptors: 0 and 1 are /dev/null, because
- * ours are the client's protocol; 2 is a pipe that child_log.c reads; 3 is the lifeline, the read
- * end of a pipe whose write end only this process has, so that a worker learns of our death from
- * the kernel, however it came. A session of its own keeps a terminal's ^C and hang-up away from it:
- * when sandboxes end is decided here, in order.
+ * A worker is a separate program with fixed descriptors: 0 and 1 are /dev/null, because ours carry
+ * the client's protocol; 2 is a pipe that child_log.c reads; 3 is the lifeline, the read end of a
+ * pipe whose write end only this process has, so that the kernel tells a worker of our death,
+ * however we die. A session of its own protects it from a terminal's ^C and hang-up: this process
+ * decides when sandboxes end, and in which order.
  *
- * libuv reaps its own children by pid. Nothing in this process may call waitpid(-1).
+ * libuv reaps its children by pid, so nothing in this process may call waitpid(-1).
  *
- * A worker that an earlier server started is nobody's child here, and its pid could belong to
- * another process at any moment. A pidfd cannot: it is opened first, then the start time is
- * compared, and if that fits, the descriptor means the right process for good. It becomes readable
- * when the process ends. Letting go of such a worker never harms it, because whoever takes over a
- * sandbox and fails must not end it by that; a child of ours that nobody wants any more is killed,
- * and only worker_process_abandon() lets it live.
+ * A worker of an earlier server is not our child, and its pid could be reused at any moment. A
+ * pidfd cannot: we open it first, then compare the start time; if that matches, the descriptor
+ * refers to this process for good. It becomes readable when the process ends. Releasing such a
+ * worker never harms it, because a failed takeover must not end the sandbox. Releasing a child of
+ * ours kills it; only worker_process_abandon() lets it live.
  */
 #include "supervisor/fleet/workers/spawn.h"
 
@@ -38,7 +37,7 @@
 
 struct worker_process {
     union {
-        uv_process_t child; /* pidfd < 0 */
+        uv_process_t child; /* if pidfd < 0 */
         uv_poll_t watch;    /* of the pidfd */
         uv_handle_t handle;
     } uv;
@@ -46,7 +45,7 @@ struct worker_process {
     int pidfd; /* of a process that is not our child; else -1 */
     struct fleet_host *host;
     struct child_log *log;  /* of a child */
-    worker_exit_fn on_exit; /* NULL: ended, or let go of */
+    worker_exit_fn on_exit; /* NULL: ended, or released */
     void *arg;
 };
 
@@ -79,7 +78,7 @@ static void on_process_reaped(uv_process_t *process, int64_t exit_code, int sign
     if (told != NULL) {
         told(p->arg, signal != 0 ? -1 : (int)exit_code, signal);
     }
-    /* Released while it was still dying: now it may go. */
+    /* It was released while it was dying, so it is freed now. */
     if (told == NULL) {
         uv_close((uv_handle_t *)process, on_worker_handle_closed);
     }
@@ -198,7 +197,7 @@ static void on_pidfd_readable(uv_poll_t *poll, int status, int events)
 {
     struct worker_process *p = poll->data;
     worker_exit_fn told = p->on_exit;
-    (void)status, (void)events; /* an error is no reason to wait for it any longer either */
+    (void)status, (void)events; /* after an error there is no reason to wait longer either */
     p->on_exit = NULL;
     uv_poll_stop(poll);
     told(p->arg, -1, 0);
@@ -242,7 +241,7 @@ int worker_watch(struct fleet_host *host, int pid, uint64_t start_time, worker_e
     return 0;
 }
 
-/* ---- both ---- */
+/* ---- interface ------------------------------------------------------------------------------- */
 
 int worker_process_pid(const struct worker_process *p)
 {
@@ -290,7 +289,7 @@ void worker_process_release(struct worker_process *p)
     }
     child_log_stop(STEAL_PTR(p->log));
     worker_process_kill(p);
-    p->on_exit = NULL; /* closed by its exit */
+    p->on_exit = NULL; /* its exit has closed it */
 }
 
 uint64_t worker_process_start_time(int pid)
@@ -302,8 +301,8 @@ uint64_t worker_process_start_time(int pid)
     if (file_read(path, &stat, NULL) < 0) {
         return 0;
     }
-    /* Field 2 is the program's name in parentheses and may hold anything, so count from its end:
-     * what follows starts with field 3, and the start time is field 22. */
+    /* Field 2 is the program's name in parentheses and may contain anything, so we count from its
+     * end: field 3 follows, and the start time is field 22. */
     const char *text = buf_cstr(&stat);
     const char *at = text != NULL ? strrchr(text, ')') : NULL;
     for (int field = 2; at != NULL && field < 22; field++) {
@@ -318,7 +317,7 @@ uint64_t worker_process_start_time(int pid)
     if (len < sizeof(number)) {
         memcpy(number, at + 1, len);
         number[len] = '\0';
-        err_ignore(str_to_u64(number, 0, UINT64_MAX, &start, NULL)); /* stays 0: unknown */
+        err_ignore(str_to_u64(number, 0, UINT64_MAX, &start, NULL)); /* 0 means unknown */
     }
     return start;
 }

@@ -108,7 +108,7 @@ static void single_requests_share_their_principals_sandbox(void **state)
     assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb1");
     assert_null(at(result, "content.1"));
     assert_true(c->fleet->spec.is_default);
-    assert_int_equal(c->fleet->spec.gives_way_ms, FLEET_GIVES_WAY_MS);
+    assert_int_equal(c->fleet->spec.evict_idle_ms, FLEET_EVICT_IDLE_MS);
     result = single(c, "ann", "write_file", "{'path':'a','content':'x'}");
     assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb1");
     result = single(c, "ann", "list_files", "{}");
@@ -197,7 +197,7 @@ static void each_call_may_get_a_new_sandbox_and_is_told_its_id(void **state)
     result = single(c, "ann", "list_files", "{}");
     assert_failure(result, "sandbox_not_found", "share none here");
     assert_int_equal(c->fleet->opens, 3);
-    assert_int_equal(c->fleet->spec.gives_way_ms, FLEET_GIVES_WAY_MS);
+    assert_int_equal(c->fleet->spec.evict_idle_ms, FLEET_EVICT_IDLE_MS);
     assert_int_equal(c->fleet->closes, 0);
 }
 

@@ -82,8 +82,8 @@ static void what_nobody_asked_for_gives_way_when_places_run_out(void **state)
 {
     struct fixture *f = *state;
     const struct fleet_spec own = {.owner_sandboxes = 0};
-    const struct fleet_spec made = {.gives_way_ms = 1};
-    const struct fleet_spec patient = {.gives_way_ms = 3600000};
+    const struct fleet_spec made = {.evict_idle_ms = 1};
+    const struct fleet_spec patient = {.evict_idle_ms = 3600000};
     char first[FLEET_ID_SIZE], second[FLEET_ID_SIZE], third[FLEET_ID_SIZE], id[FLEET_ID_SIZE];
     f->config.max_sandboxes = 4;
     fixture_start(f);
@@ -105,7 +105,7 @@ static void what_nobody_asked_for_gives_way_when_places_run_out(void **state)
 static void nothing_gives_way_for_what_is_refused_all_the_same(void **state)
 {
     struct fixture *f = *state;
-    const struct fleet_spec made = {.gives_way_ms = 1, .memory_mb = 100};
+    const struct fleet_spec made = {.evict_idle_ms = 1, .memory_mb = 100};
     const struct fleet_spec other = {.memory_mb = 100};
     struct fleet_spec much = {.memory_mb = 350, .owner_sandboxes = 2, .owner_memory_mb = 400};
     char idle[FLEET_ID_SIZE], id[FLEET_ID_SIZE];
