@@ -1,14 +1,15 @@
 /*
- * How a sandbox gets from one server to the next. What is written down (record.h) is what was asked
- * for and whose it is; none of it changes while the sandbox lives, so a call costs no write. What
- * has happened in it since is not written anywhere: the agent is asked.
+ * How a sandbox passes from one server to the next. The files (record.h) say what was requested and
+ * who owns it; that does not change while the sandbox lives, so a call costs no write. What has
+ * happened in the sandbox since is in no file: we ask the agent.
  *
- * Until the agent has told, the sandbox stays RECOVERING and calls wait: a client that repeats a
- * call must find the execution that it lost. That lasts as long as nobody answers at all, since an
- * engine or an agent that is stopped has not ended; who waits is told so within his patience.
+ * Until the agent has answered, the sandbox stays RECOVERING and calls wait, because a client that
+ * repeats a call must find the execution that it lost. That lasts as long as nothing answers: an
+ * engine or agent that is stopped has not ended. Waiting callers get an error when their time is
+ * up.
  *
- * Times are written as monotonic ones, which all processes of one boot share; a record of another
- * boot is not read this far.
+ * Stored times are monotonic, which all processes of one boot share; a record of another boot is
+ * refused before.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@
 #include "supervisor/fleet/host/runs.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
 
-#define GENERATION_MAX 1000 /* sockets of started workers that are looked for */
+#define GENERATION_MAX 1000 /* limit of the search for sockets of started workers */
 
 int sandbox_save(struct sandbox *s, bool answered, disk_done_fn done, struct err *err)
 {
@@ -54,7 +55,7 @@ static void restore_spec(struct sandbox *s, const struct msg_open *open)
         s->env[i] = view_bytes(alloc_viewdup(open->env.items[i]), open->env.items[i].len);
     }
     s->spec.env.items = s->env;
-    s->spec.runners = s->host->runners; /* the agent keeps those it has */
+    s->spec.runners = s->host->runners; /* the agent keeps those that it has */
     s->spec.packages = view_of(alloc_viewdup(open->packages));
     s->mounts = alloc_array(open->mounts.count + 1, sizeof(s->mounts[0]));
     for (size_t i = 0; i < open->mounts.count; i++) {
@@ -87,8 +88,8 @@ struct sandbox *sandbox_restore(const struct sandbox_setup *setup, const char *i
     return s;
 }
 
-/* The last server may have started workers after the one of its note, which still dial their
- * sockets. None of these generations is used again. */
+/* The last server may have started workers after the noted one, which still dial their sockets.
+ * Skips these generations, so that none is used twice. */
 static void skip_started(struct sandbox *s)
 {
     for (int i = 0; i < GENERATION_MAX; i++) {
@@ -110,7 +111,7 @@ bool sandbox_adopt_worker(struct sandbox *s, const struct record_worker *worker)
                               &sandbox_worker_events, s, &s->link, &err) == 0) {
             return true;
         }
-        /* What cannot be watched must not stay beside the one that is started instead. */
+        /* A worker that cannot be watched must not run beside its replacement. */
         log_warn("adoption: worker %d is replaced: %s sandbox=%s", worker->pid, err.text, s->id);
         record_kill_worker(s->dir);
     }
@@ -118,21 +119,21 @@ bool sandbox_adopt_worker(struct sandbox *s, const struct record_worker *worker)
     return false;
 }
 
-/* ---- what has happened in it ---- */
+/* ---- its operations -------------------------------------------------------------------------- */
 
 static void take_op(struct sandbox *s, const struct msg_op_info *info)
 {
     if (op_is_execution((enum op_kind)info->kind)) {
         s->host->runs->adopt(s, info);
     } else if (info->state == OP_DONE) {
-        /* Nobody waits any more for a file. */
+        /* Nobody waits for a file operation any more. */
         char op[FLEET_ID_SIZE];
         snprintf(op, sizeof(op), "%.*s", VIEW_ARG(info->op));
         sandbox_ack(s, op, false);
     }
 }
 
-/* All of them are read before the first is believed. */
+/* Decodes all of them before the first is used. */
 static int take_ops(struct sandbox *s, const struct view_list *ops, struct err *err)
 {
     struct msg *infos = alloc_array(ops->count + 1, sizeof(infos[0]));
@@ -167,9 +168,9 @@ static void on_past(void *arg, int rc, const struct msg *reply, const struct err
     struct err bad = ERR_INIT;
     (void)hint;
     if (sandbox_is_leaving(s) || (rc < 0 && err == NULL)) {
-        return; /* the worker died: it is asked of the next one */
+        return; /* the worker died: the next one is asked */
     }
-    if (rc == -ERR_GONE || rc == -ERR_SHUTTING_DOWN) { /* or is being removed */
+    if (rc == -ERR_GONE || rc == -ERR_SHUTTING_DOWN) { /* or the sandbox is being removed */
         sandbox_gone(s, err->text);
         return;
     }
@@ -190,8 +191,8 @@ static void on_past(void *arg, int rc, const struct msg *reply, const struct err
     sandbox_ready(s, "taken over");
 }
 
-/* A worker that hangs is found by its heart; one whose agent or engine is stopped answers when they
- * go on, however long that takes. */
+/* There is no time limit: the heartbeat detects a worker that hangs, and one whose agent or engine
+ * is stopped answers when that continues. */
 void sandbox_ask_past(struct sandbox *s)
 {
     struct msg m = {.type = MSG_OPS};

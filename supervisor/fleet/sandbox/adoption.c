@@ -1,14 +1,14 @@
 /*
- * What a server leaves is described by the directories of its sandboxes, so taking over begins with
- * reading them: record, note, and whether that very process still runs.
+ * The directories of its sandboxes describe what a server left, so the takeover begins by reading
+ * them: record, note, and whether the noted process still runs.
  *
- * Only what was promised to somebody is taken over: a creation that was never answered, a trial of
- * a runtime, and whatever has no whole record go to the sweep. So does everything of another boot:
- * nothing of it can live.
+ * Only sandboxes that a client knows are taken over: a creation that was not answered, a trial of a
+ * runtime, and directories without a complete record go to the sweep. So does everything of another
+ * boot, since nothing of it can live.
  *
- * A living worker dials by itself, all that is needed is to listen, so all of these are adopted at
- * once. For a dead one another has to be started, and fifty programs that start at the same moment
- * would be slower than one after the other: a few at a time.
+ * A living worker dials by itself, and we only listen, so all of these are adopted at once. A dead
+ * worker has to be replaced, and fifty programs that start at the same moment are slower than one
+ * after another, so few are started at a time.
  */
 #include "supervisor/fleet/sandbox/adoption.h"
 
@@ -23,14 +23,14 @@
 #include "supervisor/fleet/host/instance.h"
 #include "supervisor/fleet/state/sweep.h"
 
-#define SANDBOXES_MAX  1000 /* in one instance; more than one server may make */
+#define SANDBOXES_MAX  1000 /* in one instance; more than a server may open */
 #define STARTS_AT_ONCE 8
 
 TAILQ_HEAD(sandbox_queue, sandbox);
 
 struct adopt {
     struct adopt_setup setup;
-    struct sandbox_queue waiting; /* for a worker to be started */
+    struct sandbox_queue waiting; /* they wait for the start of a worker */
     size_t starting;
     size_t unsettled;
     size_t adopted;
@@ -49,9 +49,9 @@ static void on_adoption_turn(void *arg)
         TAILQ_REMOVE(&a->waiting, s, adoption_node);
         s->adoption_queued = false;
         s->adoption_started = true;
-        s->broken_ms = uv_now(host->loop); /* waiting here was not its fault */
+        s->broken_ms = uv_now(host->loop); /* the wait in this queue does not count against it */
         a->starting++;
-        sandbox_start_worker(s); /* may settle it inside */
+        sandbox_start_worker(s); /* may settle it before it returns */
     }
     if (a->unsettled == 0) {
         log_info("adoption over: sandboxes=%zu after_us=%" PRIu64, a->adopted,
@@ -60,7 +60,7 @@ static void on_adoption_turn(void *arg)
     }
 }
 
-/* Not from inside: this is called in the middle of a change of state. */
+/* Deferred, since this is called during a change of state. */
 static void turn_later(struct adopt *a)
 {
     deferred_post(&a->setup.sandbox.host->deferred, &a->task, on_adoption_turn, a);
@@ -102,7 +102,7 @@ static void find_worker(struct adopt *a, struct sandbox *s)
     }
 }
 
-/* Why not? NULL if it can be taken over. */
+/* Returns why it cannot be taken over; NULL if it can. */
 static const char *reject_record(const struct record *record)
 {
     const struct msg_record *whose = &record->whose.record;
@@ -140,7 +140,8 @@ static void take_over(struct adopt *a, const char *id, struct sandbox_queue *fou
     struct err err = ERR_INIT;
     int rc = record_load(dir, &record, &err);
     if (rc < 0 && rc != -ERR_FILE_NOT_FOUND && rc != -ERR_PROTOCOL) {
-        log_error("adoption: left alone: %s sandbox=%s", err.text, id); /* it may be whole */
+        /* its record may be complete, so it is not swept */
+        log_error("adoption: left alone: %s sandbox=%s", err.text, id);
         return;
     }
     if (rc < 0) {

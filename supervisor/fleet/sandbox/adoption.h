@@ -1,8 +1,7 @@
 /*
- * A named instance that had a server before: its sandboxes are taken over.
+ * Takes over the sandboxes of a named instance that had a server before.
  *
- * Private to the fleet. Loop thread only; nothing blocks beyond reading a small file or two per
- * sandbox.
+ * Private to the fleet. Loop thread only; blocks only to read a small file or two for each sandbox.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_SANDBOX_ADOPTION_H
 #define CLOISTER_SUPERVISOR_FLEET_SANDBOX_ADOPTION_H
@@ -14,22 +13,24 @@ struct sweep;
 
 struct adopt_setup {
     struct sandbox_setup sandbox;
-    struct sweep *sweep;                            /* gets what cannot be taken over */
-    void (*found)(void *arg, struct sandbox *s);    /* inside; oldest first */
-    void (*settled)(void *arg, unsigned leftovers); /* later: what became of each is known */
+    /* gets the sandboxes that cannot be taken over */
+    struct sweep *sweep;
+    void (*found)(void *arg, struct sandbox *s);    /* before adopt_begin() returns; oldest first */
+    void (*settled)(void *arg, unsigned leftovers); /* later, when the fate of each is known */
     void *arg;
 };
 
-/* Reads what is in our instance and begins to take it over. The instance has been opened. */
+/* Reads the directories of our instance, which must be open, and starts to take the sandboxes over.
+ */
 struct adopt *adopt_begin(const struct adopt_setup *setup);
 
-/* The worker that was started for s is ready, or dead: there is room for the start of another. */
+/* The worker that was started for s is ready, or dead, so another one may be started. */
 void adopt_started(struct adopt *a, struct sandbox *s);
 
-/* What became of s is known: it is READY, or on its way out. */
+/* The fate of s is known: it is READY, or has failed or is ending. */
 void adopt_settled(struct adopt *a, struct sandbox *s);
 
-/* No sandbox is being taken over any more. NULL is fine. */
+/* No sandbox may be in takeover any more. NULL is fine. */
 void adopt_destroy(struct adopt *a);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Who watches the fleet hears of changes by the loop, never inside whatever made them: a change may
- * be the doing of somebody who is in the middle of a call to us. What changes again before it was
- * told is told once.
+ * Observers of the fleet are called from the loop, never inside the function that makes a change,
+ * because its caller may be in the middle of something. Several changes of one kind before that are
+ * reported once.
  */
 #include "supervisor/fleet/sandbox/sandbox.h"
 

@@ -1,19 +1,19 @@
 /*
- * The end of a sandbox. Whatever it was in the middle of, five steps lead to nothing being left:
+ * The end of a sandbox. Whatever its state, five steps remove everything:
  *
  *   installers   of its packages end first
  *   its worker   is asked to CLOSE, which destroys the sandbox; one that cannot be asked, or does
  *                not answer, is killed
- *   a sweep      by another worker, if none has confirmed that nothing is left; tried twice, then
- *                left to removals.c, which has more time
+ *   a sweep      by another worker, if none has confirmed that nothing is left; after two failures
+ *                removals.c goes on, which has more time
  *   its files    the directory is removed
- *   done         a closed sandbox is forgotten; a failed one stays to tell why, with nothing behind
- * it
+ *   done         a closed sandbox is freed; a failed one stays as a tombstone, to report why
  *
- * The client that closes is answered after the first step: the sandbox is gone then, and only we
- * still have something to tidy.
+ * A client that closes a sandbox is answered after CLOSE: the sandbox is gone then, and only our
+ * cleanup is left.
  *
- * A sandbox that is left to the next server takes none of these steps: we hang up and forget it.
+ * A sandbox that is left to the next server takes none of these steps: we close the link and forget
+ * it.
  */
 #include <stdlib.h>
 
@@ -30,13 +30,13 @@
 
 #define EXIT_MS           1000 /* from the answer to CLOSE to the exit */
 #define SWEEPS_MAX        2
-#define RETRY_MS          1000 /* before what could not be removed is tried again */
-#define SHUTDOWN_CLOSE_MS 3000 /* leaves time for a sweep within the exit budget */
+#define RETRY_MS          1000 /* before a failed removal is retried */
+#define SHUTDOWN_CLOSE_MS 3000 /* leaves time for a sweep within the time limit of the shutdown */
 
 static void clean_files(struct sandbox *s);
 static void sweep_sandbox(struct sandbox *s);
 
-/* ---- telling ---- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void tell_closed(struct sandbox *s, int rc, const struct err *err, const char *hint)
 {
@@ -84,7 +84,7 @@ static void forget_sandbox(struct sandbox *s)
     sandbox_changes_flush(s);
     uv_close((uv_handle_t *)&s->ttl, on_sandbox_timer_closed);
     uv_close((uv_handle_t *)&s->restart, on_sandbox_timer_closed);
-    uv_close((uv_handle_t *)&s->news, on_sandbox_timer_closed);
+    uv_close((uv_handle_t *)&s->progress_timer, on_sandbox_timer_closed);
     uv_close((uv_handle_t *)&s->calls_check, on_sandbox_timer_closed);
 }
 
@@ -93,7 +93,7 @@ static void end_cleanup(struct sandbox *s)
     s->cleanup = CLEANUP_DONE;
     sandbox_installer_gone(s);
     if (s->close_task.queued) {
-        return; /* a failed one is closed in this very moment: on_close() comes back here */
+        return; /* a failed one is being closed in this moment: on_close() calls this again */
     }
     if (sandbox_state(s) == SANDBOX_CLOSING) {
         tell_closed(s, 0, NULL, "");
@@ -124,7 +124,7 @@ static void clean_files(struct sandbox *s)
     if (s->record_saved && !s->removing) {
         s->removing = true;
         disk_remove(s->host, s->dir, on_directory_removed, s);
-    } /* else the record is being written: on_record_saved() comes back here */
+    } /* else the record is being written: on_record_saved() calls this again */
 }
 
 /* ---- sweep ---- */
@@ -184,7 +184,8 @@ static void on_close_answered(void *arg, int rc, const struct msg *reply, const 
     turn_over(s);
     if (rc == 0) {
         s->destroyed = true;
-        record_drop(s->dir); /* first: a removal cut short may have taken the mark already */
+        /* first, since an interrupted removal may have deleted the mark already */
+        record_drop(s->dir);
         worker_link_retire(s->link, EXIT_MS);
         sandbox_installer_gone(s);
         if (sandbox_state(s) == SANDBOX_CLOSING) {
@@ -203,7 +204,8 @@ static void ask_close(void *arg)
     uint64_t timeout_ms =
         s->host->stopping && s->host->turns == NULL ? SHUTDOWN_CLOSE_MS : TIME_CLOSE_MS;
     if (s->link == NULL || worker_link_is_ending(s->link)) {
-        turn_over(s); /* it died while it waited: sandbox_cleanup_worker_dead() follows, or has */
+        /* it died while it waited: sandbox_cleanup_worker_dead() follows, or was called */
+        turn_over(s);
     } else if (!worker_link_is_ready(s->link)) {
         worker_link_kill(s->link, "is not needed any more");
     } else if (worker_link_ask(s->link, &m, timeout_ms, on_close_answered, s, &err) < 0) {
@@ -218,7 +220,8 @@ static void end_worker(struct sandbox *s)
     if (s->link == NULL) {
         sweep_sandbox(s);
     } else if (s->host->turns != NULL && ending_read_first(s->dir, &first)) {
-        turns_take(s->host->turns, &s->close_turn, ask_close, s); /* what ran in it is dead */
+        /* everything in it is dead, so closing can wait for its turn */
+        turns_take(s->host->turns, &s->close_turn, ask_close, s);
     } else {
         ask_close(s);
     }
@@ -232,8 +235,7 @@ void sandbox_cleanup_worker_dead(struct sandbox *s)
     } /* else its turn has not come: sandbox_cleanup() finds no worker then */
 }
 
-/* Its worker was asked to CLOSE before the server began to stop, and so given longer than there is
- * now. */
+/* Shortens the time of its CLOSE, which was sent before the server began to stop. */
 static void hurry(struct sandbox *s)
 {
     if (s->host->stopping && s->cleanup == CLEANUP_WORKER && s->link != NULL &&
@@ -247,7 +249,7 @@ void sandbox_cleanup(struct sandbox *s)
     switch (s->cleanup) {
     case CLEANUP_NONE:
         uv_timer_stop(&s->restart);
-        uv_timer_stop(&s->news);
+        uv_timer_stop(&s->progress_timer);
         engine_forget(s->engine, &s->engine_wait);
         if (s->dir != NULL && !s->host->instance->own) {
             record_mark_closing(s->dir);
@@ -272,11 +274,11 @@ void sandbox_cleanup(struct sandbox *s)
         hurry(s);
         break;
     case CLEANUP_SWEEP:
-        break; /* goes on by itself */
+        break; /* continues by itself */
     }
 }
 
-/* ---- beginning of the end ---- */
+/* ---- start of the end ------------------------------------------------------------------------ */
 
 static void on_close(void *arg)
 {
@@ -324,7 +326,7 @@ void sandbox_create_failed(struct sandbox *s, const struct err *err, const char 
     sandbox_cleanup(s);
 }
 
-/* ---- going on without us ---- */
+/* ---- leaving it to the next server ----------------------------------------------------------- */
 
 static void on_leave(void *arg)
 {
@@ -341,6 +343,6 @@ void sandbox_leave(struct sandbox *s)
     sandbox_set_state(s, SANDBOX_LEFT, "the server is shutting down");
     uv_timer_stop(&s->ttl);
     uv_timer_stop(&s->restart);
-    uv_timer_stop(&s->news);
+    uv_timer_stop(&s->progress_timer);
     deferred_post(&s->host->deferred, &s->close_task, on_leave, s);
 }

@@ -1,7 +1,7 @@
 /*
- * What clients are told about a sandbox. A snapshot borrows everything from the sandbox and lives
- * for one callback; figures of use are asked of the worker at that moment and never cached, and a
- * worker that cannot answer soon costs the figures, not the answer.
+ * Descriptions of a sandbox for clients. A snapshot borrows everything from the sandbox and is
+ * valid for one callback. Usage figures are requested from the worker each time and not cached; if
+ * the worker cannot answer soon, the snapshot has no figures.
  */
 #include <stdlib.h>
 
@@ -43,7 +43,7 @@ void sandbox_take_opened(struct sandbox *s, const struct msg_opened *opened)
     take_text(&s->workspace, opened->workspace);
     take_list(&s->languages, &opened->languages);
     take_list(&s->unapplied, &opened->unapplied);
-    /* Backend and runtime stay what we asked for: that is what the record says, too. */
+    /* Backend and runtime stay what we requested, as the record has them. */
 }
 
 struct fleet_info sandbox_info(const struct sandbox *s)
@@ -83,7 +83,7 @@ struct fleet_info sandbox_info(const struct sandbox *s)
 }
 
 struct status_wait {
-    TAILQ_ENTRY(status_wait) node; /* among those who wait for the past */
+    TAILQ_ENTRY(status_wait) node; /* of the waiting requests during a takeover */
     struct sandbox *sandbox;       /* outlives its link, and so this request */
     uint64_t since_ms;
     fleet_info_fn done;

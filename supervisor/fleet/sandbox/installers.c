@@ -1,11 +1,11 @@
 /*
- * An installer is a sandbox like any other to the worker, the engine and the way out. What is
- * special is that it writes where another sandbox reads: so that one is not removed while the
- * installer can still write, which would leave files behind or, where an engine counts who uses
- * what, could not be done at all.
+ * To the worker, the engine and close.c, an installer is a sandbox like any other. But it writes
+ * where another sandbox reads. So that sandbox is not removed while the installer can still write,
+ * because files might be left behind or, if an engine counts the users of a volume, the removal
+ * would fail.
  *
- * The next server takes no installer over: whoever waited for it is gone, and its work is done
- * again if it is asked for again.
+ * The next server takes no installer over: nobody waits for it any more, and its work is repeated
+ * if it is requested again.
  */
 #include "supervisor/fleet/sandbox/sandbox.h"
 
@@ -33,7 +33,7 @@ void sandbox_installer_gone(struct sandbox *s)
     }
     s->target = NULL;
     TAILQ_REMOVE(&target->installers, s, installer_node);
-    sandbox_touch(target); /* being installed for is not being idle */
+    sandbox_touch(target); /* an installation counts as use of the sandbox */
     if (TAILQ_EMPTY(&target->installers) && target->cleanup == CLEANUP_INSTALLERS) {
         sandbox_cleanup(target);
     }

@@ -1,11 +1,11 @@
 /*
- * A sandbox that comes up without any language, of an image that has had some: its root is empty,
- * say, or its files could not be read at that moment. Nobody has use for it, and its client would
- * be told that there is no interpreter at all, which is not true of the image. So it is removed and
- * made once more, by the next worker, while whoever asked for it waits; if that one is no better,
- * the creation has failed.
+ * A sandbox may start without any language although other sandboxes of its image had some: perhaps
+ * its root is empty, or its files could not be read at that moment. It would be useless, and its
+ * client would be told that there is no interpreter, which is not true of the image. So it is
+ * removed and created once more, by the next worker, while the client waits. If the second one is
+ * no better, the creation fails.
  *
- * An image that never had languages is taken as it is: it may be made for programs only.
+ * An image that never had a language is accepted: it may be for programs only.
  */
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -62,7 +62,7 @@ void sandbox_make_again(struct sandbox *s)
     log_warn("sandbox came up without any language and is made again image=%s sandbox=%s", s->image,
              s->id);
     s->remade = true;
-    uv_timer_stop(&s->news);
+    uv_timer_stop(&s->progress_timer);
     if (worker_link_ask(s->link, &m, TIME_CLOSE_MS, on_mute_removed, s, &err) < 0) {
         worker_link_kill(s->link, "%s", err.text);
     }

@@ -1,11 +1,11 @@
 /*
- * What a creation is busy with. Most take a moment and nobody asks; one that lasts may be fetching
- * an image, which can take minutes, and somebody is waiting for it. So after a second the worker is
- * asked, again and again by long polls, until it has answered OPEN.
+ * Progress of a creation. Most creations take a moment, and nobody asks. A long one may be pulling
+ * an image, which can take minutes, while a client waits. So after a second the worker is asked for
+ * progress by long polls, until it has answered OPEN.
  *
- * The same news decide how long a creation may take: what is limited is the time since the last
- * news, and OPEN itself only far beyond that. The worker keeps to the same rule and knows better
- * what it was doing, so it has the first word.
+ * Progress also decides how long a creation may take: the limit applies to the time since the last
+ * progress, and OPEN itself has a far larger one. The worker follows the same rule and knows better
+ * what it was doing, so its limits are a bit shorter than ours.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,10 +13,10 @@
 #include "common/log.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
 
-#define FIRST_MS 1000 /* a creation that is done by then tells nothing */
-#define GAP_MS   600  /* between the news and the next question; clients are told no more often */
+#define FIRST_MS 1000 /* a creation that ends within this time reports nothing */
+#define GAP_MS   600  /* between progress and the next poll; clients are not told more often */
 #define WAIT_MS  5000 /* of one long poll */
-#define LOG_MS   5000 /* between two lines in the log */
+#define LOG_MS   5000 /* between two log lines */
 
 static void on_progress_turn(uv_timer_t *timer);
 
@@ -75,7 +75,7 @@ static void on_progress_answered(void *arg, int rc, const struct msg *reply, con
     if (rc == 0 && sandbox_progress_take(&s->watch, reply->progress_ok.number, now_ms)) {
         tell_progress(s, &reply->progress_ok, now_ms);
     }
-    uv_timer_start(&s->news, on_progress_turn, GAP_MS, 0);
+    uv_timer_start(&s->progress_timer, on_progress_turn, GAP_MS, 0);
 }
 
 static void on_progress_turn(uv_timer_t *timer)
@@ -101,5 +101,5 @@ static void on_progress_turn(uv_timer_t *timer)
 void sandbox_watch(struct sandbox *s)
 {
     sandbox_progress_begin(&s->watch, uv_now(s->host->loop));
-    uv_timer_start(&s->news, on_progress_turn, FIRST_MS, 0);
+    uv_timer_start(&s->progress_timer, on_progress_turn, FIRST_MS, 0);
 }

@@ -1,15 +1,15 @@
 /*
- * A sandbox outlives its workers. What lives in it (processes, variables, files) is kept by the
- * backend and the agent; a worker is only the hand that reaches in. So when a worker dies, the
- * sandbox is RECOVERING: the next generation adopts it (OPEN with attach), and every call in
- * flight goes on where it was. Only when there is nothing to adopt, or adopting fails again and
- * again, has the sandbox FAILED. It stays on the list then, without any resources, so that its
- * owner is told why; its idle time removes it.
+ * A sandbox outlives its workers. The backend and the agent keep what is in it (processes,
+ * variables, files); a worker only gives access. So when a worker dies, the sandbox is RECOVERING:
+ * the next generation adopts it (OPEN with attach), and all calls in flight continue. Only if there
+ * is nothing to adopt, or adopting fails again and again, is the sandbox FAILED. It then stays on
+ * the list as a tombstone without resources, so that its owner learns the reason, until its idle
+ * time is over.
  *
- * During creation it is simpler: a worker that dies before OPEN was sent is replaced, since nothing
- * has been made yet; after that, half a sandbox may exist, and the creation fails and is swept.
+ * A creation is simpler: a worker that dies before OPEN was sent is replaced, since nothing exists
+ * yet; after that half a sandbox may exist, so the creation fails and is swept.
  *
- * The drawing of the states is in the header, the way out in close.c.
+ * The states are drawn in the header; the end is in close.c.
  */
 #include "supervisor/fleet/sandbox/sandbox.h"
 
@@ -48,7 +48,7 @@ const struct sm_state sandbox_states[SANDBOX_STATE_COUNT] = {
     [SANDBOX_LEFT] = {"left", 0},
 };
 
-/* The host has no room for it: to the client that is an engine that cannot be used now. */
+/* The host has no room for the sandbox, which the client sees as an engine that is not usable. */
 static void create_refused(struct sandbox *s, const struct err *err)
 {
     struct err failed = *err;
@@ -63,7 +63,7 @@ enum sandbox_state sandbox_state(const struct sandbox *s)
     return (enum sandbox_state)s->sm.state;
 }
 
-/* Without a worker there is no tick of its link. */
+/* Replaces the tick of the link while there is no worker. */
 static void on_calls_check(uv_timer_t *timer)
 {
     struct sandbox *s = timer->data;
@@ -86,7 +86,8 @@ void sandbox_set_state(struct sandbox *s, enum sandbox_state next, const char *c
     check_calls_if_recovering(s);
     log_info("sandbox %s -> %s: %s sandbox=%s pid=%d gen=%" PRIu64, left, sm_name(&s->sm), cause,
              s->id, s->link != NULL ? worker_link_pid(s->link) : 0, s->generation);
-    if (next != SANDBOX_CLOSED && next != SANDBOX_LEFT) { /* for clients it was gone before */
+    /* clients have not seen it since CLOSING */
+    if (next != SANDBOX_CLOSED && next != SANDBOX_LEFT) {
         sandbox_changed(s, SANDBOX_CHANGE_STATE);
     }
     if (next == SANDBOX_FAILED || next == SANDBOX_CLOSING) {
@@ -142,13 +143,13 @@ void sandbox_ready(struct sandbox *s, const char *cause)
 
 static void on_record_saved(void *arg, int rc, const struct err *err);
 
-/* The sandbox is there. Whoever asked for it is told of it when the record says so: a sandbox that
- * was promised is never taken for one that nobody knows of. Where nobody will read the record, this
- * is not waited for. */
+/* The sandbox exists. Its creation is answered when the record says so: the next server must never
+ * take a sandbox that a client knows for an unknown one. If no server will read the record, this
+ * does not wait for it. */
 static void created(struct sandbox *s)
 {
     struct err err = ERR_INIT;
-    sandbox_touch(s); /* being created is not being idle */
+    sandbox_touch(s); /* creating counts as use */
     sandbox_ready(s, "created");
     if (s->host->instance->own) {
         sandbox_answer_opened(s, NULL, "");
@@ -173,14 +174,14 @@ static void on_open_answered(void *arg, int rc, const struct msg *reply, const s
         if (rc == -ERR_ENGINE || rc == -ERR_TIMEOUT || rc == -ERR_INVALID) {
             engine_doubt(s->engine);
         }
-        /* It leaves by itself, and nng (1.5) loses the message that meets the end of its link. */
+        /* It exits by itself, and nng (1.5) loses a message that is sent while its link ends. */
         worker_link_retire(s->link, TIME_CLOSE_MS);
         if (hint[0] != '\0') {
             sandbox_create_failed(s, err, hint);
         } else {
             create_refused(s, err);
         }
-    } else if (rc == -ERR_GONE || rc == -ERR_SHUTTING_DOWN) { /* or is being removed */
+    } else if (rc == -ERR_GONE || rc == -ERR_SHUTTING_DOWN) { /* or the sandbox is being removed */
         sandbox_gone(s, s->adoption != NULL ? ENDED_ALONE : err->text);
     } else if (rc < 0) {
         s->refused = true;
@@ -203,8 +204,7 @@ static void on_open_answered(void *arg, int rc, const struct msg *reply, const s
     }
 }
 
-/* OPEN needs two things that happen side by side: a worker that said hello, and a record on disk.
- */
+/* OPEN needs two things that happen in parallel: a worker that said HELLO, and a record on disk. */
 static void open_if_prepared(struct sandbox *s)
 {
     if (sandbox_is_leaving(s) || s->open_sent || !s->record_saved || s->link == NULL ||
@@ -217,10 +217,11 @@ static void open_if_prepared(struct sandbox *s)
     struct err err = ERR_INIT;
     s->open_sent = true;
     s->ever_open_sent = true;
-    /* Creating may take long as long as it goes on, which is watched; adopting is quick. */
+    /* A creation may take long while it makes progress, which is watched; adopting is quick. */
     uint64_t timeout_ms = m.open.attach ? TIME_OPEN_MS : TIME_OPEN_MAX_MS + SANDBOX_MARGIN_MS;
     int rc = worker_link_ask(s->link, &m, timeout_ms, on_open_answered, s, &err);
-    if (rc == -ERR_TOO_BIG || rc == -ERR_PROTOCOL) { /* what the client gave cannot be said */
+    /* the client's arguments do not fit into the message */
+    if (rc == -ERR_TOO_BIG || rc == -ERR_PROTOCOL) {
         err.code = ERR_INVALID;
         sandbox_create_failed(s, &err, "shorten image and env, or leave them out");
     } else if (rc < 0) {
@@ -249,14 +250,15 @@ static void on_record_saved(void *arg, int rc, const struct err *err)
         log_warn("sandbox: the next server will not take it over: %s sandbox=%s", err->text, s->id);
     }
     if (s->cleanup != CLEANUP_NONE) {
-        sandbox_cleanup(s); /* it waits for us, to remove the file that we wrote */
+        /* the cleanup has waited for us, because it removes the file that we wrote */
+        sandbox_cleanup(s);
     } else if (!sandbox_is_leaving(s) && sandbox_state(s) != SANDBOX_CREATING) {
         sandbox_answer_opened(s, NULL, "");
     }
     open_if_prepared(s);
 }
 
-/* ---- the worker's life ---- */
+/* ---- its worker ------------------------------------------------------------------------------ */
 
 static void on_restart(uv_timer_t *timer)
 {
@@ -266,13 +268,13 @@ static void on_restart(uv_timer_t *timer)
     }
 }
 
-/* The sandbox has no worker now. Another one, or the end. `refused`: it was the host's doing. */
+/* The sandbox has no worker now: restarts one, or gives up. `refused`: because of the host. */
 static void lost_worker(struct sandbox *s, bool refused, const char *reason)
 {
     uint64_t now_ms = uv_now(s->host->loop);
     uint64_t delay_ms;
     if (s->silent) {
-        s->broken_ms = now_ms; /* an engine that hangs ends no sandbox, however long it does */
+        s->broken_ms = now_ms; /* an engine that hangs ends no sandbox, however long it hangs */
     }
     if ((refused ? worker_policy_refused : worker_policy_died)(&s->policy, now_ms, s->broken_ms,
                                                                &delay_ms)) {
@@ -304,7 +306,7 @@ static void on_worker_dead(void *arg, const struct worker_death *death)
     if (s->adoption != NULL) {
         adopt_started(s->adoption, s);
     }
-    /* Such a worker has cleaned up, or tried to: the sweep that follows finds out. */
+    /* Such a worker has cleaned up, or tried to; the sweep that follows finds out. */
     bool gone =
         death->exit_code == EXIT_CODE_SANDBOX_GONE || death->exit_code == EXIT_CODE_ORPHANED;
     bool other_version = death->other_version;
@@ -322,7 +324,7 @@ static void on_worker_dead(void *arg, const struct worker_death *death)
         sandbox_create_failed(s, &err, HINT_HOST);
         return;
     }
-    if (s->remaking) { /* it has removed what it made, as it was told */
+    if (s->remaking) { /* it has removed the first sandbox, as it was asked to */
         s->remaking = false;
         sandbox_start_worker(s);
         return;
@@ -342,7 +344,7 @@ static void on_worker_dead(void *arg, const struct worker_death *death)
         s->died_us = clock_us();
         sandbox_set_state(s, SANDBOX_RECOVERING, reason);
     }
-    /* A creation has somebody waiting who can try again. */
+    /* A client waits for a creation and can retry, so the policy for shortages does not apply. */
     lost_worker(s, refused && sandbox_state(s) == SANDBOX_RECOVERING, reason);
 }
 
@@ -383,7 +385,7 @@ void sandbox_start_worker(struct sandbox *s)
         }
         return;
     }
-    if (s->policy.refusals == 0) { /* the others say the same, or how it ended does */
+    if (s->policy.refusals == 0) { /* the later ones have the same reason, or the end has its own */
         log_error("sandbox: %s sandbox=%s gen=%" PRIu64, err.text, s->id, s->generation);
     }
     if (sandbox_state(s) == SANDBOX_CREATING) {
@@ -405,7 +407,7 @@ void sandbox_take_place(struct sandbox *s, char *backend, char *engine, char *ru
     s->spec.runtime = view_of(runtime);
 }
 
-/* What an image is depends on the backend, which is known only now. */
+/* The meaning of an image depends on the backend, which is known only now. */
 static int settle_image(struct sandbox *s, struct err *err)
 {
     struct view *image = &s->spec.image;
@@ -429,7 +431,7 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
 {
     struct sandbox *s = arg;
     if (sandbox_is_leaving(s)) {
-        return; /* closed in the same moment: nothing has been made for it */
+        return; /* closed in the same moment: nothing exists yet */
     }
     if (rc < 0) {
         sandbox_create_failed(s, err, hint);
@@ -452,7 +454,7 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
     }
     s->dir = dir;
     if (sandbox_save(s, false, on_record_saved, &failed) < 0) {
-        s->record_saved = true; /* nobody comes back */
+        s->record_saved = true; /* no server comes back */
         failed.code = ERR_INVALID;
         sandbox_create_failed(s, &failed, "shorten image and env, or leave them out");
         return;
@@ -460,9 +462,8 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
     sandbox_start_worker(s);
 }
 
-/* What it reaches: the network, packages, files of this host. An installer writes the packages of
- * another sandbox; any other sandbox has a place for its own, since packages may be wanted later.
- */
+/* What it can reach: network, packages, files of this host. An installer writes another sandbox's
+ * packages; every other sandbox has a directory for its own, since packages may be wanted later. */
 static void copy_reach(struct sandbox *s, const struct fleet_spec *spec)
 {
     bool installer = spec->installs_for != NULL;
@@ -534,8 +535,8 @@ struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, c
     s->ttl.data = s;
     uv_timer_init(s->host->loop, &s->restart);
     s->restart.data = s;
-    uv_timer_init(s->host->loop, &s->news);
-    s->news.data = s;
+    uv_timer_init(s->host->loop, &s->progress_timer);
+    s->progress_timer.data = s;
     uv_timer_init(s->host->loop, &s->calls_check);
     s->calls_check.data = s;
     s->timers_open = 4;
@@ -575,14 +576,14 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
 
 /* ---- acknowledgements ---- */
 
-/* What can be at the agent when a START comes, with all that it acknowledges gone. */
+/* Operations that the agent can have when a START arrives and its acknowledgements are handled. */
 _Static_assert(SANDBOX_CALLS_MAX + SANDBOX_LATE_ACKS <= LIMIT_OPS,
                "an agent has to remember every operation that matters");
 
 static void ack(struct sandbox *s, const char op[FLEET_ID_SIZE])
 {
     if (s->acks_to - s->acks_from == SANDBOX_ACKS_MAX) {
-        s->acks_from++; /* the agent forgets the oldest by itself */
+        s->acks_from++; /* the agent drops the oldest by itself */
     }
     memcpy(s->acks[s->acks_to % SANDBOX_ACKS_MAX], op, FLEET_ID_SIZE);
     s->acks_to++;

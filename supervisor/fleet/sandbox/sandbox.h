@@ -1,8 +1,8 @@
 /*
- * One sandbox as seen from outside: its state, its worker, the calls that wait in it.
+ * One sandbox: its state, its worker, and its calls.
  *
- * Private to the fleet and to the calls. Loop thread only; nothing blocks. Unless said
- * otherwise no callback of a client runs inside a function of this header.
+ * Private to the fleet and to the calls. Loop thread only; nothing blocks. Unless noted, no
+ * callback of a client runs inside a function of this header.
  */
 #ifndef CLOISTER_SUPERVISOR_FLEET_SANDBOX_SANDBOX_H
 #define CLOISTER_SUPERVISOR_FLEET_SANDBOX_SANDBOX_H
@@ -22,13 +22,10 @@
 #include "supervisor/fleet/workers/link.h"
 #include "supervisor/fleet/workers/policy.h"
 
-#define SANDBOX_CALLS_MAX 32 /* operations in flight in one sandbox */
-#define SANDBOX_ACKS_MAX                                                                           \
-    64 /* outcomes the agent may forget: as many as it remembers (LIMIT_OPS)                       \
-        */
-
-#define SANDBOX_LATE_ACKS 16   /* executions whose outcome stays with the agent all the same */
-#define SANDBOX_MARGIN_MS 2000 /* for the worker to be the first to say that it took too long */
+#define SANDBOX_CALLS_MAX 32   /* operations in flight in one sandbox */
+#define SANDBOX_ACKS_MAX  64   /* outcomes that the agent may drop, as many as it keeps */
+#define SANDBOX_LATE_ACKS 16   /* latest executions whose outcome the agent keeps */
+#define SANDBOX_MARGIN_MS 2000 /* for the worker to report a timeout before we do */
 
 #define HINT_NEW_SANDBOX "create a new sandbox; files and variables of this one are lost"
 
@@ -45,8 +42,8 @@
  *        ▼
  *     CLOSED
  *
- * A sandbox that an earlier server left begins in RECOVERING. READY and RECOVERING may become LEFT:
- * this server ends, and the sandbox goes on without it.
+ * A sandbox of an earlier server starts in RECOVERING. READY and RECOVERING may become LEFT: this
+ * server ends, and the sandbox goes on without it.
  */
 enum sandbox_state {
     SANDBOX_CREATING,
@@ -60,17 +57,17 @@ enum sandbox_state {
 };
 extern const struct sm_state sandbox_states[SANDBOX_STATE_COUNT];
 
-/* The way to nothing left, for CLOSING and FAILED alike. */
+/* Steps of the cleanup in CLOSING and FAILED. */
 enum sandbox_cleanup {
-    CLEANUP_NONE,       /* not begun */
-    CLEANUP_INSTALLERS, /* those that write its packages end first */
-    CLEANUP_WORKER,     /* the worker is asked or made to end */
-    CLEANUP_SWEEP,      /* another worker removes what that one left */
+    CLEANUP_NONE,       /* not started */
+    CLEANUP_INSTALLERS, /* the installers that write its packages end first */
+    CLEANUP_WORKER,     /* the worker is asked or forced to end */
+    CLEANUP_SWEEP,      /* another worker removes what is left */
     CLEANUP_FILES,      /* the directory is being removed */
     CLEANUP_DONE,
 };
 
-/* Texts owned by the list. */
+/* The list owns the texts. */
 struct text_list {
     char **items;
     size_t count;
@@ -86,10 +83,10 @@ struct sandbox_waiter {
     void *arg;
 };
 
-/* How a creation goes on, by what its worker tells. Times are monotonic milliseconds. */
+/* Progress of a creation, as its worker reports it. Times are monotonic milliseconds. */
 struct sandbox_progress {
-    uint64_t seen;      /* number of the latest news */
-    uint64_t moved_ms;  /* when there were any, or when it began */
+    uint64_t seen;      /* number of the latest report */
+    uint64_t moved_ms;  /* when it came, or when the creation started */
     uint64_t logged_ms; /* 0: never */
 };
 
@@ -103,15 +100,15 @@ struct sandbox {
     char id[FLEET_ID_SIZE];
     char *owner;
     char *name;             /* "" if none */
-    bool is_default;        /* of its owner's calls that name no sandbox */
+    bool is_default;        /* its owner's default sandbox */
     uint64_t evict_idle_ms; /* as in fleet_spec */
-    bool evicted;           /* it has been closed for another, and takes no room any more */
+    bool evicted;           /* closed to make room for another; does not count against limits */
     char *dir;
     struct sm sm;
-    char *reason; /* why FAILED, or why it is closed */
+    char *reason; /* why it is FAILED, or why it is being closed */
 
-    /* What was asked for. */
-    struct msg_open spec; /* its texts are owned here */
+    /* ---- what was requested ---- */
+    struct msg_open spec; /* owns its texts */
     struct view *env;
     struct view *mounts;
     bool image_is_reference; /* the client's choice, for an engine only */
@@ -119,9 +116,9 @@ struct sandbox {
     uint64_t ttl_ms;
     uint64_t lifetime_ms;
 
-    /* What it became. */
+    /* ---- what it got ---- */
     char *backend;
-    char *engine_at; /* where the engine is, "" if there is none */
+    char *engine_at; /* address of the engine, "" if there is none */
     char *runtime;
     char *image;
     char *workspace;
@@ -130,64 +127,67 @@ struct sandbox {
     uint64_t created_ms;      /* clock_ms() */
     uint64_t created_wall_ms; /* for people */
 
-    /* Not NULL until it is known what became of it since its last server; then that is told. */
+    /* not NULL during the takeover; reports its end */
     struct adopt *adoption;
     TAILQ_ENTRY(sandbox) adoption_node;
-    bool adoption_queued;  /* has to wait for a worker to be started */
-    bool adoption_started; /* a worker is being started, for which there is not much room */
-    TAILQ_HEAD(, status_wait) past_waiters; /* who asked for its status before that */
+    bool adoption_queued;  /* it waits for the start of a worker */
+    bool adoption_started; /* a worker is being started, of which few may be at a time */
+    /* status requests that wait for the end of the takeover */
+    TAILQ_HEAD(, status_wait) past_waiters;
     struct deferred_task past_task;
 
-    /* Its worker. */
+    /* ---- its worker ---- */
     struct worker_link *link; /* NULL between two lives */
     uint64_t generation;      /* of the latest life; the first is 1 */
     struct worker_policy policy;
-    uint64_t broken_ms;  /* since when there is no usable worker */
-    uint64_t died_us;    /* when the last one was found dead, for the log */
-    bool record_saved;   /* none is being written */
+    uint64_t broken_ms;  /* since when it has no usable worker */
+    uint64_t died_us;    /* when the death of the last one was detected, for the log */
+    bool record_saved;   /* no record is being written */
     bool open_sent;      /* to the present worker */
-    bool ever_open_sent; /* so there may be something to destroy */
-    bool silent;    /* refused since the sandbox does not answer, which says nothing of its end */
-    bool refused;   /* the present worker cannot reach the sandbox, which may be the host's fault */
-    bool remade;    /* it is being made for the second time */
-    bool remaking;  /* its worker has removed the first, and ends */
-    bool destroyed; /* a worker has said that nothing is left */
-    unsigned sweeps; /* attempts to remove what is left */
+    bool ever_open_sent; /* so there may be something to remove */
+    /* the worker refused because the sandbox does not answer, which does not mean that it has ended
+     * */
+    bool silent;
+    bool refused;    /* the worker cannot reach the sandbox, perhaps because of the host */
+    bool remade;     /* it is being created for the second time */
+    bool remaking;   /* its worker has removed the first one, and is ending */
+    bool destroyed;  /* a worker has confirmed that nothing is left */
+    unsigned sweeps; /* number of sweeps so far */
     enum sandbox_cleanup cleanup;
-    bool removing; /* the directory */
+    bool removing; /* the directory is being removed */
     struct turn close_turn;
 
-    /* An installer and the sandbox it installs for, as long as both are here. */
+    /* of an installer: the sandbox for which it installs, while both exist */
     struct sandbox *target;
     TAILQ_ENTRY(sandbox) installer_node;
-    TAILQ_HEAD(, sandbox) installers; /* that are not destroyed yet */
+    TAILQ_HEAD(, sandbox) installers; /* its installers that still exist */
 
-    /* Who waits for what. */
+    /* ---- waiting callers ---- */
     struct engine_wait engine_wait;
     fleet_info_fn opened;       /* NULL once called */
-    fleet_progress_fn progress; /* with opened_arg; may be NULL */
+    fleet_progress_fn progress; /* called with opened_arg; may be NULL */
     struct sandbox_progress watch;
     void *opened_arg;
     TAILQ_HEAD(, sandbox_waiter) close_waiters;
     struct deferred_task close_task;
-    unsigned changes; /* enum sandbox_change, not told yet */
+    unsigned changes; /* enum sandbox_change, not reported yet */
     struct deferred_task change_task;
     TAILQ_HEAD(sandbox_calls, fleet_call) calls; /* unanswered, oldest first */
     size_t call_count;
 
-    /* Operations whose outcome the agent may forget: [acks_from, acks_to) in a ring. */
+    /* Operations whose outcome the agent may drop: [acks_from, acks_to) in a ring. */
     char acks[SANDBOX_ACKS_MAX][FLEET_ID_SIZE];
     uint64_t acks_from, acks_to;
-    /* The latest executions, whose outcome the agent keeps for the next server: a ring, too. */
+    /* The latest executions, whose outcome the agent keeps for the next server: also a ring. */
     char late_acks[SANDBOX_LATE_ACKS][FLEET_ID_SIZE];
     uint64_t late_count;
 
     uint64_t executions;
-    uint64_t used_ms; /* last begin or end of a call */
+    uint64_t used_ms; /* when a call last started or ended */
     uv_timer_t ttl;
     uv_timer_t restart;
-    uv_timer_t news;        /* next question for progress */
-    uv_timer_t calls_check; /* about once a second while RECOVERING */
+    uv_timer_t progress_timer; /* next poll for progress */
+    uv_timer_t calls_check;    /* about once a second while RECOVERING */
     unsigned timers_open;
 };
 
@@ -195,86 +195,88 @@ struct sandbox_setup {
     struct fleet_host *host;
     struct engine *engine;
     void (*on_gone)(void *arg,
-                    struct sandbox *s); /* CLOSED: take it off the list; it frees itself */
+                    struct sandbox *s); /* CLOSED: removes it from the list; it frees itself */
     void *on_gone_arg;
 };
 
 /* ---- sandbox.c: the state and the worker ---- */
 
-/* Begins to create a sandbox; `opened` tells how that ended, and the specification's `progress`
- * before that what takes long, with the same arg. */
+/* Starts to create a sandbox; `opened` reports the result, and before it the specification's
+ * `progress` what takes long, with the same arg. */
 int sandbox_create(const struct sandbox_setup *setup, const char *owner,
                    const struct fleet_spec *spec, fleet_info_fn opened, void *arg,
                    struct sandbox **ret, struct err *err) WARN_UNUSED;
 
-/* A sandbox without anything behind it yet, in its first state; texts are copied. */
+/* Makes the object in its first state, with nothing behind it; copies the texts. */
 struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, const char *owner,
                             const char *name, enum sandbox_state first);
 
-/* Where it is made or was made; the texts are the sandbox's from now on. */
+/* Sets where it was or will be made; takes ownership of the texts. */
 void sandbox_take_place(struct sandbox *s, char *backend, char *engine, char *runtime);
 
-/* What its worker of that generation is told; borrows from s. */
+/* Arguments of its worker of this generation; borrows from s. */
 struct worker_args sandbox_worker_args(const struct sandbox *s, uint64_t generation);
 
-/* Starts a worker of the next generation. What goes wrong counts as its death. */
+/* Starts a worker of the next generation. A failure counts as its death. */
 void sandbox_start_worker(struct sandbox *s);
 
-/* What a worker link of s tells. */
+/* The callbacks of its worker links. */
 extern const struct worker_link_events sandbox_worker_events;
 
-/* Nothing is left to find out: state READY, and calls go on. */
+/* Nothing is left to find out: state READY, and calls continue. */
 void sandbox_ready(struct sandbox *s, const char *cause);
 
 enum sandbox_state sandbox_state(const struct sandbox *s);
 
-/* It has failed, or ends, or has ended: nothing is begun in it any more. */
+/* Whether it has failed, is ending or has ended: nothing is started in it any more. */
 bool sandbox_is_leaving(const struct sandbox *s);
 
-/* The only writer of the state; asserts that the move is declared, and logs it. */
+/* The only function that writes the state; asserts that the transition is declared, and logs it. */
 void sandbox_set_state(struct sandbox *s, enum sandbox_state next, const char *cause);
 
-/* The sandbox does not exist any more, or is given up: state FAILED, code that ran has crashed and
- * other calls are answered with ERR_GONE (inside), what is left is removed. */
+/* The sandbox does not exist any more, or is given up: state FAILED; code that was running has
+ * crashed, other calls are answered with ERR_GONE (before this returns), and the rest is removed.
+ */
 void sandbox_fail(struct sandbox *s, const char *reason);
 
-/* As sandbox_fail(), on the word of the worker, which cleans up and exits by itself. */
+/* As sandbox_fail(), reported by the worker, which cleans up and exits by itself. */
 void sandbox_gone(struct sandbox *s, const char *reason);
 
-/* Remembers an operation whose outcome has been used. That of an execution is acknowledged only
- * when SANDBOX_LATE_ACKS newer ones have been used. */
+/* Notes an operation whose outcome was used. The outcome of an execution is acknowledged only when
+ * SANDBOX_LATE_ACKS newer ones were used. */
 void sandbox_ack(struct sandbox *s, const char op[FLEET_ID_SIZE], bool is_execution);
 
-/* Fills `items` (room for SANDBOX_ACKS_MAX) with what the next START acknowledges. */
+/* Fills `items` (room for SANDBOX_ACKS_MAX) with the acknowledgements of the next START. */
 struct view_list sandbox_acks(const struct sandbox *s, struct view *items);
 
 /* ---- ttl.c: how long it may stay ---- */
 
-/* From here on it closes by itself; created_ms and both its times are set. */
+/* Starts its idle time and its lifetime; created_ms, ttl and lifetime must be set. */
 void sandbox_start_clock(struct sandbox *s);
 
-/* The same for one that has been idle for so long already; it stays for a moment at least. */
+/* Sets its idle time so far; it stays for a moment at least. */
 void sandbox_set_idle(struct sandbox *s, uint64_t idle_ms);
 
-/* For how long nobody has called it; 0 while a call is in flight, or something else in it. */
+/* How long it has not been used; 0 while a call or something else is in progress in it. */
 uint64_t sandbox_idle_ms(const struct sandbox *s);
 
-/* A call begins or ends: the idle time starts again. */
+/* A call starts or ends: its idle time starts again. */
 void sandbox_touch(struct sandbox *s);
 
-/* It waits only shortly for a next call from now on. False: nothing runs in it that it would have
- * to outlive, and nothing has changed. */
+/* From now on it waits only shortly for the next call. False, without effect: nothing runs in it.
+ */
 bool sandbox_retire(struct sandbox *s);
 
-/* Until it closes if nobody calls it any more; 0: any moment. */
+/* Time until it closes unless it is used; 0: any moment. */
 uint64_t sandbox_time_left_ms(const struct sandbox *s);
 
-/* Until it closes in any case. */
+/* Time until it closes in any case. */
 uint64_t sandbox_life_left_ms(const struct sandbox *s);
 
 /* ---- progress.c: how creating goes on ---- */
 
-/* OPEN was sent to create it: asks for progress from now on, and ends a worker that makes none. */
+/* OPEN was sent to create it: polls for progress from now on, and kills a worker that makes none.
+ */
 void sandbox_watch(struct sandbox *s);
 
 void sandbox_progress_begin(struct sandbox_progress *n, uint64_t now_ms);
@@ -282,17 +284,17 @@ void sandbox_progress_begin(struct sandbox_progress *n, uint64_t now_ms);
 /* True if `number` is new. */
 bool sandbox_progress_take(struct sandbox_progress *n, uint64_t number, uint64_t now_ms);
 
-/* There have been none for too long. */
+/* Whether the last progress is too long ago. */
 bool sandbox_progress_overdue(const struct sandbox_progress *n, uint64_t now_ms);
 
 /* ---- mute.c: one without any language ---- */
 
-/* It has just been opened, and has no language although others of its image had. Remembers that
- * this image has some, if it has. */
+/* Whether it was opened without any language although its image has some. Notes that the image has
+ * languages, if it has. */
 bool sandbox_is_mute(struct sandbox *s);
 
-/* Removes what was made, and has it made again by another worker; fails the creation if that has
- * been tried. Only in CREATING. */
+/* Removes it and has the next worker create it again; fails the creation if that was tried before.
+ * Only in CREATING. */
 void sandbox_make_again(struct sandbox *s);
 
 /* ---- close.c: the end ---- */
@@ -300,18 +302,18 @@ void sandbox_make_again(struct sandbox *s);
 /* State CLOSING; calls are answered as cancelled, later. `done` may be NULL. */
 void sandbox_close(struct sandbox *s, const char *cause, fleet_done_fn done, void *arg);
 
-/* Answers `opened`, if it has not been: with the failure, or (err NULL) a snapshot. Calls back
- * inside. */
+/* Calls `opened`, if it was not called: with the failure, or (err NULL) a snapshot. Inside this
+ * call. */
 void sandbox_answer_opened(struct sandbox *s, const struct err *err, const char *hint);
 
-/* Answers `opened`, if it has not been, with a failure, and closes. Calls back inside. */
+/* Calls `opened`, if it was not called, with a failure, and closes. Inside this call. */
 void sandbox_create_failed(struct sandbox *s, const struct err *err, const char *hint);
 
-/* State LEFT: answers calls, hangs up, and lets all of it live, for the next server. Only in
- * READY or RECOVERING. Calls back later. */
+/* State LEFT: answers calls, closes the link, and leaves everything alive for the next server. Only
+ * in READY or RECOVERING. Calls back later. */
 void sandbox_leave(struct sandbox *s);
 
-/* Starts or continues the removal of everything, from state FAILED or CLOSING. */
+/* Starts or continues the removal of everything, in state FAILED or CLOSING. */
 void sandbox_cleanup(struct sandbox *s);
 
 /* The worker is dead; called in states FAILED and CLOSING. */
@@ -319,7 +321,7 @@ void sandbox_cleanup_worker_dead(struct sandbox *s);
 
 /* ---- installers.c: sandboxes that write the packages of others ---- */
 
-/* What clients do not see: found by its id, but in no list and no count. */
+/* Whether it is an installer: found by its id, but in no list and no count. */
 static inline bool sandbox_is_installer(const struct sandbox *s)
 {
     return s->spec.packages_write;
@@ -328,11 +330,11 @@ static inline bool sandbox_is_installer(const struct sandbox *s)
 /* From now on `target` is not removed before the installer. */
 void sandbox_install_for(struct sandbox *installer, struct sandbox *target);
 
-/* Closes the installers of s; true if there are any. The last that is gone calls
- * sandbox_cleanup(s). */
+/* Closes the installers of s; true if there are any. The last one to end calls sandbox_cleanup(s).
+ */
 bool sandbox_close_installers(struct sandbox *s);
 
-/* Nothing of it can write any more, or nobody can tell. Nothing if it is no installer. */
+/* It cannot write any more, or nobody can tell. Does nothing if it is no installer. */
 void sandbox_installer_gone(struct sandbox *s);
 
 /* s is about to be freed. */
@@ -340,28 +342,28 @@ void sandbox_installers_forget(struct sandbox *s);
 
 /* ---- adopt.c: from one server to the next ---- */
 
-/* Writes the record. `answered`: whoever asked for the sandbox is told of it. */
+/* Writes the record. `answered`: its creation is answered. */
 int sandbox_save(struct sandbox *s, bool answered, disk_done_fn done, struct err *err) WARN_UNUSED;
 
-/* The sandbox of a record, as its last server knew it, in RECOVERING. No worker is looked for. */
+/* Makes the object of a recorded sandbox, in RECOVERING. Does not look for its worker. */
 struct sandbox *sandbox_restore(const struct sandbox_setup *setup, const char *id,
                                 const struct record *record);
 
-/* Goes on with the worker that the last server left. False if that one cannot be had: then the next
- * generation has to be started. */
+/* Continues with the worker of the last server. False if that is impossible: the next generation
+ * must be started. */
 bool sandbox_adopt_worker(struct sandbox *s, const struct record_worker *worker);
 
-/* Asks what has been run and runs in it; READY when that is known. */
+/* Asks which operations ran and run; READY when that is known. */
 void sandbox_ask_past(struct sandbox *s);
 
 /* ---- change.c: what whoever watches the fleet is told ---- */
 
 enum sandbox_change { SANDBOX_CHANGE_STATE = 1 << 0, SANDBOX_CHANGE_FILES = 1 << 1 };
 
-/* Told by the loop. */
+/* Reports a change, from the loop. */
 void sandbox_changed(struct sandbox *s, enum sandbox_change change);
 
-/* Told at once, before it is freed. */
+/* Reports changes at once, before it is freed. */
 void sandbox_changes_flush(struct sandbox *s);
 
 /* ---- info.c: what is told about it ---- */
@@ -369,22 +371,22 @@ void sandbox_changes_flush(struct sandbox *s);
 /* A snapshot that borrows from s. */
 struct fleet_info sandbox_info(const struct sandbox *s);
 
-/* Takes over what OPENED says. */
+/* Copies the fields of OPENED. */
 void sandbox_take_opened(struct sandbox *s, const struct msg_opened *opened);
 
-/* Asks the worker for figures and calls `done` with them, or without if it cannot tell (then
- * perhaps inside). While a sandbox is being taken over this waits: a client whose server died asks
- * for the status to find the executions that it lost. Who has waited for as long as anybody does is
- * told of a sandbox that is recovering. */
+/* Requests figures from the worker and calls `done` with them, or without if it has none (then
+ * perhaps before this returns). During a takeover this waits, since a client whose server died asks
+ * for the status to find the executions that it lost. A request that has waited for
+ * fleet_host_patience_ms() is answered with the state "recovering". */
 void sandbox_status(struct sandbox *s, fleet_info_fn done, void *arg);
 
-/* About once a second while it is being taken over: lets nobody wait for ever. */
+/* Called about once a second during a takeover: answers requests that have waited too long. */
 void sandbox_status_check(struct sandbox *s);
 
-/* It is known now what became of it: answers who waits for its status, later. */
+/* The takeover has ended: answers waiting status requests, later. */
 void sandbox_status_known(struct sandbox *s);
 
-/* The same at once, before it is freed. */
+/* Answers them at once, before it is freed. */
 void sandbox_status_flush(struct sandbox *s);
 
 void sandbox_free(struct sandbox *s);

@@ -1,17 +1,17 @@
 /*
- * How long a sandbox may stay. Two things end it: nobody has called it for its idle time, and its
- * life is over, whatever it is doing then. A call in flight is not being idle, however long it
- * takes, nor is being created, nor waiting for packages.
+ * How long a sandbox lives. Two limits end it: its idle time, and its lifetime, whatever it is
+ * doing then. A call in flight counts as use, however long it takes; so do the creation and an
+ * installation.
  *
- * One timer serves both. It is not moved by each call; when it fires it looks what time is left and
- * waits for that. Times are monotonic, so they mean the same to every server of this boot, and no
- * step of the wall clock changes them; the dates that clients are shown are derived when they ask.
+ * One timer serves both. Calls do not move it; when it fires, it computes the remaining time and
+ * waits for that. Times are monotonic, so they mean the same to each server of this boot, and steps
+ * of the wall clock do not change them; the dates in answers are derived from them.
  */
 #include "common/clock.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
 
-#define TAKE_OVER_MS 1000  /* a sandbox that is taken over late is not closed in the same moment */
-#define RETIRED_MS   60000 /* to fetch what the last code has left there */
+#define TAKE_OVER_MS 1000  /* after a takeover it lives for at least this long */
+#define RETIRED_MS   60000 /* time to fetch what the last code has left there */
 
 static uint64_t left_of(uint64_t all_ms, uint64_t since_ms, uint64_t now_ms)
 {
@@ -79,14 +79,14 @@ void sandbox_start_clock(struct sandbox *s)
 {
     sandbox_touch(s);
     uv_timer_start(&s->ttl, on_ttl_time, sandbox_time_left_ms(s), 0);
-    uv_unref((uv_handle_t *)&s->ttl); /* an idle sandbox is no reason to stay */
+    uv_unref((uv_handle_t *)&s->ttl); /* an idle sandbox does not keep the loop alive */
 }
 
 void sandbox_set_idle(struct sandbox *s, uint64_t idle_ms)
 {
     uint64_t now_ms = uv_now(s->host->loop);
     s->used_ms = idle_ms < now_ms ? now_ms - idle_ms : 0;
-    /* Calls that only fetch what had ended before are no use of it, so they are not asked about. */
+    /* Calls that only fetch old outcomes do not count as use, so they are not considered. */
     uint64_t idle_left_ms = left_of(s->ttl_ms, s->used_ms, now_ms);
     uint64_t life_ms = sandbox_life_left_ms(s);
     uint64_t left_ms = idle_left_ms < life_ms ? idle_left_ms : life_ms;
