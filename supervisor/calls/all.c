@@ -1,13 +1,13 @@
 /*
- * All calls of a sandbox at once: what should have been over by now, and what becomes of them when
- * the sandbox or the server ends.
+ * All calls of a sandbox at once: those that should have ended, and all of them when the sandbox or
+ * the server ends.
  */
 #include <inttypes.h>
 
 #include "common/log.h"
 #include "supervisor/calls/call_internal.h"
 
-#define OVERDUE_MS 6000 /* after interrupt and backstop: then nobody will end it any more */
+#define OVERDUE_MS 6000 /* after interrupt and backstop; then nobody will end it any more */
 #define HINT_LEFT                                                                                  \
     "it may have been carried out: look, before doing it again, when the server is back"
 #define HINT_UNHEARD "it was not begun; do it again when the server is back"
@@ -17,9 +17,10 @@
 #define HINT_SILENT_UNHEARD                                                                        \
     "it was not begun; do it again when the sandbox answers: its engine may be busy or stopped"
 
-/* ---- what takes too long ---- */
+/* ---- overdue calls --------------------------------------------------------------------------- */
 
-/* Code is told as running then; of anything else there is nothing to fetch later. */
+/* Reports code as running. Other operations leave nothing that could be fetched later, so they
+ * fail. */
 static void fail_silent(struct fleet_call *call, uint64_t passed_ms)
 {
     struct err err = ERR_INIT;
@@ -33,7 +34,8 @@ static void check_call(struct fleet_call *call)
 {
     struct sandbox *s = call->sandbox;
     uint64_t now = call_now_ms(call);
-    /* By what is heard: a sandbox that was stopped has a while to end it when it goes on. */
+    /* Measured by the replies: a sandbox that was stopped gets some time to end the operation when
+     * it continues. */
     bool overdue = call->late_ms != 0 && call->heard_ms > call->late_ms + OVERDUE_MS;
     if (!call_is_open(call)) {
         return;
@@ -64,13 +66,13 @@ void call_check_all(struct sandbox *s)
     struct fleet_call *call;
     TAILQ_FOREACH(call, &s->calls, node)
     {
-        check_call(call); /* answers later, so the list does not change here */
+        check_call(call); /* the answer is deferred, so the list does not change here */
     }
 }
 
-/* ---- all at once ---- */
+/* ---- all calls at once ----------------------------------------------------------------------- */
 
-/* What is known of code whose sandbox is no more, if it is not known to have run. */
+/* What may have become of code that is not known to have run, now that its sandbox has ended. */
 static const char *what_became(const struct fleet_call *call)
 {
     if (call->was_over) {
@@ -79,7 +81,7 @@ static const char *what_became(const struct fleet_call *call)
     return call->heard_of ? "it is not known whether the code had begun" : "the code was not begun";
 }
 
-/* What it showed is kept, and was of use to somebody even if its end is missing. */
+/* Ends an execution. Its output so far is kept, and is useful even without its end. */
 static void end_execution(struct fleet_call *call, const struct err *cause, const char *hint)
 {
     struct err err = ERR_INIT;

@@ -1,13 +1,14 @@
 /*
- * Who waits for an execution is told once: when it is over, or how it stands when the time is up.
+ * Each wait for an execution has one final callback: when the execution has ended, or with its
+ * state when the time is up.
  *
- * One timer serves all who wait. It is set for the first of them and left alone when they end
- * early, as they nearly always do: it finds out when it fires. It is no reason to keep the loop
- * going; the calls that run are. Those who follow the output use it as well.
+ * One timer serves all waits. It is set for the first of them, and left alone if that ends early,
+ * as it nearly always does; when it fires, it finds nothing due. The timer does not keep the loop
+ * alive; running calls do. Followers of output use it as well.
  *
- * Who asks for what may still turn up, as sandboxes of an earlier server are being taken over, is
- * told nothing before that is known, or for as long as anybody is patient; and then that it is not
- * known. A client that is told that there is no such execution runs its code again.
+ * While sandboxes of an earlier server are being taken over, an unknown execution may still be
+ * found. A wait for it gets no answer before that is known or its time is up; then the answer is
+ * that it is unknown. A client that is told "no such execution" would run its code again.
  */
 #include <stdlib.h>
 
@@ -21,14 +22,14 @@
 #define HINT_EXPECTED                                                                              \
     "ask for it again when that sandbox answers: its engine may be busy or stopped; do not run "   \
     "the code again before that"
-#define CONFIRM_MS      100  /* between two looks whether the agent has it */
-#define CONFIRM_MOST_MS 1000 /* from its beginning; then that is not known, and said to be so */
+#define CONFIRM_MS      100  /* interval of checks whether the agent has it */
+#define CONFIRM_MOST_MS 1000 /* from its start; then the answer says that this is unknown */
 
-/* ---- telling ---- */
+/* ---- final callbacks ------------------------------------------------------------------------- */
 
 static void stop_following(struct fleet_await *w);
 
-/* From here on it is gone, and its `done` has to be called. */
+/* Takes it off all lists; the caller must call its `done`. */
 static void take_await_off(struct fleet_await *w)
 {
     deferred_cancel(&w->registry->host->deferred, &w->task);
@@ -65,7 +66,7 @@ static void tell_present(struct fleet_await *w)
 static void tell_expected(struct fleet_await *w)
 {
     struct err err = ERR_INIT;
-    if (w->registry->host->stopping) { /* the next server may well find it */
+    if (w->registry->host->stopping) { /* the next server may find it */
         err_set(&err, ERR_SHUTTING_DOWN, "the server is shutting down");
     } else {
         err_set(&err, ERR_ENGINE,
@@ -96,7 +97,7 @@ static void on_await_tell(void *arg)
 
 void execution_tell_all(struct execution *e)
 {
-    /* Who begins to wait inside a callback has a turn of its own. */
+    /* Waits that begin inside a callback get a callback of their own. */
     struct fleet_await *last = TAILQ_LAST(&e->awaits, execution_awaits);
     struct fleet_await *w;
     bool more = last != NULL;
@@ -108,32 +109,32 @@ void execution_tell_all(struct execution *e)
     execution_unpin(e);
 }
 
-/* ---- following ---- */
+/* ---- followers ------------------------------------------------------------------------------- */
 
 static void set_timer(struct executions *x, uint64_t due_ms);
 
-static void on_await_news(void *arg)
+static void on_await_progress(void *arg)
 {
     struct fleet_await *w = arg;
     uint64_t now_ms = uv_now(w->registry->host->loop);
     struct fleet_outcome so_far = execution_look(w->execution);
-    output_progress_tell(w->news, &so_far, now_ms);
-    if (output_progress_any(w->news)) { /* it was not wanted now */
-        set_timer(w->registry, w->news->next_ms);
+    output_progress_tell(w->progress, &so_far, now_ms);
+    if (output_progress_any(w->progress)) { /* it was not wanted now */
+        set_timer(w->registry, w->progress->next_ms);
     }
 }
 
-/* Tells what there is as soon as it may be told. */
-static void tell_await_news(struct fleet_await *w)
+/* Reports new output as soon as the interval allows. */
+static void report_await_progress(struct fleet_await *w)
 {
     struct executions *x = w->registry;
-    if (!output_progress_any(w->news)) {
+    if (!output_progress_any(w->progress)) {
         return;
     }
-    if (w->news->next_ms <= uv_now(x->host->loop)) {
-        deferred_post(&x->host->deferred, &w->news_task, on_await_news, w);
+    if (w->progress->next_ms <= uv_now(x->host->loop)) {
+        deferred_post(&x->host->deferred, &w->progress_task, on_await_progress, w);
     } else {
-        set_timer(x, w->news->next_ms);
+        set_timer(x, w->progress->next_ms);
     }
 }
 
@@ -143,9 +144,9 @@ static void on_more(void *arg, struct view out, struct view err)
     struct fleet_await *w;
     TAILQ_FOREACH(w, &e->awaits, node)
     {
-        if (w->news != NULL) {
-            output_progress_add(w->news, out, err);
-            tell_await_news(w);
+        if (w->progress != NULL) {
+            output_progress_add(w->progress, out, err);
+            report_await_progress(w);
         }
     }
 }
@@ -156,7 +157,7 @@ void execution_follow_call(struct execution *e)
     const struct fleet_await *w;
     TAILQ_FOREACH(w, &e->awaits, node)
     {
-        followed = followed || w->news != NULL;
+        followed = followed || w->progress != NULL;
     }
     if (e->call != NULL) {
         call_follow(e->call, followed ? on_more : NULL);
@@ -165,8 +166,8 @@ void execution_follow_call(struct execution *e)
 
 void executions_await_output(struct fleet_await *w, uint64_t every_ms, fleet_output_fn output)
 {
-    if (w->execution != NULL && w->news == NULL) {
-        w->news = output_progress_create(every_ms, output, w->arg);
+    if (w->execution != NULL && w->progress == NULL) {
+        w->progress = output_progress_create(every_ms, output, w->arg);
         TAILQ_INSERT_TAIL(&w->registry->followers, w, follower);
         execution_follow_call(w->execution);
     }
@@ -174,19 +175,19 @@ void executions_await_output(struct fleet_await *w, uint64_t every_ms, fleet_out
 
 static void stop_following(struct fleet_await *w)
 {
-    if (w->news != NULL) {
-        deferred_cancel(&w->registry->host->deferred, &w->news_task);
+    if (w->progress != NULL) {
+        deferred_cancel(&w->registry->host->deferred, &w->progress_task);
         TAILQ_REMOVE(&w->registry->followers, w, follower);
-        free(STEAL_PTR(w->news));
+        free(STEAL_PTR(w->progress));
         execution_follow_call(w->execution);
     }
 }
 
-/* ---- waiting ---- */
+/* ---- waits ----------------------------------------------------------------------------------- */
 
 static void on_await_time(uv_timer_t *timer);
 
-/* Not later than that. */
+/* Makes the timer fire at due_ms or earlier. */
 static void set_timer(struct executions *x, uint64_t due_ms)
 {
     uint64_t now_ms = uv_now(x->host->loop);
@@ -197,8 +198,8 @@ static void set_timer(struct executions *x, uint64_t due_ms)
     uv_timer_start(&x->timer, on_await_time, due_ms > now_ms ? due_ms - now_ms : 0, 0);
 }
 
-/* "It runs" is a promise that it will be found again, by the next server if need be. Until its
- * START has arrived there is only less to say, so that is waited for a moment. */
+/* "running" promises that the execution will be found again, by the next server if need be. Until
+ * its START has arrived that is not certain, so we wait for a moment. */
 static bool must_be_confirmed(const struct fleet_await *w)
 {
     const struct execution *e = w->execution;
@@ -229,7 +230,7 @@ static void on_await_time(uv_timer_t *timer)
     }
     TAILQ_FOREACH(w, &x->followers, follower)
     {
-        tell_await_news(w);
+        report_await_progress(w);
     }
 }
 
@@ -245,7 +246,7 @@ static void wait_at_most(struct fleet_await *w, uint64_t wait_ms)
 void execution_begin_wait(struct fleet_await *w)
 {
     const struct execution *e = w->execution;
-    if (w->is_timed) { /* for what has just turned up */
+    if (w->is_timed) { /* it waited for an execution that has just been found */
         w->is_timed = false;
         TAILQ_REMOVE(&w->registry->timed, w, timed);
     }

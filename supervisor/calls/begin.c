@@ -1,9 +1,9 @@
 /*
- * How a call comes to be: begun here, or joined because an earlier server began it.
+ * Starts a call: a new one, or one that joins an operation of an earlier server.
  *
- * A joined call has no code to say again, only an id, so its START never begins anything. It reads
- * the streams from their first byte, and where bytes are forgotten the agent goes on behind them:
- * that is the gap between what is kept of a stream's beginning and of its end.
+ * A joined call has no code, only an id, so its START never begins anything. It reads the streams
+ * from their first byte. Where the agent has dropped bytes, it continues after them, which leaves
+ * the gap between head and tail.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ struct fleet_call *call_refuse(struct fleet_host *host, const struct err *err, c
     return call;
 }
 
-/* An execution: the end of what it writes is kept, too. */
+/* Makes it an execution: the end of its output is kept, too. */
 static void set_execution(struct fleet_call *call, size_t keep_bytes)
 {
     call->is_execution = true;
@@ -77,7 +77,7 @@ static uint64_t timeout_of(const struct sandbox *s, const struct fleet_op *op)
 {
     uint64_t wanted_ms = op->timeout_ms != 0 ? op->timeout_ms : s->timeout_ms;
     uint64_t most_ms = s->host->config->max_timeout_s * 1000;
-    bool limited = most_ms != 0 && !sandbox_is_installer(s); /* that limit is for clients */
+    bool limited = most_ms != 0 && !sandbox_is_installer(s); /* the limit is for clients */
     return limited && wanted_ms > most_ms ? most_ms : wanted_ms;
 }
 
@@ -107,7 +107,7 @@ struct fleet_call *call_execute(struct sandbox *s, const char id[FLEET_ID_SIZE],
 struct fleet_call *call_join(struct sandbox *s, const struct msg_op_info *info,
                              fleet_outcome_fn done, void *arg)
 {
-    /* The deadline is the worker's, by the word of the server that began it. */
+    /* The worker enforces the deadline that the earlier server gave. */
     uint64_t left_ms = info->left_ms != 0 ? info->left_ms : UINT32_MAX;
     struct fleet_call *call = enter(s, LIMIT_OP_KEPT, left_ms, false, done, arg);
     char language[LIMIT_NAME + 1];

@@ -1,19 +1,18 @@
 /*
- * A call keeps everything that is needed to say its START again: the agent knows operations by id,
- * so repeating a START to the next worker joins what is running, and only if the first one never
- * got there does it begin to run. The offsets say which output has been taken, so nothing is lost
- * and nothing comes twice.
+ * A call keeps everything that is needed to repeat its START. The agent knows operations by id, so
+ * a repeated START to the next worker joins the running operation; only if the first START never
+ * arrived does it begin. The offsets say which output was taken, so no output is lost or doubled.
  *
- * One request is out at a time (START, then WAIT again and again). A call that has been answered
- * while its request is out lives on, unseen, until the link gives the request back. The states are
- * drawn in the header; how far stopping has gone is a figure beside them, since a call may be
- * stopped in any of them.
+ * One request is in flight at a time (START, then WAIT again and again). A call that is answered
+ * while its request is in flight lives on, unseen, until the link returns the request. The states
+ * are drawn in the header. The progress of stopping is a separate field, since a call may be
+ * stopped in any state.
  *
- * Deadlines are the worker's and the agent's. What is kept here is how much time is left for a
- * repeated START, and a limit far behind the others, for the case that neither of them acts. The
- * clock of a call begins with its START, unless another one is in line before it at the same
- * interpreter: then with the first reply that says "running". Such a call may get a bit more time
- * when its worker is replaced, never less.
+ * The worker and the agent enforce deadlines. A call knows only how much time is left for a
+ * repeated START, and a much later limit in case neither of them acts. The clock of a call starts
+ * with its START, unless another call is queued before it at the same interpreter; then with the
+ * first reply that says "running". Such a call may get a bit more time when its worker is replaced,
+ * never less.
  */
 #include "supervisor/calls/call.h"
 
@@ -26,12 +25,11 @@
 #include "common/log.h"
 #include "supervisor/calls/call_internal.h"
 
-#define START_WAIT_MS 100 /* of the first request, whose answer says that the agent has it */
-#define LOOK_WAIT_MS                                                                               \
-    2000 /* of further ones for what is no execution, which is told within its time */
-#define SILENT_MS   2000 /* so much later than wait_ms an answer comes only if something is wrong */
-#define EXIT_KILLED 137  /* 128 + 9: the end of a sandbox is that of its processes */
-#define EMPTY_MAX   200  /* replies without news before their time, until it is a fault */
+#define START_WAIT_MS 100  /* of the first request; its reply says that the agent has it */
+#define LOOK_WAIT_MS  2000 /* of later ones, unless it is an execution */
+#define SILENT_MS     2000 /* a reply this much later than wait_ms means a fault */
+#define EXIT_KILLED   137  /* 128 + 9: the sandbox's processes were killed */
+#define EMPTY_MAX     200  /* early replies without output, before they count as a fault */
 
 const struct sm_state call_states[CALL_STATE_COUNT] = {
     [CALL_WAITING] = {"waiting", SM_BIT(CALL_ASKED) | SM_BIT(CALL_SETTLED) | SM_BIT(CALL_DONE)},
@@ -83,7 +81,7 @@ static bool runs_code(const struct fleet_call *call)
     return op_is_execution((enum op_kind)call->start.kind);
 }
 
-/* From now on a request that is out is all that keeps it. */
+/* Removes it from the sandbox. From now on only a request in flight keeps it alive. */
 void call_leave_sandbox(struct fleet_call *call)
 {
     struct sandbox *s = call->sandbox;
@@ -213,7 +211,7 @@ void call_on_answer_later(void *arg)
     }
 }
 
-/* As failed, or (without a failure) as cancelled. */
+/* Decides the end: failed or, without a failure, cancelled. */
 static void settle_call(struct fleet_call *call)
 {
     move(call, is_asked(call) ? CALL_GIVEN_UP : CALL_SETTLED);
@@ -233,8 +231,8 @@ void call_fail_later(struct fleet_call *call, const struct err *err, const char 
 static void on_cancel_told(void *arg, int rc, const struct msg *reply, const struct err *err,
                            const char *hint)
 {
-    /* Nothing to do: the operation's own outcome is what counts, and it is told again
-     * to every worker that did not hear of it. */
+    /* Nothing to do: only the operation's own outcome counts, and the stop is repeated to each
+     * worker that has not heard of it. */
     (void)arg, (void)rc, (void)reply, (void)err, (void)hint;
 }
 
@@ -263,12 +261,13 @@ void call_cancel(struct fleet_call *call)
         settle_call(call);
     } else if (call->generation == call->sandbox->generation) {
         call_tell_stop(call, call->stop);
-    } /* else the next worker is told as soon as it knows the operation */
+    } /* otherwise the next worker is told once it knows the operation */
 }
 
 /* ---- replies ---- */
 
-/* A worker that answers waits at once and without news would keep us busy for ever. */
+/* Whether the worker answers WAITs too early and without output, which would keep us busy for ever.
+ */
 static bool is_idle_chatter(struct fleet_call *call, const struct msg_output *o)
 {
     bool early = call_now_ms(call) - call->asked_ms + 10 < call->asked_wait_ms;
@@ -279,13 +278,13 @@ static bool is_idle_chatter(struct fleet_call *call, const struct msg_output *o)
     return ++call->empty > EMPTY_MAX;
 }
 
-/* Only what an earlier server has taken may be missing. */
+/* Checks the offset: only output that an earlier server took may be missing. */
 static bool fits_call(const struct fleet_call *call, uint64_t from, uint64_t expected)
 {
     return from == expected || (call->joined && from > expected);
 }
 
-/* Its deadline or its stop is behind it, and the backstop of that. */
+/* Whether its deadline or stop is over, and the backstop after that. */
 static bool should_be_over(const struct fleet_call *call)
 {
     uint64_t now_ms = call_now_ms(call);
@@ -329,7 +328,7 @@ static void take_output(struct fleet_call *call, const struct msg_output *o)
         call->late_ms = call->heard_ms;
     }
     if (is_idle_chatter(call, o)) {
-        worker_link_kill(s->link, "answers waits without news");
+        worker_link_kill(s->link, "answers waits early and without output");
         return;
     }
     if (call->stop != STOP_NONE && call->stop_generation != s->generation) {
@@ -355,8 +354,8 @@ static void on_call_reply(void *arg, int rc, const struct msg *reply, const stru
     if (rc == 0) {
         take_output(call, &reply->output);
     } else if (err == NULL) {
-        call->acks_to = 0; /* the worker is lost; call_resume_all() goes on with the next one */
-    } else if (rc == -ERR_GONE || rc == -ERR_SHUTTING_DOWN) { /* or is being removed */
+        call->acks_to = 0; /* the worker is lost; call_resume_all() continues with the next one */
+    } else if (rc == -ERR_GONE || rc == -ERR_SHUTTING_DOWN) { /* or the sandbox is being removed */
         sandbox_gone(call->sandbox, err->text);               /* answers this call, too */
     } else if (rc == -ERR_EXECUTION_NOT_FOUND && call->joined) {
         call_answer(call, rc, NULL, err, hint);
@@ -384,8 +383,8 @@ static bool same_view(struct view a, struct view b)
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-/* May another call be before this one, in the line of the same interpreter or of programs, of which
- * so many run side by side? */
+/* Whether another call may be queued before this one: at the same interpreter, or among programs,
+ * of which only so many run at the same time. */
 static bool has_to_queue(const struct fleet_call *call)
 {
     const struct fleet_call *other;
@@ -446,7 +445,7 @@ static int ask_wait(struct fleet_call *call, uint64_t wait_ms, struct err *err)
     return worker_link_ask(call->sandbox->link, &m, 0, on_call_reply, call, err);
 }
 
-/* Sends the next request if the sandbox can take it now; if not, somebody resumes us. */
+/* Sends the next request if the sandbox can take it now; otherwise call_resume_all() will. */
 void call_ask(struct fleet_call *call)
 {
     struct sandbox *s = call->sandbox;
@@ -461,7 +460,8 @@ void call_ask(struct fleet_call *call)
     if (call->generation == s->generation) {
         rc = ask_wait(call, wait_ms, &err);
     } else {
-        /* A cancelled call is made known to the new worker first, and cancelled by the reply. */
+        /* A cancelled call is announced to the new worker first; its reply leads to the
+         * cancellation. */
         wait_ms = call->stop != STOP_NONE ? 0 : wait_ms;
         rc = ask_start(call, wait_ms, &err);
     }

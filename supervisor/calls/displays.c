@@ -1,15 +1,15 @@
 /*
- * The agent tells names of files, which user code may change or remove at any time. So what is to
- * be shown is read as soon as the code has ended, before anybody is told, and by the same
- * operations that tools use: a worker that dies meanwhile is replaced, and the read goes on. One
- * file after the other, so that an execution that ends never takes more of the sandbox's room for
- * operations than it did while it ran.
+ * The agent reports names of files, which user code may change or remove at any time. So files to
+ * show are read as soon as the code has ended, before the outcome is reported, by the same
+ * operations that tools use: if a worker dies meanwhile, it is replaced and the read continues.
+ * Files are read one after another, so an ending execution never uses more of the sandbox's
+ * capacity for operations than a running one.
  *
- * An outcome must not wait for a sandbox that is slow to answer. When the time is up the read that
- * is under way is left to itself, and its bytes are dropped when they come.
+ * An outcome must not wait for a slow sandbox. When the time is up, the read in progress is
+ * abandoned, and its bytes are dropped when they come.
  *
- * Pictures come first: they are what a result shows. Of one that is there in two sizes the smaller
- * is shown (drivers/python_rich.py makes it), so the other need not be read.
+ * Pictures are read first, since results show them. If a picture exists in two sizes, results show
+ * the smaller one (drivers/python_rich.py makes it), so the other need not be read.
  */
 #include "supervisor/calls/displays.h"
 
@@ -26,7 +26,7 @@
 #include "supervisor/fleet/host/host.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
 
-#define WAIT_MORE 4 /* so many times DISPLAYS_WAIT_MS if the worker has to be replaced */
+#define WAIT_MORE 4 /* times DISPLAYS_WAIT_MS if the worker has to be replaced */
 
 struct displays {
     struct fleet_display *items;
@@ -44,18 +44,18 @@ struct reading {
     struct fleet_host *host;
     struct sandbox *sandbox; /* valid while an operation of ours is in it */
     struct fleet_call *call;
-    size_t at;       /* the item that is being read */
-    bool images;     /* the first round, of two */
+    size_t at;       /* index of the item that is being read */
+    bool images;     /* the first of two rounds */
     unsigned count;  /* files so far */
     size_t bytes;    /* kept so far */
-    unsigned waited; /* times DISPLAYS_WAIT_MS */
+    unsigned waited; /* number of elapsed DISPLAYS_WAIT_MS */
     uv_timer_t timer;
     bool timer_closed;
     void (*done)(void *arg);
     void *arg;
 };
 
-/* ---- what the agent says -------------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
 static bool add_display(struct displays *d, const struct msg_display *m)
 {
@@ -167,7 +167,7 @@ static bool is_picture(const struct fleet_display *item)
     return is_image(item) && strcmp(item->mime, "image/svg+xml") != 0;
 }
 
-/* The same thing is there as a smaller picture, which is the one to be shown. */
+/* Whether the same thing also exists as a smaller picture, which results show. */
 static bool is_there_smaller(const struct displays *d, const struct fleet_display *item)
 {
     bool found = false;
@@ -188,7 +188,7 @@ static bool is_wanted(const struct reading *r, const struct fleet_display *item)
                        is_there_smaller(r->displays, item));
 }
 
-/* The next one to read, from r->at on; false if there is none. */
+/* Finds the next item to read, from r->at on; false if there is none. */
 static bool find_next(struct reading *r)
 {
     const struct displays *d = r->displays;
@@ -209,7 +209,7 @@ static bool find_next(struct reading *r)
     }
 }
 
-/* Nothing of ours may be under way. */
+/* Frees it, unless an operation is in progress. */
 static void free_if_over(struct reading *r)
 {
     if (r->call == NULL && r->timer_closed) {
@@ -225,7 +225,7 @@ static void on_display_timer_closed(uv_handle_t *handle)
     free_if_over(r);
 }
 
-/* Whoever waits is told; what is still under way ends by itself. */
+/* Reports the end; an operation in progress ends by itself. */
 static void end(struct reading *r)
 {
     void (*done)(void *arg) = r->done;
@@ -251,13 +251,13 @@ static void on_display_time(uv_timer_t *timer)
     end(r);
 }
 
-/* True if it is whole. */
+/* True if the file was read completely. */
 static bool keep_bytes(struct reading *r, const struct fleet_outcome *o)
 {
     struct fleet_display *item = &r->displays->items[r->at];
     if (o->end->status != OP_STATUS_OK || o->out.len == 0 || o->out.len != o->out_bytes ||
         o->out.len != o->end->file_size) {
-        return false; /* gone, or not what it was */
+        return false; /* the file is gone, or has changed */
     }
     item->size = o->out.len;
     if (!is_wanted(r, item)) {

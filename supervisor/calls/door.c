@@ -1,6 +1,6 @@
 /*
- * Where the calls meet the fleet: the functions of fleet.h that run something, and the table by
- * which the fleet tells what happens to the sandboxes in which it runs.
+ * The interface between calls and fleet: the functions of fleet.h that run something, and the table
+ * by which the fleet reports to the calls.
  */
 #include "supervisor/fleet/host/runs.h"
 
@@ -9,7 +9,7 @@
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/fleet/internal.h"
 
-/* ---- what the fleet tells ---- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void adopt(struct sandbox *s, const struct msg_op_info *info)
 {

@@ -1,15 +1,15 @@
 /*
- * An execution belongs to whoever began it and not to the request that did: the request only waits.
- * So a client whose connection breaks, or that gives up waiting, loses nothing but the answer, and
- * asks for it again by id.
+ * An execution belongs to its owner, not to the request that started it: the request only waits. So
+ * a client whose connection breaks, or that gives up, loses only the answer, and can ask for it
+ * again by id.
  *
- * While it runs an execution is a call (call.c) and a list of those who wait (await.c).
- * When the call is answered the outcome is kept (keep.c), what the code displayed is
- * fetched (displays.c), and only then is anybody told: an outcome never changes.
+ * A running execution consists of a call (call.c) and a list of waits (await.c). When the call is
+ * answered, the outcome is kept (keep.c) and the displays are read (displays.c). Only then are the
+ * waits called back, because a reported outcome never changes.
  *
- * While sandboxes of an earlier server are being taken over, an execution that is asked for and not
- * known may still turn up. It is put on the list as an expected one, like a failed one that says
- * "no such execution" and can still be replaced by the real one.
+ * While sandboxes of an earlier server are being taken over, an unknown execution may still be
+ * found. A request for it adds an "expected" one to the list: it looks like a failed one ("no such
+ * execution"), and can still be replaced by the real one.
  */
 #include "supervisor/calls/executions.h"
 
@@ -101,7 +101,7 @@ static void make_execution_room(struct executions *x)
     size_t most = EXECUTIONS_KEPT + EXECUTIONS_PER_SANDBOX * x->host->config->max_sandboxes;
     while (e != NULL && (x->over_count > most || x->over_bytes > EXECUTIONS_BYTES)) {
         struct execution *next = TAILQ_NEXT(e, by_end);
-        if (!is_needed(e)) { /* else its turn comes when they are told */
+        if (!is_needed(e)) { /* else it is freed after its waits were called back */
             forget_execution(e);
         }
         e = next;
@@ -118,7 +118,7 @@ void execution_unpin(struct execution *e)
     make_execution_room(x);
 }
 
-/* ---- the end of one ---- */
+/* ---- end ------------------------------------------------------------------------------------- */
 
 static void keep_failure(struct execution *e, int rc, const struct err *err, const char *hint)
 {
@@ -137,7 +137,7 @@ static void put_over(struct execution *e)
     x->over_bytes += e->size;
 }
 
-/* Nothing is missing any more: it is over, or (with another state than OP_DONE) left. */
+/* The execution is complete: ended, or (in another state than OP_DONE) left to the next server. */
 static void finish_execution(struct execution *e)
 {
     const struct fleet_host *host = e->registry->host;
@@ -147,7 +147,7 @@ static void finish_execution(struct execution *e)
     if (host->events != NULL && e->rc == 0 && e->outcome.state == OP_DONE) {
         host->events->execution(host->events_arg, e->owner, e->id);
     }
-    execution_tell_all(e); /* which makes room */
+    execution_tell_all(e); /* this also makes room */
 }
 
 static void on_displays(void *arg)
@@ -155,7 +155,7 @@ static void on_displays(void *arg)
     finish_execution(arg);
 }
 
-/* Its call is answered. */
+/* Its call was answered. */
 static void on_execution_answer(void *arg, int rc, const struct fleet_outcome *outcome,
                                 const struct err *err, const char *hint)
 {
@@ -173,7 +173,7 @@ static void on_execution_answer(void *arg, int rc, const struct fleet_outcome *o
     }
 }
 
-/* Its end is not told yet, so it runs. */
+/* Its end was not reported yet, so it still counts as running. */
 static struct fleet_outcome look_ending(const struct execution *e)
 {
     static const struct msg_output none = {.state = OP_RUNNING};
@@ -194,7 +194,7 @@ struct fleet_outcome execution_look(const struct execution *e)
     return outcome;
 }
 
-/* ---- the beginning of one ---- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 static void put_in(struct execution *e, struct sandbox *s, struct view language)
 {
@@ -206,14 +206,14 @@ static void put_in(struct execution *e, struct sandbox *s, struct view language)
 void executions_refuse(struct executions *x, const char *owner, const struct err *err,
                        const char *hint, char ret_id[FLEET_ID_SIZE])
 {
-    /* Not a secret: there is nothing behind it, and only its owner finds it. */
+    /* Need not be random: there is nothing behind it, and only its owner finds it. */
     snprintf(ret_id, FLEET_ID_SIZE, "refused-%llu", (unsigned long long)++x->refused);
     struct execution *e = add_execution(x, owner, ret_id);
     e->fleeting = true;
     keep_failure(e, -err->code, err, hint);
     put_over(e);
     e->pins++;
-    make_execution_room(x); /* but not of this one */
+    make_execution_room(x); /* does not drop this one */
     e->pins--;
 }
 
@@ -252,7 +252,7 @@ struct execution *executions_find_or_expect(struct executions *x, const char *ow
     return e;
 }
 
-/* ---- from an earlier server ---- */
+/* ---- executions of an earlier server --------------------------------------------------------- */
 
 void executions_adopt(struct executions *x, struct sandbox *s, const struct msg_op_info *info)
 {
@@ -271,7 +271,7 @@ void executions_adopt(struct executions *x, struct sandbox *s, const struct msg_
     } else {
         e->expected = false;
         x->expected_count--;
-        TAILQ_REMOVE(&x->all, e, by_begin); /* its place is behind what began before it */
+        TAILQ_REMOVE(&x->all, e, by_begin); /* it was started before others of the list */
         TAILQ_INSERT_TAIL(&x->all, e, by_begin);
         e->rc = 0;
         e->size = 0;
@@ -307,16 +307,16 @@ void executions_adopted(struct executions *x)
         e->expected = false;
         x->expected_count--;
         e->fleeting = true;
-        if (x->host->stopping) { /* the next server may well find it */
+        if (x->host->stopping) { /* the next server may find it */
             err_set(e->err, ERR_SHUTTING_DOWN, "the server is shutting down");
             e->rc = -ERR_SHUTTING_DOWN;
         }
         put_over(e);
-        execution_tell_all(e); /* which forgets it */
+        execution_tell_all(e); /* this also frees it */
     }
 }
 
-/* ---- the rest ---- */
+/* ---- interface ------------------------------------------------------------------------------- */
 
 int executions_stop(struct executions *x, const char *owner, const char *id, struct err *err)
 {
@@ -344,7 +344,7 @@ void executions_list(struct executions *x, const char *owner, const char *sandbo
     struct execution *e;
     TAILQ_FOREACH_REVERSE(e, &x->all, execution_list, by_begin)
     {
-        /* Not what the agent may never have got: its id would be a promise. */
+        /* Without executions that the agent may not have: listing the id would be a promise. */
         bool has_outcome = e->call != NULL ? call_is_known(e->call) : e->rc == 0;
         if (has_outcome && strcmp(e->sandbox, sandbox) == 0 && strcmp(e->owner, owner) == 0) {
             struct fleet_outcome outcome = execution_look(e);

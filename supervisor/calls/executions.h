@@ -1,21 +1,20 @@
 /*
- * Executions: what became of the code that clients began, whoever still waits for it.
+ * Executions: code that clients started and its outcome, whether or not anybody waits.
  *
- * One registry per fleet, reachable as host->executions. An execution is known from executions_
- * begin() (or adopt) on, follows one call to its end, and keeps the outcome afterwards, within
- * EXECUTIONS_KEPT and EXECUTIONS_BYTES for all of them; the one that ended first goes first.
+ * One registry per fleet, reachable as host->executions. An execution is known from
+ * executions_begin() (or adopt) on, follows one call to its end, and then keeps the outcome, within
+ * EXECUTIONS_KEPT and EXECUTIONS_BYTES for all of them; the one that ended first is dropped first.
  *
- * Private to the calls; see fleet.h for what clients may expect. Loop thread only; nothing blocks.
+ * Private to the calls; fleet.h says what callers may expect. Loop thread only; nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_CALLS_EXECUTIONS_H
 #define CLOISTER_SUPERVISOR_CALLS_EXECUTIONS_H
 
 #include "supervisor/fleet/fleet.h"
 
-#define EXECUTIONS_KEPT 256 /* ended ones, of all owners, ... */
-#define EXECUTIONS_PER_SANDBOX                                                                     \
-    24 /* ... and so many more per sandbox allowed: as many as a server may have to take over */
-#define EXECUTIONS_BYTES (64u << 20) /* of their output and other texts, all in all */
+#define EXECUTIONS_KEPT        256 /* ended ones, of all owners, ... */
+#define EXECUTIONS_PER_SANDBOX 24  /* ... and for each allowed sandbox, as all may be adopted */
+#define EXECUTIONS_BYTES       (64u << 20) /* of output and other texts of all */
 
 struct executions;
 struct fleet_host;
@@ -23,27 +22,26 @@ struct sandbox;
 
 struct executions *executions_create(struct fleet_host *host);
 
-/* Forgets everything; `closed` comes later. Nothing may run any more and nobody wait. */
+/* Frees everything; `closed` is called later. Nothing may run and nobody may wait. */
 void executions_close(struct executions *x, void (*closed)(void *arg), void *arg);
 
-/* Begins to run code in s. */
+/* Starts to run code in s. */
 void executions_begin(struct executions *x, struct sandbox *s, const struct fleet_op *op,
                       char ret_id[FLEET_ID_SIZE]);
 
-/* An execution that could not begin: whoever waits for it first is told why, and it is forgotten.
- */
+/* Makes an execution that could not start: its first wait gets the reason, then it is freed. */
 void executions_refuse(struct executions *x, const char *owner, const struct err *err,
                        const char *hint, char ret_id[FLEET_ID_SIZE]);
 
-/* Takes over what an earlier server began in s and the agent still knows. What is known already, or
- * no execution, is left alone. */
+/* Takes over an execution that an earlier server started in s and the agent still knows. Known
+ * ones, and operations that are no execution, are left alone. */
 void executions_adopt(struct executions *x, struct sandbox *s, const struct msg_op_info *info);
 
-/* All that an earlier server left is known: what is still waited for does not exist. While
- * host->adopting, executions that are not known may still turn up, and so are waited for. */
+/* All executions of an earlier server are known, so expected ones do not exist. While
+ * host->adopting, unknown executions are expected. */
 void executions_adopted(struct executions *x);
 
-/* The rest as fleet_await() and so on. */
+/* The others as fleet_await() and so on. */
 struct fleet_await *executions_await(struct executions *x, const char *owner, const char *id,
                                      uint64_t wait_ms, fleet_outcome_fn done, void *arg);
 void executions_await_output(struct fleet_await *await, uint64_t every_ms, fleet_output_fn output);

@@ -1,7 +1,7 @@
 /*
- * What stays of an execution that has ended is copied into one piece of memory of its exact size,
- * so that what is kept can be counted: bounds are worth nothing if a kilobyte of output sits in a
- * buffer of a megabyte. What it displayed is counted when it has been fetched.
+ * The outcome of an ended execution is copied into one allocation of its exact size, so that its
+ * memory can be counted: a limit is useless if a kilobyte of output occupies a buffer of a
+ * megabyte. Displays are counted after they were read.
  */
 #include <stdlib.h>
 #include <string.h>

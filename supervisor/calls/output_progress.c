@@ -1,11 +1,11 @@
 /*
- * A follower wants to see what goes on now, and is told now and then. What a program wrote between
- * two of these times may be any amount, so of each stream only the end is kept; the rest is a
- * number. That costs a copy of a kilobyte or two per message from the agent, and nothing for
- * programs that nobody follows.
+ * A follower wants to see what happens now, and gets a callback now and then. A program may write
+ * any amount between two of them, so only the end of each stream is kept, and the number of all
+ * bytes. That costs a copy of a kilobyte or two per message from the agent, and nothing if nobody
+ * follows.
  *
- * What is told is cut between characters: the beginning loses the rest of a character whose
- * first bytes are gone, and a character that is not complete yet waits for the next time.
+ * Output is cut between characters: the beginning drops the rest of a character whose first bytes
+ * are gone, and an incomplete character at the end waits for the next callback.
  */
 #include "supervisor/calls/output_progress.h"
 
@@ -31,7 +31,7 @@ static void tail_drop(struct output_tail *t, size_t n)
     memmove(t->bytes, t->bytes + n, t->len);
 }
 
-/* Bytes in front that belong to a character whose beginning is not here. */
+/* Number of bytes in front that belong to a cut character. */
 static size_t torn(const struct output_tail *t)
 {
     size_t n = 0;
@@ -65,7 +65,7 @@ void output_progress_add(struct output_progress *n, struct view out, struct view
     tail_add(&n->err, err);
 }
 
-/* Without the beginning of a character. */
+/* Without an incomplete character at the end. */
 static struct view tail_view(const struct output_tail *t)
 {
     struct view v = view_bytes(t->bytes, t->len);

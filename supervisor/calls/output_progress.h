@@ -1,6 +1,6 @@
 /*
- * What somebody who follows running code has not been told yet: how much it was, and the latest
- * bytes of it, whatever a program writes.
+ * New output for a follower of running code: how much there was since the previous callback, and
+ * its latest bytes. Bounded, whatever a program writes.
  *
  * Private to the calls. Loop thread only; nothing blocks.
  */
@@ -10,31 +10,31 @@
 #include "common/view.h"
 #include "supervisor/fleet/fleet.h"
 
-/* The news of one stream. */
+/* New output of one stream. */
 struct output_tail {
-    char bytes[FLEET_NEWS_BYTES];
+    char bytes[FLEET_OUTPUT_BYTES];
     size_t len;
-    uint64_t count; /* bytes that are news, of which the last `len` are here */
+    uint64_t count; /* new bytes, of which the last `len` are here */
 };
 
 struct output_progress {
     fleet_output_fn output;
     void *arg;
     uint64_t every_ms;
-    uint64_t next_ms; /* not to be told before that, on the loop's clock */
+    uint64_t next_ms; /* earliest time of the next callback, on the loop's clock */
     struct output_tail out, err;
 };
 
 struct output_progress *output_progress_create(uint64_t every_ms, fleet_output_fn output,
                                                void *arg);
 
-/* More was written. */
+/* Adds output. */
 void output_progress_add(struct output_progress *n, struct view out, struct view err);
 
-/* There is something to tell, at next_ms or later. */
+/* Whether there is output for a callback at next_ms or later. */
 bool output_progress_any(const struct output_progress *n);
 
-/* Tells it, with how much was written in all. */
+/* Makes the callback, with the totals of `so_far`. */
 void output_progress_tell(struct output_progress *n, const struct fleet_outcome *so_far,
                           uint64_t now_ms);
 

@@ -1,6 +1,6 @@
 /*
- * A call says its START again to every worker of its sandbox, so it needs all of it for as long as
- * it lives. The texts go into one buffer, reserved as a whole before the first is copied: the views
+ * A call repeats its START to each worker of its sandbox, so it keeps a copy of all its texts. They
+ * are in one buffer, which is allocated completely before the first is copied, since the views
  * point into it.
  */
 #include "supervisor/calls/start.h"
@@ -29,7 +29,7 @@ static struct view copy_view(struct start_memory *mem, struct view v)
     return view_bytes(mem->text.data + at, v.len);
 }
 
-/* With a NUL behind it: outcomes show it as a string. */
+/* With a final NUL, since outcomes show it as a string. */
 static struct view copy_language(struct start_memory *mem, struct view language)
 {
     struct view copy = copy_view(mem, language);

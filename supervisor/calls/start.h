@@ -1,5 +1,5 @@
 /*
- * A START message that owns what it says.
+ * A START message that owns its texts.
  *
  * Private to the calls. Loop thread only; nothing blocks.
  */
@@ -10,14 +10,14 @@
 #include "supervisor/fleet/fleet.h"
 
 struct start_memory {
-    struct buf text;    /* behind the views of the message */
-    struct view *items; /* behind its lists */
+    struct buf text;    /* owns the texts of the views */
+    struct view *items; /* owns the lists */
 };
 
 void call_start_init(struct start_memory *mem);
 void call_start_finish(struct start_memory *mem);
 
-/* Fills in what the operation says; a language has a NUL behind it. Once per memory.
+/* Copies the operation into the message; a language gets a final NUL. Call once per memory.
  * -ERR_TOO_BIG, -ERR_NO_MEMORY. */
 int call_start_copy(struct msg_start *start, struct start_memory *mem, const struct fleet_op *op,
                     struct err *err) WARN_UNUSED;

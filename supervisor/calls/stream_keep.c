@@ -1,12 +1,12 @@
 /*
- * Head and tail are in one buffer, and as long as everything fits it is simply the stream:
+ * Head and tail share a buffer, which is simply the stream as long as everything fits:
  *
  *     0 ......... head_max .................................. head_max + 2 * tail_max
  *     [ head     ][ window: the latest bytes                 ]
  *
- * When the window is full its older half is given up and the younger one moved to the front. So
- * each byte is moved once at most, and the tail is always in one piece, which a ring would not
- * give. Most programs write little, and for them there is no more than a small buffer.
+ * When the window is full, its older half is dropped and the younger one moved to the front. So
+ * each byte is moved at most once, and the tail is always contiguous, unlike in a ring. Most
+ * programs write little, and then the buffer is small.
  */
 #include "supervisor/calls/stream_keep.h"
 
@@ -29,7 +29,7 @@ static size_t head_of(const struct stream_keep *k)
     return k->bytes.len < most ? k->bytes.len : most;
 }
 
-/* What comes next does not follow what is here. */
+/* Notes a gap: the next bytes do not follow the present ones. */
 static void miss(struct stream_keep *k)
 {
     k->head_bytes = head_of(k);
@@ -37,7 +37,7 @@ static void miss(struct stream_keep *k)
     k->bytes.len = k->head_bytes;
 }
 
-/* Makes room behind the window by giving up all of it but the last tail_max bytes. */
+/* Makes room in the window by dropping all of it except the last tail_max bytes. */
 static void slide(struct stream_keep *k)
 {
     size_t head = head_of(k);
@@ -64,7 +64,7 @@ void stream_keep_add(struct stream_keep *k, uint64_t from, struct view bytes)
             return; /* only the head is wanted, and it is full */
         }
         if (buf_add(&k->bytes, bytes.data, n, NULL) < 0) {
-            miss(k); /* out of memory shows as what it is: fewer bytes kept than written */
+            miss(k); /* out of memory: counts as output that is not kept */
         }
         bytes = view_bytes(bytes.data + n, bytes.len - n);
     }

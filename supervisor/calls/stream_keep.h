@@ -1,6 +1,6 @@
 /*
- * What is kept of one output stream of a program, whatever amount that writes: its first bytes and
- * its last ones, and how many there were.
+ * Keeps the first and last bytes of a program's output stream, and its length. Bounded, whatever a
+ * program writes.
  *
  * Private to the calls. Thread: the loop thread. Nothing blocks.
  */
@@ -14,19 +14,19 @@
 #include "common/buf.h"
 #include "common/view.h"
 
-/* Of the end of a stream; as much as an agent has at a time for a server that takes over. */
+/* Limit of the tail; an agent keeps as much for the next server. */
 #define STREAM_KEEP_TAIL (256u << 10)
 
 struct stream_keep {
-    struct buf bytes; /* the first ones; behind them those that were written last */
+    struct buf bytes; /* the head, then the latest bytes */
     size_t head_max, tail_max;
-    bool head_ended;   /* bytes behind it were missed: it grows no more */
-    size_t head_bytes; /* then */
-    uint64_t total;    /* all that were written so far */
+    bool head_ended;   /* bytes after it were missed, so it does not grow any more */
+    size_t head_bytes; /* its length then */
+    uint64_t total;    /* bytes written so far */
 };
 
-/* What can be shown; borrowed until the next change. An empty `tail`: head is all that is kept.
- * Otherwise the tail ends where the stream ends, and there is a gap between. */
+/* The kept output; borrowed until the next change. If `tail` is empty, head is all; otherwise there
+ * is a gap between, and the tail ends where the stream ends. */
 struct stream_view {
     struct view head, tail;
 };
@@ -34,7 +34,7 @@ struct stream_view {
 void stream_keep_init(struct stream_keep *k, size_t head_max, size_t tail_max);
 void stream_keep_finish(struct stream_keep *k);
 
-/* The next bytes, which begin at `from`: where the stream ended so far, or behind that if some were
+/* Adds bytes that begin at `from`: at the present end of the stream, or after it if some were
  * missed. */
 void stream_keep_add(struct stream_keep *k, uint64_t from, struct view bytes);
 

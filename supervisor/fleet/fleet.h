@@ -234,7 +234,7 @@ struct fleet_await;
 
 #define FLEET_WAIT_FOR_EVER UINT64_MAX
 
-#define FLEET_NEWS_BYTES 2000 /* limit of what struct fleet_output shows of each stream */
+#define FLEET_OUTPUT_BYTES 2000 /* limit of what struct fleet_output shows of each stream */
 
 /* Output of running code since the previous callback: its latest bytes, as whole characters, and
  * the number of all. Borrowed during the callback. */

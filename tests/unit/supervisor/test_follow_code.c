@@ -47,8 +47,8 @@ static void a_message_is_never_longer_than_it_may_be(void **state)
     static const char *const pieces[] = {
         "x", "\x01", "\"", "\xff", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xc3\xa9z"};
     for (size_t i = 0; i < 7 * 7; i++) {
-        char out[FLEET_NEWS_BYTES];
-        char err[FLEET_NEWS_BYTES];
+        char out[FLEET_OUTPUT_BYTES];
+        char err[FLEET_OUTPUT_BYTES];
         size_t n = strlen(pieces[i % 7]);
         size_t m = strlen(pieces[i / 7]);
         for (size_t k = 0; k < sizeof(out); k++) {

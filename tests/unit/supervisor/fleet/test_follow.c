@@ -12,7 +12,7 @@
 struct heard {
     struct told told; /* first: the `arg` of the wait */
     unsigned times, refuse;
-    char out[FLEET_NEWS_BYTES + 1], err[FLEET_NEWS_BYTES + 1];
+    char out[FLEET_OUTPUT_BYTES + 1], err[FLEET_OUTPUT_BYTES + 1];
     uint64_t out_new, err_new, out_bytes;
 };
 
@@ -148,9 +148,9 @@ static void of_much_output_the_end_is_told_and_how_much_it_was(void **state)
     turn();
     assert_int_equal(h.times, 1);
     assert_int_equal(h.out_new, 10007);
-    assert_int_equal(strlen(h.out), FLEET_NEWS_BYTES);
-    assert_memory_equal(h.out, text + 10007 - FLEET_NEWS_BYTES, FLEET_NEWS_BYTES - 7);
-    assert_string_equal(h.out + FLEET_NEWS_BYTES - 7, "THE END");
+    assert_int_equal(strlen(h.out), FLEET_OUTPUT_BYTES);
+    assert_memory_equal(h.out, text + 10007 - FLEET_OUTPUT_BYTES, FLEET_OUTPUT_BYTES - 7);
+    assert_string_equal(h.out + FLEET_OUTPUT_BYTES - 7, "THE END");
     free(text);
     reply(OP_DONE, "");
 }
@@ -169,20 +169,20 @@ static void characters_are_told_whole(void **state)
     assert_int_equal(h.times, 1);
     assert_string_equal(h.out, "\xe2\x82\xac!");
     assert_int_equal(h.out_new, 4);
-    char text[FLEET_NEWS_BYTES + 2];
+    char text[FLEET_OUTPUT_BYTES + 2];
     memset(text, '-', sizeof(text) - 1);
     text[0] = (char)0xa9; /* with the byte before it, the first character */
     text[sizeof(text) - 1] = '\0';
     reply(OP_RUNNING, text);
     turn();
-    assert_int_equal(h.out_new, FLEET_NEWS_BYTES + 2);
-    assert_int_equal(strlen(h.out), FLEET_NEWS_BYTES);
+    assert_int_equal(h.out_new, FLEET_OUTPUT_BYTES + 2);
+    assert_int_equal(strlen(h.out), FLEET_OUTPUT_BYTES);
     assert_int_equal(h.out[0], '-');
     memset(text, 'y', sizeof(text) - 1);
     memcpy(text, "\xf0\x9f\x98\x80", 4); /* what is left of it is left out */
     reply(OP_RUNNING, text);
     turn();
-    assert_int_equal(strlen(h.out), FLEET_NEWS_BYTES - 3);
+    assert_int_equal(strlen(h.out), FLEET_OUTPUT_BYTES - 3);
     assert_int_equal(h.out[0], 'y');
     reply(OP_DONE, "");
 }
