@@ -48,8 +48,8 @@ const struct tool tool_cancel_execution = {
     .title = "Cancel an execution",
     .description =
         "Interrupts running code (KeyboardInterrupt in python), kills it if it has not ended 2 s later, and "
-        "returns its result with status cancelled. Code that is killed costs the interpreter its variables. An "
-        "execution that is over already is left as it is, and its result returned.",
+        "returns its result with status cancelled. Killing it loses the variables of the interpreter. If the "
+        "execution has ended already, its result is returned.",
     .input_schema = JSON_TEXT({
         "type": "object",
         "properties": {@execution_id@},

@@ -80,7 +80,7 @@ const struct tool tool_check_package_status = {
     .title = "Check a package",
     .description =
         "Tells whether a sandbox has a package and which version, whether it was installed or is part of the image, "
-        "or how its installation stands. Looking changes nothing.",
+        "or how its installation stands. Changes nothing.",
     .input_schema = JSON_TEXT({
         "type": "object",
         "properties": {

@@ -36,7 +36,7 @@ const struct tool tool_close_sandbox = {
     .name = "close_sandbox",
     .title = "Close a sandbox",
     .description =
-        "Stops whatever runs in the sandbox and removes it with its files and variables. This cannot be undone.",
+        "Stops everything that runs in the sandbox and removes it with its files and variables. This cannot be undone.",
     .input_schema = JSON_TEXT({
         "type": "object",
         "properties": {

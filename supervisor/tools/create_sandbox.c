@@ -116,9 +116,9 @@ const struct tool tool_create_sandbox = {
     .title = "Create a sandbox",
     .description =
         "Creates an isolated sandbox with its own files, interpreters and limits, and returns its sandbox_id. Use it for more "
-        "than one sandbox, or for limits other than the defaults: execute_code has a sandbox by itself. packages are "
-        "installed before the call answers; if that takes longer than @sync_budget_seconds@ s it answers all the same, with "
-        "their status. It closes after ttl_seconds (default @ttl_seconds@) without a call, @max_lifetime_seconds@ seconds "
+        "than one sandbox, or for limits other than the defaults: execute_code makes a sandbox by itself. packages are "
+        "installed before the call answers; if that takes longer than @sync_budget_seconds@ s, the answer has their "
+        "status. It closes after ttl_seconds (default @ttl_seconds@) without a call, @max_lifetime_seconds@ seconds "
         "after its creation in any case; close it with close_sandbox when done. At most @max_sandboxes@ can exist at a time.",
     .input_schema = JSON_TEXT({
         "type": "object",
@@ -130,7 +130,7 @@ const struct tool tool_create_sandbox = {
             @limits@,
             "timeout_seconds": {
                 "type": "number", "minimum": 0.1, "maximum": @max_timeout_seconds@,
-                "description": "Deadline in seconds of executions that give none of their own. Default: @timeout_seconds@."
+                "description": "Deadline in seconds of executions without one of their own. Default: @timeout_seconds@."
             },
             "ttl_seconds": {
                 "type": "number", "minimum": 1, "maximum": 2592000,

@@ -95,8 +95,8 @@ const struct tool tool_get_execution = {
     .title = "Get an execution",
     .description =
         "Waits for an execution to end and returns its result as execute_code does, or status running with the "
-        "output so far if it takes longer than wait_seconds. Also for executions that are over, whose answer was "
-        "lost or whose sandbox is closed: the latest ones are kept. To follow output, or to see what the "
+        "output so far if it takes longer than wait_seconds. Also works for executions that have ended, even if "
+        "their sandbox is closed: the latest are kept. To follow output, or to see what the "
         "result of a call left out, pass next_offset (and next_stderr_offset) of one result as offset (and "
         "stderr_offset) of the next call.",
     .input_schema = JSON_TEXT({
@@ -125,7 +125,7 @@ const struct tool tool_get_execution = {
         "type": "object",
         "properties": {
             @execution_properties@,
-            "offset": {"type": "integer", "description": "Where in the whole stdout this one begins."},
+            "offset": {"type": "integer", "description": "Where this part begins in the whole stdout."},
             "stderr_offset": {"type": "integer", "description": "The same for stderr."}
         },
         @execution_required@

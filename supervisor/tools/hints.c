@@ -78,12 +78,11 @@ const char *hint_for(const struct config *config, const struct fleet_outcome *o,
     }
     if (TELLS(o, no_network)) {
         return config->allow_network
-                   ? "a sandbox reaches the network only if create_sandbox was asked for network: "
-                     "full"
+                   ? "only sandboxes that were created with network: full have network"
                    : "sandboxes here have no network; install_package installs packages without";
     }
     if (TELLS(o, no_input)) {
-        return "what code reads from standard input is given as stdin with the call";
+        return "the input of code is given as stdin of the call";
     }
     return NULL;
 }

@@ -53,8 +53,8 @@ const struct tool tool_install_package = {
     .title = "Install packages",
     .description =
         "Installs packages of pip or npm, with what they depend on, into a sandbox. Code sees them at once, also in "
-        "an interpreter that runs already (import them then; what was imported before stays as it is until it is "
-        "imported again). The sandbox itself needs no network for this and gets none. What is there already and good enough is left alone. A call "
+        "an interpreter that runs already (import them then; a module that was imported before stays as it is until it is "
+        "imported again). The sandbox itself needs no network for this and gets none. Packages that are present and match are left alone. A call "
         "waits for at most @sync_budget_seconds@ s: an installation that takes longer goes on, status is installing, "
         "and check_package_status or get_execution tell how it ends. Ending the call does not end the installation; "
         "cancel_execution with its execution_id does.",
@@ -72,11 +72,11 @@ const struct tool tool_install_package = {
             },
             "manager": {
                 "type": "string", "enum": ["pip", "npm"], "default": "pip",
-                "description": "Where they come from: pip for python, npm for javascript."
+                "description": "pip for python, npm for javascript."
             },
             "wait": {
                 "type": "boolean", "default": true,
-                "description": "False answers at once, while it is being installed."
+                "description": "False answers at once, during the installation."
             },
             @sandbox_id@
         },
@@ -90,7 +90,7 @@ const struct tool tool_install_package = {
             "sandbox_id": {"type": "string"},
             "execution_id": {"type": "string", "description": "Of the installation: for get_execution and cancel_execution."},
             @packages_property@,
-            "output": {"type": "string", "description": "The last lines of what the installer said."}
+            "output": {"type": "string", "description": "The last lines of the installer's output."}
         },
         "required": ["status", "packages", "output", "execution_id", "sandbox_id"]
     }),

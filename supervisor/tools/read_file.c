@@ -167,8 +167,8 @@ const struct tool tool_read_file = {
             "mime_type": {"type": "string", "description": "Of a picture."},
             "size": {"type": "integer", "description": "Size of the whole file in bytes."},
             "offset": {"type": "integer", "description": "First byte of content in the file."},
-            "length": {"type": "integer", "description": "Bytes of the file that content stands for."},
-            "truncated": {"type": "boolean", "description": "True if the file goes on behind content."}
+            "length": {"type": "integer", "description": "Bytes of the file that are in content."},
+            "truncated": {"type": "boolean", "description": "True if the file continues after content."}
         },
         "required": ["path", "content", "encoding", "size", "offset", "length", "truncated"]
     }),

@@ -45,7 +45,7 @@ static const struct {
     {"timeout", JSON_TEXT(
         "timeout_seconds": {
             "type": "number", "minimum": 0.1, "maximum": @max_timeout_seconds@,
-            "description": "Stop the code after so many seconds. Default: the sandbox's, normally @timeout_seconds@."
+            "description": "Stop the code after this many seconds. Default: the sandbox's, normally @timeout_seconds@."
         })},
     {"run", JSON_TEXT(
         "code": {
@@ -54,7 +54,7 @@ static const struct {
         },
         "language": {
             "type": "string", "enum": [@language_words@], "default": "python",
-            "description": "A sandbox has those that are in its languages."
+            "description": "Must be one of the sandbox's languages."
         },
         "stdin": {
             "type": "string",
@@ -98,23 +98,23 @@ static const struct {
         },
         "network": {
             "type": "string", "enum": ["none", "full"], "default": "none",
-            "description": "What code in it reaches: nothing, or with full what the server's host reaches but not that "
-                           "host itself, if the server allows it. Packages can be installed without."
+            "description": "none, or full: its code reaches what the server's host reaches, but not that host itself, "
+                           "if the server allows it. Installing packages needs none."
         },
         "packages": {
             "type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 256}, "maxItems": 32,
-            "description": "Packages that are installed before anything runs, as for install_package: pandas, "
+            "description": "Packages to install before anything runs, as for install_package: pandas, "
                            "requests==2.32.3. If that fails, the sandbox is closed again."
         },
         "manager": {
             "type": "string", "enum": ["pip", "npm"], "default": "pip",
-            "description": "Where these packages come from: pip for python, npm for javascript."
+            "description": "pip for python, npm for javascript."
         },
         @env@)},
     {"packages_property", JSON_TEXT(
         "packages": {
             "type": "array",
-            "description": "Those that were asked for.",
+            "description": "The requested packages.",
             "items": {
                 "type": "object",
                 "properties": {
@@ -133,7 +133,7 @@ static const struct {
     {"file_url", JSON_TEXT(
         "url": {
             "type": "string",
-            "description": "Where the file can be fetched by HTTP, for a while."
+            "description": "HTTP link to the file, valid for a while."
         })},
     {"error", JSON_TEXT(
         "error": {
@@ -183,7 +183,7 @@ static const struct {
         "worker": {
             "type": "object",
             "properties": {
-                "pid": {"type": "integer", "description": "Process that looks after the sandbox, 0 if none at the moment."},
+                "pid": {"type": "integer", "description": "Process that serves the sandbox, 0 if none now."},
                 "restarts": {"type": "integer"}
             }
         },
@@ -203,14 +203,14 @@ static const struct {
         "status": {
             "type": "string",
             "enum": ["ok", "error", "timeout", "memory_exceeded", "cancelled", "crashed", "running"],
-            "description": "How it ended, or running: it goes on, and get_execution tells how. Anything but ok "
-                           "and running makes the call an error (cancelled not if that was asked for)."
+            "description": "How it ended, or running: get_execution has the end later. The call is an error unless the "
+                           "status is ok or running (or cancelled by cancel_execution)."
         },
-        "unconfirmed": {"type": "boolean", "description": "True while the sandbox has not answered yet, so that whether the code has begun is not known."},
+        "unconfirmed": {"type": "boolean", "description": "True while the sandbox has not confirmed that it received the code."},
         "exit_code": {"type": "integer", "description": "Absent while it runs. 0 if the code ended well, 1 after an uncaught error, 128+n after signal n."},
-        "stdout": {"type": "string", "description": "Absent if there is none, as are stderr, their bytes, displays and files, and what is "
-                   "false of truncated and files_truncated. Of long output the head and the tail, with a line between that "
-                   "tells how much is left out."},
+        "stdout": {"type": "string", "description": "Absent if empty, as are stderr, their byte counts, displays and files; truncated and "
+                   "files_truncated are absent if false. Long output is shown as head and tail, with a line between "
+                   "that says how much is left out."},
         "stderr": {"type": "string"},
         "stdout_bytes": {"type": "integer", "description": "Bytes written in all, shown or not."},
         "stderr_bytes": {"type": "integer"},
@@ -237,7 +237,7 @@ static const struct {
         },
         "displays": {
             "type": "array",
-            "description": "What the code displayed, in order: plots, rich forms of values. Pictures are in the "
+            "description": "Displays of the code, in order: plots, rich forms of values. Pictures are in the "
                            "content as images.",
             "items": {
                 "type": "object",
