@@ -116,8 +116,7 @@ struct displays *displays_create(const struct msg_output *end)
         bad += !take_display(d, end->files.items[i], MSG_ENTRY);
     }
     if (bad > 0) {
-        log_warn("left out %zu displays or files of op=%.*s that make no sense", bad,
-                 VIEW_ARG(end->op));
+        log_warn("left out %zu invalid displays or files of op=%.*s", bad, VIEW_ARG(end->op));
     }
     return d;
 }

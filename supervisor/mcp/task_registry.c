@@ -112,7 +112,7 @@ static struct mcp_task *heaviest_oldest(const struct task_registry *reg, bool by
 
 static void evict(struct task_registry *reg, struct mcp_task *t)
 {
-    log_debug("task dropped before its time to make room owner=%s", t->owner->name);
+    log_debug("task evicted to make room owner=%s", t->owner->name);
     drop_task(reg, t);
 }
 

@@ -54,7 +54,7 @@ static void on_adoption_turn(void *arg)
         sandbox_start_worker(s); /* may settle it before it returns */
     }
     if (a->unsettled == 0) {
-        log_info("adoption over: sandboxes=%zu after_us=%" PRIu64, a->adopted,
+        log_info("adoption ended: sandboxes=%zu after_us=%" PRIu64, a->adopted,
                  clock_us() - a->began_us);
         a->setup.settled(a->setup.arg, a->leftovers);
     }

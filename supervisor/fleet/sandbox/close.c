@@ -161,7 +161,7 @@ static void sweep_sandbox(struct sandbox *s)
             return;
         }
     }
-    log_error("sandbox could not be removed, later again%s%s sandbox=%s dir=%s",
+    log_error("sandbox could not be removed, will be retried%s%s sandbox=%s dir=%s",
               err.code != 0 ? ": " : "", err.text, s->id, s->dir);
     removals_add(s->host, s->id, s->dir, &target, s->generation + s->sweeps + 1, RETRY_MS);
     end_cleanup(s);

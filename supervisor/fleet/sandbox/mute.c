@@ -59,8 +59,8 @@ void sandbox_make_again(struct sandbox *s)
         fail_mute(s, " twice");
         return;
     }
-    log_warn("sandbox came up without any language and is made again image=%s sandbox=%s", s->image,
-             s->id);
+    log_warn("sandbox started without any language and is created again image=%s sandbox=%s",
+             s->image, s->id);
     s->remade = true;
     uv_timer_stop(&s->progress_timer);
     if (worker_link_ask(s->link, &m, TIME_CLOSE_MS, on_mute_removed, s, &err) < 0) {

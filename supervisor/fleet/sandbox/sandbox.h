@@ -356,7 +356,7 @@ bool sandbox_adopt_worker(struct sandbox *s, const struct record_worker *worker)
 /* Asks which operations ran and run; READY when that is known. */
 void sandbox_ask_past(struct sandbox *s);
 
-/* ---- change.c: what whoever watches the fleet is told ---- */
+/* ---- change.c: reports to the observer ---- */
 
 enum sandbox_change { SANDBOX_CHANGE_STATE = 1 << 0, SANDBOX_CHANGE_FILES = 1 << 1 };
 
@@ -366,7 +366,7 @@ void sandbox_changed(struct sandbox *s, enum sandbox_change change);
 /* Reports changes at once, before it is freed. */
 void sandbox_changes_flush(struct sandbox *s);
 
-/* ---- info.c: what is told about it ---- */
+/* ---- info.c: descriptions of it ---- */
 
 /* A snapshot that borrows from s. */
 struct fleet_info sandbox_info(const struct sandbox *s);

@@ -323,7 +323,7 @@ static void fail_ask(struct ask *ask, const char *why)
     struct introspect *in = ask->in;
     struct introspect_result r = {.known = false, .why = ""};
     if (rate_limit(&in->next_log_ms)) {
-        log_error("HTTP: cannot find out what a token is worth, so its owner is refused: %s", why);
+        log_error("HTTP: cannot ask the issuer about a token, so the request is refused: %s", why);
     }
     finish_ask(ask, &r);
 }

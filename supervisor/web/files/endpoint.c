@@ -113,7 +113,7 @@ static void refuse_download(struct web_exchange *x, int status, const char *why)
 static void fail_download(struct download *d, int status, const char *why)
 {
     if (d->begun) {
-        log_info("http: %s of sandbox %s breaks off: %s", d->path, d->sandbox, why);
+        log_info("http: %s of sandbox %s is cut: %s", d->path, d->sandbox, why);
         web_stream_cut(d->x);
     } else {
         refuse_download(d->x, status, why);

@@ -121,7 +121,7 @@ void web_connection_add(struct web_listener *l, int fd, const struct sockaddr *a
     struct web_peer peer;
     web_peer_set(&peer, address);
     if (l->stopped || address_full(l, &peer)) {
-        log_debug("http: connection of %s refused: it has too many", peer.text);
+        log_debug("http: connection of %s refused: too many of this address", peer.text);
         close(fd);
         return;
     }

@@ -171,8 +171,7 @@ static bool make_client_room(struct mcp_endpoint *e, const struct principal *p)
     if (c == NULL) {
         return false;
     }
-    log_debug("session %.8s ends: %zu sessions are open, which is all there may be", c->id,
-              e->clients);
+    log_debug("session %.8s evicted: %zu sessions are open, the most allowed", c->id, e->clients);
     mcp_client_lose(c, 404, "this session has ended: there are too many");
     return true;
 }
