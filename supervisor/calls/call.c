@@ -266,8 +266,8 @@ void call_cancel(struct fleet_call *call)
 
 /* ---- replies ---- */
 
-/* Whether the worker answers WAITs too early and without output, which would keep us busy for ever.
- */
+/* Whether the worker answers WAITs too early and without output, which would keep us busy for
+ * ever. */
 static bool is_idle_chatter(struct fleet_call *call, const struct msg_output *o)
 {
     bool early = call_now_ms(call) - call->asked_ms + 10 < call->asked_wait_ms;

@@ -462,8 +462,8 @@ static int run_steps(struct demo *d, const char *self, int argc, char **argv, st
     size_t count = sizeof(steps) / sizeof(steps[0]);
     uint64_t begun_us = clock_us();
     printf("%s1. start the server and say hello%s\n", d->bold, d->plain);
-    /* Messages below a warning would disturb the output here; options after this can change that.
-     */
+    /* Messages below a warning would disturb the output here; options after this can change
+     * that. */
     char **options = alloc_array((size_t)argc + 2, sizeof(*options));
     options[0] = (char[]){"--log-level=warn"};
     for (int i = 0; i < argc; i++) {

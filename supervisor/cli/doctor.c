@@ -231,8 +231,8 @@ int doctor_run(struct config *config)
         return EXIT_FAILURE;
     }
     bool programs = examine_programs(config);
-    /* Uses an instance of its own: the named one may have a server, or sandboxes that wait for one.
-     */
+    /* Uses an instance of its own: the named one may have a server, or sandboxes that wait for
+     * one. */
     config->instance[0] = '\0';
     struct doctor d = {.fleet = fleet_create(&loop, config), .loop = &loop};
     fleet_doctor(d.fleet, on_trial, on_trials_done, &d);

@@ -32,8 +32,8 @@ void app_destroy(struct app *a);
 /* For mcp_server_create(); borrowed. */
 const struct mcp_app *app_mcp(const struct app *a);
 
-/* Sets the server whose clients are notified of changes. NULL: none, before that server is closed.
- */
+/* Sets the server whose clients are notified of changes. NULL: none, before that server is
+ * closed. */
 void app_announce(struct app *a, struct mcp_server *server);
 
 #endif

@@ -53,8 +53,8 @@ struct serve_http *serve_http_open(uv_loop_t *loop, const struct config *config,
 /* Our URL as clients see it, without /mcp; the caller frees it. */
 char *serve_http_url(const struct serve_http *h);
 
-/* Starts to serve, and prints the URL to stderr. `files` is the source of files for links, copied.
- */
+/* Starts to serve, and prints the URL to stderr. `files` is the source of files for links,
+ * copied. */
 void serve_http_start(struct serve_http *h, struct mcp_server *server,
                       const struct files_source *files);
 

@@ -47,8 +47,8 @@ void stdio_send(struct stdio *s, char *line);
 /* Bytes that the reader has not taken yet. */
 size_t stdio_queued(const struct stdio *s);
 
-/* Stops reading, writes queued lines for at most flush_ms, then closes, calls back, and frees it.
- */
+/* Stops reading, writes queued lines for at most flush_ms, then closes, calls back, and frees
+ * it. */
 void stdio_close(struct stdio *s, uint64_t flush_ms, void (*closed)(void *arg), void *arg);
 
 #endif

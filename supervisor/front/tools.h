@@ -19,8 +19,8 @@ struct languages;
 struct tool;
 struct tools;
 
-/* `config` provides limits for schemas, `languages` their names; both are borrowed during the call.
- */
+/* `config` provides limits for schemas, `languages` their names; both are borrowed during the
+ * call. */
 struct tools *tools_create(const struct config *config, const struct languages *languages);
 void tools_destroy(struct tools *t);
 

@@ -16,8 +16,8 @@
 struct fleet;
 struct links;
 
-/* `base` is our public URL without a trailing slash; copied. Links are valid for `good_s` seconds.
- */
+/* `base` is our public URL without a trailing slash; copied. Links are valid for `good_s`
+ * seconds. */
 struct links *links_create(struct fleet *fleet, const char *base, uint64_t good_s);
 void links_destroy(struct links *l); /* NULL is fine */
 

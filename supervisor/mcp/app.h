@@ -74,8 +74,8 @@ struct mcp_app {
     /* Lists that never change while the server runs. */
     bool fixed[MCP_LIST_COUNT];
 
-    /* Lists that have several forms. Each client gets one form, and cached answers are kept apart.
-     */
+    /* Lists that have several forms. Each client gets one form, and cached answers are kept
+     * apart. */
     bool has_forms[MCP_LIST_COUNT];
     /* Returns the form of such a list for this request, below MCP_LIST_FORMS. With any other number
      * the answer is not cached. Needed only where has_forms is true. */

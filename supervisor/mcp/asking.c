@@ -20,9 +20,7 @@
 #include "supervisor/mcp/task.h"
 #include "supervisor/mcp/tasks.h"
 
-#define ASKED_EACH                                                                                 \
-    4 /* times that one question is waited for: on lost streams, and on the latest                 \
-       */
+#define ASKED_EACH 4 /* copies of a question that are kept: the latest ones */
 
 /* A question that was sent to an older client. */
 struct mcp_asked {

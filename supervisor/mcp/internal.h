@@ -194,8 +194,8 @@ struct mcp_request *mcp_request_find(const struct mcp_session *s, const char *id
 void mcp_refuse(struct mcp_request *r, enum mcp_status status, int code, const char *message,
                 cJSON *owned_data);
 
-/* Ends the request with an error. Returns false, which callers return as "the request has ended".
- */
+/* Ends the request with an error. Returns false, which callers return as "the request has
+ * ended". */
 bool mcp_fail(struct mcp_request *r, enum jsonrpc_code code, const char *message);
 
 /* The same for wrong params: "Invalid params: " and the problem. */
@@ -282,8 +282,8 @@ void mcp_shape_items(enum revision revision, enum mcp_list list, cJSON *items);
 /* Adds type and server to a modern result; removes both from an older one. */
 void mcp_seal(struct mcp_server *s, enum revision revision, cJSON *result);
 
-/* Sets for how long a modern result may be cached and by whom, unless the result says so already.
- */
+/* Sets for how long a modern result may be cached and by whom, unless the result says so
+ * already. */
 void mcp_cacheable(enum revision revision, cJSON *result, bool by_all, double ttl_ms);
 
 /* A string item that is printed without a copy; `text` must outlive it. */

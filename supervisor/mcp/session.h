@@ -27,8 +27,8 @@ struct principal;
 
 /* ---- servers ---- */
 
-/* State that all sessions share: tasks, subscriptions. The app is borrowed for the server's life.
- */
+/* State that all sessions share: tasks, subscriptions. The app is borrowed for the server's
+ * life. */
 struct mcp_server *mcp_server_create(uv_loop_t *loop, const struct mcp_app *app);
 
 /* Refuses new work from now on, and ends all listeners. Requests in flight go on. */
@@ -116,8 +116,8 @@ struct mcp_incoming {
     const struct mcp_head *head; /* NULL: the transport has no headers. Borrowed during the call */
 };
 
-/* Whether the sink has got or will get an answer. False: none will come (notifications, responses).
- */
+/* Whether the sink has got or will get an answer. False: none will come (notifications,
+ * responses). */
 bool mcp_session_take(struct mcp_session *s, const struct mcp_incoming *in);
 
 /* Answers input that is not JSON (-32700) or not a message (-32600). */

@@ -40,8 +40,8 @@ void subscriber_end(struct mcp_subscriber *one);
 /* Returns the reader of a session of an older revision; creates it at first. */
 struct mcp_subscriber *subscriber_of_session(struct mcp_session *s);
 
-/* Sends a listen its `acknowledge` (what it will be notified of), now or when the stream has room.
- */
+/* Sends a listen its `acknowledge` (what it will be notified of), now or when the stream has
+ * room. */
 void subscriber_acknowledge(struct mcp_subscriber *one);
 
 /* Adds the id of the listen to the params or result of a message. */

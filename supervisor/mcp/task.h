@@ -74,8 +74,8 @@ bool task_cancel(struct mcp_task *t, uint64_t now_ms);
 /* Asks the client; takes ownership of the requests. False if the task is over, or has asked too
  * often. */
 bool task_ask(struct mcp_task *t, cJSON *requests, uint64_t now_ms);
-/* The questions are answered: the task is working again. Returns the answers by the handler's keys.
- */
+/* The questions are answered: the task is working again. Returns the answers by the handler's
+ * keys. */
 cJSON *task_resume(struct mcp_task *t);
 
 /* Any bytes, cut if too long; NULL: none. */

@@ -152,8 +152,8 @@ void install_free(struct installation *i);
 
 /* ---- failure.c ---- */
 
-/* Explains why an installer's run failed. `hint` is a string literal. The caller frees the message.
- */
+/* Explains why an installer's run failed. `hint` is a string literal. The caller frees the
+ * message. */
 int install_explain(const struct installation *i, const struct fleet_outcome *outcome,
                     char **ret_message, const char **ret_hint);
 

@@ -26,8 +26,8 @@ static void on_packages_time(uv_timer_t *timer);
 
 /* ---- life ---- */
 
-/* A path of the configuration may be relative to our working directory; mounts need absolute ones.
- */
+/* A path of the configuration may be relative to our working directory; mounts need absolute
+ * ones. */
 static char *absolute(const char *path)
 {
     char *real = path[0] != '\0' ? realpath(path, NULL) : NULL;

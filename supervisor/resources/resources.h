@@ -37,8 +37,8 @@ void resources_complete(struct fleet *f, struct mcp_request *r, const struct mcp
 
 bool resources_may_subscribe(struct fleet *f, const struct principal *principal, const char *uri);
 
-/* From now on notifies the server's subscribers of changes in the fleet; server NULL: stops that.
- */
+/* From now on notifies the server's subscribers of changes in the fleet; server NULL: stops
+ * that. */
 void resources_observe(struct fleet *f, struct mcp_server *server);
 
 #endif

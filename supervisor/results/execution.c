@@ -141,8 +141,8 @@ static void append_standing(struct buf *text, const struct fleet_outcome *o)
     }
 }
 
-/* Appends how the code ended; `words` is the explanation of the agent or worker, if there is one.
- */
+/* Appends how the code ended; `words` is the explanation of the agent or worker, if there is
+ * one. */
 static void append_status(struct buf *text, const struct fleet_outcome *o, const char *words)
 {
     const struct msg_output *end = o->end;
@@ -191,8 +191,8 @@ static void append_status(struct buf *text, const struct fleet_outcome *o, const
     }
 }
 
-/* Appends a line about the position of a page. A summary has its own line where output is left out.
- */
+/* Appends a line about the position of a page. A summary has its own line where output is left
+ * out. */
 static void append_cut(struct buf *text, const struct fleet_outcome *o, bool is_stderr,
                        const struct result_part *p)
 {

@@ -20,8 +20,8 @@
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/links/uri.h"
 
-/* Replacing bytes by U+FFFD makes a text at most three times as long; budgets are well below this.
- */
+/* Replacing bytes by U+FFFD makes a text at most three times as long; budgets are well below
+ * this. */
 #define TEXT_MAX_BYTES (4u << 20)
 
 void result_init(struct result *r)

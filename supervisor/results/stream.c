@@ -16,8 +16,8 @@
 
 #include "common/text.h"
 
-/* Replacing bytes by U+FFFD makes a text at most three times as long; budgets are well below this.
- */
+/* Replacing bytes by U+FFFD makes a text at most three times as long; budgets are well below
+ * this. */
 #define TEXT_MAX_BYTES (4u << 20)
 
 static struct view rest_of(struct view v, size_t from)

@@ -19,8 +19,8 @@
 /* -ERR_INVALID with the first violation. `value` is an object of arguments. */
 int schema_check(const cJSON *schema, const cJSON *value, struct err *err) WARN_UNUSED;
 
-/* False if the schema uses a keyword that schema_check() does not enforce; *ret_keyword names it.
- */
+/* False if the schema uses a keyword that schema_check() does not enforce; *ret_keyword names
+ * it. */
 bool schema_is_understood(const cJSON *schema, const char **ret_keyword);
 
 #endif

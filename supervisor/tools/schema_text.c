@@ -343,8 +343,8 @@ static const char *default_sandbox_there_about(const struct config *c)
     return "Without it your default sandbox is used, if there is one: this makes none.";
 }
 
-/* Returns the figure or piece called `name`; NULL if unknown. Figures are formatted into `figure`.
- */
+/* Returns the figure or piece called `name`; NULL if unknown. Figures are formatted into
+ * `figure`. */
 static const char *look_up_figure(const char *name, const struct config *c, char *figure,
                                   size_t size)
 {

@@ -92,8 +92,8 @@ struct tool_call {
     struct tool_session *session;
     const cJSON *args; /* object that fits the tool's schema; NULL: none */
     void (*done)(struct tool_call *call, struct result *result); /* result is borrowed */
-    /* Called any number of times before done(), by tool_tell(); NULL: the client wants no progress.
-     */
+    /* Called any number of times before done(), by tool_tell(); NULL: the client wants no
+     * progress. */
     void (*progress)(struct tool_call *call, const struct fleet_progress *progress);
     /* The same for output of the code, as a fleet_output_fn. */
     bool (*output)(struct tool_call *call, const struct fleet_output *output);

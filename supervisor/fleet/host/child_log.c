@@ -41,8 +41,8 @@ struct child_log {
     char chunk[4096];
 };
 
-/* Returns the text after "<time> <level> <component>: ", or the whole line if it has no such head.
- */
+/* Returns the text after "<time> <level> <component>: ", or the whole line if it has no such
+ * head. */
 static const char *parse_head(const char *line, enum log_level *ret_level)
 {
     const char *level = strchr(line, ' ');

@@ -41,8 +41,8 @@
 #define LOCK_NAMED    "named\n"
 #define OPEN_ATTEMPTS 10
 
-/* Length of "/<sandbox id>/w<generation>.sock" after .../sandboxes, with some room for generations.
- */
+/* Length of "/<sandbox id>/w<generation>.sock" after .../sandboxes, with some room for
+ * generations. */
 #define SOCKET_ROOM 36
 
 char *instance_top(const struct config *config)

@@ -32,8 +32,8 @@ struct fleet_runs {
     /* All operations that an earlier server left are known. */
     void (*adopted)(struct fleet_host *host);
 
-    /* The last call by a fleet: nothing runs and nobody waits any more. `closed` is called later.
-     */
+    /* The last call by a fleet: nothing runs and nobody waits any more. `closed` is called
+     * later. */
     void (*close)(struct fleet_host *host, void (*closed)(void *arg), void *arg);
 };
 

@@ -20,8 +20,8 @@ struct adopt_setup {
     void *arg;
 };
 
-/* Reads the directories of our instance, which must be open, and starts to take the sandboxes over.
- */
+/* Reads the directories of our instance, which must be open, and starts to take the sandboxes
+ * over. */
 struct adopt *adopt_begin(const struct adopt_setup *setup);
 
 /* The worker that was started for s is ready, or dead, so another one may be started. */

@@ -263,8 +263,8 @@ uint64_t sandbox_idle_ms(const struct sandbox *s);
 /* A call starts or ends: its idle time starts again. */
 void sandbox_touch(struct sandbox *s);
 
-/* From now on it waits only shortly for the next call. False, without effect: nothing runs in it.
- */
+/* From now on it waits only shortly for the next call. False, without effect: nothing runs in
+ * it. */
 bool sandbox_retire(struct sandbox *s);
 
 /* Time until it closes unless it is used; 0: any moment. */
@@ -275,8 +275,8 @@ uint64_t sandbox_life_left_ms(const struct sandbox *s);
 
 /* ---- progress.c: how creating goes on ---- */
 
-/* OPEN was sent to create it: polls for progress from now on, and kills a worker that makes none.
- */
+/* OPEN was sent to create it: polls for progress from now on, and kills a worker that makes
+ * none. */
 void sandbox_watch(struct sandbox *s);
 
 void sandbox_progress_begin(struct sandbox_progress *n, uint64_t now_ms);
@@ -330,8 +330,8 @@ static inline bool sandbox_is_installer(const struct sandbox *s)
 /* From now on `target` is not removed before the installer. */
 void sandbox_install_for(struct sandbox *installer, struct sandbox *target);
 
-/* Closes the installers of s; true if there are any. The last one to end calls sandbox_cleanup(s).
- */
+/* Closes the installers of s; true if there are any. The last one to end calls
+ * sandbox_cleanup(s). */
 bool sandbox_close_installers(struct sandbox *s);
 
 /* It cannot write any more, or nobody can tell. Does nothing if it is no installer. */

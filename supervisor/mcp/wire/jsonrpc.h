@@ -55,8 +55,8 @@ char *jsonrpc_id_text(const cJSON *id);
  * values. */
 char *jsonrpc_result(const char *id, cJSON *result);
 
-/* NULL if there is no memory, since nobody waits for a notification. Takes ownership of the params.
- */
+/* NULL if there is no memory, since nobody waits for a notification. Takes ownership of the
+ * params. */
 char *jsonrpc_notification(const char *method, cJSON *params);
 
 /* `id` NULL: unknown; then `null_id` decides between "id": null and no id. `message` may be any

@@ -283,8 +283,8 @@ static void answer_preflight(struct web_exchange *x)
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* The client learns which header was refused, but not which values are allowed; the log says that.
- */
+/* The client learns which header was refused, but not which values are allowed; the log says
+ * that. */
 static bool refuse_by_guard(struct guard *g, struct web_exchange *x, const char *name,
                             const char *hint)
 {

@@ -25,8 +25,8 @@ struct authority {
 /* Accepts "host", "host:port", "1.2.3.4", "[::1]:80"; no user names, blanks or percent signs. */
 bool authority_parse(struct view text, struct authority *ret);
 
-/* Whether it is localhost, 127.0.0.1 or ::1: the names by which programs on one machine reach it.
- */
+/* Whether it is localhost, 127.0.0.1 or ::1: the names by which programs on one machine reach
+ * it. */
 bool authority_is_local(const struct authority *a);
 
 /* The same, or another address of 127/8, which no other machine can reach. */
