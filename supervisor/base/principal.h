@@ -30,6 +30,7 @@ struct principal {
     unsigned refs;
 };
 
+/* Copies the name. The caller gets the first reference; the last release frees it. */
 struct principal *principal_create(const char *name, const struct principal_limits *limits);
 struct principal *principal_hold(struct principal *p);
 void principal_release(struct principal *p); /* NULL is fine */

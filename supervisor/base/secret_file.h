@@ -20,6 +20,7 @@
 int secret_file_read(const char *path, struct buf *out, bool *ret_open,
                      struct err *err) WARN_UNUSED;
 
+/* Overwrites the buffer with zeros, and frees it. */
 void secret_file_wipe(struct buf *out);
 
 #endif

@@ -25,6 +25,7 @@ struct output_progress {
     struct output_tail out, err;
 };
 
+/* `output` gets `arg`, at most once in every_ms. The caller frees the object with free(). */
 struct output_progress *output_progress_create(uint64_t every_ms, fleet_output_fn output,
                                                void *arg);
 

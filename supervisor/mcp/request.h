@@ -73,6 +73,7 @@ void mcp_log(struct mcp_request *r, const char *level, const char *logger, cJSON
 
 /* ---- answers ---- */
 
+/* Answer with a result, or with an error of JSON-RPC; `data` may be NULL. */
 void mcp_answer(struct mcp_request *r, cJSON *result);
 void mcp_answer_error(struct mcp_request *r, int code, const char *message, cJSON *data);
 

@@ -21,6 +21,7 @@ struct challenge {
     char *metadata_path; /* the path of metadata_url */
 };
 
+/* Copies the texts; `issuer` NULL: none. */
 void challenge_init(struct challenge *c, const char *issuer, const char *scopes);
 void challenge_finish(struct challenge *c);
 

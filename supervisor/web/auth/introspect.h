@@ -33,6 +33,7 @@ struct introspect_config {
     struct principal_limits limits; /* for each principal of the issuer */
 };
 
+/* -ERR_CONFIG if the client credentials or a URL cannot be used; also fails without libcurl. */
 int introspect_create(uv_loop_t *loop, const struct introspect_config *config,
                       struct introspect **ret, struct err *err) WARN_UNUSED;
 

@@ -62,6 +62,7 @@ void tokens_replace(struct tokens *old, struct tokens *fresh,
 
 size_t tokens_count(const struct tokens *t);
 
+/* Whether the text is a valid NAME of the file, and not reserved. */
 bool tokens_name_ok(const char *name);
 
 /* Whether the text can be a token: RFC 6750's b64token, at most `max` characters. */

@@ -60,6 +60,7 @@ static inline bool files_endpoint_has(const char *path)
            strcmp(path, FILES_FOREIGN_PATH) == 0;
 }
 
+/* Copies the table. */
 struct files_endpoint *files_endpoint_create(const struct files_source *source);
 
 /* Call this after the source's last callback. NULL is fine. */

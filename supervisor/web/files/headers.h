@@ -22,6 +22,7 @@ void file_headers_set(struct web_exchange *x, const char *path, const char *type
 /* Returns the Content-Type; it may be stored in `scratch`. */
 const char *file_content_type(const char *type, char *scratch, size_t size);
 
+/* Makes the etag of a version of a file (struct file_piece). */
 void file_etag(uint64_t stamp, char ret[FILE_ETAG_SIZE]);
 
 /* Whether If-None-Match names this etag. */

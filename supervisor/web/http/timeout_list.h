@@ -31,6 +31,7 @@ struct timeout_list {
     void *closed_arg;
 };
 
+/* `due` is called from the loop for each entry, period_ms after it was set. */
 void timeout_list_init(struct timeout_list *b, uv_loop_t *loop, uint64_t period_ms,
                        void (*due)(void *owner));
 

@@ -27,6 +27,7 @@ struct mcp_endpoint_config {
     uint64_t heartbeat_ms;    /* a waiting client gets something at least this often */
 };
 
+/* Copies the configuration, and borrows its server. */
 struct mcp_endpoint *mcp_endpoint_create(uv_loop_t *loop, const struct mcp_endpoint_config *config);
 
 /* Handler of a listener: takes every exchange, and answers 404 to unknown paths. */
