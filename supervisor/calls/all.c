@@ -72,7 +72,7 @@ void call_check_all(struct sandbox *s)
 
 /* ---- all calls at once ----------------------------------------------------------------------- */
 
-/* What may have become of code that is not known to have run, now that its sandbox has ended. */
+/* Describes the end of code that is not known to have run when its sandbox ended. */
 static const char *what_became(const struct fleet_call *call)
 {
     if (call->was_over) {

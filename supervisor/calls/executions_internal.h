@@ -106,7 +106,7 @@ void execution_tell_all(struct execution *e);
 /* Its call is a new one: followers get the output of that. */
 void execution_follow_call(struct execution *e);
 
-/* What it waits for is known: it is called back soon, or its time starts now. Before that it never
+/* Its execution is known now: it is called back soon, or its time starts. Before that it never
  * reports "no such execution". */
 void execution_begin_wait(struct fleet_await *w);
 

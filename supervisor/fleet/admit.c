@@ -107,8 +107,8 @@ static int check_places(struct fleet *f, const char *owner, const struct fleet_s
     return rc < 0 ? rc : check_limit(f, spare, err, ret_hint);
 }
 
-/* Of the sandboxes of this owner (NULL: of all) that may be evicted now, the one that has been idle
- * for longest; NULL if there is none. */
+/* Returns the sandbox of this owner (NULL: of anybody) that has been idle for longest and may be
+ * evicted; NULL if there is none. */
 static struct sandbox *find_spare(struct fleet *f, const char *owner)
 {
     struct sandbox *s;

@@ -116,8 +116,9 @@ static int take_instance_lock(const char *dir, bool own, struct err *err)
     }
     CLEANUP_FREE char *text =
         alloc_printf(LOCK_MAGIC "pid %d\n%s", (int)getpid(), own ? "" : LOCK_NAMED);
-    /* Over what an earlier server wrote, which takes no room: on a full disk half of this would be
-     * the lock of no instance, and what is in it would never be swept. */
+    /* The text overwrites that of an earlier server before it is truncated, which needs no space.
+     * On a full disk an incomplete lock would belong to no instance, and its sandboxes would never
+     * be swept. */
     int rc = fd_write_all(fd, text, strlen(text), err);
     if (rc == 0 && ftruncate(fd, (off_t)strlen(text)) < 0) {
         rc = err_sys(err, ERR_IO, errno, "truncate");
@@ -148,7 +149,7 @@ static int try_open(struct instance *i, mode_t mode, struct err *err)
     rc = take_instance_lock(i->dir, i->own, err);
     if (rc < 0) {
         if (i->own) {
-            rmdir(i->dir); /* nobody would find it: it has no lock */
+            rmdir(i->dir); /* no sweep would find it, since it has no lock */
         }
         return rc;
     }

@@ -150,7 +150,7 @@ int record_save_worker(const char *dir, int pid, uint64_t generation, struct err
     CLEANUP_FREE char *path = alloc_printf("%s/worker", dir);
     CLEANUP_FREE char *next = alloc_printf("%s/worker.next", dir);
     uint64_t start = worker_process_start_time(pid);
-    if (start == 0 && access("/proc/self/stat", F_OK) == 0) { /* no descriptor left to read it */
+    if (start == 0 && access("/proc/self/stat", F_OK) == 0) { /* no descriptor is left */
         return err_set(err, ERR_IO, "cannot tell when worker %d was started", pid);
     }
     CLEANUP_FREE char *text = alloc_printf("%d %" PRIu64 " %" PRIu64 "\n", pid, start, generation);

@@ -102,8 +102,8 @@ static size_t fair_share(const struct mcp_endpoint *e, const struct mcp_share *o
     return fair > 0 ? fair : 1;
 }
 
-/* Of the principal with most sessions, if they are more than `above`: the one that was quiet for
- * longest. */
+/* Returns the session that was quiet for longest, of the principal with most sessions, if these are
+ * more than `above`. */
 static struct mcp_client *of_the_largest(struct mcp_endpoint *e, size_t above, bool busy)
 {
     struct mcp_client *found = NULL;
