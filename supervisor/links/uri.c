@@ -124,6 +124,7 @@ bool uri_parse(const char *text, struct uri *ret)
 /* Encodes the segments of a path; false if that is impossible. */
 static bool add_segments(struct buf *out, struct view path)
 {
+    static const char hex[] = "0123456789ABCDEF";
     size_t at = 0;
     while (at < path.len) {
         size_t n = 0;
@@ -146,8 +147,8 @@ static bool add_segments(struct buf *out, struct view path)
             if (c < 0x20 || c == 0x7f) {
                 return false;
             }
-            int rc =
-                is_plain_byte(c) ? buf_add(out, &c, 1, NULL) : buf_printf(out, NULL, "%%%02X", c);
+            const char escaped[] = {'%', hex[c >> 4], hex[c & 0xf]};
+            int rc = is_plain_byte(c) ? buf_add(out, &c, 1, NULL) : buf_add(out, escaped, 3, NULL);
             if (rc < 0) {
                 return false;
             }
