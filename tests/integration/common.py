@@ -1,6 +1,6 @@
 """What every integration test starts from: the search path, the client, the test cases, and one
 server that most cases of a file share. The files run on the oci backend, and by with_engine.py on a container engine as well; some run
-over HTTP, too: CLOISTER_TEST_TRANSPORT is stdio (default), http or sse.
+over HTTP, too: CLOISTER_TEST_TRANSPORT is stdio (default), http or sse. With CLOISTER_ENGINE_CASES=all every case runs on every engine.
 
 Run one by hand:  CLOISTER=<build>/supervisor/cloister python3 tests/integration/test_execute.py [part of a case's name]
 """
@@ -8,6 +8,7 @@ Run one by hand:  CLOISTER=<build>/supervisor/cloister python3 tests/integration
 import os
 import subprocess
 import sys
+import threading
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -16,15 +17,35 @@ sys.path[:0] = [os.path.join(HERE, "lib"), os.path.join(os.path.dirname(HERE), "
 # pylint: disable=wrong-import-position,unused-import
 import mcp
 import mcp_http
+import tap
 from engine import LANGUAGES
 from mcp import LATEST_LEGACY, LEGACY, MODERN, Pending, ServerGone, alive, modern_meta
-from tap import Skip, Suite, contains, equal, poll, skip_all
+from tap import Skip, contains, equal, poll, skip_all
 
 TRANSPORT = os.environ.get("CLOISTER_TEST_TRANSPORT", "stdio")
 ON_PIPE = TRANSPORT == "stdio"  # for what is about lines and pipes alone
 Server = {"stdio": mcp.Server, "http": mcp_http.ServerByHttp, "sse": mcp_http.ServerBySse}[TRANSPORT]
 ON_OCI = mcp.BACKEND == "oci"  # for what is about that backend alone
 OWN_TOOLS = 13  # those that a server lists without profiles
+
+# On which engines a case is run beside oci, see "Engines" in tests/README.md.
+EACH = ("docker", "podman")  # what differs between the two, and what must never go wrong on any
+ONE = ("docker",)  # a container makes a difference, and it is the same with both
+NONE = ()  # depends on nothing of the backend
+ALL_CASES = os.environ.get("CLOISTER_ENGINE_CASES") == "all"
+
+
+class Suite(tap.Suite):
+    """Cases with the engines on which they run; `engines` is that of those which name none."""
+
+    def __init__(self, engines=EACH):
+        super().__init__()
+        self.engines = engines
+
+    def case(self, name, when=True, engines=None, beside=False):
+        wanted = self.engines if engines is None else engines
+        usual = mcp.ENGINE is None or ALL_CASES or mcp.ENGINE.state["kind"] in wanted
+        return super().case(name, when, usual, beside)
 
 
 def needs_runtime():
@@ -128,3 +149,25 @@ class Shared:
     def close(self):
         if self.server is not None:
             self.server.close()
+
+
+class SharedByThread:
+    """One such for each thread of cases that run beside each other."""
+
+    def __init__(self):
+        self.local = threading.local()
+        self.all = []
+
+    def get(self):
+        if not hasattr(self.local, "shared"):
+            self.local.shared = Shared()
+            self.all.append(self.local.shared)
+        return self.local.shared.get()
+
+    def fresh(self, **arguments):
+        self.get()
+        return self.local.shared.fresh(**arguments)
+
+    def close(self):
+        for shared in self.all:
+            shared.close()

@@ -8,11 +8,12 @@ import re
 import shutil
 import signal
 
-from common import ON_OCI, ON_PIPE, Server, Skip, Suite, contains, equal, mcp, needs_modules, needs_runtime, poll
+from common import NONE, ONE, ON_OCI, ON_PIPE, Server, Skip, Suite, contains, equal, mcp, needs_modules, needs_runtime, poll
 import wheels
 from png import Picture
 
-suite = Suite()
+# Shapes of answers are the server's: on engines runs what has to do with images, packages and network.
+suite = Suite(NONE)
 needs_runtime()
 
 
@@ -63,7 +64,7 @@ def names():
     server.close()
 
 
-@suite.case("packages: what the installer says is the output, in either shape of logs, and what went wrong the error")
+@suite.case("packages: what the installer says is the output, in either shape of logs, and what went wrong the error", engines=ONE)
 def packages():
     place = mcp.temporary_directory()
     wheels.wheel("onlyhere", "1.0").save(place)
@@ -83,7 +84,7 @@ def packages():
         server.close()
 
 
-@suite.case("a session from its creation to its end")
+@suite.case("a session from its creation to its end", engines=ONE)
 def session():
     server = start()
     equal(text(server, "create_sandbox", session_id="s1"), "Sandbox created successfully with session ID: s1")
@@ -152,7 +153,7 @@ def ended():
     server.close()
 
 
-@suite.case("files go in and come out, right below the root too")
+@suite.case("files go in and come out, right below the root too", engines=ONE)
 def files():
     server = start()
     text(server, "create_sandbox", session_id="f")
@@ -235,7 +236,7 @@ def strays():
     server.close()
 
 
-@suite.case("network, where it is allowed, is the same in every sandbox; that of telnet is no session")
+@suite.case("network, where it is allowed, is the same in every sandbox; that of telnet is no session", engines=ONE)
 def network():
     server = start(None, "--allow-network")
     made = text(server, "create_sandbox", session_id="n")
@@ -280,7 +281,7 @@ def chart(server, tool, **arguments):
     return done, more
 
 
-@suite.case("charts come as pictures, each in the sandbox, in the answer and as a block of its own")
+@suite.case("charts come as pictures, each in the sandbox, in the answer and as a block of its own", engines=ONE)
 def charts():
     server = start()
     text(server, "create_sandbox", session_id="c")
@@ -330,7 +331,7 @@ def interactive_charts():
     server.close()
 
 
-@suite.case("telnet goes out of a sandbox with network, or not at all")
+@suite.case("telnet goes out of a sandbox with network, or not at all", engines=ONE)
 def telnet():
     server = start()
     contains(value(server, "connect", host="127.0.0.1", port=1)["error"], "--allow-network")

@@ -9,12 +9,13 @@ import urllib.error
 import urllib.request
 import zlib
 
-from common import Skip, Suite, contains, equal, mcp, needs_runtime, poll
+from common import NONE, ONE, Skip, Suite, contains, equal, mcp, needs_runtime, poll
 import wheels
 from mcp_http import HttpServer, SseClient
 
 needs_runtime()
-suite = Suite()
+# Shapes of answers are the server's: on engines runs what has to do with packages and programs.
+suite = Suite(NONE)
 
 ISO = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?"
 OLD = "2024-11-05"
@@ -108,7 +109,7 @@ def listed():
     equal(server.ask("GET", "/health").body, b'{"status":"healthy"}')
 
 
-@suite.case("code runs as a program of its own, and the answer has output, exit code, files and links")
+@suite.case("code runs as a program of its own, and the answer has output, exit code, files and links", engines=ONE)
 def execution():
     done = execute("import os, sys\nprint('hä', os.getcwd().split('/')[-1])\nprint('e', file=sys.stderr)\nx = 1\nsys.exit(3)")
     equal(list(done), ["stdout", "stderr", "exit_code", "files", "file_links"])
@@ -211,7 +212,7 @@ def installed(client, ident, package):
     equal(first, {"status": "success", "message": f"Successfully installed {package}", "complete": True, "success": True})
 
 
-@suite.case("a package is installed, seen by code, and known by a check; a failure says why")
+@suite.case("a package is installed, seen by code, and known by a check; a failure says why", engines=ONE)
 def packages():
     _, client, ident = env()
     installed(client, ident, "left-pad")
@@ -229,7 +230,7 @@ def packages():
     contains([(p["name"], p["version"]) for p in envs[0]["installed_packages"]], ("left-pad", "1.0"))
 
 
-@suite.case("the workflow of their readme: install pandas and matplotlib, plot to a file, fetch it by its link")
+@suite.case("the workflow of their readme: install pandas and matplotlib, plot to a file, fetch it by its link", engines=ONE)
 def workflow():
     if not os.path.isdir(f"{wheels.SITE}/pandas") or not os.path.isdir(f"{wheels.SITE}/matplotlib"):
         raise Skip("pandas or matplotlib is not installed on this machine")
@@ -251,7 +252,7 @@ def workflow():
     assert colours > 50, "an empty picture"
 
 
-@suite.case("python-sandbox on stdio: sandboxes by name, a terminal, uploads, links as resources")
+@suite.case("python-sandbox on stdio: sandboxes by name, a terminal, uploads, links as resources", engines=ONE)
 def sandbox():
     place = mcp.temporary_directory()
     with open(os.path.join(place, "data.csv"), "w", encoding="utf-8") as file:

@@ -2,10 +2,11 @@
 
 import time
 
-from common import OWN_TOOLS, Server, Suite, contains, equal, needs_runtime, poll
+from common import EACH, NONE, ONE, OWN_TOOLS, Server, Suite, contains, equal, needs_runtime, poll
 
 needs_runtime()
-suite = Suite()
+# Turns and bounds are the server's: on engines runs where many containers come and go, and much is under way.
+suite = Suite(NONE)
 
 SLOW = "import os, time\nopen('begun', 'w').close()\nwhile not os.path.exists('go'):\n    time.sleep(0.02)\n'slow one'"
 
@@ -23,7 +24,7 @@ def let_go(server, sandbox, pending):
     equal(pending.structured()["result"], "'slow one'")
 
 
-@suite.case("a slow call in one sandbox does not delay another sandbox, nor the protocol")
+@suite.case("a slow call in one sandbox does not delay another sandbox, nor the protocol", engines=ONE)
 def other_sandbox():
     with Server() as server:
         server.legacy()
@@ -122,7 +123,7 @@ def duplicate_id():
         equal(again.structured()["result"], "'slow one'")
 
 
-@suite.case("sixteen sandboxes are created, used and closed at once")
+@suite.case("sixteen sandboxes are created, used and closed at once", engines=EACH)
 def many_sandboxes():
     with Server() as server:
         server.legacy()
@@ -150,7 +151,7 @@ def sandbox_limit():
         assert error["hint"]
 
 
-@suite.case("closing a sandbox ends what runs in it; its call is answered")
+@suite.case("closing a sandbox ends what runs in it; its call is answered", engines=EACH)
 def close_while_busy():
     with Server() as server:
         server.legacy()
@@ -164,7 +165,7 @@ def close_while_busy():
         assert result["structuredContent"].get("status") == "cancelled" or result["structuredContent"].get("error"), result
 
 
-@suite.case("a client that does not read its answers stops being read, and loses none of them")
+@suite.case("a client that does not read its answers stops being read, and loses none of them", engines=EACH)
 def slow_reader():
     with Server() as server:
         server.legacy()

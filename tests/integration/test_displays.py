@@ -3,11 +3,12 @@
 import json
 from base64 import b64decode
 
-from common import Shared, Suite, contains, equal, needs_modules, needs_runtime
+from common import NONE, ONE, Shared, Suite, contains, equal, needs_modules, needs_runtime
 from png import Picture
 
 needs_runtime()
-suite = Suite()
+# Pictures and tables are made by the agent: on engines runs what depends on the image's libraries and on the mounts of a container.
+suite = Suite(NONE)
 shared = Shared()
 
 RED, LIME, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
@@ -38,7 +39,7 @@ def text_of(result):
 # ---- figures ----
 
 
-@suite.case("plots are pictures in the result, all of them, in their order and each once")
+@suite.case("plots are pictures in the result, all of them, in their order and each once", engines=ONE)
 def figures():
     needs("matplotlib")
     done, pictures, result = execute(
@@ -74,7 +75,7 @@ def figures_of_failures():
     equal((done["result"], done["interpreter"], pictures), ("[]", "kept", []))
 
 
-@suite.case("a plot that is shown can be fetched by its link, and saved plots are files of the run")
+@suite.case("a plot that is shown can be fetched by its link, and saved plots are files of the run", engines=ONE)
 def links():
     needs("matplotlib")
     server, _ = shared.get()
@@ -146,7 +147,7 @@ def images():
     equal(picture.pixel(5, 5), BLUE)
 
 
-@suite.case("what notebooks import is there, and every form arrives")
+@suite.case("what notebooks import is there, and every form arrives", engines=ONE)
 def forms():
     done, _, _ = execute(
         "from IPython.display import HTML, Image, JSON, Latex, Markdown, SVG, clear_output, display\n"
@@ -205,7 +206,7 @@ def many():
     assert int(used["stdout"]) <= 25, used
 
 
-@suite.case("on a full disk nothing is shown, and the run goes on")
+@suite.case("on a full disk nothing is shown, and the run goes on", engines=ONE)
 def full_disk():
     shared.enforced("disk_mb")
     server, sandbox = shared.fresh(disk_mb=16)
@@ -232,7 +233,7 @@ def full_disk():
 # ---- files ----
 
 
-@suite.case("files that a run created or changed are listed, whatever wrote them, and no others")
+@suite.case("files that a run created or changed are listed, whatever wrote them, and no others", engines=ONE)
 def changed():
     def files(code, **arguments):
         done, _, _ = execute(code, **arguments)

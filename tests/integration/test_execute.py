@@ -2,11 +2,13 @@
 
 import json
 
-from common import Shared, Suite, clear, contains, equal, needs_runtime, poll
+from common import EACH, NONE, ONE, Shared, Suite, clear, contains, equal, needs_runtime, poll
 import mcp
 
 needs_runtime()
-suite = Suite()
+# The interpreters and their results are the agent's and the server's, whatever is around them: on engines runs what depends on the image, on
+# the streams of a container, on what it leaves open, on its limits and its end.
+suite = Suite(NONE)
 shared = Shared()
 
 
@@ -27,7 +29,7 @@ def reset():
 # ---- Python ----
 
 
-@suite.case("python: variables, imports and functions live across calls")
+@suite.case("python: variables, imports and functions live across calls", engines=EACH)
 def live_state():
     first = python("import math\nx = 20\ndef twice(n):\n    return 2 * n")
     equal((first["status"], first["interpreter"], first["exit_code"]), ("ok", "fresh", 0))
@@ -62,7 +64,7 @@ def streams():
     equal(done["result"], "10")
 
 
-@suite.case("python: output of children and of raw descriptors is there as well")
+@suite.case("python: output of children and of raw descriptors is there as well", engines=ONE)
 def child_output():
     done = python("import os, subprocess\nos.write(1, b'raw\\n')\nsubprocess.run(['sh', '-c', 'echo child; echo oops >&2'])\nprint('after')")
     equal(sorted(done["stdout"].split()), ["after", "child", "raw"])
@@ -174,7 +176,7 @@ def sys_exit():
     equal(python("kept")["result"], "'yes'")
 
 
-@suite.case("python: unicode survives in code, output, results, arguments and names")
+@suite.case("python: unicode survives in code, output, results, arguments and names", engines=ONE)
 def unicode():
     done = python("größe = 'ä漢😀'\nprint(größe)\ngröße")
     equal((done["stdout"], done["result"]), ("ä漢😀\n", "'ä漢😀'"))
@@ -212,7 +214,7 @@ def deadline_output():
     equal((done["status"], done["stdout"]), ("timeout", "before\n"))
 
 
-@suite.case("python: code that ignores the interrupt is killed and the interpreter restarted")
+@suite.case("python: code that ignores the interrupt is killed and the interpreter restarted", engines=ONE)
 def deadline_ignored():
     python("state = 1")
     done = python("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", timeout_seconds=1)
@@ -229,7 +231,7 @@ def deadline_caught():
     equal(python("1")["status"], "ok")
 
 
-@suite.case("python: os._exit and a segfault restart the interpreter and leave the sandbox usable")
+@suite.case("python: os._exit and a segfault restart the interpreter and leave the sandbox usable", engines=ONE)
 def crashes():
     python("open('kept.txt', 'w').write('on disk')\nx = 1")
     for code, exit_code in [("import os; os._exit(7)", 7), ("import ctypes; ctypes.string_at(0)", 139), ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 137)]:
@@ -277,14 +279,14 @@ def late_signals():
         equal("late" in done["stderr"], "Exit" not in what, done["stderr"])
 
 
-@suite.case("python: closing every descriptor costs the interpreter, not the sandbox")
+@suite.case("python: closing every descriptor costs the interpreter, not the sandbox", engines=ONE)
 def descriptors_closed():
     python("import os; os.closerange(3, 1024)")
     poll("a working interpreter", lambda: python("print('again')")["stdout"] == "again\n")
     reset()
 
 
-@suite.case("python: garbage on every descriptor that user code can find costs only the interpreter")
+@suite.case("python: garbage on every descriptor that user code can find costs only the interpreter", engines=EACH)
 def garbage():
     python("import os\nfor fd in range(3, 64):\n    try:\n        os.write(fd, b'\\xff\\xff\\xff\\xffgarbage' * 100)\n    except OSError:\n        pass")
     poll("a working interpreter", lambda: python("1 + 1").get("result") == "2")
@@ -299,7 +301,7 @@ def background():
     assert done["duration_ms"] < 4000, done["duration_ms"]
 
 
-@suite.case("python: fork in user code, and a child that falls out of it, does not double anything")
+@suite.case("python: fork in user code, and a child that falls out of it, does not double anything", engines=ONE)
 def forks():
     done = python("import os\npid = os.fork()\nif pid == 0:\n    print('child')\n    os._exit(0)\nos.waitpid(pid, 0)\nprint('parent')")
     equal(done["status"], "ok")
@@ -309,7 +311,7 @@ def forks():
     equal(python("2 + 2")["result"], "4")
 
 
-@suite.case("python: a lot of output is counted, cut and does not stall")
+@suite.case("python: a lot of output is counted, cut and does not stall", engines=EACH)
 def much_output():
     done = python("for i in range(200000): print('line', i)")
     total = sum(len(f"line {i}\n") for i in range(200000))
@@ -321,7 +323,7 @@ def much_output():
     assert len(huge["result"]) < 1 << 20
 
 
-@suite.case("python: a whole result stays below 1 MiB on the wire")
+@suite.case("python: a whole result stays below 1 MiB on the wire", engines=ONE)
 def result_budget():
     server, sandbox = shared.get()
     code = "import sys\nprint('\\x01\"' * 2_000_000)\nprint('é' * 2_000_000, file=sys.stderr)\nraise ValueError('q' * 3_000_000)"
@@ -330,7 +332,7 @@ def result_budget():
     equal(answer["result"]["structuredContent"]["status"], "error")
 
 
-@suite.case("results carry time, CPU and memory of the run")
+@suite.case("results carry time, CPU and memory of the run", engines=ONE)
 def figures():
     done = python("sum(i * i for i in range(3_000_000))")
     assert done["duration_ms"] > 20 and done["cpu_ms"] > 20, done
@@ -360,7 +362,7 @@ def text_content():
 # ---- bash ----
 
 
-@suite.case("bash: directory, variables and functions live across calls")
+@suite.case("bash: directory, variables and functions live across calls", engines=EACH)
 def bash_state():
     first = bash("mkdir -p here && cd here\nname=value\ngreet() { echo \"hello $1\"; }")
     equal((first["status"], first["interpreter"], first["exit_code"]), ("ok", "fresh", 0))
@@ -421,7 +423,7 @@ def language():
     equal(python("1")["status"], "ok")
 
 
-@suite.case("code of 10 MB runs or fails like any other, empty code is refused, and blanks do nothing")
+@suite.case("code of 10 MB runs or fails like any other, empty code is refused, and blanks do nothing", engines=EACH)
 def sizes_of_code():
     server, sandbox = shared.get()
     stuff = "a" * (10 << 20)
@@ -441,7 +443,7 @@ def sizes_of_code():
 # ---- sandboxes around it ----
 
 
-@suite.case("create_run_close runs in a sandbox of its own and leaves none")
+@suite.case("create_run_close runs in a sandbox of its own and leaves none", engines=EACH)
 def one_shot():
     server, _ = shared.get()
     before = server.call("get_sandbox_status")["count"]
@@ -479,7 +481,7 @@ def names():
         equal(failed["error"]["code"], "invalid_argument", bad)
 
 
-@suite.case("limits and settings of create_sandbox come back in its result and in its status")
+@suite.case("limits and settings of create_sandbox come back in its result and in its status", engines=EACH)
 def settings():
     server, sandbox = shared.fresh(memory_mb=256, cpus=0.5, pids=40, disk_mb=32, env={"GREETING": "hi"}, timeout_seconds=1, ttl_seconds=600)
     status = server.call("get_sandbox_status", sandbox_id=sandbox)
@@ -494,7 +496,7 @@ def settings():
     server.call("close_sandbox", sandbox_id=sandbox)
 
 
-@suite.case("a sandbox that nobody calls closes after its ttl")
+@suite.case("a sandbox that nobody calls closes after its ttl", engines=ONE)
 def ttl():
     server, sandbox = shared.fresh(ttl_seconds=1)
     listed = lambda: [s["sandbox_id"] for s in server.call("get_sandbox_status")["sandboxes"]]
@@ -502,7 +504,7 @@ def ttl():
     equal(server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"]["code"], "sandbox_not_found")
 
 
-@suite.case("what the tools return fits the schemas that they declare")
+@suite.case("what the tools return fits the schemas that they declare", engines=ONE)
 def declared_schemas():
     from schema import check_value
 

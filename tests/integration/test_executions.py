@@ -2,10 +2,11 @@
 
 import time
 
-from common import Server, Suite, contains, equal, needs_runtime, poll
+from common import EACH, NONE, ONE, Server, Suite, contains, equal, needs_runtime, poll
 
 needs_runtime()
-suite = Suite()
+# What outlives its request is kept by the server: on engines runs what has to get through to the container.
+suite = Suite(NONE)
 
 # Prints when the interrupt reached it, by the clock that this process has, too.
 TIMED = """
@@ -45,7 +46,7 @@ def wait_over(server, execution):
     return poll("the end of an execution", look, 30)
 
 
-@suite.case("code that takes longer than the budget goes on, and its outcome is fetched")
+@suite.case("code that takes longer than the budget goes on, and its outcome is fetched", engines=ONE)
 def budget():
     server, sandbox = Impatient.get()
     answer = server.start_call(
@@ -69,7 +70,7 @@ def budget():
     equal(get(server, running["execution_id"])["result"], "10")
 
 
-@suite.case("parts of the output, fetched while it streams, add up to the whole")
+@suite.case("parts of the output, fetched while it streams, add up to the whole", engines=EACH)
 def streaming():
     server, sandbox = Impatient.get()
     whole = "".join(f"{i} ä€😀\n" for i in range(3000))
@@ -143,7 +144,7 @@ def stopped_within(server, sandbox, stop):
     return float(done["stdout"].split("\n")[1]) - now
 
 
-@suite.case("cancel_execution reaches the code at once and says how it ended")
+@suite.case("cancel_execution reaches the code at once and says how it ended", engines=EACH)
 def cancel_by_tool():
     server, sandbox = Impatient.get()
     results = []
@@ -185,7 +186,7 @@ def cancel_by_notification():
     server.call("cancel_execution", execution_id=begun["execution_id"])
 
 
-@suite.case("code that ignores its interrupt is killed, and the sandbox goes on")
+@suite.case("code that ignores its interrupt is killed, and the sandbox goes on", engines=ONE)
 def stubborn():
     server, sandbox = Impatient.get()
     code = "import time\nwhile True:\n    try:\n        time.sleep(9)\n    except KeyboardInterrupt:\n        pass"
@@ -196,7 +197,7 @@ def stubborn():
     equal(server.run("1 + 1", sandbox_id=sandbox)["interpreter"], "restarted")
 
 
-@suite.case("an outcome is still there when its sandbox is closed, and so is that of code that was running then")
+@suite.case("an outcome is still there when its sandbox is closed, and so is that of code that was running then", engines=ONE)
 def after_close():
     server, sandbox = Impatient.get()
     done = server.run("print('kept')\n7", sandbox_id=sandbox)
@@ -210,7 +211,7 @@ def after_close():
     equal((ended["status"], ended["stdout"]), ("cancelled", "half\n"))
 
 
-@suite.case("create_run_close answers within the budget, closes when the code has ended, and its outcome stays")
+@suite.case("create_run_close answers within the budget, closes when the code has ended, and its outcome stays", engines=ONE)
 def throw_away():
     server, _ = Impatient.get()
     begun = server.call("create_run_close", code="import time\ntime.sleep(2.5)\nprint('late')")

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from common import ON_OCI, OWN_TOOLS, Server, Skip, Suite, clear, contains, doctor, equal, needs_runtime, poll, works
+from common import NONE, ONE, ON_OCI, OWN_TOOLS, Server, Skip, Suite, clear, contains, doctor, equal, needs_runtime, poll, works
 import mcp
 
 needs_runtime()
@@ -161,7 +161,7 @@ def chosen_images():
 # ---- our own programs ----
 
 
-@suite.case("a worker program that cannot be used gives a clear error, not a hang")
+@suite.case("a worker program that cannot be used gives a clear error, not a hang", engines=NONE)
 def bad_worker():
     for path in ("/nowhere/worker", "/bin/false"):
         place = mcp.temporary_directory()  # nobody is there who could clean up behind such a worker
@@ -184,7 +184,7 @@ def bad_agent():
 # ---- resources ----
 
 
-@suite.case("no descriptors left: the call fails clearly, the server lives and recovers")
+@suite.case("no descriptors left: the call fails clearly, the server lives and recovers", engines=ONE)
 def no_descriptors():
     limit = 128
 
@@ -209,7 +209,7 @@ def no_descriptors():
             works(server)
 
 
-@suite.case("fork failing: the call fails clearly, whatever the limit, and the server lives")
+@suite.case("fork failing: the call fails clearly, whatever the limit, and the server lives", engines=ONE)
 def no_processes():
     for limit in (1, 2, 4, 6, 8, 12):
         place = mcp.temporary_directory()
@@ -229,7 +229,7 @@ def no_processes():
         shutil.rmtree(place, ignore_errors=True)
 
 
-@suite.case("the runtime directory on a full disk: the call fails clearly, the server lives")
+@suite.case("the runtime directory on a full disk: the call fails clearly, the server lives", engines=ONE)
 def disk_full():
     if os.getuid() != 0:
         raise Skip("needs root to mount a small file system")
@@ -245,7 +245,7 @@ def disk_full():
     shutil.rmtree(place, ignore_errors=True)
 
 
-@suite.case("a runtime directory that cannot be written: a clear error that names it")
+@suite.case("a runtime directory that cannot be written: a clear error that names it", engines=NONE)
 def unwritable():
     place = mcp.temporary_directory()
     blocked = os.path.join(place, "file")
@@ -281,7 +281,7 @@ def ordinary_user():
     shutil.rmtree(place, ignore_errors=True)
 
 
-@suite.case("directories of the server are for its user only")
+@suite.case("directories of the server are for its user only", engines=ONE)
 def permissions():
     with Server() as server:
         server.legacy()

@@ -3,10 +3,11 @@
 import base64
 import os
 
-from common import Shared, Suite, contains, equal, needs_runtime
+from common import EACH, NONE, ONE, Shared, Suite, contains, equal, needs_runtime
 
 needs_runtime()
-suite = Suite()
+# Paths and contents are the agent's: on engines runs what depends on the mounts of a container, and how much its streams carry.
+suite = Suite(NONE)
 shared = Shared("--disk-mb", "64")
 
 
@@ -20,7 +21,7 @@ def failing(tool, **arguments):
     return server.call_failing(tool, sandbox_id=sandbox, **arguments)["error"]
 
 
-@suite.case("what is written is read back, by tools and by code")
+@suite.case("what is written is read back, by tools and by code", engines=EACH)
 def round_trip():
     text = "line one\nzeile zwei ä漢😀\n"
     written = call("write_file", path="dir/sub/note.txt", content=text)
@@ -44,7 +45,7 @@ def binary():
     equal(bad["code"], "invalid_argument")
 
 
-@suite.case("append adds, a plain write replaces, mode sets the permissions")
+@suite.case("append adds, a plain write replaces, mode sets the permissions", engines=EACH)
 def modes():
     call("write_file", path="a.txt", content="one\n")
     equal(call("write_file", path="a.txt", content="two\n", append=True)["size"], 8)
@@ -74,7 +75,7 @@ def parts():
     equal(whole.decode(), "ä")
 
 
-@suite.case("a file of /proc, which says that it is empty, is read in parts like any other")
+@suite.case("a file of /proc, which says that it is empty, is read in parts like any other", engines=ONE)
 def lying_size():
     first = call("read_file", path="/proc/self/status", length=20)
     equal((first["length"], first["truncated"]), (20, True))
@@ -98,7 +99,7 @@ def large():
     assert collected < 40, f"{collected} parts"
 
 
-@suite.case("several megabytes can be written at once")
+@suite.case("several megabytes can be written at once", engines=EACH)
 def large_write():
     text = "x" * (8 << 20)
     equal(call("write_file", path="eight", content=text)["size"], 8 << 20)
@@ -145,7 +146,7 @@ def many_entries():
     shared.run("import shutil; shutil.rmtree('many')")
 
 
-@suite.case("what is missing, no file or not allowed is said as such")
+@suite.case("what is missing, no file or not allowed is said as such", engines=EACH)
 def refusals():
     shared.run("import os\nos.makedirs('plain/dir', exist_ok=True)\nif not os.path.exists('plain/fifo'): os.mkfifo('plain/fifo')\nopen('plain/file', 'w').close()")
     equal(failing("read_file", path="nowhere.txt")["code"], "file_not_found")
@@ -168,7 +169,7 @@ def bad_paths():
             assert code in ("path_invalid", "invalid_argument"), f"{tool} {path!r}: {code}"
 
 
-@suite.case("symbolic links lead no further than the sandbox")
+@suite.case("symbolic links lead no further than the sandbox", engines=EACH)
 def symbolic_links():
     shared.run("import os\nfor n, t in (('etc', '/etc/passwd'), ('root', '/'), ('host', '/proc/1/root/etc/shadow')):\n    os.path.lexists(n) or os.symlink(t, n)")
     inside = call("read_file", path="etc")["content"]
@@ -176,7 +177,7 @@ def symbolic_links():
     assert failing("read_file", path="host")["code"] in ("path_invalid", "file_not_found")
 
 
-@suite.case("the disk cap holds for write_file too, and the sandbox goes on")
+@suite.case("the disk cap holds for write_file too, and the sandbox goes on", engines=EACH)
 def disk_full():
     shared.run("f = open('filler', 'wb')\ntry:\n    while True: f.write(b'x' * 65536)\nexcept OSError as e:\n    print(e.errno)\nf = None")
     error = failing("write_file", path="one_more", content="y" * 1_000_000)

@@ -8,11 +8,12 @@ import re
 import signal
 import urllib.parse
 
-from common import LATEST_LEGACY, Suite, contains, equal, mcp, needs_runtime, poll
+from common import LATEST_LEGACY, NONE, ONE, Suite, contains, equal, mcp, needs_runtime, poll
 from mcp_http import HttpServer
 
 needs_runtime()
-suite = Suite()
+# Links are the server's: on engines runs how a file gets out of a container.
+suite = Suite(NONE)
 
 MIB = 1 << 20
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
@@ -57,7 +58,7 @@ def run(code):
     return client.stdout(code, sandbox_id=sandbox)
 
 
-@suite.case("results of tools have a link to their file, which anybody can fetch")
+@suite.case("results of tools have a link to their file, which anybody can fetch", engines=ONE)
 def fetch():
     server, client, sandbox = shared()
     url = write("dir/a plot ä&?#%+.png", PNG)
@@ -166,7 +167,7 @@ def tampered():
     client.call("close_sandbox", sandbox_id=second)
 
 
-@suite.case("what is no file any more, or none that can be read, is not found; so is a file of a closed sandbox")
+@suite.case("what is no file any more, or none that can be read, is not found; so is a file of a closed sandbox", engines=ONE)
 def gone():
     _, client, sandbox = shared()
     url = write("going.txt", b"x")
@@ -221,7 +222,7 @@ def parts():
     equal(ask(url, If_Range=etag, Range="bytes=0-1").body, b"OTHER")
 
 
-@suite.case("a large file arrives as it is; one that changes on the way is cut; slow clients have their number")
+@suite.case("a large file arrives as it is; one that changes on the way is cut; slow clients have their number", engines=ONE)
 def large():
     _, client, sandbox = shared()
     digest = run("import os, hashlib\nd = os.urandom(48 << 20)\nopen('large.bin', 'wb').write(d)\nprint(hashlib.sha256(d).hexdigest())").strip()
@@ -265,7 +266,7 @@ def expired():
         server.close_sandboxes()
 
 
-@suite.case("where tokens are needed a link is enough, it has none in it, and it outlives the server")
+@suite.case("where tokens are needed a link is enough, it has none in it, and it outlives the server", engines=ONE)
 def restart():
     place = mcp.temporary_directory()
     tokens = os.path.join(place, "tokens")

@@ -6,7 +6,7 @@ import pwd
 import socket
 import tempfile
 
-from common import ON_OCI, Server, Shared, Suite, contains, equal, needs_runtime, poll
+from common import NONE, ON_OCI, Server, Shared, Suite, contains, equal, needs_runtime, poll
 import mcp
 
 needs_runtime()
@@ -489,7 +489,7 @@ def full_of_files():
         server.call("close_sandbox", sandbox_id=sandbox)
 
 
-@suite.case("a disk_mb that leaves no room for programs is refused with what would fit")
+@suite.case("a disk_mb that leaves no room for programs is refused with what would fit", engines=NONE)
 def no_room():
     server, _ = shared.get()
     error = server.call_failing("create_sandbox", memory_mb=256, disk_mb=256)["error"]
@@ -554,7 +554,7 @@ def neighbours():
     server.call("close_sandbox", sandbox_id=second)
 
 
-@suite.case("another client's sandboxes cannot be named")
+@suite.case("another client's sandboxes cannot be named", engines=NONE)
 def other_clients():
     _, sandbox = shared.get()
     with Server() as stranger:

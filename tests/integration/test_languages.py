@@ -7,11 +7,12 @@ import json
 import os
 import signal
 
-from common import ON_OCI, Server, Shared, Suite, clear, contains, equal, needs_runtime, poll
+from common import NONE, ONE, ON_OCI, Server, Shared, Suite, clear, contains, equal, needs_runtime, poll
 import mcp
 
 needs_runtime()
-suite = Suite()
+# A program runs and ends as any process of the agent's: on engines runs what depends on the image and on the mounts of a container.
+suite = Suite(NONE)
 shared = Shared()
 
 # Says hello to its arguments, copies its input, complains, and ends with 3.
@@ -157,7 +158,7 @@ def wait_for_rest(sandbox, before):
 # ---- what there is ----
 
 
-@suite.case("languages: the live ones first, then those whose programs the sandbox has, each once")
+@suite.case("languages: the live ones first, then those whose programs the sandbox has, each once", engines=ONE)
 def languages():
     found = offered()
     equal(found[0], "python")
@@ -171,7 +172,7 @@ def languages():
             equal(language in found, there, language)
 
 
-@suite.case("arguments, input, output and exit code in every language")
+@suite.case("arguments, input, output and exit code in every language", engines=ONE)
 def hello():
     for language in programs():
         done = run(language, HELLO[language], args=["a b", "--x"], stdin="in\nput\n")
@@ -182,7 +183,7 @@ def hello():
         assert done["cpu_ms"] > 0 and done["max_rss_kb"] > 500, done
 
 
-@suite.case("libraries and threads in every language")
+@suite.case("libraries and threads in every language", engines=ONE)
 def more():
     for language in programs():
         code, wanted = MORE[language]
@@ -216,7 +217,7 @@ def aliases():
             equal(done["language"], language)
 
 
-@suite.case("what is no language, and what this sandbox lacks")
+@suite.case("what is no language, and what this sandbox lacks", engines=ONE)
 def refused():
     server, sandbox = shared.get()
     result = server.request("tools/call", {"name": "execute_code", "arguments": {"code": "x", "language": "cobol", "sandbox_id": sandbox}})
@@ -231,7 +232,7 @@ def refused():
         contains(error["hint"], "this sandbox has python")
 
 
-@suite.case("a program has the workspace as its directory, keeps nothing of another, and leaves nothing in /tmp")
+@suite.case("a program has the workspace as its directory, keeps nothing of another, and leaves nothing in /tmp", engines=ONE)
 def surroundings():
     server, sandbox = shared.get()
     language = simple()
@@ -243,7 +244,7 @@ def surroundings():
     equal(shared.stdout("import glob; print(glob.glob('/tmp/run-*'))"), "[]\n")
 
 
-@suite.case("signals: the program's own end, and which signal it was")
+@suite.case("signals: the program's own end, and which signal it was", engines=ONE)
 def signals():
     language = simple()
     done = run(language, {"perl": "kill 'SEGV', $$; sleep 9;", "ruby": "Process.kill('KILL', $$); sleep 9"}.get(language, "x"))
@@ -258,7 +259,7 @@ def signals():
 # ---- how they end ----
 
 
-@suite.case("at the deadline it is interrupted, then killed, with all that it has started")
+@suite.case("at the deadline it is interrupted, then killed, with all that it has started", engines=ONE)
 def deadline():
     server, sandbox, before = resting()
     for stubborn in (False, True):
@@ -325,7 +326,7 @@ def worker_killed():
     server.call("close_sandbox", sandbox_id=sandbox)
 
 
-@suite.case("a server killed while a program runs: the next one has its result, and runs programs")
+@suite.case("a server killed while a program runs: the next one has its result, and runs programs", engines=ONE)
 def server_killed():
     directory = mcp.temporary_directory()
     first = Server("--instance", "main", runtime_dir=directory)

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from common import ON_OCI, Server, Suite, alive, contains, equal, needs_runtime, poll
+from common import ONE, ON_OCI, Server, Suite, alive, contains, equal, needs_runtime, poll
 import mcp
 import silence
 from mcp import ANSWER_SECONDS
@@ -58,7 +58,7 @@ def worker_killed():
         equal(server.unmatched, [])
 
 
-@suite.case("a worker killed again and again during one call")
+@suite.case("a worker killed again and again during one call", engines=ONE)
 def worker_killed_often():
     server, sandbox = opened()
     with server:
@@ -107,7 +107,7 @@ def worker_stopped():
         assert took < SILENCE_SECONDS + MARGIN, f"a call waited for {took:.2f} s"
 
 
-@suite.case("a deadline holds across a worker's death")
+@suite.case("a deadline holds across a worker's death", engines=ONE)
 def deadline_across_death():
     server, sandbox = opened()
     with server:
@@ -119,7 +119,7 @@ def deadline_across_death():
         assert done["duration_ms"] < 8000, done["duration_ms"]
 
 
-@suite.case("code does not run twice when its worker dies")
+@suite.case("code does not run twice when its worker dies", engines=ONE)
 def exactly_once():
     server, sandbox = opened()
     with server:
@@ -132,7 +132,7 @@ def exactly_once():
         equal(server.read_text("log", sandbox), "0\n1\n2\n3\n4\n")
 
 
-@suite.case("an interpreter killed from outside is reported as crashed and started anew")
+@suite.case("an interpreter killed from outside is reported as crashed and started anew", engines=ONE)
 def interpreter_killed():
     server, sandbox = opened()
     with server:
@@ -176,7 +176,7 @@ def agent_killed():
         poll("nothing of it is left", lambda: not mcp.traces_of(sandbox))
 
 
-@suite.case("what code had shown when its sandbox died is kept, listed and told with how it ended")
+@suite.case("what code had shown when its sandbox died is kept, listed and told with how it ended", engines=ONE)
 def output_outlives_sandbox():
     server, sandbox = opened("--sync-budget-seconds", "1")
     with server:
@@ -201,7 +201,7 @@ def output_outlives_sandbox():
         equal(get(over["execution_id"])["stdout"], "over\n")
 
 
-@suite.case("the default sandbox dies under code: that has crashed, and the next call has a new one and is told so")
+@suite.case("the default sandbox dies under code: that has crashed, and the next call has a new one and is told so", engines=ONE)
 def default_sandbox_dies():
     with Server("--sync-budget-seconds", "1") as server:
         server.legacy()
@@ -299,7 +299,7 @@ def sweep():
     poll("nothing is left", lambda: not server.left_behind())
 
 
-@suite.case("a live neighbour on the same runtime directory is not swept")
+@suite.case("a live neighbour on the same runtime directory is not swept", engines=ONE)
 def neighbour_is_not_swept():
     server, sandbox = opened()
     with server:
@@ -311,7 +311,7 @@ def neighbour_is_not_swept():
         equal(server.run("x", sandbox_id=sandbox)["result"], "'here'")
 
 
-@suite.case("a worker that keeps dying parks its sandbox with a reason instead of burning CPU")
+@suite.case("a worker that keeps dying parks its sandbox with a reason instead of burning CPU", engines=ONE)
 def parked():
     server, sandbox = opened()
     with server:

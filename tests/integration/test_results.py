@@ -12,11 +12,12 @@ os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_s
 
 from base64 import b64decode
 
-from common import LEGACY, MODERN, Server, Shared, Suite, contains, equal, needs_modules, needs_runtime, poll
+from common import LEGACY, MODERN, NONE, ONE, Server, Shared, Suite, contains, equal, needs_modules, needs_runtime, poll
 from mcp import agents_of, temporary_directory
 
 needs_runtime()
-suite = Suite()
+# Results are made by the agent and the server: on engines runs what gets through a container's streams, and what outlives them.
+suite = Suite(NONE)
 shared = Shared()
 
 MIB = 1 << 20
@@ -66,7 +67,7 @@ def get(server, execution, **arguments):
 
 
 # The sanitizer's fake stacks keep every page that any function touched, up to 7 MB of the 8 that are allowed here.
-@suite.case("200 MB of output cost no more memory than 20, and both ends are shown")
+@suite.case("200 MB of output cost no more memory than 20, and both ends are shown", engines=ONE)
 def constant_memory():
     with Server(env={"ASAN_OPTIONS": os.environ["ASAN_OPTIONS"] + ":detect_stack_use_after_return=0"}) as server:
         server.legacy()
@@ -167,7 +168,7 @@ def small():
         equal(result["structuredContent"]["stdout_bytes"], 40 * 30000 * len(stuff))
 
 
-@suite.case("the server that takes over has both ends of what was written")
+@suite.case("the server that takes over has both ends of what was written", engines=ONE)
 def taken_over():
     place = temporary_directory()
     first = Server("--instance", "results", runtime_dir=place)
@@ -250,7 +251,7 @@ print("three")
 """
 
 
-@suite.case("all figures are shown, in their order, without show()")
+@suite.case("all figures are shown, in their order, without show()", engines=ONE)
 def figures():
     library("matplotlib")
     result = execute(PLOTS)
@@ -363,7 +364,7 @@ def many():
         equal(result["structuredContent"]["stdout_bytes"], 2_000_001)
 
 
-@suite.case("plots outlive the worker that dies, and their sandbox")
+@suite.case("plots outlive the worker that dies, and their sandbox", engines=ONE)
 def outlive():
     library("PIL")
     server, sandbox = shared.fresh()
@@ -386,7 +387,7 @@ def outlive():
     equal([list(d["image/png"]) for d in later["structuredContent"]["displays"]], [["size"]] * 3)
 
 
-@suite.case("a throw-away sandbox shows its plots as well")
+@suite.case("a throw-away sandbox shows its plots as well", engines=ONE)
 def throw_away():
     library("PIL")
     server, _ = shared.get()

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from common import ON_OCI, Server, Suite, alive, equal, needs_runtime, poll
+from common import NONE, ONE, ON_OCI, Server, Suite, alive, equal, needs_runtime, poll
 import mcp
 
 needs_runtime()
@@ -81,12 +81,12 @@ def sigterm():
     ended_by(lambda server: server.process.send_signal(signal.SIGTERM), 0)
 
 
-@suite.case("SIGINT while everything is busy")
+@suite.case("SIGINT while everything is busy", engines=ONE)
 def sigint():
     ended_by(lambda server: server.process.send_signal(signal.SIGINT), 0)
 
 
-@suite.case("SIGTERM twice, and stdin closed on top")
+@suite.case("SIGTERM twice, and stdin closed on top", engines=ONE)
 def impatient():
     def end(server):
         server.process.send_signal(signal.SIGTERM)
@@ -96,7 +96,7 @@ def impatient():
     ended_by(end, 0)
 
 
-@suite.case("stdout closed by the client ends the server as well")
+@suite.case("stdout closed by the client ends the server as well", engines=ONE)
 def stdout_closed():
     server = Server("--log-level", "debug")
     server.legacy()
@@ -115,7 +115,7 @@ def stdout_closed():
     server.close()
 
 
-@suite.case("an idle server ends at once")
+@suite.case("an idle server ends at once", engines=ONE)
 def idle():
     server = Server()
     server.legacy()
@@ -164,7 +164,7 @@ def any_moment_of_creation():
             raise AssertionError(f"{way} after {delay * 1000:.0f} ms: {problem}\n{server.log_tail(60)}") from None
 
 
-@suite.case("calls sent just before the end of input are answered or ended, never hang")
+@suite.case("calls sent just before the end of input are answered or ended, never hang", engines=NONE)
 def last_words():
     server = Server()
     server.legacy()
@@ -178,7 +178,7 @@ def last_words():
     equal(pending[1].result(), {})
 
 
-@suite.case("that sandboxes end with the server is news for a client that may have gone")
+@suite.case("that sandboxes end with the server is news for a client that may have gone", engines=NONE)
 def last_news():
     for step in range(20):
         server = Server("--log-level", "debug", *(["--http", "127.0.0.1:0", "--stdio"] if step % 4 > 1 else []))
@@ -193,7 +193,7 @@ def last_news():
         equal([line for line in server.log if "Sanitizer" in line], [], "sanitizers")
 
 
-@suite.case("the probe of a client, a server that is started and closed at once, costs nothing")
+@suite.case("the probe of a client, a server that is started and closed at once, costs nothing", engines=NONE)
 def throw_away():
     for _ in range(5):
         with Server() as server:

@@ -2,9 +2,10 @@
 
 A test file declares its cases with @suite.case("what a user would notice") and ends with
 suite.run(). A case fails by raising; raising Skip skips it. Cases named on the command line (any
-part of the name) are run alone.
+part of the name) are run alone. Behind each case a remark says how long it took.
 """
 
+import concurrent.futures
 import os
 import signal
 import sys
@@ -12,7 +13,7 @@ import time
 import traceback
 
 
-SLOW_SECONDS = 5  # worth a remark
+SIDE_BY_SIDE = 4  # cases that wait for the same time
 
 
 class Skip(Exception):
@@ -51,49 +52,73 @@ def skip_all(reason):
     sys.exit(0)
 
 
+class Case:
+    def __init__(self, name, function, beside=False):
+        self.name = name
+        self.function = function
+        self.beside = beside
+
+    def run(self):
+        """What there is to say of it, in lines of TAP without their number, and whether it failed."""
+        begun = time.monotonic()
+        result, note, diagnosis = "ok", "", ""
+        try:
+            self.function()
+        except Skip as reason:
+            note = f" # SKIP {reason}"
+        except Exception:  # a broken case must not hide the ones after it
+            result, diagnosis = "not ok", traceback.format_exc()
+        remarks = [*diagnosis.splitlines(), f"took {time.monotonic() - begun:.2f} s"]
+        return result, f"{self.name.replace('#', '')}{note}", remarks
+
+
 class Suite:
     def __init__(self):
         self.cases = []
+        self.unusual = []
         self.finishers = []
 
-    def case(self, name, when=True):
-        """Registers a case; one for which `when` is false does not apply here, and does not count."""
+    def case(self, name, when=True, usual=True, beside=False):
+        """Registers a case; one for which `when` is false does not apply here, and does not count. One that is not
+        `usual` runs only if it is named. Neighbours that may run `beside` each other do, in threads: they wait, and share
+        nothing."""
 
         def register(function):
             if when:
-                self.cases.append((name, function))
+                self.cases.append(Case(name, function, beside))
+                if not usual:
+                    self.unusual.append(self.cases[-1])
             return function
 
         return register
 
     def finish(self, function):
         """Registers what runs after the last case; it counts as a case of its own."""
-        self.finishers.append((function.__doc__.strip(), function))
+        self.finishers.append(Case(function.__doc__.strip(), function))
         return function
+
+    def chosen(self, words):
+        if words:
+            return [c for c in self.cases if any(w in c.name for w in words)]
+        return [c for c in self.cases if c not in self.unusual]
 
     def run(self):
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # with what is to be done at exit
-        wanted = sys.argv[1:]
-        cases = [c for c in self.cases if not wanted or any(w in c[0] for w in wanted)]
-        cases += self.finishers
+        cases = self.chosen(sys.argv[1:]) + self.finishers
         print(f"1..{len(cases)}", flush=True)
-        failed = 0
-        for number, (name, function) in enumerate(cases, 1):
-            begun = time.monotonic()
-            result, note, diagnosis = "ok", "", ""
-            try:
-                function()
-            except Skip as reason:
-                note = f" # SKIP {reason}"
-            except Exception:  # a broken case must not hide the ones after it
-                failed += 1
-                result, diagnosis = "not ok", traceback.format_exc()
-            print(f"{result} {number} - {name.replace('#', '')}{note}")
-            for line in diagnosis.splitlines():
-                print(f"# {line}")
-            seconds = time.monotonic() - begun
-            if seconds > SLOW_SECONDS:
-                print(f"# took {seconds:.1f} s")
-            sys.stdout.flush()
+        failed, number = 0, 0
+        with concurrent.futures.ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            while number < len(cases):
+                count = 1
+                while cases[number].beside and number + count < len(cases) and cases[number + count].beside:
+                    count += 1
+                group = cases[number : number + count]
+                for result, title, remarks in pool.map(Case.run, group) if count > 1 else map(Case.run, group):
+                    number += 1
+                    failed += result != "ok"
+                    print(f"{result} {number} - {title}")
+                    for line in remarks:
+                        print(f"# {line}")
+                    sys.stdout.flush()
         sys.exit(1 if failed else 0)
