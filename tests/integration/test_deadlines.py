@@ -5,18 +5,20 @@ state is kept where the interrupt was enough; nothing of that run is alive in th
 the next call works soon."""
 
 import datetime
+import itertools
 import time
 
-from common import Server, Shared, Suite, contains, equal, needs_runtime, poll
+from common import EACH, NONE, ONE, Server, SharedByThread, Suite, contains, equal, needs_runtime, poll
 import mcp
 
 needs_runtime()
-suite = Suite()
+# Interpreters are interrupted by the agent, the same on each backend: on engines runs what has to find and end processes in a container,
+# and how fast a word gets into it.
+suite = Suite(NONE)
 
 DEADLINE = 1.0
-GRACE = 2.0  # between the interrupt and the kill
-MARGIN = 2.0  # for sanitised builds on a busy machine
-NEXT = 5.0  # the next call is answered within
+OWN_SECONDS = 60.0  # what code may take that is cancelled before
+LATEST = 30.0  # an answer has come by then; without an interrupt or a kill there would be none before OWN_SECONDS, or at all
 
 KEPT, RESTARTED = "kept", "restarted"
 
@@ -79,8 +81,21 @@ BOMBS = [
     ("bash", "begun; trap '' INT TERM; bomb() { bomb | bomb & }; bomb 2>/dev/null; while :; do :; done"),
 ]
 
-shared = Shared()
-ordinal = 0
+# Of these the ones that a container could make a difference to: ends by an interrupt, by a kill, and of whatever left its session or group.
+ON_ENGINES = {
+    "a plain loop": ONE,
+    "ignores SIGINT": ONE,
+    "a tree of programs": ONE,
+    "programs in sessions of their own": ONE,
+    "a daemon, and code that cannot be interrupted": EACH,
+    "has stopped itself": ONE,
+    "floods its output": EACH,
+    "a tree that ignores the interrupt": EACH,
+    "the shell has stopped itself": ONE,
+}
+
+shared = SharedByThread()
+ordinals = itertools.count(1)
 
 
 # ---- looking into a sandbox ----
@@ -135,9 +150,7 @@ def prologue(language, tag):
 
 
 def new_tag():
-    global ordinal
-    ordinal += 1
-    return f"begun{ordinal}"
+    return f"begun{next(ordinals)}"
 
 
 def warm(server, sandbox, language):
@@ -147,16 +160,14 @@ def warm(server, sandbox, language):
 
 
 def usable(server, sandbox, language, wanted):
-    """The next call works, soon; its time and what became of the interpreter. The state agrees with that."""
-    begun = time.monotonic()
+    """The next call works; what became of the interpreter. The state agrees with that."""
     code = "echo ${kept:-none}" if language == "bash" else "print(globals().get('kept', 'none'))"
-    done = server.run(code, sandbox_id=sandbox, language=language)
-    seconds = time.monotonic() - begun
+    done = server.run(code, LATEST, sandbox_id=sandbox, language=language)
     equal(done["status"], "ok", done)
     equal(done["stdout"].strip(), "1" if done["interpreter"] == "kept" else "none", done)
     if wanted is not None:
         equal(done["interpreter"], wanted, "what became of the interpreter")
-    return done["interpreter"], seconds
+    return done["interpreter"]
 
 
 def nothing_left(sandbox):
@@ -168,39 +179,35 @@ def runs_into_deadline(server, sandbox, language, wanted, code):
     warm(server, sandbox, language)
     tag = new_tag()
     pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=prologue(language, tag) + code, timeout_seconds=DEADLINE)
-    done = pending.result()["structuredContent"]
+    done = pending.result(LATEST)["structuredContent"]
     nothing_left(sandbox)
     equal(done["status"], "timeout", done)
-    most = DEADLINE + GRACE + MARGIN
-    assert DEADLINE * 0.95 <= pending.seconds() <= most, f"answered after {pending.seconds():.2f} s"
-    if wanted == KEPT:
-        assert pending.seconds() <= DEADLINE + MARGIN, f"an interrupt was enough, but it took {pending.seconds():.2f} s"
+    assert pending.seconds() >= DEADLINE * 0.95, f"answered after {pending.seconds():.2f} s"
     assert server.read_text(tag, sandbox) is not None, "the code had not begun"
-    became, seconds = usable(server, sandbox, language, wanted)
+    became = usable(server, sandbox, language, wanted)
     equal(done["interpreter"], became if became == "restarted" else "kept", done)
-    assert seconds <= NEXT, f"the next call took {seconds:.2f} s"
 
 
 def is_cancelled(server, sandbox, language, wanted, code):
     warm(server, sandbox, language)
     tag = new_tag()
-    pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=prologue(language, tag) + code, timeout_seconds=60)
+    pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=prologue(language, tag) + code, timeout_seconds=OWN_SECONDS)
     poll("the code has begun", lambda: server.read_text(tag, sandbox) is not None, 30)
-    begun = time.monotonic()
     server.notify("notifications/cancelled", {"requestId": pending.ident, "reason": "test"})
-    _, seconds = usable(server, sandbox, language, wanted)
+    usable(server, sandbox, language, wanted)
     nothing_left(sandbox)
-    assert seconds <= (0 if wanted == KEPT else GRACE) + MARGIN, f"the next call took {seconds:.2f} s"
-    assert not pending.answered(), f"an answer to a cancelled request: {pending.wait()}, after {time.monotonic() - begun:.2f} s"
+    assert not pending.answered(), f"an answer to a cancelled request: {pending.wait()}"
 
 
 def declare(language, name, wanted, code):
-    @suite.case(f"deadline, {language}: {name}")
+    engines = ON_ENGINES.get(name, NONE)
+
+    @suite.case(f"deadline, {language}: {name}", engines=engines, beside=True)
     def deadline():
         server, sandbox = shared.get()
         runs_into_deadline(server, sandbox, language, wanted, code)
 
-    @suite.case(f"cancelled, {language}: {name}")
+    @suite.case(f"cancelled, {language}: {name}", engines=engines, beside=True)
     def cancelled():
         server, sandbox = shared.get()
         is_cancelled(server, sandbox, language, wanted, code)
@@ -216,23 +223,22 @@ for case in BASH:
 
 
 def declare_bomb(number, language, code):
-    @suite.case(f"fork bomb {number}, {language}: ended by its deadline, and by a cancellation; neighbours work on")
+    @suite.case(f"fork bomb {number}, {language}: ended by its deadline, and by a cancellation; neighbours work on", engines=EACH if number % 2 == 0 else ONE)
     def bomb():
         server, neighbour = shared.get()
         _, sandbox = shared.fresh(pids=64)
         warm(server, sandbox, language)
         tag = new_tag()
         pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=prologue(language, tag) + code, timeout_seconds=DEADLINE)
+        beside = 0
         while not pending.answered():
-            begun = time.monotonic()
-            equal(server.run("1 + 1", sandbox_id=neighbour)["result"], "2")
-            assert time.monotonic() - begun < MARGIN, f"a neighbour waited for {time.monotonic() - begun:.2f} s"
+            equal(server.run("1 + 1", LATEST, sandbox_id=neighbour)["result"], "2")
+            beside += not pending.answered()
+        assert beside > 0, "no call of a neighbour was answered before the bomb had ended"
         done = pending.result()["structuredContent"]
         nothing_left(sandbox)
         equal(done["status"], "timeout", done)
-        assert pending.seconds() <= DEADLINE + GRACE + 2 * MARGIN, f"answered after {pending.seconds():.2f} s"
-        _, seconds = usable(server, sandbox, language, None)
-        assert seconds <= NEXT, f"the next call took {seconds:.2f} s"
+        usable(server, sandbox, language, None)
         is_cancelled(server, sandbox, language, None, code)
         server.call("close_sandbox", sandbox_id=sandbox)
 
@@ -244,7 +250,7 @@ for place, bomb_case in enumerate(BOMBS, 1):
 # ---- what belongs to a run and what does not ----
 
 
-@suite.case("what an earlier run has left running goes on when a later one is interrupted")
+@suite.case("what an earlier run has left running goes on when a later one is interrupted", engines=ONE)
 def servers_go_on():
     server, sandbox = shared.get()
     warm(server, sandbox, "python")
@@ -260,6 +266,8 @@ def servers_go_on():
 
 # ---- time to live ----
 
+LIFETIME = 10  # seconds in which there are two sandboxes, and code has begun, however busy the machine is
+
 
 def seconds_between(begin, end):
     begin, end = (datetime.datetime.fromisoformat(t.replace("Z", "+00:00")) for t in (begin, end))
@@ -270,36 +278,37 @@ def listed(server):
     return [s["sandbox_id"] for s in server.call("get_sandbox_status")["sandboxes"]]
 
 
-@suite.case("a sandbox ends with its lifetime, whatever it does, and says why")
+@suite.case("a sandbox ends with its lifetime, whatever it does, and says why", engines=EACH, beside=True)
 def lifetime():
-    with Server("--max-lifetime-seconds", "3") as server:
+    with Server("--max-lifetime-seconds", str(LIFETIME)) as server:
         server.legacy()
         begun = time.monotonic()
         made = server.call("create_sandbox")
-        equal((made["limits"]["lifetime_seconds"], made["expires_at"]), (3, made["ends_at"]))
-        assert 2.9 < seconds_between(made["created_at"], made["ends_at"]) < 3.1, made
+        equal((made["limits"]["lifetime_seconds"], made["expires_at"]), (LIFETIME, made["ends_at"]))
+        assert LIFETIME - 0.1 < seconds_between(made["created_at"], made["ends_at"]) < LIFETIME + 0.1, made
         busy, idle = made["sandbox_id"], server.call("create_sandbox", ttl_seconds=1)
         assert seconds_between(idle["created_at"], idle["expires_at"]) < 2.9, idle
-        failed = server.start_call("execute_code", sandbox_id=busy, code="print('shown', flush=True)\nwhile True: pass").failed()
+        call = server.start_call("execute_code", sandbox_id=busy, code="print('shown', flush=True)\nwhile True: pass", timeout_seconds=OWN_SECONDS)
+        failed = call.failed(LATEST)
         seconds = time.monotonic() - begun
         equal((failed["status"], failed["stdout"]), ("cancelled", "shown\n"))
         contains(failed["error"]["message"], "maximum lifetime")
-        assert 2.8 <= seconds <= 3 + MARGIN, f"it closed after {seconds:.2f} s"
+        assert seconds >= LIFETIME - 0.2, f"it closed after {seconds:.2f} s"
         equal(server.call_failing("execute_code", sandbox_id=busy, code="1")["error"]["code"], "sandbox_not_found")
         equal(listed(server), [])
 
 
-@suite.case("what runs keeps a sandbox from being idle, and not from its end")
+@suite.case("what runs keeps a sandbox from being idle, and not from its end", beside=True)
 def idle_and_busy():
-    with Server("--max-lifetime-seconds", "12") as server:
+    with Server("--max-lifetime-seconds", "600") as server:
         server.legacy()
         sandbox = server.call("create_sandbox", ttl_seconds=1)["sandbox_id"]
-        equal(server.run("import time; time.sleep(2.2); 'ran'", sandbox_id=sandbox)["result"], "'ran'")
         begun = time.monotonic()
-        equal(listed(server), [sandbox])
+        busy = server.start_call("execute_code", code="import time; time.sleep(2.2); 'ran'", sandbox_id=sandbox)
+        equal(busy.structured()["result"], "'ran'")
         poll("it was idle for long enough", lambda: listed(server) == [])
         seconds = time.monotonic() - begun
-        assert 0.8 <= seconds <= 1 + MARGIN, f"it closed after {seconds:.2f} s"
+        assert seconds >= 2.2 + 1, f"it closed after {seconds:.2f} s"
 
 
 # ---- before it runs ----
@@ -321,17 +330,16 @@ def queued():
     assert not second.answered()
 
 
-@suite.case("a call cancelled in the moment of its start does not disturb the next",)
+@suite.case("a call cancelled in the moment of its start does not disturb the next", engines=ONE)
 def cancelled_early():
     server, sandbox = shared.get()
     for language, code in (("python", "while True: pass"), ("bash", "while :; do :; done")):
         for delay in (0, 0, 0.001, 0.002, 0.005, 0.01):
             warm(server, sandbox, language)
-            pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=code)
-            time.sleep(delay)
+            pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=code, timeout_seconds=OWN_SECONDS)
+            time.sleep(delay)  # the moment is the input of this test
             server.notify("notifications/cancelled", {"requestId": pending.ident})
-            _, seconds = usable(server, sandbox, language, KEPT)
-            assert seconds < MARGIN, f"{language}, cancelled after {delay} s: the next call took {seconds:.2f} s"
+            usable(server, sandbox, language, KEPT)
 
 
 @suite.case("a cancelled call of every revision is not answered, and nothing else suffers")
@@ -342,7 +350,7 @@ def revisions():
             endless = server.start_call("execute_code", code="kept = 'it is kept'\nopen('begun', 'w').close()\nwhile True: pass")
             poll("it runs", lambda: not server.start_call("read_file", path="begun").result().get("isError"), 30)
             server.notify("notifications/cancelled", {"requestId": endless.ident, "reason": "test"})
-            after = server.start_call("execute_code", code="print(kept)").result(NEXT)
+            after = server.start_call("execute_code", code="print(kept)").result(LATEST)
             contains(after["content"][0]["text"], "it is kept", version)
             assert not endless.answered(), f"{version}: {endless.wait()}"
             equal(server.unmatched, [], version)
@@ -351,6 +359,7 @@ def revisions():
 # ---- how long a cancellation takes ----
 
 NOTICED_MS = 100.0  # some milliseconds are usual, whatever the build
+ROUND_TRIPS = 10  # and what ordinary calls take here and now comes on top
 
 PYTHON_NOTICES = """import signal, time
 def notice(*_):
@@ -361,6 +370,13 @@ signal.signal(signal.SIGINT, notice)
 open('{tag}', 'w').close()
 while True: pass"""
 BASH_NOTICES = "trap 'echo $EPOCHREALTIME >seen; trap - INT; kill -INT $$' INT; : >{tag}; while :; do :; done"
+
+
+def round_trip_ms(server, sandbox):
+    """What an ordinary call takes on this machine, as it is now."""
+    begun = time.monotonic()
+    server.run(":", language="bash", sandbox_id=sandbox)
+    return (time.monotonic() - begun) * 1000
 
 
 def running(server, sandbox):
@@ -390,7 +406,7 @@ def latency_of(server, sandbox, language, code, cancel):
     return (seen - sent) * 1000
 
 
-@suite.case("a cancellation reaches running code soon, also where a shell waits for it")
+@suite.case("a cancellation reaches running code soon, also where a shell waits for it", engines=EACH)
 def latency():
     server, sandbox = shared.get()
     for what, language, code in (
@@ -400,9 +416,13 @@ def latency():
         ("bash under bash", "bash", f"cat >program <<'END'\n{BASH_NOTICES}\nEND\nbash program"),
     ):
         for way, cancel in (("notifications/cancelled", by_notification), ("cancel_execution", by_tool)):
-            found = sorted(latency_of(server, sandbox, language, code, cancel) for _ in range(9))
-            print(f"# {what}, {way}: median {found[4]:.1f} ms, most {found[-1]:.1f} ms")
-            assert found[4] <= NOTICED_MS, f"{what}: {found}"
+            usual, found = [], []
+            for _ in range(9):
+                usual.append(round_trip_ms(server, sandbox))
+                found.append(latency_of(server, sandbox, language, code, cancel))
+            usual, found = sorted(usual), sorted(found)
+            print(f"# {what}, {way}: median {found[4]:.1f} ms, most {found[-1]:.1f} ms; of a call {usual[4]:.1f} ms")
+            assert found[4] <= NOTICED_MS + ROUND_TRIPS * usual[4], f"{what}: {found}, calls: {usual}"
 
 
 @suite.finish
