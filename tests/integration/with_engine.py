@@ -70,7 +70,10 @@ class Stream:
 def make_images(languages):
     """The directory of the test images."""
     place = os.environ.get("CLOISTER_TEST_IMAGES") or os.path.join(tempfile.gettempdir(), "cloister-test-images")
-    command = [MAKE_IMAGES, place, *(["languages"] if languages else [])]
+    os.makedirs(place, exist_ok=True)
+    more = ["languages"] if languages else []
+    # several may want them at once: one makes them, the others wait; who needs little does not wait for the largest
+    command = ["flock", "-".join([f"{place}/lock", *more]), MAKE_IMAGES, place, *more]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 77:
         skip_all(" ".join(done.stderr.split())[-300:])
