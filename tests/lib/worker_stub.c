@@ -14,6 +14,10 @@
  * that file is gone, nor an attaching in time, as with an engine that is stopped, and
  * "other-version" for a worker that refuses whoever greets it again. "gone" says that the sandbox
  * has ended, as a worker does that waited for its grace.
+ *
+ * A test hears of what it cannot see by notes: what was swept, in the directory WORKER_STUB_SWEEPS,
+ * and in WORKER_STUB_NOTES that it began ("hello") or was asked to "open", "close" or "sweep", or
+ * for "progress" or "ops".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -85,6 +89,27 @@ static void spin(void)
 static void crash(void)
 {
     raise(SIGKILL);
+}
+
+/* ---- notes ---- */
+
+/* In the directory that the variable names, if there is one; a test will miss what fails. Written
+ * beside it, as tests count what is in there. */
+static void leave_note_in(const char *variable, const char *name, const char *text)
+{
+    const char *notes = getenv(variable);
+    if (notes != NULL) {
+        CLEANUP_FREE char *draft = alloc_printf("%s.%d", notes, (int)getpid());
+        CLEANUP_FREE char *path = alloc_printf("%s/%s", notes, name);
+        if (file_replace(draft, text, strlen(text), 0600, NULL) == 0) {
+            (void)rename(draft, path);
+        }
+    }
+}
+
+static void note_asked(const char *what)
+{
+    leave_note_in("WORKER_STUB_NOTES", what, "");
 }
 
 /* ---- answers ---- */
@@ -376,6 +401,7 @@ static void serve_news(struct stub *s)
 
 static void handle_progress(struct stub *s, struct ipc_request *request, const struct msg *m)
 {
+    note_asked("progress");
     s->news_request = request;
     s->news_seq = m->seq;
     s->news_wait = m->progress;
@@ -409,6 +435,7 @@ static void handle_open(struct stub *s, struct ipc_request *request, const struc
     s->grace_ms = m->open.grace_ms;
     bool was_open = s->is_open;
     s->is_open = true;
+    note_asked("open");
     if (m->open.attach && kept_has(&s->kept, "gone")) {
         send_failed(request, m->seq, ERR_GONE, "nothing there to adopt", "");
         leave(s, EXIT_CODE_SANDBOX_GONE);
@@ -456,20 +483,6 @@ static void handle_hello(struct stub *s, struct ipc_request *request, const stru
     send_msg(request, &r);
 }
 
-/* In the directory that WORKER_STUB_SWEEPS names, if there is one; a test will miss what fails.
- * Written beside it, as tests count what is in there. */
-static void leave_note(const char *name, const char *text)
-{
-    const char *notes = getenv("WORKER_STUB_SWEEPS");
-    if (notes != NULL) {
-        CLEANUP_FREE char *draft = alloc_printf("%s.%d", notes, (int)getpid());
-        CLEANUP_FREE char *path = alloc_printf("%s/%s", notes, name);
-        if (file_replace(draft, text, strlen(text), 0600, NULL) == 0) {
-            (void)rename(draft, path);
-        }
-    }
-}
-
 static void handle_probe(struct stub *s, struct ipc_request *request, const struct msg *m)
 {
     struct msg r = {.type = MSG_PROBED, .seq = m->seq};
@@ -483,7 +496,7 @@ static void handle_probe(struct stub *s, struct ipc_request *request, const stru
         r.probed.tried = (struct view_list){tried, 1};
     }
     if (strcmp(s->behaviour, "probe-hangs") == 0) {
-        leave_note("probing", "");
+        leave_note_in("WORKER_STUB_SWEEPS", "probing", "");
         hang();
     }
     r.probed.usable = usable;
@@ -506,6 +519,7 @@ static void handle_probe(struct stub *s, struct ipc_request *request, const stru
 
 static void handle_sweep(struct stub *s, struct ipc_request *request, const struct msg *m)
 {
+    note_asked("sweep");
     if (strcmp(s->behaviour, "sweep-fails") == 0) {
         send_failed(request, m->seq, ERR_ENGINE, "cannot sweep", "");
         return;
@@ -514,12 +528,13 @@ static void handle_sweep(struct stub *s, struct ipc_request *request, const stru
     CLEANUP_FREE char *text =
         alloc_printf("%.*s %.*s%s%.*s", VIEW_ARG(w->backend), VIEW_ARG(w->runtime),
                      w->engine.len > 0 ? " " : "", VIEW_ARG(w->engine));
-    leave_note(s->sandbox, text);
+    leave_note_in("WORKER_STUB_SWEEPS", s->sandbox, text);
     send_ok(request, m->seq);
 }
 
 static void handle_close(struct stub *s, struct ipc_request *request, const struct msg *m)
 {
+    note_asked("close");
     if (strcmp(s->image, "close-hangs") == 0) {
         hang();
     } else if (strcmp(s->image, "close-crashes") == 0) {
@@ -590,6 +605,7 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
         handle_cancel(s, request, &m);
         break;
     case MSG_OPS:
+        note_asked("ops");
         s->ops_request = request;
         s->ops_seq = m.seq;
         serve_ops(s);
@@ -697,6 +713,7 @@ int main(int argc, char **argv)
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &ignore, NULL); /* who reads our log may die before us */
     log_info("stub runs in its own session: %s", getsid(0) == getpid() ? "yes" : "no");
+    note_asked("hello");
     if (strcmp(s->behaviour, "hello-crash") == 0) {
         crash();
     } else if (strcmp(s->behaviour, "hello-hang") == 0) {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/fd.h"
 #include "common/log.h"
@@ -43,6 +44,9 @@ int fixture_setup(void **state)
     snprintf(f->sweeps, sizeof(f->sweeps), "%s.sweeps", f->top);
     assert_int_equal(mkdir(f->sweeps, 0700), 0);
     setenv("WORKER_STUB_SWEEPS", f->sweeps, 1);
+    snprintf(f->notes, sizeof(f->notes), "%s.notes", f->top);
+    assert_int_equal(mkdir(f->notes, 0700), 0);
+    setenv("WORKER_STUB_NOTES", f->notes, 1);
     assert_int_equal(uv_loop_init(&f->loop), 0);
     uv_timer_init(&f->loop, &f->deadline);
     f->deadline.data = f;
@@ -128,6 +132,7 @@ int fixture_teardown(void **state)
     assert_int_equal(uv_loop_close(&f->loop), 0);
     err_ignore(dir_remove(f->top, NULL)); /* a test may have removed it itself */
     err_ignore(dir_remove(f->sweeps, NULL));
+    err_ignore(dir_remove(f->notes, NULL));
     char **texts[] = {&f->config.backend,     &f->config.engine,    &f->config.runtime,
                       &f->config.image,       &f->config.pull,      &f->config.allow_images,
                       &f->config.image_dir,   &f->config.instance,  &f->config.runtime_dir,
@@ -189,24 +194,77 @@ void wait_count(struct fixture *f, const unsigned *counter, unsigned count)
     assert_int_equal(*counter, count);
 }
 
-void wait_entries(struct fixture *f, const char *path, int count)
+/* Runs the loop until it is so, looking at what is outside of it now and then. */
+static void wait_outside(struct fixture *f, bool (*is_so)(const char *path, int number),
+                         const char *path, int number)
 {
     uv_timer_t tick;
     uv_timer_init(&f->loop, &tick);
     uv_timer_start(&tick, on_tick, 5, 5);
     set_deadline(f, WAIT_MS);
-    while (count_entries(path) != count && !f->late) {
+    while (!is_so(path, number) && !f->late) {
         uv_run(&f->loop, UV_RUN_ONCE);
     }
     uv_timer_stop(&f->deadline);
     uv_close((uv_handle_t *)&tick, NULL);
     uv_run(&f->loop, UV_RUN_NOWAIT); /* which lets go of it */
+}
+
+static bool has_entries(const char *path, int count)
+{
+    return count_entries(path) == count;
+}
+
+void wait_entries(struct fixture *f, const char *path, int count)
+{
+    wait_outside(f, has_entries, path, count);
     assert_int_equal(count_entries(path), count);
 }
 
-void let_pass(struct fixture *f, uint64_t ms)
+static bool has_size(const char *path, int bytes)
 {
-    set_deadline(f, ms);
+    struct stat st;
+    return stat(path, &st) == 0 && st.st_size >= bytes;
+}
+
+void forget_notes(struct fixture *f)
+{
+    assert_int_equal(dir_remove(f->notes, NULL), 0);
+    assert_int_equal(mkdir(f->notes, 0700), 0);
+}
+
+void wait_note(struct fixture *f, const char *name)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/%s", f->notes, name);
+    wait_outside(f, has_size, path, 0);
+    assert_int_equal(unlink(path), 0);
+}
+
+void wait_begun(struct fixture *f, const char *id, int count)
+{
+    CLEANUP_FREE char *dir = instance_dir(f);
+    CLEANUP_FREE char *path = alloc_printf("%s/sandboxes/%s/runs", dir, id);
+    struct stat st;
+    wait_outside(f, has_size, path, count);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_size, count);
+}
+
+static bool is_gone(const char *path, int pid)
+{
+    (void)path;
+    return !process_exists(pid);
+}
+
+void wait_gone(struct fixture *f, int pid)
+{
+    wait_outside(f, is_gone, NULL, pid);
+    assert_false(process_exists(pid));
+}
+
+void run_past(struct fixture *f, uint64_t ms)
+{
+    set_deadline(f, ms + 1);
     while (!f->late) {
         uv_run(&f->loop, UV_RUN_ONCE);
     }

@@ -31,6 +31,7 @@ struct fixture {
     char top[64];    /* runtime directory */
     char sweeps[80]; /* where the stub notes what it has swept, and that a hanging probe was asked
                         for */
+    char notes[80];  /* where it notes what it was asked for */
     bool stopped;
 };
 
@@ -92,8 +93,18 @@ void wait_flag(struct fixture *f, const bool *flag);
 void wait_count(struct fixture *f, const unsigned *counter, unsigned count);
 /* Runs the loop until a directory has that many entries, no more and no less. */
 void wait_entries(struct fixture *f, const char *path, int count);
-/* Runs the loop for this long, for things that must not happen. */
-void let_pass(struct fixture *f, uint64_t ms);
+/* Notes of stubs (worker_stub.c) that nobody waits for any more. */
+void forget_notes(struct fixture *f);
+/* Runs the loop until a stub has noted this, and takes the note away. */
+void wait_note(struct fixture *f, const char *name);
+/* Runs the loop until the stub has begun that many operations in the sandbox, no more and no less.
+ */
+void wait_begun(struct fixture *f, const char *id, int count);
+/* Runs the loop until a process is no more, which takes the loop where it is its child. */
+void wait_gone(struct fixture *f, int pid);
+/* Runs the loop until timers of it that were due in `ms` have fired: what goes by the same clock as
+ * they, has happened by then or does not happen. */
+void run_past(struct fixture *f, uint64_t ms);
 /* Runs the loop until the sandbox is in the state, or (state NULL) is not listed any more. */
 void wait_state(struct fixture *f, const char *id, const char *state);
 

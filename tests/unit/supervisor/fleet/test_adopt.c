@@ -144,6 +144,22 @@ static void execute(struct fixture *f, const char *id, const char *code, char re
     fleet_execute(f->fleet, "me", id, &op, ret);
 }
 
+/* Runs the loop until output of the execution has come. */
+static void wait_output(struct fixture *f, const char *execution)
+{
+    uint64_t bytes = 0;
+    while (bytes == 0) {
+        struct answer a;
+        answer_init(&a);
+        fleet_await(f->fleet, "me", execution, 10, on_outcome, &a);
+        wait_times(f, &a, 1);
+        assert_int_equal(a.rc, 0);
+        assert_int_equal(a.status, 0); /* it goes on */
+        bytes = a.out_bytes;
+        answer_finish(&a);
+    }
+}
+
 /* ---- what is taken over ---- */
 
 static void all_that_was_asked_for_is_there_again(void **state)
@@ -271,12 +287,11 @@ static void executions_that_run_or_ended_are_found_by_their_ids(void **state)
     execute(f, id, "slow 5 300", runs_on);
     answer_init(&a);
     fleet_await(f->fleet, "me", runs_on, WAIT_MS, on_outcome, &a);
-    let_pass(f, 400); /* the agent has said that it runs */
+    wait_output(f, runs_on);
     fixture_leave(f);
     assert_int_equal(a.times, 1); /* who waits is told how it stands */
     assert_int_equal(a.rc, 0);
     answer_finish(&a);
-    let_pass(f, 200);
 
     next_server(f);
     answer_init(&a);
@@ -300,7 +315,7 @@ static void an_execution_can_be_stopped_before_its_worker_is_found(void **state)
     fixture_start(f);
     open_one(f, NULL, id);
     execute(f, id, "wait", execution);
-    let_pass(f, 50);
+    wait_begun(f, id, 1);
     fixture_leave(f);
     next_server(f);
     assert_int_equal(fleet_stop(f->fleet, "me", execution, &err), 0);
@@ -345,10 +360,9 @@ static void a_ttl_counts_on(void **state)
     put_file(f, over, "idle", "600000", 6);
     next_server(f);
     wait_state(f, idle, "ready");
-    let_pass(f, 100);
+    wait_state(f, over, NULL);
     struct seen seen = look(f, idle);
     assert_in_range(seen.idle_ms, 500000, 520000);
-    wait_state(f, over, NULL);
     assert_int_equal(look(f, idle).times, 1);
 }
 
@@ -389,7 +403,7 @@ static void it_may_go_on_and_on(void **state)
     fixture_start(f);
     open_one(f, NULL, id);
     execute(f, id, "slow 200 10", execution);
-    let_pass(f, 400); /* what the agent does not have yet is refused, not left */
+    wait_output(f, execution); /* what the agent does not have yet is refused, not left */
     for (int i = 0; i < 20; i++) {
         assert_true(fixture_leave(f) < 1000);
         next_server(f);
@@ -455,8 +469,9 @@ static void what_nobody_was_told_of_is_swept(void **state)
     char path[96];
     fixture_start(f);
     open_one(f, NULL, (char[FLEET_ID_SIZE]){0});
+    forget_notes(f);
     begin_open(f, NULL, "open-slow", &a);
-    let_pass(f, 100);
+    wait_note(f, "open");
     assert_true(fixture_leave(f) < 2500);
     assert_int_equal(a.times, 1);
     assert_int_equal(a.rc, -ERR_SHUTTING_DOWN);
@@ -638,20 +653,44 @@ static void an_instance_of_its_own_leaves_nothing(void **state)
     assert_int_equal(count_entries(f->top), 0);
 }
 
+/* An instance whose server and worker are dead, beside the one of the test: that it is swept says
+ * that a stranger has looked. */
+static void leave_dead(struct fixture *f, char id[FLEET_ID_SIZE])
+{
+    rename_instance(f, "dead");
+    fixture_start(f);
+    open_one(f, NULL, id);
+    int pid = worker_pid(f, id);
+    fixture_leave(f);
+    kill_worker(pid);
+    rename_instance(f, "main");
+}
+
+static void check_only_swept(struct fixture *f, const char *id)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/%s", f->sweeps, id);
+    assert_int_equal(count_entries(f->sweeps), 1);
+    assert_int_equal(access(path, F_OK), 0);
+}
+
 static void another_instance_does_not_sweep_what_lives(void **state)
 {
     struct fixture *f = *state;
     char id[FLEET_ID_SIZE];
     char other[FLEET_ID_SIZE];
+    char dead[FLEET_ID_SIZE];
+    f->config.grace_s = 1;
+    leave_dead(f, dead);
+    f->config.grace_s = 60;
     fixture_start(f);
     open_one(f, NULL, id);
     fixture_leave(f);
     rename_instance(f, "");
     fixture_start(f);
     open_one(f, NULL, other);
-    let_pass(f, 300);
     struct fleet *stranger = f->fleet;
-    assert_int_equal(count_entries(f->sweeps), 0);
+    wait_entries(f, f->sweeps, 1);
+    check_only_swept(f, dead);
     rename_instance(f, "main");
     next_server(f); /* the lock is free for it all the time */
     check_run(f, id, "gen", "1");
@@ -665,12 +704,14 @@ static void a_server_that_comes_within_the_grace_comes_before_the_sweep(void **s
     struct fixture *f = *state;
     char id[FLEET_ID_SIZE];
     char other[FLEET_ID_SIZE];
+    char dead[FLEET_ID_SIZE];
     f->config.grace_s = 1;
     fixture_start(f);
     open_one(f, NULL, id);
     int pid = worker_pid(f, id);
     fixture_leave(f);
     kill_worker(pid);
+    leave_dead(f, dead); /* later, so what is due for it is due for the other one, too */
     rename_instance(f, "");
     fixture_start(f);
     open_one(f, NULL, other);
@@ -678,8 +719,8 @@ static void a_server_that_comes_within_the_grace_comes_before_the_sweep(void **s
     rename_instance(f, "main");
     next_server(f);
     check_run(f, id, "gen", "2");
-    let_pass(f, 2500); /* over the stranger's second look */
-    assert_int_equal(count_entries(f->sweeps), 0);
+    wait_entries(f, f->sweeps, 1); /* the stranger's second look */
+    check_only_swept(f, dead);
     check_run(f, id, "gen", "2");
     fixture_stop(f);
     f->fleet = stranger;

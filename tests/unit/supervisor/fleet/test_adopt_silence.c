@@ -99,7 +99,7 @@ static void who_asks_is_answered_in_time_and_what_ran_is_found_later(void **stat
     fleet_await(f->fleet, "me", execution, 0, on_outcome, &now);
     fleet_await(f->fleet, "me", execution, 3000, on_outcome, &later);
     fleet_await(f->fleet, "me", execution, FLEET_WAIT_FOR_EVER, on_outcome, &for_ever);
-    let_pass(f, NEARLY_MS);
+    run_past(f, NEARLY_MS);
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(all[i]->times, 0);
     }
@@ -131,7 +131,7 @@ static void what_turns_up_is_waited_for_as_long_as_was_asked(void **state)
     fleet_adopt(f->fleet);
     answer_init(&a);
     fleet_await(f->fleet, "me", execution, 500, on_outcome, &a);
-    let_pass(f, 1000);
+    run_past(f, 500);
     assert_int_equal(a.times, 0);
     set_silent(f, id, false);
     wait_times(f, &a, 1); /* by the time that was asked for, as the code goes on */
@@ -146,9 +146,12 @@ static void a_next_worker_tries_as_long_as_nobody_answers(void **state)
     int pid = leave_one(f, id, execution);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
+    forget_notes(f);
     fixture_start(f);
     fleet_adopt(f->fleet);
-    let_pass(f, 3000); /* several are refused */
+    for (int i = 0; i < 3; i++) { /* several are refused */
+        wait_note(f, "open");
+    }
     wait_state(f, id, "recovering");
     set_silent(f, id, false);
     wait_state(f, id, "ready");
@@ -160,11 +163,12 @@ static void a_server_that_ends_meanwhile_leaves_it_to_the_next_one(void **state)
     struct answer a;
     char id[FLEET_ID_SIZE], execution[FLEET_ID_SIZE];
     leave_one(f, id, execution);
+    forget_notes(f);
     fixture_start(f);
     fleet_adopt(f->fleet);
     answer_init(&a);
     fleet_await(f->fleet, "me", execution, WAIT_MS, on_outcome, &a);
-    let_pass(f, 500);
+    wait_note(f, "ops");
     fixture_leave(f);
     assert_int_equal(a.times, 1);
     assert_int_equal(a.rc, -ERR_SHUTTING_DOWN);

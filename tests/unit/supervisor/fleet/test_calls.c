@@ -327,13 +327,27 @@ static void on_pause(uv_timer_t *timer)
     uv_stop(timer->loop);
 }
 
-static void let_pass(uint64_t ms)
+/* Until timers that were due in `ms` have fired: who waits for so long has been told by then, or is
+ * not told. */
+static void run_past(uint64_t ms)
 {
     static uv_timer_t timer;
     uv_timer_init(&w.loop, &timer);
-    uv_timer_start(&timer, on_pause, ms, 0);
+    uv_timer_start(&timer, on_pause, ms + 1, 0);
     uv_run(&w.loop, UV_RUN_DEFAULT);
     uv_close((uv_handle_t *)&timer, NULL);
+    turn();
+}
+
+static void wait_told(const struct told *told)
+{
+    static uv_timer_t guard; /* there is no worker here that would keep the loop going */
+    uv_timer_init(&w.loop, &guard);
+    uv_timer_start(&guard, on_guard, 5000, 0);
+    while (told->times == 0) {
+        uv_run(&w.loop, UV_RUN_ONCE);
+    }
+    uv_close((uv_handle_t *)&guard, NULL);
     turn();
 }
 
@@ -345,10 +359,10 @@ static void it_is_said_to_run_only_when_the_agent_has_it(void **state)
     begin(id, &first);
     executions_await(w.host.executions, "me", id, 10, on_told, &second);
     assert_true(w.is_start && w.start.wait_ms > 0 && w.start.wait_ms < 1000);
-    let_pass(200);
+    run_past(10);
     assert_int_equal(second.times, 0);
     reply(OP_RUNNING, "");
-    let_pass(200);
+    wait_told(&second);
     assert_int_equal(second.times, 1);
     assert_int_equal(second.state, OP_RUNNING);
     reply(OP_DONE, "");
@@ -362,18 +376,14 @@ static void after_a_moment_it_is_told_that_nobody_knows_whether_the_agent_has_it
     struct told second = {0};
     begin(id, &first);
     executions_await(w.host.executions, "me", id, 10, on_told, &second);
-    while (second.times == 0) {
-        let_pass(100);
-    }
+    wait_told(&second);
     assert_int_equal(second.rc, 0);
     assert_int_not_equal(second.state, OP_DONE);
     assert_true(second.unconfirmed);
     reply(OP_RUNNING, "");
     memset(&second, 0, sizeof(second));
     executions_await(w.host.executions, "me", id, 10, on_told, &second);
-    while (second.times == 0) {
-        let_pass(100);
-    }
+    wait_told(&second);
     assert_false(second.unconfirmed);
     reply(OP_DONE, "");
     assert_int_equal(first.times, 1);
@@ -390,13 +400,7 @@ static void all_who_wait_are_told_and_those_in_time(void **state)
     executions_await(w.host.executions, "me", id, 60000, on_told, &third);
     reply(OP_RUNNING, "so far");
     uint64_t begin_ms = uv_now(&w.loop);
-    static uv_timer_t guard; /* there is no worker here that would keep the loop going */
-    uv_timer_init(&w.loop, &guard);
-    uv_timer_start(&guard, on_guard, 5000, 0);
-    while (second.times == 0) {
-        uv_run(&w.loop, UV_RUN_ONCE);
-    }
-    uv_close((uv_handle_t *)&guard, NULL);
+    wait_told(&second);
     assert_true(uv_now(&w.loop) - begin_ms >= 19);
     assert_int_equal(second.state, OP_RUNNING);
     assert_string_equal(second.out, "so far");

@@ -19,7 +19,7 @@ static void nothing_is_touched_before_the_first_sandbox(void **state)
     struct err err = ERR_INIT;
     fixture_start(f);
     assert_int_equal(fleet_find(f->fleet, "me", "x", &id, &err), -ERR_SANDBOX_NOT_FOUND);
-    let_pass(f, 50);
+    uv_run(&f->loop, UV_RUN_NOWAIT); /* what the question has put off, if it has */
     assert_int_equal(count_entries(f->top), 0);
     assert_true(fixture_stop(f) < 500);
     assert_int_equal(count_entries(f->top), 0);
@@ -154,12 +154,12 @@ static void a_call_that_resists_is_killed(void **state)
     fixture_start(f);
     open_one(f, NULL, id);
     struct fleet_call *call = begin_run(f, id, "stubborn", &a);
-    let_pass(f, 50);
+    wait_begun(f, id, 1);
     uint64_t begin_ms = clock_ms();
     fleet_cancel(call);
     wait_times(f, &a, 1);
     assert_int_equal(a.status, OP_STATUS_CANCELLED);
-    assert_in_range(clock_ms() - begin_ms, TIME_INTERRUPT_MS - 100, TIME_INTERRUPT_MS + 2000);
+    assert_true(clock_ms() - begin_ms >= TIME_INTERRUPT_MS - 100);
     answer_finish(&a);
 }
 

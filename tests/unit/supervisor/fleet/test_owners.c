@@ -91,11 +91,11 @@ static void what_nobody_asked_for_gives_way_when_places_run_out(void **state)
     open_fine(f, "me", &made, second);
     open_fine(f, "me", &patient, third);
     open_fine(f, "me", &own, id);
-    let_pass(f, 10);
+    run_past(f, 1);
     open_fine(f, "me", &own, id); /* its owner's, though another one has been idle for longer */
     assert_true(is_there(f, "you", first));
     assert_false(is_there(f, "me", second));
-    let_pass(f, 10);
+    run_past(f, 1);
     open_fine(f, "me", &own, id);
     assert_false(is_there(f, "you", first));
     assert_true(is_there(f, "me", third));
@@ -112,7 +112,7 @@ static void nothing_gives_way_for_what_is_refused_all_the_same(void **state)
     fixture_start(f);
     open_fine(f, "me", &made, idle);
     open_fine(f, "me", &other, id);
-    let_pass(f, 10);
+    run_past(f, 1);
     assert_limited(f, "me", &much, "you have 2 sandboxes", "close_sandbox");
     assert_true(is_there(f, "me", idle));
     much.memory_mb = 300; /* as much as there is without it */
@@ -235,7 +235,7 @@ static void looking_does_not_put_off_the_end(void **state)
     fixture_start(f);
     open_one(f, NULL, id);
     uint64_t before_ms = expires_of(f, id);
-    let_pass(f, 200);
+    run_past(f, 200);
     struct fleet_op op = {.kind = OP_EVAL,
                           .language = "python",
                           .data = view_of("echo x"),

@@ -126,7 +126,7 @@ static void reach(struct fixture *f, enum sandbox_state wanted, struct answer *o
     wait_times(f, opened, 1);
     assert_int_equal(opened->rc, 0);
     begin_run(f, id, "wait", waiting);
-    let_pass(f, 20);
+    wait_begun(f, id, 1);
     switch (wanted) {
     case SANDBOX_RECOVERING:
         kill(opened->pid, SIGKILL);
@@ -218,7 +218,12 @@ static void do_event(struct fixture *f, enum sandbox_state s, bool adopting, enu
         if (pid > 0) {
             kill(pid, SIGKILL);
         }
-        let_pass(f, 400);
+        if (pid > 0 && !adopting) { /* else it is nobody's child any more */
+            wait_gone(f, pid);
+        }
+        if (s == SANDBOX_READY || s == SANDBOX_RECOVERING) { /* another one takes over */
+            wait_state(f, id, "ready");
+        }
         break;
     default:
         break; /* the shutdown follows in any case */

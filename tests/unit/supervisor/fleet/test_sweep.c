@@ -83,26 +83,6 @@ static void a_path_too_long_for_sockets_is_explained(void **state)
     assert_non_null(strstr(a.hint, "--runtime-dir"));
 }
 
-static void other_peoples_directories_are_no_instances(void **state)
-{
-    struct fixture *f = *state;
-    char dir[96];
-    char path[128];
-    snprintf(dir, sizeof(dir), "%s/precious", f->top);
-    assert_int_equal(mkdir(dir, 0700), 0);
-    snprintf(path, sizeof(path), "%s/lock", dir);
-    assert_int_equal(instance_claim(dir), -1);
-    assert_int_equal(file_replace(path, "", 0, 0600, NULL), 0);
-    assert_int_equal(instance_claim(dir), -1);
-    assert_int_equal(file_replace(path, "pid 4711\n", 9, 0600, NULL), 0);
-    assert_int_equal(instance_claim(dir), -1);
-    char id[FLEET_ID_SIZE];
-    fixture_start(f);
-    open_one(f, NULL, id);
-    let_pass(f, 100);
-    assert_int_equal(access(path, F_OK), 0);
-}
-
 /* ---- sweeping ---- */
 
 struct victim {
@@ -278,8 +258,9 @@ static void what_cannot_be_swept_stays_findable(void **state)
     assert_int_equal(waitpid(v.worker_pid, NULL, 0), v.worker_pid);
     setenv("WORKER_STUB", "sweep-fails", 1);
     fixture_start(f);
+    forget_notes(f);
     open_one(f, NULL, id);
-    let_pass(f, 300);
+    wait_note(f, "sweep");
     assert_int_equal(count_entries(f->top), 2);
     fixture_stop(f);
     assert_int_equal(count_entries(f->top), 1);
@@ -290,19 +271,46 @@ static void what_cannot_be_swept_stays_findable(void **state)
     check_swept(f, &v);
 }
 
+static void other_peoples_directories_are_no_instances(void **state)
+{
+    struct fixture *f = *state;
+    char dir[96];
+    char path[128];
+    snprintf(dir, sizeof(dir), "%s/precious", f->top);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    snprintf(path, sizeof(path), "%s/lock", dir);
+    assert_int_equal(instance_claim(dir), -1);
+    assert_int_equal(file_replace(path, "", 0, 0600, NULL), 0);
+    assert_int_equal(instance_claim(dir), -1);
+    assert_int_equal(file_replace(path, "pid 4711\n", 9, 0600, NULL), 0);
+    assert_int_equal(instance_claim(dir), -1);
+    char id[FLEET_ID_SIZE];
+    struct victim v;
+    make_victim(f, false, &v); /* one to sweep, which says that we have looked */
+    assert_int_equal(waitpid(v.worker_pid, NULL, 0), v.worker_pid);
+    fixture_start(f);
+    open_one(f, NULL, id);
+    wait_entries(f, f->top, 2);
+    check_swept(f, &v);
+    assert_int_equal(access(path, F_OK), 0);
+}
+
 static void a_living_server_is_left_alone(void **state)
 {
     struct fixture *f = *state;
     char id[FLEET_ID_SIZE];
     char other[FLEET_ID_SIZE];
+    struct victim v;
     fixture_start(f);
     struct fleet *first = f->fleet;
     open_one(f, NULL, id);
+    make_victim(f, false, &v); /* beside it is one to sweep, which says that the other has looked */
+    assert_int_equal(waitpid(v.worker_pid, NULL, 0), v.worker_pid);
     fixture_start(f);
     open_one(f, NULL, other);
-    let_pass(f, 200);
-    assert_int_equal(count_entries(f->top), 2);
-    assert_int_equal(count_entries(f->sweeps), 0);
+    wait_entries(f, f->top, 2);
+    assert_int_equal(count_entries(f->sweeps), 1);
+    check_swept(f, &v);
     fixture_stop(f);
     f->fleet = first;
     check_run(f, id, "gen", "1");
@@ -321,7 +329,7 @@ static void a_named_instance_that_nobody_comes_for_is_swept_after_its_grace(void
     fixture_start(f);
     open_one(f, NULL, id); /* which looks, and finds a living worker */
     assert_int_equal(waitpid(v.worker_pid, &status, 0), v.worker_pid);
-    let_pass(f, 200);
+    open_one(f, NULL, id); /* one more makes no difference */
     assert_int_equal(count_entries(f->top), 2);
     fixture_stop(f);
     uint64_t begin_ms = clock_ms();
