@@ -94,6 +94,7 @@ DEMO = (r"supervisor/cli/demo\w*\.h|supervisor/base/result_form\.h|(common|commo
 IPC = (r"common/(io/)?[^/]+\.h", r"uv\.h|nng/.*")
 HTTP = (r"common/(io/)?[^/]+\.h|config\.h", LOOP)
 EXCEPTIONS = {
+    "common/sm.c": (r"common/[^/]+\.h|checked\.h", r"(?!)"),
     "common/io/ipc_client.c": IPC,
     "common/io/ipc_close.c": IPC,
     "common/io/ipc_endpoint.c": IPC,
@@ -148,7 +149,7 @@ def judge(path, quote, name):
     if ".." in name.split("/"):
         return "goes up by ../"
     if quote == '"':
-        if name != "config.h" and not os.path.exists(os.path.join(ROOT, name)):
+        if name not in ("config.h", "checked.h") and not os.path.exists(os.path.join(ROOT, name)):
             return "is not a path from the root"
         return None if re.fullmatch(own, name) else "is not for this directory"
     if path.startswith("worker/agent/") and THREADS.fullmatch(name):
