@@ -16,9 +16,7 @@
  * everything. A sandbox that ends because its whole instance does (common/ending.h) is not GONE:
  * its worker waits to be asked to close.
  *
- * Leaving takes four steps, because callbacks must not outlive what they point to: backend objects
- * first, which drops their callbacks; then what hung on them; then the link to the supervisor,
- * which flushes the last answers; then the timers. Every step has an end in time.
+ * What is under way within a state is a machine of its own (step.c), and so is leaving (leave.c).
  */
 #include "worker/life.h"
 
@@ -32,7 +30,6 @@
 
 #define CREATE_PATIENCE_MS 1000 /* a creation under way may finish before it is torn down */
 #define FIGURES_MS         500  /* to learn why a sandbox ended */
-#define LEAVE_MS           1500
 
 static const struct sm_state states[] = {
     [WORKER_NEW] = {"not open", SM_BIT(WORKER_OPENING) | SM_BIT(WORKER_LEAVING)},
@@ -44,9 +41,34 @@ static const struct sm_state states[] = {
     [WORKER_LEAVING] = {"leaving", 0},
 };
 
-static void leave_step(struct worker *w);
+static bool agent_is_there(const void *owner)
+{
+    const struct worker *w = owner;
+    return w->step.state == STEP_AGENT && agent_link_is_up(w->link);
+}
 
-static void set_worker_state(struct worker *w, enum worker_state next, const char *cause)
+static bool nothing_is_told_yet(const void *owner)
+{
+    const struct worker *w = owner;
+    return w->step.state == STEP_NONE && w->backend == NULL && w->opened.len == 0;
+}
+
+static bool cause_is_known(const void *owner)
+{
+    const struct worker *w = owner;
+    return w->step.state == STEP_AGENT && w->gone_cause.code != 0;
+}
+
+static const struct sm_invariant state_invariants[] = {
+    {"a sandbox is opened once", SM_BIT(WORKER_OPENING), nothing_is_told_yet},
+    {"a sandbox is open when its agent has said hello", SM_BIT(WORKER_OPEN), agent_is_there},
+    {"only an agent's sandbox ends by itself, of a cause", SM_BIT(WORKER_GONE), cause_is_known},
+};
+
+static const struct sm_guard state_guard = {"worker", state_invariants,
+                                            sizeof(state_invariants) / sizeof(state_invariants[0])};
+
+void life_set_state(struct worker *w, enum worker_state next, const char *cause)
 {
     if (w->sm.state == WORKER_OPENING) {
         progress_over(w->progress);
@@ -57,9 +79,8 @@ static void set_worker_state(struct worker *w, enum worker_state next, const cha
 
 /* ---- askers --------------------------------------------------------------------------------- */
 
-/* Answers all of a list: with m, or if that is NULL with err. */
-static void answer_askers(struct worker *w, struct asker **list, struct msg *m,
-                          const struct err *err, const char *hint)
+void life_answer_askers(struct worker *w, struct asker **list, struct msg *m, const struct err *err,
+                        const char *hint)
 {
     while (*list != NULL) {
         struct asker *asker = *list;
@@ -84,10 +105,10 @@ void life_answer_opened(struct worker *w)
     struct msg m;
     struct err err = ERR_INIT;
     if (msg_decode(MSG_LINK_W, w->opened.data, w->opened.len, &m, &err) < 0) {
-        answer_askers(w, &w->open_askers, NULL, &err, NULL);
+        life_answer_askers(w, &w->open_askers, NULL, &err, NULL);
         return;
     }
-    answer_askers(w, &w->open_askers, &m, NULL, NULL);
+    life_answer_askers(w, &w->open_askers, &m, NULL, NULL);
     msg_finish(&m);
 }
 
@@ -97,7 +118,7 @@ static void on_destroyed(void *arg, int rc, const struct err *err, const char *h
 {
     struct worker *w = arg;
     struct msg ok = {.type = MSG_OK};
-    if (w->sm.state == WORKER_LEAVING) {
+    if (w->step.state != STEP_DESTROY) {
         return;
     }
     if (rc < 0) {
@@ -105,7 +126,7 @@ static void on_destroyed(void *arg, int rc, const struct err *err, const char *h
     } else if (ending_has_begun(w->setup->dir)) { /* who asked may be gone: the next one reads it */
         ending_mark_destroyed(w->setup->dir);
     }
-    answer_askers(w, &w->close_askers, rc < 0 ? NULL : &ok, err, hint);
+    life_answer_askers(w, &w->close_askers, rc < 0 ? NULL : &ok, err, hint);
     life_leave(w, w->exit_code);
 }
 
@@ -119,11 +140,11 @@ static void on_destroy_timeout(uv_timer_t *timer)
 
 static void destroy_sandbox(struct worker *w)
 {
-    if (w->destroying) {
-        return; /* a creation came back while its remains are being removed */
+    if (!sm_may(&w->step, STEP_DESTROY)) {
+        return; /* it leaves, since it could not answer */
     }
-    w->destroying = true;
     uv_timer_start(&w->step_timer, on_destroy_timeout, TIME_CLOSE_MS, 0);
+    worker_set_step(w, STEP_DESTROY);
     w->backend->ops->destroy(w->backend, &w->spec, on_destroyed, w);
 }
 
@@ -138,6 +159,9 @@ static void on_stopped(void *arg)
 {
     struct worker *w = arg;
     struct err err = ERR_INIT;
+    if (w->step.state != STEP_STOP) {
+        return;
+    }
     err_set(&err, ERR_SHUTTING_DOWN, "the sandbox is being closed");
     agent_link_end(w->link, &err);
     destroy_sandbox(w);
@@ -150,22 +174,26 @@ void life_close(struct worker *w, enum exit_code code, uint64_t grace_ms)
     unsigned from = w->sm.state;
     err_set(&err, ERR_SHUTTING_DOWN, "the sandbox is being closed");
     if (from == WORKER_NEW) {
-        answer_askers(w, &w->close_askers, &ok, NULL, NULL);
+        life_answer_askers(w, &w->close_askers, &ok, NULL, NULL);
         life_leave(w, code);
         return;
     }
     if (from != WORKER_OPENING && from != WORKER_OPEN) {
         return; /* already on its way; who asks is answered at its end */
     }
-    set_worker_state(w, WORKER_CLOSING, code == EXIT_CODE_ORPHANED ? "orphaned" : "asked to close");
+    life_set_state(w, WORKER_CLOSING, code == EXIT_CODE_ORPHANED ? "orphaned" : "asked to close");
     w->exit_code = code;
     if (from == WORKER_OPEN) {
+        worker_set_step(w, STEP_STOP);
         operations_stop(w->operations, grace_ms < TIME_INTERRUPT_MS ? grace_ms : TIME_INTERRUPT_MS,
                         on_stopped, w);
         return;
     }
-    answer_askers(w, &w->open_askers, NULL, &err, NULL);
-    if (w->creating) {
+    life_answer_askers(w, &w->open_askers, NULL, &err, NULL);
+    if (w->sm.state != WORKER_CLOSING) {
+        return; /* it leaves, since it could not answer */
+    }
+    if (w->step.state == STEP_CREATE) {
         uv_timer_start(&w->step_timer, on_create_patience, CREATE_PATIENCE_MS, 0);
     } else {
         agent_link_end(w->link, &err);
@@ -187,15 +215,15 @@ static void tell_gone(struct worker *w, bool killed)
     if (!w->attached) {
         err.code = ERR_ENGINE; /* to those who wait for a new one it never was there */
     }
-    answer_askers(w, &w->open_askers, NULL, &err, NULL);
+    life_answer_askers(w, &w->open_askers, NULL, &err, NULL);
     destroy_sandbox(w);
 }
 
 static void on_gone_figures(void *arg, const struct backend_usage *usage, bool killed)
 {
     struct worker *w = arg;
-    if (w->sm.state == WORKER_GONE && !w->gone_told) {
-        w->gone_told = true;
+    if (w->step.state == STEP_JUDGE) {
+        worker_set_step(w, STEP_TELL);
         tell_gone(w, killed);
     }
 }
@@ -203,25 +231,6 @@ static void on_gone_figures(void *arg, const struct backend_usage *usage, bool k
 static void on_gone_timeout(uv_timer_t *timer)
 {
     on_gone_figures(timer->data, NULL, false);
-}
-
-static void on_server_closed(void *arg)
-{
-    struct worker *w = arg;
-    w->server = NULL;
-    leave_step(w);
-}
-
-/* A thousand workers that look for a supervisor which cannot come leave no processor to anybody. */
-void life_hang_up(struct worker *w)
-{
-    bool alone = w->supervisor_died || !w->link_up;
-    if (alone && w->sm.state != WORKER_NEW && w->server != NULL && !w->server_closing &&
-        ending_has_begun(w->setup->dir)) {
-        w->mute = true;
-        w->server_closing = true;
-        ipc_server_close(w->server, on_server_closed, w);
-    }
 }
 
 /* What ran in it was killed with all others of the instance. Their remains are removed by turns:
@@ -254,14 +263,15 @@ static void on_link_failed(void *arg, const struct err *err)
     }
     if (w->attached && w->sm.state == WORKER_OPENING && err->code == ERR_TIMEOUT) {
         log_error("sandbox %s could not be taken over: %s", w->setup->sandbox, err->text);
-        answer_askers(w, &w->open_askers, NULL, err, NULL);
+        life_answer_askers(w, &w->open_askers, NULL, err, NULL);
         life_leave(w, EXIT_CODE_SETUP); /* it may answer another worker, later */
         return;
     }
-    set_worker_state(w, WORKER_GONE, err->text);
-    w->exit_code = EXIT_CODE_SANDBOX_GONE;
     w->gone_cause = *err;
+    life_set_state(w, WORKER_GONE, err->text);
+    w->exit_code = EXIT_CODE_SANDBOX_GONE;
     uv_timer_start(&w->step_timer, on_gone_timeout, FIGURES_MS, 0);
+    worker_set_step(w, STEP_JUDGE);
     figures_judge(w->figures, figures_noted(w->figures), on_gone_figures, w);
 }
 
@@ -329,7 +339,7 @@ static void on_link_up(void *arg, const struct msg_hello_ok *hello)
     if (w->attached) {
         figures_ask(w->figures, on_baseline, w);
     }
-    set_worker_state(w, WORKER_OPEN, w->attached ? "taken over" : "created");
+    life_set_state(w, WORKER_OPEN, w->attached ? "taken over" : "created");
     life_answer_opened(w);
 }
 
@@ -376,6 +386,7 @@ static void connect_agent(struct worker *w)
         .arg = w,
     };
     w->operations = operations_create(&setup);
+    worker_set_step(w, STEP_AGENT);
     agent_link_open(w->link);
 }
 
@@ -383,13 +394,15 @@ static void on_created(void *arg, int rc, const struct backend_info *info, const
                        const char *hint)
 {
     struct worker *w = arg;
-    w->creating = false;
+    if (w->step.state != STEP_CREATE) {
+        return; /* what there is of it is being removed, or left */
+    }
     if (w->sm.state == WORKER_CLOSING) {
         destroy_sandbox(w); /* closed meanwhile */
     } else if (rc < 0) {
         log_error("sandbox %s could not be %s: %s", w->setup->sandbox,
                   w->attached ? "taken over" : "created", err->text);
-        answer_askers(w, &w->open_askers, NULL, err, hint);
+        life_answer_askers(w, &w->open_askers, NULL, err, hint);
         life_leave(w, rc == -ERR_GONE ? EXIT_CODE_SANDBOX_GONE : EXIT_CODE_SETUP);
     } else {
         keep_opened(w, info);
@@ -401,7 +414,7 @@ static void on_open_late(void *arg, const struct err *err)
 {
     struct worker *w = arg;
     log_error("sandbox %s: %s", w->setup->sandbox, err->text);
-    answer_askers(w, &w->open_askers, NULL, err, NULL);
+    life_answer_askers(w, &w->open_askers, NULL, err, NULL);
     if (w->attached) { /* it may answer another worker, later */
         life_leave(w, EXIT_CODE_SETUP);
     } else {
@@ -412,7 +425,7 @@ static void on_open_late(void *arg, const struct err *err)
 static void on_progress(void *arg, const char *text, uint64_t done, uint64_t total)
 {
     struct worker *w = arg;
-    if (w->creating) {
+    if (w->step.state == STEP_CREATE) {
         progress_news(w->progress, text, done, total);
     }
 }
@@ -424,14 +437,6 @@ static struct view_list copy_list(struct view_list from)
         items[i] = view_bytes(alloc_viewdup(from.items[i]), from.items[i].len);
     }
     return (struct view_list){items, from.count};
-}
-
-static void free_list(struct view_list *list)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        free((void *)(uintptr_t)list->items[i].data);
-    }
-    free((void *)(uintptr_t)list->items);
 }
 
 static int keep_spec(struct worker *w, const struct msg_open *m, struct err *err)
@@ -449,7 +454,7 @@ static int keep_spec(struct worker *w, const struct msg_open *m, struct err *err
 
 static void refuse_open(struct worker *w, const struct err *err)
 {
-    answer_askers(w, &w->open_askers, NULL, err, NULL);
+    life_answer_askers(w, &w->open_askers, NULL, err, NULL);
     life_leave(w, EXIT_CODE_SETUP);
 }
 
@@ -457,7 +462,7 @@ void life_open(struct worker *w, const struct msg_open *m)
 {
     char *name = alloc_viewdup(m->backend);
     const struct backend_ops *ops = backend_find(name);
-    set_worker_state(w, WORKER_OPENING, m->attach ? "taking over" : "creating");
+    life_set_state(w, WORKER_OPENING, m->attach ? "taking over" : "creating");
     struct err err = ERR_INIT;
     if (ops == NULL) {
         err_set(&err, ERR_ENGINE, "there is no backend called \"%s\"", name);
@@ -467,147 +472,21 @@ void life_open(struct worker *w, const struct msg_open *m)
     } else {
         w->attached = m->attach;
         w->backend = ops->open(w->loop);
-        w->creating = true;
+        worker_set_step(w, STEP_CREATE);
         progress_begin(w->progress);
         (m->attach ? ops->attach : ops->create)(w->backend, &w->spec, on_created, w);
     }
     free(name);
 }
 
-/* ---- leaving -------------------------------------------------------------------------------- */
-
-static void on_oneshot_closed(void *arg)
-{
-    struct oneshot *e = arg;
-    struct worker *w = e->worker;
-    struct oneshot **at = &w->oneshots;
-    while (*at != e) {
-        at = &(*at)->next;
-    }
-    *at = e->next;
-    free(e->asker);
-    free(e);
-    leave_step(w);
-}
-
-void life_oneshot_done(struct oneshot *e)
-{
-    if (!e->closing) {
-        e->closing = true;
-        e->backend->ops->close(e->backend, on_oneshot_closed, e);
-    }
-}
-
-static void on_backend_closed(void *arg)
-{
-    struct worker *w = arg;
-    w->backend = NULL;
-    leave_step(w);
-}
-
-static void on_operations_closed(void *arg)
-{
-    struct worker *w = arg;
-    w->operations = NULL;
-    leave_step(w);
-}
-
-static void on_link_closed(void *arg)
-{
-    struct worker *w = arg;
-    w->link = NULL;
-    leave_step(w);
-}
-
-static void on_life_timer_closed(uv_handle_t *handle)
-{
-    struct worker *w = handle->data;
-    if (--w->timers_left == 0) {
-        worker_ended_fn ended = w->ended;
-        void *arg = w->ended_arg;
-        enum exit_code code = w->exit_code;
-        spec_drop(&w->spec);
-        free_list(&w->runners);
-        buf_finish(&w->answer);
-        buf_finish(&w->opened);
-        free(w);
-        ended(arg, code);
-    }
-}
-
-static void on_leave_timeout(uv_timer_t *timer)
-{
-    struct worker *w = timer->data;
-    log_warn("sandbox %s: not everything could be closed in time", w->setup->sandbox);
-    w->ended(w->ended_arg, w->exit_code); /* the process ends now, whatever still hangs */
-}
-
-static void leave_step(struct worker *w)
-{
-    if (w->sm.state != WORKER_LEAVING || w->oneshots != NULL) {
-        return;
-    }
-    if (w->backend != NULL) {
-        if (!w->backend_closing) {
-            w->backend_closing = true;
-            w->backend->ops->close(w->backend, on_backend_closed, w);
-        }
-        return;
-    }
-    if (!w->parts_closing) {
-        w->parts_closing = true;
-        figures_destroy(w->figures);
-        if (w->operations != NULL) {
-            operations_destroy(w->operations, on_operations_closed, w);
-            agent_link_destroy(w->link, on_link_closed, w);
-        }
-    }
-    if (w->operations != NULL || w->link != NULL) {
-        return;
-    }
-    if (w->server != NULL) {
-        if (!w->server_closing) {
-            w->server_closing = true;
-            ipc_server_close(w->server, on_server_closed, w);
-        }
-        return;
-    }
-    if (w->timers_left == 0) {
-        w->timers_left = 2;
-        progress_destroy(w->progress);
-        uv_close((uv_handle_t *)&w->orphan_timer, on_life_timer_closed);
-        uv_close((uv_handle_t *)&w->step_timer, on_life_timer_closed);
-    }
-}
-
-void life_leave(struct worker *w, enum exit_code code)
-{
-    struct err err = ERR_INIT;
-    if (w->sm.state == WORKER_LEAVING) {
-        return;
-    }
-    bool alive = w->sm.state == WORKER_OPENING || w->sm.state == WORKER_OPEN;
-    set_worker_state(w, WORKER_LEAVING, exit_code_text((int)code));
-    w->exit_code = code;
-    w->mute = w->mute || alive;
-    err_set(&err, ERR_SHUTTING_DOWN, "the worker is leaving");
-    answer_askers(w, &w->open_askers, NULL, &err, NULL);
-    answer_askers(w, &w->close_askers, NULL, &err, NULL);
-    if (w->link != NULL) {
-        agent_link_end(w->link, &err);
-    }
-    for (struct oneshot *e = w->oneshots, *next; e != NULL; e = next) {
-        next = e->next;
-        life_oneshot_done(e);
-    }
-    uv_timer_stop(&w->orphan_timer);
-    uv_timer_start(&w->step_timer, on_leave_timeout, LEAVE_MS, 0);
-    leave_step(w);
-}
+/* ---- for worker.c --------------------------------------------------------------------------- */
 
 void life_init(struct worker *w)
 {
     sm_init(&w->sm, states, sizeof(states) / sizeof(states[0]), WORKER_NEW);
+    sm_watch(&w->sm, &state_guard, w);
+    worker_step_init(w);
+    supervisor_link_init(w);
     w->spec.grace_ms = TIME_GRACE_MS;
     struct progress_setup setup = {
         .loop = w->loop,
@@ -618,8 +497,8 @@ void life_init(struct worker *w)
         .arg = w,
     };
     w->progress = progress_create(&setup);
-    uv_timer_init(w->loop, &w->orphan_timer);
+    uv_timer_init(w->loop, &w->supervisor.orphan_timer);
     uv_timer_init(w->loop, &w->step_timer);
-    w->orphan_timer.data = w;
+    w->supervisor.orphan_timer.data = w;
     w->step_timer.data = w;
 }

@@ -1,6 +1,9 @@
 /*
- * The inside of a worker, shared by worker.c (what it is asked) and life.c (what becomes of its
- * sandbox), and by nothing else.
+ * The inside of a worker, shared by worker.c (what it is asked), life.c and leave.c (what becomes
+ * of its sandbox) and the tables of its states, and by nothing else.
+ *
+ * It is in one state of three machines: `sm` says what it can be asked, `step` what is under way in
+ * that, `supervisor.sm` who is there to ask.
  */
 #ifndef CLOISTER_WORKER_LIFE_H
 #define CLOISTER_WORKER_LIFE_H
@@ -13,6 +16,8 @@
 #include "worker/figures.h"
 #include "worker/operations.h"
 #include "worker/progress.h"
+#include "worker/step.h"
+#include "worker/supervisor_link.h"
 #include "worker/worker.h"
 
 /* A request that is answered later. */
@@ -28,7 +33,7 @@ struct oneshot {
     struct worker *worker;
     struct backend *backend;
     struct asker *asker;
-    bool closing;
+    bool closing; /* its backend is, and may still call back before it is closed */
 };
 
 struct worker {
@@ -36,37 +41,40 @@ struct worker {
     const struct worker_setup *setup;
     worker_ended_fn ended;
     void *ended_arg;
-    struct sm sm;
     enum exit_code exit_code;
 
-    struct ipc_server *server;
-    bool link_up;
-    bool supervisor_died; /* the one that started us */
-    bool expects_end;     /* … with all of its instance, and has been given more time for that */
-    bool greeted;         /* HELLO has been said on the present link */
-    bool mute;            /* leaving a live sandbox to the next worker: who asked asks that one */
-    struct buf answer;    /* scratch for encoding */
+    struct sm sm;          /* enum worker_state */
+    struct sm step;        /* enum worker_step */
+    uv_timer_t step_timer; /* the end of the present step's patience */
+    unsigned timers_left;  /* in STEP_TIMERS */
 
+    struct {
+        struct sm sm; /* enum supervisor_state */
+        struct ipc_server *server;
+        bool died;               /* the one that started us */
+        bool ends_instance;      /* it does, and has been given more time for that */
+        bool mute;               /* leaving a live sandbox to the next worker: it asks that one */
+        struct buf answer;       /* scratch for encoding */
+        uv_timer_t orphan_timer; /* runs while nobody has said a fitting HELLO */
+    } supervisor;
+
+    /* What OPEN said, and what is told of it. */
     struct backend_spec spec; /* strings owned */
     struct view_list runners; /* for the agent, whoever asks for it; owned, too */
     bool attached;
+    struct buf opened;     /* the OPENED that everybody gets, encoded */
+    struct err gone_cause; /* why the sandbox ended by itself */
+
+    /* Who works for it. */
     struct backend *backend;
     struct progress *progress;
-    bool creating;   /* create or attach has not called back yet */
-    bool destroying; /* destroy has been called */
     struct agent_link *link;
     struct figures *figures;
     struct operations *operations;
-    struct buf opened; /* the OPENED that everybody gets, encoded */
-    struct asker *open_askers, *close_askers;
-    struct err gone_cause; /* why the sandbox ended by itself */
-    bool gone_told;
-    struct oneshot *oneshots;
 
-    uv_timer_t orphan_timer; /* runs while nobody has said a fitting HELLO */
-    uv_timer_t step_timer;   /* the end of the present step's patience */
-    bool backend_closing, parts_closing, server_closing;
-    unsigned timers_left;
+    /* Who waits. */
+    struct asker *open_askers, *close_askers;
+    struct oneshot *oneshots;
 };
 
 /* ---- worker.c ---- */
@@ -83,6 +91,15 @@ void life_init(struct worker *w);
 void life_open(struct worker *w, const struct msg_open *m);
 void life_answer_opened(struct worker *w); /* to all who asked, once it is open */
 void life_close(struct worker *w, enum exit_code code, uint64_t grace_ms);
+
+/* The only writer of the state; asserts that the move is declared, and logs it. */
+void life_set_state(struct worker *w, enum worker_state next, const char *cause);
+
+/* Answers all of a list: with m, or if that is NULL with err. */
+void life_answer_askers(struct worker *w, struct asker **list, struct msg *m, const struct err *err,
+                        const char *hint);
+
+/* ---- leave.c ---- */
 void life_leave(struct worker *w, enum exit_code code); /* leaves the sandbox as it is */
 void life_oneshot_done(struct oneshot *e);
 

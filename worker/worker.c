@@ -40,17 +40,17 @@ struct rule {
 void worker_answer(struct worker *w, struct ipc_request *request, const struct msg *m)
 {
     struct err err = ERR_INIT;
-    if (w->mute) {
+    if (w->supervisor.mute) {
         return;
     }
-    w->answer.len = 0;
-    if (msg_encode(&w->answer, m, &err) < 0) {
+    w->supervisor.answer.len = 0;
+    if (msg_encode(&w->supervisor.answer, m, &err) < 0) {
         log_error("cannot answer with %s: %s", msg_name(m->type), err.text);
         life_leave(w, EXIT_CODE_PROTOCOL);
         return;
     }
-    ipc_reply(request, w->answer.data, w->answer.len);
-    buf_reset(&w->answer, LIMIT_CHUNK);
+    ipc_reply(request, w->supervisor.answer.data, w->supervisor.answer.len);
+    buf_reset(&w->supervisor.answer, LIMIT_CHUNK);
 }
 
 void worker_answer_failed(struct worker *w, struct ipc_request *request, uint64_t seq,
@@ -105,8 +105,10 @@ static void handle_hello(struct worker *w, struct ipc_request *request, const st
         }
         return;
     }
-    w->greeted = true;
-    uv_timer_stop(&w->orphan_timer);
+    uv_timer_stop(&w->supervisor.orphan_timer);
+    if (w->supervisor.sm.state != SUPERVISOR_GREETED) {
+        supervisor_link_set(w, SUPERVISOR_GREETED);
+    }
     struct msg ok = {.type = MSG_HELLO_OK, .seq = m->seq};
     ok.hello_ok.protocol = view_of(PROTO_WORKER_NAME);
     ok.hello_ok.version = PROTO_VERSION;
@@ -334,7 +336,7 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
     if (rule == NULL) {
         log_error("the supervisor broke the protocol: %s is no request", msg_name(m.type));
         life_leave(w, EXIT_CODE_PROTOCOL);
-    } else if (!w->greeted && m.type != MSG_HELLO) {
+    } else if (w->supervisor.sm.state != SUPERVISOR_GREETED && m.type != MSG_HELLO) {
         /* Not its fault: a request that waited for a link goes out before anything else. */
         err_set(&err, ERR_PROTOCOL, "%s before hello", msg_name(m.type));
         worker_answer_failed(w, request, m.seq, &err, NULL);
@@ -349,9 +351,9 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
 static void on_orphaned(uv_timer_t *timer)
 {
     struct worker *w = timer->data;
-    if (!w->expects_end && ending_has_begun(w->setup->dir)) {
+    if (!w->supervisor.ends_instance && ending_has_begun(w->setup->dir)) {
         /* Whoever ends all of the instance's sandboxes asks for this one in its turn. */
-        w->expects_end = true;
+        w->supervisor.ends_instance = true;
         uv_timer_start(timer, on_orphaned, ENDING_MS, 0);
         return;
     }
@@ -361,7 +363,7 @@ static void on_orphaned(uv_timer_t *timer)
 
 static void leave_if_useless(struct worker *w)
 {
-    if (w->supervisor_died && !w->link_up && w->sm.state == WORKER_NEW) {
+    if (w->supervisor.died && !supervisor_link_is_up(w) && w->sm.state == WORKER_NEW) {
         life_leave(w, EXIT_CODE_ORPHANED);
     }
 }
@@ -369,12 +371,10 @@ static void leave_if_useless(struct worker *w)
 static void on_link(void *arg, bool up)
 {
     struct worker *w = arg;
-    w->link_up = up;
-    w->greeted = false;
-    if (!up && !uv_is_active((uv_handle_t *)&w->orphan_timer)) {
-        uv_timer_start(&w->orphan_timer, on_orphaned, w->spec.grace_ms, 0);
+    if (!up && !uv_is_active((uv_handle_t *)&w->supervisor.orphan_timer)) {
+        uv_timer_start(&w->supervisor.orphan_timer, on_orphaned, w->spec.grace_ms, 0);
     }
-    log_debug("link to the supervisor is %s", up ? "up" : "down");
+    supervisor_link_set(w, up ? SUPERVISOR_THERE : SUPERVISOR_AWAY);
     life_hang_up(w);
     leave_if_useless(w);
 }
@@ -390,15 +390,15 @@ int worker_create(uv_loop_t *loop, const struct worker_setup *setup, worker_ende
     w->ended = ended;
     w->ended_arg = arg;
     int rc = ipc_server_open(loop, setup->socket, CONTEXTS, LIMIT_FRAME, on_request, on_link, w,
-                             &w->server, err);
+                             &w->supervisor.server, err);
     if (rc < 0) {
         free(w);
         return rc;
     }
-    buf_init(&w->answer, LIMIT_FRAME);
+    buf_init(&w->supervisor.answer, LIMIT_FRAME);
     buf_init(&w->opened, LIMIT_FRAME);
     life_init(w);
-    on_link(w, false);
+    uv_timer_start(&w->supervisor.orphan_timer, on_orphaned, w->spec.grace_ms, 0);
     *ret = w;
     return 0;
 }
@@ -413,13 +413,14 @@ void worker_stop(struct worker *w)
 
 void worker_supervisor_died(struct worker *w)
 {
-    w->supervisor_died = true;
+    w->supervisor.died = true;
     life_hang_up(w);
     /* Its link is told as down too, in whatever order. So whoever has been greeted since is the
      * next supervisor, or a link whose end is still to be heard; but a link that we end tells
      * nobody. */
-    if ((!w->greeted || w->server_closing) && !uv_is_active((uv_handle_t *)&w->orphan_timer)) {
-        uv_timer_start(&w->orphan_timer, on_orphaned, w->spec.grace_ms, 0);
+    if (w->supervisor.sm.state != SUPERVISOR_GREETED &&
+        !uv_is_active((uv_handle_t *)&w->supervisor.orphan_timer)) {
+        uv_timer_start(&w->supervisor.orphan_timer, on_orphaned, w->spec.grace_ms, 0);
     }
     leave_if_useless(w);
 }
