@@ -22,19 +22,19 @@
 
 const char *web_method(const struct web_exchange *x)
 {
-    return x->method;
+    return x->request.method;
 }
 
 const char *web_path(const struct web_exchange *x)
 {
-    return x->path;
+    return x->request.path;
 }
 
 const char *web_header(const struct web_exchange *x, const char *name)
 {
-    for (size_t i = 0; i < x->header_count; i++) {
-        if (strcasecmp(x->headers[i].name, name) == 0) {
-            return x->headers[i].value;
+    for (size_t i = 0; i < x->request.header_count; i++) {
+        if (strcasecmp(x->request.headers[i].name, name) == 0) {
+            return x->request.headers[i].value;
         }
     }
     return NULL;
@@ -43,16 +43,16 @@ const char *web_header(const struct web_exchange *x, const char *name)
 size_t web_header_count(const struct web_exchange *x, const char *name)
 {
     size_t count = 0;
-    for (size_t i = 0; i < x->header_count; i++) {
-        count += strcasecmp(x->headers[i].name, name) == 0;
+    for (size_t i = 0; i < x->request.header_count; i++) {
+        count += strcasecmp(x->request.headers[i].name, name) == 0;
     }
     return count;
 }
 
 const char *web_header_twice(const struct web_exchange *x, const char *prefix)
 {
-    for (size_t i = 0; i < x->header_count; i++) {
-        const char *name = x->headers[i].name;
+    for (size_t i = 0; i < x->request.header_count; i++) {
+        const char *name = x->request.headers[i].name;
         if (strncasecmp(name, prefix, strlen(prefix)) == 0 && web_header_count(x, name) > 1) {
             return name;
         }
@@ -62,9 +62,9 @@ const char *web_header_twice(const struct web_exchange *x, const char *prefix)
 
 const char *web_query(const struct web_exchange *x, const char *name)
 {
-    for (size_t i = 0; i < x->query_count; i++) {
-        if (strcmp(x->query[i].name, name) == 0) {
-            return x->query[i].value;
+    for (size_t i = 0; i < x->request.query_count; i++) {
+        if (strcmp(x->request.query[i].name, name) == 0) {
+            return x->request.query[i].value;
         }
     }
     return NULL;
@@ -72,47 +72,65 @@ const char *web_query(const struct web_exchange *x, const char *name)
 
 struct view web_body(const struct web_exchange *x)
 {
-    return view_bytes(x->body.data, x->body.len);
+    return view_bytes(x->request.body.data, x->request.body.len);
 }
 
 const char *web_peer(const struct web_exchange *x)
 {
-    return x->peer;
+    return x->request.peer;
 }
 
 /* ---- its end ---- */
 
 void web_exchange_free_if_done(struct web_exchange *x)
 {
-    if (x->connection != NULL || (x->handed && !x->over) || x->late) {
+    if (x->connection != NULL || (web_exchange_was_handed(x) && !web_exchange_is_over(x))) {
         return;
     }
     web_exchange_drop_body(x);
     web_reply_finish(x);
     struct web_listener *l = x->listener;
-    free(x->head);
+    free(x->request.head);
     free(x);
     web_listener_release(l);
 }
 
+static void leave_late(struct web_exchange *x)
+{
+    struct web_exchange **at = &x->listener->late;
+    while (*at != x) {
+        at = &(*at)->handler.next_late;
+    }
+    *at = x->handler.next_late;
+}
+
+/* Calls of the handler have no effect from here on. */
+static void handler_is_done(struct web_exchange *x)
+{
+    if (x->handler.sm.state == WEB_HANDLER_LATE) {
+        leave_late(x);
+    }
+    web_handler_set(x, WEB_HANDLER_OVER);
+}
+
 static void tell_gone(struct web_exchange *x)
 {
-    void (*gone)(void *arg) = x->on_gone;
-    x->on_gone = NULL;
-    x->over = true; /* calls of the handler have no effect from here on */
-    gone(x->gone_arg);
+    void (*gone)(void *arg) = x->handler.on_gone;
+    x->handler.on_gone = NULL;
+    handler_is_done(x);
+    gone(x->handler.gone_arg);
 }
 
 void web_exchange_lose(struct web_exchange *x)
 {
-    if (!x->handed || x->over || x->lost) {
+    if (!web_exchange_is_live(x)) {
         return;
     }
-    x->lost = true;
+    web_handler_set(x, WEB_HANDLER_LOST);
     if (x->connection != NULL) {
         web_connection_unwatch(x->connection);
     }
-    if (x->on_gone != NULL) {
+    if (x->handler.on_gone != NULL) {
         tell_gone(x);
         web_exchange_free_if_done(x);
     }
@@ -122,10 +140,11 @@ void web_exchange_tell_late(struct web_listener *l)
 {
     while (l->late != NULL) {
         struct web_exchange *x = l->late;
-        l->late = x->next_late;
-        x->late = false;
-        if (!x->over && x->on_gone != NULL) {
+        if (x->handler.on_gone != NULL) {
             tell_gone(x);
+        } else { /* it does not want to know any more */
+            leave_late(x);
+            web_handler_set(x, WEB_HANDLER_LOST);
         }
         web_exchange_free_if_done(x);
     }
@@ -133,30 +152,30 @@ void web_exchange_tell_late(struct web_listener *l)
 
 void web_on_gone(struct web_exchange *x, void (*gone)(void *arg), void *arg)
 {
-    if (x->over) {
+    if (web_exchange_is_over(x)) {
         return;
     }
-    x->on_gone = gone;
-    x->gone_arg = arg;
+    x->handler.on_gone = gone;
+    x->handler.gone_arg = arg;
     struct web_listener *l = x->listener;
-    if (!x->lost || gone == NULL || x->late) {
+    if (x->handler.sm.state != WEB_HANDLER_LOST || gone == NULL) {
         return;
     }
-    if (l->stopped) { /* the listener's idle handle has stopped */
+    if (l->stopped) { /* the listener does not run any more */
         tell_gone(x);
         web_exchange_free_if_done(x);
-    } else { /* from the loop, not from inside this call */
-        x->late = true;
-        x->next_late = l->late;
+    } else { /* tell it from the loop, because the caller expects no callback in this call */
+        x->handler.next_late = l->late;
         l->late = x;
+        web_handler_set(x, WEB_HANDLER_LATE);
         web_listener_kick(l);
     }
 }
 
 void web_on_drain(struct web_exchange *x, void (*drained)(void *arg), void *arg)
 {
-    x->on_drain = drained;
-    x->drain_arg = arg;
+    x->handler.on_drain = drained;
+    x->handler.drain_arg = arg;
 }
 
 /* ---- the response ---- */
@@ -173,7 +192,7 @@ static bool plain_text(const char *text)
 
 void web_set_header(struct web_exchange *x, const char *name, const char *value)
 {
-    if (x->over || x->answered) {
+    if (web_exchange_is_over(x) || web_exchange_is_answered(x)) {
         return;
     }
     assert(plain_text(name));
@@ -181,25 +200,26 @@ void web_set_header(struct web_exchange *x, const char *name, const char *value)
         log_debug("http: header %s left out: its value has control characters", name);
         return;
     }
-    struct web_field *more = alloc_array(x->set_count + 1, sizeof(*more));
-    if (x->set_count > 0) {
-        memcpy(more, x->set, x->set_count * sizeof(*more));
+    struct web_field *more = alloc_array(x->response.set_count + 1, sizeof(*more));
+    if (x->response.set_count > 0) {
+        memcpy(more, x->response.set, x->response.set_count * sizeof(*more));
     }
-    more[x->set_count++] = (struct web_field){alloc_strdup(name), alloc_strdup(value)};
-    free(x->set);
-    x->set = more;
+    more[x->response.set_count++] = (struct web_field){alloc_strdup(name), alloc_strdup(value)};
+    free(x->response.set);
+    x->response.set = more;
 }
 
-static void set_response(struct web_exchange *x, int status, const char *content_type)
+static void set_response(struct web_exchange *x, enum web_response_state kind, int status,
+                         const char *content_type)
 {
-    x->answered = true;
-    x->status = status;
-    x->content_type = content_type != NULL ? alloc_strdup(content_type) : NULL;
+    x->response.status = status;
+    x->response.content_type = content_type != NULL ? alloc_strdup(content_type) : NULL;
+    web_response_set(x, kind);
 }
 
 static void end_by_handler(struct web_exchange *x)
 {
-    x->over = true;
+    handler_is_done(x);
     if (x->connection != NULL) {
         web_connection_unwatch(x->connection);
         web_connection_resume(x->connection);
@@ -221,22 +241,22 @@ static bool output_fits(const struct web_listener *l, size_t len)
 
 static void count_output(struct web_exchange *x, size_t len)
 {
-    if (x->output_bytes == 0) {
+    if (x->response.output_bytes == 0) {
         web_exchange_moved(x);
     }
-    x->output_bytes += len;
+    x->response.output_bytes += len;
     x->listener->output_bytes += len;
 }
 
 void web_exchange_uncount(struct web_exchange *x, size_t len)
 {
-    x->output_bytes -= len;
+    x->response.output_bytes -= len;
     x->listener->output_bytes -= len;
 }
 
 void web_exchange_moved(struct web_exchange *x)
 {
-    x->moved_ms = uv_now(x->listener->loop);
+    x->response.moved_ms = uv_now(x->listener->loop);
 }
 
 /* The largest response that has not moved for `unmoved_ms`; of equal ones the one that has been
@@ -246,12 +266,13 @@ static struct web_exchange *largest(const struct web_listener *l, uint64_t unmov
     struct web_exchange *found = NULL;
     for (const struct web_connection *c = l->connections; c != NULL; c = c->next) {
         struct web_exchange *x = c->exchange;
-        if (x == NULL || x->output_bytes == 0 || c->killed ||
-            uv_now(l->loop) - x->moved_ms < unmoved_ms) {
+        if (x == NULL || x->response.output_bytes == 0 || c->killed ||
+            uv_now(l->loop) - x->response.moved_ms < unmoved_ms) {
             continue;
         }
-        if (found == NULL || x->output_bytes > found->output_bytes ||
-            (x->output_bytes == found->output_bytes && x->moved_ms < found->moved_ms)) {
+        if (found == NULL || x->response.output_bytes > found->response.output_bytes ||
+            (x->response.output_bytes == found->response.output_bytes &&
+             x->response.moved_ms < found->response.moved_ms)) {
             found = x;
         }
     }
@@ -263,13 +284,15 @@ static struct web_exchange *largest(const struct web_listener *l, uint64_t unmov
 static struct web_exchange *first_to_go(const struct web_listener *l)
 {
     struct web_exchange *any = largest(l, 0), *stalled = largest(l, STALLED_MS);
-    return stalled != NULL && stalled->output_bytes >= any->output_bytes / 2 ? stalled : any;
+    return stalled != NULL && stalled->response.output_bytes >= any->response.output_bytes / 2
+               ? stalled
+               : any;
 }
 
 static void cut_connection(struct web_exchange *x)
 {
     log_warn("http: the response to %s is cut: it has %zu of %zu bytes that wait for clients",
-             x->peer, x->output_bytes, x->listener->output_bytes);
+             x->request.peer, x->response.output_bytes, x->listener->output_bytes);
     web_reply_drop(x);
     web_connection_kill(x->connection);
 }
@@ -296,16 +319,17 @@ static bool make_body_room(struct web_exchange *x, size_t len)
 static void respond_text(struct web_exchange *x, int status, const char *content_type, char *text,
                          size_t len)
 {
-    if (x->over || x->answered) { /* the listener itself may have answered when it closed */
+    if (web_exchange_is_over(x) ||
+        web_exchange_is_answered(x)) { /* the listener itself may have answered when it closed */
         free(text);
     } else {
         make_body_room(x, len);
-        set_response(x, status, content_type);
-        x->text = text;
-        x->text_len = len;
+        set_response(x, WEB_RESPONSE_WHOLE, status, content_type);
+        x->response.text = text;
+        x->response.text_len = len;
         count_output(x, len);
     }
-    if (!x->over) {
+    if (!web_exchange_is_over(x)) {
         end_by_handler(x);
     }
 }
@@ -327,39 +351,35 @@ void web_respond_text(struct web_exchange *x, int status, const char *content_ty
 
 void web_exchange_fail(struct web_exchange *x, int status, const char *text)
 {
-    if (!x->answered) {
-        set_response(x, status, "text/plain; charset=utf-8");
-        x->close = true;
-        x->text = alloc_printf("%s\n", text);
-        x->text_len = strlen(x->text);
+    if (!web_exchange_is_answered(x)) {
+        set_response(x, WEB_RESPONSE_WHOLE, status, "text/plain; charset=utf-8");
+        x->response.close = true;
+        x->response.text = alloc_printf("%s\n", text);
+        x->response.text_len = strlen(x->response.text);
     }
 }
 
 void web_stream_begin(struct web_exchange *x, int status, const char *content_type)
 {
-    if (x->over || x->answered) {
-        return;
-    }
-    set_response(x, status, content_type);
-    x->stream = true;
-    if (x->connection != NULL) {
-        web_connection_resume(x->connection);
-    }
+    web_stream_begin_sized(x, status, content_type, MHD_SIZE_UNKNOWN);
 }
 
 void web_stream_begin_sized(struct web_exchange *x, int status, const char *content_type,
                             uint64_t size)
 {
-    if (!x->over && !x->answered) {
-        x->sized = true;
-        x->size = size;
-        web_stream_begin(x, status, content_type);
+    if (web_exchange_is_over(x) || web_exchange_is_answered(x)) {
+        return;
+    }
+    x->response.size = size;
+    set_response(x, WEB_RESPONSE_STREAM, status, content_type);
+    if (x->connection != NULL) {
+        web_connection_resume(x->connection);
     }
 }
 
 void web_stream_write(struct web_exchange *x, char *data, size_t len)
 {
-    if (x->over || x->lost || !x->stream || len == 0 ||
+    if (!web_exchange_is_live(x) || x->response.sm.state != WEB_RESPONSE_STREAM || len == 0 ||
         (x->connection != NULL && x->connection->killed)) {
         free(data);
         return;
@@ -371,9 +391,9 @@ void web_stream_write(struct web_exchange *x, char *data, size_t len)
     count_output(x, len);
     struct web_chunk *chunk = alloc_one(struct web_chunk);
     *chunk = (struct web_chunk){.data = data, .len = len};
-    *(x->last != NULL ? &x->last->next : &x->first) = chunk;
-    x->last = chunk;
-    x->queue_bytes += len;
+    *(x->response.last != NULL ? &x->response.last->next : &x->response.first) = chunk;
+    x->response.last = chunk;
+    x->response.queue_bytes += len;
     if (x->connection != NULL) {
         web_connection_resume(x->connection);
     }
@@ -381,20 +401,22 @@ void web_stream_write(struct web_exchange *x, char *data, size_t len)
 
 size_t web_stream_queued(const struct web_exchange *x)
 {
-    return x->queue_bytes;
+    return x->response.queue_bytes;
 }
 
 void web_stream_end(struct web_exchange *x)
 {
-    if (!x->over) {
-        x->ended = true;
+    if (!web_exchange_is_over(x)) {
+        if (x->response.sm.state == WEB_RESPONSE_STREAM) {
+            web_response_set(x, WEB_RESPONSE_ENDED);
+        }
         end_by_handler(x);
     }
 }
 
 void web_stream_cut(struct web_exchange *x)
 {
-    if (x->over) {
+    if (web_exchange_is_over(x)) {
         return;
     }
     web_reply_drop(x);

@@ -17,6 +17,7 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+#include "common/sm.h"
 #include "supervisor/web/http/exchange.h"
 #include "supervisor/web/http/listener.h"
 #include "supervisor/web/http/mhd.h"
@@ -168,47 +169,80 @@ struct web_chunk {
     size_t len, taken;
 };
 
+/* The drawings are in states.c. */
+enum web_handler_state {
+    WEB_HANDLER_NONE, /* it has not been called, or only to admit the request */
+    WEB_HANDLER_HAS,  /* it has the exchange */
+    WEB_HANDLER_LOST, /* the same, but the client is gone, and nobody has asked to be told so */
+    WEB_HANDLER_LATE, /* the same, but somebody has since, and will be: in the listener's list */
+    WEB_HANDLER_OVER, /* it is done with the exchange */
+    WEB_HANDLER_STATE_COUNT,
+};
+extern const struct sm_state web_handler_states[WEB_HANDLER_STATE_COUNT];
+
+enum web_response_state {
+    WEB_RESPONSE_NONE,
+    WEB_RESPONSE_WHOLE,  /* the handler or the listener has answered */
+    WEB_RESPONSE_STREAM, /* the handler has begun to */
+    WEB_RESPONSE_ENDED,  /* nothing is added to the stream any more */
+    WEB_RESPONSE_STATE_COUNT,
+};
+extern const struct sm_state web_response_states[WEB_RESPONSE_STATE_COUNT];
+
 struct web_exchange {
     struct web_listener *listener;     /* held */
     struct web_connection *connection; /* NULL when libmicrohttpd is done with the request */
-    struct web_exchange *next_late;
-    /* ---- the request ---- */
-    char *head; /* one allocation for all texts below */
-    const char *method, *path;
-    struct web_field *headers, *query;
-    size_t header_count, query_count;
-    char peer[WEB_PEER_SIZE];
-    struct buf body;
-    uint64_t body_seen; /* includes bytes that were dropped */
-    bool bad_uri;
-    bool head_seen, has_body;
-    /* ---- the handler ---- */
-    bool handed; /* the handler has been called */
-    bool over;   /* the handler is done with it */
-    bool lost;   /* the client is gone */
-    bool late;   /* in the listener's list of late exchanges */
-    void (*on_gone)(void *arg);
-    void *gone_arg;
-    void (*on_drain)(void *arg);
-    void *drain_arg;
-    /* ---- the response ---- */
-    bool answered; /* the handler or the listener has begun to answer */
-    bool queued;   /* libmicrohttpd has the response */
-    bool stream, ended;
-    bool sized; /* a stream whose length is known */
-    uint64_t size;
-    bool close; /* close the connection after the response */
-    int status;
-    struct web_field *set; /* headers; texts owned */
-    size_t set_count;
-    char *content_type;
-    char *text; /* a whole response */
-    size_t text_len;
-    size_t output_bytes; /* bytes of this response in the listener's sum */
-    uint64_t moved_ms;   /* when the response was begun, or when its client last read some of it */
-    struct web_chunk *first, *last;
-    size_t queue_bytes;
+
+    struct {
+        char *head; /* one allocation for all texts below; NULL until the head is here */
+        const char *method, *path;
+        struct web_field *headers, *query;
+        size_t header_count, query_count;
+        char peer[WEB_PEER_SIZE];
+        bool bad_uri;
+        struct buf body;
+        uint64_t body_seen; /* includes bytes that were dropped */
+    } request;
+
+    struct {
+        struct sm sm; /* enum web_handler_state */
+        struct web_exchange *next_late;
+        void (*on_gone)(void *arg);
+        void *gone_arg;
+        void (*on_drain)(void *arg);
+        void *drain_arg;
+    } handler;
+
+    struct {
+        struct sm sm; /* enum web_response_state */
+        int status;
+        bool close; /* close the connection after the response */
+        char *content_type;
+        struct web_field *set; /* headers; texts owned */
+        size_t set_count;
+        char *text; /* a whole response */
+        size_t text_len;
+        uint64_t size; /* of a stream; may be MHD_SIZE_UNKNOWN */
+        struct web_chunk *first, *last;
+        size_t queue_bytes;
+        size_t output_bytes; /* bytes of this response in the listener's sum */
+        uint64_t moved_ms;   /* when it was begun, or when its client last read some of it */
+    } response;
 };
+
+/* ---- the states of an exchange (states.c) ---- */
+
+void web_exchange_init_states(struct web_exchange *x);
+/* The only writers of the states; they assert that the move is declared. */
+void web_handler_set(struct web_exchange *x, enum web_handler_state next);
+void web_response_set(struct web_exchange *x, enum web_response_state next);
+/* The handler has been called with it, and may be done with it. */
+bool web_exchange_was_handed(const struct web_exchange *x);
+/* The handler is done with it: calls that come now have no effect. */
+bool web_exchange_is_over(const struct web_exchange *x);
+/* The handler has it, and the client is there. */
+bool web_exchange_is_live(const struct web_exchange *x);
+bool web_exchange_is_answered(const struct web_exchange *x);
 
 /* Callbacks of libmicrohttpd. */
 void *web_request_line(void *arg, const char *uri, struct MHD_Connection *mhd);

@@ -459,10 +459,12 @@ void web_listener_close(struct web_listener *l, uint64_t flush_ms, void (*closed
     web_listener_quiesce(l);
     for (struct web_connection *c = l->connections; c != NULL; c = c->next) {
         struct web_exchange *x = c->exchange;
-        if (x != NULL && x->handed) {
+        if (x != NULL && web_exchange_was_handed(x)) {
             web_exchange_lose(x); /* libmicrohttpd still has it, so this does not free it */
             web_exchange_fail(x, 503, "the server is shutting down");
-            x->ended = true;
+            if (x->response.sm.state == WEB_RESPONSE_STREAM) {
+                web_response_set(x, WEB_RESPONSE_ENDED);
+            }
             web_connection_resume(c);
         } else {
             web_connection_kill(c);

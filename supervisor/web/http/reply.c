@@ -14,20 +14,20 @@ enum { STREAM_BLOCK_BYTES = 16 << 10 };
 
 static void take_chunks(struct web_exchange *x, char *out, size_t len)
 {
-    x->queue_bytes -= len;
+    x->response.queue_bytes -= len;
     web_exchange_uncount(x, len);
     web_exchange_moved(x);
     while (len > 0) {
-        struct web_chunk *chunk = x->first;
+        struct web_chunk *chunk = x->response.first;
         size_t n = chunk->len - chunk->taken < len ? chunk->len - chunk->taken : len;
         memcpy(out, chunk->data + chunk->taken, n);
         out += n;
         len -= n;
         chunk->taken += n;
         if (chunk->taken == chunk->len) {
-            x->first = chunk->next;
-            if (x->first == NULL) {
-                x->last = NULL;
+            x->response.first = chunk->next;
+            if (x->response.first == NULL) {
+                x->response.last = NULL;
             }
             free(chunk->data);
             free(chunk);
@@ -43,19 +43,20 @@ static ssize_t on_reply_read(void *arg, uint64_t at, char *out, size_t max)
     if (c->killed) {
         return MHD_CONTENT_READER_END_WITH_ERROR;
     }
-    if (x->queue_bytes > 0) {
-        size_t n = x->queue_bytes < max ? x->queue_bytes : max;
+    if (x->response.queue_bytes > 0) {
+        size_t n = x->response.queue_bytes < max ? x->response.queue_bytes : max;
         take_chunks(x, out, n);
-        if (x->queue_bytes == 0 && !x->over && x->on_drain != NULL) {
-            x->on_drain(x->drain_arg);
+        if (x->response.queue_bytes == 0 && !web_exchange_is_over(x) &&
+            x->handler.on_drain != NULL) {
+            x->handler.on_drain(x->handler.drain_arg);
         }
         return (ssize_t)n;
     }
-    if (x->ended) {
+    if (x->response.sm.state == WEB_RESPONSE_ENDED) {
         return MHD_CONTENT_READER_END_OF_STREAM;
     }
     web_connection_suspend(c);
-    if (!x->over && !x->lost) {
+    if (web_exchange_is_live(x)) {
         web_connection_watch(c);
     }
     return 0;
@@ -64,14 +65,15 @@ static ssize_t on_reply_read(void *arg, uint64_t at, char *out, size_t max)
 static struct MHD_Response *make_response(struct web_exchange *x)
 {
     const struct mhd_lib *lib = &x->listener->mhd;
-    if (x->stream) {
-        return lib->create_response_from_callback(x->sized ? x->size : MHD_SIZE_UNKNOWN,
-                                                  STREAM_BLOCK_BYTES, on_reply_read, x, NULL);
+    if (x->response.sm.state != WEB_RESPONSE_WHOLE) {
+        return lib->create_response_from_callback(x->response.size, STREAM_BLOCK_BYTES,
+                                                  on_reply_read, x, NULL);
     }
     struct MHD_Response *r = lib->create_response_from_buffer(
-        x->text_len, x->text, x->text != NULL ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+        x->response.text_len, x->response.text,
+        x->response.text != NULL ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
     if (r != NULL) {
-        x->text = NULL;
+        x->response.text = NULL;
     }
     return r;
 }
@@ -86,18 +88,18 @@ enum MHD_Result web_reply_queue(struct web_exchange *x)
         return MHD_NO;
     }
     web_connection_received(c);
-    if (x->content_type != NULL) {
-        lib->add_response_header(r, "Content-Type", x->content_type);
+    if (x->response.content_type != NULL) {
+        lib->add_response_header(r, "Content-Type", x->response.content_type);
     }
-    for (size_t i = 0; i < x->set_count; i++) {
-        lib->add_response_header(r, x->set[i].name, x->set[i].value);
+    for (size_t i = 0; i < x->response.set_count; i++) {
+        lib->add_response_header(r, x->response.set[i].name, x->response.set[i].value);
     }
-    if (x->close || x->listener->quiesced) {
+    if (x->response.close || x->listener->quiesced) {
         lib->add_response_header(r, "Connection", "close");
     }
-    enum MHD_Result rc = lib->queue_response(c->mhd, (unsigned)x->status, r);
+    enum MHD_Result rc = lib->queue_response(c->mhd, (unsigned)x->response.status, r);
     lib->destroy_response(r); /* libmicrohttpd holds its own reference if it took the response */
-    if (rc == MHD_YES && x->stream && !x->over && !x->lost) {
+    if (rc == MHD_YES && x->response.sm.state == WEB_RESPONSE_STREAM && web_exchange_is_live(x)) {
         web_connection_watch(c);
     }
     return rc;
@@ -105,29 +107,29 @@ enum MHD_Result web_reply_queue(struct web_exchange *x)
 
 void web_reply_drop(struct web_exchange *x)
 {
-    while (x->first != NULL) {
-        struct web_chunk *chunk = x->first;
-        x->first = chunk->next;
+    while (x->response.first != NULL) {
+        struct web_chunk *chunk = x->response.first;
+        x->response.first = chunk->next;
         free(chunk->data);
         free(chunk);
     }
-    x->last = NULL;
-    x->queue_bytes = 0;
-    web_exchange_uncount(x, x->output_bytes);
+    x->response.last = NULL;
+    x->response.queue_bytes = 0;
+    web_exchange_uncount(x, x->response.output_bytes);
 }
 
 void web_reply_finish(struct web_exchange *x)
 {
     web_reply_drop(x);
-    for (size_t i = 0; i < x->set_count; i++) {
-        free((char *)x->set[i].name);
-        free((char *)x->set[i].value);
+    for (size_t i = 0; i < x->response.set_count; i++) {
+        free((char *)x->response.set[i].name);
+        free((char *)x->response.set[i].value);
     }
-    free(x->set);
-    free(x->content_type);
-    free(x->text);
-    x->set = NULL;
-    x->set_count = 0;
-    x->content_type = NULL;
-    x->text = NULL;
+    free(x->response.set);
+    free(x->response.content_type);
+    free(x->response.text);
+    x->response.set = NULL;
+    x->response.set_count = 0;
+    x->response.content_type = NULL;
+    x->response.text = NULL;
 }

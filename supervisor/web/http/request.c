@@ -92,30 +92,30 @@ static void copy_head(struct web_exchange *x, struct MHD_Connection *mhd, const 
     lib->get_connection_values(mhd, MHD_GET_ARGUMENT_KIND, on_field, &query);
     url = path_of(url);
     size_t fields = (headers.count + query.count) * sizeof(struct web_field);
-    x->head =
+    x->request.head =
         alloc_array(1, fields + headers.bytes + query.bytes + strlen(url) + strlen(method) + 2);
-    x->headers = (struct web_field *)(void *)x->head;
-    x->query = x->headers + headers.count;
-    headers = (struct head_copy){.fields = x->headers, .text = x->head + fields};
+    x->request.headers = (struct web_field *)(void *)x->request.head;
+    x->request.query = x->request.headers + headers.count;
+    headers = (struct head_copy){.fields = x->request.headers, .text = x->request.head + fields};
     lib->get_connection_values(mhd, MHD_HEADER_KIND, on_field, &headers);
-    query = (struct head_copy){.fields = x->query, .text = headers.text + headers.bytes};
+    query = (struct head_copy){.fields = x->request.query, .text = headers.text + headers.bytes};
     lib->get_connection_values(mhd, MHD_GET_ARGUMENT_KIND, on_field, &query);
-    x->header_count = headers.count;
-    x->query_count = query.count;
-    x->path = copy_head_text(&query, url, strlen(url));
-    x->method = copy_head_text(&query, method, strlen(method));
+    x->request.header_count = headers.count;
+    x->request.query_count = query.count;
+    x->request.path = copy_head_text(&query, url, strlen(url));
+    x->request.method = copy_head_text(&query, method, strlen(method));
 }
 
 /* Refuses what libmicrohttpd lets through but others would read differently: blanks before the
  * colon, line ends within a value. */
 static bool clean_headers(const struct web_exchange *x)
 {
-    for (size_t i = 0; i < x->header_count; i++) {
-        const char *at = x->headers[i].name;
+    for (size_t i = 0; i < x->request.header_count; i++) {
+        const char *at = x->request.headers[i].name;
         if (*at == '\0' || strpbrk(at, " \t\r\n\"(),/:;<=>?@[\\]{}") != NULL) {
             return false;
         }
-        for (at = x->headers[i].value; *at != '\0'; at++) {
+        for (at = x->request.headers[i].value; *at != '\0'; at++) {
             if (((unsigned char)*at < 0x20 && *at != '\t') || *at == 0x7f) {
                 return false;
             }
@@ -138,18 +138,18 @@ static void too_busy(struct web_exchange *x)
     web_exchange_fail(x, 503, "too many requests are being received; try again");
 }
 
-/* Answers requests that need no handler. */
-static void check_head(struct web_exchange *x)
+/* Answers requests that need no handler. True if a body follows. */
+static bool check_head(struct web_exchange *x)
 {
     struct web_listener *l = x->listener;
     const char *encoding = web_header(x, "Transfer-Encoding");
     const char *announced = web_header(x, "Content-Length");
     uint64_t length = 0; /* libmicrohttpd has refused anything but a number */
     err_ignore(announced != NULL ? str_to_u64(announced, 0, UINT64_MAX, &length, NULL) : 0);
-    x->has_body = encoding != NULL || length > 0;
     if (l->quiesced) {
         web_exchange_fail(x, 503, "the server is shutting down");
-    } else if (x->bad_uri || (x->path[0] != '/' && strcmp(x->path, "*") != 0)) {
+    } else if (x->request.bad_uri ||
+               (x->request.path[0] != '/' && strcmp(x->request.path, "*") != 0)) {
         web_exchange_fail(x, 400, "the path must begin with / and have no NUL");
     } else if (!clean_headers(x)) {
         web_exchange_fail(x, 400, "malformed header");
@@ -166,22 +166,22 @@ static void check_head(struct web_exchange *x)
     } else if (length > 0 && l->body_bytes + length > l->config.max_bodies_bytes) {
         too_busy(x);
     }
+    return encoding != NULL || length > 0;
 }
 
 static enum MHD_Result head_here(struct web_exchange *x, struct MHD_Connection *mhd,
                                  const char *url, const char *method)
 {
     struct web_listener *l = x->listener;
-    x->head_seen = true;
     copy_head(x, mhd, url, method);
-    check_head(x);
-    if (!x->answered && l->config.admit != NULL) {
-        x->handed = true;
-        if (l->config.admit(l->config.arg, x) == 0 && !x->over) {
-            x->handed = false;
+    bool has_body = check_head(x);
+    if (!web_exchange_is_answered(x) && l->config.admit != NULL) {
+        web_handler_set(x, WEB_HANDLER_HAS);
+        if (l->config.admit(l->config.arg, x) == 0 && !web_exchange_is_over(x)) {
+            web_handler_set(x, WEB_HANDLER_NONE);
         }
     }
-    if (!x->answered || !x->has_body) {
+    if (!web_exchange_is_answered(x) || !has_body) {
         return MHD_YES; /* without a body, the next call is for the end of the request */
     }
     x->connection->linger = true;
@@ -192,25 +192,25 @@ static enum MHD_Result head_here(struct web_exchange *x, struct MHD_Connection *
 
 void web_exchange_drop_body(struct web_exchange *x)
 {
-    x->listener->body_bytes -= x->body.len;
-    buf_finish(&x->body);
+    x->listener->body_bytes -= x->request.body.len;
+    buf_finish(&x->request.body);
 }
 
 static enum MHD_Result body_part(struct web_exchange *x, const char *data, size_t len)
 {
     struct web_listener *l = x->listener;
     struct err err = ERR_INIT;
-    x->body_seen += len;
-    web_connection_receiving(x->connection, x->body_seen);
-    if (x->answered) {
-        return x->body_seen > 2 * (uint64_t)l->config.max_body_bytes ? MHD_NO : MHD_YES;
+    x->request.body_seen += len;
+    web_connection_receiving(x->connection, x->request.body_seen);
+    if (web_exchange_is_answered(x)) {
+        return x->request.body_seen > 2 * (uint64_t)l->config.max_body_bytes ? MHD_NO : MHD_YES;
     }
     if (l->body_bytes + len > l->config.max_bodies_bytes) {
         web_exchange_drop_body(x);
         too_busy(x);
         return MHD_YES;
     }
-    int rc = buf_add(&x->body, data, len, &err);
+    int rc = buf_add(&x->request.body, data, len, &err);
     if (rc < 0) {
         web_exchange_drop_body(x);
         if (rc == -ERR_TOO_BIG) {
@@ -230,15 +230,15 @@ static enum MHD_Result whole(struct web_exchange *x)
 {
     struct web_listener *l = x->listener;
     struct web_connection *c = x->connection;
-    if (!x->handed && !x->answered) {
+    if (!web_exchange_was_handed(x) && !web_exchange_is_answered(x)) {
         web_connection_received(c);
-        x->handed = true;
+        web_handler_set(x, WEB_HANDLER_HAS);
         l->config.handle(l->config.arg, x);
         if (c->killed) {
             return MHD_NO;
         }
     }
-    if (x->answered) {
+    if (web_exchange_is_answered(x)) {
         return web_reply_queue(x);
     }
     web_connection_suspend(c);
@@ -259,10 +259,11 @@ void *web_request_line(void *arg, const char *uri, struct MHD_Connection *mhd)
     l->refs++;
     x->connection = c;
     c->exchange = x;
-    buf_init(&x->body, l->config.max_body_bytes);
+    web_exchange_init_states(x);
+    buf_init(&x->request.body, l->config.max_body_bytes);
     /* both buffers have the same size */
-    err_ignore(str_copy(x->peer, sizeof(x->peer), c->peer.text, NULL));
-    x->bad_uri = strstr(uri, "%00") != NULL; /* a NUL would cut the path short */
+    err_ignore(str_copy(x->request.peer, sizeof(x->request.peer), c->peer.text, NULL));
+    x->request.bad_uri = strstr(uri, "%00") != NULL; /* a NUL would cut the path short */
     web_connection_receiving(c, 0);
     return x;
 }
@@ -276,7 +277,7 @@ enum MHD_Result web_request_part(void *arg, struct MHD_Connection *mhd, const ch
     if (x == NULL || x->connection->killed) {
         return MHD_NO;
     }
-    if (!x->head_seen) {
+    if (x->request.head == NULL) {
         return head_here(x, mhd, url, method);
     }
     if (*len > 0) {
