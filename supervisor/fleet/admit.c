@@ -47,7 +47,7 @@ static int check_name(struct fleet *f, const char *owner, const char *name, stru
 static bool counts(const struct sandbox *s)
 {
     return !sandbox_is_installer(s) && sandbox_state(s) != SANDBOX_FAILED && !s->evicted &&
-           !(sandbox_state(s) >= SANDBOX_CLOSING && s->destroyed);
+           !(sandbox_state(s) >= SANDBOX_CLOSING && s->made.state == MADE_DESTROYED);
 }
 
 /* `spare` would be evicted for the new sandbox; NULL: none. */

@@ -41,7 +41,7 @@
 static bool may_stay(const struct sandbox *s)
 {
     enum sandbox_state state = sandbox_state(s);
-    return (state == SANDBOX_READY || state == SANDBOX_RECOVERING) && s->opened == NULL &&
+    return (state == SANDBOX_READY || state == SANDBOX_RECOVERING) && s->opening.done == NULL &&
            !sandbox_is_installer(s);
 }
 

@@ -35,11 +35,11 @@ int sandbox_save(struct sandbox *s, bool answered, disk_done_fn done, struct err
         .is_default = s->is_default,
         .answered = answered,
         .boot = view_of(record_boot()),
-        .created_ms = s->created_ms,
-        .created_wall_ms = s->created_wall_ms,
+        .created_ms = s->clock.created_ms,
+        .created_wall_ms = s->clock.created_wall_ms,
         .timeout_ms = s->timeout_ms,
-        .ttl_ms = s->ttl_ms,
-        .lifetime_ms = s->lifetime_ms,
+        .ttl_ms = s->clock.ttl_ms,
+        .lifetime_ms = s->clock.lifetime_ms,
     };
     return record_save(s->host, s->dir, &s->spec, &whose, done, s, err);
 }
@@ -50,18 +50,19 @@ static void restore_spec(struct sandbox *s, const struct msg_open *open)
     sandbox_take_place(s, alloc_viewdup(open->backend), alloc_viewdup(open->engine),
                        alloc_viewdup(open->runtime));
     s->spec.image = view_of(alloc_viewdup(open->image));
-    s->env = alloc_array(open->env.count + 1, sizeof(s->env[0]));
+    s->asked.env = alloc_array(open->env.count + 1, sizeof(s->asked.env[0]));
     for (size_t i = 0; i < open->env.count; i++) {
-        s->env[i] = view_bytes(alloc_viewdup(open->env.items[i]), open->env.items[i].len);
+        s->asked.env[i] = view_bytes(alloc_viewdup(open->env.items[i]), open->env.items[i].len);
     }
-    s->spec.env.items = s->env;
+    s->spec.env.items = s->asked.env;
     s->spec.runners = s->host->runners; /* the agent keeps those that it has */
     s->spec.packages = view_of(alloc_viewdup(open->packages));
-    s->mounts = alloc_array(open->mounts.count + 1, sizeof(s->mounts[0]));
+    s->asked.mounts = alloc_array(open->mounts.count + 1, sizeof(s->asked.mounts[0]));
     for (size_t i = 0; i < open->mounts.count; i++) {
-        s->mounts[i] = view_bytes(alloc_viewdup(open->mounts.items[i]), open->mounts.items[i].len);
+        s->asked.mounts[i] =
+            view_bytes(alloc_viewdup(open->mounts.items[i]), open->mounts.items[i].len);
     }
-    s->spec.mounts.items = s->mounts;
+    s->spec.mounts.items = s->asked.mounts;
     free(s->image);
     s->image = alloc_viewdup(open->image);
 }
@@ -78,12 +79,12 @@ struct sandbox *sandbox_restore(const struct sandbox_setup *setup, const char *i
     s->is_default = whose->is_default;
     s->evict_idle_ms = s->is_default ? FLEET_EVICT_IDLE_MS : 0;
     s->timeout_ms = whose->timeout_ms;
-    s->ttl_ms = whose->ttl_ms;
-    s->lifetime_ms = whose->lifetime_ms;
-    s->created_ms = whose->created_ms;
-    s->created_wall_ms = whose->created_wall_ms;
+    s->clock.ttl_ms = whose->ttl_ms;
+    s->clock.lifetime_ms = whose->lifetime_ms;
+    s->clock.created_ms = whose->created_ms;
+    s->clock.created_wall_ms = whose->created_wall_ms;
     s->record_saved = true;
-    s->ever_open_sent = true;
+    sandbox_made_begin(s);
     sandbox_start_clock(s);
     return s;
 }
@@ -187,7 +188,7 @@ static void on_past(void *arg, int rc, const struct msg *reply, const struct err
     sandbox_set_idle(s, past->idle_ms);
     log_info("sandbox taken over after_us=%" PRIu64 " operations=%zu idle_ms=%" PRIu64
              " sandbox=%s gen=%" PRIu64,
-             clock_us() - s->died_us, past->ops.count, past->idle_ms, s->id, s->generation);
+             clock_us() - s->repair.died_us, past->ops.count, past->idle_ms, s->id, s->generation);
     sandbox_ready(s, "taken over");
 }
 

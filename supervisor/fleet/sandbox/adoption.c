@@ -46,10 +46,10 @@ static void on_adoption_turn(void *arg)
     struct sandbox *s;
     while (a->starting < STARTS_AT_ONCE && !host->stopping &&
            (s = TAILQ_FIRST(&a->waiting)) != NULL) {
-        TAILQ_REMOVE(&a->waiting, s, adoption_node);
-        s->adoption_queued = false;
-        s->adoption_started = true;
-        s->broken_ms = uv_now(host->loop); /* the wait in this queue does not count against it */
+        TAILQ_REMOVE(&a->waiting, s, adoption.node);
+        sm_move(&s->adoption.sm, ADOPTION_STARTING);
+        s->repair.broken_ms =
+            uv_now(host->loop); /* the wait in this queue does not count against it */
         a->starting++;
         sandbox_start_worker(s); /* may settle it before it returns */
     }
@@ -68,8 +68,8 @@ static void turn_later(struct adopt *a)
 
 void adopt_started(struct adopt *a, struct sandbox *s)
 {
-    if (s->adoption_started) {
-        s->adoption_started = false;
+    if (s->adoption.sm.state == ADOPTION_STARTING) {
+        sm_move(&s->adoption.sm, ADOPTION_RUNNING);
         a->starting--;
         turn_later(a);
     }
@@ -77,11 +77,13 @@ void adopt_started(struct adopt *a, struct sandbox *s)
 
 void adopt_settled(struct adopt *a, struct sandbox *s)
 {
-    if (s->adoption_queued) {
-        TAILQ_REMOVE(&a->waiting, s, adoption_node);
-        s->adoption_queued = false;
+    if (s->adoption.sm.state == ADOPTION_QUEUED) {
+        TAILQ_REMOVE(&a->waiting, s, adoption.node);
     }
-    adopt_started(a, s);
+    if (s->adoption.sm.state == ADOPTION_STARTING) {
+        a->starting--;
+    }
+    sm_move(&s->adoption.sm, ADOPTION_SETTLED);
     a->unsettled--;
     turn_later(a);
 }
@@ -90,15 +92,16 @@ static void find_worker(struct adopt *a, struct sandbox *s)
 {
     struct record_worker worker;
     struct err err = ERR_INIT;
-    s->adoption = a;
+    s->adoption.run = a;
+    sm_move(&s->adoption.sm, ADOPTION_RUNNING);
     a->unsettled++;
     a->adopted++;
     if (record_load_worker(s->dir, &worker, &err) < 0) {
         log_warn("adoption: %s sandbox=%s", err.text, s->id);
         sandbox_fail(s, "the next server could not read who worked on the sandbox");
     } else if (!sandbox_adopt_worker(s, &worker)) {
-        s->adoption_queued = true;
-        TAILQ_INSERT_TAIL(&a->waiting, s, adoption_node);
+        sm_move(&s->adoption.sm, ADOPTION_QUEUED);
+        TAILQ_INSERT_TAIL(&a->waiting, s, adoption.node);
     }
 }
 
@@ -122,14 +125,14 @@ static const char *reject_record(const struct record *record)
 static void insert_by_age(struct sandbox_queue *queue, struct sandbox *s)
 {
     struct sandbox *other;
-    TAILQ_FOREACH_REVERSE(other, queue, sandbox_queue, adoption_node)
+    TAILQ_FOREACH_REVERSE(other, queue, sandbox_queue, adoption.node)
     {
-        if (other->created_ms <= s->created_ms) {
-            TAILQ_INSERT_AFTER(queue, other, s, adoption_node);
+        if (other->clock.created_ms <= s->clock.created_ms) {
+            TAILQ_INSERT_AFTER(queue, other, s, adoption.node);
             return;
         }
     }
-    TAILQ_INSERT_HEAD(queue, s, adoption_node);
+    TAILQ_INSERT_HEAD(queue, s, adoption.node);
 }
 
 static void take_over(struct adopt *a, const char *id, struct sandbox_queue *found)
@@ -183,7 +186,7 @@ struct adopt *adopt_begin(const struct adopt_setup *setup)
     }
     struct sandbox *s;
     while ((s = TAILQ_FIRST(&found)) != NULL) {
-        TAILQ_REMOVE(&found, s, adoption_node);
+        TAILQ_REMOVE(&found, s, adoption.node);
         setup->found(setup->arg, s);
         find_worker(a, s);
     }

@@ -9,8 +9,8 @@ static void on_change_tell(void *arg)
 {
     struct sandbox *s = arg;
     const struct fleet_events *events = s->host->events;
-    unsigned changes = s->changes;
-    s->changes = 0;
+    unsigned changes = s->change.pending;
+    s->change.pending = 0;
     if (events == NULL) {
         return;
     }
@@ -25,15 +25,15 @@ static void on_change_tell(void *arg)
 void sandbox_changed(struct sandbox *s, enum sandbox_change change)
 {
     if (s->host->events != NULL && !sandbox_is_installer(s)) {
-        s->changes |= (unsigned)change;
-        deferred_post(&s->host->deferred, &s->change_task, on_change_tell, s);
+        s->change.pending |= (unsigned)change;
+        deferred_post(&s->host->deferred, &s->change.task, on_change_tell, s);
     }
 }
 
 void sandbox_changes_flush(struct sandbox *s)
 {
-    if (s->changes != 0) {
-        deferred_cancel(&s->host->deferred, &s->change_task);
+    if (s->change.pending != 0) {
+        deferred_cancel(&s->host->deferred, &s->change.task);
         on_change_tell(s);
     }
 }

@@ -1,11 +1,13 @@
 /*
- * The end of a sandbox. Whatever its state, five steps remove everything:
+ * The end of a sandbox. Whatever it was in the middle of, these steps (drawn in states.c) lead to
+ * nothing being left:
  *
  *   installers   of its packages end first
  *   its worker   is asked to CLOSE, which destroys the sandbox; one that cannot be asked, or does
  *                not answer, is killed
- *   a sweep      by another worker, if none has confirmed that nothing is left; after two failures
- *                removals.c goes on, which has more time
+ *   a sweep      by another worker, if none has confirmed that nothing is left; tried twice, then
+ *                left to removals.c, which has more time
+ *   its record   may still be being written
  *   its files    the directory is removed
  *   done         a closed sandbox is freed; a failed one stays as a tombstone, to report why
  *
@@ -41,8 +43,8 @@ static void sweep_sandbox(struct sandbox *s);
 static void tell_closed(struct sandbox *s, int rc, const struct err *err, const char *hint)
 {
     struct sandbox_waiter *waiter;
-    while ((waiter = TAILQ_FIRST(&s->close_waiters)) != NULL) {
-        TAILQ_REMOVE(&s->close_waiters, waiter, node);
+    while ((waiter = TAILQ_FIRST(&s->end.waiters)) != NULL) {
+        TAILQ_REMOVE(&s->end.waiters, waiter, node);
         waiter->done(waiter->arg, rc, err, hint);
         free(waiter);
     }
@@ -50,16 +52,16 @@ static void tell_closed(struct sandbox *s, int rc, const struct err *err, const 
 
 void sandbox_answer_opened(struct sandbox *s, const struct err *err, const char *hint)
 {
-    fleet_info_fn opened = s->opened;
-    s->opened = NULL;
+    fleet_info_fn opened = s->opening.done;
+    s->opening.done = NULL;
     if (opened == NULL) {
         return;
     }
     if (err != NULL) {
-        opened(s->opened_arg, -err->code, NULL, err, hint);
+        opened(s->opening.arg, -err->code, NULL, err, hint);
     } else {
         struct fleet_info info = sandbox_info(s);
-        opened(s->opened_arg, 0, &info, NULL, hint);
+        opened(s->opening.arg, 0, &info, NULL, hint);
     }
 }
 
@@ -82,17 +84,19 @@ static void forget_sandbox(struct sandbox *s)
     sandbox_installers_forget(s);
     sandbox_status_flush(s);
     sandbox_changes_flush(s);
-    uv_close((uv_handle_t *)&s->ttl, on_sandbox_timer_closed);
-    uv_close((uv_handle_t *)&s->restart, on_sandbox_timer_closed);
-    uv_close((uv_handle_t *)&s->progress_timer, on_sandbox_timer_closed);
+    uv_close((uv_handle_t *)&s->clock.timer, on_sandbox_timer_closed);
+    uv_close((uv_handle_t *)&s->repair.timer, on_sandbox_timer_closed);
+    uv_close((uv_handle_t *)&s->opening.poll_timer, on_sandbox_timer_closed);
     uv_close((uv_handle_t *)&s->calls_check, on_sandbox_timer_closed);
 }
 
 static void end_cleanup(struct sandbox *s)
 {
-    s->cleanup = CLEANUP_DONE;
+    if (s->end.sm.state != CLEANUP_DONE) {
+        sm_move(&s->end.sm, CLEANUP_DONE);
+    }
     sandbox_installer_gone(s);
-    if (s->close_task.queued) {
+    if (s->end.task.queued) {
         return; /* a failed one is being closed in this moment: on_close() calls this again */
     }
     if (sandbox_state(s) == SANDBOX_CLOSING) {
@@ -120,11 +124,12 @@ static void clean_files(struct sandbox *s)
         end_cleanup(s);
         return;
     }
-    s->cleanup = CLEANUP_FILES;
-    if (s->record_saved && !s->removing) {
-        s->removing = true;
+    if (s->record_saved) {
+        sm_move(&s->end.sm, CLEANUP_FILES);
         disk_remove(s->host, s->dir, on_directory_removed, s);
-    } /* else the record is being written: on_record_saved() calls this again */
+    } else if (s->end.sm.state != CLEANUP_RECORD) {
+        sm_move(&s->end.sm, CLEANUP_RECORD); /* on_record_saved() calls this again */
+    }
 }
 
 /* ---- sweep ---- */
@@ -136,7 +141,7 @@ static void on_sandbox_swept(void *arg, int rc, const struct msg *reply, const s
     (void)reply, (void)hint;
     if (rc == 0) {
         log_info("sandbox swept sandbox=%s", s->id);
-        s->destroyed = true;
+        sandbox_made_destroyed(s);
     } else {
         log_warn("sandbox: sweep failed: %s sandbox=%s", err->text, s->id);
     }
@@ -145,16 +150,18 @@ static void on_sandbox_swept(void *arg, int rc, const struct msg *reply, const s
 
 static void sweep_sandbox(struct sandbox *s)
 {
-    if (s->destroyed || !s->ever_open_sent) {
+    if (!sandbox_may_exist(s)) {
         clean_files(s);
         return;
     }
-    s->cleanup = CLEANUP_SWEEP;
+    if (s->end.sm.state != CLEANUP_SWEEP) {
+        sm_move(&s->end.sm, CLEANUP_SWEEP);
+    }
     const struct oneshot_target target = {s->backend, s->engine_at, s->runtime};
     struct err err = ERR_INIT;
-    while (s->sweeps < SWEEPS_MAX && !s->host->forcing) {
-        s->sweeps++;
-        struct worker_args args = sandbox_worker_args(s, s->generation + s->sweeps);
+    while (s->end.sweeps < SWEEPS_MAX && !s->host->forcing) {
+        s->end.sweeps++;
+        struct worker_args args = sandbox_worker_args(s, s->generation + s->end.sweeps);
         if (instance_restore(s->host->instance, s->dir, &err) == 0 &&
             worker_oneshot_start(s->host, &args, MSG_SWEEP, &target, on_sandbox_swept, s, &err) ==
                 0) {
@@ -163,7 +170,7 @@ static void sweep_sandbox(struct sandbox *s)
     }
     log_error("sandbox could not be removed, will be retried%s%s sandbox=%s dir=%s",
               err.code != 0 ? ": " : "", err.text, s->id, s->dir);
-    removals_add(s->host, s->id, s->dir, &target, s->generation + s->sweeps + 1, RETRY_MS);
+    removals_add(s->host, s->id, s->dir, &target, s->generation + s->end.sweeps + 1, RETRY_MS);
     end_cleanup(s);
 }
 
@@ -172,7 +179,7 @@ static void sweep_sandbox(struct sandbox *s)
 static void turn_over(struct sandbox *s)
 {
     if (s->host->turns != NULL) {
-        turns_give(s->host->turns, &s->close_turn);
+        turns_give(s->host->turns, &s->end.turn);
     }
 }
 
@@ -183,7 +190,7 @@ static void on_close_answered(void *arg, int rc, const struct msg *reply, const 
     (void)reply, (void)hint;
     turn_over(s);
     if (rc == 0) {
-        s->destroyed = true;
+        sandbox_made_destroyed(s);
         /* first, since an interrupted removal may have deleted the mark already */
         record_drop(s->dir);
         worker_link_retire(s->link, EXIT_MS);
@@ -216,12 +223,12 @@ static void ask_close(void *arg)
 static void end_worker(struct sandbox *s)
 {
     struct ending_first first;
-    s->cleanup = CLEANUP_WORKER;
+    sm_move(&s->end.sm, CLEANUP_WORKER);
     if (s->link == NULL) {
         sweep_sandbox(s);
     } else if (s->host->turns != NULL && ending_read_first(s->dir, &first)) {
         /* everything in it is dead, so closing can wait for its turn */
-        turns_take(s->host->turns, &s->close_turn, ask_close, s);
+        turns_take(s->host->turns, &s->end.turn, ask_close, s);
     } else {
         ask_close(s);
     }
@@ -230,7 +237,7 @@ static void end_worker(struct sandbox *s)
 void sandbox_cleanup_worker_dead(struct sandbox *s)
 {
     turn_over(s);
-    if (s->cleanup == CLEANUP_WORKER) {
+    if (s->end.sm.state == CLEANUP_WORKER) {
         sweep_sandbox(s);
     } /* else its turn has not come: sandbox_cleanup() finds no worker then */
 }
@@ -238,33 +245,33 @@ void sandbox_cleanup_worker_dead(struct sandbox *s)
 /* Shortens the time of its CLOSE, which was sent before the server began to stop. */
 static void hurry(struct sandbox *s)
 {
-    if (s->host->stopping && s->cleanup == CLEANUP_WORKER && s->link != NULL &&
-        !worker_link_is_ending(s->link) && !s->close_turn.waits) {
+    if (s->host->stopping && s->end.sm.state == CLEANUP_WORKER && s->link != NULL &&
+        !worker_link_is_ending(s->link) && !s->end.turn.waits) {
         worker_link_retire(s->link, SHUTDOWN_CLOSE_MS);
     }
 }
 
 void sandbox_cleanup(struct sandbox *s)
 {
-    switch (s->cleanup) {
+    switch (s->end.sm.state) {
     case CLEANUP_NONE:
-        uv_timer_stop(&s->restart);
-        uv_timer_stop(&s->progress_timer);
-        engine_forget(s->engine, &s->engine_wait);
+        uv_timer_stop(&s->repair.timer);
+        uv_timer_stop(&s->opening.poll_timer);
+        engine_forget(s->engine, &s->opening.engine_wait);
         if (s->dir != NULL && !s->host->instance->own) {
             record_mark_closing(s->dir);
         }
-        s->cleanup = CLEANUP_INSTALLERS;
+        sm_move(&s->end.sm, CLEANUP_INSTALLERS);
         if (!sandbox_close_installers(s)) {
             end_worker(s);
         }
         break;
     case CLEANUP_INSTALLERS:
-        if (TAILQ_EMPTY(&s->installers)) {
+        if (TAILQ_EMPTY(&s->installing.installers)) {
             end_worker(s);
         }
         break;
-    case CLEANUP_FILES:
+    case CLEANUP_RECORD:
         clean_files(s);
         break;
     case CLEANUP_DONE:
@@ -273,7 +280,7 @@ void sandbox_cleanup(struct sandbox *s)
     case CLEANUP_WORKER:
         hurry(s);
         break;
-    case CLEANUP_SWEEP:
+    default:
         break; /* continues by itself */
     }
 }
@@ -297,14 +304,14 @@ void sandbox_close(struct sandbox *s, const char *cause, fleet_done_fn done, voi
         struct sandbox_waiter *waiter = alloc_one(struct sandbox_waiter);
         waiter->done = done;
         waiter->arg = arg;
-        TAILQ_INSERT_TAIL(&s->close_waiters, waiter, node);
+        TAILQ_INSERT_TAIL(&s->end.waiters, waiter, node);
     }
     if (sandbox_state(s) < SANDBOX_CLOSING) {
         free(s->reason);
         s->reason = alloc_strdup(cause);
         sandbox_set_state(s, SANDBOX_CLOSING, cause);
-        uv_timer_stop(&s->ttl);
-        deferred_post(&s->host->deferred, &s->close_task, on_close, s);
+        uv_timer_stop(&s->clock.timer);
+        deferred_post(&s->host->deferred, &s->end.task, on_close, s);
     } else {
         hurry(s);
     }
@@ -320,7 +327,7 @@ void sandbox_create_failed(struct sandbox *s, const struct err *err, const char 
     free(s->reason);
     s->reason = alloc_strdup(kept.text);
     sandbox_set_state(s, SANDBOX_CLOSING, kept.text);
-    uv_timer_stop(&s->ttl);
+    uv_timer_stop(&s->clock.timer);
     sandbox_answer_opened(s, &kept, kept_hint);
     s->host->runs->fail(s, &kept, kept_hint);
     sandbox_cleanup(s);
@@ -341,8 +348,8 @@ static void on_leave(void *arg)
 void sandbox_leave(struct sandbox *s)
 {
     sandbox_set_state(s, SANDBOX_LEFT, "the server is shutting down");
-    uv_timer_stop(&s->ttl);
-    uv_timer_stop(&s->restart);
-    uv_timer_stop(&s->progress_timer);
-    deferred_post(&s->host->deferred, &s->close_task, on_leave, s);
+    uv_timer_stop(&s->clock.timer);
+    uv_timer_stop(&s->repair.timer);
+    uv_timer_stop(&s->opening.poll_timer);
+    deferred_post(&s->host->deferred, &s->end.task, on_leave, s);
 }

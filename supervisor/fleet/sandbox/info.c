@@ -69,11 +69,11 @@ struct fleet_info sandbox_info(const struct sandbox *s)
         .disk_mb = s->spec.disk_bytes >> 20,
         .files = s->spec.files,
         .timeout_ms = s->timeout_ms,
-        .ttl_ms = s->ttl_ms,
+        .ttl_ms = s->clock.ttl_ms,
         .cpus = (double)s->spec.cpu_milli / 1000.0,
-        .created_wall_ms = s->created_wall_ms,
+        .created_wall_ms = s->clock.created_wall_ms,
         .expires_wall_ms = wall_ms + sandbox_time_left_ms(s),
-        .lifetime_ms = s->lifetime_ms,
+        .lifetime_ms = s->clock.lifetime_ms,
         .ends_wall_ms = wall_ms + sandbox_life_left_ms(s),
         .worker_pid = s->link != NULL ? worker_link_pid(s->link) : 0,
         .worker_restarts = s->generation > 0 ? s->generation - 1 : 0,
@@ -125,8 +125,8 @@ void sandbox_status(struct sandbox *s, fleet_info_fn done, void *arg)
     wait->since_ms = uv_now(s->host->loop);
     wait->done = done;
     wait->arg = arg;
-    if (s->adoption != NULL) {
-        TAILQ_INSERT_TAIL(&s->past_waiters, wait, node);
+    if (s->adoption.run != NULL) {
+        TAILQ_INSERT_TAIL(&s->adoption.waiters, wait, node);
     } else {
         ask_status(wait);
     }
@@ -136,8 +136,8 @@ static void on_past_known(void *arg)
 {
     struct sandbox *s = arg;
     struct status_wait *wait;
-    while ((wait = TAILQ_FIRST(&s->past_waiters)) != NULL) {
-        TAILQ_REMOVE(&s->past_waiters, wait, node);
+    while ((wait = TAILQ_FIRST(&s->adoption.waiters)) != NULL) {
+        TAILQ_REMOVE(&s->adoption.waiters, wait, node);
         ask_status(wait);
     }
 }
@@ -145,7 +145,7 @@ static void on_past_known(void *arg)
 void sandbox_status_check(struct sandbox *s)
 {
     uint64_t now_ms = uv_now(s->host->loop);
-    struct status_wait *first = TAILQ_FIRST(&s->past_waiters);
+    struct status_wait *first = TAILQ_FIRST(&s->adoption.waiters);
     if (first != NULL && now_ms - first->since_ms >= fleet_host_patience_ms(s->host)) {
         sandbox_status_known(s);
     }
@@ -153,14 +153,14 @@ void sandbox_status_check(struct sandbox *s)
 
 void sandbox_status_known(struct sandbox *s)
 {
-    if (!TAILQ_EMPTY(&s->past_waiters)) {
-        deferred_post(&s->host->deferred, &s->past_task, on_past_known, s);
+    if (!TAILQ_EMPTY(&s->adoption.waiters)) {
+        deferred_post(&s->host->deferred, &s->adoption.task, on_past_known, s);
     }
 }
 
 void sandbox_status_flush(struct sandbox *s)
 {
-    deferred_cancel(&s->host->deferred, &s->past_task);
+    deferred_cancel(&s->host->deferred, &s->adoption.task);
     on_past_known(s);
 }
 
@@ -169,13 +169,13 @@ void sandbox_free(struct sandbox *s)
     free_list(&s->languages);
     free_list(&s->unapplied);
     for (size_t i = 0; i < s->spec.env.count; i++) {
-        free((char *)(uintptr_t)s->env[i].data);
+        free((char *)(uintptr_t)s->asked.env[i].data);
     }
-    free(s->env);
+    free(s->asked.env);
     for (size_t i = 0; i < s->spec.mounts.count; i++) {
-        free((char *)(uintptr_t)s->mounts[i].data);
+        free((char *)(uintptr_t)s->asked.mounts[i].data);
     }
-    free(s->mounts);
+    free(s->asked.mounts);
     free((char *)(uintptr_t)s->spec.packages.data);
     free((char *)(uintptr_t)s->spec.image.data);
     free(s->owner);

@@ -11,30 +11,30 @@
 
 void sandbox_install_for(struct sandbox *installer, struct sandbox *target)
 {
-    installer->target = target;
-    TAILQ_INSERT_TAIL(&target->installers, installer, installer_node);
+    installer->installing.target = target;
+    TAILQ_INSERT_TAIL(&target->installing.installers, installer, installing.node);
 }
 
 bool sandbox_close_installers(struct sandbox *s)
 {
     struct sandbox *installer;
-    TAILQ_FOREACH(installer, &s->installers, installer_node)
+    TAILQ_FOREACH(installer, &s->installing.installers, installing.node)
     {
         sandbox_close(installer, "the sandbox it installs for was closed", NULL, NULL);
     }
-    return !TAILQ_EMPTY(&s->installers);
+    return !TAILQ_EMPTY(&s->installing.installers);
 }
 
 void sandbox_installer_gone(struct sandbox *s)
 {
-    struct sandbox *target = s->target;
+    struct sandbox *target = s->installing.target;
     if (target == NULL) {
         return;
     }
-    s->target = NULL;
-    TAILQ_REMOVE(&target->installers, s, installer_node);
+    s->installing.target = NULL;
+    TAILQ_REMOVE(&target->installing.installers, s, installing.node);
     sandbox_touch(target); /* an installation counts as use of the sandbox */
-    if (TAILQ_EMPTY(&target->installers) && target->cleanup == CLEANUP_INSTALLERS) {
+    if (TAILQ_EMPTY(&target->installing.installers) && target->end.sm.state == CLEANUP_INSTALLERS) {
         sandbox_cleanup(target);
     }
 }
@@ -43,8 +43,8 @@ void sandbox_installers_forget(struct sandbox *s)
 {
     struct sandbox *installer;
     sandbox_installer_gone(s);
-    while ((installer = TAILQ_FIRST(&s->installers)) != NULL) {
-        installer->target = NULL;
-        TAILQ_REMOVE(&s->installers, installer, installer_node);
+    while ((installer = TAILQ_FIRST(&s->installing.installers)) != NULL) {
+        installer->installing.target = NULL;
+        TAILQ_REMOVE(&s->installing.installers, installer, installing.node);
     }
 }

@@ -33,8 +33,9 @@ static void on_mute_removed(void *arg, int rc, const struct msg *reply, const st
     struct sandbox *s = arg;
     (void)reply, (void)hint;
     if (rc == 0) {
-        s->ever_open_sent = false; /* nothing is left of it */
-        s->remaking = true;
+        if (s->made.state == MADE_MUTE) { /* else it is being closed, and nothing is left either */
+            sm_move(&s->made, MADE_UNMADE);
+        }
         worker_link_retire(s->link, EXIT_MS);
     } else if (err != NULL && sandbox_state(s) == SANDBOX_CREATING) {
         log_warn("sandbox: cannot be removed: %s sandbox=%s", err->text, s->id);
@@ -55,14 +56,14 @@ void sandbox_make_again(struct sandbox *s)
 {
     struct msg m = {.type = MSG_CLOSE};
     struct err err = ERR_INIT;
-    if (s->remade) {
+    if (s->made.state == MADE_AGAIN) {
         fail_mute(s, " twice");
         return;
     }
     log_warn("sandbox started without any language and is created again image=%s sandbox=%s",
              s->image, s->id);
-    s->remade = true;
-    uv_timer_stop(&s->progress_timer);
+    sm_move(&s->made, MADE_MUTE);
+    uv_timer_stop(&s->opening.poll_timer);
     if (worker_link_ask(s->link, &m, TIME_CLOSE_MS, on_mute_removed, s, &err) < 0) {
         worker_link_kill(s->link, "%s", err.text);
     }

@@ -44,22 +44,22 @@ bool sandbox_progress_overdue(const struct sandbox_progress *n, uint64_t now_ms)
 
 static bool is_opening(const struct sandbox *s)
 {
-    return sandbox_state(s) == SANDBOX_CREATING && s->open_sent && s->link != NULL &&
-           worker_link_is_ready(s->link);
+    return sandbox_state(s) == SANDBOX_CREATING && s->attempt.state == ATTEMPT_ASKED &&
+           s->link != NULL && worker_link_is_ready(s->link);
 }
 
 static void tell_progress(struct sandbox *s, const struct msg_progress_ok *m, uint64_t now_ms)
 {
     char text[LIMIT_TEXT + 1];
     snprintf(text, sizeof(text), "%.*s", VIEW_ARG(m->text));
-    if (s->watch.logged_ms == 0 || now_ms - s->watch.logged_ms >= LOG_MS) {
-        s->watch.logged_ms = now_ms;
+    if (s->opening.watch.logged_ms == 0 || now_ms - s->opening.watch.logged_ms >= LOG_MS) {
+        s->opening.watch.logged_ms = now_ms;
         log_info("sandbox creating: %s done=%" PRIu64 " total=%" PRIu64 " sandbox=%s", text,
                  m->done, m->total, s->id);
     }
-    if (s->progress != NULL && s->opened != NULL) {
+    if (s->opening.progress != NULL && s->opening.done != NULL) {
         struct fleet_progress progress = {text, m->done, m->total};
-        s->progress(s->opened_arg, &progress);
+        s->opening.progress(s->opening.arg, &progress);
     }
 }
 
@@ -72,10 +72,10 @@ static void on_progress_answered(void *arg, int rc, const struct msg *reply, con
         return;
     }
     uint64_t now_ms = uv_now(s->host->loop);
-    if (rc == 0 && sandbox_progress_take(&s->watch, reply->progress_ok.number, now_ms)) {
+    if (rc == 0 && sandbox_progress_take(&s->opening.watch, reply->progress_ok.number, now_ms)) {
         tell_progress(s, &reply->progress_ok, now_ms);
     }
-    uv_timer_start(&s->progress_timer, on_progress_turn, GAP_MS, 0);
+    uv_timer_start(&s->opening.poll_timer, on_progress_turn, GAP_MS, 0);
 }
 
 static void on_progress_turn(uv_timer_t *timer)
@@ -84,13 +84,13 @@ static void on_progress_turn(uv_timer_t *timer)
     if (!is_opening(s)) {
         return;
     }
-    if (sandbox_progress_overdue(&s->watch, uv_now(timer->loop))) {
+    if (sandbox_progress_overdue(&s->opening.watch, uv_now(timer->loop))) {
         worker_link_kill(s->link, "made no progress with OPEN for %d s", TIME_OPEN_MS / 1000);
         return;
     }
     struct msg m = {.type = MSG_PROGRESS};
     struct err err = ERR_INIT;
-    m.progress.seen = s->watch.seen;
+    m.progress.seen = s->opening.watch.seen;
     m.progress.wait_ms = WAIT_MS;
     if (worker_link_ask(s->link, &m, WAIT_MS + TIME_SILENCE_MS, on_progress_answered, s, &err) <
         0) {
@@ -100,6 +100,6 @@ static void on_progress_turn(uv_timer_t *timer)
 
 void sandbox_watch(struct sandbox *s)
 {
-    sandbox_progress_begin(&s->watch, uv_now(s->host->loop));
-    uv_timer_start(&s->progress_timer, on_progress_turn, FIRST_MS, 0);
+    sandbox_progress_begin(&s->opening.watch, uv_now(s->host->loop));
+    uv_timer_start(&s->opening.poll_timer, on_progress_turn, FIRST_MS, 0);
 }

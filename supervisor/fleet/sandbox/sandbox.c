@@ -9,7 +9,7 @@
  * A creation is simpler: a worker that dies before OPEN was sent is replaced, since nothing exists
  * yet; after that half a sandbox may exist, so the creation fails and is swept.
  *
- * The states are drawn in the header; the end is in close.c.
+ * The drawings of its states are in states.c, the way out is in close.c.
  */
 #include "supervisor/fleet/sandbox/sandbox.h"
 
@@ -35,18 +35,6 @@
 #define ENDED_ALONE    "the sandbox ended while no server was there"
 #define CALLS_CHECK_MS 1000
 #define HINT_HOST      "the host may be out of processes, descriptors, memory or disk space; see the log"
-
-const struct sm_state sandbox_states[SANDBOX_STATE_COUNT] = {
-    [SANDBOX_CREATING] = {"creating", SM_BIT(SANDBOX_READY) | SM_BIT(SANDBOX_CLOSING)},
-    [SANDBOX_READY] = {"ready", SM_BIT(SANDBOX_RECOVERING) | SM_BIT(SANDBOX_FAILED) |
-                                    SM_BIT(SANDBOX_CLOSING) | SM_BIT(SANDBOX_LEFT)},
-    [SANDBOX_RECOVERING] = {"recovering", SM_BIT(SANDBOX_READY) | SM_BIT(SANDBOX_FAILED) |
-                                              SM_BIT(SANDBOX_CLOSING) | SM_BIT(SANDBOX_LEFT)},
-    [SANDBOX_FAILED] = {"failed", SM_BIT(SANDBOX_CLOSING)},
-    [SANDBOX_CLOSING] = {"closing", SM_BIT(SANDBOX_CLOSED)},
-    [SANDBOX_CLOSED] = {"closed", 0},
-    [SANDBOX_LEFT] = {"left", 0},
-};
 
 /* The host has no room for the sandbox, which the client sees as an engine that is not usable. */
 static void create_refused(struct sandbox *s, const struct err *err)
@@ -93,8 +81,8 @@ void sandbox_set_state(struct sandbox *s, enum sandbox_state next, const char *c
     if (next == SANDBOX_FAILED || next == SANDBOX_CLOSING) {
         sandbox_changed(s, SANDBOX_CHANGE_FILES);
     }
-    if (s->adoption != NULL) { /* it leaves RECOVERING for the first time */
-        adopt_settled(STEAL_PTR(s->adoption), s);
+    if (s->adoption.run != NULL) { /* it leaves RECOVERING for the first time */
+        adopt_settled(STEAL_PTR(s->adoption.run), s);
         sandbox_status_known(s);
     }
 }
@@ -182,24 +170,24 @@ static void on_open_answered(void *arg, int rc, const struct msg *reply, const s
             create_refused(s, err);
         }
     } else if (rc == -ERR_GONE || rc == -ERR_SHUTTING_DOWN) { /* or the sandbox is being removed */
-        sandbox_gone(s, s->adoption != NULL ? ENDED_ALONE : err->text);
+        sandbox_gone(s, s->adoption.run != NULL ? ENDED_ALONE : err->text);
     } else if (rc < 0) {
-        s->refused = true;
-        s->silent = rc == -ERR_TIMEOUT;
+        sm_move(&s->attempt, rc == -ERR_TIMEOUT ? ATTEMPT_SILENT : ATTEMPT_REFUSED);
         worker_link_kill(s->link, "could not adopt the sandbox: %s", err->text);
     } else {
+        sm_move(&s->attempt, ATTEMPT_REACHED);
         sandbox_take_opened(s, &reply->opened);
         worker_policy_reached(&s->policy);
         if (sandbox_is_mute(s) && creating) {
             sandbox_make_again(s);
         } else if (creating) {
             created(s);
-        } else if (s->adoption != NULL) {
+        } else if (s->adoption.run != NULL) {
             sandbox_ask_past(s);
         } else {
             sandbox_ready(s, "adopted");
             log_info("sandbox recovered after_us=%" PRIu64 " calls=%zu sandbox=%s gen=%" PRIu64,
-                     clock_us() - s->died_us, s->call_count, s->id, s->generation);
+                     clock_us() - s->repair.died_us, s->call_count, s->id, s->generation);
         }
     }
 }
@@ -207,16 +195,16 @@ static void on_open_answered(void *arg, int rc, const struct msg *reply, const s
 /* OPEN needs two things that happen in parallel: a worker that said HELLO, and a record on disk. */
 static void open_if_prepared(struct sandbox *s)
 {
-    if (sandbox_is_leaving(s) || s->open_sent || !s->record_saved || s->link == NULL ||
-        !worker_link_is_ready(s->link)) {
+    if (sandbox_is_leaving(s) || s->attempt.state != ATTEMPT_UNASKED || !s->record_saved ||
+        s->link == NULL || !worker_link_is_ready(s->link)) {
         return;
     }
     struct msg m = {.type = MSG_OPEN};
     m.open = s->spec;
     m.open.attach = sandbox_state(s) == SANDBOX_RECOVERING;
     struct err err = ERR_INIT;
-    s->open_sent = true;
-    s->ever_open_sent = true;
+    sm_move(&s->attempt, ATTEMPT_ASKED);
+    sandbox_made_begin(s);
     /* A creation may take long while it makes progress, which is watched; adopting is quick. */
     uint64_t timeout_ms = m.open.attach ? TIME_OPEN_MS : TIME_OPEN_MAX_MS + SANDBOX_MARGIN_MS;
     int rc = worker_link_ask(s->link, &m, timeout_ms, on_open_answered, s, &err);
@@ -234,8 +222,8 @@ static void open_if_prepared(struct sandbox *s)
 static void on_worker_ready(void *arg)
 {
     struct sandbox *s = arg;
-    if (s->adoption != NULL) {
-        adopt_started(s->adoption, s);
+    if (s->adoption.run != NULL) {
+        adopt_started(s->adoption.run, s);
     }
     open_if_prepared(s);
 }
@@ -249,7 +237,7 @@ static void on_record_saved(void *arg, int rc, const struct err *err)
     } else if (rc < 0) {
         log_warn("sandbox: the next server will not take it over: %s sandbox=%s", err->text, s->id);
     }
-    if (s->cleanup != CLEANUP_NONE) {
+    if (s->end.sm.state != CLEANUP_NONE) {
         /* the cleanup has waited for us, because it removes the file that we wrote */
         sandbox_cleanup(s);
     } else if (!sandbox_is_leaving(s) && sandbox_state(s) != SANDBOX_CREATING) {
@@ -273,15 +261,16 @@ static void lost_worker(struct sandbox *s, bool refused, const char *reason)
 {
     uint64_t now_ms = uv_now(s->host->loop);
     uint64_t delay_ms;
-    if (s->silent) {
-        s->broken_ms = now_ms; /* an engine that hangs ends no sandbox, however long it hangs */
+    if (s->attempt.state == ATTEMPT_SILENT) {
+        s->repair.broken_ms =
+            now_ms; /* an engine that hangs ends no sandbox, however long it hangs */
     }
-    if ((refused ? worker_policy_refused : worker_policy_died)(&s->policy, now_ms, s->broken_ms,
-                                                               &delay_ms)) {
+    if ((refused ? worker_policy_refused : worker_policy_died)(&s->policy, now_ms,
+                                                               s->repair.broken_ms, &delay_ms)) {
         if (delay_ms == 0) {
             sandbox_start_worker(s);
         } else {
-            uv_timer_start(&s->restart, on_restart, delay_ms, 0);
+            uv_timer_start(&s->repair.timer, on_restart, delay_ms, 0);
         }
         return;
     }
@@ -303,14 +292,15 @@ static void on_worker_dead(void *arg, const struct worker_death *death)
     struct sandbox *s = arg;
     struct worker_link *link = s->link;
     s->link = NULL;
-    if (s->adoption != NULL) {
-        adopt_started(s->adoption, s);
+    if (s->adoption.run != NULL) {
+        adopt_started(s->adoption.run, s);
     }
     /* Such a worker has cleaned up, or tried to; the sweep that follows finds out. */
     bool gone =
         death->exit_code == EXIT_CODE_SANDBOX_GONE || death->exit_code == EXIT_CODE_ORPHANED;
     bool other_version = death->other_version;
-    bool refused = s->refused || death->exit_code == EXIT_CODE_NO_MEMORY ||
+    bool refused = s->attempt.state == ATTEMPT_REFUSED || s->attempt.state == ATTEMPT_SILENT ||
+                   death->exit_code == EXIT_CODE_NO_MEMORY ||
                    (!death->said_hello && death->exit_code == EXIT_CODE_SETUP);
     CLEANUP_FREE char *reason = alloc_strdup(death->reason);
     worker_link_destroy(link);
@@ -318,20 +308,20 @@ static void on_worker_dead(void *arg, const struct worker_death *death)
         sandbox_cleanup_worker_dead(s);
         return;
     }
-    if (sandbox_state(s) == SANDBOX_CREATING && s->ever_open_sent) {
+    if (sandbox_state(s) == SANDBOX_CREATING && sandbox_may_exist(s)) {
         struct err err = ERR_INIT;
         err_set(&err, ERR_ENGINE, "the worker died while it created the sandbox: %s", reason);
         sandbox_create_failed(s, &err, HINT_HOST);
         return;
     }
-    if (s->remaking) { /* it has removed the first sandbox, as it was asked to */
-        s->remaking = false;
+    if (s->made.state == MADE_UNMADE) { /* it has removed the first sandbox, as it was asked to */
+        sm_move(&s->made, MADE_PENDING);
         sandbox_start_worker(s);
         return;
     }
     if (gone) {
         CLEANUP_FREE char *text = alloc_printf("the sandbox has ended (its worker %s)", reason);
-        sandbox_fail(s, s->adoption != NULL ? ENDED_ALONE : text);
+        sandbox_fail(s, s->adoption.run != NULL ? ENDED_ALONE : text);
         return;
     }
     if (other_version && sandbox_state(s) != SANDBOX_CREATING) {
@@ -340,8 +330,8 @@ static void on_worker_dead(void *arg, const struct worker_death *death)
         return;
     }
     if (sandbox_state(s) == SANDBOX_READY) {
-        s->broken_ms = uv_now(s->host->loop);
-        s->died_us = clock_us();
+        s->repair.broken_ms = uv_now(s->host->loop);
+        s->repair.died_us = clock_us();
         sandbox_set_state(s, SANDBOX_RECOVERING, reason);
     }
     /* A client waits for a creation and can retry, so the policy for shortages does not apply. */
@@ -370,8 +360,7 @@ struct worker_args sandbox_worker_args(const struct sandbox *s, uint64_t generat
 void sandbox_start_worker(struct sandbox *s)
 {
     s->generation++;
-    s->open_sent = false;
-    s->refused = s->silent = false;
+    sm_move(&s->attempt, ATTEMPT_UNASKED);
     struct worker_args args = sandbox_worker_args(s, s->generation);
     struct err err = ERR_INIT;
     int rc = instance_restore(s->host->instance, s->dir, &err);
@@ -413,7 +402,7 @@ static int settle_image(struct sandbox *s, struct err *err)
     struct view *image = &s->spec.image;
     const struct backend_row *row = backend_row_find(s->backend);
     bool on_engine = row != NULL && row->images == BACKEND_IMAGES_REFERENCES;
-    if (s->image_is_reference && !on_engine) {
+    if (s->asked.image_is_reference && !on_engine) {
         return err_set(err, ERR_IMAGE,
                        "image %.*s: no container engine answered on this host, and sandboxes of "
                        "%s have no images to choose from",
@@ -473,11 +462,12 @@ static void copy_reach(struct sandbox *s, const struct fleet_spec *spec)
     o->app_dir = spec->app_dir;
     const char *packages = s->host->config->packages ? s->id : "";
     o->packages = view_of(alloc_strdup(installer ? spec->installs_for : packages));
-    s->mounts = alloc_array(spec->mounts.count + 1, sizeof(s->mounts[0]));
+    s->asked.mounts = alloc_array(spec->mounts.count + 1, sizeof(s->asked.mounts[0]));
     for (size_t i = 0; i < spec->mounts.count; i++) {
-        s->mounts[i] = view_bytes(alloc_viewdup(spec->mounts.items[i]), spec->mounts.items[i].len);
+        s->asked.mounts[i] =
+            view_bytes(alloc_viewdup(spec->mounts.items[i]), spec->mounts.items[i].len);
     }
-    o->mounts.items = s->mounts;
+    o->mounts.items = s->asked.mounts;
     o->mounts.count = spec->mounts.count;
 }
 
@@ -486,7 +476,7 @@ static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
     const struct config *c = s->host->config;
     const char *image = spec->image != NULL ? spec->image : c->image;
     struct msg_open *o = &s->spec;
-    s->image_is_reference = spec->image_is_reference;
+    s->asked.image_is_reference = spec->image_is_reference;
     o->image = view_of(alloc_strdup(image != NULL ? image : ""));
     o->memory_bytes = (spec->memory_mb != 0 ? spec->memory_mb : c->memory_mb) << 20;
     o->cpu_milli = spec->cpus > 0 ? (uint64_t)(spec->cpus * 1000.0 + 0.5) : c->cpu_milli;
@@ -497,17 +487,17 @@ static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
     o->grace_ms = c->grace_s * 1000;
     o->strict = c->strict;
     o->pull = strcmp(c->pull, "missing") == 0;
-    s->env = alloc_array(spec->env.count + 1, sizeof(s->env[0]));
+    s->asked.env = alloc_array(spec->env.count + 1, sizeof(s->asked.env[0]));
     for (size_t i = 0; i < spec->env.count; i++) {
-        s->env[i] = view_bytes(alloc_viewdup(spec->env.items[i]), spec->env.items[i].len);
+        s->asked.env[i] = view_bytes(alloc_viewdup(spec->env.items[i]), spec->env.items[i].len);
     }
-    o->env.items = s->env;
+    o->env.items = s->asked.env;
     o->env.count = spec->env.count;
     o->runners = s->host->runners;
     copy_reach(s, spec);
     s->timeout_ms = spec->timeout_ms != 0 ? spec->timeout_ms : c->timeout_s * 1000;
-    s->ttl_ms = spec->ttl_ms != 0 ? spec->ttl_ms : c->ttl_s * 1000;
-    s->lifetime_ms = c->max_lifetime_s * 1000;
+    s->clock.ttl_ms = spec->ttl_ms != 0 ? spec->ttl_ms : c->ttl_s * 1000;
+    s->clock.lifetime_ms = c->max_lifetime_s * 1000;
 }
 
 struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, const char *owner,
@@ -524,19 +514,19 @@ struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, c
     s->reason = alloc_strdup("");
     s->image = alloc_strdup("");
     s->workspace = alloc_strdup("");
-    sm_init(&s->sm, sandbox_states, SANDBOX_STATE_COUNT, first);
+    sandbox_init_states(s, first);
     TAILQ_INIT(&s->calls);
-    TAILQ_INIT(&s->close_waiters);
-    TAILQ_INIT(&s->past_waiters);
-    TAILQ_INIT(&s->installers);
-    s->broken_ms = uv_now(s->host->loop);
-    s->died_us = clock_us();
-    uv_timer_init(s->host->loop, &s->ttl);
-    s->ttl.data = s;
-    uv_timer_init(s->host->loop, &s->restart);
-    s->restart.data = s;
-    uv_timer_init(s->host->loop, &s->progress_timer);
-    s->progress_timer.data = s;
+    TAILQ_INIT(&s->end.waiters);
+    TAILQ_INIT(&s->adoption.waiters);
+    TAILQ_INIT(&s->installing.installers);
+    s->repair.broken_ms = uv_now(s->host->loop);
+    s->repair.died_us = clock_us();
+    uv_timer_init(s->host->loop, &s->clock.timer);
+    s->clock.timer.data = s;
+    uv_timer_init(s->host->loop, &s->repair.timer);
+    s->repair.timer.data = s;
+    uv_timer_init(s->host->loop, &s->opening.poll_timer);
+    s->opening.poll_timer.data = s;
     uv_timer_init(s->host->loop, &s->calls_check);
     s->calls_check.data = s;
     s->timers_open = 4;
@@ -560,16 +550,16 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
     copy_spec(s, spec);
     s->is_default = spec->is_default;
     s->evict_idle_ms = spec->evict_idle_ms;
-    s->opened = opened;
-    s->opened_arg = arg;
-    s->progress = spec->progress;
-    s->created_ms = clock_ms();
-    s->created_wall_ms = clock_wall_ms();
+    s->opening.done = opened;
+    s->opening.arg = arg;
+    s->opening.progress = spec->progress;
+    s->clock.created_ms = clock_ms();
+    s->clock.created_wall_ms = clock_wall_ms();
     sandbox_start_clock(s);
     log_info("sandbox creating: memory_mb=%" PRIu64 " cpu_milli=%" PRIu64 " pids=%" PRIu64
              " sandbox=%s",
              s->spec.memory_bytes >> 20, s->spec.cpu_milli, s->spec.pids, s->id);
-    engine_want(s->engine, &s->engine_wait, on_engine, s);
+    engine_want(s->engine, &s->opening.engine_wait, on_engine, s);
     *ret = s;
     return 0;
 }

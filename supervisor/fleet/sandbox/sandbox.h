@@ -18,6 +18,7 @@
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/fleet/host/host.h"
 #include "supervisor/fleet/host/turns.h"
+#include "supervisor/fleet/sandbox/states.h"
 #include "supervisor/fleet/state/record.h"
 #include "supervisor/fleet/workers/link.h"
 #include "supervisor/fleet/workers/policy.h"
@@ -28,44 +29,6 @@
 #define SANDBOX_MARGIN_MS 2000 /* for the worker to report a timeout before we do */
 
 #define HINT_NEW_SANDBOX "create a new sandbox; files and variables of this one are lost"
-
-/*
- *               opened              worker died
- *     CREATING ───────▶ READY ─────────────────────▶ RECOVERING
- *        │               │ ▲       adopted again      │     │
- *        │               │ └──────────────────────────┘     │ gone, or given up
- *        │ closed,       │ gone                             ▼
- *        │ or failed     ├──────────────────────────────▶ FAILED
- *        ▼               ▼ closed, idle       closed        │
- *     CLOSING ◀─────────────────────────────────────────────┘   (RECOVERING too)
- *        │ nothing left
- *        ▼
- *     CLOSED
- *
- * A sandbox of an earlier server starts in RECOVERING. READY and RECOVERING may become LEFT: this
- * server ends, and the sandbox goes on without it.
- */
-enum sandbox_state {
-    SANDBOX_CREATING,
-    SANDBOX_READY,
-    SANDBOX_RECOVERING,
-    SANDBOX_FAILED,
-    SANDBOX_CLOSING,
-    SANDBOX_CLOSED,
-    SANDBOX_LEFT,
-    SANDBOX_STATE_COUNT,
-};
-extern const struct sm_state sandbox_states[SANDBOX_STATE_COUNT];
-
-/* Steps of the cleanup in CLOSING and FAILED. */
-enum sandbox_cleanup {
-    CLEANUP_NONE,       /* not started */
-    CLEANUP_INSTALLERS, /* the installers that write its packages end first */
-    CLEANUP_WORKER,     /* the worker is asked or forced to end */
-    CLEANUP_SWEEP,      /* another worker removes what is left */
-    CLEANUP_FILES,      /* the directory is being removed */
-    CLEANUP_DONE,
-};
 
 /* The list owns the texts. */
 struct text_list {
@@ -104,17 +67,18 @@ struct sandbox {
     uint64_t evict_idle_ms; /* as in fleet_spec */
     bool evicted;           /* closed to make room for another; does not count against limits */
     char *dir;
-    struct sm sm;
-    char *reason; /* why it is FAILED, or why it is being closed */
+    bool record_saved; /* in it; none is being written */
+    struct sm sm;      /* enum sandbox_state */
+    char *reason;      /* why it is FAILED, or why it is being closed */
 
     /* ---- what was requested ---- */
     struct msg_open spec; /* owns its texts */
-    struct view *env;
-    struct view *mounts;
-    bool image_is_reference; /* the client's choice, for an engine only */
+    struct {
+        struct view *env;
+        struct view *mounts;
+        bool image_is_reference; /* the client's choice, for an engine only */
+    } asked;
     uint64_t timeout_ms;
-    uint64_t ttl_ms;
-    uint64_t lifetime_ms;
 
     /* ---- what it got ---- */
     char *backend;
@@ -124,57 +88,75 @@ struct sandbox {
     char *workspace;
     struct text_list languages;
     struct text_list unapplied;
-    uint64_t created_ms;      /* clock_ms() */
-    uint64_t created_wall_ms; /* for people */
+    struct sm made; /* enum sandbox_made */
 
-    /* not NULL during the takeover; reports its end */
-    struct adopt *adoption;
-    TAILQ_ENTRY(sandbox) adoption_node;
-    bool adoption_queued;  /* it waits for the start of a worker */
-    bool adoption_started; /* a worker is being started, of which few may be at a time */
-    /* status requests that wait for the end of the takeover */
-    TAILQ_HEAD(, status_wait) past_waiters;
-    struct deferred_task past_task;
+    /* ---- who waits for its creation ---- */
+    struct {
+        struct engine_wait engine_wait;
+        fleet_info_fn done;         /* NULL once called */
+        fleet_progress_fn progress; /* may be NULL */
+        void *arg;                  /* of both */
+        struct sandbox_progress watch;
+        uv_timer_t poll_timer; /* next poll for progress */
+    } opening;
+
+    /* ---- how long it may stay ---- */
+    struct {
+        uint64_t created_ms;      /* clock_ms() */
+        uint64_t created_wall_ms; /* for people */
+        uint64_t used_ms;         /* when a call last started or ended */
+        uint64_t ttl_ms;
+        uint64_t lifetime_ms;
+        uv_timer_t timer;
+    } clock;
+
+    /* ---- its takeover from an earlier server ---- */
+    struct {
+        struct sm sm;      /* enum sandbox_adoption */
+        struct adopt *run; /* not NULL during the takeover; reports its end */
+        TAILQ_ENTRY(sandbox) node;
+        TAILQ_HEAD(, status_wait) waiters; /* status requests that wait for the end of it */
+        struct deferred_task task;
+    } adoption;
 
     /* ---- its worker ---- */
     struct worker_link *link; /* NULL between two lives */
     uint64_t generation;      /* of the latest life; the first is 1 */
+    struct sm attempt;        /* enum sandbox_attempt */
     struct worker_policy policy;
-    uint64_t broken_ms;  /* since when it has no usable worker */
-    uint64_t died_us;    /* when the death of the last one was detected, for the log */
-    bool record_saved;   /* no record is being written */
-    bool open_sent;      /* to the present worker */
-    bool ever_open_sent; /* so there may be something to remove */
-    /* the worker refused because the sandbox does not answer, which does not mean that it has ended
-     * */
-    bool silent;
-    bool refused;    /* the worker cannot reach the sandbox, perhaps because of the host */
-    bool remade;     /* it is being created for the second time */
-    bool remaking;   /* its worker has removed the first one, and is ending */
-    bool destroyed;  /* a worker has confirmed that nothing is left */
-    unsigned sweeps; /* number of sweeps so far */
-    enum sandbox_cleanup cleanup;
-    bool removing; /* the directory is being removed */
-    struct turn close_turn;
+    struct {
+        uint64_t broken_ms; /* since when it has no usable worker */
+        uint64_t died_us;   /* when the death of the last one was detected, for the log */
+        uv_timer_t timer;   /* to the start of the next */
+    } repair;
 
-    /* of an installer: the sandbox for which it installs, while both exist */
-    struct sandbox *target;
-    TAILQ_ENTRY(sandbox) installer_node;
-    TAILQ_HEAD(, sandbox) installers; /* its installers that still exist */
+    /* ---- installers of packages ---- */
+    struct {
+        struct sandbox *target;    /* of an installer: for which it installs, while both exist */
+        TAILQ_ENTRY(sandbox) node; /* the target's list */
+        TAILQ_HEAD(, sandbox) installers; /* its installers that still exist */
+    } installing;
 
-    /* ---- waiting callers ---- */
-    struct engine_wait engine_wait;
-    fleet_info_fn opened;       /* NULL once called */
-    fleet_progress_fn progress; /* called with opened_arg; may be NULL */
-    struct sandbox_progress watch;
-    void *opened_arg;
-    TAILQ_HEAD(, sandbox_waiter) close_waiters;
-    struct deferred_task close_task;
-    unsigned changes; /* enum sandbox_change, not reported yet */
-    struct deferred_task change_task;
+    /* ---- its end ---- */
+    struct {
+        struct sm sm;    /* enum sandbox_cleanup */
+        unsigned sweeps; /* number of sweeps so far */
+        struct turn turn;
+        TAILQ_HEAD(, sandbox_waiter) waiters;
+        struct deferred_task task;
+    } end;
+
+    /* ---- what observers have not been told yet ---- */
+    struct {
+        unsigned pending; /* enum sandbox_change */
+        struct deferred_task task;
+    } change;
+
+    /* ---- what runs in it ---- */
     TAILQ_HEAD(sandbox_calls, fleet_call) calls; /* unanswered, oldest first */
     size_t call_count;
-
+    uint64_t executions;
+    uv_timer_t calls_check; /* about once a second while RECOVERING */
     /* Operations whose outcome the agent may drop: [acks_from, acks_to) in a ring. */
     char acks[SANDBOX_ACKS_MAX][FLEET_ID_SIZE];
     uint64_t acks_from, acks_to;
@@ -182,12 +164,6 @@ struct sandbox {
     char late_acks[SANDBOX_LATE_ACKS][FLEET_ID_SIZE];
     uint64_t late_count;
 
-    uint64_t executions;
-    uint64_t used_ms; /* when a call last started or ended */
-    uv_timer_t ttl;
-    uv_timer_t restart;
-    uv_timer_t progress_timer; /* next poll for progress */
-    uv_timer_t calls_check;    /* about once a second while RECOVERING */
     unsigned timers_open;
 };
 

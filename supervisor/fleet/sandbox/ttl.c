@@ -21,25 +21,26 @@ static uint64_t left_of(uint64_t all_ms, uint64_t since_ms, uint64_t now_ms)
 
 uint64_t sandbox_life_left_ms(const struct sandbox *s)
 {
-    return left_of(s->lifetime_ms, s->created_ms, clock_ms());
+    return left_of(s->clock.lifetime_ms, s->clock.created_ms, clock_ms());
 }
 
 static bool is_sandbox_busy(const struct sandbox *s)
 {
     return s->call_count > 0 || sandbox_state(s) == SANDBOX_CREATING ||
-           !TAILQ_EMPTY(&s->installers);
+           !TAILQ_EMPTY(&s->installing.installers);
 }
 
 uint64_t sandbox_idle_ms(const struct sandbox *s)
 {
     uint64_t now_ms = uv_now(s->host->loop);
-    return is_sandbox_busy(s) || now_ms < s->used_ms ? 0 : now_ms - s->used_ms;
+    return is_sandbox_busy(s) || now_ms < s->clock.used_ms ? 0 : now_ms - s->clock.used_ms;
 }
 
 uint64_t sandbox_time_left_ms(const struct sandbox *s)
 {
-    uint64_t idle_ms =
-        is_sandbox_busy(s) ? s->ttl_ms : left_of(s->ttl_ms, s->used_ms, uv_now(s->host->loop));
+    uint64_t idle_ms = is_sandbox_busy(s)
+                           ? s->clock.ttl_ms
+                           : left_of(s->clock.ttl_ms, s->clock.used_ms, uv_now(s->host->loop));
     uint64_t life_ms = sandbox_life_left_ms(s);
     return idle_ms < life_ms ? idle_ms : life_ms;
 }
@@ -62,7 +63,7 @@ static void on_ttl_time(uv_timer_t *timer)
 
 void sandbox_touch(struct sandbox *s)
 {
-    s->used_ms = uv_now(s->host->loop);
+    s->clock.used_ms = uv_now(s->host->loop);
 }
 
 bool sandbox_retire(struct sandbox *s)
@@ -70,26 +71,27 @@ bool sandbox_retire(struct sandbox *s)
     if (!is_sandbox_busy(s) || sandbox_state(s) >= SANDBOX_CLOSING) {
         return false;
     }
-    s->ttl_ms = s->ttl_ms < RETIRED_MS ? s->ttl_ms : RETIRED_MS;
-    uv_timer_start(&s->ttl, on_ttl_time, sandbox_time_left_ms(s), 0);
+    s->clock.ttl_ms = s->clock.ttl_ms < RETIRED_MS ? s->clock.ttl_ms : RETIRED_MS;
+    uv_timer_start(&s->clock.timer, on_ttl_time, sandbox_time_left_ms(s), 0);
     return true;
 }
 
 void sandbox_start_clock(struct sandbox *s)
 {
     sandbox_touch(s);
-    uv_timer_start(&s->ttl, on_ttl_time, sandbox_time_left_ms(s), 0);
-    uv_unref((uv_handle_t *)&s->ttl); /* an idle sandbox does not keep the loop alive */
+    uv_timer_start(&s->clock.timer, on_ttl_time, sandbox_time_left_ms(s), 0);
+    uv_unref((uv_handle_t *)&s->clock.timer); /* an idle sandbox does not keep the loop alive */
 }
 
 void sandbox_set_idle(struct sandbox *s, uint64_t idle_ms)
 {
     uint64_t now_ms = uv_now(s->host->loop);
-    s->used_ms = idle_ms < now_ms ? now_ms - idle_ms : 0;
+    s->clock.used_ms = idle_ms < now_ms ? now_ms - idle_ms : 0;
     /* Calls that only fetch old outcomes do not count as use, so they are not considered. */
-    uint64_t idle_left_ms = left_of(s->ttl_ms, s->used_ms, now_ms);
+    uint64_t idle_left_ms = left_of(s->clock.ttl_ms, s->clock.used_ms, now_ms);
     uint64_t life_ms = sandbox_life_left_ms(s);
     uint64_t left_ms = idle_left_ms < life_ms ? idle_left_ms : life_ms;
-    uv_timer_start(&s->ttl, on_ttl_time, left_ms > TAKE_OVER_MS ? left_ms : TAKE_OVER_MS, 0);
-    uv_unref((uv_handle_t *)&s->ttl);
+    uv_timer_start(&s->clock.timer, on_ttl_time, left_ms > TAKE_OVER_MS ? left_ms : TAKE_OVER_MS,
+                   0);
+    uv_unref((uv_handle_t *)&s->clock.timer);
 }

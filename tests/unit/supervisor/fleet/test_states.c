@@ -10,6 +10,20 @@
 
 /* ---- the table ---- */
 
+static void check_moves(const struct sm_state *table, unsigned count, const char *const *expected)
+{
+    for (unsigned from = 0; from < count; from++) {
+        struct sm m;
+        sm_init(&m, table, count, from);
+        for (unsigned to = 0; to < count; to++) {
+            if (sm_may(&m, to) != (expected[from][to] == '+')) {
+                fail_msg("%s -> %s", table[from].name, table[to].name);
+            }
+        }
+        assert_false(sm_may(&m, count));
+    }
+}
+
 static void only_declared_moves_are_possible(void **state)
 {
     /* rows: from; columns: creating ready recovering failed closing closed left */
@@ -19,14 +33,26 @@ static void only_declared_moves_are_possible(void **state)
         [SANDBOX_CLOSING] = ".....+.",    [SANDBOX_CLOSED] = ".......",
         [SANDBOX_LEFT] = ".......",
     };
-    for (unsigned from = 0; from < SANDBOX_STATE_COUNT; from++) {
-        struct sm m;
-        sm_init(&m, sandbox_states, SANDBOX_STATE_COUNT, from);
-        for (unsigned to = 0; to < SANDBOX_STATE_COUNT; to++) {
-            assert_int_equal(sm_may(&m, to), expected[from][to] == '+');
-        }
-        assert_false(sm_may(&m, SANDBOX_STATE_COUNT));
-    }
+    check_moves(sandbox_states, SANDBOX_STATE_COUNT, expected);
+}
+
+/* What goes on beside the state: its worker, what there is of it, its end, its adoption. */
+static void only_declared_moves_are_possible_beside_it(void **state)
+{
+    /* unasked asked reached refused silent */
+    static const char *const attempts[] = {"++...", "+.+++", "+....", "+....", "+...."};
+    /* not once mute unmade pending again destroyed */
+    static const char *const mades[] = {".+....+", "..+...+", "...+..+", "....+.+",
+                                        ".....++", "......+", "......."};
+    /* none installers worker sweep record files done */
+    static const char *const cleanups[] = {".+.....", "..+....", "...++++", "....+++",
+                                           ".....+.", "......+", "......."};
+    /* none running queued starting settled */
+    static const char *const adoptions[] = {".+...", "..+.+", "...++", ".+..+", "....."};
+    check_moves(sandbox_attempts, ATTEMPT_COUNT, attempts);
+    check_moves(sandbox_mades, MADE_COUNT, mades);
+    check_moves(sandbox_cleanups, CLEANUP_COUNT, cleanups);
+    check_moves(sandbox_adoptions, ADOPTION_COUNT, adoptions);
 }
 
 /* ---- the policy ---- */
@@ -299,6 +325,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_declared_moves_are_possible),
+        cmocka_unit_test(only_declared_moves_are_possible_beside_it),
         cmocka_unit_test(the_first_death_is_repaired_at_once_and_the_fifth_not),
         cmocka_unit_test(a_success_or_much_time_between_deaths_forgives),
         cmocka_unit_test(a_sandbox_is_not_repaired_for_ever),
