@@ -87,6 +87,34 @@ struct agent_link {
     void *closed_arg;
 };
 
+static bool has_stream(const void *owner)
+{
+    const struct agent_link *link = owner;
+    return link->pipe != NULL;
+}
+
+static bool may_be_opened(const void *owner)
+{
+    const struct agent_link *link = owner;
+    return link->pipe == NULL && !link->failed;
+}
+
+static bool has_been_greeted(const void *owner)
+{
+    const struct agent_link *link = owner;
+    return link->hello == NULL;
+}
+
+static const struct sm_invariant link_invariants[] = {
+    {"one stream is closed before the next, and none is opened behind the failure",
+     SM_BIT(LINK_OPENING), may_be_opened},
+    {"what is said is said on a stream", SM_BIT(LINK_HELLO) | SM_BIT(LINK_UP), has_stream},
+    {"the hello is over before anything else is asked", SM_BIT(LINK_UP), has_been_greeted},
+};
+
+static const struct sm_guard link_guard = {"agent link", link_invariants,
+                                           sizeof(link_invariants) / sizeof(link_invariants[0])};
+
 static void on_agent_link_timer(uv_timer_t *timer);
 
 static void set_link_state(struct agent_link *link, enum link_state next)
@@ -490,6 +518,7 @@ struct agent_link *agent_link_create(uv_loop_t *loop, struct backend *backend,
     agent_entries_init(&link->entries);
     snprintf(link->sandbox, sizeof(link->sandbox), "%s", greeting->sandbox);
     sm_init(&link->sm, states, sizeof(states) / sizeof(states[0]), LINK_DOWN);
+    sm_watch(&link->sm, &link_guard, link);
     uv_timer_init(loop, &link->timer);
     link->timer.data = link;
     buf_init(&link->rx, LIMIT_AGENT_FRAME + 4 + READ_BYTES);

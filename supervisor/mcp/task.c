@@ -24,6 +24,26 @@ static const struct sm_state states[TASK_STATE_COUNT] = {
     [TASK_CANCELLED] = {"cancelled", 0},
 };
 
+static bool has_open_questions(const void *owner)
+{
+    const struct mcp_task *t = owner;
+    return t->round.open != NULL;
+}
+
+static bool has_no_outcome(const void *owner)
+{
+    const struct mcp_task *t = owner;
+    return t->result == NULL && t->error == NULL;
+}
+
+static const struct sm_invariant task_invariants[] = {
+    {"who waits for input has asked for some", SM_BIT(TASK_INPUT), has_open_questions},
+    {"there is no outcome before the end, nor two", SM_EVERY, has_no_outcome},
+};
+
+static const struct sm_guard task_guard = {"task", task_invariants,
+                                           sizeof(task_invariants) / sizeof(task_invariants[0])};
+
 static void touch(struct mcp_task *t)
 {
     clock_iso(clock_wall_ms(), t->updated_at, sizeof(t->updated_at));
@@ -33,6 +53,7 @@ void task_init(struct mcp_task *t, bool modern, uint64_t ttl_ms, uint64_t now_ms
 {
     memset(t, 0, sizeof(*t));
     sm_init(&t->sm, states, TASK_STATE_COUNT, TASK_WORKING);
+    sm_watch(&t->sm, &task_guard, t);
     t->modern = modern;
     t->ttl_ms = ttl_ms;
     t->created_ms = now_ms;

@@ -57,6 +57,33 @@ const struct sm_state link_states[LINK_STATE_COUNT] = {
     [LINK_DEAD] = {"dead", 0},
 };
 
+static bool is_alive_and_ours(const void *owner)
+{
+    const struct worker_link *link = owner;
+    return link->process != NULL && !link->reaped && !link->other_version;
+}
+
+static bool is_not_reaped(const void *owner)
+{
+    const struct worker_link *link = owner;
+    return !link->reaped;
+}
+
+static bool has_reason(const void *owner)
+{
+    const struct worker_link *link = owner;
+    return link->reason[0] != '\0';
+}
+
+static const struct sm_invariant link_invariants[] = {
+    {"a ready worker lives, and is of our build", SM_BIT(LINK_READY), is_alive_and_ours},
+    {"nobody kills what is dead", SM_BIT(LINK_DYING), is_not_reaped},
+    {"nobody is killed without a reason", SM_BIT(LINK_DYING), has_reason},
+};
+
+static const struct sm_guard link_guard = {"worker link", link_invariants,
+                                           sizeof(link_invariants) / sizeof(link_invariants[0])};
+
 /* ---- dying ---- */
 
 static void describe_exit(const struct worker_link *link, char *out, size_t size)
@@ -115,10 +142,10 @@ static void fail_link(struct worker_link *link, const char *reason)
     if (link->sm.state >= LINK_DYING || link->reaped) {
         return;
     }
-    sm_move(&link->sm, LINK_DYING);
     if (link->reason[0] == '\0') {
         snprintf(link->reason, sizeof(link->reason), "%s", reason);
     }
+    sm_move(&link->sm, LINK_DYING);
     worker_process_kill(link->process);
     uv_timer_start(&link->patience, on_reap_timeout, REAP_MS, 0);
 }
@@ -363,6 +390,7 @@ static int create_link(struct fleet_host *host, const struct worker_args *args,
     link->expendable = args->expendable;
     link->exit_code = -1;
     sm_init(&link->sm, link_states, LINK_STATE_COUNT, LINK_STARTING);
+    sm_watch(&link->sm, &link_guard, link);
     buf_init(&link->scratch, LIMIT_FRAME);
     TAILQ_INIT(&link->requests);
     link->socket = worker_socket_path(args->dir, args->generation);
