@@ -310,7 +310,7 @@ static void creation_fails_with_a_reason(void **state)
     assert_int_equal(a.rc, -ERR_ENGINE);
     assert_true(clock_ms() - begin_ms < 5500);
     /* A half-made sandbox may be there: it is swept. */
-    wait_entries(f, f->sweeps, 2);
+    wait_entries(f, f->sweeps, 3);
     char id[FLEET_ID_SIZE];
     check_run(f, open_one(f, NULL, id), "echo fine", "fine");
 }
