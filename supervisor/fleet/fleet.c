@@ -183,6 +183,18 @@ void fleet_adopt(struct fleet *f)
     }
 }
 
+int fleet_open_instance(struct fleet *f, struct err *err)
+{
+    const char *hint = "";
+    if (f->host.instance != NULL || f->host.config->instance[0] == '\0') {
+        return 0;
+    }
+    if (f->host.stopping) {
+        return err_set(err, ERR_SHUTTING_DOWN, "the server is shutting down");
+    }
+    return prepare_fleet(f, err, &hint);
+}
+
 /* The first attempt failed; a later lookup of a sandbox tries again. */
 void fleet_retry_adoption(struct fleet *f)
 {
@@ -233,14 +245,15 @@ static int set_not_found(const struct fleet *f, struct err *err, const char *id)
     return err_set(err, ERR_SANDBOX_NOT_FOUND, "no sandbox \"%.64s\"", id);
 }
 
-int fleet_find_default(struct fleet *f, const char *owner, const char **ret_id)
+int fleet_find_default(struct fleet *f, const char *owner, const char *session, const char **ret_id)
 {
     struct sandbox *s;
     int rc = -ERR_SANDBOX_NOT_FOUND;
     fleet_retry_adoption(f);
     TAILQ_FOREACH(s, &f->sandboxes, node)
     {
-        if (!s->is_default || !is_open(s) || strcmp(s->owner, owner) != 0) {
+        if (!s->is_default || !is_open(s) || strcmp(s->owner, owner) != 0 ||
+            strcmp(s->session, session) != 0) {
             continue;
         }
         if (sandbox_state(s) < SANDBOX_FAILED) {

@@ -49,7 +49,8 @@ struct fleet_spec {
     uint64_t timeout_ms;  /* default deadline of executions in this sandbox */
     uint64_t ttl_ms;      /* closed after this long without a call */
     struct view_list env; /* "K=V" */
-    bool is_default;      /* the owner's default sandbox, for calls without a sandbox_id */
+    bool is_default;      /* the default sandbox, for calls without a sandbox_id */
+    const char *session;  /* … of this session of the owner; NULL: of all the owner's calls */
     /* it may be evicted for another sandbox when it has been idle for this long; 0: never */
     uint64_t evict_idle_ms;
     /* it has network; the caller decides whether a client may ask for that */
@@ -198,8 +199,12 @@ const char *fleet_workspace(struct fleet *f, const char *id);
  * closes. */
 const char *fleet_owner(struct fleet *f, const char *id);
 
+/* Opens the instance if it is a named one that is not open yet: makes its directory, takes its lock,
+ * and takes over what an earlier server left. The first call that needs a sandbox does the same. */
+int fleet_open_instance(struct fleet *f, struct err *err) WARN_UNUSED;
+
 /* A random key of this instance. It stays the same for servers that take the instance over. The
- * first call makes it, in a file of the instance, so it needs that there has been a sandbox. */
+ * first call makes it, in a file of the instance, so the instance must be open. */
 #define FLEET_KEY_BYTES 32
 int fleet_key(struct fleet *f, unsigned char ret[FLEET_KEY_BYTES], struct err *err) WARN_UNUSED;
 
@@ -289,9 +294,10 @@ void fleet_executions(struct fleet *f, const char *owner, const char *id,
  * again. */
 void fleet_adopt(struct fleet *f);
 
-/* Finds the owner's default sandbox; -ERR_GONE if it has ended, -ERR_SANDBOX_NOT_FOUND if there was
- * none. */
-int fleet_find_default(struct fleet *f, const char *owner, const char **ret_id) WARN_UNUSED;
+/* Finds the default sandbox of a session ("": of the owner); -ERR_GONE if it has ended,
+ * -ERR_SANDBOX_NOT_FOUND if there was none. */
+int fleet_find_default(struct fleet *f, const char *owner, const char *session,
+                       const char **ret_id) WARN_UNUSED;
 
 enum fleet_end {
     FLEET_END_CLOSE, /* all operations and sandboxes end */

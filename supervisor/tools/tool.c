@@ -39,6 +39,7 @@ void tool_session_init(struct tool_session *s, struct fleet *fleet, const struct
         .principal = principal,
         .owner = principal->name,
         .kind = kind,
+        .name = "",
     };
 }
 
@@ -59,15 +60,6 @@ static void let_sandbox_go(struct tool_session *s, const char *id,
         fleet_close(s->fleet, id, on_left_closed, NULL);
     }
     unused(s);
-}
-
-void tool_session_end(struct tool_session *s, void (*unused)(struct tool_session *s))
-{
-    if (s->default_opening) {
-        s->unused = unused;
-    } else {
-        let_sandbox_go(s, s->default_id, unused);
-    }
 }
 
 void tool_session_revive(struct tool_session *s)
@@ -182,8 +174,10 @@ static void on_default_open(void *arg, int rc, const struct fleet_info *info, co
         copy_id(s->default_id, info->id);
         notice = s->default_lost ? "the session's earlier sandbox has ended, this is a new one: "
                                    "its files and variables are gone"
+                 : s->resumed    ? "this session goes on after a restart or a long pause, with a "
+                                   "new sandbox: files and variables of an earlier one are gone"
                                  : NULL;
-        s->default_lost = false;
+        s->default_lost = s->resumed = false;
     }
     struct tool_call *call = s->waiting;
     s->waiting = NULL;
@@ -202,6 +196,12 @@ static void on_default_open(void *arg, int rc, const struct fleet_info *info, co
     }
 }
 
+/* The next server can find its default sandbox. */
+static bool outlives_server(const struct tool_session *s)
+{
+    return s->kind == TOOL_DEFAULT_OWNER || (s->kind == TOOL_DEFAULT_SESSION && s->name[0] != '\0');
+}
+
 static void wait_for_default(struct tool_call *call)
 {
     struct tool_session *s = call->session;
@@ -214,7 +214,8 @@ static void wait_for_default(struct tool_call *call)
     if (!s->default_opening) {
         s->default_opening = true;
         struct fleet_spec spec = {
-            .is_default = s->kind == TOOL_DEFAULT_OWNER,
+            .is_default = outlives_server(s),
+            .session = s->name,
             .evict_idle_ms = FLEET_EVICT_IDLE_MS,
             .progress = on_default_progress,
         };
@@ -260,14 +261,27 @@ static void look_for_default(struct tool_session *s)
     if (s->default_id[0] != '\0' && fleet_find(s->fleet, s->owner, s->default_id, &id, NULL) < 0) {
         forget_default(s);
     }
-    if (s->kind == TOOL_DEFAULT_OWNER && s->default_id[0] == '\0' && !s->default_opening) {
-        int rc = fleet_find_default(s->fleet, s->owner, &id);
+    if (outlives_server(s) && s->default_id[0] == '\0' && !s->default_opening) {
+        int rc = fleet_find_default(s->fleet, s->owner, s->name, &id);
         if (rc == 0 && strcmp(id, s->lost_id) != 0) {
             copy_id(s->default_id, id);
+            s->resumed = false;
         }
         /* it may have ended under an earlier server */
         s->default_lost = s->default_lost || rc == -ERR_GONE;
     }
+}
+
+void tool_session_end(struct tool_session *s, void (*unused)(struct tool_session *s))
+{
+    if (s->default_opening) {
+        s->unused = unused;
+        return;
+    }
+    if (s->resumed) { /* no call has looked for its sandbox yet */
+        look_for_default(s);
+    }
+    let_sandbox_go(s, s->default_id, unused);
 }
 
 static void fail_without_sandbox(struct tool_call *call)

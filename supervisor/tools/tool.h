@@ -69,6 +69,10 @@ struct tool_session {
     const struct principal *principal;
     const char *owner; /* the principal's name */
     enum tool_default kind;
+    /* TOOL_DEFAULT_SESSION: the session's name, by which the next server finds its sandbox; "" if
+     * it has none. Borrowed. */
+    const char *name;
+    bool resumed; /* its client began it earlier, and may expect its sandbox */
     /* The first call that needs the default sandbox creates it; others wait. */
     char default_id[FLEET_ID_SIZE]; /* "" if there is none */
     char lost_id[FLEET_ID_SIZE];    /* the last one that has ended */

@@ -313,9 +313,9 @@ void fleet_executions(struct fleet *f, const char *owner, const char *id,
     }
 }
 
-int fleet_find_default(struct fleet *f, const char *owner, const char **ret_id)
+int fleet_find_default(struct fleet *f, const char *owner, const char *session, const char **ret_id)
 {
-    (void)f, (void)owner, (void)ret_id;
+    (void)f, (void)owner, (void)session, (void)ret_id;
     return -ERR_SANDBOX_NOT_FOUND; /* no earlier server */
 }
 

@@ -33,6 +33,7 @@ int sandbox_save(struct sandbox *s, bool answered, disk_done_fn done, struct err
         .owner = view_of(s->owner),
         .name = view_of(s->name),
         .is_default = s->is_default,
+        .session = view_of(s->session),
         .answered = answered,
         .boot = view_of(record_boot()),
         .created_ms = s->clock.created_ms,
@@ -77,6 +78,8 @@ struct sandbox *sandbox_restore(const struct sandbox_setup *setup, const char *i
     restore_spec(s, &record->open.open);
     s->dir = alloc_printf("%s/%s", s->host->instance->sandboxes, id);
     s->is_default = whose->is_default;
+    free(s->session);
+    s->session = alloc_viewdup(whose->session);
     s->evict_idle_ms = s->is_default ? FLEET_EVICT_IDLE_MS : 0;
     s->timeout_ms = whose->timeout_ms;
     s->clock.ttl_ms = whose->ttl_ms;

@@ -180,6 +180,7 @@ void sandbox_free(struct sandbox *s)
     free((char *)(uintptr_t)s->spec.image.data);
     free(s->owner);
     free(s->name);
+    free(s->session);
     free(s->dir);
     free(s->reason);
     free(s->backend);

@@ -511,6 +511,7 @@ struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, c
     s->on_gone_arg = setup->on_gone_arg;
     s->owner = alloc_strdup(owner);
     s->name = alloc_strdup(name);
+    s->session = alloc_strdup("");
     s->reason = alloc_strdup("");
     s->image = alloc_strdup("");
     s->workspace = alloc_strdup("");
@@ -549,6 +550,10 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
         sandbox_new(setup, id, owner, spec->name != NULL ? spec->name : "", SANDBOX_CREATING);
     copy_spec(s, spec);
     s->is_default = spec->is_default;
+    if (spec->session != NULL) {
+        free(s->session);
+        s->session = alloc_strdup(spec->session);
+    }
     s->evict_idle_ms = spec->evict_idle_ms;
     s->opening.done = opened;
     s->opening.arg = arg;

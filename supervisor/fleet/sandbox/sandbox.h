@@ -63,7 +63,8 @@ struct sandbox {
     char id[FLEET_ID_SIZE];
     char *owner;
     char *name;             /* "" if none */
-    bool is_default;        /* its owner's default sandbox */
+    bool is_default;        /* the default sandbox of its session, or of its owner */
+    char *session;          /* "": of its owner */
     uint64_t evict_idle_ms; /* as in fleet_spec */
     bool evicted;           /* closed to make room for another; does not count against limits */
     char *dir;

@@ -282,6 +282,7 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
     snprintf(s->name, sizeof(s->name), "%s", spec->name != NULL ? spec->name : "");
     s->open = true;
     s->is_default = spec->is_default;
+    snprintf(s->session, sizeof(s->session), "%s", spec->session != NULL ? spec->session : "");
     f->opens++;
     f->spec = *spec;
     char *env = join(spec->env);
@@ -456,11 +457,12 @@ void fleet_executions(struct fleet *f, const char *owner, const char *id,
     }
 }
 
-int fleet_find_default(struct fleet *f, const char *owner, const char **ret_id)
+int fleet_find_default(struct fleet *f, const char *owner, const char *session, const char **ret_id)
 {
     for (size_t i = 0; i < f->sandbox_count; i++) {
         struct fake_sandbox *s = &f->sandboxes[i];
-        if (s->open && s->is_default && strcmp(s->owner, owner) == 0) {
+        if (s->open && s->is_default && strcmp(s->owner, owner) == 0 &&
+            strcmp(s->session, session) == 0) {
             *ret_id = s->id;
             return 0;
         }

@@ -18,6 +18,7 @@ struct fake_sandbox {
     char id[FLEET_ID_SIZE];
     char name[80];
     char owner[80];
+    char session[80]; /* "": the default is its owner's */
     bool open, is_default;
 };
 

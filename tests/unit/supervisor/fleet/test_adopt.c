@@ -176,7 +176,8 @@ static void all_that_was_asked_for_is_there_again(void **state)
                               .timeout_ms = 4321,
                               .ttl_ms = 98765,
                               .env = {env, 1},
-                              .is_default = true};
+                              .is_default = true,
+                              .session = "session"};
     answer_init(&a);
     f->config.max_lifetime_s = 5000;
     fixture_start(f);
@@ -199,9 +200,11 @@ static void all_that_was_asked_for_is_there_again(void **state)
     assert_int_equal(fleet_find(f->fleet, "me", "box", &found, &err), 0);
     assert_string_equal(found, id);
     assert_int_equal(fleet_find(f->fleet, "you", "box", &found, &err), -ERR_SANDBOX_NOT_FOUND);
-    assert_int_equal(fleet_find_default(f->fleet, "me", &found), 0);
+    assert_int_equal(fleet_find_default(f->fleet, "me", "session", &found), 0);
     assert_string_equal(found, id);
-    assert_int_equal(fleet_find_default(f->fleet, "you", &found), -ERR_SANDBOX_NOT_FOUND);
+    assert_int_equal(fleet_find_default(f->fleet, "me", "", &found), -ERR_SANDBOX_NOT_FOUND);
+    assert_int_equal(fleet_find_default(f->fleet, "you", "session", &found),
+                     -ERR_SANDBOX_NOT_FOUND);
     wait_state(f, id, "ready");
     after = look(f, id);
     assert_string_equal(after.name, "box");
