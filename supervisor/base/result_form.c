@@ -13,13 +13,14 @@ static const char *const with_fields[] = {
     "inspector-cli",
 };
 
+static const char *const words[] = {
+    [RESULT_FORM_AUTO] = "auto",
+    [RESULT_FORM_TEXT] = "text",
+    [RESULT_FORM_STRUCTURED] = "structured",
+};
+
 bool result_form_parse(const char *word, enum result_form *ret)
 {
-    static const char *const words[] = {
-        [RESULT_FORM_AUTO] = "auto",
-        [RESULT_FORM_TEXT] = "text",
-        [RESULT_FORM_STRUCTURED] = "structured",
-    };
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(words[i], word) == 0) {
             *ret = (enum result_form)i;
@@ -27,6 +28,11 @@ bool result_form_parse(const char *word, enum result_form *ret)
         }
     }
     return false;
+}
+
+const char *result_form_word(enum result_form form)
+{
+    return words[form];
 }
 
 enum result_form result_form_of_client(const char *name)

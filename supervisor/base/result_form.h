@@ -26,6 +26,9 @@ enum result_form {
 /* False if the word is not in RESULT_FORM_WORDS. */
 bool result_form_parse(const char *word, enum result_form *ret);
 
+/* The word for a form: fixed text. */
+const char *result_form_word(enum result_form form);
+
 /* The form for a client with this clientInfo.name (NULL: unknown): never RESULT_FORM_AUTO. */
 enum result_form result_form_of_client(const char *name);
 

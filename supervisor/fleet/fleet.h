@@ -199,8 +199,9 @@ const char *fleet_workspace(struct fleet *f, const char *id);
  * closes. */
 const char *fleet_owner(struct fleet *f, const char *id);
 
-/* Opens the instance if it is a named one that is not open yet: makes its directory, takes its lock,
- * and takes over what an earlier server left. The first call that needs a sandbox does the same. */
+/* Opens the instance if it is a named one that is not open yet: makes its directory, takes its
+ * lock, and takes over what an earlier server left. The first call that needs a sandbox does the
+ * same. */
 int fleet_open_instance(struct fleet *f, struct err *err) WARN_UNUSED;
 
 /* A random key of this instance. It stays the same for servers that take the instance over. The

@@ -77,6 +77,7 @@ struct app_session {
     struct tool_session tools; /* first, since the fleet's callbacks lead to it */
     struct app *app;
     struct principal *principal;
+    char *name; /* of the session, as mcp_session_name() */
     /* the state shared by its principal's calls; NULL before the first call, or if the session has
      * its own default sandbox */
     struct tool_session *shared;
@@ -107,6 +108,7 @@ static void session_free(struct tool_session *tools)
         s->next->prev = s->prev;
     }
     principal_release(s->principal);
+    free(s->name);
     free(s);
 }
 
@@ -144,6 +146,9 @@ static void *on_session_open(void *arg, struct mcp_session *session)
     s->principal = principal_hold(principal);
     tool_session_init(&s->tools, a->fleet, a->config, &a->services, s->principal,
                       default_of(a->config, mcp_session_kind(session)));
+    s->name = alloc_strdup(mcp_session_name(session));
+    s->tools.name = s->name;
+    s->tools.resumed = mcp_session_is_initialized(session);
     s->next = a->sessions;
     if (s->next != NULL) {
         s->next->prev = s;

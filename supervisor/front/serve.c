@@ -236,7 +236,7 @@ static int start_serve(struct serve *s, const struct config *config, struct err 
     fleet_adopt(s->fleet);
     if (s->http != NULL) {
         const struct files_source files = file_source_table(s->file_source);
-        serve_http_start(s->http, s->server, &files);
+        serve_http_start(s->http, s->server, s->fleet, &files);
     }
     return s->stdio != NULL ? serve_stdio_open(s->stdio, &s->loop, s->server, &events, s, err) : 0;
 }

@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "proto/limits.h"
 #include "supervisor/base/principal.h"
+#include "supervisor/fleet/fleet.h"
 #include "supervisor/front/serve_internal.h"
 #include "supervisor/web/auth/auth.h"
 #include "supervisor/web/files/endpoint.h"
@@ -130,7 +131,15 @@ char *serve_http_url(const struct serve_http *h)
     return alloc_strdup(url);
 }
 
-void serve_http_start(struct serve_http *h, struct mcp_server *server,
+/* The first session opens the instance, because the key is a file of it. */
+static int session_key(void *arg, unsigned char *ret, struct err *err)
+{
+    struct fleet *fleet = arg;
+    int rc = fleet_open_instance(fleet, err);
+    return rc == 0 ? fleet_key(fleet, ret, err) : rc;
+}
+
+void serve_http_start(struct serve_http *h, struct mcp_server *server, struct fleet *fleet,
                       const struct files_source *files)
 {
     struct url url;
@@ -145,6 +154,8 @@ void serve_http_start(struct serve_http *h, struct mcp_server *server,
         .max_sessions = (size_t)h->config->max_sessions,
         .session_idle_ms = h->config->session_idle_s * 1000,
         .heartbeat_ms = HEARTBEAT_MS,
+        .key = session_key,
+        .key_arg = fleet,
     };
     h->endpoint = mcp_endpoint_create(h->loop, &config);
     h->files = files_endpoint_create(files);

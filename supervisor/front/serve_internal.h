@@ -15,6 +15,7 @@
 #include "supervisor/base/config.h"
 
 struct files_source;
+struct fleet;
 struct mcp_server;
 struct serve;
 struct serve_http;
@@ -53,9 +54,9 @@ struct serve_http *serve_http_open(uv_loop_t *loop, const struct config *config,
 /* Our URL as clients see it, without /mcp; the caller frees it. */
 char *serve_http_url(const struct serve_http *h);
 
-/* Starts to serve, and prints the URL to stderr. `files` is the source of files for links,
- * copied. */
-void serve_http_start(struct serve_http *h, struct mcp_server *server,
+/* Starts to serve, and prints the URL to stderr. `fleet` has the key of session ids and is borrowed
+ * until serve_http_close() has called back. `files` is the source of files for links, copied. */
+void serve_http_start(struct serve_http *h, struct mcp_server *server, struct fleet *fleet,
                       const struct files_source *files);
 
 /* SIGHUP: reads tokens and certificates again. An error is logged and changes nothing. */

@@ -92,6 +92,7 @@ struct mcp_session {
     struct principal *principal;
     void *data;              /* the application's */
     struct mcp_sink *stream; /* for messages that belong to no request; NULL: none */
+    char *name;              /* "" if it has none */
     bool ended;              /* waits only for its requests; no sink is called */
     unsigned busy;           /* number of holds by callers further up the stack */
 

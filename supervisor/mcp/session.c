@@ -7,6 +7,7 @@
  */
 #include "supervisor/mcp/session.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,12 +24,24 @@
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-struct mcp_session *mcp_session_create(struct mcp_server *server, enum mcp_session_kind kind,
-                                       struct principal *principal)
+void mcp_session_agree(struct mcp_session *s, const struct mcp_agreed *agreed)
+{
+    s->initialized = s->ready = true;
+    s->revision = agreed->revision;
+    snprintf(s->client, sizeof(s->client), "%s", agreed->client);
+}
+
+static struct mcp_session *session_new(struct mcp_server *server, enum mcp_session_kind kind,
+                                       struct principal *principal, const char *name,
+                                       const struct mcp_agreed *agreed)
 {
     struct mcp_session *s = alloc_one(struct mcp_session);
     s->server = server;
     s->kind = kind;
+    s->name = alloc_strdup(name);
+    if (agreed != NULL) {
+        mcp_session_agree(s, agreed);
+    }
     s->principal = principal_hold(principal);
     s->log_level = MCP_LOG_NONE;
     s->next = server->sessions;
@@ -41,6 +54,18 @@ struct mcp_session *mcp_session_create(struct mcp_server *server, enum mcp_sessi
         s->data = app->session_open(app->arg, s);
     }
     return s;
+}
+
+struct mcp_session *mcp_session_create(struct mcp_server *server, enum mcp_session_kind kind,
+                                       struct principal *principal)
+{
+    return session_new(server, kind, principal, "", NULL);
+}
+
+struct mcp_session *mcp_session_create_named(struct mcp_server *server, struct principal *principal,
+                                             const char *name, const struct mcp_agreed *agreed)
+{
+    return session_new(server, MCP_SESSION_LEGACY, principal, name, agreed);
 }
 
 void mcp_session_hold(struct mcp_session *s)
@@ -67,6 +92,7 @@ void mcp_session_release(struct mcp_session *s)
     }
     principal_release(s->principal);
     cJSON_Delete(s->capabilities);
+    free(s->name);
     free(s);
 }
 
@@ -384,6 +410,16 @@ bool mcp_session_is_initialized(const struct mcp_session *s)
 enum revision mcp_session_revision(const struct mcp_session *s)
 {
     return s->revision;
+}
+
+const char *mcp_session_client(const struct mcp_session *s)
+{
+    return s->client;
+}
+
+const char *mcp_session_name(const struct mcp_session *s)
+{
+    return s->name;
 }
 
 struct principal *mcp_session_principal(const struct mcp_session *s)

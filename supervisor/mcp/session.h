@@ -83,6 +83,21 @@ enum mcp_session_kind {
 struct mcp_session *mcp_session_create(struct mcp_server *server, enum mcp_session_kind kind,
                                        struct principal *principal);
 
+/* What a client has agreed on by `initialize`. */
+struct mcp_agreed {
+    enum revision revision;
+    const char *client; /* its name, "" if it has none */
+};
+
+/* Creates a legacy session with a name, by which the next server of the instance finds its sandbox.
+ * `agreed` not NULL: the session began under an earlier server and is resumed. The client's
+ * capabilities are not known any more, so the client is asked nothing. Copies both. */
+struct mcp_session *mcp_session_create_named(struct mcp_server *server, struct principal *principal,
+                                             const char *name, const struct mcp_agreed *agreed);
+
+/* Resumes a legacy session that has not been initialized, as if its client had agreed on this. */
+void mcp_session_agree(struct mcp_session *s, const struct mcp_agreed *agreed);
+
 /* Calls no sink from now on, and cancels the requests in flight; tasks go on. The session is freed
  * with its last request. NULL is fine. */
 void mcp_session_end(struct mcp_session *s);
@@ -140,6 +155,8 @@ enum mcp_path mcp_classify(const cJSON *message, const struct mcp_head *head);
 enum mcp_session_kind mcp_session_kind(const struct mcp_session *s);
 bool mcp_session_is_initialized(const struct mcp_session *s);
 enum revision mcp_session_revision(const struct mcp_session *s); /* as negotiated */
+const char *mcp_session_client(const struct mcp_session *s);     /* its name, "" before that */
+const char *mcp_session_name(const struct mcp_session *s);       /* "" if it has none */
 struct principal *mcp_session_principal(const struct mcp_session *s);
 
 /* Requests that will still be answered; listeners do not count, since the server ends them. */

@@ -513,22 +513,29 @@ def stopping():
     equal(listener.result()["_meta"][PREFIX + "subscriptionId"], 1001)
 
 
-@suite.case("a restarted server has the sandboxes that were there, under the same token-less name")
+@suite.case("a restarted server has the sandboxes that were there, and sessions go on with their variables")
 def restart():
     directory = mcp.temporary_directory()
-    first = HttpServer(runtime_dir=directory)
-    client = first.client(LATEST_LEGACY)
-    sandbox = client.call("create_sandbox")["sandbox_id"]
-    client.run("kept = 'here'", sandbox_id=sandbox)
-    first.kill()
-    second = HttpServer(runtime_dir=directory)
-    with second:
-        again = second.client(LATEST_LEGACY)
-        poll("the sandbox is taken over", lambda: not again.start_call("get_sandbox_status", sandbox_id=sandbox).result().get("isError"), 20)
-        equal(again.run("kept", sandbox_id=sandbox)["result"], "'here'")
-        lost = client.headers_for(None)
-        equal(second.ask("POST", "/mcp", lost, message(1, "ping")).head.status, 404, "a session of the server before")
-        again.call("close_sandbox", sandbox_id=sandbox)
+    for end in ("kill", "close"):  # SIGKILL, SIGTERM
+        first = HttpServer(runtime_dir=directory)
+        client = first.client(LATEST_LEGACY)
+        unused = first.client(LATEST_LEGACY)
+        sandbox = client.call("create_sandbox")["sandbox_id"]
+        client.run("kept = 'here'", sandbox_id=sandbox)
+        client.run("own = 'mine'")  # in the session's own sandbox
+        getattr(first, end)()
+        with HttpServer(runtime_dir=directory) as second:
+            again = second.client(LATEST_LEGACY)
+            equal(again.run("kept", sandbox_id=sandbox)["result"], "'here'")
+            old = client.headers_for(None)
+            run = message(7, "tools/call", {"name": "execute_code", "arguments": {"code": "own"}})
+            answer = second.ask("POST", "/mcp", old, run)
+            equal(answer.head.status, 200, answer.body[:200])
+            contains(answer.body.decode(), "mine")
+            equal(second.ask("POST", "/mcp", unused.headers_for(None), message(8, "ping")).head.status, 200)
+            equal(second.ask("DELETE", "/mcp", old).head.status, 204)
+            equal(second.ask("POST", "/mcp", old, message(9, "ping")).head.status, 404, "its client has ended it")
+            again.call("close_sandbox", sandbox_id=sandbox)
 
 
 @suite.case("SIGHUP disturbs nobody")

@@ -13,7 +13,7 @@
 
 #include "common/str.h"
 
-#define FRAME_EXTRA 96 /* "id: ", two numbers of 20 digits, "event: ", "data: " and line ends */
+#define FRAME_EXTRA 96 /* "id: ", "event: ", "retry: " and its number, "data: ", line ends */
 
 /* ---- ids ------------------------------------------------------------------------------------ */
 
@@ -38,10 +38,15 @@ bool event_id_parse(const char *text, struct event_id *ret)
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
-char *event_frame(const char *name, const struct event_id *id, const char *data, size_t *ret_len)
+void event_id_write(const struct event_id *id, char ret[EVENT_ID_SIZE])
+{
+    snprintf(ret, EVENT_ID_SIZE, "%" PRIu64 "-%" PRIu64, id->stream, id->event);
+}
+
+char *event_frame(const char *name, const char *id, const char *data, size_t *ret_len)
 {
     const char *event = name != NULL ? name : "message";
-    size_t size = strlen(event) + strlen(data) + FRAME_EXTRA;
+    size_t size = strlen(event) + (id != NULL ? strlen(id) : 0) + strlen(data) + FRAME_EXTRA;
     char *frame = malloc(size);
     *ret_len = 0;
     if (frame == NULL) {
@@ -49,7 +54,7 @@ char *event_frame(const char *name, const struct event_id *id, const char *data,
     }
     int n = 0;
     if (id != NULL) {
-        n = snprintf(frame, size, "id: %" PRIu64 "-%" PRIu64 "\n", id->stream, id->event);
+        n = snprintf(frame, size, "id: %s\n", id);
     }
     n += snprintf(frame + n, size - (size_t)n, "event: %s\ndata: %s\n\n", event, data);
     *ret_len = (size_t)n;
@@ -58,12 +63,13 @@ char *event_frame(const char *name, const struct event_id *id, const char *data,
 
 char *event_priming_frame(const struct event_id *id, uint64_t retry_ms, size_t *ret_len)
 {
-    char *frame = malloc(FRAME_EXTRA);
+    char text[EVENT_ID_SIZE];
+    char *frame = malloc(FRAME_EXTRA + EVENT_ID_SIZE);
     *ret_len = 0;
     if (frame != NULL) {
-        int n = snprintf(frame, FRAME_EXTRA,
-                         "id: %" PRIu64 "-%" PRIu64 "\nretry: %" PRIu64 "\ndata: \n\n", id->stream,
-                         id->event, retry_ms);
+        event_id_write(id, text);
+        int n = snprintf(frame, FRAME_EXTRA + EVENT_ID_SIZE,
+                         "id: %s\nretry: %" PRIu64 "\ndata: \n\n", text, retry_ms);
         *ret_len = (size_t)n;
     }
     return frame;

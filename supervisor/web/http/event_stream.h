@@ -23,9 +23,13 @@ struct event_id {
 /* Parses a Last-Event-ID. False if no id of ours looks like that. */
 bool event_id_parse(const char *text, struct event_id *ret);
 
-/* Makes one event; the caller frees it. `data` has no newline in it. name NULL: "message"; id NULL:
- * none. Returns NULL (and *ret_len 0) when memory is out. */
-char *event_frame(const char *name, const struct event_id *id, const char *data, size_t *ret_len);
+/* Writes an id as event_id_parse() reads it. */
+#define EVENT_ID_SIZE 44 /* two numbers of 20 digits, "-" and NUL */
+void event_id_write(const struct event_id *id, char ret[EVENT_ID_SIZE]);
+
+/* Makes one event; the caller frees it. `data` and `id` have no newline in them. name NULL:
+ * "message"; id NULL: none. Returns NULL (and *ret_len 0) when memory is out. */
+char *event_frame(const char *name, const char *id, const char *data, size_t *ret_len);
 
 /* Makes the priming event: it gives the client its first id and the delay before it reconnects. */
 char *event_priming_frame(const struct event_id *id, uint64_t retry_ms, size_t *ret_len);

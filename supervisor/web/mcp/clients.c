@@ -5,7 +5,8 @@
  * opened the session. For another principal the session does not exist.
  *
  * A client that sends nothing for long, has no open stream and waits for no answer is idle, and its
- * session ends. The client gets a 404 then and begins a new session, as the protocol wants it.
+ * session ends. If the client comes back, its session is resumed (resume.c). If that is impossible,
+ * it gets a 404 and begins a new session, as the protocol wants it.
  *
  * When the table is full, a new session evicts another one. All principals share the table. A
  * principal with less than its fair share evicts the longest idle session of the principal with
@@ -17,6 +18,7 @@
  * nor evict those within their share; two principals with half of the table each, all in use, can.
  * If no session can be evicted, the client gets a 503.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,10 +180,10 @@ static bool make_client_room(struct mcp_endpoint *e, const struct principal *p)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-struct mcp_client *mcp_client_create(struct mcp_endpoint *e, struct principal *p, bool old,
-                                     enum result_form results)
+struct mcp_client *mcp_client_add(struct mcp_endpoint *e, struct principal *p, const char *name,
+                                  bool old, enum result_form results,
+                                  const struct mcp_agreed *agreed)
 {
-    struct err err = ERR_INIT;
     if (!make_client_room(e, p)) {
         uint64_t now = uv_now(e->idle.timer.loop);
         if (now >= e->warn_again_ms) {
@@ -191,17 +193,14 @@ struct mcp_client *mcp_client_create(struct mcp_endpoint *e, struct principal *p
         return NULL;
     }
     struct mcp_client *c = alloc_one(struct mcp_client);
-    if (random_id(c->id, CLIENT_ID_CHARS, &err) < 0) {
-        log_error("no session: %s", err.text);
-        free(c);
-        return NULL;
-    }
+    snprintf(c->id, sizeof(c->id), "%s", name);
     c->endpoint = e;
     c->old = old;
     c->idle.owner = c;
     TAILQ_INIT(&c->streams);
     c->share = share_hold(e, p);
-    c->session = mcp_session_create(e->config.server, MCP_SESSION_LEGACY, p);
+    c->session = mcp_session_create_named(e->config.server, p, c->id, agreed);
+    c->results = results;
     mcp_session_set_results(c->session, results);
     mcp_stream_init_standing(c);
     c->standing.kind = old ? MCP_STREAM_OLD : MCP_STREAM_STANDING;
@@ -209,8 +208,20 @@ struct mcp_client *mcp_client_create(struct mcp_endpoint *e, struct principal *p
     LIST_INSERT_HEAD(bucket_of(e, c->id), c, node);
     e->clients++;
     mcp_client_touch(c);
-    log_debug("session %.8s of %s begins", c->id, p->name);
+    log_debug("session %.8s of %s %s", c->id, p->name, agreed != NULL ? "goes on" : "begins");
     return c;
+}
+
+struct mcp_client *mcp_client_create(struct mcp_endpoint *e, struct principal *p, bool old,
+                                     enum result_form results)
+{
+    char name[SESSION_NAME_CHARS + 1];
+    struct err err = ERR_INIT;
+    if (random_id(name, SESSION_NAME_CHARS, &err) < 0) {
+        log_error("no session: %s", err.text);
+        return NULL;
+    }
+    return mcp_client_add(e, p, name, old, results, NULL);
 }
 
 void mcp_client_end(struct mcp_client *c, int status, const char *why)
@@ -233,6 +244,7 @@ void mcp_client_end(struct mcp_client *c, int status, const char *why)
     }
     timeout_list_drop(&c->idle);
     share_release(e, c->share);
+    free(c->told);
     free(c);
 }
 
@@ -245,11 +257,14 @@ void mcp_client_lose(struct mcp_client *c, int status, const char *why)
 struct mcp_client *mcp_client_find(struct mcp_endpoint *e, const char *id, bool old,
                                    const struct principal *p)
 {
+    char name[SESSION_NAME_CHARS + 1];
     struct mcp_client *c;
-    LIST_FOREACH(c, bucket_of(e, id), node)
+    snprintf(name, sizeof(name), "%s", id); /* an id begins with its name */
+    LIST_FOREACH(c, bucket_of(e, name), node)
     {
-        if (strcmp(c->id, id) == 0) {
-            return c->old == old && is_of(c, p) ? c : NULL;
+        if (strcmp(c->id, name) == 0) {
+            bool whole = strcmp(c->told != NULL && !old ? c->told : c->id, id) == 0;
+            return whole && c->old == old && is_of(c, p) ? c : NULL;
         }
     }
     return NULL;

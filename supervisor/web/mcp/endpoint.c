@@ -78,7 +78,7 @@ struct mcp_client *mcp_endpoint_named(struct mcp_endpoint *e, const struct web_e
 }
 
 struct mcp_client *mcp_endpoint_client(struct mcp_endpoint *e, struct web_exchange *x,
-                                       const struct principal *p)
+                                       struct principal *p)
 {
     if (web_header(x, "Mcp-Session-Id") == NULL) {
         mcp_endpoint_refuse(x, NULL, 400, JSONRPC_INVALID_REQUEST,
@@ -86,6 +86,9 @@ struct mcp_client *mcp_endpoint_client(struct mcp_endpoint *e, struct web_exchan
         return NULL;
     }
     struct mcp_client *c = mcp_endpoint_named(e, x, p);
+    if (c == NULL) {
+        c = mcp_client_resume(e, web_header(x, "Mcp-Session-Id"), false, p);
+    }
     if (c == NULL) {
         mcp_endpoint_refuse(x, NULL, 404, JSONRPC_INVALID_REQUEST,
                             "there is no such session; begin a new one with initialize");
@@ -174,7 +177,7 @@ static void mcp_delete(struct mcp_endpoint *e, struct web_exchange *x, struct pr
                                ? mcp_endpoint_client(e, x, p)
                                : NULL;
     if (c != NULL) {
-        mcp_client_end(c, 404, "the client has ended this session");
+        mcp_client_close(c);
         web_respond(x, 204, NULL, view_of(NULL));
     }
 }

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "common/err.h"
+
 struct mcp_endpoint;
 struct mcp_server;
 struct principal;
@@ -25,6 +27,10 @@ struct mcp_endpoint_config {
     size_t max_sessions;
     uint64_t session_idle_ms; /* a session without requests and streams ends after this */
     uint64_t heartbeat_ms;    /* a waiting client gets something at least this often */
+    /* Copies the key of the instance, SESSION_KEY_BYTES, with which session ids are signed. Returns
+     * a negative error if there is none. NULL: ids are not signed, and no session is resumed. */
+    int (*key)(void *arg, unsigned char *ret, struct err *err);
+    void *key_arg;
 };
 
 /* Copies the configuration, and borrows its server. */

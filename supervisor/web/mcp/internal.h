@@ -22,8 +22,7 @@
 #include "supervisor/web/http/exchange.h"
 #include "supervisor/web/http/timeout_list.h"
 #include "supervisor/web/mcp/endpoint.h"
-
-#define CLIENT_ID_CHARS 26 /* of 5 random bits each */
+#include "supervisor/web/mcp/session_id.h"
 
 #define STREAM_BEHIND  (256u << 10) /* more queued bytes: only answers are sent */
 #define STREAM_QUEUE   (8u << 20)   /* … a stream of many answers is closed */
@@ -40,6 +39,7 @@
 #define OLD_IN_FLIGHT                                                                              \
     64 /* requests of a client of the old transport, which come without their reader */
 #define WARN_EVERY_MS 60000
+#define CLOSED_KEPT   1024 /* sessions ended by DELETE that are remembered */
 #define RETRY_LATER_S "10"
 
 enum mcp_stream_kind {
@@ -88,9 +88,12 @@ struct mcp_client {
     struct mcp_share *share;
     struct mcp_session *session; /* holds the principal; NULL: ended */
     bool null_id;                /* … and its errors had "id": null */
-    char id[CLIENT_ID_CHARS + 1];
-    bool old;  /* by /sse */
-    bool used; /* for more than initialize */
+    char id[SESSION_NAME_CHARS + 1];
+    char *told;   /* the signed id that the client has; NULL: it has `id`, or none yet */
+    bool old;     /* by /sse */
+    bool used;    /* for more than initialize; by /sse: at all */
+    bool id_sent; /* by /sse: the client has `told` as the id of an event */
+    enum result_form results; /* asked for by its URL */
     struct mcp_stream standing;
     struct mcp_streams streams; /* of requests, oldest first */
     size_t attached;            /* streams with a reader, including the standing one */
@@ -115,6 +118,9 @@ struct mcp_endpoint {
     struct mcp_streams singles;
     struct mcp_admissions admissions;
     size_t kept_bytes;
+    uint64_t closed_names[CLOSED_KEPT]; /* hashes of the latest that were ended by DELETE */
+    size_t closed_count;
+    bool key_failed; /* and that has been told */
     struct timeout_list heartbeat, resumable, kept, idle;
     unsigned open_handles;
     bool closing;
@@ -144,9 +150,9 @@ bool mcp_endpoint_results(struct web_exchange *x, const struct mcp_client *c,
 struct mcp_client *mcp_endpoint_named(struct mcp_endpoint *e, const struct web_exchange *x,
                                       const struct principal *p);
 
-/* … and answers the exchange if there is none. */
+/* … and resumes its session if it is not open; answers the exchange if there is none. */
 struct mcp_client *mcp_endpoint_client(struct mcp_endpoint *e, struct web_exchange *x,
-                                       const struct principal *p);
+                                       struct principal *p);
 
 /* Checks MCP-Protocol-Version of a legacy request. False, and answered, if it is not a legacy
  * revision. */
@@ -213,7 +219,13 @@ bool mcp_client_drop_answered(struct mcp_client *c);
 void mcp_clients_init(struct mcp_endpoint *e);
 void mcp_clients_finish(struct mcp_endpoint *e);
 
-/* Creates a client with a session whose results have this form. NULL if there is no room, or no
+/* Creates a client with a session of this name, whose results have this form. `agreed`: as in
+ * mcp_session_create_named(). NULL if there is no room. No other client may have the name. */
+struct mcp_client *mcp_client_add(struct mcp_endpoint *e, struct principal *p, const char *name,
+                                  bool old, enum result_form results,
+                                  const struct mcp_agreed *agreed);
+
+/* Creates a client with a new session under a random name. NULL if there is no room, or no
  * randomness. */
 struct mcp_client *mcp_client_create(struct mcp_endpoint *e, struct principal *p, bool old,
                                      enum result_form results);
@@ -238,6 +250,21 @@ void mcp_clients_end(struct mcp_endpoint *e, const struct principal *p, int stat
 size_t mcp_clients_open_requests(const struct mcp_endpoint *e);
 
 void mcp_client_on_idle(void *owner); /* for timeout lists */
+
+/* ---- resume.c --------------------------------------------------------------------------- */
+
+/* Opens the session of a signed id again, under the same id. NULL if the id was not signed by a
+ * server of this instance, is another principal's or of the other transport, was ended by its
+ * client, or there is no room. The session must not be open. */
+struct mcp_client *mcp_client_resume(struct mcp_endpoint *e, const char *id, bool old,
+                                     struct principal *p);
+
+/* Returns the id that the client is to use: a signed one once `initialize` has been answered.
+ * Borrowed. */
+const char *mcp_client_tell_id(struct mcp_client *c);
+
+/* Ends a session because its client wants that: this server does not resume it. */
+void mcp_client_close(struct mcp_client *c);
 
 /* ---- old_sse.c ------------------------------------------------------------------------------ */
 

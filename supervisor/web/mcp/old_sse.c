@@ -2,14 +2,36 @@
  * The transport of 2024-11-05, for clients that know no other. GET /sse is a stream with all
  * messages to the client; its first event says where the client posts its own.
  *
- * The session lives as long as that stream. Answers would pile up for a client that posts but does
- * not read, so it may not ask for more until it has read.
+ * The session ends with that stream. If the client opens it again, the session is resumed
+ * (resume.c). Answers would pile up for a client that posts but does not read, so it may not ask
+ * for more until it has read.
  */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
+#include "common/io/json.h"
+#include "common/log.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/web/mcp/internal.h"
+
+/* Resumes the session of a client that has lost its stream; NULL if this is not one. */
+static struct mcp_client *resume_old(struct mcp_endpoint *e, const struct web_exchange *x,
+                                     struct principal *p)
+{
+    const char *id = web_header(x, "Last-Event-ID");
+    if (id == NULL) {
+        return NULL;
+    }
+    char name[SESSION_NAME_CHARS + 1];
+    snprintf(name, sizeof(name), "%s", id);
+    struct mcp_client *open = mcp_client_find(e, name, true, p);
+    if (open != NULL && open->told != NULL && strcmp(open->told, id) == 0) {
+        mcp_client_lose(open, 409, "its client has opened another stream");
+    }
+    return mcp_client_resume(e, id, true, p);
+}
 
 void old_sse_get(struct mcp_endpoint *e, struct web_exchange *x, struct principal *p)
 {
@@ -17,7 +39,10 @@ void old_sse_get(struct mcp_endpoint *e, struct web_exchange *x, struct principa
     if (!mcp_endpoint_results(x, NULL, &results)) {
         return;
     }
-    struct mcp_client *c = mcp_client_create(e, p, true, results);
+    struct mcp_client *c = resume_old(e, x, p);
+    if (c == NULL) {
+        c = mcp_client_create(e, p, true, results);
+    }
     if (c == NULL) {
         web_set_header(x, "Retry-After", RETRY_LATER_S);
         mcp_endpoint_refuse(x, NULL, 503, JSONRPC_INTERNAL,
@@ -29,6 +54,22 @@ void old_sse_get(struct mcp_endpoint *e, struct web_exchange *x, struct principa
     mcp_stream_begin(&c->standing);
     mcp_stream_write_event(&c->standing, "endpoint", place);
     free(place);
+}
+
+/* A client that lost its stream does not initialize again on the new one, and some send no
+ * Last-Event-ID. So a client whose first message is another request is taken for one of these, and
+ * gets the revision of this transport. */
+static void agree_unasked(struct mcp_client *c, const cJSON *message)
+{
+    static const struct mcp_agreed agreed = {REVISION_2024_11_05, ""};
+    static const struct mcp_head no_head = {.version = NULL};
+    const char *method = json_get_str(message, "method");
+    if (!c->used && !mcp_session_is_initialized(c->session) && json_get(message, "id") != NULL &&
+        method != NULL && strcmp(method, "ping") != 0 &&
+        mcp_classify(message, &no_head) == MCP_PATH_LEGACY) {
+        log_info("session %.8s is resumed: its client has not initialized it", c->id);
+        mcp_session_agree(c->session, &agreed);
+    }
 }
 
 void old_sse_post(struct mcp_endpoint *e, struct web_exchange *x, struct principal *p)
@@ -57,6 +98,8 @@ void old_sse_post(struct mcp_endpoint *e, struct web_exchange *x, struct princip
         return;
     }
     mcp_client_touch(c);
+    agree_unasked(c, in.message);
+    c->used = true;
     /* Sent before the answer, which may follow at once on the other connection. */
     web_respond(x, 202, "text/plain", view_of("Accepted"));
     in.sink = &c->standing.sink;

@@ -66,7 +66,7 @@ void mcp_stream_attach(struct mcp_stream *s, struct web_exchange *x)
 static void set_session_id(struct mcp_stream *s)
 {
     if (s->opens && mcp_session_is_initialized(s->session)) {
-        web_set_header(s->x, "Mcp-Session-Id", s->client->id);
+        web_set_header(s->x, "Mcp-Session-Id", mcp_client_tell_id(s->client));
     }
 }
 
@@ -126,11 +126,25 @@ static void write_message(struct mcp_stream *s, uint64_t number, const char *jso
 {
     bool with_id = s->client != NULL && s->kind != MCP_STREAM_OLD;
     struct event_id id = {s->number, number};
+    char text[EVENT_ID_SIZE];
     size_t len;
-    char *frame = event_frame(NULL, with_id ? &id : NULL, json, &len);
+    event_id_write(&id, text);
+    char *frame = event_frame(NULL, with_id ? text : NULL, json, &len);
     write_frame(s, frame, len);
     s->has_id = s->has_id || with_id;
     s->delivered = number;
+}
+
+/* Writes an answer on /sse. The answer to `initialize` has the id that resumes the session. */
+static void write_old_answer(struct mcp_stream *s, const char *json)
+{
+    struct mcp_client *c = s->client;
+    bool first = !c->id_sent && mcp_session_is_initialized(s->session);
+    const char *told = first ? mcp_client_tell_id(c) : NULL;
+    size_t len;
+    char *frame = event_frame(NULL, told != NULL && c->told != NULL ? told : NULL, json, &len);
+    c->id_sent = c->id_sent || first;
+    write_frame(s, frame, len);
 }
 
 void mcp_stream_write_event(struct mcp_stream *s, const char *name, const char *data)
@@ -254,7 +268,7 @@ static void answer_old(struct mcp_stream *s, char *json)
         free(json);
         return;
     }
-    write_message(s, ++s->events, json);
+    write_old_answer(s, json);
     free(json);
     if (web_stream_queued(s->x) > STREAM_QUEUE) {
         mcp_client_lose(s->client, 503, "the stream is not being read");

@@ -9,9 +9,9 @@ import { within } from './tap.mjs';
 const STOP_MS = 30000;
 const LOG_LINES = 200; // kept for a test that failed
 
-/** Starts it; `url` is where it listens, `log` what it has written to stderr of late. */
-export async function startServer(program, options = []) {
-    const child = spawn(program, ['--http', '127.0.0.1:0', ...options], { stdio: ['ignore', 'ignore', 'pipe'] });
+/** Starts it; `url` is where it listens (any free port, if none is given), `log` what it has written to stderr of late. */
+export async function startServer(program, options = [], port = 0) {
+    const child = spawn(program, ['--http', `127.0.0.1:${port}`, ...options], { stdio: ['ignore', 'ignore', 'pipe'] });
     const log = [];
     const ended = once(child, 'exit');
     const listening = new Promise((resolve, reject) => {

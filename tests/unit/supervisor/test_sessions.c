@@ -81,6 +81,48 @@ static void a_session_has_a_sandbox_of_its_own_which_ends_with_it(void **state)
     c->session = pipe;
 }
 
+/* Talks as ann in the session of that name, which goes on from an earlier server. */
+static void resume(struct client *c, const char *name)
+{
+    static const struct principal_limits none;
+    static const struct mcp_agreed agreed = {REVISION_2025_11_25, "t"};
+    struct principal *p = principal_create("ann", &none);
+    mcp_session_end(c->session);
+    c->session = mcp_session_create_named(c->server, p, name, &agreed);
+    principal_release(p);
+}
+
+static void a_session_that_goes_on_finds_its_sandbox_by_its_name(void **state)
+{
+    struct client *c = *state;
+    struct mcp_session *pipe = use(c, MCP_SESSION_LEGACY, "ann", NULL);
+    resume(c, "first"); /* under a server that has no sandbox any more */
+    const cJSON *result = client_tool(c, "execute_code", "{'code':'1'}");
+    assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb1");
+    assert_non_null(strstr(text_at(result, "content.0.text"), "are gone"));
+    assert_string_equal(c->fleet->sandboxes[0].session, "first");
+    c->fleet->sandboxes[1] = c->fleet->sandboxes[0]; /* what the last server left of another one */
+    snprintf(c->fleet->sandboxes[1].id, FLEET_ID_SIZE, "sb2");
+    snprintf(c->fleet->sandboxes[1].session, sizeof(c->fleet->sandboxes[1].session), "second");
+    c->fleet->sandbox_count = 2;
+    resume(c, "second");
+    fake_settle(c->fleet);
+    assert_false(c->fleet->sandboxes[0].open); /* with its session */
+    result = client_tool(c, "execute_code", "{'code':'1'}");
+    assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb2");
+    assert_null(strstr(text_at(result, "content.0.text"), "are gone"));
+    assert_int_equal(c->fleet->opens, 1);
+    /* One that ends before its first call takes its sandbox with it. */
+    resume(c, "third");
+    fake_settle(c->fleet);
+    c->fleet->sandboxes[1].open = true;
+    resume(c, "second");
+    mcp_session_end(c->session);
+    fake_settle(c->fleet);
+    assert_false(c->fleet->sandboxes[1].open);
+    c->session = pipe;
+}
+
 static void a_session_that_ends_while_its_sandbox_is_made_leaves_none(void **state)
 {
     struct client *c = *state;
@@ -317,6 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_pipe_uses_its_owners_default_sandbox),
         TEST(a_session_has_a_sandbox_of_its_own_which_ends_with_it),
+        TEST(a_session_that_goes_on_finds_its_sandbox_by_its_name),
         TEST(a_session_that_ends_while_its_sandbox_is_made_leaves_none),
         TEST(single_requests_share_their_principals_sandbox),
         TEST(first_calls_of_a_principal_that_come_together_make_one_sandbox),

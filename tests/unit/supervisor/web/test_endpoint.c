@@ -254,7 +254,7 @@ static void sessions(void **state)
 static void session_ids_are_visible_and_never_the_same(void **state)
 {
     struct world *w = *state;
-    char first[64];
+    char first[512];
     world_initialize(w, "2025-11-25");
     snprintf(first, sizeof(first), "%s", w->id);
     assert_true(strlen(first) >= 22);
@@ -325,7 +325,7 @@ static void the_url_says_in_which_form_results_are_wanted(void **state)
 static void a_full_table_ends_the_longest_idle_session_of_the_same_principal(void **state)
 {
     struct world *w = *state;
-    char first[256], second[256];
+    char first[768], second[768];
     world_initialize(w, "2025-11-25");
     snprintf(first, sizeof(first), BASE "Mcp-Session-Id: %s\n", w->id);
     world_initialize(w, "2025-11-25");
@@ -342,7 +342,7 @@ static void a_full_table_ends_the_longest_idle_session_of_the_same_principal(voi
 static void sessions_that_were_never_used_go_first(void **state)
 {
     struct world *w = *state;
-    char first[256];
+    char first[768];
     world_initialize(w, "2025-11-25");
     snprintf(first, sizeof(first), BASE "Mcp-Session-Id: %s\n", w->id);
     assert_int_equal(world_send(w, "POST", "/mcp", first, PING)->status, 200);
@@ -389,7 +389,7 @@ static int begin(struct world *w, const char *headers)
 static void a_full_table_is_shared(void **state)
 {
     struct world *w = *state;
-    char first[256], third[256];
+    char first[768], third[256];
     for (size_t i = 0; i < 4; i++) {
         world_initialize(w, "2025-11-25");
         if (i == 0 || i == 2) {

@@ -82,7 +82,18 @@ static void session_close(void *arg, void *data)
 
 /* ---- the world ------------------------------------------------------------------------------ */
 
-struct world *world_create(size_t max_sessions, uint64_t session_idle_ms)
+static int get_key(void *arg, unsigned char *ret, struct err *err)
+{
+    struct world *w = arg;
+    if (w->no_key) {
+        return err_set(err, ERR_IO, "no key");
+    }
+    memcpy(ret, w->key, sizeof(w->key));
+    return 0;
+}
+
+static struct world *make_world(size_t max_sessions, uint64_t session_idle_ms, bool named,
+                                uint8_t key)
 {
     struct world *w = alloc_one(struct world);
     assert(uv_loop_init(&w->loop) == 0);
@@ -107,9 +118,22 @@ struct world *world_create(size_t max_sessions, uint64_t session_idle_ms)
         .max_sessions = max_sessions,
         .session_idle_ms = session_idle_ms,
         .heartbeat_ms = HEARTBEAT_MS,
+        .key = named ? get_key : NULL,
+        .key_arg = w,
     };
+    memset(w->key, key, sizeof(w->key));
     w->endpoint = mcp_endpoint_create(&w->loop, &config);
     return w;
+}
+
+struct world *world_create(size_t max_sessions, uint64_t session_idle_ms)
+{
+    return make_world(max_sessions, session_idle_ms, false, 0);
+}
+
+struct world *world_create_named(size_t max_sessions, uint64_t session_idle_ms, uint8_t key)
+{
+    return make_world(max_sessions, session_idle_ms, true, key);
 }
 
 static void on_closed(void *arg)

@@ -16,6 +16,7 @@
 #include "supervisor/mcp/request.h"
 #include "supervisor/mcp/session.h"
 #include "supervisor/web/mcp/endpoint.h"
+#include "supervisor/web/mcp/session_id.h"
 #include "tests/unit/supervisor/web/fake_web.h"
 
 #define HEARTBEAT_MS 20
@@ -54,12 +55,17 @@ struct world {
     void (*on_cancelled)(struct world *w); /* NULL: nothing more */
     enum result_form results;              /* that the latest list was asked for in */
     size_t sessions;                       /* open in the protocol layer */
-    char id[64];                           /* of the latest session */
+    char id[512];                          /* of the latest session */
+    unsigned char key[SESSION_KEY_BYTES];  /* of its instance */
+    bool no_key;                           /* it cannot be read */
     struct web_exchange *exchanges[WORLD_MAX];
     size_t exchange_count;
 };
 
 struct world *world_create(size_t max_sessions, uint64_t session_idle_ms);
+
+/* The same, of an instance with this key: session ids are signed. */
+struct world *world_create_named(size_t max_sessions, uint64_t session_idle_ms, uint8_t key);
 void world_free(struct world *w);
 
 /* cmocka: 4 sessions of an hour. */
