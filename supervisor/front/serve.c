@@ -34,8 +34,9 @@
 
 #define PIPE_DRAIN_MS 300
 #define HTTP_DRAIN_MS 1000
-#define HTTP_LOOK_MS  20  /* interval of checks whether all calls are answered */
-#define FLUSH_MS      100 /* after the fleet's 4.5 s; a client that reads needs less */
+#define HTTP_LOOK_MS  20   /* interval of checks whether all calls are answered */
+#define FLUSH_MS      100  /* at least, after the fleet's 4.5 s */
+#define FLUSH_END_MS  2000 /* the client may be slow: until then, if the fleet ended earlier */
 #define LAST_WAIT_MS  50
 
 enum serve_state { SERVE_SERVING, SERVE_DRAINING, SERVE_STOPPING, SERVE_FLUSHING };
@@ -57,6 +58,7 @@ struct serve {
     uv_timer_t drain;       /* of the pipe; at the very end, of the loop */
     uv_timer_t look;        /* checks whether HTTP has drained */
     uint64_t http_until_ms; /* time limit of that */
+    uint64_t stopping_ms;   /* time of the loop when STOPPING began */
 };
 
 static void set_state(struct serve *s, enum serve_state state, const char *why)
@@ -91,13 +93,15 @@ static void on_front_closed(void *arg)
 static void on_fleet_down(void *arg)
 {
     struct serve *s = arg;
+    uint64_t passed_ms = uv_now(&s->loop) - s->stopping_ms;
+    uint64_t flush_ms = passed_ms + FLUSH_MS < FLUSH_END_MS ? FLUSH_END_MS - passed_ms : FLUSH_MS;
     set_state(s, SERVE_FLUSHING, "no sandbox is ours any more");
     s->open_fronts = (s->stdio != NULL ? 1u : 0u) + (s->http != NULL ? 1u : 0u);
     if (s->stdio != NULL) {
-        serve_stdio_close(s->stdio, FLUSH_MS, on_front_closed, s);
+        serve_stdio_close(s->stdio, flush_ms, on_front_closed, s);
     }
     if (s->http != NULL) {
-        serve_http_close(s->http, FLUSH_MS, on_front_closed, s);
+        serve_http_close(s->http, flush_ms, on_front_closed, s);
     }
 }
 
@@ -109,6 +113,7 @@ static void stop_serve(struct serve *s, enum fleet_end end, const char *why)
         return;
     }
     set_state(s, SERVE_STOPPING, why);
+    s->stopping_ms = uv_now(&s->loop);
     uv_timer_stop(&s->drain);
     uv_timer_stop(&s->look);
     if (s->http != NULL) {
