@@ -237,6 +237,7 @@ class Killer:
         if not box.wait_parked(40):
             self.court.violation(f"{sandbox}: calls were not answered within 40 s after the death of the agent")
         life = self.instance.life.number
+        asked = time.monotonic()
         try:
             self.says_failed(sandbox, life)
             asked = time.monotonic()

@@ -306,13 +306,19 @@ class Lanes:
 
     def find(self, op, sandbox, lane):
         """The outcome of an execution whose answer was lost; None if it never began."""
+        listed_in = self.instance.life.number
         status = self.instance.insist("get_sandbox_status", self.limit(0), sandbox_id=sandbox)
         for entry in status["executions_recent"]:
             if entry["language"] != op.language or entry["execution_id"] in lane.known:
                 continue
-            answer = self.fetch(op, entry["execution_id"])
-            while answer["status"] == "running":
+            try:
                 answer = self.fetch(op, entry["execution_id"])
+                while answer["status"] == "running":
+                    answer = self.fetch(op, entry["execution_id"])
+            except Refused as problem:
+                if problem.code != "execution_not_found" or listed_in == self.instance.life.number:
+                    raise
+                return self.find(op, sandbox, lane)  # that server has died, too, and had let go of its older ones
             words = answer["stdout"].split()
             begun = datetime.datetime.fromisoformat(entry["started_at"].replace("Z", "+00:00")).timestamp()
             if op.name in words[:1] or (not words and begun >= op.sent_wall - CLOCK_SECONDS):
