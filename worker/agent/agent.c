@@ -1,15 +1,16 @@
 /*
- * The loop. A round is: collect what to wait for, poll, take what came (processes first, so
- * that what ended by itself counts as ended when a request asks to stop it), then settle: let
- * queued operations begin, enforce the backstop, answer the waits that have news or are over.
- * Settling walks over all operations; there are at most LIMIT_OPS.
+ * The loop. A round collects what to wait for, polls, handles what came, and settles. Processes are
+ * handled before requests, so that an operation that ended by itself counts as ended when a request
+ * asks to stop it. Settling starts queued operations, enforces the backstop deadlines, and answers
+ * waits that have news or have timed out. It walks over all operations; there are at most
+ * LIMIT_OPS.
  *
- * Links come and go; operations live here and do not notice. The agent outlives every link by the
- * grace period and then ends the sandbox, so a sandbox that nobody owns any more does not stay.
+ * Operations belong to the agent, so they survive the loss of a link. Without a link for the grace
+ * period the agent ends the sandbox: a sandbox that has no owner any more does not stay.
  *
- * As pid 1 the kernel shields it from every signal of its own namespace as long as there is no
- * handler, so dispositions stay as they are; SIGCHLD comes through a descriptor. It is not
- * dumpable, so user code can neither trace it nor read its memory, whatever uid it has.
+ * The kernel shields pid 1 from every signal of its own namespace that has no handler. So the agent
+ * installs none and receives SIGCHLD through a descriptor. It is not dumpable, so user code can
+ * neither trace it nor read its memory, whatever uid it has.
  */
 #include "worker/agent/agent.h"
 
@@ -52,13 +53,13 @@ void agent_drop_link(struct agent *a, struct link *l)
     a->current = NULL;
     a->alone_since_ms = clock_ms();
     for (size_t i = 0; i < a->ops.count; i++) {
-        a->ops.items[i]->waiter.active = false; /* whoever comes next asks anew */
+        a->ops.items[i]->waiter.active = false; /* the next link sends START again */
     }
 }
 
-/* The worker lives outside the sandbox, where no pid of ours reaches: it reads as 0, like the
- * parent of pid 1. A relay that an engine starts inside has our uid, which user code does not have.
- * Only relays know a socket that we made ourselves.
+/* The worker is outside of our pid namespace, so its pid reads as 0, as does that of the parent of
+ * pid 1. A relay that an engine starts inside the sandbox has our uid, which user code does not
+ * have. Only relays can connect to a socket that the agent made itself.
  */
 static bool peer_is_welcome(const struct agent *a, int fd)
 {
@@ -75,7 +76,7 @@ static bool peer_is_welcome(const struct agent *a, int fd)
            a->config.any_peer || (own_uid && peer.uid == geteuid());
 }
 
-/* A free place, or that of the connection that has kept us waiting for its hello longest. */
+/* A free place. If there is none, closes the connection that has waited longest without a HELLO. */
 static struct link *place_for_link(struct agent *a)
 {
     struct link *oldest = NULL;
@@ -173,8 +174,8 @@ struct interp *agent_find_interp(struct agent *a, struct view language)
     return NULL;
 }
 
-/* Of one that had to queue. The worker counts its time from here, and whoever waits for its output
- * sees that it runs. */
+/* Sends RUNNING for an operation that was queued: the worker starts its deadline now, and the
+ * client sees that it runs. */
 static void announce(struct agent *a, struct op *op)
 {
     if (op->announce && a->current != NULL) {
@@ -247,7 +248,7 @@ static void settle(struct agent *a)
         answer_op(a, op, now_ms);
     }
     expire_links(a, now_ms);
-    /* Not from now_ms on: the link may have been lost since, by an answer. */
+    /* The clock is read again: sending an answer may have lost the link after now_ms. */
     if (a->current == NULL && clock_ms() - a->alone_since_ms >= a->config.grace_ms) {
         a->stopping = true;
         a->exit_code = EXIT_CODE_ORPHANED;
@@ -269,7 +270,7 @@ static uint64_t next_deadline_ms(const struct agent *a)
             at = earlier(at, a->links[i].since_ms + TIME_HELLO_MS);
         }
     }
-    /* a link that does not drain is woken by the socket, not by time */
+    /* a link whose peer does not read wakes the loop by its socket, not by a timeout */
     bool can_answer = a->current != NULL && link_has_room(a->current);
     for (size_t i = 0; i < a->ops.count; i++) {
         const struct op *op = a->ops.items[i];
@@ -327,14 +328,15 @@ static void reap_children(struct agent *a)
             break;
         }
         if (pid == a->relay) {
-            a->relay = 0; /* its client is gone; the next one comes by another relay */
+            a->relay = 0; /* its client is gone; the next client starts another relay */
             continue;
         }
         bool known = programs_reaped(&a->programs, &a->ops, pid);
         for (size_t i = 0; i < a->ops.count && !known; i++) {
             known = fileop_reaped(a->ops.items[i], pid) || changes_reaped(a->ops.items[i], pid);
         }
-        /* keepers exit; one that was killed leaves its interpreter's processes to us */
+        /* a keeper exits by itself; if it was killed, its interpreter's processes are now our
+         * children */
         strays = strays || (!known && WIFSIGNALED(status));
     }
     if (!strays) {
@@ -378,10 +380,10 @@ static void handle(struct agent *a)
         if (got != 0 && link_is_open(&a->links[i])) {
             handle_link(a, &a->links[i], got);
         } else if (link_is_open(&a->links[i])) {
-            take_requests(a, &a->links[i]); /* left over from when it did not drain */
+            take_requests(a, &a->links[i]); /* requests that waited for the peer to read */
         }
     }
-    /* last: a place that is given away here may have been looked at above */
+    /* last: accepting may reuse a place, which must have been handled by then */
     if (poll_set_got(set, a->listen_slot) != 0) {
         accept_link(a);
     }
@@ -398,7 +400,7 @@ static int set_up_agent_process(struct agent *a, struct err *err)
         sigprocmask(SIG_SETMASK, &child, NULL) < 0) {
         return err_sys(err, ERR_INTERNAL, errno, "cannot set the process up");
     }
-    /* a broken pipe is an error of write(); ignoring the signal keeps it that way as any pid */
+    /* a broken pipe must be an error of write(), also when the agent is not pid 1 */
     struct sigaction ignore;
     memset(&ignore, 0, sizeof(ignore));
     ignore.sa_handler = SIG_IGN;
@@ -419,7 +421,7 @@ static int set_up_agent_process(struct agent *a, struct err *err)
 
 void agent_set_up_languages(struct agent *a)
 {
-    /* a kill of everything is only for a namespace where nobody else lives */
+    /* kill(-1) is only allowed in a pid namespace of our own */
     bool alone = getpid() == 1;
     programs_init(&a->programs, &a->config.spawn, alone);
     for (size_t i = 0; i < AGENT_INTERPS; i++) {
@@ -436,8 +438,8 @@ void agent_look_for_languages(struct agent *a)
     runners_look(&a->programs.runners, &a->config.spawn);
 }
 
-/* Waits till the keepers have killed everything. As pid 1 there is no need: with us, the kernel
- * ends every process of the namespace. */
+/* Waits until the keepers have killed everything. Pid 1 need not wait: when it exits, the kernel
+ * kills every process of the namespace. */
 static void wait_for_keepers(const struct agent *a)
 {
     uint64_t until = clock_ms() + END_MS;
@@ -456,7 +458,7 @@ static void wait_for_keepers(const struct agent *a)
 
 static void end_all(struct agent *a)
 {
-    /* first: a relay that still waits to be accepted ends by it, as others by their links */
+    /* first, so that a relay that is not accepted yet ends too */
     close(a->config.listen_fd);
     if (a->config.listen != NULL) {
         unlink(a->config.listen);
@@ -514,7 +516,7 @@ int agent_run(const struct agent_config *config, struct err *err)
             if (errno != EINTR) {
                 log_error("poll: %s", strerror(errno));
             }
-            continue; /* the slots show the last round: look again */
+            continue; /* the slots are those of the last round */
         }
         handle(a);
         settle(a);

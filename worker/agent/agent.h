@@ -23,12 +23,12 @@
 #define AGENT_INTERPS 3
 
 struct agent_config {
-    int listen_fd;       /* a listening unix stream socket; owned by the agent; or -1 and: */
-    const char *listen;  /* where the agent makes one; borrowed for ever */
+    int listen_fd; /* a listening unix stream socket, owned by the agent; -1 if `listen` is set */
+    const char *listen;  /* path at which the agent makes that socket itself; borrowed for ever */
     bool relay_stdio;    /* the first relay is ours, on stdin and stdout; needs `listen` */
     const char *sandbox; /* id that HELLO must name; borrowed for ever */
-    uint64_t grace_ms;   /* without a link for this long: the end */
-    bool any_peer;       /* there is no sandbox to keep connections out of */
+    uint64_t grace_ms;   /* the agent exits after this long without a link */
+    bool any_peer;       /* accept every peer: for tests, which have no sandbox */
     struct spawn_config spawn;
 };
 
@@ -42,7 +42,7 @@ struct agent {
     struct link links[AGENT_LINKS];
     struct poll_slot link_slots[AGENT_LINKS];
     struct link *current; /* the link that said hello last; NULL while there is none */
-    uint64_t generation;  /* highest that a hello has named */
+    uint64_t generation;  /* highest one that a HELLO has named */
     uint64_t alone_since_ms;
 
     struct op_table ops;
@@ -52,7 +52,7 @@ struct agent {
 
     struct poll_set polls;
     struct poll_slot listen_slot, signal_slot;
-    bool stopping; /* SHUTDOWN, or nobody came back */
+    bool stopping; /* SHUTDOWN came, or the grace period is over */
     int exit_code;
 };
 
@@ -60,18 +60,19 @@ struct agent {
  * when it returns. Returns an exit code of proto/exit_codes.h; err says why if it is not OK. */
 int agent_run(const struct agent_config *config, struct err *err);
 
-/* dispatch.c: one decoded request. -ERR_PROTOCOL for one that is not legal now: close that link. */
+/* dispatch.c: handles one decoded request, which is borrowed. -ERR_PROTOCOL if it is not legal now:
+ * the caller closes the link. */
 int agent_request(struct agent *a, struct link *l, const struct msg *m,
                   struct err *err) WARN_UNUSED;
 
 /* dispatch.c: sends to a link, closing it if that fails. */
 void agent_send(struct agent *a, struct link *l, const struct msg *m);
 
-/* agent.c: forgets a link. Operations do not notice. */
+/* agent.c: closes a link. Operations go on. */
 void agent_drop_link(struct agent *a, struct link *l);
 
-/* agent.c: which languages there are. What could not be looked for is looked for again each time:
- * whoever asks for the languages or for one of them does that first. */
+/* agent.c: finds out which languages there are. Lookups that failed for a passing reason are
+ * repeated by agent_look_for_languages(), which is called before languages are listed or used. */
 void agent_set_up_languages(struct agent *a);
 void agent_look_for_languages(struct agent *a);
 

@@ -1,7 +1,7 @@
 /*
- * What each request does. Everything that takes time only changes an operation here; the loop's
- * settling pass (agent.c) lets operations begin and answers waits, so that a request never
- * depends on what another one is doing.
+ * What each request does. A request that takes time only changes an operation here; the loop's
+ * settling pass (agent.c) starts operations and answers waits, so a request never depends on what
+ * another one is doing.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static void answer_ok(struct agent *a, struct link *l, uint64_t seq)
 
 #define LANGUAGES_MAX (AGENT_INTERPS + LIMIT_RUNNERS)
 
-/* Live ones first, each once. */
+/* Live languages first, each name once. */
 static size_t list_languages(struct agent *a, struct view ret[LANGUAGES_MAX])
 {
     size_t n = 0;
@@ -88,7 +88,8 @@ static int check_hello(const struct agent *a, const struct msg_hello *h, struct 
     return 0;
 }
 
-/* The first one's languages stay: what is under way goes on as it began. */
+/* Only the first HELLO's runners count, so running operations keep the table that they began
+ * with. */
 static int take_runners(struct agent *a, struct view_list list, struct err *err)
 {
     struct runners *r = &a->programs.runners;
@@ -123,7 +124,7 @@ static int hello(struct agent *a, struct link *l, const struct msg *m, struct er
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-/* From the waiter's offsets on: what lies before them is acknowledged. */
+/* Acknowledges the output before the waiter's offsets and waits for what follows. */
 static void begin_wait(struct agent *a, struct link *l, struct op *op, struct op_waiter waiter,
                        bool skip)
 {
@@ -319,7 +320,8 @@ static int status(struct agent *a, struct link *l, const struct msg *m, struct e
     return 0;
 }
 
-/* Encoded one behind the other first: as long as the buffer grows, no view of it lasts. */
+/* All entries are encoded before views of them are taken, because the buffer may move while it
+ * grows. */
 static int ops(struct agent *a, struct link *l, const struct msg *m, struct err *err)
 {
     struct err why = ERR_INIT;
@@ -363,7 +365,7 @@ static int accept_shutdown(struct agent *a, struct link *l, const struct msg *m,
 
 struct handler {
     enum msg_type type;
-    bool before_hello; /* legal then, and only then */
+    bool before_hello; /* legal before HELLO, and illegal after it */
     int (*handle)(struct agent *a, struct link *l, const struct msg *m, struct err *err);
 };
 

@@ -17,7 +17,8 @@ def literal(data):
 
 
 def without_comments(data):
-    """JavaScript without the lines and the indentation that are for people: an idle agent has few pages."""
+    """Removes comments and indentation from JavaScript, so that an idle agent uses fewer pages of
+    memory."""
     lines = [line.lstrip() for line in data.splitlines(keepends=True)]
     return b"".join(line for line in lines if line and not line.startswith(b"//"))
 

@@ -27,7 +27,8 @@
 
 #define NO_FD    UINT64_MAX
 #define ID_MAX   (UINT32_MAX - 1u)
-#define PACKAGES "/packages" /* BACKEND_PACKAGES: the agent knows of no backend */
+#define PACKAGES "/packages" /* same as BACKEND_PACKAGES, whose header the agent may not include   \
+                              */
 
 struct options {
     uint64_t fd, grace_ms, uid, gid, nproc, nofile, data_bytes, memory_bytes;
@@ -139,8 +140,9 @@ static struct spawn_config spawn_of(const struct options *o)
     };
 }
 
-/* An engine may give a directory the mode that its image has there, whatever it was asked for. What
- * is ours and closed to the user is opened, as /tmp is; there is nobody else in the sandbox. */
+/* An engine may give a directory the mode that the image has there instead of the requested one. If
+ * the directory is ours and closed to the sandbox user, it gets the mode of /tmp: the sandbox has
+ * no other users. */
 static void open_to_user(const struct options *o, const char *path)
 {
     struct stat st;
@@ -153,7 +155,7 @@ static void open_to_user(const struct options *o, const char *path)
     }
 }
 
-/* The roots of volumes, which an engine makes for their container's root alone. */
+/* The roots of package volumes, which an engine makes writable for the container's root only. */
 static void open_packages(const struct options *o)
 {
     static const char *const names[] = {"python", "node"};
@@ -222,7 +224,8 @@ static int check_options(const struct options *o, struct err *err)
     return EXIT_CODE_OK;
 }
 
-/* For a worker, on the host: trees that take longer to remove than a sandbox to close. */
+/* A worker runs this on the host for trees whose removal takes longer than closing a sandbox
+ * may. */
 static int remove_tree(const struct options *o, struct err *err)
 {
     if (o->dir == NULL || o->dir[0] != '/') {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Turns the names of common/syscalls.h into numbers: syscall_numbers.py HEADER OUTPUT
 
-A name that the kernel headers of this build do not know is left out: the call then does not exist.
-"""
+Names that the kernel headers of this build do not know are left out, because such calls do not
+exist there. """
 
 import re
 import sys

@@ -1,9 +1,9 @@
 /*
  * Listing directories, depth first and each sorted by name, so that the same tree always gives the
  * same list and a cut list is its beginning. A directory is read completely before its first entry
- * is reported, but never more than LIST_SLACK times the names that can still be reported are kept:
- * the largest are dropped. No descriptor stays open on the way down, so depth is limited by the
- * length of paths only. Symlinks are reported, never followed.
+ * is reported, but at most LIST_SLACK times as many names are kept as can still be reported: the
+ * last ones in the order are dropped. No descriptor stays open on the way down, so only the length
+ * of paths limits the depth. Symlinks are reported, never followed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ struct listing {
     int root;
     bool recursive;
     size_t left;               /* entries that may still be reported */
-    char path[LIMIT_PATH + 1]; /* of the entry at hand, relative to the root */
+    char path[LIMIT_PATH + 1]; /* of the current entry, relative to the root */
     struct buf frames;
 };
 
@@ -158,7 +158,7 @@ static int visit(struct listing *l, const char *name, size_t path_len, struct er
     }
     int fd = openat(l->root, l->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
-        return 0; /* not ours to read: it is listed, its content is not */
+        return 0; /* the user may not read it: its entry is listed, its content is not */
     }
     return walk(l, fd, len, err);
 }

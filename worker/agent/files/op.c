@@ -1,9 +1,8 @@
 /*
- * Working as the sandbox user in a process without any of our descriptors is what makes paths
- * harmless: whatever symlink, /proc entry or mount they lead through, user code could have gone
- * there itself. Nothing is executed, so no program of the image is needed and exhausted process
- * limits of the user do not matter. Content to be written needs no pipe: fork has given it to the
- * child.
+ * A forked process does the work as the sandbox user, without any of the agent's descriptors. That
+ * makes paths harmless: user code could follow the same symlink, /proc entry or mount itself. The
+ * process executes nothing, so it needs no program of the image and is not affected by the user's
+ * process limit. Content to be written needs no pipe, because the child has it from the fork.
  */
 #include "worker/agent/files/op.h"
 
@@ -27,7 +26,7 @@ __attribute__((noreturn)) static void become_worker(const struct msg_start *m,
     int keep[] = {out_fd < report_fd ? out_fd : report_fd, out_fd < report_fd ? report_fd : out_fd};
     spawn_close_all_but(keep, 2);
     int rc = spawn_become_user(spawn, 0, &err);
-    /* this process holds a copy of the agent's memory: nobody may look into it */
+    /* this process holds a copy of the agent's memory, which user code must not read */
     if (rc == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
         rc = err_sys(&err, ERR_INTERNAL, errno, "hide memory");
     }
@@ -102,7 +101,7 @@ static void end_file_op(struct changes *c, struct op_table *t, struct op *op)
     pump_tail(f->out_fd, &op->out);
     fd_close(&f->out_fd);
     fd_close(&f->report_fd);
-    kill_worker(f); /* if it is still there: it has nothing more to say */
+    kill_worker(f); /* the report is complete, so the process is not needed any more */
     bool reported = r->done && !f->offended;
     free(f);
     op->file = NULL;

@@ -27,7 +27,7 @@ struct fileop {
 void fileop_begin(struct op_table *t, struct op *op, const struct msg_start *m,
                   const struct spawn_config *spawn);
 
-/* Kills the worker process; the operation ends when it is gone. */
+/* Kills the forked process; the operation ends when that has exited. */
 void fileop_stop(struct op *op, enum op_stop reason);
 
 void fileop_poll(struct op *op, struct poll_set *set);

@@ -1,10 +1,10 @@
 /*
  * A file that comes in pieces, since one message cannot hold it.
  *
- * They go to a hidden file beside the target, whose name the sender has chosen, so that no process
- * has to remember anything from one piece to the next. The last piece renames it: who looks at the
- * target sees the old file or the whole new one. A piece has to fit behind the ones before it; when
- * it does not, somebody in the sandbox has had their fingers in it, and all of it is given up.
+ * The pieces are appended to a hidden file beside the target. The sender chooses its name, so no
+ * process keeps state from one piece to the next. The last piece renames the file, so a reader of
+ * the target sees the old file or the whole new one. A piece must begin where the file ends; if it
+ * does not, something in the sandbox has changed the file, and the whole write fails.
  */
 #include <ctype.h>
 #include <errno.h>

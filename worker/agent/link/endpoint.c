@@ -1,12 +1,12 @@
 /*
- * Where the engine starts the agent, nobody can hand a listening socket down to it, so it makes
- * one itself, in a directory that only it can enter. Relays may come before it: a backend connects
- * the first stream before the container starts, and an engine starts programs in an order of its
- * own. So connecting tries again for a while, in short waits on the client's descriptor, which also
- * show that there is nobody left to connect for.
+ * An engine that starts the agent cannot hand a listening socket down to it, so the agent makes one
+ * itself, in a directory that only it can enter. A relay may run before the socket exists, because
+ * a backend connects the first stream before the container starts, and an engine may start programs
+ * in any order. So connecting is retried for a while. Between retries the relay polls its client's
+ * descriptor and gives up when the client has hung up.
  *
- * The name may be taken by the socket of an agent that was killed. Only a try to connect tells that
- * from one that lives, whose sandbox a second agent must not steal.
+ * The path may be taken by the socket of an agent that was killed. Only an attempt to connect tells
+ * whether that agent is alive; a second agent must not steal a live agent's sandbox.
  */
 #include "worker/agent/link/endpoint.h"
 
@@ -22,7 +22,7 @@
 #include "common/clock.h"
 #include "common/str.h"
 
-#define BACKLOG  8 /* the newest connection counts; a few may queue while the agent is busy */
+#define BACKLOG  8 /* the newest connection is served; a few may queue while the agent is busy */
 #define RETRY_MS 5
 
 static int make_address(const char *path, struct sockaddr_un *ret, struct err *err)
@@ -46,7 +46,7 @@ static int make_socket(int *ret_fd, struct err *err)
     return 0;
 }
 
-/* Nothing, or what is left of a dead agent: then it is removed. */
+/* Makes sure that the path is free: removes the socket of a dead agent. */
 static int clear_name(const struct sockaddr_un *at, struct err *err)
 {
     struct stat st;
@@ -107,7 +107,7 @@ int endpoint_connect(const char *path, uint64_t wait_ms, int client, int *ret_fd
         return rc;
     }
     for (;;) {
-        /* a new one each time: what is left of one whose connecting failed is not defined */
+        /* a new socket for each try: the state of one that failed to connect is undefined */
         CLEANUP_FD int fd = -1;
         rc = make_socket(&fd, err);
         if (rc < 0) {
@@ -117,7 +117,7 @@ int endpoint_connect(const char *path, uint64_t wait_ms, int client, int *ret_fd
             *ret_fd = steal_fd(&fd);
             return 0;
         }
-        /* not there yet; of a dead agent; or too many wait to be accepted */
+        /* worth a retry: no socket yet, the socket of a dead agent, or a full backlog */
         int sys = errno;
         if (sys != ENOENT && sys != ECONNREFUSED && sys != EAGAIN && sys != EINTR) {
             return err_sys(err, ERR_IO, sys, "cannot connect to %s", path);

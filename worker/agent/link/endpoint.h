@@ -1,7 +1,6 @@
 /*
  * The agent's socket as a path inside the sandbox: one end listens, relays connect. The directory
- * keeps everybody else out; who connects all the same is looked at by the agent (agent.c).
- * Thread: the agent has one.
+ * keeps others out, and the agent checks each peer besides (agent.c). Thread: the agent has one.
  */
 #ifndef CLOISTER_WORKER_AGENT_LINK_ENDPOINT_H
 #define CLOISTER_WORKER_AGENT_LINK_ENDPOINT_H

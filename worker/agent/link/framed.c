@@ -1,6 +1,6 @@
 /*
- * Kept encoded, because that is what they are sent as and nobody here reads them again; and in one
- * piece of memory, because an operation may have hundreds and the agent remembers many operations.
+ * The messages are kept encoded, because they are only sent and never read here, and in one
+ * allocation, because an operation may have hundreds and the agent keeps many operations.
  */
 #include "worker/agent/link/framed.h"
 

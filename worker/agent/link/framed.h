@@ -1,7 +1,6 @@
 /*
- * Encoded messages that wait to be sent as a list within another message: one behind the other,
- * each behind its length.
- * Thread: none of its own. Nothing blocks.
+ * A list of encoded messages that will be sent as a field of another message. Each is preceded by
+ * its length. Thread: none of its own. Nothing blocks.
  */
 #ifndef CLOISTER_WORKER_AGENT_LINK_FRAMED_H
 #define CLOISTER_WORKER_AGENT_LINK_FRAMED_H
@@ -11,13 +10,13 @@
 #include "proto/msg.h"
 
 struct framed {
-    struct buf bytes; /* what it counts against is the cap it is born with */
+    struct buf bytes; /* its cap is set by framed_init() */
     size_t count;
 };
 
 void framed_init(struct framed *f, size_t max_bytes);
 
-/* Frees what it holds; it is empty then and may be used again. */
+/* Frees the content; *f is empty then and may be used again. */
 void framed_finish(struct framed *f);
 
 /* Adds a message, or one that is encoded already. *f is unchanged on failure. */

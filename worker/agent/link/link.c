@@ -1,7 +1,7 @@
 /*
- * The agent's end of a byte stream to a worker. Requests are decoded one at a time, in place. A
- * worker that does not read its replies is not read from either, so nothing piles up: the queue can
- * pass LIMIT_AGENT_REPLIES by the one message that did not fit and no more.
+ * The agent's end of a byte stream to a worker. Requests are decoded one at a time, in place. While
+ * a worker does not read its replies, its requests are not read either. So the queue exceeds
+ * LIMIT_AGENT_REPLIES by at most one message.
  */
 #include "worker/agent/link/link.h"
 
@@ -50,7 +50,7 @@ bool link_is_open(const struct link *l)
 
 int link_read(struct link *l, struct err *err)
 {
-    /* a first read of a small buffer; a large message then grows it as its bytes arrive */
+    /* start with a small buffer; a large message grows it as its bytes arrive */
     size_t want = l->in.len < KEEP_BYTES / 2 ? KEEP_BYTES - l->in.len : READ_BYTES;
     int rc = buf_reserve(&l->in, want, err);
     if (rc < 0) {

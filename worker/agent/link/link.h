@@ -27,7 +27,7 @@ void link_open(struct link *l, int fd);
 void link_close(struct link *l);
 bool link_is_open(const struct link *l);
 
-/* Reads what is there, once. -ERR_GONE when the peer is away. */
+/* Reads once what is there. -ERR_GONE when the peer has closed. */
 int link_read(struct link *l, struct err *err) WARN_UNUSED;
 
 /* Decodes the next whole message; 1 and the message, 0 if more bytes are needed, -ERR_PROTOCOL. The
@@ -35,12 +35,12 @@ int link_read(struct link *l, struct err *err) WARN_UNUSED;
 int link_next(struct link *l, struct msg *ret, size_t *ret_used, struct err *err) WARN_UNUSED;
 void link_next_done(struct link *l, struct msg *m, size_t used);
 
-/* Queues a message and sends as much as the socket takes. An error means that the link is of no
- * more use. */
+/* Queues a message and sends as much as the socket takes. After an error the caller must close the
+ * link. */
 int link_send(struct link *l, const struct msg *m, struct err *err) WARN_UNUSED;
 int link_flush(struct link *l, struct err *err) WARN_UNUSED;
 
-/* False when the peer has too much to read already: do not take requests, do not answer waits. */
+/* False while the peer has too many replies to read: take no requests and answer no waits then. */
 bool link_has_room(const struct link *l);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The descriptors of one round of poll(2). Whoever wants to wait for one asks for a slot before the
- * round and looks at it afterwards. Thread: the agent has one.
+ * The descriptors of one round of poll(2). A caller that waits for a descriptor asks for a slot
+ * before the round and reads it afterwards. Thread: the agent has one.
  */
 #ifndef CLOISTER_WORKER_AGENT_LINK_POLL_SET_H
 #define CLOISTER_WORKER_AGENT_LINK_POLL_SET_H
@@ -20,7 +20,7 @@ struct poll_set {
     size_t count;
 };
 
-/* One past the index, so that a zeroed slot is none. */
+/* Holds the index plus one, so that a zeroed slot means "none". */
 struct poll_slot {
     size_t number;
 };

@@ -2,17 +2,17 @@
  *     stdin  ---- to_agent ---->  agent's
  *     stdout <--- to_client ----  socket
  *
- * A direction reads only when it has passed on all that it read before. So nothing is copied
- * within a buffer, a reader that stops stops its writer through the kernel's own queues, and when a
- * read says "end" everything before it has been delivered: then the relay ends too, at once. The
- * links above know how to go on after a lost stream, so half an end is of no use to anybody.
+ * A direction reads only after it has written all that it read before. So nothing moves within a
+ * buffer, the kernel's queues pass backpressure from reader to writer, and at end of file
+ * everything before it has been delivered: the relay then exits at once. A half-closed stream would
+ * be of no use, because the links above reconnect after a lost stream.
  *
- * That leaves a side that hangs up while the other is slow. The hang-up shows although nothing is
- * read; from then on there are RELAY_FLUSH_MS for what is still on its way. A descriptor that has
- * hung up and is not to be read now is left out of poll(), which would return at once each time.
+ * If one side hangs up while the other is slow, the hang-up shows although nothing is read, and the
+ * data under way has RELAY_FLUSH_MS to be written. A descriptor that has hung up and must not be
+ * read now is left out of poll(), which would return at once otherwise.
  *
- * It is not dumpable, and where user code has another uid that can neither signal nor trace it.
- * Its descriptors are three streams that belong to the engine and the agent.
+ * The relay is not dumpable, and user code with another uid can neither signal nor trace it. Its
+ * three descriptors belong to the engine and the agent.
  */
 #include "worker/agent/link/relay.h"
 
@@ -40,15 +40,15 @@
 
 struct flow {
     int from, to;
-    bool hung_up; /* the writer is away; what it sent may not be all here yet */
-    bool broken;  /* nobody reads: there is nothing more to do in this direction */
+    bool hung_up; /* the writer has closed; some of its data may not be read yet */
+    bool broken;  /* the reader has closed: this direction is over */
     size_t at, len;
     uint8_t data[RELAY_BUFFER_BYTES];
 };
 
 struct relay {
     struct flow to_agent, to_client;
-    uint64_t until_ms; /* of the flush; 0 = nobody has hung up */
+    uint64_t until_ms; /* end of the flush; 0 = neither side has hung up */
 };
 
 static bool is_pending(const struct flow *f)
@@ -66,7 +66,7 @@ static void flow_write(struct flow *f)
     }
 }
 
-/* True at the end of what can be read. */
+/* Reads and writes once; true at end of file. */
 static bool flow_pass(struct flow *f)
 {
     ssize_t n = read(f->from, f->data, sizeof(f->data));
@@ -100,7 +100,7 @@ static short writing(const struct flow *f)
     return is_pending(f) && !f->broken ? POLLOUT : 0;
 }
 
-/* Reads if it is time to. True at the end. */
+/* Reads if the direction is ready for it; true at end of file. */
 static bool on_source(struct relay *r, struct flow *f, short got)
 {
     if ((got & HANGUP) != 0) {
@@ -133,7 +133,7 @@ static bool step_relay(struct relay *r, int socket)
         return errno != EINTR;
     }
     if ((fds[1].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) {
-        return true; /* whatever the agent says, nobody hears it */
+        return true; /* the client is gone, so replies have no reader */
     }
     if ((fds[1].revents & POLLOUT) != 0) {
         flow_write(down);
@@ -143,7 +143,7 @@ static bool step_relay(struct relay *r, int socket)
     }
     bool over = on_source(r, up, fds[0].revents) || on_source(r, down, fds[2].revents);
     if (down->hung_up && !up->broken) {
-        up->broken = true; /* an agent that hung up reads no more either */
+        up->broken = true; /* an agent that has closed does not read either */
     }
     if (up->broken) {
         hang_up(r, down);
@@ -156,7 +156,7 @@ static int set_up_relay_process(struct err *err)
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
         return err_sys(err, ERR_INTERNAL, errno, "relay: cannot hide memory");
     }
-    /* one that is missing would be taken by the socket */
+    /* the socket would get the number of a missing descriptor */
     if (fcntl(STDIN_FILENO, F_GETFD) < 0 || fcntl(STDOUT_FILENO, F_GETFD) < 0) {
         return err_sys(err, ERR_INVALID, errno, "relay: standard input or output is closed");
     }
@@ -187,7 +187,8 @@ int relay_run(const char *path, struct err *err)
     r->to_agent.to = socket;
     r->to_client.from = socket;
     r->to_client.to = STDOUT_FILENO;
-    /* First of all: an engine would explain a failure on this same stream (common/relay.h). */
+    /* The greeting comes first, because an engine would report a failure on this same stream
+     * (common/relay.h). */
     r->to_client.len = sizeof(RELAY_GREETING) - 1;
     memcpy(r->to_client.data, RELAY_GREETING, r->to_client.len);
     while (!step_relay(r, socket)) {

@@ -9,18 +9,18 @@
 
 #include "common/err.h"
 
-#define RELAY_BUFFER_BYTES 65536 /* held in each direction; then its writer has to wait */
-#define RELAY_CONNECT_MS   2000  /* for an agent that does not listen yet */
+#define RELAY_BUFFER_BYTES 65536 /* buffered in each direction before its writer must wait */
+#define RELAY_CONNECT_MS   2000  /* retries while the agent does not listen yet */
 #define RELAY_FLUSH_MS     1000  /* to pass on what was sent before a hang-up */
 
-/* Says its greeting (common/relay.h) once it has the agent's socket, then runs until either side
- * ends. Blocks; the process is good for nothing else. Returns an exit code
- * of proto/exit_codes.h; err says why if it is not OK. */
+/* Connects to the agent's socket, sends the greeting (common/relay.h), then runs until either side
+ * ends. Blocks, and takes over stdin and stdout: the process should exit afterwards. Returns an
+ * exit code of proto/exit_codes.h; err says why if it is not OK. */
 int relay_run(const char *socket, struct err *err);
 
-/* In the agent, once it listens there: a child takes over standard input and output as a relay,
- * and the agent has /dev/null for them from then on. The child keeps no other descriptor but
- * standard error and ends by itself; the caller reaps *ret_pid. */
+/* Called by the agent when it listens: forks a child that relays standard input and output, and
+ * replaces both by /dev/null in the agent. The child keeps only standard error besides and exits by
+ * itself; the caller reaps *ret_pid. */
 int relay_start(const char *socket, pid_t *ret_pid, struct err *err) WARN_UNUSED;
 
 #endif

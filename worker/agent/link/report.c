@@ -1,10 +1,10 @@
 /*
- * A byte-wise state machine: nine bytes of head, then the payload, whichever way the pipe cuts
- * them. A length is checked against the cap of its kind before a byte of it is kept, so what a
- * hostile driver can make us hold is the sum of the caps.
+ * A state machine that takes a head of nine bytes, then the payload, in pieces of any size. The
+ * length is checked against the cap of its kind before any payload is kept, so a hostile driver can
+ * make the agent hold at most the sum of the caps.
  *
- * Displays may be many, so they are turned at once into what they will be sent as, and only that is
- * kept.
+ * There may be many displays, so each is encoded at once as the message that will be sent, and only
+ * that is kept.
  */
 #include "worker/agent/link/report.h"
 
@@ -18,11 +18,11 @@
 
 #define NUMBER_MAX    20  /* digits of the largest 64-bit value */
 #define DISPLAY_MAX   640 /* path, type and two numbers */
-#define DISPLAY_FRAME 640 /* bytes that one takes when it is kept */
+#define DISPLAY_FRAME 640 /* bytes of one encoded DISPLAY message */
 
 struct report_kind {
     char letter;
-    bool text; /* goes to a buffer; otherwise a number */
+    bool text; /* the payload is kept as text; otherwise it is a number */
     size_t cap;
     size_t buf; /* offset of its buffer */
 };

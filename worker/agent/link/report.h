@@ -2,7 +2,7 @@
  * Records that drivers and file workers send to the agent, read as hostile.
  *
  * A record is a kind byte, a length (8 hexadecimal digits) and that many bytes; newlines may stand
- * between records. So a shell can say it too, and in one write (worker/agent/interp/bash.c). Each
+ * between records. A shell can write one, too, and in one write (worker/agent/interp/bash.c). Each
  * kind has a cap and comes at most once before DONE, V up to LIMIT_DISPLAYS times:
  *
  *   R result text      N error name        M error or failure message    T traceback
@@ -13,7 +13,7 @@
  *   D done, with the number of the run that it ends
  *   I an interrupt came while no user code ran (empty)
  *
- * Numbers are decimal text. Anything else is an error, and the sender is not to be trusted further.
+ * Numbers are decimal text. Anything else is an error, after which the caller ends the sender.
  * Thread: none of its own. Nothing blocks.
  */
 #ifndef CLOISTER_WORKER_AGENT_LINK_REPORT_H
@@ -58,7 +58,7 @@ struct report {
     size_t head_len;
     const struct report_kind *kind; /* of the record under way */
     size_t left;                    /* payload bytes still to come */
-    struct buf display;             /* payload of a V under way */
+    struct buf display;             /* payload of the V that is being received */
     uint64_t shown;                 /* number of the last V */
     char number[24];
     size_t number_len;
@@ -66,7 +66,7 @@ struct report {
 
 #define REPORT_OF_RUN  "RNMTXVDI" /* what drivers say */
 #define REPORT_OF_FILE "FMYSUHD"  /* what file workers say */
-#define REPORT_OF_SCAN "FMUWD"    /* what one says that looks for changed files */
+#define REPORT_OF_SCAN "FMUWD"    /* kinds that a scan for changed files may send */
 
 void report_init(struct report *r, const char *allowed);
 void report_finish(struct report *r);

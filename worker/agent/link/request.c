@@ -1,6 +1,6 @@
 /*
- * Packing happens when START arrives, so that everything wrong with a request is said in the reply
- * to it, and unpacking needs no errors.
+ * A request is packed when START arrives, so that the reply to START reports everything that is
+ * wrong with it, and unpacking cannot fail.
  */
 #include "worker/agent/link/request.h"
 

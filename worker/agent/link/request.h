@@ -1,6 +1,6 @@
 /*
- * What an interpreter is asked to run, packed into one run of bytes: it waits for its turn in this
- * form and goes to the Python driver as it is.
+ * A request to an interpreter, packed into one run of bytes. It waits in the queue in this form,
+ * and the Python driver reads it as it is.
  *
  *   length of what follows (4) | run number (4) | has stdin (1) | number of args (4) | of env (4)
  *   then code, stdin, each arg, each "NAME=value": length (4) and bytes
@@ -21,7 +21,7 @@
 /* -ERR_INVALID for an environment entry that is not NAME=value, or NUL in an entry or argument. */
 int request_pack(const struct msg_start *m, struct buf *out, struct err *err) WARN_UNUSED;
 
-/* The run number is known only when the turn has come. */
+/* Sets the run number, which is only known when the operation begins. */
 void request_set_run(struct buf *request, uint32_t run);
 
 /* A packed request as views; list items borrow from it too. */
@@ -33,7 +33,7 @@ struct request {
     const uint8_t *rest; /* where args begin */
 };
 
-/* Of bytes that request_pack() made. */
+/* Opens bytes that request_pack() made; *ret borrows from them. */
 void request_open(const struct buf *packed, struct request *ret);
 
 /* Next argument, then next environment entry; call it arg_count + env_count times. */

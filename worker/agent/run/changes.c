@@ -1,18 +1,18 @@
 /*
- * Most runs change no file, and they must not pay for those that do. So directories are watched by
- * inotify, and only its descriptor is read when a run begins and when it ends: one system call that
- * finds nothing. It is not waited for: what a background process writes while nothing runs wakes
- * nobody up.
+ * Most runs change no file and must not pay for those that do. So inotify watches the directories,
+ * and its descriptor is read only when a run begins and when it ends: usually one system call that
+ * finds nothing. The loop does not poll that descriptor, so a background process that writes
+ * between runs does not wake the agent.
  *
- * Only when something has happened a process of the sandbox user looks which files are new
- * (changescan.h). It also sets the watches, before it reads a directory, with the rights that user
- * code has; so the agent follows no path of user code's making, and needs no right to the
- * workspace. Whenever there may be a directory without a watch (before the first scan, after one
- * was made, when events were lost, when there are too many) we are blind: every run may have
- * changed something then, and ends with a scan.
+ * If there was an event, a process of the sandbox user scans for new files (changescan.h). It also
+ * sets the watches, before it reads a directory, with the rights of user code; so the agent follows
+ * no path that user code made, and needs no rights to the workspace. While some directory may have
+ * no watch, the state is "blind": any run may have changed something, so each ends with a scan.
+ * That is so before the first scan, after a directory was made, after events were lost, and when
+ * there are too many directories.
  *
- * The process is not to be trusted: user code could stand behind it. What it says is checked, it
- * has a deadline, and whatever goes wrong with it costs the list of files, not the run.
+ * User code may control the scanning process, so its report is checked and it has a deadline. If it
+ * fails, the run loses its list of files but does not fail.
  */
 #include "worker/agent/run/changes.h"
 
@@ -34,8 +34,8 @@
 #include "worker/agent/run/changescan.h"
 
 #define EVENT_BYTES   16384
-#define READS_MAX     64   /* then there is no end to it, and looking is cheaper than reading on */
-#define WATCHES_RENEW 8192 /* so many were ever added: some are of directories that moved away */
+#define READS_MAX     64   /* beyond this a scan is cheaper than reading all events */
+#define WATCHES_RENEW 8192 /* watches added in all, stale ones included, before a fresh start */
 #define FOUND_MAX     (LIMIT_CHANGED * (LIMIT_PATH + 128u))
 #define READ_BYTES    65536
 
@@ -48,7 +48,7 @@ static void become_blind(struct changes *c)
     c->seq++;
 }
 
-/* Without any watch yet. */
+/* Opens a new inotify descriptor that has no watches yet. */
 static void renew(struct changes *c)
 {
     fd_close(&c->fd);
@@ -77,11 +77,11 @@ static void take_event(struct changes *c, const struct inotify_event *e)
     if (e->mask & IN_Q_OVERFLOW) {
         become_blind(c);
     } else if (name[0] == '\0' || changescan_skips(name)) {
-        return; /* of a directory itself, or nobody's result */
+        return; /* an event of the directory itself, or a name that is no result */
     } else if (!(e->mask & IN_ISDIR)) {
         c->seq++;
     } else if (is_new) {
-        become_blind(c); /* it may have been filled before it could be watched */
+        become_blind(c); /* files may have been made in it before it was watched */
     }
 }
 
@@ -110,7 +110,7 @@ void changes_begin(struct changes *c, struct op *op)
     struct timespec now;
     drain(c);
     op->changes_seq = c->seq;
-    /* the clock of file systems; the exact one is ahead of it */
+    /* file systems use this clock, which is behind the exact one */
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
     op->began_wall_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
@@ -140,7 +140,7 @@ __attribute__((noreturn)) static void become_scanner(const struct changes *c, co
     }
     spawn_close_all_but(keep, 3);
     int rc = spawn_become_user(c->spawn, 0, &err);
-    /* this process holds a copy of the agent's memory: nobody may look into it */
+    /* this process holds a copy of the agent's memory, which user code must not read */
     if (rc == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
         rc = err_sys(&err, ERR_INTERNAL, errno, "hide memory");
     }
@@ -203,7 +203,8 @@ static void close_scan(struct op *op)
 {
     struct scan *s = op->scan;
     if (s->pid > 0) {
-        (void)kill(s->pid, SIGKILL); /* if it is still there: it has nothing more to say */
+        (void)kill(s->pid,
+                   SIGKILL); /* the report is complete, so the process is not needed any more */
     }
     fd_close(&s->out_fd);
     fd_close(&s->report_fd);
@@ -284,7 +285,8 @@ static void end_changes_op(struct changes *c, struct op_table *t, struct op *op)
     } else if (watched) {
         drain(c);
         if (c->blind_seq == s->blind_seq) {
-            c->blind = false; /* no directory was made since it began, nor was an event lost */
+            c->blind =
+                false; /* since the scan began, no directory was made and no event was lost */
         }
     }
     close_scan(op);
@@ -340,7 +342,7 @@ void changes_handle(struct changes *c, struct op_table *t, struct op *op,
             return;
         }
     }
-    read_found(s); /* it is all there: it was written before */
+    read_found(s); /* everything was written before the report */
     end_changes_op(c, t, op);
 }
 

@@ -18,19 +18,19 @@
 
 struct changes {
     const struct spawn_config *spawn;
-    int fd;             /* inotify; -1: there is none, so every run may have changed something */
-    uint64_t seq;       /* counts the times that something was seen to happen */
+    int fd;             /* inotify; -1 if there is none: then every run ends with a scan */
+    uint64_t seq;       /* counts reads that found an event */
     bool blind;         /* there may be directories that are not watched */
-    uint64_t blind_seq; /* counts the times that this became so */
+    uint64_t blind_seq; /* counts how often `blind` was set */
 
-    /* What the latest scans have found and file operations have written, as stamps: a file that has
-     * not changed since is no news to a run that began later, even if it did within the same tick
-     * of the file system's clock. */
+    /* Stamps of files that the latest scans have found and file operations have written. A file
+     * that still has its stamp was not changed by a later run, even if that run began within the
+     * same tick of the file system's clock. */
     struct {
         uint64_t print;
         uint64_t at_us; /* clock_us() when it was found */
     } known[CHANGES_KNOWN];
-    size_t known_count; /* ever; the latest ones are kept */
+    size_t known_count; /* stamps ever added; the latest ones are kept */
 };
 
 /* A scan under way: a process of the sandbox user. */
@@ -39,7 +39,7 @@ struct scan {
     int out_fd, report_fd;
     struct buf found;
     struct report report;
-    bool offended;      /* what it says is malformed */
+    bool offended;      /* its report was malformed */
     uint64_t blind_seq; /* when it began */
     struct poll_slot slot_out, slot_report;
 };
@@ -50,22 +50,22 @@ void changes_finish(struct changes *c);
 /* A run begins. */
 void changes_begin(struct changes *c, struct op *op);
 
-/* It is over. True if a scan has begun: the operation is done when that is. */
+/* The run is over. True if a scan has begun; the operation is done when the scan is. */
 bool changes_end(struct changes *c, struct op *op);
 
-/* Only with op->scan != NULL: what it waits for, and what came of it. changes_handle() ends the
- * operation with op_done() when its scan is over. */
+/* Both need op->scan != NULL. changes_poll() adds what the scan waits for; changes_handle() handles
+ * what came, and calls op_done() when the scan is over. */
 void changes_poll(struct op *op, struct poll_set *set);
 void changes_handle(struct changes *c, struct op_table *t, struct op *op,
                     const struct poll_set *set);
 
-/* It takes too long: ends it. */
+/* Kills a scan that takes too long. */
 void changes_stop(const struct op *op);
 
-/* Ends it and forgets it. NULL is fine. */
+/* Kills and forgets the operation's scan, if it has one. */
 void changes_drop(struct op *op);
 
-/* A file operation has written the file that has this stamp now (filework_stamp()); 0: unknown. */
+/* A file operation has written a file whose stamp (filework_stamp()) is now this; 0 if unknown. */
 void changes_know(struct changes *c, uint64_t stamp);
 
 /* A child was reaped: true if it was this operation's scan. */

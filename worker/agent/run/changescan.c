@@ -1,14 +1,15 @@
 /*
- * Breadth first, so that what lies near the top is seen whatever else there is. A directory is
- * watched before it is read: what is made in it later is told by an event, what was there is read.
+ * The scan is breadth first, so that files near the top are found however large the tree is. A
+ * directory is watched before it is read: reading finds what was there, and an event tells of what
+ * is made later.
  *
- * Nothing here grows with the workspace: names looked at, time, memory for directories to come and
- * watches each have a bound, and when one is met the result says that there may be more.
+ * Nothing grows with the workspace: names, time, memory for queued directories, and watches each
+ * have a bound. A scan that reaches one reports that there may be more files.
  *
- * The times of files cannot be set at will, but for the one that we look at: when the file system
- * changed it last. Its clock ticks some hundred times a second, so a file that was written shortly
- * before the run has the same time as one that was written early in it. What a scan has found
- * before is known by a fingerprint of all that would be different.
+ * A file counts by its ctime, the one time of a file that programs cannot set. The clock behind it
+ * ticks a few hundred times a second, so a file that was written shortly before the run may have
+ * the same ctime as one that was written early in it. Files that an earlier scan has found are
+ * recognised by their fingerprints, which change with the file.
  */
 #include "worker/agent/run/changescan.h"
 
@@ -29,8 +30,8 @@
 
 #define NAMES_MAX   50000u
 #define TIME_MAX_MS 250
-#define QUEUE_BYTES (1u << 20) /* paths of directories that are still to be read */
-#define WATCHES_MAX 1024u      /* each holds some kernel memory of the sandbox */
+#define QUEUE_BYTES (1u << 20) /* cap of the paths of queued directories */
+#define WATCHES_MAX 1024u      /* each watch uses kernel memory of the sandbox */
 #define FOUND_BYTES (LIMIT_CHANGED * (LIMIT_PATH + 128u))
 #define CLOCK_EVERY 256u
 
@@ -44,12 +45,12 @@ struct found {
 struct walk {
     const struct changescan *s;
     struct buf queue; /* paths, each with its NUL */
-    size_t next;      /* offset of the first one that is not read */
+    size_t next;      /* offset of the next path to read */
     size_t names, watches;
     uint64_t highest; /* number of a watch */
     uint64_t until_ms;
     bool unwatched; /* a directory is not watched */
-    bool more;      /* not everything has been looked at or kept */
+    bool more;      /* some files were not looked at or not kept */
     struct found found[LIMIT_CHANGED];
     size_t count;
 };
@@ -69,7 +70,7 @@ static bool is_past(const struct changescan *s, uint64_t print)
     return false;
 }
 
-/* Newest first; the path makes the order of the rest certain. */
+/* Newest first; the path decides between equal times. */
 static int compare_found(const void *a, const void *b)
 {
     const struct found *x = a;
@@ -80,7 +81,7 @@ static int compare_found(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
-/* A place for one more: a free one, or that of the oldest if this is newer. */
+/* A place for one more: a free one, or that of the oldest if this file is newer; else NULL. */
 static struct found *place(struct walk *w, int64_t changed_ns)
 {
     if (w->count < LIMIT_CHANGED) {
@@ -191,7 +192,7 @@ static bool read_directory(struct walk *w, const char *path)
         if (fd >= 0) {
             close(fd);
         }
-        return true; /* gone, or closed to the user: then also to what it runs */
+        return true; /* gone, or closed to the user and so to the user's code */
     }
     bool on = true;
     struct dirent *entry;
@@ -207,7 +208,7 @@ static void walk_all(struct walk *w)
     char path[LIMIT_PATH + 1];
     enqueue(w, ".");
     while (w->next < w->queue.len) {
-        /* copied: the queue moves as it grows */
+        /* a copy, because the queue may move when it grows */
         size_t len = strlen((const char *)w->queue.data + w->next) + 1;
         memcpy(path, w->queue.data + w->next, len);
         w->next += len;
@@ -279,5 +280,5 @@ void changescan_run(const struct changescan *s, int out_fd, int report_fd, int r
     if (put == 0) {
         err_ignore(fd_write_all(report_fd, report.data, report.len, NULL));
     }
-    buf_finish(&report); /* the rest goes with the process */
+    buf_finish(&report); /* the process exits now, which frees the rest */
 }

@@ -1,10 +1,10 @@
 /*
  * Reading and writing files, and the frame around all three kinds of work.
  *
- * Only regular files are touched: opening with O_NONBLOCK and looking at what was opened (not at
- * what was there a moment earlier) means that a FIFO or a device can neither block us nor be read.
- * A whole write goes to a temporary file beside the target and is renamed, so that a reader, or a
- * full disk, never leaves half a file.
+ * Only regular files are touched. The file is opened with O_NONBLOCK and checked by fstat() after
+ * that, so a FIFO or a device can neither block the process nor be read. A whole write goes to a
+ * temporary file beside the target, which is renamed, so that neither a reader nor a full disk
+ * meets half a file.
  */
 #include "worker/agent/run/filework.h"
 
@@ -79,8 +79,8 @@ int filework_refuse_kind(struct err *err, unsigned mode, const char *path)
                    S_ISDIR(mode) ? "is a directory" : "is not a regular file");
 }
 
-/* With the time of the last change of the inode, which nobody can set: programs give a file that
- * they have written anew the time of modification that it had. */
+/* Uses the ctime, which nobody can set; some programs set the mtime of a file that they rewrote
+ * back to what it was. */
 uint64_t filework_stamp(const struct stat *st)
 {
     const uint64_t parts[] = {(uint64_t)st->st_dev,          (uint64_t)st->st_ino,
@@ -90,8 +90,8 @@ uint64_t filework_stamp(const struct stat *st)
     return hash_bytes(parts, sizeof(parts)) & INT64_MAX;
 }
 
-/* Whether a file has more behind `end` than its size says: it has grown meanwhile, or is of /proc,
- * whose sizes lie. */
+/* True if the file has bytes at `end` although its size says otherwise: it has grown, or is in
+ * /proc, whose files have size 0. */
 static bool goes_on(int fd, uint64_t end)
 {
     char byte;
@@ -134,7 +134,7 @@ int filework_read(struct filework *w, const struct msg_start *m, const char *pat
     uint64_t end = m->offset + done;
     if (done > 0 && w->size <= end) {
         bool more = done == m->length && goes_on(fd, end);
-        w->size = end + more; /* how much more is not known */
+        w->size = end + more; /* at least one byte more; how many is unknown */
     }
     w->truncated = end < w->size;
     return 0;
@@ -158,8 +158,8 @@ static int make_parents(const char *path, struct err *err)
     return rc < 0 && err->sys != 0 ? filework_error(err, err->sys, parents) : rc;
 }
 
-/* Where a write to `path` really goes: the end of a chain of symlinks, existing or not. Links on
- * the way to the last component are the kernel's business. */
+/* Follows symlinks at the last component of `path` to the file that a write changes, which may not
+ * exist yet. The kernel follows links in the directories before it. */
 static int resolve(const char *path, char *ret, size_t size, struct err *err)
 {
     char target[PATH_MAX];
@@ -168,7 +168,7 @@ static int resolve(const char *path, char *ret, size_t size, struct err *err)
     for (int i = 0; rc == 0 && i < SYMLINKS_MAX; i++) {
         ssize_t n = readlink(ret, target, sizeof(target) - 1);
         if (n < 0) {
-            return 0; /* not a link; whatever else is wrong will show */
+            return 0; /* not a link; other errors will show when it is opened */
         }
         target[n] = '\0';
         const char *slash = strrchr(ret, '/');
@@ -224,7 +224,8 @@ static int replace(const struct msg_start *m, const char *path, mode_t mode, str
     return rc;
 }
 
-/* Appending, and whole writes of a file whose directory is not ours to create files in. */
+/* For appending, and for a whole write of a file in whose directory the user may not create
+ * files. */
 static int write_in_place(const struct msg_start *m, const char *path, int how, mode_t mode,
                           struct err *err)
 {
@@ -239,7 +240,7 @@ static int write_in_place(const struct msg_start *m, const char *path, int how, 
     int rc = write_to(fd, m, path, err);
     if (rc < 0) {
         if (how & O_APPEND) {
-            (void)!ftruncate(fd, st.st_size); /* all or nothing, as far as that goes */
+            (void)!ftruncate(fd, st.st_size); /* best effort to leave no part of the write */
         }
         return rc;
     }

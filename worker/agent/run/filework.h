@@ -1,5 +1,5 @@
 /*
- * The work of a file operation, in a process of its own that already is the sandbox user, in the
+ * The work of a file operation. Runs in a forked process that already is the sandbox user, in the
  * workspace. Blocks as files do.
  */
 #ifndef CLOISTER_WORKER_AGENT_RUN_FILEWORK_H
@@ -13,16 +13,17 @@ struct filework {
     int out_fd;
     uint64_t type;
     uint64_t size;
-    uint64_t stamp; /* another one when the file has changed, or is another; 0: unknown */
+    uint64_t stamp; /* changes when the file does, and differs between files; 0: unknown */
     bool truncated;
 };
 
-/* Does what `m` asks for, writes output to out_fd and a complete report to report_fd. With rc < 0
- * setting up has failed already and only that is reported. */
+/* Does what `m` asks for, writes output to out_fd and a complete report to report_fd. If rc < 0 the
+ * setup of the process has failed, and only that is reported. */
 void filework_run(const struct msg_start *m, int out_fd, int report_fd, int rc,
                   const struct err *err);
 
-/* The kinds, and writing in pieces; err's text names the path and says what is wrong with it. */
+/* One function for each kind of work. On failure err names the path and says what is wrong with
+ * it. */
 int filework_read(struct filework *w, const struct msg_start *m, const char *path,
                   struct err *err) WARN_UNUSED;
 int filework_write(struct filework *w, const struct msg_start *m, const char *path,
@@ -41,18 +42,18 @@ enum file_type filework_type(unsigned mode);
 struct stat;
 void filework_entry(struct msg_entry *e, const char *path, const struct stat *st);
 
-/* Another one when the file has changed, or is another. */
+/* A number that changes when the file does, and differs between files. */
 uint64_t filework_stamp(const struct stat *st);
 
 /* Refuses what is no regular file. */
 int filework_refuse_kind(struct err *err, unsigned mode, const char *path);
 
-/* Where a write to `path` really goes, behind symlinks, with its directories made. `exists` and
- * `mode` are of what is there: a regular file or nothing. */
+/* The file that a write to `path` changes, after symlinks; filework_resolve() creates its
+ * directories. `exists` tells whether a regular file is there. */
 struct filework_target {
     char path[LIMIT_PATH];
     bool exists;
-    unsigned mode; /* that the file is to have */
+    unsigned mode; /* permission bits that the file gets */
 };
 int filework_resolve(const struct msg_start *m, const char *path, struct filework_target *ret,
                      struct err *err) WARN_UNUSED;

@@ -1,17 +1,16 @@
 /*
- * The table of operations. LIMIT_OPS is small, so looking one up is a walk over a few pointers and
- * needs no index; what matters is that nothing here grows without a bound: output by
- * LIMIT_OP_KEPT and LIMIT_OP_OUTPUT (plus one last pipe full), results by the caps of report.h,
- * waiting requests by LIMIT_AGENT_QUEUE.
+ * The table of operations. LIMIT_OPS is small, so a lookup walks over a few pointers and needs no
+ * index. Everything has a bound: output LIMIT_OP_KEPT and LIMIT_OP_OUTPUT (plus the last content of
+ * one pipe), results the caps of report.h, queued requests LIMIT_AGENT_QUEUE.
  *
- * A stream has two parts, and a byte is written into one of them once and never moved between them:
+ * A stream has two parts. Each byte is written into one of them once and never moves to the other:
  *
  *     0 ............ LIMIT_OP_KEPT ......... max(acked, LIMIT_OP_KEPT) ......... end
  *     |---- head ----|      forgotten        |------------- tail --------------|
  *
- * So output that fits into the head, as nearly all does, costs one copy and is acknowledged by
- * moving a number. What lies between `acked` and the end is what the reader owes us; only that
- * slows a program down, wherever it is kept.
+ * Nearly all output fits into the head, so it costs one copy and is acknowledged by changing a
+ * number. The bytes between `acked` and the end are unacknowledged; only their number makes the
+ * agent stop reading the program's pipe.
  */
 #include "worker/agent/run/op.h"
 
@@ -27,7 +26,7 @@
 #define TAIL_KEEP_BYTES 4096 /* storage that an emptied tail may keep */
 #define UNACKED_MAX     (LIMIT_OP_OUTPUT + OP_TAIL_MAX)
 #define FILES_MAX       (LIMIT_CHANGED * (LIMIT_PATH + 64u))
-#define SCAN_KILL_MS    1500 /* a scan ends by itself long before */
+#define SCAN_KILL_MS    1500 /* a backstop: a scan stops by itself well before */
 
 const struct sm_state op_states[OP_STATES] = {
     [0] = {"unknown", SM_BIT(OP_QUEUED)},
@@ -212,7 +211,7 @@ int op_stream_add(struct op_stream *s, const void *data, size_t len, struct err 
     return rc < 0 ? rc : buf_add(&s->tail, (const char *)data + first, len - first, err);
 }
 
-/* Where to read on for one who asks from `from`. */
+/* The offset at which a reader that asks for `from` goes on. */
 static int find_offset(const struct op_stream *s, uint64_t from, bool skip, const char *name,
                        uint64_t *ret, struct err *err)
 {
@@ -269,7 +268,8 @@ bool op_has_news(const struct op *op, uint64_t out_from, uint64_t err_from)
            stream_end(&op->err) > err_from;
 }
 
-/* At most one chunk from `from` on, which is an offset of op_ack(); *ret_more: it is not the last.
+/* At most one chunk from `from`, an offset that op_ack() accepted; *ret_more tells whether more
+ * follows.
  */
 static struct view slice(const struct op_stream *s, uint64_t from, bool bytes, bool *ret_more)
 {
@@ -328,7 +328,7 @@ void op_output(const struct op *op, const struct op_waiter *w, bool bytes, struc
     }
 }
 
-/* An operation that is late has not lost its deadline: 0 would say that. */
+/* At least 1 while there is a deadline: 0 means that there is none. */
 static uint64_t left_ms(const struct op *op, uint64_t now_ms)
 {
     uint64_t due_ms = op->begun_us / 1000 + op->timeout_ms;
@@ -404,7 +404,7 @@ void op_fail(struct op_table *t, struct op *op, enum err_code code, const char *
     report_reset(&op->report);
     op->status = OP_STATUS_FAILED;
     op->report.fail_code = code;
-    err_ignore(
-        buf_add_str(&op->report.message, message, NULL)); /* out of memory: the code must do */
+    err_ignore(buf_add_str(&op->report.message, message,
+                           NULL)); /* without memory for the message, the error code remains */
     op_done(t, op);
 }

@@ -1,7 +1,8 @@
 /*
- * Operations: what the agent was asked to run, its output until that is acknowledged, its outcome
- * until that is taken, and of code the first bytes of its output till then, too. They belong to the
- * sandbox, not to the link that asked for them.
+ * Operations: requests that the agent runs. An operation keeps its output until that is
+ * acknowledged and its outcome until that is acknowledged; operations that run code keep the first
+ * bytes of output as long as the outcome. Operations belong to the sandbox, not to the link that
+ * sent START.
  *
  *            START                 turn comes              ended
  *   (unknown) ---> OP_QUEUED ------------------> OP_RUNNING -----> OP_DONE ---> forgotten
@@ -23,20 +24,20 @@
 #include "worker/agent/link/framed.h"
 #include "worker/agent/link/report.h"
 
-/* When a program has ended, what it left in its pipe is taken whatever the reader does, so that
- * the next one can begin. A pipe holds 64 KiB; user code may enlarge it to this. */
+/* When a program has ended, the rest of its pipe is read even if the reader is slow, so that the
+ * next one can begin. A pipe holds 64 KiB; user code may enlarge it to this. */
 #define OP_TAIL_MAX (1u << 20)
 
-/* The drawing above, indexed by enum op_state; 0 is an operation that is not known. */
+/* The transitions of the drawing above, indexed by enum op_state; 0 is "unknown". */
 #define OP_STATES (OP_DONE + 1)
 extern const struct sm_state op_states[OP_STATES];
 
-/* What there is of one output stream. The head stays as long as the operation does, so that another
- * supervisor can have it again; behind it only bytes are kept that nobody has acknowledged. */
+/* One output stream. The head stays as long as the operation, so that another supervisor can read
+ * it again; after the head only unacknowledged bytes are kept. */
 struct op_stream {
-    struct buf head; /* from offset 0 on, up to its cap, which is 0 for file operations */
-    struct buf tail; /* what came when the head was full, without what is acknowledged */
-    uint64_t acked;  /* offset: everything before it has been received by somebody */
+    struct buf head; /* bytes from offset 0 to its cap, which is 0 for file operations */
+    struct buf tail; /* unacknowledged bytes after the head */
+    uint64_t acked;  /* offset before which every byte has been received */
 };
 
 struct interp;
@@ -64,12 +65,13 @@ struct op {
     struct op_stream err;
     struct op_waiter waiter;
 
-    const char *language;    /* of an OP_EVAL, else ""; borrowed for ever */
-    struct buf request;      /* for the interpreter; empty once handed over */
-    struct interp *interp;   /* whose turn it waits for or has; NULL for programs and files */
+    const char *language; /* language of an OP_EVAL, else ""; borrowed for ever */
+    struct buf request;   /* packed request; empty once handed over */
+    struct interp
+        *interp; /* the interpreter that it waits for or runs in; NULL for programs and files */
     struct fileop *file;     /* owned; while a file operation runs */
     struct program *program; /* borrowed; while a program runs */
-    struct scan *scan;       /* owned; while the run is over but not known what it has changed */
+    struct scan *scan;       /* owned; set between the end of a run and the end of its scan */
     bool announce;           /* it had to queue, so RUNNING is due when it begins */
 
     uint64_t timeout_ms;   /* as asked for; 0 = none */
@@ -77,13 +79,13 @@ struct op {
     uint64_t kill_at_ms;   /* the backstop; 0 = none */
     enum op_stop stop;     /* reason of the first CANCEL or of the backstop; 0 = none */
     uint64_t changes_seq;  /* changes.h, when it began to run */
-    int64_t began_wall_ns; /* of the file system's clock */
+    int64_t began_wall_ns; /* when it began to run, in the file system's clock */
 
     /* outcome, valid when done */
     enum op_status status;
     int64_t exit_code;
     enum op_interpreter interpreter;
-    struct report report; /* result, error and file figures */
+    struct report report; /* result, error, and the size and type of a file */
     struct framed files;  /* ENTRY messages: created or changed by a run */
     bool files_more;
     uint64_t duration_us;
@@ -99,8 +101,8 @@ struct op_table {
     uint64_t ended;          /* source of op.ended_as */
     uint64_t active_ms;      /* clock_ms() when one began to run or ended last; at first: of
                                 op_table_init() */
-    size_t held_bytes;       /* sum of request bytes that wait for their turn */
-    struct changes *changes; /* borrowed; NULL: what runs change is not looked for */
+    size_t held_bytes;       /* bytes of all queued requests */
+    struct changes *changes; /* borrowed; NULL: changed files are not looked for */
 };
 
 static inline enum op_state op_state(const struct op *op)
@@ -113,27 +115,28 @@ void op_table_finish(struct op_table *t);
 
 struct op *op_find(const struct op_table *t, struct view id);
 
-/* A queued operation. When the table is full the operation that finished longest ago is forgotten;
- * -ERR_BUSY if all are still under way, -ERR_INVALID for an empty id. Owned by the table. */
+/* Creates a queued operation, owned by the table. When the table is full, the operation that
+ * finished longest ago is forgotten. -ERR_BUSY if none has finished, -ERR_INVALID for an empty
+ * id. */
 int op_create(struct op_table *t, struct view id, enum op_kind kind, struct op **ret,
               struct err *err) WARN_UNUSED;
 
 /* Removes and frees. The operation must not be running. */
 void op_forget(struct op_table *t, struct op *op);
 
-/* The same for one whose START is refused after all: it does not count as started. */
+/* The same for an operation whose START is refused: it does not count as started. */
 void op_refuse(struct op_table *t, struct op *op);
 
-/* Hands over bytes that the operation's program will get; -ERR_BUSY when LIMIT_AGENT_QUEUE would be
- * passed by all waiting operations together. On success *request is empty. */
+/* Moves the packed request into the operation; *request is empty on success. -ERR_BUSY if all
+ * queued requests together would exceed LIMIT_AGENT_QUEUE. */
 int op_hold_request(struct op_table *t, struct op *op, struct buf *request,
                     struct err *err) WARN_UNUSED;
 
-/* The reverse: the caller owns *ret, the operation holds nothing any more. */
+/* Moves it out again: the caller owns *ret. */
 void op_take_request(struct op_table *t, struct op *op, struct buf *ret);
 
-/* Next queued operation of an interpreter in the order of START, or NULL; with NULL of those that
- * are run by programs. */
+/* The next queued operation of an interpreter in the order of START, or NULL. `interp` NULL asks
+ * for operations that programs run. */
 struct op *op_next(const struct op_table *t, const struct interp *interp);
 
 /* Unacknowledged bytes that a running program may still add. */
@@ -143,12 +146,12 @@ size_t op_stream_room(const struct op_stream *s);
  * bytes. */
 int op_stream_add(struct op_stream *s, const void *data, size_t len, struct err *err) WARN_UNUSED;
 
-/* Acknowledges the bytes before the waiter's offsets. -ERR_INVALID if the bytes at the offsets are
- * forgotten or not there yet; nothing changes then. With `skip` an offset of forgotten bytes is
- * moved on to the first one that is there. */
+/* Acknowledges the bytes before the waiter's offsets. -ERR_INVALID, without any change, if the
+ * bytes at the offsets are forgotten or not there yet. With `skip` an offset of forgotten bytes
+ * moves forward to the first byte that is kept. */
 int op_ack(struct op *op, struct op_waiter *w, bool skip, struct err *err) WARN_UNUSED;
 
-/* True if a wait from these offsets has something to be told now. */
+/* True if a wait from these offsets can be answered now. */
 bool op_has_news(const struct op *op, uint64_t out_from, uint64_t err_from);
 
 /* Room for the lists of an OUTPUT message. */
@@ -158,27 +161,27 @@ struct op_lists {
 };
 
 /* Fills an OUTPUT message that borrows from the operation and from *lists. With `bytes` false it
- * has no bytes, as an abandoned wait is answered. */
+ * carries no output: the answer to an abandoned wait. */
 void op_output(const struct op *op, const struct op_waiter *w, bool bytes, struct op_lists *lists,
                struct msg *ret);
 
 /* Fills an OP_INFO message that borrows from the operation. */
 void op_info(const struct op *op, uint64_t now_ms, struct msg *ret);
 
-/* A queued operation begins to run now; its deadline counts from here. */
+/* A queued operation begins to run; its deadline counts from now. */
 void op_run(struct op_table *t, struct op *op);
 
-/* What comes until the operation is done is no part of its duration. The first call counts. */
+/* Fixes the end of the operation's duration; only the first call has an effect. */
 void op_stop_clock(struct op *op);
 
-/* A run is over. Status and so on are the caller's to fill first. It is done when it is known which
- * files it has changed: now, or soon, and it counts as running till then. */
+/* A run is over. The caller fills in status and report before. The operation is done at once, or
+ * when the scan for changed files is over; until then it counts as running. */
 void op_ended(struct op_table *t, struct op *op);
 
-/* The end of anything else. Status and so on are the caller's to fill first. */
+/* Ends any other operation. The caller fills in status and report before. */
 void op_done(struct op_table *t, struct op *op);
 
-/* Ends an operation that never got anywhere with status FAILED. */
+/* Ends an operation that could not run, with status FAILED. */
 void op_fail(struct op_table *t, struct op *op, enum err_code code, const char *message);
 
 #endif

@@ -1,15 +1,15 @@
 /*
- * Each step of a run has a keeper of its own, so nothing that a compiler leaves behind meets the
- * program, and nothing of the program is left when its end is told. The first step's process writes
- * the code to its file before it becomes a program (progwork.h).
+ * Each step of a run has its own keeper, so no process of the compiler is left when the program
+ * begins, and none of the program when its end is reported. The first step's process writes the
+ * code to its file before it becomes a program (progwork.h).
  *
- * Both steps write to one pair of streams; a compiler's words are all error output, since what a
- * program prints is its own. The pipes are read as long as the reader's debts leave room, as those
- * of interpreters are.
+ * Both steps write to the same pair of streams. All output of a compiler goes to stderr, so that
+ * stdout is the program's alone. The pipes are read while less than LIMIT_OP_OUTPUT is
+ * unacknowledged, as those of interpreters are.
  *
- * The directory is removed by a process of the sandbox user. That is waited for, a moment, so that
- * whoever looks after the run finds nothing; but user code can make a directory that takes long to
- * remove, and its outcome is not to be late for that.
+ * A process of the sandbox user removes the directory. The outcome waits for that for a moment, so
+ * that the directory is usually gone when the client reads it. It does not wait longer, because
+ * user code can make a directory whose removal takes long.
  */
 #include "worker/agent/run/program.h"
 
@@ -32,10 +32,10 @@
 #include "worker/agent/run/progwork.h"
 #include "worker/agent/run/pump.h"
 
-#define CLEAR_TELL_MS 300   /* the outcome waits so long for the directory to go */
-#define CLEAR_KILL_MS 30000 /* a directory of user code's making may stay after that */
-#define SIGNAL_EXIT   128   /* exit code of a program that signal n ended: 128 + n */
-#define EXIT_NO_EXEC  126   /* what a shell says of a file that is no program */
+#define CLEAR_TELL_MS 300   /* longest time that the outcome waits for the removal */
+#define CLEAR_KILL_MS 30000 /* then the removal is killed, and the rest of the directory stays */
+#define SIGNAL_EXIT   128   /* a program that signal n ended has exit code 128 + n */
+#define EXIT_NO_EXEC  126   /* as a shell reports a file that cannot be executed */
 
 static void reset(struct program *p)
 {
@@ -64,14 +64,14 @@ void programs_finish(struct programs *p)
         if (p->places[i].clearer > 0) {
             (void)kill(p->places[i].clearer, SIGKILL);
         }
-        reset(&p->places[i]); /* closing the command pipe is the order */
+        reset(&p->places[i]); /* closing the command pipe orders the keeper to kill */
     }
     runners_finish(&p->runners);
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
 
-/* What a step reads: a memory file, which ends where the input does, or nothing at all. */
+/* The stdin of a step: a memory file with the client's input, or /dev/null. */
 static int open_stdin(const struct programs *ps, const struct request *r, int *ret, struct err *err)
 {
     if (!r->has_stdin) {
@@ -213,7 +213,7 @@ void program_stop(struct op *op, enum op_stop reason, bool force)
 {
     struct program *p = op->program;
     if (p->state == PROGRAM_CLEARING) {
-        return; /* its end is about to be told */
+        return; /* it is about to end by itself */
     }
     if (op->stop == 0) {
         op->stop = reason;
@@ -241,7 +241,7 @@ __attribute__((noreturn)) static void become_clearer(const struct spawn_config *
                                                      const char *dir)
 {
     spawn_close_all_but(NULL, 0);
-    /* this process holds a copy of the agent's memory: nobody may look into it */
+    /* this process holds a copy of the agent's memory, which user code must not read */
     if (spawn_become_user(spawn, 0, NULL) == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0) {
         progwork_clear(dir);
     }
@@ -251,7 +251,7 @@ __attribute__((noreturn)) static void become_clearer(const struct spawn_config *
 /* The outcome is known. */
 static void end_program(struct programs *ps, struct program *p, struct op_table *t)
 {
-    op_stop_clock(p->op); /* its directory is our business */
+    op_stop_clock(p->op); /* the time that the removal takes is not the run's */
     p->op->cpu_us = p->cpu_us;
     p->op->max_rss_kb = p->max_rss_kb;
     fd_close(&p->out_fd);
@@ -279,7 +279,7 @@ static void end_program(struct programs *ps, struct program *p, struct op_table 
 static void say_error(struct op *op, const char *name, const char *what, int wait_status)
 {
     struct report *r = &op->report;
-    err_ignore(buf_add_str(&r->error_name, name, NULL)); /* out of memory: the code must do */
+    err_ignore(buf_add_str(&r->error_name, name, NULL)); /* without memory the exit code remains */
     if (WIFSIGNALED(wait_status)) {
         int sig = WTERMSIG(wait_status);
         err_ignore(buf_printf(&r->message, NULL, "%s was killed by signal %d (%s)", what, sig,
@@ -290,7 +290,7 @@ static void say_error(struct op *op, const char *name, const char *what, int wai
     }
 }
 
-/* How the last step ended is how the run did. */
+/* The outcome of the run is that of its last step. */
 static void conclude(const struct program *p, bool compiled)
 {
     struct op *op = p->op;
@@ -321,14 +321,15 @@ static void fail_program(struct programs *ps, struct program *p, struct op_table
     end_program(ps, p, t);
 }
 
-/* A compiler may be content and make no program: of a Go package or a Rust library, for example. */
+/* A compiler may succeed without making a program: for a Go package or a Rust library, for
+ * example. */
 static void made_none(struct program *p)
 {
     struct op *op = p->op;
     op->status = OP_STATUS_ERROR;
     op->exit_code = EXIT_NO_EXEC;
     op->interpreter = OP_INTERPRETER_NONE;
-    /* out of memory: the code must do */
+    /* without memory the exit code remains */
     err_ignore(buf_add_str(&op->report.error_name, "CompileError", NULL));
     err_ignore(buf_printf(&op->report.message, NULL,
                           "%s found nothing wrong, but what it made is no program that can be run",

@@ -1,6 +1,6 @@
 /*
- * Operations that are run by programs: code in a language of the runner table, which is one run of
- * one or two programs, and OP_RUN, which is a program. Nothing of a run outlives it.
+ * Operations that are run by programs: code in a language of the runner table, which takes one or
+ * two programs, and OP_RUN, which is one program. No process of a run outlives it.
  *
  *           place is free            has compiled                ended                 removed
  *   queued --------------> COMPILING ------------> RUNNING -----------------> CLEARING -------->
@@ -28,17 +28,17 @@ enum program_state { PROGRAM_FREE, PROGRAM_COMPILING, PROGRAM_RUNNING, PROGRAM_C
 
 struct program {
     enum program_state state;
-    struct op *op; /* borrowed; told of its end before the directory is gone at times */
+    struct op *op; /* borrowed; NULL once it was ended before the directory was gone */
     const struct runner *runner; /* NULL: OP_RUN */
     struct buf request;          /* see request.h */
     char dir[64];                /* "" if it has none */
     struct keeper keeper;
     int out_fd, err_fd; /* owned, our ends; -1 if there is none */
     struct procs_moment begun;
-    uint64_t cpu_us, max_rss_kb; /* of the steps that are over */
+    uint64_t cpu_us, max_rss_kb; /* sums of the finished steps */
     pid_t clearer;               /* removes the directory; 0 while there is none */
-    uint64_t tell_at_ms;         /* … and that is not waited for longer */
-    uint64_t kill_at_ms;         /* … and may not take longer */
+    uint64_t tell_at_ms;         /* when the outcome is told even if it still runs */
+    uint64_t kill_at_ms;         /* when it is killed */
     struct poll_slot slot_status, slot_out, slot_err;
 };
 
@@ -66,8 +66,8 @@ void programs_begin(struct programs *p, struct op_table *t, struct op *op);
 /* Stops a running operation: by SIGINT, or with `force` by killing everything. */
 void program_stop(struct op *op, enum op_stop reason, bool force);
 
-/* What they wait for, and what came of it. programs_poll() returns when (clock_ms()) it wants to be
- * asked again at the latest; UINT64_MAX for never. */
+/* programs_poll() adds the descriptors of all runs and returns the clock_ms() of the next timeout,
+ * UINT64_MAX if there is none. programs_handle() handles what came. */
 uint64_t programs_poll(struct programs *p, struct poll_set *set);
 void programs_handle(struct programs *p, const struct poll_set *set, struct op_table *t);
 

@@ -1,10 +1,10 @@
 /*
- * Everything here is done with the rights of user code, on files that other user code can reach:
- * whatever it finds or follows, user code could have gone there itself. The directory has an
- * unguessable name and is made, never taken over.
+ * Everything here runs with the rights of user code, on files that other user code can reach, so
+ * following a path gives it nothing that it did not have. The directory has an unguessable name and
+ * is created, never taken over.
  *
- * A program is looked for as a shell does it, in the PATH that it will have; but a file that is no
- * program is an error and not handed to a shell.
+ * A program is looked up as a shell does, in the PATH that it will have. A file that is no program
+ * is an error, and is not handed to a shell.
  */
 #include "worker/agent/run/progwork.h"
 
@@ -57,7 +57,7 @@ static int add_place(struct buf *out, const struct progwork *w, const char *name
                         : buf_printf(out, err, "%s/%s", w->dir, name);
 }
 
-/* A word of the table with the places in it filled in. */
+/* Replaces {exe} and the like in a word of the runner table. */
 static char *fill_in(const struct progwork *w, const char *word)
 {
     const struct {
@@ -84,7 +84,7 @@ static char *fill_in(const struct progwork *w, const char *word)
     return rc == 0 ? (char *)(uintptr_t)buf_cstr(&out) : NULL;
 }
 
-/* Also when s->count is as large as it will ever be there is room for the NULL at its end. */
+/* Makes room for one more string and for the NULL behind the last. */
 static int make_room(struct strings *s, size_t most, struct err *err)
 {
     s->items = calloc(most + 1, sizeof(s->items[0]));
@@ -100,7 +100,7 @@ static int add_string(struct strings *s, char *text, struct err *err)
     return 0;
 }
 
-/* NAME=value in place of what has that name. */
+/* Sets NAME=value, replacing an entry of that name. */
 static int set_entry(struct strings *env, char *entry, struct err *err)
 {
     size_t name = entry != NULL ? strcspn(entry, "=") + 1 : 0;
@@ -122,8 +122,8 @@ static size_t count(char *const *words)
     return n;
 }
 
-/* The words of the step, then the client's if it is the last one; our environment, then the
- * client's, then that of the table. */
+/* Arguments: the step's words, then, for the last step, the client's. Environment: the agent's,
+ * then the client's, then the table's. */
 static int build_command(struct progwork *w, struct strings *argv, struct strings *env,
                          struct err *err)
 {
@@ -184,10 +184,10 @@ static int write_code(const struct progwork *w, struct err *err)
 
 void progwork_clear(const char *dir)
 {
-    err_ignore(dir_remove(dir, NULL)); /* what is left is what user code made hard to remove */
+    err_ignore(dir_remove(dir, NULL)); /* user code may have made files that cannot be removed */
 }
 
-/* Relative paths start in the workspace. */
+/* Changes to the working directory; relative paths start in the workspace. */
 static int go_there(const struct progwork *w, struct err *err)
 {
     struct view path = w->request.code;
@@ -237,7 +237,8 @@ static const char *path_of(char *const *env)
     return SPAWN_DEFAULT_PATH;
 }
 
-/* What is found but may not be run is remembered: another place may have one that may. */
+/* Tries each directory of PATH. A file that may not be executed is remembered for the error, and
+ * the search goes on. */
 static int execute(char *const *argv, char *const *env)
 {
     const char *program = argv[0];
@@ -252,7 +253,8 @@ static int execute(char *const *argv, char *const *env)
         int n = snprintf(path, sizeof(path), "%.*s/%s", (int)len, len > 0 ? p : ".", program);
         if (len < sizeof(path) && n > 0 && (size_t)n < sizeof(path)) {
             execve(path, argv, env);
-            if (errno == EACCES) { /* the file, or the way to a place that is not for us */
+            if (errno ==
+                EACCES) { /* the file, or a directory on the way to it, is closed to the user */
                 denied = access(path, F_OK) == 0 ? EACCES : denied;
             } else if (errno != ENOENT && errno != ENOTDIR) {
                 return errno;
@@ -268,7 +270,7 @@ int progwork_become(void *arg, struct err *err)
     struct progwork *w = arg;
     struct strings argv = {0};
     struct strings env = {0};
-    /* until the program is there this process has a copy of the agent's memory */
+    /* until exec this process has a copy of the agent's memory */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) {
         return err_sys(err, ERR_INTERNAL, errno, "hide memory");
     }

@@ -1,6 +1,6 @@
 /*
- * A read of a pipe that returns less than was asked for has emptied it, so the usual case takes one
- * system call. Only when a full chunk came is it worth asking how much more there is.
+ * A read that returns less than was asked for has emptied the pipe, so the usual case takes one
+ * system call. Only after a full chunk is it worth asking how much more there is.
  */
 #include "worker/agent/run/pump.h"
 
@@ -10,7 +10,7 @@
 
 #define CHUNK_BYTES 16384
 
-/* Bytes taken; 0 if there are none, -1 at the end. */
+/* Returns the number of bytes taken, 0 if there are none, -1 at end of file. */
 static ssize_t take(int fd, struct op_stream *s, size_t most)
 {
     char chunk[CHUNK_BYTES];
@@ -21,7 +21,7 @@ static ssize_t take(int fd, struct op_stream *s, size_t most)
     if (n == 0) {
         return -1;
     }
-    /* the cap is above every room; when memory is out these bytes are lost and the rest goes on */
+    /* callers stay below the cap; without memory these bytes are lost and the run goes on */
     err_ignore(op_stream_add(s, chunk, (size_t)n, NULL));
     return n;
 }

@@ -8,12 +8,12 @@
 
 #include "worker/agent/run/op.h"
 
-/* Takes what is there as long as the reader's debts leave room: so a slow reader slows the program
- * down. False at the end of the file. */
+/* Reads while less than LIMIT_OP_OUTPUT is unacknowledged, so a slow reader slows the program down.
+ * False at end of file. */
 bool pump_stream(int fd, struct op_stream *s);
 
-/* Takes what the program has left behind at its end, room or not, but never more than a pipe holds:
- * something else may be writing to it for ever. */
+/* Reads what the program left in the pipe at its end, whatever is unacknowledged, but at most
+ * OP_TAIL_MAX bytes: another process may be writing to it for ever. */
 void pump_tail(int fd, struct op_stream *s);
 
 #endif

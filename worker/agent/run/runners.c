@@ -1,7 +1,7 @@
 /*
- * The rows come from the supervisor by way of the worker, so they are trusted to mean well, but
- * read strictly all the same: a word too many or a file name with a slash in it would show much
- * later, as a program that does odd things.
+ * The rows come from the supervisor through the worker, so they are trusted. They are still read
+ * strictly, because an extra word or a file name with a slash would only show much later, as a
+ * program that behaves oddly.
  */
 #include "worker/agent/run/runners.h"
 
@@ -41,7 +41,7 @@ static void finish_one(struct runner *r)
     free_words(r->needs);
 }
 
-/* An empty list is no command: NULL. */
+/* Sets *ret to NULL for an empty list. */
 static int take_words(struct view_list list, char ***ret, struct err *err)
 {
     size_t bytes = 0;
@@ -146,14 +146,14 @@ char *const *runner_command(char *const *words)
     return words;
 }
 
-/* {exe} and the like are made by the compile step. */
+/* Looks for a program; words like {exe} are made by the compile step and count as found. */
 static enum spawn_found look_for(const char *program, const struct spawn_config *c)
 {
     CLEANUP_FREE char *path = NULL;
     return program[0] == '{' ? SPAWN_FOUND : spawn_find_program(c, program, &path);
 }
 
-/* One that is not there settles it; of one that cannot be looked at the others may still. */
+/* "Absent" wins over "unknown", because one missing program is enough. */
 static enum spawn_found both(enum spawn_found a, enum spawn_found b)
 {
     bool none = a == SPAWN_NOT_THERE || b == SPAWN_NOT_THERE;

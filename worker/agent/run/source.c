@@ -1,8 +1,8 @@
 /*
- * Sources are the largest part of this program that is read, each once in the life of an
- * interpreter. The pages of them count as ours from then on, in every sandbox; so they are given
- * back. The kernel has them still, as a part of our file, and reads no disk when the next
- * interpreter needs them.
+ * The drivers' sources are the largest part of this program that is read, each once in the life of
+ * an interpreter. After that their pages would count as the agent's memory in every sandbox, so
+ * they are given back. The kernel keeps them in its page cache, so the next interpreter reads no
+ * disk.
  */
 #include "worker/agent/run/source.h"
 
@@ -13,7 +13,7 @@
 
 #include "common/fd.h"
 
-/* Whole pages only: what shares one with the text is in use. */
+/* Whole pages only: the first and the last may hold other data that is in use. */
 static void give_back(const char *text, size_t len)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

@@ -1,13 +1,13 @@
 /*
- * Handing the source of a driver to its interpreter.
- * Thread: the agent has one. Blocks as memory files do.
+ * Gives a driver's source to its interpreter. Thread: the agent has one. Blocks as memory files do.
  */
 #ifndef CLOISTER_WORKER_AGENT_RUN_SOURCE_H
 #define CLOISTER_WORKER_AGENT_RUN_SOURCE_H
 
 #include "common/err.h"
 
-/* Appends a constant text of this program, up to its NUL. */
+/* Writes a constant string of this program, without its NUL, to fd. `text` must be a constant: its
+ * pages are dropped from memory. */
 int source_write(int fd, const char *text, struct err *err) WARN_UNUSED;
 
 #endif

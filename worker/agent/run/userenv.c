@@ -1,8 +1,9 @@
 /*
- * Packages are installed while a sandbox lives, so the directories are named from its beginning,
- * empty as they are: an interpreter reads these variables only when it starts.
+ * Packages may be installed at any time, but an interpreter reads these variables only when it
+ * starts. So the variables name the package directories from the beginning, while these are still
+ * empty.
  *
- * Programs of packages come last in PATH: none may take the place of one of the image.
+ * Directories of packages come last in PATH, so that no package replaces a program of the image.
  */
 #include "worker/agent/run/userenv.h"
 
@@ -19,7 +20,7 @@ static int set_variable(const char *name, const char *value, struct err *err)
                                       : 0;
 }
 
-/* Adds to a list of directories, before or behind what is there. */
+/* Adds a directory at the beginning or the end of a PATH-like variable. */
 static int add_path(const char *name, const char *packages, const char *below, bool first,
                     const char *otherwise, struct err *err)
 {

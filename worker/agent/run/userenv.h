@@ -7,9 +7,10 @@
 
 #include "common/err.h"
 
-/* Completes our own environment, which they inherit: `home` (NULL: as it is), and where the
- * packages below the directory `packages` are found (NULL: there are none). What is set already
- * goes first, but for Python packages, which have to replace those of the image. */
+/* Completes the agent's own environment, which they inherit: HOME from `home` (NULL: unchanged),
+ * and search paths for the packages below the directory `packages` (NULL: none). Existing entries
+ * of a search path come first, except for Python, whose packages must replace those of the
+ * image. */
 int userenv_set(const char *home, const char *packages, struct err *err) WARN_UNUSED;
 
 #endif
