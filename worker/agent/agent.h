@@ -23,7 +23,7 @@
 #define AGENT_INTERPS 3
 
 struct agent_config {
-    int listen_fd; /* a listening unix stream socket, owned by the agent; -1 if `listen` is set */
+    int listen_fd;       /* listening unix stream socket, owned; -1 if `listen` is set */
     const char *listen;  /* path at which the agent makes that socket itself; borrowed for ever */
     bool relay_stdio;    /* the first relay is ours, on stdin and stdout; needs `listen` */
     const char *sandbox; /* id that HELLO must name; borrowed for ever */

@@ -1,34 +1,33 @@
 /*
- * Bash needs no driver process: an interactive shell already has what a live interpreter needs. It
- * reads commands from its stdin, a pipe from us; SIGINT throws it back to reading the next command
- * instead of ending it; an error in a script does neither. Interactive noise (prompts, the newline
- * after an interrupt) goes to its own stderr, which is /dev/null; user code gets the real one.
+ * Bash needs no driver process, because an interactive shell already is a live interpreter. It
+ * reads commands from its stdin, a pipe from the agent. SIGINT makes it read the next command
+ * instead of ending it, and an error in a script does neither. Its own stderr, which gets prompts
+ * and the newline after an interrupt, is /dev/null; user code gets the real one.
  *
- * A run is one line on that pipe: source a memory file that we have written. That sets the
- * arguments, evals the code with stdin, stdout, stderr and environment of this run and with our
- * descriptors closed, and reports $?: an "exec >log" lasts for its run, or nothing more would be
- * seen of any other. Inside a sourced file bash does not consider itself interactive, so
- * neither "exit" nor job numbers are printed. eval keeps the code out of a function, where
- * `declare` would be local. What does not reach the end of the file (return, an interrupt) is
- * reported by PROMPT_COMMAND (drivers/bash.sh), which the line puts back if code had one of its
- * own. If the shell ends (exit, set -e, exec), its exit code is the outcome. An interrupt leaves
- * the rest of the line out, and so is told from a return; $? is that of whatever was running then,
- * but an interrupted run has 130.
+ * A run is one line on that pipe, which sources a memory file that the agent has written. The file
+ * sets the arguments, evals the code with stdin, stdout, stderr and environment of this run and
+ * without our descriptors, and reports $?. An "exec >log" lasts for its own run only, since later
+ * output would be lost otherwise. Inside a sourced file bash does not consider itself interactive,
+ * so it prints neither "exit" nor job numbers. eval keeps the code out of a function, where
+ * `declare` would be local. If the end of the file is not reached (return, an interrupt),
+ * PROMPT_COMMAND (drivers/bash.sh) reports the run; the line restores PROMPT_COMMAND if code has
+ * set its own. If the shell ends (exit, set -e, exec), its exit code is the outcome. An interrupt
+ * skips the rest of the line, which tells it from a return. $? is then that of the interrupted
+ * command, so an interrupted run is reported with 130.
  *
- * SIGINT is a blunt tool here. Bash forgets one that comes while a program that it waits for ends
- * by itself, which a trap does not; so a trap (drivers/bash.sh) sees to it that the list stops
- * before its next command (interrupt.c). And bash now and then acts on an interrupt twice; the
- * second time it throws away the line that it is reading. So everything can be repeated without
- * harm: the file runs once per run number, the first report of a run counts (interp.c), what is
- * left of a line does nothing, and the trap does nothing when no run is on. While an interrupted
- * run is not reported the interrupt is repeated, and before the next run begins the shell has to
- * answer once, so that it is known to listen and to have no trap waiting. An interrupted `wait`
- * also cuts the next one short, whenever that is; so PROMPT_COMMAND waits for something that never
- * was.
+ * SIGINT is unreliable in bash. Bash forgets a SIGINT that comes while a program that it waits for
+ * ends by itself. It does not forget a trap, so a trap (drivers/bash.sh) stops the list before its
+ * next command (interrupt.c). Sometimes bash acts on an interrupt twice, and the second time it
+ * discards the line that it is reading. So every step is idempotent: the file runs once per run
+ * number, the first report of a run counts (interp.c), the rest of a line does nothing, and the
+ * trap does nothing between runs. The interrupt is repeated until the run is reported. Before the
+ * next run begins the shell must answer once, which shows that it reads commands and has no pending
+ * trap. An interrupted `wait` also cuts short the next one, so PROMPT_COMMAND calls `wait` for a
+ * process that never existed.
  *
- * Worse, a child that was forked in the moment of an interrupt may take it for its own, give up
- * what it was forked for and read commands, ours. The keeper does its best not to cause that
- * (interrupt.c), and PROMPT_COMMAND ends such a child before it reads anything.
+ * A child that bash forks in the moment of an interrupt may act on it as the shell does and read
+ * our commands. The keeper avoids that as far as it can (interrupt.c), and PROMPT_COMMAND ends such
+ * a child before it reads anything.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -40,8 +39,8 @@
 #include "worker/agent/interp/interp.h"
 #include "worker/agent/link/request.h"
 
-/* In the shell. Above the numbers that scripts use and that bash takes for itself: from 10 up, and
- * from 63 down. */
+/* Descriptors in the shell. The numbers are above those that scripts use and outside of those that
+ * bash takes for itself, which go up from 10 and down from 63. */
 #define SCRIPT_FD 70
 #define STDIN_FD  71
 #define ERR_FD    72
@@ -51,7 +50,7 @@
 #define INTERRUPTED 130 /* 128 + SIGINT */
 
 #define QUOTE_GROWTH 4           /* ' becomes '\'' */
-#define KEEP_BYTES   (64u << 10) /* memory files are emptied after a run that made them larger */
+#define KEEP_BYTES   (64u << 10) /* a memory file that a run made larger is emptied afterwards */
 
 static int start_bash(struct interp *i, struct interp_start *s, struct err *err)
 {
@@ -83,15 +82,16 @@ static int start_bash(struct interp *i, struct interp_start *s, struct err *err)
     return rc;
 }
 
-/* A file runs once per run number. It is one group: a line that is left from before may have the
- * shell read the file while it is being written, and half a group is a syntax error, which does
- * nothing; the line that belongs to the file is yet to come then. */
+/* The file runs once per run number. It is one group, because an earlier line may make the shell
+ * read the file while it is being written: half a group is a syntax error, which does nothing, and
+ * the line that belongs to the file is still to come. */
 #define BEGIN_RUN                                                                                  \
     "{ [[ $__cloister_run == %010" PRIu32 " ]] && return; __cloister_run=%010" PRIu32 "; "
 
-/* Records of report.h. echo looks for interrupts after each argument and before it flushes, but its
- * stdout is line-buffered: one argument with its newline in it is written at once or not at all,
- * while a printf cut in two would leave the rest for the next one who writes. */
+/* Records of report.h. They must be written whole or not at all. echo checks for interrupts after
+ * each argument and before it flushes, but its stdout is line-buffered, so one argument that
+ * contains its newline is written in one piece. An interrupted printf would leave half a record to
+ * the next writer. */
 #define REPORT_RUN                                                                                 \
     "__cloister_status=$?; builtin echo -n \"X0000000${#__cloister_status}${__cloister_status}"    \
     "D0000000a%010" PRIu32 "\n\" >&%d; __cloister_told=%010" PRIu32 "; }\n"
@@ -144,7 +144,7 @@ static int build_script(const struct interp *i, struct request *r, struct buf *o
         rc = add_assignment(out, request_next(r), err);
     }
     if (rc == 0) {
-        /* not "builtin eval", which forgets the assignments after the first command */
+        /* not "builtin eval", which drops the assignments after the first command */
         rc = buf_add_str(out, "eval ", err);
     }
     if (rc == 0) {
@@ -173,14 +173,14 @@ static int fill(int fd, const void *data, size_t len, struct err *err)
     return fd_write_all(fd, data, len, err);
 }
 
-/* Has the shell source the script, which must end in a report of i->run. */
+/* Makes the shell source the script, which must end with a report of i->run. */
 static int offer(struct interp *i, const struct buf *script, bool again, struct err *err)
 {
     struct buf line;
     buf_init(&line, LIMIT_TEXT);
     int rc = fill(i->script_fd, script->data, script->len, err);
     if (rc == 0) {
-        /* the first newline ends what may be left of a line */
+        /* the first newline ends the rest of an earlier line, if there is one */
         rc = buf_printf(&line, err,
                         "%s. /proc/self/fd/%d; __cloister_left=$? "
                         "PROMPT_COMMAND=$__cloister_prompt\n",
@@ -210,8 +210,8 @@ static int submit_to_bash(struct interp *i, struct buf *request, struct err *err
     return rc;
 }
 
-/* A run of no code that ends with this exit code, unless that run has begun already. Should it get
- * lost, or memory be out, there are the retries and the deadline. */
+/* Reports run i->run with this exit code and runs no code, unless that run has begun already. If
+ * the line is lost or memory is short, retries and the deadline follow. */
 static void empty_run(struct interp *i, int code)
 {
     struct buf script;

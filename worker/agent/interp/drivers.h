@@ -1,6 +1,6 @@
 /*
- * The drivers: programs of ours that run inside the interpreters. Their sources are files of
- * drivers/, turned into these strings by embed.py.
+ * The drivers: our programs that run inside the interpreters. embed.py turns the files of drivers/
+ * into these strings.
  */
 #ifndef CLOISTER_WORKER_AGENT_INTERP_DRIVERS_H
 #define CLOISTER_WORKER_AGENT_INTERP_DRIVERS_H

@@ -1,25 +1,25 @@
 /*
  * The agent talks to an interpreter over four pipes: requests to it, reports from it, and its
- * stdout and stderr. A run ends with a DONE record; what the run wrote is in the pipes by then, so
- * they are emptied once more and nothing is lost. Between runs nobody reads stdout and stderr: what
- * background processes write stays in the pipe, and comes with the next run.
+ * stdout and stderr. A run ends with a DONE record. All that the run wrote is in the pipes by then,
+ * so reading them once more loses nothing. Between runs the agent does not read stdout and stderr:
+ * output of background processes stays in the pipes and belongs to the next run.
  *
- * Most calls print a line and end within a millisecond. If their output were passed on when it
- * appears, each would need two replies; so for the first QUIET_US of a run the output pipes are
- * left alone and output and outcome travel together.
+ * Most runs print a line and end within a millisecond. Sending their output at once would take two
+ * replies for each, so the output pipes are not read for the first QUIET_US of a run, and output
+ * and outcome share one reply.
  *
- * An interrupt that is late must not hit the next run. So the keeper says when it has sent one, and
- * only then the next run begins. One that is early is reported as missed by the driver, and sent
- * again. See bash.c for what a shell needs on top.
+ * A late interrupt must not hit the next run, so the next run begins only after the keeper has
+ * confirmed that the signal was sent. The driver reports an interrupt that came too early, and it
+ * is sent again. See bash.c for what a shell needs besides.
  *
- * A run that was stopped and has ended may have left processes that took no notice. The keeper
- * kills them before the outcome is told: those that this run has started, not what earlier runs
- * have left running on purpose. If there are always more of them, the interpreter itself starts
- * them, and goes as well.
+ * A stopped run may leave processes that ignored the interrupt. The keeper kills them before the
+ * outcome is sent: only those that this run has started, since earlier runs may have left others
+ * running on purpose. If there are always more of them, the interpreter itself starts them, and it
+ * is killed as well.
  *
- * The reports come from a process that user code shares. A malformed one ends the interpreter; a
- * missing one is what deadlines are for. When an interpreter closes its report pipe during a run it
- * may just have exec'd something else, so the run then ends with the process.
+ * User code shares the process that sends the reports. A malformed report ends the interpreter, and
+ * the deadline covers a missing one. An interpreter that closes its report pipe during a run may
+ * have exec'd another program, so that run ends when the process does.
  */
 #include "worker/agent/interp/interp.h"
 
@@ -45,7 +45,7 @@
 #define REPORT_CHUNK 8192
 #define RETRY_US     50000u /* doubled each time */
 #define RETRIES_MAX  5
-#define SIGNAL_EXIT  128 /* exit code of a program that signal n ended: 128 + n */
+#define SIGNAL_EXIT  128 /* a program that signal n ended has exit code 128 + n */
 
 void interp_init(struct interp *i, const struct lang *lang, const struct spawn_config *spawn,
                  bool last_resort)
@@ -200,7 +200,7 @@ void interp_look(struct interp *i)
     }
     struct err err = ERR_INIT;
     if (i->path != NULL && i->lang->prestart && interp_prestart(i, &err) < 0) {
-        log_warn("%s", err.text); /* the first operation will try again and say so */
+        log_warn("%s", err.text); /* the first operation tries again and reports the error */
     }
 }
 
@@ -266,7 +266,7 @@ void interp_begin(struct interp *i, struct op_table *t, struct op *op)
     rc = i->lang->submit(i, &request, &err);
     buf_finish(&request);
     if (rc < 0) {
-        order_end(i, err.text); /* the operation ends when the process has */
+        order_end(i, err.text); /* the operation ends with the process */
     }
 }
 
@@ -288,7 +288,7 @@ static uint64_t since(uint64_t now, uint64_t base)
     return now > base ? now - base : 0;
 }
 
-/* Nothing of the run is left but what it was allowed to leave; the process lives on. */
+/* Ends the run; the process goes on. */
 static void end_run(struct interp *i, struct op_table *t)
 {
     struct op *op = i->current;
@@ -317,7 +317,7 @@ static void end_run(struct interp *i, struct op_table *t)
     }
 }
 
-/* The run has reported its end. */
+/* The driver has reported the end of the run. */
 static void run_reported(struct interp *i, struct op_table *t)
 {
     struct op *op = i->current;
@@ -358,7 +358,7 @@ static void tell_death(const struct interp *i, struct op *op)
     }
 }
 
-/* The process is gone in the middle of a run. */
+/* The process has ended in the middle of a run. */
 static void end_dead(struct interp *i, struct op_table *t)
 {
     struct op *op = i->current;
@@ -373,7 +373,7 @@ static void end_dead(struct interp *i, struct op_table *t)
         return;
     }
     take_tails(i, op);
-    op->report.displays = i->report.displays; /* what it has shown, it has shown */
+    op->report.displays = i->report.displays; /* displays that were reported are kept */
     framed_init(&i->report.displays, 0);
     char why[256] = "";
     int known = i->lang->explain_death != NULL && i->offence[0] == '\0'
@@ -415,7 +415,7 @@ static void interrupt(struct interp *i)
     i->retry_us = clock_us() + (RETRY_US << i->retries);
 }
 
-/* Asks for a sign of life under a run number of its own, when no interrupt is on its way any more.
+/* When no interrupt is pending any more, asks the interpreter for an answer under a new run number.
  */
 static void sync_on(struct interp *i)
 {
@@ -426,9 +426,9 @@ static void sync_on(struct interp *i)
     }
 }
 
-/* No answer: the interrupt, or the question, got lost on the way. A shell gets the same again; for
- * others, whose handling of the first should not be disturbed by a second, it is enough to wake
- * them up. */
+/* There was no answer, so the interrupt or the question was lost. A shell gets it again. Other
+ * interpreters are only woken up, because a second interrupt could disturb their handling of the
+ * first. */
 static void retry(struct interp *i)
 {
     if (i->retry_us == 0 || i->dying || clock_us() < i->retry_us) {
@@ -436,11 +436,11 @@ static void retry(struct interp *i)
     }
     i->retry_us = 0;
     if (i->keeper.too_early) {
-        i->retries = 0; /* it has not had one yet */
+        i->retries = 0; /* the program was still starting and got no interrupt */
     }
     if (i->retries++ < RETRIES_MAX) {
         if (i->syncing) {
-            keeper_interrupt(&i->keeper, &i->begun); /* out of a quotation that it may be in */
+            keeper_interrupt(&i->keeper, &i->begun); /* ends a quotation that it may be in */
         } else if (i->lang->interrupt_by != INTERRUPT_BY_SIGNAL) {
             interrupt(i);
         } else {
@@ -459,13 +459,13 @@ static void on_done_record(struct interp *i, struct op_table *t)
     if (i->current != NULL && i->report.run == i->run && !i->sweeping) {
         run_reported(i, t);
     } else if (i->syncing && i->report.run == i->run) {
-        /* unless the next interrupt is on its way, which would hit the next run: then ask again */
+        /* ask again if another interrupt is pending, since it would hit the next run */
         i->syncing = i->keeper.owed > 0;
         i->retry_us = 0;
     } else if (i->report.run > i->run) {
         order_end(i, "it reported the end of a run that never began");
     }
-    /* the end of an earlier run, told twice: see bash.c */
+    /* an earlier run reported its end twice: see bash.c */
     report_reset(&i->report);
 }
 
@@ -508,7 +508,7 @@ static void take_reports(struct interp *i, struct op_table *t)
 void interp_stop(struct interp *i, struct op_table *t, enum op_stop reason, bool force)
 {
     struct op *op = i->current;
-    take_reports(i, t); /* it may have ended by itself just now */
+    take_reports(i, t); /* the run may have ended by itself meanwhile */
     if (op == NULL || i->current != op) {
         return;
     }
@@ -588,7 +588,7 @@ void interp_handle(struct interp *i, const struct poll_set *set, struct op_table
         }
         tear_down(i);
     } else if (i->current == NULL && (i->request_fd < 0 || i->report_fd < 0)) {
-        order_end(i, ""); /* idle and deaf: a new one will do better */
+        order_end(i, ""); /* idle but without answers: replace it */
     } else {
         sweep_on(i, t);
         retry(i);

@@ -26,11 +26,11 @@
 
 struct interp;
 
-/* What starting a language takes. */
+/* What a language's `start` fills in. */
 struct interp_start {
     struct keeper_job job;
     char *argv[INTERP_ARGS_MAX];
-    char option[64];                               /* room for one that is made for the occasion */
+    char option[64];                               /* room for an argument that `start` makes */
     int request_end, report_end, out_end, err_end; /* theirs; borrowed */
     int null_fd;                                   /* /dev/null, both ways; borrowed */
 };
@@ -38,28 +38,29 @@ struct interp_start {
 struct lang {
     const char *name;    /* as clients say it */
     const char *program; /* looked for in PATH */
-    bool prestart;       /* worth starting before anybody asked */
-    bool hold_interrupt; /* it starts with SIGINT blocked and unblocks it when it is up */
-    /* With a notice, an interrupt is repeated while its run goes on. */
+    bool prestart;       /* start the process before the first operation */
+    bool hold_interrupt; /* it starts with SIGINT blocked and unblocks it when it is ready */
+    /* How an interrupt is sent. INTERRUPT_WITH_NOTICE and above: it is repeated while the run goes
+     * on. */
     enum interrupt_by interrupt_by;
-    bool exit_is_result; /* ending is an ordinary thing for a program to do, with an exit code */
+    bool exit_is_result; /* the process may end by itself in a run: its exit code is the outcome */
 
     /* Fills argv and descriptors. */
     int (*start)(struct interp *i, struct interp_start *s, struct err *err);
-    /* Hands the interpreter its next run; takes over *request. */
+    /* Gives the interpreter its next run; takes over *request. */
     int (*submit)(struct interp *i, struct buf *request, struct err *err);
-    /* For those whose protocol an interrupt can disturb; NULL for others. `interrupted` makes sure
-     * that run i->run is reported as interrupted if it is not reported otherwise; `sync` that it is
-     * reported. */
+    /* For languages whose protocol an interrupt can disturb; NULL for others. `interrupted` makes
+     * sure that run i->run is reported as interrupted if nothing else reports it; `sync` asks for a
+     * report of run i->run without code. */
     void (*interrupted)(struct interp *i);
     void (*sync)(struct interp *i);
-    /* After a run that was stopped, when all that it had started is gone; may be NULL. */
+    /* Called after a stopped run, when all processes that it had started are gone; may be NULL. */
     void (*stopped)(struct interp *i);
-    /* After a run; may be NULL. */
+    /* Called after each run; may be NULL. */
     void (*after)(struct interp *i);
-    /* Why it died in the middle of a run, if that can be told from its end and what it wrote to
-     * stderr: ERR_LANGUAGE (this program cannot be used) or ERR_NO_MEMORY, with a text, or 0. May
-     * be NULL. */
+    /* Explains a death in the middle of a run by the wait status and the text on stderr:
+     * ERR_LANGUAGE (this program cannot be used) or ERR_NO_MEMORY, with a text; 0 if the reason is
+     * unknown. May be NULL. */
     int (*explain_death)(int wait_status, const struct op_stream *err, char *text, size_t size);
 };
 
@@ -69,66 +70,65 @@ extern const struct lang lang_bash;
 
 struct interp {
     const struct lang *lang;
-    char *path;   /* owned; NULL: not installed, or that is not known */
-    bool unknown; /* it could not be looked for */
+    char *path;   /* owned; NULL: not installed, or not known yet */
+    bool unknown; /* the last lookup failed for a reason that may pass */
     const struct spawn_config *spawn;
     bool last_resort; /* see killtree.h */
 
     struct keeper keeper;
     int request_fd, report_fd, out_fd, err_fd; /* owned, our ends; -1 while there is no process */
     int script_fd, stdin_fd;                   /* owned; shared with the shell */
-    struct buf pending;                        /* what request_fd is to get */
-    size_t pending_at;                         /* how much of that it has taken */
+    struct buf pending;                        /* bytes to be written to request_fd */
+    size_t pending_at;                         /* how many of them are written */
     struct report report;
     struct figures figures;
     uint64_t cpu_base_us;
 
-    struct op *current;        /* borrowed; the operation that runs */
+    struct op *current;        /* borrowed; the running operation */
     uint32_t run;              /* number of the current or last run */
     bool had_state;            /* an operation has run in this process */
     bool lost_state;           /* an earlier process had state */
-    bool dying;                /* we have ordered its end */
-    struct procs_moment begun; /* what has started since belongs to the current run */
-    bool sweeping;     /* the current run was stopped and has ended, not so what it has started */
-    bool syncing;      /* finding out whether it still listens, after an interrupt */
-    unsigned retries;  /* of an interrupt, or of syncing */
-    uint64_t retry_us; /* clock_us() when to try again; 0 = no need to */
-    char offence[256]; /* why we have, if it misbehaved */
+    bool dying;                /* the agent has ordered its kill */
+    struct procs_moment begun; /* processes started since belong to the current run */
+    bool sweeping;             /* a stopped run has ended; its processes are being killed */
+    bool syncing;              /* waiting for an answer after an interrupt, before the next run */
+    unsigned retries;          /* retries of an interrupt, or of syncing */
+    uint64_t retry_us;         /* clock_us() of the next retry; 0 = none */
+    char offence[256];         /* the reason, if it misbehaved */
 
     struct poll_slot slot_status, slot_report, slot_request, slot_out, slot_err;
 };
 
-/* One that is not known to be installed: look for it. */
+/* Initialises an interpreter that is not looked up yet; call interp_look(). */
 void interp_init(struct interp *i, const struct lang *lang, const struct spawn_config *spawn,
                  bool last_resort);
 
-/* Looks for its program as long as it is not known whether there is one, and starts it if the
- * language wants that. */
+/* Looks up the program unless the answer is known, and starts it if the language has `prestart`. */
 void interp_look(struct interp *i);
 
 /* Orders the end of a running process and frees the rest. */
 void interp_finish(struct interp *i);
 
-/* True if an operation could begin right now. */
+/* True if an operation could begin now. */
 bool interp_is_free(const struct interp *i);
 
-/* Starts the process if there is none, so that the next operation finds it warm. */
+/* Starts the process if there is none, so that the next operation need not wait for that. */
 int interp_prestart(struct interp *i, struct err *err) WARN_UNUSED;
 
-/* Lets a queued operation begin; interp_is_free() must hold. On failure the operation is done, as
- * failed. */
+/* Starts a queued operation; interp_is_free() must hold. On failure the operation ends as
+ * FAILED. */
 void interp_begin(struct interp *i, struct op_table *t, struct op *op);
 
 /* Stops the running operation: by SIGINT, or with `force` by killing everything. */
 void interp_stop(struct interp *i, struct op_table *t, enum op_stop reason, bool force);
 
-/* What it waits for, and what came of it. interp_poll() returns in how many microseconds it wants
- * to be asked again at the latest; UINT64_MAX for never. */
+/* interp_poll() adds the descriptors and returns the microseconds until the next timeout,
+ * UINT64_MAX if there is none. interp_handle() handles what came. */
 uint64_t interp_poll(struct interp *i, struct poll_set *set, uint64_t now_us);
 void interp_handle(struct interp *i, const struct poll_set *set, struct op_table *t);
 
-/* For struct lang: takes over *data and writes it to the request pipe; what does not fit now
- * follows later. */
+/* For struct lang: takes over *data and writes it to the request pipe, the rest when the pipe has
+ * room. */
 int interp_write(struct interp *i, struct buf *data, struct err *err) WARN_UNUSED;
 
 #endif

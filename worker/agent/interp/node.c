@@ -1,23 +1,22 @@
 /*
- * JavaScript: the driver (drivers/node*.js) is given to node in a memory file, which a loader of
- * one line compiles under a name of its own, so that stack traces can tell its frames from user
- * code.
+ * JavaScript: node gets the driver (drivers/node*.js) in a memory file. A loader of one line
+ * compiles it under its own name, so that stack traces can tell its frames from user code.
  *
- * Node cannot put a file at a descriptor that it has. So the file that is its stdin is ours for its
- * whole life: before each run we fill and rewind it, as for bash. And it cannot close descriptors
- * on exec, but closes all that it finds below 16 when it starts: requests and reports are there.
+ * Node cannot replace the file of an open descriptor. So its stdin is one memory file, which the
+ * agent fills and rewinds before each run, as for bash. Node cannot set close-on-exec either, but
+ * sets it at start for all descriptors below 16, so requests and reports have numbers there.
  *
- * Its memory. V8 collects lazily below its limit, which it derives from the machine, not from the
- * sandbox. So the limit is set to what the sandbox leaves it; code that needs more ends in V8's own
- * error, which names the reason on stderr and aborts.
+ * Memory: V8 collects garbage lazily below its heap limit, which it derives from the machine and
+ * not from the sandbox. So the limit is derived from the sandbox's memory. Code that needs more
+ * ends with V8's own error, which names the reason on stderr and aborts.
  *
- * A script's declarations are globals, and code may well have a `class Set` or a `function process`
- * of its own. So the driver gets what it uses of the globals as parameters, before any code runs.
+ * A script's declarations are globals, and code may define its own `class Set` or `function
+ * process`. So the driver gets the globals that it uses as parameters, before any code runs.
  *
- * Interrupts: node must not get one before its driver is up, for that would end it. The driver
- * catches SIGURG last, and the keeper waits for that as with bash (interrupt.c). A thread of node
- * takes a SIGINT, so it may be noticed a little after it was sent; after an interrupted run the
- * driver is asked to wait that little while before the next one begins.
+ * Interrupts: a SIGINT before the driver is ready would end node. The driver catches SIGURG last,
+ * and the keeper waits for that as with bash (interrupt.c). A thread of node takes the SIGINT, so
+ * the driver may see it late; after an interrupted run the driver waits for that before the next
+ * run begins.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -39,8 +38,8 @@
 #define KIND_RUN   1
 #define KIND_SYNC  2
 
-/* Below 18 there is much that the driver and today's packages need. An old node says its version by
- * its exit code. */
+/* Older versions lack much that the driver and current packages need. The loader of an older node
+ * exits with EXIT_TOO_OLD plus its version. */
 #define OLDEST_NODE   18
 #define EXIT_TOO_OLD  100
 #define EXIT_TOO_OLD_ "100"
@@ -52,7 +51,7 @@ static const char loader[] =
     "var f = require('fs'), s = f.readFileSync(5, 'utf8'); f.closeSync(5);"
     "require('vm').runInThisContext(s, {filename: '<cloister>'})(require);";
 
-/* All that the driver uses but for timers, which it takes itself. */
+/* The globals that the driver uses, except timers, which it takes itself. */
 #define GLOBALS                                                                                    \
     "Array, Atomics, Buffer, Error, Int32Array, JSON, Math, Number, Object, Promise, Reflect, "    \
     "Set, SharedArrayBuffer, String, Symbol, SyntaxError, TypeError, Uint8Array, WeakMap, "        \
@@ -79,7 +78,8 @@ static int offer_node_source(struct interp *i, struct err *err)
     return rc == 0 ? spawn_memory_file(i->spawn, "stdin", &i->stdin_fd, err) : rc;
 }
 
-/* Three quarters: the rest is for what is not on V8's heap, buffers and code among it. */
+/* Limits the heap to three quarters of the sandbox's memory; buffers and code are outside of the
+ * heap. */
 static bool heap_option(const struct interp *i, char *option, size_t size)
 {
     uint64_t bytes = i->spawn->memory_bytes;
@@ -91,7 +91,7 @@ static bool heap_option(const struct interp *i, char *option, size_t size)
 static int start_node(struct interp *i, struct interp_start *s, struct err *err)
 {
     const char *packages = i->spawn->packages != NULL ? i->spawn->packages : "";
-    /* argv is not const by tradition only */
+    /* argv is not const for historical reasons only */
     char *const rest[] = {
         (char *)(uintptr_t) "--expose-internals",
         (char *)(uintptr_t) "-e",
@@ -153,7 +153,7 @@ static int add_head(struct buf *out, size_t fields, uint32_t run, uint8_t kind,
     return rc < 0 ? rc : add_number(out, r != NULL ? r->env_count : 0, err);
 }
 
-/* The code, the arguments, the environment: each with its length. */
+/* Code, arguments and environment, each after its length. */
 static int add_fields(struct buf *out, struct request r, struct err *err)
 {
     int rc = add_field(out, r.code, err);
@@ -203,7 +203,7 @@ static int submit_to_node(struct interp *i, struct buf *request, struct err *err
     return rc;
 }
 
-/* Should it get lost because memory is out, it is asked again. */
+/* If this fails for lack of memory, a retry follows. */
 static void ask(struct interp *i)
 {
     struct buf out;
@@ -214,7 +214,7 @@ static void ask(struct interp *i)
     buf_finish(&out);
 }
 
-/* What the run's stdin holds stays till the next one otherwise. */
+/* Empties the stdin file, which would keep its content until the next run. */
 static void after_node_run(struct interp *i)
 {
     (void)!ftruncate(i->stdin_fd, 0);

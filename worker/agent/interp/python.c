@@ -1,14 +1,14 @@
 /*
  * Python: the driver (drivers/python.py) is the program, read from a memory file so that process
- * lists stay readable. What it needs only to show things, after a stop, or for code of notebooks,
- * stands in the same file behind a NUL each. It starts in the root directory, so that its
- * own imports cannot be caught by files of the workspace, and goes to the workspace when it is up.
- * Requests go to it as they are packed (request.h).
+ * lists stay readable. The parts that it needs only to show values, after a stop, or for notebook
+ * code, follow in the same file, each after a NUL. It starts in the root directory, so that files
+ * of the workspace cannot replace its imports, and changes to the workspace when it is ready. It
+ * reads packed requests (request.h) as they are.
  *
- * What a stopped run has started is killed behind its back, so nobody waits for its children. They
- * stay among the processes that user code may have until the driver has taken them off, which it is
- * asked to by a request that is shorter than any other and names the clock tick in which the run
- * has begun. The next run finds that done, since its request comes behind.
+ * The keeper kills the processes of a stopped run, so the run's code cannot wait for its children.
+ * As zombies they count against the user's process limit until the driver reaps them. The agent
+ * asks for that by a request that is shorter than any other and holds the clock tick in which the
+ * run began. The next run's request comes after it, so the next run finds the children reaped.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -18,19 +18,20 @@
 #include "worker/agent/interp/interp.h"
 #include "worker/agent/run/source.h"
 
-#define REQUEST_FD 3 /* the driver moves both out of user code's way */
+#define REQUEST_FD 3 /* the driver moves both to higher numbers */
 #define REPORT_FD  4
 #define SOURCE_FD  5 /* named in the loader */
 
 #define STOPPED_BYTES 16 /* in drivers/python.py, too */
 
-/* Gives the driver a file name of its own, so that tracebacks can tell its frames from user code.
+/* Compiles the driver under its own file name, so that tracebacks can tell its frames from user
+ * code.
  */
 static const char loader[] =
     "f = open(5, 'rb'); s, rich, dead, notebook = f.read().split(bytes(1)); f.close(); "
     "exec(compile(s, '<cloister>', 'exec'))";
 
-/* Each but the first of these begins behind a NUL. */
+/* Each part after the first follows a NUL. */
 static const char *const parts[][2] = {
     {driver_python, ""},
     {driver_python_rich, driver_python_ipython},
@@ -59,7 +60,7 @@ static int offer_python_source(struct interp *i, struct err *err)
 static int start_python(struct interp *i, struct interp_start *s, struct err *err)
 {
     const char *packages = i->spawn->packages != NULL ? i->spawn->packages : "";
-    /* argv is not const by tradition only */
+    /* argv is not const for historical reasons only */
     char *const argv[] = {
         (char *)(uintptr_t) "python3", (char *)(uintptr_t) "-X",
         (char *)(uintptr_t) "utf8",    (char *)(uintptr_t) "-c",
@@ -92,7 +93,7 @@ static void put(uint8_t *at, uint64_t value, size_t size)
     }
 }
 
-/* length (4) | 0 (4) | the tick (8). Should it get lost because memory is out, places stay taken.
+/* length (4) | 0 (4) | the tick (8). If this fails for lack of memory, the zombies stay.
  */
 static void stopped(struct interp *i)
 {

@@ -1,6 +1,6 @@
 /*
- * Everything that could be wrong with a sandbox and would otherwise show in the first call, as an
- * error that explains nothing: tried once, in the order in which it would fail.
+ * Tries once all that the agent needs, in the order in which it would fail. Without this, a fault
+ * of the sandbox would show in the first call, as an error that explains nothing.
  */
 #include "worker/agent/process/check.h"
 
@@ -15,7 +15,7 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 
-/* As the user: what user code is promised. */
+/* As the sandbox user: tries what user code may do. */
 static int try_as_user(const struct spawn_config *c, struct err *err)
 {
     int rc = spawn_become_user(c, 0, err);

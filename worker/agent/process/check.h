@@ -1,5 +1,5 @@
 /*
- * Can the agent do its work here? For a trial sandbox, before anybody relies on it.
+ * Checks whether the agent can work here: for a trial sandbox, before a real one is made.
  */
 #ifndef CLOISTER_WORKER_AGENT_PROCESS_CHECK_H
 #define CLOISTER_WORKER_AGENT_PROCESS_CHECK_H
@@ -7,7 +7,8 @@
 #include "common/err.h"
 #include "worker/agent/process/spawn.h"
 
-/* Tries everything that serving takes in this process and a child of it. Blocks for a moment. */
+/* Tries what `serve` needs in this process and a child of it. On failure err names what does not
+ * work. Blocks for a moment. */
 int check_sandbox(const struct spawn_config *c, struct err *err) WARN_UNUSED;
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The files stay open over all calls, so that a call costs two reads and a write here. The CPU
- * clock of the process is exact to the nanosecond but does not know its children; /proc/<pid>/stat
- * does, in clock ticks.
+ * The files stay open between calls, so a call costs two reads and a write here. The CPU clock of
+ * the process has nanoseconds but does not count children; /proc/<pid>/stat counts them, in clock
+ * ticks.
  */
 #include "worker/agent/process/figures.h"
 
@@ -46,7 +46,7 @@ void figures_open(struct figures *f, pid_t pid, const struct spawn_config *c)
         f->status_fd = open_of(pid, "status", O_RDONLY, NULL);
     }
     if (f->clear_fd < 0) {
-        /* belongs to the user from exec on, so an early try may be too early */
+        /* the file belongs to the user only after exec, so an early open may fail */
         f->clear_fd = open_of(pid, "clear_refs", O_WRONLY, c);
     }
 }
@@ -71,7 +71,7 @@ static uint64_t children_us(int stat_fd)
         return 0;
     }
     text[n] = '\0';
-    const char *p = strrchr(text, ')'); /* the name may hold blanks */
+    const char *p = strrchr(text, ')'); /* the name may contain blanks */
     for (int field = NAME_FIELD; p != NULL && field < CHILD_TIME_FIELD; field++) {
         p = strchr(p + 1, ' ');
     }

@@ -18,13 +18,13 @@ struct figures {
 void figures_init(struct figures *f);
 void figures_finish(struct figures *f);
 
-/* Binds to a process; again and again is fine, until everything is open. */
+/* Opens the files of a process. May be repeated until all are open. */
 void figures_open(struct figures *f, pid_t pid, const struct spawn_config *c);
 
-/* CPU time of the process since it began, with the children it has waited for. */
+/* CPU time of the process since its start, with the children that it has waited for. */
 uint64_t figures_cpu_us(const struct figures *f);
 
-/* Most memory it has had resident since the last figures_reset_peak(). */
+/* Peak resident memory since the last figures_reset_peak(). */
 uint64_t figures_peak_kb(const struct figures *f);
 void figures_reset_peak(const struct figures *f);
 

@@ -1,12 +1,12 @@
 /*
- * Some engines take no profile from us and have a wide one of their own: Podman's lets user code
- * make user namespaces, and in them mounts, raw sockets and whatever else root may have. So the
- * agent filters what it starts itself. A filter can be added by anybody to oneself and never be
- * taken away; where the engine filters, too, the stricter answer counts.
+ * Some engines take no seccomp profile from us and have a permissive one: Podman's lets user code
+ * make user namespaces, and in them mounts, raw sockets and whatever else root may do. So the agent
+ * filters its own children. A process may always add a filter to itself and can never remove one;
+ * where the engine filters, too, the stricter answer applies.
  *
- * The program is a plain list, one comparison after the other. The kernel works out once which
- * calls it allows whatever their arguments, and does not run it for those (since 5.11); before,
- * some hundred comparisons cost a fraction of a microsecond.
+ * The program is a plain list of comparisons. Since Linux 5.11 the kernel computes once which calls
+ * are allowed whatever their arguments, and does not run the program for them; before, a few
+ * hundred comparisons cost a fraction of a microsecond.
  */
 #include "worker/agent/process/filter.h"
 
@@ -31,7 +31,7 @@
 #error "add the name that the audit system has for this architecture"
 #endif
 
-/* The lower half of the first argument: all that clone, socket and personality look at. */
+/* The lower half of the first argument, which decides for clone, socket and personality. */
 #define FIRST_ARGUMENT offsetof(struct seccomp_data, args[0])
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half comes first");
 
@@ -44,7 +44,7 @@ struct program {
 
 static void emit(struct program *p, struct sock_filter instruction)
 {
-    if (p->len < PROGRAM_MAX) { /* cut short it would be refused by the kernel: no last RET */
+    if (p->len < PROGRAM_MAX) { /* the kernel refuses a program that is cut short */
         p->code[p->len++] = instruction;
     }
 }
@@ -59,7 +59,7 @@ static void add_verdict(struct program *p, unsigned action)
     emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
 }
 
-/* If what is loaded is `value`, the answer is `action`. */
+/* Answers `action` if the loaded word is `value`. */
 static void answer_if(struct program *p, unsigned value, unsigned action)
 {
     emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
@@ -73,7 +73,7 @@ static void answer_each(struct program *p, const unsigned *values, size_t count,
     }
 }
 
-/* Begins what holds for one call only; end_call() says where that ends. The number is loaded. */
+/* Begins the rules of one call; end_call() ends them. The call's number must be loaded. */
 static unsigned short begin_call(struct program *p, unsigned number)
 {
     emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 0));

@@ -1,5 +1,5 @@
 /*
- * The system call filter that the agent gives user code where the engine has no filter of ours.
+ * The system call filter that the agent applies to user code where the engine does not apply ours.
  * Thread: the agent has one. Nothing blocks.
  */
 #ifndef CLOISTER_WORKER_AGENT_PROCESS_FILTER_H
@@ -14,8 +14,8 @@
 extern const unsigned filter_allowed[], filter_refused[], filter_tracing[];
 extern const size_t filter_allowed_count, filter_refused_count, filter_tracing_count;
 
-/* Filters this process and all that come from it, for good. no_new_privs must be set. `tracing`:
- * let processes trace others of their own uid. -ERR_DENIED. */
+/* Filters this process and its descendants for good. no_new_privs must be set. With `tracing` a
+ * process may trace others of its uid. -ERR_DENIED if the kernel refuses. */
 int filter_install(bool tracing, struct err *err) WARN_UNUSED;
 
 #endif

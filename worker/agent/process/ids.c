@@ -1,7 +1,7 @@
 /*
- * An engine can put a container into a user namespace of its own by its configuration, without
- * telling so whoever asks for one. The id that was meant for the ids of the host does not exist
- * there. Inside, the map can be read, so here the question has a certain answer.
+ * An engine's configuration can put each container into its own user namespace without telling the
+ * client that creates it. The requested uid may not exist there. Inside the container the map can
+ * be read, so the agent decides.
  */
 #include "worker/agent/process/ids.h"
 
@@ -13,9 +13,9 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 
-#define MAP_MAX (64u << 10) /* 340 lines is what kernels take */
+#define MAP_MAX (64u << 10) /* the kernel takes at most 340 lines */
 
-/* Above the people and services of images, below "nobody". */
+/* Above the users and services of images, below "nobody". */
 #define FEW_FIRST 20000u
 #define FEW_COUNT 40000u
 

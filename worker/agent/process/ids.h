@@ -8,12 +8,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether `id` can be taken, by a map such as /proc/self/uid_map. True as well if the map cannot be
- * read: there is no user namespace then. */
+/* True if a map such as /proc/self/uid_map has `id`, or if it cannot be read: then there are no
+ * user namespaces. */
 bool ids_has(const char *map_path, uint32_t id);
 
-/* `wanted` where both maps have it, else an id that containers with few ids have, and that stays
- * apart for different `wanted`. */
+/* Returns `wanted` if both maps have it, else an id that containers with few ids have. Different
+ * values of `wanted` give different ids. */
 uint32_t ids_fit(const char *uid_map_path, const char *gid_map_path, uint32_t wanted);
 
 #endif

@@ -1,41 +1,40 @@
 /*
- * A shell that waits for a program forgets a SIGINT unless the program dies of it: one that comes
- * when the program is just ending is lost, and the list goes on with its next command. A trap is
- * not forgotten, it runs before the next command; so a shell gets INTERRUPT_NOTICE as well, and its
- * trap for that (drivers/bash.sh) interrupts it where nothing is waited for.
+ * A shell that waits for a program forgets a SIGINT unless the program dies of it. A SIGINT that
+ * comes when the program is just ending is lost, and the list goes on with its next command. A trap
+ * is not forgotten: it runs before the next command. So a shell gets INTERRUPT_NOTICE as well, and
+ * its trap for that signal (drivers/bash.sh) interrupts it while it waits for nothing.
  *
- * Bash has a fault there: a trap that runs when it has just begun to parse a $( ends in a syntax
- * error. A SIGINT at the same time prevents that, since reading the trap's first line heeds it. So
- * the shell is stopped for as long as it takes to send both, and finds both.
+ * Bash has a bug there: a trap that runs when bash has just begun to parse a $( ends in a syntax
+ * error. A pending SIGINT prevents that, because bash handles it when it reads the trap's first
+ * line. So the shell is stopped while both signals are sent, and receives both.
  *
- * Between fork and exec a child of bash still has the handlers of its parent. A SIGINT that comes
- * just then does not end the child: it makes it a second shell that reads our commands. So an
- * interrupt goes to each process by itself, and below a shell one that has a handler and the very
- * command line of the shell is passed over the first time it is met: it may be such a child, a
- * moment before it becomes a program. The next interrupt, if one is still needed, finds it as what
- * it really is. A child that is forked while we look is not in the list and is met the next time,
- * too.
+ * Between fork and exec a child of bash still has its parent's handlers. A SIGINT at that moment
+ * does not end the child but makes it a second shell that reads our commands. So each process is
+ * signalled by itself. Below a shell, a process with a handler and the command line of the shell is
+ * skipped the first time it is met, since it may be such a child. The next interrupt, if one is
+ * needed, finds what it has become. A child that is forked during the look at /proc is met the next
+ * time, too.
  *
- * And it has a worse one: a SIGINT that comes in the very moment in which it changes its handler,
- * to wait for a program, has it send itself that signal for ever. But then the notice is enough:
- * the program dies of its own SIGINT, and a trap ends the builtin `wait`. So a shell that has
- * programs gets the SIGINT only when it is interrupted again.
+ * Bash has a worse bug: after a SIGINT in the moment in which it changes its handler, to wait for a
+ * program, it sends itself that signal for ever. The notice alone is enough then: the program dies
+ * of its own SIGINT, and a trap ends the builtin `wait`. So a shell with programs gets SIGINT only
+ * from the second interrupt on.
  *
- * The leader comes first: a shell that knows of the interrupt when the program it waits for dies
- * of it takes both for one.
+ * The leader is signalled first, so that a shell knows of the interrupt when its program dies of
+ * it, and takes both for one event.
  *
- * Subshells lose SIGINTs in the same way and have no trap of ours. One that has been met, has been
- * sent two and is met once more gets SIGTERM, which a shell does not put off.
+ * Subshells lose SIGINTs in the same way and do not have our trap. A subshell that was skipped
+ * once, got two SIGINTs and still exists gets SIGTERM, which a shell does not defer.
  *
- * Who is interrupted is told by when it was started, not by its group: what an earlier run has left
- * running has no part in this, but a program in a group of its own (timeout, setsid) may be what
- * the shell waits for.
+ * The start time of a process decides whether it is interrupted, not its process group: processes
+ * that earlier runs left running are spared, and a program in its own group (timeout, setsid) may
+ * be what the shell waits for.
  */
 #include "worker/agent/process/interrupt.h"
 
 #include <unistd.h>
 
-/* In how many interrupts this one has been met, the present one included. */
+/* Counts and returns the interrupts in which this process was met, including this one. */
 static unsigned meet(struct interrupt *i, pid_t pid)
 {
     for (size_t k = 0; k < i->known_count; k++) {
@@ -44,7 +43,7 @@ static unsigned meet(struct interrupt *i, pid_t pid)
         }
     }
     if (i->known_count == INTERRUPT_KNOWN_MAX) {
-        i->known_count = 0; /* long gone, most of them */
+        i->known_count = 0; /* most of them have ended long ago */
     }
     i->known[i->known_count].pid = pid;
     i->known[i->known_count].met = 1;
@@ -52,7 +51,7 @@ static unsigned meet(struct interrupt *i, pid_t pid)
     return 1;
 }
 
-/* True if it is better passed over this time. One that has outlived enough is told to end. */
+/* True if the process is to be skipped this time. Ends one that has outlived enough interrupts. */
 static bool may_be_shell(struct interrupt *i, pid_t leader, pid_t pid)
 {
     unsigned met = proc_catches(pid, SIGINT) ? meet(i, pid) : 0;
@@ -96,7 +95,7 @@ bool interrupt_run(struct interrupt *i, pid_t leader, const struct procs_moment 
     struct procs all = {0};
     bool careful = by != INTERRUPT_BY_SIGNAL;
     if (careful && !i->leader_is_up) {
-        /* it catches this one only when it has done all else that it does to start */
+        /* catching this signal is the last step of its start */
         i->leader_is_up = proc_catches(leader, INTERRUPT_NOTICE);
         if (!i->leader_is_up) {
             return false;

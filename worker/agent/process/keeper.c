@@ -1,15 +1,14 @@
 /*
  * agent --fork--> keeper --fork, drop, exec--> interpreter --> whatever user code starts
  *
- * The keeper is a subreaper, so nothing that user code does (double forks, sessions of its own)
- * takes a process out of its reach, and it is the sandbox's root, so user code can neither signal
- * nor trace it. When the interpreter ends it kills what is left below and only then reports, so a
- * new interpreter never meets ghosts of the old one. It waits for two things only: SIGCHLD and
- * orders. The end of the command pipe means that the agent is gone, and is an order to
- * kill.
+ * The keeper is a subreaper, so double forks and new sessions of user code stay below it. It runs
+ * as the sandbox's root, so user code can neither signal nor trace it. When the interpreter ends,
+ * the keeper kills everything that is left below it before it reports the end, so a new interpreter
+ * never meets processes of the old one. It waits for SIGCHLD and orders only. The end of the
+ * command pipe means that the agent is gone, and is an order to kill.
  *
- * Only the keeper can say that the interpreter's pid is still the interpreter's, since it is the
- * one who reaps it; hence the interrupt goes through here too.
+ * The keeper reaps the interpreter, so only the keeper knows that the pid is not reused. That is
+ * why the keeper sends the interrupts, too.
  */
 #include "worker/agent/process/keeper.h"
 
@@ -31,9 +30,9 @@
 #include "worker/agent/process/interrupt.h"
 #include "worker/agent/process/killtree.h"
 
-#define FD_PARK 80 /* above every number that a program is given; limits can be as low as 128 */
+#define FD_PARK 80 /* above all numbers that programs get; RLIMIT_NOFILE may be as low as 128 */
 
-/* On the pipes, in one write each: same binary on both ends. */
+/* Written to the pipes in one write each, as they are: both ends are the same binary. */
 struct order {
     enum { ORDER_INTERRUPT = 1, ORDER_WAKE, ORDER_SWEEP, ORDER_KILL } what;
     struct procs_moment since;
@@ -41,7 +40,7 @@ struct order {
 
 struct news {
     enum { NEWS_STARTED = 1, NEWS_FAILED, NEWS_INTERRUPTED, NEWS_SWEPT, NEWS_ENDED } what;
-    bool all; /* swept; or the interrupt was sent */
+    bool all; /* the sweep has killed all; or the interrupt was sent */
     pid_t pid;
     int wait_status;
     int sys;
@@ -62,7 +61,7 @@ struct keeping {
 
 static void send_news(int fd, const struct news *n)
 {
-    /* a pipe takes this size whole; if it is broken nobody is left to be told */
+    /* a write of this size is atomic; if the pipe is broken, the agent is gone */
     err_ignore(fd_write_all(fd, n, sizeof(*n), NULL));
 }
 
@@ -88,8 +87,8 @@ static int compare_int(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Every source is parked above all targets first, so that no target overwrites a source. Returns
- * the new number of the status pipe. */
+/* First moves every source above all targets, so that no target overwrites a source. Returns the
+ * new number of the status pipe. */
 static int arrange_fds(const struct keeper_job *job, int status_fd)
 {
     int parked[KEEPER_FDS_MAX];
@@ -124,8 +123,7 @@ __attribute__((noreturn)) static void become_program(const struct keeper_job *jo
     if (spawn_become_user(job->spawn, job->hold_interrupt ? SIGINT : 0, &err) < 0) {
         give_up(status, err.sys, err.text);
     }
-    /* a keeper that dies must not leave the program behind; not before the change of user, which
-     * clears it */
+    /* the program must die with its keeper; set after the change of user, which clears it */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) {
         give_up(status, errno, "bind to the keeper");
     }
@@ -247,7 +245,7 @@ __attribute__((noreturn)) static void become_keeper(const struct keeper_job *job
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     sigset_t blocked = child;
-    sigaddset(&blocked, SIGINT); /* for the program, from its first moment on */
+    sigaddset(&blocked, SIGINT); /* inherited by the program */
     sigprocmask(SIG_SETMASK, &blocked, NULL);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) {
         give_up(status_fd, errno, "become a subreaper");
@@ -342,7 +340,7 @@ void keeper_wake(const struct keeper *k)
 
 void keeper_kill(const struct keeper *k)
 {
-    /* a keeper that is not there has ended, and that shows */
+    /* if the keeper has ended, its status pipe tells */
     (void)give(k, &(const struct order){.what = ORDER_KILL});
 }
 

@@ -1,6 +1,6 @@
 /*
- * A keeper: the process between the agent and one interpreter, which makes sure that whatever
- * descends from the interpreter dies with it.
+ * A keeper: the process between the agent and one interpreter or program. It makes sure that all
+ * descendants of that program die with it.
  *
  * Thread: the agent has one. Nothing here blocks.
  */
@@ -20,7 +20,7 @@
 #define KEEPER_FDS_MAX     8
 #define KEEPER_WAKE_SIGNAL SIGURG /* ignored unless a driver asks for it */
 
-/* A descriptor of ours and the number it gets in the program. */
+/* A descriptor and the number that it gets in the program. */
 struct keeper_fd {
     int from;
     int to;
@@ -31,37 +31,37 @@ struct keeper_job {
     char *const *argv;
     char *const *envp;
     const char *cwd;
-    /* Instead of the four above: called in the process-to-be, which is the sandbox user already;
-     * returns only if there is no way to become the program. NULL: the four above. */
+    /* If not NULL, used instead of the four fields above: called in the child as the sandbox user,
+     * and returns only if exec fails. */
     int (*become)(void *arg, struct err *err);
     void *become_arg;
-    struct keeper_fd fds[KEEPER_FDS_MAX]; /* everything else is closed */
+    struct keeper_fd fds[KEEPER_FDS_MAX]; /* all other descriptors are closed */
     size_t fd_count;
     const struct spawn_config *spawn;
     bool last_resort; /* see killtree.h */
     enum interrupt_by interrupt_by;
-    bool hold_interrupt; /* the program starts with SIGINT blocked, and unblocks it when it is up */
+    bool hold_interrupt; /* it starts with SIGINT blocked, and unblocks it when it is ready */
 };
 
 struct keeper {
     pid_t pid;      /* 0 while there is none */
-    pid_t main_pid; /* the program; 0 until it is reported */
+    pid_t main_pid; /* pid of the program; 0 until it is reported */
     int command_fd; /* owned */
     int status_fd;  /* owned; readable when there is news */
-    unsigned owed;  /* interrupts that have been ordered and not sent yet */
-    bool too_early; /* the last one was not sent, the program is still starting */
+    unsigned owed;  /* interrupts that are ordered but not sent yet */
+    bool too_early; /* the last one was not sent, because the program is still starting */
     enum {
         KEEPER_SWEEP_NONE,
         KEEPER_SWEEP_ORDERED,
         KEEPER_SWEEP_DONE,
         KEEPER_SWEEP_FAILED, /* there is always more */
     } sweep;
-    bool ended; /* the program and everything below it is gone */
+    bool ended; /* the program and all its descendants are gone */
     int wait_status;
-    uint64_t cpu_us; /* of the program and what it waited for, in all its life */
+    uint64_t cpu_us; /* CPU time of the program and the children that it has waited for */
     uint64_t max_rss_kb;
-    int exec_errno;      /* why the program could not even be started; 0 if it was */
-    int exec_code;       /* enum err_code, as the process-to-be sees it */
+    int exec_errno;      /* errno of the failed start; 0 if the program was started */
+    int exec_code;       /* enum err_code of the failed start */
     char exec_step[512]; /* what failed then */
 };
 
@@ -70,25 +70,26 @@ void keeper_init(struct keeper *k);
 /* Forks. -ERR_BUSY if there is no process left, -ERR_IO for anything else. */
 int keeper_start(struct keeper *k, const struct keeper_job *job, struct err *err) WARN_UNUSED;
 
-/* SIGINT to the program and what it has started since that moment. Until `owed` is 0 again it may
- * still come. */
+/* Orders a SIGINT to the program and the processes that it has started since that moment. It may be
+ * sent at any time until `owed` is 0 again. */
 void keeper_interrupt(struct keeper *k, const struct procs_moment *since);
 
-/* Kills what the program has started since that moment, but not the program; `sweep` tells how that
- * went. */
+/* Orders the kill of the processes that the program has started since that moment, but not of the
+ * program; `sweep` tells the result. */
 void keeper_sweep(struct keeper *k, const struct procs_moment *since);
 
-/* Sends the program a signal that means nothing, so that a system call which began in the very
- * moment of an interrupt ends and the interrupt is seen. */
+/* Sends the program KEEPER_WAKE_SIGNAL, which ends a system call that began just when an interrupt
+ * came, so that the program handles the interrupt. */
 void keeper_wake(const struct keeper *k);
 
-/* Kills the program and everything below it; `ended` follows. */
+/* Orders the kill of the program and all its descendants; `ended` follows. */
 void keeper_kill(const struct keeper *k);
 
-/* Reads news from status_fd. A keeper that vanishes without a word counts as ended by SIGKILL. */
+/* Reads the keeper's reports from status_fd. A keeper that ends without a report counts as ended by
+ * SIGKILL. */
 void keeper_read(struct keeper *k);
 
-/* Closes the descriptors. A keeper that is still there takes that as an order to kill. */
+/* Closes the descriptors, which orders a living keeper to kill. */
 void keeper_finish(struct keeper *k);
 
 #endif

@@ -1,23 +1,21 @@
 /*
- * Processes that fork while they are being killed can outrun whoever kills them one by one. So a
- * round first stops everything it can see below us, and only when a round meets nobody new does it
- * kill: a stopped process neither forks nor, by dying, makes room for others to fork. Children of a
- * killed process come to us, because we are their subreaper, and are still below us in the next
- * round.
+ * Processes can fork faster than they are killed one by one. So a round first stops every
+ * descendant that it sees, and kills only when it meets no new one: a stopped process does not
+ * fork, and does not make room for forks of others by dying. Children of a killed process become
+ * ours, because we are a subreaper, so the next round still sees them.
  *
- * User code may fight back by continuing what was stopped. After STOP_ROUNDS the rounds kill
- * whatever they see; after KILL_ROUNDS, if the caller allows it, a process of the sandbox user
- * sends kill(-1, SIGKILL), which the kernel does in one sweep that no fork can slip through. That
- * takes everything else of this user with it, other live interpreters included, which then report a
- * crash; it is only done inside a pid namespace of our own, where there is nobody else.
+ * User code may continue stopped processes. So after STOP_ROUNDS the rounds kill all that they see.
+ * After KILL_ROUNDS, if the caller allows it, a process of the sandbox user sends kill(-1,
+ * SIGKILL), which the kernel does in one step that no fork escapes. That kills all other processes
+ * of the user as well, other live interpreters included, which then report a crash. It is only done
+ * in a pid namespace of our own.
  *
- * That a look at /proc shows nobody does not mean that nobody is there: of processes that each
- * start the next one and end, a look can miss every one, since it lists those that are dead when it
- * comes to read them, and not those that they have started. Who kills all descendants need not
- * care, the kernel says when there is no child left. Who kills those of one run, beside others,
- * believes a look only if no pid was given out meanwhile, or if none of ours has died: the dead of
- * such a chain are left to us, and are there to be reaped. Births elsewhere in the sandbox are
- * looked at again a few times, and then no more.
+ * A look at /proc can miss processes: in a chain in which each process starts the next one and
+ * exits, it may list only processes that are dead when it reads them. killtree_descendants() need
+ * not care, because the kernel tells when no child is left. killtree_since() trusts an empty look
+ * only if no pid was allocated meanwhile, or if none of our children has died: the dead of such a
+ * chain become our children and can be reaped. If other processes in the sandbox keep starting, it
+ * looks again a few times and then stops.
  */
 #include "worker/agent/process/killtree.h"
 
@@ -33,7 +31,7 @@
 #define KILL_ROUNDS  200
 #define MORE_ROUNDS  2000
 #define PAUSE_MS     1
-#define UNSURE_LOOKS 5 /* that show nobody while somebody is started somewhere */
+#define UNSURE_LOOKS 5 /* empty looks that are repeated because a pid was allocated */
 
 static bool was_stopped(const struct procs *before, pid_t pid)
 {
@@ -45,13 +43,14 @@ static bool was_stopped(const struct procs *before, pid_t pid)
     return false;
 }
 
-/* Who is to die: all descendants, or what `main` has started since then. */
+/* The processes to kill: all descendants, or those that `main` has started since that moment. */
 struct prey {
     pid_t main;
     const struct procs_moment *since; /* NULL: all */
 };
 
-/* Stops who is new, or kills all if nobody is or `force`. True if there was anybody. */
+/* Stops new processes; if there are none, or with `force`, kills all. True if it saw any
+ * process. */
 static bool round_of(const struct prey *prey, struct procs *before, bool force)
 {
     struct procs now = {0};
@@ -81,7 +80,7 @@ static bool round_of(const struct prey *prey, struct procs *before, bool force)
     return any;
 }
 
-/* True when there are no children any more. *ret_reaped: how many were reaped. */
+/* Reaps dead children; true when no child is left. *ret_reaped counts them. */
 static bool reap_and_count(killtree_reaped_fn reaped, void *arg, unsigned *ret_reaped)
 {
     unsigned count = 0;
@@ -130,7 +129,7 @@ bool killtree_descendants(const struct spawn_config *c, bool last_resort, killtr
         (void)round_of(&everybody, &seen, i >= STOP_ROUNDS);
         none = reap_all(reaped, arg);
         if (!none && i > 1) {
-            poll(NULL, 0, PAUSE_MS); /* the killed need a moment to die */
+            poll(NULL, 0, PAUSE_MS); /* killed processes need a moment to die */
             none = reap_all(reaped, arg);
         }
     }

@@ -1,12 +1,11 @@
 /*
- * Two versions of cgroups keep the count in different files under the same name: a line "oom_kill
- * N". And the file may be found in two ways: below the path that /proc names, where the whole tree
- * is mounted, or right at the mount point, where an engine has mounted only the container's own
- * part while /proc shows a path of the host. The path goes first: at the mount point of a whole
- * tree lies the count of everybody.
+ * Both versions of cgroups keep the count as a line "oom_kill N", in different files. The file is
+ * either below the path that /proc names, if the whole tree is mounted, or at the mount point
+ * itself, if the engine has mounted only the container's part while /proc shows a path of the host.
+ * The path is tried first, because the root of a whole tree counts the kills of all groups.
  *
- * The file stays open, so that asking costs one read(), and cannot fail for want of descriptors
- * just when a sandbox runs out of things.
+ * The file stays open, so that a query costs one read() and cannot fail for lack of descriptors
+ * just when the sandbox has run out of resources.
  */
 #include "worker/agent/process/oom.h"
 
@@ -18,7 +17,7 @@
 
 #include "common/cleanup.h"
 
-#define PATH_BYTES 4352 /* PATH_MAX, with room for the mount point and the file's name */
+#define PATH_BYTES 4352 /* PATH_MAX and room for the mount point and the file's name */
 #define SELF_BYTES 8192
 
 /* The number in the line "oom_kill N"; false if there is no such line. */
@@ -94,7 +93,7 @@ static bool try_line(struct oom *o, const char *cgroups, char *line)
     *list++ = '\0';
     *path++ = '\0';
     if (strstr(path, "/..") != NULL) {
-        return false; /* outside of what this namespace can see */
+        return false; /* the path is outside of this cgroup namespace */
     }
     path = strcmp(path, "/") == 0 ? path + 1 : path;
     if (strcmp(line, "0") == 0 && *list == '\0') {

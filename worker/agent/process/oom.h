@@ -1,6 +1,6 @@
 /*
- * How often the kernel has killed something in this sandbox for memory, as its own memory cgroup
- * counts. Thread: the agent has one. Nothing blocks.
+ * Counts the processes of this sandbox that the kernel has killed for lack of memory, by the
+ * sandbox's memory cgroup. Thread: the agent has one. Nothing blocks.
  */
 #ifndef CLOISTER_WORKER_AGENT_PROCESS_OOM_H
 #define CLOISTER_WORKER_AGENT_PROCESS_OOM_H
@@ -12,15 +12,15 @@
 
 struct oom {
     int fd;          /* owned; -1 if there is no such file */
-    uint64_t before; /* kills that were counted at the start */
+    uint64_t before; /* the counter at oom_open() */
 };
 
-/* Finds the counter below `cgroups`, the place where cgroups are mounted, for a process whose
- * cgroups the file `self` lists, and keeps it open. That there is none is no error. */
+/* Finds and opens the counter. `cgroups` is the mount point of cgroups; the file `self` lists the
+ * cgroups of the process. A missing counter is no error. */
 void oom_open(struct oom *o, const char *cgroups, const char *self);
 void oom_close(struct oom *o);
 
-/* Kills since oom_open(); 0 if nobody counts them here. */
+/* Kills since oom_open(); 0 if there is no counter. */
 uint64_t oom_kills(const struct oom *o);
 
 #endif

@@ -1,10 +1,9 @@
 /*
- * Reading /proc/<pid>/stat and status. Processes come and go meanwhile; one that cannot be read is
- * gone.
+ * Reading /proc/<pid>/stat and status. Processes may end meanwhile, so one that cannot be read
+ * counts as gone.
  *
- * When a process was started is told in ticks, which are long: tens of processes start within one.
- * Among those of the same tick the pids decide, which are given out in ascending order, and
- * /proc/loadavg names the latest.
+ * Start times are in clock ticks, and tens of processes may start within one. Within a tick the
+ * pids decide, because they are allocated in ascending order; /proc/loadavg names the latest one.
  */
 #include "worker/agent/process/procs.h"
 
@@ -22,10 +21,10 @@
 #include "common/cleanup.h"
 
 #define PROCS_MAX    65536 /* of one look */
-#define STAT_PARENT  4     /* which word of stat that is */
+#define STAT_PARENT  4     /* index of a word of stat */
 #define STAT_STARTED 22
 
-#define PIDS_IN_A_TICK 8192 /* never so many: that far below the latest, counting began anew */
+#define PIDS_IN_A_TICK 8192 /* a pid that far below the latest is from after a wrap-around */
 
 static pid_t read_pid(const char *text)
 {
@@ -57,12 +56,12 @@ static uint64_t read_number(const char *text)
 {
     uint64_t value = 0;
     for (const char *p = text; isdigit((unsigned char)*p); p++) {
-        value = value * 10 + (uint64_t)(*p - '0'); /* the kernel's own words */
+        value = value * 10 + (uint64_t)(*p - '0'); /* the kernel writes digits only */
     }
     return value;
 }
 
-/* The n-th word behind this one. */
+/* The n-th word after this one. */
 static const char *skip_words(const char *text, int n)
 {
     while (n-- > 0 && text != NULL) {
@@ -72,7 +71,7 @@ static const char *skip_words(const char *text, int n)
     return text;
 }
 
-/* "pid (name) state parent group ...", where the name may hold anything, parentheses too. */
+/* "pid (name) state parent group ...", where the name may contain anything, also parentheses. */
 static bool read_stat(struct proc *p)
 {
     char text[512];
@@ -200,7 +199,7 @@ bool procs_same_words(pid_t a, pid_t b)
 {
     char of_a[512];
     char of_b[512];
-    memset(of_a, 0, sizeof(of_a)); /* words end in NUL, so the length is not told */
+    memset(of_a, 0, sizeof(of_a)); /* read_file_of() does not return a length */
     memset(of_b, 0, sizeof(of_b));
     bool both = read_file_of(a, "cmdline", of_a, sizeof(of_a)) &&
                 read_file_of(b, "cmdline", of_b, sizeof(of_b));

@@ -1,5 +1,5 @@
 /*
- * One look at everything alive in /proc. Blocks as /proc does, for microseconds a process: for
+ * One look at the living processes in /proc. Blocks for some microseconds per process, so it is for
  * keepers, and for the agent in emergencies only.
  */
 #ifndef CLOISTER_WORKER_AGENT_PROCESS_PROCS_H
@@ -27,25 +27,25 @@ struct procs {
 /* A point in time between the starts of two processes. */
 struct procs_moment {
     uint64_t ticks;
-    pid_t last_pid; /* the latest that was given out; 0: not known */
+    pid_t last_pid; /* the pid that was allocated last; 0: unknown */
 };
 
-/* Everything but zombies, which neither run nor have children. What does not fit into memory is
- * left out. *ret must be empty. */
+/* Lists all processes but zombies, which neither run nor have children. Processes for which there
+ * is no memory are left out. *ret must be empty. */
 void procs_look(struct procs *ret);
 void procs_finish(struct procs *p);
 
-/* Now: what starts from here on is later. Reads one file. */
+/* The present moment: processes that start from now on are later. Reads one file. */
 struct procs_moment procs_now(void);
 
-/* Sets `below` for the descendants of `root`. With `since` only for those that `main`, one of its
- * children, has started since then: neither for older ones nor for what descends from such. */
+/* Sets `below` for the descendants of `root`. With `since` only for those that `main`, a child of
+ * `root`, has started since that moment; older processes and their descendants are not marked. */
 void procs_mark(struct procs *all, pid_t root, pid_t main, const struct procs_moment *since);
 
 /* True if the process has a handler for the signal. */
 bool proc_catches(pid_t pid, int sig);
 
-/* True if both have the same command line, as before an exec, or if that cannot be told. */
+/* True if both have the same command line, as between fork and exec, or if one cannot be read. */
 bool procs_same_words(pid_t a, pid_t b);
 
 /* True if both run the same executable file. */

@@ -1,15 +1,15 @@
 /*
- * The agent is the sandbox's root with four capabilities (SETUID, SETGID, KILL, SETPCAP); user code
- * is an ordinary user with none. This file is the only way from the one to the other.
+ * The agent runs as the sandbox's root with four capabilities (SETUID, SETGID, KILL, SETPCAP); user
+ * code is an ordinary user with none. Only this file turns the one into the other.
  *
- * The order matters. The memory-kill score and the limits are set while /proc/self still belongs
- * to us and the limits can still be raised; the bounding set is emptied while CAP_SETPCAP is there;
- * the groups go before the user, because afterwards they could not; no_new_privs seals it, so that
- * neither a set-uid program nor exec as uid 0 (the single-uid mode) brings anything back.
+ * The order matters. The memory-kill score and the limits are set while /proc/self belongs to us
+ * and limits can be raised. The bounding set is emptied while CAP_SETPCAP is held. The groups
+ * change before the user, because the user may not change them. no_new_privs follows, so that
+ * neither a set-uid program nor exec as uid 0 (the single-uid mode) restores a privilege.
  *
- * The limit on processes comes last. The kernel remembers of a process that becomes a user with
- * more processes than its own limit allows, and refuses the exec to come: code that holds all of
- * them would keep the next interpreter from starting.
+ * The limit on processes is set after the change of user. The kernel marks a process that becomes a
+ * user with more processes than its limit allows, and refuses its next exec. So user code that uses
+ * up the limit could prevent the start of the next interpreter.
  */
 #include "worker/agent/process/spawn.h"
 
@@ -34,16 +34,16 @@
 #include "common/fd.h"
 #include "worker/agent/process/filter.h"
 
-#define CAPABILITY_MAX 63 /* the kernel refuses the first one that it does not know */
-#define LOOKS          3 /* at a program, one right after the other, before nothing is said of it */
+#define CAPABILITY_MAX 63 /* the loop ends at the first one that the kernel does not know */
+#define LOOKS          3  /* lookups of a program in a row before the answer is "unknown" */
 
 static int denied(struct err *err, const char *step)
 {
     return err_sys(err, ERR_DENIED, errno, "%s", step);
 }
 
-/* The kernel kills by this score first: a runaway program, not the agent that reports it. Absent
- * or read-only /proc costs only this preference. */
+/* Raises the score, so that the kernel kills user code before the agent that reports the kill. If
+ * /proc is absent or read-only, only this preference is lost. */
 static void volunteer_for_memory_kill(void)
 {
     CLEANUP_FD int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -60,7 +60,7 @@ static int limit(__rlimit_resource_t what, uint64_t value, const char *step, str
     }
     rlim_t wanted = (rlim_t)value;
     if (now.rlim_max != RLIM_INFINITY && wanted > now.rlim_max) {
-        wanted = now.rlim_max; /* raising takes a capability that we do not want */
+        wanted = now.rlim_max; /* raising takes a capability that the agent does not have */
     }
     struct rlimit set = {wanted, wanted};
     return setrlimit(what, &set) < 0 ? denied(err, step) : 0;
@@ -181,7 +181,7 @@ static void close_run(unsigned first, unsigned last)
         return;
     }
 #endif
-    /* before Linux 5.9, or forbidden by a seccomp profile that does not know it */
+    /* Linux before 5.9, or a seccomp profile that does not know the call */
     struct rlimit files;
     unsigned top = 65536;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < top) {
@@ -207,8 +207,8 @@ void spawn_close_all_but(const int *keep, size_t count)
     close_run(next, INT_MAX);
 }
 
-/* Rights to files are decided by the fsuid, so it can be lent for one call. The kernel takes the
- * file capabilities away with it and gives them back. */
+/* The fsuid decides the rights to files, so it is changed for one call. The kernel drops and
+ * restores the file capabilities with it. */
 static void act_as_user(const struct spawn_config *c, bool on)
 {
     if (c == NULL || c->single_uid) {
@@ -216,7 +216,7 @@ static void act_as_user(const struct spawn_config *c, bool on)
     }
     setfsgid(on ? c->gid : getegid());
     setfsuid(on ? c->uid : geteuid());
-    /* a change of ids makes the process as dumpable as fs.suid_dumpable says */
+    /* a change of ids resets the dumpable flag to fs.suid_dumpable */
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
@@ -267,14 +267,14 @@ int spawn_open_as_user(const struct spawn_config *c, const char *path, int flags
     return fd;
 }
 
-/* These say that nothing can be run there. All others, of which a shortage of descriptors or memory
- * and a file system in trouble are the likely ones, say nothing about the file. */
+/* True for errors that say that no program can be run there. Others, such as a lack of descriptors
+ * or memory or a failing file system, say nothing about the file. */
 static bool says_not_there(int sys)
 {
     return sys == ENOENT || sys == ENOTDIR || sys == EACCES || sys == ELOOP || sys == ENAMETOOLONG;
 }
 
-/* The way there is checked by the open. */
+/* The open also checks the rights to the directories on the path. */
 static enum spawn_found look_at_program(const struct spawn_config *c, const char *path)
 {
     for (unsigned i = 0; i < LOOKS; i++) {

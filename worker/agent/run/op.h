@@ -99,8 +99,7 @@ struct op_table {
     uint64_t started;        /* operations ever accepted here */
     uint64_t evals;          /* how many of them ran code (op_is_execution()) */
     uint64_t ended;          /* source of op.ended_as */
-    uint64_t active_ms;      /* clock_ms() when one began to run or ended last; at first: of
-                                op_table_init() */
+    uint64_t active_ms;      /* clock_ms() when an operation last began or ended, or of the start */
     size_t held_bytes;       /* bytes of all queued requests */
     struct changes *changes; /* borrowed; NULL: changed files are not looked for */
 };
