@@ -1,5 +1,6 @@
-# Setting up the shell; why, is in bash.c. 73 is the report pipe there. PROMPT_COMMAND comes last: it sets the trap by which the
-# keeper knows that the shell is up, and from then on an interrupt may throw away the line that is being read.
+# Sets up the shell; bash.c explains why. 73 is the report pipe (REPORT_FD). PROMPT_COMMAND comes
+# last: it sets the trap that tells the keeper that the shell is ready, and from then on an
+# interrupt may discard the line that is being read.
 PS1= PS2= __cloister_run=0000000000 __cloister_told=0000000000 __cloister_left=
 __cloister_trap='[[ $__cloister_told == "$__cloister_run" ]] || builtin kill -INT "$BASHPID"'
 __cloister_prompt='__cloister_status=${__cloister_left:-$?}

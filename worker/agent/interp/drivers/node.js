@@ -2,22 +2,23 @@
 // descriptor 3 and reports on 4, see README.md beside the agent's sources. Node itself closes both to
 // the programs that it starts.
 //
-// A cell is rewritten (node_cells.js) and runs as a script in the main context, inside the callback that
-// brought its request. If it awaits something, its run ends when its promise is settled; the event loop
-// goes on between runs, with the timers and servers that they have left.
+// A cell is rewritten (node_cells.js) and runs as a script in the main context, inside the callback
+// that read its request. If it awaits something, its run ends when its promise is settled. The
+// event loop goes on between runs, with the timers and servers that runs have left.
 //
-// SIGINT. Node can end a script that runs forever (vm, breakOnSigint): a thread of it gets the signal and
-// terminates what is on the stack. It watches only while such a script runs, so whatever may run user
-// code is run by one (`guard`): cells, but also the callbacks of timers and of promises, for which parts
-// of node are replaced. The watch is held from beginning to end, for without it there would be moments in
-// which a SIGINT ends the process. A signal that finds no script is noted by it; SIGURG, which the agent
-// sends along, wakes us up to look. Those parts are not public; a node which has others is used without,
-// and then a loop that an awaited timer begins can be ended by force only.
+// SIGINT. Node can end a script that runs forever (vm, breakOnSigint): a thread of node gets the
+// signal and terminates the code on the stack. It watches only while such a script runs, so all
+// user code runs inside one (`guard`): cells, but also callbacks of timers and promises, for which
+// parts of node are replaced. The watchdog runs from beginning to end, because otherwise a SIGINT
+// could end the process at times. It notes a signal that comes while no script runs; SIGURG, which
+// the agent sends as well, wakes the event loop to look for that. The replaced parts are internal.
+// A node that has others runs without them, and then a loop in the callback of an awaited timer can
+// only be ended by force.
 //
-// What is terminated never comes to its `finally`, and promise callbacks that waited for their turn are
-// lost. So nothing of ours that has to happen is left to a guarded callback: those only note what came,
-// and `settle`, outside, acts on it. Node's work on its lists of timers is done outside, too: terminated
-// halfway, it would never get past such a list again.
+// Terminated code does not run its `finally`, and queued promise callbacks are lost. So a guarded
+// callback does nothing that must happen: it only notes what came, and `settle`, which is not
+// guarded, acts on it. Node's own work on its timer lists is not guarded either, because a list
+// whose processing was terminated would block all timers.
 
 (function (require, rewrite, showing) {
     'use strict';
@@ -36,13 +37,13 @@
     const PACKAGES = path.join(ALL_PACKAGES || '/packages', 'node');
     const REQUESTS = 3;
     const REPORTS = 4;
-    const HEAD = 13; // bytes of a request after its length and before its fields
-    const RUN = 1; // the other kind only asks for an answer
-    const SETTLE_MS = 10; // until a signal that is on its way has arrived
+    const HEAD = 13; // bytes of a request between its length and its fields
+    const RUN = 1; // kind of a request that runs code; the other kind only asks for an answer
+    const SETTLE_MS = 10; // time in which a sent signal arrives
     const LOOK_MS = 2;
     const RESULT_MAX = 256 << 10;
     const NAME_MAX = 4096;
-    const ENDED = 70; // exit code when we cannot go on
+    const ENDED = 70; // exit code when the driver cannot go on
     const { inspect } = util;
     const { writeSync, existsSync } = fs;
     const { setImmediate, Promise, Symbol } = globalThis;
@@ -62,8 +63,8 @@
     const { clearAsyncIdStack } = require('internal/async_hooks');
     process.execArgv = []; // not for forked children
 
-    // Node's own copy of the parser of cells sees the globals that code may have replaced with its own. From the
-    // first time that one is, cells are parsed by a copy that does not.
+    // Node's own copy of acorn, which parses cells, uses globals that user code may replace. Once
+    // one is replaced, cells are parsed by a separate copy, which keeps the originals.
     const ITS_GLOBALS = ['Array', 'BigInt', 'Boolean', 'Error', 'Function', 'JSON', 'Map', 'Math', 'Number', 'Object', 'RangeError',
         'ReferenceError', 'RegExp', 'Set', 'String', 'Symbol', 'SyntaxError', 'TypeError', 'WeakMap', 'WeakSet', 'globalThis', 'isFinite',
         'isNaN', 'parseFloat', 'parseInt'];
@@ -108,8 +109,9 @@
 
     // ---- streams --------------------------------------------------------------------------------
 
-    // Node's own streams write to pipes when it suits the event loop, which a busy run never enters; and
-    // the state that every stream keeps is wrong for good once a write is interrupted. This has none.
+    // Node's own streams write to pipes from the event loop, which a busy run does not enter, and
+    // an interrupted write corrupts their state for good. This class writes at once and keeps no
+    // state.
     class Output extends Writable {
         constructor(fd) {
             super();
@@ -131,7 +133,7 @@
             return true;
         }
 
-        // It is there for the next run, too.
+        // Does not close: the next run uses the stream, too.
         end(chunk, encoding, done) {
             const then = [chunk, encoding, done].find((x) => typeof x === 'function');
             if (chunk !== undefined && chunk !== null && typeof chunk !== 'function') this.write(chunk, encoding);
@@ -157,14 +159,14 @@
         });
     }
 
-    let input; // of the run that is there
+    let input; // stdin of the current run
 
     function freshInput() {
         input?.destroy();
         input = undefined;
     }
 
-    // The agent has put the run's stdin into the file at descriptor 0, and rewound it.
+    // Descriptor 0 is a file into which the agent writes each run's stdin, and which it rewinds.
     Object.defineProperty(process, 'stdin', {
         get() {
             if (input === undefined) {
@@ -181,9 +183,9 @@
     // ---- interrupts -----------------------------------------------------------------------------
 
     let run = null; // {number, cell, state, value}: state is busy, waiting, settled
-    let guarded = null; // what the gate is to run
+    let guarded = null; // the function that the gate calls
     let depth = 0;
-    let hooked = false; // node's entries lead through here
+    let hooked = false; // node's internal entry points are replaced
     let missed = false; // an interrupt came while no run was there
 
     const GATE = Symbol('cloister');
@@ -194,8 +196,8 @@
     const wasInterrupted = (error) => error !== null && typeof error === 'object' &&
         error.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED';
 
-    // Calls f where SIGINT can end it; then the run is over, and the answer is GATE. So it is if one was noted
-    // before, which would be forgotten here.
+    // Calls f so that SIGINT can end it. After a SIGINT the run is over, and the return value is
+    // GATE; also if one was noted before, since the note would be lost here.
     function guard(f) {
         const outer = guarded;
         if (depth === 0 && watchdog.watchdogHasPendingSigint() && takePending()) {
@@ -209,7 +211,7 @@
             return gate.runInThisContext(options);
         } catch (error) {
             if (!wasInterrupted(error)) throw error;
-            clearAsyncIdStack(); // as after an uncaught error: nobody takes off it what was terminated
+            clearAsyncIdStack(); // as after an uncaught error: terminated code leaves entries on it
             interrupted();
             return GATE;
         } finally {
@@ -220,11 +222,11 @@
 
     function takePending() {
         watchdog.startSigintWatchdog();
-        return watchdog.stopSigintWatchdog(); // the inner one of two: forgets what it tells
+        return watchdog.stopSigintWatchdog(); // the inner of two: clears the note
     }
 
-    // Waits for the thread that notes a signal, which may be slower than we are. Not by a timer: code that is
-    // terminated while it sets one may break them.
+    // For waiting for the thread that notes a signal, which may be late. Not by a timer, since code
+    // that is terminated while it sets a timer may break all timers.
     const still = new Int32Array(new SharedArrayBuffer(4));
 
     function takePendingSoon() {
@@ -246,7 +248,7 @@
         run.state = 'settled';
     }
 
-    // A SIGINT came that ended nothing.
+    // True if a SIGINT came that ended no code.
     function noted() {
         if (process.listenerCount('SIGINT') > 0) {
             try {
@@ -263,7 +265,8 @@
         if (isOn() && takePendingSoon()) noted();
     }
 
-    // Runs what waits for its turn. Its errors are told before the run is reported, so not by node.
+    // Runs queued promise callbacks and ticks. Their errors are printed here and not by node, so
+    // that they come before the report of the run.
     function drain(ticks) {
         for (;;) {
             try {
@@ -276,7 +279,7 @@
         }
     }
 
-    // What such objects call is guarded, each time by itself.
+    // Guards each callback of such objects.
     function guardCallbacks(type, name) {
         const callbacks = new WeakMap();
         function call(...args) {
@@ -299,7 +302,7 @@
         const ticks = process._tickCallback;
         const turn = () => {
             drain(ticks);
-            tickInfo[0] = 1; // come here every time, not only when process.nextTick() was used
+            tickInfo[0] = 1; // makes node call this every time, not only after process.nextTick()
         };
         const tick = () => {
             turn();
@@ -319,14 +322,15 @@
 
     const edited = new Set(); // numbers of cells
 
-    class Exit {} // unwinds what called process.exit() where nothing better can
+    class Exit {} // thrown to unwind the caller of process.exit() where it cannot be terminated
 
     const OURS = /^\s+at .*(?:<cloister>|__cloister|node:internal\/|\(?node:vm:\d)/;
 
-    // Without our frames, and without columns of cells that were edited too much for them to be true.
+    // A stack trace without the driver's frames, and without columns in cells whose edits made them
+    // wrong.
     function trimmed(text) {
         const lines = [];
-        let below = false; // of the first frame of ours there is nothing but node's own
+        let below = false; // below the driver's first frame there are only frames of node
         for (const line of text.split('\n')) {
             const isOurs = OURS.test(line) || (below && /^\s+at .*\(?node:/.test(line));
             below = isOurs || (below && /^\s+at /.test(line));
@@ -351,8 +355,8 @@
         }
     }
 
-    // For when code has changed what JavaScript itself is made of: a new interpreter has it as it should be,
-    // while in this one a run would wait for its deadline, and so would each that follows.
+    // Called when code has broken JavaScript's own objects. In this interpreter every run would
+    // last until its deadline, so it exits and a new one starts.
     function broken(error) {
         complain('The interpreter cannot go on:', error);
         process.reallyExit(ENDED);
@@ -381,7 +385,7 @@
     }
 
     function moduleIn(directory) {
-        const file = path.join(directory, '[cell].js'); // names a place only, there is no such file
+        const file = path.join(directory, '[cell].js'); // only for its directory; no such file
         const module = new Module('.');
         module.filename = file;
         module.paths = Module._nodeModulePaths(directory);
@@ -402,8 +406,8 @@
             !Module.builtinModules.includes(name);
     }
 
-    // Node remembers what it has not found, so it is not asked before something is there: a package
-    // may be installed at any time.
+    // Node caches failed lookups, but a package may be installed at any time. So node is only asked
+    // when the package's directory exists.
     function homeOf(name) {
         const [root] = BARE.exec(name);
         const has = (dir) => ['', '.js', '.json', '.node', '.cjs', '.mjs'].some((end) => existsSync(path.join(dir, root + end)));
@@ -423,7 +427,7 @@
         return nodeRequire(name);
     });
     Object.assign(globalThis.require, nodeRequire, { resolve: nodeRequire.resolve, main: here.module });
-    // Later: node puts back what it had here when the loader is through.
+    // Deferred, because node restores its own value when the loader has finished.
     process.nextTick(() => {
         own(globalThis, 'module', here.module);
         own(globalThis, 'exports', here.module.exports);
@@ -449,7 +453,7 @@
         return namespace;
     });
 
-    own(globalThis, '__cloister_global', globalThis); // code may have a globalThis of its own
+    own(globalThis, '__cloister_global', globalThis); // code may define its own globalThis
 
     own(globalThis, '__cloister_meta', Object.freeze({
         __proto__: null,
@@ -460,13 +464,13 @@
             url.pathToFileURL(nodeRequire.resolve(name)).href),
     }));
 
-    // Node loads its own modules when they are first asked for. An interrupt in the middle of that leaves half
-    // of one, for good; so those that a cell names are loaded before it begins.
+    // Node loads its own modules on first use, and an interrupt then leaves half of a module for
+    // good. So the modules that a cell names are loaded before it begins.
     const SCAN = 64 << 10;
     const unloaded = new Set(Module.builtinModules.filter((name) => !/^_|^(punycode|sys|domain|internal)\b/.test(name)));
 
-    // These want `Promise` to be as it was when they are loaded, which is with the first CommonJS module that is
-    // imported; code that has one of its own names it first.
+    // These modules need the original `Promise` when they are loaded, which is when the first
+    // CommonJS module is imported. So they are loaded before a cell that names `Promise` runs.
     let lexers = ['internal/deps/cjs-module-lexer/lexer', 'internal/deps/cjs-module-lexer/dist/lexer'];
 
     function preload(code) {
@@ -496,13 +500,13 @@
     const EDITED_MAX = 1000;
     const NEVER = new Promise(() => {});
     let cells = 0;
-    let over = 0; // the latest cell that was stopped before its end
-    let last; // what _ is, unless user code has one of its own
+    let over = 0; // number of the latest cell that was stopped
+    let last; // value of _, unless user code defines its own
 
     const stopped = (cell) => cell <= over || (run !== null && run.cell === cell && run.state === 'settled');
 
-    // An await of a cell itself. A cell that was interrupted does not go on when that comes, in
-    // somebody else's run.
+    // A top-level await of a cell. An interrupted cell does not go on when the promise settles in a
+    // later run.
     own(globalThis, '__cloister_wait', async function wait(cell, value) {
         const result = await value;
         if (stopped(cell)) await NEVER;
@@ -534,7 +538,8 @@
             });
             return { ...cell, script };
         } catch (error) {
-            // about words that we do know, V8 says only that they are not for scripts
+            // for these words V8 only says that scripts may not use them, so acorn's message is
+            // better
             if (unread?.loc === undefined || !/await|import|export|module/.test(error.message)) throw error;
             const { line, column } = unread.loc;
             const what = new SyntaxError(unread.message.replace(/ \(\d+:\d+\)$/, ''));
@@ -543,7 +548,8 @@
         }
     }
 
-    // A global like `crypto` that can only be read would swallow what a cell assigns to it.
+    // Makes read-only globals such as `crypto` writable, since assignments of a cell would be
+    // ignored.
     function makeRoom(names) {
         for (const name of names) {
             const there = Object.getOwnPropertyDescriptor(globalThis, name);
@@ -566,7 +572,7 @@
             cell = compile(code, `<cell ${cells}>`);
             makeRoom(cell.names);
         } catch (error) {
-            if (error instanceof TypeError) broken(error); // no code is wrong in this way
+            if (error instanceof TypeError) broken(error); // user code cannot cause one here
             throw error;
         }
         let result = cell.script.runInThisContext({ displayErrors: false });
@@ -603,13 +609,13 @@
         const records = [];
         try {
             if (run.error) {
-                // what ended a program that this run waited for is about to end this run
+                // the SIGINT that ended a child of this run is about to end the run, too
                 if (run.error.error?.signal === 'SIGINT') Atomics.wait(still, 0, 0, SETTLE_MS);
                 records.push(...describe(run.error.error));
             }
             else if (run.value) show(run.value.value, records);
         } catch (error) {
-            // a custom inspect() of user code, for one
+            // a custom inspect() of user code may fail
             try {
                 return describe(error);
             } catch {
@@ -621,7 +627,8 @@
         return records;
     }
 
-    // Reports the run if it is over. Never in a guarded call: it must not be torn in two.
+    // Reports the run if it is over. Never in a guarded call, since an interrupt would cut the
+    // report.
     function settle() {
         if (depth > 0 || run === null || run.state !== 'settled' || run.ending) return;
         run.ending = true;
@@ -661,7 +668,7 @@
             }
             process.removeAllListeners('exit');
             if (depth > 0) {
-                // ends what is on the stack, whatever it catches
+                // terminates the code on the stack, whatever it catches
                 process.kill(process.pid, 'SIGINT');
                 for (let i = 0; i < 100; i++) Atomics.wait(still, 0, 0, 50);
             }
@@ -686,7 +693,7 @@
         const number = data.readUInt32BE(0);
         if (data[4] !== RUN) {
             Atomics.wait(still, 0, 0, SETTLE_MS);
-            takePending(); // it was for the last run
+            takePending(); // the signal was for the last run
             send([['D', String(number)]]);
             return;
         }
@@ -703,7 +710,7 @@
         showing.begin(number);
         preload(code);
         if (takePending() || missed) {
-            // for this run, just too early, or for the last one: the agent knows
+            // it was for this run and too early, or for the last one: the agent decides
             missed = false;
             send([['I', '']]);
         }
@@ -748,7 +755,8 @@
     own(globalThis, 'display', showing.display);
     showing.connect({ send, complain });
 
-    // SIGINT stays ours: a listener of user code would take it away from the watch. It is told all the same.
+    // A listener of user code would take SIGINT away from the watchdog. So the driver keeps the
+    // signal and calls the listeners itself.
     for (const listener of process.listeners('newListener')) {
         if (listener.name !== 'startListeningIfSignal') continue;
         process.removeListener('newListener', listener);
@@ -767,9 +775,9 @@
     try {
         process.chdir(WORKSPACE);
     } catch {
-        // it is gone; code says so if it matters
+        // the directory is gone; user code reports that if it matters
     }
     process.argv = ['node', ''];
     listen();
-    process.on('SIGURG', look); // from here on the agent sends interrupts
+    process.on('SIGURG', look); // this handler tells the keeper that interrupts may be sent
 })

@@ -1,18 +1,19 @@
-// Rewrites a cell so that it runs as a script and leaves its names behind; first half of the source
-// that worker/agent/interp/node.c gives to node.
+// Rewrites a cell so that it runs as a script whose names stay defined. worker/agent/interp/node.c
+// passes this part to node.js.
 //
-// A script alone would nearly do: its functions and `var`s become globals and stay. But `let`, `const`
-// and classes cannot be declared twice, `await` and `import` are errors in it, and import() would look
-// for files next to us. So the cell is parsed (by acorn, which every node from 18 on carries for its own
-// REPL, and which knows the grammar of that node) and edited in place, on the same lines:
+// A plain script would nearly do, because its functions and `var`s become globals. But `let`,
+// `const` and classes cannot be declared twice, `await` and `import` are errors, and import() would
+// resolve files relative to the driver. So the cell is parsed (by acorn, which every node from 18
+// on carries for its own REPL, and which knows the grammar of that node) and edited in place, on
+// the same lines:
 //
 //   let a = 1            var a = 1                      const and class likewise
 //   f(await g())         the value is an async function of it all, whose declarations become assignments
 //   import x from 'y'    ({default: x} = await import('y'))
 //   import('y')          a call of ours, with the workspace as the place to look from
 //
-// V8's own REPL mode (inspector) would spare the editing, but knows no imports. What acorn cannot read
-// V8 gets as it is: either it knows more, or it has the better error message.
+// V8's own REPL mode (inspector) needs no editing, but does not support imports. A cell that acorn
+// cannot parse goes to V8 unchanged: V8 may know more syntax, or has the better error message.
 
 (function () {
     'use strict';
@@ -55,8 +56,8 @@
             this.number = number;
             this.body = tree.body;
             this.edits = [];
-            this.names = new Set(); // what the cell declares for good
-            this.hoisted = []; // functions that an async cell gives away at its start
+            this.names = new Set(); // names that stay declared after the cell
+            this.hoisted = []; // functions that an async cell assigns to globals at its start
             this.isAsync = false;
         }
 
@@ -64,7 +65,7 @@
             this.edits.push({ start, end, text, order: this.edits.length });
         }
 
-        // What belongs to the cell itself rather than to a function in it.
+        // True for a node of the cell itself, not of a function in it.
         own(node, parent) {
             if (FUNCTION.test(node.type) || node.type === 'StaticBlock') return;
             if (node.type === 'PropertyDefinition') return;
@@ -138,7 +139,7 @@
                 `__cloister_import(${node.source.raw},${options},${JSON.stringify(wanted)}));void(${target}0)}${lines}`);
         }
 
-        // There is nobody to export to: what is declared stays, as everything does.
+        // `export` is removed: no module can import a cell, and its declarations stay anyway.
         exportDeclaration(node) {
             const inner = node.declaration;
             if (!inner) {
@@ -153,11 +154,11 @@
             }
         }
 
-        // `var`s in blocks, and the awaits of the cell itself, which end with its run.
+        // `var`s in blocks, and top-level awaits, which end with the run of the cell.
         inAsync(node, parent) {
             if (FUNCTION.test(node.type) || node.type === 'StaticBlock' || node.type === 'PropertyDefinition') return;
             if (node.type === 'AwaitExpression') {
-                const list = node.argument.type === 'SequenceExpression'; // its brackets stay outside
+                const list = node.argument.type === 'SequenceExpression'; // parentheses stay outside
                 this.edit(node.argument.start, node.argument.start, `__cloister_wait(${this.number},${list ? '(' : ''}`);
                 this.edit(node.argument.end, node.argument.end, list ? '))' : ')');
             } else if (node.type === 'ForOfStatement' && node.await) {
@@ -172,12 +173,12 @@
         }
 
         text() {
-            // of two at one place, what was asked for first stands first
+            // of two edits at one position, the earlier comes first
             this.edits.sort((a, b) => a.start - b.start || a.end - b.end || a.order - b.order);
             let out = '';
             let at = 0;
             for (const e of this.edits) {
-                if (e.start < at) continue; // inside of something that is replaced as a whole
+                if (e.start < at) continue; // inside a range that is replaced as a whole
                 out += this.source.slice(at, e.start) + e.text;
                 at = e.end;
             }
@@ -185,14 +186,15 @@
         }
     }
 
-    // {text, shift, names, isAsync, hasValue}: the script, by how much its first line is shifted, and what
-    // is to be expected of it. If it is async, its value is a function that runs it.
+    // Returns {text, shift, names, isAsync, hasValue}: the script, the shift of its first line in
+    // columns, its names, and whether it is async and has a value. The value of an async script is
+    // a function that runs it.
     function rewrite(acorn, source, number) {
         let tree;
         let shift = 0;
         if (/^\s*\{/.test(source) && !/;\s*$/.test(source)) {
             try {
-                // an object rather than a block
+                // try it as an object before a block
                 tree = acorn.parse(`(${source}\n)`, OPTIONS);
                 source = `(${source}\n)`;
                 shift = 1;
@@ -226,7 +228,7 @@
         const names = [...cell.names];
         const head = (names.length ? `var ${names};` : '') + `(async()=>{${directive}` +
             cell.hoisted.map((name) => `__cloister_global.${name}=${name};`).join('');
-        // a line of its own: the cell may end with a comment
+        // on a new line, because the cell may end with a comment
         return { text: `${head}${cell.text()}\n})`, shift: shift + head.length, names: cell.names, isAsync: true, hasValue };
     }
 

@@ -1,6 +1,6 @@
-// What code shows: display(value), and the last value of a cell if it knows how to be shown. Every
-// representation becomes a file in a directory of ours, and a V record tells of it (README.md beside
-// the agent's sources). Files of the oldest runs make room for new ones.
+// Shows values: display(value), and the last value of a cell if it has a display method. Every
+// representation becomes a file in the driver's directory and is reported by a V record
+// (worker/agent/link/README.md). Files of the oldest runs are removed to make room.
 
 (function (require) {
     'use strict';
@@ -21,7 +21,7 @@
         ['image/gif', [0x47, 0x49, 0x46, 0x38]],
         ['image/webp', [0x52, 0x49, 0x46, 0x46, -1, -1, -1, -1, 0x57, 0x45, 0x42, 0x50]],
     ];
-    // Methods by which objects say what they look like; the underscored ones are those of notebooks.
+    // Display methods of objects; those with an underscore are used by notebooks.
     const METHODS = { toHTML: 'text/html', _toHtml: 'text/html', _toSvg: 'image/svg+xml', _toPng: 'image/png', _toJpeg: 'image/jpeg' };
     const BUNDLE = Symbol.for('Jupyter.display');
     const IS_TYPE = /^[a-z0-9.+-]+\/[a-z0-9.+-]+$/;
@@ -49,7 +49,7 @@
         return held + size <= KEEP_BYTES;
     }
 
-    // Base64 is how images travel in bundles of text.
+    // Images in a bundle of text are base64.
     function bytesOf(type, data) {
         if (data instanceof Uint8Array) return data;
         if (typeof data === 'string') {
@@ -85,7 +85,7 @@
         return MAGIC.find(([, bytes]) => bytes.every((byte, i) => byte < 0 || value[i] === byte))?.[0];
     }
 
-    // Its representations by type; undefined if it is nothing but a value.
+    // The representations of a value by MIME type; undefined if it has no display method.
     function bundleOf(value) {
         const image = imageType(value);
         if (image !== undefined) return { [image]: value };

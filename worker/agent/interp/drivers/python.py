@@ -2,13 +2,13 @@
 # the workspace as argument, requests on descriptor 3 and reports on 4; see README.md beside the agent's
 # sources for both formats.
 #
-# What shows values (python_rich.py) is read only when there is something to show: code that prints must
-# not wait for it, nor for anything that is imported there. So it is with what looks after the dead children
-# of stopped runs (python_dead.py), and with what cells have that is not Python (python_notebook.py).
+# Parts of the driver are compiled at their first use, so that code that only prints does not wait
+# for them or their imports: python_rich.py shows values, python_dead.py reaps the children of
+# stopped runs, and python_notebook.py handles cells that are not plain Python.
 #
-# It shares its process with user code, so it owns as little as possible: one namespace that user
-# code does not see, and references taken before user code could replace anything. User code runs in a
-# `__main__` of its own. What it breaks here it breaks for itself: the agent then starts a new one.
+# The driver shares its process with user code. So it has one namespace that user code does not see,
+# and takes its references before user code can replace anything. User code runs in its own
+# `__main__`. Code that breaks the driver loses its interpreter, and the agent starts a new one.
 
 def _cloister_driver(rich_source, dead_source, notebook_source):
     import builtins
@@ -29,13 +29,13 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
     HERE = _cloister_driver.__code__.co_filename
     RESULT_MAX = 256 << 10  # bytes of a result, message or traceback
     NAME_MAX = 4096
-    STOPPED_BYTES = 16  # a request that asks for no run
-    SOURCES_MAX = 8 << 20  # characters of code that tracebacks can still quote
+    STOPPED_BYTES = 16  # length of the request that reports a stopped run
+    SOURCES_MAX = 8 << 20  # characters of code that are kept for tracebacks
     CELLS_MAX = 512
     COROUTINE = 0x80  # inspect.CO_COROUTINE
 
-    IN_LOOP = {"create_task", "ensure_future", "get_running_loop"}  # what takes a loop that runs,
-    NOT_IN_LOOP = {"run", "run_until_complete", "run_forever", "Runner"}  # and what takes that there is none
+    IN_LOOP = {"create_task", "ensure_future", "get_running_loop"}  # need a running loop,
+    NOT_IN_LOOP = {"run", "run_until_complete", "run_forever", "Runner"}  # need that none runs
 
     FUTURE_FLAGS = 0
     for feature in __future__.all_feature_names:
@@ -47,7 +47,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
     SIGINT = signal.SIGINT
     compile_, eval_, exec_, repr_, str_ = compile, eval, exec, repr, str
     type_, hasattr_, set_, modules = type, hasattr, set, sys.modules
-    name_of = type.__dict__["__name__"].__get__  # whatever a metaclass says
+    name_of = type.__dict__["__name__"].__get__  # reads the name in spite of metaclasses
     pid = os_getpid()
 
     def out_of_the_way(fd):
@@ -69,11 +69,13 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
             except BaseException as exc:
                 if isinstance(exc, OSError) and exc.__traceback__.tb_next is None:
                     raise
-                # a signal handler of user code, as of an alarm that was left on: like an error in a thread
+                # raised by a signal handler of user code, such as an alarm of an earlier run:
+                # reported like an error in a thread
                 complain(exc)
 
     def wait_in_loop():
-        """Until there is something to read. Tasks that code has left go on meanwhile, as in a notebook."""
+        """Waits until a request can be read. Tasks that code has left go on meanwhile, as in a
+        notebook."""
         loop = state.loop
         try:
             if loop is None or loop.is_closed() or not all_tasks(loop):
@@ -81,11 +83,11 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
             come = loop.create_future()
             loop.add_reader(requests, lambda: come.done() or come.set_result(None))
         except Exception:
-            return  # of a kind that cannot do this
+            return  # a kind of loop that cannot wait for descriptors
         try:
             loop.run_until_complete(come)
         except BaseException as exc:
-            complain(exc)  # of a task; the others go on when the next code runs
+            complain(exc)  # raised in a task; the other tasks go on when the next code runs
         finally:
             loop.remove_reader(requests)
 
@@ -138,7 +140,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
             data = data[os_write(reports, data) :]
 
     def take_off_dead(since):
-        # the agent has killed what the last run had started, which has begun at that clock tick
+        # the agent has killed the processes of the last run, which began at that clock tick
         try:
             if state.dead is None:
                 names = {"__name__": "<cloister>"}
@@ -148,7 +150,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
         except BaseException as exc:
             complain(exc)
 
-    reporting = RLock()  # threads may display what they like, when they like
+    reporting = RLock()  # any thread may display at any time
 
     def encoded(text, most=RESULT_MAX):
         data = str_.encode(text, "utf-8", "backslashreplace")
@@ -160,7 +162,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
     # ---- streams ---------------------------------------------------------------------------------
 
     def writer(fd):
-        # line by line, so that output is seen when it is written; never fails on odd text
+        # line-buffered, so that output is seen at once; text that cannot be encoded does not fail
         raw = io.FileIO(fd, "w", closefd=False)
         return io.TextIOWrapper(
             io.BufferedWriter(raw, 65536), "utf-8", "backslashreplace", line_buffering=True
@@ -172,7 +174,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
 
     class Streams:
         out = err = None
-        fed = True  # whatever was there before us
+        fed = True  # descriptor 0 from before the first run
 
     streams = Streams()
 
@@ -184,7 +186,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
 
     def open_stdin(data):
         if data is None:
-            # exit() and quit() close it
+            # reopens sys.stdin, which exit() and quit() close
             if not streams.fed and is_open("stdin"):
                 return
             os_dup2(devnull, 0)
@@ -207,7 +209,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
         sys.stdin = sys.__stdin__ = reader()
 
     def mend_streams():
-        # closed by an earlier run, on purpose or not
+        # restores descriptors that an earlier run has closed
         for fd, spare in ((1, spare_out), (2, spare_err)):
             try:
                 os_fstat(fd)
@@ -223,7 +225,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
             try:
                 getattr(of, name).flush()
             except passed_over:
-                pass  # closed or replaced by something odd: that is user code's own business
+                pass  # user code has closed or replaced the stream
 
     # ---- errors ----------------------------------------------------------------------------------
 
@@ -253,13 +255,13 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
         forget_own_frames(te, set())
         alone = te.__cause__ is None and te.__context__ is None
         if alone and not te.stack and not getattr(te, "exceptions", None):
-            return "".join(te.format_exception_only())  # a syntax error needs no heading
+            return "".join(te.format_exception_only())  # a syntax error has no heading
         return "".join(te.format())
 
     python_formatwarning = warnings.formatwarning
 
     def formatwarning(message, category, filename, lineno, line=None):
-        """Of what is said to come from whoever has called the cell: that is nobody's file."""
+        """For warnings that name the caller of the cell: the driver is no file to show."""
         if filename == HERE:
             return "<cell %d>: %s: %s\n" % (state.number, name_of(category), message)
         return python_formatwarning(message, category, filename, lineno, line)
@@ -297,7 +299,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
                 return int.__and__(code, 0xFF)
             sys.stderr.write(str_(code) + "\n")
         except BaseException:
-            pass  # of a class that has its own idea of a code
+            pass  # a subclass of SystemExit with an unusual code
         return 1
 
     # ---- running ---------------------------------------------------------------------------------
@@ -311,21 +313,21 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
     class State:
         number = 0  # of the last cell
         held = 0  # characters in cells
-        flags = 0  # __future__ features that cells have switched on
-        handler = default_int  # what SIGINT does while user code runs
+        flags = 0  # __future__ features that cells have enabled
+        handler = default_int  # SIGINT handler while user code runs
         missed = False  # an interrupt came while no user code ran
         loop = None
         task = None
-        coroutine = None  # in it: the part of the cell that awaits
+        coroutine = None  # the part of the cell that runs in the loop
         run = 0  # its number
-        shown = 0  # representations in this run
+        shown = 0  # number of things shown in this run
         number_shown = 0  # of the last thing
-        packages_ns = 0  # when their directory changed last
+        packages_ns = 0  # last change of the package directory
         rich = None  # once it was needed
-        dead = None  # once a run was stopped
-        notebook = None  # once code was not Python
-        around = None  # what this run runs in, for %%time and the like
-        unread = b""  # of requests: what came with the last one
+        dead = None  # python_dead.py, once a run was stopped
+        notebook = None  # python_notebook.py, once code was not plain Python
+        around = None  # context manager around this run, for %%time and the like
+        unread = b""  # bytes that were read after the last request
 
     state = State()
 
@@ -333,12 +335,12 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
         state.missed = True
 
     def wake(signum, frame):
-        pass  # its arrival alone makes a blocking call look whether there was an interrupt
+        pass  # the signal only makes a blocking call check for interrupts
 
     def remember(name, code):
         if type_(linecache.cache) is not dict:
-            linecache.cache = {}  # or no code could ever run again
-        # not splitlines(), to which more ends a line than to the compiler
+            linecache.cache = {}  # user code has replaced it, and no code could run otherwise
+        # not splitlines(), which splits at more characters than the compiler
         linecache.cache[name] = (len(code), None, io.StringIO(code, None).readlines(), name)
         cells.append((name, len(code)))
         state.held += len(code)
@@ -348,7 +350,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
             state.held -= size
 
     def parse(code):
-        """Compiled statements, and the compiled last expression: either may be None."""
+        """Returns the compiled statements and the compiled last expression; either may be None."""
         state.number += 1
         name = "<cell %d>" % state.number
         text = code.decode("utf-8")
@@ -376,7 +378,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
         return first, last
 
     def finish_task(task):
-        # thrown out of the loop by an interrupt: let its cleanup run
+        # an interrupt has left the loop: let the task clean up
         task.cancel()
         try:
             state.loop.run_until_complete(task)
@@ -390,7 +392,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
             if part.co_flags & COROUTINE:
                 state.coroutine = value
                 value = await value
-        await turn()  # what this has begun begins
+        await turn()  # gives new tasks a turn
         return value
 
     @types.coroutine
@@ -402,8 +404,8 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
         return bool(names & IN_LOOP) and not names & NOT_IN_LOOP
 
     def evaluate(first, last):
-        """The value of the last expression. If any part of a cell awaits, or begins a task, all of it runs in
-        the loop."""
+        """Runs a cell and returns the value of its last expression. If any part of it awaits or
+        begins a task, all of it runs in the loop."""
         parts = [part for part in (first, last) if part is not None]
         if not any(part.co_flags & COROUTINE or begins_tasks(part) for part in parts):
             if first is not None:
@@ -425,7 +427,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
 
     PLAIN = {int, float, complex, bool, str, bytes, list, tuple, dict, set, range, type}
     RICH = ["_repr_%s_" % name for name in "mimebundle html png svg jpeg markdown latex json".split()]
-    TOOLS = ("pandas", "matplotlib.figure", "PIL.Image")  # whose objects have more forms than they say
+    TOOLS = ("pandas", "matplotlib.figure", "PIL.Image")  # their objects have further forms
     HOOKS = {
         "matplotlib.pyplot",
         "PIL.ImageShow",
@@ -435,7 +437,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
     }
 
     class Driver:
-        """What python_rich.py and python_notebook.py may use."""
+        """The interface of the driver for python_rich.py and python_notebook.py."""
 
     def notebook():
         if state.notebook is None:
@@ -447,12 +449,12 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
         return state.notebook
 
     def get_ipython():
-        """What code in notebooks asks for its interactive shell."""
+        """get_ipython(), for code written for notebooks."""
         return notebook().shell
 
     def rich():
         if state.rich is None:
-            names = {"__name__": "IPython.display"}  # its classes stand in for those
+            names = {"__name__": "IPython.display"}  # our classes replace IPython's
             exec_(compile_(rich_source, HERE, "exec"), names)
             Driver.pid, Driver.state, Driver.hooks = pid, state, Hooks
             Driver.reporting, Driver.send = reporting, staticmethod(send)
@@ -471,21 +473,22 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
                 if hasattr_(kind, name):
                     return True
         except Exception:
-            return True  # by a metaclass that fails: what shows things says so
+            return True  # a metaclass that fails: showing the value reports that
         for name in TOOLS:
             if name in modules:
                 return True
         return False
 
     class Hooks:
-        """First among the finders: some modules get our way of showing when they are imported."""
+        """The first finder: patches the display functions of some modules when they are
+        imported."""
 
         @staticmethod
         def find_spec(name, path=None, target=None):
             return rich().find_hooked(name, path, target) if name in HOOKS else None
 
     class Standins:
-        """Last among them: what notebooks have and this interpreter may not."""
+        """The last finder: offers IPython.display if IPython is not installed."""
 
         @staticmethod
         def find_spec(name, path=None, target=None):
@@ -515,7 +518,8 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
     # ---- packages --------------------------------------------------------------------------------
 
     def look_for_packages():
-        # they come while we live; finders remember what a directory had, but for its time
+        # packages may be installed while the interpreter runs; finders cache a directory's names
+        # until its mtime changes
         try:
             now = os_stat(packages).st_mtime_ns
         except OSError:
@@ -526,20 +530,21 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
             state.packages_ns = now
 
     def run_guarded(code, records):
-        """What user code raises becomes records. SIGINT is user code's only in here."""
+        """Runs the code of a request and turns exceptions into records. Only in here SIGINT reaches
+        user code."""
         caught = None
         try:
             try:
                 setsignal(SIGINT, state.handler)
                 if state.missed:
-                    # for this run, just too early, or for the last one: the agent knows
+                    # it was for this run and too early, or for the last one: the agent decides
                     state.missed = False
                     send([(b"I", b"")])
                 try:
                     run_user(code, records)
                 except KeyboardInterrupt:
                     if "matplotlib.pyplot" in modules:
-                        rich().close_figures()  # drawing them could take what time is left
+                        rich().close_figures()  # drawing them could use up the time that is left
                     raise
                 except BaseException:
                     if "matplotlib.pyplot" in modules:
@@ -582,7 +587,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
                 os.environ[key] = value
 
     def leave_child(records):
-        # user code forked and its child has come to the end of the cell: end as a script would
+        # a forked child of user code has come to the end of the cell: end as a script would
         code = 0
         for kind, body in records:
             if kind == b"T":
@@ -625,7 +630,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
                 state.shown = state.number_shown = 0
 
     def close_control():
-        # a forked child must not speak for us, nor keep the pipes open when we are gone
+        # a forked child must not send reports, nor keep the pipes open after the driver's end
         for fd in (requests, reports, spare_out, spare_err):
             try:
                 os_close(fd)
@@ -634,7 +639,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
 
     os.register_at_fork(after_in_child=close_control)
     setsignal(SIGINT, ignore_interrupt)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [SIGINT])  # one that came while we started is here now
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [SIGINT])  # one that came during the start
     setsignal(signal.SIGURG, wake)
     sys.stdout = sys.__stdout__ = streams.out = writer(1)
     sys.stderr = sys.__stderr__ = streams.err = writer(2)
@@ -660,7 +665,8 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
         try:
             run_once()
         except OSError:
-            # user code has closed our descriptors: only a new interpreter can be reached again
+            # user code has closed the driver's descriptors, so only a new interpreter can get
+            # requests
             os._exit(70)
 
 

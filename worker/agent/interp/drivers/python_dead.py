@@ -1,13 +1,14 @@
-# What a stopped run leaves among the children of the live interpreter: the dead. Compiled by python.py under
-# its name when a run was stopped for the first time, and never before.
+# Reaps the zombies that a stopped run leaves among the children of the live interpreter. python.py
+# compiles this under its name when a run is stopped for the first time.
 #
-# What a stopped run had started is killed after it has ended, and its code, which would have waited for its
-# children, is gone. Each of them takes the place of a process until somebody does. So they are taken off
-# here, in an order that costs later code nothing it could have had:
+# The agent kills the processes of a stopped run after the run's end, when the code that would have
+# waited for them does not run any more. Until they are reaped, they count against the user's
+# process limit. They are reaped here in a way that takes nothing away from later code:
 #
-# - A Popen or a Process that is still there learns its returncode, as if it had been asked by user code.
-# - What asyncio waits for is left to it. Its loop takes them off when it runs for the next time.
-# - Of all others, as of os.fork(), nobody can know whether they will be waited for. The latest few are left.
+# - A Popen or a Process that still exists gets its returncode, as if user code had called poll().
+# - Children of asyncio are left to its loop, which reaps them when it runs the next time.
+# - Later code may wait for any other child, such as one of os.fork(). The latest few of these are
+#   left.
 
 import gc
 import os
@@ -17,11 +18,11 @@ KEPT = 8
 
 
 def instances(kind):
-    """All that exist, of subclasses too. Nothing of theirs is called."""
+    """All existing instances, also of subclasses. Calls none of their methods."""
     kinds = [kind]
     for each in kinds:
         kinds.extend(type.__subclasses__(each))
-    # an old Python does not know who refers to a class by being of it
+    # before 3.9 instances do not count as referrers of their class
     objects = gc.get_referrers(*kinds) if sys.version_info >= (3, 9) else gc.get_objects()
     return [obj for obj in objects if issubclass(type(obj), kind)]
 
@@ -32,7 +33,8 @@ def class_of(module, name):
 
 
 def dead_children(since, known):
-    """The pids of our zombies that were started since that clock tick, or are known; the oldest first."""
+    """The pids of our zombies that were started since that clock tick or are in `known`, oldest
+    first."""
     found = []
     us = b"%d" % os.getpid()
     for name in os.listdir("/proc"):
@@ -49,7 +51,7 @@ def dead_children(since, known):
 
 
 def left_to_asyncio():
-    """The Popen objects of transports that will be told by their loop."""
+    """The Popen objects of asyncio transports, which their loop will notify."""
     kind = class_of("asyncio.base_subprocess", "BaseSubprocessTransport")
     found = []
     for transport in instances(kind) if kind else ():
@@ -61,13 +63,13 @@ def left_to_asyncio():
 
 
 def tell_popens(dead):
-    """Has each Popen look after its child. Returns the pids that are theirs."""
+    """Makes each Popen poll its child. Returns the pids of all of them."""
     kind = class_of("subprocess", "Popen")
     if kind is None:
-        # never used, or replaced by something odd: then nobody can tell
+        # not imported, or replaced: then any child may belong to it
         return set(dead) if "subprocess" in sys.modules else set()
     for base in kind.__mro__:
-        kind = base if base.__module__ == "subprocess" else kind  # in its place may stand one that is made of it
+        kind = base if base.__module__ == "subprocess" else kind  # may be a subclass by user code
     theirs = set()
     spared = {id(popen) for popen in left_to_asyncio()}
     for popen in instances(kind):
@@ -80,7 +82,7 @@ def tell_popens(dead):
 
 
 def tell_processes(dead):
-    """The same for multiprocessing. Its fork server is waited for by who needs the next one."""
+    """The same for multiprocessing. Its fork server is reaped when the next one is needed."""
     theirs = set()
     for process in list(getattr(sys.modules.get("multiprocessing.process"), "_children", ())):
         popen = getattr(process, "_popen", None)
@@ -94,10 +96,10 @@ def tell_processes(dead):
 
 class Dead:
     def __init__(self):
-        self.left = []  # the pids of dead children that nobody is known to wait for
+        self.left = []  # pids of zombies without a known owner
 
     def take_off(self, since):
-        """After the end of a run that has begun at that clock tick, and was stopped."""
+        """Called after the end of a stopped run that began at that clock tick."""
         dead = dead_children(since, set(self.left))
         self.left = []
         if not dead:
@@ -109,5 +111,5 @@ class Dead:
             try:
                 os.waitpid(pid, os.WNOHANG)
             except ChildProcessError:
-                pass  # a thread of user code has waited for it
+                pass  # a thread of user code has reaped it
         self.left = nobodys[-KEPT:]

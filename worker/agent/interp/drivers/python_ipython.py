@@ -1,6 +1,5 @@
-# What code for notebooks imports from IPython, where that is not installed: display, and classes for things
-# with one form, which show themselves as all things do. The second half of python_rich.py, whose names it
-# shares.
+# A substitute for IPython.display where IPython is not installed: display(), and classes for things
+# with one form. It is appended to python_rich.py and uses its names.
 
 import base64
 import io
@@ -8,11 +7,11 @@ import os
 
 
 def clear_output(wait=False):
-    """There is nothing to be cleared: output is a record here."""
+    """Does nothing: output that was sent cannot be cleared."""
 
 
 class DisplayHandle:
-    """What display() gives for its display_id. Nothing that is shown can be taken back."""
+    """Returned by display() with a display_id. An update is shown as another display."""
 
     def __init__(self, show, display_id):
         self.display_id = display_id
@@ -20,7 +19,7 @@ class DisplayHandle:
 
 
 class DisplayObject:
-    """Something with one form. Data may be given, or the name of a file."""
+    """Something with one form, given as data or as the name of a file."""
 
     mime = "text/plain"
     binary = False
@@ -137,7 +136,7 @@ STANDINS = (
 
 
 class Standin:
-    """Loads what code for notebooks imports: classes to display, and get_ipython()."""
+    """Loads the modules that notebook code imports: display classes, and get_ipython()."""
 
     def __init__(self, rich):
         self.rich = rich

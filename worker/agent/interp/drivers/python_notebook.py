@@ -1,10 +1,10 @@
-# What cells of notebooks have beside Python: %magics, !commands, obj? and get_ipython(). Compiled by python.py
-# under its name when code does not compile as Python, or asks for get_ipython(), and never before: what is
-# Python is never read in another way.
+# Notebook syntax beside Python: %magics, !commands, obj? and get_ipython(). python.py compiles this
+# under its name when code does not compile as Python or uses get_ipython(). So valid Python is
+# never read in another way.
 #
-# A line that is none of Python's becomes a call of get_ipython(), on the same line, so that tracebacks stay
-# right. Strings, brackets and continued lines are followed, as a "%" in them is an operator or text. What is
-# left is compiled as any code, and its errors are the user's.
+# Each such line becomes a call of get_ipython() on the same line, so that line numbers in
+# tracebacks stay right. Strings, brackets and continued lines are tracked, because a "%" in them is
+# an operator or text. The result is compiled as any code, and its errors are the user's.
 
 import os
 import re
@@ -26,13 +26,13 @@ SHOWN = {"html": "text/html", "HTML": "text/html", "markdown": "text/markdown", 
 
 
 class UsageError(Exception):
-    """A magic that there is not, or not so."""
+    """A magic that does not exist, or a wrong use of one."""
 
     __module__ = "builtins"  # for its name in tracebacks
 
 
 class Lines(list):
-    """Output of a command, by line; with the other forms that a notebook's has."""
+    """Output of a command as a list of lines, with the attributes of IPython's SList."""
 
     @property
     def l(self):
@@ -50,7 +50,7 @@ class Lines(list):
 
 
 class Captured:
-    """What %%capture has kept."""
+    """The output that %%capture has kept."""
 
     def __init__(self):
         self.stdout = self.stderr = ""
@@ -69,7 +69,8 @@ class Captured:
 
 
 class Scanner:
-    """Whether the next line begins a statement: not inside of a string, brackets, or a continued line."""
+    """Tells whether the next line begins a statement, so is not inside a string, brackets, or a
+    continued line."""
 
     def __init__(self):
         self.quote = None
@@ -104,7 +105,7 @@ class Scanner:
                 self.continued = True
             at += 1
         if self.quote is not None and len(self.quote) == 1 and not self.continued:
-            self.quote = None  # an error, which the compiler tells of
+            self.quote = None  # an error, which the compiler reports
 
 
 def call(method, *texts):
@@ -112,7 +113,7 @@ def call(method, *texts):
 
 
 def statement_of(text):
-    """What a line without its indentation means; None if it is for Python."""
+    """Translates a line without its indentation; None if it is Python."""
     if text.startswith("!!"):
         return call("getoutput", text[2:].strip())
     if text.startswith("!"):
@@ -136,7 +137,7 @@ def statement_of(text):
 
 
 def rewrite_lines(text):
-    """The text as Python; None if there is nothing in it but what is Python's."""
+    """Translates a cell to Python; None if it is Python already."""
     lines = text.splitlines(True) if "\r" not in text else text.replace("\r\n", "\n").split("\n")
     if "\r" in text:
         lines = [line + "\n" for line in lines]
@@ -174,7 +175,7 @@ def seconds(value):
 
 
 class Timed:
-    """Around what %time and %%time run."""
+    """Context manager around the code of %time and %%time."""
 
     def __enter__(self):
         import time
@@ -190,7 +191,7 @@ class Timed:
 
 
 class Capturing:
-    """Around what %%capture runs."""
+    """Context manager around the code of %%capture."""
 
     def __init__(self, shell, name):
         import io
@@ -211,7 +212,8 @@ class Capturing:
 
 
 def options_of(line, letters):
-    """Options with one letter in front of a line: {letter: value}, and what is behind them."""
+    """Parses one-letter options at the beginning of a line. Returns {letter: value} and the
+    rest."""
     found = {}
     while True:
         match = re.match(r"-([%s])[ \t]*(\d+)?[ \t]*" % letters, line)
@@ -222,7 +224,7 @@ def options_of(line, letters):
 
 
 class Shell:
-    """get_ipython(): as much of it as code in cells uses."""
+    """The part of get_ipython() that code in cells uses."""
 
     __module__ = "cloister"
     config = {}
@@ -239,7 +241,7 @@ class Shell:
     # ---- commands ----
 
     def names(self):
-        """What the code in the cell sees, its function's own names first."""
+        """The names that the code in the cell sees, local ones first."""
         frame = sys._getframe(1)
         while frame is not None and not frame.f_code.co_filename.startswith("<cell "):
             frame = frame.f_back
@@ -247,7 +249,7 @@ class Shell:
         return {**self.user_ns, **own}
 
     def var_expand(self, command):
-        """{expressions} and $names of Python's; others are the shell's."""
+        """Replaces {expressions} and $names that Python knows; others are left to the shell."""
         names = self.names()
 
         def value(match):
@@ -288,7 +290,7 @@ class Shell:
         command = self.var_expand(command)
         if sys.stdout is self.core.streams.out:
             done = self.start(command)
-        else:  # somebody wants to have the output
+        else:  # the caller uses the output
             done = self.start(command, stdout=-1, stderr=-2, universal_newlines=True, errors="replace")
             sys.stdout.write(done.stdout)
         self.user_ns["_exit_code"] = done.returncode
@@ -515,7 +517,8 @@ class Notebook:
         self.shell = Shell(core)
 
     def python_of(self, text):
-        """(the same in Python, what it runs in); the first is None if there is nothing but Python in it."""
+        """Returns (Python code, context manager); the code is None if the cell is Python
+        already."""
         if not SOME.search(text):
             return None, None
         head = text.lstrip()

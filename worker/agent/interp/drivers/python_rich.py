@@ -1,10 +1,9 @@
-# How the live interpreter shows things: values in all their forms, figures, images. Compiled by python.py
-# under its name when there is something to show for the first time, and never before; python_ipython.py
-# stands behind it in the same text.
+# Shows values in all their forms, figures and images. python.py compiles this under its name when
+# there is something to show for the first time; python_ipython.py follows in the same text.
 #
-# Each representation becomes a file in a directory of our own, and is reported with its number, type,
-# size and path (README.md beside the agent's sources). Nothing that goes wrong here fails a run: it costs
-# the representation, and a line on stderr says so. Only an interrupt passes.
+# Each representation becomes a file in the driver's directory and is reported with its number,
+# type, size and path (worker/agent/link/README.md). An error here does not fail the run: the
+# representation is left out, and a line on stderr says so. Only an interrupt is passed on.
 
 import base64
 import io
@@ -14,16 +13,16 @@ import zlib
 
 ROOT = "/tmp"
 TOTAL_MAX = 24 << 20  # bytes of all files together
-SHOWN_MAX = 128  # representations in one run, as the agent has it
+SHOWN_MAX = 128  # representations in one run; the agent has the same limit
 FILE_MAX = 8 << 20  # of one
 PIXELS_MAX = 4 << 20  # of one image
-PICTURES_BYTES = 600 << 10  # of all pictures of a run that a client can be shown
-SIDE_MAX = 1568  # pixels: models look at no more of a picture
+PICTURES_BYTES = 600 << 10  # bytes of all pictures of a run that fit into a result
+SIDE_MAX = 1568  # pixels: models scale larger pictures down
 PATH_MAX = 512
 NOTE_MAX = 500
-HTML_MAX = 1 << 20  # bytes that are read for their text,
-HTML_TEXT_MAX = 16 << 10  # characters of which so many are kept
-TABLE_WIDTH = 200  # characters; tables are read by programs and people with wide windows
+HTML_MAX = 1 << 20  # bytes of HTML that are converted to text,
+HTML_TEXT_MAX = 16 << 10  # and characters that are kept of the text
+TABLE_WIDTH = 200  # characters in a line of a table
 TABLE_COLUMNS = 20
 
 EXTENSIONS = {
@@ -62,7 +61,7 @@ def reason(exc):
 
 
 def smaller(data, mime, most):
-    """The picture in that type and at most so many bytes; None if that cannot be had."""
+    """The picture in that type with at most that many bytes; None if that is impossible."""
     try:
         from PIL import Image as pillow
 
@@ -92,12 +91,12 @@ def smaller(data, mime, most):
 
 
 def says_nothing(text):
-    """As object's own repr() has it, or IPython's."""
+    """True for a default repr, by object or by IPython."""
     return text.startswith("<") and (" object at 0x" in text or text.endswith(" object>"))
 
 
 def text_of_html(data):
-    """What a reader sees of it: for whoever is shown no HTML."""
+    """The text of HTML, for clients that cannot show HTML."""
     from html.parser import HTMLParser
 
     class Reader(HTMLParser):
@@ -132,14 +131,14 @@ def text_of_html(data):
 
 
 class Store:
-    """The files. What the interpreters before this one have left counts, too, as the oldest."""
+    """The files of representations. Files of earlier interpreters count as the oldest."""
 
     def __init__(self, core):
         self.core = core
         self.path = None
         self.kept = []  # (run, name, size), oldest first
         self.total = 0
-        self.full_run = None  # in which something was left out
+        self.full_run = None  # run in which something was left out
 
     def open(self):
         name = ".cloister-display-python-%08x" % zlib.crc32(os.fsencode(self.core.workspace))
@@ -167,7 +166,7 @@ class Store:
         self.total = sum(size for _, _, size in files)
 
     def remove_oldest(self):
-        """Of what earlier runs have shown. False if there is no more of it."""
+        """Removes the oldest file of earlier runs. False if there is none."""
         if not self.kept or self.kept[0][0] == self.core.state.run:
             return False
         _, name, size = self.kept.pop(0)
@@ -179,7 +178,8 @@ class Store:
         return True
 
     def make_room(self, size):
-        """False, and nothing is removed, if all of it would not be enough."""
+        """Makes room. False, and nothing is removed, if all files of earlier runs together are too
+        small."""
         run = self.core.state.run
         if sum(old for of, _, old in self.kept if of == run) + size > TOTAL_MAX:
             return False
@@ -205,15 +205,15 @@ class Store:
         return path
 
     def put(self, name, data):
-        """The path of a new file with this content."""
+        """Writes the content to a new file and returns its path."""
         if self.path is None or not os.path.isdir(self.path):
-            self.open()  # user code may have removed it
+            self.open()  # user code may have removed the directory
         if not self.make_room(len(data)):
             raise OverflowError("%d MiB of files are all that is kept" % (TOTAL_MAX >> 20))
         try:
             path = self.write(name, data)
         except OSError:
-            # a full disk may have room when what is old is gone
+            # on a full disk, removing old files may make room
             if not self.remove_oldest():
                 raise
             while self.remove_oldest():
@@ -228,13 +228,13 @@ class Rich:
     def __init__(self, core):
         self.core = core
         self.store = Store(core)
-        self.shown_figures = {}  # id of a figure: checksum of what was shown of it in this run
+        self.shown_figures = {}  # id of a figure: checksum of its picture shown in this run
         self.shown_run = None
         self.picture_run = None
-        self.picture_bytes = 0  # of what is left of PICTURES_BYTES in that run
+        self.picture_bytes = 0  # rest of PICTURES_BYTES in that run
 
     def ours(self):
-        # a forked child must not speak for us
+        # a forked child must not send reports
         return os.getpid() == self.core.pid
 
     # ---- emitting --------------------------------------------------------------------------------
@@ -245,7 +245,8 @@ class Rich:
             note("left out, as is what follows in this run if there is no room for it: %s" % why)
 
     def add_smaller(self, bundle):
-        """A picture that would leave too little room for others of this run gets a smaller form beside it."""
+        """Adds a smaller form of a picture that would leave too little room for others of this
+        run."""
         if self.picture_run != self.core.state.run:
             self.picture_run, self.picture_bytes = self.core.state.run, PICTURES_BYTES
         kinds = [mime for mime in ("image/png", "image/jpeg") if mime in bundle]
@@ -261,7 +262,7 @@ class Rich:
         self.picture_bytes = max(0, self.picture_bytes - size)
 
     def emit(self, bundle):
-        """One thing; bundle is MIME type to bytes."""
+        """Shows one thing; bundle maps MIME types to bytes."""
         core, state = self.core, self.core.state
         with core.reporting:
             self.add_smaller(bundle)
@@ -290,7 +291,7 @@ class Rich:
     # ---- forms of a value ------------------------------------------------------------------------
 
     def as_bytes(self, mime, data):
-        """What a form is written as; None if it is none."""
+        """The bytes of a form; None if the data cannot be one."""
         if data is None:
             return None
         if mime == "application/json":
@@ -310,7 +311,7 @@ class Rich:
         return data or None
 
     def call(self, value, method, **options):
-        """What a method of its type gives; None if there is none, or it fails."""
+        """The result of a display method of its type; None if it has none, or it fails."""
         function = getattr(type(value), method, None)
         if function is None or not callable(function):
             return None
@@ -324,7 +325,7 @@ class Rich:
             return None
 
     def collect(self, value):
-        """MIME type to data, as the object itself offers it."""
+        """The forms that the object itself offers, by MIME type."""
         forms = {}
         bundle = self.call(value, "_repr_mimebundle_", include=None, exclude=None)
         if isinstance(bundle, tuple) and bundle:
@@ -350,7 +351,7 @@ class Rich:
         return bundle
 
     def forms(self, value):
-        """Its forms but for plain text, as bytes. Libraries' objects have more than they say."""
+        """Its forms except plain text, as bytes. Objects of some libraries get further ones."""
         kind = type(value)
         if isinstance(value, type) or kind.__module__ == "builtins":
             return {}
@@ -370,14 +371,15 @@ class Rich:
         return found
 
     def is_one(self, value, module, *names):
-        """Whether its type is one of these. Neither the module nor the value need be what it says: tests put
-        something else in the place of modules, and proxies have a __class__ that fails."""
+        """Whether its type is one of these classes. Neither the module nor the value can be
+        trusted: tests replace modules by other objects, and proxies may have a __class__
+        that fails."""
         module = sys.modules.get(module)
         kinds = [getattr(module, name, None) for name in names]
         return issubclass(type(value), tuple(kind for kind in kinds if isinstance(kind, type)))
 
     def text(self, value):
-        """As repr() has it, but tables as wide as can be read."""
+        """The repr() of a value, with wider tables."""
         if not self.is_one(value, "pandas", "DataFrame", "Series"):
             return repr(value)
         pandas = sys.modules["pandas"]
@@ -396,11 +398,12 @@ class Rich:
             return repr(value)
 
     def show_value(self, value):
-        """The last expression: its text, which is the result; its other forms are shown."""
+        """Handles the value of the last expression: returns its text as the result and shows its
+        other forms."""
         text = self.text(value)
         if self.ours():
             try:
-                if not self.is_open_figure(value):  # those are shown with the others
+                if not self.is_open_figure(value):  # open figures are shown at the end
                     forms = self.forms(value)
                     self.emit(forms)
                     if says_nothing(text) and "text/html" in forms:
@@ -493,7 +496,7 @@ class Rich:
             return {}
         if data is None:
             return {}
-        # shown again only if it has changed since
+        # shown again only if it has changed
         mark = (len(data), zlib.crc32(data))
         if self.shown_figures.get(id(figure)) == mark:
             return {}
@@ -501,7 +504,7 @@ class Rich:
         return self.checked(figure, {"image/png": data})
 
     def managers(self):
-        """Of the figures that pyplot has open, in the order of their numbers."""
+        """The figure managers that pyplot has open, ordered by number."""
         helpers = sys.modules.get("matplotlib._pylab_helpers")
         if helpers is None:
             return []
@@ -511,7 +514,7 @@ class Rich:
         return any(manager.canvas.figure is value for manager in self.managers())
 
     def show_figures(self):
-        """Shows and closes what is open."""
+        """Shows and closes all open figures."""
         if not self.ours():
             return
         try:
@@ -535,17 +538,17 @@ class Rich:
         rich = self
 
         def show(*args, **kwargs):
-            """Shows all open figures and closes them."""
+            """Replaces plt.show(): shows all open figures and closes them."""
             rich.show_figures()
 
         def pause(interval):
-            """Waits; there is no window to be drawn meanwhile."""
+            """Replaces plt.pause(): waits, since there is no window."""
             import time
 
             time.sleep(interval)
 
         def show_figure(self, warn=True):
-            """Shows this figure and closes it."""
+            """Replaces Figure.show(): shows this figure and closes it."""
             rich.emit(rich.figure_forms(self))
             if rich.is_open_figure(self):
                 pyplot.close(self)
@@ -610,7 +613,7 @@ class Rich:
     # ---- packages --------------------------------------------------------------------------------
 
     def packages_changed(self, directory):
-        """Packages have come, or were replaced. What is loaded of an old one is forgotten."""
+        """Packages were installed or replaced: unloads the modules of replaced ones."""
         import importlib
 
         importlib.invalidate_caches()
@@ -631,7 +634,7 @@ class Rich:
             if not origin.endswith(".py"):
                 stuck.add(top)
         for top in stale & stuck:
-            # what is compiled cannot be loaded twice into one process
+            # an extension module cannot be loaded twice into one process
             note("%s was replaced; the interpreter that uses it keeps the old one till it ends" % top)
         for name in list(sys.modules):
             if name.partition(".")[0] in stale - stuck:
@@ -639,7 +642,7 @@ class Rich:
 
 
 class Hooked:
-    """A loader that changes something in a module when that has been loaded."""
+    """A loader that patches a module after it was loaded."""
 
     def __init__(self, loader, after):
         self.loader = loader
