@@ -1,6 +1,6 @@
 /*
- * Allocation that succeeds or ends the process. For sizes that we chose: when 100 bytes are not to
- * be had, no error path would fare better, and untested error paths are where bugs live.
+ * Allocation that succeeds or ends the process, for sizes that we choose. If 100 bytes are not
+ * available, an error path would fail as well, and untested error paths contain bugs.
  */
 #include "common/alloc.h"
 
@@ -16,7 +16,7 @@ void *alloc_check(void *p)
 {
     if (p == NULL) {
         log_error("out of memory");
-        _exit(ALLOC_EXIT_CODE); /* and no core file on a machine that has no room */
+        _exit(ALLOC_EXIT_CODE); /* not abort(): a core file needs room, too */
     }
     return p;
 }

@@ -9,7 +9,7 @@
 
 #include "common/view.h"
 
-/* What a process ends with that got no memory. */
+/* Exit code of a process that got no memory. */
 #define ALLOC_EXIT_CODE 69
 
 /* Zeroed memory for n objects of `size` bytes. Never NULL. Free with free(). */

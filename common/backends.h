@@ -1,6 +1,6 @@
 /*
- * What the supervisor has to know about a backend, which is the same for each: one row of
- * backends.def. How a backend works is known to its directory below worker/backend/ alone.
+ * What the supervisor knows about a backend: one row of backends.def. How a backend works is known
+ * only in its directory below worker/backend/.
  *
  * Thread: any. Nothing here changes.
  */
@@ -12,14 +12,14 @@
 
 #include "config.h"
 
-#define BACKEND_HOME "/home/user" /* of user code, whatever keeps the sandbox */
+#define BACKEND_HOME "/home/user" /* home directory of user code, in every backend */
 
 #define BACKEND_RUNTIMES_MAX  2
 #define BACKEND_VARIABLES_MAX 2
 
 enum backend_images {
     BACKEND_IMAGES_DIRECTORIES, /* of this host */
-    BACKEND_IMAGES_REFERENCES,  /* names that its engine knows or fetches */
+    BACKEND_IMAGES_REFERENCES,  /* references that its engine has or pulls */
 };
 
 struct backend_row {
@@ -27,15 +27,14 @@ struct backend_row {
     const char *about;   /* for --help */
     bool is_automatic;   /* --backend auto tries it */
     bool has_engine;     /* it takes --engine */
-    bool is_its_runtime; /* people know it by its runtimes: with auto, --runtime means it */
-    bool trial_leaves;   /* a trial that was cut off may leave something, which is to be swept */
+    bool is_its_runtime; /* with `auto`, --runtime selects this backend */
+    bool trial_leaves;   /* a trial that was cut off may leave something to sweep */
     enum backend_images images;
-    const char *engine_variables[BACKEND_VARIABLES_MAX]; /* environment that says where it is */
-    const char
-        *runtimes[BACKEND_RUNTIMES_MAX]; /* tried unless one is named; "" is its own choice */
-    const char *remedy;                  /* what to do if it cannot be used, in the error */
-    const char *remedy_alone;            /* behind that, if no other backend comes into question */
-    const char *advice;                  /* the same at length, for the doctor */
+    const char *engine_variables[BACKEND_VARIABLES_MAX]; /* environment that names its place */
+    const char *runtimes[BACKEND_RUNTIMES_MAX]; /* tried if none is named; "" is its default */
+    const char *remedy;                         /* for the error if it cannot be used: what to do */
+    const char *remedy_alone; /* added to that if there is no other backend to try */
+    const char *advice;       /* the same in more words, for `doctor` */
 };
 
 enum {

@@ -1,6 +1,6 @@
 /*
- * Four characters are three bytes. Decoding refuses everything that encoding would not have
- * written, so that content either arrives as it was sent or is refused, never nearly right.
+ * Decoding refuses everything that encoding would not write, so that content either arrives as it
+ * was sent or is refused.
  */
 #include "common/base64.h"
 
@@ -13,7 +13,7 @@ int base64_encode(struct buf *out, struct view data, struct err *err)
 {
     int rc = buf_reserve(out, (data.len + 2) / 3 * 4, err);
     if (rc < 0 || data.len == 0) {
-        return rc; /* a buffer that holds nothing may have no memory to point into */
+        return rc; /* out->data may be NULL then */
     }
     const uint8_t *in = (const uint8_t *)data.data;
     uint8_t *p = out->data + out->len;

@@ -11,8 +11,8 @@
 
 int base64_encode(struct buf *out, struct view data, struct err *err) WARN_UNUSED;
 
-/* Strict: foreign characters, missing padding and stray bits behind the last byte are -ERR_INVALID
- * with the position of the first. */
+/* Strict: other characters, missing padding and extra bits after the last byte are -ERR_INVALID
+ * with the position of the first fault. */
 int base64_decode(struct buf *out, struct view text, struct err *err) WARN_UNUSED;
 
 #endif

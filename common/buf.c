@@ -1,6 +1,6 @@
 /*
- * Growable bytes with a hard cap. Growth doubles, so adding n bytes one by one costs O(n); the cap
- * is checked on the true size before any rounding, so nothing can overflow past it.
+ * Growable bytes with a hard cap. The storage doubles, so adding n bytes one by one costs O(n). The
+ * cap is checked against the exact size before any rounding, so no sum can overflow.
  */
 #include "common/buf.h"
 
@@ -84,7 +84,7 @@ int buf_printf(struct buf *b, struct err *err, const char *fmt, ...)
     if (rc < 0) {
         return rc;
     }
-    rc = grow(b, b->len + (size_t)n + 1, err); /* vsnprintf writes a NUL behind */
+    rc = grow(b, b->len + (size_t)n + 1, err); /* vsnprintf appends a NUL */
     if (rc < 0) {
         return rc;
     }

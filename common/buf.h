@@ -1,9 +1,9 @@
 /*
- * Growable bytes with a hard cap that is fixed at birth.
+ * Growable bytes with a hard cap, which buf_init() sets.
  *
- * Every size that came from outside the process goes through here, so "how much memory can a
- * peer make us use" has one answer: the caps in proto/limits.h.
- * Thread: none of its own; one owner at a time.
+ * All data whose size comes from outside the process is held in a buf, so the caps in
+ * proto/limits.h bound the memory that a peer can make us use. Thread: none of its own; one owner
+ * at a time.
  */
 #ifndef CLOISTER_COMMON_BUF_H
 #define CLOISTER_COMMON_BUF_H

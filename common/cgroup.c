@@ -1,7 +1,7 @@
 /*
- * Version 2 kills a whole group with one write, where the kernel is 5.14 or newer. Else the list of
- * its processes is read and each is signalled. A pid of that list is not reused in between unless
- * all others have been handed out in these microseconds.
+ * Since Linux 5.14, version 2 kills a whole group with one write. Otherwise the list of its
+ * processes is read and each is signalled. A pid of the list could only be reused in between if all
+ * other pids were allocated within these microseconds.
  */
 #include "common/cgroup.h"
 
@@ -40,7 +40,8 @@ bool cgroup_kill(const char *dir)
     char *line;
     while (rest != NULL && (line = strsep(&rest, "\n")) != NULL) {
         uint64_t pid;
-        /* 0 stands for a process of another pid namespace: by it we would kill our own group. */
+        /* 0 stands for a process of another pid namespace; kill(0) would kill our own process
+         * group */
         if (str_to_u64(line, 2, INT32_MAX, &pid, NULL) == 0 && pid != (uint64_t)getpid() &&
             kill((pid_t)pid, SIGKILL) == 0) {
             any = true;

@@ -1,7 +1,6 @@
 /*
- * Scope-bound release of the few things that are worth it: heap memory, descriptors, buffers.
- * A value leaves its scope only through STEAL_PTR() or steal_fd(), so the eye finds every transfer
- * of ownership.
+ * Releases heap memory, descriptors and buffers at the end of their scope. A value leaves its scope
+ * only through STEAL_PTR() or steal_fd(), so every transfer of ownership is easy to find.
  */
 #ifndef CLOISTER_COMMON_CLEANUP_H
 #define CLOISTER_COMMON_CLEANUP_H

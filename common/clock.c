@@ -1,8 +1,8 @@
 /*
- * Clocks. Deadlines use CLOCK_MONOTONIC, so stepping the wall clock moves none of them.
+ * Deadlines use CLOCK_MONOTONIC, so a step of the wall clock does not move them.
  *
- * Dates are reckoned here and not by gmtime_r(): that comes with all of libc's time zones and
- * scanning of numbers, a tenth of the agent, which is in memory once for each sandbox.
+ * Dates are computed here and not by gmtime_r(), which would link libc's time zones and number
+ * scanning: a tenth of the agent, which is in memory once for each sandbox.
  */
 #include "common/clock.h"
 
@@ -38,14 +38,14 @@ void clock_iso(uint64_t wall_ms, char *out, size_t size)
 {
     uint64_t days = wall_ms / DAY_MS;
     unsigned ms = (unsigned)(wall_ms % DAY_MS);
-    /* Years that begin in March have their leap day at the end. Counted from the first of March of
-     * the year 0, in eras of 400 years, which all have as many days. */
+    /* Years are taken to begin in March, so the leap day is their last. Days count from March 1 of
+     * the year 0, in eras of 400 years, which all have the same length. */
     uint64_t since_0 = days + 719468;
     uint64_t era = since_0 / ERA_DAYS;
     uint64_t day = since_0 % ERA_DAYS; /* of the era */
     uint64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
     day -= 365 * year + year / 4 - year / 100;
-    uint64_t month = (5 * day + 2) / 153; /* five months have 153 days, whichever they are */
+    uint64_t month = (5 * day + 2) / 153; /* any five months from March on have 153 days */
     day -= (153 * month + 2) / 5;
     unsigned calendar_month = (unsigned)(month < 10 ? month + 3 : month - 9);
     year += era * 400 + (calendar_month <= 2);

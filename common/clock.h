@@ -1,5 +1,5 @@
 /*
- * Time. Only the monotonic clock decides anything; the wall clock is for people.
+ * Time. Decisions use the monotonic clock only; the wall clock is for people. Thread: any.
  */
 #ifndef CLOISTER_COMMON_CLOCK_H
 #define CLOISTER_COMMON_CLOCK_H

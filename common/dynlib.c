@@ -1,10 +1,10 @@
 /*
- * A table of function pointers is made with the types of the library's own header, so the compiler
- * still checks every call. What can go wrong at run time is that the library is not there, or is
- * older than a function that we need; both are said with what to install.
+ * The table of function pointers has the types of the library's own header, so the compiler checks
+ * every call. At run time the library may be missing, or older than a function that we need; both
+ * errors say what to install.
  *
- * The code stays in the process for good (RTLD_NODELETE): libraries behind the library register
- * functions to be run at exit. So nothing has to be remembered here about who still uses it.
+ * The code stays in the process for good (RTLD_NODELETE), because libraries that it depends on
+ * register exit handlers. So no use count is needed here.
  */
 #include "common/dynlib.h"
 
@@ -27,7 +27,7 @@ static void *load_first(const char *const *names, const char *what, const char *
             return handle;
         }
         const char *why = loader_error();
-        if (name == names) { /* the usual name is the one to complain about */
+        if (name == names) { /* the error names the first, usual name */
             err_set(err, ERR_ENGINE,
                     "%s cannot be loaded (%s); please install it (Debian, Ubuntu: %s)", what, why,
                     package);

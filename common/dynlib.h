@@ -1,5 +1,5 @@
 /*
- * Libraries that only some runs of a program need, loaded when they are first used: each brings so
+ * Loads libraries at their first use, if only some runs of a program need them. Each depends on so
  * many others that linking it would cost every start milliseconds and megabytes.
  *
  * Thread: the loop thread. Loading reads files and runs initialisers; it blocks for that long,
@@ -17,9 +17,9 @@ struct dynlib_symbol {
     size_t offset; /* of the function pointer in the table */
 };
 
-/* Tries `names` (ended by NULL) in order and fills the pointers of `table`, all or none.
- * *ret_handle is for dynlib_close(). `what` ("libcurl") and `package` ("libcurl4") are for the
- * error, -ERR_ENGINE.
+/* Tries `names` (ended by NULL) in order and fills all pointers of `table`. The caller passes
+ * *ret_handle to dynlib_close(). On failure -ERR_ENGINE, with an error that names `what`
+ * ("libcurl") and `package` ("libcurl4"); `table` is unchanged then.
  */
 int dynlib_open(const char *const *names, const struct dynlib_symbol *symbols, size_t count,
                 void *table, const char *what, const char *package, void **ret_handle,

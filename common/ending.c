@@ -1,10 +1,10 @@
 /*
- * Files, because they are read when one side is dead: a mark needs nobody to take it, and an end
- * that is wanted stays wanted whoever is killed next.
+ * The processes use files, because one side may be dead when the other reads. A mark stays,
+ * whichever process is killed next.
  *
- * A pid alone names nobody by the time it is read, so a start time goes with it; whoever signals
- * the process compares it. A control group needs none, since its name bears the sandbox's id. The
- * note is one line, "<pid> <start time> <group>"; one that cannot be read whole is none.
+ * A pid may be reused before the note is read, so the note has the start time as well, which the
+ * killer compares. A control group needs none, because its name contains the sandbox's id. The note
+ * is one line, "<pid> <start time> <group>"; an incomplete one counts as absent.
  */
 #include "common/ending.h"
 
@@ -57,7 +57,7 @@ int ending_note_first(const char *dir, const struct ending_first *first, struct 
 bool ending_read_first(const char *dir, struct ending_first *ret_first)
 {
     char text[ENDING_GROUP_MAX + 64];
-    int group; /* where it begins in the text */
+    int group; /* offset of the group in the text */
     CLEANUP_FREE char *path = alloc_printf("%s/" ENDING_FIRST, dir);
     CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
@@ -79,7 +79,7 @@ bool ending_read_first(const char *dir, struct ending_first *ret_first)
 void ending_mark_destroyed(const char *dir)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/destroyed", dir);
-    err_ignore(touch_file(path, NULL)); /* then it is swept, and that finds out */
+    err_ignore(touch_file(path, NULL)); /* without the mark the sandbox is swept */
 }
 
 bool ending_is_destroyed(const char *dir)

@@ -1,5 +1,5 @@
 /*
- * What a server, its sweeper and the workers of its sandboxes tell each other by files when an
+ * Files by which a server, its sweeper and the workers of its sandboxes communicate when an
  * instance ends:
  *
  *     <instance>/ending                  the end of all of its sandboxes is wanted
@@ -19,28 +19,28 @@
 #define ENDING_FIRST     "first"
 #define ENDING_GROUP_MAX 512
 
-/* The first process of a sandbox, with whose end the kernel ends everything in it. */
+/* The first process of a sandbox: when it ends, the kernel ends all others in it. */
 struct ending_first {
     int pid;
-    uint64_t start_time;          /* in clock ticks since boot, of exactly this process */
+    uint64_t start_time;          /* in clock ticks since boot; the pid may be reused */
     char group[ENDING_GROUP_MAX]; /* directory of the control group that holds this sandbox and
                                      nothing else; "" = there is none, or nobody here sees it */
 };
 
-/* Marks the instance whose directory this is. */
+/* Marks the instance with this directory as ending. */
 int ending_begin(const char *instance_dir, struct err *err) WARN_UNUSED;
 
-/* Whether the instance of this sandbox is marked. */
+/* True if the instance of this sandbox is marked. */
 bool ending_has_begun(const char *dir);
 
-/* The old note or the new one is there at any moment. */
+/* Writes the note atomically: a reader sees the old one or the new one. */
 int ending_note_first(const char *dir, const struct ending_first *first,
                       struct err *err) WARN_UNUSED;
 
 /* False if there is no such note. */
 bool ending_read_first(const char *dir, struct ending_first *ret_first) WARN_UNUSED;
 
-/* By the sandbox's worker, as the last thing that it does about it. */
+/* Called by the sandbox's worker as its last step of ending the sandbox. */
 void ending_mark_destroyed(const char *dir);
 bool ending_is_destroyed(const char *dir);
 

@@ -1,7 +1,7 @@
 /*
- * Error objects. Everything is fixed size and on the caller's stack, so that the code which
- * reports "out of memory" needs none. Texts may quote bytes of a peer: control characters are
- * replaced here, once, so that no later reader has to think of it.
+ * Error objects have a fixed size and live on the caller's stack, so that reporting "out of memory"
+ * needs no memory. Texts may quote bytes of a peer; control characters are replaced here, so that
+ * no later reader has to do so.
  */
 #include "common/err.h"
 

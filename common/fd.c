@@ -1,6 +1,6 @@
 /*
- * Descriptors and small files. The rule of the house is that every descriptor is close-on-exec
- * from birth; the few that a child shall have are handed over by the spawning code by number.
+ * Descriptors and small files. Every descriptor is created close-on-exec; code that starts a child
+ * passes on the few that the child needs.
  */
 #include "common/fd.h"
 
@@ -140,20 +140,21 @@ int dir_make(const char *path, mode_t mode, struct err *err)
     return dir_make_one(path, mode, err);
 }
 
-/* Trees may be what foreign code left: of any depth, with directories that not even their owner may
- * list. One descriptor is held a level; what is deeper is moved up to the top first. */
+/* User code may have made the tree: it may have any depth, and directories that not even their
+ * owner may list. Each level holds one descriptor; a directory below REMOVE_DEPTH is moved up to
+ * the top first. */
 #define REMOVE_DEPTH 64
 
 struct removal {
     dev_t dev;
-    int top; /* descriptor of the directory that is removed */
+    int top; /* descriptor of the root of the removed tree */
     unsigned moved;
 };
 
 static int remove_at(struct removal *r, int parent, const char *name, int depth, struct err *err);
 
-/* Opens a directory to empty it, whatever its owner did to its modes, if that is us. What is
- * changed is what was opened: the name may be somebody else's by then. */
+/* Opens a directory to empty it. If we own it, its mode is made to allow that. The mode is changed
+ * by descriptor, because the name may refer to another file by then. */
 static int open_to_empty(int parent, const char *name)
 {
     const int how = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -171,7 +172,7 @@ static int open_to_empty(int parent, const char *name)
     struct stat st;
     bool may = fd < 0 || fstat(fd, &st) < 0 || (st.st_mode & S_IRWXU) == S_IRWXU ||
                fchmod(fd, S_IRWXU) == 0;
-    (void)may; /* root may all the same; others are told by the removal */
+    (void)may; /* root needs no mode; for others the removal fails and reports it */
     return steal_fd(&fd);
 }
 
@@ -232,7 +233,7 @@ static int remove_at(struct removal *r, int parent, const char *name, int depth,
     }
     unsigned moved;
     int rc;
-    do { /* what was moved up may have come behind where we read */
+    do { /* directories that were moved up may come before the position that was read */
         moved = r->moved;
         rc = empty(r, dir, depth, err);
     } while (rc == 0 && depth == 0 && r->moved != moved);

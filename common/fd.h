@@ -14,10 +14,10 @@
 int fd_set_nonblock(int fd, struct err *err) WARN_UNUSED;
 int fd_set_cloexec(int fd, bool on, struct err *err) WARN_UNUSED;
 
-/* Closes it and sets it to -1; one that is negative is not open. */
+/* Closes *fd and sets it to -1; a negative one is left alone. */
 void fd_close(int *fd);
 
-/* Writes all of it to a blocking descriptor. */
+/* Writes all bytes to a blocking descriptor. */
 int fd_write_all(int fd, const void *data, size_t len, struct err *err) WARN_UNUSED;
 
 /* Reads a whole small file (also of /proc and /sys, whose sizes lie); -ERR_TOO_BIG over out->max.
@@ -31,7 +31,7 @@ int file_replace(const char *path, const void *data, size_t len, mode_t mode,
 /* Creates path and its parents; existing directories are fine. `mode` is for those created. */
 int dir_make(const char *path, mode_t mode, struct err *err) WARN_UNUSED;
 
-/* The same without parents: -ERR_IO where there is no directory to make it in. */
+/* The same without parents: -ERR_IO if the parent does not exist. */
 int dir_make_one(const char *path, mode_t mode, struct err *err) WARN_UNUSED;
 
 /* Removes a tree without following symlinks or crossing mounts; an absent path is fine. */

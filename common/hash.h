@@ -1,6 +1,5 @@
 /*
- * A hash that tells things apart where nobody tries to deceive: FNV-1a with 64 bits.
- * Thread: any. Nothing blocks.
+ * FNV-1a with 64 bits: a hash for data that no attacker chooses. Thread: any. Nothing blocks.
  */
 #ifndef CLOISTER_COMMON_HASH_H
 #define CLOISTER_COMMON_HASH_H

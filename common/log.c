@@ -1,9 +1,8 @@
 /*
- * One event, one line, one write(2): lines of several processes on one stderr never mix, and a
- * crash loses nothing. The format is "<ISO time> <level> <component>: <text>".
+ * Each event is one line and one write(2), so lines of several processes on one stderr do not mix,
+ * and a crash loses nothing. The format is "<ISO time> <level> <component>: <text>".
  *
- * The level and component are the only process-wide state of the code base: a log call must be
- * possible from anywhere, and both are set once at start.
+ * Level and component are process-wide state, because any code may log; both are set once at start.
  */
 #include "common/log.h"
 
@@ -73,7 +72,7 @@ void log_line(enum log_level level, const char *fmt, ...)
     if (end > sizeof(line) - 2) {
         end = sizeof(line) - 2;
     }
-    /* A peer's text may be in there: it gets one line, and no control over the terminal. */
+    /* the text may quote a peer, which must neither end the line nor control the terminal */
     for (size_t i = used; i < end; i++) {
         unsigned char c = (unsigned char)line[i];
         if (c < 0x20 || c == 0x7f) {

@@ -5,7 +5,7 @@
  * is passed through "%s" only; control characters are escaped and the line is cut at
  * LOG_LINE_MAX, so a peer can neither forge nor flood lines. One write(2) a line.
  *
- * Only the top of a process logs above debug level; lower layers return errors (err.h).
+ * Only the top layer of a process logs above debug level; lower layers return errors (err.h).
  * Thread: any. May block only as long as stderr does.
  */
 #ifndef CLOISTER_COMMON_LOG_H

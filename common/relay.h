@@ -1,7 +1,7 @@
 /*
- * What a relay says first, once it has the agent's socket: whoever opened a stream through an
- * engine knows by it that bytes come from the agent and not from an engine that explains a failure
- * on the same stream.
+ * The greeting that a relay sends first, when it is connected to the agent's socket. It shows the
+ * backend that the bytes of a stream come from the agent, and not from an engine that reports a
+ * failure on the same stream.
  */
 #ifndef CLOISTER_COMMON_RELAY_H
 #define CLOISTER_COMMON_RELAY_H

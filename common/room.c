@@ -1,12 +1,12 @@
 /*
- * With the default of 512 MiB: 64 for programs, 256 for the workspace, 64 for each of the others.
- * Small sandboxes keep the proportions as well as they can; large ones have a workspace of half
- * their memory, and no more than 64 MiB in each other place, which are for small things.
+ * The default of 512 MiB gives 64 for programs, 256 for the workspace, and 64 for each other place.
+ * Small sandboxes keep these proportions as far as possible. Large ones have a workspace of half
+ * their memory and at most 64 MiB in each other place, which is for small files.
  */
 #include "common/room.h"
 
 #define MIB       ((uint64_t)1 << 20)
-#define PROGRAMS  (64 * MIB) /* an interpreter, the agent and what the kernel needs for them */
+#define PROGRAMS  (64 * MIB) /* for an interpreter, the agent and the kernel's memory for them */
 #define OTHER_MAX (64 * MIB)
 #define OTHER_MIN (8 * MIB)
 #define OTHERS    3
@@ -16,7 +16,7 @@ static uint64_t min(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* What files may take together. */
+/* The most that all files together may take. */
 static uint64_t files(uint64_t memory)
 {
     return memory - min(PROGRAMS, memory / 2);

@@ -1,7 +1,7 @@
 /*
- * How the memory of a sandbox is divided. Its files are kept in memory and count as its memory, so
- * what they may take together has to leave some for programs, or a sandbox full of files could run
- * none any more, not even the one that removes them.
+ * Divides the memory of a sandbox. Its files are kept in memory and count against its limit, so the
+ * file systems must leave memory for programs. Otherwise a sandbox full of files could not even run
+ * the program that removes them.
  *
  * Thread: any. Nothing blocks. All in bytes.
  */
@@ -10,13 +10,14 @@
 
 #include <stdint.h>
 
-/* The largest workspace that leaves room. */
+/* The largest workspace that leaves memory for programs. */
 uint64_t room_disk_max(uint64_t memory);
 
-/* The workspace of a sandbox for which nobody has said another size; whole MiB, at least one. */
+/* The default size of a workspace; whole MiB, at least one. */
 uint64_t room_disk_default(uint64_t memory);
 
-/* The smallest memory, in whole MiB, that a workspace of this size leaves room in. */
+/* The smallest memory, in whole MiB, in which a workspace of this size leaves memory for
+ * programs. */
 uint64_t room_memory_min(uint64_t disk);
 
 /* The size of each of the three other places for files: /tmp, the home directory, /dev/shm. */

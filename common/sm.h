@@ -1,6 +1,6 @@
 /*
- * Declared state machines: a table says which state may follow which, one function moves, and a
- * move that the table does not allow is a bug of ours that ends the process.
+ * State machines with declared transitions: a table lists the allowed successors of each state, and
+ * one function moves. A move that the table does not allow is a bug, which ends the process.
  *
  * A machine may have invariants: what its owner promises to hold in some of its states, about its
  * own fields or about another machine beside it. Each move checks those of the state it leads to,

@@ -1,7 +1,6 @@
 /*
- * Checked text helpers. The UTF-8 reader follows RFC 3629 table by table (no surrogates, no
- * overlong forms, nothing above U+10FFFF), since what we pass on must survive any strict JSON
- * reader.
+ * Checked text helpers. The UTF-8 reader follows the tables of RFC 3629 (no surrogates, no overlong
+ * forms, nothing above U+10FFFF), because strict JSON readers must accept what we send.
  */
 #include "common/str.h"
 
@@ -69,7 +68,7 @@ static size_t sequence_len(const unsigned char *p, size_t len)
     if (len < n) {
         return 0;
     }
-    /* The second byte carries all the special ranges. */
+    /* only the second byte has special ranges */
     unsigned char low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
     unsigned char high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
     if (p[1] < low || p[1] > high) {
@@ -88,7 +87,7 @@ size_t utf8_valid_prefix(const char *data, size_t len)
     const unsigned char *p = (const unsigned char *)data;
     size_t i = 0;
     while (i < len) {
-        /* Nearly everything is ASCII: eight bytes a step. */
+        /* most text is ASCII: take eight bytes a step */
         uint64_t word;
         while (i + sizeof(word) <= len) {
             memcpy(&word, p + i, sizeof(word));

@@ -19,7 +19,7 @@ int str_to_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret,
 /* Copies into a fixed array; -ERR_TOO_BIG (array emptied) if it does not fit with its NUL. */
 int str_copy(char *dst, size_t size, const char *src, struct err *err) WARN_UNUSED;
 
-/* Of one hexadecimal digit in either case; -1 if it is none. */
+/* The value of a hexadecimal digit in either case; -1 for other characters. */
 int str_hex_value(char c);
 
 /* Length in bytes of the longest valid UTF-8 prefix (RFC 3629: no surrogates, no overlong). */

@@ -1,14 +1,13 @@
 /*
- * Which system calls a sandbox may make: one table for the two that apply it, the container's
- * filter where an engine takes ours, and the agent's own where it does not.
+ * The system calls that a sandbox may make. Two filters use this table: the container's, where the
+ * engine takes ours, and else the agent's own.
  *
- * Three answers to a system call. The ones that ordinary programs need are allowed. The ones that
- * would reach for other namespaces, mounts, kernel keys, tracing of the kernel or the machine
- * itself are refused with EPERM, which is what a program without privilege expects to hear.
- * Everything else, above all what kernels newer than this table will add, "does not exist"
- * (ENOSYS): C libraries then fall back to the older call, where EPERM would make them give up.
- * clone3 is answered so on purpose, because its flags lie in memory where a filter cannot look,
- * while those of clone can be checked.
+ * A system call has one of three answers. Calls that ordinary programs need are allowed. Calls for
+ * other namespaces, mounts, kernel keys, tracing of the kernel or the machine itself are refused
+ * with EPERM, as a program without privileges expects. All other calls, in particular those of
+ * newer kernels, get ENOSYS: C libraries then fall back to the older call, whereas EPERM would make
+ * them fail. clone3 gets ENOSYS on purpose, because its flags are in memory, which a filter cannot
+ * read, while those of clone can be checked.
  *
  * Network families are allowed by name, because not all of them respect network namespaces:
  * AF_VSOCK would reach the hypervisor from a sandbox that has no network at all.
@@ -77,7 +76,7 @@
     X(setns) X(settimeofday) X(statmount) X(swapoff) X(swapon) X(syslog) X(umount2) X(unshare)     \
     X(userfaultfd) X(vhangup)
 
-/* Of others with the same uid; debuggers need them. */
+/* Tracing of other processes with the same uid, for debuggers. */
 #define SYSCALLS_TRACING(X)                                                                        \
     X(process_vm_readv) X(process_vm_writev) X(ptrace)
 /* clang-format on */
@@ -95,7 +94,7 @@
 /* First arguments of socket(). */
 #define SYSCALLS_FAMILIES AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
 
-/* Programs that look for these can cope with a kernel that was built without them. */
+/* Families that get the error of a kernel without them, which programs can handle. */
 #define SYSCALLS_ABSENT_FAMILIES AF_PACKET, AF_CAN, AF_BLUETOOTH, AF_ALG, AF_VSOCK
 
 #endif

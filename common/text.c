@@ -1,11 +1,10 @@
 /*
- * The cost of a character in JSON is known from its first byte: two for the short escapes, six for
- * other control characters, its own length for the rest, and three for U+FFFD in place of anything
- * that is not UTF-8.
+ * The first byte of a character gives its cost in JSON: two for the short escapes, six for other
+ * control characters, its own length for the rest, and three for the U+FFFD that replaces invalid
+ * UTF-8.
  *
- * Buffers given to text_add() and text_printf() are sized by their owners for the budgets they
- * pass, so a text that does not fit is a wrong sum in our code, and one that finds no memory ends
- * the process as any size that we chose ourselves.
+ * The owners of the buffers given to text_add() and text_printf() size them for their budgets, so a
+ * text that does not fit is a bug. One that finds no memory ends the process, as in alloc.h.
  */
 #include "common/text.h"
 
@@ -55,7 +54,7 @@ size_t text_step(struct text_walk *w)
     return n;
 }
 
-/* What the next step costs. */
+/* The cost of the next step. */
 static size_t step_text(struct text_walk *w)
 {
     size_t at = w->at;
@@ -92,7 +91,7 @@ size_t text_cost(struct view v)
 
 size_t text_fit_end(struct view v, size_t max_cost)
 {
-    /* No byte costs nothing, so there is no need to look at more than this. */
+    /* every byte costs at least one, so more cannot fit */
     size_t begin = v.len > max_cost ? v.len - max_cost : 0;
     if (begin > 0) {
         size_t start = text_char_start(v, begin, false);
@@ -108,7 +107,7 @@ size_t text_fit_end(struct view v, size_t max_cost)
 
 size_t text_whole_chars(struct view v)
 {
-    /* Only the last three bytes can be the beginning of something longer. */
+    /* only the last three bytes can begin a character that is cut off */
     for (size_t back = 1; back <= 3 && back <= v.len; back++) {
         unsigned char c = (unsigned char)v.data[v.len - back];
         if ((c & 0xc0) == 0x80) {
@@ -150,7 +149,7 @@ size_t text_add(struct buf *out, struct view v, size_t max_cost, bool more)
     return fit;
 }
 
-/* Behind bytes from `at` on that are in this range. */
+/* The offset after the bytes from `at` on that are in this range. */
 static size_t skip_range(struct view v, size_t at, unsigned char first, unsigned char last)
 {
     while (at < v.len && (unsigned char)v.data[at] >= first && (unsigned char)v.data[at] <= last) {
@@ -159,8 +158,8 @@ static size_t skip_range(struct view v, size_t at, unsigned char first, unsigned
     return at;
 }
 
-/* Behind the text of a command that BEL or ESC \ ends; 0 if it has no such end before the next ESC
- * or control character. So no byte is looked at for two sequences. */
+/* The offset after the text of a command that BEL or ESC \ ends; 0 if another ESC or control
+ * character comes first. So no byte is read for two sequences. */
 static size_t skip_command(struct view v, size_t at)
 {
     while (at < v.len && (unsigned char)v.data[at] >= ' ') {
@@ -172,7 +171,7 @@ static size_t skip_command(struct view v, size_t at)
     return at + 1 < v.len && v.data[at] == '\033' && v.data[at + 1] == '\\' ? at + 2 : 0;
 }
 
-/* Behind the escape sequence whose ESC is at `at`: at + 1 if there is none. */
+/* The offset after the escape sequence whose ESC is at `at`; at + 1 if it is none. */
 static size_t skip_escape(struct view v, size_t at)
 {
     size_t next = at + 1;

@@ -1,6 +1,6 @@
 /*
- * A borrowed run of bytes. Never owned, never NUL-terminated; the header that hands one out says
- * how long it lives.
+ * A borrowed run of bytes, not NUL-terminated. The header of the function that returns one says how
+ * long it is valid.
  */
 #ifndef CLOISTER_COMMON_VIEW_H
 #define CLOISTER_COMMON_VIEW_H

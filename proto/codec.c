@@ -1,11 +1,11 @@
 /*
  * One encoder and one decoder for all messages, both walking the field tables of msg.h.
  *
- * Decoding is built on msgpack-c's unpack template, the part of the library that calls back for
- * every value. The ready-made decoder of the library reserves memory for an array when its header
- * arrives, so five hostile bytes could ask for 64 GiB; with the callbacks we see the count first.
- * The callbacks below only collect at most LIMIT_FIELDS + 2 flat items and the items of lists, all
- * of them views into the input. Whether they make a valid message is then a walk over the table.
+ * Decoding uses msgpack-c's unpack template, which calls back for every value. The library's own
+ * decoder allocates an array when its header arrives, so five hostile bytes could request 64 GiB;
+ * the callbacks see the count first. They collect at most LIMIT_FIELDS + 2 flat items and the items
+ * of lists, as views into the input. A walk over the field table then checks that they are a valid
+ * message.
  */
 #include "proto/codec.h"
 
@@ -52,8 +52,8 @@ struct reader {
     bool top_seen;
     struct view *list; /* items of all lists, in order of arrival */
     size_t list_len, list_cap;
-    const char *objection; /* why a callback refused */
-    bool no_memory;        /* or that, which is nobody's fault */
+    const char *objection; /* why a callback refused the input */
+    bool no_memory;        /* it refused for lack of memory, which is no fault of the peer */
 };
 
 /* ---- callbacks of the unpack template -------------------------------------------------------- */
@@ -315,7 +315,7 @@ static int build_message(enum msg_link link, struct reader *r, struct msg *m, st
 int msg_decode(enum msg_link link, const void *data, size_t len, struct msg *ret, struct err *err)
 {
     memset(ret, 0, sizeof(*ret));
-    if (len == 0) { /* data may be NULL, which msgpack-c's unpacker must not get */
+    if (len == 0) { /* data may be NULL, which msgpack-c does not accept */
         return err_set(err, ERR_PROTOCOL, "message is empty");
     }
     struct unpack_context ctx;
@@ -364,7 +364,7 @@ static int pack_to_buf(void *arg, const char *data, size_t len)
     return buf_add(arg, data, len, NULL);
 }
 
-/* Room for every header and number of the message; the bytes of views come on top. */
+/* An upper bound of the encoded size: headers and numbers plus the bytes of views. */
 static size_t size_bound(const struct msg *m, const struct msg_schema *s)
 {
     size_t size = 5 + 9 * (HEAD_ITEMS + s->field_count);
@@ -470,7 +470,7 @@ int msg_encode(struct buf *out, const struct msg *m, struct err *err)
     if (s == NULL) {
         return err_set(err, ERR_INTERNAL, "cannot encode message type %d", (int)m->type);
     }
-    /* Reserving once means that packing below cannot fail half-way for lack of room. */
+    /* reserved once, so that packing cannot fail half-way */
     int rc = buf_reserve(out, size_bound(m, s), err);
     if (rc < 0) {
         return err_wrap(err, "message %s", s->name);

@@ -3,8 +3,9 @@
  *
  * On the wire a message is one msgpack array: [type, seq, field, field, ...], fields in the order
  * of messages.def. Reading is strict: unknown type, wrong link, missing, extra or ill-typed field,
- * value over its maximum, invalid UTF-8 in a STR, trailing bytes: all -ERR_PROTOCOL, and the peer
- * has lost its link. Memory is never reserved on a peer's word; only what has arrived counts.
+ * value over its maximum, invalid UTF-8 in a STR, trailing bytes: all -ERR_PROTOCOL, after which
+ * the receiver closes the link. Memory is allocated for bytes that have arrived, never for an
+ * announced length.
  *
  * On byte streams (agent link) a message is framed by its length: 4 bytes, big endian.
  *
@@ -29,7 +30,7 @@ int msg_encode_frame(struct buf *out, const struct msg *m, struct err *err) WARN
 int msg_decode(enum msg_link link, const void *data, size_t len, struct msg *ret,
                struct err *err) WARN_UNUSED;
 
-/* Looks for a whole frame at the start of data. Returns 1 and the payload (borrowed) with the
+/* Looks for a complete frame at the start of data. Returns 1 and the payload (borrowed) with the
  * bytes used in *ret_used; 0 if more bytes are needed; -ERR_PROTOCOL if the length is over max. */
 int frame_next(const void *data, size_t len, size_t max, struct view *ret_payload, size_t *ret_used,
                struct err *err) WARN_UNUSED;

@@ -1,6 +1,6 @@
 /*
- * Why one of our processes ended. Shared by the process that exits and the one that reaps it, so
- * that every log line names a reason instead of a number. Numbers are stable.
+ * Exit codes of our processes. The process that exits and the one that reaps it share them, so that
+ * log lines name a reason instead of a number. Numbers are stable.
  */
 #ifndef CLOISTER_PROTO_EXIT_CODES_H
 #define CLOISTER_PROTO_EXIT_CODES_H

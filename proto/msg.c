@@ -1,7 +1,7 @@
 /*
- * The field tables, expanded from messages.def. They are data that a debugger can step through and
- * a test can walk, which is why encoder, decoder, logs and mutation tests all work from them and no
- * message has code of its own.
+ * The field tables, expanded from messages.def. They are data, which a debugger can step through
+ * and a test can walk. So encoder, decoder, logs and mutation tests all use them, and no message
+ * has its own code.
  */
 #include "proto/msg.h"
 

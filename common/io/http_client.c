@@ -1,17 +1,15 @@
 /*
- * Ordinary calls: one easy handle each, all in one multi.
+ * Ordinary calls: each has an easy handle, and all handles are in one multi.
  *
- * Nothing is done inside the function that asks for it. http_send(), http_cancel() and
- * http_client_close() only note what is wanted and start an idle handle, and the next turn of the
- * loop does it. So they may be called from anywhere, also from on_data, which runs inside libcurl,
- * where no handle may be added or removed; and no callback comes out of the call that takes it.
- * What has been cancelled is guarded by a flag from that moment on: the body of its request is not
- * touched again, and nobody is told.
+ * http_send(), http_cancel() and http_client_close() only note the request and start an idle
+ * handle; the next turn of the loop executes it. So they may be called from anywhere, also from
+ * on_data, which runs inside libcurl, where no handle may be added or removed. And no callback runs
+ * inside the call that takes it. A flag marks a cancelled call at once: its request body is not
+ * read again and `done` is not called.
  *
- * Time is watched by one timer per call. libcurl's own bound for silence counts in seconds and
- * wakes up every second to do so; ours sleeps until the moment at which the bound would be over,
- * and looks then when the last byte was. Only connecting, which has many phases, is left to
- * libcurl.
+ * Each call has one timer for its timeouts. libcurl's own timeout for silence wakes up every
+ * second; ours sleeps until the timeout would be over, and then checks when the last byte came.
+ * Only the timeout of connecting, which has many phases, is libcurl's.
  */
 #include "common/io/http_client.h"
 
@@ -42,7 +40,8 @@ static bool is_line(const char *text)
     return *p == '\0';
 }
 
-/* Nothing in it may end a line of the head, or the request line, before its time. */
+/* True if no part of the request contains bytes that would end its request line or a header
+ * line. */
 static bool is_sendable(const struct http_request *request)
 {
     bool good = request->method[0] != '\0' && request->path[0] == '/' &&
@@ -127,7 +126,7 @@ static void on_call_closed(uv_handle_t *handle)
     http_client_part_gone(c);
 }
 
-/* Takes it out of everything; the memory follows when its timer is off the loop. */
+/* Removes the call from all lists; its memory is freed when its timer is closed. */
 static void drop_http_call(struct http_call *call)
 {
     struct http_client *c = call->client;
@@ -186,7 +185,7 @@ void http_call_heard(struct http_call *call)
     call->last_byte_ms = uv_now(call->client->loop);
 }
 
-/* Since when nothing has come or gone; UINT64_MAX while there is no connection to be silent. */
+/* The time of the last byte in either direction; UINT64_MAX while there is no connection. */
 static uint64_t silent_since(const struct http_call *call)
 {
     if (call->tunnel != NULL) {
@@ -213,7 +212,7 @@ static void fail_late(struct http_call *call, const char *what, uint64_t bound_m
     http_call_fail(call, &err);
 }
 
-/* Ends the call if a bound is over, else sleeps until one could be. */
+/* Ends the call if a timeout is over, else starts the timer for the next one. */
 static void watch_time(struct http_call *call)
 {
     uint64_t now_ms = uv_now(call->client->loop);
@@ -272,8 +271,8 @@ static size_t on_body_wanted(char *out, size_t size, size_t count, void *arg)
     return n;
 }
 
-/* A kept connection turned out to be dead, and the request is sent again; what comes in pieces
- * comes only once. */
+/* libcurl asks to rewind the body when a kept connection was dead and it retries. A body that comes
+ * in pieces cannot be rewound. */
 static int on_body_again(void *arg, curl_off_t offset, int origin)
 {
     struct http_call *call = arg;
@@ -292,7 +291,7 @@ static size_t on_head_line(char *data, size_t size, size_t count, void *arg)
     http_call_heard(call);
     size_t len = size * count;
     if (len >= 5 && memcmp(data, "HTTP/", 5) == 0) {
-        call->head.len = 0; /* what came before was an interim head, "100 Continue" */
+        call->head.len = 0; /* the head before was interim: "100 Continue" */
         call->head_whole = false;
     }
     call->head_whole = call->head_whole || (len > 0 && (data[0] == '\r' || data[0] == '\n'));
@@ -337,8 +336,8 @@ static CURLcode set_request(struct http_call *call)
     if (is_head) {
         HTTP_SET(CURLOPT_NOBODY, 1L);
     } else if (has_body) {
-        /* "Upload" only means that a body follows, in chunks if its length is not known; no content
-         * type is made up. */
+        /* "Upload" only means that a body follows, chunked if its length is unknown, without a
+         * default content type */
         HTTP_SET(CURLOPT_UPLOAD, 1L);
         HTTP_SET(CURLOPT_INFILESIZE_LARGE,
                  call->fill != NULL ? (curl_off_t)-1 : (curl_off_t)call->body.len);
@@ -367,7 +366,7 @@ static void add_line(struct http_call *call, const char *line)
 
 static void make_lines(struct http_call *call)
 {
-    add_line(call, "Expect:"); /* no line of that name: engines need no question before a body */
+    add_line(call, "Expect:"); /* sends no Expect header: engines need no 100-continue */
     char *rest = call->fields;
     for (char *end; (end = strstr(rest, "\r\n")) != NULL; rest = end + 2) {
         *end = '\0';
@@ -423,8 +422,8 @@ static void begin_http_call(struct http_call *call)
     watch_time(call);
 }
 
-/* The peer has closed a connection that was kept, just when it was used again, and has answered
- * nothing. libcurl sends anew by itself if it sees an end, but not if it sees a reset. */
+/* True if the peer closed a kept connection just when it was used again, and sent no answer.
+ * libcurl retries by itself after an end of file, but not after a reset. */
 static bool was_dropped(const struct http_call *call, CURLcode result)
 {
     const struct http_lib *lib = &call->client->lib;
@@ -475,7 +474,7 @@ static void on_transfer_done(void *arg, CURL *easy, CURLcode result)
     CURLcode rc = c->lib.easy_getinfo(easy, CURLINFO_PRIVATE, &call);
     assert(rc == CURLE_OK && call != NULL);
     if (result == CURLE_OK && !call->head_whole) {
-        result = CURLE_GOT_NOTHING; /* libcurl takes a head that is cut short for an answer */
+        result = CURLE_GOT_NOTHING; /* libcurl accepts an incomplete head as an answer */
     }
     if (rc == CURLE_OK && result == CURLE_OK) {
         struct view body = view_bytes(call->collected.data, call->collected.len);
@@ -536,7 +535,7 @@ static void close_now(struct http_client *c)
         drop_http_call(c->calls);
     }
     while (c->tunnels != NULL) {
-        http_tunnel_close(c->tunnels); /* takes itself off the list */
+        http_tunnel_close(c->tunnels); /* removes itself from the list */
     }
     http_multi_close(&c->multi, on_client_multi_closed);
     uv_close((uv_handle_t *)&c->kick, on_client_kick_closed);
@@ -549,7 +548,7 @@ static void on_client_kick(uv_idle_t *idle)
     struct http_call *next = c->calls;
     while (next != NULL && !c->closing) {
         struct http_call *call = next;
-        next = call->next; /* nothing but this loop takes a call off meanwhile */
+        next = call->next; /* only this loop removes calls meanwhile */
         if (call->cancelled) {
             drop_http_call(call);
         } else if (!call->begun) {

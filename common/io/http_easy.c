@@ -1,12 +1,11 @@
 /*
- * What every request to one endpoint has in common: where it is, whom to trust, which of libcurl's
- * many abilities are off.
+ * The options that all requests to one endpoint share: its address, the trusted certificates, and
+ * the features of libcurl that are off.
  *
- * Off are: redirects (following one would carry requests, and secrets with them, elsewhere), all
- * protocols but two, HTTP/2 (a tunnel needs 1.1, and one kind of connection is easier to reason
- * about), path tidying, signals. The environment's proxy is respected for other machines,
- * as people expect it, and never for a unix socket or for this machine. Certificates given with an
- * endpoint are trusted alone, not beside the system's.
+ * These are off: redirects (following one would send requests and secrets elsewhere), all protocols
+ * but two, HTTP/2 (a tunnel needs 1.1, and one kind of connection is easier to reason about), path
+ * normalisation, signals. The environment's proxy is used for other machines, and never for a unix
+ * socket or this machine. Certificates given with an endpoint replace the system's.
  */
 #include <errno.h>
 #include <limits.h>
@@ -158,7 +157,8 @@ int http_easy_create(const struct http_call *call, char *error, CURL **ret, stru
                        call->client->site.name, lib->version(), lib->easy_strerror(rc));
     }
 #if LIBCURL_VERSION_NUM >= 0x075700
-    /* Dropping a call must not wait for the resolver's thread. Older libraries do not know this. */
+    /* Removing a call must not wait for the resolver's thread. Older libraries do not have this
+     * option. */
     lib->easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 #endif
     *ret = easy;

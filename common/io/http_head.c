@@ -1,13 +1,12 @@
 /*
- * Response heads from a peer that may be anything: a wrong port, a proxy, a program that is not an
- * engine at all.
+ * Reads response heads. The peer may be anything: a wrong port, a proxy, a program that is no
+ * engine.
  *
- * The reader is strict because it is used for one purpose only, the answer of an engine to a
- * request to upgrade; whatever bends the grammar there is better refused by name than guessed at.
- * Lines end with CR LF, a field has a name of token characters directly before its colon, no line
- * continues another, and control characters occur nowhere. A head that is wrong is
- * refused as soon as the wrong byte is there, not when the head is complete: a peer that talks
- * something else would otherwise be waited for until the time is over.
+ * The reader is strict, because its only use is an engine's answer to an upgrade request: an error
+ * that names the fault is better there than a guess. Lines end with CR LF, a field has a name of
+ * token characters directly before its colon, no line continues another, and there are no control
+ * characters. A wrong head is refused at its first wrong byte, because waiting for the rest would
+ * last until the timeout if the peer speaks another protocol.
  */
 #include "common/io/http_head.h"
 
@@ -40,7 +39,8 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Takes one line off *data without its CR LF. 0: it is not complete, and *ret is what there is. */
+/* Takes one line off *data without its CR LF. Returns 0 if the line is incomplete; *ret is its
+ * beginning then. */
 static int take_head_line(struct view *data, struct view *ret, struct err *err)
 {
     const char *end = data->len > 0 ? memchr(data->data, '\n', data->len) : NULL;
@@ -57,7 +57,8 @@ static int take_head_line(struct view *data, struct view *ret, struct err *err)
     return 1;
 }
 
-/* As much of "HTTP/1.1 101 Reason" as is there is right; a whole line gives the status as well. */
+/* Checks a status line "HTTP/1.1 101 Reason" or its beginning; a whole line gives the status as
+ * well. */
 static int read_status(struct view line, bool whole, int *ret_status, struct err *err)
 {
     static const char pattern[] = "HTTP/1.d ddd "; /* d: a digit */
@@ -191,7 +192,7 @@ int http_head_framing(const struct http_head *head, struct http_framing *ret, st
     return 0;
 }
 
-/* "1a2b;extension": at most seven digits, which no chunk of a refusal needs. */
+/* "1a2b;extension": at most seven digits, more than the chunks of an error text need. */
 static int read_chunk_size(struct view line, size_t *ret_size, struct err *err)
 {
     size_t size = 0;

@@ -1,7 +1,6 @@
 /*
- * The head of an HTTP/1.1 response, read strictly, and the two small things around it: header
- * values by name, and a body in chunks. Only tunnels need the head read here; ordinary responses
- * are libcurl's work.
+ * A strict reader of HTTP/1.1 response heads, with header values by name and chunked bodies. Only
+ * tunnels use it; libcurl reads ordinary responses.
  *
  * Thread: any. Pure functions; nothing blocks or allocates but the caller's buf.
  */
@@ -27,11 +26,11 @@ struct http_head {
     size_t size;        /* bytes of the whole head, its blank line included */
 };
 
-/* 1: *ret is filled; 0: the head goes on behind `data`; -ERR_PROTOCOL: not a head;
- * -ERR_TOO_BIG: more bytes or fields than the limits above. */
+/* Returns 1 and fills *ret; 0 if the head is incomplete; -ERR_PROTOCOL if it is none; -ERR_TOO_BIG
+ * if it has more bytes or fields than the limits above. */
 int http_head_parse(struct view data, struct http_head *ret, struct err *err) WARN_UNUSED;
 
-/* The value of the first field of that name, in any case, blanks around it taken off; empty if
+/* The value of the first field of that name (case-insensitive) without surrounding blanks; empty if
  * absent. `fields` are lines as above; a line that is no field is skipped. */
 struct view http_head_value(struct view fields, const char *name);
 
@@ -42,12 +41,12 @@ struct http_framing {
     uint64_t length;
 };
 
-/* -ERR_PROTOCOL for lengths and encodings that cannot be meant. */
+/* Finds the framing of the body. -ERR_PROTOCOL for invalid or conflicting lengths and encodings. */
 int http_head_framing(const struct http_head *head, struct http_framing *ret,
                       struct err *err) WARN_UNUSED;
 
-/* Appends to `out` what the chunks in `data`, the beginning of a chunked body, hold; only as much
- * as `out` may hold. 1: the last chunk was there or `out` is full; 0: it goes on; -ERR_PROTOCOL. */
+/* Decodes `data`, the beginning of a chunked body, and appends as much as `out` may hold. Returns 1
+ * after the last chunk or when `out` is full, 0 if more follows, or -ERR_PROTOCOL. */
 int http_head_dechunk(struct view data, struct buf *out, struct err *err) WARN_UNUSED;
 
 #endif

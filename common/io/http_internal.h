@@ -1,5 +1,5 @@
 /*
- * What the files of the HTTP client share: the objects behind http_client.h. For http_*.c only.
+ * The objects behind http_client.h, shared by http_*.c only.
  */
 #ifndef CLOISTER_COMMON_IO_HTTP_INTERNAL_H
 #define CLOISTER_COMMON_IO_HTTP_INTERNAL_H
@@ -10,13 +10,13 @@
 #include "common/io/http_lib.h"
 #include "common/io/http_multi.h"
 
-/* An endpoint, copied and looked at. */
+/* A copy of an endpoint, with its parsed parts. */
 struct http_site {
     char *name, *base_url, *unix_socket, *ca_file, *cert_file, *key_file;
     char *authority;  /* "host:port", as in the Host header */
-    const char *root; /* of paths, the end of base_url: "" or "/base" */
+    const char *root; /* prefix of paths from base_url: "" or "/base" */
     bool verify, tls;
-    bool direct; /* a unix socket or this machine itself: never through a proxy */
+    bool direct; /* a unix socket or this machine: no proxy */
 };
 
 /* -ERR_INVALID. */
@@ -29,10 +29,10 @@ struct http_client {
     struct http_lib lib;
     struct http_site site;
     struct http_multi multi; /* of ordinary calls */
-    uv_idle_t kick;          /* active while something waits to be begun, dropped or closed */
+    uv_idle_t kick;          /* active while a call waits to be started, dropped or closed */
     struct http_call *calls, **calls_end;
     struct http_tunnel *tunnels;
-    size_t parts; /* objects that are, or have something, on the loop */
+    size_t parts; /* objects with open handles on the loop */
     bool closing;
     void (*closed)(void *arg);
     void *arg;
@@ -45,11 +45,11 @@ struct http_call {
     struct http_call *next, **slot; /* in client->calls */
     bool begun, cancelled;
     bool valid; /* the request can be sent */
-    bool again; /* … and is sent for the second time */
+    bool again; /* it was sent a second time already */
 
     char *method, *path;
-    char *what;       /* for people: "GET /v1.51/info" */
-    char *fields;     /* more of the head, each line ended by CR LF */
+    char *what;       /* for error texts: "GET /v1.51/info" */
+    char *fields;     /* further header lines, each with CR LF */
     struct view body; /* empty once the call is cancelled */
     size_t body_sent;
     http_fill_fn fill; /* instead of body */
@@ -63,42 +63,42 @@ struct http_call {
     uint64_t begin_ms, last_byte_ms; /* by the loop's clock */
 
     struct buf head; /* lines of the response's head, as http_head_value() reads them */
-    bool head_whole; /* its blank line was there */
+    bool head_whole; /* its blank line has come */
     struct buf collected;
     CURL *easy; /* NULL for a tunnel, which has its own */
     struct curl_slist *lines;
     char error[CURL_ERROR_SIZE];
-    int failure;                /* -ERR_*: we ended the transfer ourselves; 0: we did not */
+    int failure;                /* -ERR_* if this side ended the transfer; else 0 */
     struct http_tunnel *tunnel; /* while it is opened */
 };
 
-/* Ends it: tells `done` unless it was cancelled, and gives the object up. err when rc < 0. */
+/* Ends the call with err: calls `done` unless it was cancelled, and releases the object. */
 void http_call_fail(struct http_call *call, const struct err *err);
 void http_call_succeed(struct http_call *call, int status, struct view body,
                        struct http_tunnel *tunnel);
 
-/* Something was sent or received. */
+/* Bytes were sent or received: restarts the timeout for silence. */
 void http_call_heard(struct http_call *call);
 
-/* A new easy handle with all that is the same for every request. -ERR_ENGINE. */
+/* Makes an easy handle with the common options of all requests. -ERR_ENGINE on failure. */
 int http_easy_create(const struct http_call *call, char *error, CURL **ret,
                      struct err *err) WARN_UNUSED;
 
-/* What went wrong, in words; returns a negative code. */
+/* Describes the failure in err; returns a negative code. */
 int http_easy_error(const struct http_call *call, CURL *easy, CURLcode result, const char *detail,
                     struct err *err);
 
-/* Begins what http_tunnel_open() asked for. */
+/* Begins to connect a tunnel of http_tunnel_open(). */
 int http_tunnel_begin(struct http_call *call, struct err *err) WARN_UNUSED;
 
-/* The time for the call is over. True: there was a refusal to tell, and the call has ended. */
+/* The call's timeout is over. True if a refusal was reported, which has ended the call. */
 bool http_tunnel_late(struct http_tunnel *t);
 bool http_tunnel_connected(const struct http_tunnel *t);
 
 struct http_call *http_call_create(struct http_client *c, const struct http_request *request,
                                    void *arg);
 
-/* One more option of `easy`, unless an earlier one was refused; `lib` and `rc` are the caller's. */
+/* Sets an option of `easy` unless an earlier one failed; uses `lib` and `rc` of the caller. */
 #define HTTP_SET(option, value)                                                                    \
     do {                                                                                           \
         if (rc == CURLE_OK) {                                                                      \

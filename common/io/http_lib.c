@@ -1,10 +1,10 @@
 /*
  * Loading libcurl (see dynlib.h).
  *
- * Two builds of it are common on Debian and its relatives, with OpenSSL and with GnuTLS; both have
- * the same interface, and a machine may have either one. The name holds the number of the interface
- * (4), which has not changed since 2006, so what can be missing is only a function that is younger
- * than the library found. Each client holds its own table; libcurl counts how often it was started.
+ * Debian and its relatives have two builds of it, with OpenSSL and with GnuTLS; both have the same
+ * interface, and a machine may have either one. The file name contains the version of the interface
+ * (4), which has not changed since 2006, so only functions that are newer than the library can be
+ * missing. Each client has its own table; libcurl counts its initialisations.
  */
 #include "common/io/http_lib.h"
 

@@ -1,9 +1,8 @@
 /*
  * libcurl as a table of functions, loaded when the first HTTP client is created.
  *
- * Linking it would cost every process about 5 MB and 6 ms for some twenty libraries behind it, also
- * where nobody is asked by HTTP. The types are those of the header: a pointer here has the type of
- * the function it stands for.
+ * Linking it would cost every process about 5 MB and 6 ms for some twenty libraries, also if it
+ * makes no HTTP request. Each pointer has the type of its function in libcurl's header.
  *
  * Thread: the loop thread. Loading reads files and runs the libraries' initialisers; it blocks for
  * those milliseconds, once.
@@ -48,10 +47,10 @@ struct http_lib {
 /* -ERR_ENGINE, with a text that says what to install. */
 int http_lib_open(struct http_lib *ret, struct err *err) WARN_UNUSED;
 
-/* The same with other file names to try, ended by NULL. */
+/* The same with other file names, ended by NULL. */
 int http_lib_open_from(const char *const *names, struct http_lib *ret, struct err *err) WARN_UNUSED;
 
-/* After the last handle made with it is gone. A table of zeros is fine. */
+/* Call it after all handles that were made with the table are freed. A zeroed table is fine. */
 void http_lib_close(struct http_lib *lib);
 
 #endif

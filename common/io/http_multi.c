@@ -1,14 +1,13 @@
 /*
- * libcurl's event interface and libuv's, joined.
+ * Connects libcurl's event interface to libuv's.
  *
- * libcurl names the descriptors it wants watched and one point in time; it is told what became
- * ready and does the rest, and nothing else of it runs. Without a request there is neither
- * descriptor nor timer, so an idle worker sleeps: idle connections are not watched, one that the
- * peer has closed is found out when it is wanted again.
+ * libcurl names descriptors to watch and one timeout; it runs only when it is told that one of them
+ * is ready. Without a request there is neither descriptor nor timer, so an idle worker sleeps. Idle
+ * connections are not watched: one that the peer has closed is detected at its next use.
  *
- * libcurl says "no more" about a descriptor before it closes it. uv_close() takes the handle out of
- * epoll at once, though its memory stays until the close callback; so when libcurl opens the same
- * number again a moment later, a fresh handle for it does not meet the old one.
+ * libcurl reports "remove" for a descriptor before it closes it. uv_close() removes the handle from
+ * epoll at once, although its memory stays until the close callback. So when libcurl opens the same
+ * descriptor number again, a new handle does not conflict with the old one.
  */
 #include "common/io/http_multi.h"
 
@@ -21,7 +20,7 @@ struct http_socket {
     struct http_multi *multi;
     struct http_socket *next; /* of multi->sockets; not after uv_close() */
     curl_socket_t fd;
-    int events; /* wanted, in libuv's words */
+    int events; /* requested events as UV_* bits */
     uv_poll_t poll;
 };
 
@@ -53,7 +52,7 @@ static void deliver_results(struct http_multi *m)
     int left = 0;
     while (!m->closing && (message = m->lib->multi_info_read(m->multi, &left)) != NULL) {
         if (message->msg == CURLMSG_DONE) {
-            /* copied first: the message dies with the handle */
+            /* copied first: removing the handle frees the message */
             CURL *easy = message->easy_handle;
             CURLcode result = message->data.result;
             m->on_done(m->arg, easy, result);
@@ -75,8 +74,8 @@ static void on_multi_timer(uv_timer_t *timer)
     drive(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
-/* libuv stops at POLLERR. libcurl is told that there is something to read and to write rather than
- * "error": so it finds what the peer said last, a TLS alert perhaps, and the reason of the error.
+/* libuv stops at POLLERR. libcurl is told "readable and writable" instead of "error", so that it
+ * reads the peer's last bytes, perhaps a TLS alert, and the reason of the error.
  */
 static void on_multi_poll(uv_poll_t *poll, int status, int events)
 {
@@ -91,7 +90,7 @@ static void on_multi_poll(uv_poll_t *poll, int status, int events)
     drive(s->multi, s->fd, flags);
 }
 
-/* libcurl's wish for its timer; -1: none. */
+/* libcurl sets its timer; -1: none. */
 static int on_want_timer(CURLM *multi, long timeout_ms, void *arg)
 {
     (void)multi;
@@ -102,7 +101,7 @@ static int on_want_timer(CURLM *multi, long timeout_ms, void *arg)
     if (timeout_ms < 0) {
         uv_timer_stop(&m->timer);
     } else {
-        uv_update_time(m->loop); /* a loop that was busy would be early otherwise */
+        uv_update_time(m->loop); /* otherwise the timer of a busy loop would fire early */
         uv_timer_start(&m->timer, on_multi_timer, (uint64_t)timeout_ms, 0);
     }
     return 0;
@@ -143,7 +142,8 @@ static struct http_socket *find_socket(struct http_multi *m, curl_socket_t fd)
     return s;
 }
 
-/* libcurl's wish for a descriptor. Found by number: a handful are open at a time. */
+/* libcurl changes the events of a descriptor. The list is searched by number, because only a few
+ * are open. */
 static int on_want_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *unused)
 {
     (void)easy;
@@ -160,7 +160,7 @@ static int on_want_socket(CURL *easy, curl_socket_t fd, int what, void *arg, voi
         s = socket_open(m, fd);
     }
     if (s == NULL) {
-        return -1; /* this transfer ends by its time bound, or at once in newer versions */
+        return -1; /* this transfer ends by its timeout, or at once in newer versions */
     }
     s->events = (what & CURL_POLL_IN) != 0 ? UV_READABLE : 0;
     s->events |= (what & CURL_POLL_OUT) != 0 ? UV_WRITABLE : 0;
@@ -198,7 +198,7 @@ int http_multi_add(struct http_multi *m, CURL *easy, struct err *err)
 void http_multi_remove(struct http_multi *m, CURL *easy)
 {
     CURLMcode rc = m->lib->multi_remove_handle(m->multi, easy);
-    assert(rc == CURLM_OK); /* else we are inside libcurl, and the handle must not be freed */
+    assert(rc == CURLM_OK); /* fails only inside libcurl, where the handle must not be freed */
     (void)rc;
 }
 
@@ -206,7 +206,7 @@ void http_multi_close(struct http_multi *m, void (*closed)(void *arg))
 {
     m->closing = true;
     m->closed = closed;
-    m->lib->multi_cleanup(m->multi); /* says "no more" for what it closes */
+    m->lib->multi_cleanup(m->multi); /* reports "remove" for what it closes */
     m->multi = NULL;
     while (m->sockets != NULL) {
         socket_close(m, m->sockets);

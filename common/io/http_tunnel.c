@@ -1,23 +1,22 @@
 /*
- * Connections that turn into plain streams. libcurl 7.88 has no upgrade, but it connects, shakes
- * hands and then leaves the connection to us (CONNECT_ONLY); so this is the one place that writes
- * and reads the bytes of HTTP itself, with http_head.c as its reader.
+ * Connections that become plain streams. libcurl 7.88 does not support upgrades, but it can
+ * connect, do the TLS handshake and leave the connection to us (CONNECT_ONLY). So this file writes
+ * and reads HTTP itself, with http_head.c as its reader.
  *
  *   connecting -> sending the request -> reading the head -> open
  *                                               \-> reading the refusal (any other status) -> end
  *
- * Each tunnel has a multi of its own. The connection belongs to the easy handle's multi as long as
- * that handle is in it, and as far as libcurl can see nobody uses it: a multi that begins another
- * request looks through its idle connections and closes those that are old or have something to
- * read. In a multi with nothing else in it, nothing else is ever begun.
+ * Each tunnel has its own multi. The connection belongs to the multi of its easy handle, and
+ * libcurl considers it idle: a multi that begins another request closes idle connections that are
+ * old or readable. In a multi of its own no other request begins.
  *
- * The poll handle speaks about the socket, while bytes may lie decrypted above it, or behind the
- * head. So a tunnel remembers whether it was read until nothing was left (`drained`), and while it
- * was not, an idle handle reports it as readable once per turn of the loop.
+ * The poll handle watches the socket, but bytes may be decrypted in the TLS library already, or
+ * buffered after the head. So a tunnel remembers whether it was read until empty (`drained`);
+ * otherwise an idle handle reports it as readable once per turn of the loop.
  *
- * A TLS library that could not send a record wants the very same bytes at the same address again.
- * Callers cannot promise that about their buffers, so a record waits in memory of the tunnel; until
- * it has gone it counts as not taken.
+ * A TLS library that could not send a record needs the same bytes at the same address again.
+ * Callers cannot guarantee that, so the tunnel keeps a copy of the record; until it is sent, its
+ * bytes count as not taken.
  */
 #include <assert.h>
 #include <errno.h>
@@ -57,13 +56,13 @@ struct http_tunnel {
     uv_poll_t poll;
     bool has_poll;
     uv_idle_t soon;
-    size_t handles; /* the multi counts as one */
+    size_t handles; /* open handles; the multi counts as one */
 
     struct buf out; /* the request */
     size_t out_sent;
-    struct buf in; /* the head and what came behind it */
+    struct buf in; /* the head and the bytes after it */
     size_t in_used;
-    size_t interim_bytes; /* of heads before the real one */
+    size_t interim_bytes; /* bytes of interim heads */
     struct http_head refusal;
     struct http_framing framing;
 
@@ -72,7 +71,7 @@ struct http_tunnel {
 
     bool want_read, want_write;
     bool drained; /* the last read found nothing */
-    bool broken;  /* the poll handle has given up */
+    bool broken;  /* the poll handle has failed */
     http_ready_fn ready;
     void *arg;
 };
@@ -155,7 +154,7 @@ static void apply_wishes(struct http_tunnel *t)
     }
 }
 
-/* The last thing its caller does: the tunnel may be closed now. */
+/* Must be the caller's last action, because the callback may close the tunnel. */
 static void report_events(struct http_tunnel *t, bool readable, bool writable)
 {
     if (is_mute(t)) {
@@ -177,7 +176,7 @@ static void on_soon(uv_idle_t *idle)
 static void on_tunnel_poll(uv_poll_t *poll, int status, int events)
 {
     struct http_tunnel *t = poll->data;
-    if (status < 0) { /* whoever reads or writes next learns the reason */
+    if (status < 0) { /* the next read or write reports the reason */
         t->broken = true;
         apply_wishes(t);
         report_events(t, t->want_read, t->want_write);
@@ -196,7 +195,7 @@ static void want(struct http_tunnel *t, bool read, bool write)
 
 /* ---- bytes ---- */
 
-/* > 0 bytes, 0: nothing now, -ERR_GONE: the end, -ERR_IO. */
+/* Returns > 0 bytes, 0: nothing now, -ERR_GONE: end of file, -ERR_IO. */
 static int receive_bytes(struct http_tunnel *t, void *data, size_t cap, struct err *err)
 {
     size_t n = 0;
@@ -221,7 +220,7 @@ static int receive_bytes(struct http_tunnel *t, void *data, size_t cap, struct e
                    t->error[0] != '\0' ? t->error : t->client->lib.easy_strerror(rc));
 }
 
-/* > 0 bytes, 0: not now, -ERR_GONE, -ERR_IO. */
+/* Returns > 0 bytes, 0: not now, -ERR_GONE, -ERR_IO. */
 static int transmit(struct http_tunnel *t, const void *data, size_t len, struct err *err)
 {
     const struct http_lib *lib = &t->client->lib;
@@ -273,7 +272,7 @@ int http_tunnel_write(struct http_tunnel *t, const void *data, size_t len, struc
                 t->record_len = piece_len < RECORD_MAX_BYTES ? piece_len : RECORD_MAX_BYTES;
                 memcpy(t->record, piece, t->record_len);
             }
-            assert(t->record_len <= piece_len); /* what was not taken is offered again first */
+            assert(t->record_len <= piece_len); /* bytes that were not taken come first again */
             piece = t->record;
             piece_len = t->record_len;
         }
@@ -302,7 +301,7 @@ static void fail_tunnel(struct http_tunnel *t, const struct err *why)
 {
     struct err err = *why;
     if (err.code == ERR_GONE || err.code == ERR_IO || err.code == ERR_PROTOCOL) {
-        err.code = ERR_ENGINE; /* of a stream these say more than of a connection */
+        err.code = ERR_ENGINE; /* stream errors are engine errors while connecting */
     }
     http_call_fail(t->call, &err);
 }
@@ -311,7 +310,7 @@ static int make_request(struct http_tunnel *t, struct err *err)
 {
     const struct http_call *call = t->call;
     const struct http_site *site = &t->client->site;
-    buf_init(&t->out, SIZE_MAX); /* what our own side wants to send */
+    buf_init(&t->out, SIZE_MAX); /* built by this side, so without a cap */
     int rc = buf_printf(&t->out, err,
                         "%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: cloister/%s\r\n"
                         "Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: %zu\r\n%s\r\n",
@@ -353,7 +352,7 @@ static void on_connected(void *arg, CURL *easy, CURLcode result)
     want(t, false, true);
 }
 
-/* 1: all is sent; 0: it waits for room. */
+/* Returns 1 when all is sent, 0 if the socket is full. */
 static int send_request(struct http_tunnel *t, struct err *err)
 {
     while (t->out_sent < t->out.len) {
@@ -368,7 +367,7 @@ static int send_request(struct http_tunnel *t, struct err *err)
     return 1;
 }
 
-/* Skips interim heads. 1: *ret is the real one, and `in` begins with it. */
+/* Skips interim heads. Returns 1 when *ret is the final one, which `in` begins with. */
 static int find_head(struct http_tunnel *t, struct http_head *ret, struct err *err)
 {
     for (;;) {
@@ -388,7 +387,8 @@ static int find_head(struct http_tunnel *t, struct http_head *ret, struct err *e
     }
 }
 
-/* The head moves to the call, where http_response_header() looks; `in` keeps what is behind it. */
+/* Moves the head to the call, where http_response_header() reads it; `in` keeps the bytes after
+ * it. */
 static int take_head(struct http_tunnel *t, const struct http_head *head, struct err *err)
 {
     int rc = buf_add(&t->call->head, head->fields.data, head->fields.len, err);
@@ -414,7 +414,7 @@ static void become_open(struct http_tunnel *t)
     http_call_succeed(call, t->refusal.status, view_bytes(NULL, 0), t);
 }
 
-/* Tells what there is of a refusal. */
+/* Reports a refusal with the body that has come so far. */
 static void tell_refusal(struct http_tunnel *t)
 {
     struct http_call *call = t->call;
@@ -430,7 +430,7 @@ static void tell_refusal(struct http_tunnel *t)
     http_call_succeed(call, t->refusal.status, body, NULL);
 }
 
-/* 1: no more of it is needed. */
+/* Returns 1 when enough of the body has come. */
 static int read_refusal(struct http_tunnel *t, struct err *err)
 {
     struct view body = view_bytes(t->in.data, t->in.len);
@@ -447,7 +447,7 @@ static int read_refusal(struct http_tunnel *t, struct err *err)
     return none || all || body.len >= REFUSAL_MAX_BYTES;
 }
 
-/* What the bytes that are here lead to. False: the call has ended, or waits for nothing here. */
+/* Handles the buffered bytes. False if the call has ended or needs no more events. */
 static bool digest(struct http_tunnel *t)
 {
     struct err err = ERR_INIT;
@@ -489,7 +489,7 @@ static void read_answer(struct http_tunnel *t)
             return;
         }
         if (n < 0 && t->state == TUNNEL_REFUSED) {
-            tell_refusal(t); /* it ends with the connection, or is cut short: a text for people */
+            tell_refusal(t); /* end of the body, or a broken connection: report what has come */
             return;
         }
         if (n < 0) {

@@ -1,28 +1,28 @@
 /*
- * The asking side: a REQ socket that listens, one context for each request under way.
+ * The side that sends requests: a listening REQ socket with one context for each pending request.
  *
- * REQ resends by default and then would run code twice; infinite resend time turns that off, and a
+ * REQ resends by default, which would run code twice. An infinite resend time turns that off, and a
  * lost pipe then ends the receive with NNG_ECONNRESET.
  *
- * A context may be asked to receive as soon as it has been asked to send. Both are submitted at
- * once, the send without a callback, which saves a thread switch per request. The price: a context
- * whose receive failed may still hold an unsent message and must not be used again.
+ * A context may receive as soon as its send is submitted. Both are submitted at once, the send
+ * without a callback, which saves a thread switch per request. In return, a context whose receive
+ * failed may still hold an unsent message and must not be reused.
  *
- * nng's own timers follow the wall clock (1.5, as distributions build it): a step of it ends all
- * waits at once, or none for hours. So nng is asked to wait for ever, and one timer of the loop
- * ends what has waited for long enough.
+ * nng 1.5, as distributions build it, uses the wall clock for timers: a step of it ends all waits
+ * at once, or none for hours. So nng waits without a timeout, and one timer of the loop ends
+ * requests whose timeout is over.
  *
- * A message that is sent in the very moment in which nng (1.5) gives up the link of its peer is
- * never freed, though the call fails as it should. So nothing is sent to a peer known to leave.
+ * nng 1.5 leaks a message that is sent just when it drops the peer's link, although the call fails
+ * correctly. So nothing is sent to a peer that is known to exit.
  *
  * Three properties of nng's listener (1.5) decide how it is closed:
- *  - A link that we close in the middle of a message may never be removed. So it is ended by
- *    shutting its socket down, which nng sees as a hang-up of the peer and survives.
- *  - A connection that has said hello, but has not become a pipe yet, is forgotten when its
- *    listener closes: memory and descriptors of both stay for ever. So nobody can connect any more,
- *    and all who have are gone, before the listener is closed.
- *  - After a peer that dies before nng has said hello to it, a listener takes no further one. That
- *    is found out by whoever waits for the peer, who has to close the client and open another.
+ *  - A link that we close in the middle of a message may never be removed. So its socket is shut
+ *    down instead, which nng handles as a hang-up of the peer.
+ *  - A connection that has completed nng's handshake but is no pipe yet leaks when its listener
+ *    closes, with memory and descriptors of both sides. So the path is unlinked and all connections
+ *    are gone before the listener is closed.
+ *  - After a peer that dies before the handshake, a listener accepts no further one. The owner
+ *    notices that by its own timeout for the peer, and must close the client and open another.
  */
 #include <errno.h>
 #include <nng/nng.h>
@@ -37,11 +37,11 @@
 #include "common/io/ipc_endpoint.h"
 #include "common/io/unix_link.h"
 
-#define IDLE_CALLS_MAX 16  /* contexts kept for the next request */
-#define HANG_UP_MS     300 /* for nng to notice that sockets were shut down; 0.1 ms are usual */
+#define IDLE_CALLS_MAX 16  /* idle contexts that are kept */
+#define HANG_UP_MS     300 /* limit for nng to notice shut-down sockets; usually 0.1 ms */
 
-/* A timer that fires this late: the process was stopped, or the loop was. Answers may have come
- * that nobody has had the time to read, so they get as much more. */
+/* If a timer fires this late, the process or the loop was stopped. Answers may have come that the
+ * loop could not read, so requests get as much time again. */
 #define HELD_UP_MS 1000
 
 struct ipc_client {
@@ -49,8 +49,7 @@ struct ipc_client {
     nng_listener listener;
     struct call *idle, *busy;
     size_t idle_count;
-    uint64_t wake_ms; /* when the timer fires, which is not later than the first call is due; 0:
-                         it is not running */
+    uint64_t wake_ms; /* when the timer fires, before the first timeout; 0: not running */
 };
 
 struct call {
@@ -60,8 +59,8 @@ struct call {
     nng_aio *send_aio, *recv_aio;
     ipc_reply_fn done;
     void *arg;
-    uint64_t due_ms;          /* time of the loop when it has waited long enough; 0: never */
-    struct call *prev, *next; /* among the busy or the idle */
+    uint64_t due_ms;          /* loop time of its timeout; 0: never */
+    struct call *prev, *next; /* in the list of busy or of idle calls */
 };
 
 static void on_client_pipe(nng_pipe pipe, nng_pipe_ev ev, void *arg)
@@ -81,7 +80,7 @@ static void on_reply_aio(void *arg)
     ipc_endpoint_unlock(ep, loop_queue_append(&ep->queue, &call->event.item));
 }
 
-/* Also ends a message that is still waiting to be sent. */
+/* Also drops a message that is not sent yet. */
 static void call_destroy(struct call *call)
 {
     nng_ctx_close(call->ctx);
@@ -96,14 +95,15 @@ static void call_destroy(struct call *call)
     free(call);
 }
 
-/* A warm context if there is one. NULL if nng cannot make another. */
+/* Takes an idle context or makes one. NULL if nng cannot. */
 static struct call *call_take(struct ipc_client *c, struct err *err)
 {
     struct call *call = c->idle;
     if (call != NULL) {
         c->idle = call->next;
         c->idle_count--;
-        /* A reply can overtake the end of its own send on nng's threads; that end is at hand. */
+        /* On nng's threads a reply can come before the completion of its send, which follows
+         * soon. */
         nng_aio_wait(call->send_aio);
         return call;
     }
@@ -136,7 +136,7 @@ err_ctx:
     return NULL;
 }
 
-/* The end of each call comes through the loop, as with a reply. */
+/* Aborts late calls; each completes through the loop, as with a reply. */
 static void on_ipc_deadline(uv_timer_t *timer)
 {
     struct ipc_client *c = timer->data;
@@ -159,7 +159,7 @@ static void on_ipc_deadline(uv_timer_t *timer)
     }
 }
 
-/* A call that nng has finished keeps its result. */
+/* Calls that nng has completed keep their results. */
 void ipc_client_end_calls(struct ipc_client *c)
 {
     for (struct call *call = c->busy; call != NULL; call = call->next) {
@@ -185,7 +185,7 @@ static void on_client_aio(struct ipc_endpoint *ep, struct ipc_event *event)
     nng_msg *reply = rv == 0 ? nng_aio_get_msg(call->recv_aio) : NULL;
     nng_aio_set_msg(call->recv_aio, NULL);
 
-    /* Given back first, so that a request made by `done` finds a warm context. */
+    /* Returned first, so that a request made by `done` can reuse the context. */
     *(call->prev != NULL ? &call->prev->next : &c->busy) = call->next;
     if (call->next != NULL) {
         call->next->prev = call->prev;
@@ -211,7 +211,7 @@ static bool client_is_idle(struct ipc_endpoint *ep)
     return ((struct ipc_client *)ep)->busy == NULL;
 }
 
-/* There are calls left only if nng was given up. */
+/* Calls are left only if nng was abandoned. */
 static void client_finish(struct ipc_endpoint *ep)
 {
     struct ipc_client *c = (struct ipc_client *)ep;
@@ -275,7 +275,7 @@ int ipc_client_open(uv_loop_t *loop, const char *path, size_t max_bytes, ipc_lin
     if (rc < 0) {
         return rc;
     }
-    /* nng would first connect to it, to see whether it is in use, and may harm a listener so. */
+    /* nng would connect to the path to see whether it is in use, which may harm a listener. */
     if (unlink(path) < 0 && errno != ENOENT) {
         return err_sys(err, ERR_IO, errno, "cannot replace %s", path);
     }
@@ -348,14 +348,14 @@ int ipc_client_ask(struct ipc_client *c, const void *data, size_t len, uint64_t 
 void ipc_client_close(struct ipc_client *c, ipc_closed_fn closed, void *arg)
 {
     ipc_endpoint_set_closing(&c->ep, closed, arg);
-    (void)unlink(c->ep.path); /* so that the peer, which dials at once, is not cut off half-way */
+    (void)unlink(c->ep.path); /* so that the redialling peer cannot connect */
     while (c->idle != NULL) {
         struct call *call = c->idle;
         c->idle = call->next;
         call_destroy(call);
     }
     for (struct call *call = c->busy; call != NULL; call = call->next) {
-        nng_ctx_close(call->ctx); /* the end of each call comes through the loop */
+        nng_ctx_close(call->ctx); /* each call completes through the loop */
     }
     ipc_endpoint_close(&c->ep);
 }

@@ -1,16 +1,16 @@
 /*
- * The end of an endpoint.
+ * Closing of an endpoint.
  *
- * nng_close() waits until nng has let go of everything, so it runs on a thread of its own, together
- * with what has to be waited for before it. The endpoint is closed when that thread has been
- * joined: whoever ends the loop afterwards leaves nothing of nng's running behind.
+ * nng_close() blocks until nng has released everything, so it runs on its own thread, with all that
+ * must be waited for before it. The endpoint is closed when that thread is joined, so nothing of
+ * nng runs any more when the loop ends.
  *
- * nng (1.5, as distributions have it) may never come back from nng_close(): a pipe that is closed
- * from our side in the middle of a message, or by a peer that dies while both say hello, may never
- * be removed. So the loop waits for CLOSE_MS at most. Then it gives the socket up: handles and
- * owners are released as usual, and the thread stays where it is. So does the memory, because late
- * news of nng's still refers to it; should the thread come back, it frees that. A thread pool would
- * not do: the end of the process waits for libuv's, and a few such sockets would use it up.
+ * nng_close() of nng 1.5 may never return: a pipe that is closed from our side in the middle of a
+ * message, or by a peer that dies in the handshake, may never be removed. So the loop waits for
+ * CLOSE_MS at most and then abandons the socket: it releases handles and owners as usual and leaves
+ * thread and memory, because late events of nng refer to that memory. If the thread returns, it
+ * frees the memory. A thread pool would not do: the process's end waits for libuv's pool, and a few
+ * such sockets would use it up.
  */
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@
 
 void ipc_endpoint_wait_moment(struct ipc_endpoint *ep)
 {
-    /* nng tells of pipes only: what is not yet or no longer a pipe has to be looked for. */
+    /* nng only reports pipes; other connections must be polled for */
     err_ignore(uv_cond_timedwait(&ep->changed, &ep->queue.lock, MOMENT_NS));
 }
 
@@ -33,7 +33,7 @@ static void destroy_endpoint(struct ipc_endpoint *ep)
     while (item != NULL) {
         struct loop_item *next = item->next;
         if (((struct ipc_event *)item)->kind != IPC_EVENT_AIO) {
-            free(item); /* news of the link, which nobody wants any more */
+            free(item); /* a link event that is not needed any more */
         }
         item = next;
     }
@@ -96,7 +96,7 @@ static void on_impatience(uv_timer_t *timer)
     bool hangs = ep->closer == IPC_CLOSER_RUNNING;
     if (hangs) {
         ep->closer = IPC_CLOSER_GIVEN_UP;
-    } /* else the thread's last word is on its way */
+    } /* else the thread is about to report its end */
     ipc_endpoint_unlock(ep, false);
     if (hangs) {
         pthread_detach(ep->thread);

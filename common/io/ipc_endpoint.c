@@ -1,13 +1,13 @@
 /*
  * The bridge between nng's threads and one libuv loop.
  *
- * nng finishes an operation on a thread of its own choice. All such a thread does here is to link a
- * record into the endpoint's queue and to wake the loop if the queue was empty; the loop then
- * drains the whole queue in one go. Everything but that queue and a few words about the current
- * pipe belongs to the loop thread, so only those are locked.
+ * nng completes an operation on one of its threads. That thread only links a record into the
+ * endpoint's queue and wakes the loop if the queue was empty; the loop then drains the whole queue.
+ * Everything but the queue and the state of the current pipe belongs to the loop thread, so only
+ * these are locked.
  *
- * A pipe's removal may be reported before its arrival. Which pipe is the current one is therefore
- * decided in one place under the lock, and only what follows from it is reported.
+ * A pipe's removal may be reported before its arrival. So the current pipe is determined in one
+ * place under the lock, and only its changes are reported.
  */
 #include "common/io/ipc_endpoint.h"
 
@@ -79,13 +79,13 @@ void ipc_endpoint_lock(struct ipc_endpoint *ep)
 
 void ipc_endpoint_unlock(struct ipc_endpoint *ep, bool wake)
 {
-    /* After giving up there is no handle left to wake the loop by. */
+    /* An abandoned endpoint has no handle to wake the loop by. */
     loop_queue_unlock(&ep->queue, wake && ep->closer != IPC_CLOSER_GIVEN_UP);
 }
 
 static void on_endpoint_socket_closed(struct ipc_endpoint *ep)
 {
-    pthread_join(ep->thread, NULL); /* it does nothing any more but end */
+    pthread_join(ep->thread, NULL); /* it is about to exit, so this does not block */
     uv_timer_stop(&ep->timer);
     ipc_endpoint_lock(ep);
     ep->closer = IPC_CLOSER_JOINED;

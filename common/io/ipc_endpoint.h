@@ -1,6 +1,6 @@
 /*
- * What both ends of a link have in common: the way from nng's threads to the loop, the one peer,
- * and the end. Internal to ipc_*.c, which are the only files that know nng.
+ * The common part of client and server: the queue from nng's threads to the loop, the one peer, and
+ * closing. Internal to ipc_*.c, the only files that use nng.
  *
  * Thread: the loop, unless stated. Nothing blocks, unless stated.
  */
@@ -24,11 +24,11 @@
 enum ipc_event_kind {
     IPC_EVENT_LINK_UP,
     IPC_EVENT_LINK_DOWN,
-    IPC_EVENT_AIO,   /* a call or request that nng is done with */
+    IPC_EVENT_AIO,   /* a call or request that nng has completed */
     IPC_EVENT_CLOSED /* the socket is gone */
 };
 
-/* First member of whatever is queued for the loop. */
+/* First member of every object that is queued for the loop. */
 struct ipc_event {
     struct loop_item item; /* first */
     enum ipc_event_kind kind;
@@ -37,7 +37,7 @@ struct ipc_event {
 enum ipc_closer {
     IPC_CLOSER_IDLE,
     IPC_CLOSER_RUNNING,
-    IPC_CLOSER_DONE, /* has nothing more to do but to end */
+    IPC_CLOSER_DONE, /* its work is done; it only exits */
     IPC_CLOSER_JOINED,
     IPC_CLOSER_GIVEN_UP
 };
@@ -47,18 +47,18 @@ struct ipc_endpoint;
 struct ipc_endpoint_ops {
     void (*on_aio)(struct ipc_endpoint *ep, struct ipc_event *event);
     void (*on_news)(struct ipc_endpoint *ep, bool up); /* of the link; may be NULL */
-    /* On the closing thread, which may wait: ends the link so that nng can close the socket. */
+    /* Ends the link so that nng can close the socket. Called on the closing thread; may block. */
     void (*end_link)(struct ipc_endpoint *ep);
-    bool (*is_idle)(struct ipc_endpoint *ep); /* nng works on none of its operations any more */
-    /* Frees what it owns, but not itself; any thread, the last that knows it. */
+    bool (*is_idle)(struct ipc_endpoint *ep); /* true if nng has no pending operation */
+    /* Frees the members, but not the object. Called on the last thread that uses it. */
     void (*finish)(struct ipc_endpoint *ep);
-    void (*abandon)(struct ipc_endpoint *ep); /* tells whoever waits, frees nothing; may be NULL */
+    void (*abandon)(struct ipc_endpoint *ep); /* ends pending calls, frees nothing; may be NULL */
 };
 
 /* First member of a client or server, and freed as such. */
 struct ipc_endpoint {
     struct loop_queue queue;
-    uv_timer_t timer; /* the owner's until ipc_endpoint_close() */
+    uv_timer_t timer; /* for the client or server until ipc_endpoint_close() */
     const struct ipc_endpoint_ops *ops;
     nng_socket socket;
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -71,25 +71,25 @@ struct ipc_endpoint {
     struct ipc_event thread_event;
     unsigned handles_left;
 
-    /* Under the queue's lock, as other threads look at it. */
+    /* Protected by the queue's lock, because other threads read them. */
     int pipe;          /* the one peer, 0 if none */
-    bool pipe_settled; /* nng has done with its arrival */
+    bool pipe_settled; /* nng has completed its arrival */
     bool pipe_reported;
     bool reached; /* there has been a peer */
-    bool closing; /* changed on the loop only, which may read it without the lock */
+    bool closing; /* written on the loop only, which may read it without the lock */
     enum ipc_closer closer;
-    bool thread_back, handles_closed; /* after giving up: the later one frees */
-    uv_cond_t changed;                /* something of this, for the closing thread */
+    bool thread_back, handles_closed; /* of an abandoned endpoint: the later one frees */
+    uv_cond_t changed;                /* wakes the closing thread after a change of these */
 };
 
 /* "ipc://<path>" into url (IPC_URL_SIZE bytes). -ERR_TOO_BIG if no socket address can hold it. */
 int ipc_endpoint_url(const char *path, char *url, struct err *err) WARN_UNUSED;
 
-/* After an error there is nothing to undo. */
+/* Nothing needs to be undone after an error. */
 int ipc_endpoint_init(struct ipc_endpoint *ep, uv_loop_t *loop, const char *path, size_t max_bytes,
                       const struct ipc_endpoint_ops *ops, struct err *err) WARN_UNUSED;
 
-/* What both kinds of socket are told before they listen or dial; `cb` hears of pipes. */
+/* Sets the options of both kinds of socket before they listen or dial; `cb` gets pipe events. */
 int ipc_endpoint_set_up(struct ipc_endpoint *ep, nng_pipe_cb cb);
 
 int ipc_endpoint_failed(struct err *err, int rv, const char *what, const char *path);
@@ -97,18 +97,18 @@ int ipc_endpoint_failed(struct err *err, int rv, const char *what, const char *p
 void ipc_endpoint_lock(struct ipc_endpoint *ep);
 void ipc_endpoint_unlock(struct ipc_endpoint *ep, bool wake);
 
-/* Any thread. Keeps the record of the one peer; the link is reported at `report_at`. Returns
- * whether this pipe is one too many and has to be closed. */
+/* Any thread. Records the one peer and reports the link at the event `report_at`. Returns true if
+ * there is a peer already, so that this pipe must be closed. */
 bool ipc_endpoint_take_pipe(struct ipc_endpoint *ep, nng_pipe pipe, nng_pipe_ev ev,
                             nng_pipe_ev report_at) WARN_UNUSED;
 
-/* Nothing of the link is reported any more. */
+/* Link events are not reported any more. */
 void ipc_endpoint_set_closing(struct ipc_endpoint *ep, ipc_closed_fn closed, void *arg);
 
-/* Ends link and socket on a thread of their own; the last step of both kinds of closing. */
+/* Ends link and socket on the closing thread; the last step of closing a client or server. */
 void ipc_endpoint_close(struct ipc_endpoint *ep);
 
-/* Whenever an operation of a closing endpoint has ended: was it the last? */
+/* Called after each operation of a closing endpoint; goes on when it was the last. */
 void ipc_endpoint_check_closed(struct ipc_endpoint *ep);
 
 /* On the closing thread. Waits with the lock held for up to 1 ms, less if something changes. */

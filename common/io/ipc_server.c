@@ -1,27 +1,26 @@
 /*
- * The answering side: a REP socket that dials, with a fixed number of contexts.
+ * The side that answers: a dialling REP socket with a fixed number of contexts.
  *
- * One context receives at a time, and the next one only after the event of the one before is
- * queued: otherwise two of nng's threads could swap two requests.
+ * Only one context receives at a time, and the next one begins after the event of the one before is
+ * queued. Otherwise two of nng's threads could swap two requests.
  *
- * A request belongs to whoever asked. When that link is gone nobody waits for the answer, so its
- * context is free at once, and the owner keeps a request that leads nowhere: an asker who dies and
- * comes back however often finds all contexts there.
+ * When the link of a request is lost, its answer has no receiver. So its context is freed at once,
+ * and the owner keeps a request without a context. A client that dies and reconnects any number of
+ * times finds all contexts free.
  *
- * An answer counts as sent when nng has begun to write it. So before it closes, this side waits
- * until the kernel says that the peer has read everything.
+ * nng reports an answer as sent when it begins to write it. So before closing, this side waits
+ * until the kernel tells that the peer has read everything.
  *
- * nng (1.5) has two faults at the moment when a dialer is closed. A connection that has said hello,
- * but has not become a pipe yet, is forgotten: memory and descriptor stay for ever. And while a
- * pipe is arriving, or an attempt is failing, dialer and socket wait for each other for ever. A
- * dialer whose pipe has arrived is in neither state and does not dial before that pipe has been
- * removed, so that is when to close it: while there is a link, or else as soon as the next one is
- * there, and at the latest within that link's removal. Where none comes for a while, the dialer
- * sleeps between two attempts most of the time.
+ * nng 1.5 has two bugs in closing a dialer. A connection that has completed the handshake but is no
+ * pipe yet leaks, with memory and descriptor. And while a pipe arrives or an attempt fails, dialer
+ * and socket may deadlock. A dialer whose pipe has arrived is in neither state, and does not dial
+ * before that pipe is removed. So it is closed while there is a link, or as soon as the next one
+ * comes, at the latest during that link's removal. If no link comes for a while, the dialer mostly
+ * sleeps between attempts.
  *
- * nng waits between two attempts for a random part of what it may, so a listener that appears is
- * found within RECONNECT_MAX_MS and after half of that on the average. Ten attempts a second cost
- * one to two hundredths of a processor, only while there is no link.
+ * Between attempts nng waits for a random part of the maximum, so it finds a new listener within
+ * RECONNECT_MAX_MS, and after half of that on average. Ten attempts a second take 1 to 2 % of a
+ * CPU, only while there is no link.
  */
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
@@ -37,12 +36,12 @@
 
 #define RECONNECT_MIN_MS 10
 #define RECONNECT_MAX_MS 200
-#define REDIAL_MS        3000 /* without a link: then the dialer is replaced */
-#define REDIAL_LOST_MS   1000 /* the same where there has been one: the next peer waits for us */
-#define FLUSH_MS         500  /* longest wait for the peer to read the last answers */
-#define FLUSH_BLIND_MS   20   /* the same where the kernel cannot tell */
-#define ARRIVAL_MS       400  /* for the next link to come up, where a dialer has none */
-#define HANG_UP_MS       100  /* for nng to let go of a link; 0.1 ms are usual */
+#define REDIAL_MS        3000 /* after this time without a link the dialer is replaced */
+#define REDIAL_LOST_MS   1000 /* the same after a lost link: the next peer waits */
+#define FLUSH_MS         500  /* limit for the peer to read the last answers */
+#define FLUSH_BLIND_MS   20   /* the same if the kernel cannot tell */
+#define ARRIVAL_MS       400  /* when closing without a link: limit for the next one */
+#define HANG_UP_MS       100  /* limit for nng to release a link; usually 0.1 ms */
 
 enum context_phase { CONTEXT_RECEIVING, CONTEXT_ARRIVED, CONTEXT_SENDING, CONTEXT_ENDED };
 
@@ -51,15 +50,15 @@ struct context {
     struct ipc_server *server;
     nng_ctx ctx;
     nng_aio *aio;
-    enum context_phase phase; /* changed only by whoever has the context at the moment */
+    enum context_phase phase; /* written only by the thread that holds the context */
     struct context *next_idle;
 };
 
-/* One that has been handed out. */
+/* A request that the owner holds. */
 struct ipc_request {
     struct ipc_request *prev, *next;
     struct ipc_server *server;
-    struct context *context; /* NULL once the link that it came by is lost */
+    struct context *context; /* NULL once its link is lost */
 };
 
 struct ipc_server {
@@ -70,18 +69,18 @@ struct ipc_server {
     struct ipc_request *requests; /* unanswered */
     uint64_t flush_end_ms;
     uint64_t flush_blind_ms;
-    nng_dialer dialer;      /* left alone by the loop once `stopped` is set */
-    uv_mutex_t dialer_lock; /* so that who comes second to close it knows that it is closed */
+    nng_dialer dialer;      /* not used by the loop once `stopped` is set */
+    uv_mutex_t dialer_lock; /* makes sure that it is closed only once */
     bool had_link;
-    bool cut_off; /* its last attempt was ended, it was not replaced */
+    bool cut_off; /* its last attempt was shut down instead of replacing it */
     char url[IPC_URL_SIZE];
 
     /* Under the lock. */
     struct context *idle;
     bool receiving;
     bool stopped;   /* the socket is being closed */
-    size_t active;  /* contexts that nng works on, or whose event is queued */
-    size_t sending; /* answers that nng still holds */
+    size_t active;  /* contexts in use by nng or with a queued event */
+    size_t sending; /* answers that nng has not sent yet */
 };
 
 static void close_dialer(struct ipc_server *s)
@@ -91,7 +90,7 @@ static void close_dialer(struct ipc_server *s)
     uv_mutex_unlock(&s->dialer_lock);
 }
 
-/* On a thread of nng's. This side reports a link before the first message can arrive on it. */
+/* On a thread of nng. Reports a link before the first message can arrive on it. */
 static void on_server_pipe(nng_pipe pipe, nng_pipe_ev ev, void *arg)
 {
     struct ipc_server *s = arg;
@@ -100,7 +99,7 @@ static void on_server_pipe(nng_pipe pipe, nng_pipe_ev ev, void *arg)
                 s->ep.pipe == nng_pipe_id(pipe);
     ipc_endpoint_unlock(&s->ep, false);
     if (last) {
-        close_dialer(s); /* before it dials again, which comes next */
+        close_dialer(s); /* before it redials */
     }
     if (ipc_endpoint_take_pipe(&s->ep, pipe, ev, NNG_PIPE_EV_ADD_PRE)) {
         nng_pipe_close(pipe);
@@ -109,7 +108,8 @@ static void on_server_pipe(nng_pipe pipe, nng_pipe_ev ev, void *arg)
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* With the lock held. The context to call receive_request() with once the lock is free, if any. */
+/* Needs the lock. Returns the context with which the caller must call receive_request() after
+ * unlocking, or NULL. */
 static struct context *next_receiver(struct ipc_server *s)
 {
     struct context *c = s->idle;
@@ -126,11 +126,11 @@ static struct context *next_receiver(struct ipc_server *s)
 static void receive_request(struct context *c)
 {
     if (c != NULL) {
-        nng_ctx_recv(c->ctx, c->aio); /* forgets a request that it has not answered */
+        nng_ctx_recv(c->ctx, c->aio); /* drops an unanswered request */
     }
 }
 
-/* With the lock held: neither nng nor the loop is at work on the context. */
+/* Needs the lock. Marks a context that neither nng nor the loop uses. */
 static void make_idle(struct ipc_server *s, struct context *c)
 {
     c->next_idle = s->idle;
@@ -159,7 +159,8 @@ static void free_ipc_request(struct ipc_request *r)
     free(r);
 }
 
-/* The link that all of them came by is lost: one that came by the next is reported after it. */
+/* Frees the contexts of all requests: their link is lost, and requests of the next link are
+ * reported later. */
 static void release_requests(struct ipc_server *s)
 {
     ipc_endpoint_lock(&s->ep);
@@ -190,7 +191,7 @@ static void on_context_aio(void *arg)
     ipc_endpoint_lock(&s->ep);
     if (c->phase == CONTEXT_SENDING) {
         s->sending--;
-        queue = s->stopped; /* the loop waits for the last one */
+        queue = s->stopped; /* when closing, the loop waits for the last context */
         c->phase = CONTEXT_ENDED;
     } else {
         s->receiving = false;
@@ -219,7 +220,7 @@ static void on_server_aio(struct ipc_endpoint *ep, struct ipc_event *event)
     ipc_endpoint_lock(ep);
     s->active--;
     bool late = msg != NULL && ep->pipe != nng_pipe_id(nng_msg_get_pipe(msg));
-    if (late) { /* whoever asked is gone already */
+    if (late) { /* the link of the request is lost already */
         make_idle(s, c);
         next = next_receiver(s);
     }
@@ -241,21 +242,21 @@ static void on_redial(uv_timer_t *timer)
 {
     struct ipc_server *s = timer->data;
     if (access(s->ep.path, F_OK) < 0) {
-        return; /* nobody to dial: not the dialer's fault */
+        return; /* there is no listener, so a new dialer would not help */
     }
-    /* A peer that has not even read our hello is stopped, or has no descriptor left for us. That
-     * passes, but to be hung up on before its own hello is what its nng never recovers from. */
+    /* A peer that has not read our handshake is stopped or out of descriptors, which may pass. Its
+     * nng would not recover from a hang-up before its own handshake. */
     if (unix_link_unread(s->ep.path, false) > 0) {
         return;
     }
-    /* Not in the middle of a hello. If that has hung for so long, it is ended; if it is still there
-     * the next time, it is one that nng has forgotten. */
+    /* A pending handshake is shut down first. If a connection is still there the next time, nng has
+     * lost track of it, and the dialer is replaced. */
     s->cut_off = !s->cut_off && unix_link_shutdown(s->ep.path, false) > 0;
     if (s->cut_off) {
         return;
     }
     nng_dialer_close(s->dialer);
-    /* Should it fail, it is tried again the next time. */
+    /* If this fails, the next timer tries again. */
     (void)nng_dial(s->ep.socket, s->url, &s->dialer, NNG_FLAG_NONBLOCK);
 }
 
@@ -289,7 +290,7 @@ static void server_finish(struct ipc_endpoint *ep)
     for (size_t i = 0; i < s->context_count; i++) {
         struct context *c = &s->contexts[i];
         nng_msg *unread = c->phase == CONTEXT_ARRIVED ? nng_aio_get_msg(c->aio) : NULL;
-        if (unread != NULL) { /* only if nng was given up */
+        if (unread != NULL) { /* only if nng was abandoned */
             nng_msg_free(unread);
         }
         nng_aio_free(c->aio);
@@ -319,7 +320,7 @@ static void server_end_link(struct ipc_endpoint *ep)
     ipc_endpoint_unlock(ep, false);
     for (size_t i = 0; i < s->context_count; i++) {
         nng_ctx_close(s->contexts[i].ctx);
-        nng_aio_stop(s->contexts[i].aio); /* its callback may still be about to wake the loop */
+        nng_aio_stop(s->contexts[i].aio); /* waits for its callback, which wakes the loop */
     }
 }
 
@@ -410,7 +411,7 @@ void ipc_reply(struct ipc_request *r, const void *data, size_t len)
     struct context *next = next_receiver(s);
     ipc_endpoint_unlock(&s->ep, false);
     if (failed) {
-        /* Without its answer the asker would wait for nothing: a lost link it can deal with. */
+        /* Without an answer the client would wait; it can handle a lost link. */
         nng_pipe_close(pipe);
     } else {
         if (len > 0) {

@@ -1,8 +1,7 @@
 /*
- * The gate in front of cJSON. cJSON recurses as deep as the text is nested, stops at a NUL as if
- * the text ended there, takes any bytes for UTF-8, and decodes \u0000 into the terminator of its
- * own C string; and it makes 64 bytes of two, if given a list of digits. One pass over the text
- * finds all five before it is parsed.
+ * Checks JSON before cJSON parses it. cJSON recurses as deep as the text is nested, stops at a NUL
+ * byte, accepts invalid UTF-8, decodes \u0000 into the end of a C string, and uses 64 bytes for two
+ * bytes of input in a list of digits. One pass over the text finds all five before parsing.
  */
 #include "common/io/json.h"
 
@@ -11,10 +10,10 @@
 
 #include "common/str.h"
 
-#define VALUES_MAX 200000 /* of one text; tool arguments have dozens */
+#define VALUES_MAX 200000 /* limit of values in one text; tool arguments have dozens */
 
-/* Depth, number of values and NUL escapes, minding strings and backslashes. Syntax is cJSON's
- * business. */
+/* Checks depth, number of values and NUL escapes outside and inside of strings; cJSON checks the
+ * syntax. */
 static int scan(const char *text, size_t len, int max_depth, bool *ret_nul, struct err *err)
 {
     int depth = 0;

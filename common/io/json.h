@@ -1,9 +1,9 @@
 /*
- * Reading JSON that came from outside: the only place where text is parsed.
+ * Reads JSON from outside; no other file parses JSON text.
  *
- * json_parse() checks before cJSON sees a byte: size, nesting depth, UTF-8, raw NUL bytes, and the
- * escape \u0000, which cJSON would turn into the end of a C string, silently losing what follows
- * it. Thread: any. Nothing blocks.
+ * Before cJSON sees the text, json_parse() checks size, nesting depth, UTF-8, raw NUL bytes, and
+ * the escape \u0000, which cJSON would turn into the end of a C string, losing what follows.
+ * Thread: any. Nothing blocks.
  */
 #ifndef CLOISTER_COMMON_IO_JSON_H
 #define CLOISTER_COMMON_IO_JSON_H
@@ -14,11 +14,11 @@
 
 #include "common/err.h"
 
-/* Parses exactly len bytes. The caller owns *ret (cJSON_Delete). Errors, all with a text that
- * says what is wrong and where: -ERR_TOO_BIG, -ERR_INVALID (syntax, depth, UTF-8, NUL, a key twice
- * in one object is accepted: the first wins, as cJSON has it). `ret_has_nul` (may be NULL) is set
- * when the only objection was \u0000: *ret is still returned then, with rc 0, so that the caller
- * can answer with the right id; its strings must not be used. */
+/* Parses exactly len bytes. The caller owns *ret (cJSON_Delete). Errors, whose text says what is
+ * wrong and where: -ERR_TOO_BIG, -ERR_INVALID (syntax, depth, UTF-8, NUL). A key that is twice in
+ * one object is accepted: the first wins, as in cJSON. `ret_has_nul` (may be NULL) is set when
+ * \u0000 was the only fault: *ret is returned then with rc 0, so that the caller can answer with
+ * the right id, but its strings must not be used. */
 int json_parse(const char *text, size_t len, size_t max_bytes, int max_depth, cJSON **ret,
                bool *ret_has_nul, struct err *err) WARN_UNUSED;
 

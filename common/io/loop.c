@@ -1,13 +1,13 @@
 /*
- * The loop is woken only by the item that finds the queue empty: whatever is added before the loop
- * has taken the queue comes along in the same wake-up. The wake-up happens after the lock is free,
- * for a woken loop wants that lock first of all.
+ * Only an item that is added to an empty queue wakes the loop; items that are added before the loop
+ * has taken the queue need no further wake-up. The wake-up follows the unlock, because the woken
+ * loop takes the lock first.
  */
 #include "common/io/loop.h"
 
 static void on_async(uv_async_t *async)
 {
-    /* The queue is the owner's memory around the handle, whose `data` is the owner's too. */
+    /* the handle is a member of the queue, and its `data` belongs to the owner */
     struct loop_queue *q = (struct loop_queue *)async;
     struct loop_item *item = loop_queue_take(q);
     while (item != NULL) {

@@ -1,7 +1,6 @@
 /*
- * The only honest question to the system is to do it: limits on threads come from rlimits, cgroups
- * and the kernel alike. All of them have to exist at the same time, so each waits for the
- * starter to let go of the lock.
+ * Rlimits, cgroups and the kernel all limit threads, so the only reliable check is to start them.
+ * All must exist at the same time, so each waits for the lock that the starter holds.
  */
 #include "common/io/threads.h"
 
@@ -12,7 +11,7 @@
 #include "common/alloc.h"
 
 #define STACK_BYTES (64u << 10)
-#define OWN_THREADS 24 /* whatever the number of CPUs */
+#define OWN_THREADS 24 /* threads that do not depend on the number of CPUs */
 
 unsigned threads_needed(void)
 {

@@ -1,17 +1,16 @@
 /*
- * A look ahead: can this process still start threads?
+ * Checks whether this process can start threads.
  *
- * nng and libuv start theirs on first use and have no way back when the system refuses one: the
- * one crashes or hangs, the other aborts. So whoever is about to use them for the first time asks
- * here first and gets an error that can be reported.
+ * nng and libuv start threads at first use and cannot handle a refusal: nng crashes or hangs, libuv
+ * aborts. So a program checks here before their first use, and gets an error that it can report.
  */
 #ifndef CLOISTER_COMMON_IO_THREADS_H
 #define CLOISTER_COMMON_IO_THREADS_H
 
 #include "common/err.h"
 
-/* As many as nng (two per CPU for tasks, and a few for names, polling and timers) and libuv (four)
- * start on this machine, with room. */
+/* The number of threads that nng (two per CPU for tasks, a few for names, polling and timers) and
+ * libuv (four) start on this machine, with some reserve. */
 unsigned threads_needed(void);
 
 /* Starts `count` threads that do nothing and ends them again, which takes about 20 us each.

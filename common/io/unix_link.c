@@ -1,10 +1,9 @@
 /*
- * Asking the kernel for the name of each descriptor costs a few microseconds for the handful that a
- * process of ours has, and is done only when a link ends.
+ * Asking the kernel for the name of each descriptor takes a few microseconds for the few
+ * descriptors of our processes, and is done only when a link ends.
  *
- * Another thread may close a descriptor at any moment, and its number may then be given to
- * something else. So whatever has the right name is duplicated, and looked at again before anything
- * is done to it.
+ * Another thread may close a descriptor at any time, and its number may be reused. So a descriptor
+ * with the right name is duplicated and checked again before it is used.
  */
 #include "common/io/unix_link.h"
 
