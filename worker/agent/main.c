@@ -25,10 +25,11 @@
 #include "worker/agent/process/ids.h"
 #include "worker/agent/run/userenv.h"
 
-#define NO_FD    UINT64_MAX
-#define ID_MAX   (UINT32_MAX - 1u)
-#define PACKAGES "/packages" /* same as BACKEND_PACKAGES, whose header the agent may not include   \
-                              */
+#define NO_FD  UINT64_MAX
+#define ID_MAX (UINT32_MAX - 1u)
+#define PACKAGES                                                                                   \
+    "/packages" /* same as BACKEND_PACKAGES, whose header the agent may not include                \
+                 */
 
 struct options {
     uint64_t fd, grace_ms, uid, gid, nproc, nofile, data_bytes, memory_bytes;

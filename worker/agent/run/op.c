@@ -404,7 +404,6 @@ void op_fail(struct op_table *t, struct op *op, enum err_code code, const char *
     report_reset(&op->report);
     op->status = OP_STATUS_FAILED;
     op->report.fail_code = code;
-    err_ignore(buf_add_str(&op->report.message, message,
-                           NULL)); /* without memory for the message, the error code remains */
+    err_ignore(buf_add_str(&op->report.message, message, NULL)); /* the error code remains */
     op_done(t, op);
 }

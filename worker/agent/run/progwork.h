@@ -11,11 +11,10 @@
 #define PROGWORK_ROOT "/tmp" /* parent of the directories of runs */
 
 struct progwork {
-    const struct runner *
-        runner; /* NULL: the arguments name the program, and `code` is the directory to run it in */
-    bool compile;    /* the first step of two */
-    bool first;      /* the first step: it makes the directory */
-    const char *dir; /* directory of this run; unused without a runner */
+    const struct runner *runner; /* NULL: OP_RUN, and `code` is the directory to run in */
+    bool compile;                /* the first step of two */
+    bool first;                  /* the first step: it makes the directory */
+    const char *dir;             /* directory of this run; unused without a runner */
     const char *workspace;
     struct request request;
 };
