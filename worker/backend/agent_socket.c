@@ -1,8 +1,7 @@
 /*
- * One socket, two ends, and the one trap of unix sockets: a socket address holds 108 bytes, while
- * the runtime directory of a user may be longer than that. So the directory is opened first and
- * a long path goes through the descriptor: "/proc/self/fd/<n>/agent.sock" is short whatever it
- * stands for. Short paths are used as they are, which needs no /proc.
+ * A socket address holds 108 bytes, but the runtime directory of a user may have a longer path. So
+ * for a long path the directory is opened first, and the address is "/proc/self/fd/<n>/agent.sock".
+ * Short paths are used as they are, which needs no /proc.
  */
 #include "worker/backend/agent_socket.h"
 
@@ -17,7 +16,7 @@
 
 #include "common/cleanup.h"
 
-/* The newest connection counts, the agent drops older ones; a few may queue while it is busy. */
+/* The agent serves the newest connection and drops older ones; a few may queue while it is busy. */
 #define BACKLOG 8
 
 /* Fills *addr; *hold_fd is a descriptor that must stay open as long as the address is used. */
@@ -56,7 +55,7 @@ int agent_socket_listen(const char *dir, int *ret_fd, struct err *err)
     if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0) {
         return err_sys(err, ERR_IO, errno, "cannot bind %s/%s", dir, AGENT_SOCKET_NAME);
     }
-    /* The directory is private already; this keeps it so should somebody loosen that. */
+    /* the directory is private already; this still holds if its mode is changed */
     if (chmod(addr.sun_path, 0600) < 0 || listen(fd, BACKLOG) < 0) {
         return err_sys(err, ERR_IO, errno, "cannot listen on %s/%s", dir, AGENT_SOCKET_NAME);
     }

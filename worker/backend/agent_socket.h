@@ -2,9 +2,9 @@
  * The unix socket "<dir>/agent.sock" that joins a worker to the agent of its sandbox, for backends
  * whose agent shares this host's kernel.
  *
- * The worker makes the socket listen before the agent exists and hands the descriptor down, so the
- * sandbox needs no path to it, a stream can be opened before the agent has come up, and nobody
- * polls for a file to appear. A directory of any length will do: see agent_socket.c.
+ * The worker listens before the agent exists and passes the descriptor on. So the sandbox needs no
+ * path to the socket, a stream can be opened before the agent is ready, and no polling is needed.
+ * The path of the directory may have any length: see agent_socket.c.
  *
  * Thread: any. Nothing blocks longer than the file system does.
  */
@@ -16,8 +16,8 @@
 #define AGENT_SOCKET_NAME "agent.sock"
 
 /* Replaces "<dir>/agent.sock" by a listening socket. The caller owns *ret_fd (blocking,
- * close-on-exec) and closes it as soon as the agent has it: a socket that only the agent holds
- * refuses connections when the agent is gone, which is how its end is told from a hiccup. */
+ * close-on-exec) and closes it as soon as the agent has it. Then only the agent holds the socket,
+ * so a refused connection means that the agent is gone. */
 int agent_socket_listen(const char *dir, int *ret_fd, struct err *err) WARN_UNUSED;
 
 /* Connects. The caller owns *ret_fd (non-blocking, close-on-exec). -ERR_GONE if no process listens

@@ -1,6 +1,6 @@
 /*
- * The built-in backends, found by name. The table is common/backends.def; what each slot has to
- * do is in the header.
+ * Finds built-in backends by name. The table is common/backends.def; backend.h says what each
+ * function does.
  */
 #include "worker/backend/backend.h"
 

@@ -1,14 +1,14 @@
 /*
- * The door between a worker and whatever keeps its sandbox: four duties and nothing else.
+ * The interface between a worker and the backend of its sandbox.
  *
- * A backend creates the sandbox with the agent running in it, opens a byte stream to that agent
- * (again and again), inspects, destroys. It never sees what travels on the stream.
+ * A backend creates the sandbox with the agent running in it, opens byte streams to that agent,
+ * reports usage, and destroys the sandbox. It never interprets the bytes of a stream.
  *
- * Threads: everything here runs on the worker's loop thread. No call blocks; each reports by its
- * callback exactly once, never from inside the call itself, unless the backend is destroyed first:
- * then pending callbacks are dropped. One call of each kind may be under way at a time. Strings
- * handed in are borrowed for the duration of the call only. Errors: `struct err` of common/err.h;
- * `hint` says what a person can do (may be empty).
+ * Threads: everything here runs on the worker's loop thread. No call blocks. Each calls its
+ * callback exactly once and never from inside the call itself; if the backend object is closed
+ * first, pending callbacks are dropped. One call of each kind may be pending at a time. Strings are
+ * borrowed during the call only. Errors: `struct err` of common/err.h; `hint` says what a person
+ * can do (may be empty).
  */
 #ifndef CLOISTER_WORKER_BACKEND_BACKEND_H
 #define CLOISTER_WORKER_BACKEND_BACKEND_H
@@ -26,36 +26,36 @@
 #define BACKEND_TRIED_MAX     16
 #define BACKEND_WORKSPACE     "/workspace"
 #define BACKEND_APP           "/app"
-/* Where packages are in a sandbox: a directory that outlives installers and ends with the sandbox
- * they are for. It has world-writable subdirectories `python` and `node` from the beginning, which
- * the mount of a sandbox shows read-only. They may be mounts of their own: nothing can be moved
- * from one to the other, or be beside them. */
+/* The package directory in a sandbox: it outlives installers and is removed with the sandbox that
+ * they install for. It has world-writable subdirectories `python` and `node` from the beginning; a
+ * sandbox sees them read-only. Each may be a separate mount, so files cannot be renamed from one to
+ * the other, and no other file can be beside them. */
 #define BACKEND_PACKAGES   "/packages"
 #define BACKEND_MOUNTS_MAX 16
 
 struct backend_limits {
     uint64_t memory_bytes; /* no swap on top */
     uint64_t cpu_milli;    /* 1000 = one CPU */
-    uint64_t pids;         /* processes of user code; the agent's own come on top */
+    uint64_t pids;         /* processes of user code, without the agent's own */
     uint64_t disk_bytes;   /* size of the workspace */
     uint64_t files;        /* open descriptors per process */
 };
 
-/* A file or directory of this host, shown read-only, or a copy as it is at creation. Installers
- * only: sandboxes have none. A file is shown in a directory below the root, of which nothing else
- * need be seen then. */
+/* A file or directory of this host that an installer sees read-only: mounted, or copied at
+ * creation. Sandboxes have none. A file must be in a directory below the root, whose other content
+ * may be hidden. */
 struct backend_mount {
     const char *host_path;
     const char *inside_path; /* absolute */
 };
 
-/* What to create, to find again or to try. Borrowed during the call. */
+/* The sandbox to create, attach to or probe. Borrowed during the call. */
 struct backend_spec {
     const char *id;         /* sandbox id: [a-z0-9]+ */
     const char *dir;        /* private directory of this sandbox, exists, 0700 */
-    const char *shared_dir; /* instance directory that sandboxes' mapped root may traverse */
+    const char *shared_dir; /* instance directory that the mapped root of sandboxes may traverse */
     const char *agent_path; /* agent binary on this host */
-    const char *engine; /* where the engine is, as a probe returned it; "" = none, or look for it */
+    const char *engine;  /* the engine's place as returned by a probe; "" = none, or look for it */
     const char *runtime; /* name or path; "" = the backend's choice */
     uint64_t mode;       /* from a probe of the same runtime; 0 = unknown */
     const char *image;   /* "" = the backend's default */
@@ -64,7 +64,7 @@ struct backend_spec {
     uint64_t grace_ms;    /* the agent ends the sandbox after this long without a link */
     bool strict;          /* fail instead of leaving a limit unapplied */
     bool pull;            /* fetch an image that the engine does not have */
-    bool network;         /* it reaches what this host reaches, but not this host's loopback */
+    bool network;         /* network access to what this host reaches, except its loopback */
     /* The sandbox whose package directory is mounted at BACKEND_PACKAGES; "" = none. If it is `id`,
      * create makes it and destroy removes it; else it exists, and is -ERR_GONE if it does not. */
     const char *packages;
@@ -73,7 +73,7 @@ struct backend_spec {
     struct backend_mount mounts[BACKEND_MOUNTS_MAX];
     size_t mount_count;
 
-    /* Told what takes long, such as fetching an image; NULL = nobody wants to know. `text` is one
+    /* Called with the progress of long steps, such as pulling an image; may be NULL. `text` is one
      * line for people; done and total are bytes, total 0 if unknown. */
     void (*progress)(void *arg, const char *text, uint64_t done, uint64_t total);
     void *progress_arg; /* both must stay valid until create is done */
@@ -93,13 +93,13 @@ struct backend_probe {
     const char *engine;  /* pass to spec.engine; "" if there is none */
     const char *runtime; /* path, or what the engine calls it */
     const char *version; /* first line of `--version`, or "" */
-    const char *reason;  /* why not usable, with the runtime's own words; "" if usable */
+    const char *reason;  /* why not usable, quoting the runtime; "" if usable */
     bool left_behind;    /* the trial could not be removed; not usable then */
     uint64_t mode;       /* pass to spec.mode */
-    const char *network; /* why spec.network cannot be had here, with what to do; NULL: it can */
+    const char *network; /* why spec.network is impossible here, and what to do; NULL: it works */
     const char *unapplied[BACKEND_UNAPPLIED_MAX];
     size_t unapplied_count;
-    const char *tried[BACKEND_TRIED_MAX]; /* each place that was looked at: "place: its answer" */
+    const char *tried[BACKEND_TRIED_MAX]; /* each place that was tried: "place: its answer" */
     size_t tried_count;
 };
 
@@ -107,9 +107,8 @@ struct backend_usage {
     uint64_t memory_bytes;
     uint64_t cpu_us;
     uint64_t pids;
-    uint64_t
-        oom_kills; /* processes killed for memory since creation, or 1 if only that is known: */
-    bool oom_kills_coarse; /* then the agent is asked, too; it may have counted more */
+    uint64_t oom_kills;    /* processes killed for memory since creation, or 1 for "some": */
+    bool oom_kills_coarse; /* true if it means "some"; the agent may know the number */
 };
 
 struct backend;
@@ -130,8 +129,8 @@ struct backend_ops {
     /* Binds a backend object to the loop. Cheap, no side effects. Never NULL. */
     struct backend *(*open)(uv_loop_t *loop);
 
-    /* Tries the runtime for real and removes every trace of the trial. `spec` supplies the
-     * directories, agent and runtime; its id names the trial container. */
+    /* Runs a trial container with the runtime and removes it. `spec` supplies the directories,
+     * agent and runtime; its id names the trial container. */
     void (*probe)(struct backend *b, const struct backend_spec *spec, backend_probe_fn done,
                   void *arg);
 
@@ -147,22 +146,23 @@ struct backend_ops {
     /* Opens one more stream to the agent. -ERR_GONE if the sandbox is not running. */
     void (*stream)(struct backend *b, backend_stream_fn done, void *arg);
 
-    /* Figures from outside the sandbox. */
+    /* Measures usage from outside the sandbox. */
     void (*usage)(struct backend *b, backend_usage_fn done, void *arg);
 
-    /* The number of memory kills alone, at once, as each beginning of code asks for it; false if
-     * there is no sandbox. NULL: this backend would have to ask somebody. */
+    /* Returns only the number of memory kills, synchronously, since each start of code needs it;
+     * false if there is no sandbox. NULL if the backend would have to ask an engine. */
     bool (*oom_kills)(struct backend *b, uint64_t *ret);
 
-    /* Ends the sandbox and removes everything that create made, also what an attach found, also
-     * half-made things (the caller sets spec for sweeping). What takes long to remove may be left
-     * in spec->dir, which the caller removes next. Idempotent; an absent sandbox is a success. */
+    /* Ends the sandbox and removes everything that create made, also after attach, and also the
+     * remains of an unfinished creation (then the caller sets spec). Files whose removal takes long
+     * may be left in spec->dir, which the caller removes next. Idempotent; an absent sandbox is a
+     * success. */
     void (*destroy)(struct backend *b, const struct backend_spec *spec, backend_done_fn done,
                     void *arg);
 
-    /* Frees the object; the sandbox, if any, lives on. Pending callbacks are dropped, but for one:
-     * a trial that has to be ended first may still be answered. `closed` is called when the last
-     * handle is off the loop. */
+    /* Frees the object; the sandbox, if any, goes on. Pending callbacks are dropped, except that of
+     * a probe, whose trial must be ended first. `closed` is called when the last handle is off the
+     * loop. */
     void (*close)(struct backend *b, void (*closed)(void *arg), void *arg);
 };
 

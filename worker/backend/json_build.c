@@ -1,6 +1,5 @@
 /*
- * A thin layer over cJSON with one opinion, see the header. It builds only; text is parsed
- * elsewhere.
+ * A thin layer over cJSON that only builds; json.c parses.
  */
 #include "worker/backend/json_build.h"
 

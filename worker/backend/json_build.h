@@ -1,7 +1,6 @@
 /*
- * Building JSON that must be complete: each function succeeds or ends the process (see alloc.h).
- * cJSON by itself skips what it has no memory for, and a container's configuration that silently
- * lacks a limit is worse than none.
+ * Builds complete JSON: each function succeeds or ends the process (see alloc.h). cJSON itself
+ * skips a member without memory for it, and a container's configuration must not lack a limit.
  *
  * Thread: any. Nothing blocks. Results are borrowed from the parent, except of json_build_new().
  */

@@ -1,8 +1,8 @@
 /*
- * The packed mode is a promise between two moments: a probe found that a runtime works in this
- * way here, and later creations on the same host rely on it without trying again. It is opaque to
- * everybody in between, so its layout may change with any build; a version in the top bits makes a
- * number of another build unknown rather than misread, and an unknown mode only costs a new probe.
+ * The packed mode carries the result of a probe to later creations on the same host, which then
+ * need no probe. Other code treats it as opaque, so its layout may change with any build: a version
+ * in the top bits makes the number of another build unknown, and an unknown mode only costs a new
+ * probe.
  */
 #include "worker/backend/mode.h"
 
@@ -67,7 +67,7 @@ bool oci_mode_unpack(uint64_t packed, struct oci_mode *ret_mode)
     return true;
 }
 
-/* Appends; beyond the capacity or the length it is cut. */
+/* Appends a note; truncates at the capacity. */
 __attribute__((format(printf, 2, 3))) static void add_note(struct oci_notes *notes, const char *fmt,
                                                            ...)
 {

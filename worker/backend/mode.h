@@ -1,6 +1,6 @@
 /*
- * How a runtime can be used on this host: the result of a probe, packed into the number that
- * callers keep (`spec.mode` of backend.h).
+ * How a runtime works on this host: the result of a probe, packed into a number for `spec.mode`
+ * (backend.h).
  *
  * Thread: any. Nothing blocks or allocates, except that notes hold short strings of their own.
  */
@@ -29,7 +29,7 @@ struct oci_mode {
     enum oci_userns userns;
     enum oci_cgroups cgroups;
     bool memory, swap, cpu, pids; /* limits that the cgroup applies; false without cgroup */
-    bool hide;                    /* /proc shows code its own processes only */
+    bool hide;                    /* /proc shows user code only its own processes */
     bool crun;                    /* understands --cgroup-manager=disabled */
     unsigned choice;              /* 1-based place in the default list of runtimes; 0 = named */
 };
@@ -47,8 +47,8 @@ struct oci_notes {
     char text[BACKEND_UNAPPLIED_MAX][OCI_NOTE_MAX];
 };
 
-/* What of design's defaults this mode leaves out, "name: reason; stand-in" each.
- * `why` is the runtime's own words about cgroups, or "" to name none. */
+/* Lists the default limits that this mode does not apply, as "name: reason; substitute". `why`
+ * quotes the runtime about cgroups; may be "". */
 void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const char *why,
                         struct oci_notes *ret_notes);
 

@@ -1,7 +1,6 @@
 /*
- * A pid alone names nothing: by the time it is read the number may belong to somebody else. Start
- * time and boot id make it unique, and a pidfd that was opened first and compared afterwards keeps
- * it so while we act on it.
+ * A pid may be reused before the record is read. Start time and boot id make it unique, and a pidfd
+ * that is opened first and compared afterwards keeps it unique while it is used.
  */
 #include "worker/backend/record.h"
 
@@ -24,7 +23,7 @@
 #define RECORD_MAX (4 * PATH_MAX)
 #define BOOT_SIZE  64
 
-/* Empty where the system does not tell; an error if it could not be asked. */
+/* Sets "" if the system has no boot id; an error if reading it failed. */
 static int boot_id(char out[BOOT_SIZE], struct err *err)
 {
     CLEANUP_BUF struct buf b;
@@ -74,7 +73,7 @@ int oci_record_write(const char *path, const struct oci_record *record, struct e
     return rc;
 }
 
-/* The value of a line "key value"; NULL if the next line is another. Moves the cursor on. */
+/* Returns the value of the next line "key value" and moves the cursor; NULL if the key differs. */
 static char *take(char **cursor, const char *key)
 {
     char *line = *cursor;
@@ -144,7 +143,7 @@ int oci_record_read(const char *path, struct oci_record *ret_record, struct err 
     return rc;
 }
 
-/* 1: it lives, 0: it is gone or a zombie, -1: the host has no means left to tell. */
+/* Returns 1 if it lives, 0 if it is gone or a zombie, -1 if the host lacks resources to tell. */
 static int look_at(pid_t pid, uint64_t *ret_start)
 {
     char path[48];
@@ -159,7 +158,7 @@ static int look_at(pid_t pid, uint64_t *ret_start)
     if (text == NULL) {
         return -1;
     }
-    /* The second field is the name in brackets and may itself hold brackets and blanks. */
+    /* the second field is the name in parentheses, which may contain parentheses and blanks */
     const char *after = strrchr(text, ')');
     char state;
     unsigned long long start;

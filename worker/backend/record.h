@@ -1,6 +1,6 @@
 /*
- * What a worker writes down about its container, so that the next worker of the same sandbox finds
- * it and a sweep removes it; and processes named so that a reused pid is not mistaken for them.
+ * The record of a container that its worker writes, so that the next worker of the sandbox finds it
+ * and a sweep removes it; and names of processes that stay unique when pids are reused.
  *
  * Thread: any. Small files only.
  */
@@ -23,8 +23,8 @@ struct oci_record {
     char image[PATH_MAX]; /* for people */
 };
 
-/* Replaces the file at once: a reader sees the old record or the new one. Not synced: a machine
- * that loses it has lost the container too. Neither string may hold control characters. */
+/* Replaces the file atomically. Not synced, because a crash of the host also ends the container.
+ * The strings may not contain control characters. */
 int oci_record_write(const char *path, const struct oci_record *record,
                      struct err *err) WARN_UNUSED;
 
@@ -36,8 +36,8 @@ int oci_record_read(const char *path, struct oci_record *ret_record, struct err 
  * looked at. */
 bool oci_process_start(pid_t pid, uint64_t *ret_start);
 
-/* Exactly this process is certainly not there any more. False as well where there are no
- * descriptors left to find out: nothing may be removed on a guess. */
+/* True if exactly this process has certainly ended. False also if descriptors are exhausted,
+ * because nothing may be removed on a guess. */
 bool oci_process_gone(pid_t pid, uint64_t start);
 
 /* A pidfd of exactly this process (caller closes it), or -1 if it is gone. */

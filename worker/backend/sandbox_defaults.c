@@ -1,10 +1,10 @@
 /*
- * One table of environment variables for all backends. It names only what must fit the sandbox
- * (its home, its temporary directory, that there is no terminal and no display); the rest is the
- * image's business or the caller's.
+ * The environment variables of all backends. The table has only those that must fit the sandbox
+ * (home, temporary directory, no terminal, no display); the others are up to the image or the
+ * client.
  *
- * PATH is special. Where the root is made of the host's directories somebody has to choose one.
- * An image chose already: its interpreters may lie in places that no list of ours would have.
+ * PATH is special. A root made of the host's directories needs a default. An image brings its own
+ * PATH, because its interpreters may be in directories that our list does not have.
  */
 #include "worker/backend/sandbox_defaults.h"
 
@@ -15,13 +15,13 @@
 #include "common/str.h"
 #include "worker/backend/json_build.h"
 
-/* On a plain host, above what anybody hands out: subordinate ids of useradd end at 600100000,
- * containers of systemd at 0x6fffffff, and what directories of people are mapped to (SSSD, FreeIPA)
- * at 2000200000. Below the sign bit, which some programs choke on. */
+/* On a plain host, above all allocated ids: subordinate ids of useradd end at 600100000, systemd's
+ * containers at 0x6fffffff, and ids of directory services (SSSD, FreeIPA) at 2000200000. Below the
+ * sign bit, which some programs do not handle. */
 #define UID_FIRST 0x78000000u
 #define UID_END   0x80000000u
 
-/* In a container with some 65536 ids: above its people and services, below "nobody". */
+/* In a container with about 65536 ids: above its users and services, below "nobody". */
 #define UID_SMALL_FIRST 20000u
 #define UID_SMALL_END   60000u
 
@@ -60,7 +60,7 @@ static const char *const defaults[] = {
     "MPLBACKEND=Agg", /* there is no display to draw on */
 };
 
-/* What keeps trying for a minute where nothing can be reached. */
+/* For tools that would retry for a minute without network. */
 static const char *const without_network[] = {
     "PIP_RETRIES=0",
     "npm_config_fetch_retries=0",
@@ -73,7 +73,7 @@ static bool names_key(struct view entry, const char *pair)
     return entry.len >= key && memcmp(entry.data, pair, key) == 0;
 }
 
-/* A name must not come twice: which one counts would be up to the reader. */
+/* Adds the pairs that are not named already, since readers differ in which duplicate they use. */
 static void add_unnamed(cJSON *array, const char *const *pairs, size_t count,
                         const struct view_list *extra)
 {
@@ -99,8 +99,8 @@ int sandbox_env_add(cJSON *array, const struct sandbox_env *env, struct err *err
     }
     for (size_t i = 0; i < extra->count; i++) {
         struct view v = extra->items[i];
-        /* Readers of the JSON would put something else in the place of such bytes, or refuse all of
-         * it. The text is not quoted: it would spoil whatever carries it. */
+        /* JSON readers would replace invalid bytes or refuse the text. The error does not quote it,
+         * since it would be invalid as well. */
         if (!utf8_valid(v.data, v.len)) {
             return err_set(err, ERR_INVALID, "environment entry %zu is not UTF-8", i + 1);
         }

@@ -1,6 +1,6 @@
 /*
- * What a sandbox is like whatever keeps it: the figures and the environment that every backend
- * gives user code, so that a program finds the same world under each of them.
+ * The limits and the environment that every backend gives user code, so that a program behaves the
+ * same under each of them.
  *
  * Thread: any. Nothing blocks.
  */
@@ -19,9 +19,9 @@
 #define SANDBOX_HOME BACKEND_HOME
 #define SANDBOX_HOST "sandbox"
 
-/* Uid and gid of user code where ids are those of the host: derived from `name`, so that sandboxes
- * differ, as the kernel counts processes by uid, and in no range that anybody gives to people,
- * services or containers. `end`: the ids below it exist. */
+/* Uid and gid of user code if ids are those of the host. Derived from `name`, so that sandboxes
+ * differ, because the kernel counts processes by uid; outside of the ranges of users, services and
+ * containers. Only ids below `end` exist. */
 uint32_t sandbox_uid_apart(const char *name, uint64_t end);
 
 /* Beside the places that common/room.h gives their sizes. */
@@ -31,7 +31,7 @@ uint32_t sandbox_uid_apart(const char *name, uint64_t end);
 /* The agent's own descriptors: three pipes for each remembered operation, and its links. */
 #define SANDBOX_AGENT_FILES 4096
 
-/* Under memory pressure of the whole host a sandbox goes before the server does. */
+/* If the whole host is short of memory, the kernel kills a sandbox before the server. */
 #define SANDBOX_OOM_SCORE_ADJ 500
 
 /* Inodes for a tmpfs of that size: one for each page, within reason, as they are kernel memory. */

@@ -1,9 +1,9 @@
 /*
- * The tables and their reasons are in common/syscalls.h; here they become a profile.
+ * Builds a profile from the tables of common/syscalls.h, which has the reasons.
  *
- * Only the native system calls exist; 32-bit programs (and "int 0x80") are killed. On 32-bit x86
- * the family of a socket hides in memory behind socketcall, and the library that builds these
- * filters then drops the condition on it, which would open AF_VSOCK again.
+ * Only native system calls are allowed; 32-bit programs (and "int 0x80") are killed. On 32-bit x86
+ * socketcall passes the family of a socket in memory, and libseccomp then drops the condition on
+ * it, which would allow AF_VSOCK.
  */
 #include "worker/backend/seccomp.h"
 

@@ -1,7 +1,6 @@
 /*
- * A spec is borrowed for the duration of a call, and most calls go on after they have returned. The
- * copy is also where a spec is put in order, so that nobody after it has to ask whether a string is
- * there or what a limit of zero means.
+ * A spec is borrowed during a call, but most operations go on after the call. The copy is also
+ * normalised, so that no later code has to handle NULL strings or limits of zero.
  */
 #include "worker/backend/spec_copy.h"
 

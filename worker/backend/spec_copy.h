@@ -1,5 +1,5 @@
 /*
- * A backend_spec that outlives the call which brought it.
+ * A copy of a backend_spec that outlives the call.
  *
  * Thread: any. Nothing blocks.
  */

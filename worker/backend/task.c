@@ -1,8 +1,8 @@
 /*
- * libuv frees nothing by itself: a handle's memory must outlive the close callback, which runs a
- * loop turn later. A backend object has a changing set of handles (timers, pipes, processes) on
- * behalf of several calls at once, so each set is a task in one list. Closing the object drops all
- * tasks and waits for the list to run empty; nobody else has to count.
+ * A libuv handle's memory must outlive its close callback, which runs a loop turn later. A backend
+ * object has a changing set of handles (timers, pipes, processes) for several calls at once, so
+ * each set is a task in one list. Closing the object drops all tasks and waits until the list is
+ * empty; no other code needs to count handles.
  */
 #include "worker/backend/task.h"
 
@@ -51,11 +51,11 @@ static void on_nothing(void *arg)
 
 void tasks_close(struct tasks *tasks, void (*empty)(void *arg), void *arg)
 {
-    /* With nothing on the loop a task is made just to be called back from there. */
+    /* if there is no task, one is made for the callback */
     task_later(tasks, 0, on_nothing, NULL);
     tasks->empty = empty;
     tasks->arg = arg;
-    /* drop() only starts closing, so the list stays as it is while we walk. */
+    /* drop() only starts closing, so the list does not change meanwhile */
     for (struct task *t = tasks->first, *next; t != NULL; t = next) {
         next = t->next;
         t->drop(t);
@@ -172,7 +172,7 @@ void task_wait(struct tasks *tasks, int pid_fd, uint64_t deadline_ms, task_wait_
     w->timer.data = w;
     w->open = 1;
     task_enter(tasks, &w->task, wait_drop);
-    /* A descriptor that cannot be polled is only slower: the deadline then speaks for it. */
+    /* if the descriptor cannot be polled, the deadline checks it */
     if (uv_poll_init(tasks->loop, &w->poll, pid_fd) == 0) {
         w->poll.data = w;
         w->open = 2;

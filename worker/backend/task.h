@@ -1,6 +1,6 @@
 /*
- * What one backend object has on the loop, so that closing it can drop everything at once and tell
- * when the last handle is gone.
+ * The tasks of one backend object on the loop, so that closing the object can drop all of them and
+ * knows when the last handle is closed.
  *
  * Thread: the loop's. Nothing blocks. Callbacks never run inside the call that takes them, and
  * never after tasks_close().
@@ -35,7 +35,8 @@ void tasks_close(struct tasks *tasks, void (*empty)(void *arg), void *arg);
 
 void task_enter(struct tasks *tasks, struct task *task, void (*drop)(struct task *task));
 
-/* After the last handle is closed; the caller frees the task's memory next. */
+/* Removes a task from its list after its last handle is closed; the caller frees its memory
+ * next. */
 void task_leave(struct task *task);
 
 /* Calls fn once, after delay_ms on the loop. */

@@ -1,10 +1,10 @@
 /*
- * An engine answers an error with a status and {"message": "…"} (a hijacked call with plain text,
- * Podman with a "cause" as well). People need that message, programs need a code of ours; which
- * code is decided here, by status first and words second, because engines disagree on statuses:
- * what is 404 in one is 500 in another, with the same words.
+ * An engine answers an error with a status and a JSON message (a hijacked call with plain text,
+ * Podman also with a "cause"). People get that message, programs a code of ERR_LIST. The code is
+ * chosen by the status first and the text second, because engines disagree on statuses: what is 404
+ * in one is 500 in another, with the same text.
  *
- * A call keeps its body until it is over, since libcurl reads it while it sends.
+ * A call keeps its body until its end, because libcurl reads it while it sends.
  */
 #include "worker/backend/docker/api.h"
 
@@ -92,7 +92,7 @@ const char *docker_api_endpoint(const struct docker_api *api)
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-/* The engine's own words, on one line. */
+/* The engine's error message on one line. */
 static void read_words(const cJSON *json, struct view body, char ret[WORDS_MAX])
 {
     const char *message = json_get_str(json, "message");
@@ -101,7 +101,7 @@ static void read_words(const cJSON *json, struct view body, char ret[WORDS_MAX])
     if (text.len < WORDS_MAX) {
         size_t len = utf8_valid_prefix(data, text.len);
         snprintf(ret, WORDS_MAX, "%.*s", (int)len, data);
-    } else { /* each layer of an engine puts its words in front: the cause is at the end */
+    } else { /* layers of an engine prepend their messages, so the cause is at the end */
         size_t head = utf8_valid_prefix(data, WORDS_HEAD);
         size_t at = text.len - WORDS_TAIL;
         while (at < text.len && ((unsigned char)data[at] & 0xc0) == 0x80) {
@@ -172,7 +172,7 @@ static void on_http_reply(void *arg, int rc, const struct http_response *respons
             json_parse(response->body.data, response->body.len, BODY_MAX, JSON_DEPTH, &json,
                        &has_nul, NULL) == 0 &&
             has_nul) {
-            cJSON_Delete(json); /* its strings are cut short: no better than garbage */
+            cJSON_Delete(json); /* its strings would be cut short at the NUL */
             json = NULL;
         }
         reply.json = json;

@@ -1,6 +1,6 @@
 /*
- * Requests to one Docker engine: versioned paths, JSON both ways, and the engine's errors in our
- * list of codes with its own words in them.
+ * Requests to one Docker engine: versioned paths, JSON in both directions, and errors with a code
+ * of ERR_LIST that quote the engine.
  *
  * Thread: the loop thread. Nothing blocks. Callbacks as in http_client.h.
  */
@@ -16,14 +16,14 @@
 #include "common/io/http_client.h"
 #include "worker/backend/docker/endpoint.h"
 
-/* Longest that the engine may take for an ordinary request. Starting a container is the slowest;
- * an engine that swaps or has a cold image takes seconds. */
+/* Timeout of an ordinary request. Starting a container is the slowest; with swapping or a cold
+ * image it takes seconds. */
 #define DOCKER_CALL_MS 30000
 
 struct docker_api;
 struct docker_call;
 
-/* What came back. Borrowed during the callback. */
+/* The answer. Borrowed during the callback. */
 struct docker_reply {
     int status;                       /* of HTTP; 0 if there was no answer */
     const cJSON *json;                /* the body, if it is JSON; else NULL */
@@ -38,14 +38,14 @@ typedef void (*docker_reply_fn)(void *arg, int rc, const struct docker_reply *re
 
 struct docker_request {
     const char *method;
-    const char *path;         /* behind the version, from the slash on; copied */
+    const char *path;         /* path after the version, from the slash on; copied */
     const char *json;         /* body; copied; NULL: none */
     struct view body;         /* instead of json; must live until the callback */
     http_fill_fn fill;        /* instead of both; gets `arg` */
     const char *content_type; /* of body, or what fill gives */
     bool unversioned;
     uint64_t total_ms;    /* 0: DOCKER_CALL_MS */
-    uint64_t silence_ms;  /* with it total_ms 0 means no bound */
+    uint64_t silence_ms;  /* with it total_ms 0 means no total timeout */
     http_data_fn on_data; /* gets `arg` */
 };
 
@@ -55,7 +55,7 @@ int docker_api_create(uv_loop_t *loop, const struct docker_endpoint *endpoint,
 /* Drops all calls. */
 void docker_api_close(struct docker_api *api, void (*closed)(void *arg), void *arg);
 
-/* From now on paths begin with /v1.MINOR; before, the engine takes its newest version. */
+/* Makes paths begin with /v1.MINOR; before that, the engine uses its newest version. */
 void docker_api_set_version(struct docker_api *api, unsigned minor);
 
 /* The endpoint in its text form. */

@@ -1,14 +1,14 @@
 /*
- * A bind mount would be quicker where the engine sees this host's files, but whether it does cannot
- * be known: in the virtual machine of a desktop the path may exist and be another file. A copy is
- * right everywhere, and each installer is given a fresh one.
+ * A bind mount would be faster if the engine sees this host's files, but that cannot be known: in
+ * the virtual machine of a desktop the path may exist and be another file. A copy works everywhere,
+ * and each installer gets a fresh one.
  *
- * One archive per mount, made while it is sent: what is needed of memory is one piece of one file,
- * however large the directory is. Its list of files is made first, so that limits are known to hold
- * before anything is sent; a file that changes in the meantime ends the copy.
+ * Each mount is one archive, made while it is sent, so memory holds one piece of one file, however
+ * large the directory is. The list of files is made first, so that limits are checked before
+ * anything is sent; a file that changes meanwhile fails the copy.
  *
- * Of links only those to files are followed, and directories no deeper than some levels, so a
- * directory cannot be its own part. Whatever else there is, sockets and devices, is left out.
+ * Symlinks are followed only to files, and directories only to a limited depth, so a directory
+ * cannot contain itself. Sockets, devices and the like are left out.
  */
 #include "worker/backend/docker/copy.h"
 
@@ -129,7 +129,7 @@ static int list_entry(struct docker_copy *c, const char *name, const char *path,
 {
     struct stat own, st;
     if (lstat(path, &own) < 0 || stat(path, &st) < 0) {
-        return 0; /* a link to nothing, or gone in this moment: nobody can want it */
+        return 0; /* a dangling link, or removed just now: left out */
     }
     if (S_ISREG(st.st_mode)) {
         return item_add(c, name, path, &st, err);
@@ -217,7 +217,7 @@ static int add_piece(struct docker_copy *c, struct err *err)
     return docker_tar_content(c->tar, view_bytes(piece, (size_t)n), err);
 }
 
-/* A little more of the archive into c->out. */
+/* Appends the next part of the archive to c->out. */
 static int advance(struct docker_copy *c, struct err *err)
 {
     if (c->fd >= 0) {
@@ -291,7 +291,7 @@ static void on_part_copied(void *arg, int rc, const struct docker_reply *reply,
     c->call = NULL;
     archive_end(c);
     if (rc < 0) {
-        if (c->err.code == 0) { /* else ours, of which the engine's is only the consequence */
+        if (c->err.code == 0) { /* else our error comes first, which caused the engine's */
             c->err = *err;
         }
         err_ignore(
@@ -304,7 +304,7 @@ static void on_part_copied(void *arg, int rc, const struct docker_reply *reply,
     }
 }
 
-/* Nothing could be sent: reported like everything else, a turn later. */
+/* Reports a failure before the first request, a loop turn later, as all others. */
 static void on_copy_unreadable(void *arg, int rc, const struct docker_reply *reply,
                                const struct err *err)
 {

@@ -1,6 +1,6 @@
 /*
- * What an installer is shown of this host (backend_mount), on an engine that need not see any of
- * it: copied into volumes of the container before that starts.
+ * Shows an installer files of this host (backend_mount) on an engine that may not see them: copies
+ * them into volumes of its container before the start.
  *
  * Thread: the loop thread. Nothing blocks for longer than reading a directory, or a piece of a
  * file, takes.
@@ -12,9 +12,9 @@
 #include "worker/backend/backend.h"
 #include "worker/backend/docker/api.h"
 
-/* Where a mount's volume is: at its path for a directory, else at the directory of its path, which
- * therefore cannot be the root. The caller frees. -ERR_CONFIG: there is nothing to show, or it
- * cannot be shown there. */
+/* The mount point of a mount's volume: its path for a directory, else the parent of its path, which
+ * must not be the root. The caller frees it. -ERR_CONFIG if the source does not exist or the path
+ * is not possible. */
 int docker_copy_target(const struct backend_mount *mount, char **ret, struct err *err) WARN_UNUSED;
 
 struct docker_copy;
@@ -22,8 +22,8 @@ struct docker_copy;
 typedef void (*docker_copy_fn)(void *arg, int rc, const struct err *err);
 
 /* Copies all of them into a container that has the volumes and does not run yet. `mounts` must live
- * until `done`, which never runs inside this call; the object is gone then. -ERR_TOO_BIG for what
- * is meant to be served by a package index instead. */
+ * until `done`, which never runs inside this call; the object is gone then. -ERR_TOO_BIG for a
+ * directory that a package index should serve instead. */
 struct docker_copy *docker_copy_start(struct docker_api *api, const char *container,
                                       const struct backend_mount *mounts, size_t count,
                                       docker_copy_fn done, void *arg);

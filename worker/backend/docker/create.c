@@ -5,17 +5,17 @@
  *
  *     from anywhere behind MAKE:  failed or cancelled --> REMOVE --> error
  *
- * Nothing is asked beforehand about the agent's volume: it is there unless this is the first
- * sandbox on the engine or somebody tidied up. A container whose volume is empty does not start,
- * or starts an agent that is cut off; either way filling the volume and one more try costs time
- * only when it is needed.
+ * The agent's volume is not checked beforehand: it exists unless this is the first sandbox on the
+ * engine or somebody removed it. A container with an empty volume does not start, or starts an
+ * incomplete agent; then the volume is filled and the creation retried once, so only that case
+ * takes extra time.
  *
- * A sandbox's volumes for packages are made before its container. An installer's are another
- * sandbox's, and are looked at behind MAKE, when they cannot go any more; what it is shown of this
- * host is copied into it then.
+ * A sandbox's package volumes are made before its container. An installer uses another sandbox's
+ * volumes, which are checked after MAKE, when they cannot be removed any more; its mounts are
+ * copied then, too.
  *
- * Being attached before the start saves the exec that later streams need, which takes an engine
- * about as long as everything else here together.
+ * Attaching before the start saves the exec that later streams need, which takes an engine about as
+ * long as all other steps together.
  */
 #include "worker/backend/docker/create.h"
 
@@ -51,16 +51,16 @@ struct docker_create {
     char *container; /* name */
     char *volume;
     char *image_id;
-    char *copies[BACKEND_MOUNTS_MAX]; /* where volumes for what is copied are, each once */
+    char *copies[BACKEND_MOUNTS_MAX]; /* mount points of volumes for copied files, each once */
     size_t copy_count;
     char *unapplied[BACKEND_UNAPPLIED_MAX];
     size_t unapplied_count;
-    bool made;   /* there may be a container */
-    bool stored; /* there may be volumes for packages that nobody else will remove */
-    bool filled; /* the volume has been filled for us: once is enough */
+    bool made;   /* the container may exist */
+    bool stored; /* package volumes may exist that must be removed on failure */
+    bool filled; /* the agent's volume was filled; this is done only once */
     bool cancelled;
-    bool starting; /* the engine has not answered yet */
-    bool waiting;  /* it has; only the greeting is missing */
+    bool starting; /* the engine has not answered the start yet */
+    bool waiting;  /* it has, and the greeting is still to come */
     int fd;        /* the first stream, -1 before the greeting */
     struct docker_image *image;
     struct docker_volume *filling;
@@ -111,14 +111,14 @@ void docker_create_free(struct docker_create *c)
 
 /* ---- ends ----------------------------------------------------------------------------------- */
 
-/* The engine cannot mount a directory over a file, and says so in its runtime's words. */
+/* True if the engine reports that it cannot mount a directory over a file, quoting its runtime. */
 static bool is_file_in_the_way(const struct err *err)
 {
     return strcasestr(err->text, "not a directory") != NULL ||
            strcasestr(err->text, "cannot mount volume over existing file") != NULL;
 }
 
-/* What failed is the image, whatever the engine's code for it is. */
+/* Reports the error as one of the image, whatever the engine's status was. */
 static void blame_image(struct docker_create *c, const struct err *err)
 {
     err_set(&c->err, ERR_IMAGE, "image %.200s has a file where a sandbox has a directory: %.400s",
@@ -129,7 +129,7 @@ static void blame_image(struct docker_create *c, const struct err *err)
              " has to be a directory in it, or absent");
 }
 
-/* What to do about words of the engine, or of a connection to it. */
+/* Sets a hint for known error messages of the engine or its connection. */
 static void advise(struct docker_create *c)
 {
     static const struct {
@@ -211,7 +211,8 @@ static void fail_with(struct docker_create *c, const struct err *err, const char
     fail_docker_create(c);
 }
 
-/* After a step. False: it failed, or nobody wants the sandbox any more, and the end has begun. */
+/* Called after each step. False if the step failed or the creation was cancelled; the clean-up has
+ * begun then. */
 static bool may_go_on(struct docker_create *c, int rc, const struct err *err)
 {
     if (rc < 0) {
@@ -235,7 +236,8 @@ static void on_unmade(void *arg, int rc, const struct err *err)
     }
 }
 
-/* Once more from the beginning: what a failed start has left in a container is up to the engine. */
+/* Starts again from the beginning, because the state of a container after a failed start depends on
+ * the engine. */
 static void on_volume_filled(void *arg, int rc, const struct err *err)
 {
     struct docker_create *c = arg;
@@ -248,7 +250,7 @@ static void on_volume_filled(void *arg, int rc, const struct err *err)
     }
 }
 
-/* The container did not come to life. The usual reason is that its agent is not there. */
+/* The container did not start. The usual reason is an empty agent volume. */
 static void start_failed(struct docker_create *c, const struct err *err)
 {
     c->err = *err;
@@ -261,7 +263,7 @@ static void start_failed(struct docker_create *c, const struct err *err)
         docker_stream_cancel(c->stream);
         c->stream = NULL;
     }
-    if (is_file_in_the_way(err)) { /* which a full volume would not change */
+    if (is_file_in_the_way(err)) { /* filling the volume would not help */
         blame_image(c, err);
         fail_docker_create(c);
         return;
@@ -278,7 +280,7 @@ static void start_failed(struct docker_create *c, const struct err *err)
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
-/* Both answers, the engine's and the agent's, come in any order; the latter of them decides. */
+/* The answers of engine and agent come in any order; the creation ends with the second. */
 static void settle_docker_create(struct docker_create *c)
 {
     if (c->starting) {
@@ -326,7 +328,7 @@ static void on_attached(void *arg, int rc, int fd, const struct err *err)
     (void)fd;
     if (rc < 0) {
         c->stream = NULL;
-        start_failed(c, err); /* Podman sets a container up when somebody attaches to it */
+        start_failed(c, err); /* Podman sets up a container when a client attaches */
         return;
     }
     if (c->cancelled) {
@@ -366,13 +368,14 @@ static void copy_mounts(struct docker_create *c)
     }
 }
 
-/* An installer's package directory: is it the sandbox's, or has the engine just made one? */
+/* Checks whether an installer's package volumes are the sandbox's, or new ones that the engine has
+ * just made. */
 static void on_checked(void *arg, int rc, const struct err *err)
 {
     struct docker_create *c = arg;
     c->packages = NULL;
     if (rc < 0) {
-        /* What is there now is the engine's work, or about to be removed by its owner. */
+        /* on -ERR_GONE the engine has made the volumes, or their owner is removing them */
         c->stored = rc == -ERR_GONE;
     }
     if (may_go_on(c, rc, err)) {
@@ -380,7 +383,7 @@ static void on_checked(void *arg, int rc, const struct err *err)
     }
 }
 
-/* What the engine says it left out. */
+/* Collects the engine's warnings about limits that it did not apply. */
 static void note_warnings(struct docker_create *c, const cJSON *reply)
 {
     const char *warnings[WARNINGS_MAX];
@@ -402,7 +405,7 @@ static void on_container_made(void *arg, int rc, const struct docker_reply *repl
                               const struct err *err)
 {
     struct docker_create *c = arg;
-    /* Without an answer it may be there or come later: the removal sees to it. */
+    /* without an answer the container may exist or appear later; removing handles both */
     c->made = rc == 0 || reply->status == 0;
     if (c->cancelled) {
         fail_docker_create(c);
@@ -470,8 +473,8 @@ static void on_volume_there(void *arg, int rc, const struct docker_reply *reply,
     }
 }
 
-/* A volume that a container's creation makes has the labels that its mount names, but not on
- * Podman, where it is made first. */
+/* A volume that is made with a container gets the labels of its mount; Podman ignores these, so the
+ * volume is made first there. */
 static void make_with_volume(struct docker_create *c)
 {
     if (!c->engine.podman) {
@@ -514,7 +517,7 @@ static void on_image(void *arg, int rc, const char *id, const struct err *err, c
     }
 }
 
-/* Files that are shown in the same directory share its volume. */
+/* Files in the same directory share a volume. */
 static int find_copies(struct docker_create *c)
 {
     const struct backend_spec *spec = &c->request.spec;
@@ -584,7 +587,7 @@ void docker_create_cancel(struct docker_create *c)
 {
     bool idle = false;
     c->cancelled = true;
-    if (c->image != NULL) { /* may be fetching one, for minutes */
+    if (c->image != NULL) { /* a pull may take minutes */
         docker_image_cancel(c->image);
         c->image = NULL;
         idle = true;

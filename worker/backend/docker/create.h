@@ -1,5 +1,5 @@
 /*
- * One container of an engine from nothing to a first stream to its agent.
+ * Creates a container on an engine and opens the first stream to its agent.
  *
  * Thread: the loop thread. Nothing blocks. The callback never runs inside the call that takes it.
  */
@@ -14,8 +14,8 @@
 
 struct docker_create;
 
-/* fd is the first stream (see backend_stream_fn), info as in backend_create_fn; with rc < 0 nothing
- * of the container is left, as far as the engine could be reached. */
+/* fd is the first stream (see backend_stream_fn), info as in backend_create_fn. If rc < 0 the
+ * container was removed, provided that the engine could be reached. */
 typedef void (*docker_create_fn)(void *arg, int rc, int fd, const struct backend_info *info,
                                  const struct err *err, const char *hint);
 
@@ -25,8 +25,8 @@ struct docker_create *docker_create_start(struct tasks *tasks, struct docker_api
                                           const struct backend_spec *spec, docker_create_fn fn,
                                           void *arg);
 
-/* Gives up as soon as the engine's present answer is there, and removes what there is; fn is called
- * with -ERR_SHUTTING_DOWN. */
+/* Aborts when the pending answer of the engine has come, removes what exists, and calls fn with
+ * -ERR_SHUTTING_DOWN. */
 void docker_create_cancel(struct docker_create *c);
 
 /* For an owner that closes before fn was called, just before tasks and api are closed. NULL is

@@ -1,16 +1,15 @@
 /*
- * Looking for an engine the way its own command does, so that whoever can say `docker ps` needs no
- * configuration here, and then in the places where installers put sockets without telling anybody.
+ * Looks for an engine as the docker command does, so that a user for whom `docker ps` works needs
+ * no configuration, and then in the usual places of installers.
  *
- * Contexts are the command's named endpoints: one directory each, called after the hash of the
- * name, with the name inside. Reading the name out of each file costs a few small reads and spares
- * the hash. Files belong to the user but are bytes from outside all the same: their size, depth and
- * kind are checked, and a broken one is a problem that is told, not the end of the search. Where it
- * cannot be known whether something was configured (an unreadable config.json, as `sudo docker
- * login` leaves it behind), the search goes on, as the command does.
+ * Contexts are the command's named endpoints: each has a directory whose name is a hash of the
+ * context's name, and a file with the name. Reading the names costs a few small reads and saves the
+ * hash. The files are input from outside: their size, depth and kind are checked, and a broken file
+ * is reported but does not end the search. If config.json is unreadable (as after `sudo docker
+ * login`), the search goes on, as the command does.
  *
- * One socket often has several names: installers link /var/run/docker.sock to their own. Asking the
- * same engine twice would only take time, so the file behind each name is compared.
+ * One socket often has several names, because installers link /var/run/docker.sock to theirs. The
+ * files behind the names are compared, so that no engine is asked twice.
  */
 #include "worker/backend/docker/discovery.h"
 
@@ -32,7 +31,7 @@
 #define FILE_MAX_BYTES ((size_t)1 << 20)
 #define FILE_DEPTH     32
 #define CONTEXTS_MAX   1024
-#define COLIMA_MAX     6 /* profiles; leaves room in the list for what comes behind them */
+#define COLIMA_MAX     6 /* profiles; the rest of the list is for other places */
 
 struct search {
     docker_getenv_fn get;
@@ -74,7 +73,7 @@ static void add_problem(struct search *s, const char *origin, const struct err *
     }
 }
 
-/* A problem with what to do behind it, which must not be cut off. */
+/* Adds a place with a problem; the advice after it must not be truncated. */
 static void add_broken(struct search *s, const char *origin, const struct err *err,
                        const char *advice)
 {
@@ -83,7 +82,7 @@ static void add_broken(struct search *s, const char *origin, const struct err *e
     add_problem(s, origin, &problem);
 }
 
-/* Says early, and in better words than connect() would have, that nobody can be listening. */
+/* Reports that no process can listen at a path, in clearer words than connect() would. */
 static int check_socket(const char *path, struct err *err)
 {
     struct stat st;
@@ -111,7 +110,7 @@ static int check_files(const struct docker_endpoint *e, struct err *err)
     return 0;
 }
 
-/* Adds what somebody named, good or not. `advice` says what to change if it is not. */
+/* Adds a configured endpoint, valid or not. `advice` says what to change if it is invalid. */
 static void add_named(struct search *s, const char *origin, const char *host,
                       const struct docker_tls *tls, const char *advice)
 {
@@ -145,7 +144,7 @@ static int read_json(const char *path, cJSON **ret, struct err *err)
         bool absent = errno == ENOENT || errno == ENOTDIR;
         return err_sys(err, absent ? ERR_FILE_NOT_FOUND : ERR_CONFIG, errno, "%s", path);
     }
-    if (!S_ISREG(st.st_mode)) { /* opening a pipe would wait for its writer */
+    if (!S_ISREG(st.st_mode)) { /* opening a FIFO would block */
         return err_set(err, ERR_CONFIG, "%s is no regular file", path);
     }
     CLEANUP_BUF struct buf text;
@@ -170,7 +169,7 @@ static int read_json(const char *path, cJSON **ret, struct err *err)
     return 0;
 }
 
-/* Another worker may stand in another directory. */
+/* Makes a path absolute, since another worker may have another working directory. */
 static char *absolute(const char *path)
 {
     char here[PATH_MAX];
@@ -180,7 +179,8 @@ static char *absolute(const char *path)
     return alloc_printf("%s/%s", here, path);
 }
 
-/* The file's path, or NULL if it is not there, as the docker command leaves out what is absent. */
+/* The file's path, or NULL if it does not exist; the docker command leaves out absent files,
+ * too. */
 static char *file_if_there(const char *dir, const char *name)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/%s", dir, name);
@@ -198,7 +198,7 @@ static char *config_dir(const struct search *s)
     return home[0] != '\0' ? alloc_printf("%s/.docker", home) : NULL;
 }
 
-/* Whether the variables ask for TLS: any value does, also "0". */
+/* Reads the TLS variables; any value of DOCKER_TLS_VERIFY turns it on, also "0". */
 static void tls_of_vars(const struct search *s, const char *config, struct docker_tls *ret)
 {
     const char *named = var(s, "DOCKER_CERT_PATH");
@@ -211,8 +211,8 @@ static void tls_of_vars(const struct search *s, const char *config, struct docke
         return;
     }
     if (ret->verify) {
-        /* To be there or to be complained about: without it anybody with a public certificate
-         * would be believed. */
+        /* set even if it does not exist, which is an error then: without a CA any public
+         * certificate would be accepted */
         ret->ca_file = alloc_printf("%s/ca.pem", dir);
     }
     ret->cert_file = file_if_there(dir, "cert.pem");
@@ -221,7 +221,7 @@ static void tls_of_vars(const struct search *s, const char *config, struct docke
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
-/* What the docker command allows; so a name can be quoted anywhere. */
+/* True for names that the docker command allows, which are safe to quote. */
 static bool good_name(const char *name)
 {
     static const char chars[] =
@@ -230,7 +230,7 @@ static bool good_name(const char *name)
     return len > 0 && len <= NAME_MAX && strspn(name, chars) == len;
 }
 
-/* Finds the context's file by the name in it. The caller owns both results. */
+/* Finds a context's file by the name in it. The caller owns both results. */
 static int find_context(const char *meta, const char *name, char **ret_entry, cJSON **ret,
                         struct err *err)
 {
@@ -325,7 +325,7 @@ static void add_context(struct search *s, const char *config, const char *name, 
 
 /* ---- what is configured ---------------------------------------------------------------------- */
 
-/* The name that `docker context use` wrote down; NULL if none. */
+/* The context that `docker context use` has selected; NULL if none. */
 static char *current_context(struct search *s, const char *config)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/config.json", config);
@@ -434,8 +434,8 @@ static void add_below(struct search *s, const char *owner, const char *base, con
     }
 }
 
-/* The profiles in one of Colima's directories, the default one first, then by name, so that the
- * choice is the same every time. */
+/* Adds the profiles in one of Colima's directories, the default one first, then by name, so that
+ * the order is stable. */
 static void add_colima(struct search *s, const char *dir)
 {
     char *names[COLIMA_MAX] = {NULL};
@@ -479,7 +479,7 @@ static void add_all_usual(struct search *s)
 {
     const char *home = var(s, "HOME");
     const char *config = var(s, "XDG_CONFIG_HOME");
-    /* Clients start servers with little environment; systemd's directory is where it always is. */
+    /* clients may start the server without this variable; then systemd's usual path is used */
     CLEANUP_FREE char *runtime = var(s, "XDG_RUNTIME_DIR")[0] != '\0'
                                      ? alloc_strdup(var(s, "XDG_RUNTIME_DIR"))
                                      : alloc_printf("/run/user/%lu", (unsigned long)getuid());

@@ -1,10 +1,10 @@
 /*
- * Where a Docker Engine may be found, in the order in which the docker command would look, and what
- * is usual on people's machines after that.
+ * Lists the places of a Docker Engine: first as the docker command would look, then the usual
+ * sockets.
  *
- * Configured places (an explicit one, DOCKER_HOST, DOCKER_CONTEXT, the current context) are taken
- * alone: somebody who names an engine does not want another. Only when nothing is configured are
- * the usual sockets listed.
+ * A configured place (an explicit one, DOCKER_HOST, DOCKER_CONTEXT, the current context) is used
+ * alone, because no other engine is wanted then. The usual sockets are listed only without a
+ * configured place.
  *
  * Thread: any. Reads small files; no network.
  */
@@ -19,7 +19,7 @@
 
 #define DOCKER_ENDPOINTS_MAX 16
 
-/* One place that was looked at: an endpoint to try, or why there is none. */
+/* One place: an endpoint to try, or a problem. */
 struct docker_place {
     struct docker_endpoint endpoint; /* all NULL but origin when `problem` is set */
     struct err problem; /* code 0: usable so far; text for people, to be read after the origin */
@@ -28,17 +28,17 @@ struct docker_place {
 struct docker_discovery {
     struct docker_place items[DOCKER_ENDPOINTS_MAX];
     size_t count;
-    bool configured; /* somebody named the engine: a failure is an error, not a reason to go on */
+    bool configured; /* the engine was named: a failure ends the search */
 };
 
-/* What is read of the environment, so that tests need not change their own. */
+/* Reads an environment variable; tests pass their own function. */
 typedef const char *(*docker_getenv_fn)(void *arg, const char *name);
 
-/* `named` is the text form or a DOCKER_HOST value, or "" to look around. Variables for TLS belong
- * to DOCKER_HOST; what is named says all of it. Never fails: a place that is no good says why, with
- * -ERR_CONFIG if something must be corrected, -ERR_ENGINE if nobody listens there now. Usual
- * sockets that do not exist are left out; if none does, the list holds /var/run/docker.sock with
- * the problem that it does not exist. */
+/* `named` is the text form or a DOCKER_HOST value, or "" to search. TLS variables apply to
+ * DOCKER_HOST only; `named` contains everything. Never fails: an unusable place has a problem, with
+ * ERR_CONFIG if something must be corrected, or ERR_ENGINE if no process listens there. Usual
+ * sockets that do not exist are left out; if none exists, the list has /var/run/docker.sock with
+ * that problem. */
 void docker_discovery_find(const char *named, docker_getenv_fn get, void *arg,
                            struct docker_discovery *ret);
 void docker_discovery_finish(struct docker_discovery *places);

@@ -1,13 +1,13 @@
 /*
  * The `docker` backend: a sandbox is one container of a Docker Engine, or of Podman's compatible
- * socket. The files beside this one do the work, see README.md; here is the order of things.
+ * socket. This file has the order of the steps; the other files do them, see README.md.
  *
- * The container's name follows from the sandbox's id, so nothing has to be remembered to find it
- * again: all state is the engine's. What is kept here is the connection, made when it is first
- * needed, and the stream that a creation brings with it.
+ * The container's name is derived from the sandbox's id, so it can be found without a record: the
+ * engine has all state. The object has only the connection, made when it is first needed, and the
+ * first stream of a creation.
  *
- * An engine that does not answer is not a sandbox that is gone. The one is -ERR_ENGINE, and whoever
- * asked may ask again; the other is -ERR_GONE, said only when the engine says so.
+ * An engine that does not answer is -ERR_ENGINE, after which the caller may retry. -ERR_GONE is
+ * returned only if the engine reports that the sandbox is gone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,18 +35,18 @@
 
 #define USAGE_MS 3000
 
-/* What waits for a connection to the engine. */
+/* Requests that wait for a connection to the engine. */
 enum { WANT_CREATE = 1, WANT_ATTACH = 2, WANT_DESTROY = 4 };
 
 struct docker {
     struct backend base;
     struct tasks tasks;
-    struct docker_api *api; /* NULL before the first need */
+    struct docker_api *api; /* NULL until it is needed */
     struct docker_engine engine;
-    struct spec_copy request; /* the spec that came last */
+    struct spec_copy request; /* the last spec */
     bool has_request;
     char *container; /* its container's name */
-    int fd;          /* first stream of a creation, until it is asked for; else -1 */
+    int fd;          /* first stream of a creation until it is requested; else -1 */
 
     unsigned wanted;
     struct docker_probe *connecting; /* for `wanted` */
@@ -63,9 +63,9 @@ struct docker {
     struct backend_usage usage;
     backend_usage_fn usage_done;
     void *usage_arg;
-    struct docker_call *noting; /* asks for the first process of a container that was made */
+    struct docker_call *noting; /* asks for the first process of a new container */
     struct docker_end *ending;
-    backend_done_fn destroy_done; /* set from the wish for it to its end */
+    backend_done_fn destroy_done; /* set from the call of destroy to its end */
     void *destroy_arg;
 
     size_t open; /* parts still on the loop while closing */
@@ -163,7 +163,7 @@ static void on_found(void *arg, const struct docker_probe_result *result)
     on_docker_connected(d);
 }
 
-/* What a probe has found needs no search and no question to the engine. */
+/* Connects with the result of a probe, which needs no search and no request to the engine. */
 static bool connect_known(struct docker *d)
 {
     const struct backend_spec *spec = &d->request.spec;
@@ -176,7 +176,7 @@ static bool connect_known(struct docker *d)
     int rc = docker_api_create(d->tasks.loop, &endpoint, &d->api, &err);
     docker_endpoint_finish(&endpoint);
     if (rc < 0) {
-        return false; /* the search will say why */
+        return false; /* the search reports the reason */
     }
     docker_api_set_version(d->api, d->engine.api_minor);
     return true;
@@ -190,7 +190,7 @@ static void on_bad_spec(void *arg)
     refuse_docker(d, &err);
 }
 
-/* Takes a spec and does `want` with it as soon as there is a connection. */
+/* Copies a spec and starts `want` with it when there is a connection. */
 static void with_engine(struct docker *d, const struct backend_spec *spec, unsigned want)
 {
     struct err err = ERR_INIT;
@@ -222,14 +222,15 @@ static void with_engine(struct docker *d, const struct backend_spec *spec, unsig
 static void on_first(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
 {
     struct docker *d = arg;
-    (void)err; /* then it ends in order only */
+    (void)err; /* without the note it is removed through the engine only */
     d->noting = NULL;
     if (rc == 0) {
         docker_first_note(reply->json, d->request.spec.dir);
     }
 }
 
-/* Podman waits for ten seconds and more when it is to remove what has just been killed. */
+/* Notes the first process only on engines other than Podman, which takes ten seconds and more to
+ * remove a container whose process was killed. */
 static void note_first(struct docker *d)
 {
     if (!d->engine.podman) {
@@ -245,7 +246,7 @@ static void on_docker_create(void *arg, int rc, int fd, const struct backend_inf
     struct docker *d = arg;
     d->creating = NULL;
     d->fd = fd;
-    /* Asked before the callback, which may want the same and then has begun it. */
+    /* read before the callback, which may call destroy itself */
     bool cancelled = d->destroy_done != NULL;
     d->create_done(d->create_arg, rc, info, err, hint);
     if (cancelled && d->closed == NULL) {
@@ -258,7 +259,7 @@ static void on_docker_create(void *arg, int rc, int fd, const struct backend_inf
 static void begin_create(struct docker *d)
 {
     struct err err = ERR_INIT;
-    if (d->destroy_done != NULL) { /* it came while there was no connection yet */
+    if (d->destroy_done != NULL) { /* destroy was called before there was a connection */
         err_set(&err, ERR_SHUTTING_DOWN, "closed while it was being created");
         d->create_done(d->create_arg, -ERR_SHUTTING_DOWN, NULL, &err, "");
         return;
@@ -298,7 +299,8 @@ static void begin_docker_destroy(struct docker *d)
     if (d->noting != NULL) {
         docker_api_cancel(STEAL_PTR(d->noting));
     }
-    /* A sweep does not know whether the sandbox has packages; only an installer surely has none. */
+    /* a sweep does not know whether the sandbox has packages; only an installer certainly has
+     * none */
     const struct backend_spec *spec = &d->request.spec;
     d->ending = docker_end_start(&d->tasks, d->api, d->container,
                                  docker_packages_are_borrowed(spec) ? NULL : spec->id,
@@ -374,7 +376,7 @@ static void on_docker_stream(void *arg, int rc, int fd, const struct err *err)
     d->stream_done(d->stream_arg, rc, fd, err);
 }
 
-/* The stream that came with the creation, or none at all. */
+/* Reports the stream of the creation, or -ERR_GONE. */
 static void on_first_stream(void *arg)
 {
     struct docker *d = arg;
@@ -413,11 +415,11 @@ static void on_stats(void *arg, int rc, const struct docker_reply *reply, const 
 {
     struct docker *d = arg;
     (void)err;
-    if (rc == 0) { /* else it has just ended, and how is known already */
+    if (rc == 0) { /* else it has just ended, and the last figures remain */
         const cJSON *memory = json_get(reply->json, "memory_stats");
         const cJSON *detail = json_get(memory, "stats");
         uint64_t used = number(memory, "usage");
-        /* The file cache that would be given back at once; control groups v1 and v2 differ in name.
+        /* file cache that the kernel can reclaim at once; its name differs between cgroup v1 and v2
          */
         uint64_t cache = json_get(detail, "total_inactive_file") != NULL
                              ? number(detail, "total_inactive_file")
@@ -438,8 +440,7 @@ static void on_state(void *arg, int rc, const struct docker_reply *reply, const 
         return;
     }
     const cJSON *state = json_get(reply->json, "State");
-    /* Said once and for all: something in the container was killed for memory. How often, the agent
-     * can tell. */
+    /* the engine only reports that some process was killed for memory; the agent has the count */
     d->usage.oom_kills_coarse = true;
     d->usage.oom_kills = cJSON_IsTrue(json_get(state, "OOMKilled")) ? 1 : 0;
     if (!cJSON_IsTrue(json_get(state, "Running"))) {
@@ -514,7 +515,7 @@ static void docker_close(struct backend *b, void (*closed)(void *arg), void *arg
             docker_probe_cancel(probes[i], on_part_closed, d);
         }
     }
-    /* Who uses the connection goes before it. */
+    /* users of the connection are freed before it */
     docker_create_free(d->creating);
     docker_end_free(d->ending);
     tasks_close(&d->tasks, on_part_closed, d);

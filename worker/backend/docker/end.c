@@ -1,13 +1,13 @@
 /*
- * A removal may already be under way, by an earlier worker whose request the engine is still busy
- * with, and is then refused to others; all that is left to do is to wait until it is over, by
- * asking again. A volume is refused likewise while a container uses it.
+ * The engine may still be removing the container for an earlier worker, and then refuses other
+ * removals; so the request is retried until that is over. Removing a volume is refused likewise
+ * while a container uses it.
  *
- * Volumes go after the containers that use them, in the removal of one sandbox as in the sweep.
+ * Volumes are removed after the containers that use them, both for one sandbox and in the sweep.
  *
- * An engine makes what a container mounts and is not there, and Podman leaves out the labels that
- * the mount gives it. So a volume of packages without labels is judged by its name and by the
- * engine: as long as the sandbox is there, its container uses the volume, and the engine refuses.
+ * An engine makes missing volumes of a container, and Podman ignores the labels of their mounts. So
+ * a package volume without labels is judged by its name and by the engine: while the sandbox
+ * exists, its container uses the volume, and the engine refuses to remove it.
  */
 #include "worker/backend/docker/end.h"
 
@@ -27,13 +27,13 @@
 #define AGAIN_MAX 30
 #define REMOVE_MS 10000
 #define LIST_MS   5000
-#define SWEEP_MAX 32 /* containers, or volumes, in one go; the next probe finds the rest */
+#define SWEEP_MAX 32 /* containers or volumes of one sweep; the next probe removes the rest */
 #define PATHS_MAX (1 + DOCKER_PACKAGES_COUNT)
 
 struct docker_end {
     struct tasks *tasks;
     struct docker_api *api;
-    char *paths[PATHS_MAX]; /* of what is removed, one after the other */
+    char *paths[PATHS_MAX]; /* objects that are removed, one after the other */
     size_t count, next;
     int tries;
     docker_end_fn done;
@@ -168,7 +168,7 @@ static bool is_left(struct docker_sweep *s, const cJSON *item)
     return s->judged++ < SWEEP_MAX && docker_volume_is_old(labels);
 }
 
-/* A volume that is in use stays by itself: the engine refuses to remove it. */
+/* The engine refuses to remove volumes that are in use, so these need no check. */
 static void on_listed(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
 {
     struct docker_sweep *s = arg;

@@ -1,5 +1,5 @@
 /*
- * Removing containers and volumes: those of one sandbox, and those of servers that are gone.
+ * Removes containers and volumes: those of one sandbox, and those of dead servers.
  *
  * Thread: the loop thread. Nothing blocks. `done` never runs inside the call that takes it.
  */
@@ -14,9 +14,8 @@ struct docker_end;
 
 typedef void (*docker_end_fn)(void *arg, int rc, const struct err *err);
 
-/* Kills and removes a container with its anonymous volumes, and then the volumes that hold the
- * packages of sandbox `packages`, if that is not NULL. What is not there is a success. The object
- * is gone at `done`. */
+/* Kills and removes a container with its anonymous volumes, and then the package volumes of sandbox
+ * `packages` (may be NULL). Absent objects are a success. The object is gone at `done`. */
 struct docker_end *docker_end_start(struct tasks *tasks, struct docker_api *api,
                                     const char *container, const char *packages, docker_end_fn done,
                                     void *arg);
@@ -26,9 +25,9 @@ void docker_end_free(struct docker_end *e);
 
 struct docker_sweep;
 
-/* Removes stopped containers and unused volumes whose servers are provably gone (owner.h), the
- * agents' volumes that nobody will ask for again (volume.h), and volumes of packages that say not
- * whose they are and that no container uses, a bounded number at a time. */
+/* Removes stopped containers and unused volumes whose servers are provably dead (owner.h), agents'
+ * volumes that are not needed any more (volume.h), and package volumes without labels that no
+ * container uses; a bounded number at a time. */
 struct docker_sweep *docker_sweep_start(struct docker_api *api, void (*done)(void *arg), void *arg);
 void docker_sweep_free(struct docker_sweep *s);
 

@@ -1,15 +1,14 @@
 /*
- * An endpoint as text and back. Both directions go through the text, also for what was found in
- * Docker's own files and variables: there is one place that decides what a good endpoint is, and
- * what a record holds is always something that this parser takes.
+ * Converts endpoints to text and back. Endpoints from Docker's files and variables go through the
+ * text as well, so one parser decides which endpoints are valid, and it accepts everything that a
+ * record contains.
  *
- * A socket's path is written as it is, as the docker command takes it: nothing in it is special,
- * and no query follows it. An address has a query for TLS, because a host and a port alone would
- * leave it to the environment of whoever reads them whether the link is private. There only values
- * are percent-encoded.
+ * A socket's path is written literally, as the docker command does, without escapes or a query. An
+ * address has a query for TLS; otherwise the reader's environment would decide whether the link is
+ * encrypted. Its values are percent-encoded.
  *
- * The text may come from a person, a context store or a record, so every part is checked against
- * what may stand there, and nothing that could end a line, a URL or a C string early gets through.
+ * The text may come from a person, a context store or a record, so each part is checked for allowed
+ * characters; none can end a line, a URL or a C string early.
  */
 #include "worker/backend/docker/endpoint.h"
 
@@ -101,7 +100,7 @@ static int parse_unix(const char *path, struct docker_endpoint *e, struct err *e
     }
     e->text = alloc_printf("unix://%s", path);
     e->unix_socket = alloc_strdup(path);
-    e->base_url = alloc_strdup("http://localhost"); /* no host has this name: HTTP wants one */
+    e->base_url = alloc_strdup("http://localhost"); /* for the Host header that HTTP requires */
     return 0;
 }
 
@@ -277,7 +276,7 @@ static int parse_options(const char *query, struct docker_tls *tls, struct err *
             break;
         }
     }
-    if (!tls->on && others) { /* somebody believes that the link is private */
+    if (!tls->on && others) { /* TLS files without TLS: the user expects an encrypted link */
         return err_set(err, ERR_CONFIG, "verify, ca, cert and key need tls=1 beside them");
     }
     return 0;
@@ -385,7 +384,7 @@ static int parse_tcp(const char *text, const struct docker_tls *given, struct do
     }
     if (text[place] == '?') {
         if (given != NULL) {
-            docker_tls_finish(&tls); /* what the address says itself is all of it */
+            docker_tls_finish(&tls); /* an address with a query ignores the given TLS */
             tls.verify = true;
         }
         rc = parse_options(text + place + 1, &tls, err);

@@ -1,8 +1,8 @@
 /*
- * Where a Docker Engine (or Podman's compatible socket) listens, as text and taken apart.
+ * The endpoint of a Docker Engine (or Podman's compatible socket), as text and parsed.
  *
- * An endpoint has a text form that says all of it, so that it can be written to a record and used
- * by another worker later, whatever the environment is then; values are percent-encoded:
+ * The text form is complete, so that another worker can use it from a record in any environment;
+ * values are percent-encoded:
  *     unix:///run/docker.sock
  *     tcp://host:2375
  *     tcp://host:2376?tls=1&verify=1&ca=/p/ca.pem&cert=/p/cert.pem&key=/p/key.pem
@@ -40,8 +40,8 @@ struct docker_tls {
     char *ca_file, *cert_file, *key_file;
 };
 
-/* As parse, with the TLS of an address that says nothing of it itself; `tls` may be NULL, is not
- * looked at for sockets, and stays the caller's. */
+/* As parse, with TLS settings for an address without a query. `tls` may be NULL, is ignored for
+ * sockets, and remains the caller's. */
 int docker_endpoint_make(const char *text, const struct docker_tls *tls,
                          struct docker_endpoint *ret, struct err *err) WARN_UNUSED;
 void docker_tls_finish(struct docker_tls *tls);

@@ -1,8 +1,7 @@
 /*
- * Asking an engine about itself takes it longer than most other things (GET /info counts containers
- * and looks at storage), and the answer hardly ever changes. So it is asked once per server, and
- * what is kept are the few bits below, in the number that a probe hands to the workers of its
- * sandboxes.
+ * GET /info is slow, because it counts containers and examines storage, and its answer hardly ever
+ * changes. So it is requested once per server, and the few bits below are passed to the workers of
+ * sandboxes as a number.
  */
 #include "worker/backend/docker/engine.h"
 
@@ -131,7 +130,7 @@ int docker_engine_read(struct docker_engine *e, const cJSON *info, struct err *e
     e->cpu_quota = truth(info, "CpuCfsQuota");
     e->cgroup_none = driver != NULL && strcmp(driver, "none") == 0;
     if (e->podman && e->rootless && version != NULL && strcmp(version, "1") == 0) {
-        e->cgroup_none = true; /* Podman has no way to apply a limit there, and does not say so */
+        e->cgroup_none = true; /* Podman cannot apply limits there, and does not report that */
     }
     if (json_is_int(cpus) && cpus->valuedouble > 0 && cpus->valuedouble <= CPUS_MAX) {
         e->cpu_milli_max = (uint64_t)cpus->valuedouble * 1000;

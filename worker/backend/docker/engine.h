@@ -1,6 +1,6 @@
 /*
- * What an engine says about itself, as far as it matters here, and a number that holds all of it,
- * so that only the first worker has to ask.
+ * The properties of an engine that matter here, and a number that holds all of them, so that only
+ * the first worker has to ask.
  *
  * Thread: any. Nothing blocks.
  */
@@ -15,7 +15,7 @@
 #include "common/view.h"
 
 #define DOCKER_API_MINOR_MIN 41 /* Docker 20.10; Podman 4 says the same */
-#define DOCKER_API_MINOR_MAX 51 /* the newest that this code was written against */
+#define DOCKER_API_MINOR_MAX 51 /* the newest version that this code is written for */
 
 struct docker_engine {
     unsigned api_minor; /* of the version to speak, 1.x; 0: not negotiated */
@@ -28,12 +28,12 @@ struct docker_engine {
     uint64_t cpu_milli_max; /* all CPUs of the engine's host; 0: unknown */
 };
 
-/* From the headers of /_ping; `override` is DOCKER_API_VERSION or NULL. -ERR_ENGINE if no version
- * is spoken by both sides, or the engine runs other than Linux containers. */
+/* Reads the headers of /_ping; `override` is DOCKER_API_VERSION or NULL. -ERR_ENGINE if both sides
+ * have no version in common, or the engine does not run Linux containers. */
 int docker_engine_negotiate(struct docker_engine *e, struct view api_version, struct view os_type,
                             const char *override, struct err *err) WARN_UNUSED;
 
-/* From the object that /info answers. -ERR_ENGINE if it is not one. */
+/* Reads the answer of /info. -ERR_ENGINE if it is not an object. */
 int docker_engine_read(struct docker_engine *e, const cJSON *info, struct err *err) WARN_UNUSED;
 
 /* True if the engine has an OCI runtime of this name. */

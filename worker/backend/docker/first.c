@@ -1,8 +1,8 @@
 /*
- * The number that an engine tells is one of its own host, which may be a virtual machine or another
- * computer; here it may be anybody's. A process whose control group bears the container's whole id
- * is the container's, whoever counts: the id is 256 random bits. The start time is read before
- * that, so what was looked at is what the note names.
+ * The pid from an engine is valid on the engine's host, which may be a virtual machine or another
+ * computer; here another process may have it. A process whose control group contains the
+ * container's id belongs to the container, because the id has 256 random bits. The start time is
+ * read first, so the note names the process that was checked.
  */
 #include "worker/backend/docker/first.h"
 

@@ -1,7 +1,7 @@
 /*
- * Pieces are handed on as they come, never gathered: a piece may be as long as its four bytes of
- * length allow, and the reader's buffer decides how much of it there is at a time. Only the head
- * may have to be put together from several reads.
+ * Pieces are passed on as they arrive and never collected, because a piece may be up to 4 GiB long;
+ * the reader's buffer decides how much comes at a time. Only the head may be assembled from several
+ * reads.
  */
 #include "worker/backend/docker/frames.h"
 

@@ -1,6 +1,6 @@
 /*
- * Takes the framing off a hijacked stream: the engine puts 8 bytes in front of each piece of a
- * container's stdout and stderr, type, three zeros, length (big endian).
+ * Removes the framing of a hijacked stream: each piece of a container's stdout and stderr has a
+ * head of 8 bytes: type, three zeros, length (big endian).
  *
  * Thread: any. Nothing blocks or allocates.
  */
@@ -17,8 +17,8 @@ enum docker_stream_type { DOCKER_STDIN, DOCKER_STDOUT, DOCKER_STDERR, DOCKER_SYS
 
 struct docker_frames {
     uint8_t head[8];
-    size_t head_len;    /* bytes of it that are here */
-    uint64_t remaining; /* bytes of the piece that are still to come */
+    size_t head_len;    /* bytes of the head that have come */
+    uint64_t remaining; /* bytes of the piece that have not come yet */
 };
 
 #define DOCKER_FRAMES_INIT                                                                         \
@@ -26,9 +26,9 @@ struct docker_frames {
         {0}, 0, 0                                                                                  \
     }
 
-/* Looks at the next bytes of the stream, *data, and drops from its front what it has used. 1:
- * *ret_piece (borrowed from data, never empty) belongs to *ret_type; 0: data is used up;
- * -ERR_PROTOCOL: not such a stream. */
+/* Takes the next bytes of the stream off *data. Returns 1 and a piece of *ret_type in *ret_piece
+ * (borrowed from data, never empty); 0 if data is used up; -ERR_PROTOCOL if it is not such a
+ * stream. */
 int docker_frames_next(struct docker_frames *f, struct view *data,
                        enum docker_stream_type *ret_type, struct view *ret_piece,
                        struct err *err) WARN_UNUSED;

@@ -3,9 +3,9 @@
  *        |                                       ^
  *        +--not there, allowed--> pull --> inspect once more
  *
- * A pull takes as long as the network does, so it is bounded by silence instead of time: an engine
- * that tells nothing for a minute has lost its registry. Images are fetched without credentials;
- * for a private registry the hint names the command that has them.
+ * A pull has a timeout for silence and not in total, because its duration depends on the network:
+ * an engine that reports nothing for a minute has lost its registry. Images are pulled without
+ * credentials; for a private registry the hint names the docker command, which has them.
  */
 #include "worker/backend/docker/image.h"
 
@@ -60,7 +60,7 @@ static void finish_image(struct docker_image *i, int rc, const char *id, const s
 int docker_image_agent_arch(const char *agent_path, const char **ret, struct err *err)
 {
     static const struct {
-        unsigned machine; /* e_machine of the ELF standard; not every system has its header */
+        unsigned machine; /* e_machine of ELF; not every system has <elf.h> */
         const char *name;
     } rows[] = {
         {62, "amd64"}, {183, "arm64"}, {3, "386"}, {40, "arm"}, {22, "s390x"}, {243, "riscv64"},
@@ -89,7 +89,7 @@ void docker_image_split(const char *reference, char **ret_name, char **ret_tag)
 {
     const char *digest = strchr(reference, '@');
     const char *end = digest != NULL ? digest : reference + strlen(reference);
-    const char *colon = NULL; /* behind the last slash: before it there may be a port */
+    const char *colon = NULL; /* after the last slash: a colon before it begins a port */
     for (const char *p = reference; p < end; p++) {
         if (*p == '/') {
             colon = NULL;
@@ -104,7 +104,7 @@ void docker_image_split(const char *reference, char **ret_name, char **ret_tag)
     } else if (colon != NULL) {
         *ret_tag = alloc_strdup(colon + 1);
     } else {
-        *ret_tag = alloc_strdup("latest"); /* naming none would fetch all */
+        *ret_tag = alloc_strdup("latest"); /* without a tag all tags would be pulled */
     }
 }
 
@@ -236,7 +236,7 @@ static void on_image_inspected(void *arg, int rc, const struct docker_reply *rep
 
 static void inspect(struct docker_image *i)
 {
-    /* Slashes belong to the path here; nothing else of a reference needs escaping. */
+    /* slashes are part of the path here, and no other character of a reference needs escaping */
     CLEANUP_FREE char *path = alloc_printf("/images/%s/json", i->spec->image);
     struct docker_request request = {.method = "GET", .path = path};
     i->call = docker_api_call(i->api, &request, on_image_inspected, i);

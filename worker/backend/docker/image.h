@@ -1,5 +1,6 @@
 /*
- * The image of a sandbox: is it there, does it fit, and if not, can it be fetched?
+ * Finds the image of a sandbox on the engine, checks its architecture, and pulls it if that is
+ * allowed.
  *
  * Thread: the loop thread. Nothing blocks. `done` never runs inside the call that takes it.
  */
@@ -12,13 +13,12 @@
 
 struct docker_image;
 
-/* id is what the engine calls it, for the duration of the callback. */
+/* id is the engine's id of the image, borrowed during the callback. */
 typedef void (*docker_image_fn)(void *arg, int rc, const char *id, const struct err *err,
                                 const char *hint);
 
-/* `spec` says which image, whether to pull, whom to tell of progress, and where the agent is, whose
- * architecture the image must have. It must stay valid until `done`, after which the object is
- * gone. */
+/* Uses image, pull, progress and agent_path of `spec`; the image must have the agent's
+ * architecture. `spec` must stay valid until `done`, after which the object is gone. */
 struct docker_image *docker_image_get(struct docker_api *api, const struct backend_spec *spec,
                                       docker_image_fn done, void *arg);
 

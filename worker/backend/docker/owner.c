@@ -1,12 +1,11 @@
 /*
- * An engine may serve several hosts and outlives reboots, so what a label says counts only on the
- * host that wrote it, and a directory or process counts only within the boot in which it was noted.
- * Anything in doubt stays: a container too many costs memory, one too few costs somebody's work.
+ * An engine may serve several hosts and outlives reboots. So a label is valid only on the host that
+ * wrote it, and a directory or process only within the boot in which it was noted. In doubt a
+ * container stays: a leftover costs memory, a wrong removal destroys a user's work.
  *
- * A sandbox's directory is removed by its server after the container, so a container without its
- * directory is what is left of a creation that nobody saw the end of. A helper lives for
- * milliseconds and has no directory; its maker is a process, which a number and a start time name
- * without doubt.
+ * A server removes a sandbox's directory after the container, so a container without its directory
+ * is left from a creation that did not finish. A helper lives for milliseconds and has no
+ * directory; its label names the process that made it by pid and start time.
  */
 #include "worker/backend/docker/owner.h"
 
@@ -50,7 +49,7 @@ void docker_owner_host(char ret[DOCKER_HOST_SIZE])
         return;
     }
     name[sizeof(name) - 1] = '\0';
-    /* The machine's id is not to be shown around, says its manual. */
+    /* machine-id(5) forbids to expose the id itself, so it is hashed */
     snprintf(ret, DOCKER_HOST_SIZE, "%s %016" PRIx64, name, hash_text(machine));
 }
 

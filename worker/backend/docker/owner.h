@@ -1,5 +1,5 @@
 /*
- * Whose container is it? Labels that say so, and the judgement whether its server is provably gone.
+ * Labels that name the server of a container, and the check whether that server is provably dead.
  *
  * Thread: any. Reads small files.
  */
@@ -16,12 +16,11 @@
  * helper that belongs to none. */
 void docker_owner_label(cJSON *labels, const char *sandbox, const char *dir);
 
-/* True if a container with these labels belongs to nobody any more: it was made on this host, and
- * before its present boot, or its sandbox's directory is gone, or for a helper, its maker. */
+/* True if a container with these labels has no owner any more: it was made on this host, and either
+ * before the current boot, or its sandbox's directory (for a helper: its maker) is gone. */
 bool docker_owner_is_gone(const cJSON *labels);
 
-/* This host as the labels have it: its name, and a hash of what makes two of that name differ. ""
- * if it has no such identity. */
+/* The identity of this host in labels: its name and a hash of its machine id. "" if it has none. */
 void docker_owner_host(char ret[DOCKER_HOST_SIZE]);
 
 #endif

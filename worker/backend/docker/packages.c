@@ -1,14 +1,14 @@
 /*
- * Why volumes, and why one per subdirectory: a bind mount needs a directory that the engine sees,
- * and an engine in a virtual machine or on another host sees none of ours. What a volume holds can
- * only be written through a container that mounts it for writing, so making subdirectories in a
- * single volume would take a helper container for every sandbox, whether it ever installs
- * something or not. As mount points of their own they exist without anybody making them.
+ * Packages are in volumes, because a bind mount needs a directory that the engine sees, and an
+ * engine in a virtual machine or on another host sees none of ours. There is one volume per
+ * subdirectory, because files in a volume can only be made through a container: subdirectories of a
+ * single volume would take a helper container for every sandbox. As mount points they exist without
+ * one.
  *
  * The root of a new volume belongs to the container's root and is closed to others; the agent of an
  * installer, which is that root, opens it (worker/agent/main.c).
  *
- * Nothing bounds the size of a volume but the engine's disk. Only installers write there.
+ * Only the engine's disk limits the size of a volume. Only installers write there.
  */
 #include "worker/backend/docker/packages.h"
 
@@ -103,7 +103,7 @@ void docker_packages_cancel(struct docker_packages *p)
     packages_free(p);
 }
 
-/* One answer is there; `err` NULL if it is a good one. */
+/* Handles an answer; `err` is NULL if it is a success. */
 static void settle_part(struct part *part, const struct err *err)
 {
     struct docker_packages *p = part->all;

@@ -1,6 +1,6 @@
 /*
- * The package directory of a sandbox on an engine: one volume for each of its subdirectories, which
- * are thereby there from the beginning.
+ * The package directory of a sandbox on an engine: one volume for each of its subdirectories, so
+ * that these exist from the beginning.
  *
  * Thread: the loop thread. Nothing blocks. `done` never runs inside the call that takes it.
  */
@@ -33,14 +33,14 @@ struct docker_packages;
 
 typedef void (*docker_packages_fn)(void *arg, int rc, const struct err *err);
 
-/* Makes the volumes of a sandbox, with labels that say whose they are (owner.h). The object
- * is gone at `done`, here and below. */
+/* Makes the volumes of a sandbox, with labels of their owner (owner.h). The object is gone at
+ * `done`, here and below. */
 struct docker_packages *docker_packages_make(struct docker_api *api, const char *sandbox,
                                              const char *dir, docker_packages_fn done, void *arg);
 
-/* -ERR_GONE if one of the volumes was not made by docker_packages_make(). To be asked when they are
- * in use, so that they cannot go any more: an engine makes what a container mounts and is not
- * there. */
+/* -ERR_GONE if one of the volumes was not made by docker_packages_make(): an engine makes missing
+ * volumes of a container. Call it when a container uses them, so that they cannot be removed any
+ * more. */
 struct docker_packages *docker_packages_check(struct docker_api *api, const char *sandbox,
                                               docker_packages_fn done, void *arg);
 

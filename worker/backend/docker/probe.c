@@ -1,11 +1,11 @@
 /*
- * One place after the other: ping, which tells the version of the API; info, which tells what the
- * engine can enforce. The first that does both is taken. A ping has one second where nobody said
- * which engine to use, since then something else may do as well, and five where somebody did. An
- * engine that has answered a ping is there; it may take its time to count containers for info.
+ * Each place is asked for ping, which tells the version of the API, and info, which tells what the
+ * engine can enforce. The first place that answers both is used. The timeout of a ping is one
+ * second, because another place may do as well, and five for a configured engine. Info may take
+ * longer.
  *
- * Whatever a place answers is kept for people, who otherwise cannot see why an engine that they
- * know to be running is not used.
+ * The answer of each place is kept for people, who otherwise cannot see why a running engine is not
+ * used.
  */
 #include "worker/backend/docker/probe.h"
 
@@ -32,7 +32,7 @@ struct docker_probe {
     char *runtime;
     bool sweep;
     char *tried[DOCKER_ENDPOINTS_MAX];
-    struct docker_api *api; /* of the place that is being tried */
+    struct docker_api *api; /* of the current place */
     struct docker_sweep *sweeping;
     struct docker_engine engine;
     char version[128];
@@ -88,7 +88,7 @@ static void report_docker_probe(struct docker_probe *p)
     p->fn(p->arg, &result);
 }
 
-/* The last step: nothing of the probe is on the loop any more. */
+/* Frees the probe when all its handles are closed. */
 static void let_go(struct docker_probe *p)
 {
     if (--p->open > 0) {
@@ -110,7 +110,7 @@ static void on_api_closed(void *arg)
     let_go(arg);
 }
 
-/* Of a place that is no good. */
+/* Closes the connection to an unusable place. */
 static void drop_api(struct docker_probe *p)
 {
     if (p->api != NULL) {

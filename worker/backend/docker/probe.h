@@ -1,5 +1,5 @@
 /*
- * Looking for an engine, and what the one that is found can do.
+ * Finds an engine and its properties.
  *
  * Thread: the loop thread. Nothing blocks but reading small files. The callback never runs inside
  * the call that takes it.
@@ -17,14 +17,14 @@ struct docker_probe;
 struct docker_probe_result {
     struct backend_probe probe; /* as the vtable reports it */
     struct docker_engine engine;
-    struct docker_api *api; /* of the engine that was found, now the receiver's; NULL if none was */
+    struct docker_api *api; /* connection to the engine, now the receiver's; NULL if none */
 };
 
 /* Borrowed during the call, but for api. */
 typedef void (*docker_probe_fn)(void *arg, const struct docker_probe_result *result);
 
-/* `named`: where the engine is, "" to look for it. `runtime`: an OCI runtime it must have, "" for
- * any. `sweep`: also remove what dead servers left there. */
+/* `named` is the engine's endpoint, "" to search. `runtime` is an OCI runtime that it must have, ""
+ * for any. With `sweep` it also removes objects of dead servers. */
 struct docker_probe *docker_probe_start(uv_loop_t *loop, const char *named, const char *runtime,
                                         bool sweep, docker_probe_fn fn, void *arg);
 

@@ -1,9 +1,9 @@
 /*
- * The HTTP status of a pull says only that it has begun; whether it worked is in the last lines. So
- * an error found here counts more than a status of 200.
+ * The HTTP status of a pull only says that it has begun; its last lines report the result. So an
+ * error in them overrides a status of 200.
  *
- * The total grows while layers become known, so what people see may go back a little in per cent
- * but never in bytes. Layers beyond the table are fetched as well, just not counted.
+ * The total grows while layers become known, so progress may fall in per cent but never in bytes.
+ * Layers beyond the table are pulled but not counted.
  */
 #include "worker/backend/docker/pull.h"
 
@@ -86,7 +86,7 @@ static void take_object(struct docker_pull *p, const cJSON *object)
     if (status != NULL) {
         copy_text(p->status, sizeof(p->status), status);
     }
-    /* Extraction counts its bytes anew; what people wait for is the network. */
+    /* only downloads count: extraction counts the bytes again */
     if (status != NULL && id != NULL && strcmp(status, "Downloading") == 0) {
         take_layer(p, id, bytes_of(detail, "current"), bytes_of(detail, "total"));
     }

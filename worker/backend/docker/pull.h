@@ -1,5 +1,5 @@
 /*
- * What an engine reports while it fetches an image: one JSON object a line, some for each layer.
+ * Reads the progress of a pull: one JSON object per line, several for each layer.
  *
  * Thread: any. Nothing blocks.
  */
@@ -30,7 +30,7 @@ struct docker_pull {
 void docker_pull_init(struct docker_pull *p);
 void docker_pull_finish(struct docker_pull *p);
 
-/* Takes the next bytes of the body. -ERR_TOO_BIG for a line beyond measure, -ERR_NO_MEMORY. Lines
+/* Takes the next bytes of the body. -ERR_TOO_BIG for a line over the limit, -ERR_NO_MEMORY. Lines
  * that are not JSON are ignored. */
 int docker_pull_feed(struct docker_pull *p, struct view bytes, struct err *err) WARN_UNUSED;
 

@@ -1,22 +1,19 @@
 /*
- * Every default of a sandbox on a Docker engine is in this file, next to its reason. It follows
- * worker/backend/oci/spec.c as far as the engine lets it; where the two differ, the reason is one
- * of these:
+ * Every default of a sandbox on a Docker engine is in this file next to its reason. It follows
+ * worker/backend/oci/spec.c as far as the engine allows; differences have one of these reasons:
  *
- * The engine composes the container, and merges the image's configuration into it. What the image
- * may say is therefore said here as well, so that ours counts: program, user, directory, health
- * check, stop signal. What cannot be overruled are the image's VOLUMEs: the engine adds each of
- * them as an anonymous writable volume, however the request is written. They are outside of the
- * disk limit, and go with the container (DELETE with v=1); user code can write there only if
- * the image gave that directory to everybody, or to an id that user code happens to have. Paths
- * that matter are safe, since a tmpfs is mounted over them: both engines prefer it to the image's
- * volume.
+ * The engine merges the image's configuration into the container. So everything that an image can
+ * set is set here to override it: program, user, directory, health check, stop signal. The image's
+ * VOLUMEs cannot be overridden: the engine adds each as an anonymous writable volume. These are
+ * outside of the disk limit and are removed with the container (DELETE with v=1). User code can
+ * write there only if the image made the directory writable for everybody or for user code's id.
+ * Paths that matter are safe, because both engines prefer our tmpfs to the image's volume.
  *
- * Podman's compatible socket reads some of the same words in other ways: a profile for seccomp is a
- * file's name to it, and a tmpfs can have neither owner nor number of inodes.
+ * Podman's compatible socket interprets some options differently: a seccomp profile is a file name
+ * to it, and a tmpfs can have neither an owner nor a number of inodes.
  *
- * What the engine says it cannot enforce is not asked for: Docker would drop most of it with a
- * warning but refuse CPUs, Podman would fail at the start. docker_spec_unapplied() tells of it.
+ * Limits that the engine reports as unsupported are not requested: Docker would drop most with a
+ * warning but refuse CPUs, and Podman would fail at the start. docker_spec_unapplied() lists them.
  */
 #include "worker/backend/docker/spec.h"
 
@@ -38,7 +35,7 @@
 #include "worker/backend/seccomp.h"
 #include "worker/backend/spec_copy.h"
 
-/* Ids that certainly exist where the engine itself has only a user's. */
+/* The number of ids that certainly exist on a rootless engine. */
 #define ROOTLESS_IDS 65536u
 
 #define NANO_PER_MILLI 1000000u
@@ -64,8 +61,8 @@ static bool holds_pids(const struct docker_engine *e)
     return e->pids_limit && !e->cgroup_none;
 }
 
-/* With cgroup v2 Podman says that it knows neither, since it looks for files of cgroup v1, yet it
- * applies both. */
+/* With cgroup v2 Podman reports both as unsupported, because it looks for files of cgroup v1, but
+ * it applies both. */
 static bool holds_swap(const struct docker_engine *e)
 {
     return holds_memory(e) && (e->swap_limit || e->podman);
@@ -84,9 +81,9 @@ uint32_t docker_spec_uid(const struct docker_engine *engine, const char *sandbox
     return sandbox_uid_apart(sandbox, engine->rootless ? ROOTLESS_IDS : UINT32_MAX);
 }
 
-/* Who user code is in this container. Installers for one sandbox are the same user, so that each
- * can replace what another has installed, but not the user of that sandbox: its processes would
- * count for both. */
+/* The uid of user code. All installers of one sandbox have the same uid, so that each can replace
+ * files of the others. It is not the sandbox's uid, because the process limit would count both
+ * together. */
 static uint32_t docker_user_of(const struct docker_spec_input *in)
 {
     if (!in->spec->packages_write) {
@@ -112,7 +109,7 @@ static void append_pair(cJSON *array, const char *flag, const char *value)
     json_build_append_string(array, value);
 }
 
-/* Else the agent filters the system calls of user code itself. */
+/* True if the engine takes our filter; otherwise the agent installs it. */
 static bool takes_filter(const struct docker_engine *engine)
 {
     return engine->seccomp && !engine->podman;
@@ -133,7 +130,7 @@ static void add_command(cJSON *body, const struct docker_spec_input *in,
     append_docker_number(args, "--gid", uid);
     append_docker_number(args, "--nproc", limits->pids);
     append_docker_number(args, "--nofile", limits->files);
-    /* 0: the cgroup holds memory, which counts what is used rather than what is reserved. */
+    /* 0 if a cgroup limits memory: it counts used pages, whereas the rlimit counts reserved ones */
     append_docker_number(args, "--data-bytes", holds_memory(in->engine) ? 0 : limits->memory_bytes);
     append_docker_number(args, "--memory-bytes", limits->memory_bytes);
     append_pair(args, "--workspace", BACKEND_WORKSPACE);
@@ -152,20 +149,20 @@ static int add_config(cJSON *body, const struct docker_spec_input *in,
 {
     json_build_string(body, "Image", in->image);
     json_build_string(body, "Hostname", SANDBOX_HOST);
-    json_build_string(body, "User", "0:0"); /* the agent; user code gets an id of its own from it */
+    json_build_string(body, "User", "0:0"); /* for the agent, which gives user code its own id */
     json_build_string(body, "WorkingDir", "/");
     add_command(body, in, limits);
 
-    /* No PATH: the engine takes the image's, or its own if the image has none, and the agent hands
-     * on what it gets. So user code finds what the image's maker meant to be found. */
+    /* No PATH: the engine uses the image's, or its default if the image has none, and the agent
+     * passes it on. So user code finds the programs of the image. */
     const struct sandbox_env env = {.network = in->spec->network, .extra = &in->spec->env};
     int rc = sandbox_env_add(json_build_array(body, "Env"), &env, err);
     if (rc < 0) {
         return rc;
     }
 
-    /* The first stream is the container's own stdin and stdout. When its connection ends, stdin
-     * must end too, or the agent would not notice. */
+    /* the first stream is the container's stdin and stdout; StdinOnce ends stdin with the
+     * connection, so that the agent notices the end */
     json_build_bool(body, "OpenStdin", true);
     json_build_bool(body, "StdinOnce", true);
     json_build_bool(body, "AttachStdin", true);
@@ -173,8 +170,8 @@ static int add_config(cJSON *body, const struct docker_spec_input *in,
     json_build_bool(body, "AttachStderr", true);
     json_build_bool(body, "Tty", false);
 
-    json_build_string(body, "StopSignal", "SIGKILL"); /* there is nothing to wait for */
-    /* A check of the image would run its program as the agent's user, again and again. */
+    json_build_string(body, "StopSignal", "SIGKILL"); /* a graceful stop has no use */
+    /* a health check of the image would run its program as the agent's user repeatedly */
     json_build_append_string(json_build_array(json_build_object(body, "Healthcheck"), "Test"),
                              "NONE");
 
@@ -189,15 +186,15 @@ static bool has_packages(const struct backend_spec *spec)
 
 /* ---- file systems ---------------------------------------------------------------------------- */
 
-/* `more` and `owner` are further options; Podman knows no owner, so there everybody may write, as
- * in /tmp, and nobody else is in the container. */
+/* `more` and `owner` are further options. Podman does not support an owner, so the directory gets
+ * the mode of /tmp there; the container has no other users. */
 static void add_docker_tmpfs(cJSON *tmpfs, const struct docker_engine *engine, const char *target,
                              const char *mode, uint64_t size_bytes, uint64_t inodes,
                              const char *more)
 {
     CLEANUP_FREE char *options = NULL;
     if (engine->podman) {
-        /* It would copy what the image has there, which may be more than fits. */
+        /* otherwise Podman would copy the image's files to it, which may not fit */
         options = alloc_printf("rw,nosuid,nodev,notmpcopyup%s,mode=%s,size=%llu", more, mode,
                                (unsigned long long)size_bytes);
     } else {
@@ -225,19 +222,19 @@ static cJSON *add_volume(cJSON *mounts, const char *volume, const char *target, 
 {
     cJSON *mount = json_build_append_object(mounts);
     json_build_string(mount, "Type", "volume");
-    if (volume != NULL) { /* else it has no name, and goes with the container */
+    if (volume != NULL) { /* without a name it is anonymous, and removed with the container */
         json_build_string(mount, "Source", volume);
     }
     json_build_string(mount, "Target", target);
     json_build_bool(mount, "ReadOnly", read_only);
     cJSON *options = json_build_object(mount, "VolumeOptions");
-    /* An empty volume is not to be filled with what the image has at that path. */
+    /* otherwise the engine copies the image's files into an empty volume */
     json_build_bool(options, "NoCopy", true);
     return options;
 }
 
-/* An engine makes a volume that is not there any more. Then it is this container's, whoever had one
- * of that name before, and is found by its labels when nobody removes it in order. */
+/* An engine makes a missing volume. The labels then name this container's owner, so that a sweep
+ * finds the volume if it is not removed regularly. */
 static void label_volume(cJSON *options, const cJSON *labels)
 {
     cJSON *own = json_build_object(options, "Labels");
@@ -258,7 +255,7 @@ static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
     cJSON *tmpfs = json_build_object(host, "Tmpfs");
     add_docker_tmpfs(tmpfs, in->engine, "/run", "0755", SANDBOX_RUN_BYTES,
                      sandbox_inodes(SANDBOX_RUN_BYTES), ",noexec");
-    /* Of its own, so that nothing else can fill it and keep the agent from listening. */
+    /* a separate tmpfs, so that no other file can fill it and prevent the agent from listening */
     add_docker_tmpfs(tmpfs, in->engine, DOCKER_SOCKET_DIR, "0700", SOCKET_BYTES, SOCKET_INODES,
                      ",noexec");
     add_user_tmpfs(tmpfs, in, "/tmp", "1777", other);
@@ -268,7 +265,7 @@ static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
         add_user_tmpfs(tmpfs, in, BACKEND_APP, "0755", SANDBOX_APP_BYTES);
     }
 
-    if (in->engine->podman) { /* it would make one without a size */
+    if (in->engine->podman) { /* it would make one without a size limit */
         add_user_tmpfs(tmpfs, in, "/var/tmp", "1777", SANDBOX_RUN_BYTES);
     }
 
@@ -281,7 +278,7 @@ static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
             add_volume(mounts, volume, docker_packages_path(i), !in->spec->packages_write);
         label_volume(options, in->labels);
     }
-    /* Not read-only, or nothing could be copied there; they are root's. */
+    /* not read-only, because files are copied there; they belong to root */
     for (size_t i = 0; i < in->copy_count; i++) {
         add_volume(mounts, NULL, in->copies[i], false);
     }
@@ -289,10 +286,10 @@ static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
 
 /* ---- privileges ------------------------------------------------------------------------------ */
 
-/* Our filter in the engine's own format, which is that of the OCI but for two things. Architectures
- * are left out, because the engine's need not be ours; the native one is what it takes then. And
- * clone3 is named: old engines do not know `defaultErrnoRet` and would answer EPERM, where C
- * libraries give up instead of falling back to clone. */
+/* Our filter in the engine's format, which differs from the OCI's in two ways. Architectures are
+ * left out, so that the engine uses its native one, which may not be ours. And clone3 is listed,
+ * because old engines ignore `defaultErrnoRet` and would answer EPERM, after which C libraries do
+ * not fall back to clone. */
 static char *seccomp_option(void)
 {
     static const char *const clone3[] = {"clone3"};
@@ -310,21 +307,21 @@ static char *seccomp_option(void)
 
 static void add_privileges(cJSON *host, const struct docker_engine *engine, bool network)
 {
-    /* The engine's own choice is a bridge, or for an engine of an ordinary user what that can have;
-     * in neither is the host's loopback, and no port is published. */
+    /* the engine's default is a bridge, or user-mode networking if it is rootless; neither reaches
+     * the host's loopback, and no port is published */
     json_build_string(host, "NetworkMode", network ? "default" : "none");
     json_build_bool(host, "Privileged", false);
-    json_build_string(host, "IpcMode", "private"); /* of the container alone, nobody can join */
+    json_build_string(host, "IpcMode", "private"); /* private: no other container can join */
     json_build_string(host, "CgroupnsMode", "private");
 
-    /* Become the user (SETUID, SETGID), end its processes (KILL), empty its bounding set (SETPCAP).
-     * The agent clears all of them for user code. */
+    /* To become the user (SETUID, SETGID), end its processes (KILL) and empty its bounding set
+     * (SETPCAP). The agent drops them for user code. */
     static const char *const caps[] = {"SETUID", "SETGID", "KILL", "SETPCAP"};
     json_build_append_string(json_build_array(host, "CapDrop"), "ALL");
     json_build_strings(host, "CapAdd", caps, sizeof(caps) / sizeof(caps[0]));
 
-    /* Paths of /proc and /sys that are hidden or read-only, and AppArmor or SELinux: the engine's
-     * defaults, which it has for its own host. */
+    /* masked and read-only paths, AppArmor and SELinux stay the engine's defaults, which fit its
+     * host */
     cJSON *options = json_build_array(host, "SecurityOpt");
     json_build_append_string(options, "no-new-privileges");
     if (takes_filter(engine)) {
@@ -345,7 +342,7 @@ static void add_ulimit(cJSON *list, const char *name, uint64_t value)
 
 static uint64_t nano_cpus(const struct docker_engine *engine, uint64_t milli)
 {
-    /* More than all CPUs is refused, and would be all CPUs. */
+    /* the engine refuses more than all CPUs, so the number is capped */
     uint64_t most = engine->cpu_milli_max != 0 ? engine->cpu_milli_max : CPU_MILLI_MAX;
     milli = milli < CPU_MILLI_MIN ? CPU_MILLI_MIN : milli;
     return (milli < most ? milli : most) * NANO_PER_MILLI;
@@ -356,7 +353,7 @@ static void add_limits(cJSON *host, const struct docker_engine *engine,
 {
     if (holds_memory(engine)) {
         json_build_number(host, "Memory", limits->memory_bytes);
-        /* Memory and swap together, so none on top; left out it would be as much again. */
+        /* memory and swap together, so no swap; the default would allow as much swap as memory */
         json_build_number(host, "MemorySwap", limits->memory_bytes);
     }
     if (holds_cpus(engine)) {
@@ -372,7 +369,7 @@ static void add_limits(cJSON *host, const struct docker_engine *engine,
                limits->files > SANDBOX_AGENT_FILES ? limits->files : SANDBOX_AGENT_FILES);
     add_ulimit(ulimits, "core", 0);
     if (engine->podman && !engine->rootless) {
-        /* Left out, Podman asks for 2^20, which one that is itself in a container may not have. */
+        /* Podman's default is 2^20, which may exceed its own limit inside a container */
         add_ulimit(ulimits, "nproc", limits->pids > PODMAN_NPROC ? limits->pids : PODMAN_NPROC);
     }
 }
@@ -387,9 +384,9 @@ int docker_spec_build(const struct docker_spec_input *in, char **ret_text, struc
         add_privileges(host, in->engine, in->spec->network);
         add_file_systems(host, in, &limits);
         add_limits(host, in->engine, &limits);
-        /* What the agent prints is read from the stream; a log would grow without a bound. */
+        /* the agent's output is read from the stream; a log would grow without a limit */
         json_build_string(json_build_object(host, "LogConfig"), "Type", "none");
-        /* A sandbox that ended stays ended, and is there to be asked why until we remove it. */
+        /* an ended sandbox is not restarted, and can be inspected until it is removed */
         json_build_string(json_build_object(host, "RestartPolicy"), "Name", "no");
         json_build_bool(host, "AutoRemove", false);
         json_build_bool(host, "Init", false); /* the agent is pid 1 and reaps */
@@ -409,7 +406,8 @@ struct notes {
     size_t count;
 };
 
-/* At most one note for each name, but for the engine's other warnings: the first, which knows most.
+/* Adds a note. Only the first note for a name is kept, because it has the best reason; other
+ * warnings of the engine are all kept.
  */
 static void note_setting(struct notes *n, const char *name, const char *reason)
 {
@@ -436,13 +434,13 @@ static char *clean_warning(const char *warning)
     return line;
 }
 
-/* The limit that a warning is about; both engines took their words from the same source. */
+/* Notes the limit that a warning is about; both engines use the same texts. */
 static void note_warning(struct notes *n, const char *warning)
 {
     static const struct {
         const char *words, *name;
     } known[] = {
-        {"swap limit", "swap"}, /* before memory: it goes on "Memory limited without swap" */
+        {"swap limit", "swap"}, /* before "memory", because its text contains that word */
         {"memory limit", "memory"}, {"pids limit", "pids"},
         {"cpu cfs", "cpus"},        {"nanocpus", "cpus"},
     };

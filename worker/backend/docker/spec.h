@@ -20,7 +20,7 @@
 #define DOCKER_SOCKET_DIR   "/run/cloister" /* tmpfs, 0700 */
 #define DOCKER_AGENT_SOCKET "/run/cloister/agent.sock"
 
-/* Processes on top of user code's: agent, keepers, relays, and the engine's own for an exec. */
+/* Processes beside user code's: agent, keepers, relays, and the engine's for an exec. */
 #define DOCKER_PIDS_ROOM 32
 
 struct docker_spec_input {
@@ -30,14 +30,14 @@ struct docker_spec_input {
     const char *volume;  /* name of the agent's volume */
     const char *runtime; /* name of an OCI runtime of the engine; "" = its default */
     const cJSON *labels; /* an object of strings */
-    char *const *copies; /* where there is a volume for what is copied into it before the start */
+    char *const *copies; /* mount points of volumes for copied files */
     size_t copy_count;
 };
 
-/* Uid and gid of user code: 1000 where the container has ids of its own, else ids that nobody else
- * on the engine's host uses, derived from the sandbox's id: the kernel counts processes by uid,
- * over all containers, and 1000 may be a person there. Podman may map fewer ids than it says; the
- * agent then takes one that there is (worker/agent/process/ids.h). */
+/* Uid and gid of user code: 1000 if the container has its own user namespace, else unused ids of
+ * the engine's host that are derived from the sandbox's id, because the kernel counts processes by
+ * uid over all containers, and 1000 may be a user there. Podman may map fewer ids than it reports;
+ * the agent then chooses an existing one (worker/agent/process/ids.h). */
 uint32_t docker_spec_uid(const struct docker_engine *engine, const char *sandbox);
 
 /* JSON text, owned by the caller. Limits of 0 are those of spec_copy_limits(). -ERR_INVALID: an
@@ -45,8 +45,8 @@ uint32_t docker_spec_uid(const struct docker_engine *engine, const char *sandbox
 int docker_spec_build(const struct docker_spec_input *in, char **ret_text,
                       struct err *err) WARN_UNUSED;
 
-/* Which limits will not hold on this engine, "name: reason" each.
- * `warnings` are those of the create response. Returns how many; the caller frees each text. */
+/* Lists the limits that this engine does not apply, as "name: reason". `warnings` are those of the
+ * create response. Returns their number; the caller frees each text. */
 size_t docker_spec_unapplied(const struct docker_engine *engine, const char *const *warnings,
                              size_t warning_count, char *ret[BACKEND_UNAPPLIED_MAX]);
 

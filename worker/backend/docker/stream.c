@@ -1,13 +1,13 @@
 /*
  *     (exec create) --> UPGRADING --attached--> GREETING --greeting--> JOINED --> closed
  *
- * The agent's link above reads plain bytes from a descriptor, whatever the backend. An engine's
- * connection is neither plain (its pieces are framed) nor always a descriptor (TLS). So one end of
- * a socket pair goes up, and this file carries bytes between the other end and the tunnel, at the
- * pace of whichever side is slower: a buffer each way, refilled only when it is empty.
+ * The agent's link reads plain bytes from a descriptor with every backend. An engine's connection
+ * has framed pieces and may be TLS. So the link gets one end of a socket pair, and this file copies
+ * bytes between the other end and the tunnel at the speed of the slower side: one buffer in each
+ * direction, refilled only when it is empty.
  *
- * An engine that cannot start a relay says so on the stream where the relay would speak. The
- * relay's greeting tells the two apart; what comes instead of it is the reason for the failure.
+ * An engine that cannot start a relay reports the reason on the same stream. The relay's greeting
+ * tells the two apart: any other text is the reason of the failure.
  */
 #include "worker/backend/docker/stream.h"
 
@@ -29,8 +29,8 @@
 #include "worker/backend/json_build.h"
 
 #define BUFFER_BYTES (64u << 10)
-#define TURNS_MAX    16   /* buffers carried in one go, so that others get their turn */
-#define EXEC_MS      8000 /* from the wish for a relay to its greeting */
+#define TURNS_MAX    16   /* buffers per turn of the loop, so that other streams get their turn */
+#define EXEC_MS      8000 /* timeout from the request for a relay to its greeting */
 #define ATTACH_MS    60000
 #define GREETING_LEN (sizeof(RELAY_GREETING) - 1)
 
@@ -58,7 +58,7 @@ struct docker_stream {
     struct view piece;    /* of in_buffer: on its way to fd */
     struct view outgoing; /* of out_buffer: on its way to the tunnel */
     size_t greeted;       /* bytes of the greeting that have come */
-    char words[400];      /* what was said on stderr, or instead of the greeting */
+    char words[400];      /* text on stderr, or instead of the greeting */
     size_t words_len;
     char in_buffer[BUFFER_BYTES];
     char out_buffer[BUFFER_BYTES];
@@ -82,7 +82,7 @@ static void on_stream_handle_closed(uv_handle_t *handle)
     free(s);
 }
 
-/* Hangs up on both sides; the rest happens on the loop. */
+/* Closes both sides; the callbacks on the loop follow. */
 static void stream_end(struct docker_stream *s)
 {
     if (s->call != NULL) {
@@ -120,7 +120,7 @@ static void stream_fail(struct docker_stream *s, const struct err *err)
     }
 }
 
-/* The tunnel has ended or is no good. */
+/* The tunnel has ended or failed. */
 static void stream_broke(struct docker_stream *s, const struct err *cause)
 {
     struct err err = ERR_INIT;
@@ -198,7 +198,7 @@ static void join_stream(struct docker_stream *s)
     done(s->arg, 0, fd, NULL);
 }
 
-/* The greeting, byte by byte; anything else is somebody's explanation. */
+/* Compares the greeting byte by byte; any other text is an error message. */
 static void greet(struct docker_stream *s)
 {
     while (s->piece.len > 0 && s->greeted < GREETING_LEN) {
@@ -246,7 +246,7 @@ static int next_piece(struct docker_stream *s, struct err *err)
     return rc;
 }
 
-/* How a direction came to rest. */
+/* Why a direction stopped. */
 enum rest { REST_SOURCE, REST_SINK, REST_TURN, REST_ENDED };
 
 static enum rest carry_in(struct docker_stream *s)
@@ -315,7 +315,7 @@ static enum rest carry_out(struct docker_stream *s)
 
 static void on_stream_poll(uv_poll_t *poll, int status, int events)
 {
-    (void)status, (void)events; /* whatever it is, trying tells more */
+    (void)status, (void)events; /* reading or writing tells what happened */
     carry(poll->data);
 }
 
@@ -325,7 +325,7 @@ static void on_tunnel_ready(void *arg, bool readable, bool writable)
     carry(arg);
 }
 
-/* Moves what can be moved and waits for exactly what stands in the way of the rest. */
+/* Moves bytes as far as possible and waits for the events that block the rest. */
 static void carry(struct docker_stream *s)
 {
     enum rest in = carry_in(s);
@@ -365,7 +365,7 @@ static void on_stream_tunnel(void *arg, int rc, struct http_tunnel *tunnel, cons
     s->call = NULL;
     if (rc < 0) {
         if (s->attached != NULL) {
-            s->done = s->attached; /* which is the one that hears of a failure now */
+            s->done = s->attached; /* from now on a failure is reported to this callback */
         }
         stream_fail(s, err);
         return;
@@ -450,7 +450,7 @@ struct docker_stream *docker_stream_attach(struct tasks *tasks, struct docker_ap
                                            docker_stream_fn done, void *arg)
 {
     struct docker_stream *s = stream_new(tasks, api, container, done, arg, ATTACH_MS);
-    /* detachKeys: Podman looks for its own even without a terminal, unless told otherwise */
+    /* detachKeys is empty, because Podman interprets its keys even without a terminal */
     CLEANUP_FREE char *path = alloc_printf(
         "/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1&detachKeys=", container);
     s->attached = attached;

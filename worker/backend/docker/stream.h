@@ -1,6 +1,6 @@
 /*
- * A byte stream to the agent through an engine: a hijacked connection on one side, a descriptor on
- * the other, and something that carries bytes between them.
+ * A byte stream to the agent through an engine: copies bytes between a hijacked connection and a
+ * descriptor.
  *
  * Thread: the loop thread. Nothing blocks. Callbacks never run inside the call that takes them, and
  * never after the tasks are closed, which also ends all streams.
@@ -15,7 +15,8 @@
 struct docker_stream;
 
 /* fd is non-blocking, close-on-exec and owned by the receiver, who closes it to end the stream. On
- * an error err tells what the engine or the relay said. The object belongs to the loop: forget it.
+ * failure err quotes the engine or the relay. The object frees itself: do not use it after the
+ * callback.
  */
 typedef void (*docker_stream_fn)(void *arg, int rc, int fd, const struct err *err);
 
@@ -23,8 +24,9 @@ typedef void (*docker_stream_fn)(void *arg, int rc, int fd, const struct err *er
 struct docker_stream *docker_stream_exec(struct tasks *tasks, struct docker_api *api,
                                          const char *container, docker_stream_fn done, void *arg);
 
-/* Joins stdin and stdout of a container that is yet to start. `attached` comes first, when the
- * container may start (or rc < 0: nothing follows); `done` when the agent's own relay has spoken.
+/* Attaches to stdin and stdout of a container before its start. `attached` is called first, when
+ * the container may be started (if rc < 0, nothing follows), and `done` when the agent's relay has
+ * sent its greeting.
  */
 struct docker_stream *docker_stream_attach(struct tasks *tasks, struct docker_api *api,
                                            const char *container, docker_stream_fn attached,

@@ -1,10 +1,8 @@
 /*
- * Once per engine and build of the agent a tar archive of two files is needed, and for some
- * installers what they are shown of this host, so libarchive is loaded for that moment only (see
- * dynlib.h).
+ * libarchive is loaded only when it is needed (see dynlib.h): for the agent's archive, once per
+ * engine and build of the agent, and for files that installers see.
  *
- * The format is the old one with extensions where a name is too long for it, as those of wheels
- * sometimes are.
+ * The format is ustar with extensions for long names, which wheels sometimes have.
  */
 #include "worker/backend/docker/tar.h"
 
@@ -69,7 +67,7 @@ static la_ssize_t on_bytes(struct archive *a, void *arg, const void *data, size_
 {
     struct docker_tar *t = arg;
     if (t->out == NULL) {
-        return (la_ssize_t)len; /* given up: it ends the archive even so */
+        return (la_ssize_t)len; /* after a failure libarchive still writes the end: discard it */
     }
     if (buf_add(t->out, data, len, &t->err) < 0) {
         t->lib.set_error(a, -1, "%s", "no room");
@@ -78,7 +76,7 @@ static la_ssize_t on_bytes(struct archive *a, void *arg, const void *data, size_
     return (la_ssize_t)len;
 }
 
-/* A warning is about names in no known encoding, which are kept as they are. */
+/* Warnings are about names in an unknown encoding, which are kept unchanged. */
 static int check(struct docker_tar *t, int status, struct err *err)
 {
     if (status >= ARCHIVE_WARN && t->err.code == 0) {

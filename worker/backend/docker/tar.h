@@ -13,7 +13,7 @@
 #include "common/err.h"
 #include "common/view.h"
 
-/* A regular file of root's that anybody may read and run. */
+/* A regular file of root that everybody may read and execute. */
 struct docker_tar_file {
     const char *name;
     struct view content;
@@ -24,18 +24,19 @@ struct docker_tar_file {
 int docker_tar_write(const struct docker_tar_file *files, size_t count, struct buf *out,
                      struct err *err) WARN_UNUSED;
 
-/* An archive that is appended to `out` as it grows; the caller takes away what is there when it
- * likes. `out` must have room for what one call adds, and some 10 KiB of blocks and headers. */
+/* An archive that is appended to `out` piece by piece; the caller may take bytes off `out` between
+ * calls. `out` needs room for the data of one call and about 10 KiB of blocks and headers. */
 struct docker_tar;
 
 int docker_tar_open(struct buf *out, struct docker_tar **ret, struct err *err) WARN_UNUSED;
 
-/* A file of this size, whose content must follow, or a directory. Root's, for anybody to read. */
+/* Begins a file of this size, whose content must follow, or a directory; owned by root, readable
+ * for everybody. */
 int docker_tar_entry(struct docker_tar *t, const char *name, bool is_dir, uint64_t size,
                      struct err *err) WARN_UNUSED;
 int docker_tar_content(struct docker_tar *t, struct view piece, struct err *err) WARN_UNUSED;
 
-/* The end of the archive, which is then whole in `out`. */
+/* Writes the end of the archive to `out`. */
 int docker_tar_finish(struct docker_tar *t, struct err *err) WARN_UNUSED;
 
 /* NULL is fine. */

@@ -1,16 +1,15 @@
 /*
  *     create volume --> create helper --> put archive --> remove helper --> done
  *
- * The helper is a container that never starts: the archive endpoint writes into a container's
- * volumes, not into a volume as such. What it would run does not matter, so any image will do, and
- * the one of the sandbox is there.
+ * The archive endpoint can write into a container's volumes only, so the helper is a container that
+ * never starts. It may have any image; the sandbox's exists on the engine.
  *
- * The name holds a hash of the agent's bytes. It need not resist forgery: whoever can write to an
- * engine's volumes is root there. It only has to differ when the agent does.
+ * The name contains a hash of the agent's bytes, which only has to differ when the agent does. It
+ * need not resist forgery, because a client that can write to an engine's volumes is root there.
  *
- * An update leaves the volume of the last build behind. Its labels name the file that it came from,
- * so any server of that host can see that nobody needs it; if that is wrong, the next creation
- * fills it again.
+ * An update leaves the volume of the old build behind. Its labels name the file that it was filled
+ * from, so any server of that host can tell that it is not needed; if that is wrong, the next
+ * creation fills it again.
  */
 #include "worker/backend/docker/volume.h"
 
@@ -43,7 +42,7 @@ struct docker_volume {
     char *name, *image;
     char *helper; /* id of the helper container, once there is one */
     struct buf tar;
-    struct err err; /* the first failure; the helper is removed even so */
+    struct err err; /* the first failure; the helper is removed in any case */
     docker_volume_fn done;
     void *arg;
 };
@@ -72,7 +71,7 @@ static int read_agent(const char *path, struct buf *out, struct err *err)
     if (fd < 0 || fstat(fd, &st) < 0) {
         return err_sys(err, ERR_CONFIG, errno, "the agent %s", path);
     }
-    if (!S_ISREG(st.st_mode)) { /* a label may name anything */
+    if (!S_ISREG(st.st_mode)) { /* a label may name any file */
         return err_set(err, ERR_CONFIG, "the agent %s: not a regular file", path);
     }
     for (;;) {
@@ -151,7 +150,7 @@ static int make_tar(const char *agent_path, struct buf *out, struct err *err)
     if (rc < 0) {
         return rc;
     }
-    /* The mark comes last: what unpacks in order has written the agent before it. */
+    /* the mark comes last, so that it exists only when the agent is complete */
     struct docker_tar_file files[] = {
         {AGENT_NAME, view_bytes(bytes.data, bytes.len)},
         {DOCKER_AGENT_MARK, view_of("")},
@@ -235,7 +234,8 @@ static void on_helper(void *arg, int rc, const struct docker_reply *reply, const
     v->call = docker_api_call(v->api, &request, on_archive_sent, v);
 }
 
-/* No user, no limits: it never runs. Podman hands a new volume to the container's user. */
+/* No user and no limits, because it never runs. Podman makes the container's user the owner of a
+ * new volume. */
 static char *helper_body(const struct docker_volume *v)
 {
     static const char *const entry[] = {DOCKER_AGENT_PATH};
@@ -272,7 +272,7 @@ static void on_volume(void *arg, int rc, const struct docker_reply *reply, const
     ask_engine(v, "POST", "/containers/create", body, on_helper);
 }
 
-/* Where nothing could be asked of the engine: reported like everything else, a turn later. */
+/* Reports a failure before the first request, a loop turn later, as all others. */
 static void on_volume_unreadable(void *arg, int rc, const struct docker_reply *reply,
                                  const struct err *err)
 {

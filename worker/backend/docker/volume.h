@@ -1,5 +1,5 @@
 /*
- * The volume that brings the agent into containers of an engine.
+ * The volume that provides the agent to containers of an engine.
  *
  * Thread: the loop thread. Nothing blocks for longer than reading the agent's file takes.
  */
@@ -14,7 +14,7 @@
 #include "worker/backend/docker/api.h"
 #include "worker/backend/docker/owner.h"
 
-#define DOCKER_AGENT_MARK "complete" /* file in the volume: all of the agent is there */
+#define DOCKER_AGENT_MARK "complete" /* file in the volume that marks it as complete */
 
 #define DOCKER_VOLUME_LABEL DOCKER_LABEL "agent" /* its name */
 
@@ -26,12 +26,12 @@ int docker_volume_name(const char *agent_path, char **ret, struct err *err) WARN
 /* Adds to a JSON object the labels that say which file of this host the volume is for. */
 void docker_volume_label(cJSON *labels, const char *name, const char *agent_path);
 
-/* What to send to /volumes/create: JSON text, owned by the caller. A volume that is there stays as
- * it is. */
+/* The body for /volumes/create: JSON text, owned by the caller. An existing volume is not
+ * changed. */
 char *docker_volume_body(const char *name, const char *agent_path);
 
-/* True if nothing will ask for a volume with these labels again: the file of this host that it was
- * filled from is gone, or is another agent by now. Reads that file. */
+/* True if a volume with these labels is not needed any more: the file of this host that it was
+ * filled from is gone or is another agent now. Reads that file. */
 bool docker_volume_is_old(const cJSON *labels);
 
 typedef void (*docker_volume_fn)(void *arg, int rc, const struct err *err);

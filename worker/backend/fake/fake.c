@@ -1,13 +1,12 @@
 /*
- * The fake backend: a real agent, in no sandbox at all. For tests and fault injection only.
+ * The fake backend: a real agent without a sandbox. For tests and fault injection only.
  *
- * It lets everything above a backend run on any machine, and fail on request. The agent runs as a
- * plain process of this user, so code that it is given runs on the host: the backend is never
- * chosen by itself, says so among the limits it could not apply, and refuses to work under
- * `strict`.
+ * With it, all layers above a backend run on any machine and fail on request. The agent is a plain
+ * process of this user, so code runs on the host: the backend is never chosen automatically,
+ * reports this as unapplied limits, and refuses `strict`.
  *
- * State is where the other backends have it, outside this process: the agent's socket, and a file
- * with its process id and start time, so another worker can take the sandbox over.
+ * As in other backends, state is outside this process: the agent's socket, and a file with its pid
+ * and start time, so another worker can take over the sandbox.
  *
  * Faults are ordered by the image or by the engine: "fault:" and a comma-separated list of
  *     create=fail            creation fails             create=hang     it never ends
@@ -79,7 +78,7 @@ struct later {
     int rc, fd;
     struct err err;
     struct backend_usage figures;
-    uint64_t kill_ms; /* destroy: when patience ends */
+    uint64_t kill_ms; /* destroy: when SIGTERM turns into SIGKILL */
     void (*progress)(void *arg, const char *text, uint64_t done, uint64_t total);
     void *progress_arg;
     uint64_t news, news_total;
@@ -282,10 +281,10 @@ static int start_agent(struct fake *f, const struct backend_spec *spec, int list
     const char *args[] = {
         spec->agent_path, "serve", "--fd", "3", "--sandbox", spec->id, "--grace-ms", grace, "--uid",
         uid, "--gid", gid,
-        /* Not what was asked for: these count for the whole user, on this host. */
+        /* not the requested limits, because rlimits count for the whole user of this host */
         "--nproc", "0", "--nofile", files, "--data-bytes", "0", "--workspace", workspace, "--home",
         home, "--single-uid",
-        /* The next worker is as much a stranger here as the code is. */
+        /* without a sandbox the next worker cannot be told from user code */
         "--any-peer", NULL};
     const char *env[ENV_MAX];
     size_t env_count = 0;
@@ -323,7 +322,8 @@ static int start_agent(struct fake *f, const struct backend_spec *spec, int list
     f->handles++;
     int stderr_flags = fcntl(STDERR_FILENO, F_GETFL);
     rc = uv_spawn(f->loop, f->process, &options);
-    /* libuv makes it block for the agent, and with that for us, who must not wait for a reader. */
+    /* libuv makes stderr blocking for the agent, and with that for this process, which must not
+     * block */
     (void)fcntl(STDERR_FILENO, F_SETFL, stderr_flags);
     if (rc < 0) {
         drop_process(f);
@@ -358,7 +358,7 @@ static void run_created(struct later *l)
     CLEANUP_FREE char *workspace = alloc_printf("%s/workspace", l->fake->dir);
     info.workspace = workspace;
     info.unapplied[info.unapplied_count++] = UNAPPLIED;
-    drop_fake_later(l); /* its memory stays till the loop comes round; the callback may close us */
+    drop_fake_later(l); /* its memory stays until the next turn; the callback may close us */
     l->create(l->arg, l->rc, l->rc == 0 ? &info : NULL, &l->err, "");
 }
 
@@ -484,7 +484,7 @@ static void run_stream(struct later *l)
     l->stream(l->arg, l->rc, l->fd, &l->err);
 }
 
-/* A stream whose far end has said `text` and hung up. */
+/* Makes a stream whose peer has sent `text` and hung up. */
 static int dead_stream(const char *text, int *ret_fd, struct err *err)
 {
     int fds[2];
@@ -600,7 +600,7 @@ static void fake_close(struct backend *b, void (*closed)(void *arg), void *arg)
         drop_fake_later(l);
     }
     drop_process(f);
-    later(f, drop_fake_later, 0); /* so that there is a handle left whose end can be reported */
+    later(f, drop_fake_later, 0); /* makes a handle whose close callback reports the end */
 }
 
 const struct backend_ops backend_fake = {

@@ -1,7 +1,7 @@
 /*
- * One directory holds everything that a container leaves outside itself, with fixed names. So
- * removing a sandbox needs no memory of what was made: whatever of the list exists goes, whoever
- * made it and however far they got.
+ * All files of a container outside of it are in one directory and have fixed names. So removing a
+ * sandbox needs no record of what was made: each file of the list is removed if it exists, however
+ * far the creation got.
  */
 #include "worker/backend/oci/box.h"
 
@@ -27,7 +27,7 @@
 #include "worker/backend/oci/net.h"
 #include "worker/backend/oci/spec.h"
 
-#define SPACE_MIN (128u << 10) /* what a runtime writes while it starts a container, and more */
+#define SPACE_MIN (128u << 10) /* more than a runtime writes when it starts a container */
 #define FILES_MIN 16
 
 void oci_box_init(struct oci_box *box, const char *dir, const char *id)
@@ -65,7 +65,7 @@ static int write_config(const struct oci_box *box, const struct oci_spec_input *
     if (rc < 0) {
         return rc;
     }
-    /* not the directory above: if that is gone, a sweep has been here, and will not again */
+    /* not its parent: if that is gone, a sweep has removed it and will not come again */
     rc = dir_make_one(box->bundle, 0700, err);
     rc = rc < 0 ? rc : dir_make_one(box->state, 0700, err);
     if (rc < 0) {
@@ -137,12 +137,12 @@ bool oci_box_is_disk_full(const struct oci_box *box)
     if (statvfs(box->dir, &fs) < 0) {
         return false;
     }
-    /* File systems without a number of files say that it is 0. */
+    /* file systems without a limit of files report 0 */
     return fs.f_bavail * fs.f_frsize < SPACE_MIN || (fs.f_files > 0 && fs.f_favail < FILES_MIN);
 }
 
-/* runc binds its own program over "runc.XXXXXX" beside its state, for a moment at each start, so
- * that a container never gets hold of the original. Killed in that moment it leaves the mount. */
+/* At each start runc briefly bind-mounts its own program at "runc.XXXXXX" beside its state, so that
+ * a container cannot modify the original. If runc is killed then, the mount stays. */
 void oci_box_unmount(const struct oci_box *box)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/%s", box->state, box->container);
@@ -171,7 +171,7 @@ int oci_box_clear(const struct oci_box *box, struct err *err)
                                  net_tmp,     first,      first_next,    tmp,    box->record};
     int rc = 0;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-        /* All of them are tried; the first failure is the one to tell. */
+        /* all are tried; the first failure is reported */
         struct err one;
         if (dir_remove(paths[i], &one) < 0 && rc == 0) {
             *err = one;

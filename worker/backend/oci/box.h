@@ -1,6 +1,5 @@
 /*
- * The files of one container in a sandbox's directory, and what must outlive the call that names
- * it.
+ * The files of one container in a sandbox's directory.
  *
  * Thread: any. Small files only.
  */
@@ -28,8 +27,7 @@ void oci_box_copy(struct oci_box *box, const struct oci_box *from);
 void oci_box_finish(struct oci_box *box);
 
 /* Makes the bundle with its config.json and an empty state directory. `packages` is the tree that
- * becomes /packages, NULL for none. *ret_root is the caller's in
- * any case (oci_root_finish). */
+ * becomes /packages, NULL for none. The caller owns *ret_root in any case (oci_root_finish). */
 int oci_box_prepare(const struct oci_box *box, const struct backend_spec *spec,
                     const struct oci_mode *mode, const struct oci_host *host, const char *verb,
                     const char *packages, struct oci_root *ret_root, char hint[BACKEND_HINT_MAX],
@@ -41,11 +39,11 @@ int oci_box_read_pid(const struct oci_box *box, int *ret_pid, struct err *err) W
 /* True if the runtime may know the container. */
 bool oci_box_has_state(const struct oci_box *box);
 
-/* The file system below the sandbox's directory has no room left, or next to none. */
+/* True if the file system of the sandbox's directory is full or nearly full. */
 bool oci_box_is_disk_full(const struct oci_box *box);
 
-/* Unmounts what a runtime that was killed had mounted in its state directory. Nothing to unmount is
- * fine; what cannot be is found by the removal. */
+/* Unmounts what a killed runtime has mounted in its state directory, if anything. A failure shows
+ * in the removal. */
 void oci_box_unmount(const struct oci_box *box);
 
 /* Removes all files of the box, the agent's socket included, but not dir itself. */

@@ -1,16 +1,15 @@
 /*
- * Everything is derived from /proc/self/mountinfo and /proc/<pid>/cgroup, because distributions,
- * containers and hand-made hosts mount controllers at different places and in different company. A
- * host counts as version 2 only if no version 1 controller is mounted: on "hybrid" hosts the
- * unified hierarchy exists but holds no controllers, and that is how the runtimes see it as well.
+ * Everything is derived from /proc/self/mountinfo and /proc/<pid>/cgroup, because hosts mount
+ * controllers at different places and in different combinations. A host counts as version 2 only if
+ * no version 1 controller is mounted: on "hybrid" hosts the unified hierarchy exists but has no
+ * controllers. Runtimes decide in the same way.
  *
- * Where the group of a sandbox is made: root uses the top, a flat "/cloister-<id>", so that nothing
- * but the group itself is ever left over. An ordinary user can make groups only below a delegated
- * one, which is the parent of our own (the sibling, since a group with processes may not have
- * controlled children).
+ * Root makes the group of a sandbox at the top, as "/cloister-<id>", so that no parent group is
+ * left over. An ordinary user can make groups only below a delegated one, so the group becomes a
+ * sibling of our own: a group with processes may not have children with controllers.
  *
- * Removing is the backstop behind the runtime's own delete. A group that still has processes
- * belongs to a container whose runtime died half-way, so they are killed here.
+ * Removing groups is a backstop for the runtime's own delete. If a group still has processes, its
+ * runtime died half-way, so they are killed here.
  */
 #include "worker/backend/oci/cgroup.h"
 
@@ -31,7 +30,7 @@
 
 #define PROC_FILE_MAX (1u << 20) /* mountinfo of a host with thousands of containers */
 #define FIGURES_MAX   (16u << 10)
-#define NEST_MAX      4 /* groups below a sandbox's: runtimes make one at most */
+#define NEST_MAX      4 /* levels below a sandbox's group: runtimes make one at most */
 
 /* Reads a small file into a fresh NUL-terminated string; NULL if that cannot be done. */
 static char *read_cgroup_file(const char *path, size_t max_bytes)
@@ -48,7 +47,7 @@ static char *read_cgroup_file(const char *path, size_t max_bytes)
     return text;
 }
 
-/* snprintf that reports a cut as failure and leaves "" then. */
+/* snprintf that fails with "" if the result is truncated. */
 static bool join_path(char *out, size_t size, const char *a, const char *b, const char *c)
 {
     int n = snprintf(out, size, "%s%s%s", a, b, c);
@@ -93,11 +92,11 @@ static const struct oci_cgroup_mount *find_mount(const struct oci_cgroup_host *h
     return NULL;
 }
 
-/* True if what is at the mount point is this mount, not another on top of it or of a parent. */
+/* True if the mount point shows this mount, and not another one over it or over a parent. */
 static bool is_visible(const char *fs_root, const char *point, unsigned major_no, unsigned minor_no)
 {
     struct stat st;
-    /* Canned files have no devices to compare. */
+    /* test files have no device numbers to compare */
     return fs_root[0] != '\0' ||
            (stat(point, &st) == 0 && st.st_dev == makedev(major_no, minor_no));
 }
@@ -127,7 +126,7 @@ static void read_mount_line(const char *fs_root, char *line, struct oci_cgroup_h
     if (!unified && !join_path(m->controllers, sizeof(m->controllers), ",", options, ",")) {
         return;
     }
-    /* The same hierarchy may be mounted twice; the first place is as good. */
+    /* the same hierarchy may be mounted twice; the first place is used */
     for (size_t i = 0; i < h->mount_count; i++) {
         if (strcmp(h->mounts[i].controllers, m->controllers) == 0) {
             return;
@@ -184,7 +183,7 @@ static void detect_v2(const char *fs_root, bool as_root, const char *own, struct
 {
     const struct oci_cgroup_mount *m = find_mount(h, NULL);
     if (!as_root) {
-        /* Our own group's parent; at the very top there is none that a user could own. */
+        /* the parent of our own group; the root group has none */
         const char *cut = strrchr(own, '/');
         snprintf(h->parent, sizeof(h->parent), "%.*s", cut != NULL ? (int)(cut - own) : 0, own);
     }
@@ -204,7 +203,7 @@ static void detect_v2(const char *fs_root, bool as_root, const char *own, struct
         h->cpu = strstr(list, " cpu ") != NULL;
         h->pids = strstr(list, " pids ") != NULL;
     }
-    /* The top group has no memory.swap.max of its own, so ask wherever we are. */
+    /* the root group has no memory.swap.max, so our own group is asked */
     bool top = own[0] == '\0' || strcmp(own, "/") == 0;
     h->swap = h->memory && (top || cgroup_file_exists(fs_root, m->point, own, "memory.swap.max") ||
                             !cgroup_file_exists(fs_root, m->point, own, "memory.max"));

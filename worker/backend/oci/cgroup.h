@@ -1,6 +1,6 @@
 /*
- * Control groups as seen from outside a sandbox: which limits this host can apply, where the
- * figures of a running container are, and what a container left behind.
+ * Control groups from outside a sandbox: the limits that this host can apply, the usage of a
+ * running container, and the removal of leftover groups.
  *
  * `fs_root` is "" for the real system; tests point it at a directory with canned files.
  * Thread: any. Reads and writes small kernel files only.
@@ -35,11 +35,11 @@ struct oci_cgroup_host {
     struct oci_cgroup_mount mounts[OCI_CGROUP_MOUNTS_MAX];
     size_t mount_count;
     bool memory, swap, cpu, pids;     /* controllers that could limit a sandbox */
-    char parent[OCI_CGROUP_PATH_MAX]; /* where the cgroup file system would hold it; "" = top */
-    bool parent_writable;             /* false: we surely may not make a group there */
+    char parent[OCI_CGROUP_PATH_MAX]; /* where its group is made; "" = root */
+    bool parent_writable;             /* false if we certainly cannot make a group there */
 };
 
-/* Never fails: what cannot be read is not there. */
+/* Never fails: what cannot be read counts as absent. */
 void oci_cgroup_detect(const char *fs_root, bool as_root, struct oci_cgroup_host *ret_host);
 
 /* Directories with the figures of one container; "" = none. They include fs_root. */
@@ -48,8 +48,8 @@ struct oci_cgroup_dirs {
     bool unified;
 };
 
-/* By the process's own membership. Groups whose path does not name the container are left out, so
- * figures of our own group are never taken for the sandbox's. False if nothing was found. */
+/* Uses the cgroups of the process. Groups whose path does not contain the container's name are left
+ * out, so figures of our own group are never used for the sandbox. False if nothing was found. */
 bool oci_cgroup_find(const char *fs_root, const struct oci_cgroup_host *host, pid_t pid,
                      const char *container, struct oci_cgroup_dirs *ret_dirs);
 
@@ -57,8 +57,8 @@ bool oci_cgroup_find(const char *fs_root, const struct oci_cgroup_host *host, pi
 void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *ret_usage);
 uint64_t oci_cgroup_oom_kills(const struct oci_cgroup_dirs *dirs);
 
-/* Kills whatever is still in the groups that the cgroup file system holds for this container and
- * removes them. True when none is left; otherwise worth another try in a few milliseconds. */
+/* Kills all processes in the cgroupfs groups of this container and removes the groups. True when
+ * none is left; otherwise retry in a few milliseconds. */
 bool oci_cgroup_remove(const char *fs_root, const struct oci_cgroup_host *host,
                        const char *container);
 

@@ -2,14 +2,14 @@
  *   (PROBE) ──▶ LAUNCH ──▶ runtime "run -d" ──ok──▶ RECORD ──▶ (NETWORK) ──▶ done
  *                  │               └─failed─▶ END ──▶ error
  *
- * On the usual path this runs exactly one command of the runtime; everything else is small files.
- * The agent's socket is made here and inherited, so that inside the sandbox nothing leads to it and
- * a stream can be opened before the agent has come up. Our own copy is closed as soon as the
- * runtime has it: from then on a refused connection means that the agent is gone.
+ * Usually this runs one command of the runtime; everything else is small files. The agent's socket
+ * is made here and inherited, so the sandbox has no path to it, and a stream can be opened before
+ * the agent is ready. Our copy is closed as soon as the runtime has the socket: from then on a
+ * refused connection means that the agent is gone.
  *
- * Two records frame the command. Before the first the container cannot exist, between them a
- * worker's death leaves "a runtime at work" for the sweep to find, after the second the container
- * is a known process that the next worker can attach to.
+ * One record is written before the command and one after it. Before the first the container cannot
+ * exist. If the worker dies between them, the sweep finds "a runtime at work". After the second the
+ * container is a known process that the next worker can attach to.
  */
 #include "worker/backend/oci/create.h"
 
@@ -32,7 +32,7 @@
 #include "worker/backend/oci/runtime.h"
 #include "worker/backend/spec_copy.h"
 
-#define RUN_MS 20000 /* 30 ms are usual; a host that swaps may take seconds */
+#define RUN_MS 20000 /* usually 30 ms; a host that swaps may take seconds */
 
 struct oci_create {
     struct tasks *tasks;
@@ -129,7 +129,7 @@ static int record(struct oci_create *c, int pid, bool starting)
     return oci_record_write(c->box.record, r, &c->err);
 }
 
-/* For a server that ends and kills what runs in all of its sandboxes at once. */
+/* Notes the first process, for a server that ends and kills all of its sandboxes at once. */
 static void note_oci_first(struct oci_create *c)
 {
     struct ending_first first = {.pid = c->record.pid, .start_time = c->record.start};
@@ -146,7 +146,7 @@ static void note_oci_first(struct oci_create *c)
     }
 }
 
-/* The runtime says it started the container. */
+/* The runtime has reported that the container is started. */
 static int settle_oci_create(struct oci_create *c)
 {
     int pid;
@@ -176,7 +176,7 @@ static void on_network(void *arg, int rc, const struct err *err, const char *hin
     finish_oci_create(c, 0);
 }
 
-/* It runs. Nobody has a stream to it before its network is there, so no code has run in it yet. */
+/* The container runs, but it gets no stream, and so no code, before its network is ready. */
 static void connect_network(struct oci_create *c)
 {
     if (!c->request.spec.network) {
@@ -205,7 +205,7 @@ static void on_run(void *arg, const struct oci_exec_result *result)
         err_ignore(err_set(&c->err, ERR_ENGINE, "%s cannot start the container: %s", c->runtime,
                            words[0] != '\0' ? words : "it does not say why"));
         oci_runtime_hint(words, &c->host, c->hint);
-        if (oci_box_is_disk_full(&c->box)) { /* not every runtime says so */
+        if (oci_box_is_disk_full(&c->box)) { /* not every runtime reports a full disk */
             err_ignore(err_wrap(&c->err, "no space left in %s", c->box.dir));
             snprintf(c->hint, sizeof(c->hint), "%s", OCI_HINT_SPACE);
         }
@@ -218,7 +218,7 @@ static void on_run(void *arg, const struct oci_exec_result *result)
     fail_oci_create(c);
 }
 
-/* All that the runtime takes, on disk. */
+/* Writes all files that the runtime needs. */
 static int prepare(struct oci_create *c)
 {
     const struct backend_spec *spec = &c->request.spec;
@@ -293,7 +293,7 @@ static int launch(struct oci_create *c)
     close_fd(&c->listen_fd);
     close_fd(&c->tether[1]);
     if (oci_exec_pid(c->exec) != 0 && record(c, oci_exec_pid(c->exec), true) < 0) {
-        oci_exec_kill(c->exec); /* without a record a sweep would not find it */
+        oci_exec_kill(c->exec); /* a sweep could not find it without a record */
     }
     return 0;
 }

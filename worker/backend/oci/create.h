@@ -1,5 +1,5 @@
 /*
- * The beginning of a container: from a spec to a running agent, or to nothing at all.
+ * Creates a container: from a spec to a running agent; on failure nothing is left.
  *
  * Thread: the loop's. Nothing blocks.
  */
@@ -21,7 +21,7 @@ typedef void (*oci_create_fn)(void *arg, int rc, const struct oci_record *record
 struct oci_create *oci_create_start(struct tasks *tasks, const struct backend_spec *spec,
                                     oci_create_fn fn, void *arg);
 
-/* Gives up as soon as possible; fn follows with an error. */
+/* Aborts as soon as possible; fn follows with an error. */
 void oci_create_cancel(struct oci_create *c);
 
 /* For an owner that closes before fn was called, after tasks_close(). NULL is fine. */

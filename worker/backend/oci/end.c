@@ -3,17 +3,16 @@
  *     │         └───────────────────▲
  *     └── (the runtime has no state) ┘
  *
- * Runtimes can kill and delete in one step, but they poll for the end of the process, 100 ms at a
- * time. The first process of the sandbox is known from the record, so it is killed here by pidfd;
- * the kernel then ends everything in its pid namespace before that descriptor reports, and deleting
- * what is already stopped is quick. What runc still has then is files and control groups that are
- * ours by name, and starting it costs more than all the rest, a thousand times if a thousand
- * sandboxes end: it is not asked. Only where the record is missing or did not help is the runtime
- * told to force it.
+ * Runtimes can kill and delete in one step, but they poll for the end of the process every 100 ms.
+ * The record names the first process of the sandbox, so it is killed here by pidfd. The kernel ends
+ * everything in its pid namespace before the pidfd reports, and deleting a stopped container is
+ * quick. After that runc only has files and control groups that we know by name, and starting runc
+ * costs more than all other steps, so it is not started. Only if the record is missing or did not
+ * help, the runtime is told to force the deletion.
  *
- * A record in state "starting" means that a worker died while a runtime was at work. That runtime
- * is ended first, lest it finish what is being removed; what it had made by then is found by name:
- * its state directory and its cgroups.
+ * A record in state "starting" means that a worker died while the runtime ran. That runtime is
+ * killed first, so that it does not finish the container meanwhile; its state directory and cgroups
+ * are found by name.
  */
 #include "worker/backend/oci/end.h"
 
@@ -32,25 +31,25 @@
 #include "worker/backend/record.h"
 #include "worker/backend/spec_copy.h"
 
-#define TOTAL_MS      3000 /* of everything together; closing a sandbox is promised in four seconds */
+#define TOTAL_MS      3000 /* limit of all steps; a sandbox must close within four seconds */
 #define KILL_MS       1500
 #define COMMAND_MS    1500
-#define LEAST_MS      200 /* a step that is reached late still gets this */
+#define LEAST_MS      200 /* minimum for a step that begins late */
 #define CGROUP_TRY_MS 10
 
 struct oci_end {
     struct tasks *tasks;
     struct oci_box box;
-    char *runtime;            /* as asked; replaced by the record's */
-    struct spec_copy sandbox; /* whose packages go; not of a trial */
+    char *runtime;            /* as requested; replaced by the record's */
+    struct spec_copy sandbox; /* the sandbox whose packages are removed; unused for a trial */
     bool has_packages;
     bool has_mode;
     struct oci_mode mode;
     struct oci_host host;
-    bool stopped; /* we saw the end of its first process */
+    bool stopped; /* its first process has certainly ended */
     bool force;
     uint64_t started_ms;
-    struct err err; /* of a runtime that would not delete */
+    struct err err; /* error of a runtime that failed to delete */
     bool failed;
     oci_end_fn fn;
     void *arg;
@@ -70,7 +69,7 @@ void oci_end_free(struct oci_end *e)
 
 static void finish_oci_end(struct oci_end *e)
 {
-    /* What could not be ended keeps its files: without them the next try would find nothing. */
+    /* A container that could not be ended keeps its files, because the next try needs them. */
     struct err err = e->err;
     int rc = e->failed ? -err.code : oci_box_clear(&e->box, &err);
     oci_end_fn fn = e->fn;
@@ -79,7 +78,7 @@ static void finish_oci_end(struct oci_end *e)
     fn(arg, rc, &err);
 }
 
-/* What a step may take at most, of what is left. */
+/* The timeout of a step within the time that is left. */
 static uint64_t within(const struct oci_end *e, uint64_t step_ms)
 {
     uint64_t used = clock_ms() - e->started_ms;
@@ -108,11 +107,11 @@ static void try_cgroups(void *arg)
 
 static void on_network_gone(void *arg, bool gone)
 {
-    (void)gone; /* it was killed, by a descriptor of exactly that process */
+    (void)gone; /* the kill was by pidfd, so it needs no check */
     try_cgroups(arg);
 }
 
-/* The helper ends by itself with the sandbox; one that hangs is not left behind. */
+/* The helper exits with the sandbox; this kills one that hangs. */
 static void end_network(struct oci_end *e)
 {
     int pid_fd = oci_net_kill(e->box.dir);
@@ -137,7 +136,7 @@ static void on_deleted(void *arg, const struct oci_exec_result *result)
         char words[OCI_WORDS_MAX];
         oci_runtime_words(result->err, words);
         log_debug("runtime cannot delete container=%s: %s", e->box.container, words);
-        /* Without its first process there is no container, whatever the runtime thinks of it. */
+        /* without its first process the container is ended, whatever the runtime's state says */
         if (!e->stopped && oci_box_has_state(&e->box)) {
             e->failed = true;
             err_ignore(err_set(&e->err, ERR_ENGINE, "the runtime cannot delete %s: %s",
@@ -147,7 +146,7 @@ static void on_deleted(void *arg, const struct oci_exec_result *result)
     end_network(e);
 }
 
-/* The runtime's path from what we have: the record's, the one asked for, or any of the usual ones.
+/* The runtime's path: the record's, the requested one, or any of the usual ones.
  */
 static char *runtime_path(const struct oci_end *e)
 {
@@ -164,7 +163,8 @@ static char *runtime_path(const struct oci_end *e)
     return NULL;
 }
 
-/* Other runtimes may have processes of their own outside, and systemd has a unit of ours. */
+/* True if the runtime leaves only files: others may have processes outside, and with systemd there
+ * is a unit. */
 static bool leaves_only_files(const struct oci_end *e)
 {
     const char *slash = strrchr(e->runtime, '/');
@@ -228,7 +228,7 @@ static void begin_oci_end(void *arg)
     int pid_fd = -1;
     bool starting = false;
     int rc = oci_record_read(e->box.record, r, &err);
-    if (rc == -ERR_IO) { /* what is to be removed is not known, which is not nothing */
+    if (rc == -ERR_IO) { /* an unreadable record: there may be a container */
         free(r);
         e->failed = true;
         e->err = err;

@@ -1,6 +1,5 @@
 /*
- * The end of a container, whatever state it is in: running, half made, stopped, or gone with its
- * files left behind.
+ * Ends a container in any state: running, half made, stopped, or gone with files left behind.
  *
  * Thread: the loop's. Nothing blocks. Takes about three seconds at the very most.
  */

@@ -1,9 +1,8 @@
 /*
- * Programs expect a few things of /etc: that their uid has a name, that "localhost" resolves,
- * that the dynamic linker's cache fits the libraries, that /usr/bin/awk, a link into
- * /etc/alternatives, leads somewhere, and the same for what a few languages have there. This makes
- * exactly those. Everything else of a host's /etc is none of a sandbox's business: accounts,
- * mounts, keys, names of machines.
+ * Programs need a few files of /etc: a name for their uid, a "localhost" that resolves, a dynamic
+ * linker's cache that fits the libraries, targets of links into /etc/alternatives such as
+ * /usr/bin/awk, and files of a few languages. Only those are made. A sandbox must not see the rest
+ * of the host's /etc: accounts, mounts, keys, names of machines.
  */
 #include "worker/backend/oci/etc.h"
 
@@ -153,9 +152,9 @@ static int copy_dir(const char *from_dir, bool links, int parent_fd, const char 
     return rc;
 }
 
-/* Debian keeps what these languages cannot do without in /etc, behind links in /usr. Not what
- * people write there for their own programs (php.ini, Renviron.site), and nothing that not all may
- * read. */
+/* Debian keeps files that these languages need in /etc, behind links in /usr. Files that people
+ * write for their own programs (php.ini, Renviron.site) and files that not everybody may read are
+ * not copied. */
 static const char *const runtime_patterns[] = {
     "R/Makeconf",
     "R/Renviron",
@@ -169,7 +168,7 @@ static const char *const runtime_patterns[] = {
     "fonts/*",
     "fonts/conf.d/*",
     "matplotlibrc", /* without it the library does not even load */
-    /* whom TLS trusts: the distribution's pip does not begin without it */
+    /* certificates: the distribution's pip does not start without them */
     "ssl/cert.pem",
     "ssl/certs/ca-certificates.crt",
     "ssl/certs/ca-bundle.crt",
@@ -199,7 +198,7 @@ static int copy_runtime_file(const char *path, const char *name, int etc_fd, str
     }
     CLEANUP_BUF struct buf b;
     buf_init(&b, RUNTIME_MAX);
-    /* one that is larger than any of them is none of them */
+    /* a larger file cannot be one of these */
     return S_ISREG(st.st_mode) && file_read(path, &b, NULL) == 0
                ? oci_put_file(etc_fd, name, b.data, b.len, 0644, err)
                : 0;
@@ -262,7 +261,7 @@ int oci_etc_for_host(const char *fs_root, int etc_fd, struct err *err)
     return rc < 0 ? rc : copy_runtimes(etc, etc_fd, err);
 }
 
-/* Where a file is, and when and by which file it was last replaced. */
+/* Hashes path, inode, size and mtime of a file, which change when it is replaced. */
 static uint64_t stamp_file(const char *path, uint64_t hash)
 {
     struct stat st;
@@ -276,8 +275,7 @@ static uint64_t stamp_file(const char *path, uint64_t hash)
     return oci_hash(hash, &st.st_mtim.tv_nsec, sizeof(st.st_mtim.tv_nsec));
 }
 
-/* Everything that is copied counts, by the patterns that it is copied by: a list of its own would
- * miss what is added to them. */
+/* Uses the same patterns as the copying, so that it covers every copied file. */
 uint64_t oci_etc_stamp(const char *fs_root, uint64_t hash)
 {
     static const char *const sources[] = {"ld.so.cache", "ld.so.conf", "ld.so.conf.d",
@@ -301,8 +299,8 @@ uint64_t oci_etc_stamp(const char *fs_root, uint64_t hash)
     return hash;
 }
 
-/* The first matching line of an account file wins, so ours in front names uid 1000 whatever the
- * image calls it, and the image's other accounts keep their names. */
+/* The first matching line of an account file wins. So our entries come first and name uid 1000, and
+ * the image's other accounts keep their names. */
 static int put_accounts(const char *image_etc, const char *name, const char *ours,
                         const char *minimal, int out_fd, struct err *err)
 {

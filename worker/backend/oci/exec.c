@@ -1,12 +1,11 @@
 /*
- * A runtime's command is short-lived, but what it starts is not: a container inherits the runtime's
- * stderr and keeps it open. So the end of a command is its exit, never the end of a stream; what it
- * wrote before is in the pipe by then and is drained on the spot.
+ * A runtime's command is short-lived, but the container that it starts inherits its stderr and
+ * keeps it open. So a command ends with its exit, not with the end of a stream; its output is in
+ * the pipe by then and is read at once.
  *
- * Only the last bytes of each stream are kept, because a runtime that fails says why at the end,
- * and a runtime that floods must not cost memory. The command gets a session of its own, so that
- * Ctrl-C at a terminal cannot interrupt it half-way through a clean-up, and a small environment of
- * its own.
+ * Only the last bytes of each stream are kept, because a failing runtime says why at the end, and
+ * its output must not use up memory. The command has its own session, so that Ctrl-C at a terminal
+ * cannot interrupt a clean-up, and a small environment.
  */
 #include "worker/backend/oci/exec.h"
 
@@ -23,7 +22,7 @@
 #include "common/log.h"
 
 #define DRAIN_MAX  (256u << 10) /* bytes still taken from a pipe at exit */
-#define LINGER_MAX (64u << 10)  /* bytes of a container's complaints that are logged */
+#define LINGER_MAX (64u << 10)  /* bytes of a container's stderr that are logged */
 #define PASSED_FD  3
 #define STREAMS    2
 
@@ -45,8 +44,8 @@ struct oci_exec {
     uv_process_t process;
     uv_timer_t deadline;
     struct stream streams[STREAMS]; /* stdout, stderr */
-    bool running;                   /* the process handle waits for an exit */
-    bool dropped;                   /* nobody wants to hear of it */
+    bool running;                   /* the process has not exited yet */
+    bool dropped;                   /* dropped: no callback */
     bool lingering;
     bool linger_wanted;
     int handles; /* not closed yet */
@@ -120,7 +119,7 @@ static void exec_drop(struct task *task)
     close_all(x);
 }
 
-/* What the pipe holds at the moment of exit. The descriptor is non-blocking. */
+/* Reads what the pipe holds at the exit. The descriptor is non-blocking. */
 static void drain(struct stream *s)
 {
     uv_os_fd_t fd;
@@ -213,8 +212,8 @@ static void on_exec_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     }
 }
 
-/* The worker's own environment stays its own; these decide where a runtime finds its helpers, its
- * user's service manager and its temporary files. */
+/* A command gets only these variables of the worker, by which a runtime finds its helpers, the
+ * user's service manager and temporary files. */
 static char **make_env(void)
 {
     static const char *const kept[] = {"HOME", "USER", "XDG_RUNTIME_DIR",
@@ -266,7 +265,7 @@ static int spawn_runtime(struct oci_exec *x, const struct oci_exec_options *opti
         .stdio_count = PASSED_FD + (int)options->pass_count,
         .stdio = stdio,
     };
-    /* Ours would close the directories that a runtime makes for mount points to user code. */
+    /* with our umask user code could not enter directories that a runtime makes for mount points */
     mode_t before = umask(022);
     int rc = uv_spawn(x->task.tasks->loop, &x->process, &po);
     umask(before);
@@ -295,7 +294,7 @@ struct oci_exec *oci_exec_start(struct tasks *tasks, const struct oci_exec_optio
     int rc = spawn_runtime(x, options);
     x->process.data = x;
     if (rc != 0) {
-        /* Told from the loop, as everything is; libuv leaves a closable handle behind. */
+        /* reported from the loop; the handle must be closed even so */
         x->spawn_error = -rc;
         uv_timer_start(&x->deadline, on_exec_deadline, 0, 0);
         return x;

@@ -13,7 +13,7 @@
 #include "common/view.h"
 #include "worker/backend/task.h"
 
-#define OCI_EXEC_TEXT_MAX 8192 /* of each stream the last bytes are kept */
+#define OCI_EXEC_TEXT_MAX 8192 /* bytes that are kept of the end of each stream */
 #define OCI_EXEC_FDS_MAX  2
 
 struct oci_exec_options {
@@ -21,8 +21,7 @@ struct oci_exec_options {
     const int *pass_fds;     /* become descriptors 3 and up of the command. Borrowed */
     size_t pass_count;       /* at most OCI_EXEC_FDS_MAX */
     uint64_t deadline_ms;    /* then it is killed */
-    bool linger;             /* after success go on reading stderr, which a container inherited,
-                                into the debug log until it is closed or talks too much */
+    bool linger;             /* after success, log the container's stderr up to a limit */
 };
 
 struct oci_exec_result {

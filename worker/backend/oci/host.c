@@ -1,9 +1,9 @@
 /*
- * Two kinds of callers want ids for a sandbox. Root maps whatever its own namespace holds: on a
- * plain host that is every number, and each sandbox gets 65536 from a high, sparsely used region;
- * inside another container it may be a short run, of which all but the first 65536 are cut into
- * slots. An ordinary user has what /etc/subuid and /etc/subgid grant, which newuidmap checks again;
- * its own id becomes root inside and the granted ones follow from 1 on.
+ * The ids for a sandbox depend on the user. Root may map all ids of its own namespace. On a plain
+ * host these are all numbers, and each sandbox gets 65536 from a high, rarely used region. Inside
+ * another container there may be fewer; those after the first 65536 are divided into slots. An
+ * ordinary user has the ids of /etc/subuid and /etc/subgid, which newuidmap checks again; the
+ * user's own id becomes root inside, and the granted ones follow from 1 on.
  */
 #include "worker/backend/oci/host.h"
 
@@ -82,7 +82,7 @@ static struct oci_ids own_ids(const char *fs_root, const char *path)
     return best;
 }
 
-/* Name of a uid from the local password file only: a name service may take seconds to answer. */
+/* The name of a uid, from the local password file only, because a name service may take seconds. */
 static void user_name(const char *fs_root, uid_t uid, char *out, size_t size)
 {
     out[0] = '\0';
@@ -169,7 +169,7 @@ void oci_host_read(const char *fs_root, uid_t uid, gid_t gid, struct oci_host *r
         user_name(fs_root, uid, name, sizeof(name));
         h->uids = granted_ids(fs_root, "/etc/subuid", name, uid);
         h->gids = granted_ids(fs_root, "/etc/subgid", name, uid);
-        /* Only the one hierarchy can be delegated to a user's manager. */
+        /* only the unified hierarchy can be delegated to a user's manager */
         snprintf(bus, sizeof(bus), "/run/user/%u/systemd/private", (unsigned)uid);
         h->systemd = h->cgroup.version == OCI_CGROUP_VERSION_2 && host_file_exists(fs_root, bus);
     }

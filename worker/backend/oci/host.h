@@ -1,7 +1,7 @@
 /*
- * What this host allows the calling process: ids that can be mapped, control groups, swap, resource
- * limits. Read anew for each creation (a few small files, well under a millisecond), so a change
- * of the host needs no restart.
+ * What this host allows the calling process: mappable ids, control groups, swap, resource limits.
+ * Each creation reads it again (a few small files, well under a millisecond), so a change of the
+ * host needs no restart.
  *
  * `fs_root` is "" for the real system; tests point it at a directory with canned files.
  * Thread: any. Reads small files only.
@@ -32,12 +32,12 @@ struct oci_host {
     bool systemd;         /* the system's (root) or the user's service manager could make scopes */
     bool swap_active;     /* there is swap at all */
     uint64_t files_max;   /* hard limit of open descriptors */
-    int oom_score_adj;    /* our own; a child may only go up from it */
+    int oom_score_adj;    /* our own; a child can only raise it */
     char userns_off[160]; /* why user namespaces cannot be made, or "" */
     struct oci_cgroup_host cgroup;
 };
 
-/* Never fails: what cannot be read is taken as absent. */
+/* Never fails: what cannot be read counts as absent. */
 void oci_host_read(const char *fs_root, uid_t uid, gid_t gid, struct oci_host *ret_host);
 
 /* One extent of an id mapping. */

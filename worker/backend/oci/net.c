@@ -1,20 +1,19 @@
 /*
- * A sandbox has a network namespace of its own with nothing but loopback in it. To reach the
- * network it gets an interface there, and slirp4netns at the interface's other end: a TCP/IP stack
- * in a process that opens ordinary sockets on this host. So code in the sandbox reaches what a
- * program of this user could reach, nothing on the host listens for it, and no privilege, bridge
- * or rule of a packet filter is needed. --disable-host-loopback keeps it from what listens on this
- * host's own loopback; the name server, which often does, is reached all the same, by an address
- * that the helper forwards.
+ * A sandbox has its own network namespace, which has only loopback. For network access it gets an
+ * interface whose other end is slirp4netns: a TCP/IP stack in a process that opens ordinary sockets
+ * on this host. So code in the sandbox reaches what a program of this user could reach, nothing on
+ * the host listens for it, and no privilege, bridge or firewall rule is needed.
+ * --disable-host-loopback blocks servers on this host's loopback; the name server, which often is
+ * one, is reached through an address that the helper forwards.
  *
- * Whose process is it? Not the worker's: a killed worker is replaced while the sandbox goes on. So
- * it runs in a session of its own, says what it has to say into a pipe of which it holds both ends
- * (a pipe to us would kill it when we die, a file could grow), and ends by itself when the
- * sandbox's first process is gone (oci_net_tether). One that does not is found by its record.
+ * The helper must outlive the worker, since a killed worker is replaced while the sandbox goes on.
+ * So it runs in its own session, writes messages to a pipe of which it holds both ends (a pipe to
+ * the worker would end it with the worker, a file could grow), and exits when the sandbox's first
+ * process ends (oci_net_tether). One that does not exit is found by its record.
  *
- * Inside, it is out of reach: another pid namespace, no socket, no descriptor. It puts itself into
- * an empty root without capabilities and under a filter of its own before the first packet, since
- * packets are user code's.
+ * User code cannot reach it: it has another pid namespace and shares no socket or descriptor.
+ * Because it handles packets of user code, it enters an empty root without capabilities and
+ * installs a seccomp filter before the first packet.
  */
 #include "worker/backend/oci/net.h"
 
@@ -84,7 +83,7 @@ int oci_net_tether(int ret_ends[2], struct err *err)
     return pipe2(ret_ends, O_CLOEXEC) < 0 ? err_sys(err, ERR_IO, errno, "no pipe") : 0;
 }
 
-/* Only where this host has a way out by IPv6 itself: else programs inside would try it first. */
+/* True if this host has an IPv6 route; otherwise programs inside would try IPv6 first. */
 static bool has_ipv6(void)
 {
     CLEANUP_BUF struct buf b;
@@ -106,8 +105,9 @@ static bool has_ipv6(void)
     return false;
 }
 
-/* The helper has an address for each kind of name server, and forwards to the first of that kind
- * that this host names. The other address leads nowhere: each look-up would wait for it. */
+/* The helper has one address for IPv4 name servers and one for IPv6, and forwards to the first such
+ * server of this host. Without such a server each lookup would wait for that address, so it is left
+ * out. */
 const char *oci_net_resolv_conf(void)
 {
     CLEANUP_BUF struct buf b;
@@ -165,7 +165,7 @@ static void drop_net_task(struct task *task)
 {
     struct oci_net *n = (struct oci_net *)task;
     if (!n->answered && n->running) {
-        uv_process_kill(&n->process, SIGKILL); /* nobody would wait for its network */
+        uv_process_kill(&n->process, SIGKILL); /* no callback: its network is not needed any more */
     }
     n->answered = true;
     close_waiting(n);
@@ -240,11 +240,11 @@ static void on_ready(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
         close_waiting(n);
         n->fn(n->arg, 0, NULL, "");
     } else if (count < 0) {
-        uv_read_stop(stream); /* its end is told by on_exit_of_helper() */
+        uv_read_stop(stream); /* on_exit_of_helper() reports the end */
     }
 }
 
-/* Both ends must take no waiting: nobody reads what it says once its network is up. */
+/* Both ends are non-blocking, because the pipe is not read after the network is up. */
 static int words_pipe(int ret_ends[2])
 {
     return pipe2(ret_ends, O_CLOEXEC | O_NONBLOCK);
@@ -305,7 +305,7 @@ static int write_down(struct oci_net *n, struct err *err)
     CLEANUP_FREE char *path = alloc_printf("%s/" OCI_NET_RECORD, n->dir);
     r->pid = n->process.pid;
     snprintf(r->runtime, sizeof(r->runtime), "%s", n->path);
-    /* One that has ended already needs none; its end is told. */
+    /* no record if it has ended already; its exit is reported */
     int rc = oci_process_start(r->pid, &r->start) ? oci_record_write(path, r, err) : 0;
     free(r);
     return rc;
@@ -337,7 +337,7 @@ struct oci_net *oci_net_start(struct tasks *tasks, const char *path, const char 
         uv_read_start((uv_stream_t *)&n->ready, on_net_alloc, on_ready);
         if (write_down(n, &err) < 0) {
             log_debug("network: %s", err.text);
-            uv_process_kill(&n->process, SIGKILL); /* a sweep would not find it */
+            uv_process_kill(&n->process, SIGKILL); /* a sweep could not find it */
         }
     }
     uv_timer_start(&n->deadline, on_net_deadline, rc == 0 ? READY_MS : 0, 0);

@@ -1,6 +1,6 @@
 /*
- * The network of a sandbox: slirp4netns, which joins the sandbox's own network namespace to what
- * this host reaches, as a process of ours that needs no privileges. It ends with the sandbox.
+ * The network of a sandbox: slirp4netns, an unprivileged process that connects the sandbox's
+ * network namespace to what this host reaches. It exits with the sandbox.
  *
  * Thread: the loop's. Nothing blocks.
  */
@@ -17,19 +17,21 @@
 
 struct oci_net;
 
-/* rc as usual; words are the helper's own, in err. */
+/* rc is 0 or -ERR_*; err quotes the helper. */
 typedef void (*oci_net_fn)(void *arg, int rc, const struct err *err, const char *hint);
 
-/* Is there what a network takes on this host? *ret_path (free) is the program. -ERR_NETWORK with a
- * hint. */
+/* Checks that this host can give sandboxes network. *ret_path is the program (the caller frees it).
+ * -ERR_NETWORK with a hint. */
 int oci_net_find(char **ret_path, char hint[BACKEND_HINT_MAX], struct err *err) WARN_UNUSED;
 
-/* What /etc/resolv.conf of a sandbox with network says, so that whomever this host asks is asked.
+/* The /etc/resolv.conf of a sandbox with network, by which it uses this host's name servers.
+ * Constant.
  */
 const char *oci_net_resolv_conf(void);
 
-/* A pipe without content: the helper holds the reading end, the first process of the sandbox the
- * other, so the kernel tells the one of the end of the other, whoever else has died by then. */
+/* Makes a pipe that carries no data: the helper holds the reading end and the first process of the
+ * sandbox the other, so the kernel tells the helper when that process ends. The caller owns both
+ * ends. */
 int oci_net_tether(int ret_ends[2], struct err *err) WARN_UNUSED;
 
 /* Starts the helper (path from oci_net_find()) for the sandbox whose first process is `pid`, and
@@ -38,11 +40,11 @@ int oci_net_tether(int ret_ends[2], struct err *err) WARN_UNUSED;
 struct oci_net *oci_net_start(struct tasks *tasks, const char *path, const char *dir, pid_t pid,
                               int tether, oci_net_fn fn, void *arg);
 
-/* Ends it now; fn follows. */
+/* Kills the helper; fn follows. */
 void oci_net_cancel(struct oci_net *n);
 
-/* Descriptor of the process that `dir` tells of (the caller closes it), after it was told to end;
- * -1 if there is none. */
+/* Kills the helper that `dir` records. Returns its pidfd, which the caller closes; -1 if there is
+ * none. */
 int oci_net_kill(const char *dir);
 
 #endif

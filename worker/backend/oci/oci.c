@@ -1,7 +1,7 @@
 /*
  * The `oci` backend: a sandbox is a container of an OCI runtime on this host, without any daemon.
  *
- * This file is the vtable and the order of things; each duty has a file of its own:
+ * This file has the vtable and the order of the steps; each step has its own file:
  *   create.c  starting one             end.c       removing one
  *   probe.c   what works here          spec.c      the configuration with every limit
  *   root.c    what it sees as /        ../seccomp.c  which system calls it may make
@@ -9,8 +9,8 @@
  *   net.c     a sandbox's network      packages.c  its package directory
  *
  * All state that matters is on disk (../record.c) or in the kernel, so an object can be opened on a
- * sandbox that another worker made. What is kept here is a cache of that: the process, its cgroups,
- * and the directory with the agent's socket.
+ * sandbox of another worker. The object caches it: the process, its cgroups, and the directory with
+ * the agent's socket.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,18 +28,18 @@
 #include "worker/backend/record.h"
 #include "worker/backend/spec_copy.h"
 
-/* The agent's queue is full only while it is stopped or starved; then a little patience helps. */
+/* The agent's queue is full only while it is stopped or starved, so connecting is retried. */
 #define STREAM_TRY_MS 20
 #define STREAM_TRIES  50
 
 struct oci {
     struct backend base;
     struct tasks tasks;
-    struct oci_box box; /* of the sandbox named last; all NULL before */
+    struct oci_box box; /* box of the last spec; all NULL before the first */
     bool known;         /* created or attached: */
     struct oci_cgroup_dirs dirs;
 
-    /* What is under way, at most one of each kind. */
+    /* Running operations, at most one of each kind. */
     struct oci_create *creating;
     backend_create_fn create_done;
     void *create_arg;
@@ -52,7 +52,7 @@ struct oci {
     void *usage_arg;
     struct oci_end *ending;
     struct spec_copy end_spec;    /* set while ending */
-    backend_done_fn destroy_done; /* set from the wish for it to its end */
+    backend_done_fn destroy_done; /* set from the call of destroy to its end */
     void *destroy_arg;
     struct oci_probe *probing;
     backend_probe_fn probe_done;
@@ -203,7 +203,7 @@ static void begin_oci_destroy(struct oci *o)
         end_box(o);
         return;
     }
-    /* A worker died during a probe: its trial container goes first. */
+    /* a worker may have died during a probe: remove its trial container first */
     struct oci_box trial;
     oci_probe_box(&trial, o->box.dir, o->box.container + strlen("cloister-"));
     struct oci_end_options options = {.box = &trial, .runtime = end_runtime(o)};
@@ -216,7 +216,7 @@ static void on_oci_create(void *arg, int rc, const struct oci_record *record,
 {
     struct oci *o = arg;
     o->creating = NULL;
-    /* Asked before the callback, which may want the same and then has begun it. */
+    /* read before the callback, which may call destroy itself */
     bool cancelled = o->destroy_done != NULL;
     if (rc == 0) {
         adopt(o, record->pid);
@@ -244,7 +244,7 @@ static void oci_destroy(struct backend *b, const struct backend_spec *spec, back
     o->destroy_done = done;
     o->destroy_arg = arg;
     struct err err;
-    err_ignore(spec_copy_init(&o->end_spec, spec, &err)); /* or there never was such a sandbox */
+    err_ignore(spec_copy_init(&o->end_spec, spec, &err)); /* invalid, so there is no such sandbox */
     if (o->creating != NULL) {
         oci_create_cancel(o->creating); /* on_oci_create() goes on from there */
         return;
@@ -259,7 +259,7 @@ static int find_container(struct oci *o, struct oci_record *record, struct err *
 {
     struct err why;
     int rc = oci_record_read(o->box.record, record, &why);
-    if (rc < 0) { /* what could not be read may be fine, and others may be able to */
+    if (rc < 0) { /* an unreadable record says nothing about the sandbox */
         return err_set(err, rc == -ERR_IO ? ERR_IO : ERR_GONE, "no container is known: %.300s",
                        why.text);
     }
@@ -337,7 +337,8 @@ static void on_oci_usage(void *arg)
     struct err err = ERR_INIT;
     struct backend_usage usage = {0};
     int rc = 0;
-    /* Also of a sandbox that has just ended: its last figures say whether memory was the reason. */
+    /* also for a sandbox that has just ended, since its last figures tell whether memory was the
+     * reason */
     if (o->known) {
         oci_cgroup_usage(&o->dirs, &usage);
     } else {
@@ -376,7 +377,7 @@ static void oci_close(struct backend *b, void (*closed)(void *arg), void *arg)
     o->closed = closed != NULL ? closed : oci_closed_by_nobody;
     o->closed_arg = arg;
     if (o->probing != NULL) {
-        /* Nobody else knows of the trial: it ends before we do, and on_oci_probe() tells. */
+        /* only this object knows of the trial, so it is ended first; on_oci_probe() follows */
         oci_probe_cancel(o->probing);
     } else {
         close_tasks(o);

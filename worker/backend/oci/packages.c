@@ -1,15 +1,15 @@
 /*
- * Where packages lie: some hundred megabytes of files, many of which are programs or libraries. The
- * runtime directory is in memory on most hosts (/run, or what the login made for the user), often
- * with a small limit that the host's services share, and /run usually forbids to run what is in it,
- * which a bind mount inherits: no library of a package could be loaded. A directory below /var/tmp
- * has none of this, but outlives a reboot and is not below the instance's lock. So each entry says
- * whose it is, and creations tidy up behind those who could not.
+ * Where packages are: they may be some hundred megabytes, with many programs and libraries. On most
+ * hosts the runtime directory is in memory (/run, or the user's), often with a small limit that the
+ * host's services share. /run is usually mounted noexec, which a bind mount inherits, so no library
+ * of a package could be loaded. A directory below /var/tmp has neither problem, but outlives a
+ * reboot and is not protected by the instance's lock. So each entry names its owner, and creations
+ * remove entries without one.
  *
- * Who owns them: in a user namespace code runs as an id of the sandbox's own, and a file's owner
- * must be mapped where its modes are to mean anything. Installer and sandbox therefore map the same
- * ids. What keeps the sandbox from writing is that its mount is read-only. An ordinary user cannot
- * remove what subordinate ids own, not even as the one who granted them; see oci_packages_mode().
+ * Who owns them: in a user namespace code runs as one of the sandbox's ids, and a file's owner must
+ * be mapped for its mode to apply. So installer and sandbox map the same ids. The sandbox cannot
+ * write, because its mount is read-only. An ordinary user cannot remove files of subordinate ids;
+ * see oci_packages_mode().
  */
 #include "worker/backend/oci/packages.h"
 
@@ -34,7 +34,7 @@
 #include "common/log.h"
 
 #define BOOT_CHARS   8   /* of the boot's id: enough to tell one from the next */
-#define TIDY_MAX     256 /* entries looked at by one creation */
+#define TIDY_MAX     256 /* entries that one creation examines */
 #define TIDY_AT_ONCE 4
 #define GONE         "gone-" /* of what is being removed */
 
@@ -88,7 +88,7 @@ static char *path_apart(const char *apart, const char *id)
     return alloc_printf("%s/%s-%s", place, boot, id);
 }
 
-/* How good a place is: 2 on a disk, 1 in memory, 0 where nothing may be run. */
+/* Rates a place: 2 on disk, 1 in memory, 0 if noexec. */
 static int rank(const char *dir)
 {
     struct statfs fs;
@@ -98,11 +98,12 @@ static int rank(const char *dir)
     return fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC ? 1 : 2;
 }
 
-/* Anybody can make directories where ours would be: it must be one that nobody else can change. */
+/* Others can make directories in /var/tmp, so the directory must belong to us and be writable by us
+ * only. */
 static bool make_apart(const char *place, const struct oci_host *host)
 {
     mode_t mode =
-        host->root ? 0711 : 0700; /* root inside is another user, and has to get through */
+        host->root ? 0711 : 0700; /* the root inside is another user and must be able to enter */
     struct stat st;
     return (mkdir(place, mode) == 0 || errno == EEXIST) && lstat(place, &st) == 0 &&
            S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0022) == 0 &&
@@ -118,14 +119,14 @@ static int report_tree(const char *path, struct err *err)
                    "cannot make the package directory %s", path);
 }
 
-/* Which mounts a path is meant with. */
+/* The mount namespace in which a path is valid. */
 static void own_namespace(char out[LINK_MAX_TEXT])
 {
     ssize_t n = readlink("/proc/self/ns/mnt", out, LINK_MAX_TEXT - 1);
     snprintf(&out[n > 0 ? n : 0], 2, "%s", n > 0 ? "" : "?");
 }
 
-/* What is not below the instance's directory says whose it is. */
+/* Records the owner of an entry that is not below the instance's directory. */
 static bool put_owner(int fd, const char *dir)
 {
     char here[LINK_MAX_TEXT];
@@ -154,7 +155,7 @@ static int fill(const char *path, bool apart, const struct backend_spec *spec, s
     return 0;
 }
 
-/* Who is root inside has to get through to the tree. */
+/* The root inside must be able to reach the tree. */
 static int give_to_root_inside(const char *path, const struct backend_spec *spec,
                                const struct oci_mode *mode, const struct oci_host *host,
                                struct err *err)
@@ -227,7 +228,7 @@ int oci_packages_prepare(const struct backend_spec *spec, const struct oci_mode 
 
 /* ---- removing ------------------------------------------------------------------------------- */
 
-/* A process of its own, which outlives us: it removes one tree. */
+/* A process that removes one tree and may outlive the worker. */
 struct remover {
     struct task task;
     uv_process_t process;
@@ -270,13 +271,13 @@ static void start_remover(struct tasks *tasks, const char *agent_path, const cha
     task_enter(tasks, &r->task, drop_tree_task);
     int rc = uv_spawn(tasks->loop, &r->process, &po);
     r->process.data = r;
-    if (rc < 0) { /* it is abandoned: somebody else will find it */
+    if (rc < 0) { /* without an owner, so a later creation removes it */
         log_debug("cannot start %s: %s", agent_path, uv_strerror(rc));
         drop_tree_task(&r->task);
     }
 }
 
-/* Removes a directory into which nothing was installed. True if it is not there any more. */
+/* Removes a directory into which nothing was installed. True if it is gone. */
 static bool remove_unused(const char *path)
 {
     static const struct {
@@ -299,7 +300,7 @@ static bool remove_unused(const char *path)
     return rmdir(path) == 0;
 }
 
-/* Out of the way at once, into the sandbox's directory, which its owner removes as a whole. */
+/* Moves the tree into the sandbox's directory, which the supervisor removes as a whole. */
 static int retire_beside(const char *path, const char *dir, struct err *err)
 {
     CLEANUP_FREE char *there = alloc_printf("%s/packages", dir);
@@ -324,7 +325,7 @@ int oci_packages_retire(struct tasks *tasks, const struct backend_spec *spec, co
     CLEANUP_FREE char *beside = path_beside(spec->shared_dir, spec->id);
     CLEANUP_FREE char *away = path_apart(apart, spec->id);
     struct err second;
-    /* Most sandboxes never get a package. */
+    /* most sandboxes never get a package */
     int rc = remove_unused(beside) ? 0 : retire_beside(beside, spec->dir, err);
     int second_rc = remove_unused(away)
                         ? 0
@@ -356,8 +357,7 @@ static bool is_abandoned(const char *place, const char *name)
     own_namespace(here);
     if (!read_link(in_path, in, sizeof(in)) || strcmp(in, here) != 0 ||
         !read_link(of_path, of, sizeof(of))) {
-        return false; /* being made or removed, or the path means something else where it was made
-                       */
+        return false; /* it is being made or removed, or belongs to another mount namespace */
     }
     struct stat st;
     return lstat(of, &st) < 0 && errno == ENOENT;

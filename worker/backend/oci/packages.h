@@ -1,15 +1,15 @@
 /*
- * The directory with a sandbox's packages, on this host. An installer writes it and the sandbox
- * reads it, so it outlives containers; it ends with the sandbox.
+ * The package directory of a sandbox on this host. Installers write it and the sandbox reads it, so
+ * it outlives containers; it is removed with the sandbox.
  *
  *     <place>/<name>/        0700, of the root user inside, so nobody else of this host gets in
  *                    of      in the second place: link to the sandbox's directory, whose it is
  *                    in      and which mounts that path is meant with
  *                    tree/   what is mounted, with the subdirectories python and node
  *
- * The place is the instance's shared directory, or /var/tmp/cloister-<uid> where the first is in
- * memory or forbids to run programs, as /run does on most hosts. The name is made of the sandbox's
- * id, so whoever removes a sandbox finds it without having written down anything.
+ * The place is the instance's shared directory, or /var/tmp/cloister-<uid> if the first is in
+ * memory or noexec, as /run is on most hosts. The name is derived from the sandbox's id, so
+ * removing a sandbox needs no record of it.
  *
  * Thread: any for what returns at once; the loop's for what takes a callback.
  */
@@ -24,12 +24,12 @@
 #include "worker/backend/oci/host.h"
 #include "worker/backend/task.h"
 
-/* The sandbox whose ids are mapped: an installer is given those of the sandbox that it works for,
- * so each can read what the other wrote. */
+/* The sandbox whose ids are mapped. An installer gets the ids of the sandbox that it works for, so
+ * that each can read the other's files. Borrowed from spec. */
 const char *oci_packages_ids_of(const struct backend_spec *spec);
 
-/* The way users are mapped in an installer. Files of subordinate ids could not be removed by an
- * ordinary user, so there the installer has the user's own id alone. */
+/* The user mapping of an installer. An ordinary user could not remove files of subordinate ids, so
+ * there the installer maps only the user's own id. */
 struct oci_mode oci_packages_mode(const struct backend_spec *spec, const struct oci_mode *mode,
                                   const struct oci_host *host);
 
@@ -40,14 +40,14 @@ int oci_packages_prepare(const struct backend_spec *spec, const struct oci_mode 
                          const struct oci_host *host, const char *apart, char **ret_tree,
                          struct err *err) WARN_UNUSED;
 
-/* Takes the sandbox's packages away, in both places, without waiting for their removal, which may
- * take long: into spec->dir, or under another name, where a process of its own (the agent's
- * program) removes them. Having none is a success. */
+/* Retires the sandbox's packages in both places without waiting for their removal, which may take
+ * long. They are moved into spec->dir, or renamed and removed by a process (the agent's program).
+ * No packages is a success. */
 int oci_packages_retire(struct tasks *tasks, const struct backend_spec *spec, const char *apart,
                         struct err *err) WARN_UNUSED;
 
-/* Begins to remove from the second place what belongs to nobody: of an earlier boot, without the
- * directory that `of` names, or of a removal that was cut short. */
+/* Starts to remove entries without an owner from the second place: from an earlier boot, without
+ * the directory that `of` names, or left by a removal that was cut short. */
 void oci_packages_tidy(struct tasks *tasks, const char *apart, const char *agent_path);
 
 #endif

@@ -1,16 +1,16 @@
 /*
- * Whether a runtime works here cannot be looked up: it depends on its version, build options, the
- * kernel's configuration, security modules, the service manager and on what we run in. So a real
- * container is run, and the next rung of the ladder is tried only if it fails: first weaker ways to
- * limit resources, then weaker user namespaces, and hiding processes is given up last of all. What
- * the facts of the host rule out is not tried.
+ * Whether a runtime works here depends on its version and build options, the kernel's
+ * configuration, security modules, the service manager and the surrounding container, so it can
+ * only be tried. A trial container is run, and the next mode is tried only if it fails: first
+ * weaker resource limits, then weaker user namespaces; hiding processes is dropped last. Modes that
+ * the host certainly does not support are skipped.
  *
  *   for each runtime:  VERSION ──▶ TRY rung ──ok──▶ CLEAN ──▶ done
  *                                   ▲   └─failed─▶ CLEAN ─┐
  *                                   └─── next rung ───────┘
  *
- * A container that does not end in time ends the probe as well, without trying weaker modes: on an
- * overloaded host that would quietly cost isolation which the next attempt may well get.
+ * A trial that times out ends the probe without trying weaker modes: on an overloaded host that
+ * would silently give up isolation which a later probe would find.
  */
 #include "worker/backend/oci/probe.h"
 
@@ -34,7 +34,7 @@
 #include "worker/backend/spec_copy.h"
 
 #define VERSION_MS 2000
-#define TRY_MS     4000 /* one container; 30 to 80 ms are usual */
+#define TRY_MS     4000 /* one container; usually 30 to 80 ms */
 #define TOTAL_MS   8000
 #define REASON_MAX 1024
 
@@ -43,15 +43,15 @@ struct oci_probe {
     struct spec_copy request;
     struct oci_host host;
     struct oci_box box;
-    unsigned choice; /* 1-based place in the default list; 0 for the one that was asked for */
+    unsigned choice; /* 1-based place in the default list; 0 for the requested one */
     char *runtime;   /* path */
     char version[OCI_WORDS_MAX];
     bool crun;
     struct oci_mode ladder[OCI_LADDER_MAX];
     size_t rung, rungs;
     uint64_t started_ms;
-    char words[OCI_WORDS_MAX];        /* why the rung before failed */
-    char cgroup_words[OCI_WORDS_MAX]; /* why the last rung with cgroups failed */
+    char words[OCI_WORDS_MAX];        /* why the last mode failed */
+    char cgroup_words[OCI_WORDS_MAX]; /* why the last mode with cgroups failed */
     char reason[REASON_MAX];
     char hint[BACKEND_HINT_MAX];
     bool usable, stop, left_behind;
@@ -75,7 +75,7 @@ size_t oci_ladder(const struct oci_host *host, struct oci_mode ret_modes[OCI_LAD
                 continue;
             }
             for (int g = OCI_CGROUPS_FS; g <= OCI_CGROUPS_NONE; g++) {
-                /* Version 1 hierarchies belong to root alone. */
+                /* version 1 hierarchies belong to root */
                 bool can_make = c->version != OCI_CGROUP_VERSION_NONE && c->parent_writable &&
                                 (host->root || c->version == OCI_CGROUP_VERSION_2);
                 if ((g == OCI_CGROUPS_FS && !can_make) ||
@@ -150,7 +150,7 @@ static void on_cleaned(void *arg, int rc, const struct err *err)
 {
     struct oci_probe *p = arg;
     p->end = NULL;
-    if (rc < 0) { /* whoever asked has it swept */
+    if (rc < 0) { /* the caller sweeps it */
         CLEANUP_FREE char *why =
             alloc_printf("a trial container could not be removed: %s", err->text);
         add_reason(p, p->runtime, why);
@@ -173,7 +173,7 @@ static void clean_probe(struct oci_probe *p)
     p->end = oci_end_start(p->tasks, &options, on_cleaned, p);
 }
 
-/* Nothing that another rung could do better. */
+/* Ends the probe for a reason that no other mode would avoid. */
 static void give_up_oci_probe(struct oci_probe *p, const char *why)
 {
     add_reason(p, p->runtime, why);
@@ -181,8 +181,8 @@ static void give_up_oci_probe(struct oci_probe *p, const char *why)
     clean_probe(p);
 }
 
-/* The host is short of something at the moment. A rung with fewer limits may get by without it, and
- * would then be used for as long as the server lives. */
+/* True if the host lacks a resource at the moment. A weaker mode might work without it, and would
+ * then be used for the server's whole life. */
 static bool is_shortage(struct oci_probe *p, int spawn_error)
 {
     static const char *const phrases[] = {
@@ -190,7 +190,7 @@ static bool is_shortage(struct oci_probe *p, int spawn_error)
         "Too many open files",  "emporarily unavailable", "annot allocate memory",
         "create new OS thread",
     };
-    if (oci_box_is_disk_full(&p->box)) { /* not every runtime says so */
+    if (oci_box_is_disk_full(&p->box)) { /* not every runtime reports a full disk */
         snprintf(p->words, sizeof(p->words), "no space left in %s", p->box.dir);
         snprintf(p->hint, sizeof(p->hint), "%s", OCI_HINT_SPACE);
         return true;
@@ -252,7 +252,8 @@ static void on_tried(void *arg, const struct oci_exec_result *result)
     clean_probe(p);
 }
 
-/* If we die now, the sweep ends the runtime before it removes what that is working on. */
+/* Writes a record, so that after the worker's death the sweep kills the runtime before it removes
+ * its files. */
 static int record_trial(const struct oci_probe *p, int pid, struct err *err)
 {
     struct oci_record *r = alloc_one(struct oci_record);
@@ -260,7 +261,7 @@ static int record_trial(const struct oci_probe *p, int pid, struct err *err)
     r->pid = pid;
     r->mode = oci_mode_pack(&p->ladder[p->rung]);
     snprintf(r->runtime, sizeof(r->runtime), "%s", p->runtime);
-    /* A trial that has ended already needs none. */
+    /* no record if the trial has ended already */
     int rc = oci_process_start(pid, &r->start) ? oci_record_write(p->box.record, r, err) : 0;
     free(r);
     return rc;
@@ -291,7 +292,7 @@ static void try_rung(struct oci_probe *p)
     p->exec = oci_exec_start(p->tasks, &options, on_tried, p);
     if (oci_exec_pid(p->exec) != 0 && record_trial(p, oci_exec_pid(p->exec), &err) < 0) {
         add_reason(p, p->runtime, err.text);
-        oci_probe_cancel(p); /* without a record a sweep would not find it */
+        oci_probe_cancel(p); /* a sweep could not find it without a record */
     }
 }
 
@@ -329,10 +330,10 @@ static void next_runtime(struct oci_probe *p)
     if (name[0] == '\0') {
         name = oci_runtime_choice(++p->choice);
     } else if (p->reason[0] != '\0') {
-        name = NULL; /* the one asked for has been tried */
+        name = NULL; /* the requested one has been tried */
     }
     if (name == NULL) {
-        finish_oci_probe(p); /* what was tried last is what the result names */
+        finish_oci_probe(p); /* the result names the runtime that was tried last */
         return;
     }
     free(p->runtime);
@@ -400,7 +401,7 @@ struct oci_probe *oci_probe_start(struct tasks *tasks, const struct backend_spec
     struct backend_spec trial = *spec;
     trial.id = p->box.container + strlen("cloister-");
     trial.dir = p->box.dir;
-    trial.image = ""; /* what is tried is the runtime; an image has errors of its own */
+    trial.image = ""; /* the trial is about the runtime, not the image */
     trial.network = false;
     trial.packages = "";
     trial.packages_write = false;

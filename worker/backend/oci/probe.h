@@ -1,6 +1,6 @@
 /*
- * Tries a runtime for real: a container with the full configuration in which the agent checks
- * itself, in weaker and weaker modes until one works.
+ * Tries a runtime with a trial container that has the full configuration and in which the agent
+ * checks itself, in weaker and weaker modes until one works.
  *
  * Thread: the loop's. Nothing blocks. Far below a second where the first mode works; a few
  * seconds at the very most.
@@ -33,14 +33,14 @@ typedef void (*oci_probe_fn)(void *arg, const struct oci_probe_result *result);
 struct oci_probe *oci_probe_start(struct tasks *tasks, const struct backend_spec *spec,
                                   oci_probe_fn fn, void *arg);
 
-/* Gives up; fn follows with a result that is not usable. */
+/* Aborts; fn follows with a result that is not usable. */
 void oci_probe_cancel(struct oci_probe *p);
 
 /* For an owner that closes before fn was called, after tasks_close(). NULL is fine. */
 void oci_probe_free(struct oci_probe *p);
 
-/* The files of the trial container, for whoever cleans up after a worker that died during a probe.
- * The caller finishes *ret_box. */
+/* The files of the trial container, for cleaning up after a worker that died during a probe. The
+ * caller finishes *ret_box. */
 void oci_probe_box(struct oci_box *ret_box, const char *dir, const char *id);
 
 /* The modes worth trying on a host, strongest first; returns their number. */

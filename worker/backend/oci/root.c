@@ -1,16 +1,16 @@
 /*
- * Why a skeleton and binds instead of an overlay: overlays need privileges that an ordinary user
- * has on new kernels only, copy-ups go somewhere on disk, and a read-only root needs neither. An
- * empty directory tree costs a few inodes and a bind costs microseconds.
+ * The root is a skeleton with bind mounts and not an overlay: overlays need privileges that
+ * ordinary users have on new kernels only, and write copies to disk, while a read-only root needs
+ * neither. An empty directory tree costs a few inodes, and a bind mount microseconds.
  *
- * The skeleton is what the runtime takes as root directory, so whoever is root in the sandbox,
- * a uid that owns nothing here, must be able to walk to it: its own mode is 0755 and its parents
- * are the caller's business (shared_dir). It is built under a temporary name and renamed, so two
- * workers may build the same one at once and a dead one leaves no half of it under the final name.
+ * The skeleton is the runtime's root directory. The sandbox's root, a uid that owns nothing here,
+ * must be able to enter it: its mode is 0755, and the caller makes sure of its parents
+ * (shared_dir). It is built under a temporary name and renamed, so two workers may build the same
+ * one at once, and a killed worker leaves no incomplete skeleton under the final name.
  *
- * In a user namespace the kernel refuses to bind a directory without the mounts below it, as that
- * could uncover what they hide. Such a directory is bound with them, and, as read-only applies to
- * the top mount alone, each of them is bound once more, read-only, over itself.
+ * In a user namespace the kernel refuses to bind a directory without the mounts below it, because
+ * that could uncover what they hide. Such a directory is bound with them. Read-only applies to the
+ * top mount only, so each mount below is bound read-only over itself again.
  */
 #include "worker/backend/oci/root.h"
 
@@ -41,11 +41,10 @@
 
 #define RESOLV_CONF ".cloister/resolv.conf"
 
-/* Directories of every skeleton; what is mounted there is the spec's business. Some runtimes give a
- * mounted tmpfs the mode of its mount point, so these are the modes to be seen inside. Each can be
- * read by everybody: runc 1.1.14 and later of that branch open the directory of a mount point for
- * reading, as root of the sandbox, who owns nothing here. None is writable for everybody, as users
- * of the host may be able to reach the skeleton. */
+/* Directories of every skeleton; spec.c decides what is mounted there. Some runtimes give a tmpfs
+ * the mode of its mount point, so these are the modes seen inside. All are readable, because runc
+ * from 1.1.14 on opens the directory of a mount point for reading as the sandbox's root, which owns
+ * nothing here. None is world-writable, because users of the host may reach the skeleton. */
 static const struct {
     const char *name;
     mode_t mode;
@@ -111,7 +110,7 @@ static void unescape(char *text)
     *out = '\0';
 }
 
-/* Binds source at target, and every mount below source at its place. */
+/* Binds source at target, and every mount below source at its path. */
 static int bind_tree(const char *mountinfo, const char *source, const char *target,
                      struct oci_root *root, struct err *err)
 {
@@ -165,7 +164,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
 }
 
-/* The host gives /usr and the places that lead into it, nothing else. */
+/* Takes /usr and the links into it from the host, nothing else. */
 static int layout_host(const char *fs_root, struct layout *l, struct err *err)
 {
     static const char *const names[] = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"};
@@ -266,8 +265,8 @@ static bool has_entry(const struct layout *l, const char *name)
     return false;
 }
 
-/* The mount point of BACKEND_APP, unless the image has such a directory, which it keeps in
- * sandboxes without one of their own. */
+/* Makes the mount point of BACKEND_APP, unless the image has such a directory; the image's is used
+ * in sandboxes that mount none. */
 static int put_app(const struct layout *l, int fd, struct err *err)
 {
     return has_entry(l, &BACKEND_APP[1]) ? 0 : oci_put_dir(fd, &BACKEND_APP[1], 0755, err);
@@ -314,7 +313,7 @@ static int fill_skeleton(const char *fs_root, const struct layout *l, int fd, st
     if (etc_fd < 0) {
         return err_sys(err, ERR_IO, errno, "cannot open %s", etc);
     }
-    /* Without network it stays empty; with it, the one above is mounted over it. */
+    /* empty without network; with network another file is mounted over it */
     rc = oci_put_file(etc_fd, "resolv.conf", "", 0, 0644, err);
     if (rc < 0 || l->host) {
         return rc < 0 ? rc : oci_etc_for_host(fs_root, etc_fd, err);
@@ -336,7 +335,7 @@ static bool is_entry_path(const struct layout *l, const char *path, size_t first
     return false;
 }
 
-/* A runtime makes what is missing in these, as they are fresh and writable. */
+/* True for paths in fresh writable mounts, in which the runtime makes mount points. */
 static bool is_fresh(const char *path)
 {
     static const char *const tops[] = {"home/user/", "run/", "tmp/", "workspace/"};
@@ -348,8 +347,8 @@ static bool is_fresh(const char *path)
     return false;
 }
 
-/* Makes what is missing of the way to a mount point, and the point itself: an empty directory or
- * file, as is what will be mounted. Links on the way are not followed, they lead out of here. */
+/* Makes a mount point with its parents: an empty directory or file, like the source. Symlinks are
+ * not followed, because they would lead out of the skeleton. */
 static int put_mount_point(const struct layout *l, int root_fd, const struct backend_mount *m,
                            struct err *err)
 {
@@ -382,7 +381,8 @@ static int put_mount_point(const struct layout *l, int root_fd, const struct bac
         if (*path == '\0' && !S_ISDIR(st.st_mode)) {
             return oci_put_file(at, name, "", 0, 0644, err);
         }
-        /* whatever the umask says: root in the sandbox's user namespace has to get through */
+        /* regardless of the umask, since the root of the sandbox's user namespace must be able to
+         * enter */
         bool made = mkdirat(at, name, 0755) == 0;
         if (made ? fchmodat(at, name, 0755, 0) < 0 : errno != EEXIST) {
             break;
@@ -398,8 +398,8 @@ static int put_mount_point(const struct layout *l, int root_fd, const struct bac
                    "%.256s cannot be a place to mount on", m->inside_path);
 }
 
-/* Where the file is that programs in the sandbox find name servers in. Images have it as a file or,
- * with some service managers, as a link into /run, which is empty and writable here. */
+/* Binds resolv.conf. An image has it as a file or, with some service managers, as a link into /run,
+ * which is empty and writable here. */
 static int bind_resolv_conf(const struct layout *l, struct oci_root *root,
                             char hint[BACKEND_HINT_MAX], struct err *err)
 {
@@ -471,7 +471,7 @@ static int build_skeleton(const char *fs_root, const char *shared_dir, const str
     if (rc == 0 && rename(tmp, path) < 0 && errno != EEXIST && errno != ENOTEMPTY) {
         rc = err_sys(err, ERR_IO, errno, "cannot rename %s", tmp);
     }
-    /* Gone if the rename worked; else ours failed or another worker was first. */
+    /* it is gone if the rename worked; otherwise the build failed or another worker was first */
     struct err ignored;
     err_ignore(dir_remove(tmp, &ignored));
     return rc < 0 ? err_wrap(err, "cannot build a root directory in %.128s", shared_dir) : 0;

@@ -1,11 +1,10 @@
 /*
- * What a sandbox's root directory is made of: a skeleton of our own with empty mount points and a
- * generated /etc, and a list of read-only binds on top of it. Nothing is ever written into the
- * host's or an image's tree.
+ * Composes a sandbox's root directory from a skeleton with empty mount points and a generated /etc,
+ * and a list of read-only bind mounts. Nothing is ever written into the host's or an image's tree.
  *
- * Skeletons live in the instance's shared directory under a name that is a hash of all they were
- * made from, so sandboxes of the same image share one, and a changed image or host gets another.
- * They are removed with the shared directory by its owner.
+ * Skeletons are in the instance's shared directory. Their name is a hash of their sources, so
+ * sandboxes of the same image share one, and a changed image or host gets another. The owner of the
+ * shared directory removes them with it.
  *
  * Thread: any. Makes small files, copies the linker's cache once per skeleton.
  */
@@ -24,10 +23,10 @@ struct oci_bind {
     char *target; /* absolute, in the sandbox; exists in the skeleton or in an earlier bind */
     bool deep;    /* with the mounts below it, each of which follows as a bind of its own */
     bool writable;
-    bool noexec; /* so it is mounted on this host, which a user namespace may not take away */
+    bool noexec; /* the source is mounted noexec here, which a user namespace must keep */
 };
 
-/* What of this host the sandbox sees besides, borrowed. */
+/* Further paths of this host that the sandbox sees. Borrowed. */
 struct oci_root_reach {
     const char *packages; /* directory that becomes BACKEND_PACKAGES; NULL: that is empty */
     bool packages_write;

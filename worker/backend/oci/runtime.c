@@ -1,9 +1,8 @@
 /*
- * The command line is the interface that all OCI runtimes share (create, run, delete, --root), and
- * the only one that needs neither a daemon nor a library of one of them. Its weak side is errors:
- * prose on stderr, decorated differently by each. So the one line that says most is picked by
- * simple signs and passed on verbatim; only the hints know some of the phrases, and where they
- * guess wrong the words still stand.
+ * The command line (create, run, delete, --root) is the interface that all OCI runtimes share
+ * without a daemon or a library. Its errors are prose on stderr, which each runtime formats
+ * differently. So the most informative line is picked by simple rules and passed on verbatim. Only
+ * the hints depend on known phrases, and a wrong hint leaves the original text intact.
  */
 #include "worker/backend/oci/runtime.h"
 
@@ -37,7 +36,7 @@ static char *search(const char *dirs, const char *name)
 {
     while (dirs != NULL && *dirs != '\0') {
         size_t len = strcspn(dirs, ":");
-        /* Empty and relative parts of PATH mean the working directory: not for this. */
+        /* skips empty and relative parts of PATH, which depend on the working directory */
         if (len > 0 && dirs[0] == '/') {
             CLEANUP_FREE char *path = alloc_printf("%.*s/%s", (int)len, dirs, name);
             if (is_program(path)) {
@@ -54,7 +53,8 @@ int oci_runtime_find(const char *name, char **ret_path, struct err *err)
 {
     if (strchr(name, '/') != NULL) {
         CLEANUP_FREE char *cwd = name[0] == '/' ? NULL : getcwd(NULL, 0);
-        /* Not resolved further: some runtimes choose their manners by the name of a link. */
+        /* links are not resolved, because some runtimes behave by the name that they are called
+         * by */
         CLEANUP_FREE char *path =
             cwd != NULL ? alloc_printf("%s/%s", cwd, name) : alloc_strdup(name);
         if (!is_program(path)) {
@@ -103,7 +103,7 @@ static bool contains(struct view line, const char *needle)
     return line.data != NULL && memmem(line.data, line.len, needle, strlen(needle)) != NULL;
 }
 
-/* How much a line tells: the last one of the best kind is taken. */
+/* Rates how informative a line is; the last line of the best rating is used. */
 static int weight(struct view line)
 {
     if (line.len == 0) {

@@ -1,6 +1,5 @@
 /*
- * OCI runtimes as command line programs: where they are, how they are called, what they mean when
- * they fail.
+ * OCI runtimes as command line programs: finding them, their arguments, and their error messages.
  *
  * Thread: any. Looks at files only; nothing is run here (exec.h).
  */
@@ -14,9 +13,9 @@
 #include "worker/backend/mode.h"
 #include "worker/backend/oci/host.h"
 
-#define OCI_WORDS_MAX 256 /* a runtime's own words, cut to one short line */
+#define OCI_WORDS_MAX 256 /* a runtime's error message, cut to one short line */
 
-/* The n-th runtime to try when none was asked for, from 1; NULL after the last. */
+/* The n-th default runtime, from 1; NULL after the last. */
 const char *oci_runtime_choice(unsigned n);
 
 /* Absolute path of a runtime given by name (looked up in PATH and the system's directories) or by
@@ -35,11 +34,11 @@ void oci_args_begin(struct oci_args *args, const char *runtime, const struct oci
                     const char *state_dir, const char *command);
 void oci_args_add(struct oci_args *args, const char *item);
 
-/* The line of a runtime's complaints that says most, without its log decoration, control characters
- * or broken UTF-8. "" if there is none. */
+/* The most informative line of a runtime's stderr, without log decoration, control characters or
+ * invalid UTF-8. "" if there is none. */
 void oci_runtime_words(struct view text, char out[OCI_WORDS_MAX]);
 
-/* What a person can do about it; "" if we do not know. */
+/* A hint about what a person can do; "" if unknown. */
 void oci_runtime_hint(const char *words, const struct oci_host *host, char out[BACKEND_HINT_MAX]);
 
 /* For a host without any runtime. */

@@ -1,16 +1,17 @@
 /*
- * Every default of a sandbox is in this file, next to its reason, so that reviewing what user code
- * can reach means reading the resulting config.json and this page. What all backends have in common
- * (sizes, environment) is in sandbox_defaults.
+ * Every default of a sandbox is in this file next to its reason, so reviewing what user code can
+ * reach takes this file and the resulting config.json. Defaults of all backends (sizes,
+ * environment) are in sandbox_defaults.
  *
- * Who is who inside: uid 0 is the agent, which keeps four capabilities in order to become, end and
- * bound the user's processes; they are in none of the sets that survive an exec, and user code gets
- * none anyway. uid 1000 is user code; without a user namespace that may be a person of the host,
- * and it is an id that nobody has. With a single mapped id both are uid 0 without capabilities over
- * anything that the host's user did not own already.
+ * Inside, uid 0 is the agent. It has four capabilities, to become the user, kill the user's
+ * processes and empty the bounding set; none is in a set that survives exec, and user code gets
+ * none. User code is uid 1000; without a user namespace that could be a user of the host, so it is
+ * an unused id there. With a single mapped id both are uid 0, whose capabilities reach only what
+ * the host's user owns already.
  *
- * What is writable is tmpfs with a size and a number of inodes. Their sum stays below the memory
- * limit (common/room.h), since pages of a tmpfs count as memory of whoever filled them.
+ * Writable directories are tmpfs with a size and a number of inodes. Their sum stays below the
+ * memory limit (common/room.h), because pages of a tmpfs count as memory of the process that wrote
+ * them.
  */
 #include "worker/backend/oci/spec.h"
 
@@ -37,8 +38,8 @@ static void append_oci_number(cJSON *array, const char *flag, uint64_t value)
     json_build_append_string(array, text);
 }
 
-/* Uid and gid of user code. As with mapped ids, an installer is the user of the sandbox that it
- * works for, so that modes of files mean the same to both. */
+/* Uid and gid of user code. An installer has those of the sandbox that it works for, as with mapped
+ * ids, so that file modes mean the same to both. */
 static uint32_t oci_user_of(const struct oci_spec_input *in)
 {
     if (in->mode->userns != OCI_USERNS_NONE) {
@@ -65,7 +66,7 @@ static void add_args(cJSON *process, const struct oci_spec_input *in)
     append_oci_number(args, "--gid", oci_user_of(in));
     append_oci_number(args, "--nproc", limits->pids);
     append_oci_number(args, "--nofile", limits->files);
-    /* 0: the cgroup holds memory, which counts what is used rather than what is reserved. */
+    /* 0 if a cgroup limits memory: it counts used pages, whereas the rlimit counts reserved ones */
     append_oci_number(args, "--data-bytes", in->mode->memory ? 0 : limits->memory_bytes);
     append_oci_number(args, "--memory-bytes", limits->memory_bytes);
     json_build_append_string(args, "--workspace");
@@ -102,8 +103,8 @@ static int add_process(cJSON *config, const struct oci_spec_input *in, struct er
     json_build_string(process, "cwd", "/");
     json_build_bool(process, "noNewPrivileges", true);
 
-    /* Become the user (SETUID, SETGID), end its processes (KILL), empty its bounding set (SETPCAP).
-     * Not inheritable and not ambient, so they end with the agent's own program. */
+    /* To become the user (SETUID, SETGID), end its processes (KILL) and empty its bounding set
+     * (SETPCAP). Neither inheritable nor ambient, so an exec drops them. */
     static const char *const caps[] = {"CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_SETPCAP"};
     static const char *const sets[] = {"bounding", "effective", "permitted"};
     cJSON *capabilities = json_build_object(process, "capabilities");
@@ -160,9 +161,9 @@ static void add_mounts(cJSON *config, const struct oci_spec_input *in)
     uint64_t other = room_other(limits->memory_bytes, limits->disk_bytes);
     cJSON *mounts = json_build_array(config, "mounts");
 
-    /* Members of group 0, which is the agent alone, see every process; code sees those that it
-     * could trace. With one id for both the group would let everybody in, and the agent is hidden
-     * by being untraceable. */
+    /* Members of group 0, so only the agent, see every process; code sees those that it could
+     * trace. With one id for both the group would include user code; the agent is hidden there
+     * because it is not dumpable. */
     const char *hide = !in->mode->hide ? "" : single ? ",hidepid=2" : ",hidepid=2,gid=0";
     CLEANUP_FREE char *proc = alloc_printf("nosuid,noexec,nodev%s", hide);
     add_mount(mounts, "/proc", "proc", "proc", proc);
@@ -246,8 +247,8 @@ static void add_resources(cJSON *linux, const struct oci_spec_input *in)
 
     cJSON *resources = json_build_object(linux, "resources");
     if (mode->userns == OCI_USERNS_NONE) {
-        /* In a user namespace nobody can make or mount a device node, and asking for the rule costs
-         * some runtimes privileges that a contained root does not have. */
+        /* In a user namespace no device node can be made or mounted, and the rule takes privileges
+         * that a contained root does not have with some runtimes. */
         cJSON *device = json_build_append_object(json_build_array(resources, "devices"));
         json_build_bool(device, "allow", false);
         json_build_string(device, "access", "rwm");
@@ -274,7 +275,7 @@ static void add_resources(cJSON *linux, const struct oci_spec_input *in)
 
 static int add_linux(cJSON *config, const struct oci_spec_input *in, struct err *err)
 {
-    /* What leaks the host's state or could change it, as in the defaults of container engines. */
+    /* Paths that show or change the host's state, as in the defaults of container engines. */
     static const char *const masked[] = {
         "/proc/acpi",
         "/proc/asound",
@@ -306,7 +307,7 @@ static int add_linux(cJSON *config, const struct oci_spec_input *in, struct err 
     add_resources(linux, in);
     json_build_strings(linux, "maskedPaths", masked, sizeof(masked) / sizeof(masked[0]));
     json_build_strings(linux, "readonlyPaths", fixed, sizeof(fixed) / sizeof(fixed[0]));
-    /* With one id for both, tracing others of one's uid would include the agent. */
+    /* With one id for both, tracing processes of the same uid would include the agent. */
     json_build_put(linux, "seccomp", oci_seccomp_build(in->mode->userns != OCI_USERNS_SINGLE));
     return 0;
 }

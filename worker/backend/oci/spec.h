@@ -13,7 +13,7 @@
 #include "worker/backend/oci/root.h"
 
 #define OCI_SPEC_AGENT_FD  3  /* the listening socket in the agent */
-#define OCI_SPEC_PIDS_ROOM 32 /* of the pids limit, for the agent and the runtime's init */
+#define OCI_SPEC_PIDS_ROOM 32 /* added to the pids limit for the agent and the runtime's init */
 
 struct oci_spec_input {
     const struct backend_spec *spec; /* limits must be filled in (spec_copy_limits) */
@@ -21,7 +21,7 @@ struct oci_spec_input {
     const struct oci_host *host;
     const struct oci_root *root;
     const char *container; /* id of the container, also the last part of its cgroup */
-    const char *verb;      /* what the agent shall do: "serve" or "check" */
+    const char *verb;      /* the agent's command: "serve" or "check" */
 };
 
 /* The whole text; the caller owns *ret_text (free). -ERR_INVALID for an environment entry that is
