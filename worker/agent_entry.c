@@ -1,8 +1,7 @@
 /*
- * An entry keeps its encoded frame, so that it can be written to any number of streams. One thing
- * changes when it is written again: a START or WAIT then has no time to wait. The answer tells at
- * once what state the operation is in, news that may have been lost with the stream, and the asker
- * asks again.
+ * An entry keeps its encoded frame, so that it can be written to any number of streams. When a
+ * START or WAIT is written again, its wait time is set to 0: the answer then gives the operation's
+ * current state at once, which may have been lost with the old stream, and the caller waits again.
  */
 #include "worker/agent_entry.h"
 
@@ -26,7 +25,7 @@ void agent_entry_free(struct agent_entry *e)
 
 static void on_written(uv_write_t *req, int status)
 {
-    /* A failed write is not news: reading reports the same loss. */
+    /* a failed write needs no handling, because reading reports the same loss */
     struct agent_entry *e = req->data;
     e->writing = false;
     if (e->answered) {
@@ -106,7 +105,7 @@ int agent_entry_create(struct agent_entries *all, const struct msg *request,
         agent_entry_free(e);
         return rc;
     }
-    agent_question_init(&e->question, &m); /* its strings fit: they have been encoded */
+    agent_question_init(&e->question, &m); /* its strings fit, since encoding has checked them */
     *ret = e;
     return 0;
 }

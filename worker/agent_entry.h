@@ -18,18 +18,18 @@
 
 struct agent_entry {
     struct agent_entry *next;
-    struct agent_question question; /* what an answer has to fit */
+    struct agent_question question; /* the question, against which the answer is checked */
     uint64_t seq;
     struct buf frame;
-    /* The link's: when the answer is overdue, how much of that the request itself allows, and who
-     * is told. */
+    /* Set by the link: the timeout of the answer, the wait time of the request itself, and the
+     * callback. */
     uint64_t due_ms;
     uint64_t wait_ms;
     agent_reply_fn done;
     void *arg;
     uv_write_t write;
     bool writing;  /* libuv still holds the frame */
-    bool answered; /* off the list; freed as soon as libuv lets go */
+    bool answered; /* off the list; freed when libuv has released the frame */
 };
 
 struct agent_entries {
@@ -41,25 +41,26 @@ struct agent_entries {
 
 void agent_entries_init(struct agent_entries *all);
 
-/* Makes an entry with the next number, and puts it at the end. The list owns it. -ERR_BUSY: too
- * many, or too large together. */
+/* Appends an entry with the next number, owned by the list. -ERR_BUSY if there are too many, or all
+ * together are too large. */
 int agent_entries_add(struct agent_entries *all, const struct msg *request,
                       struct agent_entry **ret, struct err *err) WARN_UNUSED;
 
-/* The entry of that number, off the list and the caller's to free; NULL if there is none. */
+/* Removes the entry of that number from the list; the caller frees it. NULL if there is none. */
 struct agent_entry *agent_entries_take(struct agent_entries *all, uint64_t seq);
 
 /* The same as agent_entries_add() without the list: the caller's to free. */
 int agent_entry_create(struct agent_entries *all, const struct msg *request,
                        struct agent_entry **ret, struct err *err) WARN_UNUSED;
 
-/* Sends it. That it cannot be sent is no error here: whoever reads the stream learns of that. */
+/* Writes the entry to the stream. Failures are not reported here, because reading the stream
+ * reports them. */
 void agent_entry_write(struct agent_entry *e, uv_stream_t *stream);
 
-/* For a second sending of one that is on the list: the same request, with nothing to wait for. */
+/* Prepares an entry of the list for being sent again: the same request with a wait time of 0. */
 void agent_entry_refresh(struct agent_entries *all, struct agent_entry *e);
 
-/* At once, or when libuv lets go of the frame. It must be off the list. */
+/* Frees an entry that is off the list, at once or when libuv has released the frame. */
 void agent_entry_free(struct agent_entry *e);
 
 #endif

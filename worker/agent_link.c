@@ -1,6 +1,6 @@
 /*
- * A request is kept until its answer has come (agent_entry.c). So a lost stream costs nothing but a
- * new one: after the hello, all entries are written again in their old order.
+ * A request is kept until its answer has come (agent_entry.c). So a lost stream is simply replaced:
+ * after the HELLO on the new one, all entries are written again in their old order.
  *
  *        stream() fails: wait a little                 lost, or silent
  *      +--------------+                     +-------------------------------+
@@ -11,11 +11,11 @@
  *      +--------------------------------------------------------------------+
  *                 any state ---- agent_link_end() ----> ENDED
  *
- * Every wait has an end. From the loss of a stream to the next hello it may take TIME_HELLO_MS,
- * unless nobody answers at all: whoever stopped the agent or its engine for longer lets them go on
- * some day, and the supervisor has clocks of its own. An answer may take that much longer than its
- * request allowed. One timer serves both and the pauses
- * between attempts; it does not run while nothing is unanswered.
+ * Waits have timeouts. The next HELLO must come within TIME_HELLO_MS after the loss of a stream,
+ * unless there is no answer at all: then agent or engine may be stopped and continue later, and the
+ * supervisor has its own timeouts. An answer may take TIME_HELLO_MS longer than the wait time of
+ * its request. One timer serves both timeouts and the pauses between attempts; it does not run
+ * while no request is pending.
  *
  * The agent is hostile until proven otherwise: sizes are capped, an answer must fit its request
  * (agent_reply.c), and anything else is malformed and ends the link for good.
@@ -40,7 +40,7 @@
 
 #define RETRY_MIN_MS 10
 #define RETRY_MAX_MS 1000
-#define STABLE_MS    1000 /* a stream that lived this long was not part of a series of failures */
+#define STABLE_MS    1000 /* a stream that lasted this long ends a series of failures */
 #define ATTEMPTS_MAX 24   /* streams in such a series */
 #define READ_BYTES   (16u << 10)
 #define KEEP_BYTES   (64u << 10) /* of the read buffer while idle */
@@ -71,16 +71,16 @@ struct agent_link {
     uv_timer_t timer;
     uint64_t armed_ms; /* 0 = the timer does not run */
     uint64_t down_ms;  /* since when there is no hello; 0 = there is one */
-    uint64_t late_ms;  /* when that has been too long, in all or once more */
-    bool refused;      /* the latest attempt was, in words; else nobody answered */
+    uint64_t late_ms;  /* when that has lasted too long, in all or since the last extension */
+    bool refused;      /* the latest attempt was refused with a reason; else there was no answer */
     uint64_t up_ms;    /* when it came */
-    uint64_t retry_ms; /* when to try again, in state DOWN */
+    uint64_t retry_ms; /* time of the next attempt in state DOWN */
     unsigned attempts;
 
     uv_pipe_t *pipe; /* freed in its close callback */
     struct buf rx;
     struct agent_entries entries;
-    struct agent_entry *hello; /* unlike the others it dies with its stream */
+    struct agent_entry *hello; /* unlike other entries it ends with its stream */
 
     bool timer_closed;
     void (*closed)(void *arg);
@@ -199,7 +199,7 @@ static void on_pipe_closed(uv_handle_t *handle)
     link->pipe = NULL;
 }
 
-/* What has been read stays: a message that borrows from it may just be in somebody's hands. */
+/* The read buffer stays, because a message that borrows from it may be in use. */
 static void hang_up(struct agent_link *link)
 {
     if (link->pipe != NULL && !uv_is_closing((uv_handle_t *)link->pipe)) {
@@ -211,7 +211,7 @@ static void hang_up(struct agent_link *link)
     }
 }
 
-/* The stream is over, the sandbox may not be. */
+/* The stream has ended, but the sandbox may go on. */
 static void lose_stream(struct agent_link *link, const char *why)
 {
     uint64_t now = uv_now(link->loop);
@@ -305,7 +305,8 @@ static void handle(struct agent_link *link, const struct msg *m)
         link->hello = NULL;
     }
     if (agent_reply_check(&e->question, m, &err) < 0) {
-        /* The entry is off the list, so its asker is told here; the others by agent_link_end(). */
+        /* the entry is off the list, so its caller is answered here; agent_link_end() answers the
+         * others */
         violated(link, &err);
         if (!is_hello) {
             e->done(e->arg, NULL, &err);
@@ -451,8 +452,8 @@ static void open_stream(struct agent_link *link)
     link->backend->ops->stream(link->backend, on_agent_stream, link);
 }
 
-/* An agent that was there and an engine that let it through, of which nothing is heard: either may
- * be stopped for a while, and nothing says that the sandbox has ended. */
+/* True if the agent has answered before and there is no answer now: agent or engine may be stopped
+ * for a while, and nothing shows that the sandbox has ended. */
 static bool keep_trying(struct agent_link *link)
 {
     bool trying = link->sm.state == LINK_OPENING || link->sm.state == LINK_HELLO;

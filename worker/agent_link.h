@@ -1,11 +1,10 @@
 /*
  * The worker's link to the agent of its sandbox: requests out, replies and events in.
  *
- * What the agent says is read strictly and handed on decoded, never as bytes: the agent lives where
- * user code lives. Streams are lost at times (a relay dies, a connection breaks) while the sandbox
- * lives on; then the link opens another one and sends again what was not answered, which every
- * request allows: START joins a known operation, the others change nothing by being repeated.
- * Callers notice nothing but the time it takes.
+ * The agent runs beside user code, so its messages are read strictly and passed on decoded, never
+ * as bytes. A stream may be lost (a relay dies, a connection breaks) while the sandbox goes on.
+ * Then the link opens another one and repeats unanswered requests, which all are idempotent: START
+ * joins a known operation. Callers only notice the delay.
  *
  * Thread: the loop thread. Nothing blocks. Callbacks never run inside the call that takes them.
  */
@@ -24,20 +23,19 @@ struct agent_link;
 typedef void (*agent_reply_fn)(void *arg, const struct msg *reply, const struct err *err);
 
 struct agent_link_events {
-    /* A stream is up and the agent has said hello: the first one, or another. */
+    /* A stream is up and the agent has answered HELLO: the first stream, or a later one. */
     void (*on_up)(void *arg, const struct msg_hello_ok *hello);
     /* An event of the agent's, e.g. RUNNING. */
     void (*on_event)(void *arg, const struct msg *event);
     /* The stream was lost; another one is being opened. */
     void (*on_lost)(void *arg);
-    /* No stream will come any more, called once: -ERR_GONE the sandbox is not running,
-     * -ERR_PROTOCOL the agent sent something malformed, -ERR_TIMEOUT it does not answer,
-     * -ERR_DENIED it refused this worker, else what the backend said. Requests stay unanswered till
-     * agent_link_end(). */
+    /* Called once when the link gives up: -ERR_GONE the sandbox is not running, -ERR_PROTOCOL the
+     * agent sent a malformed message, -ERR_TIMEOUT it does not answer, -ERR_DENIED it refused this
+     * worker, else the backend's error. Requests stay unanswered until agent_link_end(). */
     void (*on_failed)(void *arg, const struct err *err);
 };
 
-/* What an agent is told in the hello. */
+/* The content of HELLO. */
 struct agent_link_greeting {
     const char *sandbox; /* borrowed during agent_link_create() */
     uint64_t generation;
@@ -55,13 +53,14 @@ void agent_link_open(struct agent_link *link);
 /* True between a hello and the loss of its stream. */
 bool agent_link_is_up(const struct agent_link *link);
 
-/* Sends a copy of the request; its seq is the link's own business. It may take wait_ms longer than
- * usual until the answer comes. -ERR_BUSY if too much is unanswered, -ERR_GONE after
- * agent_link_end(), or what encoding says. On an error `done` is not called. */
+/* Sends a copy of the request with a seq of the link. The answer may take wait_ms longer than
+ * usual. -ERR_BUSY if too many requests are unanswered, -ERR_GONE after agent_link_end(), or an
+ * error of encoding. On an error `done` is not called. */
 int agent_link_ask(struct agent_link *link, const struct msg *request, uint64_t wait_ms,
                    agent_reply_fn done, void *arg, struct err *err) WARN_UNUSED;
 
-/* Answers every request with `err`, hangs up and takes no more requests. Harmless if repeated. */
+/* Answers every request with `err`, closes the stream and takes no more requests. May be
+ * repeated. */
 void agent_link_end(struct agent_link *link, const struct err *err);
 
 /* After agent_link_end(), and after the backend object is closed, since that drops the callback of

@@ -1,9 +1,8 @@
 /*
- * The agent lives where user code lives, so its answers are read as hostile: an answer must have
- * the type that belongs to its question, speak of the same operation and the same bytes, and hold
- * only numbers that exist. What passes is handed on decoded, field by field; messages within a
- * message (the list of operations, displays, changed files) are decoded here as strictly as if they
- * had come alone.
+ * The agent runs beside user code, so its answers are read as hostile input: an answer must have
+ * the type that belongs to its question, be about the same operation and the same bytes, and
+ * contain only valid numbers. Valid answers are passed on decoded, field by field; messages within
+ * a message (the list of operations, displays, changed files) are decoded here as strictly.
  */
 #include "worker/agent_reply.h"
 

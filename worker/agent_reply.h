@@ -1,6 +1,5 @@
 /*
- * Does an agent's answer fit the question? Everything that an agent says is checked here before
- * anybody acts on it.
+ * Checks whether an agent's answer fits its question, before any other code uses it.
  *
  * Thread: any. Nothing blocks.
  */
@@ -20,10 +19,11 @@ struct agent_question {
     bool skip;
 };
 
-/* What to remember of a request that keeps to the limits of its fields. */
+/* Copies from a request what its answer is checked against; the fields must be within their
+ * limits. */
 void agent_question_init(struct agent_question *q, const struct msg *request);
 
-/* -ERR_PROTOCOL with the reason if the answer cannot be one to this question. */
+/* -ERR_PROTOCOL with the reason if the answer does not fit the question. */
 int agent_reply_check(const struct agent_question *q, const struct msg *reply,
                       struct err *err) WARN_UNUSED;
 

@@ -1,20 +1,20 @@
 /*
- * A backend takes one question of a kind at a time, and its answer describes the moment it was
- * asked at. So whoever asks while a question is under way does not share its answer, which may be
- * older than the event he asks about, but that of the next one, which serves all who wait by then.
+ * A backend takes one usage request at a time, and its answer describes the moment of the request.
+ * So a caller that comes while a request is pending does not share its answer, which may be older
+ * than the caller's event, but waits for the next request, which serves all callers that wait by
+ * then.
  *
- * Some engines only remember that there was a memory kill, and would have the second one in a
- * sandbox pass for a crash. The agent can count, but lives next to the code that it reports about
- * and may be gone or busy: it is asked second, only while it is there, only where the backend says
- * that its own count is coarse, and not waited for long. Neither is believed to have seen less than
- * the other.
+ * Some engines only remember that there was a memory kill, so the second one in a sandbox would
+ * look like a crash. The agent can count, but it runs beside user code and may be gone or busy. So
+ * it is asked after the backend, only if its link is up and the backend's count is coarse, and with
+ * a short timeout. The higher of both counts is used.
  *
- * Kills are only counted, and nobody says of what: a child that was killed and that its code did
- * without must not explain the end of later code. So whoever may be ended by a kill has them
- * counted when he begins, and has been killed only if there is one more at his end. Of several who
- * run side by side each that dies takes one: a kill that somebody was charged with is taken off for
- * the others. The count at the beginning must not wait for an engine. A backend that can tell at
- * once does; for others the agent is asked, whose answer is older than what is sent to it next.
+ * Kills are only counted, without the victim: a killed child that its code survived must not
+ * explain the end of later code. So the count is noted when an operation begins, and the operation
+ * was killed only if there is one more at its end. If several operations run in parallel, each that
+ * dies is charged with one kill, which does not count for the others. Noting must not wait for an
+ * engine: some backends return the count at once; for others the agent is asked, which counts
+ * before it reads later requests.
  */
 #include "worker/figures.h"
 
@@ -23,7 +23,7 @@
 
 #include "common/alloc.h"
 
-#define AGENT_MS 1000 /* for its answer, which is a matter of microseconds */
+#define AGENT_MS 1000 /* timeout of the agent's answer, which usually takes microseconds */
 
 struct asker {
     struct asker *next;
@@ -34,16 +34,16 @@ struct asker {
     void *arg;
 };
 
-/* To the agent. Whoever comes first, answer or end of patience, takes `figures` away. */
+/* A question to the agent. The answer or the timeout, whichever comes first, clears `figures`. */
 struct question {
     struct figures *figures;
 };
 
-/* A count at a beginning, asked of the agent. */
+/* A count that is noted at the begin of an operation, requested from the agent. */
 struct note {
     struct figures *figures;
     char op[LIMIT_NAME + 1];
-    figures_noted_fn done; /* NULL: nobody wants to know */
+    figures_noted_fn done; /* NULL: no callback */
     void *arg;
 };
 
@@ -52,14 +52,14 @@ struct figures {
     struct agent_link *link;
     uv_timer_t *timer;     /* for the agent's answer; freed in its close callback */
     struct asker *waiting; /* for the next question */
-    struct asker *asking;  /* for the answer under way */
+    struct asker *asking;  /* callers of the pending request */
     struct question *question;
-    struct backend_usage usage; /* the backend's part of that answer */
+    struct backend_usage usage; /* the backend's usage for them */
     bool known;                 /* it had one */
     bool coarse;                /* as it said last */
-    uint64_t seen;              /* kills, by the highest count that anybody has told */
-    uint64_t charged;           /* of these, who was told so */
-    uint64_t noted;             /* the others, when they were noted last */
+    uint64_t seen;              /* the highest count of kills so far */
+    uint64_t charged;           /* kills that operations were charged with */
+    uint64_t noted;             /* uncharged kills at the last note */
 };
 
 static void on_backend_usage(void *arg, int rc, const struct backend_usage *usage,

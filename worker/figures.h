@@ -1,7 +1,7 @@
 /*
- * The backend's figures, asked for by several at once, and what is remembered about them: how many
- * memory kills there were, and with how many of them somebody was charged. Where the backend cannot
- * count kills, the agent is asked for its count, too. Thread: the loop thread. Nothing blocks.
+ * The backend's usage figures for several callers at once, and the attribution of memory kills to
+ * operations. If the backend cannot count kills, the agent is asked for its count, too. Thread: the
+ * loop thread. Nothing blocks.
  */
 #ifndef CLOISTER_WORKER_FIGURES_H
 #define CLOISTER_WORKER_FIGURES_H
@@ -13,8 +13,9 @@
 
 struct figures;
 
-/* usage is borrowed; NULL if it could not be had. Its oom_kills is the higher of both counts.
- * killed: who asked is charged with a memory kill. Never called inside the call that takes it. */
+/* usage is borrowed; NULL if it is not available. Its oom_kills is the higher of both counts.
+ * killed: the caller's operation is charged with a memory kill. Never called inside the call that
+ * takes it. */
 typedef void (*figures_fn)(void *arg, const struct backend_usage *usage, bool killed);
 
 /* As figures_note(). */
@@ -23,23 +24,23 @@ typedef void (*figures_noted_fn)(void *arg, const char *op, uint64_t before);
 /* All three are borrowed for good. */
 struct figures *figures_create(uv_loop_t *loop, struct backend *backend, struct agent_link *link);
 
-/* Tells the figures and charges nobody. */
+/* Gets the figures without charging a kill. */
 void figures_ask(struct figures *f, figures_fn done, void *arg);
 
-/* The same for somebody who has been killed: was it for memory? `before` is what was noted when he
- * began. */
+/* The same for an operation that was killed: charges it with a memory kill if there is an uncharged
+ * one. `before` is the note of its begin. */
 void figures_judge(struct figures *f, uint64_t before, figures_fn done, void *arg);
 
-/* How many memory kills nobody is charged with now, when operation `op` begins. Where only the
- * agent knows, that is what was known last, and `done` is told better when the agent has answered:
- * it has counted before it reads what is sent to it after this call. `done` may be NULL. */
+/* Returns the number of uncharged memory kills at the begin of operation `op`. If only the agent
+ * can count, this is the last known number, and `done` (may be NULL) gets the agent's later; the
+ * agent counts before it reads requests that are sent after this call. */
 uint64_t figures_note(struct figures *f, const char *op, figures_noted_fn done, void *arg);
 
 /* What was noted last. */
 uint64_t figures_noted(const struct figures *f);
 
-/* After the backend object is closed and agent_link_end(). Whoever still waits is told that there
- * is nothing. */
+/* Call it after the backend object is closed and after agent_link_end(). Waiting callers get
+ * NULL. */
 void figures_destroy(struct figures *f);
 
 #endif

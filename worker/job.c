@@ -1,9 +1,9 @@
 /*
  * Deadlines count from the moment an operation begins to run, and only the agent knows that moment
- * if the operation had to queue for its interpreter. Asking about it on every start would
- * cost the common case a round trip, so a job is taken to run at once unless the worker has reason
- * for doubt: an earlier job of the same language is not over, or as many of any language as
- * programs run side by side, or it does not know the sandbox's history.
+ * if the operation had to queue for its interpreter. Asking on every start would cost the common
+ * case a round trip, so a job is assumed to run at once, unless it may be queued: an earlier job of
+ * the same language is not over, or there are as many jobs as programs that may run in parallel, or
+ * the worker does not know the sandbox's history.
  *
  *                  START, doubtful                  START
  *                        |                            |
@@ -14,10 +14,10 @@
  *                        | cancelled                  v
  *                        +---------------------> INTERRUPTED ---- 2 s later ----> KILLED
  *
- * While a doubtful job is unconfirmed its requests are sent with no time to wait, which makes the
- * agent tell the state at once. From then on RUNNING, sent for queued operations only, is reliable,
- * till the link is lost. An operation that ends leaves from any state, and not before: a killed one
- * may take a while to die, and its interpreter serves nobody else meanwhile.
+ * While such a job is unconfirmed, its requests are sent with a wait time of 0, so that the agent
+ * reports the state at once. After that, RUNNING, which is sent for queued operations only, is
+ * reliable until the link is lost. A job is removed from any state, but only when its operation has
+ * ended: a killed one may take a while to die, and its interpreter runs no other code meanwhile.
  */
 #include "worker/job.h"
 
@@ -65,8 +65,8 @@ static void copy_name(char out[LIMIT_NAME + 1], struct view name)
     out[len] = '\0';
 }
 
-/* Interpreters work through their operations in the order of START, and of programs only so many
- * run side by side; which languages are programs is the agent's business. */
+/* Interpreters run their operations in the order of START, and only a limited number of programs
+ * run in parallel; only the agent knows which languages are programs. */
 static bool must_queue(const struct jobs *jobs, struct view language)
 {
     size_t running = 0;
@@ -90,7 +90,7 @@ static void arm_job(struct job *job, uint64_t now_ms)
     job->due_ms = job->timeout_ms > 0 ? now_ms + job->timeout_ms : 0;
 }
 
-/* Nobody has asked for its outcome. */
+/* Removes a killed job whose outcome was never requested. */
 static bool forget_killed(struct jobs *jobs)
 {
     for (struct job *job = jobs->first; job != NULL; job = job->next) {

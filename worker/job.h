@@ -1,9 +1,9 @@
 /*
  * The deadlines of operations, as a plain data structure: no loop, no link, no clock of its own.
  *
- * A job is what the worker knows about an operation that may still run. The owner feeds in what
- * happens, with the time, and asks what is due. Times are milliseconds of one monotonic clock.
- * Thread: none of its own; one owner at a time. Nothing blocks.
+ * A job is the worker's state of an operation that may still run. The owner reports events with
+ * their time and asks what is due. Times are milliseconds of one monotonic clock. Thread: none of
+ * its own; one owner at a time. Nothing blocks.
  */
 #ifndef CLOISTER_WORKER_JOB_H
 #define CLOISTER_WORKER_JOB_H
@@ -16,8 +16,8 @@
 #include "common/view.h"
 #include "proto/msg.h"
 
-/* Twice what an agent remembers, so a table of jobs that nobody asks for never refuses one that the
- * agent would take. If it is full, one that was killed gives way. */
+/* Twice the operations that an agent keeps, so that jobs whose outcome is never requested do not
+ * make the table refuse a START that the agent would accept. A full table drops a killed job. */
 #define JOBS_MAX (2 * LIMIT_OPS)
 
 enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_INTERRUPTED, JOB_KILLED };
@@ -33,9 +33,9 @@ struct job {
     char op[LIMIT_NAME + 1];
     char language[LIMIT_NAME + 1]; /* "" if it runs no code */
     struct sm sm;
-    bool confirmed; /* the agent itself said "queued" on the present link */
+    bool confirmed; /* the agent has reported "queued" on the current link */
     uint64_t timeout_ms;
-    uint64_t due_ms; /* 0 = nothing is due by itself */
+    uint64_t due_ms; /* 0 = no timer */
     enum op_stop reason;
     uint64_t kills_before; /* for the owner: figures_note() of its beginning */
 };
@@ -68,18 +68,17 @@ uint64_t job_wait_ms(const struct job *job, uint64_t wait_ms);
 /* The link to the agent was lost: a RUNNING may have been lost with it. */
 void jobs_link_lost(struct jobs *jobs);
 
-/* When something is due next; 0 if nothing ever is. */
+/* When the next job is due; 0 if none is. */
 uint64_t jobs_next_due_ms(const struct jobs *jobs);
 
-/* Moves one job on whose time has come and says what has to be sent; JOB_NOTHING if there is none
- * (any more). */
+/* Advances one job that is due and returns what must be sent; JOB_NOTHING if no job is due. */
 enum job_action jobs_tick(struct jobs *jobs, uint64_t now_ms, struct job **ret_job);
 
-/* Its kill was sent. A job that runs code stays until its outcome is there, since what is started
- * meanwhile has to wait for its turn; of any other nothing is left to do, and it is removed. */
+/* Its kill was sent. A job that runs code stays until its outcome has come, because later code is
+ * queued until then; any other is removed. */
 void jobs_killed(struct jobs *jobs, struct job *job);
 
-/* The operation is over or never was. */
+/* The operation has ended or was never accepted. */
 void jobs_remove(struct jobs *jobs, struct job *job);
 
 #endif

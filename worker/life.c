@@ -1,5 +1,5 @@
 /*
- * What becomes of a worker's sandbox.
+ * The states of a worker's sandbox.
  *
  *     NEW --OPEN--> OPENING --agent's hello--> OPEN
  *      |               |  |                    |  |
@@ -10,11 +10,11 @@
  *      |               v      v       all of it removed, or out of patience
  *      +------------> LEAVING <-----  (or: the supervisor broke the protocol, the sandbox lives on)
  *
- * "close" is a CLOSE of the supervisor's, a signal, or nobody having been there for the grace
- * period. In CLOSING what runs is cancelled first, so those who wait get to know how it ended; in
- * GONE they are told why, and if the backend knows of a memory kill, that. Then the backend removes
- * everything. A sandbox that ends because its whole instance does (common/ending.h) is not GONE:
- * its worker waits to be asked to close.
+ * "close" is a CLOSE of the supervisor, a signal, or the end of the grace period without a
+ * supervisor. In CLOSING running operations are cancelled first, so that pending requests get their
+ * outcome; in GONE they get the reason, and a memory kill if the backend knows of one. Then the
+ * backend removes everything. A sandbox that ends because its whole instance ends (common/ending.h)
+ * is not GONE: its worker waits for CLOSE.
  *
  * What is under way within a state is a machine of its own (step.c), and so is leaving (leave.c).
  */
@@ -123,7 +123,7 @@ static void on_destroyed(void *arg, int rc, const struct err *err, const char *h
     }
     if (rc < 0) {
         log_error("sandbox %s could not be removed: %s", w->setup->sandbox, err->text);
-    } else if (ending_has_begun(w->setup->dir)) { /* who asked may be gone: the next one reads it */
+    } else if (ending_has_begun(w->setup->dir)) { /* the link may be lost: the next one reads it */
         ending_mark_destroyed(w->setup->dir);
     }
     life_answer_askers(w, &w->close_askers, rc < 0 ? NULL : &ok, err, hint);
@@ -179,7 +179,7 @@ void life_close(struct worker *w, enum exit_code code, uint64_t grace_ms)
         return;
     }
     if (from != WORKER_OPENING && from != WORKER_OPEN) {
-        return; /* already on its way; who asks is answered at its end */
+        return; /* already closing; answered at its end */
     }
     life_set_state(w, WORKER_CLOSING, code == EXIT_CODE_ORPHANED ? "orphaned" : "asked to close");
     w->exit_code = code;
@@ -213,7 +213,7 @@ static void tell_gone(struct worker *w, bool killed)
     log_error("sandbox %s: %s", w->setup->sandbox, err.text);
     agent_link_end(w->link, &err);
     if (!w->attached) {
-        err.code = ERR_ENGINE; /* to those who wait for a new one it never was there */
+        err.code = ERR_ENGINE; /* for a new sandbox this is a failed creation */
     }
     life_answer_askers(w, &w->open_askers, NULL, &err, NULL);
     destroy_sandbox(w);
@@ -248,7 +248,7 @@ static void on_link_failed(void *arg, const struct err *err)
 {
     struct worker *w = arg;
     if (w->sm.state == WORKER_CLOSING) {
-        agent_link_end(w->link, err); /* nobody left who could answer; the removal goes on */
+        agent_link_end(w->link, err); /* there is no agent to ask any more; the removal goes on */
         return;
     }
     if (ending_has_begun(w->setup->dir)) {
@@ -256,7 +256,7 @@ static void on_link_failed(void *arg, const struct err *err)
         return;
     }
     if (err->code == ERR_DENIED) {
-        /* A newer worker has taken over: not our sandbox any more. */
+        /* a newer worker has taken over the sandbox */
         log_error("sandbox %s: %s", w->setup->sandbox, err->text);
         life_leave(w, EXIT_CODE_PROTOCOL);
         return;
@@ -277,7 +277,7 @@ static void on_link_failed(void *arg, const struct err *err)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* Keeps the answer for everybody who asks, now or after a lost link. */
+/* Keeps the answer for all OPEN requests, also after a lost link. */
 static void keep_opened(struct worker *w, const struct backend_info *info)
 {
     struct err err = ERR_INIT;
@@ -300,7 +300,7 @@ static void keep_opened(struct worker *w, const struct backend_info *info)
     }
 }
 
-/* The languages are known only now. */
+/* Adds the languages, which are known only after HELLO. */
 static void add_languages(struct worker *w, struct view_list languages)
 {
     struct msg m;
@@ -322,7 +322,7 @@ static void add_languages(struct worker *w, struct view_list languages)
     buf_finish(&out);
 }
 
-/* Kills of an earlier life explain no crash of this one. */
+/* Memory kills before this worker's start do not explain a crash now. */
 static void on_baseline(void *arg, const struct backend_usage *usage, bool killed)
 {
     struct worker *w = arg;
@@ -333,7 +333,7 @@ static void on_link_up(void *arg, const struct msg_hello_ok *hello)
 {
     struct worker *w = arg;
     if (w->sm.state != WORKER_OPENING) {
-        return; /* another stream; nobody above needs to know */
+        return; /* a later stream, which changes nothing for the supervisor */
     }
     add_languages(w, hello->languages);
     if (w->attached) {
@@ -352,7 +352,7 @@ static void on_link_event(void *arg, const struct msg *event)
 static void on_link_lost(void *arg)
 {
     struct worker *w = arg;
-    if (ending_has_begun(w->setup->dir)) { /* what an engine is not to be asked a thousand times */
+    if (ending_has_begun(w->setup->dir)) { /* not a thousand requests to an engine at once */
         ended_with_server(w);
         return;
     }

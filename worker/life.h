@@ -27,7 +27,7 @@ struct asker {
     uint64_t seq;
 };
 
-/* A PROBE or SWEEP under way, each with a backend object of its own. */
+/* A pending PROBE or SWEEP, each with its own backend object. */
 struct oneshot {
     struct oneshot *next;
     struct worker *worker;
@@ -60,7 +60,7 @@ struct worker {
 
     /* What OPEN said, and what is told of it. */
     struct backend_spec spec; /* strings owned */
-    struct view_list runners; /* for the agent, whoever asks for it; owned, too */
+    struct view_list runners; /* for the agent; owned, too */
     bool attached;
     struct buf opened;     /* the OPENED that everybody gets, encoded */
     struct err gone_cause; /* why the sandbox ended by itself */
@@ -82,8 +82,8 @@ void worker_answer(struct worker *w, struct ipc_request *request, const struct m
 void worker_answer_failed(struct worker *w, struct ipc_request *request, uint64_t seq,
                           const struct err *err, const char *hint);
 
-/* As much of text, which may be NULL, as a STR field of at most max bytes can hold: other programs'
- * words may be long, or cut off within a character. Borrowed from text. */
+/* The longest valid prefix of text (may be NULL) for a STR field of max bytes: texts of other
+ * programs may be long, or end within a character. Borrowed from text. */
 struct view worker_text(const char *text, size_t max);
 
 /* ---- life.c ---- */
@@ -103,8 +103,8 @@ void life_answer_askers(struct worker *w, struct asker **list, struct msg *m, co
 void life_leave(struct worker *w, enum exit_code code); /* leaves the sandbox as it is */
 void life_oneshot_done(struct oneshot *e);
 
-/* Its supervisor is dead, or its link lost, and the end of the whole instance has begun: no other
- * will come. Nothing in any other case. */
+/* Called when the supervisor is dead or its link lost. If the whole instance is ending, no other
+ * supervisor will come, so it stops dialling; otherwise it does nothing. */
 void life_hang_up(struct worker *w);
 
 #endif

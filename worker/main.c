@@ -39,7 +39,7 @@ struct program {
     uv_signal_t term, interrupt;
     uv_pipe_t lifeline;
     bool has_lifeline;
-    char byte; /* the lifeline carries nothing; whatever comes is dropped here */
+    char byte; /* the lifeline carries no data */
     struct worker *worker;
     enum exit_code exit_code;
 };
@@ -121,13 +121,13 @@ static void harden(void)
     umask(077);
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &ignore, NULL);
-    /* Not where stderr is a terminal, whose mode would change for everybody who uses it. */
+    /* not for a terminal, whose mode would change for all processes that use it */
     if (fstat(STDERR_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode))) {
-        err_ignore(fd_set_nonblock(STDERR_FILENO, &err)); /* then logging may block, no worse */
+        err_ignore(fd_set_nonblock(STDERR_FILENO, &err)); /* then logging may block */
     }
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
-    /* Other processes of this user may neither read our memory nor trace us. The leak checker of
-     * an instrumented build does just that. */
+    /* Other processes of this user may neither read this process's memory nor trace it. Not in
+     * builds with the leak checker, which traces the process. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 #endif
 }
@@ -158,7 +158,7 @@ static void on_lifeline(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     }
 }
 
-/* Everything else is off the loop, or hangs and is left behind. */
+/* All handles are off the loop, or hang and are abandoned. */
 static void on_worker_ended(void *arg, enum exit_code code)
 {
     struct program *p = arg;
@@ -220,7 +220,7 @@ int main(int argc, char **argv)
     }
     rc = setup_program(&program, &setup, has_lifeline);
     if (rc != 0) {
-        _exit(rc); /* half of it exists; the supervisor goes by the code alone */
+        _exit(rc); /* the process is half set up; the supervisor only needs the code */
     }
     uv_run(&program.loop, UV_RUN_DEFAULT);
     uv_close((uv_handle_t *)&program.term, NULL);

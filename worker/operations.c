@@ -1,16 +1,16 @@
 /*
- * A request of the supervisor's becomes a call: what is needed to answer it once the agent has
- * spoken. The agent's answer is passed on field by field, since it was decoded and is encoded
- * again, so nothing that the agent sends reaches the supervisor unread.
+ * A request of the supervisor becomes a call, which holds what is needed to answer it later. The
+ * agent's answer is decoded and encoded again field by field, so nothing that the agent sends
+ * reaches the supervisor unchecked.
  *
- * Two things are added on the way. A job (job.h) keeps the deadline of each operation; one timer
- * serves all of them and does not run while there is none. And an operation that seems to have
- * crashed may have been killed for memory: only the backend can tell (figures.h), so such an answer
- * is held until it has been asked. An outcome may be told more than once, and is always the same.
+ * The worker adds two things. A job (job.h) keeps the deadline of each operation; one timer serves
+ * all of them and does not run without jobs. And an operation that seems to have crashed may have
+ * been killed for memory: only the backend knows (figures.h), so the answer is held until the
+ * backend has answered. An outcome may be sent more than once, and is always the same.
  *
- * A START that only joins, as another supervisor sends it, may meet a worker that is new as well.
- * Then the job is made when the agent has said that the operation is there and not over; the
- * request is sent with no time to wait, so that is soon.
+ * A START with `join`, as the next supervisor sends it, may come to a new worker. Then the job is
+ * made when the agent has reported that the operation exists and is not over; the request is sent
+ * with a wait time of 0, so that is soon.
  */
 #include "worker/operations.h"
 
@@ -25,8 +25,8 @@
 #include "proto/codec.h"
 #include "worker/job.h"
 
-#define CHARGED_KEPT 16  /* operations that were killed for memory: the last ones are told again */
-#define EXIT_SIGKILL 137 /* 128 + 9: a shell's child was killed, as by the kernel for memory */
+#define CHARGED_KEPT 16  /* operations killed for memory whose outcome must stay the same */
+#define EXIT_SIGKILL 137 /* 128 + 9: a child of a shell was killed, perhaps for memory */
 
 struct operations {
     struct operations_setup setup;
@@ -48,11 +48,11 @@ struct call {
     uint64_t seq;
     char op[LIMIT_NAME + 1];
     bool began; /* this call made the job */
-    bool joins; /* its answer will, if one is needed, with these: */
+    bool joins; /* its answer makes the job, if one is needed, with these: */
     char language[LIMIT_NAME + 1];
     uint64_t timeout_ms;
     uint64_t kills_before; /* as noted when its operation began */
-    struct buf held;       /* an answer that waits for the backend's figures */
+    struct buf held;       /* encoded answer that waits for the backend's figures */
 };
 
 static void on_operations_timer(uv_timer_t *timer);
@@ -180,7 +180,7 @@ static bool was_charged(const struct operations *o, const char *op)
     return false;
 }
 
-/* The backend has told whether something was killed for memory since the operation began. */
+/* The backend has answered whether there was a memory kill since the operation began. */
 static void on_verdict(void *arg, const struct backend_usage *usage, bool charged)
 {
     struct call *call = arg;
@@ -273,7 +273,7 @@ static void on_agent_reply(void *arg, const struct msg *reply, const struct err 
     } else if (reply->type == MSG_OUTPUT) {
         on_output(call, reply);
     } else {
-        /* A START that was refused began nothing; and what the agent does not know cannot end. */
+        /* a refused START began nothing, and an unknown operation cannot end */
         if (reply->type == MSG_FAILED &&
             (call->began || reply->failed.code == ERR_EXECUTION_NOT_FOUND)) {
             forget(o, jobs_find(&o->jobs, view_of(call->op)));
@@ -284,14 +284,14 @@ static void on_agent_reply(void *arg, const struct msg *reply, const struct err 
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* Whose turn it may have to wait for. Programs wait for a place among them all: see job.c. */
+/* The language whose earlier jobs it may wait for. Programs share one limit: see job.c. */
 static struct view language_of(const struct msg_start *m)
 {
     struct view none = {NULL, 0};
     return m->kind == OP_EVAL ? m->language : m->kind == OP_RUN ? view_of("(a program)") : none;
 }
 
-/* An operation that this worker does not know: the agent says whether it is there. */
+/* Joins an operation that this worker does not know: the agent tells whether it exists. */
 static void join_call(struct operations *o, struct ipc_request *request, const struct msg *m)
 {
     struct err err = ERR_INIT;
@@ -362,7 +362,7 @@ void operations_cancel(struct operations *o, struct ipc_request *request, const 
         answer_failed(call, &err);
         return;
     }
-    /* Also an operation that only an earlier worker knew gets its kill two seconds later. */
+    /* an operation that only an earlier worker knew must get its kill two seconds later, too */
     struct job *job = jobs_find(&o->jobs, m->cancel.op);
     if (job == NULL && !m->cancel.force) {
         job = jobs_start(&o->jobs, m->cancel.op, no_language, 0, now);
@@ -377,7 +377,7 @@ void operations_cancel(struct operations *o, struct ipc_request *request, const 
     arm_operations(o);
 }
 
-/* The agent has told its part; the backend's comes on top. */
+/* The agent has answered; adds the backend's figures. */
 static void on_figures(void *arg, const struct backend_usage *usage, bool killed)
 {
     struct call *call = arg;
@@ -441,7 +441,7 @@ void operations_running(struct operations *o, const struct msg_running *m)
     struct job *job = jobs_find(&o->jobs, m->op);
     if (job != NULL) {
         job_set_state(job, OP_RUNNING, uv_now(o->setup.loop));
-        note_kills(o, job); /* it had to wait for its turn, and what ran before it is over */
+        note_kills(o, job); /* it was queued, and earlier operations are over */
         arm_operations(o);
     }
 }
@@ -470,7 +470,7 @@ void operations_stop(struct operations *o, uint64_t grace_ms, void (*done)(void 
     jobs_finish(&o->jobs);
     o->stopped = done;
     o->stopped_arg = arg;
-    /* With nothing to wait for the timer only brings the news from the loop. */
+    /* without calls the timer only makes the callback come from the loop */
     uv_timer_start(&o->timer, on_operations_timer, o->calls > 0 ? grace_ms : 0, 0);
 }
 

@@ -1,10 +1,9 @@
 /*
- * What the supervisor asks of a running sandbox: START, WAIT, CANCEL, STATUS and OPS, passed on to
- * the agent and answered from it, with deadlines kept and memory kills told apart from crashes on
- * the way.
+ * The requests of the supervisor to a running sandbox: START, WAIT, CANCEL, STATUS and OPS. They
+ * are passed on to the agent; the worker enforces deadlines and tells memory kills from crashes.
  *
- * Thread: the loop thread. Nothing blocks. Answers never come from inside the call that asks,
- * except refusals.
+ * Thread: the loop thread. Nothing blocks. Answers never come from inside the call, except
+ * refusals.
  */
 #ifndef CLOISTER_WORKER_OPERATIONS_H
 #define CLOISTER_WORKER_OPERATIONS_H
@@ -34,7 +33,7 @@ struct operations_setup {
 
 struct operations *operations_create(const struct operations_setup *setup);
 
-/* `request` is handed back to the answer function and not looked at; m is borrowed. */
+/* `request` is only passed back to the answer function; m is borrowed. */
 void operations_start(struct operations *o, struct ipc_request *request, const struct msg *m);
 void operations_wait(struct operations *o, struct ipc_request *request, const struct msg *m);
 void operations_cancel(struct operations *o, struct ipc_request *request, const struct msg *m);
@@ -45,8 +44,8 @@ void operations_list(struct operations *o, struct ipc_request *request, const st
 void operations_running(struct operations *o, const struct msg_running *m);
 void operations_link_lost(struct operations *o);
 
-/* Cancels all that runs, at once and with force; `done` when every request is answered or grace_ms
- * have passed, whichever comes first. */
+/* Cancels all operations at once with force; calls `done` when every request is answered or after
+ * grace_ms, whichever comes first. */
 void operations_stop(struct operations *o, uint64_t grace_ms, void (*done)(void *arg), void *arg);
 
 /* When agent_link_end() and figures_destroy() have answered what was left. Frees, then calls

@@ -1,12 +1,11 @@
 /*
- * Creating a sandbox takes a fraction of a second, or many minutes when an image has to be fetched.
- * One deadline cannot fit both. What tells a slow creation from one that hangs is news: each piece
- * gives it another full measure of patience, up to a cap, since a server that sends a byte a minute
- * is as good as none.
+ * Creating a sandbox takes a fraction of a second, or many minutes if an image is pulled. One
+ * deadline cannot fit both. Progress tells a slow creation from one that hangs: each step restarts
+ * the timeout, up to a cap, because a registry that sends a byte a minute is of no use.
  *
- * Only the last piece of news is kept, with a number, so that who asks learns whether it is new
- * to him. A number that he cannot know from us comes from an earlier worker: he is told ours at
- * once. One timer serves all who wait and the deadline.
+ * Only the last step is kept, with a number, by which a caller recognises a new one. A number that
+ * this worker has not given comes from an earlier worker: the caller gets the current one at once.
+ * One timer serves all waiting callers and the timeout.
  */
 #include "worker/progress.h"
 
@@ -77,7 +76,7 @@ static void answer_all_progress(struct progress *p)
     }
 }
 
-/* One asker whose time is up; -1 if there is none. */
+/* A caller whose wait time is over; -1 if there is none. */
 static int find_expired(const struct progress *p, uint64_t now)
 {
     for (size_t i = 0; i < p->count; i++) {

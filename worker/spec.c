@@ -1,7 +1,7 @@
 /*
- * What a sandbox can reach is the supervisor's choice, made of texts that clients gave. It is
- * checked here once more, as a backend turns it into mounts: a name of a sandbox becomes a part of
- * a path, and a path that is not absolute or goes up would be somewhere else than was meant.
+ * The supervisor chooses what a sandbox can reach, partly from texts of clients. It is checked
+ * again here, because a backend turns it into mounts: the name of a sandbox becomes part of a path,
+ * and a relative path or one with ".." would lead elsewhere.
  */
 #include "worker/spec.h"
 

@@ -1,5 +1,5 @@
 /*
- * The backend's specification of a worker's sandbox, made of the supervisor's OPEN.
+ * Makes the backend's specification of a sandbox from the supervisor's OPEN.
  *
  * Thread: any. Nothing blocks.
  */
