@@ -204,7 +204,7 @@ def cancelled():
     finish(second)
 
 
-@suite.case("nobody comes: after the grace nothing runs any more, and the next server of any name sweeps")
+@suite.case("without a next server the sandboxes end after the grace period, and a server of any name sweeps them")
 def nobody_comes():
     first = named(None, "--grace-seconds", "2")
     box = first.call("create_sandbox")["sandbox_id"]
@@ -269,7 +269,7 @@ def strangers():
     finish(second)
 
 
-@suite.case("killed at every moment of a creation: what was answered is there, the rest is swept")
+@suite.case("a server killed at any moment of a creation: answered sandboxes stay, others are swept")
 def killed_while_creating():
     directory = mcp.temporary_directory()
     known = []

@@ -49,7 +49,7 @@ def steps():
             contains(file.read(), LIBRARY)
 
 
-@suite.case("deadlines are kept, and what has time is not disturbed")
+@suite.case("deadlines are kept, and calls with time left are not disturbed")
 def deadlines():
     with started() as server:
         sandbox = server.call("create_sandbox")["sandbox_id"]
@@ -63,7 +63,7 @@ def deadlines():
         equal(server.call("get_sandbox_status", sandbox_id=sandbox)["worker"]["restarts"], 0)
 
 
-@suite.case("a cancellation is obeyed, the kill included")
+@suite.case("a cancellation ends code, by the kill if needed")
 def cancelled():
     with started() as server:
         sandbox = server.call("create_sandbox")["sandbox_id"]

@@ -190,7 +190,7 @@ def files():
     server.close()
 
 
-@suite.case("code for once is run as it is")
+@suite.case("create_run_close runs code in a sandbox that is removed afterwards")
 def once():
     server = start()
     done = value(server, "create_run_close", code="print('hello world')")
@@ -209,7 +209,7 @@ def once():
     server.close()
 
 
-@suite.case("more than an answer holds is shown as far as it goes, with exact counts")
+@suite.case("output that does not fit into an answer is cut, with exact counts")
 def much():
     server = start()
     text(server, "create_sandbox", session_id="m")
@@ -227,7 +227,7 @@ def much():
     server.close()
 
 
-@suite.case("arguments that the schemas do not name are not read, whatever they are")
+@suite.case("arguments that are not in the schemas are ignored")
 def strays():
     server = start()
     text(server, "create_sandbox", session_id="s", env=["a"], memory_mb="x")
@@ -252,7 +252,7 @@ def network():
     server.close()
 
 
-@suite.case("what does not end, or writes without end, is answered in the same shapes")
+@suite.case("code that does not end, or writes without end, is answered in the same form")
 def bounds():
     server = start(None, "--timeout-seconds", "2")
     text(server, "create_sandbox", session_id="b")

@@ -83,7 +83,7 @@ def javascript():
     server.close()
 
 
-@suite.case("arguments that the schemas do not name are not read, whatever they are")
+@suite.case("arguments that are not in the schemas are ignored")
 def strays():
     images = mcp.temporary_directory()
     os.mkdir(os.path.join(images, "empty"))

@@ -165,7 +165,7 @@ def own_name():
     equal(fetch(done["file_links"][0])[1], b"n")
 
 
-@suite.case("an unknown id, a bad package name, a package that is not there: told as theirs are")
+@suite.case("an unknown id, a bad package name and a missing package have the texts of that server")
 def refusals():
     _, client, ident = env()
     for tool, more in (("execute_python_code", {"code": "1"}), ("install_package_in_env", {"package_name": "x"}), ("check_package_status", {"package_name": "x"})):

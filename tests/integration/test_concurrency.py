@@ -65,7 +65,7 @@ def order():
         equal(server.run("seen == list(range(30))", sandbox_id=sandbox)["result"], "True")
 
 
-@suite.case("a queued call's deadline counts from when it runs")
+@suite.case("the deadline of a queued call counts from the begin of its run")
 def queued_deadline():
     with Server() as server:
         server.legacy()

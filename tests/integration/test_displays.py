@@ -63,7 +63,7 @@ def figures():
     equal((done["result"], pictures), ("[]", []))
 
 
-@suite.case("a plot is shown when the run fails behind it; a stopped run leaves none for the next")
+@suite.case("a plot is shown if the run fails after it; a stopped run leaves none to the next run")
 def figures_of_failures():
     needs("matplotlib")
     done, pictures, _ = execute("import matplotlib.pyplot as plt\nplt.figure(facecolor='red'); plt.plot([1])\n1/0")
@@ -192,7 +192,7 @@ def stand_ins():
         equal((done["status"], done["result"]), ("ok", "named"), code)
 
 
-@suite.case("hundreds of displays, and many MiB of them: bounded, and said")
+@suite.case("hundreds of displays with many MiB are limited, and the result says so")
 def many():
     done, _, _ = execute("from IPython.display import HTML\nfor i in range(300): display(HTML(f'<p>{i}</p>'))\nprint('end')")
     equal((done["status"], done["stdout"]), ("ok", "end\n"))

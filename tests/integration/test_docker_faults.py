@@ -202,7 +202,7 @@ def paused_for_good():
         works(server)
 
 
-@suite.case("the image vanishes under running sandboxes: they go on, creating says what is missing, and it heals", when=DOCKER)  # Podman removes them with it
+@suite.case("an image is removed under running sandboxes: they go on, creating reports the missing image, and works again later", when=DOCKER)  # Podman removes them with it
 def image_vanishes():
     reference = "localhost/cloister-test:vanishing"
     running.derive(engines.IMAGE, reference, "LABEL vanishing=yes")
@@ -475,7 +475,7 @@ def small_disk(megabytes):
         running.start()
 
 
-@suite.case("the engine's disk is full: creating says so, what runs goes on, and freeing heals", when=DOCKER)
+@suite.case("the engine's disk is full: creating reports it, running code goes on, and creating works when space is free", when=DOCKER)
 def engine_disk_full():
     with small_disk(1024) as place:
         server, sandbox = opened()
@@ -553,7 +553,7 @@ def auto_takes_engine():
         equal(server.call("create_sandbox")["backend"], "docker")
 
 
-@suite.case("an engine that talks nonsense: engine_unavailable, whatever it says")
+@suite.case("an engine with malformed answers is reported as engine_unavailable")
 def nonsense():
     head = b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nOstype: linux\r\n"
     for answer in (

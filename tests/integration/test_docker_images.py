@@ -118,7 +118,7 @@ def image_of_another_architecture():
         poll("nothing of it is left", lambda: not mcp.containers_of(server.runtime_dir))
 
 
-@suite.case("doctor tells of an image that is missing, foreign or without interpreters, and says what to do")
+@suite.case("doctor reports an image that is missing, of another architecture or without interpreters, and what to do")
 def doctor_and_images():
     bare = "localhost/cloister-test:bare"
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
@@ -140,7 +140,7 @@ def doctor_and_images():
     poll("nothing of it is left", lambda: not mcp.containers_of("doctor"))
 
 
-@suite.case("a file where a sandbox has a directory is told as the image's fault")
+@suite.case("a file at the path of a sandbox's directory is reported as a fault of the image")
 def image_with_a_file_in_the_way():
     name = "localhost/cloister-test:inway"
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)

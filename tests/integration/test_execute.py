@@ -266,7 +266,7 @@ def streams_odd():
         equal((done["status"], done["interpreter"], done["stdout"]), ("ok", "kept", "still\n"), code)
 
 
-@suite.case("python: what a signal handler raises between two runs is told with the next one, which is not disturbed")
+@suite.case("python: an error of a signal handler between two runs is reported with the next run, which is not disturbed")
 def late_signals():
     for what in ("TimeoutError('late')", "ValueError('late')", "SystemExit(3)", "KeyboardInterrupt('late')"):
         code = "import os, signal\ndef handler(*_):\n    os.write(fired, b'x')\n    raise " + what
@@ -395,7 +395,7 @@ def bash_input():
     equal(bash("echo ${ONCE:-gone}")["stdout"], "gone\n")
 
 
-@suite.case("bash: what exec redirects or closes lasts for its run, and a PROMPT_COMMAND of the code's own harms none")
+@suite.case("bash: redirections of exec last for their run, and code may set PROMPT_COMMAND")
 def shell_redirected():
     bash("kept=still")
     for code in ("exec >/dev/null", "exec >log 2>&1; echo logged", "exec >&- 2>&- <&-", "PROMPT_COMMAND='echo prompt'", "PROMPT_COMMAND=true; return 6"):

@@ -101,7 +101,7 @@ def streaming():
     assert count > 5, count
 
 
-@suite.case("what no longer fits one result is fetched by offset, as far as it is kept")
+@suite.case("output that does not fit into one result is fetched by offset, as far as it is kept")
 def paging():
     server, sandbox = Impatient.get()
     part = server.run("print('\\n' * 249999)", sandbox_id=sandbox)
@@ -265,7 +265,7 @@ def listed_in_turn():
     equal([wait_over(server, e)["status"] for e in (first, second)], ["ok", "ok"])
 
 
-@suite.case("an execution that nobody knows is not found, with a hint")
+@suite.case("an unknown execution is not found, with a hint")
 def unknown():
     server, _ = Impatient.get()
     for tool in ("get_execution", "cancel_execution"):
@@ -275,7 +275,7 @@ def unknown():
             contains(error["hint"], "get_sandbox_status")
 
 
-@suite.case("of many executions the latest are kept")
+@suite.case("the latest of many executions are kept")
 def bounds():
     most = 256 + 24  # with one sandbox allowed
     with Server("--max-sandboxes", "1") as server:

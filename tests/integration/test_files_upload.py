@@ -168,7 +168,7 @@ def refusals():
     listener.close()
 
 
-@suite.case("a server that was not told to takes no file of its host")
+@suite.case("without --local-files the server takes no file of its host")
 def not_configured():
     with Server() as server:
         server.legacy()

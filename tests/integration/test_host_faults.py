@@ -165,7 +165,7 @@ class SmallDisk:
         server.call("close_sandbox", sandbox_id=before)
 
 
-@suite.case("no space below the runtime directory: creating says so, the rest goes on, freeing heals")
+@suite.case("no space below the runtime directory: creating reports it, everything else goes on, and creating works when space is free")
 def disk_full():
     with SmallDisk("size=4m") as (disk, _):
         disk.run_out(disk.fill, (0, 1, 2, 3, 4, 6, 8, 12, 16))
@@ -198,7 +198,7 @@ def read_only():
         server.call("close_sandbox", sandbox_id=before)
 
 
-@suite.case("the disk of a sandbox is full: its code and write_file are told, deleting frees, the interpreter lives")
+@suite.case("the disk of a sandbox is full: its code and write_file get an error, deleting frees space, the interpreter goes on")
 def sandbox_disk_full():
     with Server("--disk-mb", "8") as server:
         server.legacy()
@@ -435,7 +435,7 @@ def sanitised(pid):
         return "libasan" in file.read()
 
 
-@suite.case("a worker killed by the kernel for want of memory: another one carries the call to its end")
+@suite.case("a worker that the kernel kills for lack of memory is replaced, and its call completes")
 def worker_out_of_memory():
     with Group("memory", "memory.limit_in_bytes") as group, Server() as server:
         server.legacy()
@@ -454,7 +454,7 @@ def worker_out_of_memory():
         equal(server.call("get_sandbox_status", sandbox_id=other)["worker"]["restarts"], 0)
 
 
-@suite.case("a worker that is refused memory: another one carries the call to its end")
+@suite.case("a worker that gets no memory is replaced, and its call completes")
 def worker_refused_memory():
     with Server() as server:
         server.legacy()
@@ -471,7 +471,7 @@ def worker_refused_memory():
         equal(server.run("x", sandbox_id=sandbox)["result"], "'kept'")
 
 
-@suite.case("no further processes: creating says so, a lost worker is made up for when there are some again")
+@suite.case("no further processes: creating reports it, and a lost worker is replaced when processes are available")
 def no_processes():
     with Group("pids", "pids.max") as group, Server() as server:
         server.legacy()

@@ -98,7 +98,7 @@ def version_header():
     equal(fresh.post(initialize(), headers).wait().head.status, 200, "initialize with a version header")
 
 
-@suite.case("what is no request of ours: paths, methods, kinds of content")
+@suite.case("unknown paths, methods and content types are refused")
 def statuses():
     server = shared()
     client = server.client(LATEST_LEGACY)
@@ -276,7 +276,7 @@ def keep_alive():
         assert raw.is_closed(20), "Connection: close"
 
 
-@suite.case("who reads only event streams gets one, who reads only JSON gets that")
+@suite.case("a client that accepts only event streams gets one, a client that accepts only JSON gets JSON")
 def kinds_of_answers():
     streams = shared().client(LATEST_LEGACY, accept=EVENTS)
     pending = streams.start("tools/list")
@@ -306,7 +306,7 @@ def modern_cancel():
     client.call("close_sandbox", sandbox_id=sandbox)
 
 
-@suite.case("older revisions: a lost connection stops nothing, and the answer is there for who resumes")
+@suite.case("older revisions: a lost connection stops nothing, and a client that resumes gets the answer")
 def resume():
     for version in ("2025-11-25", "2025-06-18"):
         client, sandbox = with_sandbox(version)
@@ -470,7 +470,7 @@ def shown(client, tool, **arguments):
     return result["content"]
 
 
-@suite.case("without a word a model gets text and pictures, and its next request finds what the last one left")
+@suite.case("by default a model gets text and pictures, and its next request finds the files and variables of the last one")
 def models():
     png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
     picture = f"import base64\nclass Dot:\n    def _repr_png_(self):\n        return base64.b64decode('{png}')\nx = 6\nDot()"

@@ -270,12 +270,12 @@ def large_heads_of(who):
         scene.look()
 
 
-@suite.case("heads that are too large are refused, and the connection ends, of who has a session")
+@suite.case("heads that are too large are refused, and the connection closed, for a client with a session")
 def large_heads():
     large_heads_of(lambda client: (client.session_headers(), PING))
 
 
-@suite.case("so are those of who has none")
+@suite.case("heads that are too large are refused for a client without a session")
 def large_heads_without_session():
     params = {"protocolVersion": LATEST_LEGACY, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     first = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode()
@@ -381,7 +381,7 @@ def stalled_readers():
         writer.call("close_sandbox", sandbox_id=box)
 
 
-@suite.case("the oldest clients: who posts and does not read is told so, or sent away")
+@suite.case("the oldest clients: one that posts and does not read gets an error or is disconnected")
 def stalled_old_client():
     with Scene() as scene:
         server = scene.server

@@ -134,7 +134,7 @@ def expired():
         poll("it expires", lambda: server.ask("POST", "/mcp", [*BOTH, bearer(brief)], initialize()).head.status == 401, 60, 0.3)
 
 
-@suite.case("guessing is slowed down, and a good token is not")
+@suite.case("guessing tokens is slowed down, and a valid token is not")
 def guessing():
     file = Tokens()
     good = file.add("good")
@@ -326,7 +326,7 @@ def watch(client, version, uris):
     return lambda: [(n["method"].removeprefix("notifications/resources/"), n["params"].get("uri", "") if "params" in n else "") for n in came()]
 
 
-@suite.case("nobody hears of another's changes: of no file, not even of one that was asked for, and of no list")
+@suite.case("a principal gets no notification of another's changes, neither of files nor of lists")
 def foreign_notices():
     for version in (LATEST_LEGACY, MODERN):
         alice, bob = guests().alice(), guests().bob()
@@ -615,7 +615,7 @@ class Authorized:
             equal(self.issuer.problems, [], "how the issuer was asked")
 
 
-@suite.case("OAuth: who has no token learns where to get one")
+@suite.case("OAuth: a client without a token learns where to get one")
 def metadata():
     with Authorized() as a:
         answer = a.ask(None)

@@ -32,7 +32,7 @@ def values():
     equal(run("import {basename} from 'node:path'\nbasename('/a/b.txt')")["result"], "'b.txt'")
 
 
-@suite.case("js and node are names of it, too")
+@suite.case("js and node are names of JavaScript, too")
 def aliases():
     for name in ("js", "node"):
         equal(shared.run("typeof sum", language=name)["result"], "'number'")

@@ -191,7 +191,7 @@ def more():
         equal((done["stdout"], done["stderr"], done["status"]), (wanted, "", "ok"), language)
 
 
-@suite.case("what does not compile is told as that, and syntax errors as the language tells them")
+@suite.case("code that does not compile is CompileError, and syntax errors are the language's")
 def broken():
     for language in programs():
         done = run(language, BROKEN[language])

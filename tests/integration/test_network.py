@@ -141,7 +141,7 @@ def local_resolver():
         contains(names.asked, net.NAME)
 
 
-@suite.case("it is asked by TCP as well, as for answers that are too long for a datagram")
+@suite.case("the name server is asked by TCP for answers that are too long for a datagram")
 def local_resolver_by_tcp():
     with resolver_on_loopback(socket.create_server(("127.0.0.53", 53))) as names, started("--allow-network") as server:
         sandbox = connected(server)
@@ -181,7 +181,7 @@ def linked_resolv_conf():
         subprocess.run(["umount", f"{image}/usr"], check=True)
 
 
-@suite.case("so is a name server that this host reaches by IPv6 alone")
+@suite.case("a name server that this host reaches only by IPv6 is used")
 def resolver_by_ipv6():
     bound = network.datagrams(53, socket.AF_INET6)
     names = net.NameServer(bound)
@@ -406,7 +406,7 @@ def ordinary_user():
     ordinary(True)
 
 
-@suite.case("and those of a user who was granted no ids")
+@suite.case("sandboxes of an ordinary user without subordinate ids have network")
 def user_without_ids():
     ordinary(False)
 
