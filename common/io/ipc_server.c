@@ -320,6 +320,14 @@ static void server_end_link(struct ipc_endpoint *ep)
     ipc_endpoint_unlock(ep, false);
     for (size_t i = 0; i < s->context_count; i++) {
         nng_ctx_close(s->contexts[i].ctx);
+    }
+    /* The callback of a context may be about to begin the next receive of another one. nng refuses
+     * that receive and calls back, unless its aio has been stopped: newer versions of nng call
+     * nobody back then, and the close would wait for ever. So all callbacks end before any stop. */
+    for (size_t i = 0; i < s->context_count; i++) {
+        nng_aio_wait(s->contexts[i].aio);
+    }
+    for (size_t i = 0; i < s->context_count; i++) {
         nng_aio_stop(s->contexts[i].aio); /* waits for its callback, which wakes the loop */
     }
 }
