@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,6 +39,24 @@ char *alloc_viewdup(struct view v)
         memcpy(copy, v.data, v.len);
     }
     return copy;
+}
+
+struct view_list alloc_listdup(struct view_list list)
+{
+    struct view *items = alloc_array(list.count + 1, sizeof(*items));
+    for (size_t i = 0; i < list.count; i++) {
+        items[i] = view_bytes(alloc_viewdup(list.items[i]), list.items[i].len);
+    }
+    return (struct view_list){items, list.count};
+}
+
+void alloc_listfree(struct view_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free((char *)(uintptr_t)list->items[i].data); /* ours, see alloc_listdup() */
+    }
+    free((struct view *)(uintptr_t)list->items);
+    *list = (struct view_list){NULL, 0};
 }
 
 char *alloc_printf(const char *fmt, ...)

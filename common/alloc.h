@@ -23,6 +23,10 @@ void *alloc_check(void *p);
 char *alloc_strdup(const char *text);
 char *alloc_viewdup(struct view v);
 
+/* A list with copies of its items. Free with alloc_listfree(), which takes an empty one, too. */
+struct view_list alloc_listdup(struct view_list list);
+void alloc_listfree(struct view_list *list);
+
 /* printf into a fresh string. Never NULL. Free with free(). For short texts of our own making. */
 char *alloc_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

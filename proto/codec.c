@@ -218,6 +218,50 @@ static int bad_field(const struct msg_schema *s, const struct msg_field *f, cons
     return err_set(err, ERR_PROTOCOL, "message %s, field %s: %s", s->name, f->name, why);
 }
 
+/* Whether a message within a message is what the field says. How deep that can go is bounded by the
+ * table. */
+static int check_item(const struct msg_schema *s, const struct msg_field *f, struct view item,
+                      struct err *err)
+{
+    struct msg m;
+    const struct msg_schema *wanted = msg_schema_find((uint64_t)msg_field_item(f));
+    enum msg_link link = (wanted->links & MSG_LINK_W) != 0 ? MSG_LINK_W : MSG_LINK_A;
+    if (msg_decode(link, item.data, item.len, &m, err) < 0) {
+        err_ignore(err_wrap(err, "message %s, field %s", s->name, f->name));
+        return -ERR_PROTOCOL;
+    }
+    bool good = m.type == wanted->type && m.seq == 0;
+    msg_finish(&m);
+    return good ? 0 : bad_field(s, f, "an item is another message", err);
+}
+
+static int check_items(const struct msg_schema *s, const struct msg_field *f,
+                       const struct view_list *list, struct err *err)
+{
+    for (size_t i = 0; f->type == FIELD_MSGS && i < list->count; i++) {
+        int rc = check_item(s, f, list->items[i], err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int store_list(struct msg *m, const struct msg_schema *s, const struct msg_field *f,
+                      const struct item *item, struct err *err)
+{
+    if (item->kind != ITEM_LIST) {
+        return bad_field(s, f, "expected a list", err);
+    }
+    if (item->list.count > msg_field_most(f)) {
+        return bad_field(s, f, "list too long", err);
+    }
+    struct view_list list = {item->list.count > 0 ? m->list_items + item->list.first : NULL,
+                             item->list.count};
+    *(struct view_list *)field_of(m, f) = list;
+    return check_items(s, f, &list, err);
+}
+
 static int store(struct msg *m, const struct msg_schema *s, const struct msg_field *f,
                  const struct item *item, struct err *err)
 {
@@ -270,15 +314,8 @@ static int store(struct msg *m, const struct msg_schema *s, const struct msg_fie
         *(struct view *)field_of(m, f) = item->view;
         return 0;
     case FIELD_LIST:
-        if (item->kind != ITEM_LIST) {
-            return bad_field(s, f, "expected a list", err);
-        }
-        if (item->list.count > f->max) {
-            return bad_field(s, f, "list too long", err);
-        }
-        *(struct view_list *)field_of(m, f) = (struct view_list){
-            item->list.count > 0 ? m->list_items + item->list.first : NULL, item->list.count};
-        return 0;
+    case FIELD_MSGS:
+        return store_list(m, s, f, item, err);
     }
     return bad_field(s, f, "unknown field type", err);
 }
@@ -372,7 +409,7 @@ static size_t size_bound(const struct msg *m, const struct msg_schema *s)
         const void *p = (const char *)m + s->fields[i].offset;
         if (s->fields[i].type == FIELD_STR || s->fields[i].type == FIELD_BIN) {
             size += ((const struct view *)p)->len;
-        } else if (s->fields[i].type == FIELD_LIST) {
+        } else if (s->fields[i].type == FIELD_LIST || s->fields[i].type == FIELD_MSGS) {
             const struct view_list *list = p;
             for (size_t k = 0; k < list->count; k++) {
                 size += 5 + list->items[k].len;
@@ -385,7 +422,7 @@ static size_t size_bound(const struct msg *m, const struct msg_schema *s)
 static int too_big(const struct msg_schema *s, const struct msg_field *f, struct err *err)
 {
     return err_set(err, ERR_TOO_BIG, "message %s, field %s: over its limit of %" PRIu64, s->name,
-                   f->name, f->max);
+                   f->name, f->type == FIELD_MSGS ? msg_field_most(f) : f->max);
 }
 
 static void pack_bytes(msgpack_packer *pk, struct view v)
@@ -394,6 +431,26 @@ static void pack_bytes(msgpack_packer *pk, struct view v)
     if (v.len > 0) {
         msgpack_pack_bin_body(pk, v.data, v.len);
     }
+}
+
+static int pack_list(msgpack_packer *pk, const struct msg_schema *s, const struct msg_field *f,
+                     const struct view_list *list, struct err *err)
+{
+    if (list->count > msg_field_most(f) || list->count > LIMIT_LIST) {
+        return too_big(s, f, err);
+    }
+    int rc = check_items(s, f, list, err);
+    if (rc < 0) {
+        return rc;
+    }
+    msgpack_pack_array(pk, list->count);
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->items[i].len > LIMIT_ITEM) {
+            return too_big(s, f, err);
+        }
+        pack_bytes(pk, list->items[i]);
+    }
+    return 0;
 }
 
 static int pack_field(msgpack_packer *pk, const struct msg_schema *s, const struct msg_field *f,
@@ -446,20 +503,9 @@ static int pack_field(msgpack_packer *pk, const struct msg_schema *s, const stru
         pack_bytes(pk, v);
         return 0;
     }
-    case FIELD_LIST: {
-        const struct view_list *list = p;
-        if (list->count > f->max || list->count > LIMIT_LIST) {
-            return too_big(s, f, err);
-        }
-        msgpack_pack_array(pk, list->count);
-        for (size_t i = 0; i < list->count; i++) {
-            if (list->items[i].len > LIMIT_ITEM) {
-                return too_big(s, f, err);
-            }
-            pack_bytes(pk, list->items[i]);
-        }
-        return 0;
-    }
+    case FIELD_LIST:
+    case FIELD_MSGS:
+        return pack_list(pk, s, f, p, err);
     }
     return err_set(err, ERR_INTERNAL, "field %s has no type", f->name);
 }

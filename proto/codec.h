@@ -3,9 +3,9 @@
  *
  * On the wire a message is one msgpack array: [type, seq, field, field, ...], fields in the order
  * of messages.def. Reading is strict: unknown type, wrong link, missing, extra or ill-typed field,
- * value over its maximum, invalid UTF-8 in a STR, trailing bytes: all -ERR_PROTOCOL, after which
- * the receiver closes the link. Memory is allocated for bytes that have arrived, never for an
- * announced length.
+ * value over its maximum, invalid UTF-8 in a STR, trailing bytes, or any of these in a message
+ * within a MSGS: all -ERR_PROTOCOL, and the peer has lost its link. Memory is never reserved on a
+ * peer's word; only what has arrived counts.
  *
  * On byte streams (agent link) a message is framed by its length: 4 bytes, big endian.
  *
@@ -19,7 +19,8 @@
 #include "proto/msg.h"
 
 /* Appends the encoded message. -ERR_TOO_BIG if a field is over its maximum or *out is full;
- * -ERR_PROTOCOL if a STR is not UTF-8 or has a NUL. *out is unchanged on error. */
+ * -ERR_PROTOCOL if a STR is not UTF-8 or has a NUL, or an item of a MSGS is no such message. *out
+ * is unchanged on error. */
 int msg_encode(struct buf *out, const struct msg *m, struct err *err) WARN_UNUSED;
 
 /* As msg_encode, behind a 4-byte length. */

@@ -41,6 +41,7 @@
 #define LIMIT_ITEM   (64u << 10)  /* bytes of one list item: an environment value may be long */
 #define LIMIT_FRAME  (26u << 20)  /* one encoded message: code + stdin + lists, with room */
 #define LIMIT_FIELDS 48           /* fields of one message */
+#define LIMIT_PLACES 32           /* places where one probe has looked for an engine */
 #define LIMIT_AGENT_FRAME                                                                          \
     (2u << 20) /* one message from an agent: both chunks, result, traceback, with room */
 

@@ -28,7 +28,7 @@ enum msg_type {
 /* Which link a message may travel on. */
 enum msg_link { MSG_LINK_W = 1, MSG_LINK_A = 2, MSG_LINK_WA = 3 };
 
-enum field_type { FIELD_UINT, FIELD_INT, FIELD_BOOL, FIELD_STR, FIELD_BIN, FIELD_LIST };
+enum field_type { FIELD_UINT, FIELD_INT, FIELD_BOOL, FIELD_STR, FIELD_BIN, FIELD_LIST, FIELD_MSGS };
 
 #define FIELD_C_UINT uint64_t
 #define FIELD_C_INT  int64_t
@@ -36,6 +36,10 @@ enum field_type { FIELD_UINT, FIELD_INT, FIELD_BOOL, FIELD_STR, FIELD_BIN, FIELD
 #define FIELD_C_STR  struct view
 #define FIELD_C_BIN  struct view
 #define FIELD_C_LIST struct view_list
+#define FIELD_C_MSGS struct view_list
+
+/* The maximum of a field of type MSGS: of which type its items are, and how many there may be. */
+#define MSGS_OF(NAME, most) ((uint64_t)MSG_##NAME << 32 | (most))
 
 #define F(T, type, field, max) FIELD_C_##type field;
 #define X(NAME, number, name, links)                                                               \
@@ -63,6 +67,17 @@ struct msg_field {
     size_t offset; /* in struct msg */
     uint64_t max;
 };
+
+/* Of a field of type LIST or MSGS. */
+static inline uint64_t msg_field_most(const struct msg_field *f)
+{
+    return f->type == FIELD_MSGS ? f->max & UINT32_MAX : f->max;
+}
+
+static inline enum msg_type msg_field_item(const struct msg_field *f)
+{
+    return f->type == FIELD_MSGS ? (enum msg_type)(f->max >> 32) : MSG_NONE;
+}
 
 struct msg_schema {
     enum msg_type type;

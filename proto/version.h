@@ -6,11 +6,12 @@
  *   2  an engine has a place; progress of a creation; memory kills as the agent counts them
  *   3  a supervisor that takes over asks for the operations, and joins them
  *   4  languages that are run by programs; displays and changed files; network and packages
+ *   5  the place of an engine, and what each place answered, are messages
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION     4
+#define PROTO_VERSION     5
 #define PROTO_WORKER_NAME "cloister-worker"
 #define PROTO_AGENT_NAME  "cloister-agent"
 

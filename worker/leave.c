@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "common/alloc.h"
 #include "common/ending.h"
 #include "common/log.h"
 #include "worker/life.h"
@@ -85,14 +86,6 @@ static void hang_up_on_supervisor(struct worker *w)
     }
 }
 
-static void free_runners(struct view_list *list)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        free((void *)(uintptr_t)list->items[i].data);
-    }
-    free((void *)(uintptr_t)list->items);
-}
-
 static void on_life_timer_closed(uv_handle_t *handle)
 {
     struct worker *w = handle->data;
@@ -101,7 +94,7 @@ static void on_life_timer_closed(uv_handle_t *handle)
         void *arg = w->ended_arg;
         enum exit_code code = w->exit_code;
         spec_drop(&w->spec);
-        free_runners(&w->runners);
+        alloc_listfree(&w->runners);
         buf_finish(&w->supervisor.answer);
         buf_finish(&w->opened);
         free(w);

@@ -430,15 +430,6 @@ static void on_progress(void *arg, const char *text, uint64_t done, uint64_t tot
     }
 }
 
-static struct view_list copy_list(struct view_list from)
-{
-    struct view *items = alloc_array(from.count + 1, sizeof(*items));
-    for (size_t i = 0; i < from.count; i++) {
-        items[i] = view_bytes(alloc_viewdup(from.items[i]), from.items[i].len);
-    }
-    return (struct view_list){items, from.count};
-}
-
 static int keep_spec(struct worker *w, const struct msg_open *m, struct err *err)
 {
     struct backend_spec *spec = &w->spec;
@@ -448,7 +439,7 @@ static int keep_spec(struct worker *w, const struct msg_open *m, struct err *err
     spec->agent_path = w->setup->agent_path;
     spec->progress = on_progress;
     spec->progress_arg = w;
-    w->runners = copy_list(m->runners);
+    w->runners = alloc_listdup(m->runners);
     return spec_take(spec, m, err);
 }
 

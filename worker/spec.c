@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/backends.h"
+#include "common/cleanup.h"
+#include "proto/place.h"
 
 static bool is_sandbox_id(struct view text)
 {
@@ -60,9 +63,24 @@ static int check_reach(const struct msg_open *m, struct err *err)
     return 0;
 }
 
+int spec_take_place(struct backend_spec *spec, struct view backend, struct view_list place,
+                    struct err *err)
+{
+    CLEANUP_FREE char *name = alloc_viewdup(backend);
+    const struct backend_row *row = backend_row_find(name);
+    if (place.count > 0 && row != NULL && !row->has_engine) {
+        return err_set(err, ERR_INVALID, "the backend %s has no engine that could be anywhere",
+                       name);
+    }
+    return place_decode(place, &spec->place, err);
+}
+
 int spec_take(struct backend_spec *spec, const struct msg_open *m, struct err *err)
 {
     int rc = check_reach(m, err);
+    if (rc == 0) {
+        rc = spec_take_place(spec, m->backend, m->place, err);
+    }
     if (rc < 0) {
         return rc;
     }
@@ -70,7 +88,6 @@ int spec_take(struct backend_spec *spec, const struct msg_open *m, struct err *e
     for (size_t i = 0; i < m->env.count; i++) {
         env[i] = view_bytes(alloc_viewdup(m->env.items[i]), m->env.items[i].len);
     }
-    spec->engine = alloc_viewdup(m->engine);
     spec->runtime = alloc_viewdup(m->runtime);
     spec->mode = m->mode;
     spec->image = alloc_viewdup(m->image);
@@ -107,7 +124,7 @@ void spec_drop(struct backend_spec *spec)
         drop_text(spec->env.items[i].data);
     }
     free((void *)(uintptr_t)spec->env.items);
-    drop_text(spec->engine);
+    place_finish(&spec->place);
     drop_text(spec->runtime);
     drop_text(spec->image);
     drop_text(spec->packages);

@@ -18,6 +18,8 @@
 #include "proto/codec.h"
 #include "proto/version.h"
 #include "worker/life.h"
+#include "worker/probed.h"
+#include "worker/spec.h"
 
 #define CONTEXTS  64    /* requests that can be unanswered at a time */
 #define ENDING_MS 90000 /* over the grace period, if a sweeper is at work */
@@ -137,20 +139,29 @@ static void handle_close(struct worker *w, struct ipc_request *request, const st
     life_close(w, EXIT_CODE_OK, m->close.grace_ms);
 }
 
-/* A backend object for one PROBE or SWEEP; NULL if there is no such backend, which is answered. */
+/* A backend object for one PROBE or SWEEP, and its spec but for the runtime, whose place the caller
+ * frees; NULL if there is no such backend, or the place is not one of it, which is answered. */
 static struct oneshot *oneshot_create(struct worker *w, struct ipc_request *request, uint64_t seq,
-                                      struct view name)
+                                      struct view name, struct view_list place,
+                                      struct backend_spec *ret_spec)
 {
     struct err err = ERR_INIT;
-    char *text = alloc_viewdup(name);
+    CLEANUP_FREE char *text = alloc_viewdup(name);
     const struct backend_ops *ops = backend_find(text);
-    if (ops == NULL) {
-        err_set(&err, ERR_ENGINE, "there is no backend called \"%s\"", text);
-        free(text);
+    struct backend_spec spec = {
+        .id = w->setup->sandbox,
+        .dir = w->setup->dir,
+        .shared_dir = w->setup->shared_dir,
+        .agent_path = w->setup->agent_path,
+        .image = "",
+    };
+    int rc = ops == NULL ? err_set(&err, ERR_ENGINE, "there is no backend called \"%s\"", text)
+                         : spec_take_place(&spec, name, place, &err);
+    if (rc < 0) {
         worker_answer_failed(w, request, seq, &err, NULL);
         return NULL;
     }
-    free(text);
+    *ret_spec = spec;
     struct oneshot *e = alloc_one(struct oneshot);
     e->worker = w;
     e->backend = ops->open(w->loop);
@@ -160,62 +171,32 @@ static struct oneshot *oneshot_create(struct worker *w, struct ipc_request *requ
     return e;
 }
 
-static struct backend_spec oneshot_spec(const struct worker *w, const char *engine,
-                                        const char *runtime)
-{
-    struct backend_spec spec = {0};
-    spec.id = w->setup->sandbox;
-    spec.dir = w->setup->dir;
-    spec.shared_dir = w->setup->shared_dir;
-    spec.agent_path = w->setup->agent_path;
-    spec.engine = engine;
-    spec.runtime = runtime;
-    spec.image = "";
-    return spec;
-}
-
 static void on_backend_probed(void *arg, const struct backend_probe *probe)
 {
     struct oneshot *e = arg;
-    struct view unapplied[BACKEND_UNAPPLIED_MAX];
-    struct view tried[BACKEND_TRIED_MAX];
-    struct msg m = {.type = MSG_PROBED, .seq = e->asker->seq};
     if (probe->left_behind) {
         struct err err = ERR_INIT;
         err_set(&err, ERR_ENGINE, "%s", probe->reason);
         worker_answer_failed(e->worker, e->asker->request, e->asker->seq, &err, NULL);
-        life_oneshot_done(e);
-        return;
+    } else {
+        struct probed probed;
+        probed_init(&probed, probe);
+        probed.m.seq = e->asker->seq;
+        worker_answer(e->worker, e->asker->request, &probed.m);
+        probed_finish(&probed);
     }
-    for (size_t i = 0; i < probe->unapplied_count; i++) {
-        unapplied[i] = view_of(probe->unapplied[i]);
-    }
-    for (size_t i = 0; i < probe->tried_count; i++) {
-        tried[i] = view_of(probe->tried[i]);
-    }
-    m.probed.usable = probe->usable;
-    m.probed.engine = worker_text(probe->engine, LIMIT_PATH);
-    m.probed.runtime = worker_text(probe->runtime, LIMIT_PATH);
-    m.probed.version = worker_text(probe->version, LIMIT_TEXT);
-    m.probed.reason = worker_text(probe->reason, LIMIT_TEXT);
-    m.probed.mode = probe->mode;
-    m.probed.network = worker_text(probe->network, LIMIT_TEXT);
-    m.probed.unapplied.items = unapplied;
-    m.probed.unapplied.count = probe->unapplied_count;
-    m.probed.tried.items = tried;
-    m.probed.tried.count = probe->tried_count;
-    worker_answer(e->worker, e->asker->request, &m);
     life_oneshot_done(e);
 }
 
 static void handle_probe(struct worker *w, struct ipc_request *request, const struct msg *m)
 {
-    struct oneshot *e = oneshot_create(w, request, m->seq, m->probe.backend);
+    struct backend_spec spec;
+    CLEANUP_FREE char *runtime = alloc_viewdup(m->probe.runtime);
+    struct oneshot *e = oneshot_create(w, request, m->seq, m->probe.backend, m->probe.place, &spec);
     if (e != NULL) {
-        CLEANUP_FREE char *engine = alloc_viewdup(m->probe.engine);
-        CLEANUP_FREE char *runtime = alloc_viewdup(m->probe.runtime);
-        struct backend_spec spec = oneshot_spec(w, engine, runtime);
+        spec.runtime = runtime;
         e->backend->ops->probe(e->backend, &spec, on_backend_probed, e);
+        place_finish(&spec.place);
     }
 }
 
@@ -233,12 +214,13 @@ static void on_backend_swept(void *arg, int rc, const struct err *err, const cha
 
 static void handle_sweep(struct worker *w, struct ipc_request *request, const struct msg *m)
 {
-    struct oneshot *e = oneshot_create(w, request, m->seq, m->sweep.backend);
+    struct backend_spec spec;
+    CLEANUP_FREE char *runtime = alloc_viewdup(m->sweep.runtime);
+    struct oneshot *e = oneshot_create(w, request, m->seq, m->sweep.backend, m->sweep.place, &spec);
     if (e != NULL) {
-        CLEANUP_FREE char *engine = alloc_viewdup(m->sweep.engine);
-        CLEANUP_FREE char *runtime = alloc_viewdup(m->sweep.runtime);
-        struct backend_spec spec = oneshot_spec(w, engine, runtime);
+        spec.runtime = runtime;
         e->backend->ops->destroy(e->backend, &spec, on_backend_swept, e);
+        place_finish(&spec.place);
     }
 }
 

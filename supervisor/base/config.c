@@ -14,6 +14,7 @@
 #include "common/alloc.h"
 #include "common/backends.h"
 #include "common/cleanup.h"
+#include "common/place.h"
 #include "common/room.h"
 #include "common/str.h"
 #include "supervisor/base/image.h"
@@ -267,6 +268,11 @@ static int check_together(const struct config *c, struct err *err)
                            "commas, got \"%.200s\"",
                            c->local_files);
         }
+    }
+    const struct place engine = {.kind = PLACE_NAMED, .address = c->engine};
+    if (c->engine[0] != '\0' && place_check(&engine, err) < 0) {
+        err->code = ERR_CONFIG;
+        return err_wrap(err, "--engine");
     }
     if (config_names_references(c) && c->image[0] != '\0' &&
         image_check_reference(c->image, err) < 0) {

@@ -18,6 +18,8 @@
 #include "common/cleanup.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "proto/codec.h"
+#include "proto/place.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
 #include "supervisor/fleet/engine/engine.h"
@@ -73,13 +75,29 @@ static void print_list(FILE *out, const char *what, const struct view_list *list
     }
 }
 
+static void print_tried(FILE *out, const struct view_list *tried)
+{
+    for (size_t i = 0; i < tried->count; i++) {
+        struct msg m;
+        if (msg_decode(MSG_LINK_W, tried->items[i].data, tried->items[i].len, &m, NULL) < 0) {
+            continue; /* the codec has read it before */
+        }
+        CLEANUP_FREE char *at = place_list_text(m.engine_tried.place);
+        fprintf(out, "  %-18s %.*s%s%s: %.*s\n", i == 0 ? "places tried" : "",
+                VIEW_ARG(m.engine_tried.origin), at[0] != '\0' ? " " : "", at,
+                VIEW_ARG(m.engine_tried.answer));
+        msg_finish(&m);
+    }
+}
+
 #define NETWORK_WORKS view_of("can be had, so packages can be installed")
 
 static void print_who(FILE *out, const char *backend, const struct msg_probed *p)
 {
     fprintf(out, "backend %s", backend);
-    if (p->engine.len > 0) {
-        fprintf(out, ", engine %.*s", VIEW_ARG(p->engine));
+    CLEANUP_FREE char *at = place_list_text(p->place);
+    if (at[0] != '\0') {
+        fprintf(out, ", engine %s", at);
     }
     if (p->runtime.len > 0) {
         fprintf(out, ", runtime %.*s", VIEW_ARG(p->runtime));
@@ -88,7 +106,7 @@ static void print_who(FILE *out, const char *backend, const struct msg_probed *p
 
 static void print_rest(FILE *out, const struct msg_probed *p)
 {
-    print_list(out, "places tried", &p->tried);
+    print_tried(out, &p->tried);
     if (p->version.len > 0) {
         fprintf(out, "  %-18s %.*s\n", "version", VIEW_ARG(p->version));
     }

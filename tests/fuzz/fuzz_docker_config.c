@@ -48,6 +48,11 @@ static void check(const struct docker_endpoint *e)
     FUZZ_REQUIRE(strcmp(again.base_url, e->base_url) == 0);
     FUZZ_REQUIRE(again.verify == e->verify);
     docker_endpoint_finish(&again);
+    const struct place place = docker_endpoint_place(e);
+    FUZZ_REQUIRE(place_check(&place, NULL) == 0);
+    FUZZ_REQUIRE(docker_endpoint_of(&place, &again, NULL) == 0);
+    FUZZ_REQUIRE(strcmp(again.text, e->text) == 0);
+    docker_endpoint_finish(&again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -75,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     scratch_put(CONFIG_FILE, data + 1, in.kind == CONFIG ? size - 1 : 0);
     scratch_put(CONTEXT_FILE, data + 1, in.kind == CONTEXT ? size - 1 : 0);
     struct docker_discovery places;
-    docker_discovery_find("", get, &in, &places);
+    docker_discovery_find(&(struct place){.kind = PLACE_NONE}, get, &in, &places);
     FUZZ_REQUIRE(places.count <= DOCKER_ENDPOINTS_MAX);
     for (size_t i = 0; i < places.count; i++) {
         const struct docker_place *p = &places.items[i];

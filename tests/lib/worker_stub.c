@@ -39,6 +39,7 @@
 #include "common/str.h"
 #include "proto/codec.h"
 #include "proto/exit_codes.h"
+#include "proto/place.h"
 #include "proto/version.h"
 #include "tests/lib/worker_stub_kept.h"
 
@@ -489,12 +490,26 @@ static void handle_probe(struct stub *s, struct ipc_request *request, const stru
     bool is_docker = view_is(m->probe.backend, "docker");
     bool usable = strcmp(s->behaviour, "probe-fails") != 0 &&
                   (strcmp(s->behaviour, "probe-second") != 0 || view_is(m->probe.runtime, "crun"));
-    struct view tried[] = {view_of("unix:///stub.sock: it was tried")};
+    static const struct place socket_place = {.kind = PLACE_SOCKET, .address = "/stub.sock"};
+    struct view_list place = alloc_listdup(m->probe.place);
+    CLEANUP_BUF struct buf item;
+    struct view tried;
+    buf_init(&item, LIMIT_ITEM);
     if (is_docker) {
         usable = strcmp(s->behaviour, "docker") == 0;
-        r.probed.engine = m->probe.engine.len > 0 ? m->probe.engine : view_of("unix:///stub.sock");
-        r.probed.tried = (struct view_list){tried, 1};
+        if (place.count == 0) {
+            alloc_listfree(&place);
+            err_ignore(place_encode(&socket_place, &place, NULL));
+        }
+        struct msg t = {.type = MSG_ENGINE_TRIED};
+        t.engine_tried.origin = view_of("the stub");
+        t.engine_tried.place = place;
+        t.engine_tried.answer = view_of("it was tried");
+        err_ignore(msg_encode(&item, &t, NULL));
+        tried = view_bytes(item.data, item.len);
+        r.probed.tried = (struct view_list){&tried, 1};
     }
+    r.probed.place = place;
     if (strcmp(s->behaviour, "probe-hangs") == 0) {
         leave_note_in("WORKER_STUB_SWEEPS", "probing", "");
         hang();
@@ -515,6 +530,7 @@ static void handle_probe(struct stub *s, struct ipc_request *request, const stru
         r.probed.unapplied = (struct view_list){lacks, 1};
     }
     send_msg(request, &r);
+    alloc_listfree(&place);
 }
 
 static void handle_sweep(struct stub *s, struct ipc_request *request, const struct msg *m)
@@ -525,9 +541,9 @@ static void handle_sweep(struct stub *s, struct ipc_request *request, const stru
         return;
     }
     const struct msg_sweep *w = &m->sweep;
-    CLEANUP_FREE char *text =
-        alloc_printf("%.*s %.*s%s%.*s", VIEW_ARG(w->backend), VIEW_ARG(w->runtime),
-                     w->engine.len > 0 ? " " : "", VIEW_ARG(w->engine));
+    CLEANUP_FREE char *at = place_list_text(w->place);
+    CLEANUP_FREE char *text = alloc_printf("%.*s %.*s%s%s", VIEW_ARG(w->backend),
+                                           VIEW_ARG(w->runtime), at[0] != '\0' ? " " : "", at);
     leave_note_in("WORKER_STUB_SWEEPS", s->sandbox, text);
     send_ok(request, m->seq);
 }

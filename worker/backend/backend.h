@@ -19,6 +19,7 @@
 
 #include "common/backends.h"
 #include "common/err.h"
+#include "common/place.h"
 #include "common/view.h"
 
 #define BACKEND_HINT_MAX      512
@@ -55,10 +56,10 @@ struct backend_spec {
     const char *dir;        /* private directory of this sandbox, exists, 0700 */
     const char *shared_dir; /* instance directory that the mapped root of sandboxes may traverse */
     const char *agent_path; /* agent binary on this host */
-    const char *engine;  /* the engine's place as returned by a probe; "" = none, or look for it */
-    const char *runtime; /* name or path; "" = the backend's choice */
-    uint64_t mode;       /* from a probe of the same runtime; 0 = unknown */
-    const char *image;   /* "" = the backend's default */
+    struct place place;     /* of the engine, as a probe returned it or somebody named it */
+    const char *runtime;    /* name or path; "" = the backend's choice */
+    uint64_t mode;          /* from a probe of the same runtime; 0 = unknown */
+    const char *image;      /* "" = the backend's default */
     struct backend_limits limits;
     struct view_list env; /* "K=V" for the agent's children */
     uint64_t grace_ms;    /* the agent ends the sandbox after this long without a link */
@@ -88,9 +89,16 @@ struct backend_info {
     size_t unapplied_count;
 };
 
+/* One place that was looked at. */
+struct backend_tried {
+    const char *origin; /* who says so: "DOCKER_HOST", "the usual socket of Podman" */
+    struct place place; /* PLACE_NONE if what is said there is no place */
+    const char *answer; /* what came of it, for people */
+};
+
 struct backend_probe {
     bool usable;
-    const char *engine;  /* pass to spec.engine; "" if there is none */
+    struct place place;  /* pass to spec.place; PLACE_NONE if there is none */
     const char *runtime; /* path, or what the engine calls it */
     const char *version; /* first line of `--version`, or "" */
     const char *reason;  /* why not usable, quoting the runtime; "" if usable */
@@ -99,7 +107,7 @@ struct backend_probe {
     const char *network; /* why spec.network is impossible here, and what to do; NULL: it works */
     const char *unapplied[BACKEND_UNAPPLIED_MAX];
     size_t unapplied_count;
-    const char *tried[BACKEND_TRIED_MAX]; /* each place that was tried: "place: its answer" */
+    struct backend_tried tried[BACKEND_TRIED_MAX];
     size_t tried_count;
 };
 

@@ -50,7 +50,7 @@ int spec_copy_init(struct spec_copy *r, const struct backend_spec *spec, struct 
     r->spec.dir = dup_or_empty(spec->dir);
     r->spec.shared_dir = dup_or_empty(spec->shared_dir);
     r->spec.agent_path = dup_or_empty(spec->agent_path);
-    r->spec.engine = dup_or_empty(spec->engine);
+    r->spec.place = place_copy(&spec->place);
     r->spec.runtime = dup_or_empty(spec->runtime);
     r->spec.image = dup_or_empty(spec->image);
     r->spec.limits = spec_copy_limits(&spec->limits);
@@ -71,10 +71,11 @@ void spec_copy_finish(struct spec_copy *r)
 {
     const char *const strings[] = {r->spec.id,         r->spec.dir,     r->spec.shared_dir,
                                    r->spec.agent_path, r->spec.runtime, r->spec.image,
-                                   r->spec.engine,     r->spec.packages};
+                                   r->spec.packages};
     for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
         free((char *)(uintptr_t)strings[i]); /* ours, see spec_copy_init() */
     }
+    place_finish(&r->spec.place);
     for (size_t i = 0; i < r->spec.env.count; i++) {
         free((char *)(uintptr_t)r->env[i].data);
     }

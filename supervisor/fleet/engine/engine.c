@@ -25,6 +25,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/str.h"
+#include "proto/place.h"
 #include "supervisor/base/config.h"
 #include "supervisor/fleet/engine/spoken.h"
 #include "supervisor/fleet/fleet.h"
@@ -52,7 +53,7 @@ struct engine {
     bool known;
     struct engine_choice choice; /* the best one so far, during a round */
     size_t choice_lacks;
-    char *at, *runtime; /* own the texts of choice.engine and choice.runtime */
+    char *runtime; /* owns the text of choice.runtime; choice.place is owned, too */
     struct spoken spoken;
 
     TAILQ_HEAD(, engine_wait) waiting;
@@ -80,11 +81,11 @@ static void try_next(struct engine *e);
 static void add_candidates(struct engine *e, const struct backend_row *row)
 {
     const struct config *c = e->host->config;
-    const char *at = row->has_engine ? c->engine : "";
     bool named = c->runtime[0] != '\0';
     for (size_t i = 0; i < (named ? 1 : BACKEND_RUNTIMES_MAX) && row->runtimes[i] != NULL; i++) {
         e->candidates[e->candidate_count++] =
-            (struct oneshot_target){row->name, at, named ? c->runtime : row->runtimes[i]};
+            (struct oneshot_target){row->name, place_configured(row->name, c->engine),
+                                    named ? c->runtime : row->runtimes[i]};
     }
 }
 
@@ -139,7 +140,10 @@ void engine_destroy(struct engine *e)
     deferred_cancel(&e->host->deferred, &e->begin);
     deferred_cancel(&e->host->deferred, &e->tell);
     free(e->hint);
-    free(e->at);
+    for (size_t i = 0; i < e->candidate_count; i++) {
+        alloc_listfree(&e->candidates[i].place);
+    }
+    alloc_listfree(&e->choice.place);
     free(e->runtime);
     spoken_finish(&e->spoken);
     free(e);
@@ -192,7 +196,8 @@ static void end_round(struct engine *e)
         err_set(&e->failure, ERR_SHUTTING_DOWN, "the server is shutting down");
     } else if (e->found) {
         e->known = true;
-        log_info("engine: %s with %s at=%s mode=%llu", e->choice.backend, e->runtime, e->at,
+        CLEANUP_FREE char *at = place_list_text(e->choice.place);
+        log_info("engine: %s with %s at=%s mode=%llu", e->choice.backend, e->runtime, at,
                  (unsigned long long)e->choice.mode);
     } else {
         err_set(&e->failure, ERR_ENGINE, "no sandbox runtime works on this host: %s", e->reasons);
@@ -210,12 +215,11 @@ static void choose(struct engine *e, const struct oneshot_target *tried,
         return;
     }
     e->found = true;
-    free(e->at);
+    alloc_listfree(&e->choice.place);
     free(e->runtime);
-    e->at = alloc_viewdup(probed->engine);
     e->runtime = alloc_viewdup(probed->runtime);
     e->choice.backend = tried->backend;
-    e->choice.engine = e->at;
+    e->choice.place = alloc_listdup(probed->place);
     e->choice.runtime = e->runtime;
     e->choice.mode = probed->mode;
     e->choice_lacks = probed->unapplied.count;
@@ -257,6 +261,15 @@ static void reject_candidate(struct engine *e, const struct oneshot_target *trie
     }
     snprintf(e->reasons + used, sizeof(e->reasons) - used, "%s%s: %.*s", used > 0 ? "; " : "",
              row->is_its_runtime ? tried->runtime : tried->backend, VIEW_ARG(reason));
+}
+
+/* The worker names where its engine is, and workers of sandboxes are to go there. */
+static int check_result(const struct msg_probed *probed, struct err *err)
+{
+    struct place place = {.kind = PLACE_NONE};
+    int rc = place_decode(probed->place, &place, err);
+    place_finish(&place);
+    return rc < 0 ? err_wrap(err, "the worker's answer to PROBE") : 0;
 }
 
 /* Handles the result of one candidate: the worker's, or one that we make if there was none. */
@@ -365,10 +378,11 @@ static void on_probed(void *arg, int rc, const struct msg *reply, const struct e
         sweep_probe(e);
     }
     free(STEAL_PTR(e->probe_dir));
-    if (rc == 0) {
+    struct err bad = ERR_INIT;
+    if (rc == 0 && check_result(&reply->probed, &bad) == 0) {
         take_result(e, &reply->probed);
     } else {
-        take_failure(e, err);
+        take_failure(e, rc == 0 ? &bad : err);
     }
 }
 

@@ -18,7 +18,7 @@ struct engine;
 
 struct engine_choice {
     const char *backend;
-    const char *engine; /* its address, from PROBED; "" if the backend has none */
+    struct view_list place; /* of its engine, from PROBED; none if the backend has none */
     const char *runtime;
     uint64_t mode; /* from PROBED, opaque */
 };

@@ -48,7 +48,7 @@ int sandbox_save(struct sandbox *s, bool answered, disk_done_fn done, struct err
 static void restore_spec(struct sandbox *s, const struct msg_open *open)
 {
     s->spec = *open;
-    sandbox_take_place(s, alloc_viewdup(open->backend), alloc_viewdup(open->engine),
+    sandbox_take_place(s, alloc_viewdup(open->backend), alloc_listdup(open->place),
                        alloc_viewdup(open->runtime));
     s->spec.image = view_of(alloc_viewdup(open->image));
     s->asked.env = alloc_array(open->env.count + 1, sizeof(s->asked.env[0]));

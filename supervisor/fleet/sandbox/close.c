@@ -157,7 +157,7 @@ static void sweep_sandbox(struct sandbox *s)
     if (s->end.sm.state != CLEANUP_SWEEP) {
         sm_move(&s->end.sm, CLEANUP_SWEEP);
     }
-    const struct oneshot_target target = {s->backend, s->engine_at, s->runtime};
+    const struct oneshot_target target = {s->backend, s->spec.place, s->runtime};
     struct err err = ERR_INIT;
     while (s->end.sweeps < SWEEPS_MAX && !s->host->forcing) {
         s->end.sweeps++;

@@ -184,7 +184,7 @@ void sandbox_free(struct sandbox *s)
     free(s->dir);
     free(s->reason);
     free(s->backend);
-    free(s->engine_at);
+    alloc_listfree(&s->spec.place);
     free(s->runtime);
     free(s->image);
     free(s->workspace);

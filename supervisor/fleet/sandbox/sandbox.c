@@ -386,13 +386,12 @@ void sandbox_start_worker(struct sandbox *s)
 
 /* ---- creating ---- */
 
-void sandbox_take_place(struct sandbox *s, char *backend, char *engine, char *runtime)
+void sandbox_take_place(struct sandbox *s, char *backend, struct view_list place, char *runtime)
 {
     s->backend = backend;
-    s->engine_at = engine;
     s->runtime = runtime;
     s->spec.backend = view_of(backend);
-    s->spec.engine = view_of(engine);
+    s->spec.place = place;
     s->spec.runtime = view_of(runtime);
 }
 
@@ -426,7 +425,7 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
         sandbox_create_failed(s, err, hint);
         return;
     }
-    sandbox_take_place(s, alloc_strdup(choice->backend), alloc_strdup(choice->engine),
+    sandbox_take_place(s, alloc_strdup(choice->backend), alloc_listdup(choice->place),
                        alloc_strdup(choice->runtime));
     s->spec.mode = choice->mode;
     struct err failed = ERR_INIT;

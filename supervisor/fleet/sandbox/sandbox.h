@@ -83,7 +83,6 @@ struct sandbox {
 
     /* ---- what it got ---- */
     char *backend;
-    char *engine_at; /* address of the engine, "" if there is none */
     char *runtime;
     char *image;
     char *workspace;
@@ -189,7 +188,7 @@ struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, c
                             const char *name, enum sandbox_state first);
 
 /* Sets where it was or will be made; takes ownership of the texts. */
-void sandbox_take_place(struct sandbox *s, char *backend, char *engine, char *runtime);
+void sandbox_take_place(struct sandbox *s, char *backend, struct view_list place, char *runtime);
 
 /* Arguments of its worker of this generation; borrows from s. */
 struct worker_args sandbox_worker_args(const struct sandbox *s, uint64_t generation);

@@ -27,6 +27,7 @@
 #include "common/log.h"
 #include "common/str.h"
 #include "proto/codec.h"
+#include "proto/place.h"
 #include "supervisor/fleet/host/host.h"
 #include "supervisor/fleet/workers/spawn.h"
 
@@ -75,6 +76,15 @@ static int next_message(struct view *rest, enum msg_type type, struct msg *ret, 
     return rc;
 }
 
+/* Nobody is sent anywhere by what is no place. */
+static int check_place(const struct msg_open *m, struct err *err)
+{
+    struct place place = {.kind = PLACE_NONE};
+    int rc = place_decode(m->place, &place, err);
+    place_finish(&place);
+    return rc;
+}
+
 int record_load(const char *dir, struct record *ret, struct err *err)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/record", dir);
@@ -84,6 +94,9 @@ int record_load(const char *dir, struct record *ret, struct err *err)
     struct view rest = view_bytes(r.text.data, r.text.len);
     if (rc == 0) {
         rc = next_message(&rest, MSG_OPEN, &r.open, err);
+    }
+    if (rc == 0) {
+        rc = check_place(&r.open.open, err);
     }
     if (rc == 0) {
         rc = next_message(&rest, MSG_RECORD, &r.whose, err);

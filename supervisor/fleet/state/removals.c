@@ -31,7 +31,8 @@ struct removal {
     char *id;
     char *dir;
     bool swept; /* only the directory is left */
-    char *backend, *engine, *runtime;
+    char *backend, *runtime;
+    struct view_list place;
     uint64_t generation;
     uint64_t due_ms;
     uint64_t pause_ms;
@@ -55,7 +56,7 @@ static void free_removal(struct removal *l)
     free(l->id);
     free(l->dir);
     free(l->backend);
-    free(l->engine);
+    alloc_listfree(&l->place);
     free(l->runtime);
     free(l);
 }
@@ -140,7 +141,7 @@ static void attempt(struct removal *l)
         .shared_dir = host->instance->shared,
         .generation = l->generation++,
     };
-    const struct oneshot_target target = {l->backend, l->engine, l->runtime};
+    const struct oneshot_target target = {l->backend, l->place, l->runtime};
     struct err err = ERR_INIT;
     int rc = instance_restore(host->instance, l->dir, &err);
     if (rc == 0) {
@@ -219,7 +220,7 @@ void removals_add(struct fleet_host *host, const char *id, const char *dir,
     l->swept = target == NULL;
     if (target != NULL) {
         l->backend = alloc_strdup(target->backend);
-        l->engine = alloc_strdup(target->engine);
+        l->place = alloc_listdup(target->place);
         l->runtime = alloc_strdup(target->runtime);
     }
     l->generation = generation;

@@ -29,6 +29,7 @@
 #include "common/fd.h"
 #include "common/log.h"
 #include "proto/msg.h"
+#include "proto/place.h"
 #include "supervisor/base/config.h"
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/fleet/host/host.h"
@@ -66,7 +67,8 @@ struct remains {
     struct dead_instance *instance;
     char id[FLEET_ID_SIZE];
     char *dir;
-    char *backend, *engine, *runtime; /* where it was made; set while it is swept */
+    char *backend, *runtime; /* where it was made; set while it is swept */
+    struct view_list place;
 };
 
 struct sweep {
@@ -206,7 +208,7 @@ static void free_remains(struct remains *l)
 {
     free(l->dir);
     free(l->backend);
-    free(l->engine);
+    alloc_listfree(&l->place);
     free(l->runtime);
     free(l);
 }
@@ -220,7 +222,7 @@ static void end_remains(struct remains *l, bool swept)
     }
     if (!swept && instance->lock_fd < 0 && !r->host->stopping) {
         /* sandboxes of our own instance are retried while we live */
-        const struct oneshot_target target = {l->backend, l->engine, l->runtime};
+        const struct oneshot_target target = {l->backend, l->place, l->runtime};
         removals_add(r->host, l->id, l->dir, &target, SWEEP_GENERATION + 1, RETRY_MS);
     }
     r->running--;
@@ -266,13 +268,13 @@ static void start_sweep(struct remains *l)
     struct err err = ERR_INIT;
     if (record_load(l->dir, &record, &err) == 0) {
         l->backend = alloc_viewdup(record.open.open.backend);
-        l->engine = alloc_viewdup(record.open.open.engine);
+        l->place = alloc_listdup(record.open.open.place);
         l->runtime = alloc_viewdup(record.open.open.runtime);
         record_finish(&record);
     } else {
         log_debug("sweep: %s sandbox=%s", err.text, l->id);
         l->backend = alloc_strdup(r->backend);
-        l->engine = alloc_strdup(r->host->config->engine);
+        l->place = place_configured(r->backend, r->host->config->engine);
         l->runtime = alloc_strdup("");
     }
     CLEANUP_FREE char *shared = alloc_printf("%s/shared", l->instance->dir);
@@ -283,7 +285,7 @@ static void start_sweep(struct remains *l)
         .generation = SWEEP_GENERATION,
         .expendable = true,
     };
-    const struct oneshot_target target = {l->backend, l->engine, l->runtime};
+    const struct oneshot_target target = {l->backend, l->place, l->runtime};
     if (worker_oneshot_start(r->host, &args, MSG_SWEEP, &target, on_dead_swept, l, &err) < 0) {
         log_warn("sweep: sandbox stays for now: %s sandbox=%s", err.text, l->id);
         end_remains(l, false);

@@ -46,7 +46,8 @@ struct rest {
     struct worker_process *worker; /* the dead server's worker, until it has ended */
     uint64_t due_ms;               /* … or until this time */
     bool killed;                   /* it got SIGKILL */
-    char *backend, *engine, *runtime;
+    char *backend, *runtime;
+    struct view_list place; /* of its engine */
     bool done;
 };
 

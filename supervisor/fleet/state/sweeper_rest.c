@@ -15,6 +15,7 @@
 #include "common/ending.h"
 #include "common/log.h"
 #include "proto/limits.h"
+#include "proto/place.h"
 #include "supervisor/fleet/state/disk.h"
 #include "supervisor/fleet/state/record.h"
 #include "supervisor/fleet/state/sweeper_internal.h"
@@ -31,7 +32,7 @@ void rest_free(struct rest *r)
     free(r->id);
     free(r->dir);
     free(r->backend);
-    free(r->engine);
+    alloc_listfree(&r->place);
     free(r->runtime);
     free(r);
 }
@@ -74,13 +75,13 @@ static void find_place(struct rest *r)
     }
     if (record_load(r->dir, &record, &err) == 0) {
         r->backend = alloc_viewdup(record.open.open.backend);
-        r->engine = alloc_viewdup(record.open.open.engine);
+        r->place = alloc_listdup(record.open.open.place);
         r->runtime = alloc_viewdup(record.open.open.runtime);
         record_finish(&record);
     } else {
         log_debug("%s sandbox=%s", err.text, r->id);
         r->backend = alloc_strdup(r->p->backend);
-        r->engine = alloc_strdup(r->p->engine);
+        r->place = place_configured(r->p->backend, r->p->engine);
         r->runtime = alloc_strdup("");
     }
 }
@@ -100,7 +101,7 @@ static void remove_rest(struct rest *r)
         .shared_dir = p->shared,
         .generation = SWEEP_GENERATION + p->round,
     };
-    const struct oneshot_target target = {r->backend, r->engine, r->runtime};
+    const struct oneshot_target target = {r->backend, r->place, r->runtime};
     struct err err = ERR_INIT;
     if (worker_oneshot_start(&p->host, &args, MSG_SWEEP, &target, on_rest_swept, r, &err) < 0) {
         log_warn("sandbox stays for now: %s sandbox=%s", err.text, r->id);

@@ -16,7 +16,7 @@ struct oneshot {
     struct worker_link *link;
     enum msg_type type;
     char *backend;
-    char *engine;
+    struct view_list place;
     char *runtime;
     bool asked;
     worker_reply_fn done; /* NULL once called */
@@ -26,7 +26,7 @@ struct oneshot {
 static void free_oneshot(struct oneshot *e)
 {
     free(e->backend);
-    free(e->engine);
+    alloc_listfree(&e->place);
     free(e->runtime);
     free(e);
 }
@@ -78,12 +78,12 @@ static void on_oneshot_ready(void *arg)
     uint64_t timeout_ms = ONESHOT_SWEEP_MS;
     if (e->type == MSG_PROBE) {
         m.probe.backend = view_of(e->backend);
-        m.probe.engine = view_of(e->engine);
+        m.probe.place = e->place;
         m.probe.runtime = view_of(e->runtime);
         timeout_ms = ONESHOT_PROBE_MS;
     } else {
         m.sweep.backend = view_of(e->backend);
-        m.sweep.engine = view_of(e->engine);
+        m.sweep.place = e->place;
         m.sweep.runtime = view_of(e->runtime);
     }
     struct err err = ERR_INIT;
@@ -113,7 +113,7 @@ int worker_oneshot_start(struct fleet_host *host, const struct worker_args *args
     struct oneshot *e = alloc_one(struct oneshot);
     e->type = type;
     e->backend = alloc_strdup(target->backend);
-    e->engine = alloc_strdup(target->engine);
+    e->place = alloc_listdup(target->place);
     e->runtime = alloc_strdup(target->runtime);
     e->done = done;
     e->arg = arg;

@@ -11,10 +11,10 @@
 #define ONESHOT_PROBE_MS 20000
 #define ONESHOT_SWEEP_MS 20000
 
-/* The target of a PROBE or SWEEP; "" where unknown. */
+/* The target of a PROBE or SWEEP; "" or none where unknown. */
 struct oneshot_target {
     const char *backend;
-    const char *engine;
+    struct view_list place; /* of its engine; see proto/place.h */
     const char *runtime;
 };
 

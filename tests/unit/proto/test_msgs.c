@@ -15,6 +15,8 @@
 
 static const struct view list_sample[] = {{"A=1", 3}, {"\0\xff", 2}, {NULL, 0}};
 
+static struct view_list sample_items(const struct msg_field *f);
+
 /* Fills every field with a value that depends on its place. `extreme` picks the maximum. */
 static void fill(struct msg *m, const struct msg_schema *s, bool extreme)
 {
@@ -44,8 +46,30 @@ static void fill(struct msg *m, const struct msg_schema *s, bool extreme)
             *(struct view_list *)p =
                 extreme ? (struct view_list){NULL, 0} : (struct view_list){list_sample, 3};
             break;
+        case FIELD_MSGS:
+            *(struct view_list *)p = extreme ? (struct view_list){NULL, 0} : sample_items(f);
+            break;
         }
     }
+}
+
+/* As many encoded messages as the field takes, up to two. They live as long as the process. */
+static struct view_list sample_items(const struct msg_field *f)
+{
+    static struct view items[128][2];
+    struct view *found = items[msg_field_item(f)];
+    if (found[0].data == NULL) {
+        struct msg m;
+        struct err err = ERR_INIT;
+        static struct buf wires[128];
+        struct buf *wire = &wires[msg_field_item(f)];
+        fill(&m, msg_schema_find((uint64_t)msg_field_item(f)), false);
+        m.seq = 0;
+        buf_init(wire, LIMIT_ITEM);
+        assert_int_equal(msg_encode(wire, &m, &err), 0);
+        found[0] = found[1] = view_bytes(wire->data, wire->len);
+    }
+    return (struct view_list){found, msg_field_most(f) < 2 ? msg_field_most(f) : 2};
 }
 
 static void assert_view_equal(struct view a, struct view b)
@@ -77,7 +101,8 @@ static void assert_msg_equal(const struct msg *a, const struct msg *b, const str
         case FIELD_BIN:
             assert_view_equal(*(const struct view *)x, *(const struct view *)y);
             break;
-        case FIELD_LIST: {
+        case FIELD_LIST:
+        case FIELD_MSGS: {
             const struct view_list *l = x;
             const struct view_list *k = y;
             assert_int_equal(l->count, k->count);
@@ -209,6 +234,53 @@ static void values_over_their_maximum_are_refused(void **state)
     buf_finish(&wire);
 }
 
+static int encode_open_at(struct view item, size_t count)
+{
+    struct buf wire;
+    struct err err = ERR_INIT;
+    struct view items[] = {item, item};
+    struct msg m = {.type = MSG_OPEN, .open = {.place = {items, count}}};
+    buf_init(&wire, LIMIT_FRAME);
+    int rc = msg_encode(&wire, &m, &err);
+    assert_int_equal(wire.len > 0, rc == 0);
+    buf_finish(&wire);
+    return rc;
+}
+
+/* What is no message of the type that the field says is neither sent nor taken. */
+static void messages_within_messages_are_read_as_strictly(void **state)
+{
+    struct err err = ERR_INIT;
+    struct buf item, wire;
+    buf_init(&item, LIMIT_ITEM);
+    struct msg m = {.type = MSG_ENGINE_PLACE, .engine_place = {.address = view_of("/s")}};
+    assert_int_equal(msg_encode(&item, &m, &err), 0);
+    struct view good = view_bytes(item.data, item.len);
+    assert_int_equal(encode_open_at(good, 1), 0);
+    assert_int_equal(encode_open_at(good, 2), -ERR_TOO_BIG);
+    assert_int_equal(encode_open_at(view_bytes(good.data, good.len - 1), 1), -ERR_PROTOCOL);
+    assert_int_equal(encode_open_at(view_of("/s"), 1), -ERR_PROTOCOL);
+    buf_init(&wire, LIMIT_FRAME);
+    struct msg open = {.type = MSG_OPEN, .open = {.place = {&good, 1}}};
+    assert_int_equal(msg_encode(&wire, &open, &err), 0);
+    uint8_t *at = memmem(wire.data, wire.len, good.data, good.len);
+    assert_non_null(at);
+    at[good.len - 1] = 0xc0; /* a nil, where there was an empty text */
+    struct msg got;
+    assert_int_equal(msg_decode(MSG_LINK_W, wire.data, wire.len, &got, &err), -ERR_PROTOCOL);
+    assert_non_null(strstr(err.text, "message open, field place"));
+    buf_finish(&wire);
+    item.len = 0;
+    m.seq = 1; /* only what is sent by itself is numbered */
+    assert_int_equal(msg_encode(&item, &m, &err), 0);
+    assert_int_equal(encode_open_at(view_bytes(item.data, item.len), 1), -ERR_PROTOCOL);
+    item.len = 0;
+    m = (struct msg){.type = MSG_PING};
+    assert_int_equal(msg_encode(&item, &m, &err), 0);
+    assert_int_equal(encode_open_at(view_bytes(item.data, item.len), 1), -ERR_PROTOCOL);
+    buf_finish(&item);
+}
+
 /* An array header that claims 4 Gi items costs nothing. */
 static void huge_claims_reserve_no_memory(void **state)
 {
@@ -280,6 +352,7 @@ int main(void)
         cmocka_unit_test(a_message_is_refused_on_the_wrong_link),
         cmocka_unit_test(every_mutation_is_survived),
         cmocka_unit_test(values_over_their_maximum_are_refused),
+        cmocka_unit_test(messages_within_messages_are_read_as_strictly),
         cmocka_unit_test(huge_claims_reserve_no_memory),
         cmocka_unit_test(frames_are_found_in_a_stream_of_any_cut),
         cmocka_unit_test(numbers_and_names_are_unique),

@@ -12,7 +12,10 @@
 #include <cmocka.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "common/clock.h"
+#include "proto/codec.h"
+#include "proto/place.h"
 #include "tests/unit/worker/driver.h"
 
 static void expect_failed(struct driver *d, struct msg *m, enum err_code code)
@@ -137,22 +140,38 @@ static void a_signal_closes_the_sandbox_in_order(void **state)
     answer_finish(&run);
 }
 
+static void expect_place(struct view_list place, const char *text)
+{
+    CLEANUP_FREE char *found = place_list_text(place);
+    assert_int_equal(place.count, 1);
+    assert_string_equal(found, text);
+}
+
 static void probes_answer_without_a_sandbox(void **state)
 {
     struct driver *d = *state;
     struct answer a;
     struct msg m = {.type = MSG_PROBE};
     m.probe.backend = view_of("fake");
-    m.probe.engine = view_of("unix:///run/engine");
+    struct view_list place = place_configured("fake", "unix:///run/engine");
+    m.probe.place = place;
     driver_start(d, 1);
     driver_ask(d, &m, &a, MSG_PROBED);
     assert_true(a.m.probed.usable);
-    assert_true(view_is(a.m.probed.engine, "unix:///run/engine"));
+    expect_place(a.m.probed.place, "unix:///run/engine");
     assert_int_equal(a.m.probed.tried.count, 1);
-    assert_true(view_is(a.m.probed.tried.items[0], "unix:///run/engine: it is a fake"));
+    const struct view *item = a.m.probed.tried.items;
+    struct msg tried;
+    assert_int_equal(msg_decode(MSG_LINK_W, item->data, item->len, &tried, NULL), 0);
+    expect_place(tried.engine_tried.place, "unix:///run/engine");
+    assert_true(view_is(tried.engine_tried.answer, "it is a fake"));
+    msg_finish(&tried);
     answer_finish(&a);
+    m.probe.backend = view_of("oci"); /* has no engine, so it has no place either */
+    expect_failed(d, &m, ERR_INVALID);
     m.probe.backend = view_of("nonsense");
     expect_failed(d, &m, ERR_ENGINE);
+    alloc_listfree(&place);
     driver_close(d);
 }
 
@@ -181,12 +200,16 @@ static void the_backend_is_told_where_its_engine_is(void **state)
     struct driver *d = *state;
     struct msg m = {.type = MSG_SWEEP};
     m.sweep.backend = view_of("fake");
-    m.sweep.engine = view_of("fault:destroy=fail");
+    struct view_list sweep = place_configured("fake", "fault:destroy=fail");
+    struct view_list open = place_configured("fake", "fault:create=fail");
+    m.sweep.place = sweep;
     driver_start(d, 1);
     expect_failed(d, &m, ERR_ENGINE);
     m = make_open("", false);
-    m.open.engine = view_of("fault:create=fail");
+    m.open.place = open;
     expect_failed(d, &m, ERR_ENGINE);
+    alloc_listfree(&sweep);
+    alloc_listfree(&open);
     assert_int_equal(driver_wait_exit(d), EXIT_CODE_SETUP);
 }
 

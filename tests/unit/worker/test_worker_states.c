@@ -70,6 +70,8 @@ struct cell {
 #define CELLS_RECORD      NEVER
 #define CELLS_DISPLAY     NEVER
 #define CELLS_RUNNER      NEVER
+#define CELLS_ENGINE_PLACE NEVER
+#define CELLS_ENGINE_TRIED NEVER
 /* clang-format on */
 
 static const struct row {

@@ -38,7 +38,6 @@ struct docker_call {
 
 struct docker_api {
     struct http_client *http;
-    char *endpoint;
     unsigned minor;
     LIST_HEAD(, docker_call) calls;
 };
@@ -54,7 +53,6 @@ int docker_api_create(uv_loop_t *loop, const struct docker_endpoint *endpoint,
         free(api);
         return rc;
     }
-    api->endpoint = alloc_strdup(endpoint->text);
     LIST_INIT(&api->calls);
     *ret = api;
     return 0;
@@ -75,7 +73,6 @@ void docker_api_close(struct docker_api *api, void (*closed)(void *arg), void *a
     while ((c = LIST_FIRST(&api->calls)) != NULL) {
         docker_api_cancel(c);
     }
-    free(api->endpoint);
     free(api);
     http_client_close(http, closed, arg);
 }
@@ -83,11 +80,6 @@ void docker_api_close(struct docker_api *api, void (*closed)(void *arg), void *a
 void docker_api_set_version(struct docker_api *api, unsigned minor)
 {
     api->minor = minor;
-}
-
-const char *docker_api_endpoint(const struct docker_api *api)
-{
-    return api->endpoint;
 }
 
 /* ---- errors --------------------------------------------------------------------------------- */

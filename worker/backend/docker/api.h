@@ -58,9 +58,6 @@ void docker_api_close(struct docker_api *api, void (*closed)(void *arg), void *a
 /* Makes paths begin with /v1.MINOR; before that, the engine uses its newest version. */
 void docker_api_set_version(struct docker_api *api, unsigned minor);
 
-/* The endpoint in its text form. */
-const char *docker_api_endpoint(const struct docker_api *api);
-
 /* Valid until `done`. */
 struct docker_call *docker_api_call(struct docker_api *api, const struct docker_request *request,
                                     docker_reply_fn done, void *arg);

@@ -110,28 +110,48 @@ static int check_files(const struct docker_endpoint *e, struct err *err)
     return 0;
 }
 
-/* Adds a configured endpoint, valid or not. `advice` says what to change if it is invalid. */
+/* Adds an endpoint that has been read, whose texts it takes. */
+static void add_endpoint(struct search *s, const char *origin, struct docker_endpoint *e,
+                         const char *advice)
+{
+    struct err err = ERR_INIT;
+    int rc = e->unix_socket != NULL ? check_socket(e->unix_socket, &err) : check_files(e, &err);
+    struct docker_place *place = rc == 0 ? add_place(s, alloc_strdup(origin)) : NULL;
+    if (place == NULL) {
+        docker_endpoint_finish(e);
+    } else {
+        e->origin = place->endpoint.origin;
+        place->endpoint = *e;
+    }
+    if (rc < 0) {
+        add_broken(s, origin, &err, advice);
+    }
+}
+
+/* Adds what somebody named, good or not. `advice` says what to change if it is not. */
 static void add_named(struct search *s, const char *origin, const char *host,
                       const struct docker_tls *tls, const char *advice)
 {
     struct docker_endpoint e = {.text = NULL};
     struct err err = ERR_INIT;
-    int rc = docker_endpoint_make(host, tls, &e, &err);
-    if (rc == 0) {
-        rc = e.unix_socket != NULL ? check_socket(e.unix_socket, &err) : check_files(&e, &err);
-    }
-    if (rc < 0) {
-        docker_endpoint_finish(&e);
+    if (docker_endpoint_make(host, tls, &e, &err) < 0) {
         add_broken(s, origin, &err, advice);
-        return;
+    } else {
+        add_endpoint(s, origin, &e, advice);
     }
-    struct docker_place *place = add_place(s, alloc_strdup(origin));
-    if (place == NULL) {
-        docker_endpoint_finish(&e);
-        return;
+}
+
+/* Adds where we were told that the engine is. */
+static void add_told(struct search *s, const struct place *place)
+{
+    static const char origin[] = "the engine that was named";
+    struct docker_endpoint e = {.text = NULL};
+    struct err err = ERR_INIT;
+    if (docker_endpoint_of(place, &e, &err) < 0) {
+        add_broken(s, origin, &err, "");
+    } else {
+        add_endpoint(s, origin, &e, "");
     }
-    e.origin = place->endpoint.origin;
-    place->endpoint = e;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -344,14 +364,14 @@ static char *current_context(struct search *s, const char *config)
     return copy;
 }
 
-static bool add_configured(struct search *s, const char *named)
+static bool add_configured(struct search *s, const struct place *named)
 {
     static const char advice_tls[] = "; DOCKER_TLS_VERIFY and DOCKER_TLS switch TLS on, with files "
                                      "of DOCKER_CERT_PATH";
     const char *host = var(s, "DOCKER_HOST");
     const char *context = var(s, "DOCKER_CONTEXT");
-    if (named[0] != '\0') {
-        add_named(s, "the engine that was named", named, NULL, "");
+    if (named->kind != PLACE_NONE) {
+        add_told(s, named);
         return true;
     }
     CLEANUP_FREE char *config = config_dir(s);
@@ -506,7 +526,7 @@ static void add_all_usual(struct search *s)
     add_below(s, "rootless Podman", runtime, "podman/podman.sock");
 }
 
-void docker_discovery_find(const char *named, docker_getenv_fn get, void *arg,
+void docker_discovery_find(const struct place *named, docker_getenv_fn get, void *arg,
                            struct docker_discovery *ret)
 {
     struct search s = {.get = get, .arg = arg, .places = ret};

@@ -34,12 +34,13 @@ struct docker_discovery {
 /* Reads an environment variable; tests pass their own function. */
 typedef const char *(*docker_getenv_fn)(void *arg, const char *name);
 
-/* `named` is the text form or a DOCKER_HOST value, or "" to search. TLS variables apply to
- * DOCKER_HOST only; `named` contains everything. Never fails: an unusable place has a problem, with
- * ERR_CONFIG if something must be corrected, or ERR_ENGINE if no process listens there. Usual
- * sockets that do not exist are left out; if none exists, the list has /var/run/docker.sock with
- * that problem. */
-void docker_discovery_find(const char *named, docker_getenv_fn get, void *arg,
+/* `named`: where the engine is, as somebody wrote it (the text form or a DOCKER_HOST value) or a
+ * probe found it, or PLACE_NONE to look around. Variables for TLS belong to DOCKER_HOST; what is
+ * named says all of it. Never fails: a place that is no good says why, with
+ * -ERR_CONFIG if something must be corrected, -ERR_ENGINE if nobody listens there now. Usual
+ * sockets that do not exist are left out; if none does, the list holds /var/run/docker.sock with
+ * the problem that it does not exist. */
+void docker_discovery_find(const struct place *named, docker_getenv_fn get, void *arg,
                            struct docker_discovery *ret);
 void docker_discovery_finish(struct docker_discovery *places);
 

@@ -105,8 +105,8 @@ static void docker_probe(struct backend *b, const struct backend_spec *spec, bac
     d->probe_done = done;
     d->probe_arg = arg;
     d->probing =
-        docker_probe_start(d->tasks.loop, spec->engine != NULL ? spec->engine : "",
-                           spec->runtime != NULL ? spec->runtime : "", true, on_docker_probe, d);
+        docker_probe_start(d->tasks.loop, &spec->place, spec->runtime != NULL ? spec->runtime : "",
+                           true, on_docker_probe, d);
 }
 
 /* ---- connection ----------------------------------------------------------------------------- */
@@ -169,8 +169,8 @@ static bool connect_known(struct docker *d)
     const struct backend_spec *spec = &d->request.spec;
     struct docker_endpoint endpoint;
     struct err err = ERR_INIT;
-    if (spec->engine[0] == '\0' || !docker_engine_unpack(spec->mode, &d->engine) ||
-        docker_endpoint_parse(spec->engine, &endpoint, &err) < 0) {
+    if (spec->place.kind == PLACE_NONE || !docker_engine_unpack(spec->mode, &d->engine) ||
+        docker_endpoint_of(&spec->place, &endpoint, &err) < 0) {
         return false;
     }
     int rc = docker_api_create(d->tasks.loop, &endpoint, &d->api, &err);
@@ -214,7 +214,7 @@ static void with_engine(struct docker *d, const struct backend_spec *spec, unsig
         return;
     }
     d->connecting =
-        docker_probe_start(d->tasks.loop, d->request.spec.engine, "", false, on_found, d);
+        docker_probe_start(d->tasks.loop, &d->request.spec.place, "", false, on_found, d);
 }
 
 /* ---- create, destroy ------------------------------------------------------------------------ */

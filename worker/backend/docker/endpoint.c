@@ -1,7 +1,7 @@
 /*
- * Converts endpoints to text and back. Endpoints from Docker's files and variables go through the
- * text as well, so one parser decides which endpoints are valid, and it accepts everything that a
- * record contains.
+ * An endpoint as text or as a place, and back. All of them go through the text, also what was found
+ * in Docker's own files and variables, and what a record holds: there is one function that decides
+ * what a good endpoint is.
  *
  * A socket's path is written literally, as the docker command does, without escapes or a query. An
  * address has a query for TLS; otherwise the reader's environment would decide whether the link is
@@ -24,7 +24,7 @@
 #include "common/cleanup.h"
 #include "common/str.h"
 
-#define GIVEN_MAX    8192 /* of host and path; encoding can triple files */
+#define GIVEN_MAX    PLACE_ADDRESS_MAX /* of host and path; encoding can triple files */
 #define ADDRESS_MAX  (GIVEN_MAX + 3 * 3 * PATH_MAX + 64)
 #define TEXT_MAX     ADDRESS_MAX
 #define HOST_MAX     255
@@ -441,5 +441,51 @@ int docker_endpoint_make(const char *text, const struct docker_tls *tls,
 
 int docker_endpoint_parse(const char *text, struct docker_endpoint *ret, struct err *err)
 {
+    return docker_endpoint_make(text, NULL, ret, err);
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+struct place docker_endpoint_place(const struct docker_endpoint *e)
+{
+    if (e->unix_socket != NULL) {
+        return (struct place){.kind = PLACE_SOCKET, .address = e->unix_socket};
+    }
+    return (struct place){
+        .kind = PLACE_URL,
+        .address = e->base_url,
+        .verify = e->verify,
+        .ca_file = e->ca_file,
+        .cert_file = e->cert_file,
+        .key_file = e->key_file,
+    };
+}
+
+static int url_endpoint(const struct place *place, struct docker_endpoint *ret, struct err *err)
+{
+    const char *mark = strstr(place->address, "://");
+    struct docker_tls tls __attribute__((cleanup(docker_tls_finish))) = {
+        .on = strncmp(place->address, "https:", 6) == 0,
+        .verify = place->verify,
+        .ca_file = place->ca_file != NULL ? alloc_strdup(place->ca_file) : NULL,
+        .cert_file = place->cert_file != NULL ? alloc_strdup(place->cert_file) : NULL,
+        .key_file = place->key_file != NULL ? alloc_strdup(place->key_file) : NULL,
+    };
+    CLEANUP_FREE char *text = alloc_printf("tcp%s", mark != NULL ? mark : "");
+    return docker_endpoint_make(text, &tls, ret, err);
+}
+
+int docker_endpoint_of(const struct place *place, struct docker_endpoint *ret, struct err *err)
+{
+    if (place->kind == PLACE_NAMED) {
+        return docker_endpoint_parse(place->address, ret, err);
+    }
+    if (place_check(place, err) < 0 || place->kind == PLACE_NONE) {
+        return err_set(err, ERR_CONFIG, "that is no place of an engine");
+    }
+    if (place->kind == PLACE_URL) {
+        return url_endpoint(place, ret, err);
+    }
+    CLEANUP_FREE char *text = alloc_printf("unix://%s", place->address);
     return docker_endpoint_make(text, NULL, ret, err);
 }

@@ -1,11 +1,11 @@
 /*
  * The endpoint of a Docker Engine (or Podman's compatible socket), as text and parsed.
  *
- * The text form is complete, so that another worker can use it from a record in any environment;
- * values are percent-encoded:
+ * People write it as text, which says all of it; values are percent-encoded:
  *     unix:///run/docker.sock
  *     tcp://host:2375
  *     tcp://host:2376?tls=1&verify=1&ca=/p/ca.pem&cert=/p/cert.pem&key=/p/key.pem
+ * What another worker is to use later, whatever the environment is then, is a struct place.
  *
  * Thread: any. No file is touched.
  */
@@ -16,6 +16,7 @@
 
 #include "common/err.h"
 #include "common/io/http_client.h"
+#include "common/place.h"
 
 #define DOCKER_SOCKET_USUAL "/var/run/docker.sock"
 
@@ -48,5 +49,11 @@ void docker_tls_finish(struct docker_tls *tls);
 
 /* Borrows from e. */
 void docker_endpoint_http(const struct docker_endpoint *e, struct http_endpoint *ret);
+
+/* The same as a place, which is a socket or a URL and borrows from e; and back from one that is not
+ * PLACE_NONE. -ERR_CONFIG for what no engine can be at. */
+struct place docker_endpoint_place(const struct docker_endpoint *e);
+int docker_endpoint_of(const struct place *place, struct docker_endpoint *ret,
+                       struct err *err) WARN_UNUSED;
 
 #endif

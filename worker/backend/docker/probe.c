@@ -21,6 +21,8 @@
 #include "worker/backend/docker/end.h"
 #include "worker/backend/docker/spec.h"
 
+_Static_assert(DOCKER_ENDPOINTS_MAX <= BACKEND_TRIED_MAX, "all places can be told");
+
 #define LOOK_MS  1000
 #define NAMED_MS 5000
 
@@ -31,8 +33,8 @@ struct docker_probe {
     size_t next;
     char *runtime;
     bool sweep;
-    char *tried[DOCKER_ENDPOINTS_MAX];
-    struct docker_api *api; /* of the current place */
+    char *answers[DOCKER_ENDPOINTS_MAX]; /* of the places, as far as they were tried */
+    struct docker_api *api;              /* of the place that is being tried */
     struct docker_sweep *sweeping;
     struct docker_engine engine;
     char version[128];
@@ -51,7 +53,7 @@ static void try_next(struct docker_probe *p);
 static void free_docker_probe(struct docker_probe *p)
 {
     for (size_t i = 0; i < DOCKER_ENDPOINTS_MAX; i++) {
-        free(p->tried[i]);
+        free(p->answers[i]);
     }
     for (size_t i = 0; i < p->unapplied_count; i++) {
         free(p->unapplied[i]);
@@ -67,7 +69,6 @@ static void report_docker_probe(struct docker_probe *p)
         .probe =
             {
                 .usable = p->api != NULL,
-                .engine = p->api != NULL ? docker_api_endpoint(p->api) : "",
                 .runtime = p->runtime,
                 .version = p->version,
                 .reason = p->api != NULL ? "" : p->reason,
@@ -80,10 +81,17 @@ static void report_docker_probe(struct docker_probe *p)
     for (size_t i = 0; i < p->unapplied_count; i++) {
         result.probe.unapplied[i] = p->unapplied[i];
     }
-    for (size_t i = 0; i < p->places.count && p->tried[i] != NULL; i++) {
-        if (result.probe.tried_count < BACKEND_TRIED_MAX) {
-            result.probe.tried[result.probe.tried_count++] = p->tried[i];
+    if (p->api != NULL) { /* the last one that was tried */
+        result.probe.place = docker_endpoint_place(&p->places.items[p->next].endpoint);
+    }
+    for (size_t i = 0; i < p->places.count && p->answers[i] != NULL; i++) {
+        const struct docker_place *place = &p->places.items[i];
+        struct place at = {.kind = PLACE_NONE};
+        if (place->endpoint.text != NULL) {
+            at = docker_endpoint_place(&place->endpoint);
         }
+        result.probe.tried[result.probe.tried_count++] =
+            (struct backend_tried){place->endpoint.origin, at, p->answers[i]};
     }
     p->fn(p->arg, &result);
 }
@@ -135,9 +143,7 @@ static void finish_docker_probe(struct docker_probe *p)
 
 static void note_answer(struct docker_probe *p, const char *answer)
 {
-    const struct docker_endpoint *e = &p->places.items[p->next].endpoint;
-    p->tried[p->next] = alloc_printf("%s%s%s: %s", e->origin, e->text != NULL ? " " : "",
-                                     e->text != NULL ? e->text : "", answer);
+    p->answers[p->next] = alloc_strdup(answer);
 }
 
 static void reject(struct docker_probe *p, const struct err *err)
@@ -252,8 +258,9 @@ static const char *get_env(void *arg, const char *name)
     return getenv(name);
 }
 
-struct docker_probe *docker_probe_start(uv_loop_t *loop, const char *named, const char *runtime,
-                                        bool sweep, docker_probe_fn fn, void *arg)
+struct docker_probe *docker_probe_start(uv_loop_t *loop, const struct place *named,
+                                        const char *runtime, bool sweep, docker_probe_fn fn,
+                                        void *arg)
 {
     struct docker_probe *p = alloc_one(struct docker_probe);
     p->loop = loop;

@@ -8,7 +8,7 @@
  * As in other backends, state is outside this process: the agent's socket, and a file with its pid
  * and start time, so another worker can take over the sandbox.
  *
- * Faults are ordered by the image or by the engine: "fault:" and a comma-separated list of
+ * Faults are ordered by the image or by --engine: "fault:" and a comma-separated list of
  *     create=fail            creation fails             create=hang     it never ends
  *     create=slow:MS         it takes that long      create=progress:N  with N pieces of news
  *     image=absent           there is no image, unless it may be pulled
@@ -53,7 +53,7 @@
 struct fake {
     struct backend base;
     uv_loop_t *loop;
-    char *dir, *image, *engine;
+    char *dir, *image, *order;
     uint64_t streams; /* opened so far */
     int listen_fd;    /* kept only for agent=silent */
     uv_process_t *process;
@@ -94,7 +94,7 @@ static void check_closed(struct fake *f)
         }
         free(f->dir);
         free(f->image);
-        free(f->engine);
+        free(f->order);
         free(f);
         closed(arg);
     }
@@ -167,17 +167,23 @@ static bool fault_in(const char *order, const char *name, uint64_t *ret_number)
 /* True if `name` ("create=slow") is ordered; *ret_number is what follows its colon. */
 static bool fault(const struct fake *f, const char *name, uint64_t *ret_number)
 {
-    return fault_in(f->image, name, ret_number) || fault_in(f->engine, name, ret_number);
+    return fault_in(f->image, name, ret_number) || fault_in(f->order, name, ret_number);
+}
+
+/* Faults are ordered by the image or by where the engine is said to be. */
+static const char *order_of(const struct place *place)
+{
+    return place->kind == PLACE_NAMED ? place->address : "";
 }
 
 static void set_spec(struct fake *f, const struct backend_spec *spec)
 {
     free(f->dir);
     free(f->image);
-    free(f->engine);
+    free(f->order);
     f->dir = alloc_strdup(spec->dir);
     f->image = alloc_strdup(spec->image);
-    f->engine = alloc_strdup(spec->engine);
+    f->order = alloc_strdup(order_of(&spec->place));
 }
 
 /* ---- the agent's process -------------------------------------------------------------------- */
@@ -348,7 +354,7 @@ static struct backend *fake_open(uv_loop_t *loop)
     f->listen_fd = -1;
     f->dir = alloc_strdup("");
     f->image = alloc_strdup("");
-    f->engine = alloc_strdup("");
+    f->order = alloc_strdup("");
     return &f->base;
 }
 
@@ -446,12 +452,12 @@ static void fake_attach(struct backend *b, const struct backend_spec *spec, back
 struct probe_later {
     backend_probe_fn done;
     void *arg;
-    char *engine;
+    struct place place;
 };
 
 static void free_fake_probe(struct probe_later *p)
 {
-    free(p->engine);
+    place_finish(&p->place);
     free(p);
 }
 
@@ -459,9 +465,9 @@ static void run_probed(struct later *l)
 {
     struct probe_later *p = l->arg;
     struct backend_probe probe = {.usable = true, .runtime = "fake", .version = "", .reason = ""};
-    CLEANUP_FREE char *tried = alloc_printf("%s: it is a fake", p->engine);
-    probe.engine = p->engine;
-    probe.tried[probe.tried_count++] = tried;
+    probe.place = p->place;
+    probe.tried[probe.tried_count++] =
+        (struct backend_tried){"the place that was given", p->place, "it is a fake"};
     probe.unapplied[probe.unapplied_count++] = UNAPPLIED;
     drop_fake_later(l);
     p->done(p->arg, &probe);
@@ -474,7 +480,7 @@ static void fake_probe(struct backend *b, const struct backend_spec *spec, backe
     struct probe_later *p = alloc_one(struct probe_later);
     p->done = done;
     p->arg = arg;
-    p->engine = alloc_strdup(spec->engine);
+    p->place = place_copy(&spec->place);
     later(fake_of(b), run_probed, 0)->arg = p;
 }
 
