@@ -1,6 +1,9 @@
 #include "common/backends.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "common/alloc.h"
 
 const struct backend_row backend_rows[BACKEND_COUNT] = {
 #define BACKEND(id, text, ...) {.name = #id, .about = text, __VA_ARGS__},
@@ -16,4 +19,58 @@ const struct backend_row *backend_row_find(const char *name)
         }
     }
     return NULL;
+}
+
+static bool lists(const struct backend_row *row, const char *option)
+{
+    size_t len = strlen(option);
+    for (const char *at = row->options; *at != '\0'; at += strspn(at, " ")) {
+        if (strcspn(at, " ") == len && strncmp(at, option, len) == 0) {
+            return true;
+        }
+        at += strcspn(at, " ");
+    }
+    return false;
+}
+
+bool backend_row_takes(const struct backend_row *row, const char *option)
+{
+    bool special = false;
+    for (size_t i = 0; i < BACKEND_COUNT; i++) {
+        special = special || lists(&backend_rows[i], option);
+    }
+    return !special || lists(row, option);
+}
+
+bool backend_row_has_network(const struct backend_row *row)
+{
+    return lists(row, "allow-network");
+}
+
+bool backend_row_has_packages(const struct backend_row *row)
+{
+    return lists(row, "packages");
+}
+
+char *backend_rows_that_take(const char *option, bool tests)
+{
+    char *text = alloc_strdup("");
+    bool all = true;
+    for (size_t i = 0; i < BACKEND_COUNT; i++) {
+        const struct backend_row *row = &backend_rows[i];
+        if (row->is_for_tests && !tests) {
+            continue;
+        }
+        if (!backend_row_takes(row, option)) {
+            all = false;
+            continue;
+        }
+        char *longer = alloc_printf("%s%s%s", text, text[0] != '\0' ? " and " : "", row->name);
+        free(text);
+        text = longer;
+    }
+    if (all) {
+        text[0] = '\0';
+    }
+    return text;
 }

@@ -1,6 +1,6 @@
 /*
- * What the supervisor knows about a backend: one row of backends.def. How a backend works is known
- * only in its directory below worker/backend/.
+ * What the other programs have to know about a backend, which is the same for each: one row of
+ * backends.def. How a backend works is known to its directory below worker/backend/ alone.
  *
  * Thread: any. Nothing here changes.
  */
@@ -17,6 +17,13 @@
 #define BACKEND_RUNTIMES_MAX  2
 #define BACKEND_VARIABLES_MAX 2
 
+/* Options of the server that make no sense without an ability: a row with the ability lists them.
+ */
+#define BACKEND_TAKES_NETWORK "allow-network "
+#define BACKEND_TAKES_PACKAGES                                                                     \
+    "packages package-index package-dir npm-registry package-proxy package-ca packages-mb "        \
+    "install-timeout-seconds "
+
 enum backend_images {
     BACKEND_IMAGES_DIRECTORIES, /* of this host */
     BACKEND_IMAGES_REFERENCES,  /* references that its engine has or pulls */
@@ -25,10 +32,13 @@ enum backend_images {
 struct backend_row {
     const char *name;
     const char *about;   /* for --help */
+    const char *options; /* names of options, each with a blank behind it. An option that is in any
+                            row is for the backends that list it, every other one is for all. */
     bool is_automatic;   /* --backend auto tries it */
-    bool has_engine;     /* it takes --engine */
-    bool is_its_runtime; /* with `auto`, --runtime selects this backend */
-    bool trial_leaves;   /* a trial that was cut off may leave something to sweep */
+    bool is_for_tests;   /* people are not told of it */
+    bool has_engine;     /* its sandboxes are kept by something that is somewhere: a struct place */
+    bool is_its_runtime; /* people know it by its runtimes: with auto, --runtime means it */
+    bool trial_leaves;   /* a trial that was cut off may leave something, which is to be swept */
     enum backend_images images;
     const char *engine_variables[BACKEND_VARIABLES_MAX]; /* environment that names its place */
     const char *runtimes[BACKEND_RUNTIMES_MAX]; /* tried if none is named; "" is its default */
@@ -48,5 +58,16 @@ extern const struct backend_row backend_rows[BACKEND_COUNT];
 
 /* NULL if there is none of that name. */
 const struct backend_row *backend_row_find(const char *name);
+
+/* Whether an option of that name means anything to it. */
+bool backend_row_takes(const struct backend_row *row, const char *option);
+
+/* Whether a sandbox can have network, and packages of its own, both as far as the host lets it. */
+bool backend_row_has_network(const struct backend_row *row);
+bool backend_row_has_packages(const struct backend_row *row);
+
+/* The names of those that take an option, for people: "docker", "docker and oci"; "" if all do.
+ * Those for tests only if `tests`. To be freed. */
+char *backend_rows_that_take(const char *option, bool tests);
 
 #endif

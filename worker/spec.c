@@ -40,6 +40,20 @@ static bool is_path(struct view text)
     return true;
 }
 
+/* What the row says that sandboxes cannot have is not left to the backend to overlook. */
+static int check_abilities(const struct msg_open *m, struct err *err)
+{
+    CLEANUP_FREE char *name = alloc_viewdup(m->backend);
+    const struct backend_row *row = backend_row_find(name);
+    if (row != NULL && m->network == NET_FULL && !backend_row_has_network(row)) {
+        return err_set(err, ERR_INVALID, "sandboxes of %s have no network", name);
+    }
+    if (row != NULL && m->packages.len > 0 && !backend_row_has_packages(row)) {
+        return err_set(err, ERR_INVALID, "sandboxes of %s have no packages", name);
+    }
+    return 0;
+}
+
 static int check_reach(const struct msg_open *m, struct err *err)
 {
     if (m->network != NET_NONE && m->network != NET_FULL) {
@@ -78,6 +92,9 @@ int spec_take_place(struct backend_spec *spec, struct view backend, struct view_
 int spec_take(struct backend_spec *spec, const struct msg_open *m, struct err *err)
 {
     int rc = check_reach(m, err);
+    if (rc == 0) {
+        rc = check_abilities(m, err);
+    }
     if (rc == 0) {
         rc = spec_take_place(spec, m->backend, m->place, err);
     }

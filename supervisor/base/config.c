@@ -88,12 +88,6 @@ static int read_flag(const char *text, bool *ret, struct err *err)
     return 0;
 }
 
-static bool is_text_option(const struct option *o)
-{
-    return o->type == OPTION_TEXT || o->type == OPTION_CHOICE || o->type == OPTION_PATTERNS ||
-           o->type == OPTION_LIST;
-}
-
 static void set_text(char **field, const char *value)
 {
     free(*field);
@@ -291,46 +285,6 @@ uint64_t config_disk_mb(const struct config *c, uint64_t memory_mb)
     return memory_mb < c->memory_mb && fitting < c->disk_mb ? fitting : c->disk_mb;
 }
 
-static const struct backend_row *automatic_with(enum backend_images images)
-{
-    for (size_t i = 0; i < BACKEND_COUNT; i++) {
-        if (backend_rows[i].is_automatic && backend_rows[i].images == images) {
-            return &backend_rows[i];
-        }
-    }
-    return NULL;
-}
-
-static const struct backend_row *automatic_with_runtimes(void)
-{
-    for (size_t i = 0; i < BACKEND_COUNT; i++) {
-        if (backend_rows[i].is_automatic && backend_rows[i].is_its_runtime) {
-            return &backend_rows[i];
-        }
-    }
-    return NULL;
-}
-
-const struct backend_row *config_backend(const struct config *c)
-{
-    if (strcmp(c->backend, BACKEND_AUTO) != 0) {
-        return backend_row_find(c->backend);
-    }
-    if (c->runtime[0] != '\0') {
-        return automatic_with_runtimes();
-    }
-    if (c->image_dir[0] != '\0' || image_is_path(c->image)) {
-        return automatic_with(BACKEND_IMAGES_DIRECTORIES);
-    }
-    return c->image[0] != '\0' ? automatic_with(BACKEND_IMAGES_REFERENCES) : NULL;
-}
-
-bool config_names_references(const struct config *c)
-{
-    const struct backend_row *row = config_backend(c);
-    return row == NULL || row->images == BACKEND_IMAGES_REFERENCES;
-}
-
 int config_load(struct config *c, int argc, char **argv, int *ret_used, struct err *err)
 {
     memset(c, 0, sizeof(*c));
@@ -354,7 +308,13 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
         rc = -ERR_CONFIG;
     }
     if (rc == 0) {
+        rc = config_check_taken(c, err);
+    }
+    if (rc == 0) {
         rc = check_together(c, err);
+    }
+    if (rc == 0 && config_backend(c) != NULL && !backend_row_has_packages(config_backend(c))) {
+        c->packages = false; /* so nobody is offered any */
     }
     if (rc == 0) {
         take_foreign_address(c);
@@ -374,7 +334,7 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
 void config_finish(struct config *c)
 {
     for (size_t i = 0; i < option_count; i++) {
-        if (is_text_option(&options[i])) {
+        if (option_is_text(&options[i])) {
             char **text = (char **)(void *)((char *)c + options[i].offset);
             free(*text);
             *text = NULL;

@@ -76,6 +76,14 @@ struct config {
  * another option belongs to one of them. */
 const struct backend_row *config_backend(const struct config *c);
 
+/* Refuses an option that is asked for and means nothing to the backend that is meant, or with
+ * several in question to none of them. -ERR_CONFIG. */
+int config_check_taken(const struct config *c, struct err *err) WARN_UNUSED;
+
+/* The options that are asked for and mean nothing to this backend, for people: "--pull, --engine";
+ * NULL if there are none. To be freed. */
+char *config_not_taken(const struct config *c, const struct backend_row *row);
+
 /* Whether images are references of an engine, as far as is known before a backend is chosen. */
 bool config_names_references(const struct config *c);
 

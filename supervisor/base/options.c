@@ -7,6 +7,7 @@
 
 #include "common/alloc.h"
 #include "common/backends.h"
+#include "common/cleanup.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
 #include "supervisor/base/result_form.h"
@@ -34,7 +35,7 @@ const struct option options[] = {
     {"backend", OPTION_TOPIC_PLACE, OPTION_CHOICE, FIELD(backend), BACKEND_AUTO, 0, 0, "NAME",
      backends_about, backend_names},
     {"engine", OPTION_TOPIC_PLACE, OPTION_TEXT, FIELD(engine), "", 0, 0, "ADDRESS",
-     "docker: where the engine is, unix:///path or tcp://host:port; default: looked for as the docker "
+     "where the engine is, unix:///path or tcp://host:port; default: looked for as the docker "
      "command does (DOCKER_HOST, context, usual sockets)", NULL},
     {"runtime", OPTION_TOPIC_PLACE, OPTION_TEXT, FIELD(runtime), "", 0, 0, "NAME",
      "OCI runtime by name or path; docker: the engine's name for it (runsc, kata, ...); default: the one "
@@ -44,13 +45,13 @@ const struct option options[] = {
      "directory, default this host's /usr; with auto a path (/dir or ./dir) means oci, anything else docker",
      NULL},
     {"pull", OPTION_TOPIC_PLACE, OPTION_CHOICE, FIELD(pull), "missing", 0, 0, "WHEN",
-     "docker: whether the engine fetches an image that it does not have: missing or never",
+     "whether the engine fetches an image that it does not have: missing or never",
      "missing never"},
     {"allow-images", OPTION_TOPIC_PLACE, OPTION_PATTERNS, FIELD(allow_images), "", 0, 0, "PATTERNS",
-     "docker: image references that clients may choose, separated by commas, * for any characters but /, "
+     "image references that clients may choose, separated by commas, * for any characters but /, "
      "NAME/* for all below NAME; default: any", NULL},
     {"image-dir", OPTION_TOPIC_PLACE, OPTION_TEXT, FIELD(image_dir), "", 0, 0, "DIR",
-     "oci: directory of root directories, which clients may choose from by name; default: no choice; with "
+     "directory of root directories, which clients may choose from by name; default: no choice; with "
      "auto it means oci", NULL},
     {"strict", OPTION_TOPIC_PLACE, OPTION_FLAG, FIELD(strict), "no", 0, 0, NULL,
      "fail rather than go without a limit that this host cannot enforce", NULL},
@@ -207,6 +208,12 @@ static const struct {
     [OPTION_TOPIC_SERVER] = {"server", "this server"},
 };
 
+bool option_is_text(const struct option *o)
+{
+    return o->type == OPTION_TEXT || o->type == OPTION_CHOICE || o->type == OPTION_PATTERNS ||
+           o->type == OPTION_LIST;
+}
+
 const char *option_topic_name(enum option_topic topic)
 {
     return topics[topic].name;
@@ -221,6 +228,12 @@ char *option_flag(const struct option *o)
 {
     return alloc_printf("--%s%s%s", o->name, o->value_name != NULL ? " " : "",
                         o->value_name != NULL ? o->value_name : "");
+}
+
+char *option_help(const struct option *o)
+{
+    CLEANUP_FREE char *takers = backend_rows_that_take(o->name, false);
+    return alloc_printf("%s%s%s", takers, takers[0] != '\0' ? ": " : "", o->help);
 }
 
 char *option_env_name(const struct option *o)

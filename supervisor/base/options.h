@@ -7,6 +7,7 @@
 #ifndef CLOISTER_SUPERVISOR_BASE_OPTIONS_H
 #define CLOISTER_SUPERVISOR_BASE_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,6 +51,9 @@ struct option {
 extern const struct option options[];
 extern const size_t option_count;
 
+/* Whether its field is a text, which the configuration owns. */
+bool option_is_text(const struct option *o);
+
 /* The topic's name for scripts and pages ("http"), and its heading ("serving over HTTP"). */
 const char *option_topic_name(enum option_topic topic);
 const char *option_topic_title(enum option_topic topic);
@@ -59,6 +63,10 @@ char *option_flag(const struct option *o);
 
 /* "CLOISTER_MEMORY_MB"; the caller frees it. */
 char *option_env_name(const struct option *o);
+
+/* The help text, behind the names of the backends that take the option unless all do; the caller
+ * frees it. */
+char *option_help(const struct option *o);
 
 /* Prints the help text of all options to stdout. */
 void options_print_help(void);

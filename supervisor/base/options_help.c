@@ -42,8 +42,9 @@ void options_print_help(void)
         }
         CLEANUP_FREE char *flag = option_flag(o);
         bool has_default = o->value[0] != '\0';
-        CLEANUP_FREE char *text = alloc_printf("%s%s%s%s", o->help, has_default ? " [" : "",
-                                               o->value, has_default ? "]" : "");
+        CLEANUP_FREE char *help = option_help(o);
+        CLEANUP_FREE char *text = alloc_printf("%s%s%s%s", help, has_default ? " [" : "", o->value,
+                                               has_default ? "]" : "");
         print_option(flag, text);
     }
     printf(

@@ -13,13 +13,14 @@ static cJSON *describe_option(const struct option *o)
 {
     CLEANUP_FREE char *flag = option_flag(o);
     CLEANUP_FREE char *env = option_env_name(o);
+    CLEANUP_FREE char *help = option_help(o);
     cJSON *row = cJSON_CreateObject();
     cJSON_AddStringToObject(row, "name", o->name);
     cJSON_AddStringToObject(row, "topic", option_topic_name(o->topic));
     cJSON_AddStringToObject(row, "flag", flag);
     cJSON_AddStringToObject(row, "env", env);
     cJSON_AddStringToObject(row, "default", o->value);
-    cJSON_AddStringToObject(row, "help", o->help);
+    cJSON_AddStringToObject(row, "help", help);
     return row;
 }
 

@@ -65,6 +65,29 @@ def broken_runtime():
     shutil.rmtree(place)
 
 
+@suite.case("what means nothing to the backend is refused before anything begins", when=ON_OCI)
+def not_taken():
+    done = doctor("--backend", "oci", "--pull", "never")
+    assert done.returncode != 0, done.stdout
+    contains(done.stderr, "--pull means nothing to the backend oci: it is for docker")
+
+
+@suite.case("a backend that has nothing but its row is tried, used and explained by doctor", when=ON_OCI)
+def door():
+    done = doctor("--backend", "fake")
+    if "expected one of" in done.stderr:
+        raise Skip("this build has no fake backend")
+    equal(done.returncode, 0, done.stdout + done.stderr)
+    contains(done.stdout, "backend fake, runtime fake: usable, and the one that is used")
+    done = doctor("--backend", "fake", "--engine", "fault:create=fail")
+    assert done.returncode != 0, done.stdout
+    contains(done.stdout, "backend fake, engine fault:create=fail")
+    contains(done.stdout, "the place that was given fault:create=fail: it is a fake")
+    contains(done.stdout, "creation was ordered to fail")
+    done = doctor("--backend", "fake", "--allow-network")
+    contains(done.stderr, "--allow-network means nothing to the backend fake: it is for docker and oci")
+
+
 @suite.case("doctor says when a runtime is not there", when=ON_OCI)
 def missing_runtime():
     done = doctor("--runtime", "/nowhere/runc")

@@ -161,8 +161,13 @@ bool engine_has_heard(const struct engine *e, const char *backend, const char *i
 
 const char *engine_backend(const struct engine *e)
 {
-    /* The last candidate: a trial of oci can leave something, a question to an engine cannot. */
-    return e->candidates[e->candidate_count - 1].backend;
+    size_t last = e->candidate_count - 1;
+    for (size_t i = 0; i <= last; i++) { /* a question to an engine leaves nothing */
+        if (backend_row_find(e->candidates[i].backend)->trial_leaves) {
+            return e->candidates[i].backend;
+        }
+    }
+    return e->candidates[last].backend;
 }
 
 /* Answers all waiting callers with the choice or the failure. */
@@ -178,6 +183,17 @@ static void on_engine_tell(void *arg)
         } else {
             wait->fn(wait->arg, -e->failure.code, NULL, &e->failure, e->hint);
         }
+    }
+}
+
+/* Which backend it is has come out only now, so some of what is configured may be for another. */
+static void warn_of_options(const struct engine *e)
+{
+    const struct backend_row *row = backend_row_find(e->choice.backend);
+    CLEANUP_FREE char *options = config_not_taken(e->host->config, row);
+    if (options != NULL) {
+        log_warn("engine: sandboxes are kept by %s, to which this means nothing: %s", row->name,
+                 options);
     }
 }
 
@@ -199,6 +215,7 @@ static void end_round(struct engine *e)
         CLEANUP_FREE char *at = place_list_text(e->choice.place);
         log_info("engine: %s with %s at=%s mode=%llu", e->choice.backend, e->runtime, at,
                  (unsigned long long)e->choice.mode);
+        warn_of_options(e);
     } else {
         err_set(&e->failure, ERR_ENGINE, "no sandbox runtime works on this host: %s", e->reasons);
         log_error("engine: %s", e->failure.text);

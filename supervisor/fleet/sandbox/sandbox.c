@@ -396,11 +396,10 @@ void sandbox_take_place(struct sandbox *s, char *backend, struct view_list place
 }
 
 /* The meaning of an image depends on the backend, which is known only now. */
-static int settle_image(struct sandbox *s, struct err *err)
+static int settle_image(struct sandbox *s, const struct backend_row *row, struct err *err)
 {
     struct view *image = &s->spec.image;
-    const struct backend_row *row = backend_row_find(s->backend);
-    bool on_engine = row != NULL && row->images == BACKEND_IMAGES_REFERENCES;
+    bool on_engine = row->images == BACKEND_IMAGES_REFERENCES;
     if (s->asked.image_is_reference && !on_engine) {
         return err_set(err, ERR_IMAGE,
                        "image %.*s: no container engine answered on this host, and sandboxes of "
@@ -411,6 +410,24 @@ static int settle_image(struct sandbox *s, struct err *err)
         free((char *)(uintptr_t)image->data);
         *image = view_of(alloc_strdup(IMAGE_DOCKER_DEFAULT));
     }
+    return 0;
+}
+
+/* So does what a sandbox can reach. Packages are for those that have any: an installer of others
+ * cannot be. */
+static int settle_reach(struct sandbox *s, const struct backend_row *row, struct err *err)
+{
+    if (s->spec.network == NET_FULL && !backend_row_has_network(row)) {
+        return err_set(err, ERR_NETWORK, "sandboxes of %s have no network", row->name);
+    }
+    if (backend_row_has_packages(row)) {
+        return 0;
+    }
+    if (s->spec.packages_write) {
+        return err_set(err, ERR_PACKAGE, "sandboxes of %s have no packages", row->name);
+    }
+    free((char *)(uintptr_t)s->spec.packages.data);
+    s->spec.packages = view_of(alloc_strdup(""));
     return 0;
 }
 
@@ -429,8 +446,14 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
                        alloc_strdup(choice->runtime));
     s->spec.mode = choice->mode;
     struct err failed = ERR_INIT;
-    if (settle_image(s, &failed) < 0) {
+    const struct backend_row *row = backend_row_find(s->backend);
+    if (settle_image(s, row, &failed) < 0) {
         sandbox_create_failed(s, &failed, "leave image out");
+        return;
+    }
+    if (settle_reach(s, row, &failed) < 0) {
+        sandbox_create_failed(
+            s, &failed, s->spec.packages_write ? "use what the sandbox has" : "leave network out");
         return;
     }
     char *dir = alloc_printf("%s/%s", s->host->instance->sandboxes, s->id);

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "common/alloc.h"
+#include "proto/place.h"
 #include "worker/spec.h"
 
 static int take(struct msg_open open)
@@ -92,11 +94,34 @@ static void mounts_are_pairs_of_absolute_paths(void **state)
     assert_int_equal(take(many), -ERR_INVALID);
 }
 
+/* Whatever a supervisor says: the row says what sandboxes of a backend can have. */
+static void nothing_is_asked_of_a_backend_that_its_row_denies(void **state)
+{
+    (void)state;
+    struct view_list place = place_configured("docker", "tcp://there:2375");
+    struct view twice[] = {place.items[0], place.items[0]};
+    assert_int_equal(take((struct msg_open){.backend = view_of("docker"), .place = place}), 0);
+    assert_int_equal(take((struct msg_open){.backend = view_of("docker"), .place = {twice, 2}}),
+                     -ERR_PROTOCOL);
+    assert_int_equal(take((struct msg_open){.backend = view_of("oci"), .place = place}),
+                     -ERR_INVALID);
+    struct msg_open open = {.backend = view_of("oci"), .network = NET_FULL};
+    assert_int_equal(take(open), 0);
+    open.backend = view_of("fake");
+    assert_int_equal(take(open), -ERR_INVALID);
+    open = (struct msg_open){.backend = view_of("oci"), .packages = view_of("abc")};
+    assert_int_equal(take(open), 0);
+    open.backend = view_of("fake");
+    assert_int_equal(take(open), -ERR_INVALID);
+    alloc_listfree(&place);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_is_copied),
         cmocka_unit_test(a_sandbox_is_named_by_its_id_only),
+        cmocka_unit_test(nothing_is_asked_of_a_backend_that_its_row_denies),
         cmocka_unit_test(mounts_are_pairs_of_absolute_paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

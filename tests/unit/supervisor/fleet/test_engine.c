@@ -16,6 +16,7 @@
 #include "proto/place.h"
 #include "supervisor/base/image.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
+#include "supervisor/fleet/state/record.h"
 #include "tests/unit/supervisor/fleet/fixture.h"
 
 static void configure(char **field, const char *value)
@@ -239,6 +240,51 @@ static void an_engine_that_was_named_is_not_left_in_silence(void **state)
     buf_finish(&log);
 }
 
+/* The stand-in takes each name for a backend: what the supervisor knows of this one is its row. */
+static void a_row_alone_makes_a_backend_a_candidate(void **state)
+{
+    struct fixture *f = *state;
+    struct fleet_spec network = {.network = true};
+    struct answer a;
+    struct msg m;
+    configure(&f->config.backend, "fake");
+    configure(&f->config.engine, "somewhere");
+    f->config.packages = true;
+    fixture_start(f);
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, 0);
+    assert_string_equal(a.backend, "fake");
+    read_record(f, a.id, &m);
+    expect_place(&m, "somewhere");
+    assert_int_equal(m.open.packages.len, 0); /* it has none */
+    msg_finish(&m);
+    answer_finish(&a);
+    answer_init(&a);
+    fleet_open(f->fleet, "me", &network, on_info, &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, -ERR_NETWORK);
+    assert_string_equal(a.err.text, "sandboxes of fake have no network");
+    answer_finish(&a);
+    fixture_stop(f);
+    setenv("WORKER_STUB", "probe-fails", 1);
+    fixture_start(f);
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, -ERR_ENGINE);
+    assert_non_null(strstr(a.hint, backend_row_find("fake")->remedy));
+}
+
+static void what_the_chosen_backend_does_not_take_is_told(void **state)
+{
+    struct fixture *f = *state;
+    struct buf log;
+    configure(&f->config.pull, "never");
+    capture(f, &log);
+    assert_non_null(strstr(buf_cstr(&log), "kept by oci, to which this means nothing: --pull"));
+    buf_finish(&log);
+}
+
 struct survey {
     char text[256];
     bool done;
@@ -286,6 +332,45 @@ static void the_engine_is_known_to_whoever_sweeps(void **state)
     path = alloc_printf("%s/%s", f->sweeps, id);
     assert_int_equal(file_read(path, &note, NULL), 0);
     assert_string_equal(buf_cstr(&note), "docker  unix:///run/mine.sock");
+}
+
+/* Writes a record of a sandbox in a place of this kind, and reads it. */
+static int load_record_at(const char *dir, uint64_t kind, const char *address, struct err *err)
+{
+    struct record record;
+    CLEANUP_BUF struct buf item;
+    CLEANUP_BUF struct buf frames;
+    CLEANUP_FREE char *draft = alloc_printf("%s/draft", dir);
+    CLEANUP_FREE char *path = alloc_printf("%s/record", dir);
+    struct msg place = {.type = MSG_ENGINE_PLACE,
+                        .engine_place = {.kind = kind, .address = view_of(address)}};
+    buf_init(&item, LIMIT_ITEM);
+    buf_init(&frames, LIMIT_FRAME);
+    assert_int_equal(msg_encode(&item, &place, err), 0);
+    struct view items[] = {view_bytes(item.data, item.len)};
+    struct msg open = {.type = MSG_OPEN, .open = {.place = {items, 1}}};
+    struct msg whose = {.type = MSG_RECORD};
+    assert_int_equal(msg_encode_frame(&frames, &open, err), 0);
+    assert_int_equal(msg_encode_frame(&frames, &whose, err), 0);
+    assert_int_equal(file_replace(draft, (const char *)frames.data, frames.len, 0600, err), 0);
+    assert_int_equal(rename(draft, path), 0);
+    int rc = record_load(dir, &record, err);
+    if (rc == 0) {
+        record_finish(&record);
+    }
+    unlink(path);
+    return rc;
+}
+
+static void a_record_that_names_no_place_is_none(void **state)
+{
+    struct fixture *f = *state;
+    struct err err = ERR_INIT;
+    assert_int_equal(load_record_at(f->sweeps, PLACE_SOCKET, "/run/engine.sock", &err), 0);
+    assert_int_equal(load_record_at(f->sweeps, PLACE_SOCKET, "engine.sock", &err), -ERR_PROTOCOL);
+    assert_non_null(strstr(err.text, "/record: place: "));
+    assert_int_equal(load_record_at(f->sweeps, 99, "/run/engine.sock", &err), -ERR_PROTOCOL);
+    assert_int_equal(load_record_at(f->sweeps, PLACE_NONE, "", &err), -ERR_PROTOCOL);
 }
 
 /* ---- images that clients name ---- */
@@ -414,9 +499,12 @@ int main(void)
         T(docker_alone_never_falls_to_oci),
         T(a_choice_that_fails_is_made_again),
         T(what_belongs_to_one_backend_decides_for_auto),
+        T(a_row_alone_makes_a_backend_a_candidate),
+        T(what_the_chosen_backend_does_not_take_is_told),
         T(an_engine_that_was_named_is_not_left_in_silence),
         T(the_doctor_sees_every_candidate_and_place),
         T(the_engine_is_known_to_whoever_sweeps),
+        T(a_record_that_names_no_place_is_none),
         T(a_reference_is_for_engines_only),
         T(news_of_a_creation_reach_who_waits_for_it),
         T(a_quick_creation_tells_nothing),
