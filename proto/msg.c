@@ -8,7 +8,7 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 #define F(T, type, field, max) {#field, FIELD_##type, offsetof(struct msg, T.field), max},
-#define X(NAME, number, name, links)                                                               \
+#define X(NAME, number, name, links, answer)                                                       \
     static const struct msg_field fields_##name[] = {FIELDS_##name(F, name)};                      \
     _Static_assert(ARRAY_LEN(fields_##name) <= LIMIT_FIELDS, "too many fields in " #name);
 MESSAGE_LIST(X)
@@ -16,8 +16,8 @@ MESSAGE_LIST(X)
 #undef F
 
 const struct msg_schema msg_schemas[] = {
-#define X(NAME, number, name, links)                                                               \
-    {MSG_##NAME, #name, MSG_LINK_##links, fields_##name, ARRAY_LEN(fields_##name)},
+#define X(NAME, number, name, links, answer)                                                       \
+    {MSG_##NAME, #name, MSG_LINK_##links, MSG_##answer, fields_##name, ARRAY_LEN(fields_##name)},
     MESSAGE_LIST(X)
 #undef X
 };
@@ -37,6 +37,22 @@ const char *msg_name(enum msg_type type)
 {
     const struct msg_schema *schema = msg_schema_find((uint64_t)type);
     return schema != NULL ? schema->name : "?";
+}
+
+static enum msg_type answer_to(enum msg_type request)
+{
+    const struct msg_schema *schema = msg_schema_find((uint64_t)request);
+    return schema != NULL ? schema->answer : MSG_NONE;
+}
+
+struct msg msg_answer(enum msg_type request, uint64_t seq)
+{
+    return (struct msg){.type = answer_to(request), .seq = seq};
+}
+
+bool msg_answers(enum msg_type reply, enum msg_type request)
+{
+    return reply == MSG_FAILED || (reply != MSG_NONE && reply == answer_to(request));
 }
 
 const char *op_status_name(uint64_t status)

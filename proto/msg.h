@@ -20,7 +20,7 @@
 
 enum msg_type {
     MSG_NONE = 0,
-#define X(NAME, number, name, links) MSG_##NAME = number,
+#define X(NAME, number, name, links, answer) MSG_##NAME = number,
     MESSAGE_LIST(X)
 #undef X
 };
@@ -42,7 +42,7 @@ enum field_type { FIELD_UINT, FIELD_INT, FIELD_BOOL, FIELD_STR, FIELD_BIN, FIELD
 #define MSGS_OF(NAME, most) ((uint64_t)MSG_##NAME << 32 | (most))
 
 #define F(T, type, field, max) FIELD_C_##type field;
-#define X(NAME, number, name, links)                                                               \
+#define X(NAME, number, name, links, answer)                                                       \
     struct msg_##name {                                                                            \
         FIELDS_##name(F, )                                                                         \
     };
@@ -54,7 +54,7 @@ struct msg {
     enum msg_type type;
     uint64_t seq; /* set by the requester, echoed in the reply; 0 in events */
     union {
-#define X(NAME, number, name, links) struct msg_##name name;
+#define X(NAME, number, name, links, answer) struct msg_##name name;
         MESSAGE_LIST(X)
 #undef X
     };
@@ -81,8 +81,9 @@ static inline enum msg_type msg_field_item(const struct msg_field *f)
 
 struct msg_schema {
     enum msg_type type;
-    const char *name; /* "hello_ok" */
-    unsigned links;   /* bits of enum msg_link */
+    const char *name;     /* "hello_ok" */
+    unsigned links;       /* bits of enum msg_link */
+    enum msg_type answer; /* to this request; MSG_NONE if it is none or has none */
     const struct msg_field *fields;
     size_t field_count;
 };
@@ -101,6 +102,13 @@ static inline bool msg_is_request(enum msg_type type)
 {
     return type < 100 && type % 2 == 0;
 }
+
+/* The reply to a request that could be done, still empty, with the type and seq that belong to it.
+ */
+struct msg msg_answer(enum msg_type request, uint64_t seq);
+
+/* True if `reply` may answer `request`: FAILED may, and the type that messages.def names. */
+bool msg_answers(enum msg_type reply, enum msg_type request);
 
 /* What an operation does. */
 enum op_kind {

@@ -94,33 +94,14 @@ static int check_ops(const struct msg_ops_ok *m, struct err *err)
     return rc;
 }
 
-static enum msg_type answer_to(enum msg_type request)
-{
-    switch (request) {
-    case MSG_HELLO:
-        return MSG_HELLO_OK;
-    case MSG_START:
-    case MSG_WAIT:
-        return MSG_OUTPUT;
-    case MSG_CANCEL:
-        return MSG_OK;
-    case MSG_STATUS:
-        return MSG_STATUS_OK;
-    case MSG_OPS:
-        return MSG_OPS_OK;
-    default:
-        return MSG_NONE;
-    }
-}
-
 int agent_reply_check(const struct agent_question *q, const struct msg *m, struct err *err)
 {
-    if (m->type == MSG_FAILED) {
-        return err_known(m->failed.code) ? 0 : err_set(err, ERR_PROTOCOL, "unknown error code");
-    }
-    if (m->type != answer_to(q->type)) {
+    if (!msg_answers(m->type, q->type)) {
         return err_set(err, ERR_PROTOCOL, "%s as the answer to %s", msg_name(m->type),
                        msg_name(q->type));
+    }
+    if (m->type == MSG_FAILED) {
+        return err_known(m->failed.code) ? 0 : err_set(err, ERR_PROTOCOL, "unknown error code");
     }
     if (m->type == MSG_OUTPUT) {
         return check_output(q, &m->output, err);

@@ -117,7 +117,7 @@ void life_answer_opened(struct worker *w)
 static void on_destroyed(void *arg, int rc, const struct err *err, const char *hint)
 {
     struct worker *w = arg;
-    struct msg ok = {.type = MSG_OK};
+    struct msg ok = msg_answer(MSG_CLOSE, 0);
     if (w->step.state != STEP_DESTROY) {
         return;
     }
@@ -170,7 +170,7 @@ static void on_stopped(void *arg)
 void life_close(struct worker *w, enum exit_code code, uint64_t grace_ms)
 {
     struct err err = ERR_INIT;
-    struct msg ok = {.type = MSG_OK};
+    struct msg ok = msg_answer(MSG_CLOSE, 0);
     unsigned from = w->sm.state;
     err_set(&err, ERR_SHUTTING_DOWN, "the sandbox is being closed");
     if (from == WORKER_NEW) {
@@ -282,7 +282,7 @@ static void keep_opened(struct worker *w, const struct backend_info *info)
 {
     struct err err = ERR_INIT;
     struct view unapplied[BACKEND_UNAPPLIED_MAX];
-    struct msg m = {.type = MSG_OPENED};
+    struct msg m = msg_answer(MSG_OPEN, 0);
     for (size_t i = 0; i < info->unapplied_count; i++) {
         unapplied[i] = view_of(info->unapplied[i]);
     }

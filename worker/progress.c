@@ -51,7 +51,7 @@ static void arm_progress(struct progress *p)
 
 static void answer_progress(struct progress *p, struct ipc_request *request, uint64_t seq)
 {
-    struct msg m = {.type = MSG_PROGRESS_OK, .seq = seq};
+    struct msg m = msg_answer(MSG_PROGRESS, seq);
     m.progress_ok.number = p->number;
     if (p->active) {
         m.progress_ok.text = view_of(p->text);

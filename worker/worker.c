@@ -111,7 +111,7 @@ static void handle_hello(struct worker *w, struct ipc_request *request, const st
     if (w->supervisor.sm.state != SUPERVISOR_GREETED) {
         supervisor_link_set(w, SUPERVISOR_GREETED);
     }
-    struct msg ok = {.type = MSG_HELLO_OK, .seq = m->seq};
+    struct msg ok = msg_answer(m->type, m->seq);
     ok.hello_ok.protocol = view_of(PROTO_WORKER_NAME);
     ok.hello_ok.version = PROTO_VERSION;
     ok.hello_ok.build = view_of(CLOISTER_VERSION);
@@ -203,7 +203,7 @@ static void handle_probe(struct worker *w, struct ipc_request *request, const st
 static void on_backend_swept(void *arg, int rc, const struct err *err, const char *hint)
 {
     struct oneshot *e = arg;
-    struct msg m = {.type = MSG_OK, .seq = e->asker->seq};
+    struct msg m = msg_answer(MSG_SWEEP, e->asker->seq);
     if (rc < 0) {
         worker_answer_failed(e->worker, e->asker->request, e->asker->seq, err, hint);
     } else {
@@ -226,7 +226,7 @@ static void handle_sweep(struct worker *w, struct ipc_request *request, const st
 
 static void handle_ping(struct worker *w, struct ipc_request *request, const struct msg *m)
 {
-    struct msg pong = {.type = MSG_PONG, .seq = m->seq};
+    struct msg pong = msg_answer(m->type, m->seq);
     pong.pong.value = m->ping.value;
     worker_answer(w, request, &pong);
 }

@@ -39,12 +39,6 @@ static void fail_request(struct agent *a, struct link *l, uint64_t seq, const st
     agent_send(a, l, &m);
 }
 
-static void answer_ok(struct agent *a, struct link *l, uint64_t seq)
-{
-    struct msg m = {.type = MSG_OK, .seq = seq};
-    agent_send(a, l, &m);
-}
-
 /* ---- hello ----------------------------------------------------------------------------------- */
 
 #define LANGUAGES_MAX (AGENT_INTERPS + LIMIT_RUNNERS)
@@ -111,7 +105,7 @@ static int hello(struct agent *a, struct link *l, const struct msg *m, struct er
     a->generation = m->hello.generation;
     agent_look_for_languages(a);
     struct view languages[LANGUAGES_MAX];
-    struct msg reply = {.type = MSG_HELLO_OK, .seq = m->seq};
+    struct msg reply = msg_answer(m->type, m->seq);
     reply.hello_ok.protocol = view_of(PROTO_AGENT_NAME);
     reply.hello_ok.version = PROTO_VERSION;
     reply.hello_ok.build = view_of(CLOISTER_VERSION);
@@ -299,13 +293,14 @@ static int cancel(struct agent *a, struct link *l, const struct msg *m, struct e
     } else if (op != NULL && op_state(op) == OP_RUNNING) {
         interp_stop(op->interp, &a->ops, reason, c->force);
     }
-    answer_ok(a, l, m->seq);
+    struct msg reply = msg_answer(m->type, m->seq);
+    agent_send(a, l, &reply);
     return 0;
 }
 
 static int status(struct agent *a, struct link *l, const struct msg *m, struct err *err)
 {
-    struct msg reply = {.type = MSG_STATUS_OK, .seq = m->seq};
+    struct msg reply = msg_answer(m->type, m->seq);
     struct msg_status_ok *s = &reply.status_ok;
     struct statvfs fs;
     if (statvfs(a->config.spawn.workspace, &fs) == 0) {
@@ -346,7 +341,7 @@ static int ops(struct agent *a, struct link *l, const struct msg *m, struct err 
         size_t at = i > 0 ? ends[i - 1] : 0;
         items[i] = view_bytes(infos.data + at, ends[i] - at);
     }
-    struct msg reply = {.type = MSG_OPS_OK, .seq = m->seq};
+    struct msg reply = msg_answer(m->type, m->seq);
     reply.ops_ok.ops = (struct view_list){items, a->ops.count};
     reply.ops_ok.idle_ms = now_ms > a->ops.active_ms ? now_ms - a->ops.active_ms : 0;
     reply.ops_ok.evals = a->ops.evals;

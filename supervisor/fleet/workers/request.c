@@ -17,32 +17,6 @@
 
 #define SCRATCH_KEEP 4096 /* bytes of the encoding buffer that are kept between requests */
 
-/* The type of the reply to each request. */
-static enum msg_type answer_to(enum msg_type request)
-{
-    switch (request) {
-    case MSG_HELLO:
-        return MSG_HELLO_OK;
-    case MSG_OPEN:
-        return MSG_OPENED;
-    case MSG_PROBE:
-        return MSG_PROBED;
-    case MSG_START:
-    case MSG_WAIT:
-        return MSG_OUTPUT;
-    case MSG_PING:
-        return MSG_PONG;
-    case MSG_PROGRESS:
-        return MSG_PROGRESS_OK;
-    case MSG_STATUS:
-        return MSG_STATUS_OK;
-    case MSG_OPS:
-        return MSG_OPS_OK;
-    default:
-        return MSG_OK;
-    }
-}
-
 /* ---- heartbeat ---- */
 
 static void on_pong(void *arg, int rc, const struct msg *reply, const struct err *err,
@@ -108,8 +82,7 @@ static bool accept_reply(struct worker_link *link, const struct link_request *re
         worker_link_kill(link, "sent garbage: %s", err.text);
         return false;
     }
-    bool matches = ret->seq == request->seq &&
-                   (ret->type == MSG_FAILED || ret->type == answer_to(request->type));
+    bool matches = ret->seq == request->seq && msg_answers(ret->type, request->type);
     if (!matches) {
         worker_link_kill(link, "answered %s with %s out of turn", msg_name(request->type),
                          msg_name(ret->type));

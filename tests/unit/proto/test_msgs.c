@@ -345,6 +345,29 @@ static void numbers_and_names_are_unique(void **state)
     assert_null(exit_code_text(1));
 }
 
+/* As both sides derive from it what may come back. */
+static void requests_name_the_reply_that_answers_them(void **state)
+{
+    for (size_t i = 0; i < msg_schema_count; i++) {
+        const struct msg_schema *s = &msg_schemas[i];
+        bool has_reply = msg_is_request(s->type) && s->type != MSG_SHUTDOWN;
+        struct msg reply = msg_answer(s->type, 7);
+        assert_int_equal(reply.type != MSG_NONE, has_reply);
+        assert_int_equal(reply.seq, 7);
+        assert_true(msg_answers(MSG_FAILED, s->type));
+        assert_false(msg_answers(MSG_NONE, s->type));
+        if (has_reply) {
+            const struct msg_schema *answer = msg_schema_find((uint64_t)reply.type);
+            assert_int_equal(reply.type % 2, 1);
+            assert_int_equal(answer->links & s->links,
+                             s->links); /* it travels wherever that does */
+            assert_true(msg_answers(reply.type, s->type));
+            assert_false(msg_answers(s->type, s->type));
+        }
+    }
+    assert_false(msg_answers(MSG_OK, MSG_START));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +379,7 @@ int main(void)
         cmocka_unit_test(huge_claims_reserve_no_memory),
         cmocka_unit_test(frames_are_found_in_a_stream_of_any_cut),
         cmocka_unit_test(numbers_and_names_are_unique),
+        cmocka_unit_test(requests_name_the_reply_that_answers_them),
     };
     return cmocka_run_group_tests_name("messages", tests, NULL, NULL);
 }

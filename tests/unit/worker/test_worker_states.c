@@ -78,7 +78,7 @@ static const struct row {
     enum msg_type type;
     struct cell cells[STATES];
 } rows[] = {
-#define ROW(NAME, number, name, links) {MSG_##NAME, {CELLS_##NAME}},
+#define ROW(NAME, number, name, links, answer) {MSG_##NAME, {CELLS_##NAME}},
     MESSAGE_LIST(ROW)
 #undef ROW
 };

@@ -311,9 +311,7 @@ void op_output(const struct op *op, const struct op_waiter *w, bool bytes, struc
 {
     bool out_more = false;
     bool err_more = false;
-    memset(ret, 0, sizeof(*ret));
-    ret->type = MSG_OUTPUT;
-    ret->seq = w->seq;
+    *ret = msg_answer(MSG_WAIT, w->seq);
     struct msg_output *o = &ret->output;
     o->op = view_of(op->id);
     o->out_from = w->out_from;
