@@ -1,7 +1,7 @@
 /*
- * A request of the supervisor becomes a call, which holds what is needed to answer it later. The
- * agent's answer is decoded and encoded again field by field, so nothing that the agent sends
- * reaches the supervisor unchecked.
+ * A request of the supervisor's is kept as `asked`: what is needed to answer it once the agent has
+ * spoken. The agent's answer is passed on field by field, since it was decoded and is encoded
+ * again, so nothing that the agent sends reaches the supervisor unread.
  *
  * The worker adds two things. A job (job.h) keeps the deadline of each operation; one timer serves
  * all of them and does not run without jobs. And an operation that seems to have crashed may have
@@ -32,7 +32,7 @@ struct operations {
     struct operations_setup setup;
     struct jobs jobs;
     uv_timer_t timer;
-    size_t calls; /* unanswered */
+    size_t asked; /* requests that are unanswered */
     char charged[CHARGED_KEPT][LIMIT_NAME + 1];
     size_t charged_count; /* in all; the next one takes place charged_count % CHARGED_KEPT */
 
@@ -42,13 +42,13 @@ struct operations {
     void *closed_arg;
 };
 
-struct call {
+struct asked {
     struct operations *operations;
     struct ipc_request *request;
     uint64_t seq;
     char op[LIMIT_NAME + 1];
-    bool began; /* this call made the job */
-    bool joins; /* its answer makes the job, if one is needed, with these: */
+    bool began; /* this one made the job */
+    bool joins; /* its answer will, if one is needed, with these: */
     char language[LIMIT_NAME + 1];
     uint64_t timeout_ms;
     uint64_t kills_before; /* as noted when its operation began */
@@ -57,26 +57,26 @@ struct call {
 
 static void on_operations_timer(uv_timer_t *timer);
 
-/* ---- calls ---------------------------------------------------------------------------------- */
+/* ---- what is asked -------------------------------------------------------------------------- */
 
-static struct call *call_create(struct operations *o, struct ipc_request *request, uint64_t seq,
-                                struct view op)
+static struct asked *asked_create(struct operations *o, struct ipc_request *request, uint64_t seq,
+                                  struct view op)
 {
-    struct call *call = alloc_one(struct call);
-    call->operations = o;
-    call->request = request;
-    call->seq = seq;
+    struct asked *asked = alloc_one(struct asked);
+    asked->operations = o;
+    asked->request = request;
+    asked->seq = seq;
     if (op.len > 0) {
-        memcpy(call->op, op.data, op.len); /* decoding has checked it against LIMIT_NAME */
+        memcpy(asked->op, op.data, op.len); /* decoding has checked it against LIMIT_NAME */
     }
-    buf_init(&call->held, LIMIT_AGENT_FRAME);
-    o->calls++;
-    return call;
+    buf_init(&asked->held, LIMIT_AGENT_FRAME);
+    o->asked++;
+    return asked;
 }
 
 static void check_stopped(struct operations *o)
 {
-    if (o->stopped != NULL && o->calls == 0) {
+    if (o->stopped != NULL && o->asked == 0) {
         void (*stopped)(void *arg) = o->stopped;
         o->stopped = NULL;
         uv_timer_stop(&o->timer);
@@ -84,24 +84,24 @@ static void check_stopped(struct operations *o)
     }
 }
 
-static void answer_call(struct call *call, const struct msg *reply)
+static void answer_asked(struct asked *asked, const struct msg *reply)
 {
-    struct operations *o = call->operations;
+    struct operations *o = asked->operations;
     struct msg m = *reply;
-    m.seq = call->seq;
-    o->calls--;
-    o->setup.answer(o->setup.arg, call->request, &m);
-    buf_finish(&call->held);
-    free(call);
+    m.seq = asked->seq;
+    o->asked--;
+    o->setup.answer(o->setup.arg, asked->request, &m);
+    buf_finish(&asked->held);
+    free(asked);
     check_stopped(o);
 }
 
-static void answer_failed(struct call *call, const struct err *err)
+static void answer_failed(struct asked *asked, const struct err *err)
 {
     struct msg m = {.type = MSG_FAILED};
     m.failed.code = (uint64_t)err->code;
     m.failed.message = view_bytes(err->text, utf8_valid_prefix(err->text, strlen(err->text)));
-    answer_call(call, &m);
+    answer_asked(asked, &m);
 }
 
 /* ---- deadlines ------------------------------------------------------------------------------ */
@@ -183,20 +183,20 @@ static bool was_charged(const struct operations *o, const char *op)
 /* The backend has answered whether there was a memory kill since the operation began. */
 static void on_verdict(void *arg, const struct backend_usage *usage, bool charged)
 {
-    struct call *call = arg;
-    struct operations *o = call->operations;
-    bool known = was_charged(o, call->op);
+    struct asked *asked = arg;
+    struct operations *o = asked->operations;
+    bool known = was_charged(o, asked->op);
     bool killed = charged || known;
     struct msg m;
     struct err err = ERR_INIT;
     char text[128];
-    if (msg_decode(MSG_LINK_W, call->held.data, call->held.len, &m, &err) < 0) {
-        answer_failed(call, &err);
+    if (msg_decode(MSG_LINK_W, asked->held.data, asked->held.len, &m, &err) < 0) {
+        answer_failed(asked, &err);
         return;
     }
     if (killed && !known) {
         snprintf(o->charged[o->charged_count++ % CHARGED_KEPT], sizeof(o->charged[0]), "%s",
-                 call->op);
+                 asked->op);
     }
     if (killed) {
         snprintf(text, sizeof(text),
@@ -205,7 +205,7 @@ static void on_verdict(void *arg, const struct backend_usage *usage, bool charge
         m.output.status = OP_STATUS_MEMORY;
         m.output.error_message = view_of(text);
     }
-    answer_call(call, &m);
+    answer_asked(asked, &m);
     msg_finish(&m);
 }
 
@@ -232,20 +232,21 @@ static bool may_be_memory(const struct msg_output *m)
                                    (m->status == OP_STATUS_ERROR && m->exit_code == EXIT_SIGKILL));
 }
 
-static void on_output(struct call *call, const struct msg *reply)
+static void on_output(struct asked *asked, const struct msg *reply)
 {
-    struct operations *o = call->operations;
-    struct job *job = jobs_find(&o->jobs, view_of(call->op));
-    if (job == NULL && call->joins && reply->output.state != OP_DONE) {
-        job = jobs_start(&o->jobs, view_of(call->op), view_of(call->language), call->timeout_ms,
+    struct operations *o = asked->operations;
+    struct job *job = jobs_find(&o->jobs, view_of(asked->op));
+    if (job == NULL && asked->joins && reply->output.state != OP_DONE) {
+        job = jobs_start(&o->jobs, view_of(asked->op), view_of(asked->language), asked->timeout_ms,
                          uv_now(o->setup.loop));
         if (job == NULL) {
-            log_warn("operation %s: too many others, the agent alone keeps its deadline", call->op);
+            log_warn("operation %s: too many others, the agent alone keeps its deadline",
+                     asked->op);
         } else {
             job->kills_before = figures_noted(o->setup.figures); /* it may be dying already */
         }
     }
-    call->kills_before = job != NULL ? job->kills_before : figures_noted(o->setup.figures);
+    asked->kills_before = job != NULL ? job->kills_before : figures_noted(o->setup.figures);
     if (reply->output.state == OP_DONE) {
         forget(o, job);
     } else if (job != NULL) {
@@ -253,32 +254,32 @@ static void on_output(struct call *call, const struct msg *reply)
         arm_operations(o);
     }
     struct err err = ERR_INIT;
-    if (may_be_memory(&reply->output) && msg_encode(&call->held, reply, &err) == 0) {
-        if (was_charged(o, call->op)) {
-            on_verdict(call, NULL, true);
+    if (may_be_memory(&reply->output) && msg_encode(&asked->held, reply, &err) == 0) {
+        if (was_charged(o, asked->op)) {
+            on_verdict(asked, NULL, true);
         } else {
-            figures_judge(o->setup.figures, call->kills_before, on_verdict, call);
+            figures_judge(o->setup.figures, asked->kills_before, on_verdict, asked);
         }
         return;
     }
-    answer_call(call, reply);
+    answer_asked(asked, reply);
 }
 
 static void on_agent_reply(void *arg, const struct msg *reply, const struct err *err)
 {
-    struct call *call = arg;
-    struct operations *o = call->operations;
+    struct asked *asked = arg;
+    struct operations *o = asked->operations;
     if (reply == NULL) {
-        answer_failed(call, err);
+        answer_failed(asked, err);
     } else if (reply->type == MSG_OUTPUT) {
-        on_output(call, reply);
+        on_output(asked, reply);
     } else {
         /* a refused START began nothing, and an unknown operation cannot end */
         if (reply->type == MSG_FAILED &&
-            (call->began || reply->failed.code == ERR_EXECUTION_NOT_FOUND)) {
-            forget(o, jobs_find(&o->jobs, view_of(call->op)));
+            (asked->began || reply->failed.code == ERR_EXECUTION_NOT_FOUND)) {
+            forget(o, jobs_find(&o->jobs, view_of(asked->op)));
         }
-        answer_call(call, reply);
+        answer_asked(asked, reply);
     }
 }
 
@@ -291,21 +292,21 @@ static struct view language_of(const struct msg_start *m)
     return m->kind == OP_EVAL ? m->language : m->kind == OP_RUN ? view_of("(a program)") : none;
 }
 
-/* Joins an operation that this worker does not know: the agent tells whether it exists. */
-static void join_call(struct operations *o, struct ipc_request *request, const struct msg *m)
+/* An operation that this worker does not know: the agent says whether it is there. */
+static void join_operation(struct operations *o, struct ipc_request *request, const struct msg *m)
 {
     struct err err = ERR_INIT;
     struct msg out = *m;
-    struct call *call = call_create(o, request, m->seq, m->start.op);
+    struct asked *asked = asked_create(o, request, m->seq, m->start.op);
     struct view language = language_of(&m->start);
-    call->joins = true;
-    call->timeout_ms = m->start.timeout_ms;
+    asked->joins = true;
+    asked->timeout_ms = m->start.timeout_ms;
     if (language.len > 0) {
-        memcpy(call->language, language.data, language.len);
+        memcpy(asked->language, language.data, language.len);
     }
     out.start.wait_ms = 0;
-    if (agent_link_ask(o->setup.link, &out, 0, on_agent_reply, call, &err) < 0) {
-        answer_failed(call, &err);
+    if (agent_link_ask(o->setup.link, &out, 0, on_agent_reply, asked, &err) < 0) {
+        answer_failed(asked, &err);
     }
 }
 
@@ -315,27 +316,27 @@ void operations_start(struct operations *o, struct ipc_request *request, const s
     struct msg out = *m;
     bool known = jobs_find(&o->jobs, m->start.op) != NULL;
     if (m->start.join && !known) {
-        join_call(o, request, m);
+        join_operation(o, request, m);
         return;
     }
-    struct call *call = call_create(o, request, m->seq, m->start.op);
+    struct asked *asked = asked_create(o, request, m->seq, m->start.op);
     struct job *job = jobs_start(&o->jobs, m->start.op, language_of(&m->start), m->start.timeout_ms,
                                  uv_now(o->setup.loop));
     if (job == NULL) {
         err_set(&err, ERR_BUSY, "more than %d operations are under way in this sandbox", JOBS_MAX);
-        answer_failed(call, &err);
+        answer_failed(asked, &err);
         return;
     }
-    call->began = !known;
+    asked->began = !known;
     if (!known) {
         note_kills(o, job);
     }
     out.start.wait_ms = job_wait_ms(job, m->start.wait_ms);
-    if (agent_link_ask(o->setup.link, &out, out.start.wait_ms, on_agent_reply, call, &err) < 0) {
+    if (agent_link_ask(o->setup.link, &out, out.start.wait_ms, on_agent_reply, asked, &err) < 0) {
         if (!known) {
             jobs_remove(&o->jobs, job);
         }
-        answer_failed(call, &err);
+        answer_failed(asked, &err);
         return;
     }
     arm_operations(o);
@@ -345,21 +346,21 @@ void operations_wait(struct operations *o, struct ipc_request *request, const st
 {
     struct err err = ERR_INIT;
     struct msg out = *m;
-    struct call *call = call_create(o, request, m->seq, m->wait.op);
+    struct asked *asked = asked_create(o, request, m->seq, m->wait.op);
     out.wait.wait_ms = job_wait_ms(jobs_find(&o->jobs, m->wait.op), m->wait.wait_ms);
-    if (agent_link_ask(o->setup.link, &out, out.wait.wait_ms, on_agent_reply, call, &err) < 0) {
-        answer_failed(call, &err);
+    if (agent_link_ask(o->setup.link, &out, out.wait.wait_ms, on_agent_reply, asked, &err) < 0) {
+        answer_failed(asked, &err);
     }
 }
 
 void operations_cancel(struct operations *o, struct ipc_request *request, const struct msg *m)
 {
     struct err err = ERR_INIT;
-    struct call *call = call_create(o, request, m->seq, m->cancel.op);
+    struct asked *asked = asked_create(o, request, m->seq, m->cancel.op);
     uint64_t now = uv_now(o->setup.loop);
     struct view no_language = {NULL, 0};
-    if (agent_link_ask(o->setup.link, m, 0, on_agent_reply, call, &err) < 0) {
-        answer_failed(call, &err);
+    if (agent_link_ask(o->setup.link, m, 0, on_agent_reply, asked, &err) < 0) {
+        answer_failed(asked, &err);
         return;
     }
     /* an operation that only an earlier worker knew must get its kill two seconds later, too */
@@ -380,11 +381,11 @@ void operations_cancel(struct operations *o, struct ipc_request *request, const 
 /* The agent has answered; adds the backend's figures. */
 static void on_figures(void *arg, const struct backend_usage *usage, bool killed)
 {
-    struct call *call = arg;
+    struct asked *asked = arg;
     struct msg m;
     struct err err = ERR_INIT;
-    if (msg_decode(MSG_LINK_W, call->held.data, call->held.len, &m, &err) < 0) {
-        answer_failed(call, &err);
+    if (msg_decode(MSG_LINK_W, asked->held.data, asked->held.len, &m, &err) < 0) {
+        answer_failed(asked, &err);
         return;
     }
     if (usage != NULL) {
@@ -395,21 +396,21 @@ static void on_figures(void *arg, const struct backend_usage *usage, bool killed
             m.status_ok.oom_kills = usage->oom_kills;
         }
     }
-    answer_call(call, &m);
+    answer_asked(asked, &m);
     msg_finish(&m);
 }
 
 static void on_status(void *arg, const struct msg *reply, const struct err *err)
 {
-    struct call *call = arg;
-    struct operations *o = call->operations;
+    struct asked *asked = arg;
+    struct operations *o = asked->operations;
     struct err ours = ERR_INIT;
     if (reply == NULL) {
-        answer_failed(call, err);
-    } else if (reply->type != MSG_STATUS_OK || msg_encode(&call->held, reply, &ours) < 0) {
-        answer_call(call, reply);
+        answer_failed(asked, err);
+    } else if (reply->type != MSG_STATUS_OK || msg_encode(&asked->held, reply, &ours) < 0) {
+        answer_asked(asked, reply);
     } else {
-        figures_ask(o->setup.figures, on_figures, call);
+        figures_ask(o->setup.figures, on_figures, asked);
     }
 }
 
@@ -417,10 +418,10 @@ void operations_status(struct operations *o, struct ipc_request *request, const 
 {
     struct err err = ERR_INIT;
     struct view no_op = {NULL, 0};
-    struct call *call = call_create(o, request, m->seq, no_op);
-    if (agent_link_ask(o->setup.link, m, 0, m->status.usage ? on_status : on_agent_reply, call,
+    struct asked *asked = asked_create(o, request, m->seq, no_op);
+    if (agent_link_ask(o->setup.link, m, 0, m->status.usage ? on_status : on_agent_reply, asked,
                        &err) < 0) {
-        answer_failed(call, &err);
+        answer_failed(asked, &err);
     }
 }
 
@@ -428,9 +429,9 @@ void operations_list(struct operations *o, struct ipc_request *request, const st
 {
     struct err err = ERR_INIT;
     struct view no_op = {NULL, 0};
-    struct call *call = call_create(o, request, m->seq, no_op);
-    if (agent_link_ask(o->setup.link, m, 0, on_agent_reply, call, &err) < 0) {
-        answer_failed(call, &err);
+    struct asked *asked = asked_create(o, request, m->seq, no_op);
+    if (agent_link_ask(o->setup.link, m, 0, on_agent_reply, asked, &err) < 0) {
+        answer_failed(asked, &err);
     }
 }
 
@@ -470,8 +471,8 @@ void operations_stop(struct operations *o, uint64_t grace_ms, void (*done)(void 
     jobs_finish(&o->jobs);
     o->stopped = done;
     o->stopped_arg = arg;
-    /* without calls the timer only makes the callback come from the loop */
-    uv_timer_start(&o->timer, on_operations_timer, o->calls > 0 ? grace_ms : 0, 0);
+    /* With nothing to wait for the timer only brings the news from the loop. */
+    uv_timer_start(&o->timer, on_operations_timer, o->asked > 0 ? grace_ms : 0, 0);
 }
 
 static void on_operations_timer_closed(uv_handle_t *handle)

@@ -12,8 +12,8 @@
  * at once, or none for hours. So nng waits without a timeout, and one timer of the loop ends
  * requests whose timeout is over.
  *
- * nng 1.5 leaks a message that is sent just when it drops the peer's link, although the call fails
- * correctly. So nothing is sent to a peer that is known to exit.
+ * A message that is sent in the very moment in which nng (1.5) gives up the link of its peer is
+ * never freed, though the exchange fails as it should. So nothing is sent to a peer known to leave.
  *
  * Three properties of nng's listener (1.5) decide how it is closed:
  *  - A link that we close in the middle of a message may never be removed. So its socket is shut
@@ -47,20 +47,21 @@
 struct ipc_client {
     struct ipc_endpoint ep; /* first */
     nng_listener listener;
-    struct call *idle, *busy;
+    struct exchange *idle, *busy;
     size_t idle_count;
-    uint64_t wake_ms; /* when the timer fires, before the first timeout; 0: not running */
+    uint64_t wake_ms; /* when the timer fires, which is not later than the first exchange is due; 0:
+                         it is not running */
 };
 
-struct call {
+struct exchange {
     struct ipc_event event; /* first */
     struct ipc_client *client;
     nng_ctx ctx;
     nng_aio *send_aio, *recv_aio;
     ipc_reply_fn done;
     void *arg;
-    uint64_t due_ms;          /* loop time of its timeout; 0: never */
-    struct call *prev, *next; /* in the list of busy or of idle calls */
+    uint64_t due_ms;              /* time of the loop when it has waited long enough; 0: never */
+    struct exchange *prev, *next; /* among the busy or the idle */
 };
 
 static void on_client_pipe(nng_pipe pipe, nng_pipe_ev ev, void *arg)
@@ -70,88 +71,87 @@ static void on_client_pipe(nng_pipe pipe, nng_pipe_ev ev, void *arg)
     }
 }
 
-/* ---- calls ---------------------------------------------------------------------------------- */
+/* ---- exchanges ------------------------------------------------------------------------------ */
 
 static void on_reply_aio(void *arg)
 {
-    struct call *call = arg;
-    struct ipc_endpoint *ep = &call->client->ep;
+    struct exchange *exchange = arg;
+    struct ipc_endpoint *ep = &exchange->client->ep;
     ipc_endpoint_lock(ep);
-    ipc_endpoint_unlock(ep, loop_queue_append(&ep->queue, &call->event.item));
+    ipc_endpoint_unlock(ep, loop_queue_append(&ep->queue, &exchange->event.item));
 }
 
-/* Also drops a message that is not sent yet. */
-static void call_destroy(struct call *call)
+/* Also ends a message that is still waiting to be sent. */
+static void exchange_destroy(struct exchange *exchange)
 {
-    nng_ctx_close(call->ctx);
-    nng_aio_stop(call->send_aio);
-    nng_aio_stop(call->recv_aio);
-    nng_msg *unsent = nng_aio_get_msg(call->send_aio);
-    if (nng_aio_result(call->send_aio) != 0 && unsent != NULL) {
+    nng_ctx_close(exchange->ctx);
+    nng_aio_stop(exchange->send_aio);
+    nng_aio_stop(exchange->recv_aio);
+    nng_msg *unsent = nng_aio_get_msg(exchange->send_aio);
+    if (nng_aio_result(exchange->send_aio) != 0 && unsent != NULL) {
         nng_msg_free(unsent);
     }
-    nng_aio_free(call->send_aio);
-    nng_aio_free(call->recv_aio);
-    free(call);
+    nng_aio_free(exchange->send_aio);
+    nng_aio_free(exchange->recv_aio);
+    free(exchange);
 }
 
-/* Takes an idle context or makes one. NULL if nng cannot. */
-static struct call *call_take(struct ipc_client *c, struct err *err)
+/* A warm context if there is one. NULL if nng cannot make another. */
+static struct exchange *exchange_take(struct ipc_client *c, struct err *err)
 {
-    struct call *call = c->idle;
-    if (call != NULL) {
-        c->idle = call->next;
+    struct exchange *exchange = c->idle;
+    if (exchange != NULL) {
+        c->idle = exchange->next;
         c->idle_count--;
-        /* On nng's threads a reply can come before the completion of its send, which follows
-         * soon. */
-        nng_aio_wait(call->send_aio);
-        return call;
+        /* A reply can overtake the end of its own send on nng's threads; that end is at hand. */
+        nng_aio_wait(exchange->send_aio);
+        return exchange;
     }
-    call = alloc_one(struct call);
-    call->event.kind = IPC_EVENT_AIO;
-    call->client = c;
-    int rv = nng_ctx_open(&call->ctx, c->ep.socket);
+    exchange = alloc_one(struct exchange);
+    exchange->event.kind = IPC_EVENT_AIO;
+    exchange->client = c;
+    int rv = nng_ctx_open(&exchange->ctx, c->ep.socket);
     if (rv != 0) {
         goto err_ctx;
     }
-    rv = nng_aio_alloc(&call->send_aio, NULL, NULL);
+    rv = nng_aio_alloc(&exchange->send_aio, NULL, NULL);
     if (rv != 0) {
         goto err_send;
     }
-    rv = nng_aio_alloc(&call->recv_aio, on_reply_aio, call);
+    rv = nng_aio_alloc(&exchange->recv_aio, on_reply_aio, exchange);
     if (rv != 0) {
         goto err_recv;
     }
-    nng_aio_set_timeout(call->send_aio, NNG_DURATION_INFINITE);
-    nng_aio_set_timeout(call->recv_aio, NNG_DURATION_INFINITE);
-    return call;
+    nng_aio_set_timeout(exchange->send_aio, NNG_DURATION_INFINITE);
+    nng_aio_set_timeout(exchange->recv_aio, NNG_DURATION_INFINITE);
+    return exchange;
 
 err_recv:
-    nng_aio_free(call->send_aio);
+    nng_aio_free(exchange->send_aio);
 err_send:
-    nng_ctx_close(call->ctx);
+    nng_ctx_close(exchange->ctx);
 err_ctx:
-    free(call);
+    free(exchange);
     err_set(err, ERR_NO_MEMORY, "cannot make a request: %s", nng_strerror(rv));
     return NULL;
 }
 
-/* Aborts late calls; each completes through the loop, as with a reply. */
+/* The end of each exchange comes through the loop, as with a reply. */
 static void on_ipc_deadline(uv_timer_t *timer)
 {
     struct ipc_client *c = timer->data;
     uint64_t now_ms = uv_now(timer->loop);
     uint64_t least_ms = now_ms - c->wake_ms >= HELD_UP_MS ? now_ms + HELD_UP_MS : 0;
     c->wake_ms = 0;
-    for (struct call *call = c->busy; call != NULL; call = call->next) {
-        if (call->due_ms != 0 && call->due_ms < least_ms) {
-            call->due_ms = least_ms;
+    for (struct exchange *exchange = c->busy; exchange != NULL; exchange = exchange->next) {
+        if (exchange->due_ms != 0 && exchange->due_ms < least_ms) {
+            exchange->due_ms = least_ms;
         }
-        if (call->due_ms != 0 && call->due_ms <= now_ms) {
-            call->due_ms = 0;
-            nng_aio_abort(call->recv_aio, NNG_ETIMEDOUT);
-        } else if (call->due_ms != 0 && (c->wake_ms == 0 || call->due_ms < c->wake_ms)) {
-            c->wake_ms = call->due_ms;
+        if (exchange->due_ms != 0 && exchange->due_ms <= now_ms) {
+            exchange->due_ms = 0;
+            nng_aio_abort(exchange->recv_aio, NNG_ETIMEDOUT);
+        } else if (exchange->due_ms != 0 && (c->wake_ms == 0 || exchange->due_ms < c->wake_ms)) {
+            c->wake_ms = exchange->due_ms;
         }
     }
     if (c->wake_ms != 0) {
@@ -159,11 +159,11 @@ static void on_ipc_deadline(uv_timer_t *timer)
     }
 }
 
-/* Calls that nng has completed keep their results. */
+/* An exchange that nng has finished keeps its result. */
 void ipc_client_end_calls(struct ipc_client *c)
 {
-    for (struct call *call = c->busy; call != NULL; call = call->next) {
-        nng_aio_abort(call->recv_aio, NNG_ECONNRESET);
+    for (struct exchange *exchange = c->busy; exchange != NULL; exchange = exchange->next) {
+        nng_aio_abort(exchange->recv_aio, NNG_ECONNRESET);
     }
 }
 
@@ -178,24 +178,24 @@ static int reply_error(const struct ipc_client *c, int rv)
 static void on_client_aio(struct ipc_endpoint *ep, struct ipc_event *event)
 {
     struct ipc_client *c = (struct ipc_client *)ep;
-    struct call *call = (struct call *)event;
-    ipc_reply_fn done = call->done;
-    void *arg = call->arg;
-    int rv = nng_aio_result(call->recv_aio);
-    nng_msg *reply = rv == 0 ? nng_aio_get_msg(call->recv_aio) : NULL;
-    nng_aio_set_msg(call->recv_aio, NULL);
+    struct exchange *exchange = (struct exchange *)event;
+    ipc_reply_fn done = exchange->done;
+    void *arg = exchange->arg;
+    int rv = nng_aio_result(exchange->recv_aio);
+    nng_msg *reply = rv == 0 ? nng_aio_get_msg(exchange->recv_aio) : NULL;
+    nng_aio_set_msg(exchange->recv_aio, NULL);
 
-    /* Returned first, so that a request made by `done` can reuse the context. */
-    *(call->prev != NULL ? &call->prev->next : &c->busy) = call->next;
-    if (call->next != NULL) {
-        call->next->prev = call->prev;
+    /* Given back first, so that a request made by `done` finds a warm context. */
+    *(exchange->prev != NULL ? &exchange->prev->next : &c->busy) = exchange->next;
+    if (exchange->next != NULL) {
+        exchange->next->prev = exchange->prev;
     }
     if (reply != NULL && !ep->closing && c->idle_count < IDLE_CALLS_MAX) {
-        call->next = c->idle;
-        c->idle = call;
+        exchange->next = c->idle;
+        c->idle = exchange;
         c->idle_count++;
     } else {
-        call_destroy(call);
+        exchange_destroy(exchange);
     }
     if (reply != NULL) {
         done(arg, 0, nng_msg_body(reply), nng_msg_len(reply));
@@ -211,26 +211,27 @@ static bool client_is_idle(struct ipc_endpoint *ep)
     return ((struct ipc_client *)ep)->busy == NULL;
 }
 
-/* Calls are left only if nng was abandoned. */
+/* There are exchanges left only if nng was given up. */
 static void client_finish(struct ipc_endpoint *ep)
 {
     struct ipc_client *c = (struct ipc_client *)ep;
     while (c->busy != NULL) {
-        struct call *call = c->busy;
-        c->busy = call->next;
-        nng_aio_stop(call->recv_aio);
-        nng_msg *reply = nng_aio_get_msg(call->recv_aio);
-        if (nng_aio_result(call->recv_aio) == 0 && reply != NULL) {
+        struct exchange *exchange = c->busy;
+        c->busy = exchange->next;
+        nng_aio_stop(exchange->recv_aio);
+        nng_msg *reply = nng_aio_get_msg(exchange->recv_aio);
+        if (nng_aio_result(exchange->recv_aio) == 0 && reply != NULL) {
             nng_msg_free(reply);
         }
-        call_destroy(call);
+        exchange_destroy(exchange);
     }
 }
 
 static void client_abandon(struct ipc_endpoint *ep)
 {
-    for (struct call *call = ((struct ipc_client *)ep)->busy; call != NULL; call = call->next) {
-        call->done(call->arg, -ERR_SHUTTING_DOWN, NULL, 0);
+    for (struct exchange *exchange = ((struct ipc_client *)ep)->busy; exchange != NULL;
+         exchange = exchange->next) {
+        exchange->done(exchange->arg, -ERR_SHUTTING_DOWN, NULL, 0);
     }
 }
 
@@ -320,26 +321,26 @@ int ipc_client_ask(struct ipc_client *c, const void *data, size_t len, uint64_t 
     if (len > 0) {
         memcpy(nng_msg_body(msg), data, len);
     }
-    struct call *call = call_take(c, err);
-    if (call == NULL) {
+    struct exchange *exchange = exchange_take(c, err);
+    if (exchange == NULL) {
         nng_msg_free(msg);
         return -ERR_NO_MEMORY;
     }
-    call->done = done;
-    call->arg = arg;
-    call->prev = NULL;
-    call->next = c->busy;
+    exchange->done = done;
+    exchange->arg = arg;
+    exchange->prev = NULL;
+    exchange->next = c->busy;
     if (c->busy != NULL) {
-        c->busy->prev = call;
+        c->busy->prev = exchange;
     }
-    c->busy = call;
-    nng_aio_set_msg(call->send_aio, msg);
-    nng_ctx_send(call->ctx, call->send_aio);
-    nng_ctx_recv(call->ctx, call->recv_aio);
+    c->busy = exchange;
+    nng_aio_set_msg(exchange->send_aio, msg);
+    nng_ctx_send(exchange->ctx, exchange->send_aio);
+    nng_ctx_recv(exchange->ctx, exchange->recv_aio);
     uint64_t now_ms = uv_now(c->ep.timer.loop);
-    call->due_ms = timeout_ms == 0 || timeout_ms > INT32_MAX ? 0 : now_ms + timeout_ms;
-    if (call->due_ms != 0 && (c->wake_ms == 0 || call->due_ms < c->wake_ms)) {
-        c->wake_ms = call->due_ms;
+    exchange->due_ms = timeout_ms == 0 || timeout_ms > INT32_MAX ? 0 : now_ms + timeout_ms;
+    if (exchange->due_ms != 0 && (c->wake_ms == 0 || exchange->due_ms < c->wake_ms)) {
+        c->wake_ms = exchange->due_ms;
         uv_timer_start(&c->ep.timer, on_ipc_deadline, timeout_ms, 0);
     }
     return 0;
@@ -350,12 +351,12 @@ void ipc_client_close(struct ipc_client *c, ipc_closed_fn closed, void *arg)
     ipc_endpoint_set_closing(&c->ep, closed, arg);
     (void)unlink(c->ep.path); /* so that the redialling peer cannot connect */
     while (c->idle != NULL) {
-        struct call *call = c->idle;
-        c->idle = call->next;
-        call_destroy(call);
+        struct exchange *exchange = c->idle;
+        c->idle = exchange->next;
+        exchange_destroy(exchange);
     }
-    for (struct call *call = c->busy; call != NULL; call = call->next) {
-        nng_ctx_close(call->ctx); /* each call completes through the loop */
+    for (struct exchange *exchange = c->busy; exchange != NULL; exchange = exchange->next) {
+        nng_ctx_close(exchange->ctx); /* the end of each exchange comes through the loop */
     }
     ipc_endpoint_close(&c->ep);
 }
