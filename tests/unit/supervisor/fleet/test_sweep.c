@@ -104,6 +104,8 @@ static int run_victim(char **argv)
     struct fixture *f = state;
     err_ignore(dir_remove(f->top, NULL)); /* we use the parent's */
     err_ignore(dir_remove(f->sweeps, NULL));
+    err_ignore(dir_remove(f->notes, NULL));
+    unsetenv("WORKER_STUB_NOTES"); /* the parent cannot read ours */
     free(f->config.runtime_dir);
     f->config.runtime_dir = alloc_strdup(argv[2]);
     rename_instance(f, argv[3]);
