@@ -99,7 +99,7 @@ const struct option options[] = {
     {"default-sandbox", OPTION_TOPIC_OFFER, OPTION_CHOICE, FIELD(default_sandbox), "auto", 0, 0, "WHOSE",
      "the sandbox of calls that name none: the principal's one; the session's own, where there are sessions, else a new "
      "one for each call; or a new one for each call; auto: the session's for clients over HTTP that have sessions, else "
-     "the principal's. Those that were made in this way give way, once idle for a minute, when places run out",
+     "the principal's. A sandbox that such a call made is evicted when places run out, once it has been idle for a minute",
      "auto principal session call"},
     {"results", OPTION_TOPIC_OFFER, OPTION_CHOICE, FIELD(results), "auto", 0, 0, "FORM",
      "what clients get of a tool's result: text, as their models are to read it; structured, fields beside it for "
