@@ -174,6 +174,7 @@ static bool make_client_room(struct mcp_endpoint *e, const struct principal *p)
         return false;
     }
     log_debug("session %.8s evicted: %zu sessions are open, the most allowed", c->id, e->clients);
+    mcp_client_forget(c);
     mcp_client_lose(c, 404, "this session has ended: there are too many");
     return true;
 }

@@ -177,7 +177,8 @@ static void mcp_delete(struct mcp_endpoint *e, struct web_exchange *x, struct pr
                                ? mcp_endpoint_client(e, x, p)
                                : NULL;
     if (c != NULL) {
-        mcp_client_close(c);
+        mcp_client_forget(c);
+        mcp_client_end(c, 404, "the client has ended this session");
         web_respond(x, 204, NULL, view_of(NULL));
     }
 }

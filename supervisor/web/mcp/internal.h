@@ -38,9 +38,9 @@
 #define EVICT_IDLE_MS  60000        /* … before another principal's may be */
 #define OLD_IN_FLIGHT                                                                              \
     64 /* requests of a client of the old transport, which come without their reader */
-#define WARN_EVERY_MS 60000
-#define CLOSED_KEPT   1024 /* sessions ended by DELETE that are remembered */
-#define RETRY_LATER_S "10"
+#define WARN_EVERY_MS  60000
+#define FORGOTTEN_KEPT 1024 /* sessions that are not resumed and are remembered as such */
+#define RETRY_LATER_S  "10"
 
 enum mcp_stream_kind {
     MCP_STREAM_SINGLE,   /* the response to one request of the latest revision */
@@ -118,8 +118,8 @@ struct mcp_endpoint {
     struct mcp_streams singles;
     struct mcp_admissions admissions;
     size_t kept_bytes;
-    uint64_t closed_names[CLOSED_KEPT]; /* hashes of the latest that were ended by DELETE */
-    size_t closed_count;
+    uint64_t forgotten[FORGOTTEN_KEPT]; /* hashes of the latest sessions that are not resumed */
+    size_t forgotten_count;
     bool key_failed; /* and that has been told */
     struct timeout_list heartbeat, resumable, kept, idle;
     unsigned open_handles;
@@ -263,8 +263,8 @@ struct mcp_client *mcp_client_resume(struct mcp_endpoint *e, const char *id, boo
  * Borrowed. */
 const char *mcp_client_tell_id(struct mcp_client *c);
 
-/* Ends a session because its client wants that: this server does not resume it. */
-void mcp_client_close(struct mcp_client *c);
+/* This server does not resume the session once it has ended. */
+void mcp_client_forget(struct mcp_client *c);
 
 /* ---- old_sse.c ------------------------------------------------------------------------------ */
 

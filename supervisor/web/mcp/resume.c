@@ -7,10 +7,10 @@
  * server checks the signature and opens the session in the state that the id tells. Subscriptions,
  * the log level and the client's capabilities are lost; the sandbox is found by the session's name.
  *
- * A session that ended because it was idle, or was evicted, is resumed in the same way. A session
- * that its client ended by DELETE is not: the server remembers the latest of these. The next server
- * does not know them, which harms nobody: a session gives no right that its principal does not
- * have.
+ * A session that ended because it was idle is resumed in the same way. A session that its client
+ * ended by DELETE is not, nor one that was evicted, because it would evict another in turn: the
+ * server remembers the latest of these. The next server does not know them, which harms nobody: a
+ * session gives no right that its principal does not have.
  *
  * Clients of /sse get the signed id as the id of the event with the answer to `initialize`. They
  * send it as Last-Event-ID when they open the stream again, and do not initialize again.
@@ -62,24 +62,23 @@ const char *mcp_client_tell_id(struct mcp_client *c)
     return c->told != NULL ? c->told : c->id;
 }
 
-/* ---- sessions that were ended by DELETE ----------------------------------------------------- */
+/* ---- sessions that are not resumed ---------------------------------------------------------- */
 
-static bool was_deleted(const struct mcp_endpoint *e, const char *name)
+static bool is_forgotten(const struct mcp_endpoint *e, const char *name)
 {
     uint64_t hash = hash_text(name);
-    for (size_t i = 0; i < CLOSED_KEPT; i++) {
-        if (e->closed_names[i] == hash) {
+    for (size_t i = 0; i < FORGOTTEN_KEPT; i++) {
+        if (e->forgotten[i] == hash) {
             return true;
         }
     }
     return false;
 }
 
-void mcp_client_close(struct mcp_client *c)
+void mcp_client_forget(struct mcp_client *c)
 {
     struct mcp_endpoint *e = c->endpoint;
-    e->closed_names[e->closed_count++ % CLOSED_KEPT] = hash_text(c->id);
-    mcp_client_end(c, 404, "the client has ended this session");
+    e->forgotten[e->forgotten_count++ % FORGOTTEN_KEPT] = hash_text(c->id);
 }
 
 /* ---- resuming ------------------------------------------------------------------------------- */
@@ -94,7 +93,7 @@ struct mcp_client *mcp_client_resume(struct mcp_endpoint *e, const char *text, b
     }
     bool ours = session_id_read(text, p->name, key, &id);
     explicit_bzero(key, sizeof(key));
-    if (!ours || id.old != old || was_deleted(e, id.name)) {
+    if (!ours || id.old != old || is_forgotten(e, id.name)) {
         return NULL;
     }
     const struct mcp_agreed agreed = {id.revision, id.client};

@@ -134,22 +134,33 @@ static void a_session_that_its_client_ended_does_not_come_back(void **state)
     world_free(w);
 }
 
-static void a_session_that_had_to_make_room_goes_on_when_its_client_comes_back(void **state)
+static void a_session_that_was_idle_goes_on_when_its_client_comes_back(void **state)
 {
-    struct world *w = world_create_named(1, HOUR_MS, 1);
-    char first[512];
-    world_initialize(w, "2025-11-25");
-    snprintf(first, sizeof(first), "%s", w->id);
-    world_initialize(w, "2025-11-25");
-    assert_int_equal(ping(w), 200);
-    snprintf(w->id, sizeof(w->id), "%s", first);
-    assert_int_equal(ping(w), 404); /* the other one is in use */
-    world_free(w);
-    w = world_create_named(2, 20, 1);
+    struct world *w = world_create_named(2, 20, 1);
     world_initialize(w, "2025-11-25");
     world_until_sessions(w, 0);
     assert_int_equal(ping(w), 200);
     assert_int_equal(w->sessions, 1);
+    world_free(w);
+}
+
+static void a_session_that_was_evicted_evicts_no_other(void **state)
+{
+    struct world *w = world_create_named(2, HOUR_MS, 1);
+    char first[512], second[512];
+    world_initialize(w, "2025-11-25");
+    snprintf(first, sizeof(first), "%s", w->id);
+    world_initialize(w, "2025-11-25");
+    snprintf(second, sizeof(second), "%s", w->id);
+    world_initialize(w, "2025-11-25");
+    assert_int_equal(ping(w), 200);
+    snprintf(w->id, sizeof(w->id), "%s", first);
+    assert_int_equal(ping(w), 404);
+    snprintf(w->id, sizeof(w->id), "%s", second);
+    assert_int_equal(ping(w), 200);
+    snprintf(w->id, sizeof(w->id), "%s", first);
+    w = restart(w, 1); /* which has room */
+    assert_int_equal(ping(w), 200);
     world_free(w);
 }
 
@@ -214,7 +225,8 @@ int main(void)
         cmocka_unit_test(an_id_is_good_for_its_principal_and_instance_only),
         cmocka_unit_test(a_forged_id_is_no_session),
         cmocka_unit_test(a_session_that_its_client_ended_does_not_come_back),
-        cmocka_unit_test(a_session_that_had_to_make_room_goes_on_when_its_client_comes_back),
+        cmocka_unit_test(a_session_that_was_idle_goes_on_when_its_client_comes_back),
+        cmocka_unit_test(a_session_that_was_evicted_evicts_no_other),
         cmocka_unit_test(a_client_of_sse_that_opens_its_stream_again_need_not_begin_anew),
     };
     return cmocka_run_group_tests_name("resume", tests, NULL, NULL);
