@@ -43,9 +43,9 @@ void __wrap_free(void *block);
 void *__wrap_alloc_array(size_t n, size_t size);
 char *__wrap_alloc_strdup(const char *text);
 char *__wrap_alloc_viewdup(struct view v);
-char *__wrap_alloc_printf(const char *fmt, ...);
+char *__wrap_alloc_printf(const char *fmt, ...) PRINTF_LIKE(1, 2);
 size_t __wrap_text_add(struct buf *out, struct view v, size_t max_cost, bool more);
-void __wrap_text_printf(struct buf *out, const char *fmt, ...);
+void __wrap_text_printf(struct buf *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
 const char *__wrap_text_cstr(struct buf *b);
 
 void heap_fail(size_t nth)
