@@ -22,6 +22,7 @@
 #include "supervisor/web/http/listener.h"
 #include "supervisor/web/http/url.h"
 #include "supervisor/web/mcp/endpoint.h"
+#include "supervisor/web/mcp/session_id.h"
 
 #define HEARTBEAT_MS 8000 /* clients and proxies give up after 10 s or more of silence */
 
@@ -130,6 +131,8 @@ char *serve_http_url(const struct serve_http *h)
     }
     return alloc_strdup(url);
 }
+
+_Static_assert(SESSION_KEY_BYTES == FLEET_KEY_BYTES, "session ids are signed with the fleet's key");
 
 /* The first session opens the instance, because the key is a file of it. */
 static int session_key(void *arg, unsigned char *ret, struct err *err)
