@@ -1,8 +1,8 @@
 /*
- * What a worker can be asked, and when. The rules are a table: a message, the states in which it is
- * legal, its handler. A message out of turn is refused with a reason and harms nothing. Bytes that
- * are no message at all end the process, but not the sandbox: the supervisor starts another worker,
- * which takes it over.
+ * The requests of a worker, and the states in which they are legal. The rules are a table: a
+ * message, its legal states, its handler. An illegal message is refused with a reason and has no
+ * effect. Malformed bytes end the process, but not the sandbox: the supervisor starts another
+ * worker, which takes it over.
  */
 #include "worker/worker.h"
 
@@ -21,8 +21,8 @@
 #include "worker/probed.h"
 #include "worker/spec.h"
 
-#define CONTEXTS  64    /* requests that can be unanswered at a time */
-#define ENDING_MS 90000 /* over the grace period, if a sweeper is at work */
+#define CONTEXTS  64    /* requests without an answer at a time */
+#define ENDING_MS 90000 /* longer than the grace period, in case a sweeper is at work */
 
 #define NEW     SM_BIT(WORKER_NEW)
 #define OPENING SM_BIT(WORKER_OPENING)
@@ -100,8 +100,9 @@ static void handle_hello(struct worker *w, struct ipc_request *request, const st
     if (err.code != 0) {
         log_error("refused the supervisor: %s", err.text);
         worker_answer_failed(w, request, m->seq, &err, NULL);
-        /* Another build cannot use this sandbox, but can end it by a signal; it ends by itself
-         * otherwise, when nobody fitting has come for the grace period. */
+        /* A supervisor of another build cannot use this sandbox, but can end it by a signal.
+         * Otherwise the sandbox ends by itself when no fitting HELLO has come within the grace
+         * period. */
         if (err.code != ERR_VERSION || w->sm.state == WORKER_NEW) {
             life_leave(w, EXIT_CODE_PROTOCOL);
         }
@@ -139,8 +140,9 @@ static void handle_close(struct worker *w, struct ipc_request *request, const st
     life_close(w, EXIT_CODE_OK, m->close.grace_ms);
 }
 
-/* A backend object for one PROBE or SWEEP, and its spec but for the runtime, whose place the caller
- * frees; NULL if there is no such backend, or the place is not one of it, which is answered. */
+/* Returns a backend object for one PROBE or SWEEP, and its spec without the runtime; the caller
+ * frees the place. NULL if there is no such backend or the place does not belong to it; the request
+ * has been answered then. */
 static struct oneshot *oneshot_create(struct worker *w, struct ipc_request *request, uint64_t seq,
                                       struct view name, struct view_list place,
                                       struct backend_spec *ret_spec)
@@ -307,7 +309,7 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
     struct err err = ERR_INIT;
     struct msg m;
     if (w->sm.state == WORKER_LEAVING) {
-        return; /* the asker notices by the lost link */
+        return; /* the supervisor notices that the link is lost */
     }
     if (msg_decode(MSG_LINK_W, data, len, &m, &err) < 0) {
         log_error("the supervisor broke the protocol: %s", err.text);
@@ -319,7 +321,7 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
         log_error("the supervisor broke the protocol: %s is no request", msg_name(m.type));
         life_leave(w, EXIT_CODE_PROTOCOL);
     } else if (w->supervisor.sm.state != SUPERVISOR_GREETED && m.type != MSG_HELLO) {
-        /* Not its fault: a request that waited for a link goes out before anything else. */
+        /* the peer is not at fault: a request that waited for a link is sent before HELLO */
         err_set(&err, ERR_PROTOCOL, "%s before hello", msg_name(m.type));
         worker_answer_failed(w, request, m.seq, &err, NULL);
     } else if ((rule->states & SM_BIT(w->sm.state)) == 0) {
@@ -334,7 +336,7 @@ static void on_orphaned(uv_timer_t *timer)
 {
     struct worker *w = timer->data;
     if (!w->supervisor.ends_instance && ending_has_begun(w->setup->dir)) {
-        /* Whoever ends all of the instance's sandboxes asks for this one in its turn. */
+        /* The supervisor that ends all sandboxes of the instance will ask for this one, too. */
         w->supervisor.ends_instance = true;
         uv_timer_start(timer, on_orphaned, ENDING_MS, 0);
         return;
@@ -397,9 +399,9 @@ void worker_supervisor_died(struct worker *w)
 {
     w->supervisor.died = true;
     life_hang_up(w);
-    /* Its link is told as down too, in whatever order. So whoever has been greeted since is the
-     * next supervisor, or a link whose end is still to be heard; but a link that we end tells
-     * nobody. */
+    /* The lost link is reported as well, before or after this. So a peer that has been greeted
+     * since is the next supervisor, or a link whose end is not reported yet; a link that we end
+     * ourselves is not reported. */
     if (w->supervisor.sm.state != SUPERVISOR_GREETED &&
         !uv_is_active((uv_handle_t *)&w->supervisor.orphan_timer)) {
         uv_timer_start(&w->supervisor.orphan_timer, on_orphaned, w->spec.grace_ms, 0);

@@ -1,9 +1,9 @@
 /*
  * Unlike the fakes of unit tests, this one decides by itself: sandboxes are rows of a small table;
- * operations wait in a list until a step of the fuzzer lets them end. How one ends is decided by
- * its code or path, so that an input can reach every kind of outcome: "e" error, "t" timeout, "m"
- * memory, "c" crash, "f" failure, "r" goes on for ever, anything else ends well. Executions are
- * called "x1", "x2" and so on, the last few are known.
+ * operations wait in a list until a step of the fuzzer ends them. The code or path decides how an
+ * operation ends, so that an input can reach every kind of outcome: "e" error, "t" timeout, "m"
+ * memory, "c" crash, "f" failure, "r" runs until it is cancelled, anything else succeeds.
+ * Executions are called "x1", "x2" and so on; the last few are kept.
  */
 #include "tests/fuzz/fake_fleet.h"
 
@@ -21,7 +21,7 @@ enum due_kind { DUE_INFO, DUE_DONE, DUE_RUN };
 struct execution {
     char id[FLEET_ID_SIZE];
     char owner[64];
-    size_t slot; /* SANDBOXES: it was refused */
+    size_t slot; /* SANDBOXES: the slot was refused */
     char hint;
     bool cancelled;
 };
@@ -47,7 +47,7 @@ struct fleet_call {
     enum op_kind op;
     char hint;
     bool cancelled;
-    bool running; /* so far: the one who waits does so no longer */
+    bool running; /* its outcome so far is "running": the caller no longer waits */
     char execution[FLEET_ID_SIZE];
 };
 
@@ -324,7 +324,7 @@ void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg)
     (void)end;
     while (fake_fleet_step(f)) {
     }
-    memset(f->slots, 0, sizeof(f->slots)); /* ready for the next input */
+    memset(f->slots, 0, sizeof(f->slots)); /* empty for the next input */
     memset(f->executions, 0, sizeof(f->executions));
     f->made = 0;
     f->begun = 0;

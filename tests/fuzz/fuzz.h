@@ -1,5 +1,5 @@
 /*
- * What every fuzz target shares. A target is one file with LLVMFuzzerTestOneInput(): libFuzzer
+ * Declarations for all fuzz targets. A target is one file with LLVMFuzzerTestOneInput(): libFuzzer
  * calls it with -Dfuzz=true, replay.c calls it with the corpus in every plain test run.
  */
 #ifndef CLOISTER_TESTS_FUZZ_FUZZ_H
@@ -12,11 +12,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Of replay.c: does not come back while memory is made to run out, for a target expects that what
- * has been possible once is possible again. A fuzzer has none. */
+/* Defined by replay.c: does not return while an allocation is made to fail, because a target may
+ * expect that something succeeds which has succeeded before. Fuzzers do not define it. */
 void fuzz_excuse(void) __attribute__((weak));
 
-/* A broken promise of the code under test; never compiled out. */
+/* Asserts a promise of the code under test; never compiled out. */
 #define FUZZ_REQUIRE(condition)                                                                    \
     do {                                                                                           \
         if (!(condition)) {                                                                        \

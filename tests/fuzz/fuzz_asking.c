@@ -1,16 +1,16 @@
 /*
- * Handlers that ask, wait and become tasks, and clients who answer, listen, hang up and stop
- * reading, in any order. What was promised an answer must get one or be told that there is none,
- * nothing may be called that is gone, and nothing may be left when the server is closed.
+ * Handlers that ask, wait and become tasks, and clients that answer, listen, hang up and stop
+ * reading, in any order. Every request must be answered, or its client told that there will be no
+ * answer; no sink is used after it is gone; nothing is left when the server is closed.
  *
- * Lines that begin with these are for us, the rest are messages:
- *   .             the oldest handler that waits answers
+ * Lines that begin with these are commands, the others are messages:
+ *   .             the oldest waiting handler answers
  *   @p @l @s @n   messages go to the pipe; to a new legacy session; each to a session of its own;
  *                 to the session before
- *   @g @e @b @h   the sink of the session is gone; it is ended; it takes no messages from now on
- *                 (or does again); it is ended by the next message
- *   * + - !       a change of everything; ten minutes pass; a day passes; the server stops
- * In messages stand for what was last seen: $t a task, $s a state, $k a key, $q a question.
+ *   @g @e @b @h   the sink of the session is gone; the session is ended; the sink stops taking
+ *                 messages (or takes them again); the next message ends the session
+ *   * + - !       everything changes; ten minutes pass; a day passes; the server stops
+ * Messages may contain values that were seen last: $t a task, $s a state, $k a key, $q a question.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static void hold(struct mcp_request *r)
         return;
     }
     w->held[w->held_count++] = r;
-    mcp_on_cancel(r, on_cancelled); /* may be at once */
+    mcp_on_cancel(r, on_cancelled); /* the callback may run at once */
 }
 
 static cJSON *form(void)
@@ -94,7 +94,8 @@ static cJSON *form(void)
     return question;
 }
 
-/* Asks until a form was accepted; with "roots" as well for those called so. */
+/* Asks until the form is answered. Letters of the name choose: r asks for roots as well, s keeps
+ * state, h holds the answer back. */
 static void ask(struct mcp_request *r, const char *name)
 {
     const cJSON *inputs = mcp_request_inputs(r);
@@ -242,7 +243,7 @@ static void add_peer(struct world *w, enum mcp_session_kind kind)
 
 /* ---- what they say -------------------------------------------------------------------------- */
 
-/* Puts in what was seen; *ret_len 0: it did not fit. */
+/* Replaces the variables by what was seen; *ret_len is 0 if the result does not fit. */
 static void expand(const struct world *w, const char *line, size_t len, char *out, size_t *ret_len)
 {
     CLEANUP_FREE char *question = alloc_printf("%d", w->question);
@@ -296,7 +297,7 @@ static void direct(struct world *w, char what)
     } else if (what == 'l') {
         add_peer(w, MCP_SESSION_LEGACY);
         w->single = false;
-        p = &w->peers[w->current]; /* one from before, where there are no more */
+        p = &w->peers[w->current]; /* reuses an older peer when the table is full */
         if (p->session != NULL) {
             mcp_session_set_stream(p->session, p->gone ? NULL : &p->sink);
         }
@@ -385,7 +386,8 @@ static void begin(struct world *w)
     add_peer(w, MCP_SESSION_PIPE);
 }
 
-/* All requests that will still be answered, those that last until the server stops among them. */
+/* Counts the requests that will still be answered, including those that last until the server
+ * stops. */
 static size_t waiting(const struct peer *p)
 {
     size_t n = 0;

@@ -1,7 +1,7 @@
 /*
- * Code as models send it: what is run is not longer than what was sent, but for the end of a last
- * line; and it is a part of that, unless it is Python whose lines lose what stands before them.
- * Text with escape sequences never grows, and no sequence is left in it.
+ * Code as models send it. The code that runs is at most as long as what was sent, plus the end of
+ * the last line. It is a part of what was sent, except for Python, whose lines lose common
+ * indentation. Removing escape sequences never makes text longer, and leaves none in it.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
- * The command line. The words of the input are its arguments; what is accepted must be within
- * bounds, and what is refused must say why.
+ * The command line. The input is split into arguments; accepted values must be within their bounds,
+ * and a refusal must give a reason.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /*
- * What an agent says of displays and changed files, as the supervisor takes it over: whatever the
- * items of the two lists are, what is kept of them can be shown as it is.
+ * The supervisor's copy of an agent's displays and changed files: whatever the items of the two
+ * lists are, those that are kept can be shown without further checks.
  *
- * An input is items behind each other, each a byte of kind (odd: a file) and two of length.
+ * An input is a sequence of items, each with a byte of kind (odd: a file) and two of length.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
- * What is read to find a Docker engine: an endpoint as text, Docker's configuration, a context's
- * file, and DOCKER_HOST beside the variables for TLS. The first byte chooses. Files are real files
- * below a directory of our own, which is all the home that the search knows.
+ * The discovery of a Docker engine: an endpoint as text, Docker's configuration, a context's file,
+ * and DOCKER_HOST with the variables for TLS. The first byte chooses. The files are real ones below
+ * a temporary directory, which is the home directory of the discovery.
  */
 #include <string.h>
 
@@ -34,7 +34,7 @@ static const char *get(void *arg, const char *name)
     return NULL;
 }
 
-/* What was accepted has every part, nothing that ends a line, and reads back as itself. */
+/* An accepted endpoint has every part, contains no line breaks, and is parsed again to the same. */
 static void check(const struct docker_endpoint *e)
 {
     struct docker_endpoint again;

@@ -1,6 +1,6 @@
 /*
- * What an engine sends on a hijacked stream and while it fetches an image. The first byte says how
- * the bytes are cut up; whatever the pieces, the same must come out.
+ * An engine's hijacked stream, and its answer while it pulls an image. The first byte chooses how
+ * the bytes are cut into pieces; the result must not depend on the pieces.
  */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "worker/backend/docker/frames.h"
 #include "worker/backend/docker/pull.h"
 
-/* A hash of all pieces with their types, or 0 for a stream that is none. */
+/* A hash of all pieces with their types, or 0 if the stream is malformed. */
 static uint64_t unframe(const uint8_t *data, size_t size, size_t step, uint64_t *ret_bytes)
 {
     struct docker_frames frames = DOCKER_FRAMES_INIT;

@@ -1,14 +1,17 @@
 /*
- * Clients of the endpoint, who send, hang up and come back in any order. One command a line:
+ * Clients of the endpoint that send, hang up and come back in any order. One command per line:
  *
- *   > METHOD TARGET      begins a request of alice, ) one of bob; lines with a colon in them are
- * its headers, a line that begins with = its body, an empty line sends it x N exchange N hangs up
- * q N      … has much in its queue, or nothing a N                  call N of "wait" is answered  p
- * N      … tells progress r                    alice is revoked             c        the list of
- * tools changes
+ *   > METHOD TARGET      begins a request of alice, ) one of bob. Lines with a colon are headers,
+ *                        a line that begins with = is the body, an empty line sends the request
+ *   x N                  exchange N hangs up
+ *   q N                  exchange N has a full queue, or an empty one again
+ *   a N                  call N of "wait" is answered
+ *   p N                  call N of "wait" reports progress
+ *   r                    alice is revoked
+ *   c                    the list of tools changes
  *
- * `$` is the latest session. Whatever they do, each exchange is answered or ended once and at the
- * end no session is left: the fake exchanges and world_free() see to that.
+ * `$` is the latest session. Each exchange must be answered or ended exactly once, and no session
+ * may be left at the end: the fake exchanges and world_free() check that.
  */
 #include <string.h>
 #include <strings.h>

@@ -1,5 +1,5 @@
 /*
- * Range headers of anybody: whatever is read from one lies within the file.
+ * Range headers from clients: every range that is read from one lies within the file.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
- * Frames that arrive in pieces: whatever the pieces, the same frames must come out as when all
- * bytes are there at once. The first byte chooses the size of the pieces.
+ * Frames that arrive in pieces must be read as if all bytes had come at once. The first byte
+ * chooses the size of the pieces.
  */
 #include <string.h>
 
@@ -9,8 +9,8 @@
 
 enum { FRAME_MAX_BYTES = 4096 };
 
-/* Takes all whole frames off the start of data; returns bytes used, or -1 if the stream is broken.
- */
+/* Removes all whole frames from the start of data; returns bytes used, or -1 if the stream is
+ * malformed. */
 static long take_frames(const uint8_t *data, size_t size, struct buf *payloads)
 {
     size_t at = 0;

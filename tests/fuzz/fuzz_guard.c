@@ -1,6 +1,5 @@
 /*
- * Host and Origin, on two lines. Whatever the bytes: what is taken for ours is one of the few names
- * that are.
+ * Host and Origin, on two lines. Whatever the bytes are, only our own few names are accepted.
  */
 #include <string.h>
 #include <strings.h>
@@ -15,7 +14,7 @@ static bool begins_with(const char *text, const char *beginning)
     return strncasecmp(text, beginning, strlen(beginning)) == 0;
 }
 
-/* Followed by nothing but a port. */
+/* True for the name alone or with a port. */
 static bool is_name(const char *text, const char *name)
 {
     const char *rest = text + strlen(name);

@@ -1,8 +1,9 @@
 /*
- * The bytes of a connection, to the listener itself: whatever comes, what a handler is given keeps
- * its promises, every exchange ends, every connection is closed, and nothing is kept.
+ * The bytes of a connection, given to the listener itself. Whatever they are, the arguments of a
+ * handler are valid, every exchange ends, every connection is closed, and nothing is leaked.
  *
- * Handlers answer at once, later, by a stream, or not at all, by what the path begins with.
+ * The beginning of the path decides whether a handler answers at once, later, by a stream, or not
+ * at all.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -103,7 +104,7 @@ static void open_world(void)
     }
 }
 
-/* What was kept is answered, but for those whose client shall leave first. */
+/* Answers the pending exchanges, except those whose client is to close first. */
 static void answer(void)
 {
     for (size_t i = 0; i < world.held_count; i++) {
@@ -164,7 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_REQUIRE(world.held[i] == NULL);
     }
     world.held_count = 0;
-    uv_run(&world.loop, UV_RUN_NOWAIT); /* close callbacks */
+    uv_run(&world.loop, UV_RUN_NOWAIT); /* runs close callbacks */
     FUZZ_REQUIRE(l->refs == 1);
     return 0;
 }

@@ -1,7 +1,7 @@
 /*
- * The head of a response from something that may be no engine: whatever the bytes, nothing outside
- * them is read, a head that is taken lies within the limits, and its beginnings are never refused.
- * What follows the head is taken for a body in chunks.
+ * The head of a response, whose sender may be no engine. Whatever the bytes are, nothing outside
+ * them is read, an accepted head is within the limits, and none of its prefixes is refused. The
+ * bytes after the head are read as a chunked body.
  */
 #include <string.h>
 
@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_head(text, size, &head);
         check_body(view_bytes(text + head.size, size - head.size));
     }
-    /* also as lines that nobody has checked, which is how libcurl's are looked at */
+    /* also without a check of the lines, which is how libcurl's are read */
     struct view value = http_head_value(view_bytes(text, size), "A");
     FUZZ_REQUIRE(value.len <= size);
     return 0;

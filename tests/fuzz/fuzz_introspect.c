@@ -1,6 +1,6 @@
 /*
- * What an issuer says about a token. Whatever the bytes: who is let in has a name that can be told
- * from a name of the file of tokens, and no answer lets anybody in that does not name our URL.
+ * An issuer's answer about a token. Whatever the bytes are, an accepted client's name differs from
+ * all names in the file of tokens, and an answer is only accepted if it names our URL.
  */
 #include <string.h>
 
@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (a.verdict == INTROSPECT_GOOD) {
         check_good(&a);
-        /* and for somebody else the same answer is worth nothing */
+        /* the same answer is not valid for another server */
         const struct introspect_expect other = {"https://i.s", "i.s", "http://them/mcp", "read"};
         struct introspect_answer b = {.name = NULL};
         FUZZ_REQUIRE(introspect_answer_read(body, &other, NOW_S, &b, &err) == 0);

@@ -1,5 +1,5 @@
 /*
- * JSON from outside. What parses must print, and what was printed must parse to the same text.
+ * JSON from outside. Accepted text must print, and the printed text must parse to the same again.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
- * The file of languages. Whatever the bytes: an error is one line that says something, and what is
- * accepted has names that are found, and a table that the agent takes as it is.
+ * The file of languages. Whatever the bytes are, an error is one line of text; the names in an
+ * accepted file are found, and the agent accepts its table unchanged.
  */
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /*
- * Clients of the protocol layer, fed lines as they may send them, in front of a fleet that answers
- * late and in every way there is. Everything that is sent must be one line of JSON-RPC, and what
- * was promised an answer must get one, or be told that there is none.
+ * Clients of the protocol layer, which send any lines, with a fleet that answers late and in every
+ * possible way. Everything sent to them must be one line of JSON-RPC, and every request must be
+ * answered, or its client told that there will be no answer.
  *
- * Lines that begin with these are for us, the rest are messages:
- *   .            the oldest thing under way comes to its end
+ * Lines that begin with these are commands, the others are messages:
+ *   .            the oldest pending callback of the fleet runs
  *   @p @l @s     messages go to the pipe; to a legacy session; each to a session of its own
  *   @g @e        the sink of the latest message is gone; its session is ended
- *   #v #m #n #r  a header for the messages behind it: version, method, name, parameter ("-": none)
+ *   #v #m #n #r  sets a header for later messages: version, method, name, parameter ("-": none)
  */
 #include <string.h>
 
@@ -24,7 +24,7 @@
 #include "tests/fuzz/fake_fleet.h"
 #include "tests/fuzz/fuzz.h"
 
-#define ROUNDS 2000 /* of the loop, until all is answered */
+#define ROUNDS 2000 /* turns of the loop until everything is answered */
 
 enum { ANSWER_MAX_BYTES = 64 << 20, ANSWER_DEPTH = 200 };
 
@@ -49,7 +49,7 @@ static void check(char *text)
     FUZZ_REQUIRE(memchr(text, '\n', len) == NULL);
     cJSON *message = NULL;
     struct err err = ERR_INIT;
-    /* what user code wrote may hold NUL characters; the transport sends them as it must */
+    /* output of user code may contain NUL characters, which the transport passes on */
     bool has_nul = false;
     FUZZ_REQUIRE(json_parse(text, len, ANSWER_MAX_BYTES, ANSWER_DEPTH, &message, &has_nul, &err) ==
                  0);
@@ -222,7 +222,7 @@ static void take_line(struct world *w, const char *line, size_t len)
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
-/* Listeners, which nobody ends but the server and their clients. */
+/* Listeners, which only the server and their clients end. */
 static size_t listeners(const struct peer *p)
 {
     size_t n = 0;
@@ -237,7 +237,7 @@ static void on_stopped(void *arg)
     *(bool *)arg = true;
 }
 
-/* An argument of every type that a header can repeat. */
+/* An argument of every type that a header can carry. */
 static void route_by(const struct mcp_tool *tool, const char *argument)
 {
     cJSON *property = cJSON_GetObjectItemCaseSensitive(
@@ -246,7 +246,7 @@ static void route_by(const struct mcp_tool *tool, const char *argument)
     cJSON_AddStringToObject(property, "x-mcp-header", argument);
 }
 
-/* Tools and schemas are made once: they hold no state of a session. */
+/* Tools and schemas are made once, because they hold no state of a session. */
 static struct mcp_server *the_server(struct fleet **ret_fleet, uv_loop_t **ret_loop)
 {
     static uv_loop_t loop;
@@ -286,7 +286,7 @@ static bool has_open_requests(const struct world *w)
     return false;
 }
 
-/* Whatever is due, of the fleet and of the loop. */
+/* Runs everything that is due in the fleet and the loop. */
 static void turn(struct world *w, uv_loop_t *loop)
 {
     bool stopped = false;
@@ -321,7 +321,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
 
     turn(&w, loop);
-    for (int i = 0; i < ROUNDS && has_open_requests(&w); i++) { /* installations, a few at a time */
+    for (int i = 0; i < ROUNDS && has_open_requests(&w);
+         i++) { /* installations take several rounds */
         turn(&w, loop);
     }
     for (size_t i = 0; i < w.count; i++) {
@@ -331,7 +332,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         p->gone = true;
         mcp_session_end(p->session);
     }
-    for (int i = 0; i < ROUNDS && w.principal->refs > 1; i++) { /* what was cancelled ends later */
+    for (int i = 0; i < ROUNDS && w.principal->refs > 1;
+         i++) { /* a cancelled operation ends later */
         turn(&w, loop);
     }
     FUZZ_REQUIRE(w.principal->refs == 1 && w.principal->calls == 0);

@@ -1,6 +1,6 @@
 /*
- * Messages as a broken or hostile peer may send them. Compiled once per link. What decodes must
- * encode again, and must then be read back as the same message.
+ * Messages from a broken or hostile peer. Compiled once per link. A decoded message must encode
+ * again, and must then decode to the same message.
  */
 #include <string.h>
 

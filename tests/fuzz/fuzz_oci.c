@@ -1,7 +1,7 @@
 /*
- * What the oci backend reads of its surroundings: a runtime's complaints, its own record after a
- * crash, and the kernel's and administrator's files about ids and control groups. The first byte
- * chooses the reader. Files are real files below a directory of our own, as the readers take paths.
+ * Input of the oci backend: a runtime's error messages, the backend's own record after a crash, and
+ * files of the kernel and the administrator about ids and control groups. The first byte chooses
+ * the reader. The files are real ones below a temporary directory, as the readers take paths.
  */
 #include <limits.h>
 #include <string.h>

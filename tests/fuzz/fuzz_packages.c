@@ -1,7 +1,6 @@
 /*
- * Names of packages from clients, and what an installer says about them. What is taken as a name is
- * nothing that pip, npm or a shell would take for anything else. The first byte chooses the manager
- * and which of both is read.
+ * Names of packages from clients, and an installer's output. An accepted name means nothing else to
+ * pip, npm or a shell. The first byte chooses the manager and which of both is read.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
- * What an agent says, on its whole way to where somebody acts on it: decoded, then checked against
- * the question. The first byte chooses the question. What passes must be of its type, and a list of
- * operations must hold nothing that cannot be read.
+ * An agent's reply on the whole way to its use: it is decoded, then checked against the question.
+ * The first byte chooses the question. An accepted reply must be of the question's type, and every
+ * item of a list of operations must be readable.
  */
 #include <string.h>
 
@@ -22,7 +22,8 @@ static void require_ops(const struct msg_ops_ok *m)
     }
 }
 
-/* Each representation has a plain type and an absolute path; no changed file leads out. */
+/* Each representation has a valid type and an absolute path; no changed file is outside its
+ * directory. */
 static void require_shown(const struct msg_output *m)
 {
     FUZZ_REQUIRE(m->displays.count <= LIMIT_DISPLAYS && m->files.count <= LIMIT_CHANGED);

@@ -1,6 +1,6 @@
 /*
- * Records from a driver that user code has taken over. The first byte chooses who is speaking and
- * how the bytes are cut up; whatever the pieces, the same outcome must come out.
+ * Records from a driver that user code has taken over. The first byte chooses the sender and how
+ * the bytes are cut into pieces; the outcome must not depend on the pieces.
  */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "worker/agent/link/report.h"
 
-/* What is handed out is what a worker will take. Returns the bytes that it has. */
+/* Requires that a worker would accept the displays. Returns their size in bytes. */
 static size_t require_displays(const struct report *r)
 {
     struct err err = ERR_INIT;
@@ -19,7 +19,7 @@ static size_t require_displays(const struct report *r)
     return r->displays.bytes.len;
 }
 
-/* Feeds all of it; returns how many runs came to their end, or -1 for a sender that lied. */
+/* Feeds all of it; returns how many runs have ended, or -1 if the sender broke the protocol. */
 static int feed(struct report *r, const uint8_t *data, size_t size, size_t piece, uint64_t *ret_sum)
 {
     int runs = 0;

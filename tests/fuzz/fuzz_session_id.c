@@ -1,6 +1,6 @@
 /*
- * Session ids that clients send. Whatever the bytes: an id is read only if it is, to the letter,
- * what session_id_write() makes of what was read.
+ * Session ids from clients. Whatever the bytes are, an id is accepted only if session_id_write()
+ * makes exactly the same text of what was read.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 static const unsigned char key[SESSION_KEY_BYTES] = {1};
 
-/* An id of ours with a client of that name comes back as it was. */
+/* Requires that an id of ours for a client of that name is read back unchanged. */
 static void check_round(const char *client)
 {
     struct session_id id = {.name = "abcdefghijklmnopqrstuvwxyz", .revision = REVISION_2025_06_18};

@@ -1,6 +1,6 @@
 /*
- * Command lines of anybody: words lie within what was allocated for them, and together are no
- * longer than the line.
+ * Command lines from anywhere: all words are within their allocation, and together are no longer
+ * than the line.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
- * Output of any bytes, cut for a result: within its budget, always UTF-8, and pages come to an end
- * that is the end of the output, without leaving out anything that is kept.
+ * Output of any bytes, cut for a result: it stays within its budget, is always UTF-8, and the pages
+ * reach the end of the output without leaving out anything that is kept.
  *
- * The first three bytes of an input are the budget, where head and tail are parted, and whether
- * there is a gap between (1) and more to come (2).
+ * The first three bytes of an input are the budget, the position that divides head and tail, and
+ * two flags: a gap between them (1), and more output to come (2).
  */
 #include "common/str.h"
 #include "common/text.h"
@@ -53,6 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         result_part_finish(&p);
     }
     FUZZ_REQUIRE(!over || next == s.total);
-    FUZZ_REQUIRE(shown + 9 >= size); /* what is torn by the gap, or waits for its rest */
+    FUZZ_REQUIRE(shown + 9 >=
+                 size); /* characters that the gap cuts, or that are incomplete so far */
     return 0;
 }

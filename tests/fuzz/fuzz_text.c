@@ -1,6 +1,6 @@
 /*
- * Text from user code on its way to a client: whatever the bytes, what comes out is UTF-8 without
- * NUL, and what was good already comes out unchanged.
+ * Text from user code for a client: whatever the bytes are, the result is UTF-8 without NUL, and
+ * valid text stays unchanged.
  */
 #include <string.h>
 

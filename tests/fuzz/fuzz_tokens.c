@@ -1,6 +1,6 @@
 /*
- * The file of tokens. Whatever the bytes: it is read whole or not at all, an error names a line and
- * repeats nothing of the file, and only who is in the file is found.
+ * The file of tokens. Whatever the bytes are, it is read whole or not at all, an error names a line
+ * and quotes nothing of the file, and only clients of the file are found.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 #define NOW_MS (UINT64_C(1767225600) * 1000)
 
-/* The error's own words are these; the input cannot have put others between them. */
+/* The error consists of these words, so the input cannot have added others. */
 static void check_error(const struct err *err, size_t size)
 {
     size_t line = 0;

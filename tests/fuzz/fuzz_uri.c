@@ -1,6 +1,6 @@
 /*
- * URIs from clients: what is taken names a path without tricks, and is spelled back to one that
- * means the same.
+ * URIs from clients: an accepted one names a path without dot segments, and the path is written as
+ * a URI of the same meaning.
  */
 #include <string.h>
 
@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_REQUIRE(strcmp(spelled, text) == 0);
         free(spelled);
     }
-    /* and the way back, from any path */
+    /* and the other direction, from any path */
     char *made = uri_of_file("abc", "/workspace", view_bytes((const char *)data, size));
     if (made != NULL) {
         FUZZ_REQUIRE(uri_parse(made, &again) && strcmp(again.id, "abc") == 0);

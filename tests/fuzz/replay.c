@@ -1,11 +1,11 @@
 /*
  * Runs a fuzz target without a fuzzer: every file of the corpus as it is, cut off at each length,
- * and with each byte changed in a few ways. That keeps the targets compiling, replays every input
- * that once found something, and finds the plain mistakes of a decoder within a second.
+ * and with each byte changed in a few ways. This keeps the targets compiling, replays every input
+ * that once found a bug, and finds simple mistakes of a decoder within a second.
  *
- * Then every file again, with each of its allocations failing in turn (tests/lib/heap.h). What a
- * target requires may not be so then, which ends that run; but nothing may crash or leak, and the
- * next run, with memory, goes well.
+ * Then every file is run again with each of its allocations failing in turn (tests/lib/heap.h). A
+ * requirement of the target may fail then, which ends that run; but nothing may crash or leak, and
+ * the next run, with memory, must succeed.
  *
  * usage: replay <corpus directory>; prints TAP.
  */
@@ -25,9 +25,8 @@
 
 enum {
     SEED_MAX_BYTES = 64 << 20,
-    MUTATIONS_MAX =
-        1500,           /* of each kind and file; sanitised targets take up to a millisecond each */
-    FAILURES_MAX = 200, /* allocations of a file that fail in turn */
+    MUTATIONS_MAX = 1500, /* per kind and file; a sanitised target takes up to a millisecond each */
+    FAILURES_MAX = 200,   /* how many allocations of a file fail in turn */
 };
 
 static jmp_buf excused;
@@ -40,7 +39,7 @@ void fuzz_excuse(void)
     }
 }
 
-/* Exactly `len` bytes on the heap, so that a sanitizer sees each read behind the end. */
+/* Copies to exactly `len` bytes on the heap, so that a sanitizer finds each read beyond the end. */
 static void run_copy(const uint8_t *data, size_t len)
 {
     uint8_t *copy = alloc_array(len > 0 ? len : 1, 1);
@@ -78,7 +77,7 @@ static void run_short_of_memory(struct buf *seed, size_t nth)
     }
     heap_end();
     failures += heap_failed();
-    heap_fail(HEAP_NEVER); /* it fails no more, and nobody is excused */
+    heap_fail(HEAP_NEVER); /* from here on no allocation fails, so every requirement holds */
     run_copy(seed->data, seed->len);
     heap_end();
 }

@@ -19,7 +19,7 @@ static void remove_dir(void)
 
 const char *scratch_dir(void)
 {
-    static bool made; /* the name does not tell: its last letter may well be an X */
+    static bool made; /* the name does not show it, because its last letter may be an X */
     if (!made) {
         FUZZ_REQUIRE(mkdtemp(dir) != NULL);
         made = true;

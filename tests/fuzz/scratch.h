@@ -6,10 +6,10 @@
 
 #include <stddef.h>
 
-/* This process's own directory, which goes when the process ends. */
+/* This process's own directory, which is removed at the end of the process. */
 const char *scratch_dir(void);
 
-/* Writes the file, whose name begins with '/' and is looked at from that directory. */
+/* Writes the file; its name begins with '/' and is relative to that directory. */
 void scratch_put(const char *name, const void *data, size_t size);
 
 #endif

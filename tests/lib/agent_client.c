@@ -1,6 +1,6 @@
 /*
- * The agent is started as a backend would: with a listening socket that was made out here. It runs
- * with user code under a uid that nobody else has if we are root, else with one uid for everything.
+ * The agent is started as a backend does it: with a listening socket made outside. As root, user
+ * code gets a uid of its own for each test; otherwise one uid is used for everything.
  */
 #include "tests/lib/agent_client.h"
 
@@ -57,7 +57,7 @@ static int write_text(const char *path, const char *text)
     return rc;
 }
 
-/* Becomes the parent of pid 1 of a new namespace, and ends as that does. */
+/* Becomes the parent of pid 1 of a new namespace, and ends when that ends. */
 static void enter_namespace(void)
 {
     uid_t uid = geteuid();
@@ -98,8 +98,8 @@ static void become_agent(const struct agent_process *p, const struct agent_optio
     snprintf(memory, sizeof(memory), "%llu", (unsigned long long)o->memory_bytes);
     snprintf(user, sizeof(user), "%u", (unsigned)p->user);
     snprintf(fd, sizeof(fd), "%d", TEST_FD);
-    /* meson sets it to fill freed memory; bash, which the agent hands its environment to, then
-     * fills the megabytes of a large script again and again, for minutes */
+    /* meson sets it to fill freed memory. The agent passes its environment on to bash, which would
+     * fill the megabytes of a large script again and again, for minutes. */
     unsetenv("MALLOC_PERTURB_");
     setenv("LANG", "C.UTF-8", 1);
     if (o->path_env != NULL) {
@@ -150,7 +150,7 @@ static void become_agent(const struct agent_process *p, const struct agent_optio
         argv[n++] = "--single-uid";
     }
     if (o->listens && !root) {
-        argv[n++] = "--any-peer"; /* relays have no uid of their own here */
+        argv[n++] = "--any-peer"; /* relays have no uid of their own in these tests */
     }
     if (o->relays_stdio) {
         argv[n++] = "--relay-stdio";
@@ -173,7 +173,7 @@ int agent_start(struct agent_process *p, const struct agent_options *o, struct e
     }
     snprintf(p->workspace, sizeof(p->workspace), "%s/workspace", p->dir);
     snprintf(p->socket, sizeof(p->socket), "%s/agent.sock", p->dir);
-    /* limits on processes count by user: tests that run beside this one must have another */
+    /* limits on processes count per user, so tests that run in parallel need different ones */
     p->user = geteuid() == 0 ? TEST_UID_FIRST + (uid_t)getpid() % TEST_UIDS : geteuid();
     if (chmod(p->dir, 0755) < 0 || mkdir(p->workspace, 0755) < 0 ||
         chown(p->workspace, p->user, geteuid() == 0 ? (gid_t)p->user : getegid()) < 0) {
@@ -198,7 +198,7 @@ int agent_start_again(struct agent_process *p, const struct agent_options *o, st
     }
     p->pid = fork();
     if (p->pid == 0) {
-        setpgid(0, 0); /* so that agent_stop() finds all of it */
+        setpgid(0, 0); /* so that agent_stop() can kill all of its processes */
         become_agent(p, o, fd);
     }
     if (fd >= 0) {

@@ -1,7 +1,7 @@
 /*
  * A wall clock that jumps, to be preloaded into programs under test: every PERIOD_MS it steps from
- * one day ahead to one day behind and back. Monotonic clocks are left alone. Programs that are
- * linked statically, as the agent is, never see it.
+ * one day ahead to one day behind and back. Monotonic clocks are unchanged. Statically linked
+ * programs, as the agent, are not affected.
  */
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -13,7 +13,7 @@
 #define PERIOD_MS   200
 #define DAY_SECONDS 86400
 
-/* Behind libc's own names, which are ours here. */
+/* The real functions, since libc's own names are overridden here. */
 static int true_clock(clockid_t id, struct timespec *t)
 {
     return (int)syscall(SYS_clock_gettime, id, t);

@@ -1,31 +1,31 @@
 /*
- * A stand-in for cloister-agent with the same command line, for tests of what lies above it. It
- * runs nothing: the code of an operation is a script of one word and a number, so a test can have
- * the agent be slow, stubborn, broken or hostile at exactly the moment it wants.
+ * A stand-in for cloister-agent with the same command line, for tests of the layers above it. It
+ * runs no code: the code of an operation is a script of one word and a number, so a test can make
+ * the agent slow, stubborn, broken or hostile at any moment.
  *
  *     echo TEXT      ends at once with TEXT on stdout
- *     sleep MS       ends after that time; any CANCEL ends it at once. With a word behind the time
- *                    (crash, killed, oom, child) it ends like that
+ *     sleep MS       ends after that time; any CANCEL ends it at once. A word after the time
+ *                    (crash, killed, oom, child) says how it ends
  *     stubborn MS    the same, but only a CANCEL with force ends it
- *     dying MS       ends that time after a CANCEL with force, as what the kernel is slow to end
- *     flood BYTES    writes that many bytes, in as many chunks as it takes
+ *     dying MS       ends that time after a CANCEL with force, as if the kernel were slow to end it
+ *     flood BYTES    writes that many bytes, in as many chunks as needed
  *     crash          ends as CRASHED            killed       ends as ERROR with exit code 137
- *     oom            as killed, and counts a memory kill
- *     child          counts one, too, but ends well
+ *     oom            ends as killed, and counts a memory kill
+ *     child          counts a memory kill, too, but succeeds
  *     mute           STATUS is not answered any more
- *     runs           writes how many operations have run so far, this one included
+ *     runs           writes how many operations have run so far, including this one
  *     drop           closes the stream once, without an answer, then ends with "dropped"
- *     exit           the agent's process ends without a word
+ *     exit           the agent's process exits without an answer
  *     garbage        sends bytes that are no frame
  *     liar           answers with the name of another operation
- *     forger         OPS tells of it in a state that does not exist
+ *     forger         OPS reports it in a state that does not exist
  *     offset         answers with bytes from another offset
  *     event          sends an event that does not exist on this link
  *     number         answers under another number
- *     utf8           ends with bytes on stdout that are no text
+ *     utf8           ends with bytes on stdout that are not UTF-8
  *
- * Operations of one language run one after another. Like the real agent it ends when nobody has
- * been connected for its grace period. Faults at hello come by the environment: FAKE_HELLO =
+ * Operations of one language run one after another. Like the real agent it ends when there has been
+ * no connection for its grace period. The environment chooses faults of HELLO: FAKE_HELLO =
  * version | refuse | silent | garbage.
  */
 #include <errno.h>
@@ -53,13 +53,13 @@ struct op {
     char script[256];
     enum op_state state;
     uint64_t timeout_ms, started_ms;
-    uint64_t due_ms; /* when it ends by itself; 0 = not running */
+    uint64_t due_ms; /* time of its own end; 0 = not running */
     char ends_as[16];
     uint64_t status;
     int64_t exit_code;
     uint64_t reason;
     bool queued_once, dropped;
-    uint64_t out_len; /* bytes written so far, all of them the letter below or text */
+    uint64_t out_len; /* bytes written so far, all text or the letter below */
     char text[256];
 
     bool waiting;
@@ -69,7 +69,7 @@ struct op {
 struct agent {
     int conn;
     uint64_t grace_ms;
-    uint64_t alone_ms; /* since when nobody is connected */
+    uint64_t alone_ms; /* time since which there is no connection */
     struct buf rx;
     struct op ops[OPS];
     size_t count;
@@ -169,7 +169,7 @@ static void end_as(struct agent *a, struct op *op, const char *word)
     }
 }
 
-/* Begins to run a script; those that do not last end right here. */
+/* Begins a script; short ones end here. */
 static void run(struct agent *a, struct op *op)
 {
     char word[16] = "";
@@ -433,7 +433,8 @@ static void handle(struct agent *a, const struct msg *m)
     }
 }
 
-/* Ends what is over, answers who has waited enough; returns the time to the next such event. */
+/* Ends operations that are due and answers waits that are over; returns the time to the next
+ * event. */
 static int tick(struct agent *a)
 {
     uint64_t now = clock_ms();

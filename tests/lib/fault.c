@@ -1,4 +1,4 @@
-/* See the header; one fault at a time, under a lock. */
+/* One fault at a time, under a lock; the header says how calls are redirected. */
 #include "tests/lib/fault.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ int __real_mkdir(const char *path, mode_t mode);
 int __real_uv_pipe(uv_file fds[2], int read_flags, int write_flags);
 int __real_uv_spawn(uv_loop_t *loop, uv_process_t *process, const uv_process_options_t *options);
 
-/* The linker's names of what it puts in the place of ours. */
+/* Names of the linker's --wrap. */
 int __wrap_open64(const char *path, int flags, ...);
 ssize_t __wrap_write(int fd, const void *data, size_t len);
 int __wrap_fsync(int fd);
@@ -120,7 +120,8 @@ int __wrap_uv_pipe(uv_file fds[2], int read_flags, int write_flags)
     return sys != 0 ? -sys : __real_uv_pipe(fds, read_flags, write_flags);
 }
 
-/* libuv has made the handle known to the loop when its fork fails, and so must this. */
+/* A real uv_spawn() whose fork fails has registered the handle with the loop, so this does it
+ * too. */
 int __wrap_uv_spawn(uv_loop_t *loop, uv_process_t *process, const uv_process_options_t *options)
 {
     int sys = hit(FAULT_SPAWN);
@@ -128,7 +129,7 @@ int __wrap_uv_spawn(uv_loop_t *loop, uv_process_t *process, const uv_process_opt
         return __real_uv_spawn(loop, process, options);
     }
     uv_process_options_t none = *options;
-    none.file = "/nowhere/to/be/found"; /* begins the handle, and fails before anything runs */
+    none.file = "/nowhere/to/be/found"; /* registers the handle, and fails before anything runs */
     (void)__real_uv_spawn(loop, process, &none);
     return -sys;
 }

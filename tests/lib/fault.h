@@ -1,9 +1,9 @@
 /*
- * System calls that fail when a test says so: the n-th of its kind, with an errno of the test's.
+ * System calls that fail when a test chooses: the n-th of its kind, with an errno of the test's.
  *
- * It works by the linker (fault_dep of tests/lib/meson.build): our own calls come here, those of
- * libraries do not; so descriptors of nng's and libuv's own do not run out by this. Calls of every
- * thread count, as disks are written to by libuv's pool.
+ * The linker redirects our own calls to this file (fault_dep of tests/lib/meson.build), but not
+ * those of libraries; so nng and libuv do not run out of descriptors by this. Calls of every thread
+ * count, because libuv's pool writes to disks.
  */
 #ifndef CLOISTER_TESTS_LIB_FAULT_H
 #define CLOISTER_TESTS_LIB_FAULT_H
@@ -18,14 +18,14 @@ enum fault_call {
     FAULT_RENAME, /* rename() */
     FAULT_MKDIR,  /* mkdir() */
     FAULT_PIPE,   /* uv_pipe() */
-    FAULT_SPAWN,  /* uv_spawn(): of the fork in it */
+    FAULT_SPAWN,  /* uv_spawn(), by its fork */
     FAULT_CALLS
 };
 
-/* From now on the n-th call (0 is the next) fails, and with `times` as many behind it. */
+/* From now on the n-th call (0 is the next) fails, and `times` calls after it. */
 void fault_set(enum fault_call call, int sys, size_t nth, size_t times);
 
-/* Ends that. Returns how many have failed. */
+/* Stops failing. Returns how many calls have failed. */
 size_t fault_end(void);
 
 #endif

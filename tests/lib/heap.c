@@ -1,6 +1,6 @@
 /*
- * Blocks are noted while allocations are counted, and only then: what was there before is not
- * ours. The table is of a fixed size, and what does not fit is simply not known.
+ * Blocks are recorded only while allocations are counted; earlier blocks are ignored. The table has
+ * a fixed size, and blocks that do not fit are not recorded.
  */
 #include "tests/lib/heap.h"
 
@@ -19,7 +19,7 @@
 static _Thread_local struct {
     bool counting, failed, any;
     size_t nth, count;
-    unsigned certain; /* calls that we are in which end the process instead */
+    unsigned certain; /* depth of calls whose failure ends the process */
     void *blocks[BLOCKS];
 } heap;
 
@@ -34,7 +34,7 @@ size_t __real_text_add(struct buf *out, struct view v, size_t max_cost, bool mor
 void __real_text_printf(struct buf *out, const char *fmt, ...);
 const char *__real_text_cstr(struct buf *b);
 
-/* The linker's names of what it puts in the place of ours. */
+/* Names of the linker's --wrap. */
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *block, size_t size);
@@ -83,7 +83,7 @@ void heap_free_rest(void)
     }
 }
 
-/* The place of a block, or (NULL) a free one for `wanted`; NULL if there is none. */
+/* The slot of a block, or (NULL) a free one for `wanted`; NULL if there is none. */
 static void **place_of(const void *block, const void *wanted)
 {
     size_t first = (size_t)(((uintptr_t)wanted >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32);

@@ -1,5 +1,5 @@
 /*
- * Reading a JSON value by its place, for tests that look at what was built.
+ * Access to a JSON value by its path, for tests that check results.
  */
 #ifndef CLOISTER_TESTS_LIB_JSON_AT_H
 #define CLOISTER_TESTS_LIB_JSON_AT_H
@@ -35,7 +35,7 @@ static inline const cJSON *at(const cJSON *root, const char *path)
     return root;
 }
 
-/* The text there, which must be one. */
+/* The value there, which must be a string. */
 static inline const char *text_at(const cJSON *root, const char *path)
 {
     const cJSON *item = at(root, path);

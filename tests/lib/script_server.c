@@ -26,7 +26,7 @@ FILE *script_server_start(struct script_server *s, const char *script)
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, in[0], 0);
     posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-    /* argv is not const by tradition only */
+    /* argv is not const for historical reasons only */
     char *const argv[] = {(char *)(uintptr_t) "python3", (char *)(uintptr_t)script, s->top, NULL};
     assert_int_equal(posix_spawnp(&s->pid, argv[0], &actions, NULL, argv, environ), 0);
     posix_spawn_file_actions_destroy(&actions);

@@ -1,6 +1,6 @@
 /*
- * A server for tests that is a Python script: it gets a directory of its own as argument, says on
- * its standard output when it is ready, and ends when its standard input does.
+ * A server for tests that is a Python script. It gets a directory of its own as argument, reports
+ * on its standard output when it is ready, and ends when its standard input is closed.
  */
 #ifndef CLOISTER_TESTS_LIB_SCRIPT_SERVER_H
 #define CLOISTER_TESTS_LIB_SCRIPT_SERVER_H
@@ -14,7 +14,7 @@ struct script_server {
     int in;
 };
 
-/* Returns what it writes; the caller reads its first line and closes it. */
+/* Returns the script's standard output; the caller reads the first line and closes it. */
 FILE *script_server_start(struct script_server *s, const char *script);
 void script_server_stop(struct script_server *s);
 

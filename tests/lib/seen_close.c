@@ -1,8 +1,9 @@
 /*
- * libuv closes descriptors by syscall(SYS_close) unless it was itself built for ThreadSanitizer,
- * and so the sanitizer does not learn that a number is free again: the next owner of that number,
- * on another thread, then seems to race with the last one. This file, linked into the programs of
- * a build with -Db_sanitize=thread, stands in for syscall() and closes where the sanitizer looks.
+ * libuv closes descriptors by syscall(SYS_close) unless it was itself built for ThreadSanitizer, so
+ * the sanitizer does not notice that a number is free again: the next owner of that number, on
+ * another thread, then seems to race with the last one. This file, linked into the programs of a
+ * build with -Db_sanitize=thread, replaces syscall() and closes descriptors by close(), which the
+ * sanitizer sees.
  */
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -12,7 +13,7 @@
 
 typedef long (*syscall_fn)(long number, ...);
 
-/* As libc declares it, for libuv and for us. */
+/* Declared as in libc, for libuv and for us. */
 __attribute__((visibility("default"))) long syscall(long number, ...)
 {
     static syscall_fn real;
@@ -20,7 +21,9 @@ __attribute__((visibility("default"))) long syscall(long number, ...)
     va_list list;
     va_start(list, number);
     for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++) {
-        args[i] = va_arg(list, long); /* the kernel takes no more than it wants, either */
+        args[i] = va_arg(
+            list,
+            long); /* reading more arguments than were passed is fine, as the kernel ignores them */
     }
     va_end(list);
     if (number == SYS_close) {

@@ -1,8 +1,8 @@
 """Test cases in Python, reported as TAP so that meson counts each of them.
 
-A test file declares its cases with @suite.case("what a user would notice") and ends with
-suite.run(). A case fails by raising; raising Skip skips it. Cases named on the command line (any
-part of the name) are run alone. Behind each case a remark says how long it took.
+A test file declares its cases with @suite.case("what a user would notice") and ends with suite.run(). A case
+fails by raising an exception; raising Skip skips it. Cases named on the command line (any part of the name)
+are run alone. A remark after each case gives its duration.
 """
 
 import concurrent.futures
@@ -13,15 +13,15 @@ import time
 import traceback
 
 
-SIDE_BY_SIDE = 4  # cases that wait for the same time
+SIDE_BY_SIDE = 4  # cases that wait in parallel
 
 
 class Skip(Exception):
-    """The reason why a case cannot be tried on this machine."""
+    """The reason why a case cannot run on this machine."""
 
 
 def poll(what, probe, seconds=60.0, interval=0.02, found=None):
-    """Waits until probe() is true and returns what it returned; fails after `seconds`, with what found() says then."""
+    """Waits until probe() is true and returns its result; fails after `seconds` with the text of found()."""
     deadline = time.monotonic() + seconds
     while True:
         good = probe()
@@ -59,14 +59,14 @@ class Case:
         self.beside = beside
 
     def run(self):
-        """What there is to say of it, in lines of TAP without their number, and whether it failed."""
+        """Returns the lines of TAP for the result, without their number, and whether the case failed."""
         begun = time.monotonic()
         result, note, diagnosis = "ok", "", ""
         try:
             self.function()
         except Skip as reason:
             note = f" # SKIP {reason}"
-        except Exception:  # a broken case must not hide the ones after it
+        except Exception:  # a broken case must not hide later ones
             result, diagnosis = "not ok", traceback.format_exc()
         remarks = [*diagnosis.splitlines(), f"took {time.monotonic() - begun:.2f} s"]
         return result, f"{self.name.replace('#', '')}{note}", remarks
@@ -79,9 +79,9 @@ class Suite:
         self.finishers = []
 
     def case(self, name, when=True, usual=True, beside=False):
-        """Registers a case; one for which `when` is false does not apply here, and does not count. One that is not
-        `usual` runs only if it is named. Neighbours that may run `beside` each other do, in threads: they wait, and share
-        nothing."""
+        """Registers a case. One whose `when` is false does not apply here and is not counted. One that is not
+        `usual` runs only if it is named. Consecutive `beside` cases run in parallel threads, because they
+        mostly wait and share nothing."""
 
         def register(function):
             if when:
@@ -93,7 +93,7 @@ class Suite:
         return register
 
     def finish(self, function):
-        """Registers what runs after the last case; it counts as a case of its own."""
+        """Registers a function that runs after the last case and counts as a case of its own."""
         self.finishers.append(Case(function.__doc__.strip(), function))
         return function
 
@@ -104,7 +104,7 @@ class Suite:
 
     def run(self):
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # with what is to be done at exit
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that exit handlers run
         cases = self.chosen(sys.argv[1:]) + self.finishers
         print(f"1..{len(cases)}", flush=True)
         failed, number = 0, 0

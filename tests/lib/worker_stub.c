@@ -1,23 +1,23 @@
 /*
- * A worker without a sandbox behind it, for tests of the supervisor: it speaks the W link and does
- * what it is told, including everything that a worker must never do.
+ * A worker without a sandbox, for tests of the supervisor: it speaks the W link and does what the
+ * test chooses, including everything that a worker must never do.
  *
- * How it behaves before a sandbox exists is chosen by the environment variable WORKER_STUB, in the
- * life of a sandbox by its image, and in a call by the code: see the tables of words below. What an
- * agent would keep is in the sandbox's directory, so that the next worker finds it: "op-<id>" with
- * the start time, kind, time limit and code, and "runs" with one byte for every operation that was
- * really begun. Words that misbehave do so in the first life only ("crash"), or always
- * ("crash-always").
+ * The environment variable WORKER_STUB chooses its behaviour before a sandbox exists, the image
+ * that during the life of a sandbox, and the code that of a call: see the tables of words below.
+ * The state that an agent would keep is in the sandbox's directory, where the next worker finds it:
+ * "op-<id>" with the start time, kind, time limit and code, and "runs" with one byte for every
+ * operation that was really begun. Words that misbehave do so in the first life only ("crash"), or
+ * always ("crash-always").
  *
- * A test may put more into that directory: "idle" with the milliseconds that OPS tells,
- * "ops-garbage" for an answer to it that makes no sense, "silent" for one that does not come before
- * that file is gone, nor an attaching in time, as with an engine that is stopped, and
- * "other-version" for a worker that refuses whoever greets it again. "gone" says that the sandbox
- * has ended, as a worker does that waited for its grace.
+ * A test may add files to that directory: "idle" with the milliseconds that OPS reports;
+ * "ops-garbage" for a malformed answer to OPS; "silent" to delay the answer to OPS, and attaching,
+ * until the file is removed, as with a stopped engine; and "other-version" for a worker that
+ * refuses a second HELLO. "gone" says that the sandbox has ended, as by a worker whose grace period
+ * is over.
  *
- * A test hears of what it cannot see by notes: what was swept, in the directory WORKER_STUB_SWEEPS,
- * and in WORKER_STUB_NOTES that it began ("hello") or was asked to "open", "close" or "sweep", or
- * for "progress" or "ops".
+ * The stub leaves notes about what a test cannot see otherwise: sweeps in the directory
+ * WORKER_STUB_SWEEPS; in WORKER_STUB_NOTES that it began ("hello") or was asked for "open",
+ * "close", "sweep", "progress" or "ops".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,8 +45,8 @@
 
 #define POLL_MS 5
 
-#define NEWS_MS    700
-#define NEWS_COUNT 4
+#define PROGRESS_MS    700
+#define PROGRESS_COUNT 4
 
 struct stub {
     uv_loop_t *loop;
@@ -65,14 +65,14 @@ struct stub {
     struct ipc_request *open_request;
     uint64_t open_seq;
     uint64_t open_since_ms;
-    struct ipc_request *news_request; /* PROGRESS that waits */
-    uint64_t news_seq, news_since_ms;
-    struct msg_progress news_wait;
+    struct ipc_request *progress_request; /* PROGRESS that waits */
+    uint64_t progress_seq, progress_since_ms;
+    struct msg_progress progress_wait;
     struct ipc_request *ops_request; /* OPS that waits */
     uint64_t ops_seq;
 };
 
-/* ---- doing wrong ---- */
+/* ---- misbehaviour ---- */
 
 static void hang(void)
 {
@@ -94,8 +94,9 @@ static void crash(void)
 
 /* ---- notes ---- */
 
-/* In the directory that the variable names, if there is one; a test will miss what fails. Written
- * beside it, as tests count what is in there. */
+/* Writes a note into the directory that the variable names, if it is set; if that fails, the test
+ * will miss the note. It is written under another name and renamed, since tests count the files
+ * there. */
 static void leave_note_in(const char *variable, const char *name, const char *text)
 {
     const char *notes = getenv(variable);
@@ -103,7 +104,7 @@ static void leave_note_in(const char *variable, const char *name, const char *te
         CLEANUP_FREE char *draft = alloc_printf("%s.%d", notes, (int)getpid());
         CLEANUP_FREE char *path = alloc_printf("%s/%s", notes, name);
         if (file_replace(draft, text, strlen(text), 0600, NULL) == 0 && rename(draft, path) < 0) {
-            (void)unlink(draft); /* the test is over, and its directory gone */
+            (void)unlink(draft); /* the test has ended and removed its directory */
         }
     }
 }
@@ -148,7 +149,7 @@ static void on_server_closed(void *arg)
     exit(*(int *)arg);
 }
 
-/* What was answered is delivered first. */
+/* The reply is delivered before the process ends. */
 static void leave(struct stub *s, int code)
 {
     static int status;
@@ -156,7 +157,7 @@ static void leave(struct stub *s, int code)
     ipc_server_close(s->server, on_server_closed, &status);
 }
 
-/* ---- what an agent would keep ---- */
+/* ---- the kept operations ---- */
 
 static struct kept_op *find_op(struct stub *s, struct view id)
 {
@@ -187,7 +188,7 @@ static struct view from_offset(const struct buf *b, uint64_t from, bool *ret_mor
     return view_bytes(b->data != NULL ? b->data + at : NULL, len > LIMIT_CHUNK ? LIMIT_CHUNK : len);
 }
 
-/* Answers the waiter if there is something to say. */
+/* Answers the waiting request if there is an answer. */
 static void serve(struct stub *s, struct kept_op *op)
 {
     if (op->waiter == NULL) {
@@ -227,7 +228,7 @@ static void serve(struct stub *s, struct kept_op *op)
     send_msg(request, &m);
 }
 
-static void serve_news(struct stub *s);
+static void serve_progress(struct stub *s);
 static void serve_ops(struct stub *s);
 
 static void on_poll(uv_timer_t *timer)
@@ -236,7 +237,7 @@ static void on_poll(uv_timer_t *timer)
     for (size_t i = 0; i < s->op_count; i++) {
         serve(s, &s->ops[i]);
     }
-    serve_news(s);
+    serve_progress(s);
     serve_ops(s);
 }
 
@@ -250,7 +251,7 @@ static void wait_for(struct stub *s, struct kept_op *op, struct ipc_request *req
     serve(s, op);
 }
 
-/* Words that do something to the worker itself. True if there is nothing more to do. */
+/* Words that concern the worker itself. True if the request is done with. */
 static bool misbehave(struct stub *s, struct ipc_request *request, uint64_t seq, const char *code)
 {
     bool first = s->kept.generation == 1;
@@ -349,7 +350,7 @@ static void handle_cancel(struct stub *s, struct ipc_request *request, const str
     send_ok(request, m->seq);
 }
 
-/* WORKER_STUB_MUTE: "once" for a sandbox that has languages when it is made again, "always". */
+/* WORKER_STUB_MUTE: the sandbox reports no languages, "once" (to its first worker) or "always". */
 static bool is_mute(const struct stub *s)
 {
     const char *mute = getenv("WORKER_STUB_MUTE");
@@ -372,42 +373,43 @@ static void send_opened(struct stub *s, struct ipc_request *request, uint64_t se
     send_msg(request, &r);
 }
 
-/* ---- a creation that lasts ---- */
+/* ---- a creation that takes time ---- */
 
-/* News come every NEWS_MS, NEWS_COUNT times, and then the sandbox is there. */
-static uint64_t news_number(const struct stub *s)
+/* Progress is reported every PROGRESS_MS, PROGRESS_COUNT times, and then the sandbox is open. */
+static uint64_t progress_number(const struct stub *s)
 {
-    uint64_t n = (clock_ms() - s->open_since_ms) / NEWS_MS;
+    uint64_t n = (clock_ms() - s->open_since_ms) / PROGRESS_MS;
     bool any = s->open_request != NULL && strcmp(s->image, "open-progress") == 0;
-    return !any ? 0 : n < NEWS_COUNT ? n : NEWS_COUNT;
+    return !any ? 0 : n < PROGRESS_COUNT ? n : PROGRESS_COUNT;
 }
 
-static void serve_news(struct stub *s)
+static void serve_progress(struct stub *s)
 {
-    struct msg m = {.type = MSG_PROGRESS_OK, .seq = s->news_seq};
-    uint64_t number = news_number(s);
-    bool late = clock_ms() - s->news_since_ms >= s->news_wait.wait_ms;
-    if (s->news_request == NULL || (number <= s->news_wait.seen && !late && s->open_request)) {
+    struct msg m = {.type = MSG_PROGRESS_OK, .seq = s->progress_seq};
+    uint64_t number = progress_number(s);
+    bool late = clock_ms() - s->progress_since_ms >= s->progress_wait.wait_ms;
+    if (s->progress_request == NULL ||
+        (number <= s->progress_wait.seen && !late && s->open_request)) {
         return;
     }
     CLEANUP_FREE char *text = alloc_printf("step %llu", (unsigned long long)number);
     m.progress_ok.number = number;
     m.progress_ok.text = view_of(number > 0 ? text : "");
     m.progress_ok.done = number * 1000;
-    m.progress_ok.total = number > 0 ? NEWS_COUNT * 1000 : 0;
-    struct ipc_request *request = s->news_request;
-    s->news_request = NULL;
+    m.progress_ok.total = number > 0 ? PROGRESS_COUNT * 1000 : 0;
+    struct ipc_request *request = s->progress_request;
+    s->progress_request = NULL;
     send_msg(request, &m);
 }
 
 static void handle_progress(struct stub *s, struct ipc_request *request, const struct msg *m)
 {
     note_asked("progress");
-    s->news_request = request;
-    s->news_seq = m->seq;
-    s->news_wait = m->progress;
-    s->news_since_ms = clock_ms();
-    serve_news(s);
+    s->progress_request = request;
+    s->progress_seq = m->seq;
+    s->progress_wait = m->progress;
+    s->progress_since_ms = clock_ms();
+    serve_progress(s);
 }
 
 static void on_open_later(uv_timer_t *timer)
@@ -416,7 +418,7 @@ static void on_open_later(uv_timer_t *timer)
     struct ipc_request *request = s->open_request;
     s->open_request = NULL;
     send_opened(s, request, s->open_seq);
-    serve_news(s);
+    serve_progress(s);
 }
 
 static void open_later(struct stub *s, struct ipc_request *request, uint64_t seq, uint64_t ms)
@@ -462,8 +464,8 @@ static void handle_open(struct stub *s, struct ipc_request *request, const struc
                (m->open.attach && strcmp(image, "attach-slow") == 0)) {
         open_later(s, request, m->seq, 300);
     } else if (strcmp(image, "open-progress") == 0) {
-        open_later(s, request, m->seq, (NEWS_COUNT + 1) * NEWS_MS);
-    } else if (strcmp(image, "open-stalls") == 0) { /* alive, and for ever at it */
+        open_later(s, request, m->seq, (PROGRESS_COUNT + 1) * PROGRESS_MS);
+    } else if (strcmp(image, "open-stalls") == 0) { /* it is alive, and never opens */
         open_later(s, request, m->seq, 0);
     } else {
         send_opened(s, request, m->seq);
@@ -519,7 +521,7 @@ static void handle_probe(struct stub *s, struct ipc_request *request, const stru
     r.probed.version = view_of("stub 1");
     r.probed.reason = view_of(usable ? "" : is_docker ? "no engine here" : "it says no");
     r.probed.mode = 5;
-    /* runc leaves out two things, crun one; or the other way round */
+    /* one of the two runtimes lacks two limits, the other one lacks one */
     struct view lacks[] = {view_of("cpus: none"), view_of("pids: none")};
     bool second = view_is(m->probe.runtime, "crun");
     if (strcmp(s->behaviour, "second-enforces-more") == 0) {
@@ -577,7 +579,7 @@ static void handle_status(struct stub *s, struct ipc_request *request, const str
     }
 }
 
-/* As soon as the sandbox answers. */
+/* Answers OPS when the sandbox responds. */
 static void serve_ops(struct stub *s)
 {
     struct ipc_request *request = s->ops_request;
@@ -652,12 +654,12 @@ static void on_orphaned(uv_timer_t *timer)
 {
     struct stub *s = timer->data;
     char *path = alloc_printf("%s/gone", s->kept.dir);
-    err_ignore(file_replace(path, "", 0, 0600, NULL)); /* the directory may be gone, too */
+    err_ignore(file_replace(path, "", 0, 0600, NULL)); /* the directory may be gone as well */
     free(path);
     exit(EXIT_CODE_ORPHANED);
 }
 
-/* Without a sandbox there is nothing to wait for. */
+/* Without a sandbox the worker ends. */
 static void leave_if_useless(struct stub *s)
 {
     if (s->supervisor_died && !s->link_up && !s->is_open) {
@@ -677,7 +679,7 @@ static void on_link(void *arg, bool up)
     leave_if_useless(s);
 }
 
-/* ---- setting up ---- */
+/* ---- setup ---- */
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
 {
@@ -727,7 +729,7 @@ int main(int argc, char **argv)
     }
     log_set_component("stub");
     struct sigaction ignore = {.sa_handler = SIG_IGN};
-    sigaction(SIGPIPE, &ignore, NULL); /* who reads our log may die before us */
+    sigaction(SIGPIPE, &ignore, NULL); /* the reader of our log may end before us */
     log_info("stub runs in its own session: %s", getsid(0) == getpid() ? "yes" : "no");
     note_asked("hello");
     if (strcmp(s->behaviour, "hello-crash") == 0) {

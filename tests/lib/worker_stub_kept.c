@@ -1,6 +1,6 @@
 /*
  * Everything about an operation is a function of its file and of the time, so that any worker can
- * go on with what another one began.
+ * go on with an operation that an earlier one began.
  */
 #include "tests/lib/worker_stub_kept.h"
 
@@ -22,7 +22,7 @@
 #include "proto/codec.h"
 #include "proto/exit_codes.h"
 
-/* How many operations were ever begun. */
+/* How many operations have been begun so far. */
 static uint64_t count_runs(const struct kept *k)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/runs", k->dir);
@@ -36,7 +36,7 @@ bool kept_has(const struct kept *k, const char *name)
     return access(path, F_OK) == 0;
 }
 
-/* Reads back what an earlier worker kept. */
+/* Reads an operation that an earlier worker began. */
 bool kept_load(const struct kept *k, const char *id, struct kept_op *op)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/op-%s", k->dir, id);
@@ -90,7 +90,7 @@ uint64_t stub_number_at(const char **text)
     uint64_t n = 0;
     memcpy(word, *text, len < sizeof(word) ? len : 0);
     *text += len + ((*text)[len] == ' ');
-    err_ignore(str_to_u64(word, 0, UINT64_MAX, &n, NULL)); /* 0 then */
+    err_ignore(str_to_u64(word, 0, UINT64_MAX, &n, NULL)); /* n is 0 then */
     return n;
 }
 
@@ -135,7 +135,7 @@ void kept_look(const struct kept *k, struct kept_op *op, struct msg_output *o, s
         rc = buf_add(out, op->echo.data, op->echo.len, NULL);
     } else if (stub_word_is(op->code, "echo", &rest)) {
         rc = buf_add_str(out, rest, NULL);
-    } else { /* words that misbehave end like this when they have done so */
+    } else { /* words that misbehave end like this after they have done so */
         rc = buf_add_str(out, "survived", NULL);
     }
     if (rc < 0) {
@@ -156,7 +156,7 @@ struct kept_all {
     size_t count;
 };
 
-/* All that are kept, whichever worker began them, oldest first. */
+/* Loads all operations of the directory, of any worker, oldest first. */
 static void load_all(const struct kept *k, struct kept_all *kept)
 {
     DIR *dir = opendir(k->dir);

@@ -1,6 +1,6 @@
 /*
- * What the stub of a worker keeps in its sandbox's directory, where a real sandbox has an agent.
- * For worker_stub.c only. One thread; what goes wrong ends the process.
+ * The stub's operations, kept in its sandbox's directory, where a real sandbox has an agent. For
+ * worker_stub.c only. One thread; an error ends the process.
  */
 #ifndef CLOISTER_TESTS_LIB_WORKER_STUB_KEPT_H
 #define CLOISTER_TESTS_LIB_WORKER_STUB_KEPT_H
@@ -16,7 +16,7 @@
 #define OPS_MAX  64
 #define TEXT_MAX 4096
 
-/* Where it is kept, and which worker asks. */
+/* The directory of the operations, and the worker that uses them. */
 struct kept {
     const char *dir;
     uint64_t generation;
@@ -29,7 +29,7 @@ struct kept_op {
     uint64_t kind;
     uint64_t timeout_ms;
 
-    /* Of this worker only. */
+    /* Of this worker only, not in the file. */
     bool stopped; /* ended by CANCEL */
     bool forced;
     struct ipc_request *waiter;
@@ -41,23 +41,23 @@ struct kept_op {
 
 bool kept_has(const struct kept *k, const char *file);
 
-/* Reads back what an earlier worker began; false if there is no such operation. */
+/* Reads an operation that an earlier worker began; false if there is none. */
 bool kept_load(const struct kept *k, const char *id, struct kept_op *op);
 
-/* Writes it down as begun now. */
+/* Writes the file of an operation that begins now. */
 void kept_begin(const struct kept *k, struct kept_op *op);
 
-/* Its state at this moment; its bytes so far in out and err. */
+/* Its state at this moment; its output so far in out and err. */
 void kept_look(const struct kept *k, struct kept_op *op, struct msg_output *o, struct buf *out,
                struct buf *err);
 
-/* Encodes OPS_OK: all operations that are there, oldest first. */
+/* Encodes OPS_OK: all operations in the directory, oldest first. */
 void kept_ops(const struct kept *k, uint64_t seq, struct buf *reply);
 
-/* Does the code begin with this word? The rest of it, then. */
+/* Whether the code begins with this word; *ret_rest is the text after it. */
 bool stub_word_is(const char *code, const char *word, const char **ret_rest);
 
-/* Cuts a number off, 0 if there is none. */
+/* Parses a number and moves *text behind it; 0 if there is none. */
 uint64_t stub_number_at(const char **text);
 
 #endif

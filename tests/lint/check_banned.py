@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Calls that we do not make, and calls that belong to a few files."""
+"""Calls that are banned everywhere, and calls that only a few files may make."""
 
 import re
 
@@ -8,7 +8,7 @@ from tap import Suite
 
 OURS = ("common", "proto", "supervisor", "worker")
 
-# pattern of a call: why not
+# pattern of a call: reason of the ban
 BANNED = {
     r"strcpy|strcat|stpcpy|strncat|gets|sprintf|vsprintf": "writes without a bound: use str.h or buf.h",
     r"strtok|strtok_r": "changes what it reads",
@@ -22,7 +22,7 @@ BANNED = {
     r"rand|srand|random|srandom": "can be guessed: use random_id",
 }
 
-# call: (files that may make it, why)
+# call: (files that may make it, reason)
 CONFINED = {
     r"strtou?ll?|strtou?max": ("common/str.c", "numbers are read in common/str.c"),
     r"cJSON_Parse\w*": ("common/io/json.c", "text is parsed in common/io/json.c"),
@@ -50,7 +50,7 @@ suite = Suite()
 
 
 def calls(pattern, code):
-    # not a member, not part of a longer name; a declaration of our own would be caught too
+    # neither a member nor a part of a longer name; a declaration of our own would be found too
     for match in re.finditer(rf"(?<![\w.>])({pattern})\s*\(", code):
         yield code.count("\n", 0, match.start()) + 1, match.group(1)
 

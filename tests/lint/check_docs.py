@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prose rots unless something reads it: each message must be documented, the tables of options must be those of the program, and
-what documents and comments name must be there."""
+"""Documents become false unless they are checked: each message must be documented, the tables of options must
+be those of the program, and files and symbols that documents and comments name must exist."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from tap import Skip, Suite
 
 suite = Suite()
 
-# `cloister` itself, to ask it for its options; absent when the lint runs without a build
+# `cloister` itself, which prints its options; unset if the lint runs without a build
 PROGRAM = os.environ.get("CLOISTER", "")
 DOCUMENTS = ("README.md", *files(".md", under=(*C_DIRECTORIES, "contrib")))
 
@@ -75,13 +75,13 @@ def rooms():
 
 
 def slug(heading):
-    """The anchor of a heading, as the places make it that show Markdown."""
+    """The anchor of a heading, as renderers of Markdown make it."""
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     return re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
 
 
 def headings(path):
-    """All of a page, its code left out."""
+    """All headings of a page outside of code."""
     text = re.sub(r"^```.*?^```", "", read(path), flags=re.MULTILINE | re.DOTALL)
     return re.findall(r"^#+ (.*)$", text, re.MULTILINE)
 

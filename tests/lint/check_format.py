@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The format is a file, .clang-format, and not a debate. Sizes are checked here as well."""
+""".clang-format decides the format. Sizes are checked here as well."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ from source import ROOT, code_only, files, read, report
 from tap import Skip, Suite
 
 MAX_LINES = 800
-MAJOR = "14"  # versions differ in what they want: the tree follows this one
+MAJOR = "14"  # versions format differently: the tree follows this one
 
 suite = Suite()
 
@@ -34,7 +34,7 @@ def formatted():
 
 
 def after_parenthesis(code, at):
-    """What follows the parenthesis that opens at `at`, blanks skipped."""
+    """The first character after the parenthesis that opens at `at`, blanks skipped."""
     depth = 0
     while at < len(code):
         depth += {"(": 1, ")": -1}.get(code[at], 0)
@@ -49,7 +49,7 @@ def braces():
     problems = []
     for path in files(".c", ".h"):
         code = code_only(read(path))
-        code = re.sub(r"\}\s*while\b", "}", code)  # the end of a do
+        code = re.sub(r"\}\s*while\b", "}", code)  # the end of a do loop
         for match in re.finditer(r"\b(if|for|while)\s*\(|\b(else)\b(?!\s*(if\b|\{))", code):
             if match.group(2) or after_parenthesis(code, match.end() - 1) not in "{;":
                 if not code[: match.start()].rstrip(" ").endswith("#"):
@@ -91,7 +91,7 @@ def whitespace():
 
 @suite.case("headings in comments stand on one line")
 def comment_headings():
-    # clang-format breaks one that is too long, and then keeps it so
+    # clang-format breaks one that is too long, and then keeps the break
     broken = re.compile(r"^/\* ---- [^\n*]*\n \*(/| -+$)", re.MULTILINE)
     problems = []
     for path in files(".c", ".h"):

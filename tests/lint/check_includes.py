@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Who may include what. The table is the architecture: which room (directory) may use which others, in layers without a circle,
-and third-party libraries behind the rooms and files meant for them."""
+"""Who may include what. The table is the architecture: which directory may use which others, in layers
+without a circle, and which directories and files may use third-party libraries."""
 
 import os
 import re
@@ -9,8 +9,8 @@ from collections import Counter
 from source import ROOT, files, read, report
 from tap import Suite
 
-# Which rooms of ours a room may use, beside itself; what stands further up is what may use more. `fleet.h` is the contract of all rooms
-# below it, so they may include it.
+# The directories of ours that a directory may use beside itself; lower layers stand further down. `fleet.h`
+# is the contract of the fleet for all layers above it, so they may include it.
 BELOW = "common proto"
 FLEET_H = "supervisor/fleet/fleet.h"
 ROOMS = {
@@ -58,7 +58,7 @@ ROOMS = {
     "supervisor": BELOW + " supervisor/base supervisor/fleet/state supervisor/front supervisor/cli",
 }
 
-# What of other people's libraries a room may use; nothing where it is not named.
+# The third-party libraries that a directory may use; none if it is not listed.
 LOOP, JSON, BOTH = r"uv\.h", r"cjson/cJSON\.h", r"uv\.h|cjson/cJSON\.h"
 LIBRARIES = {
     "common/io": LOOP,
@@ -89,7 +89,7 @@ LIBRARIES = {
     "supervisor/cli": BOTH,
 }
 
-# one file narrower or wider than its room: (our own headers, libraries)
+# single files with narrower or wider rights than their directory: (our own headers, libraries)
 DEMO = (r"supervisor/cli/demo\w*\.h|supervisor/base/result_form\.h|(common|common/io)/[^/]+\.h", JSON)
 IPC = (r"common/(io/)?[^/]+\.h", r"uv\.h|nng/.*")
 HTTP = (r"common/(io/)?[^/]+\.h|config\.h", LOOP)
@@ -111,7 +111,7 @@ EXCEPTIONS = {
     "supervisor/web/http/mhd.h": (r"common/[^/]+\.h", r"microhttpd\.h|gnutls/.*"),
     "worker/backend/docker/tar.c": (r"(worker/backend/docker|worker/backend|common)/[^/]+\.h", r"archive(_entry)?\.h"),
     "proto/codec.c": (r"(proto|common)/[^/]+\.(h|def)", r"msgpack.*"),
-    # opens the backend that was asked for, so it names them
+    # it opens the requested backend, so it names them
 }
 
 THIRD_PARTY = re.compile(r"(uv|nng/.*|nng|cjson/.*|cJSON|msgpack.*|curl/.*|microhttpd|gnutls/.*|archive.*)(\.h)?$")
@@ -122,7 +122,7 @@ suite = Suite()
 
 
 def rule_for(path):
-    """(what of ours, what of libraries) as patterns."""
+    """Returns the rule as patterns: (our headers, libraries)."""
     if path.startswith("tests/"):
         return r".*", r".*"
     if path in EXCEPTIONS:
@@ -144,7 +144,7 @@ def includes(path):
 
 
 def judge(path, quote, name):
-    """Why this include is wrong, or None."""
+    """The reason why this include is refused, or None."""
     own, third = rule_for(path)
     if ".." in name.split("/"):
         return "goes up by ../"
@@ -235,7 +235,7 @@ def order():
         rest = found[1:] if has_own else found
         ours_seen = False
         for line, quote, name in rest:
-            # tables and templates are expanded in place, wherever they are needed
+            # tables and templates are included wherever they are expanded
             if name.endswith((".def", ".inc", "_define.h", "_template.h")):
                 continue
             if quote == "<" and ours_seen:

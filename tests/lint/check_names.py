@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Names that a person at a debugger relies on: one static function of a name in each program, so that `break on_worker_dead`
-means one place and a stack of calls says by its names alone where one is. Prints TAP."""
+"""Names in a debugger: static functions have different names within each program, so that `break
+on_worker_dead` means one place and the names of a stack trace are unambiguous. Prints TAP."""
 
 import re
 from collections import defaultdict
@@ -17,14 +17,15 @@ STATIC_FUNCTION = re.compile(r"^static [^;={}()]*?\b(\w+)\([^;{}]*?\)\s*\{", re.
 
 
 def sources_of(directory):
-    """What may be linked into the program: its own directory without those of other programs, and what all share."""
+    """Files that may be linked into the program: its own directory without those of other programs, and the
+    shared ones."""
     others = [d for d in PROGRAMS.values() if d != directory and d.startswith(directory)]
     own = [p for p in ALL if p.startswith(directory) and not p.startswith(tuple(others))]
     return own + [p for p in ALL if p.startswith(SHARED)]
 
 
 def doubled(texts):
-    """Names that are defined in more than one of the files, {path: text}, each with where."""
+    """Names that are defined in more than one of the files, {path: text}, each with its files."""
     places = defaultdict(set)
     for path, text in texts.items():
         for match in STATIC_FUNCTION.finditer(code_only(text)):

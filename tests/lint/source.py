@@ -1,4 +1,4 @@
-"""What the lint checks share: the list of our C files and a reader that blanks out comments."""
+"""Shared by the lint checks: the list of our C files and a reader that blanks out comments."""
 
 import os
 import re
@@ -17,7 +17,7 @@ def files(*endings, under=C_DIRECTORIES):
     found = []
     for top in under:
         for directory, names, entries in os.walk(os.path.join(ROOT, top)):
-            # what a build makes is nobody's to read; its directories are ignored by git under these names
+            # build directories contain generated files; git ignores them under these names
             names[:] = [n for n in names if n not in ("node_modules", "__pycache__") and not n.startswith("build")]
             for entry in entries:
                 if entry.endswith(endings):
@@ -45,6 +45,6 @@ def code_only(text):
 
 
 def report(problems):
-    """Fails a case with every problem found, not just the first."""
+    """Fails a case with every problem found, not only the first."""
     if problems:
         raise AssertionError("\n".join(["", *problems]))
