@@ -1,4 +1,4 @@
-/* Declared machines: what may follow what, and what has to hold. */
+/* Declared state machines: legal successors, and invariants. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ static const struct sm_state doors[DOOR_COUNT] = {
 
 struct house {
     struct sm front, back;
-    int inside; /* people */
+    int inside; /* number of people */
 };
 
 static bool nobody_inside(const void *owner)
@@ -68,8 +68,8 @@ static void look_again(struct house *h)
     sm_check(&h->front);
 }
 
-/* Does it in a process of its own: the signal that ends it, 0 if none. `ret_said` is what it wrote
- * on stderr. */
+/* Runs `act` in a process of its own and returns the signal that ends it, 0 if none; `ret_said` is
+ * what it wrote on stderr. */
 static int ends_by(void (*act)(struct house *h), struct house *h, char *ret_said, size_t size)
 {
     int ends[2], status;
@@ -125,11 +125,11 @@ static void what_holds_is_not_noticed(void **state)
     assert_string_equal(said, "");
     sm_move(&h.front, DOOR_SHUT);
     assert_int_equal(ends_by(lock, &h, said, sizeof(said)), 0);
-    h.inside = 1; /* what holds in another state is no promise of this one */
+    h.inside = 1; /* another state's invariant does not count here */
     assert_int_equal(ends_by(look_again, &h, said, sizeof(said)), 0);
 }
 
-/* Names the machine, both states and what was promised. */
+/* The message names the machine, both states and the invariant. */
 static void a_broken_promise_ends_the_process(void **state)
 {
     struct house h;
@@ -147,14 +147,15 @@ static void a_broken_promise_ends_the_process(void **state)
         strstr(said, "front door: shut -> locked: it does not hold that nobody is locked in"));
 }
 
-/* About another machine beside it, and when the owner asks without a move. */
+/* The invariant relates it to another machine, and is also checked when the owner asks for it
+ * without a move. */
 static void a_promise_may_relate_two_machines(void **state)
 {
     struct house h;
     char said[512];
     (void)state;
     house_init(&h, DOOR_OPEN);
-    sm_move(&h.back, DOOR_OPEN); /* has no promises of its own */
+    sm_move(&h.back, DOOR_OPEN); /* this machine has no invariants of its own */
     assert_int_equal(ends_by(shut, &h, said, sizeof(said)), CLOISTER_CHECKED ? SIGABRT : 0);
     house_init(&h, DOOR_SHUT);
     sm_move(&h.back, DOOR_OPEN);

@@ -1,4 +1,4 @@
-/* common/ and the JSON gate. */
+/* Parts of common/, and the JSON parser. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -128,7 +128,7 @@ static void times_print_as_iso(void **state)
     assert_string_equal(iso, "2026-01-31T12:00:00.123Z");
     clock_iso(0, iso, sizeof(iso));
     assert_string_equal(iso, "1970-01-01T00:00:00.000Z");
-    /* every day till 2150, at another time each, as libc has them */
+    /* every day till 2150, each at another time, compared with libc */
     for (time_t at = 0; at < (time_t)180 * 365 * 86400; at += 86400 + 7) {
         char wanted[64];
         struct tm t;
@@ -175,7 +175,7 @@ static void trees_are_made_replaced_and_removed(void **state)
 
 static int parse(const char *text, size_t len, cJSON **ret, bool *nul, struct err *err)
 {
-    char *copy = malloc(len > 0 ? len : 1); /* exact size: reads past the end are seen */
+    char *copy = malloc(len > 0 ? len : 1); /* exact size, so that reads past the end are found */
     memcpy(copy, text, len);
     int rc = json_parse(copy, len, 1000, 8, ret, nul, err);
     free(copy);

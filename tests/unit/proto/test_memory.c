@@ -1,6 +1,7 @@
 /*
- * What is promised where memory runs out (tests/lib/heap.h): sizes from outside are reported, and
- * sizes of our own end the process with a line and a status that says so.
+ * The promises about memory (tests/lib/heap.h): a failed allocation of a size from outside is
+ * reported as an error; one of our own sizes ends the process with a line of log and a status of
+ * its own.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +44,7 @@ static void a_buffer_without_memory_reports_and_is_as_it_was(void **state)
     buf_finish(&b);
 }
 
-/* A message of each type in which every list has two entries. */
+/* Fills a message so that every list has two entries. */
 static void fill_lists(struct msg *m, const struct msg_schema *s)
 {
     static const struct view two[] = {{"one", 3}, {"two", 3}};
@@ -90,7 +91,7 @@ static void messages_without_memory_are_reported_and_nobodys_fault(void **state)
     assert_true(failures > 0);
 }
 
-/* ---- what ends the process ------------------------------------------------------------------- */
+/* ---- allocations that end the process -------------------------------------------------------- */
 
 static void array(void)
 {

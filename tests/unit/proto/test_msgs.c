@@ -1,6 +1,6 @@
 /*
  * Every message of messages.def: round trip, then mutation. The samples are made from the field
- * tables, so a message that is added to the list is tested without a line here.
+ * tables, so a new message is tested without a change here.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@ static const struct view list_sample[] = {{"A=1", 3}, {"\0\xff", 2}, {NULL, 0}};
 
 static struct view_list sample_items(const struct msg_field *f);
 
-/* Fills every field with a value that depends on its place. `extreme` picks the maximum. */
+/* Fills every field with a value that depends on its position. `extreme` picks the maximum. */
 static void fill(struct msg *m, const struct msg_schema *s, bool extreme)
 {
     memset(m, 0, sizeof(*m));
@@ -53,7 +53,7 @@ static void fill(struct msg *m, const struct msg_schema *s, bool extreme)
     }
 }
 
-/* As many encoded messages as the field takes, up to two. They live as long as the process. */
+/* Encodes up to two messages, as many as the field takes. They are never freed. */
 static struct view_list sample_items(const struct msg_field *f)
 {
     static struct view items[128][2];
@@ -159,8 +159,8 @@ static void a_message_is_refused_on_the_wrong_link(void **state)
     }
 }
 
-/* What decodes must encode to something that decodes to the same again; all else must be refused
- * with -ERR_PROTOCOL. Copies have their exact size, so a sanitizer sees every read past the end. */
+/* A decoded mutant must encode, and decode to the same again; all others must be refused with
+ * -ERR_PROTOCOL. Copies have their exact size, so a sanitizer finds every read past the end. */
 static void decode_mutant(enum msg_link link, const uint8_t *data, size_t len)
 {
     uint8_t *copy = malloc(len > 0 ? len : 1);
@@ -247,7 +247,7 @@ static int encode_open_at(struct view item, size_t count)
     return rc;
 }
 
-/* What is no message of the type that the field says is neither sent nor taken. */
+/* An item that is not a message of the field's type is neither encoded nor decoded. */
 static void messages_within_messages_are_read_as_strictly(void **state)
 {
     struct err err = ERR_INIT;
@@ -265,13 +265,13 @@ static void messages_within_messages_are_read_as_strictly(void **state)
     assert_int_equal(msg_encode(&wire, &open, &err), 0);
     uint8_t *at = memmem(wire.data, wire.len, good.data, good.len);
     assert_non_null(at);
-    at[good.len - 1] = 0xc0; /* a nil, where there was an empty text */
+    at[good.len - 1] = 0xc0; /* a nil in the place of an empty text */
     struct msg got;
     assert_int_equal(msg_decode(MSG_LINK_W, wire.data, wire.len, &got, &err), -ERR_PROTOCOL);
     assert_non_null(strstr(err.text, "message open, field place"));
     buf_finish(&wire);
     item.len = 0;
-    m.seq = 1; /* only what is sent by itself is numbered */
+    m.seq = 1; /* only messages that are not items have a number */
     assert_int_equal(msg_encode(&item, &m, &err), 0);
     assert_int_equal(encode_open_at(view_bytes(item.data, item.len), 1), -ERR_PROTOCOL);
     item.len = 0;
@@ -281,7 +281,7 @@ static void messages_within_messages_are_read_as_strictly(void **state)
     buf_finish(&item);
 }
 
-/* An array header that claims 4 Gi items costs nothing. */
+/* An array header that announces 4 Gi items must not allocate memory for them. */
 static void huge_claims_reserve_no_memory(void **state)
 {
     static const uint8_t claims[][10] = {
@@ -345,7 +345,7 @@ static void numbers_and_names_are_unique(void **state)
     assert_null(exit_code_text(1));
 }
 
-/* As both sides derive from it what may come back. */
+/* Both sides derive from this column which replies are legal. */
 static void requests_name_the_reply_that_answers_them(void **state)
 {
     for (size_t i = 0; i < msg_schema_count; i++) {
@@ -360,7 +360,7 @@ static void requests_name_the_reply_that_answers_them(void **state)
             const struct msg_schema *answer = msg_schema_find((uint64_t)reply.type);
             assert_int_equal(reply.type % 2, 1);
             assert_int_equal(answer->links & s->links,
-                             s->links); /* it travels wherever that does */
+                             s->links); /* the reply is legal on the links of the request */
             assert_true(msg_answers(reply.type, s->type));
             assert_false(msg_answers(s->type, s->type));
         }

@@ -1,5 +1,5 @@
-/* Where an engine is: what can be a place, and that it survives the way to a worker and the disk.
- */
+/* An engine's place: which values are valid, and that it survives the way to a worker and to the
+ * disk. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,7 +85,7 @@ static void a_place_arrives_as_it_was_sent(void **state)
     }
 }
 
-/* As a worker of another make might send it: every field is right by itself. */
+/* As a broken worker might send it: every field is valid by itself. */
 static int decode_fields(const struct place *p)
 {
     CLEANUP_BUF struct buf wire;
@@ -103,7 +103,7 @@ static int decode_fields(const struct place *p)
     struct view item = view_bytes(wire.data, wire.len);
     int rc = place_decode((struct view_list){&item, 1}, &got, &err);
     assert_int_equal(err.code, -rc);
-    assert_int_equal(got.kind, PLACE_NONE); /* nothing is kept of it */
+    assert_int_equal(got.kind, PLACE_NONE); /* nothing of it is kept */
     return rc;
 }
 

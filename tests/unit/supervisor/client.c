@@ -54,7 +54,7 @@ struct client *client_create(void)
     struct err err = ERR_INIT;
     int used;
     assert_int_equal(config_load(&c->config, 0, NULL, &used, &err), 0);
-    free(c->config.results); /* fields are what most cases look at */
+    free(c->config.results); /* most cases check fields */
     c->config.results = alloc_strdup("structured");
     c->fleet = fake_fleet();
     assert_int_equal(languages_load("", &c->languages, &err), 0);

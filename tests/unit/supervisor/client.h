@@ -27,40 +27,41 @@ struct client {
     char *texts[CLIENT_ANSWERS]; /* as sent */
     cJSON *answers[CLIENT_ANSWERS];
     size_t count;
-    size_t calls; /* made with client_call(), for their ids */
+    size_t calls; /* how many were made with client_call(), for their ids */
 };
 
 struct client *client_create(void);
 void client_free(struct client *c);
 
-/* cmocka setup and teardown for the same with an open legacy session, of the latest revision. */
+/* cmocka setup and teardown: the same with an open legacy session of the latest revision. */
 int client_setup(void **state);
 int client_teardown(void **state);
 
-/* One line from the client; double quotes may be written as single ones. */
+/* Sends one line of the client; double quotes may be written as single ones. */
 void client_send(struct client *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* A message that is JSON already. */
+/* Sends a message that is JSON already. */
 void client_take(struct client *c, cJSON *message, size_t bytes);
 
 /* Opens a legacy session of that revision. */
 void client_initialize(struct client *c, const char *revision);
 
-/* Sends tools/call with the next id, modern if `modern`. */
+/* Sends tools/call with the next id, of the latest revision if `modern`. */
 void client_call(struct client *c, bool modern, const char *tool, const char *arguments);
 
-/* As client_call() on a legacy session, with everything answered; returns the result. */
+/* The same on a legacy session; answers everything that is pending and returns the result. */
 const cJSON *client_tool(struct client *c, const char *tool, const char *arguments);
 
-/* The latest answer, which must be there. */
+/* The latest answer; fails if there is none. */
 const cJSON *client_last(const struct client *c);
 
-/* The number at a path such as "error.code", which must be one. */
+/* The number at a path such as "error.code"; fails if there is none. */
 double number_at(const cJSON *root, const char *path);
 
-/* A tool's result: that it failed with this code and a message in which the words are, */
+/* Asserts that a tool's result is a failure with this code and a message that contains the
+ * words. */
 void assert_failure(const cJSON *result, const char *code, const char *words);
-/* and what its first text says. */
+/* Asserts the first text of a tool's result. */
 void assert_text(const cJSON *result, const char *expected);
 
 #endif

@@ -344,7 +344,7 @@ void fleet_close(struct fleet *f, const char *id, fleet_done_fn done, void *arg)
 
 bool fleet_retire(struct fleet *f, const char *id)
 {
-    return false; /* nothing is left running in any */
+    return false; /* no sandbox is left running */
 }
 
 static void note_run(struct fleet *f, const char *id, const struct fleet_op *op)

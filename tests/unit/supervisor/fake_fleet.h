@@ -1,6 +1,6 @@
 /*
- * A fleet without workers, behind the real fleet.h: it records what the MCP side asks for and
- * answers when the test says so, with what the test says.
+ * A fleet without workers, behind the real fleet.h: it records the requests of the MCP side and
+ * answers them when and how the test chooses.
  */
 #ifndef CLOISTER_TESTS_UNIT_SUPERVISOR_FAKE_FLEET_H
 #define CLOISTER_TESTS_UNIT_SUPERVISOR_FAKE_FLEET_H
@@ -11,14 +11,14 @@
 #define FAKE_PENDING    300
 #define FAKE_EXECUTIONS 400
 
-/* FAKE_RUN: an operation, or somebody who waits for an execution. */
+/* FAKE_RUN: an operation, or a caller that waits for an execution. */
 enum fake_kind { FAKE_OPEN = 1, FAKE_RUN, FAKE_CLOSE, FAKE_STATUS };
 
 struct fake_sandbox {
     char id[FLEET_ID_SIZE];
     char name[80];
     char owner[80];
-    char session[80]; /* "": the default is its owner's */
+    char session[80]; /* "": the default sandbox of its owner */
     bool open, is_default;
 };
 
@@ -31,21 +31,22 @@ struct fake_execution {
     uint64_t out_bytes, err_bytes; /* of fake_write() */
 };
 
-/* What a request said, texts copied. */
+/* A request, with copies of its texts. */
 struct fleet_call {
     enum fake_kind kind;
     void *done;
     void *arg;
     fleet_progress_fn progress; /* FAKE_OPEN; may be NULL */
     char id[FLEET_ID_SIZE];     /* sandbox */
-    struct fleet_op op;         /* figures only; texts are the copies below */
+    struct fleet_op op;         /* numbers only; texts are the copies below */
     char *data, *input, *path, *language, *env, *args; /* lists joined by '|' */
     bool cancelled;
-    struct fake_execution *execution; /* FAKE_RUN: what is waited for, if not for an operation */
+    struct fake_execution
+        *execution; /* FAKE_RUN: the execution that is waited for, if it is not an operation */
     bool is_await;
     fleet_output_fn output; /* may be NULL */
     uint64_t every_ms;
-    bool ended; /* the wait: answered with how it stands */
+    bool ended; /* the wait has ended: it is answered with the current state */
     uint64_t wait_ms;
 };
 
@@ -58,14 +59,14 @@ struct fleet {
     struct fake_execution executions[FAKE_EXECUTIONS];
     size_t execution_count;
 
-    struct fleet_call last; /* of fleet_run() or fleet_execute(), kept after it is answered */
-    struct fleet_spec spec; /* of fleet_open(); what it borrowed is below */
+    struct fleet_call last; /* the latest fleet_run() or fleet_execute(), kept after its answer */
+    struct fleet_spec spec; /* the latest fleet_open(); borrowed texts are copied below */
     char spec_name[80], spec_image[600], spec_env[200];
     size_t opens, runs, closes;
     const struct fleet_events *events; /* of fleet_observe() */
     void *events_arg;
 
-    /* The next answers. `fail_code` != 0 makes them errors. */
+    /* The next answers, which are errors if `fail_code` != 0. */
     int fail_code;
     const char *fail_text, *fail_hint;
     struct fleet_outcome outcome;
@@ -75,26 +76,27 @@ struct fleet {
 struct fleet *fake_fleet(void);
 void fake_fleet_free(struct fleet *f);
 
-/* Answers the n-th request that waits (0: the oldest). */
+/* Answers the n-th pending request (0: the oldest). */
 void fake_answer(struct fleet *f, size_t n);
 
-/* The same for one who waits for an execution, but it goes on: what came so far is the output. */
+/* Answers the n-th pending wait for an execution that goes on: the output is what has come so
+ * far. */
 void fake_stand(struct fleet *f, size_t n);
 
-/* Tells the n-th request, which must be a FAKE_OPEN, what takes so long. */
+/* Reports progress to the n-th request, which must be a FAKE_OPEN. */
 void fake_progress(struct fleet *f, size_t n, const char *text, uint64_t done, uint64_t total);
 
-/* Tells the n-th request, which must wait for an execution, what that has written. True if it
- * listens and took it. */
+/* Reports output of the execution that the n-th request waits for. True if it listens and took
+ * it. */
 bool fake_write(struct fleet *f, size_t n, const char *out, const char *err);
 
-/* Answers everything, and what that leads to, in order. */
+/* Answers all requests, and those that follow from the answers, in order. */
 void fake_settle(struct fleet *f);
 
-/* The next outcomes: output, status ok, interpreter kept. */
+/* Sets the next outcomes: this output, status ok, interpreter kept. */
 void fake_set_output(struct fleet *f, const void *out, size_t len);
 
-/* A sandbox is gone from now on. */
+/* Ends a sandbox. */
 void fake_lose(struct fleet *f, const char *id);
 
 #endif

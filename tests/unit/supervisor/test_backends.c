@@ -1,8 +1,7 @@
 /*
- * What the rows of backends promise, for each of them: a backend is known to the configuration and
- * to
- * --help by its row alone, and options are for those that list them. It is compiled twice, the
- * second time with a row that exists nowhere else (door/common/backends.def).
+ * The rows of backends: the configuration and --help know a backend by its row alone, and options
+ * are only legal for the backends that list them. The test is compiled twice, the second time with
+ * a row that exists nowhere else (door/common/backends.def).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +45,7 @@ static const struct option *find_row(const char *name)
     return NULL;
 }
 
-/* What stands in --help, with single blanks in it. To be freed. */
+/* The text of --help, with runs of blanks reduced to one. To be freed. */
 static char *help_text(void)
 {
     char path[] = "/tmp/cloister-help-XXXXXX";
@@ -84,7 +83,7 @@ static void every_row_is_whole(void **state)
         assert_true(row->about[0] != '\0' && row->remedy[0] != '\0' && row->advice[0] != '\0');
         assert_non_null(row->remedy_alone);
         assert_non_null(row->runtimes[0]);
-        /* What is not in the table of options cannot be taken. */
+        /* A row can only list options that exist. */
         CLEANUP_FREE char *list = alloc_strdup(row->options);
         char *rest = NULL;
         for (char *word = strtok_r(list, " ", &rest); word != NULL;
@@ -94,12 +93,12 @@ static void every_row_is_whole(void **state)
             }
             assert_true(backend_row_takes(row, word));
         }
-        /* Whoever has an engine is told where it is, and nobody else is. */
+        /* Exactly the backends with an engine take its place. */
         assert_true(row->has_engine || !backend_row_takes(row, "engine"));
         assert_true(row->has_engine || row->engine_variables[0] == NULL);
         assert_int_equal(backend_row_has_network(row), backend_row_takes(row, "allow-network"));
         assert_int_equal(backend_row_has_packages(row), backend_row_takes(row, "package-index"));
-        assert_true(backend_row_takes(row, "strict")); /* it is in no row, so it is for all */
+        assert_true(backend_row_takes(row, "strict")); /* it is in no row, so it is legal for all */
     }
 }
 
@@ -124,7 +123,7 @@ static void a_row_makes_a_backend_known_to_the_configuration_and_its_help(void *
     }
 }
 
-/* A value that is another one than the default. */
+/* A value that differs from the default. */
 static const char *some_value(const struct option *o)
 {
     switch (o->type) {
@@ -151,7 +150,7 @@ static void options_that_mean_nothing_to_the_backend_are_refused(void **state)
             struct err err = ERR_INIT;
             CLEANUP_FREE char *takers = backend_rows_that_take(o->name, true);
             if (takers[0] == '\0' || strcmp(o->value, "yes") == 0) {
-                continue; /* it is for all, or on unless it is switched off */
+                continue; /* it is legal for all, or on by default */
             }
             CLEANUP_FREE char *word = alloc_printf("--%s=%s", o->name, some_value(o));
             CLEANUP_FREE char *text = alloc_printf(
@@ -186,14 +185,14 @@ static void with_auto_an_option_is_for_one_of_those_that_are_tried(void **state)
     assert_string_equal(some, "--engine, --pull");
     assert_null(config_not_taken(&c, backend_row_find("docker")));
     config_finish(&c);
-    /* What decides for one decides against the options of the other. */
+    /* An option that decides for one backend conflicts with options of the other. */
     assert_int_equal(load(&c, &err, WORDS("--runtime=crun", "--pull=never")), -ERR_CONFIG);
     assert_non_null(strstr(err.text, "--pull means nothing to the backend oci: it is for docker"));
     setenv("CLOISTER_IMAGE_DIR", "/srv", 1);
     assert_int_equal(load(&c, &err, WORDS("--backend=docker")), -ERR_CONFIG);
     unsetenv("CLOISTER_IMAGE_DIR");
     assert_non_null(strstr(err.text, "--image-dir means nothing to the backend docker: it is for"));
-    /* A place that cannot be one is not carried about. */
+    /* An invalid place is refused before it is passed on. */
     CLEANUP_FREE char *longest = alloc_array(5000, 1);
     memset(longest, 'x', 4999);
     assert_int_equal(load(&c, &err, WORDS("--engine", longest)), -ERR_CONFIG);

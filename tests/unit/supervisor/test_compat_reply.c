@@ -1,4 +1,4 @@
-/* Answers in the texts that Python's json module makes of the same values. */
+/* Answers as text, as Python's json module writes the same values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include "supervisor/compat/reply.h"
 #include "supervisor/tools/tool.h"
 
-/* The text of a value given as JSON, in either style. */
+/* The text of a JSON value, in either style. */
 static char *written(enum reply_style style, const char *json)
 {
     cJSON *value = NULL;
@@ -74,7 +74,7 @@ static void floats_stay_floats(void **state)
     }
 }
 
-/* What a text costs where its JSON stands in a JSON string again. */
+/* The size of a text when its JSON is put into a JSON string again. */
 static size_t cost_on_the_wire(enum reply_style style, const cJSON *value)
 {
     CLEANUP_BUF struct buf inner;

@@ -1,4 +1,4 @@
-/* Tools for code that outlives its call: running, followed, stopped, fetched. */
+/* Tools for code that outlives its call: started, followed, stopped, read later. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,10 +19,11 @@ static void code_that_takes_longer_than_the_budget_is_running(void **state)
 {
     struct client *c = *state;
     client_tool(c, "create_sandbox", "{'name':'a'}");
-    fake_set_output(c->fleet, "so far\xe2\x82", 8); /* half a character: it waits for its rest */
+    fake_set_output(c->fleet, "so far\xe2\x82", 8); /* half a character, which waits for its rest */
     c->fleet->outcome.duration_us = 45000000;
     client_call(c, false, "execute_code", "{'code':'1','sandbox_id':'a'}");
-    assert_in_range(c->fleet->pending[0]->wait_ms, 44000, 45000); /* some of it is gone already */
+    assert_in_range(c->fleet->pending[0]->wait_ms, 44000,
+                    45000); /* some of the budget is used already */
     fake_stand(c->fleet, 0);
     const cJSON *result = at(client_last(c), "result");
     const cJSON *s = at(result, "structuredContent");
@@ -80,7 +81,7 @@ static void offsets_that_lead_nowhere_are_refused(void **state)
                    "invalid_argument", "stderr_offset: 1 is behind");
 }
 
-/* From every byte on, as a client that counts by itself might ask. */
+/* Reads from every offset, as a client that counts bytes itself might do. */
 static void parts_in_steps_cover(struct client *c, const char *bytes, size_t len)
 {
     for (size_t at_byte = 0; at_byte <= len; at_byte++) {
@@ -98,7 +99,7 @@ static void parts_in_steps_cover(struct client *c, const char *bytes, size_t len
         } else {
             assert_null(at(s, "stdout"));
         }
-        /* whole characters before, whole characters behind: nothing is torn */
+        /* pages end between characters, so none is torn */
         CLEANUP_BUF struct buf all;
         buf_init(&all, 1000);
         assert_int_equal(utf8_add_lossy(&all, bytes, from, NULL), 0);
@@ -141,7 +142,7 @@ static void output_that_is_too_much_for_a_result_is_fetched_in_parts(void **stat
     assert_true(cJSON_IsTrue(at(s, "truncated")));
     assert_string_equal(text_at(client_last(c), "result.content.1.uri"), "execution://ex-1/stdout");
     assert_int_equal(number_at(client_last(c), "result.content.1.size"), 250000);
-    const char *shown = text_at(s, "stdout"); /* the head, a line, the tail */
+    const char *shown = text_at(s, "stdout"); /* the head, a line about the gap, the tail */
     size_t len = (size_t)number_at(s, "next_offset");
     assert_memory_equal(shown, bytes, len);
     const char *tail = strstr(shown, "shows them ...]\n") + strlen("shows them ...]\n");
@@ -232,7 +233,7 @@ static void create_run_close_that_takes_long_closes_when_it_is_over(void **state
     assert_string_equal(text_at(result, "structuredContent.status"), "running");
     assert_true(cJSON_IsFalse(at(result, "structuredContent.sandbox_closed")));
     assert_int_equal(c->fleet->closes, 0);
-    assert_int_equal(c->fleet->pending_count, 1); /* nobody's call */
+    assert_int_equal(c->fleet->pending_count, 1); /* it belongs to no call */
     assert_true(c->fleet->pending[0]->wait_ms == FLEET_WAIT_FOR_EVER);
     fake_answer(c->fleet, 0);
     assert_int_equal(c->fleet->closes, 1);

@@ -1,4 +1,4 @@
-/* What a client sees of code while it runs. */
+/* Progress notifications with the output of running code. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +40,8 @@ static void a_message_shows_the_news(void **state)
     check("\xff", 1, "", 0, "\xef\xbf\xbd");
 }
 
-/* Whatever is written, the message is UTF-8 and no longer than it may be, and shows the end. */
+/* Whatever is written, the message is UTF-8, within its limit, and contains the end of the
+ * output. */
 static void a_message_is_never_longer_than_it_may_be(void **state)
 {
     (void)state;
@@ -100,7 +101,7 @@ static void output_reaches_the_client_while_code_runs(void **state)
     assert_string_equal(text_at(client_last(c), "params.progressToken"), "t");
     assert_int_equal(number_at(client_last(c), "params.progress"), 7);
     size_t before = c->count;
-    assert_false(fake_write(c->fleet, 0, "step 2\n", "")); /* not so soon: the fleet keeps it */
+    assert_false(fake_write(c->fleet, 0, "step 2\n", "")); /* rate limited: the fleet keeps it */
     assert_int_equal(c->count, before);
     fake_answer(c->fleet, 0);
     assert_non_null(at(client_last(c), "result"));

@@ -1,4 +1,4 @@
-/* What models write, works: arguments and code as they were meant. */
+/* Arguments and code as models write them, which are understood as they were meant. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static void null_is_absent(void **state)
     assert_string_equal(c->fleet->last.path, "a");
 }
 
-/* Each is looked up among the others, so there is a bound to what is forgiven. */
+/* Every unknown argument is compared with all names, so their number is limited. */
 static void many_arguments_are_refused(void **state)
 {
     struct client *c = *state;
@@ -93,7 +93,7 @@ static void other_servers_names_are_understood(void **state)
     assert_string_equal(c->fleet->last.language, "bash");
     client_tool(c, "execute_code", "{'cmd':'1','language':'python'}");
     assert_string_equal(c->fleet->last.language, "python");
-    /* what is named twice, or by nobody's name, is an error */
+    /* an argument given twice, or of an unknown name, is an error */
     assert_failure(client_tool(c, "execute_code", "{'code':'1','cmd':'2'}"), "invalid_argument",
                    "cmd");
     assert_failure(client_tool(c, "execute_code", "{'code':'1','colour':'red'}"),
@@ -171,7 +171,7 @@ static void a_fence_around_all_is_taken_off(void **state)
     check_cell("bash", "```sh\nls\n```\n", "ls\n");
     check_cell("python", "```\n```", "");
     check_cell("python", "```py\n    a\n      b\n```", "a\n  b\n");
-    /* not around all, or not one */
+    /* not around everything, or not a fence */
     static const char *const kept[] = {
         "```python\nprint(1)\n",
         "x\n```\ny\n```",
@@ -192,7 +192,7 @@ static void prompts_are_taken_off(void **state)
     check_cell("python", ">>> x = 1\n>>> for i in range(2):\n...     x += i\n...\n>>> x\n2\n",
                "x = 1\nfor i in range(2):\n    x += i\n\nx\n");
     check_cell("python", "  >>> 1\n  1", "1\n");
-    check_cell("python", ">>>x", ">>>x"); /* no prompt as Python writes it */
+    check_cell("python", ">>>x", ">>>x"); /* not a prompt of Python */
     check_cell("bash", ">>> x", ">>> x");
     check_cell("python", "x = 1\n>>> y", "x = 1\n>>> y");
 }
@@ -201,7 +201,8 @@ static void the_indentation_of_all_is_taken_off(void **state)
 {
     check_cell("python", "    a = 1\n\n    if a:\n        b\n", "a = 1\n\nif a:\n    b\n");
     check_cell("python", "\ta\n\t\tb", "a\n\tb\n");
-    check_cell("python", "  a\n b\n", "  a\n b\n"); /* an error in any case, and theirs */
+    check_cell("python", "  a\n b\n",
+               "  a\n b\n"); /* an error in any case, which the code's author shall see */
     check_cell("python", "if a:\n    b\n", "if a:\n    b\n");
     check_cell("javascript", "  a\n", "  a\n");
 }

@@ -114,7 +114,7 @@ static void escape_sequences_are_taken_out_and_nothing_else(void **state)
     check_stripped("a\033]never ends\nb", "a]never ends\nb");
     check_stripped("a\033[31\303\244", "a[31\303\244");
     check_stripped("[1m stays", "[1m stays");
-    /* quadratic, this would take minutes */
+    /* in quadratic time this would take minutes */
     CLEANUP_FREE char *many = malloc((2u << 20) + 1);
     CLEANUP_FREE char *left = malloc((1u << 20) + 1);
     for (size_t i = 0; i < 1u << 20; i++) {
@@ -128,10 +128,11 @@ static void escape_sequences_are_taken_out_and_nothing_else(void **state)
 static void a_text_is_cut_by_what_it_costs_in_json(void **state)
 {
     assert_int_equal(text_fit(view_of("abcdef"), 4), 4);
-    assert_int_equal(text_fit(view_of("a\"b\n"), 4), 3);           /* 1 2 1 2 */
-    assert_int_equal(text_fit(view_of("\x01\x01\x01"), 13), 2);    /* 6 each */
-    assert_int_equal(text_fit(view_of("\xc3\xa9\xc3\xa9"), 3), 2); /* never inside a character */
-    assert_int_equal(text_fit(view_of("\xff\xff\xff"), 7), 2);     /* U+FFFD is 3 */
+    assert_int_equal(text_fit(view_of("a\"b\n"), 4), 3);        /* costs: 1 2 1 2 */
+    assert_int_equal(text_fit(view_of("\x01\x01\x01"), 13), 2); /* cost of 6 each */
+    assert_int_equal(text_fit(view_of("\xc3\xa9\xc3\xa9"), 3),
+                     2);                                       /* never cut inside a character */
+    assert_int_equal(text_fit(view_of("\xff\xff\xff"), 7), 2); /* cost of U+FFFD: 3 */
     assert_int_equal(text_fit(view_bytes("\0\0", 2), 5), 1);
 }
 
@@ -162,7 +163,8 @@ static void a_character_cut_by_the_end_is_left_out(void **state)
     assert_int_equal(text_whole_chars(view_of("ab\xe2\x82")), 2);
     assert_int_equal(text_whole_chars(view_of("ab\xe2\x82\xac")), 5);
     assert_int_equal(text_whole_chars(view_of("\xf0\x9f\x98")), 0);
-    assert_int_equal(text_whole_chars(view_of("\x80\x80\x80\x80")), 4); /* never was a character */
+    assert_int_equal(text_whole_chars(view_of("\x80\x80\x80\x80")),
+                     4); /* bytes that never were a character */
     assert_int_equal(text_whole_chars(view_of("")), 0);
 }
 
@@ -202,7 +204,7 @@ static void good_arguments_pass(void **state)
     check("{'name':'\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9'}", NULL); /* characters, not bytes */
     check("{'name':'ab','kind':'b','n':10,'t':0.5,'on':false,'list':['x','y'],'env':{'A':'1'}}",
           NULL);
-    check("{'name':'ab','n':3.0}", NULL); /* an integer in JSON schema */
+    check("{'name':'ab','n':3.0}", NULL); /* JSON schema accepts it as an integer */
 }
 
 static void a_wrong_argument_is_named_with_what_was_expected_and_what_came(void **state)

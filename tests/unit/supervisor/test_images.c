@@ -1,4 +1,4 @@
-/* Names of images: what is one, which are allowed, and what clients are told of it. */
+/* Names of images: valid ones, allowed ones, and what the tool's schema says about them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -138,7 +138,7 @@ static void patterns_allow_what_they_show_and_no_more(void **state)
     } cases[] = {
         {"", "evil.example.com/x", true},
         {"python:*", "python:3.13-slim", true},
-        {"python:*", "python", true}, /* which is python:latest */
+        {"python:*", "python", true}, /* it means python:latest */
         {"python:*", "docker.io/library/python:3.13", true},
         {"python:*", "python@sha256:" HEX64, false},
         {"python*", "python@sha256:" HEX64, true},
@@ -162,7 +162,7 @@ static void patterns_allow_what_they_show_and_no_more(void **state)
         {"ghcr.io/*/tool:*-slim*", "ghcr.io/a/b/tool:1-slim", false},
         {"ghcr.io/*/tool:*a*b", "ghcr.io/x/tool:aab-ab", true},
         {"*", "python:3", true},
-        {"*", "someone/python:3", false}, /* the official images of Docker Hub */
+        {"*", "someone/python:3", false}, /* "*" only stands for official images of Docker Hub */
         {"*/*", "someone/python:3", true},
         {"*", "ghcr.io/x/y", false},
         {"localhost:5000/*", "localhost:5000/a", true},
@@ -225,7 +225,7 @@ static void on_docker_clients_name_references(void **state)
         check_refused(c, "debian:11", "image_not_found");
         check_refused(c, "evil.example.com/python:3", "image_not_found");
     }
-    /* What sandboxes get anyway may also be named. */
+    /* The default image may also be named. */
     struct client *c = *state;
     configure(&c->config.backend, "docker");
     configure(&c->config.image, "mine:1");
@@ -244,7 +244,7 @@ static void on_oci_clients_name_directories(void **state)
     assert_false(c->fleet->spec.image_is_reference);
 }
 
-/* What a server so configured says of the argument. */
+/* Checks the schema of the argument for this configuration. */
 static void check_schema(struct client *c, const char *text, int max_length)
 {
     struct tools *tools = tools_create(&c->config, c->languages);

@@ -1,5 +1,5 @@
 /*
- * The table of languages: what is built in, and what a file may say.
+ * The table of languages: the built-in rows and the rows of a file.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +34,7 @@ static void refused(const char *text, const char *because)
     }
 }
 
-/* How many rows a language has; *ret is the first. */
+/* The number of rows of a language; *ret is the first one. */
 static size_t rows_of(const struct languages *l, const char *language, struct msg *ret)
 {
     struct view_list list = languages_runners(l);
@@ -81,7 +81,7 @@ static void what_is_built_in(void **state)
             assert_string_equal(found, others[i][1]);
         }
     }
-    /* the words with blanks in them stay whole */
+    /* words that contain blanks stay whole */
     struct msg m;
     assert_int_equal(rows_of(l, "typescript", &m), 1);
     assert_int_equal(m.runner.compile.count, 5);
@@ -114,7 +114,7 @@ static void a_file_adds_and_replaces(void **state)
     assert_true(words > names);
     assert_string_equal(languages_find(l, "Zig"), "zig");
     assert_string_equal(languages_find(l, "moon"), "lua");
-    assert_string_equal(languages_find(l, "cxx"), "cpp"); /* built in, and still there */
+    assert_string_equal(languages_find(l, "cxx"), "cpp"); /* built in, and not overridden */
     struct msg m;
     assert_int_equal(rows_of(l, "zig", &m), 1);
     assert_int_equal(m.runner.compile.count, 4);

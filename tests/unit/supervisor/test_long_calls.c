@@ -1,4 +1,5 @@
-/* Calls that take long: as tasks of both kinds, and what subscribers hear when they are over. */
+/* Calls that take long: as tasks of both kinds, and the notifications to subscribers when they
+ * end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +27,7 @@ static int setup_modern(void **state)
     return 0;
 }
 
-/* A call of a client that knows tasks; the latest message is its answer, if there is one. */
+/* Calls as a client that supports tasks; the latest message is the answer, if there is one. */
 static void call_modern(struct client *c, const char *tool, const char *arguments)
 {
     client_send(c,
@@ -49,7 +50,7 @@ static void on_late(uv_timer_t *timer)
     *(bool *)timer->data = true;
 }
 
-/* Until something has been told. */
+/* Waits until another message has been sent. */
 static void wait_told(struct client *c, size_t from)
 {
     bool late = false;
@@ -78,9 +79,9 @@ static void code_that_takes_long_becomes_a_task(void **state)
     fake_settle(c->fleet);
     call_modern(c, "execute_code", "{'code':'1','sandbox_id':'a'}");
     assert_in_range(pending(c, 0)->wait_ms, 4000, 5000); /* --task-after-seconds */
-    fake_stand(c->fleet, 0);                             /* a wait that ends too early goes on */
+    fake_stand(c->fleet, 0); /* a wait that ends too early is repeated */
     assert_in_range(pending(c, 0)->wait_ms, 4000, 5000);
-    c->config.task_after_s = 0; /* which have passed */
+    c->config.task_after_s = 0; /* the seconds have passed */
     fake_stand(c->fleet, 0);
     const cJSON *result = at(client_last(c), "result");
     assert_string_equal(text_at(result, "resultType"), "task");
@@ -113,12 +114,12 @@ static void a_client_without_tasks_waits_within_the_budget(void **state)
     call_modern(c, "create_sandbox", "{'name':'a'}");
     fake_settle(c->fleet);
     client_call(c, true, "execute_code", "{'code':'1','sandbox_id':'a'}");
-    assert_in_range(pending(c, 0)->wait_ms, 44000, 45000); /* some of it is gone already */
+    assert_in_range(pending(c, 0)->wait_ms, 44000, 45000); /* some of the budget is used already */
     fake_stand(c->fleet, 0);
     assert_string_equal(text_at(client_last(c), "result.structuredContent.status"), "running");
 }
 
-/* A client may have so many tasks; then its calls are answered within the budget, too. */
+/* A client has a limit of tasks; beyond it calls are answered within the time budget, too. */
 static void without_room_for_a_task_a_call_is_answered(void **state)
 {
     struct client *c = *state;
@@ -130,7 +131,7 @@ static void without_room_for_a_task_a_call_is_answered(void **state)
         fake_stand(c->fleet, i);
         assert_true(pending(c, i)->wait_ms == FLEET_WAIT_FOR_EVER);
     }
-    /* one session may have no more calls, either */
+    /* one session cannot have more calls either, so there are several */
     struct mcp_session *first = c->session;
     c->session = mcp_session_create(c->server, MCP_SESSION_PIPE, mcp_session_principal(first));
     call_modern(c, "execute_code", "{'code':'1','sandbox_id':'a'}");
@@ -183,7 +184,7 @@ static void an_image_that_is_pulled_makes_a_call_a_task(void **state)
     fake_settle(c->fleet);
     result = get_task(c, id);
     assert_string_equal(text_at(result, "result.structuredContent.sandbox_id"), "sb1");
-    /* what waits for its sandbox waits for its code as a task, too */
+    /* a call that waits for its sandbox is a task while its code runs, too */
     call_modern(c, "create_run_close", "{'code':'1'}");
     fake_progress(c->fleet, 0, "pulling x", 5, 10);
     fake_answer(c->fleet, 0);
@@ -225,7 +226,7 @@ static void an_older_client_asks_for_a_task(void **state)
 
 /* ---- changes -------------------------------------------------------------------------------- */
 
-/* How many notifications of this method, for this URI if it is given, came since `from`. */
+/* The number of notifications of this method, and of this URI if it is given, since `from`. */
 static unsigned heard(struct client *c, size_t from, const char *method, const char *uri)
 {
     unsigned n = 0;

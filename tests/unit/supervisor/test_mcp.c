@@ -1,4 +1,4 @@
-/* Sessions of every revision: who gets which answer. */
+/* Sessions of every revision, and their answers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ static void initialize_answers_the_revision_it_was_asked_for(void **state)
     for (size_t i = 0; i < 4; i++) {
         struct client *c = client_create();
         client_initialize(c, legacy[i]);
-        assert_int_equal(c->count, 1); /* the notification is not answered */
+        assert_int_equal(c->count, 1); /* a notification has no answer */
         const cJSON *result = at(client_last(c), "result");
         assert_string_equal(text_at(result, "protocolVersion"), legacy[i]);
         assert_string_equal(text_at(result, "serverInfo.name"), "cloister");
@@ -411,7 +411,7 @@ static void an_id_in_flight_is_refused_a_second_time(void **state)
     assert_non_null(at(client_last(c), "result"));
     fake_settle(c->fleet);
     assert_non_null(at(client_last(c), "result.content"));
-    client_send(c, call); /* free again */
+    client_send(c, call); /* the id can be used again */
     fake_settle(c->fleet);
     assert_non_null(at(client_last(c), "result.content"));
 }
@@ -426,7 +426,7 @@ static void a_cancelled_call_is_stopped_and_not_answered(void **state)
                    "'arguments':{'code':'1','sandbox_id':'a'}}}");
     client_send(c,
                 "{'jsonrpc':'2.0','method':'notifications/cancelled','params':{'requestId':'5'}}");
-    assert_false(c->fleet->pending[0]->cancelled); /* another id */
+    assert_false(c->fleet->pending[0]->cancelled); /* another id, so nothing is cancelled */
     client_send(c, "{'jsonrpc':'2.0','method':'notifications/cancelled','params':{'requestId':5,"
                    "'reason':'x'}}");
     assert_true(c->fleet->pending[0]->cancelled);

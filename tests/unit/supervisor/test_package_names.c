@@ -1,4 +1,4 @@
-/* What may be asked of a package manager, and what installers say. */
+/* Names that are passed to package managers, and error messages of installers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

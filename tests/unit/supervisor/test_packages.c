@@ -1,4 +1,5 @@
-/* Installations: which begin when, who waits for which, and what is told. */
+/* Installations: which ones run in parallel, which calls wait for which, and what clients are
+ * told. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,7 @@
 #include "common/cleanup.h"
 #include "tests/unit/supervisor/client.h"
 
-/* What is told and begun by the loop happens. */
+/* Runs callbacks that the loop has deferred. */
 static void turn(struct client *c)
 {
     for (int i = 0; i < 4; i++) {
@@ -30,7 +31,7 @@ static size_t count_pending(const struct client *c, enum fake_kind kind)
     return count;
 }
 
-/* Answers the oldest request of a kind. */
+/* Answers the oldest pending request of a kind. */
 static void answer(struct client *c, enum fake_kind kind)
 {
     for (size_t i = 0; i < c->fleet->pending_count; i++) {
@@ -101,9 +102,9 @@ static void installers_are_four_at_a_time_and_one_for_a_sandbox(void **state)
     fake_set_output(c->fleet, "", 0);
     answer(c, FAKE_OPEN);
     answer(c, FAKE_RUN);
-    assert_int_equal(count_pending(c, FAKE_OPEN), 3); /* its installer is there yet */
+    assert_int_equal(count_pending(c, FAKE_OPEN), 3); /* its installer still exists */
     answer(c, FAKE_CLOSE);
-    assert_int_equal(count_pending(c, FAKE_OPEN), 4); /* the fifth, and not beta */
+    assert_int_equal(count_pending(c, FAKE_OPEN), 4); /* the fifth begins, and not beta */
     for (int i = 0; i < 6; i++) {
         answer(c, FAKE_OPEN);
         answer(c, FAKE_RUN);
@@ -131,7 +132,8 @@ static void a_failure_says_why_in_the_words_of_the_installer(void **state)
     answer(c, FAKE_CLOSE);
 }
 
-/* A package whose build script misses a module: installing that into the sandbox would not help. */
+/* A package whose build script lacks a module: installing that module into the sandbox would not
+ * help. */
 static void a_failed_installation_is_not_code_that_misses_a_module(void **state)
 {
     struct client *c = *state;
@@ -184,7 +186,7 @@ static void a_call_that_is_cancelled_leaves_the_installation_to_go_on(void **sta
     turn(c);
     assert_int_equal(count_pending(c, FAKE_RUN), 1);
     assert_false(c->fleet->pending[0]->cancelled);
-    assert_int_equal(c->count, before); /* nobody wants the answer */
+    assert_int_equal(c->count, before); /* no client waits for the answer */
     client_call(c, false, "check_package_status", "{'package_name':'ALPHA','sandbox_id':'sb1'}");
     turn(c);
     assert_string_equal(text_at(last_result(c), "status"), "installing");
@@ -247,7 +249,7 @@ static void a_sandbox_is_told_when_its_packages_are_there(void **state)
     c->fleet->end.status = OP_STATUS_ERROR;
     size_t before = c->count;
     answer(c, FAKE_RUN);
-    assert_int_equal(c->count, before); /* first the sandbox is closed */
+    assert_int_equal(c->count, before); /* the sandbox is closed first */
     answer(c, FAKE_CLOSE);
     answer(c, FAKE_CLOSE);
     assert_failure(at(client_last(c), "result"), "package_failed", "could not be installed");

@@ -1,4 +1,4 @@
-/* Progress notifications: who gets them, in which shape, how often, and until when. */
+/* Progress notifications: which requests get them, in which form, how often, and until when. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ static void begin(struct progress *p, const char *params)
     cJSON_Delete(tree);
 }
 
-/* "<progress>/<total> <message>", "-" if nothing is told. */
+/* "<progress>/<total> <message>", "-" if nothing is sent. */
 static char *tell(struct progress *p, uint64_t now_ms, const char *text, uint64_t done,
                   uint64_t total)
 {
@@ -71,7 +71,7 @@ static void numbers_only_rise_and_the_pace_is_kept(void **state)
 {
     struct progress p;
     begin(&p, "{\"_meta\":{\"progressToken\":\"t\"}}");
-    check(&p, 0, "asking", 0, 0, "0/0 asking"); /* also at the very first moment */
+    check(&p, 0, "asking", 0, 0, "0/0 asking"); /* even at time 0 */
     check(&p, 499, "pulling", 10, 100, "-");
     check(&p, 500, "pulling", 20, 100, "20/100 pulling");
     check(&p, 1000, "pulling", 20, 100, "21/100 pulling");
@@ -154,7 +154,7 @@ static void every_revision_gets_its_own_shape(void **state)
         } else {
             assert_string_equal(text_at(m, "params.message"), "pulling python");
         }
-        fake_progress(c->fleet, 0, "pulling python", 20, 40); /* too soon */
+        fake_progress(c->fleet, 0, "pulling python", 20, 40); /* rate limited */
         fake_settle(c->fleet);
         assert_int_equal(c->count, before + 2);
         assert_string_equal(text_at(client_last(c), "id"), "c");

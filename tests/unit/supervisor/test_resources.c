@@ -1,4 +1,4 @@
-/* Resources: files and output as clients list, read and complete them. */
+/* Resources: listing, reading and completing files and output. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,8 @@ static void add_entry(struct buf *frames, const char *path, enum file_type type,
     assert_int_equal(msg_encode_frame(frames, &m, NULL), 0);
 }
 
-/* What the next operation finds: names behind each other, a slash behind those of directories. */
+/* The files that the next operation lists: names one after another, those of directories with a
+ * slash. */
 static void set_files(struct client *c, struct buf *frames, const char *names)
 {
     frames->len = 0;
@@ -80,10 +81,11 @@ static void assert_nothing(const cJSON *answer, const char *uri)
     assert_int_equal((int)number_at(answer, "error.code"), -32002);
     assert_string_equal(text_at(answer, "error.data.uri"), uri);
     CLEANUP_FREE char *words = alloc_printf("Resource not found: %s", uri);
-    assert_string_equal(text_at(answer, "error.message"), words); /* the same for every reason */
+    assert_string_equal(text_at(answer, "error.message"),
+                        words); /* the same error for every reason */
 }
 
-/* "a b c": the names of a page. */
+/* "a b c": the names of a page */
 static char *names_of(const cJSON *answer)
 {
     char *all = alloc_strdup("");
@@ -123,7 +125,8 @@ static void the_files_of_all_own_sandboxes_are_listed(void **state)
     fake_answer(c->fleet, 0);
     assert_int_equal(c->fleet->pending_count, 0);
     const cJSON *result = at(client_last(c), "result");
-    assert_names(client_last(c), "a.csv dir/b c\xc3\xa9 x.png"); /* what has no name is left out */
+    assert_names(client_last(c),
+                 "a.csv dir/b c\xc3\xa9 x.png"); /* files whose names are not UTF-8 are left out */
     assert_string_equal(text_at(result, "resources.0.uri"), "sandbox://sb1/workspace/a.csv");
     assert_string_equal(text_at(result, "resources.0.title"), "a.csv in one");
     assert_string_equal(text_at(result, "resources.0.mimeType"), "text/csv");
@@ -146,8 +149,8 @@ static void a_list_without_sandboxes_is_empty(void **state)
     assert_int_equal(c->fleet->opens, 0);
 }
 
-/* 250 files in one sandbox and one in the next: three pages, each file once, also when files come
- * and go between the pages. */
+/* 250 files in one sandbox and one in the next: three pages, each file once, even if files are
+ * added and removed between the pages. */
 static void pages_go_on_behind_the_last_file(void **state)
 {
     struct client *c = *state;
@@ -162,7 +165,7 @@ static void pages_go_on_behind_the_last_file(void **state)
             cursor != NULL ? alloc_printf("{'cursor':'%s'}", cursor) : alloc_strdup("{}");
         request(c, "resources/list", params);
         frames.len = 0;
-        for (unsigned i = page == 2 ? 150 : 0; i < 250; i++) { /* the earlier ones are gone */
+        for (unsigned i = page == 2 ? 150 : 0; i < 250; i++) { /* the earlier ones are removed */
             char name[32];
             snprintf(name, sizeof(name), "d/%03u", i);
             add_entry(&frames, name, FILE_TYPE_FILE, i);
@@ -207,7 +210,7 @@ static void a_cursor_of_a_sandbox_that_is_gone_goes_on_with_the_next(void **stat
     request(c, "resources/list", "{'cursor':'sandbox://sb2/a'}");
     fake_answer(c->fleet, 0);
     assert_names(client_last(c), "b");
-    /* by segments, as directories are walked: what is in "a" comes before "a.b" */
+    /* ordered by segments, as directories are walked: files in "a" come before "a.b" */
     set_files(c, &frames, "a/ a/z a.b");
     request(c, "resources/list", "{'cursor':'sandbox://sb2/a/z'}");
     fake_answer(c->fleet, 0);
@@ -276,7 +279,8 @@ static void a_file_is_read_as_what_it_is(void **state)
     assert_string_equal(text_at(content, "mimeType"), "text/markdown");
     assert_string_equal(text_at(content, "text"), "h\xc3\xa9llo");
     assert_null(at(content, "blob"));
-    content = at(read_uri(c, "sandbox://x/etc/hostname"), "result.contents.0"); /* by its name */
+    content = at(read_uri(c, "sandbox://x/etc/hostname"),
+                 "result.contents.0"); /* its type comes from its name */
     assert_string_equal(text_at(content, "mimeType"), "text/plain");
     fake_set_output(c->fleet, "\xff\0x", 3);
     content = at(read_uri(c, "sandbox://sb1/workspace/plot.png"), "result.contents.0");
@@ -305,7 +309,7 @@ static void a_large_file_is_for_read_file(void **state)
     assert_int_equal((int)number_at(answer, "error.code"), RESOURCE_TOO_LARGE);
     assert_non_null(strstr(text_at(answer, "error.message"), "read_file"));
     assert_int_equal(number_at(answer, "error.data.size"), RESOURCE_MAX_BYTES + 1);
-    /* text that would be six times as long in JSON is shorter as base64 */
+    /* text that JSON would make six times as long is sent as base64 */
     memset(bytes, '\x01', RESOURCE_MAX_BYTES);
     c->fleet->end.file_size = RESOURCE_MAX_BYTES;
     answer = read_uri(c, "sandbox://sb1/workspace/big");
@@ -331,7 +335,7 @@ static void a_directory_is_read_as_its_entries(void **state)
     assert_string_equal(text_at(tree, "entries.1.type"), "directory");
     assert_true(cJSON_IsFalse(at(tree, "truncated")));
     cJSON_Delete(tree);
-    /* without the slash it is found out by trying */
+    /* without the slash, an attempt to read it shows that it is a directory */
     request(c, "resources/read", "{'uri':'sandbox://sb1/workspace'}");
     assert_int_equal(c->fleet->last.op.kind, OP_FILE_READ);
     fail_next(c, ERR_PATH);
@@ -361,7 +365,7 @@ static void what_is_not_there_and_what_is_not_yours_are_the_same(void **state)
     for (size_t i = 0; i < sizeof(nothing) / sizeof(nothing[0]); i++) {
         assert_nothing(read_uri(c, nothing[i]), nothing[i]);
     }
-    assert_int_equal(c->fleet->runs, runs); /* nothing was even tried */
+    assert_int_equal(c->fleet->runs, runs); /* no operation was tried */
     static const enum err_code codes[] = {ERR_FILE_NOT_FOUND, ERR_DENIED, ERR_PATH};
     for (size_t i = 0; i < 3; i++) {
         fail_next(c, codes[i]);

@@ -1,4 +1,4 @@
-/* The form of results: what models are shown, and what programs get that ask for fields. */
+/* The form of results: texts for models, fields for programs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static int setup(void **state)
     return rc;
 }
 
-/* A client that has said nothing yet. */
+/* A client that has sent nothing yet. */
 static int setup_new(void **state)
 {
     *state = client_create();
@@ -115,7 +115,7 @@ static void list_tools(struct client *c, const char *more)
 static void a_request_says_what_it_wants(void **state)
 {
     struct client *c = *state;
-    for (int round = 0; round < 2; round++) { /* the second is answered with what was kept */
+    for (int round = 0; round < 2; round++) { /* the second answer comes from what was kept */
         list_tools(c, "");
         assert_null(at(client_last(c), "result.tools.0.outputSchema"));
         list_tools(c, STRUCTURED);
@@ -222,7 +222,7 @@ static void errors_of_the_sandbox_come_with_a_hint(void **state)
     c->config.packages = false;
     const cJSON *result = client_tool(c, "execute_code", "{'code':'1'}");
     assert_non_null(strstr(text_at(result, "content.0.text"), "installs no packages"));
-    c->fleet->end.status = OP_STATUS_OK; /* the code dealt with it */
+    c->fleet->end.status = OP_STATUS_OK; /* the code has handled it */
     result = client_tool(c, "execute_code", "{'code':'1'}");
     assert_null(strstr(text_at(result, "content.0.text"), "installs no packages"));
 }

@@ -1,4 +1,4 @@
-/* What a result shows of what code wrote, displayed and left behind; and that it stays small. */
+/* Results: output, displays and files of code within the limit of size. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,16 +64,17 @@ static void a_summary_is_head_and_tail(void **state)
                   "begi\n[... 994 bytes left out, 6 of which are kept: get_execution with "
                   "execution_id ex and offset 4 shows those ...]\nnd",
                   4, true);
-    s = stream("a\xe2\x82", "\xac\xff\xff!", 100, true); /* torn on both sides of the gap */
+    s = stream("a\xe2\x82", "\xac\xff\xff!", 100,
+               true); /* characters torn on both sides of the gap */
     check_summary(&s, 60,
                   "a\n[... 96 bytes left out, 2 of which are kept: get_execution with execution_id "
                   "ex and offset 1 shows those ...]\n\xef\xbf\xbd\xef\xbf\xbd!",
                   1, true);
-    s = stream("so far\xe2\x82", "", 8, false); /* it waits for its rest */
+    s = stream("so far\xe2\x82", "", 8, false); /* half a character waits for its rest */
     check_summary(&s, 60, "so far", 6, false);
 }
 
-/* Every page from the beginning, at most `cost` each, and from every other byte. */
+/* Reads every page from the beginning, at most `cost` each, and from every other byte. */
 static void check_pages(const struct result_stream *s, size_t cost)
 {
     uint64_t next = 0;
@@ -143,7 +144,7 @@ static void the_end_of_a_text_is_cut_by_what_it_costs(void **state)
 
 /* ---- displays and files --------------------------------------------------------------------- */
 
-/* The next outcome has these, which stay the test's. */
+/* Sets these for the next outcome; the test keeps the ownership. */
 static void set_displays(struct client *c, const struct fleet_display *displays, size_t count)
 {
     c->fleet->outcome.displays = displays;
@@ -237,7 +238,7 @@ static void files_are_linked_with_their_type(void **state)
     assert_string_equal(text_at(result, "content.0.mimeType"), "image/png");
     assert_int_equal(cJSON_GetArraySize(at(result, "content")), 2);
 
-    /* the sandbox is gone: what is kept is shown, and nothing linked */
+    /* the sandbox is gone: what is kept is shown, and there are no links */
     const struct fleet_display displays[] = {{1, "image/png", "/d/1.png", 11, view_of(PNG "one")},
                                              {2, "image/png", "/d/2.png", 99, view_of("")}};
     set_displays(c, displays, 2);
@@ -316,7 +317,7 @@ static void fill(char *to, size_t size, const char *stuff)
     }
 }
 
-/* Sizes that differ by orders of magnitude. */
+/* A size of any order of magnitude. */
 static size_t some_size(uint64_t *seed, size_t most)
 {
     return (size_t)(next_random(seed) % most) >> (next_random(seed) % 12);
@@ -378,7 +379,7 @@ static void no_result_reaches_a_mebibyte(void **state)
         assert_true(utf8_valid(c->texts[c->count - 1], len));
         assert_string_equal(text_at(result, "structuredContent.status"), "error");
     }
-    assert_true(most > MIB / 4 * 3); /* or the inputs are not nasty enough */
+    assert_true(most > MIB / 4 * 3); /* otherwise the inputs are too harmless */
     free(n.bytes);
     free(n.image);
     free(n.path);

@@ -1,4 +1,4 @@
-/* MCP on a pipe: what a client gets that does not read, and that nothing comes after the end. */
+/* MCP on a pipe: clients that do not read, and that nothing is written after the end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static char *note(void)
     return jsonrpc_notification("notifications/test", params);
 }
 
-/* Says something as long as anybody listens. */
+/* Sends messages as long as the client takes them. */
 static void tool_call(struct mcp_request *r, const struct mcp_tool *tool, const cJSON *arguments)
 {
     struct world *w = mcp_request_app(r);
@@ -73,7 +73,8 @@ static int setup(void **state)
     int in[2], out[2];
     assert_int_equal(pipe(in), 0);
     assert_int_equal(pipe(out), 0);
-    int own_in = dup(STDIN_FILENO), own_out = dup(STDOUT_FILENO); /* cmocka reports there */
+    int own_in = dup(STDIN_FILENO),
+        own_out = dup(STDOUT_FILENO); /* cmocka reports there, so both are restored */
     fflush(stdout);
     assert_true(dup2(in[0], STDIN_FILENO) >= 0 && dup2(out[1], STDOUT_FILENO) >= 0);
     w->stdio = serve_stdio_claim(&err);
@@ -137,7 +138,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     assert_int_equal(buf_add(in, piece, (size_t)n, NULL), 0);
 }
 
-/* Runs the loop till the client has read so many lines. */
+/* Runs the loop until the client has read so many lines. */
 static void read_lines(struct world *w, struct buf *in, size_t lines)
 {
     uv_poll_t poll;
@@ -188,7 +189,8 @@ static void on_later(uv_timer_t *timer)
     *(bool *)timer->data = true;
 }
 
-/* Timers fire in the order in which they are due: when this one has, the layer's has. */
+/* Timers fire in the order of their due times: when this one has fired, the protocol layer's has,
+ * too. */
 static void what_changes_at_the_end_is_told_to_nobody(void **state)
 {
     struct world *w = *state;

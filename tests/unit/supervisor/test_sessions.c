@@ -1,4 +1,5 @@
-/* Whose sandboxes are whose, and how long they stay: pipes, sessions over HTTP, single requests. */
+/* Default sandboxes of sessions: whose they are, and how long they live, on pipes, in sessions over
+ * HTTP, in single requests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,8 +14,8 @@
 #include "supervisor/base/principal.h"
 #include "tests/unit/supervisor/client.h"
 
-/* Talks as that principal, in a session of that kind, from now on. The session of before lives on;
- * it is returned. */
+/* Continues as that principal, in a session of that kind. The earlier session lives on and is
+ * returned. */
 static struct mcp_session *use(struct client *c, enum mcp_session_kind kind, const char *name,
                                const struct principal_limits *limits)
 {
@@ -29,7 +30,7 @@ static struct mcp_session *use(struct client *c, enum mcp_session_kind kind, con
     return before;
 }
 
-/* The result of one request that is a session of its own. */
+/* The result of one request in a session of its own. */
 static const cJSON *single(struct client *c, const char *name, const char *tool,
                            const char *arguments)
 {
@@ -64,9 +65,10 @@ static void a_session_has_a_sandbox_of_its_own_which_ends_with_it(void **state)
     const cJSON *result = client_tool(c, "execute_code", "{'code':'1'}");
     assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb1");
     assert_false(c->fleet->spec.is_default);
-    client_tool(c, "create_sandbox", "{}"); /* made by name, it stays */
+    client_tool(c, "create_sandbox", "{}"); /* a sandbox made by name outlives the request */
     struct mcp_session *first = use(c, MCP_SESSION_LEGACY, "ann", NULL);
-    result = client_tool(c, "execute_code", "{'code':'1'}"); /* the same principal, once more */
+    result =
+        client_tool(c, "execute_code", "{'code':'1'}"); /* the same principal in a new session */
     assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb3");
     result = client_tool(c, "execute_code", "{'code':'1','sandbox_id':'sb1'}");
     assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb1");
@@ -81,7 +83,7 @@ static void a_session_has_a_sandbox_of_its_own_which_ends_with_it(void **state)
     c->session = pipe;
 }
 
-/* Talks as ann in the session of that name, which goes on from an earlier server. */
+/* Continues as ann in the session of that name, which an earlier server began. */
 static void resume(struct client *c, const char *name)
 {
     static const struct principal_limits none;
@@ -96,23 +98,24 @@ static void a_session_that_goes_on_finds_its_sandbox_by_its_name(void **state)
 {
     struct client *c = *state;
     struct mcp_session *pipe = use(c, MCP_SESSION_LEGACY, "ann", NULL);
-    resume(c, "first"); /* under a server that has no sandbox any more */
+    resume(c, "first"); /* the new server has no sandbox any more */
     const cJSON *result = client_tool(c, "execute_code", "{'code':'1'}");
     assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb1");
     assert_non_null(strstr(text_at(result, "content.0.text"), "are gone"));
     assert_string_equal(c->fleet->sandboxes[0].session, "first");
-    c->fleet->sandboxes[1] = c->fleet->sandboxes[0]; /* what the last server left of another one */
+    c->fleet->sandboxes[1] =
+        c->fleet->sandboxes[0]; /* what the earlier server has left of another session */
     snprintf(c->fleet->sandboxes[1].id, FLEET_ID_SIZE, "sb2");
     snprintf(c->fleet->sandboxes[1].session, sizeof(c->fleet->sandboxes[1].session), "second");
     c->fleet->sandbox_count = 2;
     resume(c, "second");
     fake_settle(c->fleet);
-    assert_false(c->fleet->sandboxes[0].open); /* with its session */
+    assert_false(c->fleet->sandboxes[0].open); /* it ends with its session */
     result = client_tool(c, "execute_code", "{'code':'1'}");
     assert_string_equal(text_at(result, "structuredContent.sandbox_id"), "sb2");
     assert_null(strstr(text_at(result, "content.0.text"), "are gone"));
     assert_int_equal(c->fleet->opens, 1);
-    /* One that ends before its first call takes its sandbox with it. */
+    /* A resumed session that ends before its first call ends its sandbox as well. */
     resume(c, "third");
     fake_settle(c->fleet);
     c->fleet->sandboxes[1].open = true;
@@ -169,7 +172,7 @@ static void first_calls_of_a_principal_that_come_together_make_one_sandbox(void 
         use(c, MCP_SESSION_SINGLE, "ann", NULL);
         sessions[i] = c->session;
         client_call(c, true, "execute_code", "{'code':'1'}");
-        if (i == 0) { /* whoever asked first goes; the others get what is made */
+        if (i == 0) { /* the first request is cancelled; the others get the sandbox */
             mcp_session_sink_gone(c->session, &c->sink);
         }
     }
@@ -179,7 +182,7 @@ static void first_calls_of_a_principal_that_come_together_make_one_sandbox(void 
     for (size_t i = 0; i < 3; i++) {
         mcp_session_end(sessions[i]);
     }
-    /* all go while it is made, and one comes again */
+    /* all requests are cancelled while it is made, and a new one comes */
     fake_lose(c->fleet, "sb1");
     use(c, MCP_SESSION_SINGLE, "ann", NULL);
     client_call(c, true, "execute_code", "{'code':'1'}");
@@ -254,7 +257,7 @@ static void a_single_request_that_is_lost_leaves_no_sandbox(void **state)
     fake_settle(c->fleet);
     assert_int_equal(c->fleet->closes, 1);
     assert_int_equal(c->fleet->runs, 0);
-    /* nor one that is lost while the code runs: nobody has been told the id */
+    /* the same for a sandbox that is lost while the code runs: no client knows its id */
     use(c, MCP_SESSION_SINGLE, "ann", NULL);
     client_call(c, true, "execute_code", "{'code':'1'}");
     fake_answer(c->fleet, 0);
@@ -267,7 +270,7 @@ static void a_single_request_that_is_lost_leaves_no_sandbox(void **state)
     c->session = pipe;
 }
 
-/* A client that is found to be gone when it is told something. */
+/* A client that is found to be gone when a message is sent to it. */
 struct broken {
     struct mcp_sink sink; /* first */
     struct client *client;
@@ -303,7 +306,7 @@ static void a_client_that_is_gone_when_it_is_told_ends_with_all_its_calls(void *
         const struct mcp_incoming in = {.message = message, .bytes = 200, .sink = &broken.sink};
         assert_true(mcp_session_take(c->session, &in));
     }
-    assert_int_equal(c->fleet->pending_count, 1); /* they wait for the same sandbox */
+    assert_int_equal(c->fleet->pending_count, 1); /* both wait for the same sandbox */
     fake_progress(c->fleet, 0, "pulling x", 1, 10);
     assert_int_equal(broken.told, 1);
     fake_settle(c->fleet);

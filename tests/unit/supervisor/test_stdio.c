@@ -33,7 +33,7 @@ struct world {
     bool drain_later;  /* the client does not read yet */
     uint64_t flush_ms; /* 0: DEADLINE_MS */
 
-    struct buf lines; /* what arrived, each followed by '|' */
+    struct buf lines; /* received lines, each followed by '|' */
     size_t line_count, longest;
     size_t too_long, ends;
     bool broken;
@@ -150,7 +150,7 @@ static void world_open(struct world *w, int in_fd, int out_fd)
     }
 }
 
-/* Feeds through a pipe or socket pair, and reads through one. */
+/* Feeds through a pipe or a socket pair, and reads through another one. */
 static void world_run(struct world *w, bool sockets)
 {
     int in[2];
@@ -269,7 +269,7 @@ static void a_client_that_does_not_read_is_not_read_from(void **state)
     for (int i = 0; i < 20; i++) {
         uv_run(&w.loop, UV_RUN_NOWAIT);
     }
-    /* the limit, what the pipe holds, and the line that went over it */
+    /* the limit, the content of the pipe, and the line that exceeded the limit */
     assert_true(w.line_count <= LIMIT_OUT_QUEUE / w.answer_bytes + 3);
     assert_true(w.line_count >= LIMIT_OUT_QUEUE / w.answer_bytes);
     start_draining(&w);

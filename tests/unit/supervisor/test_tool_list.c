@@ -1,4 +1,4 @@
-/* What the list of tools costs whoever reads it with every conversation. */
+/* The size of the list of tools, which models read in every conversation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +54,7 @@ static void arguments_that_only_the_default_fits_are_not_shown(void **state)
     assert_non_null(at(list, "1.inputSchema.properties.memory_mb"));
     cJSON_Delete(list);
     tools_destroy(tools);
-    /* who knows of them is told what is the matter */
+    /* a client that uses them anyway is told the reason */
     assert_failure(client_tool(c, "create_sandbox", "{'network':'full'}"), "network_disabled",
                    "no network");
     client_tool(c, "create_sandbox", "{'network':'none'}");

@@ -1,4 +1,4 @@
-/* Tools: what they ask of the fleet, and what they make of its answers. */
+/* Tools: their requests to the fleet, and their answers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -302,7 +302,7 @@ static void a_default_sandbox_that_cannot_be_created_fails_all_who_waited(void *
     assert_failure(at(c->answers[before], "result"), "sandbox_limit", "32 sandboxes");
     assert_failure(at(c->answers[before + 1], "result"), "sandbox_limit", "32 sandboxes");
     fake_set_output(c->fleet, "", 0);
-    assert_null(at(client_tool(c, "execute_code", "{'code':'3'}"), "isError")); /* tried again */
+    assert_null(at(client_tool(c, "execute_code", "{'code':'3'}"), "isError")); /* a new attempt */
 }
 
 static void a_lost_default_sandbox_is_replaced_and_the_client_told_once(void **state)
@@ -373,7 +373,7 @@ static void a_sandbox_is_created_as_wanted_and_described(void **state)
 {
     struct client *c = *state;
     free(c->config.image_dir);
-    c->config.image_dir = strdup("/"); /* whose entry "usr" exists everywhere */
+    c->config.image_dir = strdup("/"); /* its entry "usr" exists on every machine */
     const cJSON *result =
         client_tool(c, "create_sandbox",
                     "{'name':'n1','image':'usr','memory_mb':64,'cpus':0.5,'pids':32,'disk_mb':9,"
@@ -407,7 +407,7 @@ static void a_sandbox_is_created_as_wanted_and_described(void **state)
     assert_non_null(strstr(text_at(result, "content.0.text"), "no quota"));
 
     client_tool(c, "create_sandbox", "{}");
-    assert_int_equal(spec->memory_mb, 0); /* the configured default */
+    assert_int_equal(spec->memory_mb, 0); /* 0: the configured default */
     assert_true(spec->cpus == 0);
 }
 
@@ -586,7 +586,7 @@ static void text_is_read_as_text(void **state)
     assert_string_equal(text_at(result, "content.1.name"), "a.txt");
     assert_string_equal(text_at(result, "content.1.mimeType"), "text/plain");
     assert_int_equal(number_at(result, "content.1.size"), 7);
-    client_tool(c, "read_file", "{'path':'d/../a.txt'}"); /* letters do not tell where this is */
+    client_tool(c, "read_file", "{'path':'d/../a.txt'}"); /* its text does not tell where this is */
     assert_int_equal(cJSON_GetArraySize(at(client_last(c), "result.content")), 1);
 }
 
@@ -626,7 +626,7 @@ static void pictures_are_shown(void **state)
                             text_at(result, "structuredContent.content"));
         assert_string_equal(text_at(result, "structuredContent.mime_type"), cases[i].type);
     }
-    c->fleet->end.truncated = true; /* half a picture is none */
+    c->fleet->end.truncated = true; /* half a picture is not shown */
     assert_string_equal(text_at(client_tool(c, "read_file", "{'path':'p'}"), "content.0.type"),
                         "text");
 }
@@ -722,14 +722,14 @@ static void file_failures_keep_their_code(void **state)
         c->fleet->end.error_message = view_of("because");
         assert_failure(client_tool(c, "read_file", "{'path':'a'}"), cases[i].wire, "because");
     }
-    c->fleet->end.fail_code = 9999; /* of a worker that talks nonsense */
+    c->fleet->end.fail_code = 9999; /* from a worker with a fault */
     assert_failure(client_tool(c, "read_file", "{'path':'a'}"), "internal", "because");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
 #define LOOK(name) cmocka_unit_test_setup_teardown(name, setup_there, client_teardown)
 
-/* For tools that look into a sandbox, and make none. */
+/* For tools that use an existing sandbox, and make none. */
 static int setup_there(void **state)
 {
     int rc = client_setup(state);

@@ -1,4 +1,4 @@
-/* Names of resources, and what kind of file a name promises. */
+/* URIs of resources, and the type of a file by its name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -97,7 +97,7 @@ static void what_needs_interpretation_names_nothing(void **state)
     assert_false(uri_parse(text, &u));
     memset(text, 'a', LIMIT_PATH);
     memcpy(text, "sandbox://", 10);
-    assert_false(uri_parse(text, &u)); /* the id, that is */
+    assert_false(uri_parse(text, &u)); /* the id is too long */
     free(text);
 }
 
@@ -125,7 +125,7 @@ static void a_path_is_spelled_so_that_it_can_be_asked_for(void **state)
     check_spelled("", "/", "sandbox://id/");
     check_spelled("/w", "a b%?#\xc3\xa9", "sandbox://id/w/a%20b%25%3F%23%C3%A9");
     check_spelled("/w", "a:b@c=d&e+f,g;h", "sandbox://id/w/a:b@c=d&e+f,g;h");
-    check_spelled("", "x", NULL); /* where relative paths begin is not known */
+    check_spelled("", "x", NULL); /* it is not known where relative paths begin */
     check_spelled("/w", "a/../b", NULL);
     check_spelled("/w", "a\nb", NULL);
     check_spelled("/w", "\xff", NULL);

@@ -33,7 +33,7 @@ static const char *path_from(const char *variable)
 static void on_time(uv_timer_t *timer)
 {
     *(bool *)timer->data = true;
-    uv_stop(timer->loop); /* else a round that runs timers first would block afterwards */
+    uv_stop(timer->loop); /* otherwise a turn that runs timers first would block afterwards */
 }
 
 static bool run_until(struct driver *d, const bool *flag, uint64_t ms)

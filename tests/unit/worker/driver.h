@@ -20,18 +20,18 @@
 struct driver {
     uv_loop_t loop;
     struct ipc_client *client;
-    bool up; /* a worker is on the link */
+    bool up; /* a worker is connected */
     uint64_t seq;
     char dir[64];
     char socket[96];
-    const char *agent; /* path */
+    const char *agent; /* path of cloister-agent */
 
     uv_process_t *process;
     bool running;
     int exit_code;
     int exit_signal;
     int lifeline; /* our end of the worker's descriptor 3 */
-    int log;      /* what the next worker gets as stderr */
+    int log;      /* stderr of the next worker */
 };
 
 /* The answer to one request. */
@@ -39,30 +39,30 @@ struct answer {
     bool done;
     int rc;
     struct msg m;
-    struct buf data; /* what m borrows from */
+    struct buf data; /* the bytes that m borrows */
 };
 
 void driver_init(struct driver *d);
-/* Listens on the socket; the other side of driver_unlisten(). */
+/* Listens on the socket, after driver_unlisten(). */
 void driver_listen(struct driver *d);
 void driver_unlisten(struct driver *d);
 void driver_finish(struct driver *d);
 
-/* For cmocka: a driver as the state. */
+/* For cmocka: the state is a driver. */
 int driver_setup(void **state);
 int driver_teardown(void **state);
 
 /* Starts a worker process and waits for its link. */
 void driver_spawn(struct driver *d, uint64_t generation);
-/* The same, and says HELLO. */
+/* The same, and sends HELLO. */
 void driver_start(struct driver *d, uint64_t generation);
 void driver_kill(struct driver *d, int signal_number); /* and waits for the process to end */
 int driver_wait_exit(struct driver *d);                /* its exit code */
 void driver_wait_link(struct driver *d, bool up);
 
-/* Runs the loop until *flag is true, or fails the test. */
+/* Runs the loop until *flag is true; fails the test after a deadline. */
 void driver_wait_flag(struct driver *d, const bool *flag, const char *what);
-/* Lets so much time pass on the loop, for the rare cases where nothing is to happen. */
+/* Runs the loop for that time, for the rare cases in which nothing is expected to happen. */
 void driver_idle(struct driver *d, uint64_t ms);
 
 void driver_send(struct driver *d, struct msg *m, struct answer *a);
@@ -78,15 +78,15 @@ struct msg make_start(const char *op, const char *script, uint64_t timeout_ms, u
 struct msg make_wait(const char *op, uint64_t out_from, uint64_t wait_ms);
 struct msg make_cancel(const char *op, bool force);
 
-/* The supervisor dies, and another one comes that says HELLO. */
+/* The supervisor dies, and another one connects and sends HELLO. */
 void driver_succeed(struct driver *d, uint64_t generation);
 
-/* OPEN with this image, and the OPENED is thrown away. */
+/* Sends OPEN with this image, and drops the OPENED. */
 void driver_open(struct driver *d, const char *image, bool attach);
-/* START, then WAIT until the end; the last answer is left in *a, the bytes of stdout in *out. */
+/* Sends START, then WAIT until the end; *a is the last answer, *out the bytes of stdout. */
 void driver_run(struct driver *d, const char *op, const char *script, uint64_t timeout_ms,
                 struct answer *a, struct buf *out);
-/* CLOSE, and the process ends as it should. */
+/* Sends CLOSE; the process must end with EXIT_CODE_OK. */
 void driver_close(struct driver *d);
 
 #endif

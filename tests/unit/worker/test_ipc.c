@@ -1,4 +1,5 @@
-/* The link between supervisor and worker: both ends on one loop, so that every callback is seen. */
+/* The link between supervisor and worker, with both ends on one loop, so that every callback is
+ * checked. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +32,7 @@ struct bench {
     struct ipc_server *server;
     size_t contexts;
     bool client_up, server_up;
-    bool server_met; /* it had a link at some time: a refused one is gone within the same round */
+    bool server_met; /* there was a link at some time; a refused one ends within the same turn */
     unsigned client_downs;
 
     bool hold; /* requests are kept instead of echoed */
@@ -46,7 +47,7 @@ struct reply {
     unsigned calls;
     int rc;
     size_t len;
-    unsigned number; /* the first bytes of it */
+    unsigned number; /* the number at the beginning of the request */
 };
 
 /* ---- fixture -------------------------------------------------------------------------------- */
@@ -54,7 +55,7 @@ struct reply {
 static void on_time(uv_timer_t *timer)
 {
     *(bool *)timer->data = true;
-    uv_stop(timer->loop); /* else a round that runs timers first would block afterwards */
+    uv_stop(timer->loop); /* otherwise a turn that runs timers first would block afterwards */
 }
 
 static bool run_until(struct bench *b, const bool *flag, uint64_t ms)
@@ -196,7 +197,7 @@ static void on_reply(void *arg, int rc, const void *data, size_t len)
     }
 }
 
-/* A request of len bytes that begins with a number. */
+/* Sends a request of len bytes that begins with a number. */
 static void ask(struct bench *b, struct reply *r, unsigned number, size_t len, uint64_t timeout_ms)
 {
     struct err err = ERR_INIT;
@@ -262,7 +263,7 @@ static void slow_answers_hold_up_nobody_until_all_contexts_are_taken(void **stat
         idle(b, 1);
     }
     idle(b, 50);
-    assert_int_equal(b->seen, CONTEXTS); /* the rest waits outside */
+    assert_int_equal(b->seen, CONTEXTS); /* the others wait in the socket */
     ipc_reply(b->held[CONTEXTS - 1], "last", 4);
     wait_flag(b, &r[CONTEXTS - 1].done, "the answer that was given first");
     assert_false(r[0].done);
@@ -315,7 +316,7 @@ static void a_request_waits_for_a_link_within_its_timeout(void **state)
     open_server(b);
     wait_flag(b, &patient.done, "a reply");
     assert_int_equal(patient.rc, 0);
-    assert_int_equal(b->seen, 1); /* what timed out was never sent */
+    assert_int_equal(b->seen, 1); /* requests that timed out were never sent */
 }
 
 static void a_lost_link_ends_what_was_sent_and_the_next_peer_is_served(void **state)
@@ -356,7 +357,7 @@ static void the_answering_side_finds_the_next_listener_by_itself(void **state)
     while (b->server_up) {
         idle(b, 1);
     }
-    idle(b, 1500); /* as long as it takes to dial as rarely as it ever does */
+    idle(b, 1500); /* longer than the longest pause between attempts to dial */
     open_client(b);
     uint64_t begin = clock_ms();
     wait_flag(b, &b->server_up, "the link again");
@@ -366,7 +367,7 @@ static void the_answering_side_finds_the_next_listener_by_itself(void **state)
     assert_int_equal(r.number, 9);
 }
 
-/* Each one leaves as many questions unanswered as there are contexts. */
+/* Each client leaves as many requests unanswered as there are contexts. */
 static void an_asker_that_dies_again_and_again_leaves_no_context_taken(void **state)
 {
     struct bench *b = *state;
@@ -377,7 +378,8 @@ static void an_asker_that_dies_again_and_again_leaves_no_context_taken(void **st
     for (size_t life = 0; life < 10; life++) {
         wait_flag(b, &b->server_up, "the link");
         b->hold = true;
-        b->held_count = life * CONTEXTS; /* the oldest are never answered, the rest late */
+        b->held_count =
+            life * CONTEXTS; /* the oldest requests are never answered, the others late */
         for (size_t i = 0; i < CONTEXTS; i++) {
             ask(b, &left[i], b->seen + (unsigned)i, 4, 0);
         }
@@ -398,7 +400,7 @@ static void an_asker_that_dies_again_and_again_leaves_no_context_taken(void **st
     wait_flag(b, &r.done, "a reply");
     assert_int_equal(r.number, 4711);
     for (size_t i = CONTEXTS; i < b->held_count; i++) {
-        ipc_reply(b->held[i], "late", 4); /* reaches nobody */
+        ipc_reply(b->held[i], "late", 4); /* the answer has no receiver */
     }
     ask(b, &r, 4712, 4, 0);
     wait_flag(b, &r.done, "a reply");
@@ -441,7 +443,7 @@ static size_t count_descriptors(void)
     return n;
 }
 
-/* A peer that is refused dials all the time, so it closes in the middle of that. */
+/* A peer that is refused dials repeatedly, so it is closed during an attempt. */
 static void what_is_closed_leaves_nothing_behind(void **state)
 {
     struct bench *b = *state;
@@ -464,9 +466,10 @@ static void what_is_closed_leaves_nothing_behind(void **state)
     }
     uint64_t end_ms = clock_ms() + PATIENCE_MS;
     while (count_descriptors() > before && clock_ms() < end_ms) {
-        idle(b, 1); /* the other side closes its end in its own time */
+        idle(b, 1); /* the other side closes its end asynchronously */
     }
-    assert_true(count_descriptors() <= before); /* fewer: the case before has ended since */
+    assert_true(count_descriptors() <=
+                before); /* fewer are possible, since the case before has ended meanwhile */
     assert_int_equal(b->client_downs, 0);
 }
 
@@ -603,7 +606,7 @@ static void a_peer_that_is_no_nng_harms_nobody(void **state)
         if (i > 0) {
             assert_int_equal(write(fd, "GET / HTTP/1.0\r\n\r\n", 18), 18);
         }
-        /* nng's listener does not survive a peer that dies before this has been sent to it */
+        /* nng's listener fails if a peer dies before it has been sent this */
         assert_int_equal(read(fd, hello, sizeof(hello)), sizeof(hello));
         close(fd);
     }

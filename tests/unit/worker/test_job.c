@@ -1,4 +1,4 @@
-/* Deadlines: when an operation is interrupted, when it is killed, and from when its time counts. */
+/* Deadlines: when an operation is interrupted, when it is killed, and when its time begins. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,7 +90,7 @@ static void a_repeated_start_does_not_buy_time(void **state)
 static void a_doubtful_job_asks_without_waiting_until_the_agent_has_told(void **state)
 {
     struct jobs jobs;
-    jobs_init(&jobs, false); /* taken over: who knows what runs there */
+    jobs_init(&jobs, false); /* after a takeover it is unknown what is running */
     struct job *job = start(&jobs, "a", python, 0);
     assert_int_equal(job_wait_ms(job, 5000), 0);
     job_set_state(job, OP_QUEUED, 10);
@@ -128,7 +128,7 @@ static void a_cancelled_operation_is_killed_two_seconds_later(void **state)
     jobs_init(&jobs, true);
     struct job *job = start(&jobs, "a", python, 0);
     job_cancel(job, OP_STOP_CANCEL, false, 100);
-    job_cancel(job, OP_STOP_TIMEOUT, false, 150); /* the first reason stays */
+    job_cancel(job, OP_STOP_TIMEOUT, false, 150); /* the first reason is kept */
     assert_int_equal(jobs_next_due_ms(&jobs), 100 + TIME_INTERRUPT_MS);
     assert_int_equal(jobs_tick(&jobs, 100 + TIME_INTERRUPT_MS, &due), JOB_KILL);
     assert_int_equal(due->reason, OP_STOP_CANCEL);
@@ -147,7 +147,7 @@ static void without_a_timeout_nothing_is_due_until_it_is_cancelled(void **state)
     jobs_finish(&jobs);
 }
 
-/* Whether the others are interpreters or programs only the agent knows. */
+/* Only the agent knows whether the others are interpreters or programs. */
 static void behind_as_many_as_run_side_by_side_it_may_be_queued(void **state)
 {
     struct jobs jobs;
@@ -158,7 +158,7 @@ static void behind_as_many_as_run_side_by_side_it_may_be_queued(void **state)
         snprintf(name, sizeof(name), "of%d", i);
         assert_int_equal(jobs_next_due_ms(&jobs), i == 0 ? 0 : 1000);
         struct job *job = start(&jobs, name, view_of(name), (uint64_t)i);
-        start(&jobs, name + 1, none, 5000); /* files do not count */
+        start(&jobs, name + 1, none, 5000); /* file operations do not count */
         assert_int_equal(job_wait_ms(job, 100), i < LIMIT_PROGRAMS ? 100 : 0);
     }
     struct job *last = jobs_find(&jobs, view_of("of8"));
@@ -173,7 +173,7 @@ static void behind_as_many_as_run_side_by_side_it_may_be_queued(void **state)
     jobs_finish(&jobs);
 }
 
-/* It may take a while to die. */
+/* Killing may take a while. */
 static void behind_one_that_was_killed_it_is_queued_until_that_is_over(void **state)
 {
     struct jobs jobs;
@@ -188,7 +188,8 @@ static void behind_one_that_was_killed_it_is_queued_until_that_is_over(void **st
     jobs_remove(&jobs, first);
     job_set_state(second, OP_RUNNING, 500);
     assert_int_equal(jobs_next_due_ms(&jobs), 1500);
-    struct job *file = start(&jobs, "c", none, 0); /* it holds nobody up, whenever it ends */
+    struct job *file =
+        start(&jobs, "c", none, 0); /* nothing is queued behind it, whenever it ends */
     job_cancel(file, OP_STOP_CANCEL, true, 100);
     jobs_killed(&jobs, file);
     assert_null(jobs_find(&jobs, view_of("c")));

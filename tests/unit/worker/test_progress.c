@@ -1,6 +1,6 @@
 /*
- * News of a creation: who is told what and when, and how long the worker stays patient. On a loop
- * of its own, with patience that fits a test.
+ * Progress of a creation: which caller is told what and when, and how the timeout is extended. On a
+ * loop of its own, with a timeout short enough for a test.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,13 +22,13 @@
 
 struct fixture {
     uv_loop_t loop;
-    uv_timer_t ticker; /* news every STEP_MS while `ticks` lasts */
+    uv_timer_t ticker; /* reports progress every STEP_MS while `ticks` lasts */
     unsigned ticks;
     struct progress *p;
-    uint64_t answers; /* how many */
+    uint64_t answers; /* number of answers */
     struct msg last;
     char text[256];
-    struct ipc_request *request; /* of the last answer */
+    struct ipc_request *request; /* request of the last answer */
     bool late;
     struct err why;
     uint64_t late_ms;
@@ -93,7 +93,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* An asker is known by an address that is never looked at. */
+/* A caller is identified by an address that is never dereferenced. */
 static struct ipc_request *asker(struct fixture *f, size_t number)
 {
     return (struct ipc_request *)(void *)((char *)f + number);
@@ -137,13 +137,13 @@ static void news_is_told_once_to_each(void **state)
     expect(f, 2, 2, 1, "fetching");
     assert_int_equal(f->last.progress_ok.done, 10);
     assert_int_equal(f->last.progress_ok.total, 1000);
-    ask(f, 1, 1, 5000); /* waits for the next */
+    ask(f, 1, 1, 5000); /* waits for the next progress */
     assert_int_equal(f->answers, 2);
-    ask(f, 3, 0, 5000); /* has not seen it */
+    ask(f, 3, 0, 5000); /* has not seen the latest one */
     expect(f, 3, 3, 1, "fetching");
     progress_news(f->p, "unpacking", 20, 0);
     expect(f, 4, 1, 2, "unpacking");
-    ask(f, 4, 77, 5000); /* counts as an earlier worker did */
+    ask(f, 4, 77, 5000); /* a number of an earlier worker, which is not waited for */
     expect(f, 5, 4, 2, "unpacking");
 }
 
@@ -190,7 +190,7 @@ static void there_is_a_limit_to_who_can_wait(void **state)
     }
     assert_int_equal(f->answers, 0);
     ask(f, 50, 0, 5000);
-    expect(f, 1, 0, 0, ""); /* the first of them made room */
+    expect(f, 1, 0, 0, ""); /* the first of them was evicted */
     progress_over(f->p);
     assert_int_equal(f->answers, PROGRESS_ASKERS_MAX + 1);
 }
@@ -228,7 +228,7 @@ static void news_renews_patience(void **state)
     f->ticks = 15; /* for 300 ms */
     run_until_late(f);
     assert_in_range(f->late_ms - begin, 15 * STEP_MS + PATIENCE_MS - 10, 10000);
-    assert_non_null(strstr(f->why.text, "layer")); /* where it got stuck */
+    assert_non_null(strstr(f->why.text, "layer")); /* the last step before the timeout */
 }
 
 static void news_does_not_renew_it_for_ever(void **state)
@@ -252,7 +252,7 @@ static void any_text_can_be_told(void **state)
     ask(f, 1, 0, 0);
     assert_int_equal(f->last.progress_ok.text.len, LIMIT_TEXT);
     assert_int_equal(f->last.progress_ok.done, INT64_MAX);
-    progress_news(f->p, "caf\xc3", 1, 1); /* cut off within a character */
+    progress_news(f->p, "caf\xc3", 1, 1); /* cut within a character */
     ask(f, 2, 0, 0);
     expect(f, 2, 2, 2, "caf");
     progress_over(f->p);

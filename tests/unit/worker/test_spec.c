@@ -1,5 +1,6 @@
 /*
- * What a supervisor may say a sandbox reaches: it becomes paths and mounts, so it is checked.
+ * The parts of OPEN that say what a sandbox can reach: they become paths and mounts, so they are
+ * checked.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +20,7 @@ static int take(struct msg_open open)
     struct err err = ERR_INIT;
     int rc = spec_take(&spec, &open, &err);
     if (rc < 0) {
-        assert_null(spec.packages); /* nothing is kept of what is refused */
+        assert_null(spec.packages); /* nothing of a refused message is kept */
         assert_int_equal(spec.mount_count, 0);
         assert_int_not_equal(err.text[0], '\0');
     }
@@ -94,7 +95,7 @@ static void mounts_are_pairs_of_absolute_paths(void **state)
     assert_int_equal(take(many), -ERR_INVALID);
 }
 
-/* Whatever a supervisor says: the row says what sandboxes of a backend can have. */
+/* A supervisor cannot ask for what the row of the backend excludes. */
 static void nothing_is_asked_of_a_backend_that_its_row_denies(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What a worker does for its supervisor when all goes well, and what it refuses when. */
+/* A worker that works well: its answers to its supervisor, and what it refuses in which state. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -55,7 +55,7 @@ static void a_sandbox_is_opened_used_and_closed(void **state)
     answer_finish(&a);
     driver_close(d);
     buf_finish(&out);
-    /* nothing of it is left but the socket, which is ours */
+    /* nothing is left but the socket, which belongs to the test */
     char path[128];
     static const char *const made[] = {"workspace", "home", "agent.sock", "agent.pid"};
     for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
@@ -167,7 +167,7 @@ static void probes_answer_without_a_sandbox(void **state)
     assert_true(view_is(tried.engine_tried.answer, "it is a fake"));
     msg_finish(&tried);
     answer_finish(&a);
-    m.probe.backend = view_of("oci"); /* has no engine, so it has no place either */
+    m.probe.backend = view_of("oci"); /* oci has no engine, so it has no place either */
     expect_failed(d, &m, ERR_INVALID);
     m.probe.backend = view_of("nonsense");
     expect_failed(d, &m, ERR_ENGINE);
@@ -243,7 +243,7 @@ static void a_creation_tells_how_it_gets_on(void **state)
         driver_ask(d, &ask, &a, MSG_PROGRESS_OK);
         const struct msg_progress_ok *p = &a.m.progress_ok;
         if (p->text.len == 0) {
-            break; /* it is over: told without waiting for the long time asked for */
+            break; /* it has ended, so this is answered without waiting for the long time */
         }
         char text[32];
         assert_true(p->number > last && p->number <= 5);
@@ -317,7 +317,7 @@ static void nothing_is_done_before_hello(void **state)
     expect_failed(d, &m, ERR_PROTOCOL);
     struct answer a;
     struct msg hello = make_hello(1);
-    driver_ask(d, &hello, &a, MSG_HELLO_OK); /* and then it goes on */
+    driver_ask(d, &hello, &a, MSG_HELLO_OK); /* and then it works as usual */
     answer_finish(&a);
     driver_close(d);
 }
@@ -375,7 +375,7 @@ static void a_repeated_start_runs_nothing_twice(void **state)
     driver_open(d, "", false);
     driver_run(d, "op1", "echo x", 1000, &a, NULL);
     answer_finish(&a);
-    driver_run(d, "op1", "echo y", 1000, &a, NULL); /* joins the first */
+    driver_run(d, "op1", "echo y", 1000, &a, NULL); /* joins the running operation */
     assert_memory_equal(a.m.output.out.data, "x", 1);
     answer_finish(&a);
     driver_run(d, "op2", "runs", 1000, &a, NULL);
@@ -432,13 +432,13 @@ static void waiting_in_the_queue_does_not_count_towards_the_deadline(void **stat
     answer_finish(&a);
     driver_wait(d, &first, MSG_OUTPUT);
     answer_finish(&first);
-    driver_run(d, "op3", "sleep 60000", 200, &a, NULL); /* and it still has one */
+    driver_run(d, "op3", "sleep 60000", 200, &a, NULL); /* it still has its deadline */
     assert_int_equal(a.m.output.status, OP_STATUS_TIMEOUT);
     answer_finish(&a);
     driver_close(d);
 }
 
-/* Its kill was sent, and the kernel takes its time. */
+/* Its kill has been sent, and the kernel takes some time. */
 static void waiting_for_the_end_of_what_was_killed_does_not_count_either(void **state)
 {
     struct driver *d = *state;
@@ -525,7 +525,7 @@ static void a_crash_is_a_memory_kill_only_if_the_backend_saw_one(void **state)
     struct driver *d = *state;
     struct answer a;
     driver_start(d, 1);
-    driver_open(d, "fault:usage=oom", false); /* it saw exactly one */
+    driver_open(d, "fault:usage=oom", false); /* the engine reported exactly one kill */
     driver_run(d, "op1", "killed", 1000, &a, NULL);
     assert_int_equal(a.m.output.status, OP_STATUS_MEMORY);
     assert_true(view_is(a.m.output.error_message,
@@ -563,7 +563,7 @@ static void every_memory_kill_is_told_although_the_backend_cannot_count(void **s
     answer_finish(&a);
     driver_kill(d, SIGKILL);
     driver_wait_link(d, false);
-    driver_start(d, 2); /* another worker does not take the old ones for new */
+    driver_start(d, 2); /* another worker does not count old kills as new */
     driver_open(d, "fault:usage=coarse:0", true);
     expect_status(d, "op6", "crash", OP_STATUS_CRASHED);
     expect_status(d, "op7", "oom", OP_STATUS_MEMORY);
@@ -575,7 +575,7 @@ static void a_backend_that_only_knows_of_one_kill_is_believed_once(void **state)
     struct driver *d = *state;
     driver_start(d, 1);
     driver_open(d, "fault:usage=coarse:1", false);
-    expect_status(d, "op1", "oom", OP_STATUS_MEMORY); /* both saw it */
+    expect_status(d, "op1", "oom", OP_STATUS_MEMORY); /* the kill is counted for both */
     expect_status(d, "op2", "killed", OP_STATUS_ERROR);
     expect_status(d, "op3", "oom", OP_STATUS_MEMORY);
     driver_close(d);
@@ -591,9 +591,9 @@ static void a_child_killed_for_memory_does_not_explain_the_end_of_later_code(voi
     expect_status(d, "op1", "child", OP_STATUS_OK);
     expect_status(d, "op2", "killed", OP_STATUS_ERROR);
     expect_status(d, "op3", "child", OP_STATUS_OK);
-    expect_status(d, "op4", "oom", OP_STATUS_MEMORY); /* this one it was */
+    expect_status(d, "op4", "oom", OP_STATUS_MEMORY); /* this operation is charged with it */
     expect_status(d, "op5", "crash", OP_STATUS_CRASHED);
-    wait.wait.op = view_of("op4"); /* who asks again is told the same */
+    wait.wait.op = view_of("op4"); /* a repeated question has the same answer */
     wait.wait.wait_ms = 1000;
     driver_ask(d, &wait, &again, MSG_OUTPUT);
     assert_int_equal(again.m.output.status, OP_STATUS_MEMORY);
@@ -601,7 +601,7 @@ static void a_child_killed_for_memory_does_not_explain_the_end_of_later_code(voi
     driver_close(d);
 }
 
-/* Code that waits for its turn begins when that of the child has ended. */
+/* Queued code begins when that of the child has ended. */
 static void a_child_killed_before_its_turn_does_not_explain_the_end_of_queued_code(void **state)
 {
     struct driver *d = *state;

@@ -1,4 +1,4 @@
-/* Everything that can go wrong around a worker: lost streams, hostile agents, dead workers, dead
+/* Everything that can fail around a worker: lost streams, hostile agents, dead workers, dead
  * supervisors. */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -38,7 +38,7 @@ static bool agent_runs(struct driver *d)
     int rc = str_to_u64((const char *)text.data, 1, INT32_MAX, &pid, &err);
     buf_finish(&text);
     snprintf(path, sizeof(path), "/proc/%d/cwd", (int)pid);
-    return rc == 0 && stat(path, &st) == 0; /* a zombie has none */
+    return rc == 0 && stat(path, &st) == 0; /* a zombie has no such file */
 }
 
 static void wait_agent_gone(struct driver *d)
@@ -50,7 +50,7 @@ static void wait_agent_gone(struct driver *d)
     assert_false(agent_runs(d));
 }
 
-/* OPEN fails with this code, and the worker leaves with this exit code. */
+/* Requires that OPEN fails with this code, and the worker ends with this exit code. */
 static void open_fails(struct driver *d, struct msg m, enum err_code code, int exit_code)
 {
     struct answer a;
@@ -163,7 +163,7 @@ static void a_lost_stream_is_replaced_and_nobody_notices(void **state)
     struct msg m = make_start("op1", "sleep 600", 5000, 20000);
     driver_start(d, 1);
     driver_open(d, "", false);
-    driver_send(d, &m, &other); /* under way while the stream breaks */
+    driver_send(d, &m, &other); /* pending while the stream breaks */
     m = make_start("op2", "drop", 1000, 1000);
     m.start.language = view_of("bash");
     driver_ask(d, &m, &a, MSG_OUTPUT);
@@ -172,7 +172,7 @@ static void a_lost_stream_is_replaced_and_nobody_notices(void **state)
     driver_wait(d, &other, MSG_OUTPUT);
     uint64_t state_now = other.m.output.state;
     answer_finish(&other);
-    if (state_now != OP_DONE) { /* it was answered early to learn its state */
+    if (state_now != OP_DONE) { /* it was answered early, with the current state */
         m = make_wait("op1", 0, 20000);
         driver_ask(d, &m, &a, MSG_OUTPUT);
         assert_int_equal(a.m.output.status, OP_STATUS_OK);
@@ -180,7 +180,7 @@ static void a_lost_stream_is_replaced_and_nobody_notices(void **state)
     }
     m = make_start("op3", "runs", 1000, 1000);
     driver_ask(d, &m, &a, MSG_OUTPUT);
-    assert_true(view_is(a.m.output.out, "3")); /* nothing ran twice */
+    assert_true(view_is(a.m.output.out, "3")); /* no operation ran twice */
     answer_finish(&a);
     driver_close(d);
 }
@@ -223,7 +223,7 @@ static void a_hostile_agent_loses_its_sandbox_and_nothing_else(void **state)
         driver_ask(d, &m, &a, MSG_FAILED);
         driver_wait(d, &waiting, MSG_FAILED);
         assert_int_equal(waiting.m.failed.code, ERR_GONE);
-        assert_non_null(strstr((const char *)waiting.data.data, "protocol")); /* it says why */
+        assert_non_null(strstr((const char *)waiting.data.data, "protocol")); /* gives the reason */
         answer_finish(&a);
         answer_finish(&waiting);
         assert_int_equal(driver_wait_exit(d), EXIT_CODE_SANDBOX_GONE);
@@ -240,7 +240,8 @@ static void a_sandbox_that_ends_by_itself_is_noticed(void **state)
     uint64_t begin = clock_ms();
     driver_start(d, 1);
     driver_open(d, "fault:agent=dies:500", false);
-    for (size_t i = 0; i < 4; i++) { /* running, queued, and for half of them with a deadline */
+    for (size_t i = 0; i < 4;
+         i++) { /* running and queued operations, half of them with a deadline */
         struct msg m = make_start(ops[i], "sleep 60000", i % 2 * 30000, 0);
         driver_ask(d, &m, &waiting[i], MSG_OUTPUT);
         answer_finish(&waiting[i]);
@@ -291,11 +292,11 @@ static void a_call_survives_the_death_of_its_worker(void **state)
 
     driver_start(d, 2);
     driver_open(d, "", true);
-    driver_run(d, "op1", "sleep 700", 4900, &a, &out); /* the same START again */
+    driver_run(d, "op1", "sleep 700", 4900, &a, &out); /* the same START as before */
     assert_int_equal(a.m.output.status, OP_STATUS_OK);
     answer_finish(&a);
     driver_run(d, "op2", "runs", 1000, &a, NULL);
-    assert_true(view_is(a.m.output.out, "2")); /* and it ran once */
+    assert_true(view_is(a.m.output.out, "2")); /* it ran once */
     answer_finish(&a);
     driver_close(d);
     buf_finish(&out);
@@ -346,7 +347,7 @@ static void a_deadline_is_kept_by_the_next_worker(void **state)
     driver_start(d, 2);
     driver_open(d, "", true);
     uint64_t begin = clock_ms();
-    driver_run(d, "op1", "sleep 60000", 300, &a, NULL); /* what is left of the time */
+    driver_run(d, "op1", "sleep 60000", 300, &a, NULL); /* the rest of its time */
     assert_int_equal(a.m.output.status, OP_STATUS_TIMEOUT);
     assert_in_range(clock_ms() - begin, 300, 3000);
     answer_finish(&a);
@@ -394,7 +395,7 @@ static void garbage_from_the_supervisor_ends_the_worker_but_not_the_sandbox(void
     struct answer a;
     struct buf out;
     struct err err = ERR_INIT;
-    struct msg reply = {.type = MSG_PONG, .seq = 1}; /* well-formed, but no request */
+    struct msg reply = {.type = MSG_PONG, .seq = 1}; /* valid, but not a request */
     buf_init(&out, 1000);
     assert_int_equal(msg_encode(&out, &reply, &err), 0);
     driver_start(d, 1);
@@ -452,7 +453,7 @@ static void a_supervisor_that_comes_back_in_time_finds_everything(void **state)
     driver_listen(d);
     driver_wait_link(d, true);
     m = make_wait("op1", 0, 20000);
-    driver_ask(d, &m, &a, MSG_FAILED); /* it has to say hello first */
+    driver_ask(d, &m, &a, MSG_FAILED); /* HELLO must come first */
     answer_finish(&a);
     driver_ask(d, &hello, &a, MSG_HELLO_OK);
     answer_finish(&a);
@@ -463,7 +464,7 @@ static void a_supervisor_that_comes_back_in_time_finds_everything(void **state)
     driver_close(d);
 }
 
-/* The end of the first is heard by the lifeline only after the next one has said hello. */
+/* The first supervisor's end is noticed by the lifeline only after the next one has said HELLO. */
 static void
 a_supervisor_that_comes_before_the_end_of_the_last_is_heard_keeps_the_sandbox(void **state)
 {
@@ -501,7 +502,7 @@ static void refused_by_version(struct driver *d)
     assert_int_equal(a.m.failed.code, ERR_VERSION);
     assert_non_null(memchr(a.m.failed.message.data, '9', a.m.failed.message.len));
     answer_finish(&a);
-    driver_ask(d, &status, &a, MSG_FAILED); /* it gets nothing done */
+    driver_ask(d, &status, &a, MSG_FAILED); /* its requests are refused */
     assert_int_equal(a.m.failed.code, ERR_PROTOCOL);
     answer_finish(&a);
     assert_true(agent_runs(d));
@@ -529,7 +530,7 @@ static void a_supervisor_of_another_build_counts_as_none(void **state)
     driver_ask(d, &m, &a, MSG_OPENED);
     answer_finish(&a);
     refused_by_version(d);
-    driver_ask(d, &hello, &a, MSG_HELLO_OK); /* a fitting one does not */
+    driver_ask(d, &hello, &a, MSG_HELLO_OK); /* a supervisor of the same build is accepted */
     answer_finish(&a);
     driver_idle(d, 2000);
     assert_true(agent_runs(d));
@@ -540,7 +541,7 @@ static void a_supervisor_of_another_build_counts_as_none(void **state)
     assert_false(agent_runs(d));
 }
 
-/* A log that nobody reads, or nobody can read any more, after its supervisor let go of it. */
+/* A log whose supervisor has ended and that no process reads, or can read, any more. */
 static void a_log_without_a_reader_stops_nothing(void **state)
 {
     struct driver *d = *state;
@@ -560,7 +561,7 @@ static void a_log_without_a_reader_stops_nothing(void **state)
         if (closed != 0) {
             close(pipe_fds[0]);
         }
-        for (int i = 0; i < 60; i++) { /* a line each, at least */
+        for (int i = 0; i < 60; i++) { /* at least one line each */
             snprintf(op, sizeof(op), "op%d", i);
             driver_run(d, op, "echo hello", 5000, &a, NULL);
             assert_int_equal(a.m.output.status, OP_STATUS_OK);
@@ -575,7 +576,7 @@ static void a_log_without_a_reader_stops_nothing(void **state)
         driver_close(d);
         if (closed == 0) {
             char text[4096];
-            assert_true(read(pipe_fds[0], text, sizeof(text)) > 2048); /* it was full */
+            assert_true(read(pipe_fds[0], text, sizeof(text)) > 2048); /* the pipe was full */
             close(pipe_fds[0]);
         }
         driver_wait_link(d, false);

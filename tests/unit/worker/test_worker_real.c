@@ -1,5 +1,4 @@
-/* The worker with the real agent and a real interpreter behind it, without a sandbox around them.
- */
+/* The worker with the real agent and a real interpreter, without a sandbox around them. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -100,7 +99,7 @@ static void a_call_and_its_output_survive_the_death_of_the_worker(void **state)
     assert_int_equal(buf_add(&out, a.m.output.out.data, a.m.output.out.len, &err), 0);
     answer_finish(&a);
     m = make_wait("op1", out.len, 5000);
-    driver_send(d, &m, &a); /* in the middle of this one */
+    driver_send(d, &m, &a); /* while this one runs */
     driver_kill(d, SIGKILL);
     driver_wait_flag(d, &a.done, "the loss of the call");
     if (a.rc == 0) {
@@ -128,7 +127,7 @@ static void a_call_and_its_output_survive_the_death_of_the_worker(void **state)
     buf_finish(&out);
 }
 
-/* What was taken from the agent and lost with the supervisor is there once more. */
+/* Output that was read from the agent and lost with the supervisor can be read again. */
 static void output_and_outcome_survive_the_death_of_everybody_above(void **state)
 {
     struct driver *d = *state;
@@ -168,7 +167,7 @@ static void output_and_outcome_survive_the_death_of_everybody_above(void **state
     assert_true(view_is(a.m.output.result, "42"));
     answer_finish(&a);
     m.start.op = view_of("op2");
-    m.start.timeout_ms = 300; /* what is left, for the worker that does not know it */
+    m.start.timeout_ms = 300; /* the rest of its time, for a worker that does not know it */
     driver_ask(d, &m, &a, MSG_OUTPUT);
     assert_true(view_is(a.m.output.out, "second\n"));
     assert_int_equal(a.m.output.state, OP_RUNNING);

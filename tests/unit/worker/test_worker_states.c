@@ -1,7 +1,6 @@
 /*
- * What a worker does with every message in every state. The table below has a row for each message
- * of messages.def: one that is added there does not compile here until somebody has said what a
- * worker does with it.
+ * The worker's answer to every message in every state. The table below has a row for each message
+ * of messages.def; for a new message this file does not compile until a row is added.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -19,11 +18,11 @@
 #define STATES (WORKER_LEAVING + 1)
 
 enum outcome {
-    STAYS,  /* answered at once with this type; the state stays as it is */
-    FAILS,  /* answered at once with this error code; the state stays as it is */
-    MOVES,  /* answered with this type at the end of what it causes, or of what is under way */
+    STAYS, /* answered at once with this type; the state stays as it is */
+    FAILS, /* answered at once with this error code; the state stays as it is */
+    MOVES, /* answered with this type when the step that it starts, or the current one, has ended */
     BREAKS, /* no request of a supervisor: the worker leaves without an answer */
-    UNHEARD /* not answered; the worker ends as it was about to */
+    UNHEARD /* not answered; the worker is ending anyway */
 };
 
 struct cell {
@@ -110,8 +109,8 @@ static struct msg sample(enum msg_type type)
     }
 }
 
-/* Brings a fresh worker into a state, in which it stays for good or, if `brief`, for a second.
- * *pending is what it was asked for that. */
+/* Brings a new worker into a state, in which it stays until the end of the test or, if `brief`, for
+ * a second. *pending is the request for that. */
 static void enter(struct driver *d, enum worker_state to, bool brief, struct answer *pending)
 {
     const char *create = brief ? "fault:create=slow:1000" : "fault:create=hang";
@@ -139,13 +138,13 @@ static void enter(struct driver *d, enum worker_state to, bool brief, struct ans
         driver_ask(d, &m, pending, MSG_FAILED);
         assert_int_equal(pending->m.failed.code, ERR_GONE);
         break;
-    case WORKER_LEAVING: /* whatever is sent behind a CLOSE in WORKER_NEW */
+    case WORKER_LEAVING: /* this is the state after a CLOSE in WORKER_NEW */
         driver_send(d, &m, pending);
         break;
     }
 }
 
-/* The worker ends or is killed; what was pending has its answer, or the news of the lost link. */
+/* Ends or kills the worker; the pending request is answered, or fails with the link. */
 static void leave(struct driver *d, enum worker_state from, struct answer *pending)
 {
     if (d->running) {
@@ -189,7 +188,8 @@ static void what_changes_nothing_is_answered_at_once_in_every_state(void **state
     for (enum worker_state in = WORKER_NEW; in < WORKER_LEAVING; in++) {
         struct answer pending;
         enter(d, in, false, &pending);
-        for (int round = 0; round < 2; round++) { /* the second shows that nothing was changed */
+        for (int round = 0; round < 2;
+             round++) { /* the second one shows that the state has not changed */
             for (size_t i = 0; i < ROWS; i++) {
                 if (rows[i].cells[in].outcome == STAYS || rows[i].cells[in].outcome == FAILS) {
                     ask_and_stay(d, &rows[i], in);
@@ -265,7 +265,7 @@ static void a_worker_that_leaves_hears_nothing_more(void **state)
     }
 }
 
-/* Requests are handled in some state, and nothing else is, and the other way round. */
+/* The handled messages are exactly the requests of the schema. */
 static void the_table_fits_the_schema(void **state)
 {
     assert_int_equal(ROWS, msg_schema_count);

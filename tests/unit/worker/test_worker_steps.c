@@ -1,7 +1,7 @@
 /*
- * What is under way within a state of a worker, and who is at the other end of its link: what may
- * follow what, and what comes of each event in each step that a test can hold it in. That it holds
- * what it promises in each of them is checked by the worker itself (step.c, supervisor_link.c).
+ * The steps within a state of a worker, and the state of its link to the supervisor: legal
+ * successors, and the result of each event in each step in which a test can hold the worker. The
+ * worker itself checks the invariants (step.c, supervisor_link.c).
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -77,8 +77,8 @@ enum place {
     IN_GREETING, /* STEP_AGENT of OPENING */
     IN_AGENT,
     IN_LATE_CREATE, /* STEP_CREATE of CLOSING */
-    IN_STOP,        /* or already behind it */
-    IN_JUDGE,       /* the same */
+    IN_STOP,        /* or later */
+    IN_JUDGE,       /* or later */
     IN_DESTROY,
     IN_DESTROY_GONE,
     PLACE_COUNT,
@@ -88,8 +88,8 @@ enum event {
     EVENT_CLOSE,
     EVENT_CLOSE_TWICE,
     EVENT_TERM,
-    EVENT_BREAK,   /* the supervisor sends what is no request */
-    EVENT_SUCCEED, /* the supervisor goes, and another one closes */
+    EVENT_BREAK,   /* the supervisor sends a message that is not a request */
+    EVENT_SUCCEED, /* the supervisor ends, and another one sends CLOSE */
     EVENT_COUNT,
 };
 
@@ -98,7 +98,7 @@ static bool is_gone(enum place in)
     return in == IN_JUDGE || in == IN_DESTROY_GONE;
 }
 
-/* Till the worker refuses what it would do in an open sandbox. */
+/* Waits until the worker refuses what an open sandbox would do. */
 static void wait_refused(struct driver *d, enum err_code why)
 {
     bool refused = false;
@@ -112,7 +112,7 @@ static void wait_refused(struct driver *d, enum err_code why)
     }
 }
 
-/* What is unanswered when a step is entered. */
+/* The requests that are pending when a step is entered. */
 struct pending {
     struct answer open, other;
 };
@@ -123,11 +123,11 @@ static void ask_open(struct driver *d, const char *image, struct pending *p)
     struct msg m = make_open(image, false);
     driver_send(d, &m, &p->open);
     m = (struct msg){.type = MSG_PING};
-    driver_ask(d, &m, &pong, MSG_PONG); /* behind it */
+    driver_ask(d, &m, &pong, MSG_PONG); /* PING is answered after the earlier request */
     answer_finish(&pong);
 }
 
-/* For as long as the event needs it to stay there. */
+/* An image that makes the removal last as long as the event needs. */
 static const char *removal(enum place in, enum event event)
 {
     if (event == EVENT_BREAK) {
@@ -221,7 +221,7 @@ static void do_event(struct driver *d, enum place in, enum event event)
     driver_wait_link(d, false);
     driver_wait_flag(d, &a.done, "the answer, or the end of the link");
     driver_wait_flag(d, &b.done, "the other answer");
-    if (event == EVENT_CLOSE_TWICE && in == IN_NONE) { /* it was leaving already */
+    if (event == EVENT_CLOSE_TWICE && in == IN_NONE) { /* it is leaving already */
         assert_int_equal(a.rc, -ERR_IO);
         assert_int_equal(b.m.type, MSG_OK);
     } else if (event != EVENT_TERM && event != EVENT_BREAK) {

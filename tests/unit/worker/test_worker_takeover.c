@@ -1,4 +1,4 @@
-/* A supervisor dies and another one takes over: the worker that is still there, or a new one. */
+/* A supervisor dies and another one takes over the worker, or starts a new one. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include "common/clock.h"
 #include "tests/unit/worker/driver.h"
 
-#define WAITS (LIMIT_OPS / 2) /* calls of one sandbox that wait when their supervisor dies */
+#define WAITS (LIMIT_OPS / 2) /* waiting calls of one sandbox when a supervisor dies */
 
 static struct msg make_join(const char *op, const char *language, uint64_t left_ms,
                             uint64_t wait_ms)
@@ -32,14 +32,14 @@ static void expect_failed(struct driver *d, struct msg m, enum err_code code)
     answer_finish(&a);
 }
 
-/* Asks for the operations; the answer stays for op_info_of(). */
+/* Sends OPS; the answer is for op_info_of(). */
 static void ask_ops(struct driver *d, struct answer *a)
 {
     struct msg m = {.type = MSG_OPS};
     driver_ask(d, &m, a, MSG_OPS_OK);
 }
 
-/* Borrows from the answer. */
+/* The result borrows from the answer. */
 static struct msg_op_info op_info_of(const struct answer *a, size_t i)
 {
     struct msg m;
@@ -53,7 +53,7 @@ static struct msg_op_info op_info_of(const struct answer *a, size_t i)
     return info;
 }
 
-/* START without waiting. */
+/* Sends START without waiting. */
 static void begin(struct driver *d, const char *op, const char *language, const char *script,
                   uint64_t timeout_ms)
 {
@@ -64,7 +64,7 @@ static void begin(struct driver *d, const char *op, const char *language, const 
     answer_finish(&a);
 }
 
-/* Waits till the end of an operation and returns its status. */
+/* Waits until the end of an operation and returns its status. */
 static uint64_t follow(struct driver *d, const char *op)
 {
     for (;;) {
@@ -80,7 +80,7 @@ static uint64_t follow(struct driver *d, const char *op)
     }
 }
 
-/* What was sent before has arrived: requests arrive in their order. */
+/* Requests arrive in order, so all earlier ones have arrived after this. */
 static void ping(struct driver *d)
 {
     struct answer a;
@@ -91,8 +91,8 @@ static void ping(struct driver *d)
 
 /* ---- the worker lives ----------------------------------------------------------------------- */
 
-/* Each waits for other operations than the one before: a wait that is repeated would end the first.
- */
+/* Each supervisor waits for other operations than the one before, because a repeated WAIT would end
+ * the first one. */
 static void supervisors_that_die_with_their_calls_leave_nothing_taken(void **state)
 {
     struct driver *d = *state;
@@ -140,7 +140,7 @@ static void a_creation_goes_on_for_the_next_supervisor(void **state)
     driver_succeed(d, 1);
     assert_true(lost.done && lost.rc < 0);
     answer_finish(&lost);
-    driver_open(d, "", true); /* joins what is under way, whatever it asks for */
+    driver_open(d, "", true); /* joins the pending OPEN, whatever its arguments */
     driver_run(d, "op1", "echo x", 1000, &a, NULL);
     answer_finish(&a);
     driver_open(d, "", true); /* and gets the same answer again */
@@ -186,7 +186,7 @@ static void a_join_begins_nothing(void **state)
     driver_close(d);
 }
 
-/* More of them than a worker keeps deadlines of. */
+/* More of them than a worker keeps deadlines for. */
 static void what_is_over_leaves_no_deadline(void **state)
 {
     struct driver *d = *state;
@@ -260,7 +260,7 @@ static void all_operations_are_told_and_can_be_joined(void **state)
     answer_finish(&a);
     m = make_join("op2", "python", 0, 20000);
     uint64_t begin_ms = clock_ms();
-    driver_ask(d, &m, &a, MSG_OUTPUT); /* how it stands, at once */
+    driver_ask(d, &m, &a, MSG_OUTPUT); /* its current state, at once */
     assert_int_equal(a.m.output.state, OP_RUNNING);
     assert_in_range(clock_ms() - begin_ms, 0, 500);
     answer_finish(&a);
@@ -276,7 +276,7 @@ static void what_is_joined_has_its_deadline_in_the_next_worker(void **state)
     driver_start(d, 1);
     driver_open(d, "", false);
     begin(d, "op1", "python", "sleep 700", 0);
-    begin(d, "op2", "python", "sleep 60000", 50000); /* queued behind it */
+    begin(d, "op2", "python", "sleep 60000", 50000); /* queued after it */
     begin(d, "op3", "bash", "stubborn 60000", 50000);
     die_and_take_over(d);
     uint64_t begin_ms = clock_ms();
@@ -302,7 +302,7 @@ static void a_deadline_counts_from_the_turn_of_what_is_joined(void **state)
     begin(d, "op1", "python", "sleep 1500", 0);
     begin(d, "op2", "python", "sleep 700", 50000);
     die_and_take_over(d);
-    struct msg m = make_join("op2", "python", 1200, 20000); /* less than its turn is away */
+    struct msg m = make_join("op2", "python", 1200, 20000); /* less than the time until its turn */
     driver_ask(d, &m, &a, MSG_OUTPUT);
     assert_int_equal(a.m.output.state, OP_QUEUED);
     answer_finish(&a);

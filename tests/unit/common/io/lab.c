@@ -15,7 +15,7 @@ enum { GUARD_MS = 10000 };
 int lab_begin(void **state)
 {
     struct lab *lab = alloc_one(struct lab);
-    /* A proxy in the environment must not come between us and a server on this machine. */
+    /* A proxy in the environment must not be used for servers on this machine. */
     setenv("http_proxy", "http://127.0.0.1:1", 1);
     setenv("https_proxy", "http://127.0.0.1:1", 1);
     FILE *file = script_server_start(&lab->server, HTTP_SERVER);
@@ -212,7 +212,7 @@ void lab_ask(struct answer *a, const struct http_request *request)
     int before = a->times;
     buf_reset(&a->body, SIZE_MAX);
     a->call = http_send(a->lab->client, request, on_answer, a);
-    assert_int_equal(a->times, before); /* never from inside the call */
+    assert_int_equal(a->times, before); /* the callback never runs inside the call */
     lab_wait(a->lab, &a->times, before + 1);
 }
 

@@ -1,5 +1,6 @@
 /*
- * A server in a process of its own (server.py), a loop, a client, and answers to wait for.
+ * A server in a process of its own (server.py), a loop, a client, and helpers that wait for
+ * answers.
  */
 #ifndef CLOISTER_TESTS_UNIT_HTTP_LAB_H
 #define CLOISTER_TESTS_UNIT_HTTP_LAB_H
@@ -17,7 +18,7 @@
 #include "tests/lib/script_server.h"
 
 struct lab {
-    struct script_server server;     /* its directory has socket and certificates */
+    struct script_server server;     /* its directory contains socket and certificates */
     unsigned tcp, tls, mutual, mute; /* ports */
 
     uv_loop_t loop;
@@ -31,14 +32,14 @@ struct lab {
 int lab_begin(void **state);
 int lab_end(void **state);
 
-/* For each test: a loop before; afterwards the client is closed if it was not, and the loop must
- * have nothing left. */
+/* For each test: makes a loop; the teardown closes the client if the test did not, and requires
+ * that nothing is left on the loop. */
 int lab_setup(void **state);
 int lab_teardown(void **state);
 
 enum place { PLACE_UNIX, PLACE_TCP, PLACE_TLS, PLACE_MUTUAL, PLACE_MUTE, PLACE_MUTE_TLS };
 
-/* The endpoint as a caller would give it; paths are in static memory of the lab. */
+/* The endpoint of that place; its paths are in static memory of the lab. */
 struct http_endpoint lab_endpoint(struct lab *lab, enum place place);
 void lab_connect(struct lab *lab, enum place place);
 void lab_connect_to(struct lab *lab, const struct http_endpoint *endpoint);
@@ -54,10 +55,10 @@ struct answer {
     char header[128]; /* the value of X-Reply or of Content-Type */
     struct http_tunnel *tunnel;
     struct http_call *call;
-    bool cancel_in_data, refuse_data; /* what a piece of the body leads to */
-    struct answer *other;             /* cancelled by it as well */
+    bool cancel_in_data, refuse_data; /* what the callback does with a piece of the body */
+    struct answer *other;             /* cancelled as well */
     size_t streamed, largest_piece;
-    void *giver; /* of a test that sends a body in pieces */
+    void *giver; /* argument of a test that sends a body in pieces */
 };
 
 void answer_init(struct answer *a, struct lab *lab);
@@ -66,19 +67,19 @@ void on_answer(void *arg, int rc, const struct http_response *response, const st
 void on_answer_tunnel(void *arg, int rc, struct http_tunnel *tunnel,
                       const struct http_response *response, const struct err *err);
 
-/* Runs the loop until it is so; fails the test after ten seconds. */
+/* Runs the loop until *number is `wanted`; fails the test after ten seconds. */
 void lab_wait(struct lab *lab, const int *number, int wanted);
 void lab_wait_true(struct lab *lab, const bool *flag);
-void lab_pass(struct lab *lab); /* one turn, without waiting */
+void lab_pass(struct lab *lab); /* runs one turn of the loop, without waiting */
 
-/* GET, five seconds for everything. */
+/* GET with a timeout of five seconds. */
 struct http_request lab_request(const char *path);
 void lab_get(struct answer *a, const char *path);
 void lab_ask(struct answer *a, const struct http_request *request); /* sends and waits */
 void lab_upgrade(struct answer *a, const char *path);               /* waits */
 bool body_is(const struct answer *a, const char *text);
 
-/* A figure of the server. */
+/* A counter of the server. */
 int lab_count(struct lab *lab, const char *name);
 
 #endif

@@ -3,9 +3,9 @@
 
 usage: server.py <empty directory>
 
-Makes certificates with the openssl command, listens on a unix socket, on loopback without and with TLS, once
-asking for a client certificate, and on a port that is never answered. Then it prints one line,
-"ready <tcp> <tls> <mutual> <mute>", and lives until its input ends.
+It makes certificates with the openssl command and listens on a unix socket, on loopback without and with TLS,
+once more with TLS asking for a client certificate, and on a port that is never answered. Then it prints one
+line, "ready <tcp> <tls> <mutual> <mute>", and runs until its stdin is closed.
 """
 
 import json
@@ -51,7 +51,7 @@ def make_certificates(directory):
 def tls_context(directory, mutual):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(os.path.join(directory, "server.pem"), os.path.join(directory, "server-key.pem"))
-    context.set_alpn_protocols(["h2", "http/1.1"])  # whoever offers h2 gets it, and fails
+    context.set_alpn_protocols(["h2", "http/1.1"])  # a client that offers h2 gets it, and fails
     if mutual:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(os.path.join(directory, "ca.pem"))
@@ -67,7 +67,7 @@ class Request:
         self.data = bytearray()
 
     def read(self):
-        """The next request on this connection. False: the client has gone."""
+        """Reads the next request of this connection. False: the client has gone."""
         while b"\r\n\r\n" not in self.data:
             if not self.more():
                 return False
@@ -165,7 +165,7 @@ def drip(r):
 
 
 def stall(r):
-    """Half a body, and then silence."""
+    """Sends half a body, and then nothing."""
     r.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
     return never(r)
 
@@ -252,7 +252,7 @@ def tunnel_early(r):
 
 
 def tunnel_pieces(r):
-    """The head byte by byte."""
+    """Sends the head byte by byte."""
     for byte in (UPGRADED + "behind").encode():
         r.send(bytes([byte]))
     return echo_stream(r)
@@ -322,7 +322,7 @@ def serve(link, context):
                 if PATHS[request.path](request) == END:
                     break
     except (OSError, ValueError):
-        pass  # a client that goes away is what many tests are about
+        pass  # clients that go away are part of many tests
     finally:
         link.close()
         count("open", -1)
@@ -353,7 +353,7 @@ def main():
         listener, port = listen_tcp()
         ports.append(port)
         threading.Thread(target=accept, args=(listener, context), daemon=True).start()
-    mute, port = listen_tcp()  # the kernel accepts; nobody else does
+    mute, port = listen_tcp()  # the kernel accepts; no thread does
     print("ready", *ports, port, flush=True)
     sys.stdin.read()
     mute.close()

@@ -10,9 +10,9 @@
 #include "tests/lib/needs.h"
 #include "tests/unit/common/io/lab.h"
 
-enum { SLACK_MS = 1500 }; /* for a loaded machine and sanitizers */
+enum { SLACK_MS = 1500 }; /* margin for a loaded machine and sanitizers */
 
-/* Asks, expecting an error after about after_ms. */
+/* Sends the request, expecting an error after about after_ms. */
 static void check_fails(struct lab *lab, const struct http_request *request, int code,
                         uint64_t after_ms, const char *words)
 {
@@ -123,7 +123,7 @@ static void large_bodies_go_and_come(void **state)
 
 struct giver {
     size_t left, largest;
-    int end; /* what it says when nothing is left */
+    int end; /* what the callback returns when nothing is left */
 };
 
 static int give(void *arg, char *out, size_t cap)
@@ -157,7 +157,8 @@ static void bodies_go_in_pieces(void **state)
         assert_in_range(giver.largest, 1, 1 << 20);
         answer_finish(&a);
 
-        /* Whoever gives may give up: that ends the call, with nothing like a whole body sent. */
+        /* A caller that fails to provide the body ends the call, and the server never sees a
+         * complete body. */
         answer_init(&a, lab);
         a.giver = &giver;
         giver = (struct giver){.left = 100000, .end = -ERR_IO};
@@ -203,19 +204,20 @@ static void time_is_bounded(void **state)
     request.path = "/stall";
     check_fails(lab, &request, ERR_TIMEOUT, 150, "not a byte within 150 ms");
 
-    request.path = "/drip?n=100&ms=20"; /* never silent, but too long all in all */
+    request.path =
+        "/drip?n=100&ms=20"; /* never silent, but slower than the timeout of the whole call */
     request.total_ms = 300;
     check_fails(lab, &request, ERR_TIMEOUT, 300, "no complete answer within 300 ms");
     lab_close(lab);
 
-    lab_connect(lab, PLACE_MUTE); /* the kernel accepts, nobody reads */
+    lab_connect(lab, PLACE_MUTE); /* the kernel accepts, but no server reads */
     request = lab_request("/hello");
     request.total_ms = 0;
     request.silence_ms = 150;
     check_fails(lab, &request, ERR_TIMEOUT, 150, "not a byte");
     lab_close(lab);
 
-    lab_connect(lab, PLACE_MUTE_TLS); /* the handshake belongs to connecting */
+    lab_connect(lab, PLACE_MUTE_TLS); /* connecting includes the handshake */
     request = lab_request("/hello");
     request.connect_ms = 200;
     check_fails(lab, &request, ERR_TIMEOUT, 200, "no connection within 200 ms");
@@ -229,7 +231,7 @@ static void slow_answers_within_the_bounds_are_fine(void **state)
     lab_connect(lab, PLACE_TCP);
     struct http_request request = lab_request("/drip?n=12&ms=50");
     request.total_ms = 0;
-    request.silence_ms = 500; /* the whole takes longer */
+    request.silence_ms = 500; /* the whole call takes longer */
     lab_ask(&a, &request);
     assert_int_equal(a.rc, 0);
     assert_true(body_is(&a, "xxxxxxxxxxxx"));
@@ -262,8 +264,7 @@ static void size_is_bounded(void **state)
     assert_int_equal(a.body.len, 5000);
     request.max_bytes = 4999;
     check_fails(lab, &request, ERR_TOO_BIG, 0, "larger than");
-    check_path_fails(lab, "/endless", ERR_TOO_BIG,
-                     "larger than"); /* one MiB when nothing is said */
+    check_path_fails(lab, "/endless", ERR_TOO_BIG, "larger than"); /* the default is one MiB */
     check_path_fails(lab, "/big-head", ERR_TOO_BIG, "larger than 16384 (head)");
     answer_finish(&a);
 }
@@ -284,8 +285,7 @@ static void what_cannot_be_reached_is_named(void **state)
     check_path_fails(lab, "/hello", ERR_ENGINE, "cannot connect: Connection refused");
     lab_close(lab);
 
-    endpoint.base_url =
-        "http://name.invalid:80"; /* this one goes through the proxy, which is not there */
+    endpoint.base_url = "http://name.invalid:80"; /* uses the proxy, which does not exist */
     lab_connect_to(lab, &endpoint);
     check_path_fails(lab, "/hello", ERR_ENGINE, "the engine");
 }
@@ -329,7 +329,7 @@ static void connections_are_used_again(void **state)
         lab_get(&a, "/hello");
     }
     assert_int_equal(lab_count(lab, "accepted"), accepted);
-    /* A kept connection costs nothing: the loop has nothing to wait for. */
+    /* An idle connection does not keep the loop running. */
     lab_pass(lab);
     assert_false(uv_loop_alive(&lab->loop));
     answer_finish(&a);
@@ -348,7 +348,7 @@ static void a_dropped_idle_connection_is_replaced(void **state)
         lab_get(&a, "/drop");
         assert_int_equal(a.status, 200);
         lab_pass(lab);
-        assert_false(uv_loop_alive(&lab->loop)); /* nor does its end wake anybody */
+        assert_false(uv_loop_alive(&lab->loop)); /* its end does not wake the loop either */
         lab_ask(&a, &request);
         assert_int_equal(a.rc, 0);
         assert_true(body_is(&a, "sent again if need be"));
@@ -377,7 +377,7 @@ static void a_hundred_at_once(void **state)
             assert_true(body_is(&answers[i], "late"));
             answer_finish(&answers[i]);
         }
-        /* Few of the hundred connections are kept; the server sees the others end. */
+        /* Only a few of the hundred connections are kept; the server sees the others close. */
         for (int tries = 0; lab_count(lab, "open") > 8; tries++) {
             assert_true(tries < 1000);
         }
@@ -417,14 +417,15 @@ static void bodies_stream(void **state)
     struct answer a;
     answer_init(&a, lab);
     lab_connect(lab, PLACE_UNIX);
-    struct http_request request = stream_request("/big?n=3000000"); /* more than is collected */
+    struct http_request request =
+        stream_request("/big?n=3000000"); /* more than the limit of collected bodies */
     lab_ask(&a, &request);
     assert_int_equal(a.rc, 0);
     assert_int_equal(a.streamed, 3000000);
     assert_true(a.largest_piece <= 16384);
     assert_true(body_is(&a, ""));
 
-    request = stream_request("/missing"); /* an error is collected as ever */
+    request = stream_request("/missing"); /* the body of an error is collected as usual */
     a.streamed = 0;
     a.times = 0;
     lab_ask(&a, &request);
@@ -450,7 +451,7 @@ static void pass_until(struct lab *lab, const size_t *number)
     }
 }
 
-/* What the server sees of it: no connection is left but the one that asks. */
+/* The server's view: only the connection that asks is left. */
 static void wait_for_hang_up(struct lab *lab)
 {
     for (uint64_t begin_ms = clock_ms(); lab_count(lab, "open") > 1;) {
@@ -471,7 +472,7 @@ static void cancelling_is_quiet(void **state)
     struct http_request request = lab_request("/hello");
     http_cancel(http_send(lab->client, &request, on_answer, &a));
 
-    /* while it waits for an answer, with a body that dies right after */
+    /* while it waits for an answer, with a body that is freed right after */
     char *body = alloc_array(8 << 20, 1);
     request = lab_request("/never");
     request.method = "POST";
@@ -481,7 +482,7 @@ static void cancelling_is_quiet(void **state)
     http_cancel(b.call);
     free(body);
 
-    /* from inside on_data: itself, and another call that waits */
+    /* from inside on_data: this call, and another one that waits */
     request = stream_request("/endless");
     a.cancel_in_data = true;
     a.call = http_send(lab->client, &request, on_answer, &a);
@@ -491,7 +492,7 @@ static void cancelling_is_quiet(void **state)
     pass_until(lab, &a.streamed);
     size_t streamed = a.streamed;
     wait_for_hang_up(lab);
-    assert_int_equal(a.streamed, streamed); /* not a piece more */
+    assert_int_equal(a.streamed, streamed); /* no further piece arrives */
     assert_int_equal(a.times, 0);
     assert_int_equal(b.times, 0);
     answer_finish(&a);
@@ -580,7 +581,7 @@ static void names_are_looked_up_without_blocking(void **state)
     lab_get(&a, "/hello");
     assert_true(body_is(&a, "hello"));
     lab_close(lab);
-    lab_connect_to(lab, &endpoint); /* closing while the resolver's thread may still run */
+    lab_connect_to(lab, &endpoint); /* closing while the resolver's thread may still be running */
     struct http_request request = lab_request("/hello");
     a.times = 0;
     http_send(lab->client, &request, on_answer, &a);
@@ -606,7 +607,7 @@ static void certificates_are_checked(void **state)
     check_path_fails(lab, "/hello", ERR_ENGINE, "certificate");
     lab_close(lab);
 
-    endpoint.ca_file = NULL; /* the system's authorities do not know it */
+    endpoint.ca_file = NULL; /* the system's authorities have not signed it */
     lab_connect_to(lab, &endpoint);
     check_path_fails(lab, "/hello", ERR_ENGINE, "certificate");
     lab_close(lab);
@@ -630,7 +631,7 @@ static void certificates_are_checked(void **state)
     check_path_fails(lab, "/hello", ERR_ENGINE, "the engine");
     lab_close(lab);
 
-    endpoint = lab_endpoint(lab, PLACE_MUTUAL); /* it wants to know who we are */
+    endpoint = lab_endpoint(lab, PLACE_MUTUAL); /* the server asks for a client certificate */
     endpoint.cert_file = NULL;
     endpoint.key_file = NULL;
     lab_connect_to(lab, &endpoint);
@@ -653,7 +654,7 @@ static void a_missing_library_is_named(void **state)
     assert_non_null(strstr(err.text, "libcurl4"));
 }
 
-/* The price of it is paid by those who use it only. */
+/* Only users of HTTP pay for loading it. */
 static void libcurl_is_not_loaded_before_it_is_needed(void **state)
 {
     struct lab *lab = *state;
@@ -676,7 +677,7 @@ int main(void)
 {
     needs_program("openssl"); /* makes the certificates of its server */
     const struct CMUnitTest tests[] = {
-        TEST(libcurl_is_not_loaded_before_it_is_needed), /* first */
+        TEST(libcurl_is_not_loaded_before_it_is_needed), /* first, because later ones load it */
         TEST(every_kind_of_place_answers),
         TEST(requests_are_as_asked),
         TEST(large_bodies_go_and_come),

@@ -1,4 +1,4 @@
-/* Heads of responses: what is one, what is not, and what is too much of one. */
+/* Heads of responses: valid ones, invalid ones, and ones that exceed a limit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static void a_head_is_read(void **state)
     assert_true(value_is(&head, "X-Empty", ""));
     assert_true(value_is(&head, "Content", ""));
     assert_true(value_is(&head, "absent", ""));
-    assert_int_equal(parse("HTTP/1.0 200\r\n\r\n", &head), 1); /* no reason */
+    assert_int_equal(parse("HTTP/1.0 200\r\n\r\n", &head), 1); /* without a reason phrase */
     assert_int_equal(head.status, 200);
     assert_true(value_is(&head, "absent", ""));
     assert_int_equal(parse("HTTP/1.1 404 Nicht gefunden: \xc3\xa4\r\nA: \xff\r\n\r\n", &head), 1);
@@ -63,7 +63,7 @@ static void every_beginning_of_a_head_waits_for_more(void **state)
     }
 }
 
-/* As soon as the wrong byte is there; nobody waits for the end of what is no head. */
+/* An invalid head is refused at its first wrong byte, without waiting for its end. */
 static void what_is_no_head_is_refused_at_once(void **state)
 {
     (void)state;
@@ -130,7 +130,7 @@ static void size_and_number_are_bounded(void **state)
         assert_int_equal(parse(buf_cstr(&text), &head), over == 0 ? 1 : -ERR_TOO_BIG);
     }
     assert_int_equal(buf_add_str(&text, "x", NULL), 0);
-    memset(text.data + 20, 'x', text.len - 20); /* it never ends */
+    memset(text.data + 20, 'x', text.len - 20); /* a head without an end */
     assert_int_equal(parse(buf_cstr(&text), &head), -ERR_TOO_BIG);
 }
 

@@ -10,7 +10,7 @@
 
 enum { SLACK_MS = 1500, PIECE = 24 * 1024 };
 
-/* One end of a tunnel: sends `out`, gathers `in`. */
+/* One end of a tunnel: sends `out`, collects `in`. */
 struct pump {
     struct lab *lab;
     struct http_tunnel *tunnel;
@@ -18,10 +18,10 @@ struct pump {
     size_t out_len, sent;
     struct buf in;
     size_t in_wanted;
-    bool full;  /* a write took less than all */
-    bool hold;  /* does not read */
-    bool done;  /* all is sent, and all that was wanted has come */
-    bool ended; /* the peer hung up, or an error */
+    bool full;  /* a write took less than was offered */
+    bool hold;  /* stop reading */
+    bool done;  /* all is sent, and everything expected has been received */
+    bool ended; /* the peer closed it, or an error */
     int end_rc;
     int wakeups;
 };
@@ -36,7 +36,8 @@ static void pump_watch(struct pump *p)
 static void pump_write(struct pump *p)
 {
     struct err err = ERR_INIT;
-    /* From fresh memory each time, as callers with moving buffers do. */
+    /* The bytes are copied to fresh memory each time, because callers may move their buffers
+     * between writes. */
     size_t len = p->out_len - p->sent;
     char *copy = alloc_array(len + 1, 1);
     memcpy(copy, p->out + p->sent, len);
@@ -108,7 +109,7 @@ static void open_tunnel(struct answer *a, struct lab *lab, const char *path)
     assert_non_null(a->tunnel);
 }
 
-/* Sends a word and gets it back; the peer said `first` before. */
+/* Sends a word and receives it back; the peer has sent `first` before. */
 static void check_echo(struct answer *a, const char *first)
 {
     struct pump p;
@@ -117,7 +118,8 @@ static void check_echo(struct answer *a, const char *first)
     pump_watch(&p);
     lab_wait_true(a->lab, &p.done);
     assert_true(pump_has(&p, expected));
-    /* A quiet tunnel wakes nobody: once drained, the loop turns only for what the peer does. */
+    /* An idle tunnel causes no wakeups: once drained, the loop only turns for events of the
+     * peer. */
     int wakeups = p.wakeups;
     for (int i = 0; i < 10; i++) {
         lab_pass(a->lab);
@@ -185,7 +187,7 @@ static void bytes_behind_the_head_are_kept(void **state)
         http_tunnel_close(a.tunnel);
         answer_finish(&a);
 
-        struct pump p; /* more than the head's buffer, and nothing else wakes the reader */
+        struct pump p; /* more than the head's buffer; no other event wakes the reader */
         open_tunnel(&a, lab, "/tunnel-early?n=200000");
         pump_init(&p, &a, NULL, 0, 200000);
         pump_watch(&p);
@@ -212,7 +214,7 @@ static void the_end_is_seen_after_the_last_byte(void **state)
         assert_int_equal(p.end_rc, -ERR_GONE);
         buf_finish(&p.in);
 
-        /* who writes on learns it too */
+        /* a later write fails as well */
         pump_init(&p, &a, "more and more", 13, 0);
         p.hold = true;
         for (int i = 0; i < 1000 && !p.ended; i++) {
@@ -243,10 +245,10 @@ static void megabytes_both_ways(void **state)
         if (place == PLACE_UNIX) { /* kernels keep more than this for a connection of TCP */
             struct answer b;
             answer_init(&b, lab);
-            p.hold = true; /* the peer echoes and is not read: soon nothing goes any more */
+            p.hold = true; /* the peer echoes and is not read, so that soon neither end can write */
             pump_watch(&p);
             lab_wait_true(lab, &p.full);
-            lab_get(&b, "/hello"); /* meanwhile an ordinary call goes beside it */
+            lab_get(&b, "/hello"); /* an ordinary call works meanwhile */
             assert_int_equal(b.rc, 0);
             assert_true(p.sent < SIZE / 2);
             answer_finish(&b);
@@ -263,7 +265,7 @@ static void megabytes_both_ways(void **state)
     free(data);
 }
 
-/* Reads in small pieces and stops in between: what the TLS library holds must not be forgotten. */
+/* Reads in small pieces with pauses; bytes buffered in the TLS library must still be delivered. */
 static void a_reader_may_stop_anywhere(void **state)
 {
     enum { SIZE = 300000 };
@@ -281,7 +283,7 @@ static void a_reader_may_stop_anywhere(void **state)
             int n = http_tunnel_read(a.tunnel, piece, sizeof(piece), &err);
             assert_true(n >= 0);
             total += (size_t)n;
-            if (n == 0 || total % 7 == 0) { /* let the loop do the rest */
+            if (n == 0 || total % 7 == 0) { /* the loop reads the rest */
                 int before = p.wakeups;
                 p.in.len = 0;
                 p.done = false;
@@ -304,7 +306,7 @@ static void a_reader_may_stop_anywhere(void **state)
     }
 }
 
-/* ---- what goes wrong ---- */
+/* ---- failures ---- */
 
 static void check_refused(struct lab *lab, const char *path, int status, const char *text)
 {
@@ -325,11 +327,12 @@ static void refusals_are_told_as_text(void **state)
     answer_init(&a, lab);
     for (enum place place = PLACE_UNIX; place <= PLACE_TLS; place++) {
         lab_connect(lab, place);
-        check_refused(lab, "/refused-end", 404, "No such container: x"); /* ends by hanging up */
+        check_refused(lab, "/refused-end", 404,
+                      "No such container: x"); /* the body ends by closing the connection */
         check_refused(lab, "/missing", 404,
-                      "{\"message\":\"No such container: x\"}"); /* by length */
+                      "{\"message\":\"No such container: x\"}"); /* the body ends by its length */
         check_refused(lab, "/chunked?status=409%20Conflict", 409, "one two three");
-        lab_upgrade(&a, "/refused-big"); /* its beginning is enough */
+        lab_upgrade(&a, "/refused-big"); /* only its beginning is kept */
         assert_int_equal(a.status, 500);
         assert_in_range(a.body.len, 1000, 16384);
         a.times = 0;
@@ -341,7 +344,7 @@ static void refusals_are_told_as_text(void **state)
         lab_wait(lab, &a.times, 1);
         assert_int_equal(a.rc, 0);
         assert_int_equal(a.status, 500);
-        assert_true(body_is(&a, "half a reason")); /* what there was when the time was over */
+        assert_true(body_is(&a, "half a reason")); /* the part that arrived before the timeout */
         a.times = 0;
         buf_reset(&a.body, 0);
         lab_close(lab);
@@ -436,12 +439,13 @@ static void cancelling_and_closing_are_quiet(void **state)
         wait_for_hang_up(lab);
         assert_int_equal(a.times, 0);
 
-        open_tunnel(&b, lab, "/tunnel"); /* an open one, hung up by us */
+        open_tunnel(&b, lab, "/tunnel"); /* an open tunnel, closed by us */
         http_tunnel_close(b.tunnel);
         wait_for_hang_up(lab);
         answer_finish(&b);
 
-        open_tunnel(&b, lab, "/tunnel-flood?n=1000000"); /* one in use, one being opened */
+        open_tunnel(&b, lab,
+                    "/tunnel-flood?n=1000000"); /* one that is in use, one that is being opened */
         struct pump p;
         pump_init(&p, &b, NULL, 0, SIZE_MAX);
         pump_watch(&p);
@@ -494,20 +498,21 @@ static void closing_from_inside_is_fine(void **state)
     for (enum place place = PLACE_UNIX; place <= PLACE_TLS; place++) {
         struct answer a;
         lab_connect(lab, place);
-        open_tunnel(&a, lab, "/tunnel-early?n=5"); /* in its own event */
+        open_tunnel(&a, lab, "/tunnel-early?n=5"); /* from its own event */
         http_tunnel_watch(a.tunnel, true, true, on_ready_close, &a);
         wait_for_hang_up(lab);
         assert_null(a.tunnel);
         answer_finish(&a);
 
-        answer_init(&a, lab); /* in the answer that brings it */
+        answer_init(&a, lab); /* from the answer that opens it */
         struct http_request request = lab_request("/tunnel-early?n=5");
         http_tunnel_open(lab->client, &request, on_answer_close, &a);
         lab_wait(lab, &a.times, 1);
         wait_for_hang_up(lab);
         answer_finish(&a);
 
-        open_tunnel(&a, lab, "/tunnel-early?n=5"); /* the client, in an event of a tunnel */
+        open_tunnel(&a, lab,
+                    "/tunnel-early?n=5"); /* closing the client from an event of a tunnel */
         http_tunnel_watch(a.tunnel, true, true, on_ready_close_all, lab);
         lab_wait_true(lab, &lab->closed);
         lab->closed = false;
@@ -515,8 +520,8 @@ static void closing_from_inside_is_fine(void **state)
     }
 }
 
-/* Ordinary calls look through idle connections and throw dead ones out: tunnels must not be among
- * them, whatever lies unread in them. */
+/* Ordinary calls check idle connections and close dead ones: tunnels must not be among them, even
+ * with unread bytes. */
 static void tunnels_are_left_alone_by_other_calls(void **state)
 {
     struct lab *lab = *state;
@@ -526,7 +531,7 @@ static void tunnels_are_left_alone_by_other_calls(void **state)
     open_tunnel(&a, lab, "/tunnel-early?n=5");
     open_tunnel(&b, lab, "/tunnel");
     for (int i = 0; i < 4; i++) {
-        lab_get(&c, "/slow?ms=400"); /* libcurl looks once a second */
+        lab_get(&c, "/slow?ms=400"); /* libcurl checks once a second */
         lab_get(&c, "/drop");
         struct answer d;
         open_tunnel(&d, lab, "/tunnel");

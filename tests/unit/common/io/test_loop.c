@@ -1,5 +1,5 @@
-/* The queue from threads to a loop. Under ThreadSanitizer (suite `threads`) it shows that its lock
- * is enough; everywhere that nothing is lost, doubled or swapped. */
+/* The queue from threads to a loop. Under ThreadSanitizer (suite `threads`) the test shows that its
+ * lock is sufficient; in all builds that nothing is lost, doubled or reordered. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,8 +30,8 @@ struct post {
         unsigned number;
         struct parcel parcels[ITEMS];
     } senders[THREADS];
-    unsigned next[THREADS]; /* the number that has to come from each; the loop's */
-    unsigned again;         /* how often the first parcels have come; the loop's */
+    unsigned next[THREADS]; /* the next number expected of each thread; used by the loop only */
+    unsigned again;         /* how often the first parcels have arrived; used by the loop only */
     bool swapped, closed;
 };
 
@@ -71,7 +71,7 @@ static void send_all(void *arg)
     }
 }
 
-/* The same few parcels again and again: the loop gives one back as soon as its callback begins. */
+/* Sends the same few parcels again and again: the loop returns one when its callback begins. */
 static void send_one_again_and_again(void *arg)
 {
     struct sender *s = arg;
@@ -137,7 +137,7 @@ static void what_threads_put_in_comes_out_once_and_in_order(void **state)
 {
     (void)state;
     struct post *p = post_open(on_parcel, send_all);
-    uv_run(&p->loop, UV_RUN_DEFAULT); /* until everything has come */
+    uv_run(&p->loop, UV_RUN_DEFAULT); /* runs until everything has arrived */
     post_join(p);
     assert_false(p->swapped);
     for (unsigned i = 0; i < THREADS; i++) {
@@ -154,7 +154,7 @@ static void an_item_may_be_put_in_again_once_its_callback_runs(void **state)
         uv_run(&p->loop, UV_RUN_ONCE);
     }
     post_join(p);
-    uv_run(&p->loop, UV_RUN_NOWAIT); /* what the last wake-up was for */
+    uv_run(&p->loop, UV_RUN_NOWAIT); /* for the last wakeup */
     for (unsigned i = 0; i < THREADS; i++) {
         assert_false(p->senders[i].parcels[0].queued);
     }

@@ -1,7 +1,7 @@
 /*
- * One sandbox, one link, no process. The latest request is kept in `w`, and a test replies to it,
- * or loses the worker. Every callback comes from the loop, as in the real thing, so that a test
- * sees what is told when.
+ * One sandbox, one link, no process. The latest request is kept in `w`; a test replies to it, or
+ * loses the worker. Every callback comes from the loop, as in the real code, so that a test sees
+ * the order of events.
  */
 #include "tests/unit/supervisor/fleet/call_lab.h"
 
@@ -15,7 +15,7 @@
 
 struct world w;
 
-/* ---- instead of the rest of the fleet ---- */
+/* ---- replacements for the rest of the fleet ---- */
 
 enum sandbox_state sandbox_state(const struct sandbox *s)
 {
@@ -85,7 +85,7 @@ int worker_link_ask(struct worker_link *link, struct msg *m, uint64_t timeout_ms
         w.kills += m->cancel.force;
         return 0;
     }
-    assert_false(w.out); /* one at a time */
+    assert_false(w.out); /* one request at a time */
     w.out = true;
     w.is_start = m->type == MSG_START;
     w.starts += w.is_start;
@@ -196,7 +196,7 @@ void resume(void)
     call_resume_all(&w.s);
 }
 
-/* ---- who waits ---- */
+/* ---- callers that wait ---- */
 
 void on_told(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
              const char *hint)

@@ -1,12 +1,12 @@
 /*
- * Calls and executions without workers: what call.c needs of sandbox.c and
- * supervisor/fleet/workers/link.c is defined by call_lab.c and so taken instead of theirs. The link
- * is in this process, and answers when and what a test says.
+ * Calls and executions without workers: call_lab.c defines the functions of sandbox.c and
+ * supervisor/fleet/workers/link.c that call.c needs, so the linker takes these instead. The link is
+ * in this process, and answers as a test chooses.
  */
 #ifndef CLOISTER_TESTS_UNIT_FLEET_CALL_LAB_H
 #define CLOISTER_TESTS_UNIT_FLEET_CALL_LAB_H
 
-/* cmocka.h needs these before it. */
+/* cmocka.h needs these headers before it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ struct world {
     struct fleet_host host;
     struct sandbox s;
     enum sandbox_state state;
-    /* the request that is out */
+    /* the pending request */
     bool out;
     struct msg_start start;
     bool is_start;
@@ -40,7 +40,7 @@ struct world {
 
 extern struct world w;
 
-/* What somebody who waits for an execution was told. */
+/* The answer to a caller that waits for an execution. */
 struct told {
     unsigned times;
     int rc;

@@ -1,7 +1,7 @@
 /*
- * The fixture keeps one loop per test and one guard timer for all deadlines. Stopping the fleet at
- * the end of every test is part of every test: callbacks exactly once, no handle left on the loop,
- * no file left in the runtime directory.
+ * The fixture has one loop per test and one guard timer for all deadlines. Every test ends by
+ * stopping the fleet, which checks that callbacks ran exactly once, that no handle is left on the
+ * loop and no file in the runtime directory.
  */
 #include "tests/unit/supervisor/fleet/fixture.h"
 
@@ -96,7 +96,7 @@ static uint64_t end(struct fixture *f, enum fleet_end end)
     uint64_t begin_ms = clock_ms();
     f->stopped = false;
     fleet_shutdown(f->fleet, end, on_stopped, f);
-    assert_false(f->stopped); /* never from inside */
+    assert_false(f->stopped); /* the callback never runs inside the call */
     wait_flag(f, &f->stopped);
     uint64_t took_ms = clock_ms() - begin_ms;
     fleet_destroy(f->fleet);
@@ -130,7 +130,7 @@ int fixture_teardown(void **state)
     uv_close((uv_handle_t *)&f->deadline, NULL);
     uv_run(&f->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&f->loop), 0);
-    err_ignore(dir_remove(f->top, NULL)); /* a test may have removed it itself */
+    err_ignore(dir_remove(f->top, NULL)); /* a test may have removed the directory itself */
     err_ignore(dir_remove(f->sweeps, NULL));
     err_ignore(dir_remove(f->notes, NULL));
     char **texts[] = {&f->config.backend,     &f->config.engine,    &f->config.runtime,
@@ -181,7 +181,7 @@ void wait_flag(struct fixture *f, const bool *flag)
 
 static void on_tick(uv_timer_t *tick)
 {
-    (void)tick; /* the loop turns, which is all that is wanted */
+    (void)tick; /* the timer only has to wake the loop */
 }
 
 void wait_count(struct fixture *f, const unsigned *counter, unsigned count)
@@ -194,7 +194,8 @@ void wait_count(struct fixture *f, const unsigned *counter, unsigned count)
     assert_int_equal(*counter, count);
 }
 
-/* Runs the loop until it is so, looking at what is outside of it now and then. */
+/* Runs the loop until the condition holds, and checks it periodically, as it is outside the
+ * loop. */
 static void wait_outside(struct fixture *f, bool (*is_so)(const char *path, int number),
                          const char *path, int number)
 {
@@ -207,7 +208,7 @@ static void wait_outside(struct fixture *f, bool (*is_so)(const char *path, int 
     }
     uv_timer_stop(&f->deadline);
     uv_close((uv_handle_t *)&tick, NULL);
-    uv_run(&f->loop, UV_RUN_NOWAIT); /* which lets go of it */
+    uv_run(&f->loop, UV_RUN_NOWAIT); /* runs the close callback */
 }
 
 static bool has_entries(const char *path, int count)
@@ -469,7 +470,7 @@ void get_status(struct fixture *f, const char *id, struct answer *a)
     wait_times(f, a, 1);
 }
 
-/* ---- the outside world ---- */
+/* ---- files and processes ---- */
 
 int count_entries(const char *path)
 {

@@ -1,13 +1,13 @@
 /*
  * A fleet whose workers are tests/lib/worker_stub.c, and a loop to run it on.
  *
- * Every wait_*() runs the loop until the thing has happened and fails the test after a deadline, so
+ * Every wait_*() runs the loop until the event has happened and fails the test after a deadline, so
  * no test sleeps to synchronise.
  */
 #ifndef CLOISTER_TESTS_UNIT_FLEET_FIXTURE_H
 #define CLOISTER_TESTS_UNIT_FLEET_FIXTURE_H
 
-/* cmocka.h needs these before it. */
+/* cmocka.h needs these headers before it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,13 +29,12 @@ struct fixture {
     struct config config;
     struct fleet *fleet;
     char top[64];    /* runtime directory */
-    char sweeps[80]; /* where the stub notes what it has swept, and that a hanging probe was asked
-                        for */
-    char notes[80];  /* where it notes what it was asked for */
+    char sweeps[80]; /* directory of the stub's notes about sweeps, and about a hanging probe */
+    char notes[80];  /* directory of its notes about requests */
     bool stopped;
 };
 
-/* What a callback of the fleet said, and how often. */
+/* The arguments of the latest callback of the fleet, and how often it was called. */
 struct answer {
     unsigned times;
     int rc;
@@ -57,7 +56,7 @@ struct answer {
     uint64_t created_wall_ms, expires_wall_ms, ends_wall_ms, lifetime_ms;
     bool has_usage;
     uint64_t memory_bytes;
-    /* of a creation under way */
+    /* progress of a creation */
     unsigned news;
     char news_text[64];
     uint64_t news_done, news_total;
@@ -66,7 +65,7 @@ struct answer {
     struct buf out, errout;
     uint64_t out_bytes, err_bytes;
     uint64_t status;
-    char message[128]; /* what it said about its end */
+    char message[128]; /* message about its end */
 };
 
 void answer_init(struct answer *a);
@@ -78,34 +77,33 @@ int fixture_setup(void **state);
 int fixture_teardown(void **state);
 
 void fixture_start(struct fixture *f);
-/* Shuts the fleet down; returns how long that took, in ms. */
+/* Shuts the fleet down; returns the duration in ms. */
 uint64_t fixture_stop(struct fixture *f);
 /* The same, but leaves the sandboxes to the next fleet of the instance. */
 uint64_t fixture_leave(struct fixture *f);
-/* From the next fleet on. */
+/* Renames the instance of later fleets. */
 void rename_instance(struct fixture *f, const char *name);
 
 /* Runs the loop until a->times reaches `times`. */
 void wait_times(struct fixture *f, const struct answer *a, unsigned times);
-/* Runs the loop until *flag. */
+/* Runs the loop until *flag is true. */
 void wait_flag(struct fixture *f, const bool *flag);
-/* Runs the loop until a counter has reached that, and checks that it is no more. */
+/* Runs the loop until a counter reaches `count`, and checks that it is not higher. */
 void wait_count(struct fixture *f, const unsigned *counter, unsigned count);
-/* Runs the loop until a directory has that many entries, no more and no less. */
+/* Runs the loop until a directory has exactly that many entries. */
 void wait_entries(struct fixture *f, const char *path, int count);
-/* Notes of stubs (worker_stub.c) that nobody waits for any more. */
+/* Removes notes of stubs (worker_stub.c) that earlier events left. */
 void forget_notes(struct fixture *f);
-/* Runs the loop until a stub has noted this, and takes the note away. */
+/* Runs the loop until a stub has left this note, and removes it. */
 void wait_note(struct fixture *f, const char *name);
-/* Runs the loop until the stub has begun that many operations in the sandbox, no more and no less.
- */
+/* Runs the loop until the stub has begun exactly that many operations in the sandbox. */
 void wait_begun(struct fixture *f, const char *id, int count);
-/* Runs the loop until a process is no more, which takes the loop where it is its child. */
+/* Runs the loop until the process does not exist any more; a child is reaped by the loop. */
 void wait_gone(struct fixture *f, int pid);
-/* Runs the loop until timers of it that were due in `ms` have fired: what goes by the same clock as
- * they, has happened by then or does not happen. */
+/* Runs the loop until timers that are due within `ms` have fired: an event of an earlier timer has
+ * happened by then, or does not happen. */
 void run_past(struct fixture *f, uint64_t ms);
-/* Runs the loop until the sandbox is in the state, or (state NULL) is not listed any more. */
+/* Runs the loop until the sandbox is in the state, or (state NULL) not listed any more. */
 void wait_state(struct fixture *f, const char *id, const char *state);
 
 /* Callbacks that fill a struct answer. */
@@ -116,12 +114,13 @@ void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome, const st
                 const char *hint);
 void on_done(void *arg, int rc, const struct err *err, const char *hint);
 
-/* Begins to open one with an image that the stub knows (or NULL). */
+/* Begins to open a sandbox with an image that the stub knows (or NULL). */
 void begin_open(struct fixture *f, const char *name, const char *image, struct answer *a);
-/* Opens one and returns its id, which must succeed. The result is valid until the next open. */
+/* Opens a sandbox, which must succeed, and returns its id. The result is valid until the next
+ * open. */
 const char *open_one(struct fixture *f, const char *image, char id[FLEET_ID_SIZE]);
 struct fleet_call *begin_run(struct fixture *f, const char *id, const char *code, struct answer *a);
-/* Runs code and checks that it ended well with this output. */
+/* Runs code and checks that it succeeds with this output. */
 void check_run(struct fixture *f, const char *id, const char *code, const char *expected);
 void close_one(struct fixture *f, const char *id);
 void get_status(struct fixture *f, const char *id, struct answer *a);

@@ -15,13 +15,13 @@
 #include "proto/codec.h"
 #include "proto/version.h"
 
-#define WAIT_MS 30000 /* a worker may say hello for 10 s */
+#define WAIT_MS 30000 /* HELLO has a timeout of 10 s */
 
 /* ---- the lab itself ---- */
 
 static void on_released(struct fleet_host *host)
 {
-    (void)host; /* looked at, not waited for */
+    (void)host; /* a test checks host.held, so there is nothing to do */
 }
 
 int lab_setup(void **state)
@@ -44,7 +44,7 @@ int lab_setup(void **state)
     lab->host.lifeline_read = lifeline[0];
     lab->host.lifeline_write = lifeline[1];
     lab->host.on_released = on_released;
-    lab->host.held = 1; /* the lab itself */
+    lab->host.held = 1; /* for the lab itself */
     TAILQ_INIT(&lab->host.links);
     lab->args = (struct worker_args){
         .sandbox = "sandbox",
@@ -164,7 +164,7 @@ static void on_answer(void *arg, int rc, const struct msg *reply, const struct e
                       const char *hint)
 {
     struct lab *lab = arg;
-    assert_int_equal(lab->dead, 0); /* requests first */
+    assert_int_equal(lab->dead, 0); /* requests are answered before the death is reported */
     assert_non_null(hint);
     assert_int_equal(rc == 0, reply != NULL);
     lab->answered++;
@@ -322,7 +322,7 @@ void lab_say_hello(struct lab *lab)
 bool lab_process_lives(const struct lab *lab)
 {
     siginfo_t info = {.si_pid = 0};
-    /* Not a child any more: libuv has buried it. */
+    /* False for a process that libuv has reaped, which is no child any more. */
     return waitid(P_PID, (id_t)lab->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
            info.si_pid == 0;
 }

@@ -1,8 +1,8 @@
 /*
- * One link and everything around it in the hands of a test: a host without a fleet, a process that
- * only exists, and the worker's end of the socket, which the test plays itself.
+ * One link with its surroundings controlled by a test: a host without a fleet, a process that only
+ * exists, and the worker's end of the socket, which the test serves itself.
  *
- * Every wait runs the loop until the thing has happened and fails the test after a deadline.
+ * Every wait runs the loop until the event has happened and fails the test after a deadline.
  */
 #ifndef CLOISTER_TESTS_UNIT_FLEET_LINK_LAB_H
 #define CLOISTER_TESTS_UNIT_FLEET_LINK_LAB_H
@@ -40,44 +40,44 @@ struct lab {
 
     struct worker_link *link;
     int pid;
-    bool reaped_by_hand; /* nobody else waits for the process */
+    bool reaped_by_hand; /* the process is not reaped by the loop */
 
     struct ipc_server *peer;
     bool peer_closed;
     bool silent; /* PINGs are not answered */
     struct lab_request hello, asked;
 
-    /* What the owner of the link has heard. */
+    /* Callbacks of the link's owner. */
     unsigned ready, dead, answered;
     struct worker_death death;
     char reason[256];
     int answer_rc;
-    bool answer_refused; /* with an error of the worker's */
+    bool answer_refused; /* the answer was an error of the worker's */
 };
 
 int lab_setup(void **state);
 int lab_teardown(void **state);
 
-/* A link to a new process, or to one that it has not started itself. `behaviour` is what the stub
- * does, "hello-hang" for a process that leaves the talking to the test. */
+/* Makes a link to a new process, or to one that the link has not started itself. `behaviour` is the
+ * stub's, "hello-hang" for a process that leaves the socket to the test. */
 void lab_start(struct lab *lab, const char *behaviour);
 void lab_adopt(struct lab *lab, const char *behaviour);
-/* Only the process of lab_adopt(). */
+/* Starts only the process of lab_adopt(). */
 void lab_spawn(struct lab *lab, const char *behaviour);
 
-/* The worker's end dials, and HELLO has arrived there. */
+/* Dials as the worker, and waits until HELLO has arrived there. */
 void lab_dial(struct lab *lab);
 void lab_hang_up(struct lab *lab);
-/* Answers, and forgets the request. */
+/* Answers the request and clears it. */
 void lab_reply(struct lab_request *r, struct msg *m);
 void lab_reply_garbage(struct lab_request *r);
 void lab_say_hello(struct lab *lab);
 
-/* The owner asks for something (CLOSE). */
+/* Sends a request of the owner's (CLOSE). */
 int lab_ask(struct lab *lab);
 
 void lab_wait(struct lab *lab, const unsigned *count, unsigned wanted);
-/* Runs the loop until it is so; fails if that takes too long. */
+/* Runs the loop until the condition holds; fails after a deadline. */
 #define LAB_WAIT_UNTIL(lab, is_so)                                                                 \
     do {                                                                                           \
         lab_wait_begin(lab);                                                                       \
@@ -91,12 +91,12 @@ void lab_wait_turn(struct lab *lab, const char *what);
 void lab_wait_end(struct lab *lab);
 /* Runs the loop for this long. */
 void lab_pass(struct lab *lab, uint64_t ms);
-/* True if the process is alive, not only unburied. */
+/* True if the process is alive, and not a zombie. */
 bool lab_process_lives(const struct lab *lab);
-/* Waits until nothing is left of links that are destroyed. */
+/* Waits until all destroyed links are freed. */
 void lab_bury(struct lab *lab);
-/* Kills the process if there is one, destroys the link if it is dead, and waits until nothing is
- * left of either; then the lab is as new. */
+/* Kills the process if there is one, destroys the link if it is dead, and waits until both are
+ * gone; then the lab can be used again. */
 void lab_clean(struct lab *lab);
 
 #endif

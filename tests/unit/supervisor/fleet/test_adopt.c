@@ -1,5 +1,4 @@
-/* A fleet takes over what another one has left: a supervisor dies or ends, and the next one comes.
- */
+/* A fleet takes over the sandboxes that another one has left when its supervisor died or ended. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +23,7 @@ static int setup(void **state)
     int rc = fixture_setup(state);
     struct fixture *f = *state;
     rename_instance(f, "main");
-    f->config.grace_s = 20; /* no test wants to be hurried, but for those that say so */
+    f->config.grace_s = 20; /* long enough for all tests but those that set their own */
     f->config.max_sandboxes = 64;
     return rc;
 }
@@ -103,7 +102,7 @@ static void kill_worker(int pid)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* Writes the record again, with a change. */
+/* Changes the record of a sandbox. */
 static void rewrite_record(const struct fixture *f, const char *id,
                            void (*change)(struct msg_record *whose))
 {
@@ -144,7 +143,7 @@ static void execute(struct fixture *f, const char *id, const char *code, char re
     fleet_execute(f->fleet, "me", id, &op, ret);
 }
 
-/* Runs the loop until output of the execution has come. */
+/* Runs the loop until the execution has written output. */
 static void wait_output(struct fixture *f, const char *execution)
 {
     uint64_t bytes = 0;
@@ -154,13 +153,13 @@ static void wait_output(struct fixture *f, const char *execution)
         fleet_await(f->fleet, "me", execution, 10, on_outcome, &a);
         wait_times(f, &a, 1);
         assert_int_equal(a.rc, 0);
-        assert_int_equal(a.status, 0); /* it goes on */
+        assert_int_equal(a.status, 0); /* it is still running */
         bytes = a.out_bytes;
         answer_finish(&a);
     }
 }
 
-/* ---- what is taken over ---- */
+/* ---- sandboxes that are taken over ---- */
 
 static void all_that_was_asked_for_is_there_again(void **state)
 {
@@ -190,11 +189,11 @@ static void all_that_was_asked_for_is_there_again(void **state)
     struct seen before = look(f, id);
     assert_true(fixture_leave(f) < 1000);
     assert_true(process_exists(before.pid));
-    f->config.max_lifetime_s = 70; /* of those that this one makes */
+    f->config.max_lifetime_s = 70; /* the limit of sandboxes that this server makes */
     f->config.memory_mb = 1;
 
     next_server(f);
-    struct seen after = look(f, id); /* at once */
+    struct seen after = look(f, id); /* at once, without waiting for the worker */
     assert_int_equal(after.times, 1);
     assert_string_equal(after.state, "recovering");
     assert_int_equal(fleet_find(f->fleet, "me", "box", &found, &err), 0);
@@ -224,7 +223,7 @@ static void all_that_was_asked_for_is_there_again(void **state)
     answer_finish(&a);
 }
 
-/* Whose it is, is written down: it has to fit. */
+/* The owner is written to the record, so it must fit there. */
 static void an_owner_that_cannot_be_written_down_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -252,14 +251,15 @@ static void a_dead_worker_is_replaced_by_the_next_server(void **state)
     fixture_leave(f);
     kill_worker(pid);
     next_server(f);
-    check_run(f, id, "gen", "2"); /* waits till there is one */
+    check_run(f, id, "gen", "2"); /* waits until there is a worker */
     check_run(f, id, "runs", "3");
     assert_int_equal(look(f, id).restarts, 1);
-    kill(worker_pid(f, id), SIGKILL); /* and from now on everything is as ever */
+    kill(worker_pid(f, id), SIGKILL); /* and from now on it behaves as any other sandbox */
     check_run(f, id, "gen", "3");
 }
 
-/* Killed between the start of a worker and its note, a server leaves a worker that nobody knows. */
+/* A server that is killed between starting a worker and writing its note leaves an unknown
+ * worker. */
 static void a_worker_without_a_note_does_not_disturb_its_successor(void **state)
 {
     struct fixture *f = *state;
@@ -292,7 +292,7 @@ static void executions_that_run_or_ended_are_found_by_their_ids(void **state)
     fleet_await(f->fleet, "me", runs_on, WAIT_MS, on_outcome, &a);
     wait_output(f, runs_on);
     fixture_leave(f);
-    assert_int_equal(a.times, 1); /* who waits is told how it stands */
+    assert_int_equal(a.times, 1); /* the caller that waits is answered with the current state */
     assert_int_equal(a.rc, 0);
     answer_finish(&a);
 
@@ -303,7 +303,7 @@ static void executions_that_run_or_ended_are_found_by_their_ids(void **state)
     check_await(f, ends_alone, "line 0\nline 1\nline 2\n");
     check_await(f, runs_on, "line 0\nline 1\nline 2\nline 3\nline 4\n");
     wait_times(f, &a, 1);
-    assert_int_equal(a.rc, -ERR_EXECUTION_NOT_FOUND); /* it is not theirs */
+    assert_int_equal(a.rc, -ERR_EXECUTION_NOT_FOUND); /* it belongs to another owner */
     check_run(f, id, "runs", "4");
     answer_finish(&a);
 }
@@ -343,7 +343,8 @@ static void what_never_turns_up_is_answered(void **state)
     next_server(f);
     answer_init(&a);
     fleet_await(f->fleet, "me", "nosuch", FLEET_WAIT_FOR_EVER, on_outcome, &a);
-    assert_int_equal(fleet_stop(f->fleet, "me", "neither", &err), 0); /* it cannot tell yet */
+    assert_int_equal(fleet_stop(f->fleet, "me", "neither", &err),
+                     0); /* the server cannot know yet */
     wait_times(f, &a, 1);
     assert_int_equal(a.rc, -ERR_EXECUTION_NOT_FOUND);
     answer_finish(&a);
@@ -378,7 +379,7 @@ static void fifty_are_taken_over(void **state)
         open_one(f, NULL, ids[i]);
     }
     for (int i = 0; i < MANY; i += 2) {
-        kill(worker_pid(f, ids[i]), SIGSTOP); /* so that it is not replaced meanwhile */
+        kill(worker_pid(f, ids[i]), SIGSTOP); /* stopped, so that it is not replaced meanwhile */
     }
     int pids[MANY];
     for (int i = 0; i < MANY; i++) {
@@ -406,11 +407,12 @@ static void it_may_go_on_and_on(void **state)
     fixture_start(f);
     open_one(f, NULL, id);
     execute(f, id, "slow 200 10", execution);
-    wait_output(f, execution); /* what the agent does not have yet is refused, not left */
+    wait_output(f,
+                execution); /* an operation that the agent does not have yet is refused, not left */
     for (int i = 0; i < 20; i++) {
         assert_true(fixture_leave(f) < 1000);
         next_server(f);
-        if (i % 3 == 0) { /* sometimes before it has found out anything */
+        if (i % 3 == 0) { /* in some rounds before it has found any worker */
             wait_state(f, id, "ready");
         }
     }
@@ -424,7 +426,7 @@ static void it_may_go_on_and_on(void **state)
     check_run(f, id, "runs", "3");
 }
 
-/* ---- what cannot be taken over ---- */
+/* ---- sandboxes that cannot be taken over ---- */
 
 static void a_worker_of_another_build_fails_its_sandbox(void **state)
 {
@@ -457,7 +459,7 @@ static void a_sandbox_that_ended_alone_tells_its_owner(void **state)
     int pid = worker_pid(f, id);
     int status;
     fixture_leave(f);
-    assert_int_equal(waitpid(pid, &status, 0), pid); /* its grace */
+    assert_int_equal(waitpid(pid, &status, 0), pid); /* after its grace period */
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), EXIT_CODE_ORPHANED);
     next_server(f);
@@ -519,7 +521,7 @@ static void other_boot(struct msg_record *whose)
     whose->boot = view_of("0b1c2d3e-another-boot");
 }
 
-/* Four that are left to the sweep, and one between them that is not. */
+/* Four bad records are left to the sweep, and a good one among them is not. */
 static void bad_records_are_swept_and_disturb_nobody(void **state)
 {
     struct fixture *f = *state;
@@ -558,7 +560,7 @@ static void bad_records_are_swept_and_disturb_nobody(void **state)
     }
 }
 
-/* The client was told that it is closed; what is left of it by then is only rubbish. */
+/* The client was told that the sandbox is closed, so a remaining record is only to be swept. */
 static void a_closed_sandbox_does_not_come_back(void **state)
 {
     struct fixture *f = *state;
@@ -631,7 +633,7 @@ static void the_next_server_waits_for_the_lock(void **state)
     f->fleet = first;
     check_run(f, id, "gen", "1");
     fixture_leave(f);
-    f->fleet = second; /* the first call that looks for it finds it */
+    f->fleet = second; /* the first call that looks for the sandbox finds it */
     assert_int_equal(fleet_find(second, "me", id, &found, &err), 0);
     check_run(f, id, "gen", "1");
 }
@@ -656,8 +658,8 @@ static void an_instance_of_its_own_leaves_nothing(void **state)
     assert_int_equal(count_entries(f->top), 0);
 }
 
-/* An instance whose server and worker are dead, beside the one of the test: that it is swept says
- * that a stranger has looked. */
+/* Leaves an instance whose server and worker are dead, beside the test's own. When it is swept, the
+ * other server has looked. */
 static void leave_dead(struct fixture *f, char id[FLEET_ID_SIZE])
 {
     rename_instance(f, "dead");
@@ -695,13 +697,13 @@ static void another_instance_does_not_sweep_what_lives(void **state)
     wait_entries(f, f->sweeps, 1);
     check_only_swept(f, dead);
     rename_instance(f, "main");
-    next_server(f); /* the lock is free for it all the time */
+    next_server(f); /* although the lock is free all the time */
     check_run(f, id, "gen", "1");
     fixture_stop(f);
     f->fleet = stranger;
 }
 
-/* Both its server and its worker are dead: the sandbox may live on for its grace. */
+/* Server and worker are dead, but the sandbox may go on for its grace period. */
 static void a_server_that_comes_within_the_grace_comes_before_the_sweep(void **state)
 {
     struct fixture *f = *state;
@@ -714,7 +716,7 @@ static void a_server_that_comes_within_the_grace_comes_before_the_sweep(void **s
     int pid = worker_pid(f, id);
     fixture_leave(f);
     kill_worker(pid);
-    leave_dead(f, dead); /* later, so what is due for it is due for the other one, too */
+    leave_dead(f, dead); /* it was left later, so when it is swept, the other one was due as well */
     rename_instance(f, "");
     fixture_start(f);
     open_one(f, NULL, other);
@@ -722,7 +724,7 @@ static void a_server_that_comes_within_the_grace_comes_before_the_sweep(void **s
     rename_instance(f, "main");
     next_server(f);
     check_run(f, id, "gen", "2");
-    wait_entries(f, f->sweeps, 1); /* the stranger's second look */
+    wait_entries(f, f->sweeps, 1); /* the other server has looked twice */
     check_only_swept(f, dead);
     check_run(f, id, "gen", "2");
     fixture_stop(f);

@@ -1,5 +1,5 @@
-/* A fleet takes over sandboxes that do not answer, as their engine or their agent is stopped: who
- * waits is told so within his patience, and nothing is given up. */
+/* A fleet takes over sandboxes that do not answer, because their engine or agent is stopped:
+ * callers are answered so within their timeout, and no sandbox is given up. */
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -10,7 +10,7 @@
 #include "common/fd.h"
 #include "tests/unit/supervisor/fleet/fixture.h"
 
-#define NEARLY_MS 7000 /* of the 10 s for which anybody is patient */
+#define NEARLY_MS 7000 /* of the timeout of 10 s */
 
 static int setup(void **state)
 {
@@ -43,7 +43,7 @@ static int pid_of_worker(struct fixture *f)
     return pid;
 }
 
-/* One sandbox in which code runs; its server is gone. Returns its worker. */
+/* Leaves one sandbox in which code runs, without its server. Returns its worker. */
 static int leave_one(struct fixture *f, char id[FLEET_ID_SIZE], char execution[FLEET_ID_SIZE])
 {
     const struct fleet_op op = {
@@ -51,7 +51,7 @@ static int leave_one(struct fixture *f, char id[FLEET_ID_SIZE], char execution[F
     fixture_start(f);
     open_one(f, NULL, id);
     fleet_execute(f->fleet, "me", id, &op, execution);
-    check_run(f, id, "echo later", "later"); /* what was asked for before has arrived */
+    check_run(f, id, "echo later", "later"); /* the earlier request has been delivered */
     int pid = pid_of_worker(f);
     fixture_leave(f);
     set_silent(f, id, true);
@@ -65,7 +65,7 @@ static void assert_not_known(const struct answer *a)
     assert_non_null(strstr(a->hint, "do not run the code again"));
 }
 
-/* It is there as it was, and so is what ran in it. */
+/* Checks that the sandbox and its execution are unchanged. */
 static void check_taken_over(struct fixture *f, const char *id, const char *execution,
                              const char *worker)
 {
@@ -103,7 +103,7 @@ static void who_asks_is_answered_in_time_and_what_ran_is_found_later(void **stat
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(all[i]->times, 0);
     }
-    assert_int_equal(pid_of_worker(f), pid); /* it is well, though its sandbox is silent */
+    assert_int_equal(pid_of_worker(f), pid); /* the worker is fine, though its sandbox is silent */
     wait_times(f, &now, 1);
     wait_times(f, &later, 1);
     wait_times(f, &status, 1);
@@ -134,7 +134,7 @@ static void what_turns_up_is_waited_for_as_long_as_was_asked(void **state)
     run_past(f, 500);
     assert_int_equal(a.times, 0);
     set_silent(f, id, false);
-    wait_times(f, &a, 1); /* by the time that was asked for, as the code goes on */
+    wait_times(f, &a, 1); /* when the requested time is over, because the code goes on */
     assert_int_equal(a.rc, 0);
     answer_finish(&a);
 }

@@ -1,6 +1,5 @@
 /*
- * Calls and executions: every event in every state that a call can be in, joining, waiting, and
- * what is kept.
+ * Calls and executions: every event in every state of a call, joining, waiting, and what is kept.
  */
 #include "tests/unit/supervisor/fleet/call_lab.h"
 
@@ -19,11 +18,11 @@ enum situation { UNHEARD, LOST, STARTING, FOLLOWING, SETTLED, GIVEN_UP, UNSEEN, 
 
 static void pass_an_hour(void)
 {
-    w.loop.time += 3600 * 1000; /* no test waits for that */
+    w.loop.time += 3600 * 1000; /* moves the loop's clock instead of waiting */
     call_check_all(&w.s);
 }
 
-/* The agent says itself that nothing has ended it. */
+/* The agent reports that nothing has ended the operation. */
 static void overdue(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -140,7 +139,7 @@ static char state_now(const struct fleet_call *call, bool waits)
 
 static void every_event_in_every_state(void **state)
 {
-    /* columns as enum event; first the state right after it, then what the one who waits has been
+    /* columns as enum event; first the state right after it, then what the waiting caller has been
      * told by the next turn: nothing, outcome, cancelled, failure, running */
     static const char *const expected[SITUATIONS][2] = {
         [UNHEARD] = {"-----ASWDDDW", "-----.c.fcfr"},
@@ -170,7 +169,7 @@ static void every_event_in_every_state(void **state)
             if (letter(&told) != expected[s][1][e]) {
                 fail_msg("situation %d event %d: told %c", (int)s, (int)e, letter(&told));
             }
-            /* and the end of it all, whatever it is in now */
+            /* finally everything is ended, in whatever state it is */
             call_cancel_all(&w.s);
             if (w.out) {
                 lose_worker();
@@ -215,7 +214,7 @@ static void a_stop_reaches_whatever_worker_there_is_and_gets_harder(void **state
     resume();
     assert_true(w.is_start && w.start.wait_ms == 0);
     reply(OP_RUNNING, "");
-    assert_int_equal(w.interrupts, 2); /* the new worker, once it knows the operation */
+    assert_int_equal(w.interrupts, 2); /* a new worker is told once it knows the operation */
     w.loop.time += TIME_INTERRUPT_MS;
     call_check_all(&w.s);
     call_check_all(&w.s);
@@ -223,7 +222,7 @@ static void a_stop_reaches_whatever_worker_there_is_and_gets_harder(void **state
     reply(OP_DONE, "");
     assert_int_equal(told.times, 1);
     assert_int_equal(w.acks, 1);
-    happen(CANCEL, id, NULL); /* harmless */
+    happen(CANCEL, id, NULL); /* a repeated cancel has no effect */
     assert_int_equal(w.interrupts, 2);
 }
 
@@ -247,7 +246,7 @@ static void an_execution_of_an_earlier_server_is_joined_from_its_first_byte(void
     struct told told = {0};
     w.state = SANDBOX_RECOVERING;
     executions_adopt(x, &w.s, &info);
-    executions_adopt(x, &w.s, &info); /* once is enough */
+    executions_adopt(x, &w.s, &info); /* adopting it again has no effect */
     assert_false(w.out);
     resume();
     assert_true(w.is_start && w.start.join && w.start.skip);
@@ -260,7 +259,7 @@ static void an_execution_of_an_earlier_server_is_joined_from_its_first_byte(void
     assert_int_equal(told.state, OP_RUNNING);
     assert_string_equal(told.out, "abc");
     assert_string_equal(told.language, "bash");
-    /* what is forgotten is counted, and what follows the gap is not taken for what was there */
+    /* forgotten bytes are counted, and bytes after the gap are not joined to those before it */
     struct msg m = output(OP_RUNNING, "later", 100);
     reply_with(0, &m, NULL);
     assert_int_equal(w.out_from, 105);
@@ -273,7 +272,7 @@ static void an_execution_of_an_earlier_server_is_joined_from_its_first_byte(void
     assert_string_equal(told.out, "abc");
     assert_int_equal(told.out_bytes, 108);
     assert_false(w.killed);
-    assert_int_equal(w.s.executions, 0); /* counted by who began it */
+    assert_int_equal(w.s.executions, 0); /* counted for its creator */
 }
 
 static void a_gap_in_what_we_began_ourselves_is_a_fault(void **state)
@@ -327,8 +326,8 @@ static void on_pause(uv_timer_t *timer)
     uv_stop(timer->loop);
 }
 
-/* Until timers that were due in `ms` have fired: who waits for so long has been told by then, or is
- * not told. */
+/* Runs the loop until timers that are due within `ms` have fired: a caller that waits so long has
+ * been answered by then, or is not. */
 static void run_past(uint64_t ms)
 {
     static uv_timer_t timer;
@@ -341,7 +340,7 @@ static void run_past(uint64_t ms)
 
 static void wait_told(const struct told *told)
 {
-    static uv_timer_t guard; /* there is no worker here that would keep the loop going */
+    static uv_timer_t guard; /* a timer of its own, because no worker keeps the loop running */
     uv_timer_init(&w.loop, &guard);
     uv_timer_start(&guard, on_guard, 5000, 0);
     while (told->times == 0) {
@@ -496,7 +495,7 @@ static void a_refusal_is_told_once_and_forgotten(void **state)
     assert_int_equal(told.rc, -ERR_EXECUTION_NOT_FOUND);
 }
 
-/* ---- what is kept ---- */
+/* ---- executions that are kept ---- */
 
 static void run_one(char id[FLEET_ID_SIZE], const char *text)
 {
@@ -512,7 +511,7 @@ static void the_latest_are_kept_by_number(void **state)
     struct told told;
     struct told running;
     char long_id[FLEET_ID_SIZE];
-    begin(long_id, &running); /* does not count while it runs */
+    begin(long_id, &running); /* it does not count while it runs */
     w.out = false;
     worker_reply_fn done = w.done;
     void *arg = w.arg;
@@ -568,7 +567,7 @@ static void on_told_again(void *arg, int rc, const struct fleet_outcome *o, cons
     (void)err, (void)hint;
     assert_int_equal(rc, 0);
     for (size_t i = 0; i < EXECUTIONS_KEPT + 1;
-         i++) { /* pushes it out, but not before we are done */
+         i++) { /* evicts it, but only when we are done with it */
         run_one(id, "y");
     }
     a->len = strlen(o->op) + o->out.len;
@@ -583,7 +582,7 @@ static void what_somebody_looks_at_is_not_given_up(void **state)
     assert_int_equal(a.len, CALL_ID_CHARS + 3);
     assert_int_equal(executions_stop(w.host.executions, "me", a.id, NULL), 0);
     char id[FLEET_ID_SIZE];
-    run_one(id, "z"); /* nobody looks any more, and it is the oldest */
+    run_one(id, "z"); /* nothing reads it any more, and it is the oldest */
     assert_int_equal(executions_stop(w.host.executions, "me", a.id, NULL),
                      -ERR_EXECUTION_NOT_FOUND);
 }

@@ -1,5 +1,5 @@
-/* What is put off to the next turn of the loop runs in its turn, whatever is taken back meanwhile.
- */
+/* Callbacks that are deferred to the next turn of the loop run there in order, whichever others are
+ * cancelled meanwhile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ struct world {
     unsigned ran[MOST];
 };
 
-static struct world *w; /* of the test that runs */
+static struct world *w; /* of the running test */
 
 static void count(void *arg)
 {

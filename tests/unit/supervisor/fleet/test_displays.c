@@ -1,5 +1,5 @@
-/* What code displayed is read before anybody is told that the code has ended: once, within bounds,
- * whatever the agent says and whoever dies meanwhile. */
+/* Displays are read before callers are told that the code has ended: once, within limits, whatever
+ * the agent sends and whichever process dies meanwhile. */
 #include "tests/unit/supervisor/fleet/call_lab.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void add_display(struct lists *l, uint64_t number, const char *mime, cons
     l->display_ends[l->display_count++] = encode(l, &m);
 }
 
-/* After the displays. */
+/* Adds a changed file, after the displays. */
 static void add_file(struct lists *l, const char *path, enum file_type type, uint64_t size)
 {
     struct msg m = {.type = MSG_ENTRY};
@@ -66,7 +66,7 @@ static void cut(const struct lists *l, const size_t *ends, size_t count, size_t 
     }
 }
 
-/* The code ends, with these. */
+/* Ends the code with these lists. */
 static void end_with(struct lists *l)
 {
     struct msg m = output(OP_DONE, "text", w.out_from);
@@ -76,11 +76,11 @@ static void end_with(struct lists *l)
     m.output.displays = (struct view_list){l->displays, l->display_count};
     m.output.files = (struct view_list){l->files, l->file_count};
     reply_with(0, &m, NULL);
-    memset(l->bytes.data, 0xee, l->bytes.len); /* nothing may be borrowed */
+    memset(l->bytes.data, 0xee, l->bytes.len); /* the outcome must not borrow from the message */
     buf_finish(&l->bytes);
 }
 
-/* What the first one who waited was told, as text. */
+/* The outcome of the first caller, as text. */
 struct seen {
     unsigned times;
     enum op_state state;
@@ -134,7 +134,7 @@ static void ask_again(const char *id, struct seen *s)
     assert_int_equal(s->times, 1);
 }
 
-/* The read of a file that is under way is answered. */
+/* Answers the pending read of a file. */
 static void answer_read(const char *path, const char *bytes, size_t len, uint64_t file_size)
 {
     assert_true(w.out && w.is_start);
@@ -161,9 +161,9 @@ static void what_is_small_is_read_before_anybody_is_told(void **state)
     add_file(&l, "plot.png", FILE_TYPE_FILE, 7);
     end_with(&l);
     assert_int_equal(s.times, 0);
-    ask_again(id, &other); /* it is not over for anybody */
+    ask_again(id, &other); /* it has not ended for any caller */
     assert_int_equal(other.state, OP_RUNNING);
-    answer_read("/d/1.png", "png", 3, 3); /* pictures first */
+    answer_read("/d/1.png", "png", 3, 3); /* pictures are read first */
     answer_read("/d/1.txt", "text", 4, 4);
     assert_false(w.out);
     assert_int_equal(s.times, 1);
@@ -189,12 +189,12 @@ static void what_cannot_be_read_is_a_name(void **state)
         add_display(&l, i, "image/png", "/d/x.png", 3);
     }
     end_with(&l);
-    answer_read("/d/x.png", "12", 2, 9); /* it has grown, and is cut */
+    answer_read("/d/x.png", "12", 2, 9); /* the file has grown, and is cut */
     struct msg m = output(OP_DONE, "", 0);
     m.output.status = OP_STATUS_FAILED;
     m.output.fail_code = ERR_FILE_NOT_FOUND;
     reply_with(0, &m, NULL);
-    answer_read("/d/x.png", "four", 4, 4); /* has grown, and is whole */
+    answer_read("/d/x.png", "four", 4, 4); /* the file has grown, and is complete */
     reply_error(ERR_BUSY);
     assert_int_equal(s.times, 1);
     assert_string_equal(s.text, "1 image/png /d/x.png 3 ;2 image/png /d/x.png 3 ;"
@@ -240,7 +240,7 @@ static void a_sandbox_that_is_closed_ends_it(void **state)
     assert_int_equal(s.times, 1);
     assert_int_equal(s.state, OP_DONE);
     assert_string_equal(s.text, "1 image/png /d/1.png 3 ;2 image/png /d/2.png 3 ;");
-    reply_with(-ERR_IO, NULL, NULL); /* the request that was out */
+    reply_with(-ERR_IO, NULL, NULL); /* the request that was pending */
     turn();
 }
 
@@ -287,14 +287,14 @@ static void nonsense_is_left_out(void **state)
     add_display(&l, 5, "image/png", "/d/good.png", 0);
     add_display(&l, 4, "image/png", "/d/backwards.png", 0);
     struct msg m = {.type = MSG_PING};
-    l.display_ends[l.display_count++] = encode(&l, &m); /* another message */
+    l.display_ends[l.display_count++] = encode(&l, &m); /* a message of another type */
     assert_int_equal(buf_add_str(&l.bytes, "\xc1garbage", NULL), 0);
     l.display_ends[l.display_count++] = l.bytes.len;
     add_file(&l, "/etc/passwd", FILE_TYPE_FILE, 1);
     add_file(&l, "", FILE_TYPE_FILE, 1);
     add_file(&l, "directory", FILE_TYPE_DIRECTORY, 1);
     add_file(&l, "bad\xff", FILE_TYPE_FILE, 3);
-    l.file_ends[l.file_count++] = l.bytes.len; /* no bytes at all */
+    l.file_ends[l.file_count++] = l.bytes.len; /* empty */
     end_with(&l);
     assert_int_equal(s.times, 1);
     assert_string_equal(s.text, "5 image/png /d/good.png 0 ;bad\xff 3;");
@@ -311,7 +311,7 @@ static void as_much_is_read_as_may_be_kept(void **state)
     memset(bytes, 'x', DISPLAYS_MAX);
     begin_code(id, &s);
     lists_init(&l);
-    for (uint64_t i = 0; i < ITEMS_MAX; i++) { /* all claim to be small */
+    for (uint64_t i = 0; i < ITEMS_MAX; i++) { /* each claims to be small */
         add_display(&l, i + 1, "image/png", "/d/x.png", 1);
     }
     end_with(&l);

@@ -1,4 +1,4 @@
-/* Which backend is taken, what is kept of the choice, and how a creation that lasts is followed. */
+/* The choice of a backend, what is kept of the choice, and the progress of long creations. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static int setup(void **state)
     return rc;
 }
 
-/* Opens one with an image as a client names it. */
+/* Opens a sandbox with an image as a client names it. */
 static void open_reference(struct fixture *f, const char *image, struct answer *a)
 {
     struct fleet_spec spec = {.image = image, .image_is_reference = true, .progress = on_progress};
@@ -44,7 +44,7 @@ static void open_reference(struct fixture *f, const char *image, struct answer *
     wait_times(f, a, 1);
 }
 
-/* The record of a sandbox, as OPEN; finish it with msg_finish(). */
+/* Reads the record of a sandbox as OPEN; finish it with msg_finish(). */
 static void read_record(const struct fixture *f, const char *id, struct msg *ret)
 {
     CLEANUP_FREE char *dir = instance_dir(f);
@@ -187,7 +187,7 @@ static void what_belongs_to_one_backend_decides_for_auto(void **state)
         const struct backend_row *row = config_backend(&f->config);
         assert_true(row == (cases[i].backend ? backend_row_find(cases[i].backend) : NULL));
     }
-    /* So a runtime named with auto is one of this host, whatever engine there is. */
+    /* A runtime named with auto is a runtime of this host, even if there is an engine. */
     setenv("WORKER_STUB", "docker", 1);
     configure(&f->config.runtime, "crun");
     configure(&f->config.image, "");
@@ -200,7 +200,7 @@ static void what_belongs_to_one_backend_decides_for_auto(void **state)
     assert_string_equal(a.runtime, "crun");
 }
 
-/* What a step writes to stderr, in a buffer to be finished. */
+/* Captures what a step writes to stderr, in a buffer to be finished. */
 static void capture(struct fixture *f, struct buf *out)
 {
     struct answer a;
@@ -240,7 +240,7 @@ static void an_engine_that_was_named_is_not_left_in_silence(void **state)
     buf_finish(&log);
 }
 
-/* The stand-in takes each name for a backend: what the supervisor knows of this one is its row. */
+/* The stub accepts each name as a backend, so the supervisor only knows this one by its row. */
 static void a_row_alone_makes_a_backend_a_candidate(void **state)
 {
     struct fixture *f = *state;
@@ -257,7 +257,7 @@ static void a_row_alone_makes_a_backend_a_candidate(void **state)
     assert_string_equal(a.backend, "fake");
     read_record(f, a.id, &m);
     expect_place(&m, "somewhere");
-    assert_int_equal(m.open.packages.len, 0); /* it has none */
+    assert_int_equal(m.open.packages.len, 0); /* this backend has none */
     msg_finish(&m);
     answer_finish(&a);
     answer_init(&a);
@@ -314,7 +314,7 @@ static void the_doctor_sees_every_candidate_and_place(void **state)
     assert_string_equal(s.text, "docker  1 0; oci runc 0 1; oci crun 0 1; ");
 }
 
-/* ---- what is kept of it ---- */
+/* ---- what is kept of the choice ---- */
 
 static void the_engine_is_known_to_whoever_sweeps(void **state)
 {
@@ -334,7 +334,7 @@ static void the_engine_is_known_to_whoever_sweeps(void **state)
     assert_string_equal(buf_cstr(&note), "docker  unix:///run/mine.sock");
 }
 
-/* Writes a record of a sandbox in a place of this kind, and reads it. */
+/* Writes a record of a sandbox with a place of this kind, and reads it. */
 static int load_record_at(const char *dir, uint64_t kind, const char *address, struct err *err)
 {
     struct record record;
@@ -393,7 +393,7 @@ static void a_reference_is_for_engines_only(void **state)
     assert_string_equal(a.image, "python:3.13");
 }
 
-/* ---- a creation that lasts ---- */
+/* ---- long creations ---- */
 
 static void news_of_a_creation_reach_who_waits_for_it(void **state)
 {
@@ -404,7 +404,8 @@ static void news_of_a_creation_reach_who_waits_for_it(void **state)
     uint64_t begin_ms = clock_ms();
     wait_times(f, &a, 1);
     assert_int_equal(a.rc, 0);
-    /* The stub has news every 700 ms; the first are told after a second. */
+    /* The stub reports progress every 700 ms; the first report reaches the client after a
+     * second. */
     assert_true(clock_ms() - begin_ms >= 3000);
     assert_in_range(a.news, 2, 4);
     assert_string_equal(a.news_text, "step 4");
@@ -424,7 +425,7 @@ static void a_quick_creation_tells_nothing(void **state)
     assert_int_equal(a.rc, 0);
     struct answer slow;
     begin_open(f, NULL, "open-progress", &slow);
-    wait_count(f, &slow.news, 1); /* those of the first would have come before */
+    wait_count(f, &slow.news, 1); /* reports to the first one would have come before */
     assert_int_equal(a.news, 0);
     check_run(f, a.id, "echo fine", "fine");
     fixture_stop(f);
@@ -455,17 +456,18 @@ static void a_creation_may_last_while_it_moves_and_no_longer(void **state)
     struct sandbox_progress n;
     uint64_t now_ms = 5000;
     sandbox_progress_begin(&n, now_ms);
-    for (uint64_t number = 1; number <= 20; number++) { /* 19 minutes */
+    for (uint64_t number = 1; number <= 20; number++) { /* 19 minutes of progress */
         now_ms += TIME_OPEN_MS - 1000;
         assert_false(sandbox_progress_overdue(&n, now_ms));
         assert_true(sandbox_progress_take(&n, number, now_ms));
-        assert_false(sandbox_progress_take(&n, number, now_ms + 500)); /* nothing new */
+        assert_false(sandbox_progress_take(&n, number, now_ms + 500)); /* nothing has changed */
     }
-    assert_false(sandbox_progress_overdue(&n, now_ms + TIME_OPEN_MS)); /* the worker speaks first */
+    /* the worker's own timeout is first */
+    assert_false(sandbox_progress_overdue(&n, now_ms + TIME_OPEN_MS));
     assert_true(sandbox_progress_overdue(&n, now_ms + TIME_OPEN_MS + 2000));
 }
 
-/* What was found once is looked for again after a failure that may be its own, and only then. */
+/* A discovery is only repeated after a failure that the engine may have caused. */
 static void a_choice_that_fails_is_made_again(void **state)
 {
     struct fixture *f = *state;
@@ -474,8 +476,8 @@ static void a_choice_that_fails_is_made_again(void **state)
     begin_open(f, NULL, NULL, &a);
     wait_times(f, &a, 1);
     assert_string_equal(a.runtime, "runc");
-    setenv("WORKER_STUB", "probe-second", 1); /* from now on it would be crun */
-    begin_open(f, NULL, "open-fails", &a);    /* the image's fault */
+    setenv("WORKER_STUB", "probe-second", 1); /* another discovery would find crun */
+    begin_open(f, NULL, "open-fails", &a);    /* the image caused this failure */
     wait_times(f, &a, 1);
     assert_int_equal(a.rc, -ERR_IMAGE);
     begin_open(f, NULL, NULL, &a);

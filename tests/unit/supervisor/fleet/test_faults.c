@@ -1,7 +1,7 @@
 /*
- * A host in need: no descriptor, no process, no room on the disk, at each place in turn where a
- * call can fail (tests/lib/fault.h). What fails says why, what was on disk before is whole, nothing
- * is left behind, and the same goes well when the host has recovered.
+ * A host without descriptors, processes or disk space, at each call in turn that can fail
+ * (tests/lib/fault.h). An error says why, earlier files on disk are intact, nothing is left behind,
+ * and the same call succeeds when the host has recovered.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 #include "tests/lib/fault.h"
 #include "tests/unit/supervisor/fleet/fixture.h"
 
-#define ENDLESS 1000 /* more calls than anything here makes */
+#define ENDLESS 1000 /* more calls than any step here makes */
 
 static const struct need {
     enum fault_call call;
@@ -176,8 +176,8 @@ static char *sandboxes_dir(const struct fixture *f)
     return path;
 }
 
-/* What is refused says why and leaves nothing; what goes on in spite of it is a sandbox like any
- * other. */
+/* An open that is refused gives a reason and leaves nothing; one that succeeds anyway gives a
+ * working sandbox. */
 static void open_in_need(struct fixture *f, const struct need *need, size_t nth, size_t *ret_hits)
 {
     struct answer a;
@@ -204,7 +204,7 @@ static void a_sandbox_that_cannot_be_made_says_why_and_leaves_nothing(void **sta
     struct fixture *f = *state;
     char id[FLEET_ID_SIZE];
     fixture_start(f);
-    open_one(f, NULL, id); /* the engine is known, the instance is made */
+    open_one(f, NULL, id); /* makes the instance and discovers the engine */
     char *sandboxes = sandboxes_dir(f);
     for (size_t i = 0; i < NEEDS; i++) {
         size_t hits = 1;
@@ -231,7 +231,8 @@ static void a_worker_is_replaced_when_the_host_has_recovered(void **state)
         kill(a.pid, SIGKILL);
         wait_state(f, id, "recovering");
         answer_finish(&a);
-        check_run(f, id, "echo again", "again"); /* it waits for the worker after those refused */
+        check_run(f, id, "echo again",
+                  "again"); /* the sandbox's worker is replaced after the failed starts */
         fault_end();
         get_status(f, id, &a);
         assert_string_equal(a.state, "ready");

@@ -1,6 +1,6 @@
-/* Killing what runs in all sandboxes of an instance: by control group, by first process, and nobody
- * else. Children of this process play the processes; a directory with canned files is the control
- * group. */
+/* Kills all processes in the sandboxes of an instance, by control group and by first process, and
+ * no others. Children of this process stand for the processes; a directory with canned files stands
+ * for the control group. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -24,7 +24,7 @@
 #include "supervisor/fleet/state/firsts.h"
 #include "supervisor/fleet/workers/spawn.h"
 
-static char place[] = "/tmp/clofirsts-XXXXXX"; /* the instance */
+static char place[] = "/tmp/clofirsts-XXXXXX"; /* directory of the instance */
 
 static int make_place(void **state)
 {
@@ -111,7 +111,7 @@ static void all_of_a_group_is_killed_and_nobody_else(void **state)
     assert_was_killed(one);
     assert_was_killed(other);
     assert_was_killed(first);
-    assert_lives(reused); /* that pid is another process's by now */
+    assert_lives(reused); /* that pid belongs to another process now */
     assert_true(ending_has_begun(dir));
 }
 
@@ -127,10 +127,10 @@ static void a_group_is_killed_by_its_file_where_it_has_one(void **state)
     CLEANUP_FD int fd = open(file, O_RDONLY | O_CLOEXEC);
     assert_int_equal(read(fd, written, sizeof(written)), 1);
     assert_int_equal(written[0], '1');
-    assert_lives(one); /* this file is none of the kernel's */
+    assert_lives(one); /* this file does not come from the kernel */
     assert_lives(other);
     assert_int_equal(unlink(file), 0);
-    assert_false(cgroup_kill(group)); /* nobody is left */
+    assert_false(cgroup_kill(group)); /* no process is left */
     assert_false(cgroup_kill(place));
 }
 

@@ -1,4 +1,4 @@
-/* Sandboxes that behave: what every caller of the fleet relies on. */
+/* Sandboxes that behave well, as all callers of the fleet expect. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static void nothing_is_touched_before_the_first_sandbox(void **state)
     struct err err = ERR_INIT;
     fixture_start(f);
     assert_int_equal(fleet_find(f->fleet, "me", "x", &id, &err), -ERR_SANDBOX_NOT_FOUND);
-    uv_run(&f->loop, UV_RUN_NOWAIT); /* what the question has put off, if it has */
+    uv_run(&f->loop, UV_RUN_NOWAIT); /* runs callbacks that the question may have deferred */
     assert_int_equal(count_entries(f->top), 0);
     assert_true(fixture_stop(f) < 500);
     assert_int_equal(count_entries(f->top), 0);
@@ -314,7 +314,7 @@ static void an_idle_sandbox_closes_and_a_used_one_stays(void **state)
     fleet_open(f->fleet, "me", &spec, on_info, &a);
     wait_times(f, &a, 1);
     assert_int_equal(a.rc, 0);
-    begin_run(f, a.id, "sleep 500", &run); /* longer than the ttl: it is not idle */
+    begin_run(f, a.id, "sleep 500", &run); /* longer than the ttl, during which it is not idle */
     wait_times(f, &run, 1);
     assert_int_equal(run.rc, 0);
     assert_int_equal(run.status, OP_STATUS_OK);
@@ -378,7 +378,7 @@ static void status_shows_use_and_comes_without_it_too(void **state)
     assert_int_equal(a.rc, 0);
     assert_false(a.has_usage);
     answer_finish(&a);
-    check_run(f, id, "gen", "1"); /* a slow status costs nobody their worker */
+    check_run(f, id, "gen", "1"); /* a slow answer to STATUS does not cost the worker */
 }
 
 static void calls_wait_for_a_sandbox_that_is_being_created(void **state)
@@ -466,7 +466,7 @@ static void executions_are_followed_stopped_and_found_after_the_close(void **sta
     execute(f, id, "wait", waits);
     await_answer(f, waits, 30, &a);
     assert_int_equal(a.rc, 0);
-    assert_int_equal(a.status, 0); /* none yet */
+    assert_int_equal(a.status, 0); /* there is no deadline yet */
     answer_finish(&a);
     assert_int_equal(fleet_stop(f->fleet, "you", waits, NULL), -ERR_EXECUTION_NOT_FOUND);
     assert_int_equal(fleet_stop(f->fleet, "me", waits, NULL), 0);
@@ -530,7 +530,7 @@ static void the_agent_may_forget_all_but_the_latest_executions(void **state)
     assert_int_equal(kept_by_the_agent(f, id),
                      SANDBOX_LATE_ACKS + 1); /* one is acknowledged by the next START */
     const struct fleet_op op = {.kind = OP_FILE_READ, .data = view_of("echo y"), .keep_bytes = 9};
-    for (int i = 0; i < 5; i++) { /* these are forgotten as soon as they are used */
+    for (int i = 0; i < 5; i++) { /* these are acknowledged and forgotten at once */
         struct answer a;
         answer_init(&a);
         fleet_run(f->fleet, id, &op, on_outcome, &a);

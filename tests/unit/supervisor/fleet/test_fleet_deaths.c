@@ -1,4 +1,4 @@
-/* Workers that die, hang, talk nonsense or never start: what remains true for those who wait. */
+/* Workers that die, hang, send garbage or do not start: what callers can still rely on. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static int pid_of(struct fixture *f, const char *id)
     return pid;
 }
 
-/* 40 lines, the worker is killed again and again between them. */
+/* The code prints 40 lines, and the worker is killed again and again between them. */
 static void a_call_survives_its_workers(void **state)
 {
     struct fixture *f = *state;
@@ -48,7 +48,7 @@ static void a_call_survives_its_workers(void **state)
     assert_int_equal(a.out_bytes, strlen(expected));
     answer_finish(&a);
     check_run(f, id, "gen", "4");
-    check_run(f, id, "runs", "6"); /* one slow, three echo, gen and runs: each once */
+    check_run(f, id, "runs", "6"); /* each operation ran once: one slow, three echo, gen and runs */
     get_status(f, id, &a);
     assert_int_equal(a.restarts, 3);
     answer_finish(&a);
@@ -92,7 +92,7 @@ static void misbehaving_workers_are_replaced(void **state)
     }
 }
 
-/* One waits for ever, one is busy for ever. */
+/* One call waits forever, the other one is busy forever. */
 static void a_hanging_worker_is_found_and_replaced(void **state)
 {
     struct fixture *f = *state;
@@ -167,12 +167,12 @@ static void a_worker_that_keeps_dying_parks_its_sandbox_only(void **state)
     assert_string_equal(a.state, "failed");
     assert_non_null(strstr(a.reason, "signal 9"));
     answer_finish(&a);
-    begin_run(f, bad, "echo", &a); /* later calls are told, too */
+    begin_run(f, bad, "echo", &a); /* later calls fail with the reason as well */
     wait_times(f, &a, 1);
     assert_int_equal(a.rc, -ERR_GONE);
     answer_finish(&a);
     check_run(f, good, "gen", "1");
-    /* What it had is swept, though it is still there to tell its story. */
+    /* Its remains are swept, while the sandbox itself stays listed to give the reason. */
     char path[160];
     char *dir = instance_dir(f);
     snprintf(path, sizeof(path), "%s/sandboxes", dir);
@@ -224,13 +224,14 @@ static void a_sandbox_that_ended_is_reported(void **state)
     answer_finish(&a);
 
     open_one(f, NULL, id);
-    begin_run(f, id, "exit 66", &a); /* the exit code alone says it, too */
+    begin_run(f, id, "exit 66", &a); /* the exit code alone gives the reason as well */
     wait_times(f, &a, 1);
     assert_int_equal(a.rc, -ERR_GONE);
     answer_finish(&a);
 }
 
-/* Closes a sandbox in the turn of the loop that hears of the end of its removal, before that. */
+/* Closes a sandbox in the turn of the loop in which the end of its removal is reported, just before
+ * that report. */
 struct closer {
     struct fixture *f;
     uv_work_t work;
@@ -309,7 +310,7 @@ static void creation_fails_with_a_reason(void **state)
     wait_times(f, &a, 1);
     assert_int_equal(a.rc, -ERR_ENGINE);
     assert_true(clock_ms() - begin_ms < 5500);
-    /* A half-made sandbox may be there: it is swept. */
+    /* A half-made sandbox may exist, so it is swept. */
     wait_entries(f, f->sweeps, 3);
     char id[FLEET_ID_SIZE];
     check_run(f, open_one(f, NULL, id), "echo fine", "fine");
@@ -323,7 +324,7 @@ static void no_worker_no_sandbox(void **state)
     struct answer a;
     fixture_start(f);
     char id[FLEET_ID_SIZE];
-    open_one(f, NULL, id); /* so the runtime is known */
+    open_one(f, NULL, id); /* so that the runtime is known */
     for (size_t i = 0; i < 3; i++) {
         setenv("WORKER_STUB", behaviours[i], 1);
         begin_open(f, NULL, NULL, &a);
@@ -351,7 +352,7 @@ static void a_program_that_is_missing_is_named(void **state)
     assert_true(a.hint[0] != '\0');
     fixture_stop(f);
 
-    /* One that cannot be executed is noticed at the latest when it is started. */
+    /* A worker that cannot be executed is noticed when it is started, at the latest. */
     char path[96];
     snprintf(path, sizeof(path), "%s/not-a-program", f->sweeps);
     FILE *file = fopen(path, "w");
@@ -383,7 +384,7 @@ static void no_runtime_says_why_and_what_to_do(void **state)
     assert_non_null(strstr(a.err.text, "runc: it says no"));
     assert_non_null(strstr(a.err.text, "crun: it says no"));
     assert_non_null(strstr(a.hint, "apt install runc"));
-    /* A failure is not remembered; the second candidate does as well. */
+    /* A failed discovery is not cached; the second candidate works as well. */
     setenv("WORKER_STUB", "probe-second", 1);
     begin_open(f, NULL, NULL, &a);
     wait_times(f, &a, 1);
@@ -460,7 +461,7 @@ static void closing_never_depends_on_the_worker(void **state)
         wait_state(f, id, NULL);
         assert_false(process_exists(pid));
     }
-    assert_int_equal(count_entries(f->sweeps), 3); /* all but the one that said OK */
+    assert_int_equal(count_entries(f->sweeps), 3); /* all but the one that answered OK */
 }
 
 static void shutdown_is_in_time_whatever_the_workers_do(void **state)
@@ -500,7 +501,7 @@ static void shutdown_in_the_middle_of_creating(void **state)
         forget_notes(f);
         begin_open(f, NULL, "open-slow", &a);
         if (strcmp(behaviours[i], "probe-hangs") == 0) {
-            wait_entries(f, f->sweeps, 1); /* the stub's note that it has been asked */
+            wait_entries(f, f->sweeps, 1); /* the stub's note about its probe */
         } else if (strcmp(behaviours[i], "hello-hang") == 0) {
             wait_note(f, "hello");
         } else {
@@ -512,8 +513,8 @@ static void shutdown_in_the_middle_of_creating(void **state)
         assert_int_equal(a.rc, -ERR_SHUTTING_DOWN);
         assert_int_equal(count_entries(f->top), 0);
     }
-    /* Beside the note, only the trial that had been begun: where nobody was asked there is nothing
-     * to sweep. */
+    /* There is the note and the one trial that had begun; where no runtime was asked, nothing is
+     * swept. */
     assert_int_equal(count_entries(f->sweeps), 2);
 }
 
@@ -526,7 +527,7 @@ static void shutdown_hurries_what_was_being_closed(void **state)
     open_one(f, "close-hangs", id);
     answer_init(&closing);
     fleet_close(f->fleet, id, on_done, &closing);
-    wait_note(f, "close"); /* now it has been asked, with more time than a shutdown has */
+    wait_note(f, "close"); /* now it has been asked, and has more time than a shutdown takes */
     assert_true(fixture_stop(f) < 3900);
     assert_int_equal(closing.times, 1);
     assert_int_equal(count_entries(f->top), 0);

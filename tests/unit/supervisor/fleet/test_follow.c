@@ -1,4 +1,4 @@
-/* Output of code that still runs, for those who follow it. */
+/* Output of running code, for callers that follow it. */
 #include "tests/unit/supervisor/fleet/call_lab.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "common/alloc.h"
 #include "common/log.h"
 
-/* Gathers what a follower is told. */
+/* Collects what a follower is told. */
 struct heard {
     struct told told; /* first: the `arg` of the wait */
     unsigned times, refuse;
@@ -46,7 +46,7 @@ static void on_guard(uv_timer_t *timer)
     (void)timer;
 }
 
-/* Until `times` is reached, or that long. */
+/* Runs the loop until `times` is reached, or for that long. */
 static void wait_heard(const struct heard *h, unsigned times, uint64_t ms)
 {
     static uv_timer_t guard;
@@ -163,7 +163,7 @@ static void characters_are_told_whole(void **state)
     follow(id, &h, 0);
     reply(OP_RUNNING, "\xe2\x82");
     turn();
-    assert_int_equal(h.times, 0); /* half of one is no news */
+    assert_int_equal(h.times, 0); /* half a character is not reported */
     reply(OP_RUNNING, "\xac!\xc3");
     turn();
     assert_int_equal(h.times, 1);
@@ -171,7 +171,7 @@ static void characters_are_told_whole(void **state)
     assert_int_equal(h.out_new, 4);
     char text[FLEET_OUTPUT_BYTES + 2];
     memset(text, '-', sizeof(text) - 1);
-    text[0] = (char)0xa9; /* with the byte before it, the first character */
+    text[0] = (char)0xa9; /* together with the byte before it this is the first character */
     text[sizeof(text) - 1] = '\0';
     reply(OP_RUNNING, text);
     turn();
@@ -179,7 +179,7 @@ static void characters_are_told_whole(void **state)
     assert_int_equal(strlen(h.out), FLEET_OUTPUT_BYTES);
     assert_int_equal(h.out[0], '-');
     memset(text, 'y', sizeof(text) - 1);
-    memcpy(text, "\xf0\x9f\x98\x80", 4); /* what is left of it is left out */
+    memcpy(text, "\xf0\x9f\x98\x80", 4); /* its remaining bytes are left out */
     reply(OP_RUNNING, text);
     turn();
     assert_int_equal(strlen(h.out), FLEET_OUTPUT_BYTES - 3);

@@ -1,4 +1,4 @@
-/* The key that signs links: as old as its instance, and never replaced by a new one. */
+/* The key that signs links: it is made with its instance, and never replaced. */
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include "common/fd.h"
 #include "tests/unit/supervisor/fleet/fixture.h"
 
-/* With one sandbox, so with a directory of the instance; returns where its key belongs. */
+/* Makes an instance with one sandbox; returns the path of its key. */
 static char *begin(struct fixture *f, char id[FLEET_ID_SIZE])
 {
     fixture_start(f);
@@ -86,10 +86,10 @@ static void one_that_cannot_be_read_is_not_overwritten(void **state)
     unsigned char key[FLEET_KEY_BYTES];
     struct err err = ERR_INIT;
     CLEANUP_FREE char *path = begin(f, id);
-    assert_int_equal(symlink("key", path), 0); /* what not even root can read */
+    assert_int_equal(symlink("key", path), 0); /* a link to itself, which not even root can read */
     assert_refused(f, path, "symbolic links");
     assert_int_equal(readlink(path, target, sizeof(target)), 3);
-    assert_int_equal(unlink(path), 0); /* as the error advises */
+    assert_int_equal(unlink(path), 0); /* as the hint of the error says */
     assert_int_equal(fleet_key(f->fleet, key, &err), 0);
 }
 

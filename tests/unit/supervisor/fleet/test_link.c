@@ -1,5 +1,4 @@
-/* One life of one worker, started by this server or an earlier one: everything that can happen to
- * its link, in every state of it. */
+/* The link to one worker, started by this server or an earlier one: every event in every state. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,19 +49,19 @@ enum event {
     KILL,
     RETIRE,
     SILENCE,
-    PATIENCE, /* the state's own time is over */
+    PATIENCE, /* the timeout of the state */
     ABANDON,
     EVENT_COUNT,
 };
 
-/* How to get to a state. What was asked before is unanswered in all of them. */
+/* How a state is reached. The request sent before is unanswered in all of them. */
 enum place {
     STARTING,
     READY,
     LEAVING_NEW,     /* retired before it said hello */
     LEAVING,         /* retired */
     LEAVING_LOST,    /* its link was lost */
-    LEAVING_REAPED,  /* it has ended, but not all that it has said need have arrived */
+    LEAVING_REAPED,  /* it has ended, but not all of its messages need have arrived */
     LEAVING_REFUSED, /* it is of another build */
     DYING_NEW,       /* killed before it said hello */
     DYING,
@@ -71,10 +70,10 @@ enum place {
 };
 
 /*
- * What comes of it. First letter: the request. + answered, f refused, x told that no answer will
- * come. Second letter: the reason of the death. e its process ended by itself (or by the test),
- * o another build, g garbage, q out of turn, l lost, w killed as the owner wanted, r did not go,
- * s silent, t no hello in time; a: none, it was let go of.
+ * The result. First letter: the request. + answered, f refused, x told that there will be no
+ * answer. Second letter: the reason of the death. e its process ended by itself (or by the test), o
+ * another build, g garbage, q illegal in this state, l lost, w killed as the owner wanted, r did
+ * not go, s silent, t no HELLO in time; a: none, it was abandoned.
  */
 static const char *const outcomes[PLACE_COUNT][EVENT_COUNT] = {
     [STARTING] = {"xe", "xo", "xg", "+e", "fe", "xg", "xq", "xl", "xe", "xw", "xr", NULL, "xt",
@@ -120,12 +119,12 @@ static const char *reason_text(char letter, bool adopted)
     }
 }
 
-/* While the loop stands still, as it does when this server itself is stopped. */
+/* Blocks the loop, as when this server itself is stopped. */
 static void let_time_pass_unseen(long ms)
 {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000};
     while (nanosleep(&t, &t) < 0) {
-        /* a child has ended, which is what is not to be seen */
+        /* a child has ended, which this must not notice */
     }
 }
 
@@ -167,7 +166,7 @@ static void reach(struct lab *lab, enum place place, bool adopted)
         wait_ending(lab);
         break;
     case LEAVING_REFUSED:
-        kill(lab->pid, SIGSTOP); /* it will be told to end, but take its time */
+        kill(lab->pid, SIGSTOP); /* it will be told to end, but cannot react */
         refuse_hello(lab);
         wait_ending(lab);
         break;
@@ -230,7 +229,7 @@ static void do_event(struct lab *lab, enum place place, enum event event)
         break;
     case PATIENCE:
         if (place == DYING || place == DYING_NEW) {
-            let_time_pass_unseen(1100); /* then the time is over before the end is seen */
+            let_time_pass_unseen(1100); /* so the timeout comes before its end is seen */
         }
         break;
     default:
@@ -240,7 +239,7 @@ static void do_event(struct lab *lab, enum place place, enum event event)
     }
 }
 
-/* The process of a link that has been let go of lives, unless it had been killed before. */
+/* The process of an abandoned link lives, unless it had been killed before. */
 static void check_abandoned(struct lab *lab, enum place place)
 {
     LAB_WAIT_UNTIL(lab, lab->host.held <= 1);
@@ -248,11 +247,11 @@ static void check_abandoned(struct lab *lab, enum place place)
     if (place < LEAVING_REAPED) {
         assert_true(lab_process_lives(lab));
     }
-    /* A child that was buried by the loop is not ours to wait for. */
+    /* The loop has reaped the child of LEAVING_REAPED, so the test does not wait for it. */
     lab->reaped_by_hand = lab->reaped_by_hand || place != LEAVING_REAPED;
 }
 
-/* The link of a process that has ended goes down, which the test has to do for it. */
+/* Closes the link of a process that has ended, which the process itself would do. */
 static void close_behind(struct lab *lab)
 {
     LAB_WAIT_UNTIL(lab, lab->link->reaped || lab->dead > 0);
@@ -283,7 +282,7 @@ static void check(struct lab *lab, enum place place, enum event event, bool adop
         }
         if (place == LEAVING_REFUSED && event != PATIENCE) {
             assert_true(worker_link_is_ending(lab->link));
-            kill(lab->pid, SIGCONT); /* and it obeys */
+            kill(lab->pid, SIGCONT); /* and it obeys SIGTERM */
         }
         if (event != PATIENCE) {
             close_behind(lab);
@@ -339,7 +338,7 @@ static void a_worker_finds_the_next_server(void **state)
         worker_link_abandon(lab->link);
         lab->reaped_by_hand = true;
         LAB_WAIT_UNTIL(lab, lab->host.held <= 1);
-        lab_pass(lab, 300); /* it has become patient meanwhile */
+        lab_pass(lab, 300); /* its attempts have become less frequent meanwhile */
         uint64_t begin_ms = clock_ms();
         lab_adopt(lab, "");
         lab_wait(lab, &lab->ready, 2 + i);
@@ -347,7 +346,7 @@ static void a_worker_finds_the_next_server(void **state)
     }
     assert_true(worker_link_is_ready(lab->link));
     assert_int_equal(lab->dead, 0);
-    /* And it does what it is asked. */
+    /* The worker does what it is asked. */
     assert_int_equal(lab_ask(lab), 0);
     lab_wait(lab, &lab->answered, 1);
     assert_int_equal(lab->answer_rc, 0);
@@ -368,7 +367,7 @@ static void the_socket_of_a_dead_server_is_replaced(void **state)
     close(fd);
     assert_int_equal(access(lab->socket, F_OK), 0);
     lab_spawn(lab, "");
-    lab_pass(lab, 300); /* it tries in vain */
+    lab_pass(lab, 300); /* its attempts fail */
     lab_adopt(lab, "");
     lab_wait(lab, &lab->ready, 1);
 }
@@ -383,7 +382,7 @@ static void refuses_to_adopt(struct lab *lab, int pid, uint64_t start_time, int 
     assert_non_null(strstr(err.text, why));
     assert_int_equal(rc, -code);
     assert_null(link);
-    lab_bury(lab); /* the socket's path can be used again only then */
+    lab_bury(lab); /* the socket's path can only be reused then */
 }
 
 static void a_worker_that_has_ended_is_not_taken_over(void **state)
@@ -412,7 +411,7 @@ static void a_worker_that_ends_before_it_dials_is_told_at_once(void **state)
     assert_false(lab->death.said_hello);
     assert_int_equal(lab->death.exit_code, -1);
     lab_clean(lab);
-    /* Dead, but not buried: its pid still exists. */
+    /* A zombie, whose pid still exists. */
     lab_spawn(lab, STRANGER);
     kill(lab->pid, SIGKILL);
     while (lab_process_lives(lab)) {
@@ -496,7 +495,7 @@ static void another_build_is_told_to_end(void **state)
     a_refusal_names_both_versions(*state, true);
 }
 
-/* It has said why and is gone: the reason counts, not the exit. */
+/* It has refused with a reason and exited: the reason counts, not the exit. */
 static void a_refusal_survives_the_one_who_refused(void **state)
 {
     struct lab *lab = *state;
@@ -508,9 +507,9 @@ static void a_refusal_survives_the_one_who_refused(void **state)
     assert_true(lab->death.other_version);
 }
 
-/* ---- last words ---- */
+/* ---- late messages ---- */
 
-/* What is on its way is waited for, however long the threads that bring it take. */
+/* Messages on their way are waited for, however long the receiving threads take. */
 static void an_answer_that_comes_long_after_the_exit_is_heard(void **state)
 {
     struct lab *lab = *state;
@@ -526,7 +525,7 @@ static void an_answer_that_comes_long_after_the_exit_is_heard(void **state)
     assert_true(lab->answer_refused);
 }
 
-/* ---- letting go ---- */
+/* ---- abandoning ---- */
 
 static void on_exit_unexpected(void *arg, int exit_code, int signal)
 {
@@ -562,7 +561,7 @@ static void who_only_watches_does_no_harm(void **state)
     worker_process_stop(p);
     lab_wait(lab, &lab->dead, 1);
     assert_false(lab_process_lives(lab));
-    worker_process_kill(p); /* too late, and harmless */
+    worker_process_kill(p); /* too late, and without effect */
     worker_process_release(p);
     assert_int_equal(lab->dead, 1);
 }
@@ -580,7 +579,7 @@ static void a_child_that_is_released_dies_and_is_buried(void **state)
     assert_int_equal(kill(pid, 0), -1); /* not even a zombie */
 }
 
-/* The two that take long can be asked for alone, so that they run beside the others. */
+/* The two slow cases can be run alone, so that meson runs them in parallel with the others. */
 int main(int argc, char **argv)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, lab_setup, lab_teardown)

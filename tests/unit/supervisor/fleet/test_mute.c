@@ -1,5 +1,5 @@
-/* Sandboxes that come up without any language: of images that have some they are never given out.
- */
+/* Sandboxes that start without any language: if their image is known to have languages, they are
+ * never given out. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static int teardown(void **state)
     return fixture_teardown(state);
 }
 
-/* Opens and closes one, so that the image is known to have languages. */
+/* Opens and closes a sandbox, so that the image is known to have languages. */
 static void speak(struct fixture *f, const char *image)
 {
     char id[FLEET_ID_SIZE];
@@ -28,7 +28,7 @@ static void speak(struct fixture *f, const char *image)
     wait_state(f, id, NULL);
 }
 
-/* Of all sandboxes, also those that clients do not see any more. */
+/* Waits for the end of all sandboxes, including those that clients do not see any more. */
 static void wait_for_nothing_left(struct fixture *f)
 {
     char path[160];
@@ -60,7 +60,7 @@ static void one_without_the_languages_of_its_image_is_made_again_unnoticed(void 
     check_run(f, a.id, "gen", "2");
     answer_finish(&run);
     answer_finish(&a);
-    /* The first was removed by the worker that made it: there was nothing to sweep. */
+    /* The worker that made the first one removed it, so there was nothing to sweep. */
     assert_int_equal(count_entries(f->sweeps), 0);
 }
 
@@ -124,7 +124,7 @@ static void one_that_is_closed_while_it_is_made_again_leaves_nothing(void **stat
     struct err err = ERR_INIT;
     fixture_start(f);
     speak(f, "talker");
-    /* In many moments of it: after so many rounds of the loop. */
+    /* The same after different numbers of turns of the loop. */
     for (int rounds = 0; rounds < 40; rounds++) {
         setenv("WORKER_STUB_MUTE", "once", 1);
         begin_open(f, "brief", "talker", &a);
@@ -153,7 +153,7 @@ static void images_are_remembered_within_a_bound(void **state)
         snprintf(image, sizeof(image), "image-%d", i);
         spoken_note(&s, "oci", image);
     }
-    spoken_note(&s, "oci", "image-0"); /* used again */
+    spoken_note(&s, "oci", "image-0"); /* makes it the most recently used */
     assert_int_equal(s.count, SPOKEN_MAX);
     assert_true(spoken_has(&s, "oci", "image-1"));
     assert_false(spoken_has(&s, "docker", "image-1"));

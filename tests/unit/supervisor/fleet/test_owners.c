@@ -1,4 +1,4 @@
-/* What one owner may have, and what whoever watches the fleet is told. */
+/* Limits of one owner, and the events for observers of the fleet. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static void open_for(struct fixture *f, const char *owner, const struct fleet_sp
     fleet_open(f->fleet, owner, spec, on_info, a);
 }
 
-/* Opens one that must get ready. */
+/* Opens a sandbox, which must succeed. */
 static void open_fine(struct fixture *f, const char *owner, const struct fleet_spec *spec,
                       char id[FLEET_ID_SIZE])
 {
@@ -43,13 +43,14 @@ static void an_owner_has_no_more_sandboxes_than_allowed(void **state)
     char id[FLEET_ID_SIZE];
     char other[FLEET_ID_SIZE];
     fixture_start(f);
-    open_for(f, "me", &spec, &first); /* one that is being created counts */
+    open_for(f, "me", &spec, &first); /* a sandbox that is being created counts */
     open_fine(f, "me", &spec, id);
     wait_times(f, &first, 1);
     assert_limited(f, "me", &spec, "you have 2 sandboxes, and may have 2", "close_sandbox");
-    open_fine(f, "you", &spec, other); /* those of others do not */
+    open_fine(f, "you", &spec, other); /* sandboxes of other owners do not count */
     close_one(f, id);
-    open_fine(f, "me", &spec, id); /* what is closed has made room when that is told */
+    open_fine(f, "me", &spec,
+              id); /* a closed sandbox does not count any more when its close is answered */
     spec.owner_sandboxes = 0;
     open_fine(f, "me", &spec, id);
     answer_finish(&first);
@@ -92,7 +93,8 @@ static void what_nobody_asked_for_gives_way_when_places_run_out(void **state)
     open_fine(f, "me", &patient, third);
     open_fine(f, "me", &own, id);
     run_past(f, 1);
-    open_fine(f, "me", &own, id); /* its owner's, though another one has been idle for longer */
+    open_fine(f, "me", &own,
+              id); /* evicts its owner's sandbox, though another owner's has been idle for longer */
     assert_true(is_there(f, "you", first));
     assert_false(is_there(f, "me", second));
     run_past(f, 1);
@@ -115,7 +117,7 @@ static void nothing_gives_way_for_what_is_refused_all_the_same(void **state)
     run_past(f, 1);
     assert_limited(f, "me", &much, "you have 2 sandboxes", "close_sandbox");
     assert_true(is_there(f, "me", idle));
-    much.memory_mb = 300; /* as much as there is without it */
+    much.memory_mb = 300; /* as much as there is without that sandbox */
     open_fine(f, "me", &much, id);
     assert_false(is_there(f, "me", idle));
 }
@@ -172,7 +174,7 @@ static const struct fleet_events events = {on_sandboxes, on_files, on_execution}
 static void changes_are_told_to_who_watches(void **state)
 {
     struct fixture *f = *state;
-    static struct watch watch; /* the fleet tells it of its end, after the test */
+    static struct watch watch; /* static, because the fleet reports the end after the test */
     char id[FLEET_ID_SIZE];
     char execution[FLEET_ID_SIZE];
     struct answer a;
@@ -184,7 +186,7 @@ static void changes_are_told_to_who_watches(void **state)
     check_run(f, id, "echo x", "x");
     wait_count(f, &watch.files, 1);
     assert_string_equal(watch.sandbox, id);
-    assert_int_equal(watch.executions, 0); /* nobody could ask for it by id */
+    assert_int_equal(watch.executions, 0); /* no caller could have asked for it by id */
 
     const struct fleet_op op = {
         .kind = OP_EVAL, .language = "python", .data = view_of("echo x"), .keep_bytes = 100};
@@ -204,7 +206,7 @@ static void changes_are_told_to_who_watches(void **state)
 static void a_failure_is_a_change(void **state)
 {
     struct fixture *f = *state;
-    static struct watch watch; /* the fleet tells it of its end, after the test */
+    static struct watch watch; /* static, because the fleet reports the end after the test */
     char id[FLEET_ID_SIZE];
     struct answer a;
     fixture_start(f);

@@ -1,4 +1,4 @@
-/* Everything that can be asked of a sandbox, in every state that it can be in. */
+/* Every request to a sandbox in every state of it. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void only_declared_moves_are_possible(void **state)
     check_moves(sandbox_states, SANDBOX_STATE_COUNT, expected);
 }
 
-/* What goes on beside the state: its worker, what there is of it, its end, its adoption. */
+/* The machines beside the state: worker, creation, removal, adoption. */
 static void only_declared_moves_are_possible_beside_it(void **state)
 {
     /* unasked asked reached refused silent */
@@ -108,7 +108,7 @@ static void a_host_in_need_is_given_time_not_attempts(void **state)
     }
     assert_false(worker_policy_refused(&p, now_ms, 1000, &delay_ms));
     assert_true(worker_policy_died(&p, now_ms, now_ms, &delay_ms));
-    assert_int_equal(delay_ms, 0); /* that was no death */
+    assert_int_equal(delay_ms, 0); /* that exit was no death */
     worker_policy_reached(&p);
     assert_true(worker_policy_refused(&p, now_ms, now_ms, &delay_ms));
     assert_int_equal(delay_ms, delays[0]);
@@ -129,7 +129,7 @@ enum event {
 
 static int pid_now(struct fixture *f, const char *id);
 
-/* Brings a sandbox into the state; `opened` gets the answer of the open. */
+/* Brings a sandbox into the state; `opened` receives the answer of the open. */
 static void reach(struct fixture *f, enum sandbox_state wanted, struct answer *opened,
                   struct answer *waiting, char id[FLEET_ID_SIZE])
 {
@@ -195,7 +195,7 @@ static int pid_now(struct fixture *f, const char *id)
     return search.pid;
 }
 
-/* What a new call may be answered in a state: it runs, or is refused in this way. */
+/* The error of a new call in a state; 0 if it runs. */
 static int refusal_in(enum sandbox_state s)
 {
     return s == SANDBOX_FAILED ? -ERR_GONE : s == SANDBOX_CLOSING ? -ERR_SANDBOX_NOT_FOUND : 0;
@@ -244,21 +244,21 @@ static void do_event(struct fixture *f, enum sandbox_state s, bool adopting, enu
         if (pid > 0) {
             kill(pid, SIGKILL);
         }
-        if (pid > 0 && !adopting) { /* else it is nobody's child any more */
+        if (pid > 0 && !adopting) { /* else it is no child any more */
             wait_gone(f, pid);
         }
-        if (s == SANDBOX_READY || s == SANDBOX_RECOVERING) { /* another one takes over */
+        if (s == SANDBOX_READY || s == SANDBOX_RECOVERING) { /* another worker takes over */
             wait_state(f, id, "ready");
         }
         break;
     default:
-        break; /* the shutdown follows in any case */
+        break; /* the test always ends by a shutdown */
     }
     answer_finish(&a);
     answer_finish(&b);
 }
 
-/* Every callback has come, and says what it has to. */
+/* Checks that every callback ran, with the expected result. */
 static void check_answers(const struct answer *opened, const struct answer *waiting)
 {
     assert_int_equal(opened->times, 1);
@@ -273,7 +273,7 @@ static void every_event_in_every_state(void **state)
     for (unsigned s = SANDBOX_CREATING; s < SANDBOX_CLOSED; s++) {
         for (unsigned e = 0; e < EVENT_COUNT; e++) {
             struct answer opened;
-            struct answer waiting; /* a call that was there before */
+            struct answer waiting; /* a call that was begun before */
             char id[FLEET_ID_SIZE];
             fixture_start(f);
             reach(f, s, &opened, &waiting, id);
@@ -309,7 +309,7 @@ static void a_supervisor_may_leave_in_every_state(void **state)
             fixture_start(f);
             fleet_adopt(f->fleet);
             wait_state(f, id, stays ? "recovering" : NULL);
-            if (stays) { /* and so may one that has not found its workers yet */
+            if (stays) { /* a server that has not found its workers yet may answer this, too */
                 do_event(f, SANDBOX_RECOVERING, true, e, id);
                 assert_true(fixture_leave(f) < 1000);
                 fixture_start(f);

@@ -1,4 +1,4 @@
-/* The beginning and the end of a stream, against a plain copy of all of it. */
+/* The kept beginning and end of a stream, compared with a plain copy of all of it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,7 +70,7 @@ static void what_was_missed_is_a_gap(void **state)
             struct stream_keep k;
             stream_keep_init(&k, 10, 8);
             add(&k, 0, before);
-            add(&k, 1000, after); /* what another server has taken is missing */
+            add(&k, 1000, after); /* the part that another server has read is missing */
             struct stream_view v = stream_keep_look(&k);
             assert_int_equal(k.total, 1000 + after);
             assert_int_equal(v.head.len, before < 10 ? before : 10);

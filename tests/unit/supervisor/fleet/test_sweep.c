@@ -1,4 +1,4 @@
-/* Instances: one lock each, and what happens to those whose owner is dead. */
+/* Instances: one lock each, and the sweep of those whose owner is dead. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -93,7 +93,7 @@ struct victim {
 
 #define VICTIM_FD 9
 
-/* The other process: this program again, since nng does not survive a fork. */
+/* The other process is this program again, because nng does not survive a fork. */
 static int run_victim(char **argv)
 {
     void *state;
@@ -102,10 +102,10 @@ static int run_victim(char **argv)
     memset(&v, 0, sizeof(v));
     fixture_setup(&state);
     struct fixture *f = state;
-    err_ignore(dir_remove(f->top, NULL)); /* we use the parent's */
+    err_ignore(dir_remove(f->top, NULL)); /* the parent's directory is used */
     err_ignore(dir_remove(f->sweeps, NULL));
     err_ignore(dir_remove(f->notes, NULL));
-    unsetenv("WORKER_STUB_NOTES"); /* the parent cannot read ours */
+    unsetenv("WORKER_STUB_NOTES"); /* the parent cannot read our notes */
     free(f->config.runtime_dir);
     f->config.runtime_dir = alloc_strdup(argv[2]);
     rename_instance(f, argv[3]);
@@ -129,14 +129,14 @@ static int run_victim(char **argv)
     return EXIT_FAILURE;
 }
 
-/* A server in a process of its own, with one sandbox, which is then killed. With `stop_worker` its
+/* Starts a server in a process of its own, with one sandbox, and kills it. With `stop_worker` its
  * worker cannot notice. `engine` "" is oci, else docker. */
 static void make_victim_on(struct fixture *f, const char *engine, bool stop_worker,
                            struct victim *v)
 {
     int fds[2];
     assert_int_equal(pipe(fds), 0);
-    /* Its worker becomes ours, so that we can see it end. */
+    /* Its worker becomes our child, so that we can wait for its end. */
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     pid_t pid = fork();
     assert_true(pid >= 0);
@@ -180,7 +180,7 @@ static void what_a_dead_server_left_in_an_engine_is_swept_there(void **state)
     char id[FLEET_ID_SIZE];
     make_victim_on(f, "unix:///run/other.sock", false, &v);
     assert_int_equal(waitpid(v.worker_pid, NULL, 0), v.worker_pid);
-    fixture_start(f); /* on oci, and knowing of no engine */
+    fixture_start(f); /* on oci, without knowing any engine */
     open_one(f, NULL, id);
     wait_entries(f, f->sweeps, 1);
     wait_entries(f, f->top, 1);
@@ -195,7 +195,7 @@ static void a_dead_server_leaves_nothing(void **state)
     int status;
     make_victim(f, false, &v);
     assert_int_equal(count_entries(f->top), 1);
-    /* Its worker ends by itself: the lifeline. */
+    /* Its worker ends by itself, because its lifeline is closed. */
     assert_int_equal(waitpid(v.worker_pid, &status, 0), v.worker_pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), EXIT_CODE_ORPHANED);
@@ -222,7 +222,7 @@ static void a_worker_that_did_not_notice_is_killed(void **state)
     check_swept(f, &v);
 }
 
-/* The note names a process that has the pid but not the start time: somebody else's. */
+/* The note names a process with the same pid but another start time, which is not the worker. */
 static void a_process_that_only_has_the_pid_lives(void **state)
 {
     struct fixture *f = *state;
@@ -288,7 +288,7 @@ static void other_peoples_directories_are_no_instances(void **state)
     assert_int_equal(instance_claim(dir), -1);
     char id[FLEET_ID_SIZE];
     struct victim v;
-    make_victim(f, false, &v); /* one to sweep, which says that we have looked */
+    make_victim(f, false, &v); /* an instance to sweep, which shows that we have looked */
     assert_int_equal(waitpid(v.worker_pid, NULL, 0), v.worker_pid);
     fixture_start(f);
     open_one(f, NULL, id);
@@ -306,7 +306,7 @@ static void a_living_server_is_left_alone(void **state)
     fixture_start(f);
     struct fleet *first = f->fleet;
     open_one(f, NULL, id);
-    make_victim(f, false, &v); /* beside it is one to sweep, which says that the other has looked */
+    make_victim(f, false, &v); /* its sweep shows that the other has looked */
     assert_int_equal(waitpid(v.worker_pid, NULL, 0), v.worker_pid);
     fixture_start(f);
     open_one(f, NULL, other);
@@ -318,7 +318,7 @@ static void a_living_server_is_left_alone(void **state)
     check_run(f, id, "gen", "1");
 }
 
-/* Its sandbox has been taken over in test_adopt.c; here nobody came in time. */
+/* In test_adopt.c its sandbox is taken over; here no server comes in time. */
 static void a_named_instance_that_nobody_comes_for_is_swept_after_its_grace(void **state)
 {
     struct fixture *f = *state;
@@ -329,18 +329,19 @@ static void a_named_instance_that_nobody_comes_for_is_swept_after_its_grace(void
     make_victim(f, false, &v);
     rename_instance(f, "");
     fixture_start(f);
-    open_one(f, NULL, id); /* which looks, and finds a living worker */
+    open_one(f, NULL, id); /* this server sweeps, and finds a living worker */
     assert_int_equal(waitpid(v.worker_pid, &status, 0), v.worker_pid);
-    open_one(f, NULL, id); /* one more makes no difference */
+    open_one(f, NULL, id); /* another server makes no difference */
     assert_int_equal(count_entries(f->top), 2);
     fixture_stop(f);
     uint64_t begin_ms = clock_ms();
     fixture_start(f);
     open_one(f, NULL, id);
-    assert_int_equal(count_entries(f->sweeps), 0); /* dead, but perhaps not for long */
+    assert_int_equal(count_entries(f->sweeps),
+                     0); /* the server is dead, but a successor may come */
     assert_int_equal(count_entries(f->top), 2);
     wait_entries(f, f->top, 1);
-    assert_true(clock_ms() - begin_ms >= 2000); /* its grace of 1 s, and a margin */
+    assert_true(clock_ms() - begin_ms >= 2000); /* its grace period of 1 s, and a margin */
     check_swept(f, &v);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The protocol layer with an application that does what a test says, and clients that keep what
- * they are sent.
+ * The protocol layer with an application that does what a test chooses, and clients that keep the
+ * messages to them.
  */
 #ifndef CLOISTER_TESTS_UNIT_MCP_LAB_H
 #define CLOISTER_TESTS_UNIT_MCP_LAB_H
@@ -33,15 +33,15 @@ struct lab {
     struct principal *me;
     cJSON *schema; /* of routed */
     struct mcp_tool tools[5];
-    char *result;                       /* JSON; of echo, resources/read and prompts/get */
+    char *result;                       /* JSON; result of echo, resources/read and prompts/get */
     int items;                          /* of each list */
-    size_t lists;                       /* times that one was asked for */
-    struct mcp_request *held[LAB_HELD]; /* in the order they came; NULL: ended */
+    size_t lists;                       /* how often a list was asked for */
+    struct mcp_request *held[LAB_HELD]; /* in order of arrival; NULL: ended */
     size_t held_count;
-    size_t cancels;     /* requests that were told of their end */
-    bool end_on_cancel; /* as handlers do that need not wait */
-    struct peer *lose;  /* whose sink goes while a request is told of its end; NULL: none */
-    size_t sessions;    /* data of sessions that is there */
+    size_t cancels;     /* requests that were cancelled */
+    bool end_on_cancel; /* ends a request in its cancellation, as handlers do that need not wait */
+    struct peer *lose;  /* its sink goes while a request is being cancelled; NULL: none */
+    size_t sessions;    /* how many sessions have data */
 };
 
 struct lab *lab_create(void);
@@ -50,39 +50,40 @@ void lab_free(struct lab *l);
 /* Ends the n-th call of hold. */
 void lab_end(struct lab *l, size_t n);
 
-/* A sink and what came to it. */
+/* A sink, and the messages to it. */
 struct peer {
     struct mcp_sink sink;
     struct mcp_session *session;
-    cJSON *got[64];             /* everything, in order; NULL: "there will be no answer" */
-    enum mcp_status status[64]; /* 0: it was no answer */
+    cJSON *got[64];             /* all messages, in order; NULL: "there will be no answer" */
+    enum mcp_status status[64]; /* 0: it was not an answer */
     size_t count;
-    bool deaf;     /* refuses what is no answer */
-    size_t claims; /* so large are its messages said to be; 0: as large as they are */
+    bool deaf;     /* refuses all messages but answers */
+    size_t claims; /* the size that it reports for its messages; 0: the real one */
 };
 
-/* With a session of its own; `revision` NULL: nothing is initialized. */
+/* A peer with a session of its own; `revision` NULL: without initialize. */
 struct peer *peer_create(struct lab *l, enum mcp_session_kind kind, const char *revision);
 /* Another sink for the session of a peer. */
 struct peer *peer_beside(struct peer *p);
-/* Forgets what it got; its session goes on. */
+/* Frees the peer; its session goes on. */
 void peer_free(struct peer *p);
 /* The same, after mcp_session_end(). */
 void peer_end(struct peer *p);
 
-/* A message; double quotes may be written as single ones. */
+/* Sends a message; double quotes may be written as single ones. */
 bool peer_send(struct peer *p, const struct mcp_head *head, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A request "id" with these members of params ("" for none); modern ones have _meta. */
+/* Sends a request "id" with these members of params ("" for none); of the latest revision with
+ * _meta. */
 bool peer_ask(struct peer *p, bool modern, const char *id, const char *method, const char *params);
 bool peer_cancel(struct peer *p, const char *id);
 
-/* The latest message, which must be there. */
+/* The latest message; fails if there is none. */
 const cJSON *peer_last(const struct peer *p);
 enum mcp_status peer_status(const struct peer *p);
 
-/* The number at a path such as "error.code", which must be one. */
+/* The number at a path such as "error.code"; fails if there is none. */
 int number_at(const cJSON *root, const char *path);
 void assert_error(const struct peer *p, int code, const char *words);
 

@@ -1,6 +1,6 @@
 /*
- * The application is as small as can be while its handlers do all that handlers can do: answer now
- * or later, ask, become tasks, log. It keeps nothing for a request but what request.h gives it.
+ * The application is small, while its handlers do everything that handlers can do: answer now or
+ * later, ask, become tasks, log. It has no state of a request beside what request.h offers.
  */
 #include "tests/unit/supervisor/mcp/talk.h"
 
@@ -415,7 +415,7 @@ void talk_await(struct talker *c, const char *method, size_t count)
     assert_int_equal(talk_count(c, method), count);
 }
 
-/* ---- looking at messages --------------------------------------------------------------------- */
+/* ---- reading messages ------------------------------------------------------------------------ */
 
 const cJSON *at(const cJSON *root, const char *path)
 {

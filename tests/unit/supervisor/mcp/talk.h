@@ -1,11 +1,11 @@
 /*
- * A server of the protocol layer with a small application, and clients who talk to it without a
- * transport: what they send is text, what they get is kept as JSON.
+ * A server of the protocol layer with a small application, and clients without a transport: they
+ * send text and keep the messages to them as JSON.
  *
  * Tools: `echo` answers at once; `hold` when the test says so; `ask` asks the user for a name;
- * `two` asks for two things at once; `rounds` asks twice and counts in its state; `forever` asks
- * until it is stopped; `log` logs at every level. Each may be a task of 2025-11-25. `task_` before
- * the name: it becomes one if the client can handle it; `must_`: it has to be one.
+ * `two` asks two questions at once; `rounds` asks twice and counts in its state; `forever` asks
+ * until it is stopped; `log` logs at every level. Each may be a task of 2025-11-25. With the prefix
+ * `task_` a call becomes a task if the client can handle it; with `must_` it has to be one.
  */
 #ifndef CLOISTER_TESTS_UNIT_MCP_TALK_H
 #define CLOISTER_TESTS_UNIT_MCP_TALK_H
@@ -25,10 +25,10 @@ struct talk {
     struct mcp_app app;
     struct mcp_server *server;
     struct principal *anna, *berta;
-    struct mcp_request *held; /* by the tool `hold`, the latest */
-    size_t runs;              /* of any handler */
-    size_t cancels;           /* that a handler heard of */
-    size_t mays;              /* times it was asked who may hear of what */
+    struct mcp_request *held; /* the latest request of the tool `hold` */
+    size_t runs;              /* how many handlers ran */
+    size_t cancels;           /* how many cancellations handlers were told of */
+    size_t mays;              /* how often it was asked which client may be told of a resource */
     bool closed;
 };
 
@@ -41,14 +41,15 @@ struct talker {
     bool hang_up; /* ends the session when it gets the next message */
     cJSON *got[TALK_MESSAGES];
     size_t count;
-    size_t unanswered; /* told that there will be no answer */
+    size_t unanswered; /* how many requests will not be answered */
     int ids;
 };
 
 struct talk *talk_create(unsigned offers);
 void talk_destroy(struct talk *t);
 
-/* A client; `revision` opens a legacy session, NULL: of the latest. Capabilities as JSON text. */
+/* Makes a client; `revision` opens a legacy session, NULL: the latest revision. Capabilities are
+ * JSON text. */
 struct talker *talk_join(struct talk *t, struct principal *who, enum mcp_session_kind kind,
                          const char *revision, const char *capabilities);
 void talk_leave(struct talker *c);
@@ -61,7 +62,7 @@ void talk_send(struct talker *c, const char *fmt, ...) __attribute__((format(pri
 int talk_ask(struct talker *c, const char *method, const char *params, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What came last; fails if nothing has. */
+/* The latest message; fails if there is none. */
 const cJSON *talk_last(const struct talker *c);
 /* The answer to the request of this id; NULL if there is none. */
 const cJSON *talk_answer(const struct talker *c, int id);
@@ -73,10 +74,10 @@ void talk_forget(struct talker *c);
 /* Ends the held request with this text. */
 void talk_release(struct talk *t, const char *text, bool is_error);
 
-/* Lets the loop run until so many messages of this method have been heard (at most 5 s). */
+/* Runs the loop until so many messages of this method have arrived (at most 5 s). */
 void talk_await(struct talker *c, const char *method, size_t count);
 
-/* Value at a path such as "result.content.0.text", whose names may be in `…` when they have dots;
+/* The value at a path such as "result.content.0.text", in which names with dots are written in `…`;
  * NULL if absent. */
 const cJSON *at(const cJSON *root, const char *path);
 const char *text_at(const cJSON *root, const char *path);

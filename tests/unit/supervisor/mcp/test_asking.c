@@ -1,4 +1,4 @@
-/* Handlers that ask the client back, in all the ways that there are to carry it. */
+/* Handlers that ask the client questions, in all revisions and sessions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -155,7 +155,7 @@ static void a_client_is_asked_only_for_what_it_declared(void **state)
 {
     struct talk *t = *state;
     struct talker *c = latest(t);
-    c->modern = false; /* so that nothing is added to the params */
+    c->modern = false; /* prevents talk_ask() from adding members to params */
     int n = talk_ask(c, "tools/call", "'name':'ask'," META("{'sampling':{}}"));
     assert_error(talk_answer(c, n), -32021);
     assert_non_null(at(talk_answer(c, n), "error.data.requiredCapabilities.elicitation"));
@@ -196,7 +196,7 @@ static void an_older_client_is_asked_by_requests_inside_the_call(void **state)
     assert_null(talk_answer(c, n));
     reply(c, ELICIT, 0, ADA);
     assert_text_at(talk_answer(c, n), "result.content.0.text", "Ada has 1");
-    reply(c, ELICIT, 0, ADA); /* too late: nobody waits */
+    reply(c, ELICIT, 0, ADA); /* too late: the handler no longer waits */
     assert_int_equal(t->runs, 2);
     talk_leave(c);
 
@@ -256,7 +256,7 @@ static void a_client_that_will_not_answer_ends_the_call_with_its_reason(void **s
     reply(c, ELICIT, 0, "'error':{'code':-1,'message':'User said no'}");
     assert_true(cJSON_IsTrue(at(talk_answer(c, n), "result.isError")));
     assert_non_null(strstr(text_at(talk_answer(c, n), "result.content.0.text"), "User said no"));
-    /* the other question is taken back */
+    /* the other question is cancelled */
     assert_true(at(talk_heard(c, "notifications/cancelled", 0), "params.requestId")->valueint ==
                 at(talk_heard(c, "roots/list", 0), "id")->valueint);
     n = talk_ask(c, "prompts/get", "'name':'p'");
@@ -276,7 +276,7 @@ static void who_cannot_be_asked_gets_an_answer(void **state)
     int n = talk_ask(c, "tools/call", "'name':'ask'");
     assert_true(cJSON_IsTrue(at(talk_answer(c, n), "result.isError")));
     c->behind = false;
-    c->hang_up = true; /* in the middle of being asked two things */
+    c->hang_up = true; /* while it is being asked two questions */
     talk_ask(c, "tools/call", "'name':'two'");
     assert_null(c->session);
     talk_leave(c);
@@ -294,7 +294,7 @@ static void cancelling_while_it_waits_takes_the_questions_back(void **state)
     assert_true(at(talk_heard(c, "notifications/cancelled", 0), "params.requestId")->valueint ==
                 at(talk_heard(c, ELICIT, 0), "id")->valueint);
     assert_int_equal(mcp_session_open_requests(c->session), 0);
-    mcp_session_set_stream(c->session, NULL); /* they go where they came from */
+    mcp_session_set_stream(c->session, NULL); /* answers go to the stream of their request */
     n = talk_ask(c, "tools/call", "'name':'ask'");
     talk_send(c, "{'jsonrpc':'2.0','method':'notifications/cancelled','params':{'requestId':%d}}",
               n);
@@ -302,7 +302,7 @@ static void cancelling_while_it_waits_takes_the_questions_back(void **state)
     assert_int_equal(talk_count(c, "notifications/cancelled"), 2);
     assert_true(at(talk_last(c), "params.requestId")->valueint ==
                 at(talk_heard(c, ELICIT, 0), "id")->valueint);
-    talk_ask(c, "tools/call", "'name':'ask'"); /* and whoever leaves is not waited for */
+    talk_ask(c, "tools/call", "'name':'ask'"); /* a client that leaves is not waited for */
     talk_leave(c);
 }
 
@@ -341,11 +341,12 @@ static void a_task_shows_its_questions_and_takes_answers_one_by_one(void **state
     assert_text_at(get(c, id), "result.status", "input_required");
     assert_int_equal(cJSON_GetArraySize(open), 1);
     assert_string_equal(open->child->string, where);
-    assert_text_at(update(c, id, eve), "result.resultType", "complete"); /* is answered already */
+    assert_text_at(update(c, id, eve), "result.resultType",
+                   "complete"); /* it has been answered already */
     assert_text_at(update(c, id, roots), "result.resultType", "complete");
     assert_text_at(get(c, id), "result.status", "completed");
     assert_text_at(get(c, id), "result.result.content.0.text", "Ada has 0");
-    assert_text_at(update(c, id, roots), "result.resultType", "complete"); /* it is over */
+    assert_text_at(update(c, id, roots), "result.resultType", "complete"); /* it has ended */
     assert_error(update(c, id, "null"), -32602);
     assert_error(update(c, id, "{'x':1}"), -32602);
     assert_error(talk_answer(c, talk_ask(c, "tasks/update", "'taskId':'%s'", id)), -32602);
@@ -389,10 +390,10 @@ static void a_task_of_an_older_client_asks_whoever_waits_for_it(void **state)
     int n = talk_ask(c, "tools/call", "'name':'two','task':{}");
     CLEANUP_FREE char *id = alloc_strdup(text_at(talk_answer(c, n), "result.task.taskId"));
     assert_text_at(get(c, id), "result.status", "input_required");
-    assert_int_equal(talk_count(c, ELICIT), 0); /* nobody waits */
+    assert_int_equal(talk_count(c, ELICIT), 0); /* no client waits for them */
     int first = talk_ask(c, "tasks/result", "'taskId':'%s'", id);
     talk_ask(c, "tasks/result", "'taskId':'%s'", id);
-    assert_int_equal(talk_count(c, ELICIT), 1); /* once, though two wait */
+    assert_int_equal(talk_count(c, ELICIT), 1); /* asked once, though two handlers wait */
     assert_text_at(talk_heard(c, ELICIT, 0), "params." RELATED, id);
     assert_text_at(talk_heard(c, "roots/list", 0), "params." RELATED, id);
     reply(c, ELICIT, 0, ADA);
@@ -400,11 +401,11 @@ static void a_task_of_an_older_client_asks_whoever_waits_for_it(void **state)
 
     struct talker *again = older(t, "2025-11-25");
     n = talk_ask(again, "tasks/result", "'taskId':'%s'", id);
-    assert_int_equal(talk_count(again, ELICIT), 0); /* is answered */
+    assert_int_equal(talk_count(again, ELICIT), 0); /* it has been answered */
     reply(again, "roots/list", 0, "'result':{'roots':[]}");
     assert_text_at(talk_answer(again, n), "result.content.0.text", "Ada has 0");
     assert_text_at(talk_answer(again, n), "result." RELATED, id);
-    assert_null(talk_answer(c, first)); /* whose connection is gone */
+    assert_null(talk_answer(c, first)); /* its connection is gone */
     talk_leave(c);
     talk_leave(again);
 }

@@ -1,4 +1,4 @@
-/* Calls that are tasks, as clients of both kinds see them. */
+/* Calls that are tasks, for clients of both kinds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -137,7 +137,8 @@ static void an_old_client_cancels(void **state)
     int n = talk_ask(c, "tasks/cancel", "'taskId':'%s'", id);
     assert_text_at(talk_answer(c, n), "result.status", "cancelled");
     assert_text_at(talk_answer(c, n), "result.taskId", id);
-    assert_int_equal(t->cancels, 1); /* the handler heard of it, and what it answered is gone */
+    assert_int_equal(t->cancels,
+                     1); /* the handler was told of the cancellation, and its answer is dropped */
     assert_error(talk_answer(c, waits), -32602);
     assert_text_at(get(c, id), "result.status", "cancelled");
     assert_error(talk_answer(c, talk_ask(c, "tasks/cancel", "'taskId':'%s'", id)), -32602);
@@ -189,7 +190,8 @@ static void wrong_use_by_an_old_client_is_refused(void **state)
 
     struct talker *eldest = talk_join(t, t->anna, MCP_SESSION_LEGACY, "2025-06-18", CAPS);
     n = talk_ask(eldest, "tools/call", "'name':'echo','task':{}");
-    assert_text_at(talk_answer(eldest, n), "result.content.0.text", "done"); /* knows no tasks */
+    assert_text_at(talk_answer(eldest, n), "result.content.0.text",
+                   "done"); /* this revision has no tasks */
     assert_error(talk_answer(eldest, talk_ask(eldest, "tasks/list", "%s", "")), -32601);
     talk_leave(eldest);
 }
@@ -266,7 +268,7 @@ static void a_new_client_gets_a_task_when_the_server_likes(void **state)
                                       "pollIntervalMs resultType _meta ");
     assert_text_at(now, "result.resultType", "complete");
     assert_text_at(now, "result.status", "working");
-    talk_send(c, /* which is not how a task is cancelled */
+    talk_send(c, /* tasks are not cancelled by this notification */
               "{'jsonrpc':'2.0','method':'notifications/cancelled','params':{'requestId':%d}}",
               call);
     assert_int_equal(t->cancels, 0);
@@ -306,7 +308,7 @@ static void a_new_client_cancels_and_is_only_acknowledged(void **state)
     struct talk *t = *state;
     struct talker *c = latest(t);
     CLEANUP_FREE char *id = begin_new(c, "task_hold");
-    for (int i = 0; i < 2; i++) { /* the second time it is over already */
+    for (int i = 0; i < 2; i++) { /* the second time it has ended already */
         int n = talk_ask(c, "tasks/cancel", "'taskId':'%s'", id);
         assert_members(at(talk_answer(c, n), "result"), ACK);
         assert_text_at(talk_answer(c, n), "result.resultType", "complete");
@@ -329,7 +331,7 @@ static void a_client_that_did_not_declare_the_extension_never_sees_a_task(void *
     struct talk *t = *state;
     struct talker *c = latest(t);
     CLEANUP_FREE char *id = begin_new(c, "task_hold");
-    c->modern = false; /* so that nothing is added to the params */
+    c->modern = false; /* prevents talk_ask() from adding members to params */
     for (size_t i = 0; i < 3; i++) {
         const char *ids[] = {id, "nothing"};
         for (size_t k = 0; k < 2; k++) {
@@ -363,7 +365,7 @@ static void a_task_survives_the_loss_of_its_connection_and_belongs_to_its_princi
                                              "'taskId':'%s','inputResponses':{}", id)),
                  -32602);
     struct talker *old_one = older(t);
-    assert_error(get(old_one, id), -32602); /* which could not read it */
+    assert_error(get(old_one, id), -32602); /* that client could not read it */
     talk_leave(old_one);
     c = latest(t);
     assert_text_at(get(c, id), "result.status", "working");
@@ -397,7 +399,7 @@ static void a_full_registry_makes_calls_plain_or_busy(void **state)
 {
     struct talk *t = *state;
     struct talker *c = older(t);
-    for (int i = 0; i < 255; i++) { /* those that are over make room for others */
+    for (int i = 0; i < 255; i++) { /* tasks that have ended make room for others */
         free(begin_old(c, "echo"));
     }
     for (int i = 0; i < 256; i++) {

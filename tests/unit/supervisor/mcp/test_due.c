@@ -1,4 +1,4 @@
-/* Nothing wakes up before something is due, and what is due is not forgotten. */
+/* No timer fires before something is due, and nothing that is due is missed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,13 +61,13 @@ static void a_timer_runs_while_something_is_due(void **state)
     uint64_t now = clock_ms();
     due_timer_by(&ring.timer, now + 600000);
     assert_true(uv_timer_get_due_in(timer) > 500000);
-    due_timer_by(&ring.timer, now + 900000); /* it is earlier already */
+    due_timer_by(&ring.timer, now + 900000); /* no effect, because it is due earlier already */
     assert_true(uv_timer_get_due_in(timer) <= 600000);
     due_timer_set(&ring.timer, now + 900000);
     assert_true(uv_timer_get_due_in(timer) > 700000);
     due_timer_set(&ring.timer, DUE_NEVER);
     assert_false(uv_is_active((uv_handle_t *)timer));
-    due_timer_by(&ring.timer, now); /* is past: at once */
+    due_timer_by(&ring.timer, now); /* in the past: it fires at once */
     uv_ref((uv_handle_t *)timer);
     uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(ring.count, 3);
@@ -78,7 +78,7 @@ static void a_timer_runs_while_something_is_due(void **state)
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-/* ---- who uses it ----------------------------------------------------------------------------- */
+/* ---- its users ------------------------------------------------------------------------------- */
 
 static void note_earliest(uv_handle_t *handle, void *arg)
 {
@@ -92,7 +92,7 @@ static void note_earliest(uv_handle_t *handle, void *arg)
     *earliest = due < *earliest ? due : *earliest;
 }
 
-/* How long the server sleeps if nobody says anything; UINT64_MAX: for ever. */
+/* How long the server sleeps without input; UINT64_MAX: forever. */
 static uint64_t sleeps_ms(struct talk *t)
 {
     uint64_t earliest = UINT64_MAX;
@@ -112,7 +112,7 @@ static void a_task_wakes_nobody_until_it_is_due(void **state)
     struct talker *c = talk_join(t, t->anna, MCP_SESSION_PIPE, NULL, NULL);
     assert_true(sleeps_ms(t) == UINT64_MAX);
     talk_ask(c, "tools/call", "'name':'task_hold'");
-    assert_true(sleeps_ms(t) == UINT64_MAX); /* its handler has to move */
+    assert_true(sleeps_ms(t) == UINT64_MAX); /* it waits for its handler */
     talk_release(t, "here", false);
     assert_about(sleeps_ms(t), TASK_TTL_MS);
     int n = talk_ask(c, "tools/call", "'name':'task_ask'");
@@ -148,7 +148,7 @@ static void what_is_asked_wakes_nobody_until_it_is_late(void **state)
     assert_true(sleeps_ms(t) == UINT64_MAX);
     talk_leave(c);
     c = talk_join(t, t->anna, MCP_SESSION_PIPE, NULL, NULL);
-    talk_ask(c, "tools/call", "'name':'rounds'"); /* which has a state */
+    talk_ask(c, "tools/call", "'name':'rounds'"); /* which keeps a state for a limited time */
     assert_about(sleeps_ms(t), INPUT_STATE_TIME_MS);
     mcp_inputs_look(t->server, clock_ms() + INPUT_STATE_TIME_MS + 1);
     assert_true(sleeps_ms(t) == UINT64_MAX);

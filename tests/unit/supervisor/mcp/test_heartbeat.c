@@ -1,4 +1,5 @@
-/* Progress: who hears how much, and that whoever waits for long hears something. */
+/* Progress notifications and heartbeats: which clients get how many, and that a client that waits
+ * long gets some. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +55,7 @@ static void progress_reaches_who_gave_a_token(void **state)
     assert_false(mcp_wants_progress(l->held[0]));
     mcp_progress(l->held[0], 2, 10, "two"); /* too soon */
     assert_int_equal(p->count, before + 1);
-    mcp_progress_step(l->held[0], 3, 10, "three"); /* but this is a step */
+    mcp_progress_step(l->held[0], 3, 10, "three"); /* but this is a new step */
     assert_int_equal(p->count, before + 2);
     assert_string_equal(text_at(peer_last(p), "params.message"), "three");
     peer_cancel(p, "a");
@@ -71,9 +72,9 @@ static void the_timer_runs_only_while_somebody_waits(void **state)
     struct peer *p = peer_create(l, MCP_SESSION_PIPE, "2025-11-25");
     assert_false(beats(l));
     peer_ask(p, false, "x", "tools/call", "'name':'hold'");
-    assert_false(beats(l)); /* nobody asked for progress */
+    assert_false(beats(l)); /* it has no progress token */
     peer_ask(p, false, "e", "tools/call", "'name':'echo','_meta':{'progressToken':'t'}");
-    assert_false(beats(l)); /* over already */
+    assert_false(beats(l)); /* it has ended already */
     peer_ask(p, false, "a", "tools/call", HOLD);
     peer_ask(p, false, "b", "tools/call", HOLD);
     assert_true(beats(l));
@@ -99,8 +100,8 @@ static void on_time(uv_timer_t *timer)
     *(bool *)timer->data = true;
 }
 
-/* In real time: the first sign of life comes within ten seconds, to all who wait, and again when
- * something else was told meanwhile. */
+/* In real time: the first heartbeat comes within ten seconds, to every request that waits, and
+ * again after other progress was reported meanwhile. */
 static void whoever_waits_for_long_hears_something(void **state)
 {
     struct lab *l = *state;

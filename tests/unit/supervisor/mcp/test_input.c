@@ -1,5 +1,5 @@
-/* What is kept between the rounds of a question, for whom and how long; which client can be asked
- * what. */
+/* State that is kept between the rounds of a question: for which client and how long; and which
+ * questions a client supports. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,7 +65,7 @@ static void ten_minutes_and_no_longer(void **state)
     assert_non_null(input_states_find(&s, "anna", 7, later, 200));
     input_states_expire(&s, 200 + INPUT_STATE_TIME_MS);
     assert_int_equal(s.count, 0);
-    CLEANUP_FREE char *again = put(&s, "anna", 7, 300); /* an emptied table goes on */
+    CLEANUP_FREE char *again = put(&s, "anna", 7, 300); /* a table that was emptied still works */
     assert_non_null(input_states_find(&s, "anna", 7, again, 300));
     input_states_finish(&s);
 }
@@ -91,7 +91,7 @@ static void whoever_has_many_loses_the_own_oldest(void **state)
         free(put(&s, owner, 1, 0));
         assert_true(s.count <= INPUT_STATES);
     }
-    assert_null(input_states_find(&s, "berta", 1, other, 0)); /* all together are limited too */
+    assert_null(input_states_find(&s, "berta", 1, other, 0)); /* their total is limited, too */
     input_states_finish(&s);
 }
 

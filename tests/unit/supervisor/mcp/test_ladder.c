@@ -1,4 +1,5 @@
-/* A modern request over HTTP: which of its faults is told first, and with which status. */
+/* A request of the latest revision over HTTP with several errors: which one is reported first, and
+ * with which status. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +43,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Sends it as a request of its own and checks the error: 0 for a result. */
+/* Sends it as a request of its own and checks the error; 0 expects a result. */
 static void check(struct lab *l, const struct mcp_head *head, const char *method,
                   const char *params, int code, int status, const char *words)
 {
@@ -62,7 +63,8 @@ static void check(struct lab *l, const struct mcp_head *head, const char *method
     peer_end(p);
 }
 
-/* Everything is wrong at first; each step mends what was told, and the next fault comes up. */
+/* At first everything is wrong; each step corrects the reported error, and the next one is
+ * reported. */
 static void faults_are_told_in_the_order_of_the_protocol(void **state)
 {
     struct lab *l = *state;
@@ -151,10 +153,10 @@ static void names_may_be_encoded(void **state)
         {"test://x", "=?base64?dGVzdDovL3g?=", false},   /* no padding */
         {"test://x", "=?base64?dGVz dDovL3g=?=", false}, /* a blank */
         {"test://x", "=?BASE64?dGVzdDovL3g=?=", false},
-        {"test://x", "=?base64?dGVzdDovL3k=?=", false}, /* something else */
+        {"test://x", "=?base64?dGVzdDovL3k=?=", false}, /* another value */
         {"test://x", "=?base64?/w==?=", false},         /* no UTF-8 */
-        {"test://x", "=?base64?dGVzdDovL3gA?=", false}, /* a NUL behind it */
-        {"=?base64?x", "=?base64?x", true},             /* only one mark: literally */
+        {"test://x", "=?base64?dGVzdDovL3gA?=", false}, /* a NUL at the end */
+        {"=?base64?x", "=?base64?x", true}, /* only one of both marks: taken literally */
         {"x?=", "x?=", true},
         {"test://x", "TEST://x", false},
         {"test://x", "", false},
@@ -175,7 +177,7 @@ static void arguments_are_repeated_in_headers(void **state)
     static const struct {
         const char *arguments;
         struct params headers;
-        const char *wrong; /* NULL: good */
+        const char *wrong; /* NULL: accepted */
     } cases[] = {
         {"{}", {NULL}, NULL},
         {"{}", {.region = "not asked for"}, NULL},
@@ -198,9 +200,9 @@ static void arguments_are_repeated_in_headers(void **state)
         {"{'where':{'zone':42}}", {.zone = ""}, "Mcp-Param-Zone"},
         {"{'where':{'zone':42}}", {.zone = " 42"}, "Mcp-Param-Zone"},
         {"{'where':{'zone':9007199254740991}}", {.zone = "9007199254740991"}, NULL},
-        {"{'where':7}", {NULL}, NULL}, /* wrong, but not by its header */
+        {"{'where':7}", {NULL}, NULL}, /* refused, but not because of its header */
         {"{'region':[1]}", {NULL}, NULL},
-        {"{'zone':42}", {NULL}, NULL}, /* not where the schema has it */
+        {"{'zone':42}", {NULL}, NULL}, /* not at its place in the schema */
     };
     struct lab *l = *state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -218,7 +220,7 @@ static void arguments_are_repeated_in_headers(void **state)
     }
 }
 
-/* Without headers (a pipe) the same requests are judged by their bodies alone. */
+/* Without headers (on a pipe) the same requests are judged by their bodies alone. */
 static void a_pipe_has_no_headers(void **state)
 {
     struct lab *l = *state;

@@ -32,7 +32,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Asks for a page; its cursor for the next is put into `cursor`, "" at the end. */
+/* Asks for a page; the cursor of the next one is put into `cursor`, "" at the end. */
 static int page(struct peer *p, const char *method, const char *items, char cursor[64])
 {
     char params[128] = "";
@@ -159,7 +159,7 @@ static void each_form_of_a_list_is_kept_for_those_who_get_it(void **state)
         peer_ask(p, false, "l", "tools/list", wishes[i % 2]);
         assert_int_equal(l->lists, i == 0 ? 1 : 2);
     }
-    for (int i = 0; i < 2; i++) { /* none of the forms: it is not for others */
+    for (int i = 0; i < 2; i++) { /* none of the arguments matches, so the lists are independent */
         peer_ask(p, false, "l", "tools/list", "'_meta':{'cloister/results':'x'}");
         assert_int_equal(l->lists, 3 + i);
     }

@@ -1,5 +1,5 @@
-/* What one reader has still to be told: what concerns him, what becomes one, and how much is kept
- * for who never reads. */
+/* Notifications that wait for one reader: which ones concern it, which are merged, and how many are
+ * kept for a reader that never reads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #define MUCH_LATER 1000000
 
-/* Tells all there is then: "tools a/b ", each followed by a blank. */
+/* Takes all notifications that are due: "tools a/b ", each followed by a blank. */
 static char *tell_all(struct notices *n, uint64_t now_ms)
 {
     static const char *const names[NOTICE_LISTS] = {"tools", "resources", "prompts"};
@@ -54,10 +54,10 @@ static void a_list_is_told_at_once_and_then_once_a_second(void **state)
     for (uint64_t ms = 5001; ms < 5000 + NOTICES_LIST_MS; ms += 111) {
         assert_true(notices_list_changed(&n, NOTICE_RESOURCES));
         notices_resource_changed(&n, "s://a/x");
-        check_told_at(&n, ms, "s://a/x "); /* which does not have to wait */
+        check_told_at(&n, ms, "s://a/x "); /* this one is not rate limited */
         assert_int_equal(notices_due_ms(&n), 5000 + NOTICES_LIST_MS);
     }
-    notices_list_changed(&n, NOTICE_TOOLS); /* nor does another list */
+    notices_list_changed(&n, NOTICE_TOOLS); /* nor is another list */
     check_told_at(&n, 5999, "tools ");
     check_told_at(&n, 6000, "resources ");
     assert_true(notices_due_ms(&n) == UINT64_MAX);
@@ -115,7 +115,7 @@ static void changes_below_one_uri_become_one_of_it(void **state)
     assert_true(notices_want(&n, NOTICE_RESOURCE, "s://a/"));
     assert_true(notices_want(&n, NOTICE_RESOURCE, "s://a/x"));
     notices_resource_changed(&n, "s://a/x");
-    check_told(&n, "s://a/x "); /* which concerns both, and is told once */
+    check_told(&n, "s://a/x "); /* it concerns both subscriptions, and is sent once */
     for (int i = 0; i < 1000; i++) {
         CLEANUP_FREE char *uri = alloc_printf("s://a/%d", i);
         notices_resource_changed(&n, uri);
@@ -145,7 +145,7 @@ static void names_are_limited_in_number_and_bytes(void **state)
         assert_true(notices_want(&n, NOTICE_RESOURCE, uri));
     }
     assert_false(notices_want(&n, NOTICE_RESOURCE, "s://one more"));
-    assert_true(notices_want(&n, NOTICE_RESOURCE, "s://0")); /* is there already */
+    assert_true(notices_want(&n, NOTICE_RESOURCE, "s://0")); /* it is subscribed already */
     notices_resource_changed(&n, "s://5");
     notices_unwant(&n, NOTICE_RESOURCE, "s://5");
     notices_unwant(&n, NOTICE_RESOURCE, "s://5");

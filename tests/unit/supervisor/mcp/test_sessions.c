@@ -1,4 +1,5 @@
-/* Who gets which answer when requests, sinks, sessions and the server end, in every order. */
+/* Which client gets which answer when requests, sinks, sessions and the server end, in every
+ * order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -162,12 +163,12 @@ static void a_cancelled_request_is_never_answered(void **state)
             assert_false(peer_cancel(p, "h"));
             assert_int_equal(l->cancels, 1);
             assert_int_equal(mcp_session_open_requests(p->session), 0);
-            assert_int_equal(p->count, before + 1); /* told that there will be none */
+            assert_int_equal(p->count, before + 1); /* "there will be no answer" */
             assert_null(p->got[before]);
             assert_false(peer_cancel(p, "h"));
             assert_int_equal(l->cancels, 1);
             if (!at_once) {
-                assert_int_equal(l->me->calls, 1); /* it still is work */
+                assert_int_equal(l->me->calls, 1); /* it still counts as work */
                 lab_end(l, n);
             }
             assert_int_equal(l->me->calls, 0);
@@ -186,7 +187,7 @@ static void an_id_is_free_again_after_a_cancel(void **state)
     assert_error(p, -32600, "in flight");
     peer_cancel(p, "h");
     peer_ask(p, false, "h", "tools/call", CALL_HOLD);
-    lab_end(l, 0); /* the one that nobody waits for */
+    lab_end(l, 0); /* the call without a client */
     assert_null(p->got[p->count - 1]);
     lab_end(l, 1);
     assert_string_equal(text_at(peer_last(p), "id"), "h");
@@ -202,7 +203,7 @@ static void what_a_lost_connection_means_depends_on_the_era(void **state)
     struct peer *other = peer_beside(p);
     peer_ask(other, false, "h", "tools/call", CALL_HOLD);
     mcp_session_sink_gone(p->session, &other->sink);
-    assert_int_equal(l->cancels, 0); /* legacy: it goes on */
+    assert_int_equal(l->cancels, 0); /* legacy: the call goes on */
     assert_int_equal(mcp_session_open_requests(p->session), 1);
     lab_end(l, 0);
     assert_int_equal(other->count, 0);
@@ -218,10 +219,10 @@ static void what_a_lost_connection_means_depends_on_the_era(void **state)
         mcp_session_sink_gone(p->session, &p->sink);
         assert_int_equal(l->cancels, 1);
         struct mcp_session *session = p->session;
-        peer_free(p); /* whoever still wrote to it would be noticed */
+        peer_free(p); /* a later write to it would be found by the sanitizer */
         mcp_session_end(session);
         if (!at_once) {
-            assert_int_equal(l->sessions, 1); /* lives for its request */
+            assert_int_equal(l->sessions, 1); /* the session lives as long as its request */
             lab_end(l, n);
         }
         assert_int_equal(l->sessions, 0);
@@ -440,7 +441,7 @@ static void calls_of_a_principal_are_bounded_over_all_its_sessions(void **state)
     for (size_t i = 0; i < 3; i++) {
         peer_end(p[i]);
     }
-    assert_int_equal(l->me->calls, 2); /* cancelled, and still work */
+    assert_int_equal(l->me->calls, 2); /* cancelled, and still counted */
     lab_end(l, 0);
     lab_end(l, 2);
 }
@@ -458,7 +459,8 @@ static void what_requests_hold_is_bounded_over_all_sessions_of_a_principal(void 
     assert_error(p[4], -32010, "64 MiB");
     assert_int_equal(l->me->kept, 64u << 20);
     p[4]->claims = 0;
-    peer_ask(p[4], true, "d", "server/discover", ""); /* what ends at once is still answered */
+    peer_ask(p[4], true, "d", "server/discover",
+             ""); /* a request that is answered at once is still answered */
     assert_non_null(at(peer_last(p[4]), "result"));
     lab_end(l, 0);
     peer_ask(p[4], true, "h", "tools/call", CALL_ECHO);
@@ -466,7 +468,7 @@ static void what_requests_hold_is_bounded_over_all_sessions_of_a_principal(void 
     for (size_t i = 0; i < 5; i++) {
         peer_end(p[i]);
     }
-    assert_int_equal(l->me->kept, 48u << 20); /* cancelled, and still held */
+    assert_int_equal(l->me->kept, 48u << 20); /* cancelled, and still counted */
     for (size_t i = 1; i < 4; i++) {
         lab_end(l, i);
     }
@@ -587,7 +589,7 @@ static void what_is_no_message_is_rejected(void **state)
         assert_true((strstr(text, "\"id\"") != NULL) == (i % 2 != 0));
         free(text);
     }
-    peer_ask(p, true, "h", "tools/call", CALL_HOLD); /* which keeps the session */
+    peer_ask(p, true, "h", "tools/call", CALL_HOLD); /* the call keeps the session */
     size_t before = p->count;
     mcp_session_end(p->session);
     mcp_session_reject(p->session, &p->sink, JSONRPC_PARSE_ERROR, "nobody is there");

@@ -1,4 +1,4 @@
-/* What each revision is shown of the same thing. */
+/* The same lists and results in the form of each revision. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static struct peer *peer_of(struct lab *l, enum revision r)
                        revision_is_modern(r) ? NULL : revision_name(r));
 }
 
-/* Asks in every revision; `check` is given the result. */
+/* Sends the request in every revision; `check` is called with the result. */
 static void in_all(struct lab *l, const char *method, const char *params,
                    void (*check)(const cJSON *result, enum revision r))
 {
@@ -51,7 +51,7 @@ static void in_all(struct lab *l, const char *method, const char *params,
     }
 }
 
-/* That it is there from a revision on, and not before. */
+/* Asserts that a value exists from a revision on, and not before. */
 static void since(const cJSON *root, const char *path, enum revision r, enum revision first)
 {
     if ((at(root, path) != NULL) != (r >= first)) {
@@ -66,7 +66,7 @@ static void check_tool(const cJSON *result, enum revision r)
     since(result, "tools.0.title", r, REVISION_2025_06_18);
     since(result, "tools.0.outputSchema", r, REVISION_2025_06_18);
     since(result, "tools.0.icons", r, REVISION_2025_11_25);
-    since(result, "tools.1.outputSchema", r, REVISION_2026_07_28); /* of an array */
+    since(result, "tools.1.outputSchema", r, REVISION_2026_07_28); /* elements of an array */
     since(result, "ttlMs", r, REVISION_2026_07_28);
 }
 
@@ -185,7 +185,7 @@ static void check_contents(const cJSON *result, enum revision r)
     since(result, "ttlMs", r, REVISION_2026_07_28);
     since(result, "cacheScope", r, REVISION_2026_07_28);
     if (r == REVISION_2026_07_28) {
-        assert_int_equal(number_at(result, "ttlMs"), 7000); /* as the handler has it */
+        assert_int_equal(number_at(result, "ttlMs"), 7000); /* the handler's own value */
     }
 }
 
@@ -239,7 +239,7 @@ static void what_is_not_offered_does_not_exist(void **state)
         for (size_t k = 0; k < 5; k++) {
             peer_ask(p, modern, "x", gone[k], "'name':'echo'");
             assert_error(p, -32601, gone[k]);
-            /* a session's 404 means that the session is gone */
+            /* with a session, 404 would mean that the session is gone */
             assert_int_equal(peer_status(p), modern ? 404 : 200);
         }
         peer_ask(p, modern, "x", "resources/list", "");

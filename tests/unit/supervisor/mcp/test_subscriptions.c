@@ -1,4 +1,5 @@
-/* Who is told of changes, on which stream, and what becomes of readers that do not read. */
+/* Subscriptions: which client is notified of which changes, on which stream, and what happens to
+ * clients that do not read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,7 +78,8 @@ static void a_listen_is_told_what_it_will_hear_and_then_hears_it(void **state)
                           "'resourceSubscriptions':['s://anna/a','s://berta/a','s://anna/d/']}");
     assert_int_equal(c->count, 1);
     const cJSON *ack = talk_heard(c, ACK, 0);
-    check_json(at(ack, "params.notifications"), /* prompts are not offered, berta's not ours */
+    check_json(at(ack, "params.notifications"), /* prompts are not offered, and berta's resource is
+                                                   not visible */
                "{\"toolsListChanged\":true,"
                "\"resourceSubscriptions\":[\"s://anna/a\",\"s://anna/d/\"]}");
     assert_int_equal(at(ack, OF)->valueint, id);
@@ -173,7 +175,7 @@ static void the_state_of_a_task_is_told_to_who_may_know_it(void **state)
     assert_text_at(talk_heard(c, "notifications/tasks", 0), "params.statusMessage", "half of it");
     mcp_task_status(t->held, "all of it");
     talk_release(t, "here", false);
-    talk_await(c, "notifications/tasks", 2); /* the latest is all that is told */
+    talk_await(c, "notifications/tasks", 2); /* only the latest state is sent */
     const cJSON *told = talk_heard(c, "notifications/tasks", 0);
     assert_text_at(told, "params.status", "completed");
     assert_text_at(told, "params.result.content.0.text", "here");
@@ -197,7 +199,7 @@ static void a_reader_that_is_behind_gets_one_of_each_later(void **state)
         mcp_resource_updated(t->server, NULL, uri);
         mcp_list_changed(t->server, NULL, MCP_LIST_TOOLS);
     }
-    talk_await(fast, TOOLS, 1); /* does not wait for the other */
+    talk_await(fast, TOOLS, 1); /* it does not wait for the slow one */
     assert_int_equal(c->count, 0);
     c->behind = false;
     talk_await(c, UPDATED, 1);
@@ -227,7 +229,7 @@ static void nobody_waits_for_a_reader_that_is_behind(void **state)
     c->behind = true;
     listen_to(c, "{}");
     uv_walk(&t->loop, note_timer, &due_ms);
-    assert_true(due_ms > 200); /* when that one is tried again */
+    assert_true(due_ms > 200); /* when sending is tried again */
     mcp_list_changed(t->server, NULL, MCP_LIST_TOOLS);
     uv_walk(&t->loop, note_timer, &due_ms);
     assert_true(due_ms <= 20);
@@ -256,7 +258,7 @@ static void listens_are_limited_and_free_their_place(void **state)
     talk_leave(other);
 }
 
-/* [name, …], `count` of them: all the same, or numbered. */
+/* [name, …], `count` of them, all the same or numbered */
 static char *names(const char *name, size_t count, bool same)
 {
     CLEANUP_BUF struct buf all;
@@ -321,7 +323,7 @@ static void what_waits_for_long_keeps_nothing_of_its_message(void **state)
 
     c = older(t);
     int call = talk_ask(c, "tools/call", "'name':'hold','task':{}");
-    size_t held = t->anna->kept; /* a task's arguments are its handler's till it ends */
+    size_t held = t->anna->kept; /* a task's arguments belong to its handler until it ends */
     assert_true(held > 0);
     CLEANUP_FREE char *task = alloc_strdup(text_at(talk_answer(c, call), "result.task.taskId"));
     int first = talk_ask(c, "tasks/result", "'taskId':'%s'", task);
@@ -344,7 +346,7 @@ static void the_end_of_the_server_is_told(void **state)
     int on_single = listen_to(single, "{'toolsListChanged':true}");
     mcp_list_changed(t->server, NULL, MCP_LIST_TOOLS);
     mcp_server_stop(t->server);
-    assert_int_equal(talk_count(pipe, TOOLS), 1); /* what was to be told still is */
+    assert_int_equal(talk_count(pipe, TOOLS), 1); /* pending notifications are sent after all */
     const cJSON *result = at(talk_answer(pipe, on_pipe), "result");
     assert_text_at(result, "resultType", "complete");
     assert_int_equal(at(result, "_meta.`io.modelcontextprotocol/subscriptionId`")->valueint,
@@ -382,7 +384,7 @@ static void readers_may_leave_while_they_are_told(void **state)
     }
     struct talker *quick = latest(t);
     quick->hang_up = true;
-    listen_to(quick, "{'toolsListChanged':true}"); /* at its acknowledgement */
+    listen_to(quick, "{'toolsListChanged':true}"); /* together with its acknowledgement */
     assert_null(quick->session);
     mcp_list_changed(t->server, NULL, MCP_LIST_TOOLS);
     talk_leave(quick);
@@ -425,11 +427,11 @@ static void an_older_client_is_told_nothing_unasked_before_it_is_ready(void **st
     struct talker *c = talk_join(t, t->anna, MCP_SESSION_LEGACY, NULL, NULL);
     c->modern = false;
     mcp_session_set_stream(c->session, &c->sink);
-    talk_send(c, "{'jsonrpc':'2.0','method':'notifications/initialized'}"); /* of nothing */
+    talk_send(c, "{'jsonrpc':'2.0','method':'notifications/initialized'}"); /* without effect */
     talk_ask(c, "initialize", "'protocolVersion':'2025-11-25','capabilities':{}");
     talk_ask(c, "resources/subscribe", "'uri':'s://anna/a'");
     mcp_list_changed(t->server, NULL, MCP_LIST_TOOLS);
-    mcp_resource_updated(t->server, NULL, "s://anna/a"); /* for which it asked */
+    mcp_resource_updated(t->server, NULL, "s://anna/a"); /* for which it has subscribed */
     talk_await(c, UPDATED, 1);
     assert_int_equal(talk_count(c, TOOLS), 0);
     talk_send(c, "{'jsonrpc':'2.0','method':'notifications/initialized'}");
@@ -484,7 +486,7 @@ static void a_list_that_changes_all_the_time_is_told_once_a_second(void **state)
     assert_true(clock_ms() - begin_ms < 900);
     mcp_list_changed(t->server, NULL, MCP_LIST_RESOURCES);
     mcp_list_changed(t->server, NULL, MCP_LIST_TOOLS);
-    talk_await(c, TOOLS, 1); /* which is told in its turn */
+    talk_await(c, TOOLS, 1); /* which is sent in its turn */
     mcp_list_changed(t->server, NULL, MCP_LIST_RESOURCES);
     assert_int_equal(talk_count(c, RESOURCES), 1);
     talk_await(c, RESOURCES, 2);

@@ -1,5 +1,5 @@
-/* A task by itself and among others: every event in every state, both ways of writing it down,
- * how many are kept, how much, and until when. */
+/* One task and many: every event in every state, both forms on the wire, how many are kept, how
+ * large, and until when. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -103,7 +103,7 @@ static void apply(struct mcp_task *t, enum event event)
     }
 }
 
-/* What follows; a tool's own failure differs between the two. */
+/* The state after each event; a failure of the tool differs between the two revisions. */
 static const enum task_state after[][EVENT_COUNT] = {
     [TASK_WORKING] = {TASK_COMPLETED, TASK_STATE_COUNT, TASK_FAILED, TASK_INPUT, TASK_WORKING,
                       TASK_WORKING, TASK_CANCELLED, TASK_WORKING},
@@ -130,7 +130,7 @@ static void every_event_in_every_state(void **state)
                     expected = !modern ? TASK_FAILED : s == TASK_INPUT ? s : TASK_COMPLETED;
                 }
                 assert_int_equal(t.sm.state, expected);
-                if (task_is_over(&t) && s == t.sm.state) { /* what was final did not change */
+                if (task_is_over(&t) && s == t.sm.state) { /* a final state does not change */
                     assert_int_equal(t.over_ms, 5);
                     assert_true(t.result == NULL || strstr(t.result, "kept") != NULL);
                     assert_true(t.error == NULL ||
@@ -145,7 +145,7 @@ static void every_event_in_every_state(void **state)
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-/* The names of its members, each followed by a blank. */
+/* Names of the members, each followed by a blank. */
 static char *members(const cJSON *object)
 {
     char *all = alloc_strdup("");
@@ -205,7 +205,8 @@ static void messages_may_be_any_bytes_and_are_cut_between_characters(void **stat
     char text[TASK_MESSAGE_BYTES + 8];
     memset(text, 'x', sizeof(text));
     text[sizeof(text) - 1] = '\0';
-    memcpy(text + TASK_MESSAGE_BYTES - 1, "\xc3\xa4", 2); /* one that lies across the end */
+    memcpy(text + TASK_MESSAGE_BYTES - 1, "\xc3\xa4",
+           2); /* a character that would be cut at the limit */
     task_set_message(&t, text);
     assert_int_equal(strlen(t.message), TASK_MESSAGE_BYTES - 1);
     task_set_message(&t, NULL);
@@ -315,7 +316,7 @@ static void what_is_over_makes_room_and_what_runs_does_not(void **state)
         assert_non_null(tasks[i]);
     }
     assert_null(add(&reg, "anna", 0));
-    assert_non_null(add(&reg, "berta", 0)); /* others have room */
+    assert_non_null(add(&reg, "berta", 0)); /* other owners have room */
     char later[TASK_ID_CHARS + 1];
     char first[TASK_ID_CHARS + 1];
     memcpy(later, tasks[3]->id, sizeof(later));
@@ -409,7 +410,7 @@ static void kept_for_the_ttl_and_a_little_after_its_end(void **state)
     assert_true(has(&reg, "a", id_slow));
     task_registry_expire(&reg, 500000 + TASK_OVERTIME_MS);
     assert_false(has(&reg, "a", id_slow));
-    assert_true(has(&reg, "b", running->id)); /* long past its time, but at work */
+    assert_true(has(&reg, "b", running->id)); /* long expired, but still running */
     assert_int_equal(reg.count, 1);
     task_registry_finish(&reg);
 }
@@ -435,7 +436,7 @@ static void pages_follow_each_other_whatever_goes_meanwhile(void **state)
     for (size_t i = 0; i < TASKS_PAGE + 10; i++) {
         tasks[i] = task_registry_add(&reg, "a", false, 0, 0);
     }
-    assert_non_null(add(&reg, "a", 0)); /* of the other flavour: not listed */
+    assert_non_null(add(&reg, "a", 0)); /* of the other revision: not listed */
     cJSON *items = NULL;
     char *next = NULL;
     assert_true(task_registry_list(&reg, "a", false, NULL, &items, &next));
@@ -443,7 +444,7 @@ static void pages_follow_each_other_whatever_goes_meanwhile(void **state)
     assert_string_equal(json_get_str(items->child, "taskId"), tasks[0]->id);
     assert_non_null(next);
     cJSON_Delete(items);
-    finish(&reg, tasks[TASKS_PAGE - 1], 0); /* the one that the cursor stands on */
+    finish(&reg, tasks[TASKS_PAGE - 1], 0); /* the task that the cursor names */
     task_registry_expire(&reg, TASK_OVERTIME_MS);
     char *end = NULL;
     assert_true(task_registry_list(&reg, "a", false, next, &items, &end));

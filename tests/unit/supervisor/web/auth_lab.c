@@ -101,7 +101,7 @@ size_t web_header_count(const struct web_exchange *x, const char *name)
     return count;
 }
 
-/* The target has none, so a header stands for it. */
+/* These exchanges have no query, so a header stands for it. */
 const char *web_query(const struct web_exchange *x, const char *name)
 {
     return strcmp(name, "access_token") == 0 ? web_header(x, "X-Query") : NULL;
@@ -293,7 +293,8 @@ static void on_check(void *arg, struct principal *principal)
     x->times++;
     x->principal = principal;
     assert_true((principal == NULL) == (x->status != 0));
-    assert_true(x->gone == NULL || x->status == -1); /* the exchange is given back as it was */
+    assert_true(x->gone == NULL ||
+                x->status == -1); /* the callback for hanging up is the earlier one again */
 }
 
 void lab_begin_check(struct auth_lab *lab, struct web_exchange *x)

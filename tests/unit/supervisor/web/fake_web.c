@@ -124,7 +124,7 @@ const char *web_header_twice(const struct web_exchange *x, const char *prefix)
     return NULL;
 }
 
-/* One member is all that our paths know. */
+/* Our paths only use one member. */
 const char *web_query(const struct web_exchange *x, const char *name)
 {
     size_t len = strlen(name);

@@ -1,9 +1,9 @@
 /*
- * Exchanges and authentication without a network: a test writes the request, hands it over, and
- * looks at what came of it.
+ * Exchanges and authentication without a network: a test writes the request, passes it on, and
+ * checks the response.
  *
- * Bearer tokens are names: whoever says "Bearer alice" is alice. "Bearer slow" is asked for
- * elsewhere, and known only when the test says so.
+ * Bearer tokens are names: the token "alice" authenticates as alice. The token "slow" is decided
+ * asynchronously, when the test chooses.
  */
 #ifndef CLOISTER_TESTS_UNIT_WEB_FAKE_WEB_H
 #define CLOISTER_TESTS_UNIT_WEB_FAKE_WEB_H
@@ -30,15 +30,15 @@ struct web_exchange {
     char *content_type;
     struct fake_field sent[16];
     size_t sent_count;
-    char *text;    /* what was sent so far, "" at first */
-    size_t queued; /* what web_stream_queued() says */
+    char *text;    /* the body so far, "" at first */
+    size_t queued; /* the result of web_stream_queued() */
     bool streaming, ended;
     void (*gone)(void *arg);
     void *gone_arg;
 };
 
-/* `target` may have a query; `headers` is "Name: value" lines; body NULL: none. In body and
- * headers double quotes may be written as single ones. */
+/* Makes an exchange. `target` may have a query; `headers` is "Name: value" lines; body NULL: none.
+ * In body and headers double quotes may be written as single ones. */
 struct web_exchange *fake_exchange(const char *method, const char *target, const char *headers,
                                    const char *body);
 void fake_free(struct web_exchange *x);
@@ -51,7 +51,7 @@ const char *fake_sent(const struct web_exchange *x, const char *name);
 
 struct web_auth *fake_auth(void);
 void fake_auth_free(struct web_auth *a);
-/* The one who asked with "Bearer slow" is known now: as this name, or nobody (NULL). */
+/* Decides the pending "Bearer slow": it is this name, or refused (NULL). */
 void fake_auth_decide(struct web_auth *a, const char *name);
 struct principal *fake_principal(struct web_auth *a, const char *name);
 

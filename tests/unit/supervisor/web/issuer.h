@@ -8,7 +8,7 @@
 
 #include "tests/lib/script_server.h"
 
-/* Who asks it must be this client. */
+/* The client that may ask it. */
 #define ISSUER_CLIENT "clois/ter:s%e:c ret"
 
 struct issuer {
@@ -19,7 +19,7 @@ struct issuer {
 void issuer_start(struct issuer *issuer);
 void issuer_stop(struct issuer *issuer);
 
-/* A file with these rights, whatever the umask. */
+/* Writes a file with exactly these rights, whatever the umask. */
 void issuer_write(const char *path, const char *text, mode_t mode);
 
 #endif

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""An authorization server for test_auth.c, as bad as the token asks for.
+"""An authorization server for test_auth.c, which misbehaves as the token says.
 
-Listens on loopback, without TLS and with a certificate that nobody trusts. Prints "ready PORT TLSPORT", serves till
-its input ends. Whoever asks must be the client that the test configured. A token is a list of members that its answer
-has besides the usual ones, "noscope.listaud"; "count" makes the number of questions for this token the subject.
+It listens on loopback, without TLS and with a certificate that no authority has signed. It prints "ready PORT
+TLSPORT" and serves until its stdin is closed. Only the client that the test configured may ask. A token lists
+members that its answer has besides the usual ones, as "noscope.listaud"; "count" makes the number of
+questions about this token the subject.
 """
 
 import base64
@@ -90,7 +91,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         good = answer(token, f"http://127.0.0.1:{self.server.server_port}/realm")
         if self.path == "/introspect/":
             self.serve(token, good)
-        elif self.path == "/good":  # where redirects lead
+        elif self.path == "/good":  # target of redirects
             self.reply(200, good)
         else:
             self.reply(404)
@@ -128,7 +129,7 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request, address):
-        pass  # clients that hang up, and one that does not trust us
+        pass  # clients hang up, and one does not trust us
 
 
 def main():
@@ -142,7 +143,7 @@ def main():
     tls = Server(("127.0.0.1", 0), Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
-    # shaken hands in the thread of the connection, not in the one that accepts
+    # the handshake runs in the thread of the connection, not in the accepting one
     tls.socket = context.wrap_socket(tls.socket, server_side=True, do_handshake_on_connect=False)
     for server in (plain, tls):
         threading.Thread(target=server.serve_forever, daemon=True).start()

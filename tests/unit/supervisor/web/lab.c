@@ -193,7 +193,7 @@ void lab_send_bytes(struct lab *lab, int fd, const void *data, size_t len)
     while (len > 0) {
         ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
         if (n < 0 && errno != EAGAIN) {
-            return; /* the other side has closed; what it said can still be read */
+            return; /* the other side has closed; data received before can still be read */
         }
         if (n > 0) {
             at += n;
@@ -227,7 +227,7 @@ bool lab_read_until(struct lab *lab, int fd, struct buf *in, const char *text)
 {
     uv_update_time(&lab->loop);
     uint64_t since = uv_now(&lab->loop);
-    size_t len = text != NULL ? strlen(text) : 0, from = 0; /* what lies before is not it */
+    size_t len = text != NULL ? strlen(text) : 0, from = 0; /* earlier text does not count */
     while (text == NULL || in->len == 0 ||
            memmem(in->data + from, in->len - from, text, len) == NULL) {
         char piece[65536];

@@ -1,5 +1,5 @@
 /*
- * A listener with a handler that tests steer, and clients as plain sockets on the same thread:
+ * A listener with a handler that tests control, and clients as plain sockets on the same thread:
  * waiting for a client's bytes runs the loop that serves them.
  */
 #ifndef CLOISTER_TESTS_UNIT_WEB_LAB_H
@@ -31,32 +31,34 @@ struct lab {
 
 #define LAB_DEADLINE_MS 20000
 
-/* The defaults are loopback, any port, 100 connections, bodies of 1 MiB; set lab->config before. */
+/* The defaults are loopback, any port, 100 connections, bodies of 1 MiB; other values are set in
+ * lab->config before. */
 void lab_init(struct lab *lab);
 void lab_open(struct lab *lab);
-/* Closes the listener and the loop: nothing may be left on it. */
+/* Closes the listener and the loop, on which nothing may be left. */
 void lab_close(struct lab *lab);
-/* Both for each test of a file that needs no more: *state is the lab. */
+/* Setup and teardown of tests that need nothing else: *state is the lab. */
 int lab_setup(void **state);
 int lab_teardown(void **state);
-/* Runs the loop till *flag, *count reaches n; fails the test after LAB_DEADLINE_MS. */
+/* Runs the loop until *flag is true or *count reaches n; fails the test after LAB_DEADLINE_MS. */
 void lab_until(struct lab *lab, const bool *flag);
 void lab_until_count(struct lab *lab, const size_t *count, size_t n);
-/* Runs the loop once, and waits for it or for the descriptor (-1: none), 100 ms at most. */
+/* Runs the loop once, waiting at most 100 ms for it or for the descriptor (-1: none). */
 void lab_turn(struct lab *lab, int fd);
 
-/* Counts in `gone`. */
+/* Counts calls in `gone`. */
 void lab_on_gone(void *lab);
 
-/* A client; it is the caller's to close. */
+/* Connects a client; the caller closes it. */
 int lab_connect(struct lab *lab);
 void lab_send(struct lab *lab, int fd, const char *text);
 void lab_send_bytes(struct lab *lab, int fd, const void *data, size_t len);
-/* Appends what arrives till `text` is there, or till the end. False: the end (or a reset) came. */
+/* Appends received bytes until `text` is among them, or until the end. False: end or reset. */
 bool lab_read_until(struct lab *lab, int fd, struct buf *in, const char *text);
 bool lab_has(struct buf *in, const char *text);
 size_t lab_times(struct buf *in, const char *text);
-/* One connection, one request, all that comes back. For buf_finish(). */
+/* Sends one request on a connection of its own and returns everything received. For
+ * buf_finish(). */
 struct buf lab_request(struct lab *lab, const char *text);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * A request's way in: by its names, by a token of the file, by a token of an issuer that is slow,
- * wrong or away. Also: no token ever reaches the log.
+ * Authentication of requests: by Host and Origin, by a token of the file, by a token of an issuer
+ * that may be slow, wrong or down. Also: tokens never appear in the log.
  */
 #include "tests/lib/needs.h"
 #include "tests/unit/supervisor/web/auth_lab.h"
@@ -71,7 +71,7 @@ static void test_names(void **state)
         assert_false(admits(lab, x));
         assert_int_equal(x->status, 403);
         assert_false(exchange_sent_name(x, "Access-Control-Allow-Origin"));
-        assert_null(strstr(x->body, "127.0.0.1")); /* nor what would be right */
+        assert_null(strstr(x->body, "127.0.0.1")); /* nor does it name the right host */
         exchange_free(x);
     }
     struct web_exchange *x = exchange_new(HOST);
@@ -79,7 +79,7 @@ static void test_names(void **state)
     assert_true(exchange_sent(x, "Vary: Origin"));
     assert_false(exchange_sent_name(x, "Access-Control-Allow-Origin"));
     exchange_free(x);
-    x = exchange_new(HOST "Sec-Fetch-Site: none\n"); /* a person typed it */
+    x = exchange_new(HOST "Sec-Fetch-Site: none\n"); /* a person typed the URL */
     assert_true(admits(lab, x));
     exchange_free(x);
     x = exchange_new(HOST "Sec-Fetch-Site: cross-site\nOrigin: http://localhost\n");
@@ -122,14 +122,16 @@ static void test_preflight(void **state)
     assert_false(admits(lab, x));
     assert_int_equal(x->status, 403);
     exchange_free(x);
-    x = exchange_new(HOST "Access-Control-Request-Method: POST\n"); /* no page, no preflight */
+    x = exchange_new(HOST
+                     "Access-Control-Request-Method: POST\n"); /* no page sends this without an
+                                                                  Origin, so it is no preflight */
     x->method = "OPTIONS";
     assert_false(admits(lab, x));
-    assert_int_equal(x->status, 401); /* so it needs a token as everything does */
+    assert_int_equal(x->status, 401); /* it needs a token, as every request does */
     exchange_free(x);
 }
 
-/* ---- nobody needs a token ------------------------------------------------------------------- */
+/* ---- without tokens ------------------------------------------------------------------------- */
 
 static void test_local(void **state)
 {
@@ -206,7 +208,7 @@ static void test_token_file(void **state)
     exchange_free(x);
 }
 
-/* Strangers are refused before their body is read. */
+/* Unauthenticated requests are refused before their body is read. */
 static void test_admission(void **state)
 {
     struct auth_lab *lab = *state;
@@ -232,11 +234,11 @@ static void test_admission(void **state)
     x->target = "/.well-known/oauth-authorization-server";
     assert_true(admits(lab, x));
     exchange_again(x);
-    x->target = "/.well-known"; /* below it, not it */
+    x->target = "/.well-known"; /* a path below it is another one */
     assert_false(admits(lab, x));
     exchange_free(x);
     lab_close(lab);
-    /* one that only the issuer knows is let through till it has been asked */
+    /* a token that only the issuer knows passes admission until the issuer has been asked */
     lab_configure_oauth(lab, "/introspect/", "", false);
     lab_create(lab);
     x = exchange_new(BEARER "off.admitted\n");
@@ -254,7 +256,7 @@ static void test_rights(void **state)
     static const struct {
         const char *text;
         mode_t mode;
-        const char *error; /* NULL: it is taken */
+        const char *error; /* NULL: accepted */
     } cases[] = {
         {"a 0123456789abcdef\n", 0600, NULL},
         {"a 0123456789abcdef\n", 0640, NULL},
@@ -287,14 +289,14 @@ static void test_rights(void **state)
         assert_int_equal(lab_try_create(lab, &err), -ERR_CONFIG);
         assert_non_null(strstr(err.text, no_files[i]));
     }
-    /* a pipe that nobody writes to must not be waited for */
+    /* a pipe without a writer must not be waited for */
     struct err err = ERR_INIT;
     unlink(lab->tokens);
     assert_int_equal(mkfifo(lab->tokens, 0600), 0);
     lab_configure(lab, words);
     assert_int_equal(lab_try_create(lab, &err), -ERR_CONFIG);
     assert_non_null(strstr(err.text, "is not a file"));
-    /* nor a file without end */
+    /* nor may a file without end be read */
     unlink(lab->tokens);
     int fd = open(lab->tokens, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(ftruncate(fd, (1 << 20) + 1), 0);
@@ -311,7 +313,7 @@ static void test_reload(void **state)
     struct web_exchange *x = exchange_new(BEARER "0123456789abcdef\n");
     lab_check(lab, x);
     struct principal *alice = x->principal;
-    /* a mistake changes nothing */
+    /* an invalid file changes nothing */
     issuer_write(lab->tokens, "alice 0123456789abcdef calls=9\nbob short\n", 0600);
     assert_int_equal(lab_reload(lab, &err), -ERR_CONFIG);
     assert_non_null(strstr(err.text, "line 2"));
@@ -320,7 +322,7 @@ static void test_reload(void **state)
     unlink(lab->tokens);
     assert_int_equal(lab_reload(lab, &err), -ERR_CONFIG);
     assert_int_equal(lab_status(lab, "0123456789abcdeg", "bob"), 0);
-    /* another token for one, none for the other */
+    /* a new token for one client, none for the other */
     issuer_write(lab->tokens, "alice 0123456789abcdeh calls=9\n", 0600);
     assert_int_equal(lab_reload(lab, &err), 0);
     assert_int_equal(lab->revoked, 1);
@@ -333,7 +335,7 @@ static void test_reload(void **state)
     lab_check(lab, x);
     assert_ptr_equal(x->principal, alice);
     exchange_free(x);
-    /* nobody at all is what it says */
+    /* an empty list is valid, and accepts no token */
     issuer_write(lab->tokens, "# closed\n", 0600);
     assert_int_equal(lab_reload(lab, &err), 0);
     assert_int_equal(lab->revoked, 1);
@@ -352,7 +354,7 @@ static void test_too_many_wrong(void **state)
     assert_int_equal(x->status, 429);
     assert_true(exchange_sent(x, "Retry-After: 3"));
     exchange_free(x);
-    /* the right one is let in, from there, too; without one it is as before */
+    /* the right token is accepted from that address, too; without a token nothing has changed */
     assert_int_equal(lab_status(lab, "0123456789abcdef", "alice"), 0);
     expect_answer(lab, HOST, 401, CHALLENGE("realm=\"cloister\""));
     x = exchange_new(BEARER "wrong\n");
@@ -386,12 +388,12 @@ static void test_issued_tokens(void **state)
     exchange_free(x);
     x = exchange_new(BEARER "two.listaud\n");
     assert_string_equal(lab_check(lab, x), alice);
-    assert_ptr_equal(x->principal, first); /* two tokens, one principal */
+    assert_ptr_equal(x->principal, first); /* two tokens of one principal */
     principal_release(first);
     exchange_free(x);
     assert_int_equal(lab_status(lab, "othersub", bob), 0);
     assert_int_equal(lab_status(lab, "client", robot), 0);
-    assert_int_equal(lab_status(lab, "a+b/c==", alice), 0); /* characters that a form escapes */
+    assert_int_equal(lab_status(lab, "a+b/c==", alice), 0); /* characters that forms escape */
 
     expect_answer(lab, HOST, 401, CHALLENGE(METADATA ", " SCOPES));
     static const struct {
@@ -430,7 +432,7 @@ static void test_asked_once(void **state)
     CLEANUP_FREE char *once = ISSUED(lab, "asked1");
     CLEANUP_FREE char *twice = ISSUED(lab, "asked2");
     struct web_exchange *x[40];
-    for (int i = 0; i < 40; i++) { /* more than an address may try wrongly */
+    for (int i = 0; i < 40; i++) { /* more wrong tokens than one address may try */
         x[i] = exchange_new(BEARER "count.together\n");
         lab_begin_check(lab, x[i]);
         assert_int_equal(x[i]->times, 0);
@@ -442,16 +444,16 @@ static void test_asked_once(void **state)
     }
     struct web_exchange *later = exchange_new(BEARER "count.together\n");
     lab_begin_check(lab, later);
-    assert_int_equal(later->times, 1); /* at once */
+    assert_int_equal(later->times, 1); /* answered at once */
     assert_string_equal(later->principal->name, once);
     exchange_free(later);
-    /* bad ones are remembered as well: this one is off, however often it is asked for */
+    /* invalid tokens are cached as well: this one stays refused, however often it is tried */
     assert_int_equal(lab_status(lab, "off.remembered", ""), 401);
     later = exchange_new(BEARER "off.remembered\n");
     lab_begin_check(lab, later);
     assert_int_equal(later->times, 1);
     exchange_free(later);
-    /* a reload forgets */
+    /* a reload empties the cache */
     struct err err = ERR_INIT;
     assert_int_equal(lab_reload(lab, &err), 0);
     assert_int_equal(lab_status(lab, "count.together", twice), 0);
@@ -472,7 +474,7 @@ static void test_bad_issuer(void **state)
             fail_msg("%s: %d", tokens[i], x->status);
         }
         assert_true(exchange_sent(x, "Retry-After: 5"));
-        assert_false(exchange_sent_name(x, "WWW-Authenticate")); /* it may be a good token */
+        assert_false(exchange_sent_name(x, "WWW-Authenticate")); /* the token may be good */
         exchange_free(x);
     }
     CLEANUP_FREE char *alice = ISSUED(lab, "alice");
@@ -482,7 +484,7 @@ static void test_bad_issuer(void **state)
 static void test_absent_issuer(void **state)
 {
     struct auth_lab *lab = *state;
-    /* nothing is on that path; nobody trusts that certificate; nobody listens there */
+    /* a path that does not exist; a certificate that is not trusted; a port without a listener */
     lab_configure_oauth(lab, "/elsewhere", "", false);
     lab_create(lab);
     assert_int_equal(lab_status(lab, "one", ""), 503);
@@ -497,12 +499,12 @@ static void test_absent_issuer(void **state)
     lab_create(lab);
     assert_int_equal(lab_status(lab, "one", ""), 503);
     lab_close(lab);
-    /* an issuer that does not know us */
+    /* an issuer that does not know this client */
     lab_configure_oauth(lab, "/introspect/", "", false);
     issuer_write(lab->client, "cloister:wrong", 0600);
     lab_create(lab);
     assert_int_equal(lab_status(lab, "one", ""), 503);
-    /* which is mended without a restart */
+    /* this is corrected without a restart */
     struct err err = ERR_INIT;
     CLEANUP_FREE char *alice = ISSUED(lab, "alice");
     issuer_write(lab->client, ISSUER_CLIENT, 0600);
@@ -540,7 +542,7 @@ static void test_hanging_up(void **state)
     exchange_free(gone);
     exchange_free(stays);
     exchange_free(both);
-    /* the end of the server while somebody waits */
+    /* the server ends while a request waits */
     struct web_exchange *late = exchange_new(BEARER "hang.2\n");
     lab_begin_check(lab, late);
     lab_close(lab);
@@ -561,7 +563,7 @@ static void test_too_many_questions(void **state)
         lab_begin_check(lab, x[i]);
     }
     assert_int_equal(x[63]->times, 0);
-    assert_int_equal(x[64]->times, 1); /* one too many, and nobody was asked */
+    assert_int_equal(x[64]->times, 1); /* one too many, which is answered without asking */
     assert_int_equal(x[64]->status, 503);
     for (int i = 0; i < 64; i++) {
         exchange_hang_up(x[i]);
@@ -582,14 +584,14 @@ static void test_both(void **state)
     CLEANUP_FREE char *issued = ISSUED(lab, "alice");
     assert_int_equal(lab_status(lab, "0123456789abcdef", "alice"), 0);
     assert_int_equal(lab_status(lab, "one", issued), 0);
-    /* the issuer would say that it is good, but is not asked about what we have made */
+    /* the issuer would accept it, but is not asked about tokens of our own form */
     assert_int_equal(lab_status(lab, "cloister_abcdefghijklmnop", ""), 401);
     for (int i = 1; i < 25; i++) {
         char token[32];
         snprintf(token, sizeof(token), "off.%d", i);
         assert_int_equal(lab_status(lab, token, ""), i < 20 ? 401 : 429);
     }
-    /* known ones come in from there, others have to wait */
+    /* known tokens are accepted from that address, others have to wait */
     assert_int_equal(lab_status(lab, "0123456789abcdef", "alice"), 0);
     assert_int_equal(lab_status(lab, "one", issued), 0);
     assert_int_equal(lab_status(lab, "two", ""), 429);
@@ -623,7 +625,7 @@ static void test_metadata(void **state)
     exchange_free(x);
     lab_close(lab);
 
-    /* behind a proxy, below a path */
+    /* behind a proxy, with a path */
     lab_configure_oauth(lab, "/introspect/", "", false);
     free(lab->config.public_url);
     lab->config.public_url = alloc_strdup("https://tools.example/box/");
@@ -639,12 +641,12 @@ static void test_metadata(void **state)
     assert_non_null(strstr(x->body, "\"resource\":\"https://tools.example/box/mcp\""));
     assert_null(strstr(x->body, "scopes_supported"));
     exchange_free(x);
-    assert_int_equal(lab_status(lab, "one", ""), 401); /* made for another URL */
+    assert_int_equal(lab_status(lab, "one", ""), 401); /* the token is for another URL */
 }
 
 /* ---- the log -------------------------------------------------------------------------------- */
 
-/* All that the tests before have logged, at the lowest level. */
+/* The log of all tests before, at the lowest level. */
 static void test_log(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * Authentication behind a real listener: what strangers get over the wire, and clients that hang up
- * while their issuer thinks.
+ * Authentication behind a real listener: responses to unauthenticated clients, and clients that
+ * hang up while the issuer is being asked.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,7 +77,7 @@ static int setup(void **state)
     CLEANUP_FREE char *url = alloc_printf("http://127.0.0.1:%u/introspect/", s->issuer.port);
     issuer_write(tokens, "alice 0123456789abcdef\n", 0600);
     issuer_write(client, ISSUER_CLIENT, 0600);
-    /* the issuer makes its tokens for that URL, wherever this listener is */
+    /* the issuer makes its tokens for that URL, whatever the port of this listener */
     const char *const words[] = {
         "--http",         "0",    "--public-url",          "http://127.0.0.1:8080",
         "--tokens",       tokens, "--oauth-issuer",        issuer,
@@ -133,7 +133,7 @@ static void expect(struct server *s, const char *request, const char *const *par
 #define POST  "POST /mcp HTTP/1.1\r\nConnection: close\r\n"
 #define HOST  "Host: 127.0.0.1:1\r\n"
 #define BODY  "Content-Length: 2\r\n\r\n{}"
-#define LARGE "Content-Length: 1000000\r\n\r\n{" /* and never more */
+#define LARGE "Content-Length: 1000000\r\n\r\n{" /* with a body that never comes */
 
 static void test_over_the_wire(void **state)
 {
@@ -144,7 +144,7 @@ static void test_over_the_wire(void **state)
     EXPECT(s, POST HOST "Origin: http://localhost:5\r\nAuthorization: Bearer one\r\n" BODY,
            "HTTP/1.1 200 ", "Access-Control-Allow-Origin: http://localhost:5");
     s->asked = 0;
-    /* refused by the head, so nobody waits for what was announced */
+    /* the head is refused, so the body is not waited for */
     EXPECT(s, POST "Host: evil.example\r\n" LARGE, "HTTP/1.1 403 ");
     EXPECT(s, POST HOST "Origin: null\r\nAuthorization: Bearer one\r\n" LARGE, "HTTP/1.1 403 ");
     EXPECT(s, POST HOST LARGE, "HTTP/1.1 401 ",
@@ -183,7 +183,7 @@ static void test_hanging_up(void **state)
     }
     lab_until_count(&s->lab, &s->checked, 7);
     EXPECT(s, POST HOST "Authorization: Bearer two\r\n" BODY, "HTTP/1.1 200 ");
-    /* the eighth waits on; the end of the server answers it */
+    /* the eighth still waits; the end of the server answers it */
     web_auth_close(s->auth, on_auth_closed, s);
     lab_until(&s->lab, &s->auth_closed);
     assert_int_equal(s->checked, 9);

@@ -1,6 +1,6 @@
 /*
- * The parts of authentication that need no loop: names, the file of tokens, what an issuer's answer
- * is worth, and the two small tables.
+ * The parts of authentication that need no loop: names of hosts, the file of tokens, the check of
+ * an issuer's answer, and the two small tables.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -163,7 +163,7 @@ static void test_hosts(void **state)
         assert_false(guard_host_ok(g, NULL));
         guard_destroy(g);
     }
-    /* "localhost" was given, and an address came of it */
+    /* "localhost" was given, and resolved to an address */
     struct guard *g = guard_for("box.example:0", "", "", "");
     assert_true(guard_host_ok(g, "box.example:4"));
     assert_false(guard_host_ok(g, "192.0.2.9:4"));
@@ -216,7 +216,7 @@ static void test_origins(void **state)
     assert_false(guard_origin_ok(g, "https://app.example:81"));
     assert_false(guard_origin_ok(g, "https://x.app.example"));
     assert_false(guard_origin_ok(g, "https://app.example.evil"));
-    assert_false(guard_origin_ok(g, "http://localhost:8080")); /* the list is all there is */
+    assert_false(guard_origin_ok(g, "http://localhost:8080")); /* the list replaces the defaults */
     for (size_t i = 0; strange[i] != NULL; i++) {
         assert_false(guard_origin_ok(g, strange[i]));
     }
@@ -225,7 +225,7 @@ static void test_origins(void **state)
 
 /* ---- configuration -------------------------------------------------------------------------- */
 
-/* Part of the error, or "" if it may be served. */
+/* Part of the error message, or "" if the configuration is valid. */
 static void expect_config(const char *part, const char *const *words)
 {
     struct config config;
@@ -250,7 +250,7 @@ static void test_config(void **state)
     (void)state;
 #define OAUTH(issuer, introspection)                                                               \
     "--oauth-issuer", issuer, "--oauth-introspection", introspection, "--oauth-client", "/x"
-    EXPECT_CONFIG("", "--log-level", "info"); /* no HTTP, nothing to say */
+    EXPECT_CONFIG("", "--log-level", "info"); /* without HTTP nothing is checked */
     EXPECT_CONFIG("", "--http", "8080");
     EXPECT_CONFIG("", "--http", "localhost:8080");
     EXPECT_CONFIG("", "--http", "[::1]:8080", "--tokens", "/x");
@@ -265,7 +265,7 @@ static void test_config(void **state)
     EXPECT_CONFIG("", "--http", "0.0.0.0:8080", "--tokens", "/x", "--public-url", "https://a.b");
     EXPECT_CONFIG("in the clear", "--http", "0.0.0.0:8080", "--tokens", "/x", "--public-url",
                   "http://a.b");
-    /* a proxy is named, so others come through it */
+    /* a public URL implies a proxy, so clients come from outside */
     EXPECT_CONFIG("--tokens", "--http", "8080", "--public-url", "https://a.b");
     EXPECT_CONFIG("", "--http", "8080", "--public-url", "https://a.b", "--tokens", "/x");
     EXPECT_CONFIG("", "--http", "8080", "--public-url", "http://localhost:8080");
@@ -336,18 +336,18 @@ static void test_tokens(void **state)
     assert_string_equal(alice->name, "alice");
     assert_int_equal(alice->limits.sandboxes, 5);
     assert_int_equal(alice->limits.memory_mb, 2);
-    assert_int_equal(alice->limits.calls, 9); /* of either line */
+    assert_int_equal(alice->limits.calls, 9); /* from either line */
     assert_ptr_equal(find(t, "0123456789abcdef==", NOW_MS), alice);
     assert_null(find(t, "0123456789abcdef=", NOW_MS));
     assert_null(find(t, "abcdefghijklmno", NOW_MS));
     assert_null(find(t, "abcdefghijklmnopq", NOW_MS));
     assert_null(find(t, "", NOW_MS));
-    /* the digest of "hi there"; a digest is no token */
+    /* the digest of "hi there"; a digest is not a token */
     struct principal *bob = find(t, "hi there", NOW_MS);
     assert_null(bob);
     assert_null(
         find(t, "sha256:98EA6E4F216F2FB4B69FFF9B3A44842C38686CA685F3F55DC48C5D3FB1107BE4", NOW_MS));
-    /* the whole day, and the second */
+    /* valid for the whole day, including its last second */
     assert_non_null(find(t, "token-of-carol-1", NOW_MS + 999));
     assert_null(find(t, "token-of-carol-1", NOW_MS + 1000));
     assert_null(find(t, "token-of-dave-999", NOW_MS));
@@ -422,7 +422,7 @@ static void test_bad_tokens(void **state)
                          -ERR_CONFIG);
         assert_null(t);
         assert_int_equal(strncmp(err.text, "line 3: ", 8), 0);
-        assert_null(strstr(err.text, "SeCrEt")); /* not even when it stands in the wrong place */
+        assert_null(strstr(err.text, "SeCrEt")); /* not even when it is in the wrong place */
     }
     static const char *const together[] = {
         "a 0123456789abcdef\nb 0123456789abcdef\n",
@@ -499,13 +499,13 @@ static void test_replace(void **state)
                                      "bob 0123456789abcdeg expires=2025-01-01\n");
     alice->calls = 2;
     tokens_replace(old, fresh, on_revoked, names);
-    assert_string_equal(names, "bob"); /* all that he has has expired */
+    assert_string_equal(names, "bob"); /* all tokens of the other one have expired */
     assert_null(find(fresh, "0123456789abcdef", NOW_MS));
     assert_ptr_equal(find(fresh, "0123456789abcdei", NOW_MS), alice);
     assert_int_equal(alice->limits.calls, 3); /* the default again */
     assert_int_equal(alice->calls, 2);
     assert_false(alice->revoked);
-    /* who comes back is somebody new under his name */
+    /* a later principal of that name is another one */
     struct tokens *later = read_good("bob 0123456789abcdeg\n");
     names[0] = '\0';
     tokens_replace(fresh, later, on_revoked, names);
@@ -517,7 +517,7 @@ static void test_replace(void **state)
     tokens_destroy(later);
 }
 
-/* ---- what an issuer says -------------------------------------------------------------------- */
+/* ---- an issuer's answer --------------------------------------------------------------------- */
 
 #define NOW_S UINT64_C(1767225600)
 #define OURS  "\"active\":true,\"aud\":\"http://us/mcp\""
@@ -663,19 +663,19 @@ static void test_throttle(void **state)
     assert_int_equal(throttle_wait_ms(t, "192.0.2.2", now_ms), 0);
     now_ms += THROTTLE_REFILL_MS;
     assert_int_equal(fail_until_blocked(t, "192.0.2.1", now_ms), 1);
-    for (int i = 0; i < 1000; i++) { /* asked for at once, all of them wrong */
+    for (int i = 0; i < 1000; i++) { /* all asked at once, all wrong */
         throttle_failed(t, "192.0.2.1", now_ms);
     }
     assert_int_equal(throttle_wait_ms(t, "192.0.2.1", now_ms), THROTTLE_WAIT_MS);
     now_ms += 600000;
     assert_int_equal(fail_until_blocked(t, "192.0.2.1", now_ms), THROTTLE_BURST);
-    /* a network of IPv6 is one, and so is an address in two forms */
+    /* a network of IPv6 counts as one address, and so do both forms of an IPv4 address */
     assert_int_equal(fail_until_blocked(t, "2001:db8::1", now_ms), THROTTLE_BURST);
     assert_int_not_equal(throttle_wait_ms(t, "2001:db8::ffff:1", now_ms), 0);
     assert_int_equal(throttle_wait_ms(t, "2001:db8:0:1::1", now_ms), 0);
     assert_int_not_equal(throttle_wait_ms(t, "::ffff:192.0.2.1", now_ms), 0);
     assert_int_equal(fail_until_blocked(t, "local", now_ms), THROTTLE_BURST);
-    /* a flood from everywhere pushes out the quietest */
+    /* a flood of addresses evicts the one with the fewest failures */
     for (int i = 0; i < THROTTLE_ADDRESSES + 1; i++) {
         char peer[32];
         snprintf(peer, sizeof(peer), "10.0.%d.%d", i / 256, i % 256);
@@ -701,7 +701,7 @@ static void test_cache(void **state)
     assert_null(token_cache_find(c, digest[0], 100));
     assert_int_equal(p->refs, 3);
     token_cache_put(c, digest[3], &known, 200);
-    assert_non_null(token_cache_find(c, digest[1], 50)); /* so the third is the quietest */
+    assert_non_null(token_cache_find(c, digest[1], 50)); /* so the third was used least recently */
     token_cache_put(c, digest[4], &known, 200);
     assert_non_null(token_cache_find(c, digest[1], 50));
     assert_null(token_cache_find(c, digest[2], 50));

@@ -9,7 +9,7 @@
 
 #include "supervisor/web/http/digest.h"
 
-/* FIPS 180-4, and what `printf '' | sha256sum` says. */
+/* FIPS 180-4, and the output of `printf '' | sha256sum`. */
 static void test_known(void **state)
 {
     (void)state;

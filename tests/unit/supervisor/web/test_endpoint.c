@@ -1,4 +1,4 @@
-/* MCP over HTTP: which request gets which status, and who gets which session. */
+/* MCP over HTTP: the status of each request, and the sessions of clients. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -143,7 +143,7 @@ static void errors_before_the_id_is_known_have_none(void **state)
     assert_non_null(strstr(x->text, "\"id\":7"));
 }
 
-/* What the transport refuses is told as the session's revision has it. */
+/* Errors of the transport have the form of the session's revision. */
 static void errors_without_id_are_those_of_the_revision(void **state)
 {
     static const struct {
@@ -180,7 +180,7 @@ static void errors_without_id_are_those_of_the_revision(void **state)
             assert_true((strstr(text, "\"id\":null") != NULL) == null_id);
             assert_true((strstr(text, "\"id\"") != NULL) == null_id);
         }
-        /* … also when it has ended under a request */
+        /* … even if the session has ended during a request */
         struct web_exchange *call = world_send(w, "POST", "/mcp", BASE SESSION, CALL(1, "wait"));
         world_send(w, "DELETE", "/mcp", AUTH SESSION, NULL);
         assert_int_equal(call->status, 404);
@@ -370,7 +370,7 @@ static void sessions_in_use_make_no_room(void **state)
     assert_non_null(fake_sent(x, "Retry-After"));
     x = world_send(w, "GET", "/sse", BASE, NULL);
     assert_int_equal(x->status, 503);
-    world_answer(w, 0); /* that one was used just now */
+    world_answer(w, 0); /* that session was used just now */
     x = world_send(w, "POST", "/mcp", BASE, INITIALIZE("2025-11-25"));
     assert_int_equal(x->status, 503);
     fake_hang_up(stream);
@@ -397,21 +397,22 @@ static void a_full_table_is_shared(void **state)
         }
         assert_int_equal(world_send(w, "POST", "/mcp", BASE SESSION, PING)->status, 200);
     }
-    /* Bob's share is half, and Alice has more than hers: what was heard of least lately goes. */
+    /* Bob's share is half, and Alice has more than hers, so her least recently used session is
+     * evicted. */
     assert_int_equal(begin(w, BOB), 200);
     assert_int_equal(world_send(w, "POST", "/mcp", first, PING)->status, 404);
     assert_int_equal(begin(w, BOB), 200);
     assert_int_equal(world_send(w, "POST", "/mcp", third, PING)->status, 200);
     assert_int_equal(world_send(w, "POST", "/mcp", BASE SESSION, PING)->status, 200);
-    /* From then on Bob and Alice take only places of their own. */
+    /* From then on Bob and Alice only evict sessions of their own. */
     for (size_t i = 0; i < 10; i++) {
         assert_int_equal(begin(w, BOB), 200);
     }
     assert_int_equal(world_send(w, "POST", "/mcp", third, PING)->status, 200);
     assert_int_equal(world_send(w, "POST", "/mcp", BASE SESSION, PING)->status, 200);
-    assert_int_equal(begin(w, BASE), 503); /* both are used */
-    assert_int_equal(begin(w, EVE), 200);  /* a third has a share as well */
-    assert_int_equal(begin(w, EVE), 200);  /* … of one, its own */
+    assert_int_equal(begin(w, BASE), 503); /* both sessions are in use */
+    assert_int_equal(begin(w, EVE), 200);  /* a third client has a share as well */
+    assert_int_equal(begin(w, EVE), 200);  /* … of one, so it evicts its own */
     assert_int_equal(w->sessions, 4);
 }
 
@@ -445,7 +446,7 @@ static void idle_sessions_end(void **state)
     world_initialize(w, "2025-11-25");
     world_until_sessions(w, 1);
     assert_int_equal(world_send(w, "POST", "/mcp", BASE SESSION, PING)->status, 404);
-    assert_false(stream->ended); /* somebody listens: that one is not idle */
+    assert_false(stream->ended); /* a stream is open, so that session is not idle */
     fake_hang_up(stream);
     world_until_sessions(w, 0);
     world_free(w);
@@ -485,7 +486,7 @@ static void revoke_alice(struct world *w)
 
 static void the_end_of_one_may_be_the_end_of_others(void **state)
 {
-    for (size_t round = 0; round < 20; round++) { /* where sessions are in the table is chance */
+    for (size_t round = 0; round < 20; round++) { /* the order of sessions in the table is random */
         struct world *w = world_create(16, 3600000);
         w->on_cancelled = revoke_alice;
         for (size_t i = 0; i < 16; i++) {

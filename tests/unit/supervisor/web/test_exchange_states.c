@@ -1,6 +1,6 @@
 /*
- * The states of an exchange: what may follow what, and what comes of each event in each state in
- * which a handler can hold one. That it holds what it promises in each is checked inside.
+ * The states of an exchange: legal successors, and the result of each event in each state in which
+ * a handler can hold one. The invariants are checked inside.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,18 +40,18 @@ static void only_declared_moves_are_possible(void **state)
 /* ---- state x event ---- */
 
 enum event {
-    EVENT_ASK,       /* to be told that the client is gone */
-    EVENT_ASK_NOT,   /* any more */
-    EVENT_TURN,      /* of the loop */
-    EVENT_TURN_ONLY, /* the same, and nobody wants to know */
-    EVENT_LEAVE,     /* the client does */
+    EVENT_ASK,       /* asks to be told that the client is gone */
+    EVENT_ASK_NOT,   /* takes that back */
+    EVENT_TURN,      /* a turn of the loop */
+    EVENT_TURN_ONLY, /* the same, while nothing asks to be told */
+    EVENT_LEAVE,     /* the client disconnects */
     EVENT_RESPOND,
     EVENT_STREAM, /* begun and ended */
-    EVENT_CUT,    /* a stream */
+    EVENT_CUT,    /* aborts a stream */
     EVENT_COUNT,
 };
 
-#define TOLD (WEB_HANDLER_STATE_COUNT) /* and so freed */
+#define TOLD (WEB_HANDLER_STATE_COUNT) /* and has been freed */
 #define OVER WEB_HANDLER_OVER          /* not told */
 
 static const struct row {
@@ -102,7 +102,7 @@ static struct web_exchange *enter_state(struct lab *lab, enum web_handler_state 
     return x;
 }
 
-/* False: the exchange may be gone. */
+/* False: the exchange may have been freed. */
 static bool do_event(struct lab *lab, struct web_exchange *x, enum event event, int *fd)
 {
     switch (event) {
@@ -158,7 +158,8 @@ static void every_event_in_every_state(void **state)
                 assert_int_equal(x->handler.sm.state, expected);
                 web_respond(x, 200, "text/plain", view_of("that was it\n"));
             }
-            for (int turn = 0; turn < 2; turn++) { /* who has ended it is not told of it */
+            for (int turn = 0; turn < 2;
+                 turn++) { /* a handler that ends it is not told of its end */
                 lab_turn(lab, -1);
             }
             assert_int_equal(lab->gone, told + (expected == TOLD));
@@ -167,7 +168,7 @@ static void every_event_in_every_state(void **state)
             }
         }
     }
-} /* the listener closes when the last exchange is freed: lab_teardown() */
+} /* the listener closes when the last exchange is freed, which lab_teardown() checks */
 
 int main(void)
 {

@@ -1,5 +1,5 @@
 /*
- * Requests and responses, whole and in pieces, and clients that leave: over real sockets.
+ * Requests and responses, whole and in pieces, and clients that disconnect, over real sockets.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,7 +88,7 @@ static void test_later(void **state)
     web_respond(lab->held[0], 200, "text/plain", view_of("now\n"));
     assert_true(lab_read_until(lab, fd, &in, "now\n"));
     assert_true(lab_has(&in, "X-Note: late\r\n"));
-    lab_send(lab, fd, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n"); /* the connection lives on */
+    lab_send(lab, fd, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n"); /* the connection stays open */
     assert_true(lab_read_until(lab, fd, &in, "hello\n"));
     assert_int_equal(lab->gone, 0);
 }
@@ -108,7 +108,7 @@ static void test_http_1_0(void **state)
     web_stream_write(lab->held[0], alloc_strdup("piece\n"), 6);
     web_stream_end(lab->held[0]);
     assert_false(lab_read_until(lab, fd, &stream, NULL));
-    ends(&stream, "\r\n\r\npiece\n"); /* till the end of the connection, without chunks */
+    ends(&stream, "\r\n\r\npiece\n"); /* the body ends with the connection, without chunks */
 }
 
 static void test_head(void **state)
@@ -122,11 +122,11 @@ static void test_head(void **state)
              "HEAD /hello HTTP/1.1\r\nHost: x\r\n\r\nGET /count HTTP/1.1\r\n" CLOSE "\r\n");
     assert_false(lab_read_until(lab, fd, &in, NULL));
     assert_true(lab_has(&in, "Content-Length: 6\r\n"));
-    assert_true(lab_has(&in, "\r\n\r\nHTTP/1.1 200")); /* no body between the two */
+    assert_true(lab_has(&in, "\r\n\r\nHTTP/1.1 200")); /* there is no body between the two */
     ends(&in, "0 bytes\n");
 }
 
-/* The body of a stream that nobody will ever read: its handler is told, and nothing waits. */
+/* A stream whose body no client will read: its handler is told, and does not wait. */
 static void test_head_of_stream(void **state)
 {
     struct lab *lab = *state;
@@ -180,7 +180,7 @@ static void test_early_answer(void **state)
     assert_true(lab_read_until(lab, fd, &in, "\r\n\r\nno\n"));
     begins(&in, "HTTP/1.1 401 ");
     assert_true(lab_has(&in, "WWW-Authenticate: Bearer\r\n"));
-    /* with one, the answer comes before it, and is the last */
+    /* after one with a body the response comes first, and closes the connection */
     lab_send(lab, fd, "POST /deny HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
     assert_false(lab_read_until(lab, fd, &in, NULL));
     assert_int_equal(lab_times(&in, "HTTP/1.1 401 "), 2);
@@ -201,7 +201,7 @@ static void test_expect_continue(void **state)
     lab_send(lab, fd, "body");
     assert_false(lab_read_until(lab, fd, &in, NULL));
     ends(&in, "\r\n\r\nbody");
-    /* one that is refused is not asked for its body */
+    /* a refused request gets no 100 Continue */
     CLEANUP_BUF struct buf refused =
         lab_request(lab, "POST /deny HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
                          "Content-Length: 4\r\n\r\n");
@@ -218,7 +218,8 @@ static void test_stream(void **state)
     CLEANUP_BUF struct buf in;
     buf_init(&in, 65536);
     lab_send(lab, fd, "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert_true(lab_read_until(lab, fd, &in, "\r\n\r\n")); /* the head, before any byte of it */
+    assert_true(lab_read_until(lab, fd, &in,
+                               "\r\n\r\n")); /* the head is sent before any byte of the body */
     assert_true(lab_has(&in, "Transfer-Encoding: chunked\r\n"));
     for (int i = 0; i < 10; i++) {
         char *text = alloc_printf("event %d\n", i);
@@ -236,8 +237,9 @@ static void test_stream(void **state)
     assert_int_equal(lab->gone, 0);
 }
 
-/* Nothing is kept back: neither a head, for the 200 ms that the kernel waits for more, nor an event
- * till the one before it is acknowledged (40 ms). The best of some counts, machines being busy. */
+/* Nothing is delayed: neither a head, for the 200 ms in which the kernel waits for more, nor an
+ * event until the one before is acknowledged (40 ms). The best of several times counts, because
+ * machines are busy. */
 static void test_stream_at_once(void **state)
 {
     struct lab *lab = *state;
@@ -266,7 +268,7 @@ static void test_stream_at_once(void **state)
     assert_true(event_ms < 35);
 }
 
-/* A client that does not read holds its own queue; another one is served meanwhile. */
+/* A client that does not read only fills its own queue; another one is served meanwhile. */
 static void test_stalled_reader(void **state)
 {
     enum { PIECES = 24, PIECE_BYTES = 1 << 20 };
@@ -288,7 +290,7 @@ static void test_stalled_reader(void **state)
     lab_send(lab, other, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_true(lab_read_until(lab, other, &there, "hello\n"));
     size_t queued = web_stream_queued(lab->held[0]);
-    assert_true(queued > (PIECES / 2) * (size_t)PIECE_BYTES); /* the kernel has the rest */
+    assert_true(queued > (PIECES / 2) * (size_t)PIECE_BYTES); /* the kernel buffers the rest */
     assert_int_equal(lab->drained, 0);
     web_stream_end(lab->held[0]);
     assert_true(lab_read_until(lab, fd, &in, "\r\n0\r\n\r\n"));
@@ -300,7 +302,7 @@ static void test_stalled_reader(void **state)
     assert_int_equal(lab->gone, 0);
 }
 
-/* ---- clients that leave ---- */
+/* ---- clients that disconnect ---- */
 
 static void leave(struct lab *lab, const char *request, bool half)
 {
@@ -321,7 +323,7 @@ static void leave(struct lab *lab, const char *request, bool half)
     if (half) {
         CLEANUP_BUF struct buf in;
         buf_init(&in, 65536);
-        assert_false(lab_read_until(lab, fd, &in, NULL)); /* we hang up, too */
+        assert_false(lab_read_until(lab, fd, &in, NULL)); /* we close, too */
         close(fd);
     }
 }
@@ -333,7 +335,7 @@ static void test_gone(void **state)
     static const char *const requests[] = {
         "GET /later HTTP/1.1\r\nHost: x\r\n\r\n",
         "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n",
-        /* with a request behind it that will never be served */
+        /* with a request after it that will never be served */
         "GET /later HTTP/1.1\r\nHost: x\r\n\r\nGET /later HTTP/1.1\r\nHost: x\r\n\r\n",
         "POST /later HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
     };
@@ -344,7 +346,7 @@ static void test_gone(void **state)
     assert_int_equal(lab->handled, 8);
 }
 
-/* While its response is stuck, since it does not read. */
+/* The client disconnects while its response is stuck, because it does not read. */
 static void test_gone_while_sending(void **state)
 {
     struct lab *lab = *state;
@@ -361,7 +363,7 @@ static void test_gone_while_sending(void **state)
     lab_until_count(lab, &lab->gone, 1);
 }
 
-/* A handler that has not asked to be told: what it has can still be read and is ended in vain. */
+/* A handler that has not asked to be told can still read the request, and its answer is dropped. */
 static void test_gone_untold(void **state)
 {
     struct lab *lab = *state;
@@ -375,7 +377,7 @@ static void test_gone_untold(void **state)
         web_on_gone(x, NULL, NULL);
         close(fd);
         CLEANUP_BUF struct buf in = lab_request(lab, "GET /hello HTTP/1.1\r\n" CLOSE "\r\n");
-        assert_true(in.len > 0); /* others are served meanwhile */
+        assert_true(in.len > 0); /* other clients are served meanwhile */
         lab_turn(lab, -1);
         assert_string_equal(web_header(x, "X-Test"), "y");
         assert_string_equal(web_path(x), "/later");
@@ -385,7 +387,7 @@ static void test_gone_untold(void **state)
             web_stream_begin(x, 200, "text/plain");
             web_stream_write(x, alloc_strdup("nobody"), 6);
             web_stream_end(x);
-        } else { /* who asks late is told late, but is told */
+        } else { /* a handler that asks late is told late */
             size_t told = lab->gone;
             web_on_gone(x, lab_on_gone, lab);
             assert_int_equal(lab->gone, told);
@@ -410,7 +412,7 @@ static void test_close(void **state)
         "GET /later HTTP/1.1\r\nHost: x\r\n\r\n",
         "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n",
         "GET /later HTTP/1.1\r\nHost: x\r\n\r\nGET /later HTTP/1.1\r\nHost: x\r\n\r\n",
-        "POST /later HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc", /* not whole */
+        "POST /later HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc", /* incomplete */
         "",                                                                 /* idle */
     };
     int fds[CLIENTS];
@@ -444,7 +446,7 @@ static void test_close(void **state)
     }
 }
 
-/* A client that does not read cannot keep us. */
+/* A client that does not read cannot delay the shutdown. */
 static void test_close_with_stalled_reader(void **state)
 {
     struct lab *lab = *state;

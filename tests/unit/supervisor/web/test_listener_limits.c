@@ -1,5 +1,5 @@
 /*
- * What a listener refuses, and what it does not wait for.
+ * Limits of a listener: refused requests, and timeouts.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -94,9 +94,9 @@ static void test_body_announced_too_large(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
-    /* before any byte of it */
+    /* refused before any byte of the body */
     answers(lab, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1048577\r\n\r\n", "413");
-    /* and to a client that sends it nevertheless, all at once, and reads only then */
+    /* the same for a client that sends it nevertheless, all at once, and only then reads */
     enum { BYTES = 8 << 20 };
     CLEANUP_FD int fd = lab_connect(lab);
     CLEANUP_FREE char *body = alloc_array(1, BYTES);
@@ -168,13 +168,13 @@ static void test_bodies_of_all(void **state)
     CLEANUP_BUF struct buf in = lab_request(lab, request);
     assert_true(lab_has(&in, "HTTP/1.1 503 "));
     assert_true(lab_has(&in, "Retry-After: 1\r\n"));
-    /* in chunks it is noticed on the way */
+    /* with chunks it is noticed while reading */
     CLEANUP_BUF struct buf chunked =
         lab_request(lab, "POST /count HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
                          "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n");
     assert_true(lab_has(&chunked, "HTTP/1.1 503 "));
     answers(lab, "GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "200");
-    /* an answer, and a client that goes, give back what they held */
+    /* a response, and a client that disconnects, release their share */
     web_respond(lab->held[0], 200, "text/plain", view_of("ok\n"));
     close(fds[1]);
     lab_until_count(lab, &lab->gone, 1);
@@ -193,8 +193,7 @@ static bool has_all(struct lab *lab, int fd)
     return in.len > 8 << 20;
 }
 
-/* What waits for clients that do not read has a limit for all of them; who comes meanwhile does not
- * pay for it. */
+/* Responses that wait for clients share one limit; clients that come meanwhile are not affected. */
 static void test_output_of_all(void **state)
 {
     struct lab *lab = *state;
@@ -214,7 +213,7 @@ static void test_output_of_all(void **state)
     assert_true(lab_has(&whole, "HTTP/1.1 200 "));
     assert_true(whole.len > 8 << 20);
     assert_int_equal(lab->gone, 0);
-    /* One of two made room for it. */
+    /* One of the two was aborted to make room. */
     assert_int_equal(has_all(lab, first) + has_all(lab, second), 1);
 }
 
@@ -231,7 +230,7 @@ static void test_largest_output_goes(void **state)
     lab_until_count(lab, &lab->handled, 2);
     web_stream_write(lab->held[0], alloc_array(1, 11 << 20), 11 << 20);
     assert_int_equal(lab->gone, 0);
-    web_stream_write(lab->held[0], alloc_array(1, 11 << 20), 11 << 20); /* itself */
+    web_stream_write(lab->held[0], alloc_array(1, 11 << 20), 11 << 20); /* this one */
     lab_until_count(lab, &lab->gone, 1);
     assert_true(has_all(lab, stalled));
     answers(lab, BIG, "200");
@@ -275,8 +274,8 @@ static void test_slow_requests(void **state)
     const struct {
         const char *first, *trickle;
     } cases[] = {
-        {"", NULL}, /* says nothing */
-        {"", slow}, /* bytes of its head, now and then */
+        {"", NULL}, /* sends nothing */
+        {"", slow}, /* sends its head byte by byte */
         {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 70\r\n\r\n", NULL},
         {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 70\r\n\r\n", body},
     };
@@ -287,7 +286,7 @@ static void test_slow_requests(void **state)
         assert_in_range(ms, 300, 3000);
     }
     assert_int_equal(lab->handled, 0);
-    /* a later request on a connection has its own time, from its first line */
+    /* the timeout of a later request on a connection begins with its first line */
     CLEANUP_FD int fd = lab_connect(lab);
     CLEANUP_BUF struct buf in;
     buf_init(&in, 65536);
@@ -295,7 +294,7 @@ static void test_slow_requests(void **state)
     assert_true(lab_read_until(lab, fd, &in, "hello\n"));
     lab_send(lab, fd, "POST /echo HTTP/1.1\r\n");
     assert_in_range(lives_ms(lab, fd, slow + 21), 300, 3000);
-    /* while a handler has it, and while an event stream is quiet, nothing is late */
+    /* there is no timeout while a handler works, or while an event stream is quiet */
     CLEANUP_FD int later = lab_connect(lab);
     CLEANUP_FD int stream = lab_connect(lab);
     lab_send(lab, later, "GET /later HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -321,13 +320,14 @@ static void test_idle_and_stalled(void **state)
     assert_true(lab_read_until(lab, idle, &in, "hello\n"));
     lab_send(lab, stalled, "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
     lab_until_count(lab, &lab->held_count, 1);
-    web_stream_write(lab->held[0], alloc_array(1, 16 << 20), 16 << 20); /* is not read */
+    web_stream_write(lab->held[0], alloc_array(1, 16 << 20),
+                     16 << 20); /* the client does not read it */
     lab_send(lab, event, "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
     lab_until_count(lab, &lab->held_count, 2);
     lab_send(lab, later, "GET /later HTTP/1.1\r\nHost: a\r\n\r\n");
     lab_until_count(lab, &lab->held_count, 3);
     assert_in_range(lives_ms(lab, idle, NULL), 800, 10000);
-    lab_until_count(lab, &lab->gone, 1); /* the stalled one, of which its handler hears */
+    lab_until_count(lab, &lab->gone, 1); /* the stalled one is aborted, and its handler told */
     assert_int_equal(web_stream_queued(lab->held[1]), 0);
     web_stream_write(lab->held[1], alloc_strdup("still here\n"), 11);
     assert_true(lab_read_until(lab, event, &in, "still here\n"));
@@ -336,7 +336,7 @@ static void test_idle_and_stalled(void **state)
     assert_int_equal(lab->gone, 1);
 }
 
-/* A client whose machine is gone: its socket ends without a word to anybody. */
+/* A client whose machine is gone: the connection ends without a packet. */
 static void test_dead_client(void **state)
 {
     struct lab *lab = *state;
@@ -353,7 +353,7 @@ static void test_dead_client(void **state)
     }
     uint64_t since = uv_hrtime();
     lab_until_count(lab, &lab->gone, 1);
-    assert_true(!silent || (uv_hrtime() - since) / 1000000 > 100); /* it was a probe */
+    assert_true(!silent || (uv_hrtime() - since) / 1000000 > 100); /* keepalive probes ended it */
 }
 
 /* ---- connections ---- */
@@ -365,7 +365,7 @@ static void test_connections(void **state)
     lab_open(lab);
     int fds[5];
     for (int i = 0; i < 5; i++) {
-        fds[i] = lab_connect(lab); /* the fifth waits in the kernel */
+        fds[i] = lab_connect(lab); /* the fifth waits in the kernel's queue */
         lab_send(lab, fds[i], "GET /later HTTP/1.1\r\nHost: a\r\n\r\n");
         lab_until_count(lab, &lab->held_count, i < 4 ? (size_t)i + 1 : 4);
     }
@@ -393,7 +393,8 @@ static bool own_address(struct sockaddr_in *ret)
 {
     CLEANUP_FD int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in far = {.sin_family = AF_INET, .sin_port = htons(9)};
-    far.sin_addr.s_addr = htonl(0xc0000201); /* 192.0.2.1, for documents; nothing is sent */
+    far.sin_addr.s_addr =
+        htonl(0xc0000201); /* 192.0.2.1, reserved for documentation; nothing is sent */
     socklen_t len = sizeof(*ret);
     return connect(fd, (struct sockaddr *)&far, sizeof(far)) == 0 &&
            getsockname(fd, (struct sockaddr *)ret, &len) == 0;
@@ -438,7 +439,7 @@ static uint64_t cpu_us(void)
            (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
 }
 
-/* Out of descriptors: waiting costs no core, and works when there are some again. */
+/* Out of descriptors: waiting uses no CPU, and works again when there are some. */
 static void test_no_descriptors(void **state)
 {
     struct lab *lab = *state;
@@ -463,7 +464,7 @@ static void test_no_descriptors(void **state)
     assert_true(lab_read_until(lab, fd, &in, "hello\n"));
 }
 
-/* Children are started by this process. */
+/* This process starts children, which must not inherit descriptors. */
 static void test_close_on_exec(void **state)
 {
     struct lab *lab = *state;
@@ -479,7 +480,7 @@ static void test_close_on_exec(void **state)
     lab_until_count(lab, &lab->held_count, 1);
     CLEANUP_BUF struct buf in;
     buf_init(&in, 65536);
-    assert_false(lab_read_until(lab, early, &in, NULL)); /* its socket is kept for a while */
+    assert_false(lab_read_until(lab, early, &in, NULL)); /* its socket is kept open for a while */
     size_t open = 0;
     for (int i = 3; i < 100; i++) {
         int flags = fcntl(i, F_GETFD);
@@ -503,7 +504,7 @@ static void test_addresses(void **state)
     config.port = lab->port;
     assert_true(web_listener_open(&lab->loop, &config, &other, &err) < 0);
     assert_non_null(strstr(err.text, "is taken"));
-    config.address = "192.0.2.1"; /* for documents, nobody's */
+    config.address = "192.0.2.1"; /* reserved for documentation, so no interface has it */
     assert_true(web_listener_open(&lab->loop, &config, &other, &err) < 0);
     assert_non_null(strstr(err.text, "no address of this machine"));
     config.address = "no.such.name.invalid";
@@ -514,7 +515,7 @@ static void test_addresses(void **state)
     free(url);
 }
 
-/* A server that ends with connections open is followed by one on the same port at once. */
+/* A server that ends with open connections can be restarted on the same port at once. */
 static void test_restart(void **state)
 {
     struct lab *lab = *state;

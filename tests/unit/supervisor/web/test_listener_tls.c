@@ -54,7 +54,7 @@ static gnutls_x509_privkey_t make_key(const char *path)
     return key;
 }
 
-/* A key and a certificate of its own, for a name that tells it from others. */
+/* Makes a key and a self-signed certificate for a name of its own. */
 static void make_pair(const char *cert_path, const char *key_path, const char *name)
 {
     gnutls_x509_privkey_t key = make_key(key_path);
@@ -230,7 +230,7 @@ static void test_versions(void **state)
     struct client old;
     assert_true(client_open(&old, lab, "NORMAL:-VERS-ALL:+VERS-TLS1.1:%VERIFY_ALLOW_BROKEN") < 0);
     client_close(&old);
-    /* somebody who does not know that this is TLS */
+    /* a client that does not know that this is TLS */
     CLEANUP_BUF struct buf in = lab_request(lab, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_false(lab_has(&in, "HTTP/1.1"));
 }
@@ -255,12 +255,12 @@ static void test_stream_and_later(void **state)
         best_ms = ms < best_ms ? ms : best_ms;
         free(text);
     }
-    assert_true(best_ms < 35); /* nothing waits for an acknowledgement */
+    assert_true(best_ms < 35); /* no event waits for an acknowledgement */
     web_stream_write(lab->held[0], alloc_array(1, 4 << 20), 4 << 20);
     web_stream_end(lab->held[0]);
     assert_true(client_read_until(&c, &in, "\r\n0\r\n\r\n"));
     assert_true(in.len > 4 << 20);
-    /* requests in one record, of which the first is answered late */
+    /* two requests in one record, of which the first is answered late */
     client_send(&c, "GET /later HTTP/1.1\r\nHost: a\r\n\r\n"
                     "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nsecond"
                     "GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -314,7 +314,7 @@ static void test_large_body(void **state)
     client_send(&c, "POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
     client_send(&c, body);
     assert_true(client_read_until(&c, &in, "1000000 bytes\n"));
-    /* an answer before the body, which is sent nevertheless */
+    /* a response before the body, which the client sends nevertheless */
     client_send(&c, "POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n");
     client_send(&c, body);
     assert_false(client_read_until(&c, &in, NULL));
@@ -322,7 +322,7 @@ static void test_large_body(void **state)
     client_close(&c);
 }
 
-/* A handshake has the time of a request, and no more. */
+/* A handshake has the timeout of a request. */
 static void test_slow_handshake(void **state)
 {
     struct lab *lab = &((struct tls_lab *)*state)->lab;
@@ -331,7 +331,7 @@ static void test_slow_handshake(void **state)
     CLEANUP_FD int fd = lab_connect(lab);
     CLEANUP_BUF struct buf in;
     buf_init(&in, 4096);
-    lab_send_bytes(lab, fd, "\x16\x03\x01\x02\x00\x01", 6); /* the beginning of a hello */
+    lab_send_bytes(lab, fd, "\x16\x03\x01\x02\x00\x01", 6); /* the beginning of a ClientHello */
     uint64_t since = uv_hrtime();
     assert_false(lab_read_until(lab, fd, &in, NULL));
     assert_in_range((uv_hrtime() - since) / 1000000, 200, 10000);
@@ -349,13 +349,13 @@ static void test_reload(void **state)
     assert_int_equal(client_open(&old, lab, "NORMAL"), 0);
     presents(lab, "first");
     make_pair(t->cert, t->key, "second");
-    presents(lab, "first"); /* till we are told */
+    presents(lab, "first"); /* the certificate is only replaced on request */
     assert_int_equal(web_listener_reload(lab->listener, &err), 0);
     presents(lab, "second");
     client_send(&old, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_true(client_read_until(&old, &in, "hello\n"));
     client_close(&old);
-    /* what cannot be used changes nothing */
+    /* an unusable file changes nothing */
     unlink(t->key);
     assert_true(web_listener_reload(lab->listener, &err) < 0);
     assert_non_null(strstr(err.text, t->key));
@@ -390,7 +390,7 @@ static void test_bad_files(void **state)
     fails(t, "must be PEM");
 }
 
-/* What the log says: standard error, for the time of one call. */
+/* Captures the log, which goes to standard error, during one call. */
 static char *log_of(struct tls_lab *t)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/log", t->dir);
@@ -454,7 +454,7 @@ static void test_key_that_is_no_file(void **state)
     fails(t, "is not a file");
 }
 
-/* A service often reads its secrets as a member of a group. */
+/* Services often read their secrets as member of a group. */
 static void test_key_of_our_own_or_our_group(void **state)
 {
     struct tls_lab *t = *state;

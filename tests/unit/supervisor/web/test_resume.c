@@ -1,4 +1,4 @@
-/* Sessions of older revisions whose server has gone: they go on with the next one. */
+/* Sessions of older revisions whose server has ended: the next server resumes them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #define LIST    "{'jsonrpc':'2.0','id':1,'method':'tools/list'}"
 #define BOB     "Authorization: Bearer bob\n" TYPE ACCEPT
 
-/* The next server; session ids are still those of the last one. */
+/* Starts the next server; the session ids are still those of the last one. */
 static struct world *restart(struct world *w, uint8_t key)
 {
     struct world *next = world_create_named(4, HOUR_MS, key);
@@ -42,10 +42,11 @@ static void a_session_goes_on_with_the_next_server(void **state)
         assert_int_equal(ping(w), 200);
         struct web_exchange *x = world_send(w, "POST", "/mcp", BASE SESSION, CALL(2, "echo"));
         assert_non_null(strstr(x->text, "echo"));
-        assert_int_equal(w->sessions, 1); /* one, for both */
+        assert_int_equal(w->sessions, 1); /* one session for both requests */
         x = world_send(w, "POST", "/mcp", BASE SESSION, INITIALIZE("2025-06-18"));
-        assert_string_not_equal(fake_sent(x, "Mcp-Session-Id"), w->id); /* whoever begins anew */
-        /* it speaks the revision that was agreed on */
+        assert_string_not_equal(fake_sent(x, "Mcp-Session-Id"),
+                                w->id); /* a client that initializes again */
+        /* the resumed session has the revision that was agreed on */
         x = world_send(w, "POST", "/mcp", BASE SESSION,
                        "[{'jsonrpc':'2.0','id':1,'method':'ping'}]");
         assert_int_equal(x->status, i == 1 ? 200 : 400);
@@ -84,7 +85,8 @@ static void an_id_is_good_for_its_principal_and_instance_only(void **state)
     w = restart(w, 1);
     assert_int_equal(world_send(w, "POST", "/mcp", BOB SESSION, PING)->status, 404);
     assert_int_equal(world_send(w, "GET", "/sse", BASE "Last-Event-ID: $\n", NULL)->status, 200);
-    assert_int_equal(w->sessions, 1); /* a new one: the id is not of this transport */
+    assert_int_equal(w->sessions,
+                     1); /* a new session, because the id belongs to the other transport */
     w = restart(w, 2);
     assert_int_equal(ping(w), 404);
     w = restart(w, 1);
@@ -127,7 +129,7 @@ static void a_session_that_its_client_ended_does_not_come_back(void **state)
     assert_int_equal(world_send(w, "DELETE", "/mcp", BASE SESSION, NULL)->status, 204);
     assert_int_equal(ping(w), 404);
     world_initialize(w, "2025-11-25");
-    w = restart(w, 1); /* one of the last server's, as well */
+    w = restart(w, 1); /* one of the last server's sessions, as well */
     assert_int_equal(world_send(w, "DELETE", "/mcp", BASE SESSION, NULL)->status, 204);
     assert_int_equal(ping(w), 404);
     assert_int_equal(w->sessions, 0);
@@ -159,12 +161,12 @@ static void a_session_that_was_evicted_evicts_no_other(void **state)
     snprintf(w->id, sizeof(w->id), "%s", second);
     assert_int_equal(ping(w), 200);
     snprintf(w->id, sizeof(w->id), "%s", first);
-    w = restart(w, 1); /* which has room */
+    w = restart(w, 1); /* this server has room */
     assert_int_equal(ping(w), 200);
     world_free(w);
 }
 
-/* Where the client of a stream of /sse is to post. */
+/* The URL to which the client of a stream of /sse posts. */
 static char *place_of(const struct web_exchange *x)
 {
     const char *at = strstr(x->text, "data: /base");
@@ -178,7 +180,7 @@ static void a_client_of_sse_that_opens_its_stream_again_need_not_begin_anew(void
     struct world *w = world_create_named(4, HOUR_MS, 1);
     struct web_exchange *stream = world_send(w, "GET", "/sse", BASE, NULL);
     char *place = place_of(stream);
-    assert_null(strstr(stream->text, "id: ")); /* there is nothing to come back to yet */
+    assert_null(strstr(stream->text, "id: ")); /* there are no events to resume yet */
     world_send(w, "POST", place, BASE, INITIALIZE("2024-11-05"));
     const char *at = strstr(stream->text, "id: ");
     assert_non_null(at);
@@ -192,7 +194,7 @@ static void a_client_of_sse_that_opens_its_stream_again_need_not_begin_anew(void
     assert_non_null(strstr(stream->text, "\"id\":2"));
     assert_non_null(strstr(stream->text, "echo"));
 
-    /* The connection breaks, and the server has not seen it yet. */
+    /* The connection is lost, and the server has not noticed yet. */
     struct web_exchange *again = world_send(w, "GET", "/sse", BASE "Last-Event-ID: $\n", NULL);
     assert_true(stream->ended);
     world_send(w, "POST", place, BASE, CALL(3, "echo"));
@@ -205,7 +207,7 @@ static void a_client_of_sse_that_opens_its_stream_again_need_not_begin_anew(void
     place = place_of(stream);
     world_send(w, "POST", place, BASE, PING);
     world_send(w, "POST", place, BASE, CALL(4, "echo"));
-    assert_null(strstr(stream->text, "echo")); /* this one has said something else before */
+    assert_null(strstr(stream->text, "echo")); /* this client has sent other messages before */
     free(place);
     stream = world_send(w, "GET", "/sse", BASE, NULL);
     place = place_of(stream);

@@ -1,4 +1,4 @@
-/* Event streams over HTTP: when there is one, what a lost connection costs, and slow readers. */
+/* Event streams over HTTP: which responses are streams, lost connections, and slow readers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,7 +67,7 @@ static void a_response_becomes_a_stream_with_the_first_notification(void **state
     world_answer(w, 0);
     assert_true(x->ended);
     assert_non_null(strstr(x->text, "answer 0"));
-    assert_null(strstr(x->text, "id: ")); /* this revision has no resuming */
+    assert_null(strstr(x->text, "id: ")); /* this revision cannot resume streams */
     assert_null(strstr(x->text, "retry"));
     assert_int_equal(w->sessions, 0);
 }
@@ -136,7 +136,7 @@ static void hanging_up_does_not_cancel_older_requests(void **state)
     fake_hang_up(x);
     assert_int_equal(w->cancelled, 0);
     assert_int_equal(mcp_endpoint_open_requests(w->endpoint), 1);
-    world_answer(w, 0); /* to nowhere */
+    world_answer(w, 0); /* the answer has no stream */
     x = world_send(w, "POST", "/mcp", BASE SESSION, CALL(6, "wait"));
     world_send(w, "POST", "/mcp", BASE SESSION,
                "{'jsonrpc':'2.0','method':'notifications/cancelled','params':{'requestId':6}}");
@@ -167,7 +167,7 @@ static void a_lost_stream_is_continued_where_it_broke(void **state)
     assert_non_null(strstr(x->text, "\"four\""));
     fake_hang_up(x);
     world_answer(w, 0);
-    /* The answer is kept, and may be asked for more than once: it may get lost again. */
+    /* The answer is kept, and can be requested more than once, because it may be lost again. */
     for (size_t i = 0; i < 2; i++) {
         x = world_send(w, "GET", "/mcp", head, NULL);
         assert_true(x->ended);
@@ -234,7 +234,7 @@ static void the_standing_stream_has_what_nobody_asked_for(void **state)
 {
     struct world *w = *state;
     world_initialize(w, "2025-11-25");
-    mcp_list_changed(w->server, NULL, MCP_LIST_TOOLS); /* before anybody listens */
+    mcp_list_changed(w->server, NULL, MCP_LIST_TOOLS); /* before there is a stream */
     struct web_exchange *x = world_send(w, "GET", "/mcp", BASE SESSION, NULL);
     assert_string_equal(x->content_type, "text/event-stream");
     assert_non_null(strstr(x->text, "\nretry: 1000\ndata: \n\n"));
@@ -244,7 +244,7 @@ static void the_standing_stream_has_what_nobody_asked_for(void **state)
     mcp_list_changed(w->server, NULL, MCP_LIST_TOOLS);
     x = world_send(w, "GET", "/mcp", BASE SESSION "Last-Event-ID: 0-1\n", NULL);
     world_until_sent(w, x, "notifications/tools/list_changed");
-    assert_int_equal(count_of(x->text, "list_changed"), 1); /* saying it once is enough */
+    assert_int_equal(count_of(x->text, "list_changed"), 1); /* repeated changes are sent once */
     world_until_sent(w, x, ":\n\n");
 }
 
@@ -301,7 +301,7 @@ static void a_standing_stream_that_nobody_reads_is_closed(void **state)
     struct web_exchange *x = world_send(w, "GET", "/mcp", BASE SESSION, NULL);
     x->queued = 1 << 20;
     world_until_ended(w, x);
-    assert_int_equal(w->sessions, 1); /* it may come back */
+    assert_int_equal(w->sessions, 1); /* it may resume later */
     x = world_send(w, "GET", "/sse", BASE, NULL);
     x->queued = 1 << 20;
     world_until_ended(w, x);
@@ -360,7 +360,7 @@ static void the_old_transport_refuses(void **state)
         world_send(w, "POST", "/messages?sessionId=$", "Authorization: Bearer bob\n" TYPE, "{}")
             ->status,
         404);
-    /* the ids of one transport are nothing to the other */
+    /* ids of one transport are unknown to the other */
     assert_int_equal(world_send(w, "POST", "/mcp", BASE SESSION, CALL(1, "echo"))->status, 404);
     x->queued = 1 << 20;
     struct web_exchange *post =

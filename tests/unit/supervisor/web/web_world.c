@@ -146,7 +146,7 @@ void world_free(struct world *w)
     bool endpoint_closed = false;
     bool server_closed = false;
     mcp_endpoint_close(w->endpoint, on_closed, &endpoint_closed);
-    for (size_t i = 0; i < w->calls; i++) { /* those that nothing has cancelled */
+    for (size_t i = 0; i < w->calls; i++) { /* answers the calls that were not cancelled */
         if (w->waiting[i] != NULL) {
             world_answer(w, i);
         }

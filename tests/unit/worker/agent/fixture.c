@@ -129,7 +129,7 @@ struct agent_result *run_interrupted(struct fixture *f, const char *language, co
 {
     const struct timespec delay = {.tv_nsec = (long)delay_us * 1000};
     struct msg_start s = agent_code(&f->link, language, code);
-    start_only(f, &s, AGENT_CLIENT_WAIT_MS); /* returns when it has printed */
+    start_only(f, &s, AGENT_CLIENT_WAIT_MS); /* returns after its first output */
     nanosleep(&delay, NULL);
     cancel(f, s.op.data, OP_STOP_TIMEOUT, false);
     struct agent_result *r = follow(f, s.op.data);

@@ -1,5 +1,5 @@
 /*
- * One running agent for a group of tests, and short words for what tests do with it.
+ * One running agent for a group of tests, and short functions for the tests' steps.
  */
 #ifndef CLOISTER_TESTS_UNIT_AGENT_FIXTURE_H
 #define CLOISTER_TESTS_UNIT_AGENT_FIXTURE_H
@@ -17,8 +17,8 @@
 struct fixture {
     struct agent_process agent;
     struct agent_client link;
-    struct agent_result r; /* of the last run */
-    bool absent;           /* this machine does not allow it */
+    struct agent_result r; /* result of the last run */
+    bool absent;           /* this machine does not allow the agent to start */
 };
 
 /* Group fixtures: an ordinary agent, or one as pid 1 of a namespace, with 40 processes for user
@@ -27,54 +27,54 @@ int fixture_start(void **state);
 int fixture_start_in_namespace(void **state);
 int fixture_stop(void **state);
 
-/* Starts one with these options; program and hello are taken care of. */
+/* Starts an agent with these options and sends HELLO; the program is set here. */
 int fixture_start_with(void **state, struct agent_options o);
 
-/* False if this machine does not let fixture_start_in_namespace() work. Then it has told so in
- * words of TAP, and the group must not run. */
+/* False if this machine does not allow fixture_start_in_namespace(). The reason has been printed as
+ * TAP then, and the group must not run. */
 bool fixture_namespace_allowed(void);
 
-/* The fixture, connected. */
+/* The fixture, connected to its agent. */
 struct fixture *fixture_of(void **state);
 
-/* Runs to the end; the result is valid until the next run. */
+/* Runs code to its end; the result is valid until the next run. */
 struct agent_result *run(struct fixture *f, const char *language, const char *code);
 struct agent_result *run_start(struct fixture *f, const struct msg_start *start);
 
-/* Sends START without waiting for more than its first reply. */
+/* Sends START and only waits for its first reply. */
 void start_only(struct fixture *f, const struct msg_start *start, uint64_t wait_ms);
 
-/* Asks to stop; fails the test unless the answer is OK. */
+/* Sends CANCEL; fails the test unless the answer is OK. */
 void cancel(struct fixture *f, const char *op, enum op_stop reason, bool force);
 
-/* Waits to the end of an operation of which nothing has been acknowledged. */
+/* Waits for the end of an operation of which no output has been acknowledged. */
 struct agent_result *follow(struct fixture *f, const char *op);
 
-/* Interrupts code at its first output, or delay_us later. Fails the test unless that is its outcome
- * and the interpreter lives on. */
+/* Interrupts code at its first output, or delay_us later. Fails the test unless the outcome is an
+ * interrupt and the interpreter goes on. */
 struct agent_result *run_interrupted(struct fixture *f, const char *language, const char *code,
                                      unsigned delay_us);
 
-/* Interrupts in the worst moments: when a run has hardly begun, or is just ending. The first code
- * must run for long, the others end by themselves. An interrupt must neither be lost nor hit the
- * next run: that is `probe`, which prints "still". */
+/* Interrupts at the most difficult moments: when a run has just begun, or is just ending. The first
+ * code must run for long, the others end by themselves. An interrupt must neither be lost nor hit
+ * the next run, which is `probe` and prints "still". */
 void interrupt_any_time(struct fixture *f, const char *language, const char *const codes[3],
                         const char *probe);
 
 /* Ends the interpreter with `end`, and interrupts `nap` while the next one is starting. That one
- * must live to run `probe`. */
+ * must run `probe`. */
 void interrupt_at_start(struct fixture *f, const char *language, const char *end, const char *nap,
                         const char *probe);
 
-/* Code that says "last words" and takes its interpreter with it, and what is told of that. */
+/* Code that prints "last words" and ends its interpreter, with the expected outcome. */
 struct death {
     const char *code;
     int exit_code;
-    const char *message; /* part of it */
+    const char *message; /* a part of the message */
 };
 
-/* After each death there is a new interpreter, which knows nothing of `lost`, a variable that was
- * 1: `probe`, an expression, has the value `unknown` then. */
+/* Runs each death, after which there must be a new interpreter without the variable `lost`, which
+ * was 1: the expression `probe` has the value `unknown` then. */
 void die_and_return(struct fixture *f, const char *language, const struct death *deaths,
                     size_t count, const char *probe, const char *unknown);
 

@@ -1,5 +1,5 @@
 /*
- * Everything waits with a deadline; what does not happen is a failure of the test.
+ * Every wait has a deadline, after which the test fails.
  */
 #include "tests/unit/worker/agent/relay_lab.h"
 
@@ -68,7 +68,7 @@ void lab_listen(struct lab *lab)
     assert_int_equal(listen(lab->listen_fd, 8), 0);
 }
 
-/* stdin, stdout and stderr of the child; -1 is a closed one. */
+/* Starts a child with these as stdin, stdout and stderr; -1 is closed. */
 static pid_t lab_spawn(const char *const *args, const int fds[3])
 {
     const char *program = getenv("CLOISTER_AGENT");
@@ -194,7 +194,7 @@ size_t lab_drain(int fd)
     }
 }
 
-/* Runs a command line to its end and keeps what it says; its exit code. */
+/* Runs a command line to its end and keeps its stderr; returns its exit code. */
 static int lab_complain(struct lab *lab, const char *const *args, int in)
 {
     int err[2];

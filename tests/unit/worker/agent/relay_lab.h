@@ -1,6 +1,6 @@
 /*
- * A real relay with both of its ends in the test: the client's streams, and the socket where an
- * agent would listen. And the command line of the agent, for what it refuses.
+ * A real relay with both of its ends in the test: the client's streams, and the socket on which an
+ * agent would listen. And the agent's command line, for errors in it.
  */
 #ifndef CLOISTER_TESTS_UNIT_AGENT_RELAY_LAB_H
 #define CLOISTER_TESTS_UNIT_AGENT_RELAY_LAB_H
@@ -21,43 +21,43 @@ struct lab {
     char path[96];
     int listen_fd;
     pid_t relay;
-    int in, out;    /* the client's: written to its stdin, read from its stdout */
-    int agent;      /* the far end of its connection */
-    char said[512]; /* what it wrote to stderr */
+    int in, out;    /* the client's ends: of the relay's stdin, of its stdout */
+    int agent;      /* the agent's end of its connection */
+    char said[512]; /* its stderr */
 };
 
 int lab_setup(void **state);
 int lab_teardown(void **state);
 void lab_close(int *fd);
 
-/* As an agent would. */
+/* Listens as an agent does. */
 void lab_listen(struct lab *lab);
 
-/* Starts a relay on two pipes, or one socket for both as some engines have it. */
+/* Starts a relay on two pipes, or on one socket for both, as some engines do it. */
 void lab_start(struct lab *lab, bool one_socket);
-/* The agent's end, and what the relay says to the client then. */
+/* Accepts as the agent, and reads the relay's greeting to the client. */
 void lab_accept(struct lab *lab);
-/* All of it. */
+/* All three of these. */
 void lab_up(struct lab *lab, bool one_socket);
 
-/* A relay to any socket on any streams. */
+/* Starts a relay from any socket to any streams. */
 pid_t lab_relay(const char *path, int in, int out);
 
-/* Reads what a relay says first; anything else is a failure. */
+/* Reads the first message of a relay; any other message is a failure. */
 void lab_read_greeting(int fd);
 
-/* Waits for a child to end, and sets *pid to 0: its exit code, 128 + n for a signal, -1 if it does
- * not. */
+/* Waits for the end of a child, and sets *pid to 0: its exit code, 128 + n for a signal, -1 if it
+ * does not end. */
 int lab_wait(pid_t *pid);
 
-/* Writes until it has not been possible for a while. */
+/* Writes until writing has been impossible for a while. */
 void lab_fill(int fd, size_t *ret_bytes);
 
-/* Reads to the end; how many bytes. */
+/* Reads to the end; returns the number of bytes. */
 size_t lab_drain(int fd);
 
-/* The agent with these arguments and this stdin (-1: closed) ends with that exit code, and says one
- * line with that text in it. */
+/* Runs the agent with these arguments and this stdin (-1: closed): it must end with that exit code
+ * and one line that contains the text. */
 void lab_expect_complaint(struct lab *lab, const char *const *args, int in, int code,
                           const char *text);
 

@@ -1,5 +1,5 @@
 /*
- * Live bash, as the caller of execute_code sees it.
+ * Live bash, as callers of execute_code use it.
  */
 #include "tests/unit/worker/agent/fixture.h"
 
@@ -66,7 +66,7 @@ static void test_shell_ends(void **state)
         assert_int_equal(r->last.exit_code, ends[i].exit_code);
         assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
         assert_string_equal(r->out, ends[i].out);
-        assert_string_equal(r->err, ""); /* no "exit" of an interactive shell */
+        assert_string_equal(r->err, ""); /* an interactive shell would print "exit" */
         r = run(f, "bash", "echo ${lost:-gone}");
         assert_string_equal(r->out, "gone\n");
         assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
@@ -145,8 +145,8 @@ static void test_interrupt_keeps_state(void **state)
     }
 }
 
-/* Between two programs a shell is busy forking, or is told that one has ended: no interrupt may get
- * lost there, and none may end one program only. */
+/* Between two programs a shell is busy forking, or is being told that one has ended: an interrupt
+ * must not get lost then, and must not only end one program. */
 static void test_interrupt_among_forks(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -170,7 +170,8 @@ static void test_interrupt_among_forks(void **state)
     }
 }
 
-/* A subshell may have to be told more than once, but not so often that it has to be killed. */
+/* A subshell may have to be interrupted more than once, but rarely enough that it need not be
+ * killed. */
 static void test_interrupt_subshells(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -223,7 +224,7 @@ static void test_figures(void **state)
     assert_true(r->last.duration_us >= 100000);
 }
 
-/* It has hardly begun to start when the interrupt comes. */
+/* The interrupt comes when the interpreter has hardly begun to start. */
 static void test_interrupt_at_start(void **state)
 {
     struct fixture *f = fixture_of(state);

@@ -1,5 +1,5 @@
 /*
- * Which files a run has created or changed, as the outcome names them.
+ * The outcome of a run names the files that the run has created or changed.
  */
 #include "tests/unit/worker/agent/fixture.h"
 
@@ -13,7 +13,7 @@
 
 #include "common/fd.h"
 
-/* The names of what changed, sorted, each behind a space. */
+/* The names of changed files, sorted, each after a space. */
 static const char *changed(const struct agent_result *r)
 {
     static char text[LIMIT_CHANGED * 64];
@@ -61,7 +61,7 @@ static void test_created_and_changed(void **state)
     assert_string_equal(changed(r), " c.txt");
 }
 
-/* Made and filled within one run, and a directory of a directory after that: never missed. */
+/* A directory that is made and filled within one run, and one inside it, must never be missed. */
 static void test_new_directories(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -74,7 +74,7 @@ static void test_new_directories(void **state)
         snprintf(wanted, sizeof(wanted), " n%d/x/second", i);
         assert_string_equal(changed(must_run(f, "bash", code)), wanted);
     }
-    /* made between two runs, where nobody looks */
+    /* made between two runs, when nothing is watched */
     must_run(f, "bash", "{ sleep 0.05; mkdir late; echo > late/first; } >/dev/null 2>&1 & disown");
     must_run(f, "python",
              "import os, time\nwhile not os.path.exists('late/first'): time.sleep(.01)");
@@ -92,7 +92,7 @@ static void test_left_out(void **state)
     assert_string_equal(changed(r), " keep/file");
 }
 
-/* A failed run has changed what it has changed. */
+/* A run that fails reports its changes as well. */
 static void test_other_ends(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -111,16 +111,17 @@ static void test_other_ends(void **state)
 static void test_many(void **state)
 {
     struct fixture *f = fixture_of(state);
-    struct agent_result *r = must_run(f, "python",
-                                      "import time\n"
-                                      "for i in range(130):\n"
-                                      "  open(f'many{i:03}', 'w').close()\n"
-                                      "time.sleep(.05)\n" /* a tick of the file system's clock */
-                                      "open('newest', 'w').close()");
+    struct agent_result *r =
+        must_run(f, "python",
+                 "import time\n"
+                 "for i in range(130):\n"
+                 "  open(f'many{i:03}', 'w').close()\n"
+                 "time.sleep(.05)\n" /* longer than a tick of the file system's clock */
+                 "open('newest', 'w').close()");
     assert_int_equal(r->file_count, LIMIT_CHANGED);
     assert_true(r->last.files_more);
     assert_string_equal(r->files[0].path, "newest");
-    /* more directories than there are watches: still right */
+    /* more directories than watches: the result is still right */
     r = must_run(f, "python",
                  "import os\nfor i in range(1100): os.makedirs(f'w/{i}')\n"
                  "open('w/1099/new', 'w').close()");
@@ -131,7 +132,7 @@ static void test_many(void **state)
     must_run(f, "bash", "rm -r w many*");
 }
 
-/* Runs of two languages side by side, each with what happened in its time. */
+/* Runs of two languages in parallel, each with the changes during its time. */
 static void test_side_by_side(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -146,7 +147,7 @@ static void test_side_by_side(void **state)
     assert_string_equal(changed(r), " go meanwhile");
 }
 
-/* An outcome is the same for whoever asks later, over another link. */
+/* The same outcome is given to a later caller, over another link. */
 static void test_taken_over(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -162,27 +163,27 @@ static void test_taken_over(void **state)
 static void test_odd_workspaces(void **state)
 {
     struct fixture *f = fixture_of(state);
-    /* closed to everybody but its user: the agent itself needs no right to it */
+    /* accessible to its user only: the agent itself needs no access */
     struct agent_result *r =
         must_run(f, "bash", "chmod 700 .; mkdir own; chmod 700 own; echo > own/file");
     assert_string_equal(changed(r), " own/file");
-    /* closed to its user, too: no list, but no failure */
+    /* not accessible to its user either: no list, but no failure */
     must_run(f, "bash", "mkdir shut; echo > shut/file; chmod 0 shut");
     must_run(f, "bash", "chmod 700 shut");
-    /* a loop of symlinks, and one that leads out */
+    /* a loop of symlinks, and one that leads outside */
     r = must_run(f, "bash", "ln -s . loop; ln -s / root; echo > beside");
     assert_string_equal(changed(r), " beside");
-    /* gone */
+    /* removed */
     r = must_run(f, "bash", "rm -rf -- * .hidden .dot");
     assert_string_equal(changed(r), "");
 }
 
-/* What a file operation wrote a moment ago has the time of the run that follows, and is none of its
- * changes; what the run writes there is. */
+/* A file that an operation has written just before a run may have the time of the run, and is not
+ * among its changes; a file that the run writes is. */
 static void test_written_just_before(void **state)
 {
     struct fixture *f = fixture_of(state);
-    must_run(f, "bash", "echo > written"); /* the interpreter is up */
+    must_run(f, "bash", "echo > written"); /* starts the interpreter */
     for (int i = 0; i < 60; i++) {
         struct msg_start s = agent_code(&f->link, "", "by a tool");
         s.kind = OP_FILE_WRITE;
@@ -191,7 +192,7 @@ static void test_written_just_before(void **state)
         assert_status(r, OP_STATUS_OK);
         if (i % 10 == 9) {
             assert_string_equal(changed(must_run(f, "bash", "echo >> written")), " written");
-        } else { /* something has happened, so there is a look */
+        } else { /* something has changed, so directories are read */
             assert_string_equal(changed(must_run(f, "bash", "echo > other")), " other");
         }
     }

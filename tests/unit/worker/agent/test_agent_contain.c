@@ -1,6 +1,6 @@
 /*
- * What user code cannot do: outlive its interpreter, outrun its keeper, see, trace or signal the
- * agent, keep a capability. The agent is pid 1 of a namespace of its own here.
+ * What user code cannot do: survive its interpreter or its keeper, see, trace or signal the agent,
+ * keep a capability. The agent is pid 1 of a namespace of its own here.
  */
 #include "tests/unit/worker/agent/fixture.h"
 
@@ -14,7 +14,7 @@
 #include "common/alloc.h"
 #include "tests/lib/needs.h"
 
-/* Kills the running operation by force, as a deadline would in the end. */
+/* Kills the running operation by force, as a deadline does in the end. */
 static struct agent_result *kill_after_first_output(struct fixture *f, const char *language,
                                                     const char *code)
 {
@@ -28,7 +28,7 @@ static struct agent_result *kill_after_first_output(struct fixture *f, const cha
     return r;
 }
 
-/* How many processes of the sandbox user run a command of this name; the dead do not. */
+/* How many processes of the sandbox user run a command of this name, zombies excluded. */
 static int count_of(struct fixture *f, const char *name)
 {
     char code[256];
@@ -66,12 +66,12 @@ static void test_survivors_of_kept_interpreters(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "python", "import subprocess\np = subprocess.Popen(['sleep', '603'])");
-    assert_int_equal(count_of(f, "sleep"), 1); /* it belongs to a live interpreter */
+    assert_int_equal(count_of(f, "sleep"), 1); /* it belongs to a running interpreter */
     run(f, "python", "p.kill(); p.wait()");
 }
 
-/* What a stopped run has started ends with it, wherever it has got to, though the interpreter goes
- * on, and what earlier runs have started. */
+/* Processes that a stopped run has started end with it, wherever they are, while the interpreter
+ * and the processes of earlier runs go on. */
 static void test_survivors_of_stopped_runs(void **state)
 {
     static const char *const codes[][2] = {
@@ -101,7 +101,7 @@ static void test_survivors_of_stopped_runs(void **state)
 }
 
 /* Each process of these starts the next one and ends, so that a list of processes may show none.
- * Whoever is alive holds the lock of the file "held", which a test can ask for. */
+ * The living one holds the lock of the file "held", which a test can query. */
 static const char *const chains[] = {
     /* fork, exit */
     "import fcntl, os, time\n"
@@ -124,7 +124,7 @@ static const char *const chains[] = {
     "os.waitpid(first, 0)\n"
     "os.write(1, b'in')\n"
     "while True: time.sleep(1)",
-    /* two forks and another program each time */
+    /* two forks and an exec of another program each time */
     "import os, subprocess, time\n"
     "open('chain.sh', 'w').write('(sh chain.sh &)\\n')\n"
     "subprocess.run(['sh', '-c', 'exec 9>held; flock 9; sh chain.sh &'])\n"
@@ -136,8 +136,9 @@ static void test_survivors_of_stopped_runs_that_are_always_another_one(void **st
 {
     struct fixture *f = fixture_of(state);
     char *path = alloc_printf("%s/held", f->agent.workspace);
-    run(f, "python", "while True: os.waitpid(-1, 0)"); /* what earlier tests have left to it */
-    run(f, "bash", "for i in {1..22}; do sleep 600 & done"); /* a look takes its time */
+    run(f, "python", "while True: os.waitpid(-1, 0)");       /* reaps earlier children */
+    run(f, "bash", "for i in {1..22}; do sleep 600 & done"); /* many processes, so that reading them
+                                                                takes time */
     for (size_t i = 0; i < 240; i++) {
         struct msg_start s = agent_code(&f->link, "python", chains[i % 3]);
         start_only(f, &s, AGENT_CLIENT_WAIT_MS);
@@ -157,8 +158,8 @@ static void test_survivors_of_stopped_runs_that_are_always_another_one(void **st
     assert_int_equal(count_of(f, "sleep"), 0);
 }
 
-/* The children of a stopped run are killed behind its back, and nobody waits for them: they
- * must not count among the forty processes that code may have. */
+/* The children of a stopped run are killed without their parent, and may never be reaped: they must
+ * not count among the forty processes that code may have. */
 static void test_dead_children_of_stopped_runs_take_nobodys_place(void **state)
 {
     static const struct {
@@ -215,29 +216,31 @@ static void test_dead_children_of_stopped_runs_take_nobodys_place(void **state)
     }
 }
 
-/* That they are gone costs later code nothing: whoever asks learns how they have ended. */
+/* Killing the children does not affect later code: code that waits for them gets their exit
+ * status. */
 static void test_later_runs_learn_how_children_of_a_stopped_run_have_ended(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "python", "import subprocess\nolder = subprocess.Popen(['false'])");
-    run_interrupted(f, "python",
-                    "import asyncio, multiprocessing, os, signal, time\n"
-                    "sleep = ['sleep', '600']\n"
-                    "class Own(subprocess.Popen): pass\n"
-                    "subprocess.Popen = Own\n"
-                    "handler = signal.signal(signal.SIGINT, signal.SIG_IGN)\n" /* theirs, too */
-                    "popens = [kind(sleep) for kind in (Own.__base__, Own)]\n"
-                    "context = multiprocessing.get_context('fork')\n"
-                    "process = context.Process(target=time.sleep, args=(600,))\n"
-                    "process.start()\n"
-                    "forked = os.fork()\n"
-                    "if forked == 0: time.sleep(600)\n"
-                    "awaited = await asyncio.create_subprocess_exec(*sleep)\n"
-                    "signal.signal(signal.SIGINT, handler)\n"
-                    "print('in', flush=True)\nwhile True: time.sleep(1)",
-                    0);
+    run_interrupted(
+        f, "python",
+        "import asyncio, multiprocessing, os, signal, time\n"
+        "sleep = ['sleep', '600']\n"
+        "class Own(subprocess.Popen): pass\n"
+        "subprocess.Popen = Own\n"
+        "handler = signal.signal(signal.SIGINT, signal.SIG_IGN)\n" /* user code's, too */
+        "popens = [kind(sleep) for kind in (Own.__base__, Own)]\n"
+        "context = multiprocessing.get_context('fork')\n"
+        "process = context.Process(target=time.sleep, args=(600,))\n"
+        "process.start()\n"
+        "forked = os.fork()\n"
+        "if forked == 0: time.sleep(600)\n"
+        "awaited = await asyncio.create_subprocess_exec(*sleep)\n"
+        "signal.signal(signal.SIGINT, handler)\n"
+        "print('in', flush=True)\nwhile True: time.sleep(1)",
+        0);
     struct agent_result *r = run(f, "python", "[p.returncode for p in popens]");
-    assert_string_equal(r->result, "[-9, -9]"); /* without having asked */
+    assert_string_equal(r->result, "[-9, -9]"); /* without having asked for it */
     r = run(f, "python", "[p.wait() for p in popens], older.wait()");
     assert_string_equal(r->result, "([-9, -9], 1)");
     r = run(f, "python", "process.join(60); process.exitcode");
@@ -267,11 +270,12 @@ static void test_fork_bombs(void **state)
     assert_true(count_of(f, "bash") <= 3);
 }
 
-/* Code that has all the processes that it may have keeps nobody else from running. */
+/* Code that uses all the processes that it may have does not prevent other interpreters from
+ * starting. */
 static void test_interpreters_start_when_all_processes_are_taken(void **state)
 {
     struct fixture *f = fixture_of(state);
-    run(f, "bash", "exit 0"); /* its place is taken, too */
+    run(f, "bash", "exit 0"); /* its process is replaced, too */
     struct agent_result *r = run(f, "python",
                                  "import os, signal\n"
                                  "taken = []\n"
@@ -304,7 +308,7 @@ static void test_interpreters_start_when_all_processes_are_taken(void **state)
 static void test_stubborn_tree(void **state)
 {
     struct fixture *f = fixture_of(state);
-    /* children that keep waking each other up and restarting what dies */
+    /* children that keep waking each other up and restarting those that die */
     kill_after_first_output(f, "python",
                             "import os, signal, time\n"
                             "for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): "
@@ -337,7 +341,7 @@ static void test_no_way_to_the_agent(void **state)
             "[libc.ptrace(16, p, 0, 0) for p in (1, os.getppid())]");
     assert_string_equal(r->result, "[-1, -1]");
     if (geteuid() == 0) {
-        /* keepers and agent belong to somebody else, and /proc does not show them */
+        /* keepers and agent belong to another user, and /proc does not show them */
         r = run(
             f, "python",
             "got = []\n"
@@ -381,8 +385,8 @@ static void test_no_privileges(void **state)
     assert_string_equal(r->out, "0\n");
 }
 
-/* A file operation works when the user's processes are used up, and cannot be caught by links to
- * what only the agent could open. */
+/* A file operation works when the user's processes are used up, and does not follow links to files
+ * that only the agent could open. */
 static void test_files_as_user(void **state)
 {
     struct fixture *f = fixture_of(state);

@@ -1,5 +1,5 @@
 /*
- * File operations: what they read, write and list, and what they refuse.
+ * File operations: reading, writing and listing, and what they refuse.
  */
 #include "tests/unit/worker/agent/fixture.h"
 
@@ -39,7 +39,7 @@ static struct agent_result *write_file(struct fixture *f, const char *path, cons
     return run_start(f, &s);
 }
 
-/* "type path size" a line. */
+/* "type path size" per line */
 static char *list_files(struct fixture *f, const char *path, uint64_t flags, uint64_t length)
 {
     struct msg_start s = file_op(f, OP_FILE_LIST, path);
@@ -113,7 +113,7 @@ static void test_modes(void **state)
     write_file(f, "script.sh", "echo hi", 0755, 0);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0755);
-    write_file(f, "script.sh", "echo again", 0, 0); /* keeps it */
+    write_file(f, "script.sh", "echo again", 0, 0); /* keeps the mode */
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0755);
     write_file(f, "script.sh", "echo again", 0600, 0);
@@ -174,7 +174,7 @@ static void test_refusals(void **state)
     s = file_op(f, OP_FILE_LIST, "absent");
     assert_fails(run_start(f, &s), ERR_FILE_NOT_FOUND, "absent");
     if (geteuid() == 0) {
-        /* the agent is root; the worker process is not */
+        /* the agent is root; the process of the operation is not */
         assert_fails(read_file(f, "/etc/shadow", 0, 0), ERR_DENIED, "/etc/shadow");
         assert_fails(write_file(f, "/etc/cloister-test", "x", 0, 0), ERR_DENIED, "/etc");
     }
@@ -260,14 +260,14 @@ static void test_cancel_read(void **state)
     run(f, "bash", "head -c 3000000 /dev/zero > ~/zeros");
     struct msg_start s = file_op(f, OP_FILE_READ, "zeros");
     const char *op = s.op.data;
-    start_only(f, &s, 0); /* it stops after the first bytes, as nobody takes them */
+    start_only(f, &s, 0); /* it stops after the first bytes, because they are not acknowledged */
     cancel(f, op, OP_STOP_CANCEL, false);
     struct agent_result *r = follow(f, op);
     assert_status(r, OP_STATUS_CANCELLED);
     assert_true(r->out_len < 3000000);
 }
 
-/* One piece of a file; `text` NULL: they are to be dropped. */
+/* Writes one piece of a file; with `text` NULL its pieces are dropped. */
 static struct agent_result *write_part(struct fixture *f, const char *path, const char *word,
                                        uint64_t offset, const char *text, uint64_t flags)
 {
@@ -305,7 +305,7 @@ static void test_pieces_that_do_not_fit(void **state)
         assert_status(r, OP_STATUS_FAILED);
         assert_int_equal(r->last.fail_code, ERR_INVALID);
     }
-    /* none before it, a gap, the first one twice: all that came is given up */
+    /* without the first piece, with a gap, with the first one twice: all pieces are dropped */
     assert_status(write_part(f, "q/target", "abc", 4, "x", 0), OP_STATUS_FAILED);
     assert_status(write_part(f, "q/target", "abc", 0, "x", 0), OP_STATUS_OK);
     assert_status(write_part(f, "q/target", "abc", 2, "x", 0), OP_STATUS_FAILED);
@@ -316,11 +316,11 @@ static void test_pieces_that_do_not_fit(void **state)
     assert_status(write_part(f, "q/target", "abc", 0, NULL, OP_FLAG_DROP), OP_STATUS_OK);
     run(f, "bash", "ls -A q");
     assert_string_equal(f->r.out, "");
-    /* a link in its place leads nowhere */
+    /* a link in its place is not followed */
     run(f, "bash", "ln -s ../elsewhere q/.cloister-abc.tmp");
     assert_status(write_part(f, "q/target", "abc", 0, "x", 0), OP_STATUS_FAILED);
     run(f, "bash", "ls elsewhere q/target 2>&1 | grep -c .; rm -r q");
-    assert_string_equal(f->r.out, "2\n"); /* both complaints */
+    assert_string_equal(f->r.out, "2\n"); /* both error messages */
 }
 
 static void test_stamp(void **state)
@@ -342,7 +342,7 @@ static void test_stamp(void **state)
     assert_true(read_file(f, "stamped", 0, 0)->last.file_stamp != third);
 }
 
-/* Files of /proc say that they are empty. */
+/* Files in /proc report a size of 0. */
 static void test_size_lies(void **state)
 {
     struct fixture *f = fixture_of(state);

@@ -1,5 +1,5 @@
 /*
- * The agent's own filter of system calls, each tried in a child that has put it on.
+ * The agent's own filter of system calls, each tried in a child that has installed it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 
 #define INSTALL_FAILED 250
 
-/* One call with up to three arguments; what a child got for it: 0 or an errno. */
+/* Makes one call with up to three arguments in a child; returns 0 or its errno. */
 static int tried(bool tracing, long number, long a, long b, long c)
 {
     int status;
@@ -78,7 +78,7 @@ static void namespaces_cannot_be_cloned(void **state)
     assert_int_equal(tried(true, SYS_clone, SIGCHLD, 0, 0), 0); /* a plain fork */
 }
 
-/* Libraries have a way without these. */
+/* Libraries can do without these calls. */
 static void what_nobody_knows_does_not_exist(void **state)
 {
     (void)state;

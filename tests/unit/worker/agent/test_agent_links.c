@@ -1,5 +1,5 @@
 /*
- * Links: who gets in, who wins, what a broken one costs, and how the agent ends.
+ * Links: which ones are accepted, which one is used, what is lost with one, and how the agent ends.
  */
 #include "tests/unit/worker/agent/fixture.h"
 
@@ -26,7 +26,7 @@ static struct agent_client another(struct fixture *f)
     return c;
 }
 
-/* True if the agent closes the link without another word. */
+/* True if the agent closes the link without another message. */
 static bool is_closed(struct agent_client *c)
 {
     struct err err = ERR_INIT;
@@ -51,20 +51,19 @@ static void test_hello(void **state)
     assert_int_equal(reply.type, MSG_HELLO_OK);
     assert_true(view_is(reply.hello_ok.protocol, PROTO_AGENT_NAME));
     assert_int_equal(reply.hello_ok.version, PROTO_VERSION);
-    /* what there is on this machine: node need not be */
+    /* the languages of this machine, which need not have node */
     size_t count = reply.hello_ok.languages.count;
     assert_in_range(count, 2, 3);
     assert_true(view_is(reply.hello_ok.languages.items[0], "python"));
     assert_true(count == 2 || view_is(reply.hello_ok.languages.items[1], "javascript"));
     assert_true(view_is(reply.hello_ok.languages.items[count - 1], "bash"));
     msg_finish(&reply);
-    assert_true(is_closed(&f->link)); /* the newer one has it */
+    assert_true(is_closed(&f->link)); /* the newer link is used */
     agent_disconnect(&c);
     reconnect(f, 1);
 }
 
-/* Whoever goes while an answer is on its way to him leaves the agent alone for as long as anybody.
- */
+/* A client that disconnects while an answer is on its way leaves the agent without a connection. */
 static void test_lost_in_mid_answer(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -113,7 +112,7 @@ static void test_wrong_hello(void **state)
         } else if (i == 2) {
             m.hello.sandbox = view_of("otherbox");
         } else {
-            m.hello.generation = 4; /* an old worker that is not dead yet */
+            m.hello.generation = 4; /* an old worker that has not ended yet */
         }
         assert_int_equal(agent_ask(&c, &m, &reply, &err), 0);
         assert_int_equal(reply.type, MSG_FAILED);
@@ -140,7 +139,7 @@ static void test_malformed(void **state)
         struct msg m = {.type = MSG_STATUS};
         switch (i) {
         case 0:
-            RAW(&c, "\xff\xff\xff\xff garbage"); /* longer than any frame */
+            RAW(&c, "\xff\xff\xff\xff garbage"); /* a length beyond any frame */
             break;
         case 1:
             RAW(&c, "\0\0\0\4GET /");
@@ -155,15 +154,15 @@ static void test_malformed(void **state)
             assert_int_equal(agent_send_msg(&c, &m, &err), 0); /* before hello */
             break;
         default:
-            m = (struct msg){.type = MSG_OK}; /* a reply where a request belongs */
+            m = (struct msg){.type = MSG_OK}; /* a reply instead of a request */
             assert_int_equal(agent_send_msg(&c, &m, &err), 0);
             break;
         }
         assert_true(is_closed(&c));
         agent_disconnect(&c);
-        assert_alive(f); /* the link that has said hello does not notice */
+        assert_alive(f); /* the accepted link is not affected */
     }
-    /* a second hello, and garbage, on the link itself */
+    /* a second HELLO, and garbage, on the accepted link */
     struct err err = ERR_INIT;
     struct msg m = agent_hello_message(1);
     m.hello.generation = 9;
@@ -182,9 +181,9 @@ static void test_silent_connections(void **state)
     struct agent_client c[LIMIT_AGENT_PENDING + 3];
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         c[i] = another(f);
-        poll(NULL, 0, 5); /* so that one is the oldest */
+        poll(NULL, 0, 5); /* so that this one is the oldest */
     }
-    assert_true(is_closed(&c[0])); /* the oldest made room */
+    assert_true(is_closed(&c[0])); /* the oldest was evicted */
     assert_alive(f);
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         agent_disconnect(&c[i]);
@@ -202,7 +201,7 @@ static void test_half_a_frame(void **state)
     assert_alive(f);
 }
 
-/* User code knows the path (here; in a sandbox it does not even see it) and still gets nothing. */
+/* User code may know the path (here; in a sandbox it does not even see it), and is refused. */
 static void test_user_is_refused(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -223,7 +222,7 @@ static void test_reader_that_stops(void **state)
     struct err err = ERR_INIT;
     struct msg_start s = agent_code(&f->link, "python", "print('x' * 200000)");
     run_start(f, &s);
-    /* ask for it again and again without reading: the agent must stop taking requests */
+    /* request it again and again without reading: the agent must stop reading requests */
     struct msg m = {.type = MSG_WAIT};
     m.wait.op = view_of("none");
     unsigned sent = 0;
@@ -258,7 +257,7 @@ static void test_grace(void **state)
     void *own = NULL;
     assert_int_equal(fixture_start_with(&own, (struct agent_options){.grace_ms = 300}), 0);
     struct fixture *f = own;
-    poll(NULL, 0, 600); /* with a link there is no hurry */
+    poll(NULL, 0, 600); /* the grace period does not run while there is a link */
     assert_alive(f);
     agent_disconnect(&f->link);
     uint64_t before = clock_ms();
@@ -282,7 +281,7 @@ static void test_no_interpreters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_user_is_refused), /* first: may be left out */
+        cmocka_unit_test(test_user_is_refused), /* first, because it may be left out */
         cmocka_unit_test(test_hello),
         cmocka_unit_test(test_lost_in_mid_answer),
         cmocka_unit_test(test_wrong_hello),
@@ -292,9 +291,9 @@ int main(void)
         cmocka_unit_test(test_reader_that_stops),
         cmocka_unit_test(test_grace),
         cmocka_unit_test(test_no_interpreters),
-        cmocka_unit_test(test_shutdown), /* last: it ends the group's agent */
+        cmocka_unit_test(test_shutdown), /* last, because it ends the group's agent */
     };
-    /* Code under a uid of its own takes root; and what cmocka prints for skip() is not TAP. */
+    /* Running code under a uid of its own needs root; and cmocka's output for skip() is not TAP. */
     size_t left_out = geteuid() == 0 ? 0 : 1;
     if (left_out > 0) {
         fprintf(stderr, "test_user_is_refused needs root and is left out\n");

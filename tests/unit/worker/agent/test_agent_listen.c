@@ -1,5 +1,5 @@
 /*
- * An agent that makes its socket itself and is reached by relays only, its own among them.
+ * An agent that makes its socket itself and is reached by relays only, including its own one.
  */
 #include "tests/unit/worker/agent/fixture.h"
 
@@ -49,7 +49,7 @@ static void an_agent_says_why_it_cannot_listen(void **state)
 
 /* ---- a whole agent --------------------------------------------------------------------------- */
 
-/* A client over a new relay; *ret_pid is the relay's. */
+/* A client over a new relay, whose pid is *ret_pid. */
 static void connect_by_relay(struct fixture *f, pid_t *ret_pid)
 {
     int pair[2];
@@ -176,7 +176,8 @@ static void a_killed_agent_ends_its_relay_and_leaves_a_socket_that_is_replaced(v
 
 /* ---- the agent's own relay ------------------------------------------------------------------- */
 
-/* With its own relay on one socket, or two pipes; the client's ends are *ret_in and *ret_out. */
+/* Starts an agent with its own relay on one socket, or two pipes; the client's ends are *ret_in and
+ * *ret_out. */
 static struct fixture *start_with_stdio(int *ret_in, int *ret_out)
 {
     int in[2], out[2];
@@ -230,10 +231,10 @@ static void the_first_stream_needs_no_other_program(void **state)
     msg_finish(&m);
     buf_finish(&frame);
     close(in);
-    assert_int_equal(lab_drain(out), 0); /* nobody else holds the client's stdout */
+    assert_int_equal(lab_drain(out), 0); /* no other process has the client's stdout open */
     close(out);
     pid_t relay;
-    connect_by_relay(f, &relay); /* the agent goes on, and others come in */
+    connect_by_relay(f, &relay); /* the agent goes on, and accepts others */
     say_hello(f, 1);
     assert_alive(f);
     shut_down(f);
@@ -241,8 +242,8 @@ static void the_first_stream_needs_no_other_program(void **state)
     end(f);
 }
 
-/* The child of the agent that is connected to nothing but the three standard streams and one
- * socket; 0 if there is none. Only root can look. */
+/* The child of the agent whose only descriptors are the three standard streams and one socket; 0 if
+ * there is none. Only root can read that. */
 static pid_t find_relay(pid_t agent)
 {
     char path[96], text[4096];
@@ -293,7 +294,7 @@ static void the_relay_holds_nothing_of_the_agents(void **state)
         assert_true(readlink(path, target, sizeof(target) - 1) > 0);
         assert_string_equal(target, "/dev/null");
     }
-    /* and user code can do nothing to it */
+    /* and user code cannot affect it */
     char code[256];
     snprintf(
         code, sizeof(code),
@@ -308,7 +309,7 @@ static void the_relay_holds_nothing_of_the_agents(void **state)
     end(f);
 }
 
-/* A keeper that was killed makes the agent kill every child that it does not know. */
+/* When a keeper was killed, the agent kills every child that it does not know. */
 static void the_relay_outlives_the_kill_of_strays(void **state)
 {
     struct fixture *f = start_with_socket();
@@ -327,7 +328,7 @@ static void the_relay_outlives_the_kill_of_strays(void **state)
     end(f);
 }
 
-/* Killed or ended by itself, it is reaped, and the agent thinks nothing of it. */
+/* Whether it was killed or ended by itself, it is reaped, and the agent is not affected. */
 static void the_end_of_the_relay_is_no_error(void **state)
 {
     struct fixture *f = start_with_socket();
@@ -341,7 +342,7 @@ static void the_end_of_the_relay_is_no_error(void **state)
     connect_by_relay(f, &other);
     say_hello(f, 1);
     struct agent_result *r = run(f, "python", "x");
-    assert_string_equal(r->result, "5"); /* nothing else was killed */
+    assert_string_equal(r->result, "5"); /* no other process was killed */
     snprintf(path, sizeof(path), "/proc/%d", (int)relay);
     assert_int_equal(access(path, F_OK), -1);
     shut_down(f);
@@ -359,7 +360,7 @@ int main(void)
         cmocka_unit_test(the_link_comes_again_after_a_relay_was_killed),
         cmocka_unit_test(a_killed_agent_ends_its_relay_and_leaves_a_socket_that_is_replaced),
         cmocka_unit_test(the_first_stream_needs_no_other_program),
-        /* the rest looks into processes that only root can look into */
+        /* the other cases read descriptors of other processes, which takes root */
         cmocka_unit_test(the_relay_holds_nothing_of_the_agents),
         cmocka_unit_test(the_relay_outlives_the_kill_of_strays),
         cmocka_unit_test(the_end_of_the_relay_is_no_error),

@@ -1,7 +1,7 @@
 /*
- * Which languages a sandbox has is found out by looking for their programs. A look that fails for
- * want of descriptors says nothing about the program, so it is repeated: here the limit on open
- * files of this very process is the shortage.
+ * The languages of a sandbox are discovered by looking for their programs. A look that fails for
+ * lack of descriptors says nothing about the program, so it is repeated. The test causes the lack
+ * by the limit on open files of its own process.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@
 
 struct lab {
     char dir[64];
-    char *path; /* PATH before */
+    char *path; /* the original PATH */
     struct rlimit files;
     struct agent *agent;
     int peer; /* the worker's end of the link */
@@ -145,7 +145,7 @@ static void an_empty_PATH_is_like_none(void **state)
 
 /* ---- an agent ---- */
 
-/* In a moment without descriptors, which lasts. */
+/* Starts an agent while there are no descriptors, for longer than a moment. */
 static void start_agent(struct lab *lab)
 {
     int ends[2];
@@ -161,7 +161,7 @@ static void start_agent(struct lab *lab)
     agent_set_up_languages(lab->agent);
 }
 
-/* The answer is in `in`, which it borrows from. */
+/* The answer borrows from `in`. */
 static struct msg ask(struct lab *lab, const struct msg *m, uint8_t *in, size_t size)
 {
     struct err err = ERR_INIT;
@@ -206,7 +206,7 @@ static void tell_languages(struct lab *lab, char *text, size_t size)
     msg_finish(&reply);
 }
 
-/* True if it is begun or waits for its turn. */
+/* True if it is running or queued. */
 static bool is_taken(struct lab *lab, const char *id, const char *language)
 {
     uint8_t in[4096];
@@ -252,7 +252,7 @@ static void a_language_that_could_not_be_looked_for_at_hello_is_there_at_first_u
     assert_false(at_once);
     assert_true(is_taken(lab, "a", "bash"));
     assert_true(is_taken(lab, "b", "quack"));
-    assert_false(is_taken(lab, "c", "python")); /* there is none */
+    assert_false(is_taken(lab, "c", "python")); /* there is no python */
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /*
- * Live JavaScript, as the caller of execute_code sees it.
+ * Live JavaScript, as callers of execute_code use it.
  */
 #include "tests/lib/needs.h"
 #include "tests/unit/worker/agent/fixture.h"
@@ -12,7 +12,7 @@
 
 #define LANGUAGE "javascript"
 
-/* Code, and the text of its last expression; NULL: it has none. */
+/* Code, and the text of its last expression; NULL: no value. */
 struct value {
     const char *code;
     const char *result;
@@ -118,7 +118,7 @@ static void test_modules(void **state)
     struct agent_result *r = run(f, LANGUAGE, "import {nope} from 'fs'");
     assert_string_equal(r->name, "SyntaxError");
     assert_contains(r->message, "does not provide an export named 'nope'");
-    /* what was not there may be there later */
+    /* a missing module may be installed later */
     r = run(f, LANGUAGE, "require('arrives')");
     assert_contains(r->message, "Cannot find module 'arrives'");
     r = run(f, LANGUAGE, "import 'arrives'");
@@ -131,7 +131,7 @@ static void test_modules(void **state)
     assert_string_equal(r->result, "[ true, true ]");
 }
 
-/* Code may have a global of any name for itself, and goes on to await and import. */
+/* Code may define a global of any name, and can still use await and import. */
 static void test_own_globals_of_any_name(void **state)
 {
     static const char *const names[] = {
@@ -174,7 +174,7 @@ static void test_own_globals_of_any_name(void **state)
     run(f, "javascript", "require('child_process').execSync('kill -9 $PPID')");
 }
 
-/* Wherever the agent was told that packages are. This one cannot be found by require(). */
+/* Packages are found at the agent's path for them; this one cannot be found by require(). */
 static void test_packages_where_they_are(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -235,7 +235,8 @@ static void test_errors(void **state)
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
 }
 
-/* Errors that nobody catches are told in the run that is there, and end nothing. */
+/* Uncaught errors are reported in the run during which they happen, and do not end the
+ * interpreter. */
 static void test_errors_of_nobody(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -352,7 +353,7 @@ static void test_output(void **state)
             "require('child_process').execFileSync('sh', ['-c', 'echo out; echo err >&2; ls "
             "/proc/self/fd'],"
             " {stdio: 'inherit'})");
-    /* 3 is the directory that ls reads: nothing of ours */
+    /* 3 is the directory that ls reads; no descriptor of ours is open */
     assert_string_equal(r->out, "out\n0\n1\n2\n3\n");
     assert_string_equal(r->err, "err\n");
 }
@@ -369,7 +370,7 @@ static void test_interrupt_keeps_state(void **state)
         "(;;); }\n"
         "await m()",
         "await new Promise(() => setTimeout(() => { console.log('in'); for (;;); }, 1))",
-        /* two timers that are due together */
+        /* two timers that are due at the same time */
         "setTimeout(() => {}, 1); const second = new Promise(r => setTimeout(r, 2));\n"
         "for (const end = Date.now() + 10; Date.now() < end;);\n"
         "await second; console.log('in'); for (;;);",
@@ -390,7 +391,7 @@ static void test_interrupt_keeps_state(void **state)
         assert_string_equal(r->result, "'still'");
         assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
     }
-    /* what was interrupted does not go on in somebody else's run */
+    /* interrupted code does not go on during a later run */
     struct agent_result *r = run(f, LANGUAGE, "await new Promise(r => setTimeout(r, 50))");
     assert_string_equal(r->out, "");
 }
@@ -403,7 +404,7 @@ static void test_interrupt_any_time(void **state)
     interrupt_any_time(f, LANGUAGE, codes, "console.log(kept)");
 }
 
-/* It has hardly begun to start when the interrupt comes. */
+/* The interrupt comes when the interpreter has hardly begun to start. */
 static void test_interrupt_at_start(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -424,7 +425,7 @@ static void test_death_and_return(void **state)
                    "'undefined'");
 }
 
-/* Node's own end for want of memory, told as what it is. */
+/* Node ends itself when its heap is full, which is reported as such. */
 static void test_heap_is_full(void **state)
 {
     struct fixture *f = fixture_of(state);

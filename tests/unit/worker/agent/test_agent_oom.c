@@ -1,5 +1,5 @@
 /*
- * The memory kills of a sandbox, read from trees of cgroup files as different hosts show them.
+ * The memory kills of a sandbox, read from trees of cgroup files as on different hosts.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* In place, as the kernel changes it: who has it open sees it. */
+/* Writes in place, as the kernel does: readers that have the file open see the change. */
 static void put(const struct tree *t, const char *name, const char *text)
 {
     char *path = alloc_printf("%s/%s", t->root, name);
@@ -62,7 +62,7 @@ static void open_tree(const struct tree *t, struct oom *o)
 #define V2(n) "low 0\nhigh 0\nmax 7\noom 9\noom_kill " n "\noom_group_kill 4\n"
 #define V1(n) "oom_kill_disable 0\nunder_oom 1\noom_kill " n "\n"
 
-/* Counts what comes after the start, in the file of that name. */
+/* Expects that kills after the start are counted in the file of that name. */
 static void expect_counted(const struct tree *t, const char *name, const char *later)
 {
     struct oom o;
@@ -96,10 +96,10 @@ static void test_v2_path_of_a_whole_tree(void **state)
 static void test_v2_path_of_the_host(void **state)
 {
     struct tree *t = *state;
-    put(t, "self", "0::/system.slice/docker-1.scope\n"); /* is not mounted here */
+    put(t, "self", "0::/system.slice/docker-1.scope\n"); /* a group that is not mounted here */
     put(t, "memory.events", V2("0"));
     expect_counted(t, "memory.events", V2("2"));
-    put(t, "self", "0::/../../other\n"); /* above the root of this namespace */
+    put(t, "self", "0::/../../other\n"); /* a group above the root of this namespace */
     put(t, "memory.events", V2("5"));
     expect_counted(t, "memory.events", V2("7"));
 }
@@ -129,7 +129,7 @@ static void test_nothing_to_read(void **state)
     struct tree *t = *state;
     static const char *const odd[] = {"",     "\n\n",           "garbage", "7:memory",
                                       "0::/", "4:memory:/\n::", ":::::",   "0::relative"};
-    expect_unknown(t); /* no cgroups, no list */
+    expect_unknown(t); /* neither a group nor a list of groups */
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
         put(t, "self", odd[i]);
         expect_unknown(t);
@@ -150,10 +150,11 @@ static void test_odd_numbers(void **state)
     put(t, "self", "0::/\n");
     put(t, "memory.events", "oom_kill 5");
     open_tree(t, &o);
-    put(t, "memory.events", "oom_kill 4\n"); /* never goes down; if it did, nothing was killed */
+    put(t, "memory.events",
+        "oom_kill 4\n"); /* a counter that went down, which never happens, is no kill */
     assert_int_equal(oom_kills(&o), 0);
     put(t, "memory.events", "oom_kill 99999999999999999999999999\n");
-    assert_true(oom_kills(&o) <= INT64_MAX); /* what a message can hold */
+    assert_true(oom_kills(&o) <= INT64_MAX); /* the limit of a message's field */
     put(t, "memory.events", "oom_kill x\n");
     assert_int_equal(oom_kills(&o), 0);
     oom_close(&o);

@@ -1,5 +1,5 @@
 /*
- * Operations as a worker sees them: exactly once, in order, resumable, bounded.
+ * Operations as a worker uses them: executed exactly once, in order, resumable, with limits.
  */
 #include "tests/unit/worker/agent/fixture.h"
 
@@ -48,10 +48,10 @@ static void test_start_twice_runs_once(void **state)
     assert_string_equal(r->out, "ran\n");
     assert_string_equal(r->result, "1");
     s.out_from = strlen("ran\n");
-    r = run_start(f, &s); /* and after its end too */
+    r = run_start(f, &s); /* after its end as well */
     assert_string_equal(r->out, "");
     assert_string_equal(r->result, "1");
-    /* until it is acknowledged */
+    /* kept until it is acknowledged */
     struct view acks[] = {view_of(op), view_of("unknown")};
     struct msg_start next = agent_code(&f->link, "python", "n");
     next.acks = (struct view_list){acks, 2};
@@ -115,7 +115,7 @@ static void test_queue_and_running_event(void **state)
     struct msg reply = ask(f, m);
     assert_int_equal(reply.output.state, OP_QUEUED);
     start_only(f, &third, 0);
-    /* another interpreter and files do not wait for this one */
+    /* another interpreter, and file operations, do not wait for this one */
     uint64_t before = clock_ms();
     struct agent_result *r = run(f, "bash", "echo beside");
     assert_string_equal(r->out, "beside\n");
@@ -123,7 +123,8 @@ static void test_queue_and_running_event(void **state)
     assert_int_equal(f->link.events, 0);
     r = run(f, "python", "order");
     assert_string_equal(r->result, "[1, 2, 3]");
-    assert_int_equal(f->link.events, 3); /* second, third and this one; not the first */
+    assert_int_equal(f->link.events,
+                     3); /* of the second, the third and this one; not of the first */
 }
 
 static void test_cancel_queued(void **state)
@@ -141,8 +142,8 @@ static void test_cancel_queued(void **state)
     assert_int_equal(r->last.duration_us, 0);
     r = run(f, "python", "touched");
     assert_string_equal(r->result, "False");
-    cancel(f, op, OP_STOP_CANCEL, true);         /* finished: fine */
-    cancel(f, "unknown", OP_STOP_TIMEOUT, true); /* never heard of: fine */
+    cancel(f, op, OP_STOP_CANCEL, true);         /* it has finished: no error */
+    cancel(f, "unknown", OP_STOP_TIMEOUT, true); /* unknown: no error */
     r = follow(f, op);
     assert_status(r, OP_STATUS_CANCELLED);
 }
@@ -162,7 +163,7 @@ static void test_force_restarts(void **state)
     cancel(f, op, OP_STOP_TIMEOUT, false);
     struct msg reply = ask_wait(f, op, 3, 100);
     assert_int_equal(reply.output.state, OP_RUNNING);
-    cancel(f, op, OP_STOP_CANCEL, true); /* the first reason counts */
+    cancel(f, op, OP_STOP_CANCEL, true); /* the first reason is kept */
     struct agent_result *r = follow(f, after);
     assert_string_equal(r->result, "False");
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
@@ -193,7 +194,7 @@ static void test_slow_reader_slows_the_writer(void **state)
     struct msg_start s = agent_code(&f->link, "bash", "yes | head -c 20000000");
     const char *op = s.op.data;
     start_only(f, &s, 0);
-    poll(NULL, 0, 500); /* long enough to write it all, if anybody let it */
+    poll(NULL, 0, 500); /* long enough to write everything, if nothing stopped it */
     struct msg reply = ask_wait(f, op, 0, 0);
     assert_int_equal(reply.output.state, OP_RUNNING);
     assert_int_equal(reply.output.out.len, LIMIT_CHUNK);
@@ -206,7 +207,7 @@ static void test_slow_reader_slows_the_writer(void **state)
     assert_true(reply.output.out.data[0] == 'y');
     ask_wait(f, op, from + 1, 0);
     reply = ask_wait(f, op, from, 0);
-    assert_int_equal(reply.type, MSG_FAILED); /* acknowledged and gone */
+    assert_int_equal(reply.type, MSG_FAILED); /* acknowledged and forgotten */
     assert_int_equal(reply.failed.code, ERR_INVALID);
     from++;
     struct err err = ERR_INIT;
@@ -219,12 +220,12 @@ static void test_slow_reader_slows_the_writer(void **state)
 static void test_tail_without_reader(void **state)
 {
     struct fixture *f = fixture_of(state);
-    /* more than the agent takes from a running program: the rest is in the pipe when it ends */
+    /* more than the agent reads from a running program: the rest is in the pipe when it ends */
     struct msg_start s =
         agent_code(&f->link, "python", "import sys, threading\nn = sys.stdout.write('x' * 300000)");
     const char *op = s.op.data;
     start_only(f, &s, 0);
-    struct agent_result *r = run(f, "python", "n"); /* the interpreter is free again */
+    struct agent_result *r = run(f, "python", "n"); /* the interpreter is idle again */
     assert_string_equal(r->result, "300000");
     r = follow(f, op);
     assert_int_equal(r->out_len, 300000);
@@ -334,7 +335,7 @@ static bool is_gone(pid_t pid)
     return access(path, F_OK) < 0;
 }
 
-/* Only the kernel or the machine's root can do that; nothing may be left all the same. */
+/* Only the kernel or the machine's root can do that; even then no process may be left. */
 static void test_keeper_killed(void **state)
 {
     struct fixture *f = fixture_of(state);

@@ -29,7 +29,7 @@ static void put(struct buf *b, char kind, const char *text)
     assert_int_equal(report_put(b, kind, text, strlen(text), NULL), 0);
 }
 
-/* A good report of every kind that a run may have. */
+/* A valid report with every kind of record that a run may have. */
 static void good_report(struct buf *b)
 {
     buf_init(b, 1 << 20);
@@ -108,22 +108,22 @@ static void refuse(const char *allowed, const void *data, size_t len)
 
 static void test_report_refuses(void **state)
 {
-    REFUSE(REPORT_OF_RUN, "Z00000001x");           /* unknown */
-    REFUSE(REPORT_OF_RUN, "S000000011");           /* not of a run */
-    REFUSE(REPORT_OF_FILE, "R00000001x");          /* not of a file */
+    REFUSE(REPORT_OF_RUN, "Z00000001x");           /* unknown kind */
+    REFUSE(REPORT_OF_RUN, "S000000011");           /* not valid for a run */
+    REFUSE(REPORT_OF_FILE, "R00000001x");          /* not valid for a file operation */
     REFUSE(REPORT_OF_RUN, "R00000001xR00000001x"); /* twice */
-    REFUSE(REPORT_OF_RUN, "Rffffffff");            /* too long */
-    REFUSE(REPORT_OF_RUN, "R00040001");            /* one over the cap */
-    REFUSE(REPORT_OF_RUN, "R0000000Gx");           /* no length */
+    REFUSE(REPORT_OF_RUN, "Rffffffff");            /* longer than any record */
+    REFUSE(REPORT_OF_RUN, "R00040001");            /* one byte over the limit */
+    REFUSE(REPORT_OF_RUN, "R0000000Gx");           /* malformed length */
     REFUSE(REPORT_OF_RUN, "R 0000001x");
-    REFUSE(REPORT_OF_RUN, "X00000000");    /* no digits */
-    REFUSE(REPORT_OF_RUN, "X00000003256"); /* no exit code */
+    REFUSE(REPORT_OF_RUN, "X00000000");    /* the content must be digits */
+    REFUSE(REPORT_OF_RUN, "X00000003256"); /* out of range as an exit code */
     REFUSE(REPORT_OF_RUN, "X00000002-1");
     REFUSE(REPORT_OF_RUN, "D00000002 1");
     REFUSE(REPORT_OF_RUN, "D000000021\0");
     REFUSE(REPORT_OF_RUN, "D0000001499999999999999999999");
-    REFUSE(REPORT_OF_RUN, "I00000001x");      /* has no content */
-    REFUSE(REPORT_OF_FILE, "F0000000565535"); /* not one of our codes */
+    REFUSE(REPORT_OF_RUN, "I00000001x");      /* must be empty */
+    REFUSE(REPORT_OF_FILE, "F0000000565535"); /* not an error code of ours */
 }
 
 static void test_report_displays(void **state)
@@ -152,7 +152,7 @@ static void test_report_displays(void **state)
     report_reset(&r);
     assert_int_equal(framed_list(&r.displays, items, LIMIT_DISPLAYS).count, 0);
 
-    /* as many as there may be, and one more */
+    /* as many displays as are allowed, and one more */
     buf_reset(&b, 0);
     for (size_t i = 0; i < LIMIT_DISPLAYS; i++) {
         put(&b, 'V', "4294967295\na/b\n1\n/y");
@@ -167,18 +167,18 @@ static void test_report_displays(void **state)
     static const char *const bad[] = {
         "",
         "1",
-        "1\nimage/png\n12\n",              /* no path */
-        "1\nimage/png\n12\ntmp/a",         /* a relative one */
-        "1\nimage/png\n12\n/tmp/a\nb",     /* more than a path */
-        "1\nimage/png\n12\n/tmp/\303\244", /* not ASCII */
-        "1\nimage/png\n-1\n/tmp/a",        /* no size */
+        "1\nimage/png\n12\n",              /* path missing */
+        "1\nimage/png\n12\ntmp/a",         /* relative path */
+        "1\nimage/png\n12\n/tmp/a\nb",     /* trailing text after the path */
+        "1\nimage/png\n12\n/tmp/\303\244", /* path is not ASCII */
+        "1\nimage/png\n-1\n/tmp/a",        /* invalid size */
         "1\nimage/png\n\n/tmp/a",
-        "1\nimage/PNG\n1\n/tmp/a", /* no type */
+        "1\nimage/PNG\n1\n/tmp/a", /* invalid type */
         "1\nimage\n1\n/tmp/a",
         "1\nimage/\n1\n/tmp/a",
         "1\na/b/c\n1\n/tmp/a",
         "1\nimage/png; x\n1\n/tmp/a",
-        "0\nimage/png\n1\n/tmp/a", /* no number */
+        "0\nimage/png\n1\n/tmp/a", /* invalid number */
         "4294967296\nimage/png\n1\n/tmp/a",
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -188,12 +188,12 @@ static void test_report_displays(void **state)
     }
     buf_reset(&b, 0);
     put(&b, 'V', "2\nimage/png\n1\n/tmp/a");
-    put(&b, 'V', "1\nimage/png\n1\n/tmp/a"); /* numbers never go down */
+    put(&b, 'V', "1\nimage/png\n1\n/tmp/a"); /* numbers must not decrease */
     refuse(REPORT_OF_RUN, b.data, b.len);
     buf_finish(&b);
 }
 
-/* Every bit flip and every truncation of a good report: refused, or read without harm. */
+/* Every bit flip and every truncation of a valid report: refused, or read without harm. */
 static void test_report_mutations(void **state)
 {
     struct buf b;
@@ -296,7 +296,7 @@ static int ack(struct op *op, uint64_t out_from, uint64_t err_from)
     return op_ack(op, &w, false, NULL);
 }
 
-static struct op_lists lists; /* of the OUTPUT that was filled last */
+static struct op_lists lists; /* lists of the OUTPUT that was filled last */
 
 static void test_output_offsets(void **state)
 {
@@ -308,8 +308,8 @@ static void test_output_offsets(void **state)
     assert_true(op_has_news(op, 0, 0));
     assert_false(op_has_news(op, 10, 0));
     assert_int_equal(ack(op, 4, 0), 0);
-    assert_int_equal(ack(op, 4, 0), 0); /* asking again is fine */
-    assert_int_equal(ack(op, 3, 0), 0); /* kept all the same */
+    assert_int_equal(ack(op, 4, 0), 0); /* acknowledging again is no error */
+    assert_int_equal(ack(op, 3, 0), 0); /* kept anyway */
     assert_int_equal(ack(op, 11, 0), -ERR_INVALID);
     assert_int_equal(ack(op, 4, 1), -ERR_INVALID);
 
@@ -328,7 +328,7 @@ static void test_output_offsets(void **state)
     assert_int_equal(m.output.state, OP_DONE);
     assert_int_equal(m.output.status, OP_STATUS_OK);
     assert_true(view_is(m.output.out, "6789"));
-    op_output(op, &w, false, &lists, &m); /* not the last bytes: not done */
+    op_output(op, &w, false, &lists, &m); /* without the last bytes: not done */
     assert_int_equal(m.output.state, OP_RUNNING);
     op_table_finish(&t);
 }
@@ -349,7 +349,7 @@ static void test_output_in_chunks(void **state)
     struct msg m;
     op_output(op, &w, true, &lists, &m);
     assert_int_equal(m.output.err.len, LIMIT_CHUNK);
-    assert_int_equal(m.output.state, OP_RUNNING); /* there is more */
+    assert_int_equal(m.output.state, OP_RUNNING); /* there is more output */
     assert_int_equal(m.output.status, 0);
     w.err_from = LIMIT_CHUNK;
     assert_int_equal(ack(op, 0, LIMIT_CHUNK), 0);
@@ -360,7 +360,8 @@ static void test_output_in_chunks(void **state)
     op_table_finish(&t);
 }
 
-/* One of these, far longer than both parts of a stream together, in pieces of odd sizes. */
+/* Sends one of these, which is far longer than the kept head and tail together, in pieces of odd
+ * sizes. */
 static void test_kept_and_forgotten_bytes(void **state)
 {
     const size_t kinds[] = {OP_EVAL, OP_FILE_READ};
@@ -382,7 +383,7 @@ static void test_kept_and_forgotten_bytes(void **state)
             struct op_waiter w = {.out_from = at};
             assert_int_equal(op_ack(op, &w, false, NULL), 0);
             assert_int_equal(w.out_from, at);
-            op_output(op, &w, true, &lists, &m); /* what was just written */
+            op_output(op, &w, true, &lists, &m); /* the bytes just written */
             assert_true(m.output.out.len > 0 && m.output.out.len <= step);
             assert_memory_equal(m.output.out.data, data + at, m.output.out.len);
             assert_int_equal(op_stream_room(&op->out), LIMIT_OP_OUTPUT - step);
@@ -402,7 +403,7 @@ static void test_kept_and_forgotten_bytes(void **state)
             if (m.output.out.len > 0) {
                 assert_memory_equal(m.output.out.data, data + asked[i], m.output.out.len);
             }
-            /* the outcome comes with the end only */
+            /* the outcome comes only with the last bytes */
             assert_int_equal(m.output.state, asked[i] < kept ? OP_RUNNING : OP_DONE);
         }
         struct op_waiter far = {.out_from = size + 1};
@@ -457,7 +458,7 @@ static void test_table_forgets_oldest_finished(void **state)
     op_done(&t, op_find(&t, view_of("op7")));
     op_done(&t, op_find(&t, view_of("op3")));
     create(&t, "more");
-    assert_null(op_find(&t, view_of("op7"))); /* it finished first */
+    assert_null(op_find(&t, view_of("op7"))); /* it has ended first */
     assert_non_null(op_find(&t, view_of("op3")));
     assert_int_equal(t.started, LIMIT_OPS + 1);
     assert_int_equal(op_create(&t, view_of(""), OP_EVAL, &op, NULL), -ERR_INVALID);
@@ -486,7 +487,7 @@ static void test_waiting_requests_are_bounded(void **state)
 static void test_turns_in_order(void **state)
 {
     struct op_table t;
-    struct interp *one = (struct interp *)(void *)&t; /* only compared */
+    struct interp *one = (struct interp *)(void *)&t; /* only compared, never dereferenced */
     op_table_init(&t);
     for (int i = 0; i < 5; i++) {
         char id[16];
@@ -497,7 +498,7 @@ static void test_turns_in_order(void **state)
     assert_string_equal(op_next(&t, one)->id, "op1");
     op_run(&t, op_next(&t, one));
     assert_string_equal(op_next(&t, one)->id, "op3");
-    op_done(&t, op_next(&t, one)); /* cancelled before its turn */
+    op_done(&t, op_next(&t, one)); /* cancelled while queued */
     assert_string_equal(op_next(&t, one)->id, "op4");
     op_table_finish(&t);
 }

@@ -1,6 +1,6 @@
 /*
- * Languages that are run by programs, and runs of one program. The programs are shells, since what
- * counts is how they are run.
+ * Languages whose code is run by programs, and runs of a single program. The programs are shells,
+ * since the test is about how they are run.
  */
 #include "tests/unit/worker/agent/fixture.h"
 
@@ -43,7 +43,7 @@ struct row {
         __VA_ARGS__, NULL                                                                          \
     }
 
-/* Encodes rows, of which it owns the bytes. */
+/* Encoded rows; owns their bytes. */
 struct runners {
     struct buf bytes[8];
     struct view items[8];
@@ -78,7 +78,7 @@ static struct msg hello(struct fixture *f, struct view_list runners)
     return reply;
 }
 
-/* What no table may say is refused with a reason, and the next HELLO is the first. */
+/* An invalid table is refused with a reason, and the next HELLO counts as the first. */
 static void refuse_malformed(struct fixture *f)
 {
     static const char *const sh[] = {"sh", NULL};
@@ -153,7 +153,7 @@ static int setup(void **state)
     for (size_t i = 0; i < reply.hello_ok.languages.count; i++) {
         if (at < 5 && view_is(reply.hello_ok.languages.items[i], wanted[at])) {
             at++;
-        } /* between them stands what else is live */
+        } /* live languages are listed between them */
     }
     assert_int_equal(at, 5);
     msg_finish(&reply);
@@ -176,7 +176,7 @@ static struct msg_start program(struct fixture *f, const struct words *argv)
 static void test_hello_again(void **state)
 {
     struct fixture *f = fixture_of(state);
-    reconnect(f, 2); /* without runners: those of the first stay */
+    reconnect(f, 2); /* without runners: those of the first HELLO stay */
     struct agent_result *r = run(f, "shell", "echo still");
     assert_status(r, OP_STATUS_OK);
     assert_string_equal(r->out, "still\n");
@@ -222,21 +222,21 @@ static void test_directory(void **state)
     assert_contains(newline + 1, "drwx------");
     assert_int_equal(access(r->out, F_OK), -1);
     assert_int_equal(errno, ENOENT);
-    /* also when it was killed */
+    /* even if it was killed */
     struct msg_start s = agent_code(&f->link, "shell", "trap '' INT; echo ${0%/*}; sleep 60");
     start_only(f, &s, AGENT_CLIENT_WAIT_MS);
     cancel(f, s.op.data, OP_STOP_CANCEL, true);
     r = follow(f, s.op.data);
     *strchr(r->out, '\n') = '\0';
     assert_int_equal(access(r->out, F_OK), -1);
-    /* one that cannot be removed is the next one's problem neither */
+    /* a directory that cannot be removed does not affect the next run */
     r = run(f, "shell", "cd ${0%/*}; mkdir a; touch a/b; chmod 0 a; exit 0");
     assert_status(r, OP_STATUS_OK);
     assert_status(run(f, "shell", "chmod -R 700 /tmp/run-*; rm -rf /tmp/run-*/a"), OP_STATUS_OK);
 }
 
-/* The outcome waits for the directory to be removed, which takes its time and goes on
- * behind it: the last test. */
+/* The outcome waits for the removal of the directory, which takes some time and may go on
+ * afterwards: so this is the last test. */
 static void test_duration_is_without_the_removal(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -315,7 +315,7 @@ static void test_program(void **state)
     s = program(f, &argv);
     s.path = view_of("/usr/bin");
     assert_string_equal(run_start(f, &s)->out, "/usr/bin\n");
-    /* found where the run's own PATH says */
+    /* found in the PATH of the run */
     run(f, "shell",
         "mkdir -p bin; printf '#!/bin/sh\\necho mine' >bin/tool; chmod 755 bin/tool; "
         "echo x >bin/text; chmod 755 bin/text; echo x >bin/closed");
@@ -343,7 +343,8 @@ static void test_program_fails(void **state)
     } cases[] = {
         {"no-such-program", "", ERR_FILE_NOT_FOUND, "cannot run no-such-program"},
         {"bin/closed", "", ERR_DENIED, "cannot run bin/closed"},
-        {"bin/text", "", ERR_INVALID, "cannot run bin/text"}, /* and not by a shell */
+        {"bin/text", "", ERR_INVALID,
+         "cannot run bin/text"}, /* scripts without an interpreter line are not run by a shell */
         {"./bin", "", ERR_DENIED, "cannot run ./bin"},
         {"", "", ERR_FILE_NOT_FOUND, "cannot run"},
         {"true", "/no/such/place", ERR_FILE_NOT_FOUND, "cannot run in /no/such/place"},
@@ -397,7 +398,7 @@ static void test_side_by_side(void **state)
         msg_finish(&reply);
     }
     assert_string_equal(run(f, "bash", "echo beside")->out, "beside\n");
-    /* one that waits for its turn ends at once */
+    /* a queued one ends at once */
     cancel(f, ids[LIMIT_PROGRAMS], OP_STOP_CANCEL, false);
     assert_status(follow(f, ids[LIMIT_PROGRAMS]), OP_STATUS_CANCELLED);
     assert_int_equal(f->link.events, 0);
@@ -425,7 +426,7 @@ static void test_output(void **state)
     assert_status(r, OP_STATUS_OK);
     assert_int_equal(r->out_len, 3000 * 1024);
     assert_memory_equal(r->out + r->out_len - 5, "2999\n", 5);
-    /* the beginning is there again, for another server */
+    /* another server can read it from the beginning */
     struct err err = ERR_INIT;
     struct msg m = {.type = MSG_WAIT};
     struct msg reply;
@@ -437,9 +438,9 @@ static void test_output(void **state)
     msg_finish(&reply);
 }
 
-/* ---- the end of trees ------------------------------------------------------------------------ */
+/* ---- the end of process trees ---------------------------------------------------------------- */
 
-/* Prints its own pid, and that of a process that has left everything behind. */
+/* Prints its own pid, and that of a process that has left its session and process group. */
 #define TREE                                                                                       \
     "setsid sh -c 'trap \"\" INT TERM HUP; echo $$; exec sleep 600' & "                            \
     "setsid setsid sleep 601 </dev/null >/dev/null 2>&1 & "                                        \
@@ -459,12 +460,12 @@ static void test_trees_die(void **state)
     struct agent_result *r = run(f, "shell", TREE "exit 0");
     assert_status(r, OP_STATUS_OK);
     assert_tree_is_gone(r->out);
-    /* nothing that a compiler leaves meets the program */
+    /* processes that a compiler leaves are ended before the program runs */
     r = run(f, "two", "(trap '' INT; sleep 600) & echo $!; echo 'echo after' >${1#made:}");
     assert_string_equal(r->out, "after\n");
     assert_tree_is_gone(r->err);
-    /* Interrupted: by SIGINT, and what does not heed it dies with the program. A shell may begin
-     * one more command before it looks for the signal, so all of them are short. */
+    /* An interrupt sends SIGINT, and processes that ignore it end with the program. A shell may
+     * begin one more command before it checks for the signal, so all of them are short. */
     struct msg_start s = agent_code(
         &f->link, "shell", "trap 'echo caught; exit 9' INT; " TREE "while :; do sleep 0.1; done");
     for (int force = 0; force < 2; force++) {
@@ -475,7 +476,7 @@ static void test_trees_die(void **state)
         struct agent_result so_far = {0};
         struct msg m = {.type = MSG_WAIT};
         struct msg reply;
-        do { /* till all of them are there */
+        do { /* waits until all of them are running */
             m.wait.op = s.op;
             m.wait.out_from = so_far.out_len;
             m.wait.wait_ms = AGENT_CLIENT_WAIT_MS;

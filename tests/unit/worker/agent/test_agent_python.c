@@ -1,5 +1,5 @@
 /*
- * Live Python, as the caller of execute_code sees it.
+ * Live Python, as callers of execute_code use it.
  */
 #include "tests/unit/worker/agent/fixture.h"
 
@@ -41,7 +41,7 @@ static void test_traceback(void **state)
     assert_contains(r->traceback, "line 4, in <module>\n    f(0)\n");
     assert_contains(r->traceback, "line 2, in f\n    return 10 // n  # divides\n");
     assert_null(strstr(r->traceback, "cloister"));
-    /* a function of an earlier cell still has its text */
+    /* tracebacks show the text of functions of earlier cells */
     r = run(f, "python", "\n\nf(0)");
     assert_contains(r->traceback, "line 3, in <module>\n    f(0)\n");
     assert_contains(r->traceback, "    return 10 // n  # divides\n");
@@ -257,7 +257,8 @@ static void test_interrupt_keeps_state(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "python", "kept = 'still'");
-    /* each prints in the statement that is interrupted: between two there is no frame to show */
+    /* each prints in the statement that is interrupted, since between statements there is no frame
+     * to show */
     static const char *const codes[] = {
         "import time\nprint('in', flush=True) or time.sleep(60)",
         "print('in', flush=True)\nwhile True: pass",
@@ -275,7 +276,7 @@ static void test_interrupt_keeps_state(void **state)
         r = run(f, "python", "kept");
         assert_string_equal(r->result, "'still'");
     }
-    /* user code that catches it has its way with the interpreter, not with the outcome */
+    /* user code may catch it and go on, but does not change the outcome */
     struct msg_start s = agent_code(&f->link, "python",
                                     "try:\n  print('in')\n  while True: pass\n"
                                     "except KeyboardInterrupt: print('caught')");
@@ -294,7 +295,7 @@ static void test_interrupt_any_time(void **state)
     interrupt_any_time(f, "python", codes, "print(kept)");
 }
 
-/* It has hardly begun to start when the interrupt comes. */
+/* The interrupt comes when the interpreter has hardly begun to start. */
 static void test_interrupt_at_start(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -318,7 +319,7 @@ static void test_death_and_return(void **state)
             "import threading, os\n"
             "threading.Timer(0.05, lambda: os._exit(0)).start()\n"
             "print(f'while test -e /proc/{os.getppid()}; do sleep 0.01; done')");
-    char *gone = alloc_strdup(r->out); /* when the agent has buried the keeper */
+    char *gone = alloc_strdup(r->out); /* when the agent has reaped the keeper */
     run(f, "bash", gone);
     free(gone);
     r = run(f, "python", "1");
@@ -339,7 +340,7 @@ static void test_exec_away(void **state)
 static void test_garbage_reports(void **state)
 {
     struct fixture *f = fixture_of(state);
-    /* a hostile interpreter: finds the report pipe and writes nonsense into it */
+    /* hostile code finds the report pipe and writes garbage into it */
     static const char find[] = "import os, stat\n"
                                "for fd in range(60, 80):\n"
                                "    try:\n"
@@ -392,7 +393,7 @@ static void test_background_output(void **state)
     run(f, "bash", "sleep 0.5");
     r = run(f, "python", "p.wait()");
     assert_string_equal(r->out, "late\n");
-    /* one that never stops writing does not keep the run from ending */
+    /* a process that never stops writing does not delay the end of the run */
     r = run(f, "python", "p = subprocess.Popen(['yes'])\ntime.sleep(0.1)\n'ended'");
     assert_string_equal(r->result, "'ended'");
     run(f, "python", "p.kill()");

@@ -1,5 +1,5 @@
 /*
- * The relay, with bytes of our own at both ends: what passes, who is held up, and when it ends.
+ * The relay, with the test at both ends: transferred bytes, backpressure, and its end.
  */
 #include "tests/unit/worker/agent/relay_lab.h"
 
@@ -16,9 +16,9 @@
 #include "common/fd.h"
 #include "proto/exit_codes.h"
 
-/* ---- what passes ----------------------------------------------------------------------------- */
+/* ---- transfer -------------------------------------------------------------------------------- */
 
-/* What byte n of a direction is, so that nothing lost, doubled or moved goes unnoticed. */
+/* Byte n of a direction, so that lost, doubled or reordered bytes are found. */
 static uint8_t pattern(size_t n, uint8_t salt)
 {
     return (uint8_t)(n * 31 + (n >> 8) * 7 + (n >> 16) + salt);
@@ -30,7 +30,7 @@ struct transfer {
     size_t sent, got, total;
 };
 
-/* One piece each way, as far as it goes without waiting. */
+/* Transfers one piece in each direction, as far as it is possible without waiting. */
 static void transfer_some(struct transfer *t, short can_send, short can_get)
 {
     uint8_t piece[50000];
@@ -129,7 +129,7 @@ static void who_does_not_read_holds_up_the_writer(void **state)
     lab_fill(lab->agent, &down);
     assert_in_range(up, 65536, 1u << 20); /* its buffer and those of the kernel */
     assert_in_range(down, 65536, 1u << 20);
-    /* and nothing of it is lost */
+    /* and no byte is lost */
     lab_close(&lab->in);
     assert_int_equal(fd_set_nonblock(lab->agent, NULL), 0);
     bytes = lab_drain(lab->agent);
@@ -150,7 +150,7 @@ static void what_was_sent_before_the_client_ended_arrives(void **state)
         }
         assert_int_equal(write(lab->in, zeros, sizeof(zeros)), sizeof(zeros));
         if (one_socket != 0) {
-            assert_int_equal(shutdown(lab->in, SHUT_WR), 0); /* half an end is a whole one */
+            assert_int_equal(shutdown(lab->in, SHUT_WR), 0); /* closing one half ends the relay */
         } else {
             lab_close(&lab->in);
         }
@@ -233,7 +233,7 @@ static void a_socket_that_comes_late_is_waited_for(void **state)
 {
     struct lab *lab = *state;
     lab_start(lab, false);
-    poll(NULL, 0, 150); /* it must have looked in vain */
+    poll(NULL, 0, 150); /* long enough for its first attempts to fail */
     lab_listen(lab);
     lab_accept(lab);
     assert_int_equal(write(lab->in, "x", 1), 1);

@@ -1,7 +1,7 @@
 /*
- * What live Python shows: values in all their forms, figures, images, tables. The files of displays
- * are read from outside; pictures are decoded by a few lines of Python that know no library for
- * them, and the pixels are compared.
+ * Displays of live Python: values in all their forms, figures, images, tables. The files of
+ * displays are read from outside; pictures are decoded by a few lines of Python without an image
+ * library, and the pixels are compared.
  */
 #include "tests/unit/worker/agent/fixture.h"
 
@@ -18,7 +18,7 @@
 
 #define FILE_MAX_BYTES (32u << 20)
 
-/* The first lines of every program that looks at a picture: png(path) is (width, height, pixel),
+/* The first lines of every program that checks a picture: png(path) is (width, height, pixel),
  * where pixel(x, y) has three or four numbers. */
 static const char png_module[] =
     "import struct, zlib\n"
@@ -69,7 +69,7 @@ static const char *shown(const struct agent_result *r)
     return text;
 }
 
-/* The content of a display's file, which must have the size that was told. */
+/* The content of a display's file, which must have the reported size. */
 static const char *content(const struct agent_item *item)
 {
     static struct buf b;
@@ -83,7 +83,7 @@ static const char *content(const struct agent_item *item)
     return buf_cstr(&b);
 }
 
-/* Asserts what png(path) of png_module says about a picture. */
+/* Asserts a value of png(path) of png_module about a picture. */
 static void assert_png(struct fixture *f, const struct agent_item *item, const char *wanted)
 {
     char code[1024];
@@ -139,7 +139,7 @@ static void test_forms_of_a_value(void **state)
     struct stat st;
     assert_int_equal(stat(r->displays[0].path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
-    /* a bundle comes first, in whichever form; what nobody knows is left out */
+    /* a bundle comes first, in whichever form; unknown types are left out */
     r = must_run(f, "class Bundle(All):\n"
                     "  def _repr_mimebundle_(self, include=None, exclude=None):\n"
                     "    return {'text/html': 'bundle', 'image/png': 'iVBORw==', 'x/y': 1}, {}\n"
@@ -149,7 +149,7 @@ static void test_forms_of_a_value(void **state)
     assert_string_equal(shown(r), "1:image/png 1:text/html");
     assert_string_equal(content(&r->displays[0]), "\x89PNG");
     assert_string_equal(content(&r->displays[1]), "bundle");
-    /* neither classes nor what answers to every name */
+    /* neither classes nor objects that have every attribute */
     r = must_run(f, "import unittest.mock\nunittest.mock.Mock()\nAll");
     assert_int_equal(r->display_count, 0);
     r = must_run(f, "_ = unittest.mock.MagicMock()\n_");
@@ -169,7 +169,7 @@ static void test_display(void **state)
     assert_string_equal(content(&r->displays[7]), "All()");
     assert_string_equal(r->out, "");
     assert_false(r->last.has_result);
-    /* what was shown stays shown, whatever comes after */
+    /* displays are kept, whatever happens later */
     r = run(f, "python", "display(All())\n1/0");
     assert_status(r, OP_STATUS_ERROR);
     assert_int_equal(r->display_count, 8);
@@ -206,7 +206,7 @@ static void test_ipython_stand_in(void **state)
     assert_string_equal(r->out, "True\nModuleNotFoundError\n");
 }
 
-/* ---- what goes wrong costs a note ------------------------------------------------------------ */
+/* ---- errors are reported by a note ----------------------------------------------------------- */
 
 static void test_failing_forms(void **state)
 {
@@ -225,7 +225,7 @@ static void test_failing_forms(void **state)
     assert_contains(r->err, "_repr_svg_ of Bad failed: SystemExit");
     r = must_run(f, "import sys\nsys.stderr.close()\ndisplay(Bad())");
     assert_string_equal(shown(r), "1:text/markdown 1:text/plain");
-    /* an interrupt passes, and the interpreter lives on */
+    /* an interrupt is not caught here, and the interpreter goes on */
     r = run_interrupted(f, "python",
                         "import time\n"
                         "class Slow:\n"
@@ -246,7 +246,7 @@ static void test_lost_and_full(void **state)
                                          "  shutil.rmtree(d, ignore_errors=True)\n"
                                          "Form()");
     assert_string_equal(shown(r), "1:text/markdown");
-    /* no room: a file cannot get larger, then it can again */
+    /* no disk space, simulated by a limit on file sizes, and then space again */
     r = must_run(f, "import resource as _r\n"
                     "_r.setrlimit(_r.RLIMIT_FSIZE, (1000, _r.getrlimit(_r.RLIMIT_FSIZE)[1]))\n"
                     "display(Form(5000), Form(10))\n"
@@ -255,14 +255,14 @@ static void test_lost_and_full(void **state)
     assert_string_equal(shown(r), "1:text/markdown 2:text/markdown");
     assert_int_equal(r->displays[0].size, 10);
     assert_contains(r->err, "cannot keep what is shown: OSError");
-    /* a forked child has no say in it */
+    /* a forked child cannot add displays */
     r = must_run(f, "import os\n"
                     "if os.fork() == 0:\n"
                     "  display(Form()); display(7); os._exit(0)\n"
                     "os.wait(); Form()");
     assert_string_equal(shown(r), "1:text/markdown");
     assert_contains(r->out, "7\n");
-    /* nor are threads in each other's way */
+    /* threads do not affect each other */
     r = must_run(f, "import threading\n"
                     "ts = [threading.Thread(target=lambda: [display(Form()) for _ in range(10)])\n"
                     "      for _ in range(8)]\n"
@@ -279,24 +279,24 @@ static void test_bounds(void **state)
     assert_int_equal(r->display_count, LIMIT_DISPLAYS);
     assert_string_equal(r->out, "on\n");
     assert_contains(r->err, "left out");
-    assert_null(strstr(strstr(r->err, "left out") + 1, "left out")); /* said once */
+    assert_null(strstr(strstr(r->err, "left out") + 1, "left out")); /* reported once */
     char *first = strdup(r->displays[0].path);
     assert_int_equal(access(first, R_OK), 0);
     r = must_run(f, "for i in range(5): display(Form(7 << 20))");
     assert_int_equal(r->display_count, 3);
     assert_contains(r->err, "24 MiB");
-    assert_int_equal(access(first, R_OK), 0); /* small ones of before had to make no room */
+    assert_int_equal(access(first, R_OK), 0); /* earlier small ones did not have to be evicted */
     r = must_run(f, "for i in range(3): display(Form(7 << 20))");
     assert_int_equal(r->display_count, 3);
     assert_string_equal(r->err, "");
-    assert_int_equal(access(first, R_OK), -1); /* what was oldest is gone */
+    assert_int_equal(access(first, R_OK), -1); /* the oldest one was evicted */
     assert_int_equal(r->displays[2].size, 7 << 20);
     content(&r->displays[2]);
     r = must_run(f, "Form(9 << 20)");
     assert_int_equal(r->display_count, 0);
     assert_contains(r->err, "is left out: more than 8 MiB");
     free(first);
-    /* counted over the lives of interpreters */
+    /* the limit covers all interpreters of the sandbox */
     run(f, "python", "import os\nos._exit(0)");
     r = must_run(
         f, "import glob, os\n"
@@ -328,7 +328,7 @@ static void test_packages(void **state)
     r = must_run(f,
                  "import sys; print(sys.path[0] == '', sys.path[1].endswith('/packages/python'))");
     assert_string_equal(r->out, "True True\n");
-    /* another version in its place, which a fresh import has */
+    /* replaces the file by another version, which a new import loads */
     snprintf(code, sizeof(code),
              "p=%s/packages/python; mkdir $p/.new; "
              "echo 'version = 22' > $p/.new/__init__.py; "
@@ -339,8 +339,8 @@ static void test_packages(void **state)
     assert_string_equal(r->result, "22");
     r = must_run(f, "newly.mark = 5");
     r = must_run(f, "import newly; newly.mark");
-    assert_string_equal(r->result, "5"); /* and stays what it is as long as nothing changes */
-    /* for children and other languages */
+    assert_string_equal(r->result, "5"); /* and stays loaded as long as nothing changes */
+    /* also available to children and other languages */
     r = run(f, "bash",
             "newly-tool; python3 -c 'import newly; print(newly.version)'; "
             "echo ${NODE_PATH##*/packages/} ${PATH##*:}");
@@ -350,7 +350,7 @@ static void test_packages(void **state)
 
 /* ---- libraries ------------------------------------------------------------------------------- */
 
-/* Nothing to test on a machine without them. */
+/* True if this machine lacks the library, so that there is nothing to test. */
 static bool is_absent(struct fixture *f, const char *library)
 {
     char code[64];
@@ -376,14 +376,15 @@ static void test_figures(void **state)
     r = must_run(f, "plt.get_fignums()");
     assert_string_equal(r->result, "[]");
     assert_int_equal(r->display_count, 0);
-    /* several, in their order, whichever was drawn on last; at the figure's own resolution */
+    /* several figures, in their order, whichever was drawn on last; at the figure's own
+     * resolution */
     r = must_run(f, "a = plt.figure(figsize=(2, 1), dpi=50, facecolor='lime'); plt.plot([1])\n"
                     "b = plt.figure(figsize=(1, 1), dpi=80, facecolor='blue'); plt.plot([1])\n"
                     "a.text(0.5, 0.5, 'x'); plt.figure(1);");
     assert_string_equal(shown(r), "1:image/png 2:image/png");
     assert_png(f, &r->displays[0], "100 50 (0, 255, 0) (0, 255, 0)\n");
     assert_png(f, &r->displays[1], "80 80 (0, 0, 255) (0, 0, 255)\n");
-    /* show() shows then; the rest is shown at the end; nothing twice */
+    /* show() displays at once; the others are displayed at the end; none twice */
     r = must_run(f, "plt.figure(); plt.plot([1]); plt.show(); print(plt.get_fignums())\n"
                     "plt.figure(facecolor='red', figsize=(1, 1)); plt.plot([2])\nplt.show()\n"
                     "fig, ax = plt.subplots(); fig");
@@ -393,9 +394,10 @@ static void test_figures(void **state)
     r = must_run(f, "fig, ax = plt.subplots(); display(fig)");
     assert_string_equal(shown(r), "1:image/png 1:text/plain");
     r = must_run(f, "fig, ax = plt.subplots(); display(fig); ax.plot([1, 3]);");
-    assert_string_equal(shown(r), "1:image/png 1:text/plain 2:image/png"); /* it has changed */
+    assert_string_equal(shown(r),
+                        "1:image/png 1:text/plain 2:image/png"); /* changed, so displayed again */
     r = must_run(f, "fig");
-    assert_string_equal(shown(r), "1:image/png"); /* long closed */
+    assert_string_equal(shown(r), "1:image/png"); /* closed before */
     r = must_run(f, "plt.figure()");
     assert_int_equal(r->display_count, 0); /* nothing on it */
     assert_string_equal(r->err, "");
@@ -419,7 +421,7 @@ static void test_figure_faults(void **state)
     assert_int_equal(r->display_count, 0);
     assert_contains(r->err, "a figure cannot be drawn");
     assert_string_equal(must_run(f, "plt.get_fignums()")->result, "[]");
-    /* stopped: closed without being drawn, so that the next run is not surprised */
+    /* interrupted: closed without being drawn, so that the next run does not display it */
     run_interrupted(f, "python", "import time; plt.plot([1]); print(1); time.sleep(60)", 0);
     r = must_run(f, "plt.get_fignums()");
     assert_string_equal(r->result, "[]");
@@ -446,7 +448,7 @@ static void test_tables(void **state)
     r = must_run(f, "display(df)");
     assert_string_equal(shown(r), "1:text/html 1:text/plain");
     assert_string_equal(content(&r->displays[1]), "  name  age\n0  Ann   31\n1  Bob    4");
-    /* wide and long ones are bounded, and say so */
+    /* wide and long tables are cut, and say so */
     r = must_run(f, "pd.DataFrame([list(range(10**6, 10**6 + 18))])");
     assert_null(strchr(strchr(r->result, '\n') + 1, '\n')); /* two lines, not folded */
     r = must_run(f, "pd.DataFrame([list(range(500))] * 5000)");

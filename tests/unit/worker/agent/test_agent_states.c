@@ -1,6 +1,6 @@
 /*
- * What the agent answers to every request about an operation in every state, and what a supervisor
- * that takes over gets to know: which operations there are, and the beginning of what they wrote.
+ * The agent's answer to every request about an operation in every state, and what a supervisor that
+ * takes over can learn: the operations, and the beginning of their output.
  */
 #include "tests/unit/worker/agent/fixture.h"
 
@@ -46,8 +46,8 @@ static struct msg make_wait(const char *op, uint64_t out_from, uint64_t err_from
     return m;
 }
 
-/* What OPS tells about an operation, and its place in the list; state 0 if it is not known. The
- * language is not valid. */
+/* The entry of OPS about an operation, and its index; state 0 if it is unknown. The language is not
+ * valid. */
 static struct msg_op_info info_of(struct fixture *f, const char *op, size_t *ret_place)
 {
     struct err err = ERR_INIT;
@@ -86,18 +86,18 @@ enum row {
     CANCEL_FOR_NO_REASON,
     OPS,
     STATUS,
-    ACK,          /* by the START of another operation */
-    FAR_WAIT,     /* from a byte that there is not */
+    ACK,          /* acknowledged by the START of another operation */
+    FAR_WAIT,     /* from an offset beyond the output */
     WRONG_LINK,   /* a message of the other link */
-    WRONG_WAY,    /* a reply */
-    SECOND_HELLO, /* on a link that has said it */
+    WRONG_WAY,    /* a reply instead of a request */
+    SECOND_HELLO, /* a second HELLO on the same link */
     ROWS
 };
 
 struct cell {
-    enum msg_type type; /* of the answer; MSG_NONE: the link is closed instead */
-    unsigned value;     /* state in OUTPUT, code in FAILED, operations under way in STATUS_OK */
-    unsigned after;     /* state that OPS tells then, 0 if it is unknown */
+    enum msg_type type; /* type of the answer; MSG_NONE: the link is closed instead */
+    unsigned value;     /* state in OUTPUT, code in FAILED, pending operations in STATUS_OK */
+    unsigned after;     /* state in OPS afterwards, 0 if it is unknown */
 };
 
 /* clang-format off */
@@ -125,7 +125,7 @@ static const struct cell cells[ROWS][COLUMNS] = {
 };
 /* clang-format on */
 
-/* `acks` holds what the acks of the message borrow. */
+/* `acks` owns the acks that the message borrows. */
 static struct msg request(enum row row, const char *op, const char *other, struct view *acks)
 {
     struct msg m = {.type = MSG_NONE};
@@ -147,7 +147,7 @@ static struct msg request(enum row row, const char *op, const char *other, struc
         m.cancel.force = row == KILL;
         m.cancel.reason = row == CANCEL_FOR_NO_REASON ? 0 : OP_STOP_CANCEL;
         break;
-    case ACK: /* a file operation: it waits for nobody */
+    case ACK: /* a file operation, which is never queued */
         m = make_start(other, "", AGENT_CLIENT_WAIT_MS);
         m.start.kind = OP_FILE_LIST;
         m.start.path = view_of(".");
@@ -173,7 +173,7 @@ static struct msg request(enum row row, const char *op, const char *other, struc
     return m;
 }
 
-/* Brings the operation into the state; `before` is one that it has to wait for then. */
+/* Brings the operation into the state; `before` is an operation that it is queued behind. */
 static void prepare(struct fixture *f, enum column column, const char *op, const char *before)
 {
     struct msg m;
@@ -195,7 +195,7 @@ static void prepare(struct fixture *f, enum column column, const char *op, const
     }
 }
 
-/* Ends and forgets the operation, if it is there. */
+/* Ends and forgets the operation, if it exists. */
 static void clear(struct fixture *f, const char *op, const char *other)
 {
     struct view ack = view_of(op);
@@ -258,7 +258,7 @@ static void test_every_request_in_every_state(void **state)
             check(f, row, column, request(row, names[0], names[2], &ack), names[0]);
             clear(f, names[0], names[3]);
             clear(f, names[1], names[3]);
-            run(f, "bash", "true"); /* an interrupt holds the next one up for a moment */
+            run(f, "bash", "true"); /* an interrupt delays the next one a little */
         }
     }
 }
@@ -285,7 +285,7 @@ static void test_operations_are_told_in_the_order_of_their_start(void **state)
     ask(f, m);
     m = make_start("order-d", "nobody", 0);
     m.start.language = view_of("cobol");
-    assert_int_equal(ask(f, m).type, MSG_FAILED); /* never was */
+    assert_int_equal(ask(f, m).type, MSG_FAILED); /* unknown operation */
 
     struct msg_op_info info = info_of(f, "order-a", &place[0]);
     assert_int_equal(info.state, OP_RUNNING);
@@ -295,14 +295,14 @@ static void test_operations_are_told_in_the_order_of_their_start(void **state)
     assert_in_range(info.age_ms, 0, clock_ms() - begin_ms);
     info = info_of(f, "order-b", &place[1]);
     assert_int_equal(info.state, OP_QUEUED);
-    assert_int_equal(info.left_ms, 40000); /* it has not begun to count */
+    assert_int_equal(info.left_ms, 40000); /* its time does not run yet */
     info = info_of(f, "order-c", &place[2]);
     assert_int_equal(info.state, OP_DONE);
     assert_int_equal(info.kind, OP_FILE_LIST);
     assert_true(view_is(info.language, ""));
     assert_int_equal(info.left_ms, 0);
     assert_int_equal(info_of(f, "order-d", NULL).state, 0);
-    cancel(f, "order-a", OP_STOP_CANCEL, false); /* an end changes nothing in the order */
+    cancel(f, "order-a", OP_STOP_CANCEL, false); /* an end does not change the order */
     follow(f, "order-a");
     follow(f, "order-b");
     info_of(f, "order-a", &place[3]);
@@ -319,12 +319,12 @@ static void test_idle_since_the_last_beginning_or_end(void **state)
     uint64_t before = clock_ms();
     run(f, "bash", "sleep 0.2");
     uint64_t ended = clock_ms();
-    poll(NULL, 0, 50); /* this is what is measured */
+    poll(NULL, 0, 50); /* the measured time */
     struct msg m = ask(f, (struct msg){.type = MSG_OPS});
     assert_in_range(m.ops_ok.idle_ms, 50, clock_ms() - before - 200);
     msg_finish(&m);
     struct view ack = view_of("nobody");
-    ask(f, request(WAIT, "nobody", "", &ack)); /* asking is no activity */
+    ask(f, request(WAIT, "nobody", "", &ack)); /* asking does not count as activity */
     m = ask(f, (struct msg){.type = MSG_OPS});
     assert_true(m.ops_ok.idle_ms + 1 >= clock_ms() - ended - 50);
     msg_finish(&m);
@@ -338,7 +338,7 @@ static void test_the_beginning_of_both_streams_is_kept(void **state)
     const char *op = "kept";
     struct msg_start s =
         make_start(op, "head -c 700000 /dev/zero | tr '\\0' y; echo error >&2", 0).start;
-    struct agent_result *r = run_start(f, &s); /* taken and acknowledged */
+    struct agent_result *r = run_start(f, &s); /* read and acknowledged */
     assert_int_equal(r->out_len, WRITTEN);
     assert_string_equal(r->err, "error\n");
 
@@ -352,7 +352,7 @@ static void test_the_beginning_of_both_streams_is_kept(void **state)
     assert_int_equal(reply.output.out.len, LIMIT_OP_KEPT);
     assert_true(reply.output.out.data[LIMIT_OP_KEPT - 1] == 'y');
     assert_true(view_is(reply.output.err, "error\n"));
-    assert_int_equal(reply.output.state, OP_RUNNING); /* there is more to come */
+    assert_int_equal(reply.output.state, OP_RUNNING); /* there is more output */
 
     reply = ask(f, make_wait(op, LIMIT_OP_KEPT, 3, false));
     assert_int_equal(reply.type, MSG_FAILED);
@@ -364,7 +364,7 @@ static void test_the_beginning_of_both_streams_is_kept(void **state)
     assert_true(view_is(reply.output.err, "or\n"));
     assert_int_equal(reply.output.state, OP_DONE);
     assert_int_equal(reply.output.status, OP_STATUS_OK);
-    reply = ask(f, make_wait(op, 100000, 0, false)); /* again, from anywhere in what is kept */
+    reply = ask(f, make_wait(op, 100000, 0, false)); /* once more, from any offset that is kept */
     assert_int_equal(reply.output.out.len, LIMIT_OP_KEPT - 100000);
 
     struct view ack;
@@ -372,7 +372,7 @@ static void test_the_beginning_of_both_streams_is_kept(void **state)
     assert_int_equal(ask(f, m).failed.code, ERR_EXECUTION_NOT_FOUND);
 }
 
-/* What is kept for others is no debt of the reader's: a program with a reader runs on. */
+/* Bytes that are kept for other readers do not slow the program down: with a reader it runs on. */
 static void test_kept_bytes_hold_nobody_up(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -391,7 +391,8 @@ static void test_kept_bytes_hold_nobody_up(void **state)
     struct err err = ERR_INIT;
     agent_result_finish(&f->r);
     assert_int_equal(agent_follow(&f->link, op, have, 0, &f->r, &err), 0);
-    /* a writer without a reader stops after LIMIT_OP_OUTPUT more, read once or not */
+    /* a writer without a reader stops after LIMIT_OP_OUTPUT more bytes, whether earlier ones were
+     * read or not */
     struct msg_start s = make_start("debts-2", "yes | head -c 5000000", 0).start;
     start_only(f, &s, 0);
     poll(NULL, 0, 300);
@@ -401,14 +402,14 @@ static void test_kept_bytes_hold_nobody_up(void **state)
     assert_int_equal(reply.output.state, OP_RUNNING);
     poll(NULL, 0, 200);
     reply = ask(f, make_wait("debts-2", LIMIT_OP_OUTPUT, 0, false));
-    assert_true(reply.output.out.len < 64u << 10); /* one read more than was allowed, at most */
+    assert_true(reply.output.out.len < 64u << 10); /* at most one read more than allowed */
     agent_result_finish(&f->r);
     assert_int_equal(agent_follow(&f->link, "debts-2", LIMIT_OP_OUTPUT, 0, &f->r, &err), 0);
     assert_int_equal(f->r.out_len, 5000000 - LIMIT_OP_OUTPUT);
 }
 
-/* What one agent costs: the pages of its program are shared by all, and how many there are is the
- * compiler's choice. */
+/* The memory of one agent: the pages of its program are shared by all agents, and their number
+ * depends on the compiler. */
 static uint64_t private_kb(pid_t pid)
 {
     char path[64];

@@ -53,7 +53,7 @@ int try_build(struct fixture *f, struct err *err)
     int rc = docker_spec_build(&in, &text, err);
     cJSON_Delete(labels);
     if (rc == 0) {
-        /* Parsed by the strict reader: the text must be JSON by anybody's standard. */
+        /* Parsed by the strict reader, so the text must be valid JSON for any parser. */
         assert_int_equal(json_parse(text, strlen(text), 1u << 20, 32, &f->body, NULL, err), 0);
     }
     return rc;

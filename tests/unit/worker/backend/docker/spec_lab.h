@@ -1,5 +1,5 @@
 /*
- * A create request's body, built from a spec and read back.
+ * The body of a create request, built from a spec and parsed again.
  */
 #ifndef CLOISTER_TESTS_UNIT_DOCKER_SPEC_LAB_H
 #define CLOISTER_TESTS_UNIT_DOCKER_SPEC_LAB_H
@@ -19,11 +19,11 @@ struct fixture {
     cJSON *body;
 };
 
-/* An engine that can do everything, and an ordinary sandbox. */
+/* An engine with all features, and an ordinary sandbox. */
 struct fixture make(void);
 
-/* Builds the body anew; the caller frees f->body in the end. The former fails as the code does, the
- * latter fails the test. */
+/* Builds the body anew; the caller frees f->body in the end. try_build() returns an error, build()
+ * fails the test. */
 int try_build(struct fixture *f, struct err *err);
 void build(struct fixture *f);
 
@@ -34,7 +34,7 @@ void expect_text(const struct fixture *f, const char *path, const char *text);
 void expect_number(const struct fixture *f, const char *path, double number);
 void expect_bool(const struct fixture *f, const char *path, bool value);
 
-/* The array of strings must be exactly these words, separated by spaces. */
+/* Requires that the array of strings is exactly these words, which are separated by spaces. */
 void expect_list(const struct fixture *f, const char *path, const char *words);
 
 bool lists(const cJSON *array, const char *text);

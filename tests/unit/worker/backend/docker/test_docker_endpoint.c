@@ -1,7 +1,7 @@
 /*
- * Where the engine is looked for: text forms there and back, Docker's own files and variables, and
- * the usual sockets. Files and sockets are real ones below a directory of the test's own; the
- * environment is the test's too.
+ * Discovery of the engine: text forms in both directions, Docker's own files and variables, and the
+ * usual sockets. Files and sockets are real ones below a temporary directory; the environment is
+ * the test's as well.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@
 
 #define VARS_MAX 12
 
-/* A home, and what the environment says. */
+/* A home directory and an environment. */
 struct world {
     char root[64];
     const char *names[VARS_MAX];
@@ -46,7 +46,7 @@ static const char *get(void *arg, const char *name)
     return NULL;
 }
 
-/* Sets a variable; "@" at the beginning of the value stands for the root. */
+/* Sets a variable; "@" at the beginning of the value stands for the root directory of the test. */
 static void set(struct world *w, const char *name, const char *value)
 {
     assert_true(w->count < VARS_MAX);
@@ -113,7 +113,7 @@ static void put_link(const struct world *w, const char *name, const char *target
     assert_int_equal(symlink(to, path), 0);
 }
 
-/* What a record holds is always something that can be read again, as the same. */
+/* A record can always be read again, as the same endpoint. */
 static void expect_place_of(const struct docker_endpoint *e)
 {
     struct docker_endpoint again;
@@ -148,7 +148,7 @@ static void find(struct world *w, const char *named)
     }
 }
 
-/* The one configured place must be good and of this text ("@": root). */
+/* Requires that the one configured place is valid and has this text ("@": root). */
 static void expect(struct world *w, const char *text, const char *origin)
 {
     const struct docker_place *p = &w->places.items[0];
@@ -165,7 +165,7 @@ static void expect(struct world *w, const char *text, const char *origin)
     assert_non_null(strstr(p->endpoint.origin, origin));
 }
 
-/* The one configured place must be bad, and say these words. */
+/* Requires that the one configured place is invalid, with these words in its error. */
 static void expect_problem(struct world *w, int code, const char *words, const char *more)
 {
     const struct docker_place *p = &w->places.items[0];
@@ -259,13 +259,13 @@ static void tls_files_survive_the_text(void **state)
     docker_endpoint_finish(&again);
     docker_endpoint_finish(&e);
 
-    /* A socket has no use for it. */
+    /* TLS has no meaning for a socket. */
     assert_int_equal(docker_endpoint_make("unix:///s", &tls, &e, &err), 0);
     assert_string_equal(e.text, "unix:///s");
     assert_null(e.ca_file);
     docker_endpoint_finish(&e);
 
-    /* The longest that can be is still read again. */
+    /* The longest valid one can still be read again. */
     char *longest = alloc_array(4096, 1);
     memset(longest, '&', 4095);
     longest[0] = '/';
@@ -340,7 +340,7 @@ static void bad_text_is_refused_with_what_to_do(void **state)
         if (strstr(err.text, rows[i].words) == NULL) {
             fail_msg("%s: no \"%s\" in \"%s\"", rows[i].in, rows[i].words, err.text);
         }
-        assert_null(strstr(err.text, "secret")); /* it may be logged */
+        assert_null(strstr(err.text, "secret")); /* the error may be logged */
         assert_null(e.text);
     }
     CLEANUP_FREE char *huge = alloc_array(100001, 1);
@@ -349,7 +349,7 @@ static void bad_text_is_refused_with_what_to_do(void **state)
     assert_int_equal(docker_endpoint_parse(huge, &e, NULL), -ERR_CONFIG);
 }
 
-/* ---- what is configured ---------------------------------------------------------------------- */
+/* ---- configured places ----------------------------------------------------------------------- */
 
 static void what_is_named_is_taken_alone(void **state)
 {
@@ -558,9 +558,9 @@ static void the_context_named_default_is_the_usual_socket(void **state)
     assert_non_null(strstr(w->places.items[0].endpoint.origin, "default"));
 }
 
-/* ---- what is usual --------------------------------------------------------------------------- */
+/* ---- usual places ---------------------------------------------------------------------------- */
 
-/* The n-th usable place below the root; what this machine has besides is passed over. */
+/* The n-th usable place below the root; places of this machine itself are skipped. */
 static const struct docker_endpoint *own(const struct world *w, size_t n)
 {
     for (size_t i = 0; i < w->places.count; i++) {
@@ -658,7 +658,7 @@ static void what_is_no_socket_is_told(void **state)
 {
     struct world *w = *state;
     put(w, "run/docker.sock/left", "by a bind mount of a missing file");
-    put_link(w, "home/.rd/docker.sock", "gone"); /* of an installation that was removed */
+    put_link(w, "home/.rd/docker.sock", "gone"); /* left by an installation that was removed */
     put_socket(w, "home/.orbstack/run/docker.sock");
     find(w, "");
     expect_own(w, 0, "/home/.orbstack/run/docker.sock", "OrbStack");
@@ -710,11 +710,11 @@ static void a_bad_configuration_is_told_and_passed(void **state)
 
     CLEANUP_FREE char *path = path_of(w, "home/.docker/config.json");
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(mkfifo(path, 0600), 0); /* nobody will ever write to it */
+    assert_int_equal(mkfifo(path, 0600), 0); /* a FIFO, to which nothing will be written */
     find(w, "");
     assert_non_null(strstr(own_problem(w)->text, "no regular file"));
 
-    /* Values of another kind name no context. */
+    /* Values of another type name no context. */
     assert_int_equal(unlink(path), 0);
     put(w, "home/.docker/config.json", "{\"currentContext\":7}");
     find(w, "");

@@ -1,6 +1,6 @@
 /*
- * The small parts of the docker backend that need no engine: framing, progress of a pull, what an
- * engine says about itself, owners, references, the archive with the agent.
+ * The small parts of the docker backend that need no engine: framing, progress of a pull, an
+ * engine's features, owners, references, the archive with the agent.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
-/* Feeds a stream in pieces of `step` bytes and gathers what came on stdout and stderr. */
+/* Feeds a stream in pieces of `step` bytes and collects what came on stdout and stderr. */
 static int unframe(const char *data, size_t len, size_t step, char *out, char *other)
 {
     struct docker_frames frames = DOCKER_FRAMES_INIT;
@@ -128,7 +128,7 @@ static void test_pull_bounds(void **state)
     char line[128];
     (void)state;
     docker_pull_init(&p);
-    for (int i = 0; i < 1000; i++) { /* more layers than anybody counts */
+    for (int i = 0; i < 1000; i++) { /* more layers than are counted */
         snprintf(line, sizeof(line),
                  "{\"status\":\"Downloading\",\"progressDetail\":{\"current\":1,\"total\":2},"
                  "\"id\":\"%d\"}\n",
@@ -145,7 +145,7 @@ static void test_pull_bounds(void **state)
     docker_pull_finish(&p);
 }
 
-/* ---- the engine about itself ---------------------------------------------------------------- */
+/* ---- the engine's features ------------------------------------------------------------------- */
 
 static void test_negotiation(void **state)
 {
@@ -237,12 +237,12 @@ static void test_owners(void **state)
     assert_non_null(mkdtemp(dir));
     cJSON *labels = cJSON_CreateObject();
     docker_owner_label(labels, "abc", dir);
-    assert_false(docker_owner_is_gone(labels)); /* its directory is there */
+    assert_false(docker_owner_is_gone(labels)); /* its directory exists */
     assert_int_equal(rmdir(dir), 0);
-    bool provable = host[0] != '\0'; /* a host without an identity proves nothing */
+    bool provable = host[0] != '\0'; /* on a host without an identity nothing can be proved */
     assert_true(docker_owner_is_gone(labels) == provable);
     set(labels, "host", "elsewhere 0123456789abcdef");
-    assert_false(docker_owner_is_gone(labels)); /* somebody else's to judge */
+    assert_false(docker_owner_is_gone(labels)); /* another host's owner cannot be judged here */
     cJSON_Delete(labels);
 
     labels = cJSON_CreateObject();
@@ -254,7 +254,7 @@ static void test_owners(void **state)
     assert_false(docker_owner_is_gone(labels));
     cJSON_Delete(labels);
 
-    labels = cJSON_CreateObject(); /* a helper lives as long as its maker */
+    labels = cJSON_CreateObject(); /* a helper process lives as long as its creator */
     docker_owner_label(labels, "", "");
     assert_false(docker_owner_is_gone(labels));
     set(labels, "process", "1 999999999999");
@@ -263,7 +263,7 @@ static void test_owners(void **state)
     assert_false(docker_owner_is_gone(labels));
     cJSON_Delete(labels);
     labels = cJSON_CreateObject();
-    assert_false(docker_owner_is_gone(labels)); /* not one of ours */
+    assert_false(docker_owner_is_gone(labels)); /* not a container of ours */
     cJSON_Delete(labels);
 }
 
@@ -306,7 +306,7 @@ static void test_architecture(void **state)
     assert_int_equal(docker_image_agent_arch("/nowhere", &arch, &err), -ERR_CONFIG);
 }
 
-/* What `tar` itself makes of it. */
+/* Compares with what `tar` itself unpacks. */
 static void test_archive(void **state)
 {
     char dir[] = "/tmp/cloister-tar-XXXXXX";
@@ -336,7 +336,7 @@ static void test_archive(void **state)
     unlink(path);
     rmdir(dir);
 
-    /* Piece by piece it is the same. */
+    /* The archive is the same when it is made in pieces. */
     CLEANUP_BUF struct buf pieces;
     struct docker_tar *tar;
     buf_init(&pieces, 1 << 20);

@@ -1,4 +1,4 @@
-/* What a container reaches: network, the packages of a sandbox, files that are copied into it. */
+/* What a container can reach: network, the packages of a sandbox, files that are copied into it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,7 +109,7 @@ static void a_volume_of_packages_is_known_by_its_name(void **state)
     }
 }
 
-/* The value behind an option of the agent. */
+/* The value after an option of the agent. */
 static const char *option(const struct fixture *f, const char *name)
 {
     const cJSON *item;
@@ -142,7 +142,8 @@ static void an_installer_writes_those_of_another(void **state)
     expect_volume(&f, DOCKER_AGENT_DIR, "cloister-agent-1", true);
     assert_string_equal(option(&f, "--packages"), "/packages");
 
-    /* The next installer can replace its files; the sandbox's own user is somebody else. */
+    /* The next installer has the same uid, so it can replace the files; the sandbox's own user is
+     * another one. */
     snprintf(uid, sizeof(uid), "%s", option(&f, "--uid"));
     f.spec.id = "installer2";
     build(&f);

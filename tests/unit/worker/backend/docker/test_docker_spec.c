@@ -1,6 +1,6 @@
 /*
- * The body of a create request, default by default, for Docker and for Podman; who user code is;
- * and which limits are told not to hold.
+ * The body of a create request with each of its defaults, for Docker and for Podman; the ids of
+ * user code; and the limits that are reported as not enforced.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 #include "common/io/json.h"
 #include "tests/unit/worker/backend/docker/spec_lab.h"
 
-/* The value of a variable; NULL if it is not sent. It must not be sent twice. */
+/* The value of a variable; NULL if it is not in the request. It must not be there twice. */
 static const char *variable(const struct fixture *f, const char *name)
 {
     const char *found = NULL;
@@ -138,7 +138,7 @@ static void the_callers_environment_wins(void **state)
 
 static void hostile_entries_are_refused(void **state)
 {
-    /* Without "=", Docker would take the variable away instead of setting it. */
+    /* Without "=", Docker would remove the variable instead of setting it. */
     struct view bad[] = {
         view_of(""),           view_of("PATH"),           view_of("=x"), view_bytes("A=\0B", 4),
         view_of("A=\xff\xfe"), view_of("A=\xed\xa0\x80"),
@@ -168,10 +168,10 @@ static void privileges_are_few(void **state)
     expect_list(&f, "HostConfig.CapAdd", "SETUID SETGID KILL SETPCAP");
     expect_text(&f, "HostConfig.IpcMode", "private");
     expect_text(&f, "HostConfig.CgroupnsMode", "private");
-    /* Those of the engine are kept: an empty list would take them away. */
+    /* The engine's own lists stay in force: an empty list would replace them. */
     assert_null(spec_at(&f, "HostConfig.MaskedPaths"));
     assert_null(spec_at(&f, "HostConfig.ReadonlyPaths"));
-    /* Nothing of the host is let in. */
+    /* Nothing of the host is passed in. */
     static const char *const absent[] = {"Binds", "Devices", "PidMode", "UsernsMode",
                                          "VolumesFrom"};
     for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
@@ -180,7 +180,7 @@ static void privileges_are_few(void **state)
     cJSON_Delete(f.body);
 }
 
-/* What the filter answers to a call by name alone; NULL if it does not name it. */
+/* The filter's rule for a call by name alone; NULL if there is none. */
 static const cJSON *rule_of(const cJSON *profile, const char *call)
 {
     const cJSON *rule;
@@ -213,13 +213,13 @@ static void docker_gets_our_filter_inline(void **state)
     assert_string_equal(json_get_str(rule_of(profile, "read"), "action"), "SCMP_ACT_ALLOW");
     assert_string_equal(json_get_str(rule_of(profile, "ptrace"), "action"), "SCMP_ACT_ALLOW");
     assert_string_equal(json_get_str(rule_of(profile, "bpf"), "action"), "SCMP_ACT_ERRNO");
-    /* Engines that know no default errno would say EPERM, and no thread could be started. */
+    /* Engines without a default errno would return EPERM, so no thread could be started. */
     const cJSON *clone3 = rule_of(profile, "clone3");
     assert_string_equal(json_get_str(clone3, "action"), "SCMP_ACT_ERRNO");
     assert_int_equal((int)json_get(clone3, "errnoRet")->valuedouble, ENOSYS);
     cJSON_Delete(profile);
 
-    f.engine.seccomp = false; /* it would refuse to start a container with a filter */
+    f.engine.seccomp = false; /* the engine would refuse to start a container with a filter */
     build(&f);
     expect_list(&f, "HostConfig.SecurityOpt", "no-new-privileges");
     cJSON_Delete(f.body);
@@ -245,7 +245,7 @@ static void limits_are_asked_for(void **state)
     (void)state;
     build(&f);
     expect_number(&f, "HostConfig.Memory", 512 << 20);
-    expect_number(&f, "HostConfig.MemorySwap", 512 << 20); /* no swap on top */
+    expect_number(&f, "HostConfig.MemorySwap", 512 << 20); /* no swap beyond the memory */
     expect_number(&f, "HostConfig.NanoCpus", 1.5e9);
     expect_number(&f, "HostConfig.PidsLimit", 256 + DOCKER_PIDS_ROOM);
     expect_number(&f, "HostConfig.OomScoreAdj", 500);
@@ -296,7 +296,7 @@ static void more_than_all_cpus_is_all_cpus(void **state)
     f.spec.limits.cpu_milli = 64000;
     build(&f);
     expect_number(&f, "HostConfig.NanoCpus", 64e9);
-    f.spec.limits.cpu_milli = 1; /* less than the engine takes */
+    f.spec.limits.cpu_milli = 1; /* less than the engine's minimum */
     build(&f);
     expect_number(&f, "HostConfig.NanoCpus", 1e7);
     cJSON_Delete(f.body);
@@ -307,7 +307,7 @@ static void what_the_engine_cannot_do_is_not_asked_for(void **state)
     struct fixture f = make();
     (void)state;
     f.engine.memory_limit = false;
-    f.engine.cpu_quota = false; /* it would refuse the whole request */
+    f.engine.cpu_quota = false; /* the engine would refuse the whole request */
     f.engine.pids_limit = false;
     build(&f);
     assert_null(spec_at(&f, "HostConfig.Memory"));
@@ -315,7 +315,7 @@ static void what_the_engine_cannot_do_is_not_asked_for(void **state)
     assert_null(spec_at(&f, "HostConfig.NanoCpus"));
     assert_null(spec_at(&f, "HostConfig.PidsLimit"));
     assert_true(
-        lists(spec_at(&f, "Cmd"), "536870912")); /* the agent's rlimit stands in for memory */
+        lists(spec_at(&f, "Cmd"), "536870912")); /* the agent's rlimit replaces the memory limit */
     f = (struct fixture){.engine = make().engine, .spec = f.spec, .runtime = "", .body = f.body};
     f.engine.cgroup_none = true;
     build(&f);
@@ -414,7 +414,7 @@ static void podman_gets_what_it_understands(void **state)
     (void)state;
     f.engine.podman = true;
     build(&f);
-    /* It would take the profile for the name of a file. */
+    /* Podman would take the profile as the name of a file. */
     expect_list(&f, "HostConfig.SecurityOpt", "no-new-privileges");
     const cJSON *item;
     cJSON_ArrayForEach(item, spec_at(&f, "HostConfig.Tmpfs"))
@@ -424,7 +424,7 @@ static void podman_gets_what_it_understands(void **state)
         assert_null(strstr(item->valuestring, "nr_inodes="));
         assert_non_null(strstr(item->valuestring, ",notmpcopyup,"));
         assert_non_null(strstr(item->valuestring, ",size="));
-        /* Each option once: it refuses a second word about the same thing. */
+        /* Each option once, because Podman refuses contradictory ones. */
         assert_true((strstr(item->valuestring, ",exec") == NULL) !=
                     (strstr(item->valuestring, ",noexec") == NULL));
     }
@@ -434,7 +434,7 @@ static void podman_gets_what_it_understands(void **state)
     assert_non_null(strstr(tmpfs(&f, "/run"), ",mode=0755,"));
     assert_non_null(strstr(tmpfs(&f, DOCKER_SOCKET_DIR), ",mode=0700,"));
 
-    /* With cgroup v2 it denies what it can do. */
+    /* Under cgroup v2 it reports no support though it has it. */
     f.engine.cpu_quota = false;
     f.engine.swap_limit = false;
     build(&f);
@@ -443,7 +443,7 @@ static void podman_gets_what_it_understands(void **state)
     cJSON_Delete(f.body);
 }
 
-/* ---- who user code is ------------------------------------------------------------------------ */
+/* ---- ids of user code ------------------------------------------------------------------------ */
 
 static void each_sandbox_has_an_id_of_its_own(void **state)
 {
@@ -456,13 +456,13 @@ static void each_sandbox_has_an_id_of_its_own(void **state)
         snprintf(next, sizeof(next), "s%u", i + 1);
         engine = (struct docker_engine){.podman = false};
         uint32_t uid = docker_spec_uid(&engine, id);
-        /* Above what anybody assigns, and no negative number. */
+        /* Above all ids that are usually assigned, and positive as a signed number. */
         assert_true(uid > 2000200000u && uid <= INT32_MAX);
         assert_int_equal(uid, docker_spec_uid(&engine, id));
         same += uid == docker_spec_uid(&engine, next);
         engine.podman = true;
         assert_int_equal(docker_spec_uid(&engine, id), uid);
-        engine.rootless = true; /* its ids are a user's subordinate ones */
+        engine.rootless = true; /* its ids are subordinate ids of a user */
         uid = docker_spec_uid(&engine, id);
         assert_true(uid >= 20000 && uid < 60000);
         engine.userns = true;
@@ -473,9 +473,9 @@ static void each_sandbox_has_an_id_of_its_own(void **state)
     assert_int_equal(same, 0);
 }
 
-/* ---- what does not hold ---------------------------------------------------------------------- */
+/* ---- limits that are not enforced ------------------------------------------------------------ */
 
-/* The texts must begin with these names, in this order. */
+/* Requires that the texts begin with these names, in this order. */
 static void expect_notes(const struct docker_engine *engine, const char *const *warnings,
                          size_t warning_count, const char *const *names, size_t count)
 {
@@ -541,7 +541,7 @@ static void warnings_are_recognised(void **state)
     expect_notes(&engine, warnings, 5, names, 5);
     expect_notes(&engine, rootless, 1, lost, 3);
 
-    /* Known before and warned of after: told once. */
+    /* A limit that is known before and reported by the engine later appears once. */
     static const char *const once[] = {"memory: the engine", "swap: Your", "pids: Your",
                                        "cpus: Your", "engine: Your"};
     engine.memory_limit = false;

@@ -1,6 +1,6 @@
 /*
- * See lab.h. Calls run the loop until they are answered; a call that is not answered in half a
- * minute fails its test rather than hanging the suite.
+ * Calls run the loop until they are answered; a call without an answer within half a minute fails
+ * its test instead of blocking the suite.
  */
 #include "tests/unit/worker/backend/oci/lab.h"
 
@@ -177,7 +177,7 @@ static void on_create_cut(void *arg, int rc, const struct backend_info *info, co
     lab->create_rc = rc;
 }
 
-/* Starts a creation and runs the loop until its runtime is at work. */
+/* Starts a creation and runs the loop until its runtime has begun. */
 static void create_until_begun(struct lab *lab)
 {
     char path[PATH_MAX + 32];
@@ -229,7 +229,7 @@ int lab_destroy_when_created(struct lab *lab)
     lab->create_answered = false;
     backend_oci.create(lab->backend, &lab->spec, on_created_to_end, lab);
     await(lab, "destroy did not answer");
-    lab_run_until(lab, &never, 100); /* a second end would answer again */
+    lab_run_until(lab, &never, 100); /* a second end would call the callback again */
     return lab->rc;
 }
 

@@ -1,5 +1,5 @@
 /*
- * A loop, a directory and a backend object for tests, with every call made to look blocking.
+ * A loop, a directory and a backend object for tests; every call seems to block.
  */
 #ifndef CLOISTER_TESTS_UNIT_OCI_LAB_H
 #define CLOISTER_TESTS_UNIT_OCI_LAB_H
@@ -13,13 +13,13 @@ struct lab {
     uv_loop_t loop;
     uv_timer_t guard;
     struct backend *backend;
-    char top[PATH_MAX];    /* everything of the test, removed by lab_finish() */
+    char top[PATH_MAX];    /* directory of the test, removed by lab_finish() */
     char shared[PATH_MAX]; /* instance directory */
-    char dir[PATH_MAX];    /* of the sandbox */
+    char dir[PATH_MAX];    /* directory of the sandbox */
     char id[32];
     struct backend_spec spec;
 
-    /* What the last call answered. */
+    /* The answer of the last call. */
     bool answered, expired, closed;
     int rc;
     struct err err;
@@ -38,7 +38,7 @@ struct lab {
 void lab_init(struct lab *lab, const char *name, const char *agent);
 void lab_finish(struct lab *lab);
 
-/* A fresh backend object, as a restarted worker would have. The old one is closed. */
+/* Makes a new backend object, as a restarted worker does. The old one is closed. */
 void lab_restart(struct lab *lab);
 
 void lab_probe(struct lab *lab);
@@ -48,32 +48,32 @@ int lab_stream(struct lab *lab);
 int lab_usage(struct lab *lab);
 int lab_destroy(struct lab *lab);
 
-/* Starts a creation whose answer is not waited for. */
+/* Starts a creation without waiting for its answer. */
 void lab_begin_create(struct lab *lab);
 
-/* Asks for the end as soon as the runtime of a creation has made "<dir>/runtime/begun". */
+/* Destroys the sandbox as soon as the runtime of its creation has made "<dir>/runtime/begun". */
 int lab_destroy_while_creating(struct lab *lab);
 
-/* Asks for the end in the callback of the creation. */
+/* Destroys the sandbox in the callback of its creation. */
 int lab_destroy_when_created(struct lab *lab);
 
-/* Leaves a creation at that point as the death of a worker would: the runtime lives on and nobody
- * cleans up. Done in a child process. */
+/* Abandons a creation at that point, as the death of a worker does: the runtime goes on and nothing
+ * is cleaned up. Runs in a child process. */
 void lab_orphan_creation(struct lab *lab);
 
-/* Runs the loop until *flag or until the time is up; false then. */
+/* Runs the loop until *flag or the deadline; false then. */
 bool lab_run_until(struct lab *lab, const bool *flag, uint64_t deadline_ms);
 
-/* Sends one line to the stand-in agent over a new stream and returns all it answers (free). */
+/* Sends one line to the stand-in agent over a new stream and returns its whole answer (free). */
 char *lab_say(struct lab *lab, const char *line);
 
-/* Number of processes on this host whose command line holds text. */
+/* Number of processes on this host whose command line contains the text. */
 int lab_count_processes(const char *text);
 
-/* Number of cgroup directories whose name holds text. */
+/* Number of cgroup directories whose name contains the text. */
 int lab_count_cgroups(const char *text);
 
-/* Number of entries of a directory, 0 if it is not there. */
+/* Number of entries of a directory, 0 if it does not exist. */
 int lab_count_entries(const char *path);
 
 #endif

@@ -1,8 +1,9 @@
 /*
- * Stands in for the agent in tests of the oci backend: first process of the sandbox, serves one
- * connection at a time on the inherited socket. A connection sends one line, "user <command>" or
- * "agent <command>", and gets back what the shell command prints, run as user code or as the agent
- * itself, until the connection is closed. "quit" ends the sandbox, "sleep" of `check` hangs.
+ * Replaces the agent in tests of the oci backend: it is the first process of the sandbox, and
+ * serves one connection at a time on the inherited socket. A client sends one line, "user
+ * <command>" or "agent <command>", and receives the output of the shell command, run as user code
+ * or as the agent itself, until the connection is closed. "quit" ends the sandbox, "sleep" of
+ * `check` hangs.
  *
  * Statically linked, so that it runs in any root directory.
  */

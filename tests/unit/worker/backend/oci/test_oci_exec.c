@@ -1,6 +1,6 @@
 /*
- * Running commands: output that floods, garbage, hangs, children that hold streams open; what is
- * made of a runtime's words; records and process identities.
+ * Running commands: floods of output, garbage, hangs, children that keep streams open; how a
+ * runtime's messages are read; records and process identities.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,7 +138,7 @@ static void stderr_of_a_container_outlives_the_command(void **state)
           10000, true);
     until_done(b);
     assert_int_equal(b->result.exit_code, 0);
-    /* The rest is read and dropped, and the handles go without anybody's help. */
+    /* The rest is read and dropped, and the handles close by themselves. */
     uv_run(&b->loop, UV_RUN_DEFAULT);
     assert_null(b->tasks.first);
 }
@@ -190,7 +190,7 @@ static void closing_drops_a_running_command(void **state)
     struct bench *b = *state;
     start(b, "exec sleep 60", 60000, false);
     uv_run(&b->loop, UV_RUN_NOWAIT);
-    /* teardown() closes; it would hang if the command were waited for. */
+    /* teardown() closes everything; it would hang if it waited for the command. */
 }
 
 static void expect_words(const char *text, const char *words)
@@ -330,11 +330,11 @@ static void a_process_is_known_by_its_start(void **state)
     fd = oci_process_open(pid, later);
     oci_process_kill(fd);
     siginfo_t info;
-    waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT); /* a zombie now */
+    waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT); /* waits until it is a zombie */
     assert_false(oci_process_start(pid, &later));
     assert_int_equal(oci_process_open(pid, later), -1);
     waitpid(pid, NULL, 0);
-    oci_process_kill(fd); /* gone: fine */
+    oci_process_kill(fd); /* it has ended: no error */
     close(fd);
 }
 

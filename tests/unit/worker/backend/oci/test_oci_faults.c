@@ -1,6 +1,6 @@
 /*
- * The backend with runtimes that misbehave: scripts that play one. No privileges are needed, but
- * for a mount that one of them leaves.
+ * The backend with runtimes that misbehave, which are scripts. No privileges are needed, except for
+ * a mount that one of them leaves.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* $cmd is the runtime's command, $pid_file where it shall write the pid; calls are logged. */
+/* $cmd is the runtime's command, $pid_file the file for the pid; calls are logged. */
 static void play(struct stage *s, const char *body)
 {
     char text[4096];
@@ -108,7 +108,7 @@ static void success_without_a_pid_is_a_failure(void **state)
         "echo 1 > $pid_file",
         "echo 99999999999999999999 > $pid_file",
         "head -c 100000 /dev/zero > $pid_file",
-        "true & wait; echo $! > $pid_file", /* gone already */
+        "true & wait; echo $! > $pid_file", /* it has ended already */
     };
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         play(s, bodies[i]);
@@ -149,7 +149,7 @@ static void a_probe_tells_why_and_leaves_nothing(void **state)
 static void a_probe_walks_down_to_what_works(void **state)
 {
     struct stage *s = *state;
-    /* Likes neither limits nor hidden processes. */
+    /* A runtime that supports neither limits nor hidden processes. */
     play(s, "b=${root%/runtime}/bundle/config.json\n"
             "grep -q -e hidepid -e '\"resources\"' $b && { echo 'an error' >&2; exit 1; }; exit 0");
     lab_probe(&s->lab);
@@ -186,8 +186,8 @@ static void destroy_cuts_a_creation_short(void **state)
     nothing_is_left(s);
 }
 
-/* A worker that is told to close while it creates asks for the end in the answer to the creation.
- */
+/* A worker that is told to close during a creation destroys the sandbox in the creation's
+ * callback. */
 static void an_end_wanted_by_the_creations_answer_comes_once(void **state)
 {
     struct stage *s = *state;
@@ -210,7 +210,7 @@ static void a_sweep_ends_a_runtime_at_work(void **state)
     struct lab *lab = &s->lab;
     play(s, "[ $cmd = run ] && { mkdir -p $root/$id; touch $root/begun; exec sleep 61; }\n"
             "[ $cmd = delete ] && rm -rf $root/$id; exit 0");
-    lab_orphan_creation(lab); /* a worker that died in the middle */
+    lab_orphan_creation(lab); /* as after a worker that died during a creation */
     assert_int_equal(lab_attach(lab), -ERR_GONE);
     assert_int_equal(lab_destroy(lab), 0);
     assert_true(was_called(s, "delete --force"));
@@ -252,7 +252,7 @@ static void what_a_dead_probe_left_is_swept_too(void **state)
     nothing_is_left(s);
 }
 
-/* A worker may outlive its server for a moment, in which the next server sweeps. */
+/* A worker may live a little longer than its server, while the next server sweeps. */
 static void what_was_swept_meanwhile_does_not_come_back(void **state)
 {
     struct stage *s = *state;
@@ -281,7 +281,7 @@ static void a_trial_that_cannot_be_removed_is_told(void **state)
     nothing_is_left(s);
 }
 
-/* What runc does to its own program while it starts, when it is killed at the wrong moment. */
+/* runc mounts its own program while it starts, and leaves the mount when it is killed then. */
 static void a_mount_that_a_killed_runtime_left_is_undone(void **state)
 {
     struct stage *s = *state;
@@ -350,7 +350,7 @@ static void bad_specs_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_mount_that_a_killed_runtime_left_is_undone), /* first: may be left out */
+        TEST(a_mount_that_a_killed_runtime_left_is_undone), /* first, because it may be left out */
         TEST(a_refusal_is_told_in_the_runtimes_words),
         TEST(garbage_and_floods_stay_one_line),
         TEST(success_without_a_pid_is_a_failure),
@@ -368,7 +368,7 @@ int main(void)
         TEST(absent_sandboxes_are_told_apart),
         TEST(bad_specs_are_refused),
     };
-    /* Mounting takes root; and what cmocka prints for skip() is not TAP. */
+    /* Mounting needs root; and cmocka's output for skip() is not TAP. */
     size_t left_out = geteuid() == 0 ? 0 : 1;
     if (left_out > 0) {
         fprintf(stderr,

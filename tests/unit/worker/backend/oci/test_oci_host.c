@@ -1,5 +1,6 @@
 /*
- * What a host allows, read from canned files: cgroup versions, figures, ids, the ladder of modes.
+ * What a host allows, read from canned files: cgroup versions, usage, ids, and which mode is
+ * chosen.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -105,7 +106,7 @@ static void no_cgroups_at_all(void **state)
 {
     struct tree *t = *state;
     struct oci_cgroup_host h;
-    oci_cgroup_detect(t->root, true, &h); /* not even /proc */
+    oci_cgroup_detect(t->root, true, &h); /* there is not even /proc */
     assert_int_equal(h.version, OCI_CGROUP_VERSION_NONE);
     tree_file(t, "/proc/self/mountinfo",
               "garbage\n - \n1 2 3 - cgroup\n\xff\xfe - cgroup c rw,memory\n");
@@ -187,9 +188,10 @@ static void leftover_groups_are_removed(void **state)
     assert_true(stat(tree_path(t, "/sys/fs/cgroup/memory/cloister-a"), &st) < 0);
     assert_true(stat(tree_path(t, "/sys/fs/cgroup/pids/cloister-a"), &st) < 0);
     assert_int_equal(stat(tree_path(t, "/sys/fs/cgroup/memory/cloister-ab"), &st), 0);
-    assert_true(oci_cgroup_remove(t->root, &h, "cloister-a")); /* nothing there is fine */
+    assert_true(oci_cgroup_remove(t->root, &h, "cloister-a")); /* its absence is no error */
 
-    /* A group that cannot go is reported. Pids 0 and 1 in it are never killed: 0 would be us. */
+    /* A group that cannot be removed is reported. Pids 0 and 1 in it are never killed: 0 would be
+     * ourselves. */
     tree_file(t, "/sys/fs/cgroup/pids/cloister-a/cgroup.procs", "0\n1\nx\n");
     assert_false(oci_cgroup_remove(t->root, &h, "cloister-a"));
 }
@@ -216,7 +218,7 @@ static void root_spreads_sandboxes_over_high_ids(void **state)
     assert_int_equal(a[0].count, 65536);
     assert_int_not_equal(a[0].outside, b[0].outside);
     oci_host_extents(&h, &h.uids, 0, "one", b);
-    assert_int_equal(a[0].outside, b[0].outside); /* the same for its whole life */
+    assert_int_equal(a[0].outside, b[0].outside); /* it keeps the same ids for its whole life */
 }
 
 static void root_in_a_container_uses_what_it_has(void **state)
@@ -253,7 +255,7 @@ static void users_have_what_was_granted(void **state)
     assert_int_equal(e[1].inside, 1);
     assert_int_equal(e[1].outside, 100000);
     assert_int_equal(e[1].count, 65536);
-    h = read_host(t, 1002); /* a grant of two ids is too small */
+    h = read_host(t, 1002); /* a range of two ids is too small */
     assert_false(oci_host_has_range(&h));
 }
 
@@ -280,7 +282,7 @@ static void the_strongest_mode_comes_first(void **state)
     assert_int_equal(m[n - 1].cgroups, OCI_CGROUPS_NONE);
     assert_false(m[n - 1].hide || m[n - 1].memory);
 
-    /* A user has nothing to hope for in version 1 and no way without a user namespace. */
+    /* A normal user has no delegated groups in version 1, and needs a user namespace. */
     tree_file(t, "/etc/passwd", "ann:x:1001:1001::/:/bin/sh\n");
     n = ladder(t, 1001, m);
     assert_int_equal(n, 2);

@@ -1,5 +1,5 @@
 /*
- * The backend with a real runtime of this host and a stand-in for the agent. Skipped with the
+ * The backend with a real runtime of this host and a stand-in for the agent. It skips itself with a
  * reason where no runtime works.
  */
 #include <setjmp.h>
@@ -55,7 +55,7 @@ static void create(struct lab *lab)
     }
 }
 
-/* Runs a command as user code and compares all it prints. */
+/* Runs a command as user code and compares its whole output. */
 static void expect(struct lab *lab, const char *command, const char *output)
 {
     char line[4096];
@@ -84,7 +84,7 @@ static void a_sandbox_lives_and_leaves_nothing(void **state)
     assert_int_equal(lab->runtime[0], '/');
     expect(lab, "echo hello; echo $HOME $PWD", "hello\n/home/user /workspace\n");
     expect(lab, "echo kept > file", "");
-    expect(lab, "cat file", "kept\n"); /* a stream is opened again and again */
+    expect(lab, "cat file", "kept\n"); /* a new stream is opened each time */
     assert_int_equal(lab_usage(lab), 0);
     if (mode_of(lab).memory) {
         assert_true(lab->usage.memory_bytes > 0);
@@ -168,7 +168,7 @@ static void closing_in_the_middle_is_swept(void **state)
     create(lab);
     lab_destroy(lab);
     lab_begin_create(lab);
-    lab_restart(lab); /* drops the creation */
+    lab_restart(lab); /* forgets the creation */
     assert_int_equal(lab_destroy(lab), 0);
     nothing_is_left(lab);
 }
@@ -245,7 +245,7 @@ static void processes_have_their_limit(void **state)
     nothing_is_left(lab);
 }
 
-/* An installer for the sandbox of another lab. */
+/* Makes it an installer for the sandbox of another lab. */
 static void become_installer(struct lab *lab, const struct lab *owner)
 {
     lab->spec.shared_dir = owner->shared;
@@ -260,7 +260,7 @@ static void packages_are_written_by_an_installer_and_read_by_the_sandbox(void **
     lab_init(installer, "installer", lab->spec.agent_path);
     installer->spec.mode = lab->spec.mode;
     become_installer(installer, lab);
-    assert_int_equal(lab_create(installer), -ERR_GONE); /* there is nothing to install for */
+    assert_int_equal(lab_create(installer), -ERR_GONE); /* there is no sandbox to install for */
 
     lab->spec.packages = lab->id;
     create(lab);
@@ -271,8 +271,9 @@ static void packages_are_written_by_an_installer_and_read_by_the_sandbox(void **
            "cd /packages/python; umask 077; echo private > own; umask 022; mkdir -p a/b; "
            "echo text > a/b/c; echo '#!/bin/sh' > run; echo 'echo runs' >> run; chmod 755 run; ls",
            "a\nown\nrun\n");
-    expect(lab, "cat /packages/python/a/b/c; /packages/python/run", "text\nruns\n"); /* at once */
-    if (geteuid() == 0) { /* both are the same user then */
+    expect(lab, "cat /packages/python/a/b/c; /packages/python/run",
+           "text\nruns\n"); /* visible at once */
+    if (geteuid() == 0) {   /* without root both are the same user */
         expect(lab, "cat /packages/python/own", "private\n");
     }
     expect(installer, "cd /packages/node; mkdir -p m/n; echo x > m/n/o; chmod 0 m/n m", "");
@@ -282,12 +283,12 @@ static void packages_are_written_by_an_installer_and_read_by_the_sandbox(void **
     free(installer);
 
     expect(lab, "cat /packages/python/a/b/c", "text\n");
-    lab_restart(lab); /* whoever comes next removes them, too */
+    lab_restart(lab); /* the next worker removes them, too */
     assert_int_equal(lab_destroy(lab), 0);
     char path[PATH_MAX * 2];
     snprintf(path, sizeof(path), "%s/packages-%s", lab->shared, lab->id);
     assert_int_equal(access(path, F_OK), -1);
-    assert_int_equal(lab_count_entries(lab->dir), 1); /* for whoever removes that */
+    assert_int_equal(lab_count_entries(lab->dir), 1); /* left for the next sweep */
     struct err err;
     snprintf(path, sizeof(path), "%s/packages", lab->dir);
     assert_int_equal(dir_remove(path, &err), 0);
@@ -320,7 +321,7 @@ static void files_of_the_host_can_be_shown(void **state)
     assert_non_null(strstr(lab->err.text, "/absent"));
     nothing_is_left(lab);
     lab->spec.mount_count = 0;
-    create(lab); /* it is not seen where it was not asked for */
+    create(lab); /* not visible to a sandbox that did not ask for it */
     expect(lab, "ls -d /offered /etc/ssl/authorities.pem 2> /dev/null", "");
 }
 
@@ -330,7 +331,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: test_oci_live STANDIN\n");
         return 2;
     }
-    umask(077); /* as workers have it */
+    umask(077); /* the umask of workers */
     struct lab lab;
     lab_init(&lab, "probe", argv[1]);
     lab_probe(&lab);

@@ -1,5 +1,5 @@
 /*
- * Package directories without containers: where they are, whose they are, and what is removed.
+ * Package directories without containers: their paths, their owners, and their removal.
  */
 #include <assert.h>
 #include <setjmp.h>
@@ -30,7 +30,7 @@ struct fixture {
     bool empty;
 };
 
-static const char *agent; /* removes trees */
+static const char *agent; /* the program that removes trees */
 
 static const char *at(const struct fixture *f, const char *path)
 {
@@ -85,7 +85,7 @@ static int prepare(struct fixture *f)
     return oci_packages_prepare(&f->spec, &f->mode, &f->host, at(f, "/apart"), &f->found, &f->err);
 }
 
-/* Takes the packages of a sandbox away, and waits for the removal. */
+/* Removes the packages of a sandbox, and waits for the end of the removal. */
 static int forget(struct fixture *f, const char *id)
 {
     struct backend_spec spec = f->spec;
@@ -143,7 +143,7 @@ static void an_installer_finds_its_sandbox(void **state)
     assert_int_equal(prepare(f), 0);
     assert_string_equal(f->found, at(f, "/shared/packages-one/tree"));
     assert_string_equal(oci_packages_ids_of(&f->spec), "one");
-    assert_int_equal(forget(f, "two"), 0); /* its own end takes nothing of the other's */
+    assert_int_equal(forget(f, "two"), 0); /* its own end does not remove the other's packages */
     assert_true(there(at(f, "/shared/packages-one/tree")));
     assert_int_equal(forget(f, "one"), 0);
     assert_int_equal(prepare(f), -ERR_GONE);
@@ -208,7 +208,7 @@ static void whatever_is_in_it_is_removed(void **state)
     assert_non_null(getcwd(here, sizeof(here)));
     snprintf(path, sizeof(path), "%s/tree/node", entry);
     assert_int_equal(chdir(at(f, path)), 0);
-    for (int i = 0; i < 300; i++) { /* deeper than any path can say */
+    for (int i = 0; i < 300; i++) { /* deeper than the longest path */
         assert_int_equal(mkdir("a_directory_with_a_name", 0755), 0);
         assert_int_equal(mkdir("deep-0", 0755), 0);
         assert_int_equal(chdir("a_directory_with_a_name"), 0);
@@ -236,23 +236,24 @@ static void what_belongs_to_nobody_is_tidied(void **state)
     struct fixture *f = *state;
     char here[64] = "";
     assert_true(readlink("/proc/self/ns/mnt", here, sizeof(here) - 1) > 0);
-    entry_of(f, apart_entry("00000000", "old"), f->spec.dir, here); /* an earlier boot */
+    entry_of(f, apart_entry("00000000", "old"), f->spec.dir,
+             here); /* an entry of an earlier boot */
     entry_of(f, apart_entry(NULL, "live"), f->spec.dir, here);
     entry_of(f, apart_entry(NULL, "dead"), at(f, "/absent"), here);
     entry_of(f, apart_entry(NULL, "foreign"), at(f, "/absent"), "mnt:[1]");
     tree_dir(&f->tree, apart_entry(NULL, "fresh"));
-    tree_dir(&f->tree, "/apart/gone-half/tree"); /* whose removal was cut short */
+    tree_dir(&f->tree, "/apart/gone-half/tree"); /* whose removal was interrupted */
     oci_packages_tidy(&f->tasks, at(f, "/apart"), agent);
     uv_run(&f->loop, UV_RUN_DEFAULT);
     assert_false(there(at(f, "/apart/gone-half")));
     assert_false(there(at(f, apart_entry("00000000", "old"))));
     assert_true(there(at(f, apart_entry(NULL, "live"))));
     assert_false(there(at(f, apart_entry(NULL, "dead"))));
-    assert_true(there(at(f, apart_entry(NULL, "foreign")))); /* its path means something there */
+    assert_true(there(at(f, apart_entry(NULL, "foreign")))); /* its path is only valid elsewhere */
     assert_true(there(at(f, apart_entry(NULL, "fresh"))));
 }
 
-/* Needs root, to mount what /run is on most hosts. */
+/* Mounts a tmpfs, as /run is on most hosts, which needs root. */
 static void memory_is_no_place_for_packages(void **state)
 {
     struct fixture *f = *state;
@@ -269,7 +270,8 @@ static void memory_is_no_place_for_packages(void **state)
     }
     int removed = forget(f, "one");
     bool left = rc == 0 && there(f->found);
-    /* Somebody else's directory of that name is not used, nor is one that others may write to. */
+    /* A directory of that name is not used if it belongs to another user, or if others may write to
+     * it. */
     rmdir(at(f, "/apart"));
     mkdir(at(f, "/apart"), 0777);
     chmod(at(f, "/apart"), 0777);
@@ -291,7 +293,7 @@ int main(int argc, char **argv)
         return 2;
     }
     char path[PATH_MAX];
-    agent = realpath(argv[1], path); /* it is started elsewhere */
+    agent = realpath(argv[1], path); /* it is started in another directory */
     assert(agent != NULL);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {

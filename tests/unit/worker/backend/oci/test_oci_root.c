@@ -1,5 +1,5 @@
 /*
- * What a sandbox sees as its root directory, composed from small stand-ins for a host and an image.
+ * The root directory of a sandbox, composed from small stand-ins for a host and an image.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +37,7 @@ static int setup(void **state)
     tree_file(&f->host, "/usr/bin/python3", "x");
     tree_link(&f->host, "/bin", "usr/bin");
     tree_link(&f->host, "/lib64", "usr/lib64");
-    tree_dir(&f->host, "/lib"); /* not merged */
+    tree_dir(&f->host, "/lib"); /* /usr is not merged */
     tree_file(&f->host, "/home/ann/secret", "x");
     tree_file(&f->host, "/etc/passwd", "ann:x:1001:1001::/home/ann:/bin/sh\n");
     tree_file(&f->host, "/etc/shadow", "ann:hash\n");
@@ -82,7 +82,7 @@ static bool has(const struct fixture *f, const char *path)
     return lstat(full, &st) == 0;
 }
 
-/* The bind at a place inside; all NULL if there is none. */
+/* The bind at a path inside; all fields are NULL if there is none. */
 static struct oci_bind bind_at(const struct fixture *f, const char *target)
 {
     for (size_t i = 0; i < f->root.bind_count; i++) {
@@ -114,7 +114,7 @@ static void the_host_gives_usr_and_little_else(void **state)
 
     assert_string_equal(bind_at(f, "/usr").source, tree_path(&f->host, "/usr"));
     assert_true(is_bound(f, "/lib"));  /* a real directory is bound */
-    assert_false(is_bound(f, "/bin")); /* a link is made again */
+    assert_false(is_bound(f, "/bin")); /* a link is copied as a link */
     char full[PATH_MAX], target[64] = "";
     snprintf(full, sizeof(full), "%s/bin", f->root.path);
     assert_true(readlink(full, target, sizeof(target) - 1) > 0);
@@ -140,7 +140,7 @@ static void the_host_gives_usr_and_little_else(void **state)
 static void nothing_of_it_is_writable_for_everybody(void **state)
 {
     struct fixture *f = *state;
-    mode_t before = umask(0077); /* must not matter */
+    mode_t before = umask(0077); /* it must have no effect */
     assert_int_equal(compose(f, ""), 0);
     umask(before);
     static const struct {
@@ -165,10 +165,9 @@ static void the_same_skeleton_is_used_again(void **state)
     snprintf(first, sizeof(first), "%s", f->root.path);
     assert_int_equal(compose(f, ""), 0);
     assert_string_equal(f->root.path, first);
-    assert_int_equal(lab_count_entries(tree_path(&f->work, "/shared")),
-                     1); /* and nothing beside it */
+    assert_int_equal(lab_count_entries(tree_path(&f->work, "/shared")), 1); /* and no other file */
 
-    unlink(tree_path(&f->host, "/lib64")); /* a changed host makes another */
+    unlink(tree_path(&f->host, "/lib64")); /* a changed host gets a new one */
     assert_int_equal(compose(f, ""), 0);
     assert_string_not_equal(f->root.path, first);
 }
@@ -187,7 +186,8 @@ static void what_is_copied_of_the_host_is_copied_anew_when_it_changes(void **sta
     char before[PATH_MAX];
     assert_int_equal(compose(f, ""), 0);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        static const char *const texts[] = {"one\n", "another\n"}; /* installed, then upgraded */
+        static const char *const texts[] = {"one\n",
+                                            "another\n"}; /* a file is added, then changed */
         for (size_t k = 0; k < 2; k++) {
             snprintf(before, sizeof(before), "%s", f->root.path);
             tree_file(&f->host, files[i], texts[k]);
@@ -196,7 +196,7 @@ static void what_is_copied_of_the_host_is_copied_anew_when_it_changes(void **sta
             expect(f, files[i], texts[k]);
         }
         snprintf(before, sizeof(before), "%s", f->root.path);
-        unlink(tree_path(&f->host, files[i])); /* and removed */
+        unlink(tree_path(&f->host, files[i])); /* and then removed */
         assert_int_equal(compose(f, ""), 0);
         assert_string_not_equal(f->root.path, before);
         assert_false(has(f, files[i]));
@@ -272,15 +272,15 @@ static void an_image_is_bound_entry_by_entry(void **state)
     assert_false(is_bound(f, "/lib"));
     assert_true(has(f, "/lib") && has(f, "/entry.sh") && has(f, "/opt"));
 
-    /* Ours first, so uid 1000 is "user"; theirs stay. */
+    /* Our entries come first, so uid 1000 is "user"; the image's entries stay. */
     char *passwd = tree_read(bind_at(f, "/etc/passwd").source);
     assert_int_equal(strncmp(passwd, "user:x:1000:", 12), 0);
     assert_non_null(strstr(passwd, "node:x:1000:"));
     free(passwd);
     assert_true(is_bound(f, "/etc/group"));
-    assert_false(is_bound(f, "/etc/hosts")); /* the image has none to bind over */
+    assert_false(is_bound(f, "/etc/hosts")); /* the image has no file to bind over */
 
-    /* And the image is as it was. */
+    /* The image itself is unchanged. */
     char *theirs = tree_read(tree_path(&f->work, "/image/etc/passwd"));
     assert_null(strstr(theirs, "user:"));
     free(theirs);
@@ -370,7 +370,7 @@ static void what_is_reached_besides_has_its_place(void **state)
                                        .network = true,
                                        .mounts = mounts,
                                        .mount_count = 2};
-    mode_t before = umask(077); /* as workers have it */
+    mode_t before = umask(077); /* the umask of workers */
     assert_int_equal(compose(f, ""), 0);
     umask(before);
     struct stat st;
@@ -378,7 +378,8 @@ static void what_is_reached_besides_has_its_place(void **state)
     snprintf(on_the_way, sizeof(on_the_way), "%.2000s/offered", f->root.path);
     assert_int_equal(stat(on_the_way, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0755);
-    assert_string_not_equal(f->root.path, plain); /* others have no such places */
+    assert_string_not_equal(f->root.path,
+                            plain); /* sandboxes without mounts have no such directories */
     free(plain);
     assert_true(bind_at(f, "/packages").writable);
     assert_false(bind_at(f, "/etc/ssl/ca.pem").writable);
@@ -388,7 +389,7 @@ static void what_is_reached_besides_has_its_place(void **state)
 
     mounts[0].inside_path = "/var/run/x"; /* a link that leads out of the skeleton */
     assert_int_equal(compose(f, ""), -ERR_INVALID);
-    mounts[0].inside_path = "/usr/share/ca.pem"; /* nothing can be made in the host's */
+    mounts[0].inside_path = "/usr/share/ca.pem"; /* no directory can be made in the host's */
     assert_int_equal(compose(f, ""), -ERR_INVALID);
     mounts[0].inside_path = "/usr/bin/python3";
     assert_int_equal(compose(f, ""), 0);

@@ -1,5 +1,5 @@
 /*
- * The container's configuration, default by default, and the system call filter.
+ * The container's configuration with each of its defaults, and the system call filter.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,7 +69,7 @@ static int try_build(struct fixture *f, struct err *err)
     char *text = NULL;
     int rc = oci_spec_build(&in, &text, err);
     if (rc == 0) {
-        /* Parsed by the strict reader: the text must be JSON by anybody's standard. */
+        /* Parsed by the strict reader, so the text must be valid JSON for any parser. */
         assert_int_equal(json_parse(text, strlen(text), 1u << 20, 32, &f->config, NULL, err), 0);
     }
     free(text);
@@ -203,7 +203,7 @@ static void root_is_read_only_and_the_rest_is_capped(void **state)
     assert_true(lists(workspace, "uid=1000") && lists(workspace, "gid=1000"));
     assert_true(lists(workspace, "nosuid") && lists(workspace, "nodev"));
 
-    /* Nothing writable without a size, and all of it below the default memory limit. */
+    /* Everything writable has a size, and their sum is below the default memory limit. */
     uint64_t sum = 0;
     const cJSON *mount;
     cJSON_ArrayForEach(mount, spec_at(&f, "mounts"))
@@ -338,7 +338,7 @@ static void one_id_for_all_means_no_tracing_and_no_group(void **state)
             assert_string_equal(json_get_str(rule, "action"), "SCMP_ACT_ERRNO");
         }
     }
-    /* A child may not be better off than its parent, nor have more descriptors. */
+    /* A child cannot have a lower value than its parent, nor a higher limit of descriptors. */
     assert_int_equal(number(&f, "process.oomScoreAdj"), 700);
     const cJSON *files = find(spec_at(&f, "process.rlimits"), "type", "RLIMIT_NOFILE");
     assert_int_equal(json_get(files, "hard")->valueint, 1024);
@@ -358,7 +358,7 @@ static void without_user_namespace_devices_are_refused(void **state)
     cJSON_Delete(f.config);
 }
 
-/* The numbers that user code and what it may write to are given; checks that they agree. */
+/* The uid of user code and of the directories that it may write to; checks that they agree. */
 static unsigned user_of(struct fixture *f)
 {
     build(f);
@@ -390,9 +390,9 @@ static void without_user_namespace_code_has_an_id_that_nobody_has(void **state)
     assert_true(one > 2000200000u && one <= INT32_MAX);
     f.spec.id = "def";
     assert_int_not_equal(user_of(&f), one);
-    f.spec.packages = "abc"; /* an installer for the first */
+    f.spec.packages = "abc"; /* an installer for the first sandbox */
     assert_int_equal(user_of(&f), one);
-    /* In a container: one that there is. */
+    /* Inside a container it must be an id that is mapped there. */
     f.host.uids = (struct oci_ids){0, 65536};
     unsigned few = user_of(&f);
     assert_true(few >= 20000 && few < 60000);
@@ -510,7 +510,7 @@ static void system_call_tables_are_sound(void **state)
     for (size_t i = 0; i < refused_count; i++) {
         assert_false(in_table(allowed, allowed_count, refused[i]));
     }
-    /* Never allowed without a condition. */
+    /* Never allowed without a condition on its arguments. */
     static const char *const never[] = {
         "add_key",
         "bpf",

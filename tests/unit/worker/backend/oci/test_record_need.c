@@ -1,5 +1,5 @@
-/* The record of a container on a host in need: it is the old one or the new one, whatever fails
- * (tests/lib/fault.h), and without memory it is not taken for a damaged one (tests/lib/heap.h). */
+/* The record of a container when calls fail: it is the old one or the new one, whatever fails
+ * (tests/lib/fault.h), and a lack of memory does not make it a damaged one (tests/lib/heap.h). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,7 +111,7 @@ static void a_record_that_cannot_be_read_now_is_not_damaged(void **state)
     free(read);
 }
 
-/* Whoever cannot tell whether a container lives must not believe that it is gone. */
+/* If it cannot be determined whether a container lives, it must not be taken as ended. */
 static void a_process_that_cannot_be_looked_at_is_not_gone(void **state)
 {
     uint64_t start;

@@ -1,5 +1,5 @@
 /*
- * See tree.h. Anything that goes wrong here is the test's own fault and ends it.
+ * Anything that goes wrong here is an error of the test and ends it.
  */
 #include "tests/unit/worker/backend/oci/tree.h"
 

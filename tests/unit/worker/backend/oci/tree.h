@@ -18,10 +18,10 @@ void tree_file(const struct tree *t, const char *path, const char *text);
 void tree_dir(const struct tree *t, const char *path);
 void tree_link(const struct tree *t, const char *path, const char *target);
 
-/* Absolute path of something inside; valid until the eighth call after. */
+/* Absolute path of a file inside; valid until the eighth later call. */
 const char *tree_path(const struct tree *t, const char *path);
 
-/* Content of a file anywhere (free); NULL if it cannot be read. */
+/* Content of any file (free); NULL if it cannot be read. */
 char *tree_read(const char *path);
 
 #endif
