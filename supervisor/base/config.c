@@ -49,6 +49,13 @@ bool config_lists(const char *list, const char *word)
     return has_word(list, ',', word);
 }
 
+bool config_is_python(const struct config *config)
+{
+    return config_lists(config->compat, "python-env") ||
+           config_lists(config->compat, "python-env@later") ||
+           config_lists(config->compat, "python-sandbox");
+}
+
 /* Parses digits with at most three decimals, as thousandths. */
 static int read_milli(const char *text, uint64_t min, uint64_t max, uint64_t *ret, struct err *err)
 {
@@ -205,15 +212,24 @@ static void take_foreign_address(struct config *c)
 {
     const char *host = getenv("APP_HOST"), *port = getenv("APP_PORT");
     bool asked = (host != NULL && host[0] != '\0') || (port != NULL && port[0] != '\0');
-    bool python =
-        config_lists(c->compat, "python-env") || config_lists(c->compat, "python-sandbox");
-    if (asked && python && c->http[0] == '\0' && !c->stdio) {
+    if (asked && config_is_python(c) && c->http[0] == '\0' && !c->stdio) {
         bool six = host != NULL && strchr(host, ':') != NULL && host[0] != '[';
         free(c->http);
         c->http = alloc_printf("%s%s%s:%s", six ? "[" : "",
                                host != NULL && host[0] != '\0' ? host : "127.0.0.1", six ? "]" : "",
                                port != NULL && port[0] != '\0' ? port : "8000");
     }
+}
+
+/* Sandboxes of python-env live for an hour without a call, as that server says of its own, unless
+ * the operator gives another time. */
+static int choose_ttl(struct config *c, struct err *err)
+{
+    const struct option *o = find_option("ttl-seconds", strlen("ttl-seconds"));
+    if (c->ttl_s != 0) {
+        return 0;
+    }
+    return set_option(c, o, config_lists(c->compat, "python-env") ? "3600" : o->value, err);
 }
 
 /* Reads one option at argv[*at] and its value; moves *at past them. */
@@ -298,6 +314,7 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
         rc = set_option(c, &options[i], options[i].value, err);
     }
     if (rc == 0) {
+        c->ttl_s = 0; /* not given, as no value of the option is 0 */
         rc = read_environment(c, &type, err);
     }
     while (rc == 0 && at < argc && argv[at][0] == '-' && strcmp(argv[at], "--") != 0) {
@@ -306,6 +323,9 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
     if (rc == 0 && type.code != 0 && !is_shape(c)) {
         *err = type;
         rc = -ERR_CONFIG;
+    }
+    if (rc == 0) {
+        rc = choose_ttl(c, err);
     }
     if (rc == 0) {
         rc = config_check_taken(c, err);

@@ -102,4 +102,7 @@ void config_finish(struct config *c);
 /* Whether a list with commas contains the word. */
 bool config_lists(const char *list, const char *word);
 
+/* Whether one of the python profiles is on. */
+bool config_is_python(const struct config *config);
+
 #endif

@@ -81,7 +81,7 @@ const struct option options[] = {
     {"task-after-seconds", OPTION_TOPIC_TIME, OPTION_NUMBER, FIELD(task_after_s), "5", 0, 3600, "S",
      "code that takes longer becomes a task, for clients that can handle one", NULL},
     {"ttl-seconds", OPTION_TOPIC_TIME, OPTION_NUMBER, FIELD(ttl_s), "1800", 1, 2592000, "S",
-     "a sandbox closes after this long without a call", NULL},
+     "a sandbox closes after this long without a call; with --compat python-env 3600 unless given", NULL},
     {"max-lifetime-seconds", OPTION_TOPIC_TIME, OPTION_NUMBER, FIELD(max_lifetime_s), "86400", 1, 31536000, "S",
      "a sandbox closes this long after its creation, whatever it is doing", NULL},
     {"grace-seconds", OPTION_TOPIC_TIME, OPTION_NUMBER, FIELD(grace_s), "10", 1, 3600, "S",
@@ -94,8 +94,8 @@ const struct option options[] = {
      "most calls of one client in flight; more are refused with error -32010 until some have ended", NULL},
     {"compat", OPTION_TOPIC_OFFER, OPTION_LIST, FIELD(compat), "", 0, 0, "PROFILE",
      "offer another server's tools, by their names and with their results, beside our own; may be repeated: "
-     "code-sandbox, docker-interpreter, python-env, python-sandbox",
-     "code-sandbox docker-interpreter python-env python-sandbox"},
+     "code-sandbox, docker-interpreter, python-env or its later version python-env@later, python-sandbox",
+     "code-sandbox docker-interpreter python-env python-env@later python-sandbox"},
     {"default-sandbox", OPTION_TOPIC_OFFER, OPTION_CHOICE, FIELD(default_sandbox), "auto", 0, 0, "WHOSE",
      "the sandbox of calls that name none: the principal's one; the session's own, where there are sessions, else a new "
      "one for each call; or a new one for each call; auto: the session's for clients over HTTP that have sessions, else "

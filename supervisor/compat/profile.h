@@ -23,12 +23,13 @@ struct profile {
     size_t tool_count;
 };
 
-#define PROFILE_COUNT 4
+#define PROFILE_COUNT 5
 extern const struct profile *const profiles[PROFILE_COUNT];
 
 extern const struct profile profile_code_sandbox;
 extern const struct profile profile_docker_interpreter;
 extern const struct profile profile_python_env;
+extern const struct profile profile_python_env_later;
 extern const struct profile profile_python_sandbox;
 
 /* Our own name, or that of the profile's server if exactly one profile is on. */

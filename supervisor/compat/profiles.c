@@ -5,10 +5,8 @@
 #include "supervisor/compat/profile.h"
 
 const struct profile *const profiles[PROFILE_COUNT] = {
-    &profile_code_sandbox,
-    &profile_docker_interpreter,
-    &profile_python_env,
-    &profile_python_sandbox,
+    &profile_code_sandbox,     &profile_docker_interpreter, &profile_python_env,
+    &profile_python_env_later, &profile_python_sandbox,
 };
 
 const char *profiles_server_name(const struct config *config)

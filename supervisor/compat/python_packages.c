@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/io/json.h"
 #include "supervisor/compat/python_profile.h"
+#include "supervisor/packages/specifiers.h"
 #include "supervisor/tools/package.h"
 
 #define WAIT_MS      5000
@@ -37,15 +38,21 @@ static void put_message(cJSON *answer, const char *before, const char *package, 
     result_put_text(answer, "message", message);
 }
 
+/* pip's own words say why, or ours if it said nothing. */
 static void put_failure(struct tool_call *call, const struct python_shape *shape, cJSON *answer,
                         const char *message, struct view output)
 {
-    put_message(answer, "Failed to install ", package_of(call), "");
+    struct view words = output.len > 0 ? output : view_of(message);
+    cJSON *text = reply_bytes(shape->style, words, STDERR_BYTES);
+    if (shape->first) {
+        CLEANUP_FREE char *said = alloc_printf(": %s", text->valuestring);
+        put_message(answer, "Failed to install ", package_of(call), said);
+    } else {
+        put_message(answer, "Failed to install ", package_of(call), "");
+    }
     result_put_bool(answer, "complete", true);
     result_put_bool(answer, "success", false);
-    CLEANUP_FREE char *text =
-        alloc_printf("%.*s%s%s", VIEW_ARG(output), output.len > 0 ? "\n" : "", message);
-    result_put(answer, "stderr", reply_bytes(shape->style, view_of(text), STDERR_BYTES));
+    result_put(answer, "stderr", text);
 }
 
 /* The answer for an installation that has ended. */
@@ -175,6 +182,16 @@ static void cannot_tell(struct tool_call *call, const struct python_shape *shape
     reply_json(call, shape->style, answer);
 }
 
+static void not_found(struct tool_call *call, const struct python_shape *shape)
+{
+    cJSON *answer = cJSON_CreateObject();
+    result_put_text(answer, "status", "not_found");
+    put_message(answer, "No installation record found for ", package_of(call), "");
+    result_put_bool(answer, "complete", true);
+    result_put_bool(answer, "success", false);
+    reply_json(call, shape->style, answer);
+}
+
 static void on_known(void *arg, const struct package_report *report)
 {
     struct tool_call *call = arg;
@@ -186,6 +203,11 @@ static void on_known(void *arg, const struct package_report *report)
         return;
     }
     bool recorded = report->id != NULL && report->id[0] != '\0';
+    if (report->state == PACKAGE_INSTALLED &&
+        !package_version_fits(package_of(call), view_of(report->packages[0].version))) {
+        not_found(call, a->shape);
+        return;
+    }
     if (recorded && report->state != PACKAGE_NOT_INSTALLED) {
         reply_json(call, a->shape->style, ended(call, a->shape, report));
         return;
@@ -194,16 +216,15 @@ static void on_known(void *arg, const struct package_report *report)
         cannot_tell(call, a->shape, report->message);
         return;
     }
-    cJSON *answer = cJSON_CreateObject();
-    bool there = report->state == PACKAGE_INSTALLED;
-    result_put_text(answer, "status", there ? "success" : "not_found");
-    if (there) {
-        put_message(answer, "Package ", package_of(call), " is already installed");
-    } else {
-        put_message(answer, "No installation record found for ", package_of(call), "");
+    if (report->state != PACKAGE_INSTALLED) {
+        not_found(call, a->shape);
+        return;
     }
+    cJSON *answer = cJSON_CreateObject();
+    result_put_text(answer, "status", "success");
+    put_message(answer, "Package ", package_of(call), " is already installed");
     result_put_bool(answer, "complete", true);
-    result_put_bool(answer, "success", there);
+    result_put_bool(answer, "success", true);
     reply_json(call, a->shape->style, answer);
 }
 

@@ -1,7 +1,10 @@
 /*
  * Code is written to a file in a directory of its own and run from there by python3. So calls share
  * nothing but files, as users of these servers expect; a traceback shows its lines; and nothing in
- * the code can break the script that runs it.
+ * the code can break the script that runs it. The sandbox's workspace is /app/results itself, so
+ * code finds there what it finds with them.
+ *
+ * A run that lasts longer than a call may wait goes on, and the answer says so in their shape.
  *
  * These servers report failures in the answer: a missing sandbox as {"error": true}, and a failed
  * run as exit_code and "error" beside its output.
@@ -15,47 +18,56 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/io/json.h"
-#include "common/log.h"
-#include "common/text.h"
-#include "supervisor/compat/python_paths.h"
+#include "supervisor/base/config.h"
+#include "supervisor/base/entries.h"
 #include "supervisor/compat/runs.h"
 #include "supervisor/compat/shlex.h"
-#include "supervisor/links/links.h"
-#include "supervisor/links/uri.h"
 #include "supervisor/tools/package.h"
 
-#define TEXT_MAX_BYTES (2u << 20)
-#define FILES_MAX      100
-#define FILES_COST     (300u << 10) /* beside both streams */
-#define COST_EACH      7            /* escaped twice, a byte costs at most this */
-
 /* Incomplete code must not run. The interrupt at a deadline must end the code, but not the cleanup
- * after it. */
-static const char run_code[] = "d=$(mktemp -d) || exit 1\n"
-                               "trap : INT\n"
-                               "if cat >\"$d/code.py\"; then\n"
-                               "  python3 \"$d/code.py\" </dev/null\n"
-                               "  r=$?\n"
-                               "else\n"
-                               "  r=1\n"
-                               "fi\n"
-                               "rm -rf \"$d\"\n"
-                               "exit $r\n";
+ * after it. With an argument, the first characters of the sandbox's id, files in the working
+ * directory get names with it and the time, as the first generation names them. */
+static const char run_code[] =
+    "d=$(mktemp -d) || exit 1\n"
+    "trap : INT\n"
+    "if cat >\"$d/code.py\"; then\n"
+    "  python3 \"$d/code.py\" </dev/null\n"
+    "  r=$?\n"
+    "else\n"
+    "  r=1\n"
+    "fi\n"
+    "rm -rf \"$d\"\n"
+    "if [ $# -gt 0 ]; then\n"
+    "  t=$(date +%Y%m%d_%H%M%S)\n"
+    "  for f in * .[!.]*; do\n"
+    "    [ -f \"$f\" ] || continue\n"
+    "    case $f in\n"
+    "      *\"$1\"*) ;;\n"
+    "      *.*) mv -n -- \"$f\" \"${f%.*}_$1_$t.${f##*.}\" 2>/dev/null ;;\n"
+    "      *) mv -n -- \"$f\" \"${f}_$1_$t\" 2>/dev/null ;;\n"
+    "    esac\n"
+    "  done\n"
+    "fi\n"
+    "exit $r\n";
 
 /* ---- sandboxes ------------------------------------------------------------------------------- */
 
 void python_refuse(struct tool_call *call, const struct python_shape *shape, const char *message)
 {
     cJSON *answer = cJSON_CreateObject();
-    result_put_bool(answer, "error", true);
-    result_put_text(answer, "message", message);
+    if (shape->first) {
+        result_put_text(answer, "error", message);
+    } else {
+        result_put_bool(answer, "error", true);
+        result_put_text(answer, "message", message);
+    }
     reply_json(call, shape->style, answer);
 }
 
 static void refuse_missing(struct tool_call *call, const struct python_shape *shape)
 {
-    CLEANUP_FREE char *message =
-        alloc_printf("%s%s", shape->missing, json_get_str(call->args, shape->key));
+    CLEANUP_FREE char *message = alloc_printf(
+        "%s%s%s", shape->missing, json_get_str(call->args, shape->key), shape->missing_end);
     python_refuse(call, shape, message);
 }
 
@@ -78,22 +90,10 @@ static bool is_gone(int rc)
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-/*   open ──▶ link /app/results to the workspace ──▶ answer
- *
- * The link lets code use that directory. If it cannot be made, because the image has no program for
- * that, paths in arguments and answers are translated all the same. */
 struct creation {
     const struct python_shape *shape;
     python_opened_fn opened;
-    char *name;
 };
-
-static void creation_free(void *own)
-{
-    struct creation *creation = own;
-    free(creation->name);
-    free(creation);
-}
 
 static void on_unwanted_env_closed(void *arg, int rc, const struct err *err, const char *hint)
 {
@@ -103,37 +103,19 @@ static void on_unwanted_env_closed(void *arg, int rc, const struct err *err, con
     python_refuse(call, creation->shape, "cancelled");
 }
 
-static void on_linked(void *arg, int rc, const struct fleet_outcome *outcome, const struct err *err,
-                      const char *hint)
-{
-    struct tool_call *call = arg;
-    const struct creation *creation = call->own;
-    (void)hint;
-    call->running = NULL;
-    if (rc < 0 || outcome->end->status != OP_STATUS_OK || outcome->end->exit_code != 0) {
-        log_debug("sandbox %s has no %s: %s", call->sandbox_id, PYTHON_RESULTS,
-                  rc < 0 ? err->text : "the link could not be made");
-    }
-    creation->opened(call, creation->name);
-}
-
 static void on_profile_open(void *arg, int rc, const struct fleet_info *info, const struct err *err,
                             const char *hint)
 {
     struct tool_call *call = arg;
-    struct creation *creation = call->own;
+    const struct creation *creation = call->own;
     (void)hint;
     if (rc < 0) {
         python_refuse(call, creation->shape, err->text);
     } else if (call->cancelled) { /* nobody learns the sandbox's id */
         fleet_close(call->session->fleet, info->id, on_unwanted_env_closed, call);
     } else {
-        const struct view argv[] = {view_of("ln"), view_of("-s"), view_of(info->workspace),
-                                    view_of(PYTHON_RESULTS)};
-        const struct fleet_op op = {.kind = OP_RUN, .path = "", .args = {argv, 4}};
         snprintf(call->sandbox_id, sizeof(call->sandbox_id), "%s", info->id);
-        creation->name = alloc_strdup(info->name);
-        tool_run_op(call, &op, on_linked);
+        creation->opened(call, info->name);
     }
 }
 
@@ -143,8 +125,13 @@ void python_create(struct tool_call *call, const struct python_shape *shape, con
     struct creation *creation = alloc_one(struct creation);
     *creation = (struct creation){.shape = shape, .opened = opened};
     call->own = creation;
-    call->own_free = creation_free;
-    const struct fleet_spec spec = {.name = name, .app_dir = true, .progress = tool_tell};
+    call->own_free = free;
+    const struct fleet_spec spec = {
+        .name = name,
+        .app_dir = true,
+        .network = call->session->config->allow_network, /* theirs always have it */
+        .progress = tool_tell,
+    };
     tool_open(call->session, &spec, on_profile_open, call);
 }
 
@@ -152,8 +139,18 @@ void python_create(struct tool_call *call, const struct python_shape *shape, con
 
 struct run {
     const struct python_shape *shape;
-    bool code; /* true: code; false: a command */
+    bool code;     /* true: code; false: a command */
+    cJSON *answer; /* waits for the list of files; else NULL */
+    char *problem;
 };
+
+static void run_free(void *own)
+{
+    struct run *run = own;
+    cJSON_Delete(run->answer);
+    free(run->problem);
+    free(run);
+}
 
 static int64_t exit_code_of(const struct fleet_outcome *o)
 {
@@ -190,45 +187,6 @@ static char *problem_of(const struct fleet_outcome *o)
     }
 }
 
-/* The link to a file: over HTTP one that a browser can follow, else its resource. */
-static char *link_of(struct tool_call *call, const struct python_shape *shape, const char *shown)
-{
-    struct tool_session *s = call->session;
-    char *url = links_make_foreign(s->services->links, shape->key, call->sandbox_id, shown);
-    return url != NULL ? url
-                       : uri_of_file(call->sandbox_id, fleet_workspace(s->fleet, call->sandbox_id),
-                                     view_of(python_path_inside(shown)));
-}
-
-static void put_files(struct tool_call *call, const struct python_shape *shape,
-                      const struct fleet_outcome *o, cJSON *answer)
-{
-    cJSON *files = result_put_array(answer, "files");
-    cJSON *links = result_put_array(answer, "file_links");
-    size_t left = FILES_COST;
-    size_t i = 0;
-    for (; i < o->file_count && i < FILES_MAX; i++) {
-        CLEANUP_BUF struct buf path;
-        buf_init(&path, TEXT_MAX_BYTES);
-        text_printf(&path, "%s/", PYTHON_RESULTS);
-        text_add(&path, o->files[i].path, LIMIT_PATH, false);
-        const char *shown = text_cstr(&path);
-        CLEANUP_FREE char *link = link_of(call, shape, shown);
-        size_t cost = COST_EACH * strlen(shown) + (link != NULL ? strlen(link) : 0);
-        if (cost > left) {
-            break;
-        }
-        left -= cost;
-        cJSON_AddItemToArray(files, cJSON_CreateString(shown));
-        if (link != NULL) {
-            cJSON_AddItemToArray(links, cJSON_CreateString(link));
-        }
-    }
-    if (i < o->file_count || o->files_more) { /* a partial list must say so */
-        result_put_bool(answer, "files_truncated", true);
-    }
-}
-
 static void answer_trouble(struct tool_call *call, const struct run *run, const char *message)
 {
     cJSON *answer = cJSON_CreateObject();
@@ -243,65 +201,108 @@ static void answer_trouble(struct tool_call *call, const struct run *run, const 
     reply_json(call, run->shape->style, answer);
 }
 
+/* Ends the call, whose answer has its files or is not to have any. */
+static void answer_run(struct tool_call *call)
+{
+    struct run *run = call->own;
+    enum reply_style style = run->shape->style;
+    if (run->problem != NULL) {
+        result_put(run->answer, "error",
+                   reply_bytes(style, view_of(run->problem), RESULT_MESSAGE_BYTES));
+    }
+    reply_json(call, style, STEAL_PTR(run->answer));
+}
+
+static void on_files_listed(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
+                            const char *hint)
+{
+    struct tool_call *call = arg;
+    struct run *run = call->own;
+    (void)err, (void)hint;
+    call->running = NULL;
+    bool listed = rc == 0 && o->end->status == OP_STATUS_OK;
+    python_put_named(call, run->shape, listed ? o : NULL, run->answer);
+    answer_run(call);
+}
+
+static void list_results(struct tool_call *call)
+{
+    const struct fleet_op op = {
+        .kind = OP_FILE_LIST,
+        .path = ".",
+        .length = LIMIT_ENTRIES,
+        .keep_bytes = ENTRIES_KEEP_BYTES,
+    };
+    tool_run_op(call, &op, on_files_listed);
+}
+
 static void on_profile_outcome(void *arg, int rc, const struct fleet_outcome *o,
                                const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
-    const struct run *run = call->own;
+    struct run *run = call->own;
     const struct python_shape *shape = run->shape;
     (void)hint;
-    call->await = NULL;
+    runs_done(call);
     if (is_gone(rc)) {
         refuse_missing(call, shape);
         return;
     }
-    CLEANUP_FREE char *problem = rc < 0 ? alloc_strdup(err->text) : problem_of(o);
+    bool runs = rc == 0 && o->state != OP_DONE;
+    char *problem = rc < 0 ? alloc_strdup(err->text) : runs ? runs_unfinished(call) : problem_of(o);
+    run->problem = problem;
     if (rc < 0 || o->end->status == OP_STATUS_FAILED) {
         answer_trouble(call, run, problem);
         return;
     }
-    cJSON *answer = cJSON_CreateObject();
-    result_put(answer, "stdout", runs_stream(shape->style, o, false));
-    result_put(answer, "stderr", runs_stream(shape->style, o, true));
-    result_put_int(answer, "exit_code", exit_code_of(o));
+    run->answer = cJSON_CreateObject();
+    result_put(run->answer, "stdout", runs_stream(shape->style, o, false));
+    result_put(run->answer, "stderr", runs_stream(shape->style, o, true));
+    result_put(run->answer, "exit_code",
+               runs ? cJSON_CreateNull() : cJSON_CreateNumber((double)exit_code_of(o)));
+    if (run->code && shape->first && !runs && !call->cancelled) {
+        list_results(call);
+        return;
+    }
     if (run->code) {
-        put_files(call, shape, o, answer);
+        python_put_changed(call, shape, o, run->answer);
     }
-    if (problem != NULL) {
-        result_put(answer, "error", reply_bytes(shape->style, view_of(problem), LIMIT_TEXT));
-    }
-    reply_json(call, shape->style, answer);
+    answer_run(call);
 }
 
-/* Starts the code and answers when it has ended, as those servers do; only its own deadline bounds
- * that. */
+/* Starts the code and answers when it has ended, as those servers do, or when a call may wait no
+ * longer. */
 static void begin_run(struct tool_call *call, const struct python_shape *shape, bool code,
                       struct fleet_op *op)
 {
     struct tool_session *s = call->session;
     struct run *run = alloc_one(struct run);
-    *run = (struct run){shape, code};
+    *run = (struct run){.shape = shape, .code = code};
     call->own = run;
-    call->own_free = free;
+    call->own_free = run_free;
     op->kind = OP_RUN;
     op->path = "";
     op->keep_bytes = RESULT_KEEP_BYTES;
     fleet_execute(s->fleet, s->owner, call->sandbox_id, op, call->execution_id);
     call->stops = true;
-    tool_await(call, FLEET_WAIT_FOR_EVER, on_profile_outcome);
+    tool_await(call, tool_budget_left_ms(call), on_profile_outcome);
 }
 
 void python_execute(struct tool_call *call, const struct python_shape *shape)
 {
-    const struct view argv[] = {view_of("sh"), view_of("-c"), view_of(run_code)};
+    if (!python_find(call, shape)) {
+        return;
+    }
+    char id[PYTHON_ID_CHARS + 1];
+    snprintf(id, sizeof(id), "%.*s", PYTHON_ID_CHARS, call->sandbox_id);
+    const struct view argv[] = {view_of("sh"), view_of("-c"), view_of(run_code), view_of("sh"),
+                                view_of(id)};
     struct fleet_op op = {
-        .args = {argv, 3},
+        .args = {argv, shape->first ? 5 : 3},
         .has_stdin = true,
         .stdin_data = view_of(json_get_str(call->args, "code")),
     };
-    if (python_find(call, shape)) {
-        begin_run(call, shape, true, &op);
-    }
+    begin_run(call, shape, true, &op);
 }
 
 void python_terminal(struct tool_call *call, const struct python_shape *shape)
@@ -317,7 +318,7 @@ void python_terminal(struct tool_call *call, const struct python_shape *shape)
         rc = err_set(&err, ERR_INVALID, "the command is empty");
     }
     if (rc < 0) {
-        const struct run run = {shape, false};
+        const struct run run = {.shape = shape};
         answer_trouble(call, &run, err.text);
     } else {
         struct fleet_op op = {.args = {words->items, words->count}};

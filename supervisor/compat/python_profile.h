@@ -14,10 +14,15 @@
 
 /* The texts in which the profiles differ. */
 struct python_shape {
-    const char *key;     /* name of the sandbox id in arguments and answers */
-    const char *missing; /* "… not found: ", before an id */
+    const char *key;                   /* name of the sandbox id in arguments and answers */
+    const char *missing, *missing_end; /* around an id */
     enum reply_style style;
+    /* The first generation: {"error": …} for a missing sandbox, files with the id and the time in
+     * their names, links below /static/, and pip's output in messages. */
+    bool first;
 };
+
+#define PYTHON_ID_CHARS 8 /* of a sandbox's id in names */
 
 /* Arguments: the key, and `code`, `command` or `package_name`. */
 void python_execute(struct tool_call *call, const struct python_shape *shape);
@@ -40,7 +45,14 @@ void python_list(struct tool_call *call, const struct python_shape *shape,
  * and the call has ended. */
 bool python_find(struct tool_call *call, const struct python_shape *shape);
 
-/* {"error": true, "message": …} */
+/* {"error": true, "message": …}, or {"error": …} */
 void python_refuse(struct tool_call *call, const struct python_shape *shape, const char *message);
+
+/* Add `files` and `file_links` to an answer: of the files that the run has changed, or as the first
+ * generation does of those in /app/results, of a listing of it (NULL: none). */
+void python_put_changed(struct tool_call *call, const struct python_shape *shape,
+                        const struct fleet_outcome *o, cJSON *answer);
+void python_put_named(struct tool_call *call, const struct python_shape *shape,
+                      const struct fleet_outcome *listing, cJSON *answer);
 
 #endif

@@ -20,6 +20,7 @@
 static const struct python_shape shape = {
     .key = "sandbox_id",
     .missing = "Sandbox not found: ",
+    .missing_end = "",
     .style = REPLY_INDENTED,
 };
 
@@ -127,7 +128,7 @@ static const struct tool create = {
     .name = "create_sandbox",
     .title = "Create a Python sandbox",
     .description =
-        "Creates a new Python sandbox, isolated and without network, and returns its sandbox_id for the other tools. "
+        "Creates a new Python sandbox, isolated@env_network_about@, and returns its sandbox_id for the other tools. "
         "Files are kept in /app/results as long as it lives.",
     .input_schema = JSON_TEXT({
         "type": "object",

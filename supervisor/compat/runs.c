@@ -12,6 +12,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/hash.h"
 #include "proto/limits.h"
 #include "supervisor/base/config.h"
@@ -135,6 +136,14 @@ void runs_done(struct tool_call *call)
 {
     call->await = NULL;
     call->running = NULL;
+}
+
+char *runs_unfinished(const struct tool_call *call)
+{
+    return alloc_printf("it still runs after %llu s: get_execution with execution_id \"%s\" waits "
+                        "for its end, cancel_execution stops it",
+                        (unsigned long long)(clock_ms() - call->begun_ms) / 1000,
+                        call->execution_id);
 }
 
 char *runs_trouble(int rc, const struct fleet_outcome *outcome, const struct err *err)

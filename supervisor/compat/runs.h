@@ -41,6 +41,9 @@ void runs_program(struct tool_call *call, const char *const *args, size_t count,
                   fleet_outcome_fn done);
 void runs_done(struct tool_call *call);
 
+/* Says that the code still runs, and how to go on with it. The caller frees it. */
+char *runs_unfinished(const struct tool_call *call);
+
 /* Why there is no outcome, or a bad one that is no error of the code (a deadline, memory, a path);
  * NULL: it succeeded, or its code failed. The caller frees it. */
 char *runs_trouble(int rc, const struct fleet_outcome *outcome, const struct err *err);

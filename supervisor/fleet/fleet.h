@@ -55,7 +55,10 @@ struct fleet_spec {
     uint64_t evict_idle_ms;
     /* it has network; the caller decides whether a client may ask for that */
     bool network;
-    bool app_dir; /* it has a small writable directory /app, for code that expects one */
+    /* its workspace is /app/results, and /app a small writable directory, for code that expects
+     * that
+     */
+    bool app_dir;
     /* For an installer: the sandbox (id) whose packages it writes. An installer is in no list, is
      * found by its id only, counts against no owner's limits, and has network. NULL: no installer.
      */
@@ -194,6 +197,9 @@ int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const
 /* The directory of relative paths in a sandbox (id from fleet_find()); "" while it is unknown.
  * Borrowed until it closes. */
 const char *fleet_workspace(struct fleet *f, const char *id);
+
+/* How long a sandbox lives yet if nobody uses it; 0: there is none with this id. */
+uint64_t fleet_time_left_ms(struct fleet *f, const char *id);
 
 /* The owner of the sandbox with this id; NULL: there is none, or it has no owner. Borrowed until it
  * closes. */

@@ -1,8 +1,8 @@
 /*
  * The signature of a link is checked first, so that a request without a valid link learns nothing
  * about sandboxes or files. The file is read by an operation like those of tools, as the sandbox's
- * user, so a link reaches only what code in the sandbox could read. The read does not count as use
- * of the sandbox.
+ * user, so a link reaches only what code in the sandbox could read. The read counts as use of the
+ * sandbox: whoever fetches its files wants it to go on.
  */
 #include "supervisor/front/file_source.h"
 
@@ -35,8 +35,7 @@ struct file_source *file_source_create(struct fleet *fleet, struct links *links,
     struct file_source *s = alloc_one(struct file_source);
     s->fleet = fleet;
     s->links = links;
-    s->foreign = config_lists(config->compat, "python-env") ||
-                 config_lists(config->compat, "python-sandbox");
+    s->foreign = config_is_python(config);
     return s;
 }
 
@@ -134,7 +133,6 @@ static void *begin_read(void *arg, const struct file_link *link, uint64_t offset
         .offset = offset,
         .length = length,
         .keep_bytes = (size_t)length,
-        .is_look = true,
     };
     r->call = fleet_run(s->fleet, link->sandbox, &op, on_piece_read, r);
     return r;

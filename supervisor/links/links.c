@@ -2,6 +2,9 @@
  * The signed text consists of the expiry time, the sandbox and the path. The first two contain no
  * line end, and the path is the rest, so no part can be mistaken for another. The text of the time
  * is signed rather than its value, so a second spelling of the same time is not valid.
+ *
+ * A link promises no more than the sandbox keeps: it expires at the latest when the sandbox would
+ * close if nobody used it any more. Fetching a file is use.
  */
 #include "supervisor/links/links.h"
 
@@ -67,7 +70,9 @@ static char *make_proof(struct links *l, char first, const char *sandbox, const 
     unsigned char digest[WEB_DIGEST_BYTES];
     char hex[WEB_DIGEST_HEX_SIZE];
     char expires[24];
-    snprintf(expires, sizeof(expires), "%" PRIu64, clock_wall_ms() / 1000 + l->good_s);
+    uint64_t lives_s = fleet_time_left_ms(l->fleet, sandbox) / 1000;
+    uint64_t good_s = lives_s < l->good_s ? lives_s : l->good_s;
+    snprintf(expires, sizeof(expires), "%" PRIu64, clock_wall_ms() / 1000 + good_s);
     if (sign(l, expires, sandbox, path, digest, &err) < 0) {
         log_warn("no link to a file could be made: %s", err.text);
         return NULL;
@@ -93,6 +98,17 @@ char *links_make(struct links *l, const char *sandbox, const char *path)
                          : NULL;
 }
 
+/* Appends a path with everything escaped that means something in a URL. */
+static int add_path(struct buf *url, const char *path)
+{
+    int rc = 0;
+    for (const char *p = path; rc == 0 && *p != '\0'; p++) {
+        bool plain = isalnum((unsigned char)*p) || strchr("-._~/", *p) != NULL;
+        rc = plain ? buf_add(url, p, 1, NULL) : buf_printf(url, NULL, "%%%02X", (unsigned char)*p);
+    }
+    return rc;
+}
+
 char *links_make_foreign(struct links *l, const char *key, const char *sandbox, const char *path)
 {
     CLEANUP_BUF struct buf url;
@@ -104,14 +120,22 @@ char *links_make_foreign(struct links *l, const char *key, const char *sandbox, 
     int rc = proof == NULL ? -1
                            : buf_printf(&url, NULL, "%s/sandbox/file?%s=%s&file_path=", l->base,
                                         key, sandbox);
-    for (const char *p = path; rc == 0 && *p != '\0'; p++) {
-        bool plain = isalnum((unsigned char)*p) || strchr("-._~/", *p) != NULL;
-        rc =
-            plain ? buf_add(&url, p, 1, NULL) : buf_printf(&url, NULL, "%%%02X", (unsigned char)*p);
+    rc = rc == 0 ? add_path(&url, path) : rc;
+    rc = rc == 0 ? buf_add_str(&url, proof, NULL) : rc;
+    return rc == 0 ? alloc_viewdup(view_bytes(url.data, url.len)) : NULL;
+}
+
+char *links_make_static(struct links *l, const char *key, const char *sandbox, const char *name)
+{
+    CLEANUP_BUF struct buf url;
+    buf_init(&url, URL_BYTES);
+    if (l == NULL) {
+        return NULL;
     }
-    if (rc == 0) {
-        rc = buf_add_str(&url, proof, NULL);
-    }
+    CLEANUP_FREE char *proof = make_proof(l, '&', sandbox, name);
+    int rc = proof == NULL ? -1 : buf_printf(&url, NULL, "%s/static/", l->base);
+    rc = rc == 0 ? add_path(&url, name) : rc;
+    rc = rc == 0 ? buf_printf(&url, NULL, "?%s=%s%s", key, sandbox, proof) : rc;
     return rc == 0 ? alloc_viewdup(view_bytes(url.data, url.len)) : NULL;
 }
 

@@ -16,8 +16,8 @@
 struct fleet;
 struct links;
 
-/* `base` is our public URL without a trailing slash; copied. Links are valid for `good_s`
- * seconds. */
+/* `base` is our public URL without a trailing slash; copied. Links are valid for `good_s` seconds,
+ * or as long as the sandbox lives if nobody uses it, whichever is less. */
 struct links *links_create(struct fleet *fleet, const char *base, uint64_t good_s);
 void links_destroy(struct links *l); /* NULL is fine */
 
@@ -28,6 +28,9 @@ char *links_make(struct links *l, const char *sandbox, const char *path);
 /* The same in the form of another server: /sandbox/file?<key>=SANDBOX&file_path=PATH, with any text
  * as path. */
 char *links_make_foreign(struct links *l, const char *key, const char *sandbox, const char *path);
+
+/* The same as /static/NAME?<key>=SANDBOX, for a file right in the workspace. */
+char *links_make_static(struct links *l, const char *key, const char *sandbox, const char *name);
 
 enum link_state { LINK_GOOD, LINK_WRONG, LINK_EXPIRED };
 

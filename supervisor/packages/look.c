@@ -171,6 +171,8 @@ static void tell_look(struct packages_wait *w, const struct package_look *look)
         text = alloc_viewdup(version);
         row.version = text;
         row.state = report.state = PACKAGE_INSTALLED;
+        report.begun_wall_ms = i != NULL ? i->begun_wall_ms : 0;
+        report.ended_wall_ms = i != NULL ? i->ended_wall_ms : 0;
     } else if (look->rc == 0 && i != NULL && i->state == PACKAGE_FAILED) {
         tell_installation(w, i, look);
         return;

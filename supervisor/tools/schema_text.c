@@ -383,6 +383,10 @@ static const char *look_up_figure(const char *name, const struct config *c, char
     if (strcmp(name, "local_files_about") == 0) {
         return c->local_files[0] != '\0' ? "" : "; this server takes none of its host";
     }
+    if (strcmp(name, "env_network_about") ==
+        0) { /* of profiles whose sandboxes have it if they may */
+        return c->allow_network ? "" : " and without network";
+    }
     if (strcmp(name, "default_sandbox") == 0) {
         return default_sandbox_about(c);
     }

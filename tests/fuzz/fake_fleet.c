@@ -146,6 +146,11 @@ const char *fleet_workspace(struct fleet *f, const char *id)
     return slot_of(f, id) < SANDBOXES ? "/workspace" : "";
 }
 
+uint64_t fleet_time_left_ms(struct fleet *f, const char *id)
+{
+    return slot_of(f, id) < SANDBOXES ? 3600000 : 0;
+}
+
 const char *fleet_owner(struct fleet *f, const char *id)
 {
     return slot_of(f, id) < SANDBOXES ? f->slots[slot_of(f, id)].owner : NULL;

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import struct
+import time
 import urllib.error
 import urllib.request
 import zlib
@@ -19,6 +20,7 @@ suite = Suite(NONE)
 
 ISO = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?"
 OLD = "2024-11-05"
+STRUCTURED = {"cloister/results": "structured"}
 _shared = {}
 
 
@@ -60,10 +62,32 @@ def env():
                 package.save(place)
         wheels.wheel("left-pad", "1.0", {"left_pad.py": "PAD = '  '"}).save(place)
         wheels.wheel("needs-more", "1.0", requires=["absent-thing"]).save(place)
-        server = HttpServer("--compat", "python-env", "--package-dir", place, "--memory-mb", "768")
+        server = HttpServer("--compat", "python-env@later", "--package-dir", place, "--memory-mb", "768")
         client = server.client(OLD, kind=SseClient)
         _shared["env"] = (server, client, text(client, "create_python_env"))
     return _shared["env"]
+
+
+def first():
+    """The same of a server with the shapes of the first version, and network for code."""
+    if "first" not in _shared:
+        place = mcp.temporary_directory()
+        wheels.wheel("left-pad", "1.0", {"left_pad.py": "PAD = '  '"}).save(place)
+        wheels.wheel("needs-more", "1.0", requires=["absent-thing"]).save(place)
+        server = HttpServer("--compat", "python-env", "--package-dir", place, "--allow-network", "--sync-budget-seconds", "20")
+        client = server.client(OLD, kind=SseClient)
+        _shared["first"] = (server, client, text(client, "create_python_env"))
+    return _shared["first"]
+
+
+def run(code):
+    _, client, ident = first()
+    return dumped(client, "execute_python_code", container_id=ident, code=code)
+
+
+def status(server, ident):
+    asked = {"name": "get_sandbox_status", "arguments": {"sandbox_id": ident}, "_meta": STRUCTURED}
+    return server.client(mcp.MODERN).request("tools/call", asked)["structuredContent"]
 
 
 def execute(code):
@@ -89,7 +113,7 @@ def pixels(png):
     return width, height, len(set(zlib.decompress(data)))
 
 
-@suite.case("python-env over SSE is that server by name, with its tools beside ours")
+@suite.case("python-env@later over SSE is that server by name, with its tools beside ours")
 def listed():
     server, _, _ = env()
     client = server.client(kind=SseClient)
@@ -158,8 +182,9 @@ def many_files():
     execute("import shutil\nshutil.rmtree('ä' * 120)")
 
 
-@suite.case("code may name /app/results itself")
+@suite.case("/app/results is a directory, the working directory, and can be named", engines=ONE)
 def own_name():
+    equal(execute("import os; print(os.getcwd(), os.path.realpath('/app/results'), os.path.islink('/app/results'))")["stdout"], "/app/results /app/results False\n")
     done = execute("import os\nopen('/app/results/named.txt', 'w').write('n')\nprint(os.listdir('/app/results').count('named.txt'))")
     equal((done["stdout"], done["files"]), ("1\n", ["/app/results/named.txt"]))
     equal(fetch(done["file_links"][0])[1], b"n")
@@ -252,6 +277,108 @@ def workflow():
     assert colours > 50, "an empty picture"
 
 
+@suite.case("python-env: files get names with the environment's id and the time, and links with names below /static/", engines=ONE)
+def first_files():
+    _, _, ident = first()
+    done = run("import os\nprint(os.getcwd())\nopen('plot.tar.gz', 'w').write('one')\nopen('plain', 'w').write('two')\nos.mkdir('deep')\nopen('deep/x', 'w').close()")
+    equal((list(done), done["stdout"], done["exit_code"]), (["stdout", "stderr", "exit_code", "files", "file_links"], "/app/results\n", 0))
+    plain, plot = sorted(done["files"])
+    assert re.fullmatch(rf"plain_{ident[:8]}_20\d{{6}}_\d{{6}}", plain) and re.fullmatch(rf"plot\.tar_{ident[:8]}_20\d{{6}}_\d{{6}}\.gz", plot), done
+    links = {link["name"]: link["url"] for link in done["file_links"]}
+    equal((sorted(links), [list(link) for link in done["file_links"]]), ([plain, plot], [["name", "url"]] * 2))
+    assert re.match(rf"http://127\.0\.0\.1:\d+/static/{re.escape(plot)}\?container_id={ident}&expires=\d+&sig=[0-9a-f]+$", links[plot]), links
+    equal((fetch(links[plot])[1], fetch(links[plain])[1]), (b"one", b"two"))
+    for wrong in (links[plain].replace("/static/plain", "/static/plot"), links[plain].split("&sig")[0], links[plain].replace("/static/", "/static/../")):
+        try:
+            fetch(wrong)
+            raise AssertionError(f"{wrong} opened")
+        except urllib.error.HTTPError as refused:
+            assert refused.code in (403, 404), refused
+    again = run(f"print(open({plain!r}).read())\nopen('third.txt', 'w').write('3')")
+    equal((again["stdout"], len(again["files"]), sorted(again["files"])[:2]), ("two\n", 3, [plain, plot]))
+    run("import os, shutil\nfor name in os.listdir('.'):\n    shutil.rmtree(name) if os.path.isdir(name) else os.unlink(name)")
+
+
+@suite.case("python-env: an environment and links to its files are good for an hour, and fetching a file is use of it")
+def an_hour():
+    server, client, ident = first()
+    link = run("open('kept.txt', 'w').write('k')")["file_links"][0]["url"]
+    left = int(re.search(r"expires=(\d+)", link)[1]) - time.time()
+    assert 3500 < left <= 3600, left
+    equal(status(server, ident)["limits"]["ttl_seconds"], 3600)
+    looker = server.client(mcp.MODERN)
+
+    def expires():
+        return looker.request("tools/call", {"name": "get_sandbox_status", "arguments": {"sandbox_id": ident}, "_meta": STRUCTURED})["structuredContent"]["expires_at"]
+
+    before = expires()
+
+    def used():
+        fetch(link)
+        return expires() > before
+
+    poll("fetching the file delays the end of its sandbox", used, 60)
+    with HttpServer("--compat", "python-env", "--ttl-seconds", "100") as other:
+        short = other.client(OLD, kind=SseClient)
+        ident = text(short, "create_python_env")
+        link = dumped(short, "execute_python_code", container_id=ident, code="open('x', 'w').close()")["file_links"][0]["url"]
+        left = int(re.search(r"expires=(\d+)", link)[1]) - time.time()
+        assert left <= 100, left  # not longer than its sandbox
+        other.close_sandboxes()
+
+
+@suite.case("python-env: an unknown id has the text of that version, and its sandboxes have network if the operator allows it")
+def first_texts():
+    server, client, ident = first()
+    said = server.client(kind=SseClient)
+    equal(said.legacy(OLD)["serverInfo"]["name"], "Python Docker Executor 🐳")
+    names = [t["name"] for t in said.request("tools/list")["tools"]]
+    equal(names[:4], ["create_python_env", "execute_python_code", "install_package_in_env", "check_package_status"])
+    assert "list_python_envs" not in names, names
+    for tool, more in (("execute_python_code", {"code": "1"}), ("install_package_in_env", {"package_name": "x"}), ("check_package_status", {"package_name": "x"})):
+        equal(
+            text(client, tool, container_id="0123", **more),
+            '{"error": "Container 0123 does not exist or was cleaned up. Please create a new one using create_python_env."}',
+        )
+    equal(status(server, ident)["network"], "full")
+    other, _, plain = env()
+    equal(status(other, plain)["network"], "none")
+
+
+@suite.case("python-env: a failed installation has pip's own words, its end_time stands still, and versions are compared", engines=ONE)
+def first_packages():
+    _, client, ident = first()
+    failed = dumped(client, "install_package_in_env", container_id=ident, package_name="needs-more")
+    if failed["status"] == "installing":
+        failed = settled(client, "check_package_status", container_id=ident, package_name="needs-more")
+    equal((failed["status"], failed["success"]), ("failed", False))
+    contains(failed["stderr"], "ERROR: No matching distribution found for absent-thing")
+    assert "there is no such package" not in failed["stderr"], failed
+    equal(failed["message"], f"Failed to install needs-more: {failed['stderr']}")
+    installed(client, ident, "left-pad==1.0")
+    first_look = dumped(client, "check_package_status", container_id=ident, package_name="left-pad")
+    equal(dumped(client, "check_package_status", container_id=ident, package_name="left-pad"), first_look)
+    equal(first_look["success"], True)
+    for requirement, there in (("left-pad==1.0", True), ("left-pad>=0.9,<2", True), ("left-pad==2.0", False), ("left-pad<1", False)):
+        done = dumped(client, "check_package_status", container_id=ident, package_name=requirement)
+        equal((done["status"], done["success"]), ("success" if there else "not_found", there), requirement)
+        if not there:
+            equal(done["message"], f"No installation record found for {requirement}")
+
+
+@suite.case("code that runs longer than a call may wait: the answer has what there is, and how to go on")
+def long_code():
+    with mcp.Server("--compat", "python-env", "--sync-budget-seconds", "2") as server:
+        server.legacy(OLD)
+        ident = text(server, "create_python_env")
+        done = dumped(server, "execute_python_code", container_id=ident, code="import time\nprint('begun', flush=True)\nfor _ in range(600):\n    time.sleep(0.1)")
+        equal((done["stdout"], done["exit_code"], done["files"]), ("begun\n", None, []))
+        execution = re.search(r'get_execution with execution_id "(\w+)"', done["error"])[1]
+        stopped = server.start_call("cancel_execution", execution_id=execution).result(60)
+        contains(stopped["content"][0]["text"], "begun")
+        equal(dumped(server, "execute_python_code", container_id=ident, code="print(1)")["stdout"], "1\n")
+
+
 @suite.case("python-sandbox on stdio: sandboxes by name, a terminal, uploads, links as resources", engines=ONE)
 def sandbox():
     place = mcp.temporary_directory()
@@ -285,7 +412,7 @@ def sandbox():
         equal(done["success"], True)
         equal(indented(server, "execute_terminal_command", sandbox_id=ident, command="sleep 0.1")["exit_code"], 0)  # times of files have a grain
         done = indented(server, "execute_python_code", sandbox_id=ident, code="print(open('data.csv').read() == open('deep/er/data.csv').read())\nopen('out.txt', 'w').write('ä')")
-        equal((done["stdout"], done["files"], done["file_links"]), ("True\n", ["/app/results/out.txt"], [f"sandbox://{ident}/workspace/out.txt"]))
+        equal((done["stdout"], done["files"], done["file_links"]), ("True\n", ["/app/results/out.txt"], [f"sandbox://{ident}/app/results/out.txt"]))
         refused = indented(server, "upload_file_to_sandbox", sandbox_id=ident, local_file_path="/etc/passwd")
         equal((list(refused), refused["error"]), (["error", "message"], True))
         for tool, more in (("execute_python_code", {"code": "1"}), ("execute_terminal_command", {"command": "ls"}), ("check_package_installation_status", {"package_name": "x"}), ("install_package_in_sandbox", {"package_name": "x"})):
@@ -328,8 +455,7 @@ class HttpServerByEnvironment(HttpServer):
 @suite.finish
 def finish():
     """the server ends and leaves nothing behind"""
-    if "env" in _shared:
-        server = _shared["env"][0]
+    for server, _, _ in _shared.values():
         server.close_sandboxes()
         server.close()
 

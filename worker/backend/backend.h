@@ -27,6 +27,7 @@
 #define BACKEND_TRIED_MAX     16
 #define BACKEND_WORKSPACE     "/workspace"
 #define BACKEND_APP           "/app"
+#define BACKEND_APP_WORKSPACE "/app/results" /* in a sandbox with app_dir */
 /* The package directory in a sandbox: it outlives installers and is removed with the sandbox that
  * they install for. It has world-writable subdirectories `python` and `node` from the beginning; a
  * sandbox sees them read-only. Each may be a separate mount, so files cannot be renamed from one to
@@ -70,7 +71,9 @@ struct backend_spec {
      * create makes it and destroy removes it; else it exists, and is -ERR_GONE if it does not. */
     const char *packages;
     bool packages_write; /* an installer: user code may write there */
-    bool app_dir;        /* user code has a small writable directory BACKEND_APP */
+    /* user code has a small writable directory BACKEND_APP, and its workspace is
+     * BACKEND_APP_WORKSPACE */
+    bool app_dir;
     struct backend_mount mounts[BACKEND_MOUNTS_MAX];
     size_t mount_count;
 
@@ -79,6 +82,12 @@ struct backend_spec {
     void (*progress)(void *arg, const char *text, uint64_t done, uint64_t total);
     void *progress_arg; /* both must stay valid until create is done */
 };
+
+/* The workspace of a sandbox as seen from inside. */
+static inline const char *backend_workspace(const struct backend_spec *spec)
+{
+    return spec->app_dir ? BACKEND_APP_WORKSPACE : BACKEND_WORKSPACE;
+}
 
 /* Owned by the receiver of a callback only during that callback. */
 struct backend_info {

@@ -247,13 +247,14 @@ static void on_piece(void *arg, const struct file_piece *piece)
 static struct download *read_link(struct web_exchange *x)
 {
     const char *at = web_path(x);
-    bool foreign = strcmp(at, FILES_FOREIGN_PATH) == 0;
+    bool named = strncmp(at, FILES_STATIC_PATH, strlen(FILES_STATIC_PATH)) == 0;
+    bool foreign = named || strcmp(at, FILES_FOREIGN_PATH) == 0;
     const char *sandbox = NULL, *path = NULL;
     char *id = NULL;
     if (foreign) {
         sandbox = web_query(x, "sandbox_id");
         sandbox = sandbox != NULL ? sandbox : web_query(x, "container_id");
-        path = web_query(x, "file_path");
+        path = named ? at + strlen(FILES_STATIC_PATH) : web_query(x, "file_path");
     } else {
         at += strlen(FILES_PATH);
         path = strchr(at, '/');

@@ -52,12 +52,14 @@ struct files_source {
 
 #define FILES_PATH         "/files/"
 #define FILES_FOREIGN_PATH "/sandbox/file"
+#define FILES_STATIC_PATH  "/static/"
 
 /* Whether this path belongs to the endpoint. */
 static inline bool files_endpoint_has(const char *path)
 {
     return strncmp(path, FILES_PATH, strlen(FILES_PATH)) == 0 ||
-           strcmp(path, FILES_FOREIGN_PATH) == 0;
+           strcmp(path, FILES_FOREIGN_PATH) == 0 ||
+           strncmp(path, FILES_STATIC_PATH, strlen(FILES_STATIC_PATH)) == 0;
 }
 
 /* Copies the table. */

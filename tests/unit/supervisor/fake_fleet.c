@@ -309,6 +309,11 @@ const char *fleet_workspace(struct fleet *f, const char *id)
     return find(f, id) != NULL ? "/workspace" : "";
 }
 
+uint64_t fleet_time_left_ms(struct fleet *f, const char *id)
+{
+    return find(f, id) != NULL ? 3600000 : 0;
+}
+
 const char *fleet_owner(struct fleet *f, const char *id)
 {
     return find(f, id) != NULL ? find(f, id)->owner : NULL;

@@ -10,6 +10,7 @@
 
 #include "supervisor/packages/names.h"
 #include "supervisor/packages/reply.h"
+#include "supervisor/packages/specifiers.h"
 
 static void check_all(enum package_manager manager, const char *const *texts, bool good)
 {
@@ -151,6 +152,37 @@ static void replies_are_read_line_by_line(void **state)
     assert_true(view_is(words, "no route to it"));
 }
 
+static void a_version_fits_what_is_asked_for(void **state)
+{
+    (void)state;
+    static const char *const good[][2] = {
+        {"six", "1.16.0"},           {"six==1.16", "1.16.0"},
+        {"six==1.*", "1.16.0"},      {"six[x]>=1.10,<2,!=1.12", "1.16.0"},
+        {"six~=1.10", "1.16.0"},     {"six===1.16.0", "1.16.0"},
+        {"six>=1.16rc1", "1.16"},    {"six==1.0-1", "1.0.post1"},
+        {"six==v1.0.RC2", "1.0rc2"}, {"six==1.0", "1.0+local.7"},
+        {"six>1.9", "1.10"},         {"six>=1!0.1", "1!0.2"},
+        {"six==odd", "odd"},
+    };
+    static const char *const bad[][2] = {
+        {"six==1.0", "1.16.0"},     {"six==1.16.0.1", "1.16.0"}, {"six==2.*", "1.16.0"},
+        {"six!=1.*", "1.16.0"},     {"six>=1.10,<1.16", "1.16"}, {"six~=1.10.0", "1.16.0"},
+        {"six===1.16", "1.16.0"},   {"six>=1.16", "1.16rc1"},    {"six<1.16", "1.16rc1"},
+        {"six>1.0", "1.0.post1"},   {"six==1.0+mine", "1.0"},    {"six>=1!0.1", "2.0"},
+        {"six>=1.16", "1.16.dev3"}, {"six==odd", "1.0"},
+    };
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        if (!package_version_fits(good[i][0], view_of(good[i][1]))) {
+            fail_msg("%s does not fit %s", good[i][1], good[i][0]);
+        }
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        if (package_version_fits(bad[i][0], view_of(bad[i][1]))) {
+            fail_msg("%s fits %s", bad[i][1], bad[i][0]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +192,7 @@ int main(void)
         cmocka_unit_test(a_refusal_shows_the_text_in_one_line),
         cmocka_unit_test(a_name_has_one_spelling),
         cmocka_unit_test(replies_are_read_line_by_line),
+        cmocka_unit_test(a_version_fits_what_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -341,7 +341,9 @@ static void on_container_inspected(void *arg, int rc, const struct docker_reply 
         return;
     }
     char *unapplied[BACKEND_UNAPPLIED_MAX];
-    struct backend_info info = {.runtime = d->request.spec.runtime, .image = d->request.spec.image};
+    struct backend_info info = {.runtime = d->request.spec.runtime,
+                                .image = d->request.spec.image,
+                                .workspace = backend_workspace(&d->request.spec)};
     info.unapplied_count = docker_spec_unapplied(&d->engine, NULL, 0, unapplied);
     for (size_t i = 0; i < info.unapplied_count; i++) {
         info.unapplied[i] = unapplied[i];

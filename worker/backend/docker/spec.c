@@ -133,7 +133,7 @@ static void add_command(cJSON *body, const struct docker_spec_input *in,
     /* 0 if a cgroup limits memory: it counts used pages, whereas the rlimit counts reserved ones */
     append_docker_number(args, "--data-bytes", holds_memory(in->engine) ? 0 : limits->memory_bytes);
     append_docker_number(args, "--memory-bytes", limits->memory_bytes);
-    append_pair(args, "--workspace", BACKEND_WORKSPACE);
+    append_pair(args, "--workspace", backend_workspace(in->spec));
     append_pair(args, "--home", SANDBOX_HOME);
     if (in->spec->packages_write) {
         append_pair(args, "--packages", BACKEND_PACKAGES);
@@ -260,8 +260,8 @@ static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
                      ",noexec");
     add_user_tmpfs(tmpfs, in, "/tmp", "1777", other);
     add_user_tmpfs(tmpfs, in, SANDBOX_HOME, "0755", other);
-    add_user_tmpfs(tmpfs, in, BACKEND_WORKSPACE, "0755", limits->disk_bytes);
-    if (in->spec->app_dir) {
+    add_user_tmpfs(tmpfs, in, backend_workspace(in->spec), "0755", limits->disk_bytes);
+    if (in->spec->app_dir) { /* engines mount it before the workspace, which is in it */
         add_user_tmpfs(tmpfs, in, BACKEND_APP, "0755", SANDBOX_APP_BYTES);
     }
 

@@ -70,7 +70,7 @@ static void add_args(cJSON *process, const struct oci_spec_input *in)
     append_oci_number(args, "--data-bytes", in->mode->memory ? 0 : limits->memory_bytes);
     append_oci_number(args, "--memory-bytes", limits->memory_bytes);
     json_build_append_string(args, "--workspace");
-    json_build_append_string(args, "/workspace");
+    json_build_append_string(args, backend_workspace(in->spec));
     json_build_append_string(args, "--home");
     json_build_append_string(args, SANDBOX_HOME);
     if (in->mode->userns == OCI_USERNS_SINGLE) {
@@ -179,10 +179,10 @@ static void add_mounts(cJSON *config, const struct oci_spec_input *in)
     }
     add_oci_tmpfs(mounts, "/tmp", "1777", other, ids);
     add_oci_tmpfs(mounts, SANDBOX_HOME, "0755", other, ids);
-    add_oci_tmpfs(mounts, "/workspace", "0755", limits->disk_bytes, ids);
-    if (in->spec->app_dir) {
+    if (in->spec->app_dir) { /* first, as the workspace is a mount in it */
         add_oci_tmpfs(mounts, BACKEND_APP, "0755", SANDBOX_APP_BYTES, ids);
     }
+    add_oci_tmpfs(mounts, backend_workspace(in->spec), "0755", limits->disk_bytes, ids);
 
     for (size_t i = 0; i < in->root->bind_count; i++) {
         const struct oci_bind *b = &in->root->binds[i];
