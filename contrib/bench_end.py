@@ -1,7 +1,6 @@
-"""The end of a server that has many sandboxes, measured from outside: when the last process of user code was dead, and
-when nothing was left. `close` closes the pipe and lets the server go; `patience` sends SIGTERM 2 s and SIGKILL 4 s
-after that, as the official clients do; `kill` is SIGKILL at once.
-"""
+"""The end of a server with many sandboxes, measured from outside: when the last process of user code was
+dead, and when nothing was left. `close` closes the pipe and waits for the server; `patience` sends SIGTERM 2
+s and SIGKILL 4 s after that, as the official clients do; `kill` sends SIGKILL at once."""
 
 import os
 import signal
@@ -32,7 +31,7 @@ def is_dead(pid):
 
 
 def pipelined(server, lines):
-    """Asks them all, so many at a time; the structured results in the order of the answers."""
+    """Sends all requests, a limited number at a time; returns the structured results in the order of the answers."""
     import json
 
     rest, results = list(lines), []
@@ -58,8 +57,8 @@ def groups_of(ids):
 
 
 def left_counts(directory, groups, engine):
-    """How many of each kind of thing are left; `groups` are the control groups that there were. Walking through all of
-    them would take longer than what is measured."""
+    """Counts what is left of each kind; `groups` are the control groups that there were, because walking
+    through all of them would take longer than the measured time."""
     boxes = 0
     for place in os.listdir(directory):
         try:
@@ -79,7 +78,7 @@ def left_counts(directory, groups, engine):
 
 
 def end(server, way):
-    """When the end began: what comes later in it is done in a process of its own."""
+    """Begins the end and returns its time; later steps run in a process of their own."""
     begun = time.monotonic()
     if way == "kill":
         server.child.kill()
@@ -91,7 +90,7 @@ def end(server, way):
             for at, number in ((2, signal.SIGTERM), (4, signal.SIGKILL)):
                 time.sleep(max(0.0, begun + at - time.monotonic()))
                 try:
-                    os.kill(pid, number)  # it is not reaped before we have ended
+                    os.kill(pid, number)  # it is not reaped before this process has ended
                 except OSError:
                     break
             os._exit(0)
@@ -109,7 +108,7 @@ def bench_end(server_of, options, directory, engine):
     code = f"import subprocess\nchild = subprocess.Popen(['sleep', '{mark}'])"
     pipelined(server, [server.call_line("execute_code", sandbox_id=s, code=code) for s in ids])
     made = time.monotonic() - begun
-    time.sleep(2)  # what creating them has left to do is not what is measured
+    time.sleep(2)  # background work of the creations shall not be measured
     running = set(processes_with(mark))
     if len(running) != count:
         raise SystemExit(f"{len(running)} processes of user code for {count} sandboxes")

@@ -1,7 +1,7 @@
-"""The engine's side of bench: what the same things cost without cloister in between.
+"""The engine's part of bench: the cost of the same operations without cloister.
 
-DOCKER_HOST names the engine that is measured; without it one is started for the measurement, with the image that
-the tests use, and ended behind it.
+DOCKER_HOST names the measured engine; without it an engine is started for the measurement, with the image of
+the tests, and ended afterwards.
 """
 
 import os
@@ -21,7 +21,7 @@ import engine as engines
 
 class EngineSide:
     def __init__(self, image):
-        """`image`: "" = the tests' own, or with DOCKER_HOST what cloister takes by default."""
+        """`image`: "" = that of the tests, or with DOCKER_HOST cloister's default."""
         self.own = None
         host = os.environ.get("DOCKER_HOST", "")
         if host and not host.startswith("unix://"):
@@ -51,7 +51,7 @@ class EngineSide:
         about = self.api.ask("GET", "/version")
         return f"Docker Engine {about['Version']}"
 
-    # ---- what others do for each call ----
+    # ---- the usual alternatives ----
 
     def exec_python(self, container, code):
         """`docker exec CONTAINER python3 -c CODE` by the docker command, or the two requests that it makes."""
@@ -69,23 +69,23 @@ class EngineSide:
         status, output = self.api.send("POST", f"/exec/{made}/start", {"Detach": False, "Tty": False})
         if status >= 400:
             raise SystemExit(f"exec failed: {output[:300]}")
-        return output[8:]  # without the head of the one frame there is
+        return output[8:]  # without the header of its only frame
 
     # ---- create and start, with the same options ----
 
     def body_of(self, sandbox):
-        """What would make one more container like this sandbox's."""
+        """The request for another container like this sandbox's."""
         made = self.container(sandbox)
         return {**made["Config"], "Hostname": "bench", "HostConfig": made["HostConfig"]}
 
     def remove_volumes(self, body):
-        """Of packages: the engine makes those that a container mounts and that are not there."""
+        """Removes volumes for packages, which the engine makes for a container that mounts them."""
         for mount in body["HostConfig"].get("Mounts") or []:
             if mount.get("Source", "").startswith("cloister-packages-"):
                 self.api.ask("DELETE", f"/volumes/{mount['Source']}", force="1")
 
     def create_and_start(self, body):
-        """Milliseconds; the container is removed behind it."""
+        """Returns milliseconds; the container is removed afterwards."""
         begun = time.perf_counter_ns()
         made = self.api.ask("POST", "/containers/create", body)["Id"]
         self.api.ask("POST", f"/containers/{made}/start")

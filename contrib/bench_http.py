@@ -1,8 +1,9 @@
 """Many clients over HTTP at once, each with a session and a sandbox of its own and calls at a steady pace.
 
-One loop without threads plays all clients, so that it costs little beside what it measures. A client sends its next call `pause`
-seconds after the answer to the one before; with 200 clients and a quarter of a second that is 800 calls a second, if nothing makes them wait.
-Beside it, before and behind, the same call is made by one client alone: over stdio to a server of its own, and over HTTP to this one.
+One loop without threads runs all clients, so that it uses little CPU compared with what it measures. A client
+sends its next call `pause` seconds after the previous answer; 200 clients with a pause of a quarter of a
+second make 800 calls a second, if they need not wait. Before and after, one client alone makes the same call:
+over stdio to a server of its own, and over HTTP to this one.
 """
 
 import collections
@@ -22,7 +23,7 @@ GIVE_UP_SECONDS = 120.0
 
 
 def raise_limits(wanted):
-    """Descriptors: of ours for the clients, of the server for theirs, which inherits it."""
+    """Raises the limits on descriptors: ours for the clients, and the server's, which inherits it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < wanted:
         try:
@@ -34,7 +35,7 @@ def raise_limits(wanted):
 
 
 class HttpServer:
-    """Cloister with --http, with sandboxes small enough that many fit."""
+    """Cloister with --http, and small sandboxes so that many fit."""
 
     def __init__(self, program, directory, sessions):
         options = {
@@ -85,7 +86,7 @@ class Client:
         self.number = 0
         self.received = b""
         self.begun = None
-        self.then = None  # what to do with the answer
+        self.then = None  # the callback for the answer
 
     def request(self, method, params, then):
         self.number += 1
@@ -108,7 +109,7 @@ class Client:
         self.request("tools/call", {"name": tool, "arguments": arguments}, then)
 
     def take(self):
-        """Reads; returns (status, head, message or None) when a response is whole, else None."""
+        """Reads; returns (status, head, message or None) when a response is complete, else None."""
         data = self.socket.recv(1 << 18)
         if not data:
             raise OSError("the server has closed the connection")
@@ -136,7 +137,7 @@ class Client:
 
 
 class Crowd:
-    """All clients, and the loop that plays them."""
+    """All clients, and their loop."""
 
     def __init__(self, server, count):
         self.server = server
@@ -153,7 +154,7 @@ class Crowd:
         self.under_way -= 1
 
     def run(self, on_due=None):
-        """Until nothing is under way and nobody is waiting for his next turn."""
+        """Runs until no request is pending and no client waits for its next call."""
         limit = time.perf_counter() + GIVE_UP_SECONDS
         while self.under_way > 0 or self.waiting:
             now = time.perf_counter()
@@ -193,7 +194,7 @@ class Crowd:
             then(client, message["result"], seconds)
 
     def each(self, start, at_once):
-        """start(client) for all, so many under way at a time; it begins exactly one request."""
+        """Calls start(client) for all, with a limited number pending; it begins exactly one request."""
         left = collections.deque(self.clients)
         while left or self.under_way > 0:
             while left and self.under_way < at_once:
@@ -202,7 +203,7 @@ class Crowd:
             for key, _ in self.selector.select(1.0):
                 self.readable(key.data)
 
-    # ---- what they do ----
+    # ---- the clients' calls ----
 
     def open_sessions(self):
         hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
@@ -230,7 +231,7 @@ class Crowd:
             client.socket.close()
 
     def steady(self, clients, seconds, pause):
-        """Calls of these clients for so long; returns (milliseconds of each, calls a second)."""
+        """Calls of these clients for so many seconds; returns (milliseconds of each, calls a second)."""
         spent = []
         until = time.perf_counter() + seconds
 
@@ -254,7 +255,7 @@ class Crowd:
 
 
 def alone_over_stdio(server, seconds, timed):
-    """The same call by one client over a pipe, one after the other."""
+    """The same call by one client over a pipe, sequentially."""
     sandbox = server.call("create_sandbox")["sandbox_id"]
     line = lambda: server.call_line("execute_code", sandbox_id=sandbox, code=CALL)  # noqa: E731
 
@@ -294,7 +295,7 @@ def bench_http(options, directory, stdio_server, tools):
         http, _ = crowd.steady(crowd.clients[:1], ALONE_SECONDS, 0.0)
         many, rate = crowd.steady(crowd.clients, options.seconds, options.pause)
         supervisor("load")
-        few = crowd.clients[:: max(1, sessions // 20)]  # finding an agent looks at all processes
+        few = crowd.clients[:: max(1, sessions // 20)]  # finding an agent reads all processes
         workers = [tools["rollup"](c.worker)["pss_kb"] for c in crowd.clients]
         agents = [tools["rollup"](pid)["pss_kb"] for pid in (tools["agent_pid"](c.sandbox) for c in few) if pid]
         crowd.close_all()

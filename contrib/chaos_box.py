@@ -1,15 +1,15 @@
 """The model of one sandbox: what its variables, its log and its files must be, given what was done to it.
 
-A box is a place that always has a sandbox; when the agent of one is killed another one takes its place. In it live two
-lanes, one for each language, in each of which one call follows another. So the model of a lane is exact:
+A box always has a sandbox; when the agent of one is killed, another one takes its place. It has two lanes, one for each
+language, in each of which one call follows another. So the model of a lane is exact:
 
-- a counter in the interpreter goes up by one with each call, and starts again only after the interpreter was lost for a
-  reason that the box knows of;
-- each operation first appends its id to a log file, then prints it with the counter. What was answered as run is in
-  that file once, what was not is there at most once, nothing else is;
-- an answer that says more or less than what the code printed is wrong.
+- a counter in the interpreter is incremented by each call, and restarts only after the interpreter was lost for a reason
+  that the box knows;
+- each operation first appends its id to a log file, then prints it with the counter. An operation whose answer says that
+  it ran is in that file once, any other one at most once, and the file contains nothing else;
+- an answer with more or less than the output of the code is wrong.
 
-What is not known is a set: a call that was stopped may have got as far as the counter or not.
+Unknown values are sets: a call that was stopped may have reached the counter or not.
 """
 
 import threading
@@ -19,15 +19,15 @@ import time
 class Lane:
     def __init__(self, language):
         self.language = language
-        self.counters = {0}  # what the interpreter's counter may be
-        self.begun = False  # it has run something: a call that is stopped while it starts costs nothing but the start
-        self.lost = False  # it is gone: the next call must find a new one
-        self.may_be_lost = False  # it may be gone
-        self.killed = None  # (before, after) of a kill from outside whose effect was not seen yet
-        self.known = {}  # execution ids that have been dealt with, in order
+        self.counters = {0}  # possible values of the interpreter's counter
+        self.begun = False  # it has run something: stopping a call while it starts only costs the start
+        self.lost = False  # it has ended: the next call must find a new one
+        self.may_be_lost = False  # it may have ended
+        self.killed = None  # (before, after) of a kill from outside whose effect has not been seen yet
+        self.known = {}  # execution ids that have been handled, in order
         self.chapter = 0
         self.written = {}  # chapter -> {operation: "once" or "maybe"}
-        self.busy_since = None  # a call is under way
+        self.busy_since = None  # a call is pending
 
     def log_name(self, chapter=None):
         return f"log.{self.language}.{self.chapter if chapter is None else chapter}"
@@ -38,7 +38,7 @@ class Lane:
     # ---- the interpreter ----
 
     def unsure(self):
-        """A call has ended of which nobody knows whether it has found a new interpreter."""
+        """A call has ended of which it is unknown whether it found a new interpreter."""
         if self.lost or self.may_be_lost or self.killed:
             self.counters = self.counters | {0, 1}
             self.may_be_lost, self.lost = True, False
@@ -46,14 +46,14 @@ class Lane:
                 self.killed = None
 
     def know_nothing(self):
-        """After a violation: whatever comes next is taken as it is, so that one mistake is told once."""
+        """After a violation: accepts any next state, so that one mistake is reported once."""
         self.counters, self.may_be_lost = set(range(1 << 16)), True
 
     def forget_interpreter(self):
         self.lost, self.may_be_lost, self.killed = False, False, None
 
     def judge(self, op, said, counter):
-        """Compares what an answer says about the interpreter with what may be; returns what is wrong."""
+        """Compares an answer's statement about the interpreter with the possible states; returns what is wrong."""
         wrong = []
         if said == "restarted":
             if self.begun and not (self.lost or self.may_be_lost or self.killed):
@@ -85,16 +85,16 @@ class Box:
         self.name = name
         self.lock = threading.Condition()
         self.id = None
-        self.status = None  # as it was created
-        self.doomed = None  # when its agent was killed
+        self.status = None  # when it was created
+        self.doomed = None  # time when its agent was killed
         self.generation = 0
         self.lanes = {}
         self.parked = set()
-        self.blows = []  # (before, after, what) done to its worker or to the server
-        self.worker_deaths = []  # times, for the spacing
+        self.blows = []  # (before, after, what) of attacks on its worker or the server
+        self.worker_deaths = []  # times, to keep a distance
 
     def settle(self, status):
-        """A new sandbox lives here."""
+        """A new sandbox for this box."""
         with self.lock:
             self.id = status["sandbox_id"]
             self.status = status
@@ -107,7 +107,7 @@ class Box:
             self.lock.notify_all()
 
     def park(self, language, over):
-        """A lane has seen that the sandbox is gone, and waits for the next one."""
+        """A lane has noticed that the sandbox is gone, and waits for the next one."""
         with self.lock:
             generation = self.generation
             self.parked.add(language)
@@ -118,10 +118,10 @@ class Box:
         with self.lock:
             return self.lock.wait_for(lambda: len(self.parked) == len(self.lanes), seconds)
 
-    # ---- what was done to it ----
+    # ---- attacks ----
 
     def blow(self, what):
-        """Something is about to be done; returns the entry, to be closed by done()."""
+        """Records an attack that is about to happen; returns the entry, to be closed by done()."""
         entry = [time.monotonic(), float("inf"), what]
         with self.lock:
             self.blows = [*self.blows[-30:], entry]
@@ -132,17 +132,17 @@ class Box:
         entry[1] = time.monotonic()
 
     def disturbed(self, since, until):
-        """Whether anything was done to the worker or the server between two moments, or a little before."""
+        """Whether the worker or the server was attacked between two moments, or a little before."""
         with self.lock:
             return [b[2] for b in self.blows if b[0] <= until and b[1] >= since - 1.0]
 
     def hangs(self):
-        """Its worker was stopped, and has not been replaced yet."""
+        """Whether its worker was stopped and has not been replaced yet."""
         with self.lock:
             return any("SIGSTOP" in b[2] and b[1] == float("inf") for b in self.blows)
 
     def may_kill_worker(self, deaths=1):
-        """Five deaths within 30 s give a sandbox up if nothing succeeds in between; so many are never done."""
+        """Five deaths within 30 s without a success in between give a sandbox up, so there are never so many."""
         now = time.monotonic()
         with self.lock:
             recent = [t for t in self.worker_deaths if t > now - 35]

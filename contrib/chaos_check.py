@@ -1,12 +1,13 @@
-"""What counts as a violation, and what can be seen from outside.
+"""Violations, and the state of the machine seen from outside.
 
-A run is judged by what a user or the operator of the host could notice: answers, files, processes, control groups. Every
-thread tells the one Court what it saw; the Court prints a violation at once with the seed and the number of the latest
-kill, so that it can be found in the server's log, and goes on: the second violation often explains the first.
+A run is judged by what a user or the operator of the host could notice: answers, files, processes, control
+groups. Every thread reports to the one Court; the Court prints a violation at once with the seed and the
+number of the latest kill, so that it can be found in the server's log, and goes on, because the second
+violation often explains the first.
 
-What a sandbox is on this host is found by the runtime directory on a worker's command line, never by a program's name:
-nothing that belongs to somebody else is touched. Before a signal is sent the process is held by a descriptor and looked at once
-more, so a pid that was used again cannot be hit.
+The processes of a sandbox on this host are found by the runtime directory on a worker's command line, never
+by a program's name, so that other programs are not touched. Before a signal is sent, the process is held by a
+descriptor and checked once more, so a reused pid cannot be hit.
 """
 
 import os
@@ -16,7 +17,7 @@ import time
 
 import mcp
 
-GRACE_SECONDS = 10.0  # what ends by itself has ended by then
+GRACE_SECONDS = 10.0  # processes that end by themselves have ended by then
 
 
 def percentile(values, part):
@@ -25,7 +26,7 @@ def percentile(values, part):
 
 
 class Court:
-    """Counts and figures of one run, for all threads."""
+    """Counts and measurements of one run, for all threads."""
 
     def __init__(self, seed, log_path):
         self.seed = seed
@@ -48,7 +49,7 @@ class Court:
         self.note(line)
 
     def note(self, text):
-        """A line of ours in the server's log."""
+        """Writes a line of ours into the server's log."""
         with open(self.log_path, "a", encoding="utf-8") as file:
             file.write(f"{time.monotonic() - self.begun:10.4f} ---- {text}\n")
 
@@ -78,7 +79,7 @@ class Court:
 
 
 class Process:
-    """A process that is ours, held so that its number cannot mean another one."""
+    """A process of ours, held so that its pid cannot mean another one."""
 
     def __init__(self, pid, is_it):
         self.pid = pid
@@ -158,7 +159,8 @@ def agent_of(sandbox):
 
 
 def interpreter_of(agent, language):
-    """The live interpreter below an agent, held, or None: the child of a keeper, which is the agent's program, too."""
+    """The live interpreter below an agent, held, or None: it is the child of a keeper, which runs the agent's
+    program as well."""
     table = children()
     below = list(table.get(agent, []))
     for pid in below:
@@ -177,7 +179,7 @@ def is_interpreter(words, language):
     return os.path.basename(words[0]).startswith({"python": "python", "bash": "bash"}[language])
 
 
-# ---- what is left ----
+# ---- remains ----
 
 
 def sockets_of(text):
@@ -186,7 +188,7 @@ def sockets_of(text):
 
 
 def cgroups_of(sandboxes):
-    """Control groups of any of these sandboxes; one walk for all."""
+    """Control groups of any of these sandboxes, found in one walk."""
     found = []
     for directory, names, _ in os.walk("/sys/fs/cgroup"):
         found += [os.path.join(directory, n) for n in names if n.startswith("cloister-") and n[len("cloister-") :] in sandboxes]
@@ -194,7 +196,8 @@ def cgroups_of(sandboxes):
 
 
 def files_of(runtime_dir):
-    """What is below a runtime directory but for what a named instance keeps: its lock and the root that sandboxes share."""
+    """Files below a runtime directory, except those that a named instance keeps: its lock and the root that
+    sandboxes share."""
     found = []
     for directory, names, files in os.walk(runtime_dir):
         kept = os.path.basename(directory) == "shared"
@@ -208,7 +211,7 @@ def files_of(runtime_dir):
 
 
 def left_of(runtime_dir, sandboxes):
-    """All that a server and its sandboxes have left on this host."""
+    """Everything that a server and its sandboxes have left on this host."""
     return (
         [f"process {p}" for p in mcp.processes_left(runtime_dir)]
         + [f"container {c}" for c in mcp.containers_of(runtime_dir)]
@@ -220,7 +223,7 @@ def left_of(runtime_dir, sandboxes):
 
 
 def wait_nothing(look, seconds=GRACE_SECONDS):
-    """What look() still finds after so long at most."""
+    """Waits until look() finds nothing, or for so many seconds; returns what it still finds."""
     deadline = time.monotonic() + seconds
     while True:
         found = look()

@@ -1,13 +1,13 @@
-"""The killer: what is killed or stopped next, how that is done, and what must follow at once.
+"""The killer: which process is killed or stopped next, how, and what must follow at once.
 
-Kinds and places come from one generator of the seed; the moment is whatever the load is doing then, and where it matters the
-killer waits for one: a worker dies with a call in flight, or while its sandbox is created or closed. Several things are bounded so that no
-rule of the server is hit legitimately: the deaths of one worker are spaced, one interpreter is killed again only
-when its death has been seen.
+Kinds and places come from one generator of the seed; the load decides the situation, and where it matters the
+killer waits for one: a worker dies with a call pending, or while its sandbox is created or closed. Several
+things are limited so that the server's own limits are not reached: deaths of one worker keep a distance, and
+an interpreter is only killed again when its death has been seen.
 
-Each effect is checked here as far as it is about processes: a stopped worker is replaced, a call issued right after the
-kill is answered by the next worker, the sandbox of a dead agent says so and leaves nothing, a new server has all
-sandboxes as they were. The rest is seen by the load.
+The effects on processes are checked here: a stopped worker is replaced, a call made right after the kill is
+answered by the next worker, the sandbox of a dead agent reports that and leaves nothing, a new server has all
+sandboxes as they were. The load checks the rest.
 """
 
 import random
@@ -32,9 +32,9 @@ KINDS = {
     "supervisor and worker": 4,
 }
 PAUSE_SECONDS = (0.6, 2.4)
-FOUND_SECONDS = 12.0  # a stopped worker: 5 s, or 3 s more when its server is replaced meanwhile, on a busy machine
-MOMENT_SECONDS = 2.0  # how long the killer waits for a moment that it wants
-TOLD_SECONDS = 10.0  # from the death of an agent to the state of its sandbox
+FOUND_SECONDS = 12.0  # a stopped worker is found after 5 s, or 3 s later if its server is replaced meanwhile, on a busy machine
+MOMENT_SECONDS = 2.0  # how long the killer waits for a situation
+TOLD_SECONDS = 10.0  # from the death of an agent to the status of its sandbox
 STEADY = ("name", "backend", "image", "limits", "network", "workspace", "created_at")
 
 
@@ -89,7 +89,7 @@ class Killer:
             self.supervisor(kind, places)
 
     def later(self, function, *arguments):
-        """What must follow is watched while the next kill is done."""
+        """Checks the effect in a thread while the next kill is done."""
         self.helpers = [h for h in self.helpers if h.is_alive()]
         thread = threading.Thread(target=self.guarded, args=(function, *arguments), daemon=True)
         self.helpers.append(thread)
@@ -115,7 +115,7 @@ class Killer:
     # ---- workers ----
 
     def busy_box(self, places, deaths):
-        """The first of these places in which a call is in flight, and whose worker may die so often."""
+        """The first of these places with a pending call whose worker may die so often."""
         box = self.wait_for(
             lambda: next((b for b in places if not b.doomed and any(lane.busy_since for lane in b.lanes.values())), None)
         )
@@ -148,7 +148,7 @@ class Killer:
         return found if found and found.pid != pid else None
 
     def recovers(self, box, blow, process, at, numbers):
-        """A call that is made right now is answered, by another worker, and the old one is gone."""
+        """A call made right now is answered, by another worker, and the old one ends."""
         sandbox, life = box.id, self.instance.life.number
         try:
             self.instance.insist("list_files", 30, sandbox_id=sandbox, path="/workspace/..")
@@ -175,7 +175,7 @@ class Killer:
         return next((pid for s, _, pid in check.workers(self.instance.runtime_dir) if s in ids), None) if ids else None
 
     def stranger(self, probe, delay):
-        """The worker of a sandbox that comes and goes."""
+        """The worker of a sandbox of the churn."""
         pid = self.wait_for(probe)
         if pid is None:
             return
@@ -192,7 +192,7 @@ class Killer:
             process.close()
         self.killed("worker while creating" if probe == self.creating else "worker while closing")
 
-    # ---- what is inside ----
+    # ---- interpreters and agents ----
 
     def interpreter(self, places, language):
         for box in places:
@@ -232,7 +232,8 @@ class Killer:
         self.later(self.buries, box)
 
     def buries(self, box):
-        """All calls of a dead sandbox are answered, it says why, nothing of it is left, and another takes its place."""
+        """All calls of a dead sandbox are answered, it reports the reason, nothing of it is left, and another
+        one is created."""
         sandbox, at = box.id, time.monotonic()
         if not box.wait_parked(40):
             self.court.violation(f"{sandbox}: calls were not answered within 40 s after the death of the agent")
@@ -271,7 +272,7 @@ class Killer:
             time.sleep(0.05)
 
     def create(self, box):
-        """A sandbox for a place; names are used again only by whoever has lost the answer."""
+        """Creates a sandbox for a place; a name is only reused if the answer was lost."""
         box.name = f"box{box.number}x{box.generation + 1}"
         while True:
             begun = time.monotonic()
@@ -314,8 +315,8 @@ class Killer:
             box.done(blow)
 
     def adopted(self, boxes, generations, begun, hanging):
-        """All sandboxes are there and ready soon, and are what they were. One whose worker was stopped at that moment (`hanging`)
-        takes the time to find that out, and is measured apart."""
+        """Requires that all sandboxes are soon ready, and unchanged. One whose worker was stopped at that
+        moment (`hanging`) needs time to find that out, and is measured separately."""
         while True:
             here = self.instance.sandboxes()
             mine = [b for b in boxes if not b.doomed and b.generation == generations[b]]

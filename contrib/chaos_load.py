@@ -1,12 +1,13 @@
-"""The load: what a model would do with its sandboxes, and whoever has lost an answer.
+"""The load: calls as a model makes them, and the recovery of lost answers.
 
-Each lane of a box is a thread that makes one call after another, of kinds chosen by its own generator, which is derived
-from the seed: the plan does not depend on when threads run. All code begins with the same head, which logs the operation, counts,
-and prints both. What must come behind that is known beforehand, so every answer is compared whole.
+Each lane of a box is a thread that makes one call after another, of kinds chosen by its own generator, which
+is derived from the seed, so the plan does not depend on the scheduling of threads. All code begins with the
+same head, which logs the operation, counts, and prints both. The rest of the output is known in advance, so
+every answer is compared completely.
 
-run_to_end() is what a client has to do to get an outcome exactly once, whatever dies: wait; after the server's death look whether the
-execution is among those that the next server knows, and fetch it; only if it is not, and has left no trace in the log, send
-it again.
+run_to_end() does what a client has to do to get an outcome exactly once, whatever dies: it waits; after the
+server's death it looks whether the next server knows the execution, and fetches it; only if it is unknown and
+has left no trace in the log, it sends the call again.
 """
 
 import datetime
@@ -19,14 +20,14 @@ from chaos_server import EXIT_SECONDS, Late, Lost, Refused
 from mcp import ServerGone
 
 SLACK_SECONDS = 12.0  # a worker that hangs is found within 5 s, and a deadline may be the agent's own
-CALM_SECONDS = 8.0  # nothing was done to this sandbox: the machine is shared, no more
-SHOWN_BYTES = 100 << 10  # of an output at least, before it is cut
-KEPT_BYTES = 250 << 10  # of an output at least, when another server has taken over
+CALM_SECONDS = 8.0  # if nothing was done to this sandbox: only a margin for a shared machine
+SHOWN_BYTES = 100 << 10  # minimum of an output that is shown before it is cut
+KEPT_BYTES = 250 << 10  # minimum of an output that is kept when another server has taken over
 LEFT_OUT = re.compile(r"\[\.\.\. (\d+) bytes left out[^\]]*\.\.\.\]\n")
-TOLD = ("status", "stdout", "stdout_bytes", "stderr", "error")  # of code whose sandbox has died, again and again
-CLOCK_SECONDS = 0.01  # how far a time that a server tells may be from ours
-LEFT_RUNNING_SECONDS = 4.0  # what code that is taken back would run for: nobody may be there to stop it
-FOR_EVER_SECONDS = 60.0  # what code that is stopped in any case would run for
+TOLD = ("status", "stdout", "stdout_bytes", "stderr", "error")  # fields about code whose sandbox has died, which must not change
+CLOCK_SECONDS = 0.01  # tolerance for times that a server reports
+LEFT_RUNNING_SECONDS = 4.0  # duration of code that is cancelled: it may be that nothing can stop it
+FOR_EVER_SECONDS = 60.0  # duration of code that is stopped in any case
 
 PYTHON_HEAD = """\
 with open('/workspace/{log}', 'ab', 0) as log_: log_.write(b'{name}\\n')
@@ -41,15 +42,15 @@ echo {name} $n_
 
 
 class Op:
-    """One execution: its code, and what must come of it."""
+    """One execution: its code, and the expected outcome."""
 
     def __init__(self, name, language, log, body, expected, nominal, **arguments):
         self.name = name
         self.language = language
         head = PYTHON_HEAD if language == "python" else BASH_HEAD
         self.code = head.format(name=name, log=log) + body
-        self.expected = expected  # standard output behind the head
-        self.nominal = nominal  # seconds that it runs
+        self.expected = expected  # standard output after the head
+        self.nominal = nominal  # its duration in seconds
         self.arguments = arguments
         self.kind = ""
         self.chapter = 0
@@ -69,8 +70,8 @@ class Lanes:
         self.without = without
         self.over = threading.Event()
         self.threads = []
-        self.ids = set()  # of all sandboxes that ever were
-        self.closing = {}  # id -> Event, sandboxes being closed by the churn
+        self.ids = set()  # of all sandboxes so far
+        self.closing = {}  # id -> Event, for sandboxes that the churn is closing
 
     def start(self):
         for box in self.boxes:
@@ -97,7 +98,7 @@ class Lanes:
     # ---- plans ----
 
     def make(self, rng, lane, name):
-        """The next execution of a lane."""
+        """Makes the next execution of a lane."""
         kinds = ["count", "count", "stream", "stream", "large", "deadline", "cancel"]
         if "executions" not in self.without:
             kinds += ["long", "stop"]
@@ -169,7 +170,7 @@ class Lanes:
         return op
 
     def make_stop(self, rng, language, name, log):
-        """To be stopped by its id, once the budget of the call is over."""
+        """An execution that is stopped by its id, after the time budget of the call."""
         op = self.sleeping(rng, language, name, log, FOR_EVER_SECONDS)
         op.nominal = 3.0
         op.statuses = {"cancelled"}
@@ -203,7 +204,7 @@ class Lanes:
             except Late as problem:
                 self.court.violation(f"{name} in {sandbox}: {problem}")
                 lane.know_nothing()
-            except Exception as problem:  # a lane that ends would hide the rest
+            except Exception as problem:  # a lane that ends would hide later violations
                 self.court.violation(f"{name} in {sandbox}: {type(problem).__name__}: {problem}")
                 lane.know_nothing()
             lane.busy_since = None
@@ -213,7 +214,7 @@ class Lanes:
             box.lock.notify_all()
 
     def refused(self, box, language, name, problem):
-        # If the server died, too, the next one has never seen the executions that ended with their sandbox.
+        # If the server died as well, the next one never knew the executions that ended with their sandbox.
         if box.doomed and problem.code in ("sandbox_not_found", "execution_not_found"):
             if len(problem.message) < 10:
                 self.court.violation(f"{name} in {box.id}: ended without a reason: {problem}")
@@ -239,7 +240,7 @@ class Lanes:
             self.court.violation(f"{op.name} ({op.kind}) in {sandbox}: {wrong}; after {disturbed or 'nothing'}; answer {brief(answer)}")
 
     def run_to_end(self, op, sandbox, lane):
-        """The outcome, or None if it was cancelled by notification and so is not answered."""
+        """Returns the outcome, or None if the call was cancelled by notification and so is not answered."""
         for _ in range(20):
             op.sent_at, op.sent_wall, op.life = time.monotonic(), time.time(), self.instance.life.number
             try:
@@ -279,17 +280,19 @@ class Lanes:
             del lane.known[next(iter(lane.known))]
 
     def cancel(self, op, life, pending, sandbox):
-        """Takes the call back; the answer if it came before that, else None."""
+        """Cancels the call; returns the answer if it came before that, else None."""
         try:
             return self.instance.finish(life, pending, max(op.cancel_after, 0.001))
         except Late:
             pass
         try:
             life.notify("notifications/cancelled", {"requestId": pending.ident, "reason": "chaos"})
-            # What is answered now is answered behind the notification: an answer of the other call is there or never comes.
+            # The answer to this call comes after the notification has been handled: an answer of the other
+            # call has come by then, or never comes.
             self.instance.finish(life, life.start_call("get_sandbox_status", sandbox_id=sandbox), self.limit(0))
         except (Lost, ServerGone):
-            # One that ends may answer the call before it has read the notification: all that it says is waited for.
+            # A server that ends may answer the call before it has read the notification, so its whole output
+            # is read.
             life.reader.join(EXIT_SECONDS + CALM_SECONDS)
         life.forget(pending)
         try:
@@ -318,7 +321,7 @@ class Lanes:
             except Refused as problem:
                 if problem.code != "execution_not_found" or listed_in == self.instance.life.number:
                     raise
-                return self.find(op, sandbox, lane)  # that server has died, too, and had let go of its older ones
+                return self.find(op, sandbox, lane)  # that server has died, too, and no longer had its older ones
             words = answer["stdout"].split()
             begun = datetime.datetime.fromisoformat(entry["started_at"].replace("Z", "+00:00")).timestamp()
             if op.name in words[:1] or (not words and begun >= op.sent_wall - CLOCK_SECONDS):
@@ -331,7 +334,7 @@ class Lanes:
         return None
 
     def never_began(self, op, sandbox, lane):
-        """It was told as unconfirmed, its server died, and the next one does not know it."""
+        """It was reported as unconfirmed, its server died, and the next one does not know it."""
         if op.name in self.read_log(sandbox, lane, lane.chapter):
             self.court.violation(f"{op.name} in {sandbox}: was told as unconfirmed and is not known, but is in the log")
         self.court.count(self.court.remarks, "calls sent again: told as unconfirmed, and their server died before they began")
@@ -372,7 +375,8 @@ class Lanes:
         return wrong
 
     def judge_ended(self, op, answer, box):
-        """The sandbox died under it: it is told with what it had shown, the same to whoever asks again, and listed."""
+        """The sandbox died during the execution: it is reported with its output so far, the same on every
+        request, and listed."""
         wrong = []
         if not box.doomed:
             wrong.append("the sandbox has ended, and nobody had touched its agent")
@@ -392,7 +396,7 @@ class Lanes:
 
     @staticmethod
     def judge_stopped(op, lane, answer, counter, disturbed):
-        """Timeout, cancelled, crashed."""
+        """An execution with timeout, cancelled or crashed."""
         wrong = []
         if counter is not None and counter - 1 not in lane.counters and not (counter == 1 and (lane.lost or lane.may_be_lost or lane.killed)):
             wrong.append(f"the counter is {counter} after {sorted(lane.counters)[:5]}")
@@ -403,7 +407,7 @@ class Lanes:
         elif answer.get("interpreter") == "restarted":
             if not (disturbed or lane.lost or lane.may_be_lost or lane.killed):
                 wrong.append("the interpreter was lost, though an interrupt was enough")
-            lane.may_be_lost = True  # anew for this call, or lost at its end
+            lane.may_be_lost = True  # new for this call, or lost at its end
             lane.unsure()
         else:
             lane.may_be_lost |= bool(disturbed)
@@ -430,7 +434,7 @@ class Lanes:
     # ---- files ----
 
     def files(self, rng, box, sandbox, language, contents):
-        """A file is written, or read and compared."""
+        """Writes a file, or reads and compares one."""
         path = f"{language}-{rng.randrange(4)}.txt"
         size = rng.choice([10, 1000, 30000])
         text = "".join(rng.choice("abcdefgh \n") for _ in range(size))
@@ -453,7 +457,7 @@ class Lanes:
     # ---- the log ----
 
     def read_log(self, sandbox, lane, chapter):
-        """The operations that have left their mark, in order."""
+        """The operations in the log, in order."""
         try:
             done = self.instance.insist("read_file", self.limit(0), sandbox_id=sandbox, path=f"/workspace/{lane.log_name(chapter)}")
         except Refused as problem:
@@ -476,7 +480,7 @@ class Lanes:
         self.court.count(self.court.remarks, "logs compared")
 
     def check_logs(self):
-        """All logs of all sandboxes once more, at the end: nothing ran late."""
+        """Reads all logs of all sandboxes again at the end: nothing has run late."""
         for box in self.boxes:
             for lane in box.lanes.values():
                 for chapter in lane.written:
@@ -485,7 +489,7 @@ class Lanes:
                     except (Refused, Late) as problem:
                         self.court.violation(f"the log of {box.id} cannot be read: {problem}")
 
-    # ---- coming and going ----
+    # ---- churn ----
 
     def churn(self):
         """Sandboxes that are made, used once and closed; every third by create_run_close."""
@@ -515,10 +519,11 @@ class Lanes:
                 self.court.violation(f"churn {number}: {type(problem).__name__}: {problem}")
             self.over.wait(pause)
 
-    hits = ()  # when a worker that the boxes do not know was killed
+    hits = ()  # times when a worker that the boxes do not know was killed
 
     def tidy(self, lost):
-        """What a call that lost its server has left is closed by its client; a sandbox of create_run_close has no name."""
+        """Closes the sandboxes of calls that lost their server, as their client would; a sandbox of
+        create_run_close has no name."""
         try:
             self.instance.next_life(lost.life)
             for sandbox, status in self.instance.sandboxes().items():
@@ -557,18 +562,18 @@ class Lanes:
         self.court.count(self.court.calls, "close_sandbox")
 
 
-CHAPTER_CALLS = 60  # of a lane: then its log is read and another one begun
+CHAPTER_CALLS = 60  # calls of a lane before its log is read and a new one begun
 
 
 def is_part(shown, expected, whole=False):
-    """Whether what is shown is the beginning of what was expected, or its head and its tail with as much left out between
-    them as it says; with `whole`, as far as it is kept."""
+    """Whether the output is the beginning of the expected one, or its head and its tail with exactly as much
+    left out between them as it says; with `whole`, everything that is kept."""
     mark = LEFT_OUT.search(shown)
     if mark is None:
         return expected.startswith(shown)
     head, tail = shown[: mark.start()], shown[mark.end() :]
     if not expected.startswith(head):
-        head = head.removesuffix("\n")  # one is added where a line was cut
+        head = head.removesuffix("\n")  # a newline is added where a line was cut
     at = len(head) + int(mark.group(1))
     end = at + len(tail)
     return expected.startswith(head) and expected[at:end] == tail and (not whole or end == len(expected) or end > KEPT_BYTES)

@@ -1,8 +1,8 @@
-"""Where chaos and soak run: a backend, a directory of their own, and the program under attack.
+"""The surroundings of chaos and soak: a backend, a directory of their own, and the program under test.
 
-The environment says which backend cloister and the modules of the tests take, so a Place is made before those are
-imported. For docker there is an engine of the tests' kind in it: the one that with_engine.py has started, or one that is
-started for this run and ended behind it.
+The environment selects the backend of cloister and of the tests' modules, so a Place is made before those are
+imported. For docker it contains an engine of the tests' kind: the one that with_engine.py has started, or one
+that is started for this run and ended afterwards.
 """
 
 import os
@@ -14,7 +14,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.join(os.path.dirname(HERE), "tests")
 sys.path[:0] = [HERE, os.path.join(TESTS, "integration", "lib"), os.path.join(TESTS, "lib")]
-AGENT_VOLUMES = "cloister-agent"  # what may stay in an engine
+AGENT_VOLUMES = "cloister-agent"  # may stay in an engine
 
 
 def add_options(parser):
@@ -26,12 +26,12 @@ class Place:
     def __init__(self, options):
         if not os.access(options.program, os.X_OK):
             sys.exit("no release build: run contrib/run first, or name a program with --program")
-        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # through all `finally`
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # runs all `finally` blocks
         self.engine = None
         os.environ["CLOISTER_BACKEND"] = options.backend
         if options.backend == "docker" and "CLOISTER_TEST_ENGINE" not in os.environ:
             os.environ.pop("DOCKER_HOST", None)
-            from bench_engine import EngineSide  # it needs what the tests need
+            from bench_engine import EngineSide  # this import needs what the tests need
 
             self.engine = EngineSide("")
             os.environ.update(self.engine.environment, CLOISTER_TEST_ENGINE=self.engine.own.save())
@@ -42,7 +42,7 @@ class Place:
         self.log_path = os.path.join(self.work, "log")
 
     def left_in_engine(self):
-        """What is in the engine at the end but should not be."""
+        """Contents of the engine at the end that should not be there."""
         import mcp
 
         return mcp.ENGINE.left(volumes=[AGENT_VOLUMES]) if mcp.ENGINE else []

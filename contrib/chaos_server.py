@@ -1,10 +1,11 @@
 """One named instance of cloister, through the lives of its servers.
 
-A client of a server that dies loses its answers, not its work. So a call here ends in one of three ways: with its
-answer, with Lost (the server died or was shutting down, another one follows), or with Late, which is a violation. What
-somebody who has lost an answer does next is the business of the caller: run_to_end() in chaos_load.py.
+A client of a server that dies loses its answers, not its work. So a call here ends in one of three ways: with
+its answer, with Lost (the server died or was shutting down, and another one follows), or with Late, which is
+a violation. The caller decides what to do about a lost answer: run_to_end() in chaos_load.py.
 
-A server is replaced under a lock; lives are numbered, and whoever has lost an answer waits for the next number.
+A server is replaced under a lock; lives are numbered, and a caller that has lost an answer waits for the next
+number.
 """
 
 import collections
@@ -24,7 +25,7 @@ ADOPT_SECONDS = 15.0
 
 
 class Lost(Exception):
-    """The server is gone, and with it the answer; the life in which that happened."""
+    """The server has ended before the answer, in this life."""
 
     def __init__(self, life):
         super().__init__(f"in life {life}")
@@ -36,7 +37,7 @@ class Late(Exception):
 
 
 class Refused(Exception):
-    """An answer that is an error: of the protocol, or of a tool that could do nothing."""
+    """An answer that is an error: of the protocol, or of a tool that failed."""
 
     def __init__(self, code, message):
         super().__init__(f"{code}: {message}")
@@ -45,13 +46,13 @@ class Refused(Exception):
 
 
 class Life(mcp.Server):
-    """A server that many threads talk to, whose log is kept with our times."""
+    """A server for many threads, whose log is kept with our times."""
 
     def __init__(self, number, court, options, program, runtime_dir):
         self.number = number
         self.court = court
         self.turn = threading.RLock()
-        self.ending = False  # by our hand
+        self.ending = False  # ended by us
         self.tail = collections.deque(maxlen=60)
         super().__init__(*options, program=program, runtime_dir=runtime_dir)
 
@@ -83,7 +84,7 @@ class Life(mcp.Server):
                     self.court.violation(f"the server's log says: {line}")
 
     def forget(self, pending):
-        """Nobody waits for this answer any more; if it comes nevertheless, that is not an answer too many."""
+        """Gives up an answer; if it comes anyway, it is no violation."""
         with self.lock:
             self.pending.pop(self._key(pending.ident), None)
 
@@ -102,7 +103,7 @@ class Instance:
     # ---- lives ----
 
     def start(self):
-        """The next life; returns the monotonic time of its beginning."""
+        """Starts the next life; returns the monotonic time of its beginning."""
         begun = time.monotonic()
         number = self.life.number + 1 if self.life else 1
         life = Life(number, self.court, self.options, self.program, self.runtime_dir)
@@ -113,7 +114,7 @@ class Instance:
         return begun
 
     def end(self, number, wanted=0):
-        """Ends the present life by a signal; what it said until then has been read when this returns."""
+        """Ends the present life by a signal; all of its output has been read when this returns."""
         life = self.life
         life.ending = True
         life.process.send_signal(number)
@@ -133,11 +134,11 @@ class Instance:
         if status != wanted:
             self.court.violation(f"the server exited with {status} on signal {number}, not {wanted}")
         if number == signal.SIGKILL and life.violations:
-            life.violations.pop()  # the line in the middle of which it died
+            life.violations.pop()  # the line during which it died
         self.check_wire(life)
 
     def check_wire(self, life):
-        """Answers to nobody, and lines that are not the protocol's."""
+        """Checks for answers without a request, and lines that are not of the protocol."""
         for message in life.unmatched:
             self.court.violation(f"an answer that nobody waits for (a second one?): {str(message)[:300]}")
         for line in life.violations:
@@ -153,7 +154,7 @@ class Instance:
                 raise Late("the server went away at the end")
 
     def watch(self):
-        """A death of the server that is not our doing is a violation; the run goes on with another one."""
+        """Reports a death of the server that was not caused here as a violation, and goes on with the next one."""
         life = self.life
         if life.process.poll() is not None and not life.ending:
             self.court.violation(f"the server ended by itself with {life.process.returncode}:\n{life.log_tail()}")
@@ -163,7 +164,7 @@ class Instance:
     # ---- calls ----
 
     def begin(self, tool, arguments):
-        """Sends a call; (life, pending)."""
+        """Sends a call; returns (life, pending)."""
         life = self.life
         try:
             return life, life.start_call(tool, **arguments)
@@ -171,7 +172,7 @@ class Instance:
             raise Lost(life.number) from None
 
     def finish(self, life, pending, seconds):
-        """structuredContent of the answer; Refused if there is nothing but an error in it."""
+        """structuredContent of the answer; Refused if there is only an error."""
         try:
             answer = pending.wait(seconds)
         except mcp.ServerGone:
@@ -197,7 +198,7 @@ class Instance:
         return self.finish(life, pending, seconds)
 
     def insist(self, tool, seconds, **arguments):
-        """As often as servers die under it: for calls that may be made twice."""
+        """Repeats the call when servers die during it: for calls that may be made twice."""
         while True:
             try:
                 return self.call(tool, seconds, **arguments)

@@ -1,11 +1,11 @@
-# Shared by run and test: what is installed, and how to install the rest. Sourced, never run.
+# Shared by run and test: checks what is installed, and installs the rest. Sourced, never run.
 # shellcheck shell=bash
 
 say() {
     printf '==> %s\n' "$*"
 }
 
-# Is a library known to pkg-config, or its header at hand?
+# Whether pkg-config knows a library, or its header exists.
 has_library() { # <pkg-config name> <header>
     if pkg-config --exists "$1" 2>/dev/null; then
         return 0
@@ -23,7 +23,7 @@ has_command() {
     command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ]
 }
 
-# Collects in `missing` the Debian names of what is not there, in `wanted` what it is for.
+# Collects in `missing` the Debian names of missing packages, in `wanted` their purposes.
 missing=()
 wanted=()
 
@@ -56,7 +56,7 @@ need_to_build() {
     need_command python3 python3
 }
 
-# A sandbox needs a runtime; an ordinary user needs the helpers that map ids as well.
+# A sandbox needs a runtime; an ordinary user also needs the helpers that map ids.
 need_to_run() {
     need_command runc runc # crun alone is not enough: some versions refuse hosts with cgroups in hybrid mode
     if [ "$(id -u)" -ne 0 ]; then
@@ -64,7 +64,7 @@ need_to_run() {
     fi
 }
 
-# Installs what was collected, if anything was. Where there is no apt it says what to install.
+# Installs the collected packages, if there are any. Without apt it prints what to install.
 install_missing() {
     if [ ${#missing[@]} -eq 0 ]; then
         return 0
@@ -80,7 +80,7 @@ install_missing() {
     fi
     say "installing ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
-    # lists that are there are often good enough, and much faster
+    # existing package lists are often good enough, and much faster
     if ! "${as_root[@]}" apt-get install -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
         "${as_root[@]}" apt-get update -q
         "${as_root[@]}" apt-get install -y --no-install-recommends "${missing[@]}"
@@ -89,7 +89,7 @@ install_missing() {
     wanted=()
 }
 
-# What gives an installer of packages its network. Sandboxes work without it.
+# Installs the helper that gives installers of packages their network. Sandboxes work without it.
 install_network_helper() {
     if has_command apt-get; then
         need_command slirp4netns slirp4netns
@@ -100,8 +100,8 @@ install_network_helper() {
     has_command slirp4netns || say "no slirp4netns here: packages cannot be installed where no container engine is used"
 }
 
-# Engines, and what maps ids for the tests of ordinary users. Those tests need root and are skipped without it, or where a package is
-# missing.
+# Installs engines, and the helpers that map ids for the tests of ordinary users. Those tests need root and
+# are skipped without it, or where a package is missing.
 install_engines() {
     local each command
     for each in dockerd:docker.io podman:podman mmdebstrap:mmdebstrap docker-registry:docker-registry newuidmap:uidmap; do
@@ -116,8 +116,8 @@ install_engines() {
     done
 }
 
-# What sandboxes without an image show of this machine. Tests of a language or a library that is not there are skipped, so whatever can
-# be had is enough.
+# Installs languages and libraries, which sandboxes without an image show. Tests of missing ones are skipped,
+# so whatever can be installed is enough.
 install_languages_and_libraries() {
     local as_root=() package wanted_here=()
     if [ "$(id -u)" -ne 0 ]; then
@@ -132,7 +132,7 @@ install_languages_and_libraries() {
         python3-numpy python3-pandas python3-matplotlib python3-pil python3-pip python3-setuptools python3-wheel; do
         dpkg -s "$package" >/dev/null 2>&1 || wanted_here+=("$package")
     done
-    # Debian's npm cannot stand beside a node of another origin, which has its own
+    # Debian's npm conflicts with a node of another origin, which has its own
     has_command node || wanted_here+=(nodejs)
     has_command npm || wanted_here+=(npm)
     if [ ${#wanted_here[@]} -eq 0 ]; then
@@ -146,7 +146,7 @@ install_languages_and_libraries() {
     fi
     "${as_root[@]}" apt-get update -q >/dev/null 2>&1 || true
     "${install[@]}" "${wanted_here[@]}" >/dev/null 2>&1 && return 0
-    # one that is not to be had, or does not get on with what is here, must not cost the others
+    # a package that is missing or conflicts must not prevent the others
     for package in "${wanted_here[@]}"; do
         "${install[@]}" "$package" >/dev/null 2>&1 || say "no $package here"
     done

@@ -3,8 +3,8 @@
 
 usage: fuzz.py <built targets> <corpus> <work directory> <seconds each> <result file>
 
-The corpus in the tree is read only: what a run finds stays in the work directory, and is where the next run
-begins. The result file has the form of meson's testlog.json.
+The corpus in the tree is only read: new inputs stay in the work directory, where the next run begins. The
+result file has the form of meson's testlog.json.
 """
 
 import concurrent.futures
@@ -15,14 +15,14 @@ import subprocess
 import sys
 
 RSS_LIMIT_MB = 2048
-SLOW_SECONDS = 10  # one input
+SLOW_SECONDS = 10  # for one input
 PROGRESS = re.compile(r"^(#\d+\s|\s*NEW_FUNC|[\d-]{10}T\S+ info )")
 VERDICT = re.compile(r"not so: |^SUMMARY: |did not end in time")
 FINDING_LINES = 40
 
 
 def finding(output):
-    """What was found, without what libFuzzer told on the way there."""
+    """The finding, without libFuzzer's progress before it."""
     return [line for line in output.splitlines() if not PROGRESS.match(line)][-FINDING_LINES:]
 
 

@@ -1,8 +1,10 @@
-"""The part of soak for HTTP: sessions, streams and listeners that come and go, some of them rudely, and nothing of them stays.
+"""The part of soak for HTTP: sessions, streams and listeners that begin and end, some of them abruptly, and
+nothing of them stays.
 
-One round: a session of each revision that has them, with a standing stream, a subscription, calls, a stream that is lost and resumed, and an end by
-DELETE or by going away; then requests of the latest revision and a listener; the old pair of endpoints; a few connections that are broken.
-Between two samples nothing is open but what the server remembers of sessions that were left, for the second that an idle session has here.
+One round: a session of each revision that has them, with a standing stream, a subscription, calls, a stream
+that is lost and resumed, and an end by DELETE or by disconnecting; then requests of the latest revision and a
+listener; the old pair of endpoints; a few broken connections. Between two samples nothing is open except
+abandoned sessions, which the server keeps for the second of the idle timeout here.
 """
 
 import json
@@ -34,12 +36,12 @@ class Rounds:
         self.broken()
         for client in self.server.clients:
             client.hang_up()
-            client.unmatched.clear()  # what is replayed comes twice
+            client.unmatched.clear()  # replayed messages come twice
             client.check_wire()
         self.server.clients.clear()
 
     def check(self, answer):
-        """One that holds 42 in some form; older revisions have text only."""
+        """Requires 42 in some form; older revisions have text only."""
         if "42" not in json.dumps(answer):
             raise SystemExit(f"round {self.number}: {json.dumps(answer)[:500]}")
 
@@ -84,12 +86,12 @@ class Rounds:
         for data in (b"", b"POST /mcp HTTP/1.1\r\nHost: x\r\nContent-Len", b"\xff\xfe\r\n\r\n"):
             with socket.create_connection((self.server.place.host, self.server.place.port)) as s:
                 s.sendall(data)
-                # a reset: an end right behind half a head is only seen when the time for the head is over
+                # a reset, because an end after half a head is only noticed at the timeout of the head
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def connections(port):
-    """TCP connections that somebody on this machine still has with that port."""
+    """TCP connections of this machine to that port."""
     with open("/proc/net/tcp", encoding="utf-8") as file:
         fields = [line.split() for line in file.readlines()[1:]]
     return sum(f[1].endswith(f":{port:04X}") and f[3] not in ("06", "0A") for f in fields)  # TIME_WAIT, LISTEN

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Counts test cases in meson's testlog.json files and shows what failed.
+"""Counts test cases in meson's testlog.json files and shows the failures.
 
-Each line of TAP that a test printed is a case; a test without TAP is one case. A test that ended badly
-although all its cases were fine (a crash, a leak found at exit, a timeout) is one more failure. The last
+Each line of TAP that a test printed is a case; a test without TAP is one case. A test that failed although
+all its cases succeeded (a crash, a leak found at exit, a timeout) is one more failure. The last
 line is "N passed, N failed" with ", N skipped" if there were any.
 
 usage: summary.py <testlog.json>…
        summary.py --record <name> <log>     prints the record of a step that failed
-       summary.py --failed <testlog.json>…  shows what failed, and nothing else
+       summary.py --failed <testlog.json>…  shows only the failures
 """
 
 import json
@@ -68,7 +68,7 @@ def judge(record):
 
 
 def failed_step(name, log):
-    """What stands for a step that is no test, in the form of testlog.json."""
+    """The record of a failed step that is no test, in the form of testlog.json."""
     with open(log, encoding="utf-8", errors="replace") as file:
         return {"name": name, "result": "FAIL", "stderr": file.read()[-8000:]}
 

@@ -1,6 +1,6 @@
-"""What every integration test starts from: the search path, the client, the test cases, and one
-server that most cases of a file share. The files run on the oci backend, and by with_engine.py on a container engine as well; some run
-over HTTP, too: CLOISTER_TEST_TRANSPORT is stdio (default), http or sse. With CLOISTER_ENGINE_CASES=all every case runs on every engine.
+"""Shared by all integration tests: the search path, the client, the test cases, and one server that most cases of a
+file use. The files run on the oci backend, and by with_engine.py on a container engine as well; some run over HTTP, too:
+CLOISTER_TEST_TRANSPORT is stdio (default), http or sse. With CLOISTER_ENGINE_CASES=all every case runs on every engine.
 
 Run one by hand:  CLOISTER=<build>/supervisor/cloister python3 tests/integration/test_execute.py [part of a case's name]
 """
@@ -23,20 +23,20 @@ from mcp import LATEST_LEGACY, LEGACY, MODERN, Pending, ServerGone, alive, moder
 from tap import Skip, contains, equal, poll, skip_all
 
 TRANSPORT = os.environ.get("CLOISTER_TEST_TRANSPORT", "stdio")
-ON_PIPE = TRANSPORT == "stdio"  # for what is about lines and pipes alone
+ON_PIPE = TRANSPORT == "stdio"  # for cases about lines and pipes only
 Server = {"stdio": mcp.Server, "http": mcp_http.ServerByHttp, "sse": mcp_http.ServerBySse}[TRANSPORT]
-ON_OCI = mcp.BACKEND == "oci"  # for what is about that backend alone
-OWN_TOOLS = 13  # those that a server lists without profiles
+ON_OCI = mcp.BACKEND == "oci"  # for cases about that backend only
+OWN_TOOLS = 13  # the tools of a server without profiles
 
-# On which engines a case is run beside oci, see "Engines" in tests/README.md.
-EACH = ("docker", "podman")  # what differs between the two, and what must never go wrong on any
+# The engines on which a case runs beside oci, see "Engines" in tests/README.md.
+EACH = ("docker", "podman")  # the engines differ in this, or it must never go wrong on any
 ONE = ("docker",)  # a container makes a difference, and it is the same with both
-NONE = ()  # depends on nothing of the backend
+NONE = ()  # does not depend on the backend
 ALL_CASES = os.environ.get("CLOISTER_ENGINE_CASES") == "all"
 
 
 class Suite(tap.Suite):
-    """Cases with the engines on which they run; `engines` is that of those which name none."""
+    """Cases with the engines on which they run; `engines` is the default of the file."""
 
     def __init__(self, engines=EACH):
         super().__init__()
@@ -49,8 +49,8 @@ class Suite(tap.Suite):
 
 
 def needs_runtime():
-    """Ends the whole file as skipped when no sandbox can be made on this machine. An engine that the tests have
-    started is known to run containers, so there it is a failure."""
+    """Skips the whole file if no sandbox can be made on this machine. Engines that the tests have started are
+    known to run containers, so with them it is a failure."""
     reason = mcp.unusable_backend()
     if reason and mcp.ENGINE is not None:
         sys.exit(f"{mcp.BACKEND} cannot use an engine that works: {reason}")
@@ -59,15 +59,16 @@ def needs_runtime():
 
 
 def needs_engine(kind=None):
-    """Ends the whole file as skipped unless with_engine.py runs it; returns the engine."""
+    """Skips the whole file unless with_engine.py runs it; returns the engine."""
     if mcp.ENGINE is None or kind not in (None, mcp.ENGINE.state["kind"]):
         skip_all(f"runs on {kind or 'a container engine'} only, by with_engine.py")
     return mcp.ENGINE
 
 
 def needs_modules(done, *modules):
-    """Skips the case if the libraries of Python are not there; `done` is the result of code that imports them. Where they are
-    known to be there, in the image that is made with them or in this machine's own /usr, that the import failed is a failure."""
+    """Skips the case if the libraries of Python are missing; `done` is the result of code that imports them.
+    In the image that is made with them, and where they are in this machine's own /usr, a failed import is a
+    failure."""
     if done["status"] == "ok":
         return
     if ON_OCI:
@@ -80,14 +81,15 @@ def needs_modules(done, *modules):
 
 
 def opened(*options, **arguments):
-    """A server of one's own and a sandbox in it: (server, id)."""
+    """Starts a server with a sandbox: (server, id)."""
     server = Server(*options)
     server.legacy()
     return server, server.call("create_sandbox", **arguments)["sandbox_id"]
 
 
 def doctor(*options, **env):
-    """What `cloister doctor` says, as a CompletedProcess; a variable that is None is taken out of its environment."""
+    """Runs `cloister doctor` and returns the CompletedProcess; a variable that is None is removed from its
+    environment."""
     environment = {k: v for k, v in dict(os.environ, **env).items() if v is not None}
     return subprocess.run(
         [os.environ["CLOISTER"], *options, "doctor"], env=environment, capture_output=True, text=True, timeout=120, check=False
@@ -95,14 +97,14 @@ def doctor(*options, **env):
 
 
 def clear(error):
-    """An error that a person can act on."""
+    """Requires that an error says what a person can do."""
     assert len(error["message"]) > 10, error
     assert error.get("hint"), error
     return error
 
 
 def works(server):
-    """The server lives and makes sandboxes."""
+    """Requires that the server runs and makes sandboxes."""
     equal(server.request("ping"), {})
     sandbox = server.call("create_sandbox")["sandbox_id"]
     equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
@@ -110,7 +112,7 @@ def works(server):
 
 
 class Shared:
-    """A server with one sandbox for all cases of a file, started by the first that asks."""
+    """A server with one sandbox for all cases of a file, started when it is first needed."""
 
     def __init__(self, *options):
         self.options = options
@@ -139,7 +141,7 @@ class Shared:
         return server, server.call("create_sandbox", **arguments)["sandbox_id"]
 
     def enforced(self, *limits):
-        """Skips the case if this host cannot enforce one of these, as the sandbox itself says."""
+        """Skips the case if this host cannot enforce one of these limits, as the sandbox reports."""
         server, sandbox = self.get()
         status = server.call("get_sandbox_status", sandbox_id=sandbox)
         for missing in status["limits"]["unapplied"]:
@@ -152,7 +154,7 @@ class Shared:
 
 
 class SharedByThread:
-    """One such for each thread of cases that run beside each other."""
+    """One such for each thread, for cases that run in parallel."""
 
     def __init__(self):
         self.local = threading.local()

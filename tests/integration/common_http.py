@@ -1,4 +1,5 @@
-"""What the tests over HTTP share: one server for the cases of a file, clients with sandboxes, code that counts what it does."""
+"""Shared by the tests over HTTP: one server for the cases of a file, clients with sandboxes, code that counts
+while it runs."""
 
 import json
 
@@ -19,7 +20,7 @@ def shared():
 
 
 def maker():
-    """Somebody who makes sandboxes for clients whose revision does not tell their ids apart from text."""
+    """A client that makes sandboxes for clients whose revision has no ids apart from text."""
     if len(_shared) < 2:
         _shared.append(shared().client(LATEST_LEGACY))
     return _shared[1]
@@ -56,7 +57,7 @@ def begun(client, sandbox):
 
 
 def stands_still(client, sandbox):
-    """The code has been stopped: it counts no more, and another one can run."""
+    """Requires that the code has been stopped: its counter stands still, and other code can run."""
 
     def stopped():
         executions = client.run("1 + 1", sandbox_id=sandbox)

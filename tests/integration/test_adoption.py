@@ -1,4 +1,4 @@
-"""A named instance outlives its server: the next one with its name goes on where the last one was."""
+"""A named instance outlives its server: the next server of that name continues its work."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def named(directory=None, *options):
 
 
 def finish(server):
-    """SIGINT: the sandboxes end with the server. Nothing may be left then."""
+    """Sends SIGINT, which ends the sandboxes with the server. Nothing may be left then."""
     server.process.send_signal(signal.SIGINT)
     equal(server.wait_exit(), 0, f"exit status; {server.log_tail()}")
     server.reader.join(30)
@@ -49,13 +49,13 @@ def facts(box):
 
 
 def latest(server, sandbox):
-    """The code that was begun last."""
+    """The execution that was begun last."""
     recent = server.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"]
     return recent[0] if recent else {"execution_id": None, "status": None}
 
 
 def running(server, sandbox):
-    """The id of the code that runs: it is listed as soon as the agent has it."""
+    """The id of the running execution: it is listed as soon as the agent has it."""
     poll("it is listed as running", lambda: latest(server, sandbox)["status"] == "running")
     return latest(server, sandbox)["execution_id"]
 
@@ -288,7 +288,7 @@ def killed_while_creating():
     mine = lambda line: any(box in line for box in kept)
     workers = lambda: [line for line in mcp.processes_of(directory) if "--generation" in line]
     rest = lambda: [line for line in workers() + mcp.sandbox_dirs(directory) if not mine(line)]
-    poll("the rest has ended and is swept", lambda: not rest(), 120, found=rest)  # an engine removes many at once, in its own time
+    poll("the rest has ended and is swept", lambda: not rest(), 120, found=rest)  # an engine takes some time to remove many at once
     finish(server)
 
 

@@ -1,8 +1,8 @@
-"""Parts are killed at random for minutes, and nothing is lost: contrib/chaos, as a test.
+"""Parts are killed at random for minutes, and nothing is lost: contrib/chaos as a test.
 
-The seed is another one each time and is printed with what went wrong; contrib/chaos --seed makes the same plan again.
+The seed is new each time and is printed with each violation; contrib/chaos --seed makes the same plan again.
 
-CLOISTER_CHAOS_MINUTES  how long (1)
+CLOISTER_CHAOS_MINUTES  duration (1)
 """
 
 import os
@@ -13,7 +13,7 @@ from common import HERE, Suite, needs_runtime, skip_all
 
 CHAOS = os.path.join(os.path.dirname(os.path.dirname(HERE)), "contrib", "chaos")
 MINUTES = os.environ.get("CLOISTER_CHAOS_MINUTES") or "1"
-END_SECONDS = 300  # to begin, and to come to an end on a busy machine
+END_SECONDS = 300  # for start and end on a busy machine
 
 needs_runtime()
 if os.geteuid() != 0:

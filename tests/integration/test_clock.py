@@ -1,5 +1,6 @@
-"""A wall clock that steps by two days, back and forth, five times a second, for the server and its workers: nothing that is
-decided by time notices. The agent is linked statically and so keeps the true clock; what the clock of user code does is its own matter."""
+"""A wall clock that steps by two days, back and forth, five times a second, for the server and its workers:
+no timeout is affected. The agent is statically linked, so it has the true clock; user code is not tested
+here."""
 
 import datetime
 import os
@@ -14,7 +15,7 @@ if LIBRARY is None:
 needs_runtime()
 suite = Suite()
 
-MARGIN = 5.0  # the clock steps by hours: what heeds it is early or late by that much
+MARGIN = 5.0  # the clock steps by hours, so a timeout that used it would be off by that much
 HOUR = 3600
 STEPPING = {"LD_PRELOAD": LIBRARY, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
 

@@ -1,4 +1,4 @@
-"""The profile code-sandbox: the calls that users of such a server make, and the texts that they get."""
+"""The profile code-sandbox: the calls of users of such a server, and the texts of the answers."""
 
 import base64
 import hashlib
@@ -12,7 +12,7 @@ from common import NONE, ONE, ON_OCI, ON_PIPE, Server, Skip, Suite, contains, eq
 import wheels
 from png import Picture
 
-# Shapes of answers are the server's: on engines runs what has to do with images, packages and network.
+# The server makes the answers: on engines only cases with images, packages and network run.
 suite = Suite(NONE)
 needs_runtime()
 
@@ -25,7 +25,7 @@ def start(kind=None, *options):
 
 
 def text(server, tool, **arguments):
-    """The one text of an answer, which is never an error."""
+    """The single text of an answer, which is never an error."""
     result = server.start_call(tool, **arguments).result()
     equal(sorted(set(result) - {"isError"}), ["content"], f"{result}")
     equal(result.get("isError", False), False)
@@ -34,7 +34,7 @@ def text(server, tool, **arguments):
 
 
 def value(server, tool, **arguments):
-    """The same as JSON, in the very text that json.dumps makes of it."""
+    """The same as JSON, in the exact form of json.dumps."""
     said = text(server, tool, **arguments)
     parsed = json.loads(said)
     equal(said, json.dumps(parsed))
@@ -139,7 +139,8 @@ def ended():
 
     for last in (False, True):
         equal(text(server, "create_sandbox", session_id="e"), "Sandbox created successfully with session ID: e")
-        # The log is read beside the answers, and the end of the one before may be told after this one's beginning.
+        # The log is read independently of the answers, and may report the end of the previous sandbox after
+        # the beginning of this one.
         poll("the log names this sandbox", lambda: len(made()) == 1 + last)
         agents = mcp.agents_of(made()[-1])
         assert agents, made()
@@ -179,7 +180,7 @@ def files():
     equal([item for item in root if item["name"] == "data.csv"], [{"name": "data.csv", "type": "file", "path": "/data.csv"}])
     value(server, "write_file", session_id="f", file_path="/deep/er/x", content="x")
     equal(value(server, "list_files", session_id="f", path="/deep")["files"], [{"name": "er", "type": "dir", "path": "/deep/er"}])
-    for item in root:  # whatever the image has there can be looked at
+    for item in root:  # so that all files of the image can be read
         shown = value(server, "list_files", session_id="f", path=item["path"])
         assert "No such file" not in shown.get("error", ""), shown
     equal(value(server, "upload_file", session_id="f", file_name="b", file_content="", destination_path="/tmp/d/")["path"], "/tmp/d/b")
@@ -272,7 +273,7 @@ ROWS = [{"x": 1, "y": 2.5, "z": 1, "c": "a"}, {"x": 2, "y": 4, "z": 9, "c": "b"}
 
 
 def chart(server, tool, **arguments):
-    """The JSON of a chart, and the blocks that come with it."""
+    """The JSON of a chart, and the blocks of content after it."""
     result = server.start_call(tool, session_id="c", **arguments).result()
     equal(result.get("isError", False), False)
     first, *more = result["content"]

@@ -7,7 +7,7 @@ import signal
 
 from common import NONE, ONE, Server, Suite, contains, equal, mcp, needs_runtime, poll
 
-# Shapes of answers are the server's: on engines runs what has to do with images.
+# The server makes the answers: on engines only cases with images run.
 suite = Suite(NONE)
 needs_runtime()
 
@@ -19,7 +19,7 @@ def start(*options):
 
 
 def value(server, tool, **arguments):
-    """The one text of an answer, as JSON in the very text that json.dumps makes of it."""
+    """The single text of an answer, as JSON in the exact form of json.dumps."""
     result = server.start_call(tool, **arguments).result()
     equal(result.get("isError", False), False)
     equal([block["type"] for block in result["content"]], ["text"])

@@ -1,4 +1,5 @@
-"""The profiles python-env and python-sandbox: what clients of those servers do, and the exact shapes and texts they get."""
+"""The profiles python-env and python-sandbox: the calls of clients of those servers, and the exact form of
+the answers."""
 
 import json
 import os
@@ -15,7 +16,7 @@ import wheels
 from mcp_http import HttpServer, SseClient
 
 needs_runtime()
-# Shapes of answers are the server's: on engines runs what has to do with packages and programs.
+# The server makes the answers: on engines only cases with packages and programs run.
 suite = Suite(NONE)
 
 ISO = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?"
@@ -53,7 +54,7 @@ def indented(client, tool, **arguments):
 
 
 def env():
-    """A client over SSE with an environment, of a server with packages."""
+    """A client over SSE with an environment, on a server with packages."""
     if "env" not in _shared:
         place = mcp.temporary_directory()
         for name in ("pandas", "matplotlib"):
@@ -101,7 +102,7 @@ def fetch(url):
 
 
 def pixels(png):
-    """Width, height and how many different bytes its rows have."""
+    """Width, height and the number of different bytes in the rows."""
     equal(png[:8], b"\x89PNG\r\n\x1a\n")
     width, height = struct.unpack(">II", png[16:24])
     data, at = b"", 8
@@ -208,7 +209,7 @@ def refusals():
 
 
 def settled(client, tool, **arguments):
-    """The answer of a check when it is over."""
+    """The answer of a check when it has ended."""
 
     def over():
         done = dumped(client, tool, **arguments)
@@ -399,7 +400,7 @@ def sandbox():
         done = indented(server, "execute_terminal_command", sandbox_id=ident, command="sh -c 'cat /dev/zero >/tmp/full 2>/dev/null; ls /tmp | wc -l'")
         equal(done["stdout"], "1\n")
         done = indented(server, "execute_python_code", sandbox_id=ident, code="print('begun')\n" + "# \n" * 100_000)
-        equal((done["stdout"], done["exit_code"]), ("", 1))  # not the part of it for which there was room
+        equal((done["stdout"], done["exit_code"]), ("", 1))  # without the part that would still have fitted
         contains(done["stderr"], "No space left")
         equal(indented(server, "execute_terminal_command", sandbox_id=ident, command="rm /tmp/full")["exit_code"], 0)
         for wrong in ("no-such-program", "echo 'open", "", "  ", "echo \\"):
@@ -410,7 +411,7 @@ def sandbox():
         equal((list(done), done["success"]), (["success", "message"], True))
         done = indented(server, "upload_file_to_sandbox", sandbox_id=ident, local_file_path=os.path.join(place, "data.csv"), dest_path="/app/results/deep/er")
         equal(done["success"], True)
-        equal(indented(server, "execute_terminal_command", sandbox_id=ident, command="sleep 0.1")["exit_code"], 0)  # times of files have a grain
+        equal(indented(server, "execute_terminal_command", sandbox_id=ident, command="sleep 0.1")["exit_code"], 0)  # file times have a coarse resolution
         done = indented(server, "execute_python_code", sandbox_id=ident, code="print(open('data.csv').read() == open('deep/er/data.csv').read())\nopen('out.txt', 'w').write('ä')")
         equal((done["stdout"], done["files"], done["file_links"]), ("True\n", ["/app/results/out.txt"], [f"sandbox://{ident}/app/results/out.txt"]))
         refused = indented(server, "upload_file_to_sandbox", sandbox_id=ident, local_file_path="/etc/passwd")
@@ -445,7 +446,7 @@ def address():
 
 
 class HttpServerByEnvironment(HttpServer):
-    """Listens where its environment says."""
+    """A server that listens where its environment says."""
 
     def __init__(self, *options, **how):
         mcp.Process.__init__(self, *options, stdio=False, **how)

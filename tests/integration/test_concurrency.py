@@ -1,18 +1,19 @@
-"""Calls side by side: a slow one delays nobody else's answer."""
+"""Calls in parallel: a slow call does not delay other answers."""
 
 import time
 
 from common import EACH, NONE, ONE, OWN_TOOLS, Server, Suite, contains, equal, needs_runtime, poll
 
 needs_runtime()
-# Turns and bounds are the server's: on engines runs where many containers come and go, and much is under way.
+# The server decides about order and limits: on engines only cases with many containers or many pending calls
+# run.
 suite = Suite(NONE)
 
 SLOW = "import os, time\nopen('begun', 'w').close()\nwhile not os.path.exists('go'):\n    time.sleep(0.02)\n'slow one'"
 
 
 def slow_call(server, sandbox):
-    """Code that is surely running when this returns, and ends when the file `go` is written."""
+    """Starts code that is running when this returns, and ends when the file `go` is written."""
     pending = server.start_call("execute_code", sandbox_id=sandbox, code=SLOW)
     poll("the slow code runs", lambda: server.read_text("begun", sandbox) is not None, 30)
     return pending
@@ -170,7 +171,7 @@ def slow_reader():
     with Server() as server:
         server.legacy()
         sandbox = server.call("create_sandbox")["sandbox_id"]
-        # more than pipes hold; our reader thread keeps up, the server must not mix or drop lines
+        # more than pipes hold; our reader thread keeps up, and the server must not mix or drop lines
         calls = [server.start_call("execute_code", sandbox_id=sandbox, code=f"print(str({i}) * 150_000)") for i in range(24)]
         for number, pending in enumerate(calls):
             equal(pending.structured(120)["stdout"][:20], (str(number) * 20)[:20])

@@ -1,8 +1,9 @@
-"""Code that must be stopped, by its deadline or because nobody wants it any more, whatever it does against that.
+"""Code that must be stopped, by its deadline or by a cancellation, whatever it does against that.
 
-What is looked at is what a user and the machine would notice: the answer comes in time, or never where none is due; the
-state is kept where the interrupt was enough; nothing of that run is alive in the sandbox, seen from outside; and
-the next call works soon."""
+The checks are those of a user and an operator: the answer comes in time, or never where none is due; the
+state is kept if an interrupt was enough; no process of that run is left in the sandbox, seen from outside;
+and the next call works soon.
+"""
 
 import datetime
 import itertools
@@ -12,13 +13,13 @@ from common import EACH, NONE, ONE, Server, SharedByThread, Suite, contains, equ
 import mcp
 
 needs_runtime()
-# Interpreters are interrupted by the agent, the same on each backend: on engines runs what has to find and end processes in a container,
-# and how fast a word gets into it.
+# The agent interrupts interpreters, in the same way on each backend: on engines only cases run that find and
+# end processes in a container, or measure how fast a message gets into it.
 suite = Suite(NONE)
 
 DEADLINE = 1.0
-OWN_SECONDS = 60.0  # what code may take that is cancelled before
-LATEST = 30.0  # an answer has come by then; without an interrupt or a kill there would be none before OWN_SECONDS, or at all
+OWN_SECONDS = 60.0  # duration of code that is cancelled earlier
+LATEST = 30.0  # the deadline of an answer; without an interrupt or a kill it would come after OWN_SECONDS, or never
 
 KEPT, RESTARTED = "kept", "restarted"
 
@@ -81,7 +82,8 @@ BOMBS = [
     ("bash", "begun; trap '' INT TERM; bomb() { bomb | bomb & }; bomb 2>/dev/null; while :; do :; done"),
 ]
 
-# Of these the ones that a container could make a difference to: ends by an interrupt, by a kill, and of whatever left its session or group.
+# The cases to which a container could make a difference: ends by an interrupt, by a kill, and of processes
+# that left their session or group.
 ON_ENGINES = {
     "a plain loop": ONE,
     "ignores SIGINT": ONE,
@@ -98,7 +100,7 @@ shared = SharedByThread()
 ordinals = itertools.count(1)
 
 
-# ---- looking into a sandbox ----
+# ---- processes of a sandbox ----
 
 
 def inside(sandbox):
@@ -119,7 +121,7 @@ def inside(sandbox):
 
 
 def left_of_runs(sandbox):
-    """What is alive in the sandbox besides the agent, its own helpers and one process per interpreter."""
+    """The processes in the sandbox besides the agent, its own helpers and one process per interpreter."""
     alive = inside(sandbox)
     agents = set(mcp.agents_of(sandbox))
     keepers = {pid for pid, parent in alive.items() if parent in agents}
@@ -128,7 +130,7 @@ def left_of_runs(sandbox):
         if parent in keepers:
             mains.setdefault(parent, pid)
     known = agents | keepers | set(mains.values())
-    # who was put in by an engine has a parent outside
+    # a process that an engine put in has its parent outside
     return [f"{pid} {name_of(pid)}" for pid, parent in alive.items() if pid not in known and parent in alive]
 
 
@@ -154,13 +156,13 @@ def new_tag():
 
 
 def warm(server, sandbox, language):
-    """An interpreter that has something to lose."""
+    """An interpreter with state to lose."""
     done = server.run("kept=1" if language == "bash" else "kept = 1", sandbox_id=sandbox, language=language)
     equal(done["status"], "ok")
 
 
 def usable(server, sandbox, language, wanted):
-    """The next call works; what became of the interpreter. The state agrees with that."""
+    """Requires that the next call works, and returns the interpreter's fate, which must agree with its state."""
     code = "echo ${kept:-none}" if language == "bash" else "print(globals().get('kept', 'none'))"
     done = server.run(code, LATEST, sandbox_id=sandbox, language=language)
     equal(done["status"], "ok", done)
@@ -247,7 +249,7 @@ for place, bomb_case in enumerate(BOMBS, 1):
     declare_bomb(place, *bomb_case)
 
 
-# ---- what belongs to a run and what does not ----
+# ---- processes of a run and of earlier runs ----
 
 
 @suite.case("what an earlier run has left running goes on when a later one is interrupted", engines=ONE)
@@ -266,7 +268,7 @@ def servers_go_on():
 
 # ---- time to live ----
 
-LIFETIME = 10  # seconds in which there are two sandboxes, and code has begun, however busy the machine is
+LIFETIME = 10  # seconds in which two sandboxes are made and code begins, on a busy machine as well
 
 
 def seconds_between(begin, end):
@@ -311,7 +313,7 @@ def idle_and_busy():
         assert seconds >= 2.2 + 1, f"it closed after {seconds:.2f} s"
 
 
-# ---- before it runs ----
+# ---- queued calls ----
 
 
 @suite.case("a call that waits for its turn is cancelled at once, and never runs")
@@ -337,7 +339,7 @@ def cancelled_early():
         for delay in (0, 0, 0.001, 0.002, 0.005, 0.01):
             warm(server, sandbox, language)
             pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=code, timeout_seconds=OWN_SECONDS)
-            time.sleep(delay)  # the moment is the input of this test
+            time.sleep(delay)  # the test needs different moments
             server.notify("notifications/cancelled", {"requestId": pending.ident})
             usable(server, sandbox, language, KEPT)
 
@@ -358,8 +360,8 @@ def revisions():
 
 # ---- how long a cancellation takes ----
 
-NOTICED_MS = 100.0  # some milliseconds are usual, whatever the build
-ROUND_TRIPS = 10  # and what ordinary calls take here and now comes on top
+NOTICED_MS = 100.0  # usually a few milliseconds, in every build
+ROUND_TRIPS = 10  # plus the current duration of ordinary calls
 
 PYTHON_NOTICES = """import signal, time
 def notice(*_):
@@ -373,7 +375,7 @@ BASH_NOTICES = "trap 'echo $EPOCHREALTIME >seen; trap - INT; kill -INT $$' INT; 
 
 
 def round_trip_ms(server, sandbox):
-    """What an ordinary call takes on this machine, as it is now."""
+    """The current duration of an ordinary call on this machine."""
     begun = time.monotonic()
     server.run(":", language="bash", sandbox_id=sandbox)
     return (time.monotonic() - begun) * 1000
@@ -394,7 +396,7 @@ def by_tool(server, execution, pending):
 
 
 def latency_of(server, sandbox, language, code, cancel):
-    """Milliseconds from the cancellation to the first thing that the code does about it."""
+    """Milliseconds from the cancellation to the code's first reaction."""
     tag = new_tag()
     pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=code.replace("{tag}", tag))
     poll("the code has begun", lambda: server.read_text(tag, sandbox) is not None, 30)

@@ -1,4 +1,4 @@
-"""What code shows and which files it changes, as a client sees it: plots are decoded and their pixels looked at."""
+"""Displays and changed files of code, as a client receives them: plots are decoded and their pixels compared."""
 
 import json
 from base64 import b64decode
@@ -7,7 +7,8 @@ from common import NONE, ONE, Shared, Suite, contains, equal, needs_modules, nee
 from png import Picture
 
 needs_runtime()
-# Pictures and tables are made by the agent: on engines runs what depends on the image's libraries and on the mounts of a container.
+# The agent makes pictures and tables: on engines only cases run that depend on the image's libraries and on
+# the mounts of a container.
 suite = Suite(NONE)
 shared = Shared()
 
@@ -15,7 +16,7 @@ RED, LIME, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 
 
 def execute(code, **arguments):
-    """The whole result, and the pictures in it."""
+    """The whole result, and its pictures."""
     server, sandbox = shared.get()
     arguments.setdefault("sandbox_id", sandbox)
     result = server.start_call("execute_code", code=code, **arguments).result()
@@ -184,7 +185,7 @@ def stand_ins():
     done, _, _ = execute("class Named:\n    def __repr__(self): return 'named'\n    def _repr_html_(self): return '<b>'\nNamed()")
     equal((done["status"], done["result"], done["displays"]), ("ok", "named", [{"text/html": "<b>"}]))
     execute("for name, module in before.items():\n    if module is None: del sys.modules[name]\n    else: sys.modules[name] = module")
-    execute("import pandas")  # if it is there
+    execute("import pandas")  # skips without it
     proxy = "class Proxy:\n    __class__ = property(lambda self: 1 / 0)\n    def __repr__(self): return 'named'\nProxy()"
     meta = "class Meta(type):\n    def __getattr__(cls, name): raise ValueError(name)\nclass Odd(metaclass=Meta):\n    def __repr__(self): return 'named'\nOdd()"
     for code in (proxy, meta):

@@ -1,7 +1,7 @@
-"""What goes wrong with container engines: they end, hang or talk nonsense, and people remove containers by hand. Each ends in a clear answer within
-bounded time.
+"""Failures of container engines: they end, hang or send garbage, and people remove containers by hand. Each
+leads to a clear error within a limit of time.
 
-Runs by with_engine.py only, as the last of its files: it stops and kills the engine.
+Run by with_engine.py only, as the last of its files, because it stops and kills the engine.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ needs_runtime()
 suite = Suite()
 DOCKER = running.state["kind"] == "docker"
 
-BOUND_SECONDS = 15.0  # from a loss to the answer
+BOUND_SECONDS = 15.0  # from the loss to the error
 LINES = 400
 STREAM = f"import time\nfor i in range({LINES}):\n    print('line', i, flush=True)\n    if i == 20:\n        open('begun', 'w').close()\n    time.sleep(0.01)"
 WANTED = "".join(f"line {i}\n" for i in range(LINES))
@@ -47,7 +47,7 @@ def container_of(sandbox):
 
 
 def lost(server, sandbox, pending, since):
-    """The call of a sandbox that is no more has ended clearly, and so does the next."""
+    """Requires clear errors from the pending call of a lost sandbox and from the next call."""
     failed = pending.failed(BOUND_SECONDS + 5)
     took = time.monotonic() - since
     assert took < BOUND_SECONDS, f"the answer came after {took:.1f} s"
@@ -59,7 +59,7 @@ def lost(server, sandbox, pending, since):
     assert listed.get(sandbox) != "ready", listed
 
 
-# ---- what was asked of the engine ----
+# ---- the requests to the engine ----
 
 
 @suite.case("hardening, read back from the engine")
@@ -133,7 +133,7 @@ def engine_went_away():
         os.symlink(running.path, path)
         works(server)
         os.unlink(path)
-        with socket.socket(socket.AF_UNIX) as gone:  # bound, and nobody listens: connection refused
+        with socket.socket(socket.AF_UNIX) as gone:  # bound, but not listening: connection refused
             gone.bind(path)
         error = clear(server.call_failing("create_sandbox")["error"])
         equal(error["code"], "engine_unavailable")
@@ -180,7 +180,7 @@ def paused_for_a_while():
         pending = begun(server, sandbox, STREAM)
         container = container_of(sandbox)["Id"]
         running.ask("POST", f"/containers/{container}/pause")
-        time.sleep(3)  # how long it lasts is the input of this test
+        time.sleep(3)  # the test needs it to last for so long
         running.ask("POST", f"/containers/{container}/unpause")
         equal(pending.structured()["stdout"], WANTED)
 
@@ -202,7 +202,7 @@ def paused_for_good():
         works(server)
 
 
-@suite.case("an image is removed under running sandboxes: they go on, creating reports the missing image, and works again later", when=DOCKER)  # Podman removes them with it
+@suite.case("an image is removed under running sandboxes: they go on, creating reports the missing image, and works again later", when=DOCKER)  # Podman removes them with the image
 def image_vanishes():
     reference = "localhost/cloister-test:vanishing"
     running.derive(engines.IMAGE, reference, "LABEL vanishing=yes")
@@ -240,11 +240,11 @@ def whole_container_out_of_memory():
         shared = server.call("get_sandbox_status", sandbox_id=sandbox)["limits"]["unapplied"]
         if any(u.startswith("memory") for u in shared):
             raise Skip(f"not enforced on this host: {shared}")
-        # what may be in files leaves room for programs; so a program takes that as well
+        # the limit on files leaves memory for programs, so a program uses that as well
         fill = "import mmap\nfor p in ('/workspace/a', '/tmp/a', '/dev/shm/a'):\n    with open(p, 'wb', 0) as f:\n        try:\n            while True: f.write(b'x' * 1048576)\n        except OSError: pass\nrest = mmap.mmap(-1, 1 << 30)\nwhile True: rest.write(b'x' * 1048576)"
         done = server.start_call("execute_code", sandbox_id=sandbox, code=fill, timeout_seconds=20).failed(40)
         if "status" in done:
-            contains(["memory_exceeded", "crashed"], done["status"])  # crashed: with the agent, and so with the sandbox
+            contains(["memory_exceeded", "crashed"], done["status"])  # crashed: the agent was killed, and with it the sandbox
         else:
             clear(done["error"])
         after = server.start_call("execute_code", sandbox_id=sandbox, code="1 + 1", timeout_seconds=20).result(40)
@@ -268,7 +268,7 @@ def fork_bomb_and_worker():
         equal(pending.structured()["stdout"], "held True\n")
 
 
-# One that still runs is left to its agent, which ends it when nobody comes back.
+# A container that still runs is left to its agent, which ends it after the grace period.
 @suite.case("ended containers of a server whose directory is gone are swept by any other server")
 def swept_without_records():
     if not os.path.exists("/etc/machine-id"):
@@ -276,7 +276,7 @@ def swept_without_records():
 
     server, sandbox = opened()
     worker = server.worker_pid(sandbox)
-    os.kill(worker, signal.SIGSTOP)  # it must not get a chance to clean up
+    os.kill(worker, signal.SIGSTOP)  # so that it cannot clean up
     server.kill_with_sweeper()
     os.kill(worker, signal.SIGKILL)
     poll("the worker is gone", lambda: not alive(worker))
@@ -290,7 +290,7 @@ def swept_without_records():
         poll("the dead server's container is gone", lambda: not mcp.containers_of(sandbox), 30)
 
 
-# ---- the engine ends ----
+# ---- end of the engine ----
 
 
 @suite.case("the engine stopped under running sandboxes: clear answers in bounded time, and it can come back", when=DOCKER)
@@ -317,7 +317,7 @@ def engine_stopped():
         running.start()
         clear(server.call_failing("execute_code", sandbox_id=idle, code="1")["error"])
         works(server)
-        # what could not be removed without the engine is tried again
+        # the removal that was impossible without the engine is repeated
         poll("nothing is left of them", lambda: not mcp.sandbox_dirs(directory) and not mcp.containers_of(directory), 40)
 
 
@@ -356,7 +356,7 @@ def engine_comes_back(end):
 
 @contextlib.contextmanager
 def live_restore():
-    """Docker is told to let containers outlive it; with Podman they do anyway."""
+    """Docker is configured to let containers outlive it; with Podman they do so anyway."""
     if DOCKER:
         running.restart(live_restore=True)
     try:
@@ -410,7 +410,7 @@ def engine_hangs():
         pending = begun(server, sandbox, STREAM)
         running.signal(signal.SIGSTOP)
         try:
-            until = time.monotonic() + 2.0  # how long it hangs is the input of this test
+            until = time.monotonic() + 2.0  # the test needs it to hang for so long
             while time.monotonic() < until:
                 begin = time.monotonic()
                 equal(server.request("ping"), {})
@@ -438,7 +438,7 @@ def engine_hangs_at_work():
         try:
             creating = server.start_call("create_sandbox")
             closing = server.start_call("close_sandbox", sandbox_id=sandbox)
-            until = time.monotonic() + 3.0  # how long it hangs is the input of this test
+            until = time.monotonic() + 3.0  # the test needs it to hang for so long
             while time.monotonic() < until:
                 begin = time.monotonic()
                 equal(server.request("ping"), {})
@@ -456,7 +456,7 @@ def engine_hangs_at_work():
 
 @contextlib.contextmanager
 def small_disk(megabytes):
-    """The engine with its storage on a small file system; yields that directory."""
+    """Runs the engine with its storage on a small file system; yields that directory."""
     place = f"{running.place}/data"
     running.remove_contents()
     running.stop()
@@ -470,7 +470,7 @@ def small_disk(megabytes):
         if running.running():
             running.remove_contents()
             running.stop()
-        # what the engine had started may hold it a moment longer than the engine itself
+        # processes that the engine had started may use it a moment longer than the engine
         poll("the file system is let go of", lambda: subprocess.run(["umount", place], check=False).returncode == 0, 20)
         running.start()
 
@@ -499,7 +499,7 @@ def engine_disk_full():
             poll("nothing is left", lambda: not mcp.containers_of(server.runtime_dir), 20)
 
 
-# ---- no engine, or something else in its place ----
+# ---- without an engine, or with something else in its place ----
 
 
 def unavailable(env, bound=BOUND_SECONDS, options=()):

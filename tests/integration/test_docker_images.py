@@ -1,7 +1,7 @@
-"""What goes wrong with images of container engines: they are missing, foreign, without interpreters, or have their own idea of what runs. Each is told
-as what it is, and changes nothing.
+"""Images of container engines with problems: missing, for another architecture, without interpreters, or with
+settings of their own. Each gives its own error and has no other effect.
 
-Runs by with_engine.py only.
+Run by with_engine.py only.
 """
 
 import contextlib
@@ -76,7 +76,7 @@ def answers(port):
         return False
 
 
-@suite.case("a missing image is fetched from its registry", when=DOCKER)  # Podman insists on TLS
+@suite.case("a missing image is fetched from its registry", when=DOCKER)  # Podman requires TLS
 def image_fetched():
     with registry() as host:
         name = f"{host}/team/python"

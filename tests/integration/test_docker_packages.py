@@ -1,7 +1,7 @@
-"""Network and packages on container engines: what an installer reaches and a sandbox does not, what it is shown of this
-host, and what becomes of the volumes that packages are in.
+"""Network and packages on container engines: what an installer can reach and a sandbox cannot, what an
+installer sees of this host, and the end of the volumes that contain packages.
 
-Runs by with_engine.py --languages --network only.
+Run by with_engine.py --languages --network only.
 """
 
 import os
@@ -22,7 +22,7 @@ index = wheels.Index(net.listen(8080), f"http://{nets.NAME}:8080")
 for version in ("1.2", "1.3"):
     index.add(wheels.wheel("colours", version, {"colours.py": f"RED = 'red {version}'\n"}))
 greeter = nets.Greeter(net.listen(8081))
-silent = net.listen(8082)  # takes connections and says nothing, so that what asks there waits
+silent = net.listen(8082)  # accepts connections without an answer, so that clients wait
 BRIDGE = engines.BRIDGE.split("/", maxsplit=1)[0]
 SILENT_INDEX = f"http://{nets.NAME}:8082/simple"
 
@@ -44,13 +44,13 @@ def installed(server, sandbox, name, **arguments):
 
 
 def installer_of(sandbox):
-    """The container in which packages of the sandbox are installed, None if there is none."""
+    """The container that installs packages for the sandbox, None if there is none."""
     found = [c for c in running.containers() for m in c["Mounts"] if sandbox in m.get("Name", "") and m["RW"]]
     return found[0] if found else None
 
 
 def installing(server, sandbox):
-    """An installation that never ends by itself, under way."""
+    """Starts an installation that never ends by itself."""
     pending = server.start_call("install_package", sandbox_id=sandbox, package_name="never")
     poll("the installer is there", lambda: installer_of(sandbox), 60)
     return pending
@@ -112,7 +112,7 @@ def network_full():
 @suite.case("wheels of a directory of this host, copied to wherever the engine is")
 def package_dir():
     directory = mcp.temporary_directory()
-    long = "x" * 90  # with its version and tags more than the oldest form of archives can name
+    long = "x" * 90  # with version and tags longer than names in the oldest form of archives
     wheels.wheel("colours", "9.1", {"colours.py": "RED = 9\n"}).save(directory)
     os.mkdir(f"{directory}/more")
     wheels.wheel(long, "1.0", {"long.py": "X = 1\n"}).save(directory)
@@ -127,7 +127,7 @@ def package_dir():
         installed(server, sandbox, long)
         equal(server.run("import colours, long; colours.RED + long.X", sandbox_id=sandbox)["result"], "10")
     with open(f"{directory}/huge.whl", "wb") as file:
-        file.truncate(9 << 30)  # takes no room
+        file.truncate(9 << 30)  # a sparse file
     server, sandbox = opened("--package-dir", directory)
     with server:
         error = clear(server.call_failing("install_package", sandbox_id=sandbox, package_name="colours")["error"])
@@ -191,7 +191,7 @@ def target_gone():
     server, sandbox = opened("--package-index", index.pip_url)
     with server:
         worker = server.worker_pid(sandbox)
-        os.kill(worker, signal.SIGSTOP)  # so that nobody notices
+        os.kill(worker, signal.SIGSTOP)  # so that it cannot notice
         try:
             for container in running.containers(sandbox):
                 running.ask("DELETE", f"/containers/{container['Id']}", force="1", v="1")

@@ -1,6 +1,6 @@
-"""Volumes on a container engine: what sandboxes and servers leave of them, however they end.
+"""Volumes on a container engine: none of a sandbox or server is left, however they end.
 
-Runs by with_engine.py only.
+Run by with_engine.py only.
 """
 
 import os
@@ -13,7 +13,7 @@ running = needs_engine()
 needs_runtime()
 suite = Suite()
 
-SANDBOXES = 20  # whose volumes are more than one look at the engine removes
+SANDBOXES = 20  # more volumes than one pass over the engine removes
 
 
 def there():
@@ -21,7 +21,7 @@ def there():
 
 
 def filled(*options, directory=None):
-    """A server with sandboxes, each of which has volumes for its packages."""
+    """A server with sandboxes, each with volumes for its packages."""
     server = Server("--max-sandboxes", str(SANDBOXES), "--memory-mb", "128", *options, runtime_dir=directory)
     server.legacy()
     calls = []
@@ -36,7 +36,7 @@ def filled(*options, directory=None):
 
 
 def kill_all(server):
-    """The server, its sweeper if it has one, and its workers at once."""
+    """Kills the server, its sweeper if it has one, and its workers."""
     workers = [pid for pid, line in mcp.processes() if server.runtime_dir in line and "cloister-worker" in line]
     for pid in workers:
         os.kill(pid, signal.SIGSTOP)
@@ -80,7 +80,7 @@ def unlabelled():
         others = ["cloister-packages-of-somebody-else", f"packages-{sandbox}-python", f"{unused}-more"]
         for volume in (unused, *others):
             running.ask("POST", "/volumes/create", {"Name": volume})
-        mount = {"Type": "volume", "Source": made, "Target": "/packages/python"}  # the engine makes it by itself
+        mount = {"Type": "volume", "Source": made, "Target": "/packages/python"}  # the engine makes the volume itself
         body = {"Image": os.environ["CLOISTER_IMAGE"], "Cmd": ["true"], "HostConfig": {"Mounts": [mount]}}
         container = running.ask("POST", "/containers/create", body)["Id"]
         try:

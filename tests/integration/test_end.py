@@ -1,4 +1,5 @@
-"""The end of a server with many sandboxes: whatever way it comes, the code in them is dead at once, and soon nothing is left."""
+"""The end of a server with many sandboxes: however it ends, the code in them is dead at once, and soon
+nothing is left."""
 
 import os
 import signal
@@ -12,16 +13,16 @@ needs_runtime()
 suite = Suite()
 
 SANDBOXES = 40
-AT_ONCE = 8  # that are being created
-CODE_SECONDS = 10  # it is one second with the release build on a machine that does nothing else
+AT_ONCE = 8  # how many are created in parallel
+CODE_SECONDS = 10  # the release build on an idle machine needs one second
 REST_SECONDS = 120
-MARK = f"31536000.{os.getpid()}"  # what user code sleeps for: no other process of this machine does
+MARK = f"31536000.{os.getpid()}"  # an argument of sleep that no other process of this machine uses
 
 CODE = f"import subprocess\nchild = subprocess.Popen(['sleep', '{MARK}'], start_new_session=True)"
 
 
 def full():
-    """A server with many sandboxes in each of which code has left something running; their ids, its pids."""
+    """A server with many sandboxes in each of which code has left a process; their ids, its pids."""
     server = Server("--max-sandboxes", str(SANDBOXES), "--memory-mb", "128")
     server.legacy()
     ids, calls = [], []
@@ -41,7 +42,7 @@ def full():
 
 
 def left_of(server, ids):
-    """What is left of a server, in words."""
+    """The remains of a server, as text."""
     names = set(ids)
     found = [d for d, _, _ in os.walk("/sys/fs/cgroup") if any(n in os.path.basename(d) for n in names)]
     found += [line for line in mcp.mounts_of("/") if any(n in line for n in names) or server.runtime_dir in line]

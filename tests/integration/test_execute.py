@@ -1,4 +1,4 @@
-"""Running code: live interpreters and how runs end."""
+"""Running code: live interpreters, and the ends of runs."""
 
 import json
 
@@ -6,8 +6,8 @@ from common import EACH, NONE, ONE, Shared, Suite, clear, contains, equal, needs
 import mcp
 
 needs_runtime()
-# The interpreters and their results are the agent's and the server's, whatever is around them: on engines runs what depends on the image, on
-# the streams of a container, on what it leaves open, on its limits and its end.
+# Agent and server handle interpreters and results on every backend: on engines only cases run that depend on
+# the image, on a container's streams and open descriptors, on its limits and its end.
 suite = Suite(NONE)
 shared = Shared()
 
@@ -440,7 +440,7 @@ def sizes_of_code():
         equal((blank["status"], blank["stdout_bytes"], blank.get("result")), ("ok", 0, None))
 
 
-# ---- sandboxes around it ----
+# ---- sandboxes of a call ----
 
 
 @suite.case("create_run_close runs in a sandbox of its own and leaves none", engines=EACH)

@@ -1,14 +1,14 @@
-"""Executions that outlive the request which began them: fetched, followed, stopped."""
+"""Executions that outlive their request: read later, followed, stopped."""
 
 import time
 
 from common import EACH, NONE, ONE, Server, Suite, contains, equal, needs_runtime, poll
 
 needs_runtime()
-# What outlives its request is kept by the server: on engines runs what has to get through to the container.
+# The server keeps them: on engines only cases run that have to get through to the container.
 suite = Suite(NONE)
 
-# Prints when the interrupt reached it, by the clock that this process has, too.
+# Prints the time of the interrupt, by the clock that the test has as well.
 TIMED = """
 import time
 print("begun", flush=True)
@@ -21,7 +21,7 @@ except KeyboardInterrupt:
 
 
 class Impatient:
-    """One server with a short budget for all cases of this file."""
+    """One server with a short time budget for all cases of this file."""
 
     server = None
 
@@ -34,7 +34,7 @@ class Impatient:
 
 
 def get(server, execution, **arguments):
-    """structuredContent of get_execution, however the code ended."""
+    """structuredContent of get_execution, however the code has ended."""
     return server.start_call("get_execution", execution_id=execution, **arguments).result()["structuredContent"]
 
 
@@ -53,7 +53,7 @@ def budget():
         "execute_code", sandbox_id=sandbox, code="import os, time\nbegun = time.monotonic()\nprint('early', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.02)\ntook = time.monotonic() - begun\nx = 5\nx * 2"
     )
     result = answer.result()
-    assert answer.seconds() >= 1, answer.seconds()  # and before it is over, which takes a word from here
+    assert answer.seconds() >= 1, answer.seconds()  # before its end, which needs a signal of the test
     assert not result.get("isError"), result
     running = result["structuredContent"]
     equal((running["status"], running["stdout"], running["next_offset"]), ("running", "early\n", 6))
@@ -63,10 +63,10 @@ def budget():
     server.call("write_file", path="go", content="", sandbox_id=sandbox)
     done = wait_over(server, running["execution_id"])
     equal((done["status"], done["result"], done["stdout"], done["exit_code"]), ("ok", "10", "early\n", 0))
-    # the budget begins with the call, the duration with the code, which is a moment later
+    # the budget begins with the call, the duration with the code, which is a little later
     assert done["duration_ms"] >= 1000 * float(server.run("took", sandbox_id=sandbox)["result"]), done
     equal(server.run("x", sandbox_id=sandbox)["result"], "5")
-    # and again, as often as anybody likes
+    # and again, any number of times
     equal(get(server, running["execution_id"])["result"], "10")
 
 
@@ -77,7 +77,7 @@ def streaming():
     code = (
         "import os, time\n"
         "whole = ''.join(f'{i} ä€😀\\n' for i in range(3000)).encode()\n"
-        "for at in range(0, len(whole), 617):\n"  # in the middle of characters
+        "for at in range(0, len(whole), 617):\n"  # offsets in the middle of characters
         "    os.write(1, whole[at:at + 617])\n"
         "    if at % 5 == 0:\n"
         "        os.write(2, b'.')\n"
@@ -105,7 +105,7 @@ def streaming():
 def paging():
     server, sandbox = Impatient.get()
     part = server.run("print('\\n' * 249999)", sandbox_id=sandbox)
-    got = part["stdout"][: part["next_offset"]]  # behind that a line about what is left out, and the end
+    got = part["stdout"][: part["next_offset"]]  # followed by a line about the gap, and the end
     assert part["truncated"] and part["next_offset"] == len(got) < 250000, part["next_offset"]
     equal(set(got), {"\n"})
     while part["truncated"]:
@@ -115,7 +115,7 @@ def paging():
     lost = server.run("print('x' * 999999)", sandbox_id=sandbox)
     rest = get(server, lost["execution_id"], offset=lost["next_offset"])
     assert rest["truncated"] and rest["stdout_bytes"] == 1000000, rest["stdout_bytes"]
-    rest = get(server, lost["execution_id"], offset=500000)  # in the middle, which is not kept
+    rest = get(server, lost["execution_id"], offset=500000)  # an offset within the gap
     equal((rest["offset"], rest["stdout"][:2]), (1000000 - (256 << 10), "xx"))
     error = server.call_failing("get_execution", execution_id=lost["execution_id"], offset=1000001)["error"]
     equal(error["code"], "invalid_argument")
@@ -158,7 +158,7 @@ def cancel_by_tool():
     for result in results:
         assert not result.get("isError"), result
         equal(result["structuredContent"]["status"], "cancelled")
-    # one that is over stays as it is
+    # an execution that has ended is not changed
     done = server.run("1 + 1", sandbox_id=sandbox)
     late = server.call("cancel_execution", execution_id=done["execution_id"])
     equal((late["status"], late["result"]), ("ok", "2"))
@@ -181,7 +181,7 @@ def cancel_by_notification():
     begun = server.run(TIMED, sandbox_id=sandbox)
     wait = server.start_call("get_execution", execution_id=begun["execution_id"], wait_seconds=1)
     server.notify("notifications/cancelled", {"requestId": wait.ident})
-    time.sleep(0.3)  # for an interrupt that must not come
+    time.sleep(0.3)  # time for an interrupt that must not come
     equal(get(server, begun["execution_id"], wait_seconds=0)["status"], "running")
     server.call("cancel_execution", execution_id=begun["execution_id"])
 
@@ -193,7 +193,7 @@ def stubborn():
     begun = server.run(code, sandbox_id=sandbox)
     call = server.start_call("cancel_execution", execution_id=begun["execution_id"])
     equal(call.result()["structuredContent"]["status"], "cancelled")
-    assert 1.5 < call.seconds() < 30, call.seconds()  # it would go on for ever
+    assert 1.5 < call.seconds() < 30, call.seconds()  # it would run forever
     equal(server.run("1 + 1", sandbox_id=sandbox)["interpreter"], "restarted")
 
 
@@ -223,7 +223,7 @@ def throw_away():
         listed = server.call("get_sandbox_status")["sandboxes"]
         return all(row["sandbox_id"] != begun["sandbox_id"] for row in listed)
 
-    poll("a closed sandbox", closed)  # nobody has asked for the outcome
+    poll("a closed sandbox", closed)  # no client has asked for the outcome
     done = get(server, begun["execution_id"])
     equal((done["status"], done["stdout"]), ("ok", "late\n"))
 
@@ -277,7 +277,7 @@ def unknown():
 
 @suite.case("the latest of many executions are kept")
 def bounds():
-    most = 256 + 24  # with one sandbox allowed
+    most = 256 + 24  # more than are kept, with one sandbox allowed
     with Server("--max-sandboxes", "1") as server:
         server.legacy()
         ids = [server.run(f"{i}")["execution_id"] for i in range(most + 2)]

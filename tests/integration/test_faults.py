@@ -1,5 +1,5 @@
-"""What happens when the machine is at its end or something on it is broken: clear errors, a server that
-lives, and a doctor that tells what is wrong."""
+"""A machine without resources or with broken parts: clear errors, a server that goes on, and a doctor that
+names the cause."""
 
 import os
 import resource
@@ -28,7 +28,7 @@ def script(place, text):
 
 
 def as_nobody():
-    """Command prefix that makes an ordinary user of root; skips where that user cannot run our program."""
+    """A command prefix for an ordinary user; skips if that user cannot run our program."""
     prefix = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     tried = subprocess.run([*prefix, os.environ["CLOISTER"], "--version"], capture_output=True, check=False)
     if tried.returncode != 0:
@@ -187,7 +187,7 @@ def chosen_images():
 @suite.case("a worker program that cannot be used gives a clear error, not a hang", engines=NONE)
 def bad_worker():
     for path in ("/nowhere/worker", "/bin/false"):
-        place = mcp.temporary_directory()  # nobody is there who could clean up behind such a worker
+        place = mcp.temporary_directory()  # no sweeper is left to clean up after such a worker
         with Server("--worker-path", path, runtime_dir=place) as server:
             server.legacy()
             clear(server.call_failing("create_sandbox")["error"])
@@ -237,10 +237,10 @@ def no_processes():
     for limit in (1, 2, 4, 6, 8, 12):
         place = mcp.temporary_directory()
         prefix = ["bash", "-c", f'ulimit -u {limit} && exec "$0" "$@"']
-        if os.getuid() == 0:  # root is not bound by it
+        if os.getuid() == 0:  # limits do not apply to root
             prefix = [*as_nobody(), *prefix]
             os.chown(place, NOBODY, NOBODY)
-        # the leak checker wants to fork as well
+        # the leak checker needs to fork
         with Server(runtime_dir=place, prefix=prefix, env={"ASAN_OPTIONS": "detect_leaks=0"}) as server:
             server.legacy()
             result = server.start_call("create_sandbox").result()

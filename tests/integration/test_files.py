@@ -6,7 +6,8 @@ import os
 from common import EACH, NONE, ONE, Shared, Suite, contains, equal, needs_runtime
 
 needs_runtime()
-# Paths and contents are the agent's: on engines runs what depends on the mounts of a container, and how much its streams carry.
+# The agent handles paths and contents: on engines only cases run that depend on the mounts of a container and
+# on the capacity of its streams.
 suite = Suite(NONE)
 shared = Shared("--disk-mb", "64")
 
@@ -68,7 +69,7 @@ def parts():
     equal(call("read_file", path="digits", offset=100)["content"], "")
     call("write_file", path="umlaut", content="ä")
     whole = b""
-    for at in range(2):  # a part of a character is no text
+    for at in range(2):  # an incomplete character is not text
         part = call("read_file", path="umlaut", offset=at, length=1)
         equal(part["encoding"], "base64")
         whole += base64.b64decode(part["content"])
@@ -104,7 +105,7 @@ def large_write():
     text = "x" * (8 << 20)
     equal(call("write_file", path="eight", content=text)["size"], 8 << 20)
     equal(shared.run("import os; os.path.getsize('eight')")["result"], str(8 << 20))
-    for tool in ("write_file", "upload_file"):  # as much as they promise
+    for tool in ("write_file", "upload_file"):  # the documented maximum
         data = os.urandom(11 << 20)
         equal(call(tool, path="eight", content=base64.b64encode(data).decode(), encoding="base64")["size"], 11 << 20)
         equal(call(tool, path="eight", content="y" * (12 << 20))["size"], 12 << 20)

@@ -1,4 +1,5 @@
-"""Links to files over HTTP: who has one reads that file, for a while, and nothing else; and what is served cannot do harm in a browser."""
+"""Links to files over HTTP: a link gives access to that file only, for a limited time; and what is served is
+harmless in a browser."""
 
 import base64
 import hashlib
@@ -12,7 +13,7 @@ from common import LATEST_LEGACY, NONE, ONE, Suite, contains, equal, mcp, needs_
 from mcp_http import HttpServer
 
 needs_runtime()
-# Links are the server's: on engines runs how a file gets out of a container.
+# The server makes links: on engines only cases run that read a file from a container.
 suite = Suite(NONE)
 
 MIB = 1 << 20
@@ -106,7 +107,7 @@ def safe():
         contains(got.header("Content-Security-Policy"), "sandbox")
         contains(got.header("Content-Security-Policy"), "default-src 'none'")
         equal(got.header("Referrer-Policy"), "no-referrer")
-    for name, type_ in (("a.mp4", "video/mp4"), ("a.mp3", "audio/mpeg")):  # a browser's player loads the file once more
+    for name, type_ in (("a.mp4", "video/mp4"), ("a.mp3", "audio/mpeg")):  # a browser's player requests the file again
         got = ask(write(name, b"<script>alert(1)</script>"))
         equal((got.header("Content-Type"), got.header("Content-Disposition").split(";")[0], got.header("X-Content-Type-Options")), (type_, "inline", "nosniff"))
         equal(got.header("Content-Security-Policy"), "default-src 'none'; media-src 'self'; style-src 'unsafe-inline'")
@@ -215,7 +216,7 @@ def parts():
     write("parts.bin", b"other")
     equal(ask(url, If_Range=etag, Range="bytes=0-1").body, b"other")
     equal(ask(url, If_None_Match=etag).body, b"other")
-    # Written anew in place with the times that it had: it is another version all the same.
+    # It is rewritten in place with the same times, and is a new version anyway.
     etag = ask(url).header("ETag")
     run("import os\nt = os.stat('parts.bin')\nwith open('parts.bin', 'r+b') as f: f.write(b'OTHER')\nos.utime('parts.bin', ns=(t.st_atime_ns, t.st_mtime_ns))")
     equal(ask(url, If_None_Match=etag).body, b"OTHER")
@@ -239,7 +240,7 @@ def large():
     equal((busy.status, busy.header("Retry-After")), (503, "1"))
     equal(client.run("1 + 1", sandbox_id=sandbox)["result"], "2")
     equal(ask(url, method="HEAD").status, 503)
-    # It changes while eight read: each is cut, and sees that it is.
+    # It changes while eight clients read: each download is cut, so each client notices.
     run("with open('large.bin', 'r+b') as f: f.write(b'changed')")
     for connection, response in slow:
         try:
@@ -248,7 +249,7 @@ def large():
         except (http.client.IncompleteRead, ConnectionError) as cut:
             assert len(getattr(cut, "partial", b"")) < 48 << 20
         connection.close()
-    # Those that hang up make room.
+    # Clients that disconnect make room.
     poll("there is room again", lambda: ask(url, Range="bytes=0-6").body == b"changed", 30)
 
 

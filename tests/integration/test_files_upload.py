@@ -1,4 +1,4 @@
-"""upload_file: files from the call and from this host, whole or not at all; and files that are no ordinary ones."""
+"""upload_file: files from the call and from this host, written whole or not at all; and special files."""
 
 import base64
 import hashlib
@@ -9,7 +9,8 @@ import time
 from common import EACH, NONE, ONE, Server, Suite, contains, equal, mcp, needs_runtime, poll
 
 needs_runtime()
-# Whom the server lets read what of its host is the same on each backend: on engines runs how pieces get into a container.
+# Which host files may be read does not depend on the backend: on engines only cases run that write pieces
+# into a container.
 suite = Suite(NONE)
 
 PLACE = mcp.temporary_directory()

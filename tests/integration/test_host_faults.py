@@ -1,6 +1,6 @@
-"""The host under the server gives out, and comes back: no disk, no descriptors, no processes, no memory, a runtime or
-a directory that vanishes, a server that is stopped for a while. Each time: a clear error for what cannot be done,
-what runs goes on, and once the cause is gone everything works again, in the same server, with nothing left behind."""
+"""The host of the server lacks something for a while: disk space, descriptors, processes, memory, a runtime,
+a directory, or the server itself is stopped. Each time there is a clear error for what is impossible, running
+code goes on, and when the cause is gone the same server works again, with nothing left behind."""
 
 import contextlib
 import errno
@@ -17,7 +17,7 @@ import mcp
 needs_runtime()
 suite = Suite()
 
-FEW = 10  # descriptors that every process of ours has open: with this limit there is not one more
+FEW = 10  # fewer than every process of ours has open, so with this limit none can be added
 STREAM = "import time\nfor i in range(200):\n    print('line', i, flush=True)\n    if i == 5:\n        open('begun', 'w').close()\n    time.sleep(0.01)"
 WANTED = "".join(f"line {i}\n" for i in range(200))
 
@@ -38,7 +38,7 @@ def begun(server, sandbox, code=STREAM, **arguments):
 
 
 def create(server):
-    """A sandbox's id, or None and its error, which must be one that helps."""
+    """A sandbox's id, or None and a clear error."""
     result = server.start_call("create_sandbox").result()
     content = result["structuredContent"]
     if result.get("isError"):
@@ -54,7 +54,7 @@ def cpu_seconds(pid):
 
 @contextlib.contextmanager
 def quiet(server, cpu=1.0, lines=200):
-    """What happens inside costs the server neither much CPU nor many lines of log."""
+    """Requires that the server uses little CPU and writes few lines of log meanwhile."""
     used, written = cpu_seconds(server.process.pid), len(server.log)
     yield
     used, written = cpu_seconds(server.process.pid) - used, len(server.log) - written
@@ -71,7 +71,7 @@ def nothing_left(server, sandbox):
 
 
 class SmallDisk:
-    """A server whose runtime directory is a small file system, which only the server and its children see."""
+    """A server whose runtime directory is a small file system, visible only to the server and its children."""
 
     def __init__(self, options):
         needs_root()
@@ -94,7 +94,7 @@ class SmallDisk:
         self.server.__exit__(kind, problem, trace)
 
     def command(self, *words):
-        """Runs a program where the server sees it."""
+        """Runs a program in the server's mount namespace."""
         subprocess.run(["nsenter", f"--mount=/proc/{self.server.process.pid}/ns/mnt", *words], check=True)
 
     def left(self):
@@ -103,7 +103,7 @@ class SmallDisk:
         return [d for d in mcp.sandbox_dirs(self.place) if os.path.basename(d) not in listed]
 
     def fill(self, pages):
-        """No room but for so many pages."""
+        """Fills the file system except for so many pages."""
         self.heal()
         with open(f"{self.place}/filler", "wb", 0) as file:
             try:
@@ -115,7 +115,7 @@ class SmallDisk:
             file.truncate(max(size, 0) * 4096)
 
     def fill_names(self, names):
-        """No further files but for so many."""
+        """Uses all inodes except for so many."""
         self.heal()
         os.mkdir(f"{self.place}/fillers")
         try:
@@ -135,7 +135,7 @@ class SmallDisk:
         shutil.rmtree(f"{self.place}/fillers", ignore_errors=True)
 
     def run_out(self, fill, amounts):
-        """A full disk at whichever step of a creation; what there was before notices nothing."""
+        """A disk that is full at each step of a creation in turn; an earlier sandbox is not affected."""
         server = self.server
         before = sandbox_of(server)
         server.run("x = 'before'", sandbox_id=before)
@@ -158,7 +158,7 @@ class SmallDisk:
         server.kill_worker(before)
         equal(pending.structured()["stdout"], WANTED)
         equal(server.run("x", sandbox_id=before)["result"], "'before'")
-        server.call("write_file", sandbox_id=before, path="mine", content="mine")  # another file system
+        server.call("write_file", sandbox_id=before, path="mine", content="mine")  # it is on another file system
         equal(server.read_text("mine", before), "mine")
         self.heal()
         works(server)
@@ -182,7 +182,7 @@ def read_only():
     with SmallDisk("size=4m") as (disk, server):
         before = sandbox_of(server)
         server.run("x = 1", sandbox_id=before)
-        disk.command("mount", "--bind", disk.shown, disk.shown)  # the lower one has files open for writing
+        disk.command("mount", "--bind", disk.shown, disk.shown)  # the lower mount has files open for writing
         disk.command("mount", "-o", "remount,bind,ro", disk.shown)
         made, error = create(server)
         equal(made, None)
@@ -191,7 +191,7 @@ def read_only():
         server.kill_worker(before)
         pending = server.start_call("execute_code", sandbox_id=before, code="x + 1")
         with quiet(server):
-            time.sleep(3)  # for how long it stays so is the input of this test
+            time.sleep(3)  # the test needs it to last for so long
         disk.command("umount", "--lazy", disk.shown)
         equal(pending.structured()["result"], "2")
         works(server)
@@ -220,7 +220,7 @@ def sandbox_disk_full():
 
 
 def descriptors(pid, spare):
-    """Limits a process to those that it has open and `spare` more."""
+    """Limits a process to its open descriptors and `spare` more."""
     used = sorted(int(fd) for fd in os.listdir(f"/proc/{pid}/fd"))
     limit = FEW
     free = 0
@@ -273,7 +273,7 @@ def recovery_without_descriptors():
         with short_of_descriptors(server.process.pid):
             server.kill_worker(sandbox)
             with quiet(server):
-                until = time.monotonic() + 4  # how long it lasts is the input of this test
+                until = time.monotonic() + 4  # the test needs it to last for so long
                 while time.monotonic() < until:
                     equal(server.request("ping"), {})
                     equal(server.run("x", sandbox_id=other)["result"], "'other'")
@@ -293,7 +293,7 @@ def closing_without_descriptors():
             poll("its worker is missed", lambda: server.call("get_sandbox_status", sandbox_id=dead)["state"] == "recovering")
             for sandbox in (healthy, dead):
                 server.start_call("close_sandbox", sandbox_id=sandbox).result()
-            time.sleep(1)  # how long it lasts is the input of this test
+            time.sleep(1)  # the test needs it to last for so long
         nothing_left(server, healthy)
         nothing_left(server, dead)
         works(server)
@@ -322,7 +322,7 @@ def accepting_without_descriptors():
             poll("a worker is started", lambda: os.path.exists(f"{place}/started"), 20)
             with short_of_descriptors(server.process.pid), quiet(server):
                 os.unlink(f"{place}/wait")
-                until = time.monotonic() + 5  # how long it lasts is the input of this test
+                until = time.monotonic() + 5  # the test needs it to last for so long
                 while time.monotonic() < until:
                     equal(server.run("x", sandbox_id=before)["result"], "'before'")
                     time.sleep(0.2)
@@ -350,7 +350,7 @@ def worker_descriptors():
 
 @suite.case("workers born with too few descriptors: the sandbox is not taken for gone")
 def worker_born_short():
-    """As when the limit of the whole system is reached: everything new fails, and then works again."""
+    """The limit of the whole system is reached: new workers fail, and work again afterwards."""
     with Server() as server:
         server.legacy()
         sandbox = sandbox_of(server)
@@ -361,7 +361,7 @@ def worker_born_short():
             try:
                 server.kill_worker(sandbox)
                 pending = server.start_call("execute_code", sandbox_id=sandbox, code="x")
-                time.sleep(1)  # how long it lasts is the input of this test
+                time.sleep(1)  # the test needs it to last for so long
             finally:
                 resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, usual)
             equal(pending.structured()["result"], "'kept'", f"limit {limit}")
@@ -386,7 +386,7 @@ def code_descriptors():
 
 
 class Group:
-    """A control group of the test's own in one hierarchy; a skip where there is none."""
+    """A control group of the test's own in one hierarchy; skips if there is none."""
 
     def __init__(self, controller, limit):
         needs_root()
@@ -491,7 +491,7 @@ def no_processes():
             group.limit(group.current("pids.current"))
         server.kill_worker(sandbox)
         with quiet(server):
-            time.sleep(4)  # how long it lasts is the input of this test
+            time.sleep(4)  # the test needs it to last for so long
         equal(server.request("ping"), {})
         equal(server.call("get_sandbox_status", sandbox_id=sandbox)["state"], "recovering")
         group.limit("max")
@@ -500,7 +500,7 @@ def no_processes():
         poll("nothing is left of them", lambda: len(mcp.sandbox_dirs(server.runtime_dir)) == 1, 20)
 
 
-# ---- things taken away ----
+# ---- removed files ----
 
 
 @suite.case("the runtime vanishes or breaks: what runs goes on and can be closed, creating says so, and it heals", when=ON_OCI)
@@ -570,7 +570,7 @@ def directory_vanishes():
         shutil.rmtree(server.runtime_dir)
         equal(server.run("x", sandbox_id=sandbox)["result"], "'kept'")
         works(server)
-        server.kill_worker(dead)  # nobody finds the way to its agent any more
+        server.kill_worker(dead)  # so that its agent can no longer be reached
         error = clear(server.call_failing("execute_code", sandbox_id=dead, code="1")["error"])
         contains(["sandbox_not_found", "engine_unavailable"], error["code"])
         equal(server.run("x", sandbox_id=sandbox)["result"], "'kept'")
@@ -595,13 +595,13 @@ def server_stopped():
         poll("it runs", lambda: server.read_text("begun", late) is not None, 30)
         creating = server.start_call("create_sandbox")
         os.kill(server.process.pid, signal.SIGSTOP)
-        time.sleep(10)  # how long it lasts is the input of this test
+        time.sleep(10)  # the test needs it to last for so long
         os.kill(server.process.pid, signal.SIGCONT)
         equal(pending.structured()["stdout"], WANTED)
         failed = overdue.failed()
         equal(failed["status"], "timeout")
         assert failed["duration_ms"] < 8000, failed["duration_ms"]
-        made = creating.structured()["sandbox_id"]  # its worker had not said hello, and may be another one now
+        made = creating.structured()["sandbox_id"]  # its worker had not said HELLO, and may have been replaced
         equal(server.run("1 + 1", sandbox_id=made)["result"], "2")
         equal(server.run("x", sandbox_id=idle)["result"], "'kept'")
         for sandbox in (streaming, late, idle):

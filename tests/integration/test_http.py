@@ -1,4 +1,5 @@
-"""MCP over HTTP: both eras on one URL, the pair of endpoints of the oldest clients, and what becomes of work when connections go."""
+"""MCP over HTTP: both eras at one URL, the pair of endpoints of the oldest clients, and what happens to work
+when connections are lost."""
 
 import json
 import os
@@ -325,7 +326,7 @@ def resume():
         shown = [p["progress"] for p in client.progress("p")]
         equal(shown, sorted(set(shown)), "progress rises, and is told once")
         equal(count(client, sandbox), "all")
-        # and once more, after its end
+        # once more after its end
         replay = client.listen(last_event=last)
         equal(replay.status(), 200)
         replay.wait()
@@ -456,15 +457,15 @@ def left_running():
 
 
 def outcome(client, execution):
-    """How it ended; None while it runs."""
+    """The outcome; None while it runs."""
     result = client.request("tools/call", {"name": "get_execution", "arguments": {"execution_id": execution["execution_id"]}})
     return result["structuredContent"] if result["structuredContent"]["status"] != "running" else None
 
 
-# ---- what models are shown ----
+# ---- results for models ----
 
 def shown(client, tool, **arguments):
-    """The content of a result, which stands alone."""
+    """The content of a result, without other fields."""
     result = client.request("tools/call", {"name": tool, "arguments": arguments})
     assert "structuredContent" not in result, result
     return result["content"]
@@ -484,7 +485,7 @@ def models():
         server.close_sandboxes()
 
 
-# ---- the server's own life ----
+# ---- end and restart ----
 
 
 @suite.case("pipes and HTTP are served at once")
@@ -560,7 +561,7 @@ def bad_address():
             capture_output=True, text=True, timeout=20, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         if address == "":
-            continue  # none: stdio alone, which ends with its pipe
+            continue  # none: stdio only, whose server ends with its pipe
         assert done.returncode != 0, address
         contains(done.stderr.lower(), words, f"--http {address}")
 

@@ -1,5 +1,5 @@
-"""Clients over HTTP that are slow, broken, greedy or gone. What is asked each time: the server lives, its memory and descriptors are
-bounded, and somebody else, whose calls go on all the while, notices nothing."""
+"""Clients over HTTP that are slow, broken, greedy or gone. Each time the server must go on, its memory and
+descriptors stay bounded, and a bystander, who makes calls all the while, is not affected."""
 
 import json
 import os
@@ -20,16 +20,16 @@ suite = Suite()
 BOTH = [("Content-Type", JSON), ("Accept", f"{JSON}, {EVENTS}")]
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 MIB = 1 << 20
-INPUT_SECONDS = 30  # a request that takes longer to arrive is given up
-CALLS = 100  # of the bystander, at least
-P99_SECONDS = 1.0  # with sanitizers, on a machine that does other things; on a quiet one it is some 10 ms
+INPUT_SECONDS = 30  # timeout for receiving a request
+CALLS = 100  # minimum calls of the bystander
+P99_SECONDS = 1.0  # with sanitizers on a busy machine; some 10 ms on an idle one
 SLOWEST_SECONDS = 8.0
-GROWTH_KB = 128 * 1024  # of resident memory, whatever anybody does: the bound for bodies and what goes with it
+GROWTH_KB = 128 * 1024  # of resident memory: the limit of bodies and their overhead
 
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
 
-# Freed memory that the sanitizer holds back would look as if the server held it.
+# Memory that the sanitizer quarantines would count as the server's.
 SANITIZER = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=8:detect_leaks=1"
 
 
@@ -43,7 +43,7 @@ def descriptors(pid):
 
 
 class Bystander:
-    """Somebody with a session and a sandbox who makes one call after the other, on a connection of its own."""
+    """A client with a session and a sandbox that makes one call after the other, on a connection of its own."""
 
     def __init__(self, server):
         self.client = server.client(LATEST_LEGACY)
@@ -74,7 +74,7 @@ class Bystander:
             self.problems.append(problem)
 
     def end(self):
-        """Fails if it noticed anything."""
+        """Fails if the bystander was affected."""
         poll("calls of somebody else", lambda: len(self.seconds) >= CALLS or self.problems, 60)
         self.over.set()
         self.thread.join(30)
@@ -87,7 +87,8 @@ class Bystander:
 
 
 class Scene:
-    """A server under attack, and its bystander. What is there at the beginning is there at the end."""
+    """A server under attack, and its bystander. The same processes and descriptors must be there at the end
+    as at the beginning."""
 
     def __init__(self, *options):
         self.server = HttpServer(*options, env={"ASAN_OPTIONS": SANITIZER})
@@ -129,7 +130,7 @@ def post_head(server, length, more=()):
 
 
 def is_over(sock):
-    """Whether the server has closed it, after whatever it said."""
+    """Whether the server has closed it, whatever it sent before."""
     sock.setblocking(False)
     try:
         while sock.recv(65536):
@@ -149,7 +150,7 @@ def drip(sock, data):
         return False
 
 
-# ---- slow and silent ----
+# ---- slow and silent clients ----
 
 
 @suite.case("heads and bodies that come a byte at a time are given up, and nobody waits for them")
@@ -221,17 +222,17 @@ def vanishing():
             made = scene.server.place.connect()
             text = rng.choice((whole, standing, old, whole * 3))
             made.sendall(text[: rng.randrange(1, len(text) + 1)])
-            if number % 2:  # a reset instead of an end
+            if number % 2:  # every other one by a reset
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             made.close()
         equal(client.request("ping"), {})
 
 
-# ---- too much ----
+# ---- large requests ----
 
 
 def answered(place, data):
-    """The status of the answer to this; None if the connection was reset before, by a server that has not read to the end."""
+    """The status of the response; None if the connection was reset first, by a server that has not read everything."""
     with Raw(place) as raw:
         try:
             raw.send(data)
@@ -246,7 +247,7 @@ def answered(place, data):
 
 
 def large_heads_of(who):
-    """Of a client whose request without the rest would be taken: what is refused is the head."""
+    """Heads that are refused for their size alone: the rest of the request would be accepted."""
     with Scene() as scene:
         place = scene.server.place
         client = scene.server.client(LATEST_LEGACY)
@@ -299,7 +300,7 @@ def large_bodies():
             chunk = b"100000\r\n" + b" " * MIB + b"\r\n"
             taken, until = 0, time.monotonic() + 10
             try:
-                while time.monotonic() < until:  # what comes behind the refusal is read for a moment, and kept nowhere
+                while time.monotonic() < until:  # bytes after the refusal are read for a moment, and dropped
                     raw.send(chunk)
                     taken += 1
                     scene.look()
@@ -349,7 +350,7 @@ def pipelining():
         equal(client.request("ping"), {})
 
 
-# ---- readers who stop ----
+# ---- clients that stop reading ----
 
 
 @suite.case("readers who stop reading cost themselves their stream, and the server no memory")
@@ -414,7 +415,7 @@ def stalled_old_client():
 # ---- nonsense ----
 
 NONSENSE = [
-    # what must not be taken for a request
+    # must not be parsed as a request
     b"\r\n\r\n\r\n",
     b"hello\r\n\r\n",
     b"GET\r\n\r\n",
@@ -458,7 +459,7 @@ def nonsense():
                     status = raw.response(1)[0].status
                     assert status >= 400, f"{data[:200]!r} was answered with {status}"
                 except (OSError, EOFError, ValueError, IndexError):
-                    pass  # closed, or ignored for as long as more may come
+                    pass  # closed, or ignored because more bytes may come
         equal(scene.server.client(LATEST_LEGACY).request("ping"), {})
 
 
@@ -478,11 +479,11 @@ def smuggling():
                 try:
                     contains((400, 411, 413, 501), raw.response()[0].status, what)
                 except (ConnectionError, EOFError):
-                    continue  # closed at once, with what was not read
+                    continue  # closed at once, with unread bytes
                 assert raw.is_closed(20), f"{what}: the connection goes on"
 
 
-# ---- many of what is allowed ----
+# ---- many clients ----
 
 
 @suite.case("sessions beyond the limit take the place of idle ones, never of busy ones")
@@ -507,7 +508,7 @@ def many_sessions():
         assert 0 < len(alive) <= 40, len(alive)
         contains(alive, names[-1], "the newest session")
         equal(busy.request("ping"), {}, "a session with a stream")
-        # when all are in use, the next one is told to come later
+        # when all are in use, the next client is told to try again later
         holders = []
         status = 200
         for _ in range(60):

@@ -1,4 +1,4 @@
-"""Who may come in over HTTP, and that nobody sees anything of another's: not even that it exists."""
+"""Authentication over HTTP, and that no principal sees anything of another's, not even that it exists."""
 
 import hashlib
 import json
@@ -55,7 +55,7 @@ class Tokens:
 
 
 class Guests:
-    """One server, and two principals on it that are strangers to each other."""
+    """One server with two principals that are independent of each other."""
 
     def __init__(self, *options):
         self.file = Tokens()
@@ -145,7 +145,7 @@ def guessing():
         equal(server.ask("POST", "/mcp", [*BOTH, bearer(good)], initialize()).head.status, 200, "a good one from the same address")
 
 
-# ---- other people's things ----
+# ---- things of another principal ----
 
 OTHERS = [
     ("execute_code", {"code": "1"}),
@@ -161,7 +161,7 @@ OTHERS = [
 
 
 def told(answer, *names):
-    """An answer with the names in it blotted out, to be compared with another."""
+    """An answer with the names in it replaced, to be compared with another answer."""
     text = json.dumps({k: v for k, v in answer.items() if k != "id"}, sort_keys=True)
     for name in names:
         text = text.replace(name, "NAME")
@@ -169,12 +169,12 @@ def told(answer, *names):
 
 
 def like(name):
-    """Something that looks like it and is not there: each letter becomes another."""
+    """A name of the same form that does not exist: each letter is replaced."""
     return "".join(secrets.choice("abcdefghjkmnpqrstuvwxyz") if c.isalpha() else secrets.choice("23456789") if c.isdigit() else c for c in name)
 
 
 def same_as_unknown(ask, name, what):
-    """The answer about somebody else's is letter by letter the one about nothing, and takes no other way."""
+    """The answer about something of another principal is exactly that about something unknown."""
     unknown = like(name)
     equal(told(ask(name), name), told(ask(unknown), unknown), what)
 
@@ -201,7 +201,7 @@ def foreign_sandbox():
         alice.call("close_sandbox", sandbox_id=box)
 
 
-FOREIGN = {  # of each profile: what makes a sandbox, how it is named, what takes that name; None: it has none
+FOREIGN = {  # of each profile: the tool that makes a sandbox, the field of its name, the tool that takes the name; None: no name
     "code-sandbox": (
         ("create_sandbox", {"session_id": "treasure"}),
         "session_id",
@@ -247,7 +247,7 @@ def foreign_profile():
         for tool, arguments in tools:
             if key:
                 same_as_unknown(lambda n, t=tool, a=arguments: bob.start_call(t, **{key: n}, **a).wait(), name, f"{profile} {tool}")
-            else:  # there is one for each principal, and bob has made none
+            else:  # each principal has one, and bob has made none
                 contains(json.dumps(bob.start_call(tool, **arguments).result()), {"execute_code": "StateError"}.get(tool, "Sandbox stopped"))
         if not key:
             contains(json.dumps(alice.start_call("execute_code", code="print('alive')").result()), "alive")
@@ -301,14 +301,14 @@ def foreign_resources():
 
 
 def subscribed(client, uris):
-    """A standing stream of the latest revision, acknowledged."""
+    """A subscription stream of the latest revision, acknowledged."""
     pending = client.start("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris, "resourcesListChanged": True}})
     poll("the acknowledgement", lambda: pending.exchange.events, 30)
     return pending
 
 
 def watch(client, version, uris):
-    """Subscribes to what it may; returns what tells what has come on its stream since, as (method, URI)."""
+    """Subscribes to what it may; returns a function that returns the notifications since, as (method, URI)."""
     if version == MODERN:
         pending = subscribed(client, uris)
 
@@ -334,13 +334,13 @@ def foreign_notices():
         for client, box in ((alice, theirs), (bob, own)):
             client.call("write_file", path="file", content="1", sandbox_id=box)
         foreign, mine = (f"sandbox://{box}/workspace/file" for box in (theirs, own))
-        # who begins to listen now has heard of nothing yet
+        # a stream that begins now has no earlier notifications
         to_alice = watch(guests().alice(version), version, [foreign])
         to_bob = watch(guests().bob(version), version, [foreign, mine])
         alice.call("write_file", path="file", content="2", sandbox_id=theirs)
         poll("alice hears of it", lambda: {("updated", foreign), ("list_changed", "")} <= set(to_alice()), 30)
-        # A list is told of once in a second: bob's own, sooner, would be told together with hers. What bob hears of his own
-        # comes behind all that he was to hear before.
+        # A list is notified at most once a second: bob's own change, if it came sooner, would be merged with
+        # hers. Bob's own notification comes after all others that he should receive.
         time.sleep(1.2)
         bob.call("write_file", path="file", content="2", sandbox_id=own)
         poll("bob hears of his own", lambda: ("updated", mine) in to_bob(), 30, found=to_bob)
@@ -397,7 +397,7 @@ def foreign_session():
     assert not stream.ended.is_set(), "the stream of the session goes on"
 
 
-# ---- where a request comes from ----
+# ---- Host and Origin ----
 
 
 @suite.case("a forged Host or Origin is refused before the token is looked at")
@@ -447,7 +447,7 @@ def preflight():
         equal(server.ask("POST", "/mcp", [("Host", "box.example"), *BOTH], initialize()).head.status, 401, "a name that was allowed")
 
 
-# ---- how much of it ----
+# ---- limits ----
 
 
 @suite.case("each principal has its own share of sandboxes, memory and calls")
@@ -488,7 +488,7 @@ def quotas():
             server.close_sandboxes(token=shown)
 
 
-# ---- changes of the file ----
+# ---- changes of the file of tokens ----
 
 
 @suite.case("SIGHUP: new tokens are good, those that are gone end sessions and streams, a broken file changes nothing")
@@ -569,7 +569,7 @@ def not_loopback():
             server = HttpServer("--tokens", file.path, "--insecure-http", address=address)
         except AssertionError:
             if "[" in address:
-                continue  # no IPv6 here
+                continue  # this machine has no IPv6
             raise
         with server:
             place = Place(f"http://127.0.0.1:{server.place.port}")
@@ -774,7 +774,7 @@ def tls_abuse():
                 try:
                     s.sendall(data)
                 except OSError:
-                    pass  # it was quick to see that this is nothing
+                    pass  # the server refused it before that
                 held.append(s)
         for _ in range(20):
             equal(client.request("ping"), {})

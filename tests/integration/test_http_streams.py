@@ -1,4 +1,4 @@
-"""Over HTTP, what comes beside and behind an answer: heartbeats, output while code runs, changes, resources, tasks."""
+"""Over HTTP, everything beside an answer: heartbeats, output of running code, changes, resources, tasks."""
 
 import json
 import time
@@ -19,7 +19,7 @@ def heard(client, method):
     return [n for n in client.notifications if n["method"] == method]
 
 
-# ---- what comes before the answer ----
+# ---- before the answer ----
 
 
 @suite.case("silence is never longer than ten seconds while a client waits")
@@ -92,8 +92,8 @@ def legacy_subscription():
     def updates(of, about):
         return sum(note["params"]["uri"] == about for note in heard(of, "notifications/resources/updated"))
 
-    # a change of a sandbox is told about all of its files that somebody subscribed to, by the order of the subscriptions: who
-    # has heard of the second has heard of the first, if at all
+    # a change in a sandbox is sent for all of its subscribed files, in the order of the subscriptions: when
+    # the second notification has come, the first one has, too, if it comes at all
     equal(client.request("resources/subscribe", {"uri": uri}), {})
     for each in (client, other):
         equal(each.request("resources/subscribe", {"uri": other_uri}), {})
@@ -104,7 +104,7 @@ def legacy_subscription():
     client.call("write_file", path="news.txt", content="2", sandbox_id=sandbox)
     poll("an update", lambda: [updates(client, other_uri), updates(other, other_uri)] == [2, 2])
     equal([updates(client, uri), updates(other, uri)], [1, 0], "after unsubscribe")
-    # what happened while nobody read the stream is told to who comes back
+    # notifications while the stream was lost are sent when it is resumed
     equal(client.request("resources/subscribe", {"uri": uri}), {})
     last = [e.id for e in stream.events if e.id][-1]
     stream.drop()
@@ -132,7 +132,7 @@ def modern_subscription():
     for pending, ident, method in ((files, "files", "notifications/resources/updated"), (lists, 2**40, "notifications/resources/list_changed")):
         for note in on_stream(pending):
             equal((note["method"], note["params"]["_meta"][PREFIX + "subscriptionId"]), (method, ident))
-    # what comes behind it is the first that who asked for something else hears
+    # the notification after it is the first one for a client with other subscriptions
     client.call("write_file", path="a", content="1", sandbox_id=apart)
     poll("an update elsewhere", lambda: on_stream(elsewhere))
     equal([(note["method"], note["params"]["uri"]) for note in on_stream(elsewhere)], [("notifications/resources/updated", there)])

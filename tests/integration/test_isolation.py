@@ -1,4 +1,4 @@
-"""What user code must not be able to do. Every case tries it for real, from inside."""
+"""What user code must not be able to do. Every case really tries it, from inside."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ SECRET = "a-secret-of-the-host-4711"
 os.environ["HOST_SECRET"] = SECRET
 shared = Shared()
 
-# defined once in the shared sandbox: tries a call and names the errno
+# defined once in the shared sandbox: tries a call and returns the name of the errno
 PRELUDE = """
 import ctypes, errno, os, platform, socket, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -43,12 +43,12 @@ def value(code):
     """The Python value of an expression evaluated in the shared sandbox."""
     done = shared.run(code)
     equal(done["status"], "ok", code)
-    return eval(done["result"], {})  # our own repr() of plain values
+    return eval(done["result"], {})  # the repr() of plain values, made by our own code
 
 
 def user_uid():
-    """The uid of user code: 1000 where the sandbox has ids of its own. On an engine without user namespaces it is
-    the same number on the host, and there must be one that nobody has."""
+    """The uid of user code: 1000 if the sandbox has ids of its own. On an engine without user namespaces it
+    is the same number on the host, and must be an unused one."""
     uid = value("__import__('os').getuid()")
     if ON_OCI or engine_has_user_namespaces():
         equal(uid, 1000, "uid of user code")
@@ -61,7 +61,7 @@ def user_uid():
 
 
 def host_uid():
-    """The uid of user code as the host sees it."""
+    """The uid of user code on the host."""
     _, sandbox = shared.get()
     name = f"seen-from-outside-{os.getpid()}"
     shared.stdout(f"import subprocess; seen = subprocess.Popen(['sh', '-c', 'sleep 600; :', '{name}'])")
@@ -85,7 +85,7 @@ def engine_is_rootless():
 
 
 def refused(what, *expected):
-    """Every attempt of a dict {name: errno} must have failed."""
+    """Requires that every attempt of a dict {name: errno} has failed."""
     got = value(what)
     done = [name for name, result in got.items() if result == "done"]
     if done:
@@ -156,7 +156,7 @@ def generated_etc():
     assert 1 <= len(accounts) <= 6, accounts
     for name in ("shadow", "gshadow", "machine-id", "ssh", "sudoers", "cloister"):
         equal(value(f"os.path.exists('/etc/{name}')"), False, name)
-    # whom TLS trusts is no secret, and an installer has to know it
+    # the trusted certificates are no secret, and an installer needs them
     bundle = "/etc/ssl/certs/ca-certificates.crt"
     if os.path.exists(bundle):
         equal(value(f"'BEGIN CERTIFICATE' in open({bundle!r}).read()"), True)
@@ -229,7 +229,7 @@ def escalation():
     refused("{'newuser': tried(libc.unshare, 0x10000000), 'newns': tried(libc.unshare, 0x00020000), 'newpid': tried(libc.unshare, 0x20000000), 'newnet': tried(libc.unshare, 0x40000000)}")
 
 
-# Engines cannot be asked to hide processes, so there the agent's own can be seen; the rest holds everywhere.
+# Engines have no option to hide processes, so the agent's own can be seen there; the rest holds everywhere.
 @suite.case("only the sandbox's own processes are visible, and not the agent's insides")
 def visible_processes():
     shared.enforced("uid")
@@ -242,7 +242,7 @@ def visible_processes():
     if ON_OCI:
         assert os.getpid() not in seen or seen[os.getpid()] == uid
     for pid in sorted(p for p, owner in seen.items() if p == 1 or owner != uid):
-        gone = f"not os.path.exists('/proc/{pid}')"  # relays come and go
+        gone = f"not os.path.exists('/proc/{pid}')"  # relays start and end
         refused(f"{{}} if {gone} else {{n: attempt(lambda n: os.listdir('/proc/{pid}/' + n) if n in ('fd', 'map_files') else open('/proc/{pid}/' + n, 'rb').read(1), n) for n in ('environ', 'mem', 'maps', 'fd', 'map_files', 'stack', 'auxv')}}")
         refused(f"{{}} if {gone} else {{n: attempt(os.readlink, '/proc/{pid}/' + n) for n in ('exe', 'cwd', 'root')}}")
 
@@ -288,7 +288,7 @@ def inherited():
     assert len(links) < 12, links
 
 
-# ---- the kernel's doors ----
+# ---- system calls ----
 
 
 @suite.case("mounting and its relatives fail")
@@ -403,7 +403,7 @@ def memory():
 def child_memory():
     shared.enforced("memory")
     server, sandbox = shared.fresh(memory_mb=128)
-    # the first that the kernel would choose
+    # the kernel's first choice to kill
     hungry = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'open(\"/proc/self/oom_score_adj\", \"w\").write(\"1000\"); b = [bytearray(b\"y\" * (8 << 20)) for _ in range(1000)]']).returncode"
     child = server.run(hungry, sandbox_id=sandbox)
     equal((child["status"], child["result"]), ("ok", "-9"))
@@ -453,7 +453,7 @@ def disk():
     limited = eval(server.run("os.remove('/workspace/big'); fill('/workspace/big')", sandbox_id=sandbox)["result"], {})
     assert 12 <= limited[1] <= 16, f"{limited[1]} MiB fit in a workspace of 16"
     if mcp.ENGINE is None or mcp.ENGINE.state["kind"] != "podman":
-        # Podman's interface takes no number of inodes: there the memory limit ends this, and the sandbox
+        # Podman's API has no limit of inodes: there the memory limit ends this, and the sandbox
         inodes_are_capped(server, sandbox)
     server.call("close_sandbox", sandbox_id=sandbox)
 

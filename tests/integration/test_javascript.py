@@ -6,7 +6,8 @@ import shutil
 from common import NONE, ONE, ON_OCI, Shared, Suite, contains, equal, needs_runtime
 from tap import skip_all
 
-# Its state and errors are the agent's: on engines runs whether the image's node does, and what its memory is.
+# The agent handles state and errors: on engines only cases run that depend on the image's node and its
+# memory.
 suite = Suite(NONE)
 needs_runtime()
 shared = Shared()
@@ -75,7 +76,7 @@ def names_of_globals():
             done = run("throw 'it'")
             equal((done["status"], done["interpreter"], done["error"]["message"]), ("error", "kept", "'it'"), declared)
             equal(run("display({'text/html': 'a'}, {raw: true}); 1 + 1")["result"], "2", declared)
-            run("require('fs').closeSync(4)")  # begin anew
+            run("require('fs').closeSync(4)")  # restarts the interpreter
 
 
 @suite.case("code that breaks what JavaScript is made of gets a new interpreter, not one deadline after the other")

@@ -1,7 +1,9 @@
-"""Languages that are run by programs: each that a sandbox offers runs, is compiled, fails and is stopped as one would expect.
+"""Languages whose code is run by programs: each one that a sandbox offers runs, is compiled, fails and is
+stopped as expected.
 
-On the oci backend sandboxes show this machine's own programs; the image for engines has what it has. Both tell, and what they do not
-offer is refused."""
+On the oci backend sandboxes contain this machine's programs; the image for engines contains its own. Both
+report their languages, and others are refused.
+"""
 
 import json
 import os
@@ -11,11 +13,12 @@ from common import NONE, ONE, ON_OCI, Server, Shared, Suite, clear, contains, eq
 import mcp
 
 needs_runtime()
-# A program runs and ends as any process of the agent's: on engines runs what depends on the image and on the mounts of a container.
+# A program runs and ends as any process of the agent's: on engines only cases run that depend on the image
+# and on the mounts of a container.
 suite = Suite(NONE)
 shared = Shared()
 
-# Says hello to its arguments, copies its input, complains, and ends with 3.
+# Prints its arguments, copies its input, writes an error message, and exits with 3.
 HELLO = {
     "typescript": 'import * as fs from "fs";\ninterface Greeting { to: string }\nconst g: Greeting = { to: process.argv.slice(2).join("|") };\n'
     'console.log(`hello ${g.to}`);\nprocess.stdout.write(fs.readFileSync(0, "utf8"));\nconsole.error("oops");\nprocess.exit(3);',
@@ -36,7 +39,7 @@ HELLO = {
     '  System.in.transferTo(System.out);\n  System.out.flush();\n  System.err.println("oops");\n  System.exit(3);\n }\n}',
 }
 
-# Not a program; those that are compiled say so, others end as they end after a syntax error.
+# Not a valid program; compilers report it, interpreters exit as after a syntax error.
 BROKEN = {
     "typescript": "const x: = 1;",
     "ruby": "def x(",
@@ -52,7 +55,7 @@ BROKEN = {
 }
 COMPILED = {"typescript", "go", "c", "cpp", "rust"}
 
-# What people write in them, beside a first program: libraries, threads, errors.
+# Typical code beyond a first program: libraries, threads, errors.
 MORE = {
     "typescript": ("enum E { A = 20, B }\nconst twice = async <T extends number>(x: T): Promise<number> => x * 2;\nconsole.log(await twice(E.B));", "42\n"),
     "ruby": ('require "json"; require "set"; puts JSON.dump([Set[1, 1].size, [1, 2].sum])', "[1,3]\n"),
@@ -90,7 +93,7 @@ MORE = {
 }
 LIVE = {"python", "javascript", "bash"}
 ALIASES = {"ts": "typescript", "rb": "ruby", "pl": "perl", "R": "r", "golang": "go", "c++": "cpp", "rs": "rust", "py": "python", "python3": "python", "sh": "bash"}
-SECONDS = 60  # a compiler of another machine, sanitised servers
+SECONDS = 60  # for compilers of a slow machine, and sanitised servers
 
 
 def offered(server=None, sandbox=None):
@@ -108,7 +111,7 @@ def run(language, code, **arguments):
 
 
 def simple():
-    """A language without a compiler that is there; images for tests have a perl."""
+    """An available language without a compiler; images for tests have perl."""
     return next(language for language in ("perl", "ruby", "lua", "php") if language in offered())
 
 
@@ -119,14 +122,14 @@ SLEEPS = {
 
 
 def sleeper(stubborn):
-    """Code that has left a process behind when it says "begun", and then sleeps."""
+    """Code that has left a process when it prints "begun", and then sleeps."""
     language = next(language for language in SLEEPS if language in offered())
     text, ignore = SLEEPS[language]
     return language, text.format(ignore=ignore if stubborn else "")
 
 
 def living(sandbox):
-    """The commands that run in the sandbox, seen from outside."""
+    """The commands running in the sandbox, seen from outside."""
     namespaces = {mcp.pid_namespace(pid) for pid in mcp.agents_of(sandbox)} - {None}
     assert namespaces, f"no first process of {sandbox}"
     found = []
@@ -144,7 +147,7 @@ def living(sandbox):
 
 
 def resting():
-    """A sandbox, and the commands that run in it when nothing is asked of it: its interpreter is up."""
+    """A sandbox, and the commands that run in it when it is idle and its interpreter has started."""
     server, sandbox = shared.fresh()
     server.run("pass", sandbox_id=sandbox)
     return server, sandbox, sorted(living(sandbox))
@@ -155,7 +158,7 @@ def wait_for_rest(sandbox, before):
     poll(f"there is again {before}", lambda: now() == before, found=now)
 
 
-# ---- what there is ----
+# ---- available languages ----
 
 
 @suite.case("languages: the live ones first, then those whose programs the sandbox has, each once", engines=ONE)
@@ -166,7 +169,7 @@ def languages():
     contains(found, "bash")
     equal([language for language in found if language not in LIVE and language not in HELLO], [], "known to this test")
     if ON_OCI:
-        # what this machine has in the directories that a sandbox shows
+        # the programs of this machine in the directories that a sandbox contains
         for language, program in {"perl": "perl", "ruby": "ruby", "php": "php", "lua": "lua5.4", "r": "Rscript", "go": "go", "c": "cc", "cpp": "c++"}.items():
             there = any(os.access(f"/usr/{place}/{program}", os.X_OK) for place in ("bin", "local/bin"))
             equal(language in found, there, language)
@@ -256,7 +259,7 @@ def signals():
         equal((done["status"], done["exit_code"], done["stdout"]), ("error", 139, "before\n"))
 
 
-# ---- how they end ----
+# ---- ends ----
 
 
 @suite.case("at the deadline it is interrupted, then killed, with all that it has started", engines=ONE)
@@ -264,7 +267,7 @@ def deadline():
     server, sandbox, before = resting()
     for stubborn in (False, True):
         language, code = sleeper(stubborn)
-        # time enough to begin, on a busy machine too
+        # enough time to begin, on a busy machine as well
         pending = server.start_call("execute_code", code=code, language=language, sandbox_id=sandbox, timeout_seconds=3)
         done = pending.failed()
         equal((done["status"], done["stdout"]), ("timeout", "begun\n"), f"stubborn: {stubborn}")

@@ -1,5 +1,5 @@
-"""Sandboxes with network and without, on a network that the test makes: what is reached, what is not, and that the
-helper which connects a sandbox lives exactly as long as that."""
+"""Sandboxes with and without network, on a network that the test makes: what they can reach, and that the
+helper which connects a sandbox lives exactly as long as the sandbox."""
 
 import contextlib
 import json
@@ -61,7 +61,7 @@ def ask(server, sandbox, host, port):
 
 
 def helpers(server):
-    """Pids of the helpers that sandboxes of this server have written down."""
+    """Pids of the helpers in the records of this server's sandboxes."""
     found = []
     for directory in mcp.sandbox_dirs(server.runtime_dir):
         try:
@@ -73,7 +73,7 @@ def helpers(server):
 
 
 def gone(pid):
-    """It has ended; whoever inherits it may take a while to notice."""
+    """Whether it has ended; its new parent may take a while to reap it."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             return file.read().rpartition(")")[2].split()[0] in "ZX"
@@ -82,7 +82,7 @@ def gone(pid):
 
 
 def packages_left(server):
-    """Package directories, in both places they may be in."""
+    """Package directories, in both possible places."""
     found = []
     for directory, names, _ in os.walk(server.runtime_dir):
         found += [os.path.join(directory, n) for n in names if n.startswith("packages-")]
@@ -102,7 +102,7 @@ def reached():
         equal(ask(server, sandbox, net.NAME, 8080), "outside")
         contains(server.start_call("get_sandbox_status", sandbox_id=sandbox).result()["content"][0]["text"], "full network")
         equal(ask(server, sandbox, "nowhere.invalid", 8080), "gaierror")
-        # addresses come by announcements of the router, which take a moment
+        # addresses come from router advertisements, which take a moment
         poll("IPv6", lambda: ask(server, sandbox, net.OUTSIDE6, 8086) == "outside by IPv6", 20)
         equal(ask(server, sandbox, "fd00::2", LOOPBACK6.port) in ("", "ConnectionRefusedError", "OSError", "TimeoutError"), True)
         equal(LOOPBACK6.peers, [])
@@ -189,7 +189,7 @@ def resolver_by_ipv6():
     try:
         with started("--allow-network") as server:
             sandbox = connected(server)
-            # its own address comes by announcements of the router, which take a moment
+            # its own address comes from router advertisements, which take a moment
             poll("the name is found", lambda: ask(server, sandbox, net.NAME, 8080) == "outside", 20)
             contains(names.asked, net.NAME)
     finally:

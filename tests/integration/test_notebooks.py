@@ -1,4 +1,4 @@
-"""Code as it stands in notebooks: magics, commands, help, tasks, and what shows itself as HTML."""
+"""Code as in notebooks: magics, commands, help, tasks, and objects that display as HTML."""
 
 from common import Shared, Skip, Suite, contains, equal, needs_runtime, poll
 
@@ -84,7 +84,7 @@ def helped():
 def python():
     text = 's = """\n%matplotlib\n!ls\nwhat?\n"""\nrest = (10\n  % 4)\nd = {\n"a": "x = !ls"}\nlen(s), rest, d'
     equal(good(text)["result"], "(23, 2, {'a': 'x = !ls'})")
-    text = text.replace("len(s)", "!echo beside\nlen(s)", 1)  # beside what is not
+    text = text.replace("len(s)", "!echo beside\nlen(s)", 1)  # next to another statement
     done = good(text)
     equal((done["stdout"], done["result"]), ("beside\n", "(23, 2, {'a': 'x = !ls'})"))
 

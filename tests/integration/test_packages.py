@@ -1,7 +1,7 @@
-"""Packages: installed by a sandbox of their own that has network, seen at once by one that has none.
+"""Packages: installed by a sandbox with network, and at once usable in one without.
 
 On a network of the test's own, with an index that offers packages made by hand. On container engines by
-with_engine.py --network: what has to do with engines, not what installers find out by themselves.
+with_engine.py --network, only for cases that depend on engines and not on installers.
 """
 
 import os
@@ -43,7 +43,7 @@ BOX = {}
 
 
 def common():
-    """A server and a sandbox for cases that leave both as they are."""
+    """A server and a sandbox for cases that change neither."""
     if not BOX:
         BOX["server"] = Server("--package-index", index.pip_url, "--npm-registry", index.npm_url)
         BOX["server"].legacy()
@@ -58,7 +58,7 @@ def server_with(*options, **how):
 
 
 class Held:
-    """While it lasts the index hands out no files; when one of `name` is asked for is known by asked()."""
+    """While it lasts the index sends no files; asked() tells whether one of `name` was requested."""
 
     def __enter__(self):
         index.held = threading.Event()
@@ -84,7 +84,7 @@ def versions(done):
 
 
 def installers(server):
-    """What there is of them: directories of sandboxes whose ids begin as theirs do."""
+    """Directories of installers: their ids begin in a way of their own."""
     return [d for d in mcp.sandbox_dirs(server.runtime_dir) if os.path.basename(d).startswith("0")]
 
 
@@ -93,7 +93,7 @@ def no_installer(server):
 
 
 def installer_worker(server):
-    """Its worker's pid."""
+    """Pid of its worker."""
 
     def find():
         for directory in installers(server):
@@ -314,7 +314,7 @@ def bad_names():
 
 
 def fails(server, sandbox, part, **arguments):
-    """The result of an installation that fails with these words."""
+    """Requires that an installation fails with an error that contains `part`."""
     failed = server.call_failing("install_package", sandbox_id=sandbox, **arguments)
     equal((failed["status"], clear(failed["error"])["code"]), ("failed", "package_failed"))
     contains(failed["error"]["message"], part)
@@ -354,7 +354,7 @@ def limits():
         equal(server.run("import shades; shades.VERSION", sandbox_id=sandbox)["result"], "'1.0'")
     with server_with("--packages-mb", "1") as server:
         sandbox = server.call("create_sandbox")["sandbox_id"]
-        fails(server, sandbox, "no room", package_name="filling")  # beside what pip unpacks
+        fails(server, sandbox, "no room", package_name="filling")  # a file that pip does not unpack
     with Server("--package-dir", "/nowhere") as server:
         server.legacy()
         fails(server, server.call("create_sandbox")["sandbox_id"], "no installer could be started", package_name="shades")
@@ -416,7 +416,7 @@ def allowed():
         equal(server.run(probe, sandbox_id=box["sandbox_id"])["status"], "ok")
 
 
-# ---- at the same time ----
+# ---- in parallel ----
 
 
 @suite.case("two calls for one package are one installation", when=ON_OCI)
@@ -459,7 +459,7 @@ def in_background():
         begun = server.call("install_package", package_name="early", sandbox_id=sandbox, wait=False)
         held.asked("early")
         result = server.start_call("cancel_execution", execution_id=begun["execution_id"]).result()
-        assert not result.get("isError"), result  # that is what was asked for
+        assert not result.get("isError"), result  # the result that was asked for
         equal(result["structuredContent"]["status"], "cancelled")
         result = server.start_call("get_execution", execution_id=begun["execution_id"]).result()
         equal(result["structuredContent"]["status"], "cancelled")
@@ -480,7 +480,7 @@ def chatty():
     page = get(offset=whole["stdout_bytes"] - 50)
     equal((page["offset"], page["next_offset"], len(page["stdout"])), (whole["stdout_bytes"] - 50, whole["stdout_bytes"], 50))
     assert whole["stdout"].endswith(page["stdout"]), whole["stdout"][-200:]
-    kept = get(offset=0)  # what is not kept is passed over
+    kept = get(offset=0)  # output that is not kept is skipped
     equal((kept["offset"] > 0, kept["offset"] + len(kept["stdout"].encode())), (True, whole["stdout_bytes"]))
 
 
@@ -506,7 +506,7 @@ def longer_than_a_call():
         server.call("close_sandbox", sandbox_id=box)
     with server_with("--sync-budget-seconds", "20") as server, Held() as held:
         waiting = server.start_call("create_run_close", code="import time; time.sleep(60)", packages=["early"])
-        time.sleep(8)  # how long it takes is the input of this test
+        time.sleep(8)  # the test needs it to take so long
         held.release()
         done = waiting.structured()
         assert waiting.seconds() < 25, f"installing and running have one budget, and not 8 and 20 s: {waiting.seconds()}"
@@ -525,7 +525,7 @@ def progress():
     poll("it is installed all the same", lambda: status(server, sandbox, "spare")["status"] == "installed", 30)
 
 
-# ---- what ends ----
+# ---- ends ----
 
 
 @suite.case("closing a sandbox ends its installation, and nothing of both is left")

@@ -1,5 +1,5 @@
-"""Packages for an ordinary user's sandboxes: with subordinate ids, where sandbox and installer differ in them, and
-without; and where the runtime directory is in memory, as a login makes it."""
+"""Packages for an ordinary user's sandboxes: with subordinate ids, where sandbox and installer have different
+ones, and without; and with a runtime directory in memory, as logins make it."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ APART = f"/var/tmp/cloister-{nets.USER}"
 
 
 class Place:
-    """A runtime directory of the user's, in memory and without programs, as /run is."""
+    """A runtime directory of the user, in memory and noexec, as /run is."""
 
     def __init__(self, ids):
         self.prefix = net.make_user(ids)
@@ -96,7 +96,7 @@ def installs(ids):
             equal(len(left()), 1, "package directories on a disk")
             server.call("close_sandbox", sandbox_id=sandbox)
             poll("they are gone", lambda: not left(), 60)
-        # killed with packages: the next server removes them
+        # killed while it has packages: the next server removes them
         server = place.server()
         sandbox = server.call("create_sandbox", packages=["colours"])["sandbox_id"]
         worker = server.worker_pid(sandbox)

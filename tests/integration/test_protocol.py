@@ -1,5 +1,4 @@
-"""The protocol itself: both eras, five revisions, and whatever a broken client may send. None of
-it needs a sandbox."""
+"""The protocol itself: both eras, five revisions, and messages of broken clients. None of the cases needs a sandbox."""
 
 import json
 import os
@@ -38,7 +37,7 @@ def line(ident, method, params=None, **more):
 
 
 def still_answers(server):
-    """The one thing every bad line must leave as it was."""
+    """Requires that the server still answers, which must be so after every bad line."""
     equal(server.raw(line("alive?", "ping"), "alive?").get("result"), {}, "ping after a bad line")
 
 
@@ -205,7 +204,7 @@ def unknown_names():
 
 
 WRONG_ARGUMENTS = [
-    # tool, arguments, field that the message must name, something of what was expected
+    # tool, arguments, the field that the message must name, a part of what was expected
     ("execute_code", {}, "code", "required"),
     ("execute_code", {"code": 42}, "code", "string"),
     ("execute_code", {"code": "1", "colour": "red"}, "colour", ""),
@@ -247,7 +246,7 @@ def wrong_arguments():
 # ---- wrong JSON-RPC ----
 
 BAD_LINES = [
-    # what it is, the line, id of the answer (None: no id can be known), code
+    # description, line, id of the answer (None: the id is unknown), code
     ("not JSON", b"hello", None, PARSE_ERROR),
     ("half a value", b'{"jsonrpc":"2.0","id":1', None, PARSE_ERROR),
     ("two values", b'{"jsonrpc":"2.0","id":1,"method":"ping"} {}', None, PARSE_ERROR),

@@ -1,4 +1,4 @@
-"""Things die: workers, agents, interpreters, the server itself."""
+"""Processes die: workers, agents, interpreters, the server itself."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from mcp import ANSWER_SECONDS
 needs_runtime()
 suite = Suite()
 
-GRACE_SECONDS = 10.0  # --grace-seconds says otherwise
+GRACE_SECONDS = 10.0  # the default of --grace-seconds
 SILENCE_SECONDS = 5.0
 MARGIN = 2.0  # for sanitised builds on a busy machine
 ENGINE_MARGIN = MARGIN if ON_OCI else 3 * MARGIN  # engines are asked, and take their time
@@ -100,7 +100,7 @@ def worker_stopped():
         assert took < SILENCE_SECONDS + MARGIN, f"it was found after {took:.2f} s"
         done = pending.structured()
         equal((done["status"], done["stdout"]), ("ok", WANTED))
-        os.kill(server.worker_pid(sandbox), signal.SIGSTOP)  # an idle one, and nobody else waits for it
+        os.kill(server.worker_pid(sandbox), signal.SIGSTOP)  # an idle worker, on which no call waits
         begun = time.monotonic()
         equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
         took = time.monotonic() - begun
@@ -284,7 +284,7 @@ def sweep():
     worker = server.worker_pid(sandbox)
     directory = server.runtime_dir
     agents = mcp.agents_of(sandbox)
-    # the worker must not get a chance to clean up: it is stopped first
+    # stopped first, so that the worker cannot clean up
     os.kill(worker, signal.SIGSTOP)
     server.kill_with_sweeper()
     os.kill(worker, signal.SIGKILL)

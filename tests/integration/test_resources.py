@@ -1,4 +1,4 @@
-"""Resources of real sandboxes: listed, read, watched and completed; output and tasks of code that runs."""
+"""Resources of real sandboxes: listed, read, subscribed to and completed; output and tasks of running code."""
 
 import base64
 import json
@@ -136,7 +136,7 @@ def read_while_closing():
     server.run("open('file.txt', 'w').write('here')", sandbox_id=sandbox)
     uri = f"sandbox://{sandbox}/workspace/file.txt"
     equal(read(server, uri)["text"], "here")
-    for pid in mcp.agents_of(sandbox):  # so that it cannot be quicker than the close
+    for pid in mcp.agents_of(sandbox):  # stopped, so that it cannot end before the close
         os.kill(pid, signal.SIGSTOP)
     pending = [server.start("resources/read", {"uri": uri}) for _ in range(3)]
     server.start_call("close_sandbox", sandbox_id=sandbox).result()

@@ -1,5 +1,4 @@
-"""What becomes of what code writes, shows and leaves behind: head and tail of any amount, plots, files, and a result that stays
-small."""
+"""Results of code: head and tail of any amount of output, plots, files, and a size that stays small."""
 
 import json
 import os
@@ -7,7 +6,7 @@ import signal
 import struct
 import zlib
 
-# The sanitizer's own memory is not to be taken for ours: what it holds back is far below the bounds that are checked.
+# The memory that the sanitizer quarantines is kept far below the limits that are checked.
 os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1"
 
 from base64 import b64decode
@@ -16,12 +15,13 @@ from common import LEGACY, MODERN, NONE, ONE, Server, Shared, Suite, contains, e
 from mcp import agents_of, temporary_directory
 
 needs_runtime()
-# Results are made by the agent and the server: on engines runs what gets through a container's streams, and what outlives them.
+# Agent and server make results: on engines only cases run that depend on a container's streams, and on what
+# outlives them.
 suite = Suite(NONE)
 shared = Shared()
 
 MIB = 1 << 20
-KEPT = 256 << 10  # of either end of a stream
+KEPT = 256 << 10  # of the head and of the tail of a stream
 NUMBERS = """
 import sys
 def numbers(begin, end, out=sys.stdout):
@@ -32,7 +32,7 @@ def numbers(begin, end, out=sys.stdout):
 
 
 def numbered(offset, text):
-    """True if the text is what NUMBERS writes from this offset on."""
+    """True if the text is the output of NUMBERS from this offset on."""
     first = offset // 10
     whole = "".join(f"{i:09d}\n" for i in range(first, first + len(text) // 10 + 2))
     return whole[offset % 10 :].startswith(text)
@@ -53,7 +53,7 @@ def peaks(server, sandbox):
 
 
 def split(text):
-    """Head and tail of a text that is cut, and the line between."""
+    """Head and tail of a cut text, and the line between."""
     head, _, rest = text.partition("[... ")
     line, _, tail = rest.partition(" ...]\n")
     return head, line, tail
@@ -66,7 +66,8 @@ def get(server, execution, **arguments):
 # ---- streams ----
 
 
-# The sanitizer's fake stacks keep every page that any function touched, up to 7 MB of the 8 that are allowed here.
+# The sanitizer's fake stacks keep every page that any function has touched, up to 7 MB of the 8 that are
+# allowed here.
 @suite.case("200 MB of output cost no more memory than 20, and both ends are shown", engines=ONE)
 def constant_memory():
     with Server(env={"ASAN_OPTIONS": os.environ["ASAN_OPTIONS"] + ":detect_stack_use_after_return=0"}) as server:
@@ -112,9 +113,9 @@ def parts():
     equal(shown, 2 * KEPT)
     gaps = [after[0] - before[1] for before, after in zip(got, got[1:]) if after[0] != before[1]]
     equal(gaps, [5_000_000 - 2 * KEPT])
-    inside = get(server, execution, offset=1_000_000)  # not kept: the next that is
+    inside = get(server, execution, offset=1_000_000)  # an offset in the gap: answered from the next kept byte
     equal(inside["offset"], 5_000_000 - KEPT)
-    again = get(server, execution)  # as the call told it
+    again = get(server, execution)  # as in the answer of the call
     equal(again["stdout"], done["stdout"])
 
 
@@ -130,7 +131,7 @@ def resource():
         equal(links[name]["size"], 2 * KEPT)
         text = server.request("resources/read", {"uri": links[name]["uri"]})["contents"][0]["text"]
         head, line, tail = split(text)
-        equal((len(head), len(tail)), (KEPT + 1, KEPT))  # the line begins on a line
+        equal((len(head), len(tail)), (KEPT + 1, KEPT))  # the head ends with a whole line
         assert numbered(0, head[:-1]) and numbered(total - KEPT, tail), name
         equal(line, f"{total - 2 * KEPT} bytes are not kept")
 
@@ -265,7 +266,7 @@ def figures():
     done = result["structuredContent"]
     equal([list(display) for display in done["displays"]], [["image/png"]] * 3)
     server, _ = shared.get()
-    for block, display in zip(shown, done["displays"]):  # the very same by its link
+    for block, display in zip(shown, done["displays"]):  # the same bytes by its link
         content = server.request("resources/read", {"uri": display["image/png"]["uri"]})["contents"][0]
         equal(content["blob"], block["data"])
     equal(done["files"], [])

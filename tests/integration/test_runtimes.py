@@ -1,4 +1,5 @@
-"""OCI runtimes differ in what they can do on the same host: what is taken, and what user code is then held to."""
+"""OCI runtimes with different features on the same host: which one is chosen, and which limits then hold for
+user code."""
 
 import os
 import pwd
@@ -17,7 +18,7 @@ if REAL is None:
     skip_all("needs runc")
 suite = Suite()
 
-# A runtime in front of the real one that looks at the container's configuration first.
+# A wrapper of the real runtime that checks the container's configuration first.
 WRAPPER = """#!/usr/bin/env python3
 import json, os, sys
 
@@ -40,7 +41,7 @@ REFUSES_USER_NAMESPACES = """
         refuse("user namespaces are not supported")
 """
 
-# What runc 1.1.14 and 1.1.15 do with each mount point.
+# The way in which runc 1.1.14 and 1.1.15 open each mount point.
 OPENS_MOUNT_POINTS_AS_ROOT_OF_THE_SANDBOX = """
     if mappings and os.fork() == 0:
         os.setgroups([])
@@ -143,7 +144,7 @@ def the_better_runtime():
         sandbox = server.call("create_sandbox")["sandbox_id"]
         equal(lacks_user_namespace(server, sandbox), False)
         equal(server.run("__import__('os').getuid()", sandbox_id=sandbox)["result"], "1000")
-        # and for those after the first, which rely on the trial that was made for it
+        # and for later sandboxes, which rely on the trial made for the first one
         again = server.call("create_sandbox")["sandbox_id"]
         equal(lacks_user_namespace(server, again), False)
         equal(server.run("1 + 1", sandbox_id=again)["result"], "2")

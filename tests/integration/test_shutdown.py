@@ -1,4 +1,4 @@
-"""The end: however it comes, it comes within 5 s and leaves nothing."""
+"""The end of a server: whatever its cause, it takes at most 5 s and leaves nothing."""
 
 import os
 import random
@@ -18,7 +18,7 @@ ROUNDS = 15
 
 
 def busy(count=3):
-    """A server with sandboxes that all run something, and every pid that must go."""
+    """A server whose sandboxes all run code, and every pid that must end."""
     server = Server()
     server.legacy()
     ids = [server.call("create_sandbox")["sandbox_id"] for _ in range(count)]
@@ -46,7 +46,7 @@ def check_gone(server, ids, pids, begun):
 
 
 def check_nothing(server, begun):
-    """As above, of a server that told no names: those of its sandboxes and trials are in its log."""
+    """The same for a server that returned no ids: those of its sandboxes and trials are in its log."""
     took = time.monotonic() - begun
     assert took < 5.0, f"it took {took:.1f} s to end"
     server.logger.join(30)
@@ -102,7 +102,7 @@ def stdout_closed():
     server.legacy()
     sandbox = server.call("create_sandbox")["sandbox_id"]
     program = server.process
-    # a second server whose stdout is a pipe that nobody reads any more
+    # a second server whose stdout is a pipe without a reader
     read_end, write_end = os.pipe()
     other = subprocess.Popen([os.environ["CLOISTER"], "--runtime-dir", server.runtime_dir], stdin=subprocess.PIPE, stdout=write_end, stderr=subprocess.DEVNULL)
     os.close(write_end)
@@ -144,7 +144,7 @@ def any_moment_of_creation():
         "SIGTERM": lambda server: server.process.send_signal(signal.SIGTERM),
         "SIGINT": lambda server: server.process.send_signal(signal.SIGINT),
     }
-    # One moment in each slice of the time that a creation may take, each in one of the ways.
+    # One moment in each slice of the duration of a creation, each with one of the ways to end.
     chance = random.Random(4)
     for step in range(ROUNDS):
         way = list(ways)[step % len(ways)]
@@ -152,7 +152,7 @@ def any_moment_of_creation():
         server = Server("--log-level", "debug")
         server.legacy()
         pending = [server.start_call("create_sandbox") for _ in range(1 + step % 2)]
-        time.sleep(delay)  # the moment is the input of this test
+        time.sleep(delay)  # the test needs different moments
         begun = time.monotonic()
         ways[way](server)
         try:

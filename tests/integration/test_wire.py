@@ -1,4 +1,5 @@
-"""The checker of what a server sends (lib/wire.py) itself: it lets good messages pass and notices each kind of wrong ones."""
+"""The checker of received messages (lib/wire.py) itself: it accepts valid messages and finds each kind of
+invalid ones."""
 
 from common import MODERN, Suite, equal, modern_meta
 from wire import PREFIX, Wire
@@ -17,7 +18,7 @@ def opened(version):
 
 
 def asked(version, method, **params):
-    """A wire on which request 1 waits for its answer."""
+    """A wire on which request 1 is pending."""
     wire = Wire() if version == MODERN else opened(version)
     if version == MODERN:
         params["_meta"] = modern_meta()
@@ -39,7 +40,7 @@ DONE = {"resultType": "complete", "_meta": META}
 TASK = {"taskId": "t", "status": "working", "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"}
 
 ROWS = [
-    # revision, method asked, its params, message, whether it is fine
+    # revision, method of the request, its params, message, whether it is valid
     ("2024-11-05", "tools/call", {}, result(TEXT), True),
     ("2024-11-05", "tools/call", {}, result({"content": "x"}), False),
     ("2025-03-26", "tools/call", {}, result(LINK), False),

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Runs test files on a real container engine that is started for them and ended behind them.
+"""Runs test files on a real container engine that is started for them and ended afterwards.
 
 usage: with_engine.py docker|podman [--languages] [--network] TEST_FILE… [-- part of a case's name…]
 
---languages  with an image that has more in it than bash and Python: pip, numpy, pandas, matplotlib, pillow, Node.js,
+--languages  with an image that contains more than bash and Python: pip, numpy, pandas, matplotlib, pillow, Node.js,
              npm, Ruby, Perl, Lua, gcc (contrib/images/make-test-image); files that need it are listed apart in
              meson.build. `engine.LANGUAGES` is its name
 --network    the engine has a network of its own, see lib/engine.py; without it no container has any
 
-The files run unchanged: what tells them apart from a run on the oci backend is the environment. Their TAP is
-merged into one stream, names prefixed by the file. After each file nothing may be left in the engine but the agent's
+The files run unchanged: only the environment differs from a run on the oci backend. Their TAP is merged into one
+stream, with names prefixed by the file. After each file nothing may be left in the engine but the agent's
 volume, and in the end nothing of the engine on this machine. Where no engine can be started, or where it cannot
 run containers itself, all is skipped with the reason.
 
@@ -34,7 +34,7 @@ import engine
 from tap import skip_all
 
 MAKE_IMAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "contrib", "images", "make-test-image")
-LEFT_SECONDS = 10.0  # what the engine needs to remove what it was told to
+LEFT_SECONDS = 10.0  # time for the engine to remove everything
 CASE = re.compile(r"^(ok|not ok)\b *\d* *-? *(.*)")
 PLAN = re.compile(r"^1\.\.(\d+)(?: *# *SKIP *(.*))?", re.I)
 AGENT_VOLUMES = "cloister-agent"  # prefix of their names
@@ -57,7 +57,7 @@ class Stream:
             print(f"# {line}", flush=True)
 
     def check(self, title, problems):
-        """A case of our own; `problems` is a list of texts."""
+        """Reports a case of our own; `problems` is a list of texts."""
         self.case(not problems, title)
         for problem in problems:
             self.remark(problem)
@@ -68,11 +68,12 @@ class Stream:
 
 
 def make_images(languages):
-    """The directory of the test images."""
+    """Makes the test images; returns their directory."""
     place = os.environ.get("CLOISTER_TEST_IMAGES") or os.path.join(tempfile.gettempdir(), "cloister-test-images")
     os.makedirs(place, exist_ok=True)
     more = ["languages"] if languages else []
-    # several may want them at once: one makes them, the others wait; who needs little does not wait for the largest
+    # several processes may need them at once: one makes them, the others wait; who needs only small images
+    # does not wait for the largest
     command = ["flock", "-".join([f"{place}/lock", *more]), MAKE_IMAGES, place, *more]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 77:
@@ -83,7 +84,7 @@ def make_images(languages):
 
 
 def begin(kind, images, languages, network):
-    """A running engine with the test images, of which one has been seen to run."""
+    """Starts an engine and loads the test images, of which one is run as a check."""
     try:
         running = engine.Engine.create(kind, network)
     except engine.Unusable as reason:
@@ -119,7 +120,7 @@ def environment_for(running, languages):
 
 
 def run_file(stream, path, names, environment):
-    """One test file; its cases go on in our stream."""
+    """Runs one test file and merges its cases into the stream."""
     prefix = os.path.basename(path).removesuffix(".py").removeprefix("test_")
     seen, planned = 0, None
     child = subprocess.Popen(
@@ -149,7 +150,7 @@ def run_file(stream, path, names, environment):
 
 
 def left_in(running):
-    """What is still there when the engine has had time to remove it."""
+    """What is left after the engine had time to remove it."""
     running.reload()
     if not running.running():
         running.start()
@@ -163,7 +164,7 @@ def left_in(running):
 
 
 def on_signal(number, _frame):
-    sys.exit(128 + number)  # through all `finally`
+    sys.exit(128 + number)  # runs all `finally` blocks
 
 
 def main():
@@ -190,7 +191,7 @@ def main():
             stream.remark(f"{title} took {time.monotonic() - begun:.0f} s")
         if stream.failed:
             stream.remark(running.log_tail())
-    except Exception:  # the engine is ended and the plan printed whatever happens
+    except Exception:  # the engine is ended and the plan printed in any case
         stream.check("the driver ran to its end", traceback.format_exc().splitlines())
     finally:
         running.reload()

@@ -1,4 +1,4 @@
-"""Certificates that sign themselves, made by openssl for one test."""
+"""Self-signed certificates, made by openssl for one test."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from tap import Skip
 
 
 def certificate(directory, name, names="DNS:localhost,IP:127.0.0.1"):
-    """Paths of a certificate for these names, and of its key. Skips the case where there is no openssl."""
+    """Makes a certificate for these names; returns the paths of it and of its key. Skips the case without openssl."""
     if shutil.which("openssl") is None:
         raise Skip("no openssl here to make a certificate")
     made = [os.path.join(directory, f"{name}.{part}") for part in ("crt", "key")]

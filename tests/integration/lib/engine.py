@@ -1,14 +1,15 @@
 """A container engine that belongs to the tests: dockerd, or Podman's service, in directories of its own.
 
 It has its own socket, storage, containerd and control groups, so it disturbs neither an engine that the
-machine already runs nor its network, and all that it may leave is found by the name of its directory. Either it
-has no bridge and no packet filter rules, or it is in a network namespace of its own, where it may do what it
-likes. Several processes may hold the same engine: the driver starts it and writes down where it is, a test
-file attaches to it and may stop, kill and restart it. Both engines need root.
+machine already runs nor its network, and everything that it may leave is found by the name of its directory.
+Either it has no bridge and no packet filter rules, or it is in a network namespace of its own. Several
+processes may use the same engine: the driver starts it and writes a file about it; a test file attaches to it
+and may stop, kill and restart it. Both engines need root.
 
-Two helpers are this file as a program. A keeper stands between us and the engine and reaps what that orphans: a
-machine whose first process is slow at it would keep a dead containerd in the process table, for which
-dockerd then waits. A guard ends the engine when the process that created it dies before doing so.
+This file is also the program of two helper processes. A keeper is the parent of the engine and reaps the
+processes that the engine orphans: on a machine whose first process reaps slowly, a dead containerd would stay
+in the process table, and dockerd would wait for it. A guard ends the engine if the process that created it
+dies first.
 """
 
 import ctypes
@@ -27,21 +28,21 @@ import tempfile
 import time
 import urllib.parse
 
-VARIABLE = "CLOISTER_TEST_ENGINE"  # names the file in which an engine is written down
-IMAGE = "localhost/cloister-test:python"  # bash and Python, as make-test-image makes them
-PLAIN = "localhost/cloister-test:plain"  # no Python in it
-LANGUAGES = "localhost/cloister-test:languages"  # libraries and other languages; loaded if it was asked for
-FOREIGN = "localhost/cloister-test:foreign"  # says that it is for another architecture
+VARIABLE = "CLOISTER_TEST_ENGINE"  # names the file about the engine
+IMAGE = "localhost/cloister-test:python"  # with bash and Python, as make-test-image makes it
+PLAIN = "localhost/cloister-test:plain"  # without Python
+LANGUAGES = "localhost/cloister-test:languages"  # with libraries and other languages; only loaded on request
+FOREIGN = "localhost/cloister-test:foreign"  # labelled for another architecture
 BRIDGE, CONTAINERS = "10.213.0.1/24", "10.213.0.0/24"  # in the engine's own network
 UPLINK, GATEWAY = "10.214.0.1", "10.214.0.2"  # from there to the network of a test, lib/net.py
-NAME_SERVER = "10.99.0.2"  # its name server
+NAME_SERVER = "10.99.0.2"  # name server of that network
 START_SECONDS = 40.0
 STOP_SECONDS = 20.0
-PODMAN_TASKS = 32768  # to which it lowers its own limit
+PODMAN_TASKS = 32768  # Podman lowers its own limit to this
 
 
 class Unusable(Exception):
-    """Why there can be no engine here."""
+    """The reason why there can be no engine here."""
 
 
 class Connection(http.client.HTTPConnection):
@@ -58,12 +59,12 @@ class Connection(http.client.HTTPConnection):
 
 
 class Answer(Exception):
-    """An answer of the engine that is an error."""
+    """An error response of the engine."""
 
     def __init__(self, what, status, body):
         super().__init__(f"{what}: {status} {body[:400].decode('utf-8', 'replace')}")
         self.status = status
-        # Podman has more than one way to say that something went in the meantime
+        # Podman has several texts for a container that has gone meanwhile
         self.gone = status == 404 or b"no such container" in body
 
 
@@ -83,7 +84,7 @@ class Api:
             body, headers = json.dumps(body), {"Content-Type": "application/json"}
         elif body is not None:
             headers = {"Content-Type": "application/x-tar"}
-        headers["X-Registry-Auth"] = "e30="  # {}: a push without it is refused
+        headers["X-Registry-Auth"] = "e30="  # {}: a push without the header is refused
         connection = Connection(self.path, seconds)
         try:
             connection.request(method, path, body, headers)
@@ -93,7 +94,7 @@ class Api:
             connection.close()
 
     def ask(self, method, path, body=None, seconds=60.0, **query):
-        """The JSON of a good answer; None if it is empty."""
+        """The JSON of a successful response; None if it is empty."""
         status, data = self.send(method, path, body, seconds, **query)
         if status >= 400:
             raise Answer(f"{method} {path}", status, data)
@@ -108,7 +109,7 @@ class Api:
     # ---- images ----
 
     def load(self, reference, layer, architecture=None):
-        """An image of one layer, from the path of a tar or its bytes; other architectures are only a label."""
+        """Loads an image of one layer, from the path of a tar or its bytes; the architecture is only a label."""
         if architecture is None:
             with open(layer, "rb") as tar:  # Podman takes the tag from `repo` only
                 status, data = self.send("POST", "/images/create", tar, 300.0, fromSrc="-", repo=reference)
@@ -120,7 +121,7 @@ class Api:
             raise Answer("load of an image", status, data)
 
     def derive(self, base, reference, *changes):
-        """An image with other settings on the same files; `changes` are lines of a Dockerfile."""
+        """Makes an image with other settings and the same files; `changes` are lines of a Dockerfile."""
         made = self.ask("POST", "/containers/create", {"Image": base, "Cmd": ["true"]})["Id"]
         try:
             repository, tag = reference.rsplit(":", 1)
@@ -134,7 +135,7 @@ class Api:
     # ---- containers ----
 
     def containers(self, text=""):
-        """Inspections of all containers, running or not, whose name or labels contain `text`."""
+        """The inspections of all containers, running or not, whose name or labels contain `text`."""
         found = []
         for listed in self.ask("GET", "/containers/json", all="1"):
             words = [*(listed.get("Names") or []), *(listed.get("Labels") or {}).values()]
@@ -147,7 +148,7 @@ class Api:
         return found
 
     def volumes(self, text=""):
-        """Those whose name or labels contain `text`."""
+        """The volumes whose name or labels contain `text`."""
         listed = (self.ask("GET", "/volumes") or {}).get("Volumes") or []
         return [v for v in listed if any(text in word for word in [v["Name"], *(v.get("Labels") or {}).values()])]
 
@@ -155,7 +156,7 @@ class Api:
         return [n["Name"] for n in self.ask("GET", "/networks")]
 
     def run(self, image, *command, seconds=60.0):
-        """Exit status of a container that ends by itself, made as plainly as possible."""
+        """Runs a container until it ends by itself, with minimal options; returns its exit status."""
         body = {
             "Image": image,
             "Entrypoint": [command[0]],
@@ -171,7 +172,7 @@ class Api:
 
 
 def image_archive(reference, layer, architecture):
-    """What `docker save` would write, of one layer."""
+    """The output of `docker save` for an image of one layer."""
     from hashlib import sha256
 
     digest = sha256(layer).hexdigest()
@@ -191,7 +192,7 @@ def image_archive(reference, layer, architecture):
 
 
 def tar_of(files):
-    """A tar in memory, {path: bytes}."""
+    """A tar in memory from {path: bytes}."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for path, data in files.items():
@@ -203,22 +204,23 @@ def tar_of(files):
 
 
 class Engine(Api):
-    """One engine in one directory. `state` is all there is to know of it, and can be written down."""
+    """One engine in one directory. `state` is everything that other processes need to use it, and is saved as
+    a file."""
 
     def __init__(self, state):
         super().__init__(state["socket"])
         self.state = state
         self.place = state["place"]
         self.host = "unix://" + state["socket"]
-        self.keepers = []  # those that this process has started
-        self.guard = None  # in the process that created the engine
+        self.keepers = []  # keepers that this process has started
+        self.guard = None  # only in the process that created the engine
 
     # ---- beginning ----
 
     @classmethod
     def create(cls, kind, network=False):
-        """A new engine of kind "docker" or "podman", running, with a network of its own if that is wanted; Unusable
-        with the reason if it cannot be."""
+        """Starts a new engine of kind "docker" or "podman", on request with a network of its own; raises
+        Unusable with the reason if that is impossible."""
         if os.geteuid() != 0:
             raise Unusable(f"starting {kind} for tests needs root")
         program = {"docker": "dockerd", "podman": "podman"}[kind]
@@ -226,7 +228,7 @@ class Engine(Api):
         found = shutil.which(program, path=path)
         if found is None:
             raise Unusable(f"there is no {program} here")
-        place = tempfile.mkdtemp(prefix="cloeng", dir="/tmp")  # short: sockets live below it
+        place = tempfile.mkdtemp(prefix="cloeng", dir="/tmp")  # short, because sockets are below it
         state = {
             "kind": kind,
             "program": found,
@@ -261,7 +263,7 @@ class Engine(Api):
 
     @classmethod
     def attached(cls):
-        """The engine that the driver started, or None outside of it."""
+        """The engine that the driver started; None without one."""
         path = os.environ.get(VARIABLE)
         if not path:
             return None
@@ -269,7 +271,7 @@ class Engine(Api):
             return cls(json.load(file))
 
     def save(self):
-        """Writes the state down; returns the path, the value of VARIABLE."""
+        """Saves the state; returns the path, the value of VARIABLE."""
         path = f"{self.place}/state.json"
         with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump(self.state, file)
@@ -277,13 +279,13 @@ class Engine(Api):
         return path
 
     def reload(self):
-        """Takes over what another process did to the engine."""
+        """Reads the state again after another process has changed the engine."""
         with open(f"{self.place}/state.json", encoding="utf-8") as file:
             self.state = json.load(file)
 
     def docker_command(self):
         with open(f"{self.place}/daemon.json", "w", encoding="utf-8") as file:
-            file.write("{}\n")  # and not what the machine's own engine is configured with
+            file.write("{}\n")  # overrides the configuration of the machine's own engine
         return [
             self.state["program"],
             *("--config-file", f"{self.place}/daemon.json"),
@@ -301,13 +303,13 @@ class Engine(Api):
         ]
 
     def podman_command(self):
-        # what Podman would ask for by itself may be more than it can have where it runs in a container
+        # Podman's default may exceed the limit of a container in which it runs
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         tasks = min(resource.getrlimit(resource.RLIMIT_NPROC)[1], PODMAN_TASKS)
         ulimits = f'"nofile={files}:{files}", "nproc={tasks}:{tasks}"'
         network = f'[network]\nnetwork_backend = "cni"\nnetwork_config_dir = "{self.place}/cni"\n'
         files = {
-            # crun refuses hosts with control groups in hybrid mode; file locks are private, those in
+            # crun refuses hosts with control groups in hybrid mode; file locks are private, while those in
             # shared memory would be shared with the machine's own Podman
             "containers.conf": '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "none"\n'
             f'lock_type = "file"\n[containers]\nlog_driver = "k8s-file"\ndefault_ulimits = [{ulimits}]\n'
@@ -331,8 +333,8 @@ class Engine(Api):
         ]
 
     def make_network(self):
-        """A network namespace for the engine, kept by a file. What containers send leaves through it, and comes back
-        if the other side knows the way: addresses are not translated."""
+        """Makes a network namespace for the engine, kept by a file. Packets of containers leave through it
+        without address translation, so the other side needs a route back."""
         path = f"{self.place}/net"
         with open(path, "wb"):
             pass
@@ -349,17 +351,18 @@ class Engine(Api):
         self.state["network"] = path
 
     def podman_bridge(self):
-        """Its default network, but that what it notes is in our directory."""
+        """Podman's default network, with its files in our directory."""
         ipam = {"type": "host-local", "dataDir": f"{self.place}/addresses", "routes": [{"dst": "0.0.0.0/0"}]}
         ipam["ranges"] = [[{"subnet": CONTAINERS, "gateway": BRIDGE.split("/", maxsplit=1)[0]}]]
         bridge = {"type": "bridge", "bridge": "cni-podman0", "isGateway": True, "ipam": ipam}
         return {"cniVersion": "0.4.0", "name": "podman", "plugins": [bridge]}
 
     def connect(self, net):
-        """Lays a cable from the engine's network to the outside of a test's network, until that ends."""
+        """Connects the engine's network with the outside of a test's network by a veth pair, until the latter ends."""
         path = f"/proc/{os.getpid()}/fd/{net.outside}"
         outside = ("nsenter", f"--net={path}")
-        # the one of the file before ends with that file's namespace, which the kernel takes its time for
+        # the previous one ends with the namespace of the previous file, which the kernel removes
+        # asynchronously
         subprocess.run(self.in_network("ip", "link", "del", "uplink"), capture_output=True, check=False)
         for command in (
             self.in_network("ip", "link", "add", "uplink", "type", "veth", "peer", "name", "engine", "netns", path),
@@ -368,7 +371,7 @@ class Engine(Api):
             self.in_network("ip", "route", "add", "default", "via", GATEWAY),
             [*outside, "ip", "addr", "add", f"{GATEWAY}/24", "dev", "engine"],
             [*outside, "ip", "link", "set", "engine", "up"],
-            # answers to datagrams come from the address that was asked
+            # so that answers to datagrams come from the address that was asked
             [*outside, "ip", "route", "add", CONTAINERS, "via", UPLINK, "src", NAME_SERVER],
         ):
             done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -376,11 +379,11 @@ class Engine(Api):
                 raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
 
     def in_network(self, *command):
-        """A command that runs where the engine's bridge is."""
+        """Prefixes a command so that it runs in the engine's network."""
         return ["nsenter", f"--net={self.state['network']}", *command] if self.state["network"] else list(command)
 
     def start(self):
-        """Starts it and waits until it answers."""
+        """Starts the engine and waits until it answers."""
         command = self.docker_command() if self.state["kind"] == "docker" else self.podman_command()
         command = self.in_network(*command)
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("DOCKER_", "CONTAINER_"))}
@@ -430,7 +433,7 @@ class Engine(Api):
         return bool(self.state["pid"]) and alive(self.state["pid"])
 
     def wait_gone(self):
-        """True when the engine and its containerd have ended."""
+        """Waits until the engine and its containerd have ended."""
         deadline = time.monotonic() + STOP_SECONDS
         while self.running() or [line for _, line in self.helpers() if "shim" not in line and "conmon" not in line]:
             if time.monotonic() > deadline:
@@ -441,14 +444,14 @@ class Engine(Api):
         return True
 
     def stop(self):
-        """Ends it as a service manager does; containers end with it, unless they are to be restored."""
+        """Ends the engine as a service manager does; containers end with it, unless they are to be restored."""
         self.signal(signal.SIGTERM)
         if not self.wait_gone():
             self.kill()
             raise AssertionError(f"the engine did not end within {STOP_SECONDS} s:\n{self.log_tail()}")
 
     def kill(self):
-        """SIGKILL to the engine itself; its containers live on."""
+        """Sends SIGKILL to the engine only; its containers go on."""
         self.signal(signal.SIGKILL)
         self.wait_gone()
 
@@ -458,10 +461,11 @@ class Engine(Api):
         self.stop()
         self.start()
 
-    # ---- what there is ----
+    # ---- processes and contents ----
 
     def helpers(self, waiting=False):
-        """Pids of the engine's other processes: containerd, shims, monitors; `waiting`: also those that only wait."""
+        """Pids of the engine's other processes: containerd, shims, monitors; with `waiting` also those that
+        only wait."""
         own = {os.getpid(), self.state["pid"]}
         found = []
         for entry in filter(str.isdigit, os.listdir("/proc")):
@@ -497,7 +501,7 @@ class Engine(Api):
         return sorted(found, key=len, reverse=True)
 
     def known_containers(self):
-        """Ids in Podman's own records, which are there without its service."""
+        """Ids in Podman's own records, which can be read without its service."""
         for storage in ("overlay", "vfs"):
             try:
                 with open(f"{self.place}/data/{storage}-containers/containers.json", encoding="utf-8") as file:
@@ -507,7 +511,7 @@ class Engine(Api):
         return []
 
     def left(self, volumes=()):
-        """What a test has left in a running engine; `volumes`: prefixes of names that may stay."""
+        """Remains of a test in a running engine; `volumes`: prefixes of names that may stay."""
         found = [f"container {c['Name']} ({c['State']['Status']})" for c in self.containers()]
         found += [f"volume {v['Name']}" for v in self.volumes() if not v["Name"].startswith(tuple(volumes))]
         usual = {"none", "host", "bridge", "podman"}
@@ -518,14 +522,14 @@ class Engine(Api):
         return found
 
     def remove_contents(self):
-        """Containers and volumes, whoever made them."""
+        """Removes all containers and volumes."""
         for container in self.containers():
             self.send("DELETE", f"/containers/{container['Id']}", force="1", v="1")
         for volume in self.volumes():
             self.send("DELETE", f"/volumes/{volume['Name']}", force="1")
 
     def destroy(self):
-        """Ends the engine with everything in it. Returns what had to be ended or removed by force."""
+        """Ends the engine and everything in it. Returns what had to be ended or removed by force."""
         self.reload()
         forced = []
         if self.running():
@@ -566,7 +570,7 @@ class Engine(Api):
             try:
                 os.rmdir(path)
             except OSError:
-                pass  # another Podman has begun to use it
+                pass  # another Podman has started to use it
         for path in self.state["not_before"]:
             shutil.rmtree(path, ignore_errors=True)
         shutil.rmtree(self.place, ignore_errors=True)
@@ -578,7 +582,7 @@ class Engine(Api):
 
 
 def parent_cgroups():
-    """Where Podman puts the control groups of its containers."""
+    """The control groups below which Podman puts those of its containers."""
     found = set()
     for top, directories, _ in os.walk("/sys/fs/cgroup"):
         found |= {os.path.join(top, name) for name in directories if name == "libpod_parent" or top.endswith("/libpod_parent")}
@@ -586,7 +590,7 @@ def parent_cgroups():
 
 
 def members(cgroups):
-    """(pid, name) of the processes in control groups that are all ours."""
+    """(pid, name) of the processes in our control groups."""
     found = {}
     for path in cgroups:
         try:
@@ -607,7 +611,7 @@ def kill(pid):
 
 
 def is_waiting_monitor(line):
-    """Podman keeps the monitor of an exec for five minutes after its end, whatever happens to the container."""
+    """Podman keeps the monitor of an exec for five minutes after its end, even without the container."""
     return "conmon " in line and "--exec-process-spec" in line
 
 
@@ -621,7 +625,7 @@ def alive(pid):
 
 
 def keep(command):
-    """Runs an engine, says its pid, and reaps all that it orphans until nothing is left."""
+    """Runs an engine, prints its pid, and reaps all orphans until none is left."""
     set_child_subreaper = 36
     ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
     out = os.dup(1)
@@ -637,7 +641,7 @@ def keep(command):
 
 
 def stand_guard(place):
-    """Waits for the creator's word that all is ended, or for its end without one."""
+    """Waits until the creator reports that everything has ended, or has died."""
     if not sys.stdin.buffer.read():
         with open(f"{place}/state.json", encoding="utf-8") as file:
             Engine(json.load(file)).destroy()

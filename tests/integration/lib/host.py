@@ -1,4 +1,4 @@
-"""What can be seen of cloister on this host: processes, directories, control groups, mounts, containers."""
+"""The traces of cloister on this host: processes, directories, control groups, mounts, containers."""
 
 import os
 import subprocess
@@ -6,9 +6,9 @@ import time
 
 from engine import Engine, is_waiting_monitor
 
-# Said aloud, so that an engine which this machine happens to run is not taken. with_engine.py sets another.
+# Set explicitly, so that an engine which this machine runs is not used. with_engine.py sets another value.
 BACKEND = os.environ.setdefault("CLOISTER_BACKEND", "oci")
-ENGINE = Engine.attached()  # the one that belongs to the tests, or None
+ENGINE = Engine.attached()  # the tests' own engine, or None
 
 
 def processes():
@@ -24,14 +24,14 @@ def processes():
 
 
 def processes_of(text):
-    """Command lines that name `text`, e.g. a runtime directory; the test itself left out."""
+    """Command lines that contain `text`, e.g. a runtime directory; the test itself excluded."""
     mine = {os.getpid(), os.getppid()}
     found = [(pid, line) for pid, line in processes() if text in line and pid not in mine]
     return [f"{pid} {line}" for pid, line in found if not is_waiting_monitor(line)]
 
 
 def processes_left(text):
-    """As above, when the engine's monitors have had a moment to see that their container is gone."""
+    """The same after a moment in which the engine's monitors notice that their container is gone."""
     deadline = time.monotonic() + 2
     while True:
         found = processes_of(text)
@@ -64,7 +64,7 @@ def mounts_of(text):
 
 
 def containers_of(text):
-    """Containers of the tests' engine, running or not, and its volumes, with `text` in their names or labels; none
+    """Containers (running or not) and volumes of the tests' engine with `text` in their names or labels; none
     without an engine."""
     if ENGINE is None:
         return []
@@ -73,12 +73,12 @@ def containers_of(text):
 
 
 def traces_of(sandbox):
-    """All that can be seen of a sandbox on this host: empty once it is gone."""
+    """All traces of a sandbox on this host: empty when it is gone."""
     return cgroups_of(sandbox) + processes_of(sandbox) + mounts_of(sandbox) + containers_of(sandbox)
 
 
 def pid_namespace(pid):
-    """What tells the pid namespace of a process from others; None if the process is gone."""
+    """The identity of a process's pid namespace; None if the process is gone."""
     try:
         return os.readlink(f"/proc/{pid}/ns/pid")
     except OSError:
@@ -86,7 +86,7 @@ def pid_namespace(pid):
 
 
 def agents_of(sandbox):
-    """Pids, on the host, of processes in the sandbox that are its first process."""
+    """Pids, on the host, of the first processes of the sandbox."""
     if ENGINE is not None:
         states = [c["State"] for c in ENGINE.containers(sandbox)]
         return [s["Pid"] for s in states if s["Running"] and s["Pid"] > 0]
@@ -106,7 +106,7 @@ def agents_of(sandbox):
 
 
 def unusable_backend():
-    """None if sandboxes can be made here by the backend under test, else the reason why not."""
+    """None if the backend under test can make sandboxes here, else the reason why not."""
     done = subprocess.run(
         [os.environ["CLOISTER"], "doctor"], capture_output=True, text=True, timeout=120, check=False
     )

@@ -1,5 +1,5 @@
-"""HTTP as tests need it: one request on one connection, read as it comes, dropped when the test wants; event streams; and bare
-sockets for whatever is not HTTP."""
+"""HTTP for tests: one request per connection, read as it arrives, aborted when the test wants; event streams;
+and plain sockets for malformed requests."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ ANSWER_SECONDS = 60.0
 
 
 class Place:
-    """Where a server is."""
+    """The address of a server."""
 
     def __init__(self, url, authority=None):
         found = re.fullmatch(r"(https?)://(\[[^\]]+\]|[^:/]+):(\d+)/?", url)
@@ -38,7 +38,7 @@ class Place:
 
 
 def head_bytes(place, method, path, headers, length=None):
-    """The head of a request. Headers: (name, value), a Host among them replaces ours."""
+    """The head of a request. Headers: (name, value); a Host among them replaces the default."""
     lines = [f"{method} {path} HTTP/1.1"]
     if not any(name.lower() == "host" for name, _ in headers):
         lines.append(f"Host: {place.authority}")
@@ -49,7 +49,7 @@ def head_bytes(place, method, path, headers, length=None):
 
 
 def encoded(value):
-    """A header value as the latest revision writes what cannot be there as it is."""
+    """A header value that cannot be sent as it is, encoded as in the latest revision."""
     plain = value.isascii() and value.isprintable() and value == value.strip() and not value.startswith("=?base64?")
     return value if plain else f"=?base64?{base64.b64encode(value.encode()).decode()}?="
 
@@ -69,7 +69,7 @@ class Head:
         return next((value for key, value in self.headers if key == name.lower()), None)
 
     def pieces(self, file, method="GET"):
-        """The body of the response to such a request, bit by bit."""
+        """Yields the body of the response piece by piece."""
         if method == "HEAD":
             return
         if self.get("transfer-encoding") == "chunked":
@@ -104,12 +104,12 @@ class Event:
 
 
 class Events:
-    """Reads an event stream from pieces of it."""
+    """Parses an event stream from pieces of it."""
 
     def __init__(self):
         self.rest = b""
         self.event = Event()
-        self.comments = []  # when they came
+        self.comments = []  # times of arrival
 
     def feed(self, piece):
         self.rest += piece
@@ -138,7 +138,7 @@ class Events:
 
 
 class Exchange:
-    """One request on a connection of its own, read by a thread. The callbacks run there."""
+    """One request on a connection of its own, read by a thread, which calls the callbacks."""
 
     def __init__(self, place, method, path, headers=(), body=None, on_head=None, on_event=None, on_end=None, receive_buffer=None):
         self.method = method
@@ -148,7 +148,7 @@ class Exchange:
         self.events = []
         self.stream = Events()
         self.dropped = False
-        self.problem = None  # why it did not come to its end
+        self.problem = None  # the reason why it did not end normally
         self.begun = threading.Event()
         self.ended = threading.Event()
         self.socket = place.connect(receive_buffer)
@@ -213,7 +213,7 @@ class Exchange:
         return json.loads(self.body)
 
     def drop(self):
-        """Closes the connection, whatever is on the way."""
+        """Closes the connection at any time."""
         self.dropped = True
         try:
             self.socket.shutdown(socket.SHUT_RDWR)
@@ -223,7 +223,7 @@ class Exchange:
 
 
 class Raw:
-    """A connection on which a test writes what it wants."""
+    """A connection on which a test writes arbitrary bytes."""
 
     def __init__(self, place, receive_buffer=None):
         self.socket = place.connect(receive_buffer)
@@ -239,7 +239,7 @@ class Raw:
         return head, b"".join(head.pieces(self.file))
 
     def is_closed(self, seconds):
-        """Whether the server closes it within this time; what it says before is passed over."""
+        """Whether the server closes it within this time; data before that is ignored."""
         deadline = time.monotonic() + seconds
         try:
             while (left := deadline - time.monotonic()) > 0:

@@ -1,4 +1,4 @@
-"""An authorization server as far as a resource server sees it: token introspection (RFC 7662), with answers that a test decides."""
+"""An authorization server for a resource server: token introspection (RFC 7662), with answers that a test chooses."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ CLIENT = "cloister-tests:a secret: with a colon"
 
 class Issuer:
     def __init__(self):
-        self.tokens = {}  # token: what is answered, a dict, or bytes, or a status
+        self.tokens = {}  # token: its answer, a dict, bytes or a status
         self.asked = []
         self.problems = []
         self.hold = threading.Event()  # answers wait for this
@@ -23,7 +23,7 @@ class Issuer:
             daemon_threads = True
 
             def handle_error(self, *_):
-                """Who asks may hang up."""
+                """Clients may disconnect."""
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -64,10 +64,10 @@ class Issuer:
             request.end_headers()
             request.wfile.write(body)
         except OSError:
-            pass  # who asked has not waited
+            pass  # the client has not waited
 
     def good(self, token, subject, audience, **more):
-        """A token of this subject that is good for an hour."""
+        """Registers a token of this subject that is valid for an hour."""
         self.tokens[token] = {
             "active": True,
             "sub": subject,

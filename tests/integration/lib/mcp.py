@@ -1,9 +1,9 @@
-"""A small MCP client, for tests that need to see the wire, and the server process at its other end.
+"""A small MCP client for tests, with access to the messages, and the server process at its other end.
 
-It speaks both eras: legacy() opens a session by `initialize`, modern requests carry everything they
-need in `_meta`. Any number of requests can be in flight; a reader thread sorts the answers. It
-insists on what every client may insist on: one answer per request, everything as the published schemas have it (wire.py), over stdio
-whole lines of JSON and nothing else. Over HTTP the same client is in mcp_http.py.
+It speaks both eras: legacy() opens a session by `initialize`; modern requests carry everything they need in
+`_meta`. Any number of requests can be pending; a reader thread assigns the answers. It checks what every
+client may rely on: one answer per request, messages that match the published schemas (wire.py), and over
+stdio only whole lines of JSON. Over HTTP the same client is in mcp_http.py.
 """
 
 import atexit
@@ -39,7 +39,7 @@ from wire import LEGACY, MODERN, PREFIX, Wire
 
 LATEST_LEGACY = LEGACY[-1]
 
-ANSWER_SECONDS = 60.0  # sanitised builds on a busy machine; every wait ends by then
+ANSWER_SECONDS = 60.0  # for sanitised builds on a busy machine; the deadline of every wait
 
 
 def modern_meta(version=MODERN, capabilities=None):
@@ -51,7 +51,7 @@ def modern_meta(version=MODERN, capabilities=None):
 
 
 def filled(structured):
-    """With the fields of an execution that are absent because they say nothing."""
+    """Adds the fields of an execution that are left out when they are empty."""
     if "execution_id" in structured and "duration_ms" in structured:
         usual = {"stdout": "", "stderr": "", "stdout_bytes": 0, "stderr_bytes": 0, "truncated": False}
         if structured["status"] != "running":
@@ -65,7 +65,7 @@ class ServerGone(Exception):
 
 
 class Pending:
-    """A request in flight."""
+    """A pending request."""
 
     def __init__(self, client, ident):
         self.client = client
@@ -73,13 +73,13 @@ class Pending:
         self.box = queue.Queue()
         self.begun = time.monotonic()
         self.ended = None
-        self.exchange = None  # over HTTP: what it went by
+        self.exchange = None  # over HTTP: its exchange
 
     def answered(self):
         return not self.box.empty()
 
     def wait(self, seconds=ANSWER_SECONDS):
-        """The whole answer, as a dict."""
+        """Waits for the whole answer, as a dict."""
         try:
             answer = self.box.get(timeout=seconds)
         except queue.Empty:
@@ -108,7 +108,7 @@ class Pending:
         return answer["error"]
 
     def structured(self, seconds=ANSWER_SECONDS):
-        """structuredContent of a tool call that must not have failed; in revisions that have none its text, as `text`."""
+        """structuredContent of a tool call that must succeed; in revisions without it the text, as `text`."""
         result = self.result(seconds)
         if result.get("isError"):
             raise AssertionError(f"tool call failed: {json.dumps(result)[:3000]}")
@@ -117,7 +117,7 @@ class Pending:
         return result["structuredContent"]
 
     def failed(self, seconds=ANSWER_SECONDS):
-        """structuredContent of a tool call that must have failed."""
+        """structuredContent of a tool call that must fail."""
         result = self.result(seconds)
         if not result.get("isError"):
             raise AssertionError(f"tool call did not fail: {json.dumps(result)[:3000]}")
@@ -128,27 +128,26 @@ class Pending:
 
 
 class Client:
-    """What a transport has to add: send_bytes(), which puts whole messages on the wire, and a call of
-    sort() for each message that comes."""
+    """A transport adds send_bytes(), which sends whole messages, and calls sort() for each received message."""
 
     def __init__(self):
         self.lock = threading.Lock()
         self.pending = {}
-        self.ended = False  # its output has
+        self.ended = False  # the server's output has ended
         self.next_id = 1
         self.version = None
-        self.capabilities = {}  # that we declare
-        self.wants_all = True  # output, of our own tools
+        self.capabilities = {}  # declared by this client
+        self.wants_all = True  # ask for whole output, which only our own tools take
         self.notifications = []
-        self.requests = []  # of the server to us
-        self.unmatched = []  # answers without a request of ours: errors without id, or a bug
-        self.violations = []  # what should not have been sent
+        self.requests = []  # requests of the server to us
+        self.unmatched = []  # answers without a request: errors without id, or a bug
+        self.violations = []  # messages that should not have been sent
         self.wire = Wire()
 
-    # ---- the wire ----
+    # ---- messages ----
 
     def sort(self, message):
-        """Checks a message and gives it to whom it is for."""
+        """Checks a message and passes it to its receiver."""
         with self.lock:
             found = self.wire.received(message)
         if found:
@@ -167,11 +166,11 @@ class Client:
     def sort_text(self, data):
         try:
             self.sort(json.loads(data.decode("utf-8", "strict")))
-        except Exception:  # what this client cannot take is a violation, too, and must not end its reader
+        except Exception:  # a message that this client cannot parse is a violation, too, and must not end its reader
             self.violations.append((data[:300], traceback.format_exc()))
 
     def give_up(self, problem):
-        """No more answers will come; problem() is why."""
+        """Ends all waits: no more answers will come, because of problem()."""
         with self.lock:
             waiting, self.pending, self.ended = self.pending, {}, True
         for pending in waiting.values():
@@ -195,17 +194,17 @@ class Client:
         raise NotImplementedError
 
     def expect(self, ident):
-        """Registers a wait for the answer to an id that the test puts on the wire by itself."""
+        """Registers a wait for the answer to a request that the test sends itself."""
         pending = Pending(self, ident)
         with self.lock:
-            # A dying process may close its output before its input: a request can still be written then.
+            # A dying process may close its output before its input, so a request may be written after that.
             if self.ended:
                 raise ServerGone(f"server is gone:\n{self.log_tail()}")
             self.pending[self._key(ident)] = pending
         return pending
 
     def raw(self, line, ident):
-        """Sends one line as it is and returns the answer with this id (None: an error without id)."""
+        """Sends one line unchanged and returns the answer with this id (None: an error without id)."""
         if ident is None:
             before = len(self.unmatched)
             self.send_bytes(line + b"\n")
@@ -223,7 +222,7 @@ class Client:
         return False
 
     def start(self, method, params=None, ident=None):
-        """Sends a request; returns at once."""
+        """Sends a request without waiting for the answer."""
         if ident is None:
             ident = self.next_id
             self.next_id += 1
@@ -271,7 +270,7 @@ class Client:
         return self.modern() if version == MODERN else self.legacy(version)
 
     def whole(self, tool, arguments):
-        """The arguments, with as much output wanted as there can be: what is shown by default has tests of its own."""
+        """The arguments with the maximum of output: the default has tests of its own."""
         if self.wants_all and tool in ("execute_code", "create_run_close", "get_execution"):
             return {"max_output_bytes": 204800, **arguments}
         return arguments
@@ -280,16 +279,16 @@ class Client:
         return self.start("tools/call", {"name": tool, "arguments": self.whole(tool, arguments)})
 
     def start_noted(self, token, tool, **arguments):
-        """A call that wants progress under this token."""
+        """Starts a call with this progress token."""
         return self.start("tools/call", {"name": tool, "arguments": self.whole(tool, arguments), "_meta": {"progressToken": token}})
 
     def progress(self, token):
-        """Notifications of progress that have come for a token."""
+        """Progress notifications received for a token."""
         found = [n["params"] for n in self.notifications if n["method"] == "notifications/progress"]
         return [p for p in found if p["progressToken"] == token]
 
     def call(self, tool, seconds=ANSWER_SECONDS, **arguments):
-        """structuredContent of a call that must not fail."""
+        """structuredContent of a call that must succeed."""
         return self.start_call(tool, **arguments).structured(seconds)
 
     def call_failing(self, tool, seconds=ANSWER_SECONDS, **arguments):
@@ -304,7 +303,7 @@ class Client:
         return result["structuredContent"]
 
     def stdout(self, code, **arguments):
-        """What code prints; it must end well."""
+        """Output of the code, which must succeed."""
         done = self.run(code, **arguments)
         if done["status"] != "ok":
             raise AssertionError(f"{code!r} ended with {json.dumps(done)[:2500]}")
@@ -314,9 +313,9 @@ class Client:
         return self.call("get_sandbox_status", sandbox_id=sandbox)["worker"]["pid"]
 
     def kill_worker(self, sandbox):
-        """SIGKILL to the worker that the sandbox has; returns its pid."""
+        """Sends SIGKILL to the sandbox's worker; returns its pid."""
         pid = self.worker_pid(sandbox)
-        assert pid > 1, f"sandbox {sandbox} has no worker"  # 0 would be all of our own process group
+        assert pid > 1, f"sandbox {sandbox} has no worker"  # 0 would mean our own process group
         os.kill(pid, signal.SIGKILL)
         return pid
 
@@ -331,7 +330,8 @@ class Client:
 
 
 def temporary_directory():
-    """Short enough for socket names, open for sandboxes' mapped users, gone when the test ends."""
+    """A directory with a short path, for names of sockets, that the mapped users of sandboxes can enter;
+    removed at the end of the test."""
     path = tempfile.mkdtemp(prefix="clotest", dir="/tmp")
     os.chmod(path, 0o755)
     atexit.register(shutil.rmtree, path, ignore_errors=True)
@@ -364,7 +364,7 @@ class Process:
         self.logger.start()
 
     def abandon(self):
-        """A server of HTTP does not notice that its test is gone."""
+        """The end of the test, which a server over HTTP does not notice by itself."""
         if self.process.poll() is None:
             self.process.terminate()
 
@@ -381,7 +381,7 @@ class Process:
     # ---- the end ----
 
     def wait_exit(self, seconds=30.0):
-        """Exit status; kills the server if it stays."""
+        """Waits for the exit status; kills the server if it does not end."""
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -390,18 +390,18 @@ class Process:
             raise AssertionError(f"server still runs after {seconds} s:\n{self.log_tail()}") from None
 
     def end(self):
-        """Asks it to end."""
+        """Asks the server to end."""
         self.process.send_signal(signal.SIGTERM)
 
     def readers(self):
-        """Threads that read what it says until it ends."""
+        """Threads that read its output until it ends."""
         return [self.logger]
 
     def check_wire(self):
-        """Fails if it has said something wrong."""
+        """Fails if the server has sent anything wrong."""
 
     def close(self, seconds=30.0):
-        """Ends it, and checks what it said on the way."""
+        """Ends the server, and checks everything it has sent."""
         self.end()
         code = self.wait_exit(seconds)
         self.join()
@@ -422,24 +422,25 @@ class Process:
                 stream.close()
 
     def kill(self):
-        """SIGKILL: nothing is cleaned up."""
+        """Sends SIGKILL, so nothing is cleaned up."""
         self.process.kill()
         self.process.wait()
         for thread in self.readers():
             thread.join(30)
 
     def sweepers(self):
-        """Pids of the processes that would remove what this server leaves."""
+        """Pids of the processes that would remove this server's remains."""
         return [pid for pid, line in processes() if "--sweep-after-server" in line and self.runtime_dir in line]
 
     def kill_with_sweeper(self):
-        """SIGKILL for both, as when a machine runs out of memory: only the next server is left to clean up."""
+        """Sends SIGKILL to the server and its sweepers, as when a machine runs out of memory: only the next
+        server can clean up."""
         for pid in self.sweepers():
             os.kill(pid, signal.SIGKILL)
         self.kill()
 
     def left_behind(self):
-        """Processes, sandbox directories and containers that still belong to this runtime directory."""
+        """Processes, sandbox directories and containers of this runtime directory."""
         return processes_of(self.runtime_dir) + sandbox_dirs(self.runtime_dir) + containers_of(self.runtime_dir)
 
     def __enter__(self):
@@ -459,11 +460,11 @@ class Process:
 
 
 class Server(Process, Client):
-    """A server on pipes, and its client."""
+    """A server on pipes, with its client."""
 
     def __init__(self, *options, **how):
         Client.__init__(self)
-        self.wants_all = "--compat" not in options  # other servers' tools may have the same names
+        self.wants_all = "--compat" not in options  # tools of the profiles may have the same names
         Process.__init__(self, *options, **how)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -484,7 +485,7 @@ class Server(Process, Client):
     # ---- the end ----
 
     def end(self):
-        """As a client does it, by closing its stdin."""
+        """Closes its stdin, as clients do."""
         try:
             self.process.stdin.close()
         except BrokenPipeError:

@@ -1,7 +1,7 @@
-"""The client of mcp.py over HTTP, in three ways: Streamable HTTP of older revisions (sessions), of the latest one (none), and the pair
-of /sse and /messages. And a server that serves it.
+"""The client of mcp.py over HTTP, in three forms: Streamable HTTP of older revisions (with sessions), of the
+latest one (without), and the pair of /sse and /messages. And a server for it.
 
-Each request goes on a connection of its own, which the test may drop: `pending.exchange`.
+Each request uses a connection of its own, which the test may close: `pending.exchange`.
 """
 
 import json
@@ -24,7 +24,7 @@ NAMED_BY = {
 
 
 class HttpError(Exception):
-    """A response that is no answer."""
+    """A response without a JSON-RPC answer."""
 
     def __init__(self, exchange):
         self.status = exchange.head.status if exchange.head else None
@@ -33,16 +33,16 @@ class HttpError(Exception):
 
 
 class OverHttp(Client):
-    """What both kinds of clients share."""
+    """Shared by both kinds of clients."""
 
     def __init__(self, place, token=None, log_tail=None, headers=()):
         super().__init__()
         self.place = place
         self.token = token
-        self.headers = list(headers)  # sent with everything
+        self.headers = list(headers)  # sent with every request
         if log_tail is not None:
             self.log_tail = log_tail
-        self.exchanges = []  # that may be open
+        self.exchanges = []  # exchanges that may be open
 
     def common_headers(self):
         return ([("Authorization", f"Bearer {self.token}")] if self.token else []) + self.headers
@@ -64,7 +64,7 @@ class OverHttp(Client):
     def raw(self, line, ident):
         try:
             return super().raw(line, ident)
-        except HttpError as problem:  # a refusal that names no id
+        except HttpError as problem:  # an error that names no id
             answer = parsed(problem.body)
             if not isinstance(answer, dict):
                 raise
@@ -72,7 +72,7 @@ class OverHttp(Client):
             return answer
 
     def notify(self, method, params=None):
-        """Returns when the server has it: what follows may go on another connection."""
+        """Returns when the server has received it, since later messages may use another connection."""
         message = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             message["params"] = params
@@ -82,7 +82,7 @@ class OverHttp(Client):
         raise NotImplementedError
 
     def take(self, exchange, event):
-        """An event of a stream."""
+        """Handles an event of a stream."""
         if event.data:
             self.sort_text(event.data.encode())
 
@@ -93,7 +93,7 @@ class OverHttp(Client):
         return None
 
     def fail(self, pending, exchange):
-        """There was no answer where there should have been one."""
+        """Handles the end of a response that should have contained an answer."""
         with self.lock:
             mine = pending is not None and self.pending.get(self._key(pending.ident)) is pending
             if mine:
@@ -123,7 +123,7 @@ class HttpClient(OverHttp):
         self.tool_headers = {}  # tool: {argument: header}
         self.stream = None
 
-    # ---- what is sent ----
+    # ---- sending ----
 
     def headers_for(self, message):
         found = [("Content-Type", JSON), ("Accept", self.accept)]
@@ -158,7 +158,7 @@ class HttpClient(OverHttp):
                 yield (f"Mcp-Param-{header}", encoded(text))
 
     def post(self, body, headers=None):
-        """Sends one message. The headers are those that it should have, unless given."""
+        """Sends one message, by default with the headers that belong to it."""
         self.sniff(body)
         message = parsed(body)
         if headers is None:
@@ -173,7 +173,7 @@ class HttpClient(OverHttp):
             pending.exchange = exchange
         return exchange
 
-    # ---- what comes ----
+    # ---- receiving ----
 
     def take_head(self, exchange):
         session = exchange.head.get("mcp-session-id")
@@ -197,7 +197,7 @@ class HttpClient(OverHttp):
                 self.violations.append((str(message)[:200], "event ids in the latest revision"))
             if head.get("mcp-session-id") is not None:
                 self.violations.append((str(message)[:200], "a session id in the latest revision"))
-        if modern or not exchange.dropped:  # else a session may still get it by another connection
+        if modern or not exchange.dropped:  # otherwise a session may still receive the answer by another connection
             with self.lock:
                 self.wire.forget(message)
             self.fail(pending, exchange)
@@ -212,7 +212,7 @@ class HttpClient(OverHttp):
     # ---- sessions ----
 
     def listen(self, last_event=None):
-        """The standing stream, or the rest of one that was lost."""
+        """Opens the session's own stream, or the rest of one that was lost."""
         headers = [("Accept", EVENTS), *self.session_headers()]
         if last_event is not None:
             headers.append(("Last-Event-ID", last_event))
@@ -261,7 +261,7 @@ class SseClient(OverHttp):
 
 
 class HttpSide:
-    """Of a server process that listens: where, and who its clients are."""
+    """The part of a listening server process with its address and its clients."""
 
     def find_place(self, authority=None):
         def url():
@@ -274,7 +274,7 @@ class HttpSide:
         self.place = Place(poll("the server says where it listens", url, 30), authority)
 
     def client(self, version=None, kind=HttpClient, **how):
-        """One more client, with a session of this revision if it is named."""
+        """Another client, with a session of this revision if one is given."""
         client = kind(self.place, log_tail=self.log_tail, **how)
         self.clients.append(client)
         if version is not None:
@@ -285,13 +285,13 @@ class HttpSide:
         return Raw(self.place, **how)
 
     def ask(self, method, path, headers=(), body=None):
-        """One request and its whole response."""
+        """Sends one request and returns the whole response."""
         return Exchange(self.place, method, path, headers, body).wait()
 
     def close_sandboxes(self, **how):
-        """Those that are there: a server of HTTP leaves them to the next one."""
+        """Closes all sandboxes, which a server over HTTP would leave to the next one."""
         client = self.client("2025-11-25", **how)
-        asks = {"_meta": {"cloister/results": "structured"}}  # whatever this server's results are like
+        asks = {"_meta": {"cloister/results": "structured"}}  # independent of the server's default form of results
         status = client.request("tools/call", {"name": "get_sandbox_status", "arguments": {}, **asks})
         for sandbox in status["structuredContent"]["sandboxes"]:
             client.request("tools/call", {"name": "close_sandbox", "arguments": {"sandbox_id": sandbox["sandbox_id"]}})
@@ -303,7 +303,7 @@ class HttpSide:
 
 
 class HttpServer(HttpSide, Process):
-    """Serves HTTP and nothing else."""
+    """A server over HTTP only."""
 
     def __init__(self, *options, address="127.0.0.1:0", authority=None, **how):
         Process.__init__(self, "--http", address, *options, stdio=False, **how)
@@ -314,14 +314,14 @@ class HttpServer(HttpSide, Process):
 
 
 class BothServer(HttpSide, Server):
-    """Serves its pipes as well, whose client it is itself."""
+    """A server over HTTP and its pipes; the object is the client of the pipes."""
 
     def __init__(self, *options, address="127.0.0.1:0", **how):
         Server.__init__(self, "--http", address, "--stdio", *options, **how)
         self.find_place()
 
     def end(self):
-        """The end of its pipes is only that of one client."""
+        """Closing the pipes ends only one client."""
         Process.end(self)
 
     def raw(self, line, ident):
@@ -333,7 +333,7 @@ class BothServer(HttpSide, Server):
 
 
 class ServerByHttp(HttpSide, Process, HttpClient):
-    """A server with one client, as mcp.Server is, for tests that do not care what is between them."""
+    """A server with one client, as mcp.Server, for tests that do not depend on the transport."""
 
     def __init__(self, *options, **how):
         Process.__init__(self, "--http", "127.0.0.1:0", *options, stdio=False, **how)
@@ -348,7 +348,7 @@ class ServerByHttp(HttpSide, Process, HttpClient):
         Process.end(self)
 
     def open(self, version):
-        """A server may have several sessions; these tests have one after the other."""
+        """A server may have several sessions; these tests use one after the other."""
         self.session, self.wire.version = None, None
         return HttpClient.open(self, version)
 

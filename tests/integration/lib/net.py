@@ -24,12 +24,12 @@ import threading
 from engine import Engine
 from tap import skip_all
 
-HOST = "10.99.0.1"  # us, where cloister runs
+HOST = "10.99.0.1"  # the host, where cloister runs
 OUTSIDE = "10.99.0.2"
 HOST6 = "fd99::1"
 OUTSIDE6 = "fd99::2"
-USER, USER_IDS = 4242, 200000  # of make_user()
-NAME = "packages.test"  # leads to OUTSIDE, as any name that ends so
+USER, USER_IDS = 4242, 200000  # for make_user()
+NAME = "packages.test"  # resolves to OUTSIDE, as every name of the zone
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWNET = 0x40000000
@@ -37,7 +37,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def needs_network():
-    """Ends the whole file as skipped where no network can be made."""
+    """Skips the whole file where no network can be made."""
     if os.geteuid() != 0:
         skip_all("needs root: the network of this test is made of network namespaces")
 
@@ -48,7 +48,7 @@ def _check(rc, what):
 
 
 def _in_thread(work):
-    """What `work` returns, done by a thread: namespaces are a thread's."""
+    """Runs `work` in a thread, since namespaces belong to threads, and returns its result."""
     box = {}
 
     def run():
@@ -100,14 +100,14 @@ class Net:
         self.names = NameServer(self.datagrams(53))
 
     def make_tun(self):
-        """As distributions have it: whoever has a network namespace of its own may use it."""
+        """Makes /dev/net/tun with the usual permissions: any user with a network namespace of its own may use it."""
         if os.path.exists("/dev/net"):
             _run("mount", "-t", "tmpfs", "-o", "mode=755,size=64k", "tmpfs", "/dev/net")
             os.mknod("/dev/net/tun", 0o20666, os.makedev(10, 200))
             os.chmod("/dev/net/tun", 0o666)
 
     def nameserver(self, address):
-        """Which name server this host asks, from now on."""
+        """Sets the name server of this host."""
         path = os.path.join(self.place.name, "resolv.conf")
         with open(path, "w", encoding="ascii") as file:
             file.write(f"nameserver {address}\n")
@@ -118,7 +118,7 @@ class Net:
             _run("mount", "--bind", path, os.path.realpath("/etc/resolv.conf"))
 
     def make_user(self, ids=True):
-        """An ordinary user, with or without subordinate ids: the prefix of a command that it runs."""
+        """Makes an ordinary user, with or without subordinate ids; returns the command prefix that runs as it."""
         for path, line in (
             ("/etc/passwd", f"plain:x:{USER}:{USER}::/nonexistent:/bin/sh\n"),
             ("/etc/subuid", f"plain:{USER_IDS}:65536\n" if ids else ""),
@@ -128,7 +128,7 @@ class Net:
         return ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups")
 
     def replace(self, path, line):
-        """Shows those who come from here a file with one more line."""
+        """Adds a line to a file, visible only in this mount namespace."""
         ours = os.path.join(self.place.name, os.path.basename(path))
         if not os.path.exists(ours):
             with open(path, "rb") as theirs, open(ours, "wb") as file:
@@ -141,7 +141,7 @@ class Net:
             file.truncate()
 
     def hide(self, path):
-        """Whoever comes from here does not find this program."""
+        """Hides a program in this mount namespace."""
         _run("mount", "--bind", "/dev/null", path)
 
     def show(self, path):
@@ -181,7 +181,7 @@ def enter():
 
 
 class Greeter:
-    """Says a text to whoever connects to the socket, and counts them: a service to be reached, or not."""
+    """A server that sends a text to each client, and counts them, to test whether it can be reached."""
 
     def __init__(self, listening, text="hello"):
         self.text = text.encode()
@@ -208,8 +208,8 @@ class Greeter:
 
 
 class NameServer:
-    """Answers for the zone `test`, and says that there is nothing else. A and AAAA. With a listening socket it has everybody
-    ask again by TCP, as for an answer that is too long for a datagram."""
+    """A name server for the zone `test` and nothing else, with A and AAAA records. With a listening socket it
+    asks all clients to repeat the question by TCP, as for answers that exceed a datagram."""
 
     def __init__(self, bound, listening=None):
         self.asked = []
@@ -250,12 +250,12 @@ class NameServer:
                 connection.sendall(struct.pack("!H", len(answer)) + answer)
 
     def close(self):
-        """Its addresses are free again when this returns."""
+        """Its addresses can be used again when this returns."""
         for end, thread in zip((self.bound, self.listening), self.threads):
             try:
                 end.shutdown(socket.SHUT_RDWR)
             except OSError:
-                pass  # a socket of datagrams has no peer, and wakes up all the same
+                pass  # a datagram socket has no peer, but this wakes it up
             end.close()
             thread.join(10)
 

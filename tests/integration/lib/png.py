@@ -1,11 +1,11 @@
-"""Decoding PNG files without any library for pictures: for tests that look at pixels."""
+"""Decodes PNG files without an image library, for tests that check pixels."""
 
 import struct
 import zlib
 
 
 class Picture:
-    """An 8-bit picture with three or four channels, not interlaced: what plots are saved as."""
+    """An 8-bit picture with three or four channels, not interlaced, as plots are saved."""
 
     def __init__(self, data):
         assert data[:8] == b"\x89PNG\r\n\x1a\n", data[:16]

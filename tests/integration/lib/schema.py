@@ -1,6 +1,6 @@
-"""Checks values against JSON Schema: the keywords that MCP's own schemas and our tools' schemas use.
+"""Checks values against JSON Schema, with the keywords that MCP's own schemas and our tools' schemas use.
 
-An unknown keyword is an error, so nothing passes because it was not looked at.
+An unknown keyword is an error, so that nothing passes unchecked.
 """
 
 import json
@@ -11,7 +11,7 @@ import reprlib
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCHEMAS = os.path.join(os.path.dirname(HERE), "schema")
 
-_short = reprlib.Repr()  # does not go through all of a large value
+_short = reprlib.Repr()  # limits the text for a large value
 _short.maxstring = _short.maxother = 100
 brief = _short.repr
 
@@ -29,7 +29,8 @@ TYPES = {
 }
 
 
-# The published schema of the latest revision says that a JSON value is no fraction and not null, which its source does not.
+# The published schema of the latest revision excludes fractions and null from JSON values, which its source
+# does not.
 ANYTHING = ("JSONValue",)
 
 

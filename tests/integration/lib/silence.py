@@ -1,4 +1,5 @@
-"""A sandbox whose agent or engine is stopped for a while: what its user is told meanwhile, and that nothing is lost."""
+"""A sandbox whose agent or engine is stopped for a while: what its users are told meanwhile, and that nothing
+is lost."""
 
 import os
 import signal
@@ -7,14 +8,14 @@ import time
 from tap import contains, equal, poll
 
 BUDGET_SECONDS = 3
-DEADLINE_SECONDS = 15  # of code that runs when it is stopped, which takes a moment to see
-OVERDUE_MS = (DEADLINE_SECONDS + 12) * 1000  # what does not end by then is given up, if it is heard of
-GIVEN_UP_SECONDS = 75  # for so long a next server has tried; one that cannot be reached for a minute is given up
-HELD_SECONDS = 120  # until its worker has found out; an answer is overdue after some 15 s, a hello 10 s later
+DEADLINE_SECONDS = 15  # of code that runs when the sandbox is stopped, which takes a moment to notice
+OVERDUE_MS = (DEADLINE_SECONDS + 12) * 1000  # an operation that has not ended by then is given up when the agent answers again
+GIVEN_UP_SECONDS = 75  # the next server tries for so long; a sandbox that cannot be reached for a minute is given up
+HELD_SECONDS = 120  # long enough for the worker to notice; an answer is overdue after some 15 s, a HELLO 10 s later
 
 
 def get(server, execution):
-    """The whole result of get_execution at once."""
+    """The whole result of get_execution, without waiting."""
     return server.start_call("get_execution", execution_id=execution, wait_seconds=0).result()
 
 
@@ -43,7 +44,7 @@ def told_and_kept(server, sandbox, stop, go_on):
         failed = files.failed(10 * BUDGET_SECONDS)["error"]
         equal(failed["code"], "engine_unavailable")
         contains(failed["message"], "not known to have ended")
-        # for longer than the deadline, and than anybody's patience
+        # longer than the deadline, and than all timeouts
         poll("the worker has given up a stream", lambda: any("trying again" in line for line in server.log), HELD_SECONDS)
         poll("it is said that it does not answer", lambda: "does not answer at the moment" in get(server, endless["execution_id"])["content"][0]["text"], 60)
         poll("its deadline is behind it", lambda: get(server, endless["execution_id"])["structuredContent"]["duration_ms"] > OVERDUE_MS, 60)
@@ -61,7 +62,8 @@ def told_and_kept(server, sandbox, stop, go_on):
 
 
 def taken_over_and_kept(named, stop, go_on):
-    """The next server of an instance comes while all are stopped; one of two sandboxes has lost its worker, too."""
+    """The next server of an instance starts while everything is stopped; one of two sandboxes has lost its
+    worker as well."""
     first = named()
     boxes = {name: first.call("create_sandbox", name=name)["sandbox_id"] for name in ("whole", "torn")}
     endless = {}
@@ -77,7 +79,7 @@ def taken_over_and_kept(named, stop, go_on):
         first.kill()
         os.kill(worker, signal.SIGKILL)
         second = named(first.runtime_dir)
-        until = time.monotonic() + GIVEN_UP_SECONDS  # how long they are stopped is the input of this test
+        until = time.monotonic() + GIVEN_UP_SECONDS  # the test requires that they are stopped for so long
         given = {name: second.start_call("execute_code", sandbox_id=name, code="print(before)") for name in boxes}
         for name, sandbox in boxes.items():
             waiting = given[name].result(10 * BUDGET_SECONDS)["structuredContent"]

@@ -1,12 +1,12 @@
-"""What may stand in an engine's place: a socket that says one thing to everybody, and a proxy that adds a
-warning to what the real engine answers."""
+"""Replacements for an engine: a socket that sends the same to every client, and a proxy that adds a warning
+to the real engine's answers."""
 
 import json
 import os
 import socket
 import threading
 
-STEP_SECONDS = 30.0  # nobody waits longer for a peer
+STEP_SECONDS = 30.0  # timeout for a peer
 
 
 class Listener:
@@ -37,7 +37,7 @@ class Listener:
         try:
             self.serve(peer)
         except OSError:
-            pass  # the peer is free to leave at any point
+            pass  # the peer may disconnect at any point
         finally:
             with self.lock:
                 self.open.discard(peer)
@@ -56,7 +56,7 @@ class Listener:
 
 
 def read_head(peer):
-    """Head of a request and what came behind it; b"" at the end of the connection."""
+    """Reads the head of a request and the bytes after it; b"" at the end of the connection."""
     data = b""
     while b"\r\n\r\n" not in data:
         more = peer.recv(65536)
@@ -68,7 +68,7 @@ def read_head(peer):
 
 
 class Standin(Listener):
-    """Answers every request with the same bytes and hangs up; with `hold` it never answers at all."""
+    """Answers every request with the same bytes and closes the connection; with `hold` it never answers."""
 
     def __init__(self, directory, answer, hold=False):
         self.answer = answer
@@ -85,7 +85,7 @@ class Standin(Listener):
 
 
 class WarningProxy(Listener):
-    """The real engine, but for one more warning in the answer to each creation of a container."""
+    """The real engine with one more warning in the answer to each creation of a container."""
 
     def __init__(self, engine_path, directory, warning):
         self.engine_path = engine_path
@@ -111,7 +111,7 @@ class WarningProxy(Listener):
             engine.close()
 
     def answer(self, peer, engine, creation):
-        """One request, whose body may still be on its way, and its answer up to the end."""
+        """Passes on one request, whose body may still be arriving, and its whole answer."""
         pump = threading.Thread(target=copy, args=(peer, engine), daemon=True)
         pump.start()
         if not creation:
@@ -157,7 +157,7 @@ def copy(source, target):
 
 
 def splice(one, two):
-    """Bytes both ways until either side ends."""
+    """Copies bytes in both directions until either side ends."""
     one.settimeout(None)
     back = threading.Thread(target=lambda: (copy(two, one), shut(one)), daemon=True)
     back.start()

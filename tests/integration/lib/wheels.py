@@ -30,11 +30,11 @@ class Package:
         self.version = version
         self.filename = filename
         self.data = data
-        self.npm = more.get("npm")  # what package.json says; None: it is for pip
+        self.npm = more.get("npm")  # the content of package.json; None: for pip
         self.python = more.get("python", "")  # Requires-Python
 
     def save(self, directory):
-        """Puts the file into a directory, as for --package-dir; returns its path."""
+        """Saves the file in a directory, as for --package-dir; returns its path."""
         path = f"{directory}/{self.filename}"
         with open(path, "wb") as file:
             file.write(self.data)
@@ -57,8 +57,8 @@ def _metadata(name, version, requires, python):
 
 
 def wheel(name, version, files=None, requires=(), python="", scripts=None):
-    """A pure wheel. `files` maps paths to content, by default a module of that name which knows its version; `scripts`
-    maps commands to module:function."""
+    """A pure wheel. `files` maps paths to content, by default a module of that name with its version;
+    `scripts` maps commands to module:function."""
     plain = name.replace("-", "_").replace(".", "_")
     files = dict(files if files is not None else {f"{plain}.py": f"VERSION = {version!r}\n"})
     info = f"{plain}-{version}.dist-info"
@@ -80,12 +80,12 @@ def wheel(name, version, files=None, requires=(), python="", scripts=None):
 
 
 DISTRIBUTION = "/usr/lib/python3/dist-packages"
-NOT_PACKED = ("tests", "testing", "__pycache__", "sphinxext")  # nothing that runs needs them
+NOT_PACKED = ("tests", "testing", "__pycache__", "sphinxext")  # not needed at runtime
 
 
 def of_distribution(name, version, directories):
-    """A wheel made of what the distribution has installed on this host, compiled modules and all, under a version of our
-    own; None where it has not. It works where there is the same Python and the same libraries."""
+    """A wheel made of the distribution's installed package, including compiled modules, with a version of our
+    own; None if it is not installed. It works with the same Python and the same libraries."""
     if not all(os.path.isdir(os.path.join(DISTRIBUTION, d)) for d in directories):
         return None
     info = f"{name}-{version}.dist-info"
@@ -117,7 +117,7 @@ def _tarball(top, files):
 
 
 def sdist(name, version, setup=None, files=None):
-    """A source distribution; `setup` is its setup.py, by default one that works where setuptools is."""
+    """A source distribution; `setup` is its setup.py, by default one that needs setuptools."""
     plain = name.replace("-", "_")
     setup = setup or f"from setuptools import setup\nsetup(name={name!r}, version={version!r}, py_modules=[{plain!r}])\n"
     files = dict(files or {f"{plain}.py": f"VERSION = {version!r}\n"})
@@ -138,18 +138,18 @@ def npm(name, version, files=None, requires=None, scripts=None):
 
 
 class Index:
-    """A server on a listening socket. `base` is its URL for those who use it; with `certificate`, paths of one and of its
-    key, it speaks TLS."""
+    """A package index on a listening socket. `base` is its URL for clients; with `certificate`, the paths of
+    one and of its key, it uses TLS."""
 
     def __init__(self, listening, base=None, certificate=None):
         self.packages = []
-        self.requests = []  # (method, path) of each
-        self.headers = []  # those of each
+        self.requests = []  # (method, path) of each request
+        self.headers = []  # headers of each request
         self.base = base or f"http://packages.test:{listening.getsockname()[1]}"
         self.pip_url = f"{self.base}/simple/"
         self.npm_url = f"{self.base}/npm/"
         self.host = urllib.parse.urlsplit(self.base).hostname
-        self.held = None  # an Event: files are handed out when it is set
+        self.held = None  # an Event: files are only sent when it is set
         index = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -159,7 +159,7 @@ class Index:
                 index.requests.append((self.command, self.path))
                 index.headers.append(dict(self.headers))
                 path = self.path
-                if path.startswith("http://"):  # we are asked as a proxy
+                if path.startswith("http://"):  # a request to us as a proxy
                     path = urllib.parse.urlsplit(path).path
                 status, kind, data = index.answer(urllib.parse.unquote(path))
                 self.send_response(status)
@@ -178,14 +178,14 @@ class Index:
             daemon_threads = True
 
             def handle_error(self, *_):
-                pass  # who asked has gone
+                pass  # the client has gone
 
         self.server = Server(("", 0), Handler, bind_and_activate=False)
         self.server.socket.close()
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*certificate)
-            # who refuses our certificate must not stop the thread that takes connections
+            # a client that refuses our certificate must not stop the accepting thread
             listening = context.wrap_socket(listening, server_side=True, do_handshake_on_connect=False)
         self.server.socket = listening
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
@@ -199,7 +199,7 @@ class Index:
         return packages[0]
 
     def asked_for(self, text):
-        """Requests whose path contains it."""
+        """Requests whose path contains the text."""
         return [path for _, path in self.requests if text in urllib.parse.unquote(path)]
 
     def answer(self, path):
@@ -217,7 +217,7 @@ class Index:
         return missing
 
     def simple(self, name):
-        """PEP 503."""
+        """The page of a package in the simple index (PEP 503)."""
         mine = [p for p in self.packages if p.npm is None]
         if name == "":
             rows = sorted({f'<a href="/simple/{normal(p.name)}/">{p.name}</a>' for p in mine})
@@ -253,7 +253,7 @@ SITE = "/usr/lib/python3/dist-packages"
 
 
 def distributed(name, version):
-    """A wheel of what this machine's distribution has of a module, without its tests; None if it has none."""
+    """A wheel of the distribution's installed module, without its tests; None if it is not installed."""
     files = {}
     for directory, below, names in os.walk(os.path.join(SITE, name)):
         below[:] = [d for d in below if d not in ("tests", "__pycache__", "sample_data")]

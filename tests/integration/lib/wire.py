@@ -1,10 +1,11 @@
 """Checks everything that a server sends on one connection or in one session against the published schemas.
 
-What a message must look like follows from what it answers and from the revision that this was asked in. So the client
-tells what it sends, too. A problem is text; the client collects them, and a test that has any fails when it closes the client.
+The form of a message depends on the request that it answers and on the revision of that request. So the
+client reports the messages that it sends as well. A problem is a text; the client collects them, and a test
+fails when it closes a client with problems.
 
-Beyond the schemas, where facts are stricter than these: an answer of the latest revision carries no code of older ones, what
-must be empty is empty, what only the latest revision has is in no older one.
+Beyond the schemas it checks rules that are stricter: an answer of the latest revision has no error code of
+older ones, what must be empty is empty, and features of the latest revision do not appear in older ones.
 """
 
 import json
@@ -17,17 +18,17 @@ PREFIX = "io.modelcontextprotocol/"
 TASKS = "ext-tasks"
 EMPTY = ("ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
 MODERN_ONLY = ("resultType", "ttlMs", "cacheScope")
-RETIRED_CODES = (-32002, -32042)  # not to be used in the latest revision
+RETIRED_CODES = (-32002, -32042)  # retired in the latest revision
 MODERN_ERRORS = {
     -32020: "HeaderMismatchError",
     -32021: "MissingRequiredClientCapabilityError",
     -32022: "UnsupportedProtocolVersionError",
 }
-SNIFF_BYTES = 1 << 20  # what a test sends in larger pieces is not looked into
+SNIFF_BYTES = 1 << 20  # larger messages of a test are not parsed
 
 
 class Names:
-    """Which definition of a schema belongs to which method."""
+    """The definitions of a schema for each method."""
 
     def __init__(self, version):
         self.checker = schema.revision(version)
@@ -44,7 +45,7 @@ class Names:
         return found
 
     def result(self, method):
-        """The definition of the result of a request of a client, None if it has no such request."""
+        """The definition of the result of a client's request, None if there is no such request."""
         request = self.requests.get(method)
         if request is None:
             return None
@@ -65,7 +66,7 @@ def names(version):
 
 
 class TaskNames(Names):
-    """The extension has its requests and notifications by themselves, and each as an allOf."""
+    """The extension defines its requests and notifications separately, each as an allOf."""
 
     METHODS = {"tasks/get": "GetTaskResult", "tasks/update": "UpdateTaskResult", "tasks/cancel": "CancelTaskResult"}
 
@@ -77,7 +78,7 @@ class TaskNames(Names):
 
 
 def claim(message):
-    """The revision that a message says it is of, None if it does not."""
+    """The revision that a message claims, None if there is none."""
     params = message.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     return meta.get(PREFIX + "protocolVersion") if isinstance(meta, dict) else None
@@ -89,21 +90,21 @@ def key(ident):
 
 class Wire:
     def __init__(self):
-        self.version = None  # as negotiated
-        self.asked = {}  # id: the requests of that id that have no answer yet
+        self.version = None  # the negotiated one
+        self.asked = {}  # id: the unanswered requests with that id
         self.tokens = {}  # progress token: version of the request
 
-    # ---- what we send ----
+    # ---- sent messages ----
 
     def sent_bytes(self, data):
-        """As far as it is whole messages."""
+        """Records the whole messages among the bytes."""
         if len(data) > SNIFF_BYTES:
             return
         for line in data.split(b"\n"):
             try:
                 self.sent(json.loads(line))
             except (ValueError, RecursionError):
-                pass  # not a message, and not meant to be one
+                pass  # not a message, on purpose
 
     def sent(self, message):
         if isinstance(message, list):
@@ -118,7 +119,7 @@ class Wire:
                 self.tokens[key(token)] = self.version_of(message)
 
     def forget(self, message):
-        """A request to which no more answers can come."""
+        """Forgets a request that will not be answered."""
         if isinstance(message, dict) and "id" in message:
             waiting = self.asked.get(key(message["id"]), [])
             if message in waiting:
@@ -127,10 +128,10 @@ class Wire:
     def version_of(self, request):
         return MODERN if claim(request) is not None else self.version or LEGACY[-1]
 
-    # ---- what we get ----
+    # ---- received messages ----
 
     def received(self, message):
-        """Problems of a message, none if all is well."""
+        """Problems of a message; none if it is valid."""
         if isinstance(message, list):
             found = [] if self.version == "2025-03-26" else [f"an array in {self.version}"]
             return found + [p for part in message for p in self.received(part)]
@@ -171,7 +172,7 @@ class Wire:
     def answer(self, message):
         ident = message.get("id")
         waiting = self.asked.get(key(ident)) if ident is not None else None
-        # An id that is sent again while it is in flight is refused; the first request goes on.
+        # A request whose id is pending already is refused, and the first request goes on.
         refused = message.get("error", {}).get("code") == -32600
         request = waiting.pop(-1 if refused else 0) if waiting else None
         version = self.version_of(request) if request else self.version
@@ -188,7 +189,7 @@ class Wire:
     def result(self, request, result, version):
         method, table = request["method"], names(version)
         if not isinstance(result, dict):
-            return []  # the envelope has said so
+            return []  # reported by the check of the envelope
         if version == MODERN:
             kind = result.get("resultType")
             if method == "tools/call" and kind == "task":
@@ -218,7 +219,7 @@ class Wire:
 
     def error(self, message, version):
         if "id" in message and message["id"] is None:
-            # JSON-RPC itself wants null where the revision has no word on it
+            # JSON-RPC itself requires null where the revision says nothing
             if version in (None, *LEGACY[:3]):
                 message = {k: v for k, v in message.items() if k != "id"}
             else:
@@ -226,7 +227,7 @@ class Wire:
         table = names(version or MODERN)
         name = "JSONRPCErrorResponse" if "JSONRPCErrorResponse" in table.table else "JSONRPCError"
         if "id" not in message and name == "JSONRPCError":
-            table, name = names(MODERN), "JSONRPCErrorResponse"  # the same, with the id left out
+            table, name = names(MODERN), "JSONRPCErrorResponse"  # the same without an id
         found = table.problems(name, message)
         code = message["error"].get("code") if isinstance(message["error"], dict) else None
         if version == MODERN:

@@ -1,5 +1,5 @@
-// The official conformance suite, both requirement sets, each scenario a case: against the fixture
-// all of them, against cloister itself those that need nothing a fixture would have.
+// The official conformance suite with both sets of requirements, each scenario a case: against the fixture
+// all of them, against cloister itself those that need no tool, resource or prompt of the fixture.
 //
 // usage: conformance.mjs fixture|cloister
 
@@ -17,7 +17,7 @@ const SUITE = join(dirname(fileURLToPath(import.meta.url)), '..', 'node_modules'
 const REVISIONS = ['2025-11-25', '2026-07-28'];
 const RUN_MS = 240000;
 
-// What calls a tool, reads a resource or gets a prompt that only a fixture has.
+// Scenarios that call a tool, read a resource or get a prompt that only the fixture has.
 const NEEDS_FIXTURE = {
     'completion-complete': 'asks for an argument of a prompt',
     'http-custom-header-server-validation': 'needs a tool with x-mcp-header',
@@ -37,7 +37,7 @@ const NEEDS_FIXTURE_PREFIX = {
     'tasks-': 'calls tools that become tasks',
     'tools-call-': 'calls tools with given names',
 };
-// Single checks of scenarios that need no fixture otherwise.
+// Single checks that need the fixture, in scenarios that otherwise do not.
 const CHECKS_WITH_FIXTURE = {
     'sep-2549-prompts-list-caching-hints': 'lists prompts, of which we have none',
     'sep-2575-server-rejects-undeclared-capability': 'calls test_missing_capability',
@@ -59,7 +59,8 @@ function requirements(revision) {
 async function runSet(url, revision) {
     const directory = mkdtempSync(join(tmpdir(), 'conformance'));
     try {
-        // Its exit status says what its checks say: with failures, they come as the error of the call.
+        // Its exit status only repeats its checks: with failures, their text comes with the error of the
+        // call.
         const said = await promisify(execFile)(
             process.execPath,
             [join(SUITE, 'dist', 'index.js'), 'server', '--url', `${url}/mcp`, '--requirements', revision, '-o', directory],
@@ -82,7 +83,7 @@ function describe(check) {
 
 function judge(checks, passedOver) {
     const judged = checks.filter((check) => !(check.id in passedOver));
-    // a warning is about what a server should do, and ours does
+    // warnings are about recommendations, which we follow as well
     const failures = judged.filter((check) => check.status === 'FAILURE' || check.status === 'WARNING');
     assert.equal(failures.length, 0, failures.map(describe).join('\n'));
     if (!judged.some((check) => check.status === 'SUCCESS')) {

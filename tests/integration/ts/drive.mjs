@@ -1,9 +1,9 @@
-// What clients do with cloister, driven through whatever client is handed in, over any transport.
+// The usual calls of clients to cloister, made by any client over any transport.
 //
-// A client is an object: list() gives the tools, call(name, arguments, options) a whole result, where options
-// may have `onprogress` and `signal` as official clients know them, read(uri) the contents of a resource, close() ends it.
-// watch(uri, told) subscribes to a resource and gives a function that ends that.
-// `through` says in the names of the cases which client it is.
+// A client is an object: list() returns the tools, call(name, arguments, options) a whole result, where
+// options may have `onprogress` and `signal` as in official clients, read(uri) the contents of a resource,
+// close() ends it. watch(uri, told) subscribes to a resource and returns a function that unsubscribes.
+// `through` names the client in the names of the cases.
 
 import assert from 'node:assert/strict';
 import { test as declare, within } from './tap.mjs';
@@ -99,7 +99,7 @@ function driveLive(test, client, name, idOf, says) {
         await until('the code begins', () => client.call('read_file', { sandbox_id: name, path: 'beat.txt' }));
         cancelling.abort('the test does not want it any more');
         assert.equal(await within('the end of the call', running), 'given up');
-        // the same interpreter, or its successor, is free again, and the file does not grow any more
+        // the interpreter, or its successor, is idle again, and the file no longer grows
         const grown = await ask('execute_code', {
             code: 'import os, time\nbefore = os.path.getsize("beat.txt")\ntime.sleep(0.5)\n"grown by", os.path.getsize("beat.txt") - before',
         });

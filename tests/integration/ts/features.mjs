@@ -1,5 +1,6 @@
-// What the protocol layer can do beside what cloister needs of it, with the official clients on the fixture:
-// questions to the user, to the client's model and for its roots, prompts, completion, logging, changes of lists.
+// Features of the protocol layer that cloister does not use itself, with the official clients on the fixture:
+// questions to the user, to the client's model and for its roots, prompts, completion, logging, changes of
+// lists.
 
 import assert from 'node:assert/strict';
 import { Client as Client2, StreamableHTTPClientTransport as Http2 } from '@modelcontextprotocol/client';
@@ -24,7 +25,7 @@ const server = await startServer(program);
 const stdio = { command: program, args: [], stderr: 'inherit' };
 const http = new URL(`${server.url}/mcp`);
 const capabilities = { elicitation: {}, sampling: {}, roots: {} };
-// the first generation names handlers by schemas, the second by methods
+// the first generation registers handlers by schemas, the second by methods
 const SCHEMAS = {
     'elicitation/create': ElicitRequestSchema,
     'sampling/createMessage': CreateMessageRequestSchema,

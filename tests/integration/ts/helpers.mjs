@@ -1,5 +1,5 @@
-// What makers of models give their users to call MCP tools with: each takes the definitions of all our tools, and hands
-// texts, pictures and errors on.
+// The libraries of model makers for calling MCP tools: each accepts the definitions of all our tools, and
+// passes texts, pictures and errors on.
 
 import assert from 'node:assert/strict';
 import { createMCPClient } from '@ai-sdk/mcp';

@@ -1,5 +1,5 @@
-// The inspector's command line: every call is a client of its own, over stdio with a server of its own
-// too, over HTTP with the one that keeps the sandboxes.
+// The inspector's command line: every call is a new client, over stdio with a new server as well, over HTTP
+// with the server that keeps the sandboxes.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -15,7 +15,7 @@ import { needsRuntime, program, run, runtimeDirectory, test, within } from './ta
 needsRuntime();
 const directory = runtimeDirectory();
 const inspector = join(dirname(fileURLToPath(import.meta.url)), '..', 'node_modules', '.bin', 'mcp-inspector');
-// calls of the first one stay calls, whatever the machine is busy with; those of the other soon become tasks
+// the first server never turns calls into tasks, even on a busy machine; the other one does so soon
 const server = await startServer(program, ['--runtime-dir', runtimeDirectory(), '--task-after-seconds', '3600']);
 const tasking = await startServer(program, ['--runtime-dir', runtimeDirectory(), '--task-after-seconds', '1']);
 const proxy = await startProxy(tasking.url);
@@ -25,7 +25,7 @@ const targets = {
     sse: [`${server.url}/sse`],
     proxy: [`${proxy.url}/mcp`],
 };
-// the oldest transport is for the older revisions only
+// the oldest transport only serves the older revisions
 const ways = [
     ['stdio', 'legacy'],
     ['stdio', 'modern'],

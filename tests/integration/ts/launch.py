@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs one of the scripts beside this file with the official clients that contrib/test installed.
+"""Runs one of the scripts beside this file with the official clients that contrib/test has installed.
 
-usage: launch.py <script> [words for it]; $CLOISTER_CLIENTS is the directory with node_modules. The scripts are copied
-there first, because Node looks for packages from where a script lies, and nothing is installed in the tree.
+usage: launch.py <script> [its arguments]; $CLOISTER_CLIENTS is the directory with node_modules. The scripts
+are copied there first, because Node searches for packages from a script's own directory, and nothing is
+installed in the tree.
 """
 
 import os
@@ -28,7 +29,7 @@ def main():
         node = shutil.which("node")
     if not node or not os.path.isdir(os.path.join(clients, "node_modules", "@modelcontextprotocol")):
         skip("the official clients could not be installed")
-    os.environ["CLOISTER_RESULTS"] = "structured"  # which most cases look at
+    os.environ["CLOISTER_RESULTS"] = "structured"  # most cases check these
     with tempfile.TemporaryDirectory(prefix="run-", dir=clients) as directory:
         for entry in os.listdir(HERE):
             if entry.endswith(".mjs"):

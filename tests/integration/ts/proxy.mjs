@@ -1,4 +1,4 @@
-// A way to a server that sees what passes, and can be cut.
+// A proxy to a server that records what passes, and can be cut.
 
 import { once } from 'node:events';
 import { createServer, request } from 'node:http';

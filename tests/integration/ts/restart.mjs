@@ -1,4 +1,5 @@
-// Official clients of older revisions whose server is restarted: they go on in their session, and find its sandbox.
+// Official clients of older revisions whose server is restarted: they continue their session, and find its
+// sandbox.
 
 import assert from 'node:assert/strict';
 import { Client as Client2, StreamableHTTPClientTransport as Http2 } from '@modelcontextprotocol/client';
@@ -52,7 +53,7 @@ test('sdk1, sse: goes on after a restart, once it has opened its stream again', 
             try {
                 return assert.match(await evaluate(client, '"again"'), /again/);
             } catch (problem) {
-                // as long as it posts to the stream that was lost
+                // while it posts to the lost stream
                 assert.match(String(problem), /404|ECONNREFUSED|ECONNRESET|fetch failed/);
             }
         }

@@ -1,5 +1,5 @@
-// A client that knows only the oldest revision, 2024-11-05, over its HTTP with server-sent events:
-// no library, just what that revision says.
+// A client of the oldest revision, 2024-11-05, over its HTTP with server-sent events, written from that
+// specification without a library.
 
 import assert from 'node:assert/strict';
 import { driveOldest } from './drive.mjs';
@@ -7,7 +7,7 @@ import { startServer } from './server.mjs';
 import { needsRuntime, program, run, runtimeDirectory, test, within } from './tap.mjs';
 
 const REVISION = '2024-11-05';
-// What later revisions have added to the messages that this client sees.
+// Fields that later revisions have added to the messages of this client.
 const UNKNOWN_TO_IT = ['title', 'annotations', 'outputSchema', 'structuredContent', 'resultType', 'icons', 'execution', '_meta', 'ttlMs', 'cacheScope'];
 
 class Client {
@@ -110,7 +110,7 @@ class Client {
 
     async request(method, params = {}, { onprogress, signal } = {}) {
         const id = ++this.#lastId;
-        // The answer may be here before the post is answered, an error as well.
+        // The answer may arrive before the response to the post, an error as well.
         const answered = new Promise((resolve, reject) => this.#waiting.set(id, { resolve, reject, onprogress }));
         answered.catch(() => {});
         signal?.addEventListener('abort', () => {

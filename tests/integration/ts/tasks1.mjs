@@ -1,5 +1,5 @@
-// Tasks of 2025-11-25 as the official TypeScript client, first generation, drives them: it polls,
-// fetches results, and answers questions that come while it waits. Against the fixture.
+// Tasks of 2025-11-25 with the official TypeScript client, first generation: it polls, fetches results, and
+// answers questions that come while it waits. Against the fixture.
 
 import assert from 'node:assert/strict';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
