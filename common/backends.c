@@ -52,6 +52,11 @@ bool backend_row_has_packages(const struct backend_row *row)
     return lists(row, "packages");
 }
 
+bool backend_row_has_shares(const struct backend_row *row)
+{
+    return lists(row, "share");
+}
+
 char *backend_rows_that_take(const char *option, bool tests)
 {
     char *text = alloc_strdup("");

@@ -24,6 +24,8 @@
     "packages package-index package-dir npm-registry package-proxy package-ca packages-mb "        \
     "install-timeout-seconds "
 
+#define BACKEND_TAKES_SHARES "share "
+
 enum backend_images {
     BACKEND_IMAGES_DIRECTORIES, /* of this host */
     BACKEND_IMAGES_REFERENCES,  /* references that its engine has or pulls */
@@ -65,6 +67,8 @@ bool backend_row_takes(const struct backend_row *row, const char *option);
 /* Whether a sandbox can have network, and packages of its own, both as far as the host lets it. */
 bool backend_row_has_network(const struct backend_row *row);
 bool backend_row_has_packages(const struct backend_row *row);
+/* Whether a sandbox can see directories of this host. */
+bool backend_row_has_shares(const struct backend_row *row);
 
 /* The names of those that take an option, for people: "docker", "docker and oci"; "" if all do.
  * Those for tests only if `tests`. To be freed. */

@@ -48,8 +48,42 @@ static int check_abilities(const struct msg_open *m, struct err *err)
     if (row != NULL && m->network == NET_FULL && !backend_row_has_network(row)) {
         return err_set(err, ERR_INVALID, "sandboxes of %s have no network", name);
     }
+    if (row != NULL && m->shares.count > 0 && !backend_row_has_shares(row)) {
+        return err_set(err, ERR_INVALID, "sandboxes of %s see no directory of this host", name);
+    }
     if (row != NULL && m->packages.len > 0 && !backend_row_has_packages(row)) {
         return err_set(err, ERR_INVALID, "sandboxes of %s have no packages", name);
+    }
+    return 0;
+}
+
+/* A name becomes the last part of a path. */
+static bool is_share_name(struct view text)
+{
+    bool dots = text.len > 0 && text.data[0] == '.';
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+        if ((c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' &&
+            c != '_' && c != '-') {
+            return false;
+        }
+    }
+    return text.len > 0 && text.len <= LIMIT_NAME && !dots;
+}
+
+static int check_shares(const struct view_list *shares, struct err *err)
+{
+    if (shares->count % 3 != 0 || shares->count / 3 > BACKEND_SHARES_MAX) {
+        return err_set(err, ERR_INVALID, "shares: at most %d, three texts each",
+                       BACKEND_SHARES_MAX);
+    }
+    for (size_t i = 0; i < shares->count; i += 3) {
+        const struct view *share = &shares->items[i];
+        if (!is_path(share[0]) || !is_share_name(share[1]) ||
+            (!view_is(share[2], "ro") && !view_is(share[2], "rw"))) {
+            return err_set(err, ERR_INVALID, "shares: \"%.*s\" as \"%.*s\" cannot be shown",
+                           VIEW_ARG(share[0]), VIEW_ARG(share[1]));
+        }
     }
     return 0;
 }
@@ -74,7 +108,7 @@ static int check_reach(const struct msg_open *m, struct err *err)
                            VIEW_ARG(m->mounts.items[i]));
         }
     }
-    return 0;
+    return check_shares(&m->shares, err);
 }
 
 int spec_take_place(struct backend_spec *spec, struct view backend, struct view_list place,
@@ -127,6 +161,13 @@ int spec_take(struct backend_spec *spec, const struct msg_open *m, struct err *e
         spec->mounts[i].host_path = alloc_viewdup(m->mounts.items[2 * i]);
         spec->mounts[i].inside_path = alloc_viewdup(m->mounts.items[2 * i + 1]);
     }
+    spec->share_count = m->shares.count / 3;
+    for (size_t i = 0; i < spec->share_count; i++) {
+        const struct view *share = &m->shares.items[3 * i];
+        spec->shares[i].host_path = alloc_viewdup(share[0]);
+        spec->shares[i].name = alloc_viewdup(share[1]);
+        spec->shares[i].writable = view_is(share[2], "rw");
+    }
     return 0;
 }
 
@@ -148,5 +189,9 @@ void spec_drop(struct backend_spec *spec)
     for (size_t i = 0; i < spec->mount_count; i++) {
         drop_text(spec->mounts[i].host_path);
         drop_text(spec->mounts[i].inside_path);
+    }
+    for (size_t i = 0; i < spec->share_count; i++) {
+        drop_text(spec->shares[i].host_path);
+        drop_text(spec->shares[i].name);
     }
 }

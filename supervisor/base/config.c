@@ -19,6 +19,7 @@
 #include "common/str.h"
 #include "supervisor/base/image.h"
 #include "supervisor/base/options.h"
+#include "supervisor/base/share.h"
 
 #define HTTP_INSTANCE "main"
 
@@ -101,6 +102,14 @@ static void set_text(char **field, const char *value)
     *field = alloc_strdup(value);
 }
 
+static void add_text(char **field, const char *value)
+{
+    bool more = *field != NULL && (*field)[0] != '\0';
+    char *longer = alloc_printf("%s%s%s", more ? *field : "", more ? "," : "", value);
+    free(*field);
+    *field = longer;
+}
+
 /* Adds words that are not in the list yet. */
 static int add_choices(char **field, const char *choices, const char *value, struct err *err)
 {
@@ -139,6 +148,9 @@ static int set_option(struct config *c, const struct option *o, const char *valu
             return -ERR_CONFIG;
         }
         set_text(field, value);
+        return 0;
+    case OPTION_TEXTS:
+        add_text(field, value);
         return 0;
     case OPTION_LIST:
         return add_choices(field, o->choices, value, err);
@@ -253,6 +265,12 @@ static int read_argument(struct config *c, int argc, char **argv, int *at, struc
     return set_option(c, o, value, err) < 0 ? err_wrap(err, "--%s", o->name) : 0;
 }
 
+/* Whether the address says that the engine is reached by a network. */
+static bool is_reached_by_network(const char *engine)
+{
+    return strstr(engine, "://") != NULL && strncmp(engine, "unix://", strlen("unix://")) != 0;
+}
+
 static int check_together(const struct config *c, struct err *err)
 {
     if (c->timeout_s > c->max_timeout_s) {
@@ -278,6 +296,13 @@ static int check_together(const struct config *c, struct err *err)
                            "commas, got \"%.200s\"",
                            c->local_files);
         }
+    }
+    if (c->share[0] != '\0' && is_reached_by_network(c->engine)) {
+        return err_set(err, ERR_CONFIG,
+                       "--share: the engine at %.200s may be on another host, which does not have "
+                       "the directories of this one; leave --share out, or use an engine of this "
+                       "host by its socket",
+                       c->engine);
     }
     const struct place engine = {.kind = PLACE_NAMED, .address = c->engine};
     if (c->engine[0] != '\0' && place_check(&engine, err) < 0) {
@@ -332,6 +357,9 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
     }
     if (rc == 0) {
         rc = check_together(c, err);
+    }
+    if (rc == 0 && shares_settle(&c->share, err) < 0) {
+        rc = err_wrap(err, "--share");
     }
     if (rc == 0 && config_backend(c) != NULL && !backend_row_has_packages(config_backend(c))) {
         c->packages = false; /* so nobody is offered any */

@@ -66,6 +66,7 @@ struct config {
     uint64_t install_timeout_s;
     char *languages;   /* JSON file of further languages; "" = none */
     char *local_files; /* directories that upload_file may read on this host, with commas */
+    char *share;       /* directories that sandboxes see, as share.h reads them; "" = none */
     uint64_t link_s;   /* HTTP: how long a link to a file is valid */
     char *compat;      /* names of profiles, with commas */
     bool strict;

@@ -107,6 +107,10 @@ const struct option options[] = {
      "\"" RESULT_FORM_META "\" in a request's _meta says it for one client or one request", RESULT_FORM_WORDS},
     {"languages", OPTION_TOPIC_OFFER, OPTION_TEXT, FIELD(languages), "", 0, 0, "FILE",
      "JSON file of further languages, or of other commands for known ones", NULL},
+    {"share", OPTION_TOPIC_OFFER, OPTION_TEXTS, FIELD(share), "", 0, 0, "DIR[=NAME][:ro|:rw][:ask]",
+     "show a directory of this host in sandboxes, at /shared/NAME (default: its own name); :ro (default) or :rw, "
+     "where what code writes belongs to whoever runs the server; :ask: only in sandboxes that ask for it; may be "
+     "repeated, or several with commas", NULL},
     {"local-files", OPTION_TOPIC_OFFER, OPTION_TEXT, FIELD(local_files), "", 0, 0, "DIRS",
      "directories of this host, separated by commas, from which upload_file may take files by local_path; "
      "default: none", NULL},
@@ -211,7 +215,7 @@ static const struct {
 bool option_is_text(const struct option *o)
 {
     return o->type == OPTION_TEXT || o->type == OPTION_CHOICE || o->type == OPTION_PATTERNS ||
-           o->type == OPTION_LIST;
+           o->type == OPTION_LIST || o->type == OPTION_TEXTS;
 }
 
 const char *option_topic_name(enum option_topic topic)

@@ -64,6 +64,7 @@ struct fleet_spec {
      */
     const char *installs_for;
     struct view_list mounts; /* for an installer: pairs of host path and inside path */
+    struct view_list shares; /* names of directories that it asks for, besides those for all */
     /* Limits of this owner, including the new sandbox: number of sandboxes, and memory of all
      * together. 0: only the server's own limit. */
     uint64_t owner_sandboxes, owner_memory_mb;
@@ -82,6 +83,8 @@ struct fleet_info {
     const char *reason; /* why "failed", else "" */
     const char *workspace;
     const char *network; /* "none" "full" */
+    /* directories of the host at /shared, three texts each: host path, name, "ro" or "rw" */
+    struct view_list shares;
     const char *const *languages;
     size_t language_count;
     const char *const *unapplied; /* limits that this host cannot enforce, "name: reason" */

@@ -47,7 +47,8 @@ static const char instructions[] =
     "steps. Code that takes long goes on after the call has "
     "answered with status running: follow it with get_execution, stop it with cancel_execution. "
     "Put files in with write_file and get them out with read_file; relative paths start in the "
-    "workspace, where code runs. Files are resources, too: sandbox://SANDBOX_ID/workspace/NAME; "
+    "workspace, where code runs.@shares_about@ Files are resources, too: "
+    "sandbox://SANDBOX_ID/workspace/NAME; "
     "output that was cut is whole at execution://EXECUTION_ID/stdout. Sandboxes have no network, "
     "but install_package installs packages of pip and npm into them. When a call fails, its hint "
     "says what to do next.";

@@ -22,6 +22,7 @@
 #include "common/io/json.h"
 #include "common/log.h"
 #include "supervisor/base/config.h"
+#include "supervisor/base/share.h"
 #include "supervisor/compat/profile.h"
 #include "supervisor/results/form.h"
 #include "supervisor/tools/forgive.h"
@@ -62,7 +63,7 @@ struct row {
 struct tools {
     struct row of[TOOLS_MAX];
     size_t count;
-    const char *useless[3]; /* arguments of our own tools that are not shown */
+    const char *useless[4]; /* arguments of our own tools that are not shown */
     size_t useless_count;
 };
 
@@ -161,6 +162,14 @@ static void find_useless(struct tools *t, const struct config *c)
     }
     if (!c->allow_network) {
         t->useless[t->useless_count++] = "network";
+    }
+    struct shares shares = shares_of(c->share);
+    bool offered = false;
+    for (size_t i = 0; i < shares.count; i++) {
+        offered = offered || shares.of[i].on_request;
+    }
+    if (!offered) {
+        t->useless[t->useless_count++] = "shares";
     }
     if (c->local_files[0] == '\0') {
         t->useless[t->useless_count++] = "local_path";

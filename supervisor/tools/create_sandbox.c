@@ -128,6 +128,7 @@ const struct tool tool_create_sandbox = {
                 "description": "Name to use instead of the sandbox_id: letters, digits, '.', '_', '-'. Must not be in use."
             },
             @limits@,
+            @shares@,
             "timeout_seconds": {
                 "type": "number", "minimum": 0.1, "maximum": @max_timeout_seconds@,
                 "description": "Deadline in seconds of executions without one of their own. Default: @timeout_seconds@."

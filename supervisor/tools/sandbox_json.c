@@ -8,11 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "common/text.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
+#include "supervisor/base/share.h"
 #include "supervisor/results/result.h"
 
 #define WORDS_MAX_BYTES 8192
@@ -61,6 +63,22 @@ static int choose_directory(struct sandbox_choice *c, const char *name, const st
     return 0;
 }
 
+/* The directories that it asks for by name, of those that the operator offers. */
+static int choose_shares(struct sandbox_choice *c, const cJSON *args, const struct config *config,
+                         struct err *err)
+{
+    int rc = args_strings(args, "shares", &c->shares, err);
+    struct shares shares = shares_of(config->share);
+    for (size_t i = 0; rc == 0 && i < c->shares.count; i++) {
+        if (share_find(&shares, c->shares.items[i]) == NULL) {
+            rc = err_set(err, ERR_INVALID, "shares: this server has no directory named %.*s",
+                         VIEW_ARG(c->shares.items[i]));
+        }
+    }
+    c->spec.shares = args_list_view(&c->shares);
+    return rc;
+}
+
 int sandbox_choice_read(struct sandbox_choice *ret, const cJSON *args, const struct config *config,
                         struct err *err)
 {
@@ -80,6 +98,9 @@ int sandbox_choice_read(struct sandbox_choice *ret, const cJSON *args, const str
     }
     if (rc == 0) {
         rc = args_env(args, &ret->env, err);
+    }
+    if (rc == 0) {
+        rc = choose_shares(ret, args, config, err);
     }
     if (rc < 0) {
         sandbox_choice_finish(ret);
@@ -101,6 +122,7 @@ int sandbox_choice_read(struct sandbox_choice *ret, const cJSON *args, const str
 void sandbox_choice_finish(struct sandbox_choice *choice)
 {
     args_list_finish(&choice->env);
+    args_list_finish(&choice->shares);
 }
 
 /* Makes a worker's text short and valid UTF-8, whatever the worker sent. */
@@ -122,6 +144,18 @@ static void put_strings(cJSON *object, const char *key, const char *const *texts
     cJSON *array = result_put_array(object, key);
     for (size_t i = 0; i < count && i < WORDS_MAX; i++) {
         cJSON_AddItemToArray(array, clean(texts[i]));
+    }
+}
+
+/* "/shared/data (read-only)", … */
+static void put_shares(cJSON *object, const struct view_list *shares)
+{
+    cJSON *array = shares->count > 0 ? result_put_array(object, "shares") : NULL;
+    for (size_t i = 0; i + 2 < shares->count; i += 3) {
+        CLEANUP_FREE char *text =
+            alloc_printf("/shared/%.*s (%s)", VIEW_ARG(shares->items[i + 1]),
+                         view_is(shares->items[i + 2], "rw") ? "writable" : "read-only");
+        cJSON_AddItemToArray(array, clean(text));
     }
 }
 
@@ -149,6 +183,7 @@ void sandbox_json_put_info(cJSON *object, const struct fleet_info *info)
     put_strings(limits, "unapplied", info->unapplied, info->unapplied_count);
     result_put_text(object, "network", info->network);
     put_clean(object, "workspace", info->workspace);
+    put_shares(object, &info->shares);
     result_put_time(object, "created_at", info->created_wall_ms);
     result_put_time(object, "expires_at", info->expires_wall_ms);
     result_put_time(object, "ends_at", info->ends_wall_ms);
@@ -214,7 +249,9 @@ void sandbox_json_text(struct buf *text, const cJSON *object)
                 reason != NULL ? ", " : "", reason != NULL ? reason : "",
                 json_get_str(object, "backend"), image[0] != '\0' ? ", image " : "", image);
     add_phrase_list(text, "Languages: ", ", ", json_get(object, "languages"));
-    text_printf(text, "\nWorkspace: %s\n", json_get_str(object, "workspace"));
+    text_printf(text, "\nWorkspace: %s", json_get_str(object, "workspace"));
+    add_phrase_list(text, "\nDirectories of the host: ", ", ", json_get(object, "shares"));
+    text_printf(text, "\n");
     text_printf(text,
                 "Limits: memory %.15g MiB, %.15g CPU, %.15g processes, disk %.15g MiB, "
                 "executions %.15g s, %s network; closes after %.15g s without a call, after %.15g "

@@ -16,7 +16,7 @@ struct config;
 /* A client's choice. The specification borrows from the arguments and from this object. */
 struct sandbox_choice {
     struct fleet_spec spec;
-    struct args_list env;
+    struct args_list env, shares;
     char image[LIMIT_PATH];
 };
 

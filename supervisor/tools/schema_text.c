@@ -15,6 +15,7 @@
 #include "proto/limits.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
+#include "supervisor/base/share.h"
 #include "supervisor/languages/languages.h"
 #include "supervisor/results/result.h"
 #include "supervisor/tools/tool.h"
@@ -111,6 +112,11 @@ static const struct {
             "description": "pip for python, npm for javascript."
         },
         @env@)},
+    {"shares", JSON_TEXT(
+        "shares": {
+            "type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 64}, "maxItems": 16,
+            "description": "Directories of the user's host to show at /shared, by name@shares_asked@."
+        })},
     {"packages_property", JSON_TEXT(
         "packages": {
             "type": "array",
@@ -147,6 +153,10 @@ static const struct {
             "required": ["code", "message"]
         })},
     {"sandbox_properties", JSON_TEXT(
+        "shares": {
+            "type": "array", "items": {"type": "string"},
+            "description": "Directories of the host that it sees; absent if there is none."
+        },
         "sandbox_id": {"type": "string"},
         "name": {"type": "string"},
         "backend": {"type": "string", "description": "What isolates the sandbox."},
@@ -440,6 +450,53 @@ static int add_languages(struct buf *out, const char *name, const struct languag
     return 0;
 }
 
+#define SHARES_SHOWN_BYTES 160 /* of a list in a description; get_sandbox_status has them all */
+
+/* " /shared/data (read-only), /shared/out (writable)": those that all sandboxes see, or the names
+ * of those that one may ask for. */
+static int list_shares(struct buf *out, const struct shares *shares, bool on_request,
+                       struct err *err)
+{
+    size_t start = out->len;
+    int rc = 0;
+    const char *between = on_request ? ": " : " at ";
+    for (size_t i = 0; rc == 0 && i < shares->count; i++) {
+        const struct share *s = &shares->of[i];
+        if (s->on_request != on_request) {
+            continue;
+        }
+        if (out->len - start > SHARES_SHOWN_BYTES) {
+            return buf_add_str(out, ", ...", err);
+        }
+        rc = buf_printf(out, err, "%s%s%.*s (%s)", between, on_request ? "" : "/shared/",
+                        VIEW_ARG(s->name), s->writable ? "writable" : "read-only");
+        between = ", ";
+    }
+    return rc;
+}
+
+/* Inserts what there is to say about directories of the host if `name` means that. */
+static int add_shares_about(struct buf *out, const char *name, const struct config *c,
+                            bool *ret_added, struct err *err)
+{
+    struct shares shares = shares_of(c->share);
+    bool for_all = false;
+    *ret_added = true;
+    if (strcmp(name, "shares_asked") == 0) {
+        return list_shares(out, &shares, true, err);
+    }
+    if (strcmp(name, "shares_about") != 0) {
+        *ret_added = false;
+        return 0;
+    }
+    for (size_t i = 0; i < shares.count; i++) {
+        for_all = for_all || !shares.of[i].on_request;
+    }
+    int rc = for_all ? buf_add_str(out, " Sandboxes see directories of the user's host", err) : 0;
+    rc = rc == 0 && for_all ? list_shares(out, &shares, false, err) : rc;
+    return rc == 0 && for_all ? buf_add_str(out, ".", err) : rc;
+}
+
 static int fill_in(struct buf *out, const char *text, const struct config *config,
                    const struct languages *languages, struct err *err)
 {
@@ -462,6 +519,9 @@ static int fill_in(struct buf *out, const char *text, const struct config *confi
         bool added = false;
         text += n + 2;
         rc = add_languages(out, name, languages, &added, err);
+        if (rc == 0 && !added) {
+            rc = add_shares_about(out, name, config, &added, err);
+        }
         if (rc < 0) {
             return rc;
         }

@@ -23,6 +23,7 @@
 #include "worker/agent/link/relay.h"
 #include "worker/agent/process/check.h"
 #include "worker/agent/process/ids.h"
+#include "worker/agent/process/share.h"
 #include "worker/agent/run/userenv.h"
 
 #define NO_FD  UINT64_MAX
@@ -272,8 +273,10 @@ int main(int argc, char **argv)
         return EXIT_CODE_OK;
     }
     int code = EXIT_CODE_USAGE;
-    if (verb == NULL) {
-        err_set(&err, ERR_INVALID, "usage: %s serve|relay|check|remove|--version",
+    if (strcmp(name, "share") == 0) { /* its options are repeated, and a command follows them */
+        code = share_run(argc - 2, argv + 2, &err);
+    } else if (verb == NULL) {
+        err_set(&err, ERR_INVALID, "usage: %s serve|relay|check|remove|share|--version",
                 PROTO_AGENT_NAME);
     } else if (parse(argc, argv, &o, &err) == 0) {
         code = verb->run(&o, &err);

@@ -34,6 +34,8 @@
  * the other, and no other file can be beside them. */
 #define BACKEND_PACKAGES   "/packages"
 #define BACKEND_MOUNTS_MAX 16
+#define BACKEND_SHARES     "/shared" /* where directories of this host are shown, by their names */
+#define BACKEND_SHARES_MAX 16
 
 struct backend_limits {
     uint64_t memory_bytes; /* no swap on top */
@@ -49,6 +51,13 @@ struct backend_limits {
 struct backend_mount {
     const char *host_path;
     const char *inside_path; /* absolute */
+};
+
+/* A directory of this host that a sandbox sees at BACKEND_SHARES/name (share.h has the rules). */
+struct backend_share {
+    const char *host_path; /* absolute, without symbolic links */
+    const char *name;
+    bool writable;
 };
 
 /* The sandbox to create, attach to or probe. Borrowed during the call. */
@@ -76,6 +85,8 @@ struct backend_spec {
     bool app_dir;
     struct backend_mount mounts[BACKEND_MOUNTS_MAX];
     size_t mount_count;
+    struct backend_share shares[BACKEND_SHARES_MAX];
+    size_t share_count;
 
     /* Called with the progress of long steps, such as pulling an image; may be NULL. `text` is one
      * line for people; done and total are bytes, total 0 if unknown. */

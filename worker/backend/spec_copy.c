@@ -64,6 +64,10 @@ int spec_copy_init(struct spec_copy *r, const struct backend_spec *spec, struct 
         r->spec.mounts[i].host_path = alloc_strdup(spec->mounts[i].host_path);
         r->spec.mounts[i].inside_path = alloc_strdup(spec->mounts[i].inside_path);
     }
+    for (size_t i = 0; i < spec->share_count; i++) {
+        r->spec.shares[i].host_path = alloc_strdup(spec->shares[i].host_path);
+        r->spec.shares[i].name = alloc_strdup(spec->shares[i].name);
+    }
     return 0;
 }
 
@@ -82,6 +86,10 @@ void spec_copy_finish(struct spec_copy *r)
     for (size_t i = 0; i < r->spec.mount_count; i++) {
         free((char *)(uintptr_t)r->spec.mounts[i].host_path);
         free((char *)(uintptr_t)r->spec.mounts[i].inside_path);
+    }
+    for (size_t i = 0; i < r->spec.share_count; i++) {
+        free((char *)(uintptr_t)r->spec.shares[i].host_path);
+        free((char *)(uintptr_t)r->spec.shares[i].name);
     }
     free(r->env);
     memset(r, 0, sizeof(*r));

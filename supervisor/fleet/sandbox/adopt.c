@@ -64,6 +64,7 @@ static void restore_spec(struct sandbox *s, const struct msg_open *open)
             view_bytes(alloc_viewdup(open->mounts.items[i]), open->mounts.items[i].len);
     }
     s->spec.mounts.items = s->asked.mounts;
+    s->spec.shares = alloc_listdup(open->shares);
     free(s->image);
     s->image = alloc_viewdup(open->image);
 }

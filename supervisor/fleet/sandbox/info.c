@@ -59,6 +59,7 @@ struct fleet_info sandbox_info(const struct sandbox *s)
         .state = sm_name(&s->sm),
         .reason = state == SANDBOX_FAILED ? s->reason : "",
         .workspace = s->workspace,
+        .shares = s->spec.shares,
         .network = s->spec.network == NET_FULL ? "full" : "none",
         .languages = (const char *const *)s->languages.items,
         .language_count = s->languages.count,
@@ -176,6 +177,7 @@ void sandbox_free(struct sandbox *s)
         free((char *)(uintptr_t)s->asked.mounts[i].data);
     }
     free(s->asked.mounts);
+    alloc_listfree(&s->spec.shares);
     free((char *)(uintptr_t)s->spec.packages.data);
     free((char *)(uintptr_t)s->spec.image.data);
     free(s->owner);

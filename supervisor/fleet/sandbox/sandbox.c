@@ -27,6 +27,7 @@
 #include "proto/exit_codes.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
+#include "supervisor/base/share.h"
 #include "supervisor/fleet/host/instance.h"
 #include "supervisor/fleet/host/runs.h"
 #include "supervisor/fleet/sandbox/adoption.h"
@@ -420,6 +421,9 @@ static int settle_reach(struct sandbox *s, const struct backend_row *row, struct
     if (s->spec.network == NET_FULL && !backend_row_has_network(row)) {
         return err_set(err, ERR_NETWORK, "sandboxes of %s have no network", row->name);
     }
+    if (s->spec.shares.count > 0 && !backend_row_has_shares(row)) {
+        return err_set(err, ERR_CONFIG, "sandboxes of %s see no directory of this host", row->name);
+    }
     if (backend_row_has_packages(row)) {
         return 0;
     }
@@ -452,8 +456,10 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
         return;
     }
     if (settle_reach(s, row, &failed) < 0) {
-        sandbox_create_failed(
-            s, &failed, s->spec.packages_write ? "use what the sandbox has" : "leave network out");
+        sandbox_create_failed(s, &failed,
+                              failed.code == ERR_CONFIG ? "start the server without --share"
+                              : s->spec.packages_write  ? "use what the sandbox has"
+                                                        : "leave network out");
         return;
     }
     char *dir = alloc_printf("%s/%s", s->host->instance->sandboxes, s->id);
@@ -471,6 +477,35 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
         return;
     }
     sandbox_start_worker(s);
+}
+
+static bool asks_for_share(const struct fleet_spec *spec, struct view name)
+{
+    for (size_t i = 0; i < spec->shares.count; i++) {
+        const struct view have = spec->shares.items[i];
+        if (have.len == name.len && memcmp(have.data, name.data, name.len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The operator's directories that every sandbox sees, and those that this one asks for. An
+ * installer runs code of packages, and sees none. */
+static struct view_list shares_for(const struct config *c, const struct fleet_spec *spec)
+{
+    struct shares shares = shares_of(c->share);
+    struct view texts[3 * SHARES_MAX];
+    size_t count = 0;
+    for (size_t i = 0; spec->installs_for == NULL && i < shares.count; i++) {
+        const struct share *share = &shares.of[i];
+        if (!share->on_request || asks_for_share(spec, share->name)) {
+            texts[count++] = share->dir;
+            texts[count++] = share->name;
+            texts[count++] = view_of(share->writable ? "rw" : "ro");
+        }
+    }
+    return alloc_listdup((struct view_list){texts, count});
 }
 
 /* What it can reach: network, packages, files of this host. An installer writes another sandbox's
@@ -491,6 +526,7 @@ static void copy_reach(struct sandbox *s, const struct fleet_spec *spec)
     }
     o->mounts.items = s->asked.mounts;
     o->mounts.count = spec->mounts.count;
+    o->shares = shares_for(s->host->config, spec);
 }
 
 static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)

@@ -71,6 +71,38 @@ static void a_sandbox_is_named_by_its_id_only(void **state)
     assert_int_equal(take((struct msg_open){.network = 2}), -ERR_INVALID);
 }
 
+static int take_share(const char *host, const char *name, const char *mode)
+{
+    struct view items[3] = {view_of(host), view_of(name), view_of(mode)};
+    return take((struct msg_open){.shares = {.items = items, .count = 3}});
+}
+
+static void a_share_is_a_path_and_a_name(void **state)
+{
+    struct view items[3] = {view_of("/srv/data"), view_of("data"), view_of("rw")};
+    struct msg_open open = {.shares = {.items = items, .count = 3}};
+    struct backend_spec spec = {.id = "one"};
+    struct err err = ERR_INIT;
+    (void)state;
+    assert_int_equal(spec_take(&spec, &open, &err), 0);
+    assert_int_equal(spec.share_count, 1);
+    assert_string_equal(spec.shares[0].host_path, "/srv/data");
+    assert_string_equal(spec.shares[0].name, "data");
+    assert_true(spec.shares[0].writable);
+    spec_drop(&spec);
+    assert_int_equal(take_share("/srv", "data", "ro"), 0);
+    static const char *const bad_names[] = {"", ".", "..", ".x", "a/b", "a b", "a=b"};
+    for (size_t i = 0; i < sizeof(bad_names) / sizeof(bad_names[0]); i++) {
+        assert_int_equal(take_share("/srv", bad_names[i], "ro"), -ERR_INVALID);
+    }
+    assert_int_equal(take_share("/", "data", "ro"), -ERR_INVALID);
+    assert_int_equal(take_share("srv", "data", "ro"), -ERR_INVALID);
+    assert_int_equal(take_share("/srv/../etc", "data", "ro"), -ERR_INVALID);
+    assert_int_equal(take_share("/srv", "data", "rwx"), -ERR_INVALID);
+    open.shares.count = 2;
+    assert_int_equal(take(open), -ERR_INVALID);
+}
+
 static void mounts_are_pairs_of_absolute_paths(void **state)
 {
     (void)state;
@@ -123,6 +155,7 @@ int main(void)
         cmocka_unit_test(everything_is_copied),
         cmocka_unit_test(a_sandbox_is_named_by_its_id_only),
         cmocka_unit_test(nothing_is_asked_of_a_backend_that_its_row_denies),
+        cmocka_unit_test(a_share_is_a_path_and_a_name),
         cmocka_unit_test(mounts_are_pairs_of_absolute_paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,9 +55,10 @@ struct docker_create {
     size_t copy_count;
     char *unapplied[BACKEND_UNAPPLIED_MAX];
     size_t unapplied_count;
-    bool made;   /* the container may exist */
-    bool stored; /* package volumes may exist that must be removed on failure */
-    bool filled; /* the agent's volume was filled; this is done only once */
+    struct docker_user user; /* as shares decide it */
+    bool made;               /* the container may exist */
+    bool stored;             /* package volumes may exist that must be removed on failure */
+    bool filled;             /* the agent's volume was filled; this is done only once */
     bool cancelled;
     bool starting; /* the engine has not answered the start yet */
     bool waiting;  /* it has, and the greeting is still to come */
@@ -400,6 +401,8 @@ static void note_warnings(struct docker_create *c, const cJSON *reply)
         free(c->unapplied[i]);
     }
     c->unapplied_count = docker_spec_unapplied(&c->engine, warnings, count, c->unapplied);
+    c->unapplied_count =
+        docker_shares_note(&c->request.spec, &c->user, c->unapplied_count, c->unapplied);
 }
 
 static void on_container_made(void *arg, int rc, const struct docker_reply *reply,
@@ -451,6 +454,7 @@ static void make(struct docker_create *c)
         .labels = labels,
         .copies = c->copies,
         .copy_count = c->copy_count,
+        .user = c->user,
     };
     CLEANUP_FREE char *body = NULL;
     int rc = docker_spec_build(&in, &body, &c->err);
@@ -553,6 +557,9 @@ static void begin_docker_create(void *arg)
     }
     if (c->err.code == 0) {
         err_ignore(find_copies(c));
+    }
+    if (c->err.code == 0) {
+        err_ignore(docker_shares_settle(&c->request.spec, &c->engine, &c->user, c->hint, &c->err));
     }
     if (c->err.code != 0 || c->cancelled) {
         fail_docker_create(c);

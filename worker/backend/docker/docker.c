@@ -24,6 +24,7 @@
 #include "worker/backend/docker/first.h"
 #include "worker/backend/docker/packages.h"
 #include "worker/backend/docker/probe.h"
+#include "worker/backend/docker/shares.h"
 #include "worker/backend/docker/spec.h"
 #include "worker/backend/docker/stream.h"
 #include "worker/backend/spec_copy.h"
@@ -344,7 +345,13 @@ static void on_container_inspected(void *arg, int rc, const struct docker_reply 
     struct backend_info info = {.runtime = d->request.spec.runtime,
                                 .image = d->request.spec.image,
                                 .workspace = backend_workspace(&d->request.spec)};
+    struct docker_user user;
+    char hint[BACKEND_HINT_MAX];
+    /* the directories of a sandbox that exists may have gone, which is no matter here */
+    err_ignore(docker_shares_settle(&d->request.spec, &d->engine, &user, hint, &err));
     info.unapplied_count = docker_spec_unapplied(&d->engine, NULL, 0, unapplied);
+    info.unapplied_count =
+        docker_shares_note(&d->request.spec, &user, info.unapplied_count, unapplied);
     for (size_t i = 0; i < info.unapplied_count; i++) {
         info.unapplied[i] = unapplied[i];
     }

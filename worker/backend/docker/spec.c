@@ -81,16 +81,24 @@ uint32_t docker_spec_uid(const struct docker_engine *engine, const char *sandbox
     return sandbox_uid_apart(sandbox, engine->rootless ? ROOTLESS_IDS : UINT32_MAX);
 }
 
-/* The uid of user code. All installers of one sandbox have the same uid, so that each can replace
- * files of the others. It is not the sandbox's uid, because the process limit would count both
- * together. */
+/* The uid of user code, and its gid unless shares decide both. All installers of one sandbox have
+ * the same uid, so that each can replace files of the others. It is not the sandbox's uid, because
+ * the process limit would count both together. */
 static uint32_t docker_user_of(const struct docker_spec_input *in)
 {
+    if (in->user.given) {
+        return in->user.uid;
+    }
     if (!in->spec->packages_write) {
         return docker_spec_uid(in->engine, in->spec->id);
     }
     CLEANUP_FREE char *name = alloc_printf("packages of %s", in->spec->packages);
     return docker_spec_uid(in->engine, name);
+}
+
+static uint32_t docker_group_of(const struct docker_spec_input *in)
+{
+    return in->user.given ? in->user.gid : docker_user_of(in);
 }
 
 /* ---- process --------------------------------------------------------------------------------- */
@@ -127,8 +135,9 @@ static void add_command(cJSON *body, const struct docker_spec_input *in,
     append_pair(args, "--sandbox", in->spec->id);
     append_docker_number(args, "--grace-ms", in->spec->grace_ms);
     append_docker_number(args, "--uid", uid);
-    append_docker_number(args, "--gid", uid);
-    append_docker_number(args, "--nproc", limits->pids);
+    append_docker_number(args, "--gid", docker_group_of(in));
+    /* of a user of the host others run processes, too: the cgroup limits them alone then */
+    append_docker_number(args, "--nproc", in->user.given ? 0 : limits->pids);
     append_docker_number(args, "--nofile", limits->files);
     /* 0 if a cgroup limits memory: it counts used pages, whereas the rlimit counts reserved ones */
     append_docker_number(args, "--data-bytes", holds_memory(in->engine) ? 0 : limits->memory_bytes);
@@ -212,8 +221,8 @@ static void add_user_tmpfs(cJSON *tmpfs, const struct docker_spec_input *in, con
         return;
     }
     uint32_t uid = docker_user_of(in);
-    CLEANUP_FREE char *more =
-        alloc_printf(",exec,uid=%lu,gid=%lu", (unsigned long)uid, (unsigned long)uid);
+    CLEANUP_FREE char *more = alloc_printf(",exec,uid=%lu,gid=%lu", (unsigned long)uid,
+                                           (unsigned long)docker_group_of(in));
     add_docker_tmpfs(tmpfs, in->engine, target, mode, size_bytes, sandbox_inodes(size_bytes), more);
 }
 
@@ -243,6 +252,21 @@ static void label_volume(cJSON *options, const cJSON *labels)
     {
         json_build_string(own, label->string, label->valuestring);
     }
+}
+
+/* Without the mounts below it, and without those that appear there later. Nothing in it is a device
+ * or sets an id: containers have no devices and no-new-privileges. */
+static void add_share(cJSON *mounts, const struct backend_share *share)
+{
+    cJSON *mount = json_build_append_object(mounts);
+    CLEANUP_FREE char *target = alloc_printf(BACKEND_SHARES "/%s", share->name);
+    json_build_string(mount, "Type", "bind");
+    json_build_string(mount, "Source", share->host_path);
+    json_build_string(mount, "Target", target);
+    json_build_bool(mount, "ReadOnly", !share->writable);
+    cJSON *options = json_build_object(mount, "BindOptions");
+    json_build_string(options, "Propagation", "private");
+    json_build_bool(options, "NonRecursive", true);
 }
 
 static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
@@ -281,6 +305,9 @@ static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
     /* not read-only, because files are copied there; they belong to root */
     for (size_t i = 0; i < in->copy_count; i++) {
         add_volume(mounts, NULL, in->copies[i], false);
+    }
+    for (size_t i = 0; i < in->spec->share_count; i++) {
+        add_share(mounts, &in->spec->shares[i]);
     }
 }
 

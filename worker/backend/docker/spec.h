@@ -14,6 +14,7 @@
 #include "common/err.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/docker/engine.h"
+#include "worker/backend/docker/shares.h"
 
 #define DOCKER_AGENT_DIR    "/.cloister" /* where the agent's volume is mounted */
 #define DOCKER_AGENT_PATH   "/.cloister/cloister-agent"
@@ -32,6 +33,7 @@ struct docker_spec_input {
     const cJSON *labels; /* an object of strings */
     char *const *copies; /* mount points of volumes for copied files */
     size_t copy_count;
+    struct docker_user user; /* as shares decide it */
 };
 
 /* Uid and gid of user code: 1000 if the container has its own user namespace, else unused ids of

@@ -25,6 +25,7 @@
 #include "worker/backend/agent_socket.h"
 #include "worker/backend/oci/etc.h"
 #include "worker/backend/oci/net.h"
+#include "worker/backend/oci/shares.h"
 #include "worker/backend/oci/spec.h"
 
 #define SPACE_MIN (128u << 10) /* more than a runtime writes when it starts a container */
@@ -81,15 +82,24 @@ int oci_box_prepare(const struct oci_box *box, const struct backend_spec *spec,
                     const char *packages, struct oci_root *ret_root, char hint[BACKEND_HINT_MAX],
                     struct err *err)
 {
+    bool trial = strcmp(verb, "serve") != 0; /* says nothing about shares */
+    CLEANUP_FREE char *base = NULL;
+    int rc = trial ? 0 : oci_shares_base(spec, host, &base, err);
+    if (rc < 0) {
+        return rc;
+    }
     struct oci_root_reach reach = {
         .packages = packages,
         .packages_write = spec->packages_write,
         .network = spec->network,
         .mounts = spec->mounts,
         .mount_count = spec->mount_count,
+        .shares = spec->shares,
+        .share_count = trial ? 0 : spec->share_count,
+        .share_base = base,
     };
-    int rc = oci_root_compose("", spec->shared_dir, spec->image, spec->agent_path, &reach, ret_root,
-                              hint, err);
+    rc = oci_root_compose("", spec->shared_dir, spec->image, spec->agent_path, &reach, ret_root,
+                          hint, err);
     if (rc < 0) {
         return rc;
     }

@@ -30,6 +30,8 @@
 #include "worker/backend/oci/packages.h"
 #include "worker/backend/oci/probe.h"
 #include "worker/backend/oci/runtime.h"
+#include "worker/backend/oci/shares.h"
+#include "worker/backend/share.h"
 #include "worker/backend/spec_copy.h"
 
 #define RUN_MS 20000 /* usually 30 ms; a host that swaps may take seconds */
@@ -155,6 +157,7 @@ static int settle_oci_create(struct oci_create *c)
     rc = rc < 0 ? rc : record(c, pid, false);
     if (rc == 0) {
         note_oci_first(c);
+        oci_shares_note(&c->box, &c->notes);
     }
     return rc;
 }
@@ -202,6 +205,9 @@ static void on_run(void *arg, const struct oci_exec_result *result)
     } else if (result->timed_out) {
         err_ignore(err_set(&c->err, ERR_TIMEOUT, "%s did not start the container in %d s",
                            c->runtime, RUN_MS / 1000));
+    } else if (result->exit_code != 0 && oci_shares_words(words) != NULL) {
+        err_ignore(err_set(&c->err, ERR_CONFIG, "%s", oci_shares_words(words)));
+        snprintf(c->hint, sizeof(c->hint), SHARE_HINT);
     } else if (result->exit_code != 0) {
         err_ignore(err_set(&c->err, ERR_ENGINE, "%s cannot start the container: %s", c->runtime,
                            words[0] != '\0' ? words : "it does not say why"));
@@ -225,8 +231,8 @@ static int prepare(struct oci_create *c)
     const struct backend_spec *spec = &c->request.spec;
     struct err *err = &c->err;
     CLEANUP_FREE char *packages = NULL;
-    int rc = 0;
-    if (spec->packages[0] != '\0') {
+    int rc = oci_shares_check(spec, c->hint, err);
+    if (rc == 0 && spec->packages[0] != '\0') {
         rc = oci_packages_prepare(spec, &c->mode, &c->host, "", &packages, err);
         if (rc == 0 && strcmp(spec->packages, spec->id) == 0) {
             oci_packages_tidy(c->tasks, "", spec->agent_path);
@@ -264,6 +270,7 @@ static int launch(struct oci_create *c)
                        c->notes.count > 1 ? "; " : "", c->notes.count > 1 ? c->notes.text[1] : "");
     }
     c->mode = oci_packages_mode(spec, &c->mode, &c->host);
+    c->mode = oci_shares_mode(spec, &c->mode, &c->host);
     int rc = prepare(c);
     rc = rc < 0 ? rc : agent_socket_listen(c->box.dir, &c->listen_fd, err);
     if (rc < 0) {
@@ -282,15 +289,21 @@ static int launch(struct oci_create *c)
     oci_args_add(&args, "--bundle");
     oci_args_add(&args, c->box.bundle);
     oci_args_add(&args, c->box.container);
+    struct oci_shares_command command;
+    rc = oci_shares_wrap(spec, &c->mode, &c->host, &c->box, args.items, &command, err);
+    if (rc < 0) {
+        return rc;
+    }
     const int passed[] = {c->listen_fd, c->tether[1]};
     struct oci_exec_options options = {
-        .argv = args.items,
+        .argv = command.items,
         .pass_fds = passed,
         .pass_count = spec->network ? 2 : 1,
         .deadline_ms = RUN_MS,
         .linger = true,
     };
     c->exec = oci_exec_start(c->tasks, &options, on_run, c);
+    oci_shares_command_finish(&command);
     close_fd(&c->listen_fd);
     close_fd(&c->tether[1]);
     if (oci_exec_pid(c->exec) != 0 && record(c, oci_exec_pid(c->exec), true) < 0) {

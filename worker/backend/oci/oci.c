@@ -25,6 +25,7 @@
 #include "worker/backend/oci/end.h"
 #include "worker/backend/oci/net.h"
 #include "worker/backend/oci/probe.h"
+#include "worker/backend/oci/shares.h"
 #include "worker/backend/record.h"
 #include "worker/backend/spec_copy.h"
 
@@ -291,6 +292,7 @@ static void on_attach(void *arg)
             oci_mode_unapplied(&mode, host->swap_active, "", notes);
             free(host);
         }
+        oci_shares_note(&o->box, notes);
         info.unapplied_count = oci_notes_list(notes, info.unapplied);
     }
     o->attach_done(o->attach_arg, rc, rc == 0 ? &info : NULL, rc == 0 ? NULL : &err, "");

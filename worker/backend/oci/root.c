@@ -34,12 +34,13 @@
 #include "worker/backend/oci/host.h"
 #include "worker/backend/oci/net.h"
 
-#define FORMAT        "cloister skeleton 4" /* part of the hash: change it with the layout */
+#define FORMAT        "cloister skeleton 5" /* part of the hash: change it with the layout */
 #define ENTRIES_MAX   64                    /* at the top of an image */
 #define MOUNTS_MAX    256                   /* below one bound directory */
 #define MOUNTINFO_MAX (4u << 20)
 
 #define RESOLV_CONF ".cloister/resolv.conf"
+#define EMPTY_FILE  ".cloister/empty" /* covers files that are mounted below a share */
 
 /* Directories of every skeleton; spec.c decides what is mounted there. Some runtimes give a tmpfs
  * the mode of its mount point, so these are the modes seen inside. All are readable, because runc
@@ -302,6 +303,7 @@ static int fill_skeleton(const char *fs_root, const struct layout *l, int fd, st
         rc = rc < 0 ? rc : oci_put_link(fd, "var/tmp", "/tmp", err);
     }
     const char *resolvers = oci_net_resolv_conf();
+    rc = rc < 0 ? rc : oci_put_file(fd, EMPTY_FILE, "", 0, 0444, err);
     rc = rc < 0 ? rc : oci_put_file(fd, RESOLV_CONF, resolvers, strlen(resolvers), 0644, err);
     bool own_etc = l->host || !has_entry(l, "etc");
     const char *etc = own_etc ? "etc" : ".cloister/etc";
@@ -398,6 +400,14 @@ static int put_mount_point(const struct layout *l, int root_fd, const struct bac
                    "%.256s cannot be a place to mount on", m->inside_path);
 }
 
+static int put_share_point(const struct layout *l, int root_fd, const struct backend_share *share,
+                           struct err *err)
+{
+    CLEANUP_FREE char *inside = alloc_printf(BACKEND_SHARES "/%s", share->name);
+    const struct backend_mount m = {.host_path = share->host_path, .inside_path = inside};
+    return put_mount_point(l, root_fd, &m, err);
+}
+
 /* Binds resolv.conf. An image has it as a file or, with some service managers, as a link into /run,
  * which is empty and writable here. */
 static int bind_resolv_conf(const struct layout *l, struct oci_root *root,
@@ -428,6 +438,90 @@ static int bind_resolv_conf(const struct layout *l, struct oci_root *root,
                    "image %.256s has no /etc/resolv.conf, so names could not be looked up in a "
                    "sandbox with network",
                    l->top);
+}
+
+/* ---- shares ---------------------------------------------------------------------------------- */
+
+/* Whether it lies below another mount point that lies below `source`. */
+static bool is_covered(char *const *points, size_t count, const char *point)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t len = strlen(points[i]);
+        if (strncmp(points[i], point, len) == 0 && point[len] == '/') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Mount points below a share are not followed: each is covered. In a user namespace the directory
+ * cannot be bound without them, see above. */
+static int cover_mounts(const char *mountinfo, const char *source, const char *target,
+                        struct oci_root *root, struct err *err)
+{
+    char *points[MOUNTS_MAX];
+    size_t count = 0, len = strlen(source), top = root->bind_count - 1;
+    const char *line = mountinfo;
+    while (line != NULL && *line != '\0' && count < MOUNTS_MAX) {
+        char point[PATH_MAX];
+        if (sscanf(line, "%*s %*s %*s %*s %4095s", point) == 1) {
+            unescape(point);
+            if (strncmp(point, source, len) == 0 && point[len] == '/') {
+                points[count++] = alloc_strdup(point);
+            }
+        }
+        line = strchr(line, '\n');
+        line = line != NULL ? line + 1 : NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct stat st;
+        if (is_covered(points, count, points[i])) {
+            continue;
+        }
+        CLEANUP_FREE char *inside = alloc_printf("%s%s", target, points[i] + len);
+        CLEANUP_FREE char *empty = alloc_printf("%s/" EMPTY_FILE, root->path);
+        bool file = lstat(points[i], &st) == 0 && !S_ISDIR(st.st_mode);
+        add_bind(root, file ? empty : points[i], inside, false);
+        root->binds[root->bind_count - 1].cover = !file;
+        root->binds[top].deep = true;
+    }
+    for (size_t i = 0; i < count; i++) {
+        free(points[i]);
+    }
+    return count < MOUNTS_MAX
+               ? 0
+               : err_set(err, ERR_CONFIG, "more than %d mounts below %s", MOUNTS_MAX, source);
+}
+
+static int read_mountinfo(const char *fs_root, struct buf *out, struct err *err)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/proc/self/mountinfo", fs_root);
+    buf_init(out, MOUNTINFO_MAX);
+    return file_read(path, out, err);
+}
+
+static int add_shares(const char *fs_root, const struct oci_root_reach *reach,
+                      struct oci_root *root, struct err *err)
+{
+    CLEANUP_BUF struct buf mountinfo;
+    buf_init(&mountinfo, MOUNTINFO_MAX);
+    bool bound = reach->share_count > 0 && reach->share_base == NULL;
+    int rc = bound ? read_mountinfo(fs_root, &mountinfo, err) : 0;
+    for (size_t i = 0; rc == 0 && i < reach->share_count; i++) {
+        const struct backend_share *share = &reach->shares[i];
+        CLEANUP_FREE char *target = alloc_printf(BACKEND_SHARES "/%s", share->name);
+        add_bind(root, share->host_path, target, false);
+        struct oci_bind *b = &root->binds[root->bind_count - 1];
+        b->writable = share->writable;
+        b->alone = true;
+        if (bound) {
+            rc = cover_mounts(buf_cstr(&mountinfo), share->host_path, target, root, err);
+        } else {
+            free(b->source);
+            b->source = alloc_printf("%s/%s", reach->share_base, share->name);
+        }
+    }
+    return rc;
 }
 
 static int add_reach(const struct layout *l, const struct oci_root_reach *reach,
@@ -468,6 +562,9 @@ static int build_skeleton(const char *fs_root, const char *shared_dir, const str
     for (size_t i = 0; rc == 0 && i < reach->mount_count; i++) {
         rc = put_mount_point(l, fd, &reach->mounts[i], err);
     }
+    for (size_t i = 0; rc == 0 && i < reach->share_count; i++) {
+        rc = put_share_point(l, fd, &reach->shares[i], err);
+    }
     if (rc == 0 && rename(tmp, path) < 0 && errno != EEXIST && errno != ENOTEMPTY) {
         rc = err_sys(err, ERR_IO, errno, "cannot rename %s", tmp);
     }
@@ -490,6 +587,10 @@ static uint64_t hash_layout(const char *fs_root, const struct layout *l,
         mode_t type = stat(m->host_path, &st) == 0 ? st.st_mode & S_IFMT : 0;
         hash = oci_hash(hash, m->inside_path, strlen(m->inside_path) + 1);
         hash = oci_hash(hash, &type, sizeof(type));
+    }
+    for (size_t i = 0; i < reach->share_count; i++) {
+        const char *name = reach->shares[i].name;
+        hash = oci_hash(hash, name, strlen(name) + 1);
     }
     for (size_t i = 0; i < l->count; i++) {
         const struct entry *e = &l->entries[i];
@@ -514,9 +615,7 @@ static int add_binds(const char *fs_root, const struct layout *l, const char *ag
                      struct oci_root *root, struct err *err)
 {
     CLEANUP_BUF struct buf mountinfo;
-    buf_init(&mountinfo, MOUNTINFO_MAX);
-    CLEANUP_FREE char *path = alloc_printf("%s/proc/self/mountinfo", fs_root);
-    int rc = file_read(path, &mountinfo, err);
+    int rc = read_mountinfo(fs_root, &mountinfo, err);
     if (rc < 0) {
         return rc;
     }
@@ -576,6 +675,7 @@ int oci_root_compose(const char *fs_root, const char *shared_dir, const char *im
     }
     rc = rc < 0 ? rc : add_binds(fs_root, &l, agent, ret_root, err);
     rc = rc < 0 ? rc : add_reach(&l, reach, ret_root, hint, err);
+    rc = rc < 0 ? rc : add_shares(fs_root, reach, ret_root, err);
     layout_finish(&l);
     return rc;
 }

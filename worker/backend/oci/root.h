@@ -24,6 +24,8 @@ struct oci_bind {
     bool deep;    /* with the mounts below it, each of which follows as a bind of its own */
     bool writable;
     bool noexec; /* the source is mounted noexec here, which a user namespace must keep */
+    bool alone;  /* what is mounted below the source later does not appear */
+    bool cover;  /* no bind: an empty read-only directory hides what is there */
 };
 
 /* Further paths of this host that the sandbox sees. Borrowed. */
@@ -33,6 +35,11 @@ struct oci_root_reach {
     bool network; /* names are looked up */
     const struct backend_mount *mounts;
     size_t mount_count;
+    const struct backend_share *shares;
+    size_t share_count;
+    /* Where the shares will be mounted, by their names, when the runtime runs; NULL: it binds the
+     * directories themselves. */
+    const char *share_base;
 };
 
 struct oci_root {

@@ -186,25 +186,66 @@ static void add_mounts(cJSON *config, const struct oci_spec_input *in)
 
     for (size_t i = 0; i < in->root->bind_count; i++) {
         const struct oci_bind *b = &in->root->binds[i];
+        if (b->cover) {
+            add_mount(mounts, b->target, "tmpfs", "tmpfs",
+                      "ro,nosuid,nodev,noexec,mode=555,size=4096,nr_inodes=2");
+            continue;
+        }
         char options[64];
-        snprintf(options, sizeof(options), "%s,%s,nosuid,nodev%s", b->deep ? "rbind" : "bind",
-                 b->writable ? "rw" : "ro", b->noexec ? ",noexec" : "");
+        snprintf(options, sizeof(options), "%s,%s,nosuid,nodev%s%s", b->deep ? "rbind" : "bind",
+                 b->writable ? "rw" : "ro", b->noexec ? ",noexec" : "", b->alone ? ",private" : "");
         add_mount(mounts, b->target, "bind", b->source, options);
     }
 }
 
 /* ---- linux ---------------------------------------------------------------------------------- */
 
+/* The extents of one kind of ids; 0 if there are too few. */
+static size_t extents_of(const struct oci_spec_input *in, const struct oci_ids *ids, uint32_t own,
+                         struct oci_extent extents[2])
+{
+    extents[0] = (struct oci_extent){0, own, 1};
+    if (in->mode->userns != OCI_USERNS_RANGE) {
+        return 1;
+    }
+    return oci_host_extents(in->host, ids, own, oci_packages_ids_of(in->spec), extents);
+}
+
+/* As what number of this host an id of the sandbox counts. */
+static int find_outside(const struct oci_spec_input *in, const struct oci_ids *ids, uint32_t own,
+                        uint32_t inside, uint32_t *ret, struct err *err)
+{
+    struct oci_extent extents[2];
+    *ret = inside;
+    if (in->mode->userns == OCI_USERNS_NONE) {
+        return 0;
+    }
+    inside = in->mode->userns == OCI_USERNS_SINGLE ? 0 : inside;
+    size_t count = extents_of(in, ids, own, extents);
+    for (size_t i = 0; i < count; i++) {
+        if (inside >= extents[i].inside && inside - extents[i].inside < extents[i].count) {
+            *ret = extents[i].outside + (inside - extents[i].inside);
+            return 0;
+        }
+    }
+    return err_set(err, ERR_ENGINE, "too few ids can be mapped into a user namespace");
+}
+
+int oci_spec_user(const struct oci_spec_input *in, uint32_t *ret_uid, uint32_t *ret_gid,
+                  struct err *err)
+{
+    uint32_t user = oci_user_of(in);
+    int rc = find_outside(in, &in->host->uids, in->host->uid, user, ret_uid, err);
+    return rc < 0 ? rc : find_outside(in, &in->host->gids, in->host->gid, user, ret_gid, err);
+}
+
 static int add_mappings(cJSON *linux, const char *key, const struct oci_spec_input *in,
                         const struct oci_ids *ids, uint32_t own, struct err *err)
 {
-    struct oci_extent extents[2] = {{0, own, 1}};
-    size_t count = 1;
-    if (in->mode->userns == OCI_USERNS_RANGE) {
-        count = oci_host_extents(in->host, ids, own, oci_packages_ids_of(in->spec), extents);
-        if (count == 0) {
-            return err_set(err, ERR_ENGINE, "too few ids can be mapped into a user namespace");
-        }
+    struct oci_extent extents[2];
+    size_t count = extents_of(in, ids, own, extents);
+    if (count == 0) {
+        return err_set(err, ERR_ENGINE, "too few ids can be mapped into a user namespace");
     }
     cJSON *list = json_build_array(linux, key);
     for (size_t i = 0; i < count; i++) {

@@ -28,4 +28,9 @@ struct oci_spec_input {
  * no "K=V", -ERR_ENGINE if the mode does not fit the host. */
 int oci_spec_build(const struct oci_spec_input *in, char **ret_text, struct err *err) WARN_UNUSED;
 
+/* Uid and gid of user code as this host counts them. `in` needs spec, mode and host only.
+ * -ERR_ENGINE if the mode does not fit the host. */
+int oci_spec_user(const struct oci_spec_input *in, uint32_t *ret_uid, uint32_t *ret_gid,
+                  struct err *err) WARN_UNUSED;
+
 #endif

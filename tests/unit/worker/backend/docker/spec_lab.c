@@ -48,6 +48,7 @@ int try_build(struct fixture *f, struct err *err)
         .labels = labels,
         .copies = f->copies,
         .copy_count = f->copy_count,
+        .user = f->user,
     };
     CLEANUP_FREE char *text = NULL;
     int rc = docker_spec_build(&in, &text, err);

@@ -16,6 +16,7 @@ struct fixture {
     const char *runtime;
     char *const *copies;
     size_t copy_count;
+    struct docker_user user;
     cJSON *body;
 };
 

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -13,6 +15,7 @@
 #include "common/io/json.h"
 #include "tests/unit/worker/backend/docker/spec_lab.h"
 #include "worker/backend/docker/packages.h"
+#include "worker/backend/docker/shares.h"
 
 /* The mount at a path; NULL if there is none. */
 static const cJSON *mount_at(const struct fixture *f, const char *target)
@@ -155,6 +158,77 @@ static void an_installer_writes_those_of_another(void **state)
     cJSON_Delete(f.body);
 }
 
+static void a_share_is_bound_alone(void **state)
+{
+    struct fixture f = make();
+    (void)state;
+    f.spec.shares[0] = (struct backend_share){"/srv/in", "in", false};
+    f.spec.shares[1] = (struct backend_share){"/srv/out", "out", true};
+    f.spec.share_count = 2;
+    f.user = (struct docker_user){.given = true, .uid = 1234, .gid = 100};
+    build(&f);
+    const cJSON *in = mount_at(&f, "/shared/in"), *out = mount_at(&f, "/shared/out");
+    assert_string_equal(json_get_str(in, "Type"), "bind");
+    assert_string_equal(json_get_str(in, "Source"), "/srv/in");
+    assert_true(cJSON_IsTrue(json_get(in, "ReadOnly")));
+    assert_false(cJSON_IsTrue(json_get(out, "ReadOnly")));
+    assert_true(cJSON_IsTrue(json_get(json_get(out, "BindOptions"), "NonRecursive")));
+    assert_string_equal(json_get_str(json_get(out, "BindOptions"), "Propagation"), "private");
+    assert_string_equal(option(&f, "--uid"), "1234");
+    assert_string_equal(option(&f, "--gid"), "100");
+    assert_string_equal(option(&f, "--nproc"), "0"); /* the owner has other processes */
+    assert_non_null(
+        strstr(json_get_str(spec_at(&f, "HostConfig.Tmpfs"), "/workspace"), "uid=1234,gid=100"));
+    cJSON_Delete(f.body);
+}
+
+/* Settles one writable share of a directory whose owner is root, or whoever runs the test. */
+static int settle_own(struct fixture *f, const char *path, struct docker_user *user,
+                      struct err *err)
+{
+    char hint[BACKEND_HINT_MAX] = "";
+    f->spec.shares[0] = (struct backend_share){path, "own", true};
+    f->spec.share_count = 1;
+    int rc = docker_shares_settle(&f->spec, &f->engine, user, hint, err);
+    assert_true(rc == 0 || hint[0] != '\0');
+    return rc;
+}
+
+static void whom_code_writes_as_is_decided_or_refused(void **state)
+{
+    struct fixture f = make();
+    struct docker_user user;
+    struct err err = ERR_INIT;
+    char own[] = "/tmp/cloister-share-XXXXXX";
+    (void)state;
+    assert_non_null(mkdtemp(own));
+    if (geteuid() == 0) {
+        assert_int_equal(settle_own(&f, own, &user, &err), -ERR_CONFIG);
+        assert_non_null(strstr(err.text, "root of this host"));
+        assert_int_equal(chown(own, 1234, 100), 0);
+    }
+    assert_int_equal(settle_own(&f, own, &user, &err), 0);
+    assert_true(user.given && user.uid != 0);
+
+    const struct docker_engine able = f.engine;
+    f.engine.userns = true;
+    assert_int_equal(settle_own(&f, own, &user, &err), -ERR_CONFIG);
+    assert_non_null(strstr(err.text, "userns-remap"));
+    f.engine = able;
+    f.engine.rootless = true;
+    assert_int_equal(settle_own(&f, own, &user, &err), -ERR_CONFIG);
+    f.engine = able;
+    f.engine.pids_limit = false;
+    assert_int_equal(settle_own(&f, own, &user, &err), -ERR_CONFIG);
+    f.engine = able;
+    f.spec.place = (struct place){.kind = PLACE_URL, .address = "https://there:2376"};
+    assert_int_equal(settle_own(&f, own, &user, &err), -ERR_CONFIG);
+    assert_non_null(strstr(err.text, "another host"));
+    f.spec.place = (struct place){.kind = PLACE_NONE};
+    assert_int_equal(rmdir(own), 0);
+    assert_int_equal(settle_own(&f, own, &user, &err), -ERR_CONFIG); /* gone */
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -163,6 +237,8 @@ int main(void)
         cmocka_unit_test(a_volume_that_the_engine_makes_says_whose_it_is),
         cmocka_unit_test(a_volume_of_packages_is_known_by_its_name),
         cmocka_unit_test(an_installer_writes_those_of_another),
+        cmocka_unit_test(a_share_is_bound_alone),
+        cmocka_unit_test(whom_code_writes_as_is_decided_or_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -397,6 +397,40 @@ static void what_is_reached_besides_has_its_place(void **state)
     assert_int_equal(compose(f, ""), -ERR_CONFIG);
 }
 
+static void shares_are_bound_and_mounts_below_them_covered(void **state)
+{
+    struct fixture *f = *state;
+    tree_dir(&f->work, "/data/below/deep");
+    tree_file(&f->work, "/data/file", "x");
+    char data[PATH_MAX], mounts[5 * PATH_MAX];
+    snprintf(data, sizeof(data), "%s", tree_path(&f->work, "/data"));
+    const struct backend_share shares[] = {{data, "in", false}, {data, "out", true}};
+    f->reach = (struct oci_root_reach){.shares = shares, .share_count = 2};
+    assert_int_equal(compose(f, ""), 0);
+    assert_string_equal(bind_at(f, "/shared/in").source, data);
+    assert_false(bind_at(f, "/shared/in").writable || bind_at(f, "/shared/in").deep);
+    assert_true(bind_at(f, "/shared/out").writable && bind_at(f, "/shared/out").alone);
+    assert_true(has(f, "/shared/in") && has(f, "/shared/out"));
+
+    snprintf(mounts, sizeof(mounts),
+             "1 0 8:1 / / rw - ext4 x rw\n2 1 8:1 / %s/below/deep rw - ext4 x rw\n"
+             "3 1 8:1 / %s/below rw - ext4 x rw\n4 1 8:1 / %s/file rw - ext4 x rw\n"
+             "5 1 8:1 / %s-not rw - ext4 x rw\n",
+             data, data, data, data);
+    tree_file(&f->host, "/proc/self/mountinfo", mounts);
+    assert_int_equal(compose(f, ""), 0);
+    assert_true(bind_at(f, "/shared/in").deep);
+    assert_true(bind_at(f, "/shared/in/below").cover);
+    assert_false(bind_at(f, "/shared/in/file").cover);
+    assert_non_null(strstr(bind_at(f, "/shared/in/file").source, "/empty"));
+    assert_false(is_bound(f, "/shared/in/below/deep")); /* covered with the one above it */
+
+    f->reach.share_base = "/run/shares"; /* something else mounts them there, by their names */
+    assert_int_equal(compose(f, ""), 0);
+    assert_string_equal(bind_at(f, "/shared/out").source, "/run/shares/out");
+    assert_false(is_bound(f, "/shared/in/below"));
+}
+
 static void an_image_needs_a_place_for_name_servers(void **state)
 {
     struct fixture *f = *state;
@@ -435,6 +469,7 @@ int main(void)
         TEST(what_is_no_image_is_refused_with_a_hint),
         TEST(failures_leave_nothing),
         TEST(what_is_reached_besides_has_its_place),
+        TEST(shares_are_bound_and_mounts_below_them_covered),
         TEST(an_image_needs_a_place_for_name_servers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,155 @@
+/*
+ * Code has an id of its own, so that a share needs a mapping of ids: what the owner of the
+ * directory may do, code may do there, and what it writes is the owner's.
+ *
+ * An ordinary user's sandboxes have granted ids, and the user's own id is root inside: runtimes
+ * that run without privileges insist on that. So where a share is writable, or nobody else may
+ * enter it, code has that single id together with the agent (OCI_USERNS_SINGLE). The runtime binds
+ * the directory.
+ *
+ * Root's sandboxes have ids that nobody else has. There the mount maps ids, which this kernel and
+ * the directory's file system must be able to, and which the runtime's own options for it are too
+ * new for: `cloister-agent share` makes these mounts and then becomes the runtime. The directory
+ * of their mount points is one for all sandboxes, stays empty on the host, and can be reached by
+ * the root inside.
+ */
+#include "worker/backend/oci/shares.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "common/alloc.h"
+#include "common/buf.h"
+#include "common/cleanup.h"
+#include "common/fd.h"
+#include "worker/backend/oci/etc.h"
+#include "worker/backend/oci/spec.h"
+#include "worker/backend/share.h"
+
+#define AGENT_WORDS "cloister-agent: share" /* begins what `cloister-agent share` writes */
+#define NOTES_NAME  "shares"
+#define NOTES_MAX   8192
+
+int oci_shares_check(const struct backend_spec *spec, char hint[BACKEND_HINT_MAX], struct err *err)
+{
+    for (size_t i = 0; i < spec->share_count; i++) {
+        const struct backend_share *share = &spec->shares[i];
+        struct stat st;
+        struct statvfs fs;
+        int rc = share_check(share, &st, err);
+        if (rc == 0 && share->writable && statvfs(share->host_path, &fs) == 0 &&
+            (fs.f_flag & ST_RDONLY) != 0) {
+            rc = err_set(err, ERR_CONFIG,
+                         "share %s: it cannot be writable, since %.256s is mounted read-only",
+                         share->name, share->host_path);
+        }
+        if (rc < 0) {
+            snprintf(hint, BACKEND_HINT_MAX, SHARE_HINT);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+int oci_shares_base(const struct backend_spec *spec, const struct oci_host *host, char **ret_base,
+                    struct err *err)
+{
+    *ret_base = NULL;
+    if (spec->share_count == 0 || !host->root) {
+        return 0;
+    }
+    *ret_base = alloc_printf("%s/shares", spec->shared_dir);
+    return oci_put_dir(AT_FDCWD, *ret_base, 0755, err);
+}
+
+struct oci_mode oci_shares_mode(const struct backend_spec *spec, const struct oci_mode *mode,
+                                const struct oci_host *host)
+{
+    struct oci_mode own = *mode;
+    for (size_t i = 0; i < spec->share_count; i++) {
+        struct stat st;
+        bool open = stat(spec->shares[i].host_path, &st) == 0 && (st.st_mode & 0005) == 0005;
+        if (!host->root && own.userns == OCI_USERNS_RANGE && (spec->shares[i].writable || !open)) {
+            own.userns = OCI_USERNS_SINGLE;
+        }
+    }
+    return own;
+}
+
+static void append_word(struct oci_shares_command *c, const char *word)
+{
+    if (c->count < OCI_SHARES_ARGS_MAX) { /* true: their numbers are bounded */
+        c->items[c->count++] = word;
+    }
+}
+
+static void append_text(struct oci_shares_command *c, const char *flag, char *text)
+{
+    c->texts[c->text_count++] = text;
+    append_word(c, flag);
+    append_word(c, text);
+}
+
+int oci_shares_wrap(const struct backend_spec *spec, const struct oci_mode *mode,
+                    const struct oci_host *host, const struct oci_box *box, const char *const *argv,
+                    struct oci_shares_command *ret, struct err *err)
+{
+    struct oci_spec_input in = {.spec = spec, .mode = mode, .host = host};
+    uint32_t uid = 0, gid = 0;
+    memset(ret, 0, sizeof(*ret));
+    if (spec->share_count > 0 && host->root) {
+        int rc = oci_spec_user(&in, &uid, &gid, err);
+        if (rc < 0) {
+            return rc;
+        }
+        append_word(ret, spec->agent_path);
+        append_word(ret, "share");
+        append_text(ret, "--at", alloc_printf("%s/shares", spec->shared_dir));
+        append_text(ret, "--notes", alloc_printf("%s/" NOTES_NAME, box->bundle));
+        append_text(ret, "--uid", alloc_printf("%lu", (unsigned long)uid));
+        append_text(ret, "--gid", alloc_printf("%lu", (unsigned long)gid));
+        for (size_t i = 0; i < spec->share_count; i++) {
+            const struct backend_share *share = &spec->shares[i];
+            append_text(ret, share->writable ? "--rw" : "--ro",
+                        alloc_printf("%s=%s", share->name, share->host_path));
+        }
+        append_word(ret, "--");
+    }
+    for (size_t i = 0; argv[i] != NULL; i++) {
+        append_word(ret, argv[i]);
+    }
+    return 0;
+}
+
+void oci_shares_command_finish(struct oci_shares_command *command)
+{
+    for (size_t i = 0; i < command->text_count; i++) {
+        free(command->texts[i]);
+    }
+}
+
+const char *oci_shares_words(const char *words)
+{
+    size_t before = strlen("cloister-agent: ");
+    return strncmp(words, AGENT_WORDS, strlen(AGENT_WORDS)) == 0 ? words + before : NULL;
+}
+
+void oci_shares_note(const struct oci_box *box, struct oci_notes *notes)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/" NOTES_NAME, box->bundle);
+    CLEANUP_BUF struct buf text;
+    struct err err;
+    buf_init(&text, NOTES_MAX);
+    if (file_read(path, &text, &err) < 0 || buf_cstr(&text) == NULL) {
+        return; /* usually there is none */
+    }
+    for (const char *line = buf_cstr(&text); *line != '\0' && notes->count < BACKEND_UNAPPLIED_MAX;
+         line += line[0] == '\n') {
+        size_t len = strcspn(line, "\n");
+        snprintf(notes->text[notes->count++], OCI_NOTE_MAX, "%.*s", (int)len, line);
+        line += len;
+    }
+}
