@@ -430,12 +430,32 @@ void agent_set_up_languages(struct agent *a)
     agent_look_for_languages(a);
 }
 
+static bool has_any_language(const struct agent *a)
+{
+    const struct runners *r = &a->programs.runners;
+    bool any = false;
+    for (size_t i = 0; i < AGENT_INTERPS && !any; i++) {
+        any = a->interps[i].path != NULL;
+    }
+    for (size_t i = 0; i < r->count && !any; i++) {
+        any = r->items[i].there == SPAWN_FOUND;
+    }
+    return any;
+}
+
 void agent_look_for_languages(struct agent *a)
 {
+    struct runners *r = &a->programs.runners;
     for (size_t i = 0; i < AGENT_INTERPS; i++) {
         interp_look(&a->interps[i]);
     }
-    runners_look(&a->programs.runners, &a->config.spawn);
+    runners_look(r, &a->config.spawn);
+    if (!has_any_language(a)) {
+        for (size_t i = 0; i < AGENT_INTERPS; i++) {
+            interp_doubt(&a->interps[i]);
+        }
+        runners_doubt(r);
+    }
 }
 
 /* Waits until the keepers have killed everything. Pid 1 need not wait: when it exits, the kernel

@@ -72,7 +72,8 @@ void agent_send(struct agent *a, struct link *l, const struct msg *m);
 void agent_drop_link(struct agent *a, struct link *l);
 
 /* agent.c: finds out which languages there are. Lookups that failed for a passing reason are
- * repeated by agent_look_for_languages(), which is called before languages are listed or used. */
+ * repeated by agent_look_for_languages(), which is called before languages are listed or used. So
+ * are all of them while nothing at all is found: then it may be the root that is not there. */
 void agent_set_up_languages(struct agent *a);
 void agent_look_for_languages(struct agent *a);
 

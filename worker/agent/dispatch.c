@@ -19,6 +19,7 @@
 #include "worker/agent/link/request.h"
 
 #define OP_INFO_MAX 256u /* bytes of one encoded OP_INFO */
+#define PLACES_MAX  400  /* of a text that says where interpreters were looked for */
 
 void agent_send(struct agent *a, struct link *l, const struct msg *m)
 {
@@ -112,6 +113,11 @@ static int hello(struct agent *a, struct link *l, const struct msg *m, struct er
     reply.hello_ok.pid = (uint64_t)getpid();
     reply.hello_ok.languages.items = languages;
     reply.hello_ok.languages.count = list_languages(a, languages);
+    if (reply.hello_ok.languages.count == 0) {
+        char places[PLACES_MAX];
+        spawn_explain_path(&a->config.spawn, places, sizeof(places));
+        log_warn("no interpreter was found as uid %u in %s", (unsigned)a->config.spawn.uid, places);
+    }
     agent_send(a, l, &reply);
     return 0;
 }
@@ -176,7 +182,9 @@ static void hint_languages(struct agent *a, char *hint, size_t size)
         at += len > 0 ? (size_t)len : 0;
     }
     if (n == 0) {
-        snprintf(hint, size, "this sandbox has no interpreter at all");
+        char places[PLACES_MAX];
+        spawn_explain_path(&a->config.spawn, places, sizeof(places));
+        snprintf(hint, size, "this sandbox has no interpreter at all (looked in %s)", places);
     }
 }
 

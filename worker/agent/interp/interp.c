@@ -204,6 +204,11 @@ void interp_look(struct interp *i)
     }
 }
 
+void interp_doubt(struct interp *i)
+{
+    i->unknown = i->path == NULL;
+}
+
 /* ---- writing requests ------------------------------------------------------------------------ */
 
 static int flush_pending(struct interp *i, struct err *err)

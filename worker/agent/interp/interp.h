@@ -106,6 +106,9 @@ void interp_init(struct interp *i, const struct lang *lang, const struct spawn_c
 /* Looks up the program unless the answer is known, and starts it if the language has `prestart`. */
 void interp_look(struct interp *i);
 
+/* If no program was found: forgets that, so that the next interp_look() looks again. */
+void interp_doubt(struct interp *i);
+
 /* Orders the end of a running process and frees the rest. */
 void interp_finish(struct interp *i);
 

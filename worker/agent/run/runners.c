@@ -181,6 +181,15 @@ void runners_look(struct runners *r, const struct spawn_config *c)
     }
 }
 
+void runners_doubt(struct runners *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->items[i].there == SPAWN_NOT_THERE) {
+            r->items[i].there = SPAWN_UNKNOWN;
+        }
+    }
+}
+
 const struct runner *runners_find(const struct runners *r, struct view language)
 {
     for (size_t i = 0; i < r->count; i++) {

@@ -43,6 +43,9 @@ void runners_finish(struct runners *r);
 /* Looks for the programs of rows whose state is not known yet. */
 void runners_look(struct runners *r, const struct spawn_config *c);
 
+/* Forgets which programs are absent, so that the next runners_look() looks again. */
+void runners_doubt(struct runners *r);
+
 /* The usable row of a language, borrowed; NULL if there is none. */
 const struct runner *runners_find(const struct runners *r, struct view language);
 

@@ -255,6 +255,39 @@ static void a_language_that_could_not_be_looked_for_at_hello_is_there_at_first_u
     assert_false(is_taken(lab, "c", "python")); /* there is no python */
 }
 
+/* As if the root came after the agent. */
+static void a_sandbox_in_which_nothing_at_all_was_found_is_looked_at_again(void **state)
+{
+    struct lab *lab = *state;
+    char languages[64];
+    uint8_t in[4096];
+    setenv("PATH", "/nowhere/bin", 1);
+    start_agent(lab);
+    give_them_back(lab);
+    tell_languages(lab, languages, sizeof(languages));
+    assert_string_equal(languages, "");
+    struct msg m = {.type = MSG_START, .seq = 2};
+    m.start.op = view_of("told");
+    m.start.kind = OP_EVAL;
+    m.start.language = view_of("bash");
+    m.start.data = view_of("1");
+    struct msg reply = ask(lab, &m, in, sizeof(in));
+    assert_int_equal(reply.type, MSG_FAILED);
+    CLEANUP_FREE char *hint = alloc_viewdup(reply.failed.hint);
+    assert_non_null(strstr(hint, "no interpreter at all"));
+    assert_non_null(strstr(hint, "/nowhere/bin: No such file or directory"));
+    msg_finish(&reply);
+
+    setenv("PATH", lab->dir, 1);
+    put_program(lab, "bash", 0755);
+    put_program(lab, "quack", 0755);
+    assert_true(is_taken(lab, "a", "bash"));
+    assert_true(is_taken(lab, "b", "quack"));
+    assert_false(is_taken(lab, "c", "python"));
+    put_program(lab, "python3", 0755); /* some were found, so this is absent for good */
+    assert_false(is_taken(lab, "d", "python"));
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, lab_setup, lab_teardown)
@@ -264,6 +297,7 @@ int main(void)
         T(an_empty_PATH_is_like_none),
         T(a_language_that_could_not_be_looked_for_at_the_start_is_told_at_hello),
         T(a_language_that_could_not_be_looked_for_at_hello_is_there_at_first_use),
+        T(a_sandbox_in_which_nothing_at_all_was_found_is_looked_at_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
