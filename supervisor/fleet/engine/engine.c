@@ -55,6 +55,7 @@ struct engine {
     size_t choice_lacks;
     char *runtime; /* owns the text of choice.runtime; choice.place is owned, too */
     struct spoken spoken;
+    struct spoken silent; /* images for programs only */
 
     TAILQ_HEAD(, engine_wait) waiting;
     struct deferred_task begin;
@@ -146,6 +147,7 @@ void engine_destroy(struct engine *e)
     alloc_listfree(&e->choice.place);
     free(e->runtime);
     spoken_finish(&e->spoken);
+    spoken_finish(&e->silent);
     free(e);
 }
 
@@ -157,6 +159,16 @@ void engine_heard(struct engine *e, const char *backend, const char *image)
 bool engine_has_heard(const struct engine *e, const char *backend, const char *image)
 {
     return spoken_has(&e->spoken, backend, image);
+}
+
+void engine_heard_nothing(struct engine *e, const char *backend, const char *image)
+{
+    spoken_note(&e->silent, backend, image);
+}
+
+bool engine_is_silent(const struct engine *e, const char *backend, const char *image)
+{
+    return spoken_has(&e->silent, backend, image);
 }
 
 const char *engine_backend(const struct engine *e)

@@ -53,6 +53,10 @@ void engine_doubt(struct engine *e);
 void engine_heard(struct engine *e, const char *backend, const char *image);
 bool engine_has_heard(const struct engine *e, const char *backend, const char *image);
 
+/* The same of images whose sandboxes have none, made twice: they are for programs only. */
+void engine_heard_nothing(struct engine *e, const char *backend, const char *image);
+bool engine_is_silent(const struct engine *e, const char *backend, const char *image);
+
 /* Drops the wait: fn will not be called. */
 void engine_forget(struct engine *e, struct engine_wait *wait);
 

@@ -1,6 +1,7 @@
 /*
  * Images whose sandboxes have had languages: a later sandbox of such an image without any is
- * broken. Bounded: of more than SPOKEN_MAX images the one noted longest ago is forgotten.
+ * broken. A second list has those whose sandboxes have none. Bounded: of more than SPOKEN_MAX
+ * images the one noted longest ago is forgotten.
  *
  * Thread: any, one owner at a time. Nothing blocks.
  */
@@ -17,7 +18,8 @@ struct spoken {
     size_t count;
 };
 
-/* Notes that a sandbox of this image has languages. `image` is the name that its worker reports. */
+/* Notes that a sandbox of this image has languages (or in the second list: has none). `image` is
+ * the name that its worker reports. */
 void spoken_note(struct spoken *s, const char *backend, const char *image);
 
 /* Whether that was noted, and not forgotten. */

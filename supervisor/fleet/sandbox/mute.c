@@ -1,11 +1,13 @@
 /*
- * A sandbox may start without any language although other sandboxes of its image had some: perhaps
- * its root is empty, or its files could not be read at that moment. It would be useless, and its
- * client would be told that there is no interpreter, which is not true of the image. So it is
- * removed and created once more, by the next worker, while the client waits. If the second one is
- * no better, the creation fails.
+ * A sandbox may start without any language although its image has some: perhaps its root is empty,
+ * or its files could not be read at that moment. It would be useless, and its client would be told
+ * that there is no interpreter, which is not true of the image. So it is removed and created once
+ * more, by the next worker, while the client waits. If the second one is no better, the creation
+ * fails if other sandboxes of the image have had languages.
  *
- * An image that never had a language is accepted: it may be for programs only.
+ * If none has, the image is taken to be for programs only, and its later sandboxes are accepted at
+ * once. So the first sandboxes of an image are checked, too, and an image without interpreters
+ * costs one more creation, once in a server's life.
  */
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -19,10 +21,11 @@
 static void fail_mute(struct sandbox *s, const char *what)
 {
     struct err failed = ERR_INIT;
-    err_set(&failed, ERR_ENGINE,
-            "the sandbox came up without any interpreter%s, though sandboxes of the same image "
-            "(%.100s) have had some",
-            what, s->image[0] != '\0' ? s->image : "the programs of this host");
+    err_set(&failed, ERR_ENGINE, "the sandbox came up without any interpreter%s%s (%.100s)", what,
+            engine_has_heard(s->engine, s->backend, s->image)
+                ? ", though sandboxes of the same image have had some"
+                : "",
+            s->image[0] != '\0' ? s->image : "the programs of this host");
     engine_doubt(s->engine);
     sandbox_create_failed(s, &failed, HINT_MUTE);
 }
@@ -49,7 +52,15 @@ bool sandbox_is_mute(struct sandbox *s)
         engine_heard(s->engine, s->backend, s->image);
         return false;
     }
-    return engine_has_heard(s->engine, s->backend, s->image);
+    if (engine_has_heard(s->engine, s->backend, s->image)) {
+        return true;
+    }
+    if (s->made.state == MADE_AGAIN) {
+        log_info("image has no interpreter: it is for programs only image=%s sandbox=%s", s->image,
+                 s->id);
+        engine_heard_nothing(s->engine, s->backend, s->image);
+    }
+    return !engine_is_silent(s->engine, s->backend, s->image);
 }
 
 void sandbox_make_again(struct sandbox *s)

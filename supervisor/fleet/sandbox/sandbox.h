@@ -265,8 +265,8 @@ bool sandbox_progress_overdue(const struct sandbox_progress *n, uint64_t now_ms)
 
 /* ---- mute.c: one without any language ---- */
 
-/* Whether it was opened without any language although its image has some. Notes that the image has
- * languages, if it has. */
+/* Whether it was opened without any language although its image has some, or may have. Notes
+ * whether the image has languages, as far as that is known now. */
 bool sandbox_is_mute(struct sandbox *s);
 
 /* Removes it and has the next worker create it again; fails the creation if that was tried before.

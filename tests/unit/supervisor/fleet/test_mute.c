@@ -90,11 +90,28 @@ static void an_image_that_never_had_any_is_taken_as_it_is(void **state)
     fixture_start(f);
     speak(f, "talker");
     setenv("WORKER_STUB_MUTE", "always", 1);
-    begin_open(f, NULL, "programs-only", &a);
+    /* The first is made twice before that is believed, the second is not. */
+    for (int i = 0; i < 2; i++) {
+        begin_open(f, NULL, "programs-only", &a);
+        wait_times(f, &a, 1);
+        assert_int_equal(a.rc, 0);
+        assert_string_equal(a.languages, "");
+        check_run(f, a.id, "gen", i == 0 ? "2" : "1");
+        answer_finish(&a);
+    }
+}
+
+static void the_first_of_an_image_is_not_given_out_without_languages_either(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    fixture_start(f);
+    setenv("WORKER_STUB_MUTE", "once", 1);
+    begin_open(f, NULL, "new", &a);
     wait_times(f, &a, 1);
     assert_int_equal(a.rc, 0);
-    assert_string_equal(a.languages, "");
-    check_run(f, a.id, "gen", "1");
+    assert_string_equal(a.languages, "python,bash");
+    check_run(f, a.id, "gen", "2");
     answer_finish(&a);
 }
 
@@ -174,6 +191,7 @@ int main(void)
         T(one_without_the_languages_of_its_image_is_made_again_unnoticed),
         T(one_that_stays_without_fails_and_says_why),
         T(an_image_that_never_had_any_is_taken_as_it_is),
+        T(the_first_of_an_image_is_not_given_out_without_languages_either),
         T(one_that_cannot_be_removed_fails_and_is_swept),
         T(one_that_is_closed_while_it_is_made_again_leaves_nothing),
         cmocka_unit_test(images_are_remembered_within_a_bound),
