@@ -27,6 +27,11 @@ void *alloc_array(size_t n, size_t size)
     return alloc_check(calloc(n > 0 ? n : 1, size > 0 ? size : 1));
 }
 
+void *alloc_block(size_t size)
+{
+    return alloc_check(malloc(size > 0 ? size : 1));
+}
+
 char *alloc_strdup(const char *text)
 {
     return alloc_check(strdup(text));

@@ -16,6 +16,9 @@
 void *alloc_array(size_t n, size_t size) __attribute__((returns_nonnull));
 #define alloc_one(type) ((type *)alloc_array(1, sizeof(type)))
 
+/* `size` bytes that are not zeroed. Never NULL. Free with free(). */
+void *alloc_block(size_t size) __attribute__((returns_nonnull));
+
 /* Returns p, or ends the process if it is NULL: for small memory that a library allocated. */
 void *alloc_check(void *p);
 

@@ -48,7 +48,7 @@ void worker_answer(struct worker *w, struct ipc_request *request, const struct m
     w->supervisor.answer.len = 0;
     if (msg_encode(&w->supervisor.answer, m, &err) < 0) {
         log_error("cannot answer with %s: %s", msg_name(m->type), err.text);
-        life_leave(w, EXIT_CODE_PROTOCOL);
+        life_leave(w, err.code == ERR_NO_MEMORY ? EXIT_CODE_NO_MEMORY : EXIT_CODE_PROTOCOL);
         return;
     }
     ipc_reply(request, w->supervisor.answer.data, w->supervisor.answer.len);
@@ -311,7 +311,13 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
     if (w->sm.state == WORKER_LEAVING) {
         return; /* the supervisor notices that the link is lost */
     }
-    if (msg_decode(MSG_LINK_W, data, len, &m, &err) < 0) {
+    int rc = msg_decode(MSG_LINK_W, data, len, &m, &err);
+    if (rc == -ERR_NO_MEMORY) { /* nobody's fault; the next worker takes the sandbox over */
+        log_error("cannot read a request: %s", err.text);
+        life_leave(w, EXIT_CODE_NO_MEMORY);
+        return;
+    }
+    if (rc < 0) {
         log_error("the supervisor broke the protocol: %s", err.text);
         life_leave(w, EXIT_CODE_PROTOCOL);
         return;

@@ -2,15 +2,50 @@
  * Checks JSON before cJSON parses it. cJSON recurses as deep as the text is nested, stops at a NUL
  * byte, accepts invalid UTF-8, decodes \u0000 into the end of a C string, and uses 64 bytes for two
  * bytes of input in a list of digits. One pass over the text finds all five before parsing.
+ *
+ * cJSON reports a lack of memory as a fault of the text. So it allocates through a hook that notes
+ * the difference. While it parses, every allocation may fail, because the text is from outside.
+ * Otherwise small blocks are nodes that we add, which callers do not check: they succeed or end the
+ * process. Large ones are texts from outside that are copied or printed: callers get NULL.
  */
 #include "common/io/json.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "common/str.h"
 
-#define VALUES_MAX 200000 /* limit of values in one text; tool arguments have dozens */
+#define VALUES_MAX  200000 /* limit of values in one text; tool arguments have dozens */
+#define SMALL_BYTES 4096   /* of a block that is there or ends the process */
+
+static _Thread_local struct {
+    bool parsing;
+    bool without_memory; /* an allocation has failed since the parsing began */
+} now;
+
+static void *json_block(size_t size)
+{
+    if (!now.parsing && size <= SMALL_BYTES) {
+        return alloc_block(size);
+    }
+    void *block = malloc(size);
+    now.without_memory = now.without_memory || block == NULL;
+    return block;
+}
+
+static void json_free(void *block)
+{
+    free(block);
+}
+
+/* Before main(), because cJSON reads its hooks in every thread without a lock. */
+__attribute__((constructor)) static void set_hooks(void)
+{
+    cJSON_Hooks hooks = {json_block, json_free};
+    cJSON_InitHooks(&hooks);
+}
 
 /* Checks depth, number of values and NUL escapes outside and inside of strings; cJSON checks the
  * syntax. */
@@ -73,7 +108,13 @@ int json_parse(const char *text, size_t len, size_t max_bytes, int max_depth, cJ
     }
 
     const char *end = NULL;
+    now.parsing = true;
+    now.without_memory = false;
     cJSON *json = cJSON_ParseWithLengthOpts(text, len, &end, false);
+    now.parsing = false;
+    if (json == NULL && now.without_memory) {
+        return err_set(err, ERR_NO_MEMORY, "no memory for JSON text of %zu bytes", len);
+    }
     if (json == NULL) {
         size_t at = end != NULL && end >= text ? (size_t)(end - text) : 0;
         return err_set(err, ERR_INVALID, "not valid JSON near byte %zu", at > len ? len : at);

@@ -15,10 +15,10 @@
 #include "common/err.h"
 
 /* Parses exactly len bytes. The caller owns *ret (cJSON_Delete). Errors, whose text says what is
- * wrong and where: -ERR_TOO_BIG, -ERR_INVALID (syntax, depth, UTF-8, NUL). A key that is twice in
- * one object is accepted: the first wins, as in cJSON. `ret_has_nul` (may be NULL) is set when
- * \u0000 was the only fault: *ret is returned then with rc 0, so that the caller can answer with
- * the right id, but its strings must not be used. */
+ * wrong and where: -ERR_TOO_BIG, -ERR_INVALID (syntax, depth, UTF-8, NUL), -ERR_NO_MEMORY. A key
+ * that is twice in one object is accepted: the first wins, as in cJSON. `ret_has_nul` (may be NULL)
+ * is set when \u0000 was the only fault: *ret is returned then with rc 0, so that the caller can
+ * answer with the right id, but its strings must not be used. */
 int json_parse(const char *text, size_t len, size_t max_bytes, int max_depth, cJSON **ret,
                bool *ret_has_nul, struct err *err) WARN_UNUSED;
 

@@ -36,9 +36,11 @@ static void on_line(void *arg, const char *line, size_t len)
     struct serve_stdio *s = arg;
     struct err err = ERR_INIT;
     struct mcp_incoming in = {.bytes = len, .sink = &s->sink};
-    if (json_parse(line, len, LIMIT_LINE_BYTES, LIMIT_JSON_DEPTH, &in.message, &in.has_nul, &err) <
-        0) {
-        mcp_session_reject(s->session, &s->sink, JSONRPC_PARSE_ERROR, err.text);
+    int rc =
+        json_parse(line, len, LIMIT_LINE_BYTES, LIMIT_JSON_DEPTH, &in.message, &in.has_nul, &err);
+    if (rc < 0) {
+        mcp_session_reject(s->session, &s->sink,
+                           rc == -ERR_NO_MEMORY ? JSONRPC_INTERNAL : JSONRPC_PARSE_ERROR, err.text);
         return;
     }
     mcp_session_take(s->session, &in);

@@ -195,7 +195,8 @@ static void get(struct peer *p, char *text)
 {
     struct err err = ERR_INIT;
     cJSON *message = NULL;
-    FUZZ_REQUIRE(json_parse(text, strlen(text), 1u << 26, 200, &message, NULL, &err) == 0);
+    int rc = json_parse(text, strlen(text), 1u << 26, 200, &message, NULL, &err);
+    FUZZ_REQUIRE(rc == 0 || rc == -ERR_NO_MEMORY); /* without memory this test cannot read it */
     look_at(p->world, message);
     cJSON_Delete(message);
     free(text);

@@ -51,8 +51,12 @@ static void check(char *text)
     struct err err = ERR_INIT;
     /* output of user code may contain NUL characters, which the transport passes on */
     bool has_nul = false;
-    FUZZ_REQUIRE(json_parse(text, len, ANSWER_MAX_BYTES, ANSWER_DEPTH, &message, &has_nul, &err) ==
-                 0);
+    int rc = json_parse(text, len, ANSWER_MAX_BYTES, ANSWER_DEPTH, &message, &has_nul, &err);
+    if (rc == -ERR_NO_MEMORY) { /* it was sent, and this test cannot read it */
+        free(text);
+        return;
+    }
+    FUZZ_REQUIRE(rc == 0);
     if (cJSON_IsArray(message)) {
         const cJSON *item;
         cJSON_ArrayForEach(item, message)

@@ -28,6 +28,7 @@ void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *block, size_t size);
 void __real_free(void *block);
 void *__real_alloc_array(size_t n, size_t size);
+void *__real_alloc_block(size_t size);
 char *__real_alloc_strdup(const char *text);
 char *__real_alloc_viewdup(struct view v);
 size_t __real_text_add(struct buf *out, struct view v, size_t max_cost, bool more);
@@ -41,6 +42,7 @@ void *__wrap_realloc(void *block, size_t size);
 char *__wrap_strdup(const char *text);
 void __wrap_free(void *block);
 void *__wrap_alloc_array(size_t n, size_t size);
+void *__wrap_alloc_block(size_t size);
 char *__wrap_alloc_strdup(const char *text);
 char *__wrap_alloc_viewdup(struct view v);
 char *__wrap_alloc_printf(const char *fmt, ...) PRINTF_LIKE(1, 2);
@@ -160,6 +162,14 @@ void *__wrap_alloc_array(size_t n, size_t size)
 {
     heap.certain++;
     void *block = __real_alloc_array(n, size);
+    heap.certain--;
+    return block;
+}
+
+void *__wrap_alloc_block(size_t size)
+{
+    heap.certain++;
+    void *block = __real_alloc_block(size);
     heap.certain--;
     return block;
 }

@@ -9,9 +9,9 @@
  *    reported as -ERR_NO_MEMORY, or as the header says instead; nothing is leaked, the earlier
  *    state is unchanged, and the same call succeeds when there is memory again.
  *
- * The linker redirects our own calls of malloc() and its kin to this file (heap_dep of
- * tests/lib/meson.build), but not those of libraries. Allocations only fail on the thread that
- * called heap_fail().
+ * It works by the linker (heap_dep of tests/lib/meson.build): our own calls of malloc() and its kin
+ * come here, and cJSON's, which common/io/json.c makes for it; those of other libraries do not.
+ * Only the thread that called heap_fail() is short of memory.
  */
 #ifndef CLOISTER_TESTS_LIB_HEAP_H
 #define CLOISTER_TESTS_LIB_HEAP_H

@@ -73,13 +73,17 @@ void link_start_heartbeat(struct worker_link *link)
 
 /* ---- requests ---- */
 
-/* Decodes and checks a reply. An invalid one kills the worker. */
+/* Decodes and checks a reply. An invalid one kills the worker, and so does one that there is no
+ * memory for: what it said is lost, and the next worker can be asked again. */
 static bool accept_reply(struct worker_link *link, const struct link_request *request,
                          const void *data, size_t len, struct msg *ret)
 {
     struct err err = ERR_INIT;
-    if (msg_decode(MSG_LINK_W, data, len, ret, &err) < 0) {
-        worker_link_kill(link, "sent garbage: %s", err.text);
+    int rc = msg_decode(MSG_LINK_W, data, len, ret, &err);
+    if (rc < 0) {
+        worker_link_kill(
+            link, rc == -ERR_NO_MEMORY ? "its answer could not be read: %s" : "sent garbage: %s",
+            err.text);
         return false;
     }
     bool matches = ret->seq == request->seq && msg_answers(ret->type, request->type);

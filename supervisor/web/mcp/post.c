@@ -44,8 +44,13 @@ bool mcp_post_read(struct web_exchange *x, const struct mcp_client *c, struct mc
                             "Content-Type must be application/json");
         return false;
     }
-    if (json_parse(body.data != NULL ? body.data : "", body.len, LIMIT_LINE_BYTES, LIMIT_JSON_DEPTH,
-                   &in.message, &in.has_nul, &err) < 0) {
+    int rc = json_parse(body.data != NULL ? body.data : "", body.len, LIMIT_LINE_BYTES,
+                        LIMIT_JSON_DEPTH, &in.message, &in.has_nul, &err);
+    if (rc == -ERR_NO_MEMORY) {
+        mcp_endpoint_refuse(x, c, 503, JSONRPC_INTERNAL, err.text);
+        return false;
+    }
+    if (rc < 0) {
         mcp_endpoint_refuse(x, c, 400, JSONRPC_PARSE_ERROR, err.text);
         return false;
     }

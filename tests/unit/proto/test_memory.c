@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "common/alloc.h"
+#include "common/io/json.h"
 #include "common/text.h"
 #include "proto/codec.h"
 #include "tests/lib/heap.h"
@@ -91,7 +92,29 @@ static void messages_without_memory_are_reported_and_nobodys_fault(void **state)
     assert_true(failures > 0);
 }
 
-/* ---- allocations that end the process -------------------------------------------------------- */
+static void json_without_memory_is_not_called_broken(void **state)
+{
+    static const char text[] = "{\"a\": [1, \"two\", {\"three\": null}]}";
+    struct err err = ERR_INIT;
+    size_t failures = 0;
+    for (bool failed = true; failed; failures += failed) {
+        cJSON *json = NULL;
+        err = (struct err)ERR_INIT;
+        heap_fail(failures);
+        int rc = json_parse(text, sizeof(text) - 1, 1000, 10, &json, NULL, &err);
+        failed = heap_failed();
+        heap_end();
+        assert_int_equal(rc, failed ? -ERR_NO_MEMORY : 0);
+        assert_int_equal(json == NULL, failed);
+        assert_int_equal(failed, strstr(err.text, "no memory") != NULL);
+        cJSON_Delete(json);
+    }
+    assert_true(failures > 5);
+    cJSON *json = NULL;
+    assert_int_equal(json_parse("{", 1, 1000, 10, &json, NULL, &err), -ERR_INVALID);
+}
+
+/* ---- what ends the process ------------------------------------------------------------------- */
 
 static void array(void)
 {
@@ -160,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_buffer_without_memory_reports_and_is_as_it_was),
         cmocka_unit_test(messages_without_memory_are_reported_and_nobodys_fault),
+        cmocka_unit_test(json_without_memory_is_not_called_broken),
         cmocka_unit_test(sizes_of_our_own_end_the_process_and_say_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

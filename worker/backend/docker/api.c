@@ -160,15 +160,18 @@ static void on_http_reply(void *arg, int rc, const struct http_response *respons
         char words[WORDS_MAX];
         reply.http = response;
         reply.status = response->status;
-        if (response->body.len > 0 &&
-            json_parse(response->body.data, response->body.len, BODY_MAX, JSON_DEPTH, &json,
-                       &has_nul, NULL) == 0 &&
-            has_nul) {
+        int parsed = response->body.len > 0
+                         ? json_parse(response->body.data, response->body.len, BODY_MAX, JSON_DEPTH,
+                                      &json, &has_nul, &err)
+                         : 0;
+        if (parsed == 0 && has_nul) {
             cJSON_Delete(json); /* its strings would be cut short at the NUL */
             json = NULL;
         }
         reply.json = json;
-        if (response->status / 100 != 2 && response->status != 304) {
+        if (parsed == -ERR_NO_MEMORY) {
+            rc = err_wrap(&err, "the engine's answer"); /* its fault is not that it has no JSON */
+        } else if (response->status / 100 != 2 && response->status != 304) {
             read_words(json, response->body, words);
             rc = refused(c, response->status, words, &err);
         }
