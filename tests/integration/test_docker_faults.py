@@ -1,68 +1,30 @@
-"""Failures of container engines: they end, hang or send garbage, and people remove containers by hand. Each
-leads to a clear error within a limit of time.
+"""Failures of container engines: they are absent or send garbage, and people remove containers by hand. Each
+leads to a clear error within a limit of time. Engines that end or hang are in test_docker_outages.py.
 
-Run by with_engine.py only, as the last of its files, because it stops and kills the engine.
+Run by with_engine.py only.
 """
 
-import contextlib
 import hashlib
 import json
 import os
 import shutil
 import signal
 import socket
-import subprocess
-import tempfile
 import time
 
-from common import OWN_TOOLS, Server, Skip, Suite, alive, clear, contains, doctor, equal, needs_engine, needs_runtime, opened, poll, works
+from common import Server, Skip, Suite, alive, clear, contains, doctor, equal, opened, poll, works
+from common_docker import BOUND_SECONDS, DOCKER, ENDLESS, STREAM, WANTED, begun, container_of, lost, running
 import engine as engines
 import mcp
-import silence
 from standin import Standin, WarningProxy
 
-running = needs_engine()
-needs_runtime()
 suite = Suite()
-DOCKER = running.state["kind"] == "docker"
-
-BOUND_SECONDS = 15.0  # from the loss to the error
-LINES = 400
-STREAM = f"import time\nfor i in range({LINES}):\n    print('line', i, flush=True)\n    if i == 20:\n        open('begun', 'w').close()\n    time.sleep(0.01)"
-WANTED = "".join(f"line {i}\n" for i in range(LINES))
-ENDLESS = "open('begun', 'w').close()\nwhile True: pass"
-
-
-def begun(server, sandbox, code, **arguments):
-    pending = server.start_call("execute_code", sandbox_id=sandbox, code=code, **arguments)
-    poll("the code runs", lambda: server.read_text("begun", sandbox) is not None, 30)
-    poll("it is known to run", lambda: server.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"], 30)
-    return pending
-
-
-def container_of(sandbox):
-    found = running.containers(sandbox)
-    equal(len(found), 1, f"containers of {sandbox}")
-    return found[0]
-
-
-def lost(server, sandbox, pending, since):
-    """Requires clear errors from the pending call of a lost sandbox and from the next call."""
-    failed = pending.failed(BOUND_SECONDS + 5)
-    took = time.monotonic() - since
-    assert took < BOUND_SECONDS, f"the answer came after {took:.1f} s"
-    equal(failed["status"], "crashed")
-    contains(failed["error"]["message"], "the sandbox")
-    error = clear(server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"])
-    contains(["sandbox_not_found", "engine_unavailable"], error["code"])
-    listed = {s["sandbox_id"]: s["state"] for s in server.call("get_sandbox_status")["sandboxes"]}
-    assert listed.get(sandbox) != "ready", listed
 
 
 # ---- the requests to the engine ----
 
 
-@suite.case("hardening, read back from the engine")
+@suite.case("hardening, read back from the engine", beside=True)
 def hardening():
     server, sandbox = opened("--memory-mb", "128", "--cpus", "0.5", "--pids", "50")
     with server:
@@ -105,7 +67,7 @@ def hardening():
         equal((bounding["NoNewPrivs"], bounding["Seccomp"]), ("1", "2"))
 
 
-@suite.case("a limit that the engine drops with a warning is named, and --strict refuses to go without it")
+@suite.case("a limit that the engine drops with a warning is named, and --strict refuses to go without it", beside=True)
 def dropped_limits():
     for warning, name in (
         ("Your kernel does not support pids limit capabilities or the cgroup is not mounted. PIDs limit discarded.", "pids"),
@@ -124,7 +86,7 @@ def dropped_limits():
                 poll("nothing of it is left", lambda s=server: not mcp.containers_of(s.runtime_dir))
 
 
-@suite.case("an engine that stops answering is told as that, not as a host without resources")
+@suite.case("an engine that stops answering is told as that, not as a host without resources", beside=True)
 def engine_went_away():
     place = mcp.temporary_directory()
     path = f"{place}/engine.sock"
@@ -147,7 +109,7 @@ def engine_went_away():
 # ---- the container ----
 
 
-@suite.case("a container removed by hand under a running call: a clear end, others live on")
+@suite.case("a container removed by hand under a running call: a clear end, others live on", beside=True)
 def removed_by_hand():
     server, sandbox = opened()
     with server:
@@ -160,7 +122,7 @@ def removed_by_hand():
         equal(server.run("x", sandbox_id=other)["result"], "1")
 
 
-@suite.case("a container killed by hand under a running call: a clear end, and it is removed")
+@suite.case("a container killed by hand under a running call: a clear end, and it is removed", beside=True)
 def killed_by_hand():
     server, sandbox = opened()
     with server:
@@ -173,7 +135,7 @@ def killed_by_hand():
         equal(server.run("1 + 1", sandbox_id=other)["result"], "2")
 
 
-@suite.case("a container paused by hand for a while: the call goes on afterwards")
+@suite.case("a container paused by hand for a while: the call goes on afterwards", beside=True)
 def paused_for_a_while():
     server, sandbox = opened()
     with server:
@@ -185,7 +147,7 @@ def paused_for_a_while():
         equal(pending.structured()["stdout"], WANTED)
 
 
-@suite.case("a container paused by hand for good: its calls are answered, and it can be closed")
+@suite.case("a container paused by hand for good: its calls are answered, and it can be closed", beside=True)
 def paused_for_good():
     server, sandbox = opened()
     with server:
@@ -202,7 +164,7 @@ def paused_for_good():
         works(server)
 
 
-@suite.case("an image is removed under running sandboxes: they go on, creating reports the missing image, and works again later", when=DOCKER)  # Podman removes them with the image
+@suite.case("an image is removed under running sandboxes: they go on, creating reports the missing image, and works again later", when=DOCKER, beside=True)  # Podman removes them with the image
 def image_vanishes():
     reference = "localhost/cloister-test:vanishing"
     running.derive(engines.IMAGE, reference, "LABEL vanishing=yes")
@@ -221,7 +183,7 @@ def image_vanishes():
     running.ask("DELETE", f"/images/{reference}", force="1")
 
 
-@suite.case("an idle sandbox whose container was removed says so at the next call")
+@suite.case("an idle sandbox whose container was removed says so at the next call", beside=True)
 def removed_while_idle():
     server, sandbox = opened()
     with server:
@@ -233,7 +195,7 @@ def removed_while_idle():
         works(server)
 
 
-@suite.case("memory that no process holds, files in tmpfs, ends in a clear state as well")
+@suite.case("memory that no process holds, files in tmpfs, ends in a clear state as well", beside=True)
 def whole_container_out_of_memory():
     server, sandbox = opened(memory_mb=64)
     with server:
@@ -253,7 +215,7 @@ def whole_container_out_of_memory():
         works(server)
 
 
-@suite.case("a fork bomb does not keep a new worker from opening its link")
+@suite.case("a fork bomb does not keep a new worker from opening its link", beside=True)
 def fork_bomb_and_worker():
     server, sandbox = opened(pids=40)
     with server:
@@ -266,237 +228,6 @@ def fork_bomb_and_worker():
             equal(server.read_text("begun", sandbox), "")
         server.call("write_file", sandbox_id=sandbox, path="go", content="")
         equal(pending.structured()["stdout"], "held True\n")
-
-
-# A container that still runs is left to its agent, which ends it after the grace period.
-@suite.case("ended containers of a server whose directory is gone are swept by any other server")
-def swept_without_records():
-    if not os.path.exists("/etc/machine-id"):
-        raise Skip("this host has no identity, so its containers cannot be told from those of another")
-
-    server, sandbox = opened()
-    worker = server.worker_pid(sandbox)
-    os.kill(worker, signal.SIGSTOP)  # so that it cannot clean up
-    server.kill_with_sweeper()
-    os.kill(worker, signal.SIGKILL)
-    poll("the worker is gone", lambda: not alive(worker))
-    assert mcp.containers_of(sandbox), "the container went too early for this test"
-    shutil.rmtree(server.runtime_dir)
-    running.ask("POST", f"/containers/{container_of(sandbox)['Id']}/kill")
-    poll("the container has ended", lambda: not container_of(sandbox)["State"]["Running"])
-    with Server() as successor:
-        successor.legacy()
-        successor.call("create_sandbox")
-        poll("the dead server's container is gone", lambda: not mcp.containers_of(sandbox), 30)
-
-
-# ---- end of the engine ----
-
-
-@suite.case("the engine stopped under running sandboxes: clear answers in bounded time, and it can come back", when=DOCKER)
-def engine_stopped():
-    directory = mcp.temporary_directory()
-    server = Server(runtime_dir=directory)
-    server.legacy()
-    sandbox = server.call("create_sandbox")["sandbox_id"]
-    with server:
-        pending = begun(server, sandbox, ENDLESS)
-        idle = server.call("create_sandbox")["sandbox_id"]
-        since = time.monotonic()
-        running.signal(signal.SIGTERM)
-        begin = time.monotonic()
-        equal(server.request("ping"), {})
-        equal(len(server.request("tools/list")["tools"]), OWN_TOOLS)
-        assert time.monotonic() - begin < 2, "other calls were held up"
-        running.wait_gone()
-        lost(server, sandbox, pending, since)
-        begin = time.monotonic()
-        error = clear(server.call_failing("create_sandbox")["error"])
-        equal(error["code"], "engine_unavailable")
-        assert time.monotonic() - begin < BOUND_SECONDS
-        running.start()
-        clear(server.call_failing("execute_code", sandbox_id=idle, code="1")["error"])
-        works(server)
-        # the removal that was impossible without the engine is repeated
-        poll("nothing is left of them", lambda: not mcp.sandbox_dirs(directory) and not mcp.containers_of(directory), 40)
-
-
-@suite.case("a server that ends while the engine is away: what it leaves is removed by the next one", when=DOCKER)
-def engine_stopped_for_good():
-    directory = mcp.temporary_directory()
-    with Server(runtime_dir=directory) as server:
-        server.legacy()
-        server.call("create_sandbox")
-        running.stop()
-    running.start()
-    with Server(runtime_dir=directory) as successor:
-        successor.legacy()
-        works(successor)
-        poll("nothing is left of it", lambda: not mcp.sandbox_dirs(directory) and not mcp.containers_of(directory), 20)
-
-
-def engine_comes_back(end):
-    server, sandbox = opened()
-    with server:
-        other = server.call("create_sandbox")["sandbox_id"]
-        server.run("before = 'state'", sandbox_id=sandbox)
-        server.run("idle = 'here'", sandbox_id=other)
-        pending = begun(server, sandbox, STREAM)
-        end()
-        begin = time.monotonic()
-        equal(server.request("ping"), {})
-        assert time.monotonic() - begin < 2, "other calls were held up"
-        running.start()
-        done = pending.structured()
-        equal((done["status"], done["stdout"]), ("ok", WANTED))
-        equal(server.run("before", sandbox_id=sandbox)["result"], "'state'")
-        equal(server.run("idle", sandbox_id=other)["result"], "'here'")
-        works(server)
-
-
-@contextlib.contextmanager
-def live_restore():
-    """Docker is configured to let containers outlive it; with Podman they do so anyway."""
-    if DOCKER:
-        running.restart(live_restore=True)
-    try:
-        yield
-    finally:
-        if DOCKER:
-            ensure_running(live_restore=False)
-
-
-@suite.case("the engine restarted with live-restore: the call goes on, variables live")
-def engine_restarted():
-    with live_restore():
-        engine_comes_back(running.stop)
-
-
-@suite.case("the engine killed and started again with live-restore: the call goes on, variables live")
-def engine_killed():
-    with live_restore():
-        engine_comes_back(running.kill)
-
-
-@suite.case("a worker killed while the engine is away: another one gets through when it is back, and the call goes on")
-def worker_killed_without_engine():
-    with live_restore():
-        server, sandbox = opened()
-        with server:
-            other = server.call("create_sandbox")["sandbox_id"]
-            server.run("idle = 'here'", sandbox_id=other)
-            pending = begun(server, sandbox, STREAM)
-            running.kill()
-            server.kill_worker(sandbox)
-            error = clear(server.call_failing("create_sandbox")["error"])
-            equal(error["code"], "engine_unavailable")
-            running.start()
-            done = pending.structured()
-            equal((done["status"], done["stdout"]), ("ok", WANTED))
-            equal(server.run("idle", sandbox_id=other)["result"], "'here'")
-            works(server)
-
-
-def ensure_running(live_restore):
-    if running.running():
-        running.remove_contents()
-    running.restart(live_restore=live_restore)
-
-
-@suite.case("the engine hangs for a moment: nothing is lost, nobody else waits")
-def engine_hangs():
-    server, sandbox = opened()
-    with server:
-        pending = begun(server, sandbox, STREAM)
-        running.signal(signal.SIGSTOP)
-        try:
-            until = time.monotonic() + 2.0  # the test needs it to hang for so long
-            while time.monotonic() < until:
-                begin = time.monotonic()
-                equal(server.request("ping"), {})
-                assert time.monotonic() - begin < 1, "ping was held up"
-                time.sleep(0.1)
-        finally:
-            running.signal(signal.SIGCONT)
-        equal(pending.structured()["stdout"], WANTED)
-        works(server)
-
-
-@suite.case("the engine hangs for long: answers within the budget, and all goes on behind it")
-def engine_hangs_for_long():
-    server, sandbox = opened("--sync-budget-seconds", str(silence.BUDGET_SECONDS))
-    with server:
-        silence.told_and_kept(server, sandbox, lambda: running.signal(signal.SIGSTOP), lambda: running.signal(signal.SIGCONT))
-        works(server)
-
-
-@suite.case("the engine hangs while a sandbox is created and another is closed: both are done when it goes on")
-def engine_hangs_at_work():
-    server, sandbox = opened()
-    with server:
-        running.signal(signal.SIGSTOP)
-        try:
-            creating = server.start_call("create_sandbox")
-            closing = server.start_call("close_sandbox", sandbox_id=sandbox)
-            until = time.monotonic() + 3.0  # the test needs it to hang for so long
-            while time.monotonic() < until:
-                begin = time.monotonic()
-                equal(server.request("ping"), {})
-                assert time.monotonic() - begin < 1, "ping was held up"
-                time.sleep(0.1)
-        finally:
-            running.signal(signal.SIGCONT)
-        equal(server.run("2 + 2", sandbox_id=creating.structured()["sandbox_id"])["result"], "4")
-        closing.structured()
-        poll("the closed one is gone", lambda: not mcp.containers_of(sandbox), 20)
-
-
-# ---- its disk ----
-
-
-@contextlib.contextmanager
-def small_disk(megabytes):
-    """Runs the engine with its storage on a small file system; yields that directory."""
-    place = f"{running.place}/data"
-    running.remove_contents()
-    running.stop()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", place], check=True)
-    try:
-        running.start()
-        images = os.environ.get("CLOISTER_TEST_IMAGES") or os.path.join(tempfile.gettempdir(), "cloister-test-images")
-        running.load(engines.IMAGE, f"{images}/python.tar")
-        yield place
-    finally:
-        if running.running():
-            running.remove_contents()
-            running.stop()
-        # processes that the engine had started may use it a moment longer than the engine
-        poll("the file system is let go of", lambda: subprocess.run(["umount", place], check=False).returncode == 0, 20)
-        running.start()
-
-
-@suite.case("the engine's disk is full: creating reports it, running code goes on, and creating works when space is free", when=DOCKER)
-def engine_disk_full():
-    with small_disk(1024) as place:
-        server, sandbox = opened()
-        with server:
-            server.run("x = 'kept'", sandbox_id=sandbox)
-            with open(f"{place}/filler", "wb", 0) as file, contextlib.suppress(OSError):
-                while True:
-                    file.write(b"x" * (1 << 20))
-            with open(f"{place}/filler2", "wb", 0) as file, contextlib.suppress(OSError):
-                while True:
-                    file.write(b"x" * 4096)
-            error = clear(server.call_failing("create_sandbox")["error"])
-            contains(error["message"].lower(), "space")
-            equal(server.run("x", sandbox_id=sandbox)["result"], "'kept'")
-            server.kill_worker(sandbox)
-            equal(server.run("x", sandbox_id=sandbox)["result"], "'kept'")
-            os.unlink(f"{place}/filler")
-            os.unlink(f"{place}/filler2")
-            works(server)
-            server.call("close_sandbox", sandbox_id=sandbox)
-            poll("nothing is left", lambda: not mcp.containers_of(server.runtime_dir), 20)
 
 
 # ---- without an engine, or with something else in its place ----
@@ -517,14 +248,14 @@ def unavailable(env, bound=BOUND_SECONDS, options=()):
         return error
 
 
-@suite.case("an engine that accepts and never answers: engine_unavailable in bounded time")
+@suite.case("an engine that accepts and never answers: engine_unavailable in bounded time", beside=True)
 def silent_engine():
     with Standin(mcp.temporary_directory(), b"", hold=True) as standin:
         error = unavailable({"DOCKER_HOST": standin.host})
         contains(error["message"], standin.path)
 
 
-@suite.case("auto takes no engine that does not answer, and falls to oci at once")
+@suite.case("auto takes no engine that does not answer, and falls to oci at once", beside=True)
 def auto_falls_to_oci():
     base = {"CLOISTER_BACKEND": "oci", "CLOISTER_IMAGE": ""}
     with Server(env=base) as server:
@@ -546,14 +277,14 @@ def auto_falls_to_oci():
                 assert took < 8, f"it took {took:.1f} s"
 
 
-@suite.case("auto takes an engine that answers")
+@suite.case("auto takes an engine that answers", beside=True)
 def auto_takes_engine():
     with Server(env={"CLOISTER_BACKEND": "auto"}) as server:
         server.legacy()
         equal(server.call("create_sandbox")["backend"], "docker")
 
 
-@suite.case("an engine with malformed answers is reported as engine_unavailable")
+@suite.case("an engine with malformed answers is reported as engine_unavailable", beside=True)
 def nonsense():
     head = b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nOstype: linux\r\n"
     for answer in (
@@ -572,7 +303,7 @@ def nonsense():
             unavailable({"DOCKER_HOST": standin.host})
 
 
-@suite.case("no engine at the address: refused, absent or unreadable, each is named")
+@suite.case("no engine at the address: refused, absent or unreadable, each is named", beside=True)
 def absent():
     directory = mcp.temporary_directory()
     for path, words in ((f"{directory}/absent.sock", "absent.sock"), (f"{directory}/file", "file")):
@@ -584,7 +315,7 @@ def absent():
     contains(unavailable({"DOCKER_HOST": ""}, options=("--engine", f"unix://{directory}/named.sock"))["message"], "named.sock")
 
 
-@suite.case("ssh:// is refused, and the hint says what to do instead")
+@suite.case("ssh:// is refused, and the hint says what to do instead", beside=True)
 def ssh_refused():
     error = unavailable({"DOCKER_HOST": "ssh://somebody@example.org"})
     contains(error["message"] + error["hint"], "ssh")
@@ -593,7 +324,7 @@ def ssh_refused():
     contains(done.stdout, "ssh")
 
 
-@suite.case("doctor shows each place that was tried, and what it answered")
+@suite.case("doctor shows each place that was tried, and what it answered", beside=True)
 def doctor_places():
     home = mcp.temporary_directory()
     done = doctor(DOCKER_HOST=f"unix://{home}/nothing.sock")
@@ -607,7 +338,7 @@ def doctor_places():
     contains(done.stdout, running.path)
 
 
-@suite.case("the engine is found by a docker context as well, and the doctor names it")
+@suite.case("the engine is found by a docker context as well, and the doctor names it", beside=True)
 def context():
     home = mcp.temporary_directory()
     name = "tests"
@@ -628,14 +359,29 @@ def context():
         contains(clear(server.call_failing("create_sandbox")["error"])["message"], "nosuch")
 
 
-@suite.finish
-def restore():
-    """the engine runs as it did before"""
-    with contextlib.suppress(AssertionError):
-        running.signal(signal.SIGCONT)
-    if not running.running():
-        running.start()
-    equal(running.answers(), True)
+# ---- a server whose records are gone ----
+
+
+# A container that still runs is left to its agent, which ends it after the grace period. Any server may sweep an ended one, so none runs beside.
+@suite.case("ended containers of a server whose directory is gone are swept by any other server")
+def swept_without_records():
+    if not os.path.exists("/etc/machine-id"):
+        raise Skip("this host has no identity, so its containers cannot be told from those of another")
+
+    server, sandbox = opened()
+    worker = server.worker_pid(sandbox)
+    os.kill(worker, signal.SIGSTOP)  # so that it cannot clean up
+    server.kill_with_sweeper()
+    os.kill(worker, signal.SIGKILL)
+    poll("the worker is gone", lambda: not alive(worker))
+    assert mcp.containers_of(sandbox), "the container went too early for this test"
+    shutil.rmtree(server.runtime_dir)
+    running.ask("POST", f"/containers/{container_of(sandbox)['Id']}/kill")
+    poll("the container has ended", lambda: not container_of(sandbox)["State"]["Running"])
+    with Server() as successor:
+        successor.legacy()
+        successor.call("create_sandbox")
+        poll("the dead server's container is gone", lambda: not mcp.containers_of(sandbox), 30)
 
 
 suite.run()

@@ -87,7 +87,7 @@ def idle_worker_killed():
         equal(server.run("x", sandbox_id=sandbox)["result"], "5")
 
 
-@suite.case("a worker that hangs is replaced within its silence limit, the call goes on")
+@suite.case("a worker that hangs is replaced within its silence limit, the call goes on", beside=True)
 def worker_stopped():
     server, sandbox = opened()
     with server:
@@ -107,7 +107,7 @@ def worker_stopped():
         assert took < SILENCE_SECONDS + MARGIN, f"a call waited for {took:.2f} s"
 
 
-@suite.case("a deadline holds across a worker's death", engines=ONE)
+@suite.case("a deadline holds across a worker's death", engines=ONE, beside=True)
 def deadline_across_death():
     server, sandbox = opened()
     with server:
@@ -119,7 +119,7 @@ def deadline_across_death():
         assert done["duration_ms"] < 8000, done["duration_ms"]
 
 
-@suite.case("code does not run twice when its worker dies", engines=ONE)
+@suite.case("code does not run twice when its worker dies", engines=ONE, beside=True)
 def exactly_once():
     server, sandbox = opened()
     with server:
@@ -132,7 +132,7 @@ def exactly_once():
         equal(server.read_text("log", sandbox), "0\n1\n2\n3\n4\n")
 
 
-@suite.case("an interpreter killed from outside is reported as crashed and started anew", engines=ONE)
+@suite.case("an interpreter killed from outside is reported as crashed and started anew", engines=ONE, beside=True)
 def interpreter_killed():
     server, sandbox = opened()
     with server:
@@ -176,7 +176,7 @@ def agent_killed():
         poll("nothing of it is left", lambda: not mcp.traces_of(sandbox))
 
 
-@suite.case("what code had shown when its sandbox died is kept, listed and told with how it ended", engines=ONE)
+@suite.case("what code had shown when its sandbox died is kept, listed and told with how it ended", engines=ONE, beside=True)
 def output_outlives_sandbox():
     server, sandbox = opened("--sync-budget-seconds", "1")
     with server:
@@ -201,7 +201,7 @@ def output_outlives_sandbox():
         equal(get(over["execution_id"])["stdout"], "over\n")
 
 
-@suite.case("the default sandbox dies under code: that has crashed, and the next call has a new one and is told so", engines=ONE)
+@suite.case("the default sandbox dies under code: that has crashed, and the next call has a new one and is told so", engines=ONE, beside=True)
 def default_sandbox_dies():
     with Server("--sync-budget-seconds", "1") as server:
         server.legacy()
@@ -216,7 +216,7 @@ def default_sandbox_dies():
         contains(result["content"][0]["text"], "earlier sandbox has ended")
 
 
-@suite.case("an agent that is stopped for long: answers within the budget, and all goes on behind it")
+@suite.case("an agent that is stopped for long: answers within the budget, and all goes on behind it", beside=True)
 def agent_stopped():
     server, sandbox = opened("--sync-budget-seconds", str(silence.BUDGET_SECONDS))
     with server:
@@ -230,7 +230,7 @@ def agent_stopped():
         silence.told_and_kept(server, sandbox, lambda: signal_all(signal.SIGSTOP), lambda: signal_all(signal.SIGCONT))
 
 
-@suite.case("a server that is killed with its sweeper leaves nothing once the grace period is over")
+@suite.case("a server that is killed with its sweeper leaves nothing once the grace period is over", beside=True)
 def server_killed():
     server, sandbox = opened()
     worker = server.worker_pid(sandbox)

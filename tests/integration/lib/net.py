@@ -28,7 +28,8 @@ HOST = "10.99.0.1"  # the host, where cloister runs
 OUTSIDE = "10.99.0.2"
 HOST6 = "fd99::1"
 OUTSIDE6 = "fd99::2"
-USER, USER_IDS = 4242, 200000  # for make_user()
+USER = 20000 + os.getpid() % 30000  # for make_user(): one for each test, since tests count what a user has
+USER_IDS = (1 << 30) + USER * 65536  # its subordinate ids
 NAME = "packages.test"  # resolves to OUTSIDE, as every name of the zone
 
 CLONE_NEWNS = 0x00020000

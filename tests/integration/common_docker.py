@@ -1,0 +1,41 @@
+"""Helpers for tests of the faults of a container engine: code that runs while something happens to the engine, and the error that its caller gets."""
+
+import time
+
+from common import clear, contains, equal, needs_engine, needs_runtime, poll
+
+running = needs_engine()
+needs_runtime()
+DOCKER = running.state["kind"] == "docker"
+
+BOUND_SECONDS = 15.0  # from the loss to the error
+LINES = 400
+STREAM = f"import time\nfor i in range({LINES}):\n    print('line', i, flush=True)\n    if i == 20:\n        open('begun', 'w').close()\n    time.sleep(0.01)"
+WANTED = "".join(f"line {i}\n" for i in range(LINES))
+ENDLESS = "open('begun', 'w').close()\nwhile True: pass"
+
+
+def begun(server, sandbox, code, **arguments):
+    pending = server.start_call("execute_code", sandbox_id=sandbox, code=code, **arguments)
+    poll("the code runs", lambda: server.read_text("begun", sandbox) is not None, 30)
+    poll("it is known to run", lambda: server.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"], 30)
+    return pending
+
+
+def container_of(sandbox):
+    found = running.containers(sandbox)
+    equal(len(found), 1, f"containers of {sandbox}")
+    return found[0]
+
+
+def lost(server, sandbox, pending, since):
+    """Requires clear errors from the pending call of a lost sandbox and from the next call."""
+    failed = pending.failed(BOUND_SECONDS + 5)
+    took = time.monotonic() - since
+    assert took < BOUND_SECONDS, f"the answer came after {took:.1f} s"
+    equal(failed["status"], "crashed")
+    contains(failed["error"]["message"], "the sandbox")
+    error = clear(server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"])
+    contains(["sandbox_not_found", "engine_unavailable"], error["code"])
+    listed = {s["sandbox_id"]: s["state"] for s in server.call("get_sandbox_status")["sandboxes"]}
+    assert listed.get(sandbox) != "ready", listed
