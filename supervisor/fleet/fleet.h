@@ -321,6 +321,10 @@ enum fleet_end {
  * of ours is left (CLOSE: after 4.5 s at the latest; what is left is killed before). */
 void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg), void *arg);
 
+/* Whether that ended with something undone, which still uses the loop and the fleet: neither can be
+ * freed then. */
+bool fleet_gave_up(const struct fleet *f);
+
 /* Call it after fleet_shutdown() has called back. */
 void fleet_destroy(struct fleet *f);
 

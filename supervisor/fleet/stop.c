@@ -113,6 +113,11 @@ static void give_up_fleet(struct fleet *f)
     stopped(f->stopped_arg);
 }
 
+bool fleet_gave_up(const struct fleet *f)
+{
+    return f->stopped == NULL && !f->left && f->host.stopping;
+}
+
 static void on_leave_time(uv_timer_t *timer)
 {
     struct fleet *f = timer->data;

@@ -19,6 +19,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "common/cleanup.h"
@@ -295,6 +296,11 @@ static void run_serve(struct serve *s)
         file_source_destroy(s->file_source);
         links_destroy(s->links);
         serve_stdio_free(s->stdio);
+    } else if (fleet_gave_up(s->fleet)) {
+        /* The sweeper or the next server goes on, while threads of libraries still work on what is
+         * not done: exit handlers would take it apart under them, and a sanitizer would call it
+         * leaked. */
+        _exit(EXIT_CODE_OK);
     }
 }
 
