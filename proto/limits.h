@@ -73,10 +73,11 @@
 #define TIME_CLOSE_MS     4000    /* closing one; the process exit budget is 5 s */
 #define TIME_INTERRUPT_MS 2000    /* from SIGINT at the deadline to SIGKILL of the tree */
 #define TIME_BACKSTOP_MS  2000    /* how long after the worker's kill the agent kills by itself */
-#define TIME_HEARTBEAT_MS 1000    /* between pings while calls are in flight */
-#define TIME_SILENCE_MS   4000    /* a worker that is silent for this long is replaced */
-#define TIME_WAIT_MS      20000   /* longest wait of one long poll; the caller repeats it */
-#define TIME_GRACE_MS     10000   /* default time after which a sandbox without a supervisor ends */
+#define TIME_RUNNING_MS   10    /* what ran for so long is reported; shorter runs cost no message */
+#define TIME_HEARTBEAT_MS 1000  /* between pings while calls are in flight */
+#define TIME_SILENCE_MS   4000  /* a worker that is silent for this long is replaced */
+#define TIME_WAIT_MS      20000 /* longest wait of one long poll; the caller repeats it */
+#define TIME_GRACE_MS     10000 /* default time after which a sandbox without a supervisor ends */
 #define TIME_ADOPT_MS                                                                              \
     2000 /* a worker that outlived its supervisor greets the next one within this: time for two    \
             dialers */

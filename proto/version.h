@@ -8,11 +8,12 @@
  *   4  languages that are run by programs; displays and changed files; network and packages
  *   5  the place of an engine, and what each place answered, are messages
  *   6  directories of this host are shown in sandboxes
+ *   7  the agent alone says what runs and for how long; START and OP_INFO carry the whole timeout
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION     6
+#define PROTO_VERSION     7
 #define PROTO_WORKER_NAME "cloister-worker"
 #define PROTO_AGENT_NAME  "cloister-agent"
 

@@ -1,23 +1,17 @@
 /*
- * Deadlines count from the moment an operation begins to run, and only the agent knows that moment
- * if the operation had to queue for its interpreter. Asking on every start would cost the common
- * case a round trip, so a job is assumed to run at once, unless it may be queued: an earlier job of
- * the same language is not over, or there are as many jobs as programs that may run in parallel, or
- * the worker does not know the sandbox's history.
+ * A deadline counts from the moment an operation begins to run, and only the agent knows that
+ * moment: it decides what waits for its turn. So a job has no timer until the agent says by RUNNING
+ * or by an OUTPUT that the operation runs, and for how long it has done so already. An operation
+ * that is over sooner than TIME_RUNNING_MS is not reported, and needs no timer.
  *
- *                  START, doubtful                  START
- *                        |                            |
- *                        v   agent says: running      v
- *                     QUEUED ---------------------> RUNNING
- *                        | <---------------------     |
- *                        |    agent says: queued      | deadline, or cancelled
- *                        | cancelled                  v
- *                        +---------------------> INTERRUPTED ---- 2 s later ----> KILLED
+ *             reported              deadline, or cancelled                 2 s later
+ *   STARTED -----------> RUNNING ----------------------------> INTERRUPTED -----------> KILLED
+ *      |                                                            ^
+ *      +--------------------- cancelled ----------------------------+
  *
- * While such a job is unconfirmed, its requests are sent with a wait time of 0, so that the agent
- * reports the state at once. After that, RUNNING, which is sent for queued operations only, is
- * reliable until the link is lost. A job is removed from any state, but only when its operation has
- * ended: a killed one may take a while to die, and its interpreter runs no other code meanwhile.
+ * After the loss of a stream, and to the next worker, the agent reports again what runs. A job is
+ * removed from any state, but only when its operation has ended: a killed one may take a while to
+ * die.
  */
 #include "worker/job.h"
 
@@ -26,17 +20,16 @@
 #include "common/alloc.h"
 
 static const struct sm_state states[] = {
-    [JOB_QUEUED] = {"queued", SM_BIT(JOB_RUNNING) | SM_BIT(JOB_INTERRUPTED) | SM_BIT(JOB_KILLED)},
-    [JOB_RUNNING] = {"running", SM_BIT(JOB_QUEUED) | SM_BIT(JOB_INTERRUPTED) | SM_BIT(JOB_KILLED)},
+    [JOB_STARTED] = {"started", SM_BIT(JOB_RUNNING) | SM_BIT(JOB_INTERRUPTED) | SM_BIT(JOB_KILLED)},
+    [JOB_RUNNING] = {"running", SM_BIT(JOB_INTERRUPTED) | SM_BIT(JOB_KILLED)},
     [JOB_INTERRUPTED] = {"interrupted", SM_BIT(JOB_KILLED)},
     [JOB_KILLED] = {"killed", 0},
 };
 
-void jobs_init(struct jobs *jobs, bool history_known)
+void jobs_init(struct jobs *jobs)
 {
     jobs->first = NULL;
     jobs->count = 0;
-    jobs->history_known = history_known;
 }
 
 void jobs_finish(struct jobs *jobs)
@@ -65,31 +58,6 @@ static void copy_name(char out[LIMIT_NAME + 1], struct view name)
     out[len] = '\0';
 }
 
-/* Interpreters run their operations in the order of START, and only a limited number of programs
- * run in parallel; only the agent knows which languages are programs. */
-static bool must_queue(const struct jobs *jobs, struct view language)
-{
-    size_t running = 0;
-    if (language.len == 0) {
-        return false;
-    }
-    if (!jobs->history_known) {
-        return true;
-    }
-    for (const struct job *job = jobs->first; job != NULL; job = job->next) {
-        running += job->language[0] != '\0';
-        if (view_is(language, job->language) || running == LIMIT_PROGRAMS) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void arm_job(struct job *job, uint64_t now_ms)
-{
-    job->due_ms = job->timeout_ms > 0 ? now_ms + job->timeout_ms : 0;
-}
-
 /* Removes a killed job whose outcome was never requested. */
 static bool forget_killed(struct jobs *jobs)
 {
@@ -102,8 +70,7 @@ static bool forget_killed(struct jobs *jobs)
     return false;
 }
 
-struct job *jobs_start(struct jobs *jobs, struct view op, struct view language, uint64_t timeout_ms,
-                       uint64_t now_ms)
+struct job *jobs_start(struct jobs *jobs, struct view op, bool runs_code, uint64_t timeout_ms)
 {
     struct job *known = jobs_find(jobs, op);
     if (known != NULL) {
@@ -112,17 +79,12 @@ struct job *jobs_start(struct jobs *jobs, struct view op, struct view language, 
     if (jobs->count >= JOBS_MAX && !forget_killed(jobs)) {
         return NULL;
     }
-    bool queued = must_queue(jobs, language);
     struct job *job = alloc_one(struct job);
     copy_name(job->op, op);
-    copy_name(job->language, language);
+    job->runs_code = runs_code;
     job->timeout_ms = timeout_ms;
     job->reason = OP_STOP_TIMEOUT;
-    sm_init(&job->sm, states, sizeof(states) / sizeof(states[0]),
-            queued ? JOB_QUEUED : JOB_RUNNING);
-    if (!queued) {
-        arm_job(job, now_ms);
-    }
+    sm_init(&job->sm, states, sizeof(states) / sizeof(states[0]), JOB_STARTED);
     struct job **end = &jobs->first;
     while (*end != NULL) {
         end = &(*end)->next;
@@ -132,23 +94,22 @@ struct job *jobs_start(struct jobs *jobs, struct view op, struct view language, 
     return job;
 }
 
-void job_set_state(struct job *job, enum op_state state, uint64_t now_ms)
+bool job_runs(struct job *job, uint64_t ran_us, uint64_t now_ms)
 {
-    if (job->sm.state == JOB_QUEUED && state == OP_RUNNING) {
-        sm_move(&job->sm, JOB_RUNNING);
-        arm_job(job, now_ms);
-    } else if (job->sm.state == JOB_RUNNING && state == OP_QUEUED) {
-        sm_move(&job->sm, JOB_QUEUED);
-        job->due_ms = 0;
+    if (job->sm.state != JOB_STARTED) {
+        return false;
     }
-    if (job->sm.state == JOB_QUEUED) {
-        job->confirmed = true;
+    uint64_t used_ms = ran_us / 1000;
+    sm_move(&job->sm, JOB_RUNNING);
+    if (job->timeout_ms > 0) {
+        job->due_ms = now_ms + (used_ms < job->timeout_ms ? job->timeout_ms - used_ms : 0);
     }
+    return true;
 }
 
 void job_cancel(struct job *job, enum op_stop reason, bool force, uint64_t now_ms)
 {
-    if (job->sm.state == JOB_QUEUED || job->sm.state == JOB_RUNNING) {
+    if (job->sm.state == JOB_STARTED || job->sm.state == JOB_RUNNING) {
         job->reason = reason;
         job->due_ms = now_ms + TIME_INTERRUPT_MS;
         sm_move(&job->sm, JOB_INTERRUPTED);
@@ -156,21 +117,6 @@ void job_cancel(struct job *job, enum op_stop reason, bool force, uint64_t now_m
     if (force && job->sm.state == JOB_INTERRUPTED) {
         job->due_ms = 0;
         sm_move(&job->sm, JOB_KILLED);
-    }
-}
-
-uint64_t job_wait_ms(const struct job *job, uint64_t wait_ms)
-{
-    if (job != NULL && job->sm.state == JOB_QUEUED && !job->confirmed) {
-        return 0;
-    }
-    return wait_ms < TIME_WAIT_MS ? wait_ms : TIME_WAIT_MS;
-}
-
-void jobs_link_lost(struct jobs *jobs)
-{
-    for (struct job *job = jobs->first; job != NULL; job = job->next) {
-        job->confirmed = false;
     }
 }
 
@@ -206,7 +152,7 @@ enum job_action jobs_tick(struct jobs *jobs, uint64_t now_ms, struct job **ret_j
 
 void jobs_killed(struct jobs *jobs, struct job *job)
 {
-    if (job->language[0] == '\0') {
+    if (!job->runs_code) {
         jobs_remove(jobs, job);
     }
 }

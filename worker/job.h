@@ -20,7 +20,7 @@
  * make the table refuse a START that the agent would accept. A full table drops a killed job. */
 #define JOBS_MAX (2 * LIMIT_OPS)
 
-enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_INTERRUPTED, JOB_KILLED };
+enum job_state { JOB_STARTED, JOB_RUNNING, JOB_INTERRUPTED, JOB_KILLED };
 
 enum job_action {
     JOB_NOTHING,
@@ -31,9 +31,8 @@ enum job_action {
 struct job {
     struct job *next;
     char op[LIMIT_NAME + 1];
-    char language[LIMIT_NAME + 1]; /* "" if it runs no code */
+    bool runs_code;
     struct sm sm;
-    bool confirmed; /* the agent has reported "queued" on the current link */
     uint64_t timeout_ms;
     uint64_t due_ms; /* 0 = no timer */
     enum op_stop reason;
@@ -43,30 +42,23 @@ struct job {
 struct jobs {
     struct job *first; /* in the order of their START */
     size_t count;
-    bool history_known; /* this worker has seen every START of its sandbox */
 };
 
-void jobs_init(struct jobs *jobs, bool history_known);
+void jobs_init(struct jobs *jobs);
 void jobs_finish(struct jobs *jobs);
 
 struct job *jobs_find(const struct jobs *jobs, struct view op);
 
-/* The job of an operation that is being started now; a known one is left as it is. `language` is
- * empty for work that runs no code. A timeout of 0 is none. NULL if there are too many. */
-struct job *jobs_start(struct jobs *jobs, struct view op, struct view language, uint64_t timeout_ms,
-                       uint64_t now_ms);
+/* The job of an operation that is being started or joined now; a known one is left as it is. A
+ * timeout of 0 is none. NULL if there are too many. */
+struct job *jobs_start(struct jobs *jobs, struct view op, bool runs_code, uint64_t timeout_ms);
 
-/* The agent said what state it is in, in an OUTPUT or by RUNNING. */
-void job_set_state(struct job *job, enum op_state state, uint64_t now_ms);
+/* The agent says that it runs and has done so for ran_us, which are a part of its time. Only the
+ * first report counts: true then. */
+bool job_runs(struct job *job, uint64_t ran_us, uint64_t now_ms);
 
 /* Somebody asked for it to be stopped; the request itself is on its way already. */
 void job_cancel(struct job *job, enum op_stop reason, bool force, uint64_t now_ms);
-
-/* How long a START or WAIT may take: not at all while it is uncertain whether the job runs. */
-uint64_t job_wait_ms(const struct job *job, uint64_t wait_ms);
-
-/* The link to the agent was lost: a RUNNING may have been lost with it. */
-void jobs_link_lost(struct jobs *jobs);
 
 /* When the next job is due; 0 if none is. */
 uint64_t jobs_next_due_ms(const struct jobs *jobs);
@@ -74,8 +66,8 @@ uint64_t jobs_next_due_ms(const struct jobs *jobs);
 /* Advances one job that is due and returns what must be sent; JOB_NOTHING if no job is due. */
 enum job_action jobs_tick(struct jobs *jobs, uint64_t now_ms, struct job **ret_job);
 
-/* Its kill was sent. A job that runs code stays until its outcome has come, because later code is
- * queued until then; any other is removed. */
+/* Its kill was sent. A job that runs code stays until its outcome has come, because that is judged
+ * by what was noted at its beginning; any other is removed. */
 void jobs_killed(struct jobs *jobs, struct job *job);
 
 /* The operation has ended or was never accepted. */

@@ -357,7 +357,6 @@ static void on_link_lost(void *arg)
         return;
     }
     log_info("sandbox %s: lost the stream to the agent, opening another", w->setup->sandbox);
-    operations_link_lost(w->operations);
 }
 
 static const struct agent_link_events link_events = {
@@ -381,7 +380,6 @@ static void connect_agent(struct worker *w)
         .link = w->link,
         .figures = w->figures,
         .memory_bytes = w->spec.limits.memory_bytes,
-        .history_known = !w->attached,
         .answer = on_answer,
         .arg = w,
     };

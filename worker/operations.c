@@ -8,9 +8,8 @@
  * been killed for memory: only the backend knows (figures.h), so the answer is held until the
  * backend has answered. An outcome may be sent more than once, and is always the same.
  *
- * A START with `join`, as the next supervisor sends it, may come to a new worker. Then the job is
- * made when the agent has reported that the operation exists and is not over; the request is sent
- * with a wait time of 0, so that is soon.
+ * What waits for its turn is the agent's business: it says by RUNNING what runs, also what a START
+ * has only joined, and that begins the deadline.
  */
 #include "worker/operations.h"
 
@@ -47,10 +46,7 @@ struct asked {
     struct ipc_request *request;
     uint64_t seq;
     char op[LIMIT_NAME + 1];
-    bool began; /* this one made the job */
-    bool joins; /* its answer will, if one is needed, with these: */
-    char language[LIMIT_NAME + 1];
-    uint64_t timeout_ms;
+    bool began;            /* this one made the job */
     uint64_t kills_before; /* as noted when its operation began */
     struct buf held;       /* encoded answer that waits for the backend's figures */
 };
@@ -221,7 +217,7 @@ static void on_noted(void *arg, const char *op, uint64_t before)
 /* Its code begins to run, or is about to. */
 static void note_kills(struct operations *o, struct job *job)
 {
-    if (job->language[0] != '\0') {
+    if (job->runs_code) {
         job->kills_before = figures_note(o->setup.figures, job->op, on_noted, o);
     }
 }
@@ -236,21 +232,11 @@ static void on_output(struct asked *asked, const struct msg *reply)
 {
     struct operations *o = asked->operations;
     struct job *job = jobs_find(&o->jobs, view_of(asked->op));
-    if (job == NULL && asked->joins && reply->output.state != OP_DONE) {
-        job = jobs_start(&o->jobs, view_of(asked->op), view_of(asked->language), asked->timeout_ms,
-                         uv_now(o->setup.loop));
-        if (job == NULL) {
-            log_warn("operation %s: too many others, the agent alone keeps its deadline",
-                     asked->op);
-        } else {
-            job->kills_before = figures_noted(o->setup.figures); /* it may be dying already */
-        }
-    }
     asked->kills_before = job != NULL ? job->kills_before : figures_noted(o->setup.figures);
     if (reply->output.state == OP_DONE) {
         forget(o, job);
-    } else if (job != NULL) {
-        job_set_state(job, (enum op_state)reply->output.state, uv_now(o->setup.loop));
+    } else if (job != NULL && reply->output.state == OP_RUNNING) {
+        job_runs(job, reply->output.duration_us, uv_now(o->setup.loop));
         arm_operations(o);
     }
     struct err err = ERR_INIT;
@@ -285,61 +271,49 @@ static void on_agent_reply(void *arg, const struct msg *reply, const struct err 
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* The language whose earlier jobs it may wait for. Programs share one limit: see job.c. */
-static struct view language_of(const struct msg_start *m)
+static uint64_t capped_wait_ms(uint64_t wait_ms)
 {
-    struct view none = {NULL, 0};
-    return m->kind == OP_EVAL ? m->language : m->kind == OP_RUN ? view_of("(a program)") : none;
+    return wait_ms < TIME_WAIT_MS ? wait_ms : TIME_WAIT_MS;
 }
 
-/* An operation that this worker does not know: the agent says whether it is there. */
-static void join_operation(struct operations *o, struct ipc_request *request, const struct msg *m)
+/* A job for an operation that this worker has not heard of. NULL if there are too many. */
+static struct job *new_job(struct operations *o, const struct msg_start *m)
 {
-    struct err err = ERR_INIT;
-    struct msg out = *m;
-    struct asked *asked = asked_create(o, request, m->seq, m->start.op);
-    struct view language = language_of(&m->start);
-    asked->joins = true;
-    asked->timeout_ms = m->start.timeout_ms;
-    if (language.len > 0) {
-        memcpy(asked->language, language.data, language.len);
+    bool runs_code = op_is_execution((enum op_kind)m->kind);
+    struct job *job = jobs_start(&o->jobs, m->op, runs_code, m->timeout_ms);
+    if (job == NULL && m->join) {
+        log_warn("operation %.*s: too many others, the agent alone keeps its deadline",
+                 VIEW_ARG(m->op));
+    } else if (job != NULL && m->join) {
+        job->kills_before = figures_noted(o->setup.figures); /* it may be dying already */
+    } else if (job != NULL) {
+        note_kills(o, job);
     }
-    out.start.wait_ms = 0;
-    if (agent_link_ask(o->setup.link, &out, 0, on_agent_reply, asked, &err) < 0) {
-        answer_failed(asked, &err);
-    }
+    return job;
 }
 
 void operations_start(struct operations *o, struct ipc_request *request, const struct msg *m)
 {
     struct err err = ERR_INIT;
     struct msg out = *m;
-    bool known = jobs_find(&o->jobs, m->start.op) != NULL;
-    if (m->start.join && !known) {
-        join_operation(o, request, m);
-        return;
-    }
     struct asked *asked = asked_create(o, request, m->seq, m->start.op);
-    struct job *job = jobs_start(&o->jobs, m->start.op, language_of(&m->start), m->start.timeout_ms,
-                                 uv_now(o->setup.loop));
+    struct job *job = jobs_find(&o->jobs, m->start.op);
     if (job == NULL) {
+        job = new_job(o, &m->start);
+        asked->began = job != NULL;
+    }
+    if (job == NULL && !m->start.join) {
         err_set(&err, ERR_BUSY, "more than %d operations are under way in this sandbox", JOBS_MAX);
         answer_failed(asked, &err);
         return;
     }
-    asked->began = !known;
-    if (!known) {
-        note_kills(o, job);
-    }
-    out.start.wait_ms = job_wait_ms(job, m->start.wait_ms);
+    out.start.wait_ms = capped_wait_ms(m->start.wait_ms);
     if (agent_link_ask(o->setup.link, &out, out.start.wait_ms, on_agent_reply, asked, &err) < 0) {
-        if (!known) {
+        if (asked->began) {
             jobs_remove(&o->jobs, job);
         }
         answer_failed(asked, &err);
-        return;
     }
-    arm_operations(o);
 }
 
 void operations_wait(struct operations *o, struct ipc_request *request, const struct msg *m)
@@ -347,7 +321,7 @@ void operations_wait(struct operations *o, struct ipc_request *request, const st
     struct err err = ERR_INIT;
     struct msg out = *m;
     struct asked *asked = asked_create(o, request, m->seq, m->wait.op);
-    out.wait.wait_ms = job_wait_ms(jobs_find(&o->jobs, m->wait.op), m->wait.wait_ms);
+    out.wait.wait_ms = capped_wait_ms(m->wait.wait_ms);
     if (agent_link_ask(o->setup.link, &out, out.wait.wait_ms, on_agent_reply, asked, &err) < 0) {
         answer_failed(asked, &err);
     }
@@ -358,7 +332,6 @@ void operations_cancel(struct operations *o, struct ipc_request *request, const 
     struct err err = ERR_INIT;
     struct asked *asked = asked_create(o, request, m->seq, m->cancel.op);
     uint64_t now = uv_now(o->setup.loop);
-    struct view no_language = {NULL, 0};
     if (agent_link_ask(o->setup.link, m, 0, on_agent_reply, asked, &err) < 0) {
         answer_failed(asked, &err);
         return;
@@ -366,7 +339,7 @@ void operations_cancel(struct operations *o, struct ipc_request *request, const 
     /* an operation that only an earlier worker knew must get its kill two seconds later, too */
     struct job *job = jobs_find(&o->jobs, m->cancel.op);
     if (job == NULL && !m->cancel.force) {
-        job = jobs_start(&o->jobs, m->cancel.op, no_language, 0, now);
+        job = jobs_start(&o->jobs, m->cancel.op, false, 0);
     }
     if (job == NULL) {
         return;
@@ -440,23 +413,20 @@ void operations_list(struct operations *o, struct ipc_request *request, const st
 void operations_running(struct operations *o, const struct msg_running *m)
 {
     struct job *job = jobs_find(&o->jobs, m->op);
+    bool begins_now = m->waited && m->ran_us < TIME_RUNNING_MS * 1000;
     if (job != NULL) {
-        job_set_state(job, OP_RUNNING, uv_now(o->setup.loop));
-        note_kills(o, job); /* it was queued, and earlier operations are over */
+        if (job_runs(job, m->ran_us, uv_now(o->setup.loop)) && begins_now) {
+            note_kills(o, job); /* earlier operations are over */
+        }
         arm_operations(o);
     }
-}
-
-void operations_link_lost(struct operations *o)
-{
-    jobs_link_lost(&o->jobs);
 }
 
 struct operations *operations_create(const struct operations_setup *setup)
 {
     struct operations *o = alloc_one(struct operations);
     o->setup = *setup;
-    jobs_init(&o->jobs, setup->history_known);
+    jobs_init(&o->jobs);
     uv_timer_init(setup->loop, &o->timer);
     o->timer.data = o;
     return o;

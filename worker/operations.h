@@ -26,7 +26,6 @@ struct operations_setup {
     struct agent_link *link; /* borrowed for good, as the next */
     struct figures *figures;
     uint64_t memory_bytes; /* the sandbox's limit, for a message */
-    bool history_known;    /* the sandbox was created by this worker */
     operations_answer_fn answer;
     void *arg;
 };
@@ -42,7 +41,6 @@ void operations_list(struct operations *o, struct ipc_request *request, const st
 
 /* News from the agent link. */
 void operations_running(struct operations *o, const struct msg_running *m);
-void operations_link_lost(struct operations *o);
 
 /* Cancels all operations at once with force; calls `done` when every request is answered or after
  * grace_ms, whichever comes first. */

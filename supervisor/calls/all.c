@@ -85,7 +85,7 @@ static const char *what_became(const struct fleet_call *call)
 static void end_execution(struct fleet_call *call, const struct err *cause, const char *hint)
 {
     struct err err = ERR_INIT;
-    if (call->known && !call->was_over && call->began_ms != 0) {
+    if (call->known && !call->was_over && call->runs) {
         call_answer_crashed(call, cause);
         return;
     }

@@ -108,8 +108,8 @@ struct fleet_call *call_join(struct sandbox *s, const struct msg_op_info *info,
                              fleet_outcome_fn done, void *arg)
 {
     /* The worker enforces the deadline that the earlier server gave. */
-    uint64_t left_ms = info->left_ms != 0 ? info->left_ms : UINT32_MAX;
-    struct fleet_call *call = enter(s, LIMIT_OP_KEPT, left_ms, false, done, arg);
+    uint64_t timeout_ms = info->timeout_ms != 0 ? info->timeout_ms : UINT32_MAX;
+    struct fleet_call *call = enter(s, LIMIT_OP_KEPT, timeout_ms, false, done, arg);
     char language[LIMIT_NAME + 1];
     snprintf(language, sizeof(language), "%.*s", VIEW_ARG(info->language));
     const struct fleet_op op = {.kind = (enum op_kind)info->kind, .language = language};
@@ -119,8 +119,9 @@ struct fleet_call *call_join(struct sandbox *s, const struct msg_op_info *info,
     call->was_over = info->state == OP_DONE;
     call->heard_of = true;
     call->started_wall_ms -= info->age_ms;
-    call->began_ms = info->state == OP_QUEUED ? 0 : call_now_ms(call);
-    call->before_ms = info->age_ms;
+    call->runs = info->state != OP_QUEUED;
+    call->ran_us = info->ran_us;
+    call->heard_ms = call_now_ms(call);
     memcpy(call->op, info->op.data, info->op.len);
     start_call(call, &op);
     return call;

@@ -8,11 +8,10 @@
  * are drawn in the header. The progress of stopping is a separate field, since a call may be
  * stopped in any state.
  *
- * The worker and the agent enforce deadlines. A call knows only how much time is left for a
- * repeated START, and a much later limit in case neither of them acts. The clock of a call starts
- * with its START, unless another call is queued before it at the same interpreter; then with the
- * first reply that says "running". Such a call may get a bit more time when its worker is replaced,
- * never less.
+ * The worker and the agent enforce deadlines. A call knows only a much later limit, in case neither
+ * of them acts. Whether an operation runs, and for how long, is known by what the agent said last:
+ * it may have to wait for its turn, which only the agent decides. So a repeated START is the same
+ * as the first one, and the agent tells the next worker how much of the time is used.
  */
 #include "supervisor/calls/call.h"
 
@@ -118,17 +117,22 @@ void call_answer(struct fleet_call *call, int rc, const struct fleet_outcome *ou
     call_tell(call, rc, outcome, err, hint);
 }
 
+/* How long it has run so far; 0 while that is not known. */
+static uint64_t ran_us(const struct fleet_call *call)
+{
+    return call->runs ? call->ran_us + (call_now_ms(call) - call->heard_ms) * 1000 : 0;
+}
+
 struct fleet_outcome call_look(const struct fleet_call *call)
 {
     static const struct msg_output none = {.state = OP_RUNNING};
-    bool running = call->began_ms != 0;
     struct stream_view out = stream_keep_look(&call->out);
     struct stream_view err = stream_keep_look(&call->err);
     struct fleet_outcome outcome = {
         .op = call->op,
         .sandbox = call->sandbox->id,
         .language = call->start.language.len > 0 ? call->start.language.data : "",
-        .state = running ? OP_RUNNING : OP_QUEUED,
+        .state = call->runs ? OP_RUNNING : OP_QUEUED,
         .out = out.head,
         .out_tail = out.tail,
         .err = err.head,
@@ -136,7 +140,7 @@ struct fleet_outcome call_look(const struct fleet_call *call)
         .out_bytes = call->out.total,
         .err_bytes = call->err.total,
         .end = &none,
-        .duration_us = running ? (call->before_ms + call_now_ms(call) - call->began_ms) * 1000 : 0,
+        .duration_us = ran_us(call),
         .started_wall_ms = call->started_wall_ms,
         .unconfirmed = !call->known,
         .silent = call_is_silent(call),
@@ -287,10 +291,9 @@ static bool fits_call(const struct fleet_call *call, uint64_t from, uint64_t exp
 /* Whether its deadline or stop is over, and the backstop after that. */
 static bool should_be_over(const struct fleet_call *call)
 {
-    uint64_t now_ms = call_now_ms(call);
     uint64_t end_ms = TIME_INTERRUPT_MS + TIME_BACKSTOP_MS;
-    bool late = call->began_ms != 0 && now_ms > call->began_ms + call->timeout_ms + end_ms;
-    return late || (call->stop != STOP_NONE && now_ms > call->stopped_ms + end_ms);
+    bool late = call->runs && call->ran_us / 1000 > call->timeout_ms + end_ms;
+    return late || (call->stop != STOP_NONE && call_now_ms(call) > call->stopped_ms + end_ms);
 }
 
 static void take_output(struct fleet_call *call, const struct msg_output *o)
@@ -319,11 +322,8 @@ static void take_output(struct fleet_call *call, const struct msg_output *o)
     if (call->more != NULL && o->out.len + o->err.len > 0) {
         call->more(call->arg, o->out, o->err);
     }
-    if (o->state == OP_QUEUED) {
-        call->began_ms = 0;
-    } else if (call->began_ms == 0) {
-        call->began_ms = call_now_ms(call);
-    }
+    call->runs = o->state == OP_RUNNING;
+    call->ran_us = o->duration_us;
     if (call->late_ms == 0 && should_be_over(call)) {
         call->late_ms = call->heard_ms;
     }
@@ -369,51 +369,13 @@ static void on_call_reply(void *arg, int rc, const struct msg *reply, const stru
 
 /* ---- requests ---- */
 
-static uint64_t time_left_ms(const struct fleet_call *call)
-{
-    if (call->began_ms == 0) {
-        return call->timeout_ms;
-    }
-    uint64_t used_ms = call_now_ms(call) - call->began_ms;
-    return used_ms < call->timeout_ms ? call->timeout_ms - used_ms : 1;
-}
-
-static bool same_view(struct view a, struct view b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
-}
-
-/* Whether another call may be queued before this one: at the same interpreter, or among programs,
- * of which only so many run at the same time. */
-static bool has_to_queue(const struct fleet_call *call)
-{
-    const struct fleet_call *other;
-    size_t running = 0;
-    if (!runs_code(call)) {
-        return false;
-    }
-    TAILQ_FOREACH(other, &call->sandbox->calls, node)
-    {
-        if (other == call) {
-            break;
-        }
-        if (!runs_code(other) || !other->heard_of) {
-            continue;
-        }
-        if (same_view(other->start.language, call->start.language) || ++running == LIMIT_PROGRAMS) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static int ask_start(struct fleet_call *call, uint64_t wait_ms, struct err *err)
 {
     struct sandbox *s = call->sandbox;
     struct view items[SANDBOX_ACKS_MAX];
     struct msg m = {.type = MSG_START};
     m.start = call->start;
-    m.start.timeout_ms = time_left_ms(call);
+    m.start.timeout_ms = call->timeout_ms;
     m.start.out_from = call->out.total;
     m.start.err_from = call->err.total;
     m.start.wait_ms = wait_ms;
@@ -427,7 +389,6 @@ static int ask_start(struct fleet_call *call, uint64_t wait_ms, struct err *err)
     call->acks_to = s->acks_to;
     if (!call->heard_of) {
         call->heard_of = true;
-        call->began_ms = has_to_queue(call) ? 0 : call_now_ms(call);
         s->executions += runs_code(call) ? 1 : 0;
     }
     call->generation = s->generation;

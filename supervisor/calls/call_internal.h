@@ -36,15 +36,15 @@ struct fleet_call {
     uint64_t generation; /* of the worker that knows it; 0 if none of ours does */
     uint64_t acks_to;    /* acknowledgements that the START in flight carries */
     uint64_t entered_ms; /* when the call was made */
-    uint64_t heard_ms;   /* when the latest reply came; 0: none has */
+    uint64_t heard_ms;   /* when the latest reply came, or its OP_INFO; 0: none has */
     /* when a reply said that it goes on although it should have ended; 0: never */
     uint64_t late_ms;
     uint64_t asked_ms;      /* when the request was sent */
     uint64_t asked_wait_ms; /* and how long it may wait */
     unsigned empty;         /* early replies without output */
-    uint64_t timeout_ms;
-    uint64_t began_ms;  /* start of the deadline; 0 if it may still be queued */
-    uint64_t before_ms; /* how long it ran before that, under an earlier server */
+    uint64_t timeout_ms;    /* of its run, not of its wait for its turn */
+    bool runs;              /* by the latest reply; false before it, and while it is queued */
+    uint64_t ran_us;        /* … and how long it had done so then */
 
     enum stop stop;
     uint64_t stopped_ms;      /* when the stop was requested */

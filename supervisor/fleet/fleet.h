@@ -146,7 +146,7 @@ struct fleet_outcome {
     uint64_t out_bytes, err_bytes; /* all that the program has written so far */
     const struct msg_output
         *end; /* fields of the outcome, zero before OP_DONE; its out, err and lists are unused */
-    uint64_t duration_us; /* of the run, measured by the agent; before OP_DONE by us */
+    uint64_t duration_us; /* of the run, as the agent says; before OP_DONE with the time since */
     uint64_t started_wall_ms;
     /* ---- of executions, with OP_DONE ---- */
     const struct fleet_display *displays;

@@ -310,15 +310,27 @@ int agent_receive(struct agent_client *c, struct msg *ret, uint64_t wait_ms, str
     }
 }
 
+int agent_receive_reply(struct agent_client *c, struct msg *ret, uint64_t wait_ms, struct err *err)
+{
+    for (;;) {
+        int rc = agent_receive(c, ret, wait_ms, err);
+        if (rc < 0 || ret->type != MSG_RUNNING) {
+            return rc;
+        }
+        c->events++;
+        c->turns += ret->running.waited;
+        snprintf(c->last_event, sizeof(c->last_event), "%.*s", VIEW_ARG(ret->running.op));
+        c->last_ran_us = ret->running.ran_us;
+        c->last_waited = ret->running.waited;
+    }
+}
+
 int agent_ask(struct agent_client *c, struct msg *m, struct msg *reply, struct err *err)
 {
     int rc = agent_send_msg(c, m, err);
     while (rc == 0) {
-        rc = agent_receive(c, reply, AGENT_CLIENT_WAIT_MS, err);
-        if (rc == 0 && reply->type == MSG_RUNNING) {
-            c->events++;
-            snprintf(c->last_event, sizeof(c->last_event), "%.*s", VIEW_ARG(reply->running.op));
-        } else if (rc == 0 && reply->seq == m->seq) {
+        rc = agent_receive_reply(c, reply, AGENT_CLIENT_WAIT_MS, err);
+        if (rc == 0 && reply->seq == m->seq) {
             return 0;
         }
     }

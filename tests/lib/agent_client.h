@@ -55,8 +55,11 @@ struct agent_client {
     uint64_t seq;
     struct buf in;
     size_t used;     /* bytes of `in` that the last message occupies */
-    unsigned events; /* RUNNING events received while waiting for replies */
+    unsigned events; /* RUNNING events met while waiting for replies */
+    unsigned turns;  /* how many of them are of operations that waited */
     char last_event[LIMIT_NAME + 1];
+    uint64_t last_ran_us;
+    bool last_waited;
 };
 
 int agent_connect(struct agent_client *c, const struct agent_process *p, struct err *err);
@@ -75,6 +78,9 @@ int agent_send_msg(struct agent_client *c, struct msg *m, struct err *err);
 
 /* Next message, events included; borrowed until the next call. -ERR_TIMEOUT, -ERR_GONE. */
 int agent_receive(struct agent_client *c, struct msg *ret, uint64_t wait_ms, struct err *err);
+
+/* Next message that is no event; events are counted. The wait time is that of each message. */
+int agent_receive_reply(struct agent_client *c, struct msg *ret, uint64_t wait_ms, struct err *err);
 
 /* Sends and waits for the reply with that seq; events are counted, other replies dropped. */
 int agent_ask(struct agent_client *c, struct msg *m, struct msg *reply, struct err *err);

@@ -58,8 +58,10 @@ struct op {
     uint64_t status;
     int64_t exit_code;
     uint64_t reason;
-    bool queued_once, dropped;
-    uint64_t out_len; /* bytes written so far, all text or the letter below */
+    bool waited;       /* it had to queue */
+    bool announced;    /* RUNNING was sent since the last START and HELLO */
+    uint64_t begun_ms; /* when it began to run */
+    uint64_t out_len;  /* bytes written so far, all of them the letter below or text */
     char text[256];
 
     bool waiting;
@@ -76,6 +78,7 @@ struct agent {
     unsigned runs, started;
     uint64_t oom_kills;
     bool mute;
+    bool greeted; /* the connection has said HELLO, so it is told what runs */
 };
 
 static void send_msg(struct agent *a, const struct msg *m)
@@ -108,6 +111,7 @@ static void hang_up(struct agent *a)
         a->alone_ms = clock_ms();
     }
     a->rx.len = 0;
+    a->greeted = false;
     for (size_t i = 0; i < a->count; i++) {
         a->ops[i].waiting = false;
     }
@@ -127,6 +131,9 @@ static void send_output(struct agent *a, struct op *op)
     m.output.out =
         op->text[0] != '\0' ? view_bytes(op->text + op->out_from, now) : view_bytes(letters, now);
     m.output.state = all ? OP_DONE : op->state == OP_DONE ? OP_RUNNING : op->state;
+    if (op->state == OP_RUNNING) {
+        m.output.duration_us = (clock_ms() - op->begun_ms) * 1000;
+    }
     if (all) {
         m.output.status = op->status;
         m.output.exit_code = op->exit_code;
@@ -169,7 +176,20 @@ static void end_as(struct agent *a, struct op *op, const char *word)
     }
 }
 
-/* Begins a script; short ones end here. */
+static void announce(struct agent *a, struct op *op)
+{
+    struct msg m = {.type = MSG_RUNNING};
+    m.running.op = view_of(op->id);
+    m.running.ran_us = (clock_ms() - op->begun_ms) * 1000;
+    m.running.waited = op->waited;
+    send_msg(a, &m);
+    op->announced = true;
+    if (op->waited) {
+        op->wait_end_ms = 0;
+    }
+}
+
+/* Begins to run a script; those that do not last end right here. */
 static void run(struct agent *a, struct op *op)
 {
     char word[16] = "";
@@ -181,10 +201,9 @@ static void run(struct agent *a, struct op *op)
     sscanf(rest, "%lu %15s", &number, op->ends_as);
     a->runs++;
     op->state = OP_RUNNING;
-    if (op->queued_once) {
-        struct msg m = {.type = MSG_RUNNING};
-        m.running.op = view_of(op->id);
-        send_msg(a, &m);
+    op->begun_ms = clock_ms();
+    if (op->waited && a->greeted) {
+        announce(a, op);
     }
     if (strcmp(word, "sleep") == 0 || strcmp(word, "stubborn") == 0) {
         op->due_ms = clock_ms() + (number > 0 ? number : 1);
@@ -308,8 +327,9 @@ static void on_start(struct agent *a, const struct msg *m)
         op->started_ms = clock_ms();
         op->state = OP_QUEUED;
         a->started++;
-        op->queued_once = interpreter_busy(a, op);
+        op->waited = interpreter_busy(a, op);
     }
+    op->announced = false;
     wait_for(a, op, m->seq, m->start.out_from, m->start.err_from, m->start.wait_ms);
     run_queued(a);
 }
@@ -328,7 +348,8 @@ static void on_ops(struct agent *a, const struct msg *m)
         info.op_info.kind = OP_EVAL;
         info.op_info.state = strcmp(op->script, "forger") == 0 ? 9 : op->state;
         info.op_info.language = view_of(op->language);
-        info.op_info.left_ms = op->state == OP_DONE ? 0 : op->timeout_ms;
+        info.op_info.timeout_ms = op->timeout_ms;
+        info.op_info.ran_us = op->state == OP_RUNNING ? (now - op->begun_ms) * 1000 : 0;
         info.op_info.age_ms = now - op->started_ms;
         buf_init(&infos[i], LIMIT_FRAME);
         if (msg_encode(&infos[i], &info, &err) < 0) {
@@ -368,6 +389,9 @@ static void on_hello(struct agent *a, const struct msg *m)
     struct view languages[] = {view_of("bash"), view_of("python")};
     struct msg ok = {.type = MSG_HELLO_OK, .seq = m->seq};
     fault = fault != NULL ? fault : "";
+    for (size_t i = 0; i < a->count; i++) {
+        a->ops[i].announced = false;
+    }
     if (strcmp(fault, "refuse") == 0) {
         fail(a, m->seq, ERR_PROTOCOL, "a newer worker is here");
         return;
@@ -389,6 +413,7 @@ static void on_hello(struct agent *a, const struct msg *m)
     ok.hello_ok.languages.items = languages;
     ok.hello_ok.languages.count = 2;
     send_msg(a, &ok);
+    a->greeted = true;
 }
 
 static void handle(struct agent *a, const struct msg *m)
@@ -433,8 +458,14 @@ static void handle(struct agent *a, const struct msg *m)
     }
 }
 
-/* Ends operations that are due and answers waits that are over; returns the time to the next
- * event. */
+static uint64_t announce_at_ms(const struct agent *a, const struct op *op)
+{
+    bool due = op->state == OP_RUNNING && !op->announced && a->greeted;
+    return !due ? UINT64_MAX : op->begun_ms + (op->waited ? 0 : TIME_RUNNING_MS);
+}
+
+/* Ends what is over, reports what runs, answers who has waited enough; returns the time to the next
+ * such event. */
 static int tick(struct agent *a)
 {
     uint64_t now = clock_ms();
@@ -451,12 +482,18 @@ static int tick(struct agent *a)
     run_queued(a);
     for (size_t i = 0; i < a->count; i++) {
         struct op *op = &a->ops[i];
+        if (announce_at_ms(a, op) <= now) {
+            announce(a, op);
+        }
         if (op->waiting &&
             (op->state == OP_DONE || op->out_len > op->out_from || op->wait_end_ms <= now)) {
             send_output(a, op);
         }
         if (op->due_ms != 0 && op->due_ms < next) {
             next = op->due_ms;
+        }
+        if (announce_at_ms(a, op) < next) {
+            next = announce_at_ms(a, op);
         }
         if (op->waiting && op->wait_end_ms < next) {
             next = op->wait_end_ms;

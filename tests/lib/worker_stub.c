@@ -221,7 +221,6 @@ static void serve(struct stub *s, struct kept_op *op)
     }
     if (o->state != OP_DONE) {
         o->status = 0;
-        o->duration_us = 0;
     }
     struct ipc_request *request = op->waiter;
     op->waiter = NULL;

@@ -192,9 +192,8 @@ static void add_info(const struct kept *k, struct kept_op *op, struct buf *text)
     m.op_info.state = o.state;
     m.op_info.language = view_of("python");
     m.op_info.age_ms = age_ms;
-    if (o.state != OP_DONE && op->timeout_ms > age_ms) {
-        m.op_info.left_ms = op->timeout_ms - age_ms;
-    }
+    m.op_info.timeout_ms = op->timeout_ms;
+    m.op_info.ran_us = age_ms * 1000;
     if (msg_encode(text, &m, NULL) < 0) {
         exit(EXIT_CODE_PROTOCOL);
     }

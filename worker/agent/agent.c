@@ -174,33 +174,47 @@ struct interp *agent_find_interp(struct agent *a, struct view language)
     return NULL;
 }
 
-/* Sends RUNNING for an operation that was queued: the worker starts its deadline now, and the
- * client sees that it runs. */
-static void announce(struct agent *a, struct op *op)
-{
-    if (op->announce && a->current != NULL) {
-        op->waiter.until_ms = 0;
-        struct msg m = {.type = MSG_RUNNING};
-        m.running.op = view_of(op->id);
-        agent_send(a, a->current, &m);
-    }
-}
-
 static void begin_queued(struct agent *a)
 {
     struct op *program;
     while (programs_have_room(&a->programs) && (program = op_next(&a->ops, NULL)) != NULL) {
         programs_begin(&a->programs, &a->ops, program);
-        announce(a, program);
     }
     for (size_t i = 0; i < AGENT_INTERPS; i++) {
         struct interp *in = &a->interps[i];
         struct op *op;
         while (interp_is_free(in) && (op = op_next(&a->ops, in)) != NULL) {
             interp_begin(in, &a->ops, op);
-            announce(a, op);
         }
     }
+}
+
+/* When RUNNING is due, in clock_ms(). Most operations end before that; one whose files are looked
+ * for has ended, too. */
+static uint64_t announce_at_ms(const struct op *op)
+{
+    if (op_state(op) != OP_RUNNING || op->announced || op->scan != NULL) {
+        return UINT64_MAX;
+    }
+    return op->begun_us / 1000 + (op->waited ? 0 : TIME_RUNNING_MS);
+}
+
+/* Tells the worker how long the operation has run, for its deadline. The wait of one that was
+ * queued is answered, so that the client sees that it runs. */
+static void announce(struct agent *a, struct op *op, uint64_t now_ms)
+{
+    if (now_ms < announce_at_ms(op) || a->current == NULL || !link_has_room(a->current)) {
+        return;
+    }
+    struct msg m = {.type = MSG_RUNNING};
+    m.running.op = view_of(op->id);
+    m.running.ran_us = op_ran_us(op);
+    m.running.waited = op->waited;
+    op->announced = true;
+    if (op->waited) {
+        op->waiter.until_ms = 0;
+    }
+    agent_send(a, a->current, &m);
 }
 
 static void enforce_deadline(struct agent *a, struct op *op, uint64_t now_ms)
@@ -242,9 +256,11 @@ static void settle(struct agent *a)
         enforce_deadline(a, a->ops.items[i], now_ms);
     }
     begin_queued(a);
+    now_ms = clock_ms(); /* not before the beginning of what has begun just now */
     for (size_t i = 0; i < a->ops.count; i++) {
         struct op *op = a->ops.items[i];
-        op->announce = op_state(op) == OP_QUEUED;
+        op->waited = op->waited || op_state(op) == OP_QUEUED;
+        announce(a, op, now_ms);
         answer_op(a, op, now_ms);
     }
     expire_links(a, now_ms);
@@ -276,6 +292,9 @@ static uint64_t next_deadline_ms(const struct agent *a)
         const struct op *op = a->ops.items[i];
         if (op->waiter.active && can_answer) {
             at = earlier(at, op->waiter.until_ms);
+        }
+        if (can_answer) {
+            at = earlier(at, announce_at_ms(op));
         }
         if (op->kill_at_ms > 0) {
             at = earlier(at, op->kill_at_ms);

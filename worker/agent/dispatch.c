@@ -104,6 +104,9 @@ static int hello(struct agent *a, struct link *l, const struct msg *m, struct er
     }
     a->current = l;
     a->generation = m->hello.generation;
+    for (size_t i = 0; i < a->ops.count; i++) {
+        a->ops.items[i]->announced = false; /* this worker may not know what runs */
+    }
     agent_look_for_languages(a);
     struct view languages[LANGUAGES_MAX];
     struct msg reply = msg_answer(m->type, m->seq);
@@ -251,6 +254,7 @@ static int accept_start(struct agent *a, struct link *l, const struct msg *m, st
             return 0;
         }
     }
+    op->announced = false;
     struct op_waiter waiter = {.active = true,
                                .seq = m->seq,
                                .out_from = s->out_from,

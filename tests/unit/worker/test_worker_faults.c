@@ -340,14 +340,14 @@ static void a_deadline_is_kept_by_the_next_worker(void **state)
     struct msg m = make_start("op1", "sleep 60000", 5000, 0);
     driver_start(d, 1);
     driver_open(d, "", false);
+    uint64_t begin = clock_ms();
     driver_ask(d, &m, &a, MSG_OUTPUT);
     answer_finish(&a);
     driver_kill(d, SIGKILL);
     driver_wait_link(d, false);
     driver_start(d, 2);
     driver_open(d, "", true);
-    uint64_t begin = clock_ms();
-    driver_run(d, "op1", "sleep 60000", 300, &a, NULL); /* the rest of its time */
+    driver_run(d, "op1", "sleep 60000", 300, &a, NULL); /* all of it, from its beginning on */
     assert_int_equal(a.m.output.status, OP_STATUS_TIMEOUT);
     assert_in_range(clock_ms() - begin, 300, 3000);
     answer_finish(&a);

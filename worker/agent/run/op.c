@@ -323,20 +323,8 @@ void op_output(const struct op *op, const struct op_waiter *w, bool bytes, struc
         put_outcome(op, lists, o);
     } else {
         o->state = op_state(op) == OP_DONE ? OP_RUNNING : op_state(op);
+        o->duration_us = op_ran_us(op);
     }
-}
-
-/* At least 1 while there is a deadline: 0 means that there is none. */
-static uint64_t left_ms(const struct op *op, uint64_t now_ms)
-{
-    uint64_t due_ms = op->begun_us / 1000 + op->timeout_ms;
-    if (op->timeout_ms == 0 || op_state(op) == OP_DONE) {
-        return 0;
-    }
-    if (op_state(op) == OP_QUEUED) {
-        return op->timeout_ms;
-    }
-    return due_ms > now_ms ? due_ms - now_ms : 1;
 }
 
 void op_info(const struct op *op, uint64_t now_ms, struct msg *ret)
@@ -347,7 +335,8 @@ void op_info(const struct op *op, uint64_t now_ms, struct msg *ret)
     ret->op_info.kind = op->kind;
     ret->op_info.state = op_state(op);
     ret->op_info.language = view_of(op->language);
-    ret->op_info.left_ms = left_ms(op, now_ms);
+    ret->op_info.timeout_ms = op->timeout_ms;
+    ret->op_info.ran_us = op_ran_us(op);
     ret->op_info.age_ms = now_ms > op->started_ms ? now_ms - op->started_ms : 0;
 }
 
@@ -367,11 +356,15 @@ void op_run(struct op_table *t, struct op *op)
     }
 }
 
+uint64_t op_ran_us(const struct op *op)
+{
+    bool over = op->begun_us == 0 || op->duration_us > 0;
+    return over ? op->duration_us : clock_us() - op->begun_us;
+}
+
 void op_stop_clock(struct op *op)
 {
-    if (op->begun_us > 0 && op->duration_us == 0) {
-        op->duration_us = clock_us() - op->begun_us;
-    }
+    op->duration_us = op_ran_us(op);
 }
 
 void op_ended(struct op_table *t, struct op *op)

@@ -72,7 +72,8 @@ struct op {
     struct fileop *file;     /* owned; while a file operation runs */
     struct program *program; /* borrowed; while a program runs */
     struct scan *scan;       /* owned; set between the end of a run and the end of its scan */
-    bool announce;           /* it had to queue, so RUNNING is due when it begins */
+    bool waited;             /* it had to queue, so RUNNING is due as soon as it begins */
+    bool announced;          /* RUNNING was sent since the last START and HELLO */
 
     uint64_t timeout_ms;   /* as asked for; 0 = none */
     uint64_t begun_us;     /* clock_us() when it began to run */
@@ -166,6 +167,9 @@ void op_output(const struct op *op, const struct op_waiter *w, bool bytes, struc
 
 /* Fills an OP_INFO message that borrows from the operation. */
 void op_info(const struct op *op, uint64_t now_ms, struct msg *ret);
+
+/* How long it has run so far, or ran; 0 while it is queued. */
+uint64_t op_ran_us(const struct op *op);
 
 /* A queued operation begins to run; its deadline counts from now. */
 void op_run(struct op_table *t, struct op *op);

@@ -89,6 +89,7 @@ int worker_link_ask(struct worker_link *link, struct msg *m, uint64_t timeout_ms
     w.out = true;
     w.is_start = m->type == MSG_START;
     w.starts += w.is_start;
+    w.began_ms = w.starts == 1 ? uv_now(&w.loop) : w.began_ms;
     w.start = m->start;
     w.out_from = w.is_start ? m->start.out_from : m->wait.out_from;
     w.skip = w.is_start ? m->start.skip : m->wait.skip;
@@ -167,7 +168,7 @@ struct msg output(enum op_state op_state, const char *text, uint64_t from)
     m.output.out = view_of(text);
     m.output.out_from = from;
     m.output.status = op_state == OP_DONE ? OP_STATUS_OK : 0;
-    m.output.duration_us = op_state == OP_DONE ? 1000 : 0;
+    m.output.duration_us = op_state == OP_QUEUED ? 0 : (uv_now(&w.loop) - w.began_ms) * 1000;
     return m;
 }
 

@@ -34,6 +34,7 @@ struct world {
     worker_reply_fn done;
     void *arg;
     unsigned starts, interrupts, kills, acks;
+    uint64_t began_ms; /* when the first operation began, as its replies say */
     bool killed;
     bool closed;
 };

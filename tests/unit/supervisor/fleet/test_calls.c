@@ -234,7 +234,8 @@ static struct msg_op_info info_of(const char *id, enum op_state op_state)
                                .kind = OP_EVAL,
                                .state = op_state,
                                .language = view_of("bash"),
-                               .left_ms = 5000,
+                               .timeout_ms = 5000,
+                               .ran_us = 1500000,
                                .age_ms = 2000};
     return info;
 }
@@ -275,6 +276,17 @@ static void an_execution_of_an_earlier_server_is_joined_from_its_first_byte(void
     assert_int_equal(w.s.executions, 0); /* counted for its creator */
 }
 
+static void a_joined_execution_has_run_for_as_long_as_the_agent_says(void **state)
+{
+    struct msg_op_info info = info_of("adopted", OP_RUNNING);
+    executions_adopt(w.host.executions, &w.s, &info);
+    assert_int_equal(w.start.timeout_ms, 5000); /* all of it: the agent tells the worker the rest */
+    w.loop.time += 200;
+    assert_int_equal(call_look(TAILQ_FIRST(&w.s.calls)).duration_us, 1700000);
+    reply(OP_DONE, "");
+    assert_int_equal(w.acks, 1);
+}
+
 static void a_gap_in_what_we_began_ourselves_is_a_fault(void **state)
 {
     char id[FLEET_ID_SIZE];
@@ -311,6 +323,49 @@ static void what_is_no_execution_is_not_adopted(void **state)
     executions_adopt(w.host.executions, &w.s, &info);
     assert_false(w.out);
     assert_true(TAILQ_EMPTY(&w.s.calls));
+}
+
+/* ---- time ---- */
+
+/* Only the agent knows that it waits, and for how long it runs then. */
+static void what_waits_for_its_turn_has_no_deadline_yet(void **state)
+{
+    char id[FLEET_ID_SIZE];
+    struct told told;
+    begin(id, &told);
+    const struct fleet_call *call = TAILQ_FIRST(&w.s.calls);
+    for (int i = 0; i < 3; i++) {
+        pass_an_hour();
+        reply(OP_QUEUED, "");
+        assert_int_equal(call_look(call).state, OP_QUEUED);
+        assert_int_equal(call_look(call).duration_us, 0);
+    }
+    struct msg m = output(OP_RUNNING, "", 0);
+    m.output.duration_us = 3000;
+    reply_with(0, &m, NULL);
+    w.loop.time += 500;
+    assert_int_equal(call_look(call).state, OP_RUNNING);
+    assert_int_equal(call_look(call).duration_us, 503000);
+    call_check_all(&w.s);
+    assert_int_equal(told.times, 0);
+    reply(OP_DONE, "");
+    assert_int_equal(told.times, 1);
+}
+
+static void a_start_is_repeated_with_its_whole_time(void **state)
+{
+    char id[FLEET_ID_SIZE];
+    struct told told;
+    begin(id, &told);
+    assert_int_equal(w.start.timeout_ms, 1000);
+    w.loop.time += 400;
+    reply(OP_RUNNING, "");
+    lose_worker();
+    resume();
+    assert_true(w.is_start && !w.start.join);
+    assert_int_equal(w.start.timeout_ms, 1000);
+    reply(OP_DONE, "");
+    assert_int_equal(told.times, 1);
 }
 
 /* ---- waiting ---- */
@@ -619,6 +674,9 @@ int main(void)
         TEST(every_event_in_every_state),
         TEST(a_stop_reaches_whatever_worker_there_is_and_gets_harder),
         TEST(an_execution_of_an_earlier_server_is_joined_from_its_first_byte),
+        TEST(a_joined_execution_has_run_for_as_long_as_the_agent_says),
+        TEST(what_waits_for_its_turn_has_no_deadline_yet),
+        TEST(a_start_is_repeated_with_its_whole_time),
         TEST(a_gap_in_what_we_began_ourselves_is_a_fault),
         TEST(a_forgotten_execution_is_dropped),
         TEST(what_is_no_execution_is_not_adopted),

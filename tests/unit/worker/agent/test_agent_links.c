@@ -31,7 +31,7 @@ static bool is_closed(struct agent_client *c)
 {
     struct err err = ERR_INIT;
     struct msg m;
-    return agent_receive(c, &m, 5000, &err) == -ERR_GONE;
+    return agent_receive_reply(c, &m, 5000, &err) == -ERR_GONE;
 }
 
 static void assert_alive(struct fixture *f)

@@ -108,7 +108,7 @@ static void test_queue_and_running_event(void **state)
         agent_code(&f->link, "python", "import time; time.sleep(0.3); order = [1]");
     struct msg_start second = agent_code(&f->link, "python", "order.append(2)");
     struct msg_start third = agent_code(&f->link, "python", "order.append(3)");
-    f->link.events = 0;
+    f->link.turns = 0;
     start_only(f, &first, 0);
     struct msg m = {.type = MSG_START};
     m.start = second;
@@ -120,11 +120,84 @@ static void test_queue_and_running_event(void **state)
     struct agent_result *r = run(f, "bash", "echo beside");
     assert_string_equal(r->out, "beside\n");
     assert_true(clock_ms() - before < 250);
-    assert_int_equal(f->link.events, 0);
+    assert_int_equal(f->link.turns, 0);
     r = run(f, "python", "order");
     assert_string_equal(r->result, "[1, 2, 3]");
-    assert_int_equal(f->link.events,
-                     3); /* of the second, the third and this one; not of the first */
+    assert_int_equal(f->link.turns, 3); /* second, third and this one; not the first */
+}
+
+/* Waits for a RUNNING of this operation, and returns its ran_us. */
+static uint64_t expect_running(struct fixture *f, const char *op, bool waited)
+{
+    struct msg m;
+    struct err err = ERR_INIT;
+    assert_int_equal(agent_receive(&f->link, &m, AGENT_CLIENT_WAIT_MS, &err), 0);
+    assert_int_equal(m.type, MSG_RUNNING);
+    assert_int_equal(m.seq, 0);
+    assert_true(view_is(m.running.op, op));
+    assert_int_equal(m.running.waited, waited);
+    return m.running.ran_us;
+}
+
+static void test_what_runs_is_told_after_each_start_and_hello(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    run(f, "bash", "rm -f go");
+    struct msg_start first = agent_code(
+        &f->link, "python", "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)");
+    struct msg_start second = agent_code(&f->link, "python", "time.sleep(0.1)");
+    const char *op = first.op.data;
+    const char *next = second.op.data;
+    struct msg m = {.type = MSG_START};
+    m.start = first;
+    struct msg reply = ask(f, m);
+    assert_int_equal(reply.output.state, OP_RUNNING);
+    uint64_t ran_us = expect_running(f, op, false);
+    assert_true(ran_us > TIME_RUNNING_MS * 1000 - 1000); /* clocks are read in ms */
+    m.start = second;
+    reply = ask(f, m);
+    assert_int_equal(reply.output.state, OP_QUEUED);
+    assert_int_equal(reply.output.duration_us, 0);
+
+    reconnect(f, 10); /* this worker may be a new one */
+    uint64_t later_us = expect_running(f, op, false);
+    assert_true(later_us > ran_us);
+    f->link.events = 0;
+    m.start = first;
+    m.start.join = true;
+    reply = ask(f, m);
+    assert_int_equal(f->link.events, 1);
+    assert_string_equal(f->link.last_event, op);
+    assert_true(f->link.last_ran_us > later_us);
+    assert_true(reply.output.duration_us >= f->link.last_ran_us);
+    reply = ask_wait(f, op, 0, 0); /* which tells it as well, by its answer */
+    assert_true(reply.output.duration_us > f->link.last_ran_us);
+    assert_int_equal(f->link.events, 1);
+
+    f->link.turns = 0;
+    run(f, "bash", "touch go");
+    assert_status(follow(f, next), OP_STATUS_OK);
+    assert_int_equal(f->link.turns, 1);
+    assert_string_equal(f->link.last_event, next);
+    assert_true(f->link.last_waited && f->link.last_ran_us < f->r.last.duration_us);
+    f->link.events = 0;
+    reconnect(f, 11);
+    ask(f, (struct msg){.type = MSG_STATUS}); /* nothing runs, so nothing is told */
+    assert_int_equal(f->link.events, 0);
+}
+
+static void test_what_is_over_soon_is_not_told(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    unsigned short_ones = 0;
+    for (int i = 0; i < 100; i++) {
+        f->link.events = 0;
+        if (run(f, "python", "1 + 1")->last.duration_us < TIME_RUNNING_MS * 1000 - 1000) {
+            assert_int_equal(f->link.events, 0);
+            short_ones++;
+        }
+    }
+    assert_true(short_ones > 0);
 }
 
 static void test_cancel_queued(void **state)
@@ -245,11 +318,11 @@ static void test_one_waiter(void **state)
     assert_int_equal(agent_send_msg(&f->link, &first, &err), 0);
     assert_int_equal(agent_send_msg(&f->link, &second, &err), 0);
     struct msg reply;
-    assert_int_equal(agent_receive(&f->link, &reply, 5000, &err), 0);
+    assert_int_equal(agent_receive_reply(&f->link, &reply, 5000, &err), 0);
     assert_int_equal(reply.seq, first.seq);
     assert_int_equal(reply.output.out.len, 0);
     assert_int_equal(reply.output.state, OP_RUNNING);
-    assert_int_equal(agent_receive(&f->link, &reply, 5000, &err), 0);
+    assert_int_equal(agent_receive_reply(&f->link, &reply, 5000, &err), 0);
     assert_int_equal(reply.seq, second.seq);
     assert_true(view_is(reply.output.out, "x\n"));
 }
@@ -373,6 +446,8 @@ int main(void)
         cmocka_unit_test(test_start_twice_runs_once),
         cmocka_unit_test(test_link_lost_in_the_middle),
         cmocka_unit_test(test_queue_and_running_event),
+        cmocka_unit_test(test_what_runs_is_told_after_each_start_and_hello),
+        cmocka_unit_test(test_what_is_over_soon_is_not_told),
         cmocka_unit_test(test_cancel_queued),
         cmocka_unit_test(test_force_restarts),
         cmocka_unit_test(test_backstop),

@@ -382,7 +382,7 @@ static void test_side_by_side(void **state)
     char numbers[LIMIT_PROGRAMS + 2][4];
     struct err err = ERR_INIT;
     run(f, "shell", "rm -f go");
-    f->link.events = 0;
+    f->link.turns = 0;
     for (size_t i = 0; i < LIMIT_PROGRAMS + 2; i++) {
         bool queued = i >= LIMIT_PROGRAMS;
         snprintf(numbers[i], sizeof(numbers[i]), "%zu", i);
@@ -401,7 +401,7 @@ static void test_side_by_side(void **state)
     /* a queued one ends at once */
     cancel(f, ids[LIMIT_PROGRAMS], OP_STOP_CANCEL, false);
     assert_status(follow(f, ids[LIMIT_PROGRAMS]), OP_STATUS_CANCELLED);
-    assert_int_equal(f->link.events, 0);
+    assert_int_equal(f->link.turns, 0);
     run(f, "bash", "touch go");
     for (size_t i = 0; i < LIMIT_PROGRAMS + 2; i++) {
         char wanted[16];
@@ -412,7 +412,7 @@ static void test_side_by_side(void **state)
             assert_string_equal(r->out, wanted);
         }
     }
-    assert_int_equal(f->link.events, 1);
+    assert_int_equal(f->link.turns, 1);
 }
 
 static void test_output(void **state)
