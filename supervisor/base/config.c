@@ -18,6 +18,7 @@
 #include "common/room.h"
 #include "common/str.h"
 #include "supervisor/base/image.h"
+#include "supervisor/base/local_file.h"
 #include "supervisor/base/options.h"
 #include "supervisor/base/share.h"
 
@@ -288,13 +289,16 @@ static int check_together(const struct config *c, struct err *err)
                        c->disk_mb, c->memory_mb, room_disk_max(c->memory_mb << 20) >> 20,
                        room_memory_min(c->disk_mb << 20) >> 20);
     }
-    for (const char *dir = c->local_files; *dir != '\0';
-         dir += strcspn(dir, ","), dir += *dir == ',') {
-        if (*dir != '/') {
-            return err_set(err, ERR_CONFIG,
-                           "--local-files: expected absolute paths of directories, separated by "
-                           "commas, got \"%.200s\"",
-                           c->local_files);
+    struct view dir;
+    bool writable = false;
+    for (const char *dirs = c->local_files; local_dirs_next(&dirs, &dir, &writable);) {
+        if (dir.len == 0 || dir.data[0] != '/' || (writable && dir.len == 1)) {
+            return err_set(
+                err, ERR_CONFIG,
+                "--local-files: expected absolute paths of directories, separated by "
+                "commas, each with :rw behind it if files may be saved there (not /), got "
+                "\"%.200s\"",
+                c->local_files);
         }
     }
     if (c->share[0] != '\0' && is_reached_by_network(c->engine)) {

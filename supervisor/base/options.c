@@ -112,8 +112,8 @@ const struct option options[] = {
      "where what code writes belongs to whoever runs the server; :ask: only in sandboxes that ask for it; may be "
      "repeated, or several with commas", NULL},
     {"local-files", OPTION_TOPIC_OFFER, OPTION_TEXT, FIELD(local_files), "", 0, 0, "DIRS",
-     "directories of this host, separated by commas, from which upload_file may take files by local_path; "
-     "default: none", NULL},
+     "directories of this host, separated by commas, from which upload_file may take files by local_path, and "
+     "into which save_file may put them if :rw is behind the directory; default: none", NULL},
 
     /* ---- HTTP ---- */
     {"http", OPTION_TOPIC_HTTP, OPTION_TEXT, FIELD(http), "", 0, 0, "[HOST:]PORT",

@@ -22,6 +22,7 @@
 #include "common/io/json.h"
 #include "common/log.h"
 #include "supervisor/base/config.h"
+#include "supervisor/base/local_file.h"
 #include "supervisor/base/share.h"
 #include "supervisor/compat/profile.h"
 #include "supervisor/results/form.h"
@@ -35,19 +36,11 @@
 
 /* The order that clients see. It stays, because clients cache by it. */
 static const struct tool *const native[] = {
-    &tool_execute_code,
-    &tool_create_sandbox,
-    &tool_get_sandbox_status,
-    &tool_close_sandbox,
-    &tool_create_run_close,
-    &tool_list_files,
-    &tool_read_file,
-    &tool_write_file,
-    &tool_upload_file,
-    &tool_get_execution,
-    &tool_cancel_execution,
-    &tool_install_package,
-    &tool_check_package_status,
+    &tool_execute_code,    &tool_create_sandbox,       &tool_get_sandbox_status,
+    &tool_close_sandbox,   &tool_create_run_close,     &tool_list_files,
+    &tool_read_file,       &tool_write_file,           &tool_upload_file,
+    &tool_save_file,       &tool_get_execution,        &tool_cancel_execution,
+    &tool_install_package, &tool_check_package_status,
 };
 #define NATIVE_COUNT (sizeof(native) / sizeof(native[0]))
 #define TOOLS_MAX    96
@@ -188,7 +181,10 @@ struct tools *tools_create(const struct config *config, const struct languages *
         }
     }
     for (size_t i = 0; i < NATIVE_COUNT; i++) {
-        add_tool(t, native[i], &words);
+        /* who cannot use it is not told of it */
+        if (native[i] != &tool_save_file || local_dirs_writable(config->local_files)) {
+            add_tool(t, native[i], &words);
+        }
     }
     return t;
 }

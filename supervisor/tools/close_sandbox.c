@@ -42,7 +42,7 @@ const struct tool tool_close_sandbox = {
         "properties": {
             "sandbox_id": {
                 "type": "string", "minLength": 1, "maxLength": 64,
-                "description": "Sandbox to close: a sandbox_id or the name given at its creation."
+                "description": "Sandbox to close: its sandbox_id or name."
             }
         },
         "required": ["sandbox_id"],

@@ -127,7 +127,7 @@ const struct tool tool_get_sandbox_status = {
         "properties": {
             "sandbox_id": {
                 "type": "string", "minLength": 1, "maxLength": 64,
-                "description": "A sandbox_id or the name given at its creation. Default: all your sandboxes."
+                "description": "A sandbox_id or a name. Default: all your sandboxes."
             }
         },
         "additionalProperties": false

@@ -12,9 +12,11 @@
 #include <string.h>
 
 #include "common/backends.h"
+#include "common/str.h"
 #include "proto/limits.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
+#include "supervisor/base/local_file.h"
 #include "supervisor/base/share.h"
 #include "supervisor/languages/languages.h"
 #include "supervisor/results/result.h"
@@ -30,18 +32,17 @@ static const struct {
     {"sandbox_id", JSON_TEXT(
         "sandbox_id": {
             "type": "string", "minLength": 1, "maxLength": 64,
-            "description": "A sandbox_id, or the name given at its creation. Without it @default_sandbox@."
+            "description": "A sandbox_id, or a sandbox's name. Without it @default_sandbox@."
         })},
     {"sandbox_there", JSON_TEXT(
         "sandbox_id": {
             "type": "string", "minLength": 1, "maxLength": 64,
-            "description": "A sandbox_id, or the name given at its creation. @default_sandbox_there@"
+            "description": "A sandbox_id, or a sandbox's name. @default_sandbox_there@"
         })},
     {"execution_id", JSON_TEXT(
         "execution_id": {
             "type": "string", "minLength": 1, "maxLength": 64,
-            "description": "From the result of execute_code or create_run_close, or from executions_recent of "
-                           "get_sandbox_status."
+            "description": "From the result of a call, or executions_recent of get_sandbox_status."
         })},
     {"timeout", JSON_TEXT(
         "timeout_seconds": {
@@ -82,30 +83,28 @@ static const struct {
         },
         "memory_mb": {
             "type": "integer", "minimum": 16, "maximum": 1048576,
-            "description": "Memory limit in MiB, no swap. Default: @memory_mb@."
+            "description": "Memory in MiB, no swap. Default: @memory_mb@."
         },
         "cpus": {
             "type": "number", "minimum": 0.01, "maximum": 1024,
-            "description": "CPU limit in cores, may be a fraction. Default: @cpus@."
+            "description": "CPU cores, may be a fraction. Default: @cpus@."
         },
         "pids": {
             "type": "integer", "minimum": 8, "maximum": 1000000,
-            "description": "Most processes and threads at a time. Default: @pids@."
+            "description": "Most processes and threads. Default: @pids@."
         },
         "disk_mb": {
             "type": "integer", "minimum": 1, "maximum": 1048576,
-            "description": "Space for files in MiB, which is part of memory_mb. "
-                           "Default: @disk_mb@, or what fits a memory_mb that is named."
+            "description": "Space for files in MiB, part of memory_mb. Default: @disk_mb@, or what fits memory_mb."
         },
         "network": {
             "type": "string", "enum": ["none", "full"], "default": "none",
-            "description": "none, or full: its code reaches what the server's host reaches, but not that host itself, "
-                           "if the server allows it. Installing packages needs none."
+            "description": "full: its code reaches what the server's host reaches, but not that host itself. Installing "
+                           "packages needs none."
         },
         "packages": {
             "type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 256}, "maxItems": 32,
-            "description": "Packages to install before anything runs, as for install_package: pandas, "
-                           "requests==2.32.3. If that fails, the sandbox is closed again."
+            "description": "Packages to install first: pandas, requests==2.32.3. If that fails, the sandbox is closed again."
         },
         "manager": {
             "type": "string", "enum": ["pip", "npm"], "default": "pip",
@@ -114,8 +113,8 @@ static const struct {
         @env@)},
     {"shares", JSON_TEXT(
         "shares": {
-            "type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 64}, "maxItems": 16,
-            "description": "Directories of the user's host to show at /shared, by name@shares_asked@."
+            "type": "array", "items": {"type": "string"},
+            "description": "Directories to show at /shared@shares_asked@."
         })},
     {"packages_property", JSON_TEXT(
         "packages": {
@@ -333,7 +332,7 @@ static const char *default_sandbox_about(const struct config *c)
             return rows[i].about;
         }
     }
-    return "your default sandbox is used, which is made on first use";
+    return "your default sandbox is used, made on first use";
 }
 
 /* The same for tools that only read. */
@@ -350,7 +349,7 @@ static const char *default_sandbox_there_about(const struct config *c)
             return rows[i].about;
         }
     }
-    return "Without it your default sandbox is used, if there is one: this makes none.";
+    return "Without it your default sandbox, if there is one: this makes none.";
 }
 
 /* Returns the figure or piece called `name`; NULL if unknown. Figures are formatted into
@@ -450,7 +449,7 @@ static int add_languages(struct buf *out, const char *name, const struct languag
     return 0;
 }
 
-#define SHARES_SHOWN_BYTES 160 /* of a list in a description; get_sandbox_status has them all */
+#define SHARES_SHOWN_BYTES 80 /* of a list in a description; get_sandbox_status has them all */
 
 /* " /shared/data (read-only), /shared/out (writable)": those that all sandboxes see, or the names
  * of those that one may ask for. */
@@ -465,7 +464,7 @@ static int list_shares(struct buf *out, const struct shares *shares, bool on_req
         if (s->on_request != on_request) {
             continue;
         }
-        if (out->len - start > SHARES_SHOWN_BYTES) {
+        if (out->len - start + s->name.len > SHARES_SHOWN_BYTES) {
             return buf_add_str(out, ", ...", err);
         }
         rc = buf_printf(out, err, "%s%s%.*s (%s)", between, on_request ? "" : "/shared/",
@@ -473,6 +472,29 @@ static int list_shares(struct buf *out, const struct shares *shares, bool on_req
         between = ", ";
     }
     return rc;
+}
+
+/* ": /srv/out, /home/ann/charts": where files may be saved. */
+static int list_writable(struct buf *out, const struct config *c, struct err *err)
+{
+    size_t start = out->len;
+    const char *dirs = c->local_files, *between = ": ";
+    struct view dir;
+    bool writable = false;
+    int rc = 0;
+    while (rc == 0 && local_dirs_next(&dirs, &dir, &writable)) {
+        /* a path may have characters that the text of a schema cannot; it is left out then */
+        bool plain = utf8_valid(dir.data, dir.len);
+        for (size_t i = 0; i < dir.len; i++) {
+            unsigned char ch = (unsigned char)dir.data[i];
+            plain = plain && ch >= ' ' && ch != 0x7f && ch != '"' && ch != '\\';
+        }
+        if (writable && plain && out->len - start + dir.len <= SHARES_SHOWN_BYTES) {
+            rc = buf_printf(out, err, "%s%.*s", between, VIEW_ARG(dir));
+            between = ", ";
+        }
+    }
+    return rc < 0 || out->len > start ? rc : buf_add_str(out, " the directories for that", err);
 }
 
 /* Inserts what there is to say about directories of the host if `name` means that. */
@@ -484,6 +506,9 @@ static int add_shares_about(struct buf *out, const char *name, const struct conf
     *ret_added = true;
     if (strcmp(name, "shares_asked") == 0) {
         return list_shares(out, &shares, true, err);
+    }
+    if (strcmp(name, "local_writable") == 0) {
+        return list_writable(out, c, err);
     }
     if (strcmp(name, "shares_about") != 0) {
         *ret_added = false;

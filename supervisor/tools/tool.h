@@ -211,6 +211,7 @@ extern const struct tool tool_install_package;
 extern const struct tool tool_list_files;
 extern const struct tool tool_read_file;
 extern const struct tool tool_upload_file;
+extern const struct tool tool_save_file;
 extern const struct tool tool_write_file;
 
 #endif

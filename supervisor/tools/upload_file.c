@@ -129,8 +129,8 @@ const struct tool tool_upload_file = {
             },
             "local_path": {
                 "type": "string", "minLength": 1, "maxLength": 4095,
-                "description": "Instead of content: a file of the server's host, by its absolute path or relative "
-                               "to a directory from which files may be taken."
+                "description": "Instead of content: a file of the server's host, absolute or relative to a directory "
+                               "from which files may be taken."
             }
         },
         "required": ["path"],

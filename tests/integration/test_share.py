@@ -1,5 +1,6 @@
 """Directories of this host in sandboxes (--share): who may read and write what, and that nothing else is reached."""
 
+import hashlib
 import os
 import shutil
 import socket
@@ -228,6 +229,60 @@ def gone():
         os.unlink(place.path)
         os.mkdir(place.path)
         server.call("create_sandbox")
+
+
+@suite.case("a file of the sandbox is saved on the host, whole and once")
+def saved():
+    place = Place()
+    place.put("old", "old")
+    data = bytes(range(256)) * 12000  # three pieces
+    with started("--local-files", f"{place.path}:rw") as server:
+        server.stdout("open('big', 'wb').write(bytes(range(256)) * 12000); open('empty', 'w').close()")
+        done = server.call("save_file", path="big", local_path="big.bin")
+        equal((done["size"], done["sha256"]), (len(data), hashlib.sha256(data).hexdigest()))
+        with open(place.at("big.bin"), "rb") as file:
+            equal(file.read(), data)
+        st = os.lstat(place.at("big.bin"))
+        equal((st.st_uid, stat.S_IMODE(st.st_mode) & 0o133), (OWNER if AS_ROOT else os.geteuid(), 0))
+        equal(server.call("save_file", path="empty", local_path=place.at("empty"))["size"], 0)
+        error = server.call_failing("save_file", path="big", local_path="old")["error"]
+        contains(error["message"], "overwrite: true")
+        equal(place.get("old"), "old")
+        server.call("save_file", path="empty", local_path="old", overwrite=True)
+        equal(place.get("old"), "")
+        # and back
+        server.call("upload_file", path="again", local_path="big.bin")
+        equal(server.stdout("print(open('again', 'rb').read() == open('big', 'rb').read())"), "True\n")
+        equal(sorted(os.listdir(place.path)), ["big.bin", "empty", "old"])
+
+
+@suite.case("what cannot be saved leaves nothing", engines=NONE)
+def unsaved():
+    place, closed = Place(), Place()
+    os.symlink(closed.path, place.at("link"))
+    with started("--local-files", f"{place.path}:rw,{closed.path}") as server:
+        server.stdout("open('f', 'w').write('f'); f = open('huge', 'w'); f.truncate(1 << 31); f.close()")
+        rows = (
+            ("f", closed.at("f"), "path_invalid", "none of the directories"),
+            ("f", "/etc/cloister-test", "path_invalid", "none of the directories"),
+            ("f", "link/f", "path_invalid", "symbolic link"),
+            ("f", "../f", "path_invalid", "names no file"),
+            ("f", "none/f", "file_not_found", "there is no"),
+            ("gone", "f", "file_not_found", "gone"),
+            ("/workspace", "f", "path_invalid", "directory"),
+            ("huge", "f", "too_large", "1073741824"),
+        )
+        for path, local, code, words in rows:
+            error = server.call_failing("save_file", path=path, local_path=local)["error"]
+            equal(error["code"], code, f"{path} {local} {error}")
+            contains(error["message"], words)
+        equal(os.listdir(place.path), ["link"])
+        equal(os.listdir(closed.path), [])
+    with started("--local-files", closed.path) as server:
+        names = [tool["name"] for tool in server.request("tools/list")["tools"]]
+        assert "save_file" not in names and "upload_file" in names, names
+    contains(refusal("--local-files", "data:rw"), "--local-files")
+    contains(refusal("--local-files", "/:rw"), "not /")
 
 
 @suite.case("what cannot be shared is refused at the start, with what to do", engines=NONE)

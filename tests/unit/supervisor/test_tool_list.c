@@ -36,12 +36,42 @@ static void the_list_is_small_with_everything_on(void **state)
     struct client *c = *state;
     c->config.allow_network = true;
     free(c->config.local_files);
-    c->config.local_files = alloc_strdup("/srv");
+    c->config.local_files =
+        alloc_strdup("/srv:rw,/home/somebody/with/a/long/name/of/a/directory:rw");
+    free(c->config.share);
+    c->config.share =
+        alloc_strdup("/srv=all:rw,/a=data-of-2026:ro:ask,/b=more-of-it:ro:ask,"
+                     "/c=and-more:ro:ask,/d=yet-another-directory:rw:ask,/e=last:ask");
     for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
         free(c->config.default_sandbox);
         c->config.default_sandbox = alloc_strdup(defaults[i]);
         check_list_size(c);
     }
+}
+
+static void what_the_operator_shows_is_told(void **state)
+{
+    struct client *c = *state;
+    free(c->config.local_files);
+    c->config.local_files = alloc_strdup("/srv,/srv/out:rw");
+    free(c->config.share);
+    c->config.share = alloc_strdup("/srv/in=sales:ro:ask,/x=all");
+    struct tools *tools = tools_create(&c->config, c->languages);
+    cJSON *list = tools_list(tools, RESULT_FORM_TEXT);
+    assert_non_null(
+        strstr(text_at(list, "1.inputSchema.properties.shares.description"), "sales (read-only)"));
+    assert_string_equal(text_at(list, "9.name"), "save_file");
+    assert_non_null(
+        strstr(text_at(list, "9.inputSchema.properties.local_path.description"), ": /srv/out."));
+    cJSON_Delete(list);
+    tools_destroy(tools);
+    CLEANUP_FREE char *told = tools_text("A.@shares_about@", &c->config, c->languages);
+    assert_string_equal(
+        told, "A. Sandboxes see directories of the user's host at /shared/all (read-only).");
+    free(c->config.share);
+    c->config.share = alloc_strdup("");
+    CLEANUP_FREE char *none = tools_text("A.@shares_about@", &c->config, c->languages);
+    assert_string_equal(none, "A.");
 }
 
 static void arguments_that_only_the_default_fits_are_not_shown(void **state)
@@ -50,6 +80,8 @@ static void arguments_that_only_the_default_fits_are_not_shown(void **state)
     struct tools *tools = tools_create(&c->config, c->languages);
     cJSON *list = tools_list(tools, RESULT_FORM_TEXT);
     assert_null(at(list, "1.inputSchema.properties.network"));
+    assert_null(at(list, "1.inputSchema.properties.shares"));
+    assert_null(tools_find(tools, "save_file"));
     assert_null(at(list, "8.inputSchema.properties.local_path"));
     assert_non_null(at(list, "1.inputSchema.properties.memory_mb"));
     cJSON_Delete(list);
@@ -67,6 +99,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(the_list_is_small_with_everything_on),
+        CASE(what_the_operator_shows_is_told),
         CASE(arguments_that_only_the_default_fits_are_not_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
