@@ -53,13 +53,18 @@
 #define LIMIT_OPS 64 /* operations that an agent keeps, running and finished together */
 #define LIMIT_PROGRAMS                                                                             \
     8 /* runs of programs side by side in a sandbox; others wait for their turn */
-#define LIMIT_RUNNERS      64    /* languages that are run by programs */
-#define LIMIT_RUNNER_WORDS 32    /* words of one command of these */
-#define LIMIT_RUNNER_BYTES 4096  /* of those words together */
-#define LIMIT_DISPLAYS     128   /* representations that one run may display */
-#define LIMIT_DISPLAY_PATH 512   /* bytes of the path of one, which the driver chooses */
-#define LIMIT_CHANGED      100   /* files that an outcome names as created or changed */
-#define LIMIT_ENTRIES      10000 /* directory entries in one list_files */
+#define LIMIT_RUNNERS       64    /* languages that are run by programs */
+#define LIMIT_RUNNER_WORDS  32    /* words of one command of these */
+#define LIMIT_RUNNER_BYTES  4096  /* of those words together */
+#define LIMIT_DISPLAYS      128   /* representations that one run may display */
+#define LIMIT_DISPLAY_PATH  512   /* bytes of the path of one, which the driver chooses */
+#define LIMIT_CHANGED       100   /* files that an outcome names as created or changed */
+#define LIMIT_ENTRIES       10000 /* directory entries in one list_files */
+#define LIMIT_INSTALLS      4     /* times that code in a sandbox may wait for packages at once */
+#define LIMIT_INSTALL_WORDS 32    /* packages that it names each time */
+#define LIMIT_INSTALL_WORD  256   /* bytes of one of these */
+#define LIMIT_INSTALL_TEXT                                                                         \
+    (64u << 10) /* of an answer, while code in the sandbox does not read it */
 #define LIMIT_AGENT_QUEUE                                                                          \
     (32u << 20) /* code and stdin of operations that wait for their turn, together */
 #define LIMIT_AGENT_REPLIES                                                                        \

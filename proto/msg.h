@@ -118,6 +118,8 @@ enum op_kind {
     OP_FILE_LIST = 4,  /* path, flags, length = most entries; ENTRY frames on the out stream */
     OP_RUN = 5,        /* args = a program and its arguments, without a shell; path = where (""
                           is the workspace), env, stdin */
+    OP_TELL = 6,       /* data for the INSTALL number `offset`: a part of its answer, with LAST the
+                          end, and `mode` its exit code */
 };
 
 /* True for what runs code of a client: its output is kept for the next server. */
@@ -137,8 +139,8 @@ enum op_flag {
     OP_FLAG_APPEND = 1,    /* OP_FILE_WRITE: add to the end */
     OP_FLAG_RECURSIVE = 2, /* OP_FILE_LIST: walk directories, never through symlinks */
     OP_FLAG_PART = 4,      /* OP_FILE_WRITE: a piece, at `offset`, of what args[0] stands for */
-    OP_FLAG_LAST = 8,      /* with PART: and the last one, the file is there now */
-    OP_FLAG_DROP = 16,     /* with PART: no more pieces, forget those that came */
+    OP_FLAG_LAST = 8,  /* with PART: and the last one, the file is there now; OP_TELL: the end */
+    OP_FLAG_DROP = 16, /* with PART: no more pieces, forget those that came */
 };
 
 enum op_state { OP_QUEUED = 1, OP_RUNNING = 2, OP_DONE = 3 };
@@ -168,6 +170,9 @@ enum op_interpreter {
     OP_INTERPRETER_RESTARTED = 3, /* earlier state is lost: it had to be started anew */
 };
 const char *op_interpreter_name(uint64_t value); /* "fresh" "kept" "restarted" ""; */
+
+/* Who installs what INSTALL asks for. */
+enum install_manager { INSTALL_PIP = 1, INSTALL_NPM = 2 };
 
 enum op_stop { OP_STOP_CANCEL = 1, OP_STOP_TIMEOUT = 2 };
 

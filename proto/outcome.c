@@ -122,6 +122,44 @@ int outcome_check_displays(struct view_list list, struct err *err)
     return rc;
 }
 
+int outcome_check_install(const struct msg_install *m, struct err *err)
+{
+    if (m->id == 0 || (m->manager != INSTALL_PIP && m->manager != INSTALL_NPM)) {
+        return err_set(err, ERR_PROTOCOL, "a wish for packages without a number or a manager");
+    }
+    if (m->requirements.count == 0) {
+        return err_set(err, ERR_PROTOCOL, "a wish for no packages");
+    }
+    for (size_t i = 0; i < m->requirements.count; i++) {
+        struct view word = m->requirements.items[i];
+        bool plain = word.len > 0 && word.len <= LIMIT_INSTALL_WORD && word.data[0] != '-';
+        for (size_t k = 0; plain && k < word.len; k++) {
+            plain = word.data[k] > ' ' && word.data[k] <= '~';
+        }
+        if (!plain) {
+            return err_set(err, ERR_PROTOCOL, "a wish for something that is no package");
+        }
+    }
+    return 0;
+}
+
+int outcome_check_installs(struct view_list list, struct err *err)
+{
+    int rc = 0;
+    if (list.count > LIMIT_INSTALLS) {
+        return err_set(err, ERR_PROTOCOL, "%zu wishes for packages", list.count);
+    }
+    for (size_t i = 0; i < list.count && rc == 0; i++) {
+        struct msg m;
+        rc = decode_item(list.items[i], MSG_INSTALL, &m, err);
+        if (rc == 0) {
+            rc = outcome_check_install(&m.install, err);
+            msg_finish(&m);
+        }
+    }
+    return rc;
+}
+
 int outcome_check_files(struct view_list list, struct err *err)
 {
     int rc = 0;

@@ -9,11 +9,12 @@
  *   5  the place of an engine, and what each place answered, are messages
  *   6  directories of this host are shown in sandboxes
  *   7  the agent alone says what runs and for how long; START and OP_INFO carry the whole timeout
+ *   8  code in the sandbox asks for packages
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION     7
+#define PROTO_VERSION     8
 #define PROTO_WORKER_NAME "cloister-worker"
 #define PROTO_AGENT_NAME  "cloister-agent"
 

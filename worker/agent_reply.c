@@ -59,7 +59,11 @@ static int check_output(const struct agent_question *q, const struct msg_output 
     if (!done && (m->displays.count > 0 || m->files.count > 0 || m->files_more)) {
         return err_set(err, ERR_PROTOCOL, "displays or files of something that is not over");
     }
+    if (done && m->installs.count > 0) {
+        return err_set(err, ERR_PROTOCOL, "a wish for packages of something that is over");
+    }
     int rc = outcome_check_displays(m->displays, err);
+    rc = rc < 0 ? rc : outcome_check_installs(m->installs, err);
     return rc < 0 ? rc : outcome_check_files(m->files, err);
 }
 
@@ -73,7 +77,7 @@ static int check_info(struct view item, struct err *err)
     const struct msg_op_info *i = &m.op_info;
     if (m.type != MSG_OP_INFO || m.seq != 0) {
         rc = err_set(err, ERR_PROTOCOL, "%s among operations", msg_name(m.type));
-    } else if (i->op.len == 0 || i->kind < OP_EVAL || i->kind > OP_RUN || i->state < OP_QUEUED ||
+    } else if (i->op.len == 0 || i->kind < OP_EVAL || i->kind > OP_TELL || i->state < OP_QUEUED ||
                i->state > OP_DONE) {
         rc = err_set(err, ERR_PROTOCOL, "an impossible operation");
     }

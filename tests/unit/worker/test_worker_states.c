@@ -71,6 +71,7 @@ struct cell {
 #define CELLS_RUNNER      NEVER
 #define CELLS_ENGINE_PLACE NEVER
 #define CELLS_ENGINE_TRIED NEVER
+#define CELLS_INSTALL     NEVER
 /* clang-format on */
 
 static const struct row {
