@@ -52,6 +52,7 @@ void agent_drop_link(struct agent *a, struct link *l)
     }
     a->current = NULL;
     a->alone_since_ms = clock_ms();
+    installs_untell(&a->installs);
     for (size_t i = 0; i < a->ops.count; i++) {
         a->ops.items[i]->waiter.active = false; /* the next link sends START again */
     }
@@ -234,16 +235,37 @@ static void enforce_deadline(struct agent *a, struct op *op, uint64_t now_ms)
     }
 }
 
+/* It runs code of a client, and does not only look for the files that this has changed. */
+static bool runs_code(const struct op *op)
+{
+    return op_is_execution(op->kind) && op_state(op) == OP_RUNNING && op->scan == NULL;
+}
+
+static bool any_code_runs(const struct agent *a)
+{
+    for (size_t i = 0; i < a->ops.count; i++) {
+        if (runs_code(a->ops.items[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void answer_op(struct agent *a, struct op *op, uint64_t now_ms)
 {
     struct op_waiter *w = &op->waiter;
     if (!w->active || a->current == NULL || !link_has_room(a->current)) {
         return;
     }
-    if (op_has_news(op, w->out_from, w->err_from) || now_ms >= w->until_ms) {
+    bool wishes = runs_code(op) && installs_have_news(&a->installs);
+    if (op_has_news(op, w->out_from, w->err_from) || wishes || now_ms >= w->until_ms) {
         struct msg m;
         struct op_lists lists;
+        struct view installs[LIMIT_INSTALLS];
         op_output(op, w, true, &lists, &m);
+        if (runs_code(op)) {
+            m.output.installs = installs_take(&a->installs, installs);
+        }
         w->active = false;
         agent_send(a, a->current, &m);
     }
@@ -257,6 +279,9 @@ static void settle(struct agent *a)
     }
     begin_queued(a);
     now_ms = clock_ms(); /* not before the beginning of what has begun just now */
+    if (!any_code_runs(a)) {
+        installs_end(&a->installs);
+    }
     for (size_t i = 0; i < a->ops.count; i++) {
         struct op *op = a->ops.items[i];
         op->waited = op->waited || op_state(op) == OP_QUEUED;
@@ -326,6 +351,7 @@ static int collect(struct agent *a)
             changes_poll(a->ops.items[i], set);
         }
     }
+    installs_poll(&a->installs, set);
     uint64_t now_ms = now_us / 1000;
     uint64_t at_ms = earlier(next_deadline_ms(a), programs_poll(&a->programs, set));
     uint64_t wait_ms = at_ms == UINT64_MAX ? UINT64_MAX : at_ms > now_ms ? at_ms - now_ms : 0;
@@ -402,6 +428,7 @@ static void handle(struct agent *a)
             take_requests(a, &a->links[i]); /* requests that waited for the peer to read */
         }
     }
+    installs_handle(&a->installs, set, any_code_runs(a));
     /* last: accepting may reuse a place, which must have been handled by then */
     if (poll_set_got(set, a->listen_slot) != 0) {
         accept_link(a);
@@ -519,6 +546,7 @@ static void end_all(struct agent *a)
         interp_finish(&a->interps[i]); /* closing the command pipe is the order */
     }
     programs_finish(&a->programs);
+    installs_finish(&a->installs);
     wait_for_keepers(a);
     op_table_finish(&a->ops);
     changes_finish(&a->changes);
@@ -534,6 +562,7 @@ int agent_run(const struct agent_config *config, struct err *err)
     a->alone_since_ms = clock_ms();
     a->exit_code = EXIT_CODE_OK;
     op_table_init(&a->ops);
+    installs_init(&a->installs, config->installs_fd);
     changes_init(&a->changes, &a->config.spawn);
     a->ops.changes = &a->changes;
     for (size_t i = 0; i < AGENT_LINKS; i++) {
@@ -544,6 +573,7 @@ int agent_run(const struct agent_config *config, struct err *err)
 #endif
     if (set_up_agent_process(a, err) < 0 ||
         (config->relay_stdio && relay_start(config->listen, &a->relay, err) < 0)) {
+        installs_finish(&a->installs);
         free(a);
         return EXIT_CODE_SETUP;
     }

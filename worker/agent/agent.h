@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "worker/agent/installs/installs.h"
 #include "worker/agent/interp/interp.h"
 #include "worker/agent/link/link.h"
 #include "worker/agent/link/poll_set.h"
@@ -27,6 +28,7 @@ struct agent_config {
     const char *listen;  /* path at which the agent makes that socket itself; borrowed for ever */
     bool relay_stdio;    /* the first relay is ours, on stdin and stdout; needs `listen` */
     const char *sandbox; /* id that HELLO must name; borrowed for ever */
+    int installs_fd;     /* listening, where code asks for packages, owned; -1: nowhere */
     uint64_t grace_ms;   /* the agent exits after this long without a link */
     bool any_peer;       /* accept every peer: for tests, which have no sandbox */
     struct spawn_config spawn;
@@ -49,6 +51,7 @@ struct agent {
     struct changes changes;
     struct interp interps[AGENT_INTERPS]; /* those with a path are installed */
     struct programs programs;
+    struct installs installs;
 
     struct poll_set polls;
     struct poll_slot listen_slot, signal_slot;

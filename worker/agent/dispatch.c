@@ -205,7 +205,7 @@ static int create(struct agent *a, const struct msg_start *s, struct op **ret, c
             return err_set(err, ERR_LANGUAGE, "this sandbox has nothing to run \"%.*s\" with",
                            VIEW_ARG(s->language));
         }
-    } else if (s->kind < OP_EVAL || s->kind > OP_RUN) {
+    } else if (s->kind < OP_EVAL || s->kind > OP_TELL) {
         return err_set(err, ERR_INVALID, "operation of unknown kind %" PRIu64, s->kind);
     }
     struct op *op = NULL;
@@ -215,7 +215,12 @@ static int create(struct agent *a, const struct msg_start *s, struct op **ret, c
         return rc;
     }
     op->timeout_ms = s->timeout_ms;
-    if (!op_is_execution(op->kind)) {
+    if (s->kind == OP_TELL) {
+        installs_tell(&a->installs, s->offset, s->data, (s->flags & OP_FLAG_LAST) != 0,
+                      (unsigned)(s->mode & UINT8_MAX));
+        op->status = OP_STATUS_OK;
+        op_done(&a->ops, op);
+    } else if (!op_is_execution(op->kind)) {
         fileop_begin(&a->ops, op, s, &a->config.spawn);
     } else if (i == NULL) {
         rc = programs_queue(&a->ops, op, runner, s, err);

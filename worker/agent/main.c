@@ -19,6 +19,8 @@
 #include "proto/limits.h"
 #include "proto/version.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/installs/front.h"
+#include "worker/agent/installs/place.h"
 #include "worker/agent/link/endpoint.h"
 #include "worker/agent/link/relay.h"
 #include "worker/agent/process/check.h"
@@ -34,7 +36,7 @@
 
 struct options {
     uint64_t fd, grace_ms, uid, gid, nproc, nofile, data_bytes, memory_bytes;
-    const char *listen, *socket, *sandbox, *workspace, *home, *packages, *dir;
+    const char *listen, *socket, *sandbox, *workspace, *home, *packages, *installs, *dir;
     bool single_uid, any_peer, relay_stdio, filter;
 };
 
@@ -69,6 +71,7 @@ static const struct option_row rows[] = {
     TEXT("--workspace", workspace),
     TEXT("--home", home),
     TEXT("--packages", packages),
+    TEXT("--installs", installs),
     TEXT("--dir", dir),
 };
 
@@ -176,6 +179,15 @@ static bool is_directory(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* Whether somebody may install there: a root that hosts make has the directory, but nothing in it
+ * for sandboxes without packages. */
+static bool has_places(const char *packages)
+{
+    char path[LIMIT_PATH];
+    int len = packages != NULL ? snprintf(path, sizeof(path), "%s/python", packages) : -1;
+    return len > 0 && (size_t)len < sizeof(path) && is_directory(path);
+}
+
 static int serve(const struct options *o, struct err *err)
 {
     if ((o->fd == NO_FD) == (o->listen == NULL) || o->sandbox == NULL ||
@@ -204,10 +216,15 @@ static int serve(const struct options *o, struct err *err)
         .relay_stdio = o->relay_stdio,
         .sandbox = o->sandbox,
         .grace_ms = o->grace_ms,
+        .installs_fd = -1,
         .any_peer = o->any_peer,
         .spawn = spawn_of(o),
     };
     config.spawn.packages = packages;
+    if (o->installs != NULL && place_open(o->installs, &config.spawn, has_places(packages),
+                                          &config.installs_fd, err) < 0) {
+        log_warn("code cannot ask for packages: %s", err->text);
+    }
     return agent_run(&config, err);
 }
 
@@ -258,6 +275,9 @@ static const struct verb *verb_find(const char *name)
 int main(int argc, char **argv)
 {
     struct err err = ERR_INIT;
+    if (argc > 0 && front_is_named(argv[0])) {
+        return front_run(argc, argv);
+    }
     struct options o = {.fd = NO_FD,
                         .socket = ENDPOINT_DEFAULT,
                         .grace_ms = TIME_GRACE_MS,

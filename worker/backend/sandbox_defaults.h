@@ -19,6 +19,9 @@
 #define SANDBOX_HOME BACKEND_HOME
 #define SANDBOX_HOST "sandbox"
 
+/* Where the agent puts `pip` and `npm` for code; in /run, which only the agent can write. */
+#define SANDBOX_INSTALLS "/run/installs"
+
 /* Uid and gid of user code if ids are those of the host. Derived from `name`, so that sandboxes
  * differ, because the kernel counts processes by uid; outside of the ranges of users, services and
  * containers. Only ids below `end` exist. */

@@ -11,6 +11,7 @@ extern const char driver_python_ipython[];
 extern const char driver_python_dead[];
 extern const char driver_python_notebook[];
 extern const char driver_bash[];
+extern const char driver_pip_front[];
 
 /* Expressions whose values are functions; node.c calls the first with the others. */
 extern const char driver_node[];

@@ -144,8 +144,10 @@ static void add_command(cJSON *body, const struct docker_spec_input *in,
     append_docker_number(args, "--memory-bytes", limits->memory_bytes);
     append_pair(args, "--workspace", backend_workspace(in->spec));
     append_pair(args, "--home", SANDBOX_HOME);
-    if (in->spec->packages_write) {
+    if (in->spec->packages_write) { /* an installer, which installs by itself */
         append_pair(args, "--packages", BACKEND_PACKAGES);
+    } else {
+        append_pair(args, "--installs", SANDBOX_INSTALLS);
     }
     if (!takes_filter(in->engine)) {
         json_build_append_string(args, "--filter");

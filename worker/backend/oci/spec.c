@@ -73,6 +73,10 @@ static void add_args(cJSON *process, const struct oci_spec_input *in)
     json_build_append_string(args, backend_workspace(in->spec));
     json_build_append_string(args, "--home");
     json_build_append_string(args, SANDBOX_HOME);
+    if (!in->spec->packages_write) { /* an installer installs by itself */
+        json_build_append_string(args, "--installs");
+        json_build_append_string(args, SANDBOX_INSTALLS);
+    }
     if (in->mode->userns == OCI_USERNS_SINGLE) {
         json_build_append_string(args, "--single-uid");
     }

@@ -55,7 +55,8 @@ static void the_agent_is_what_runs(void **state)
     snprintf(cmd, sizeof(cmd),
              "serve --listen /run/cloister/agent.sock --relay-stdio --sandbox abc --grace-ms 7000 "
              "--uid %u --gid %u --nproc 256 --nofile 1024 --data-bytes 0 "
-             "--memory-bytes 536870912 --workspace /workspace --home /home/user",
+             "--memory-bytes 536870912 --workspace /workspace --home /home/user "
+             "--installs /run/installs",
              uid, uid);
     expect_list(&f, "Cmd", cmd);
     expect_text(&f, "User", "0:0");
