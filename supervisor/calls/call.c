@@ -72,7 +72,8 @@ static bool is_asked(const struct fleet_call *call)
 
 static bool writes_files(const struct fleet_call *call)
 {
-    return call->start.kind != OP_FILE_READ && call->start.kind != OP_FILE_LIST;
+    return call->start.kind != OP_FILE_READ && call->start.kind != OP_FILE_LIST &&
+           call->start.kind != OP_TELL;
 }
 
 static bool runs_code(const struct fleet_call *call)
@@ -272,10 +273,10 @@ void call_cancel(struct fleet_call *call)
 
 /* Whether the worker answers WAITs too early and without output, which would keep us busy for
  * ever. */
-static bool is_idle_chatter(struct fleet_call *call, const struct msg_output *o)
+static bool is_idle_chatter(struct fleet_call *call, const struct msg_output *o, bool wishes)
 {
     bool early = call_now_ms(call) - call->asked_ms + 10 < call->asked_wait_ms;
-    if (o->out.len > 0 || o->err.len > 0 || !early) {
+    if (o->out.len > 0 || o->err.len > 0 || wishes || !early) {
         call->empty = 0;
         return false;
     }
@@ -305,6 +306,11 @@ static void take_output(struct fleet_call *call, const struct msg_output *o)
         worker_link_kill(s->link, "answered for another operation or place in its output");
         return;
     }
+    bool wishes = false;
+    if (!call_take_wishes(call, o, &wishes)) {
+        worker_link_kill(s->link, "passed on an impossible wish for packages");
+        return;
+    }
     call->generation = s->generation;
     call->known = true;
     call->heard_ms = call_now_ms(call);
@@ -327,7 +333,7 @@ static void take_output(struct fleet_call *call, const struct msg_output *o)
     if (call->late_ms == 0 && should_be_over(call)) {
         call->late_ms = call->heard_ms;
     }
-    if (is_idle_chatter(call, o)) {
+    if (is_idle_chatter(call, o, wishes)) {
         worker_link_kill(s->link, "answers waits early and without output");
         return;
     }

@@ -42,6 +42,7 @@ struct fleet_call {
     uint64_t asked_ms;      /* when the request was sent */
     uint64_t asked_wait_ms; /* and how long it may wait */
     unsigned empty;         /* early replies without output */
+    unsigned wishes;        /* for packages, that came with its replies */
     uint64_t timeout_ms;    /* of its run, not of its wait for its turn */
     bool runs;              /* by the latest reply; false before it, and while it is queued */
     uint64_t ran_us;        /* … and how long it had done so then */
@@ -74,6 +75,10 @@ bool call_is_silent(const struct fleet_call *call);
 
 /* Sends the next request if the sandbox can take it now; otherwise call_resume_all() will. */
 void call_ask(struct fleet_call *call);
+
+/* wishes.c: passes on what code in the sandbox wants to have installed. False: that is malformed.
+ */
+bool call_take_wishes(struct fleet_call *call, const struct msg_output *o, bool *ret_new);
 
 /* Tells the worker to stop the operation, if there is a worker. */
 void call_tell_stop(struct fleet_call *call, enum stop stop);

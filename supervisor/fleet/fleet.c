@@ -120,6 +120,12 @@ void fleet_observe(struct fleet *f, const struct fleet_events *events, void *arg
     f->host.events_arg = arg;
 }
 
+void fleet_on_install(struct fleet *f, fleet_install_fn install, void *arg)
+{
+    f->host.install = install;
+    f->host.install_arg = arg;
+}
+
 /* ---- taking over ---- */
 
 static void on_sandbox_gone(void *arg, struct sandbox *s)

@@ -188,6 +188,13 @@ struct fleet_events {
 /* The table is borrowed for the life of the fleet. NULL: no observer any more. */
 void fleet_observe(struct fleet *f, const struct fleet_events *events, void *arg);
 
+/* Code in the owner's sandbox wants packages. Called inside of an answer of its worker, so it must
+ * only make notes and post, and again with every further answer until an OP_TELL has answered the
+ * wish, whose number is `id`. Returns whether it is new. Borrowed during the call. */
+typedef bool (*fleet_install_fn)(void *arg, const char *owner, const char *sandbox,
+                                 const struct msg_install *wish);
+void fleet_on_install(struct fleet *f, fleet_install_fn install, void *arg);
+
 /* Opens a sandbox. `owner` is any text that identifies a principal. */
 void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spec,
                 fleet_info_fn done, void *arg);

@@ -354,6 +354,14 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
     tool->run(&c->tool); /* this may end the call */
 }
 
+/* Code in a sandbox asks for packages by itself. */
+static bool on_install(void *arg, const char *owner, const char *sandbox,
+                       const struct msg_install *wish)
+{
+    const struct app *a = arg;
+    return packages_wish(a->services.packages, owner, sandbox, wish);
+}
+
 /* ---- lists ---------------------------------------------------------------------------------- */
 
 static const struct mcp_tool *on_tool_find(void *arg, const char *name)
@@ -416,6 +424,7 @@ struct app *app_create(uv_loop_t *loop, const struct config *config,
     a->services.links = links;
     a->services.languages = languages;
     a->services.packages = packages_create(loop, fleet, config);
+    fleet_on_install(fleet, on_install, a);
     a->owners = owners_create(fleet, config, &a->services);
     a->tools = tools_create(config, languages);
     a->instructions = tools_text(instructions, config, languages);
@@ -459,6 +468,7 @@ void app_stop(struct app *a)
 
 void app_close(struct app *a)
 {
+    fleet_on_install(a->fleet, NULL, NULL);
     packages_destroy(STEAL_PTR(a->services.packages));
 }
 

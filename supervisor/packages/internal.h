@@ -1,7 +1,7 @@
 /*
  * Structs and functions that these files share: packages.c (the interface and the queue), waits.c
- * (waiting callers), install.c (one installation in its installer), failure.c (why it failed) and
- * look.c (what a sandbox has). Loop thread only.
+ * (waiting callers), wishes.c (of code in a sandbox), install.c (one installation in its
+ * installer), failure.c (why it failed) and look.c (what a sandbox has). Loop thread only.
  */
 #ifndef CLOISTER_SUPERVISOR_PACKAGES_INTERNAL_H
 #define CLOISTER_SUPERVISOR_PACKAGES_INTERNAL_H
@@ -81,6 +81,8 @@ struct packages_wait {
     struct package_look *look; /* look.c; NULL: waits for an installation */
 };
 
+struct package_wish;
+
 struct packages {
     uv_loop_t *loop;
     struct fleet *fleet;
@@ -94,6 +96,8 @@ struct packages {
     size_t at_work;
     uint64_t refused;                  /* makes ids for refused installations */
     TAILQ_HEAD(, packages_wait) waits; /* all of them */
+    TAILQ_HEAD(, package_wish) wishes; /* of code, latest last */
+    size_t wishes_over;                /* that were answered */
     char *package_dir;                 /* absolute; "" if there is none */
     char *package_ca;
 };
@@ -137,6 +141,11 @@ void waits_all_due(struct packages *p);
 
 /* Frees all waits without a callback. */
 void waits_free(struct packages *p);
+
+/* ---- wishes.c ---- */
+
+/* Frees all of them; the fleet calls back no more. */
+void wishes_free(struct packages *p);
 
 /* ---- install.c ---- */
 

@@ -44,6 +44,7 @@ struct packages *packages_create(uv_loop_t *loop, struct fleet *fleet, const str
     p->package_ca = absolute(config->package_ca);
     TAILQ_INIT(&p->installations);
     TAILQ_INIT(&p->waits);
+    TAILQ_INIT(&p->wishes);
     return p;
 }
 
@@ -64,6 +65,7 @@ static void free_all(struct packages *p)
 {
     struct installation *i;
     waits_free(p);
+    wishes_free(p);
     while ((i = TAILQ_FIRST(&p->installations)) != NULL) {
         TAILQ_REMOVE(&p->installations, i, node);
         install_free(i);

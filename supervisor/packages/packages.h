@@ -105,6 +105,11 @@ bool packages_has(const struct packages *p, const char *owner, const char *id);
 /* Stops the installation, which is reported as failed. Does nothing if it has ended. */
 void packages_cancel(struct packages *p, const char *owner, const char *id);
 
+/* Code in a sandbox wants packages: they are installed as by packages_install(), and what the
+ * installer says, and at last an exit code, is told to the sandbox. False: this wish is known. */
+bool packages_wish(struct packages *p, const char *owner, const char *sandbox,
+                   const struct msg_install *wish);
+
 /* Reports one package of a sandbox: the latest installation that had it, else what the package
  * directory shows, else NOT_INSTALLED. Calls back later. The wait can be ended like the others. */
 struct packages_wait *packages_status(struct packages *p, const char *owner, const char *sandbox,

@@ -108,6 +108,10 @@ void fleet_observe(struct fleet *f, const struct fleet_events *events, void *arg
     f->events_arg = arg;
 }
 
+void fleet_on_install(struct fleet *f, fleet_install_fn install, void *arg)
+{
+}
+
 void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spec,
                 fleet_info_fn done, void *arg)
 {

@@ -17,6 +17,12 @@
 #include "supervisor/fleet/host/deferred.h"
 
 struct config;
+struct msg_install;
+
+/* See fleet_on_install(). */
+typedef bool (*fleet_install_fn)(void *arg, const char *owner, const char *sandbox,
+                                 const struct msg_install *wish);
+
 struct executions;
 struct fleet_events;
 struct fleet_runs;
@@ -34,6 +40,8 @@ struct fleet_host {
     struct executions *executions;     /* of the calls, which create and free it */
     const struct fleet_events *events; /* NULL: no observer */
     void *events_arg;
+    fleet_install_fn install; /* NULL: nobody installs; see fleet_on_install() */
+    void *install_arg;
     struct view_list runners; /* for the agents; see fleet_set_runners() */
 
     /* Set from the first sandbox on; NULL or -1 before that. */
