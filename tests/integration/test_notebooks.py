@@ -103,16 +103,18 @@ def errors():
         contains(done["message"], "timeit")
 
 
-@suite.case("pip in a cell says at once how packages are installed")
+@suite.case("a %pip line with options that cannot be honoured says so at once, and what cannot be there is no error of Python's")
 def packages():
-    for code in ("%pip install -q colours", "!pip install colours", "pip install colours", "!python3 -m pip install colours", "%%bash\npip install colours"):
-        contains(error_of(code)["message"], "install_package, not from code: call it for colours")
+    for code in ("%pip install --index-url http://127.0.0.1/ colours", "!pip install --index-url=http://127.0.0.1/ colours", "pip install --index-url x colours"):
+        contains(run(code + "\nprint('on')")["stderr"], "--index-url cannot be honoured")
+    equal(good("!pip install -e . 2>/dev/null\n_exit_code")["result"], "1")
+    contains(run("%conda install -y -e .")["stderr"], "-e cannot be honoured")
 
 
-@suite.case("pip and npm in a shell do not go on trying where there is no network, and the answer names the tool")
+@suite.case("the image's own pip and npm do not go on trying where there is no network, and the answer names the tool")
 def no_retries():
-    for program, command in (("pip", "pip install --break-system-packages no-such-package"), ("npm", "npm install no-such-package")):
-        if run(f"command -v {program}", language="bash")["status"] != "ok":
+    for program, command in (("pip", "python3 -I -m pip install --break-system-packages no-such-package"), ("npm", "PATH=${PATH#*:} npm install no-such-package")):
+        if run(f"PATH=${{PATH#*:}} command -v {program}", language="bash")["status"] != "ok":
             raise Skip(f"no {program} in this sandbox")
         done = run(command, language="bash", timeout_seconds=40)
         equal(done["status"], "error")
