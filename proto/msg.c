@@ -90,6 +90,7 @@ const char *file_type_name(uint64_t type)
     case FILE_TYPE_DIRECTORY:
         return "directory";
     case FILE_TYPE_SYMLINK:
+    case FILE_TYPE_SYMLINK_DIRECTORY:
         return "symlink";
     default:
         return "other";

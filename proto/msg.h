@@ -180,7 +180,8 @@ enum file_type {
     FILE_TYPE_FILE = 1,
     FILE_TYPE_DIRECTORY = 2,
     FILE_TYPE_SYMLINK = 3,
-    FILE_TYPE_OTHER = 4
+    FILE_TYPE_OTHER = 4,
+    FILE_TYPE_SYMLINK_DIRECTORY = 5 /* a symlink that leads to a directory */
 };
 const char *file_type_name(uint64_t type); /* "file" "directory" "symlink" "other" */
 

@@ -10,11 +10,12 @@
  *   6  directories of this host are shown in sandboxes
  *   7  the agent alone says what runs and for how long; START and OP_INFO carry the whole timeout
  *   8  code in the sandbox asks for packages
+ *   9  entries of a listing tell symlinks that lead to a directory
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION     8
+#define PROTO_VERSION     9
 #define PROTO_WORKER_NAME "cloister-worker"
 #define PROTO_AGENT_NAME  "cloister-agent"
 

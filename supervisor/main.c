@@ -149,13 +149,12 @@ int main(int argc, char **argv)
 
     struct config config;
     struct err err = ERR_INIT;
-    int used;
+    int used = config_options_end(argc - 1, argv + 1);
+    if (used < argc - 1) {
+        return run_command(argc, argv, 1 + used);
+    }
     if (config_load(&config, argc - 1, argv + 1, &used, &err) < 0) {
         return usage_error("%s", err.text);
     }
-    if (used == argc - 1) {
-        return serve(&config);
-    }
-    config_finish(&config);
-    return run_command(argc, argv, 1 + used);
+    return serve(&config);
 }

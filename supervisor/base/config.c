@@ -14,9 +14,11 @@
 #include "common/alloc.h"
 #include "common/backends.h"
 #include "common/cleanup.h"
+#include "common/fd.h"
 #include "common/place.h"
 #include "common/room.h"
 #include "common/str.h"
+#include "supervisor/base/dotenv.h"
 #include "supervisor/base/image.h"
 #include "supervisor/base/local_file.h"
 #include "supervisor/base/options.h"
@@ -330,6 +332,42 @@ uint64_t config_disk_mb(const struct config *c, uint64_t memory_mb)
     return memory_mb < c->memory_mb && fitting < c->disk_mb ? fitting : c->disk_mb;
 }
 
+int config_options_end(int argc, char **argv)
+{
+    int at = 0;
+    while (at < argc && argv[at][0] == '-' && strcmp(argv[at], "--") != 0) {
+        const char *word = argv[at++];
+        bool has_value = strchr(word, '=') != NULL;
+        const struct option *o =
+            strncmp(word, "--", 2) == 0 ? find_option(word + 2, strlen(word + 2)) : NULL;
+        if (o != NULL && o->type != OPTION_FLAG && !has_value && at < argc) {
+            at++;
+        }
+    }
+    return at;
+}
+
+/* That server reads INTERPRETER_TYPE from a file .env in its working directory, too, unless the
+ * environment has it. */
+static int take_foreign_type(const struct config *c, struct err *err)
+{
+    char value[DOTENV_VALUE_SIZE];
+    CLEANUP_BUF struct buf text;
+    struct err unread = ERR_INIT; /* most have none */
+    buf_init(&text, DOTENV_MAX_BYTES);
+    if (!config_lists(c->compat, "code-sandbox") || getenv("INTERPRETER_TYPE") != NULL ||
+        file_read(".env", &text, &unread) < 0 ||
+        !dotenv_find(view_bytes(text.data, text.len), "INTERPRETER_TYPE", value)) {
+        return 0;
+    }
+    if (strcmp(value, "e2b") != 0 && strcmp(value, "firecracker") != 0) {
+        return err_set(err, ERR_CONFIG,
+                       ".env: INTERPRETER_TYPE: expected e2b or firecracker, got \"%.64s\"", value);
+    }
+    setenv("INTERPRETER_TYPE", value, 0);
+    return 0;
+}
+
 int config_load(struct config *c, int argc, char **argv, int *ret_used, struct err *err)
 {
     memset(c, 0, sizeof(*c));
@@ -350,8 +388,14 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
         rc = read_argument(c, argc, argv, &at, err);
     }
     if (rc == 0 && type.code != 0 && !is_shape(c)) {
-        *err = type;
-        rc = -ERR_CONFIG;
+        rc = err_set(err, ERR_CONFIG, "%s; with --compat code-sandbox also: e2b firecracker",
+                     type.text);
+    }
+    if (rc == 0) {
+        rc = take_foreign_type(c, err);
+    }
+    if (rc == 0) {
+        rc = choose_ttl(c, err);
     }
     if (rc == 0) {
         rc = choose_ttl(c, err);

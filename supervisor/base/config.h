@@ -92,6 +92,10 @@ bool config_names_references(const struct config *c);
  * configured size, or less if the memory is less than the configured. */
 uint64_t config_disk_mb(const struct config *c, uint64_t memory_mb);
 
+/* How many of the words are options with their values: the first behind them is a command, or there
+ * is none. */
+int config_options_end(int argc, char **argv);
+
 /* Reads defaults, then environment, then arguments. `argv` starts at the first option; parsing
  * stops at the first word that is no option, whose index is stored in *ret_used. The error names
  * the option and what was expected. */

@@ -150,35 +150,49 @@ static cJSON *one_or_none(cJSON *text)
     return list;
 }
 
-/* The text of an error. In that server stderr has the traceback, too. */
-static cJSON *text_of_error(const struct fleet_outcome *o)
+/* The error in the form of firecracker: what is on stderr, where that server has the traceback,
+ * too; null if there is nothing. */
+static cJSON *text_of_error(const cJSON *error, const struct fleet_outcome *o)
 {
-    cJSON *error = runs_error(REPLY_DUMPS, o);
-    if (error == NULL) {
-        return cJSON_CreateNull();
-    }
     const char *trace = json_get_str(error, "traceback");
     cJSON *stream = runs_stream(REPLY_DUMPS, o, true);
-    CLEANUP_FREE char *text =
-        trace[0] != '\0' ? alloc_printf("%s%s", stream->valuestring, trace)
-                         : alloc_printf("%s%s: %s", stream->valuestring,
-                                        json_get_str(error, "name"), json_get_str(error, "value"));
+    if (error == NULL && stream->valuestring[0] == '\0') {
+        cJSON_Delete(stream);
+        return cJSON_CreateNull();
+    }
+    CLEANUP_FREE char *text = error == NULL      ? alloc_strdup(stream->valuestring)
+                              : trace[0] != '\0' ? alloc_printf("%s%s", stream->valuestring, trace)
+                                                 : alloc_printf("%s%s: %s", stream->valuestring,
+                                                                json_get_str(error, "name"),
+                                                                json_get_str(error, "value"));
     cJSON_Delete(stream);
-    cJSON_Delete(error);
     return cJSON_CreateString(text); /* each part is within its own budget */
 }
 
-static void put_logs(cJSON *answer, const char *key, const struct fleet_outcome *o)
+/* The error of a run that goes on after its call. */
+static cJSON *still_running(const struct tool_call *call)
 {
+    cJSON *error = cJSON_CreateObject();
+    CLEANUP_FREE char *text = runs_unfinished(call);
+    result_put_text(error, "name", "StillRunning");
+    result_put_text(error, "value", text);
+    result_put_text(error, "traceback", "");
+    return error;
+}
+
+static void put_logs(const struct tool_call *call, cJSON *answer, const char *key,
+                     const struct fleet_outcome *o)
+{
+    cJSON *error = o->state == OP_DONE ? runs_error(REPLY_DUMPS, o) : still_running(call);
     if (code_sandbox_is_firecracker()) {
         result_put(answer, key, runs_stream(REPLY_DUMPS, o, false));
-        result_put(answer, "error", text_of_error(o));
+        result_put(answer, "error", text_of_error(error, o));
+        cJSON_Delete(error);
         return;
     }
     cJSON *logs = result_put_object(answer, key);
     result_put(logs, "stdout", one_or_none(runs_stream(REPLY_DUMPS, o, false)));
     result_put(logs, "stderr", one_or_none(runs_stream(REPLY_DUMPS, o, true)));
-    cJSON *error = runs_error(REPLY_DUMPS, o);
     result_put(answer, "error", error != NULL ? error : cJSON_CreateNull());
 }
 
@@ -187,11 +201,11 @@ static void put_logs(cJSON *answer, const char *key, const struct fleet_outcome 
 static bool never_ran(struct tool_call *call, int rc, const struct fleet_outcome *o,
                       const struct err *err, const char *prefix)
 {
-    if (rc == 0 && o->state == OP_DONE && o->end->status != OP_STATUS_FAILED) {
+    if (rc == 0 && o->end->status != OP_STATUS_FAILED) {
         return false;
     }
     CLEANUP_FREE char *trouble = runs_trouble(rc, o, err);
-    runs_fail(call, prefix, trouble != NULL ? trouble : "the server is shutting down");
+    runs_fail(call, prefix, trouble);
     return true;
 }
 
@@ -203,7 +217,7 @@ static void on_executed(void *arg, int rc, const struct fleet_outcome *o, const 
     runs_done(call);
     if (!never_ran(call, rc, o, err, "Error executing code")) {
         cJSON *answer = cJSON_CreateObject();
-        put_logs(answer, "logs", o);
+        put_logs(call, answer, "logs", o);
         reply_json(call, REPLY_DUMPS, answer);
     }
 }
@@ -278,25 +292,31 @@ static void install(struct tool_call *call)
 
 /* ---- create_run_close ---- */
 
+/* `open`: why the sandbox is not closed; NULL: it is. */
+static void answer_once(struct tool_call *call, const char *open)
+{
+    cJSON *answer = call->own;
+    call->own = NULL;
+    if (json_get(answer, "logs") != NULL) {
+        result_put_text(answer, "sandbox_status", "created and will be closed automatically");
+        result_put_bool(answer, "sandbox_closed", open == NULL);
+        result_put_bool(answer, "sandbox_removed", true);
+        if (open != NULL) {
+            result_put_text(answer, "close_error", open);
+        }
+    }
+    reply_json(call, REPLY_DUMPS, answer);
+}
+
 static void on_run_closed(void *arg, int rc, const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     (void)hint;
-    cJSON *answer = call->own;
-    call->own = NULL;
-    if (answer == NULL) {
+    if (call->own == NULL) {
         runs_fail(call, "Operation failed", "cancelled");
-        return;
+    } else {
+        answer_once(call, rc < 0 ? err->text : NULL);
     }
-    if (json_get(answer, "logs") != NULL) {
-        result_put_text(answer, "sandbox_status", "created and will be closed automatically");
-        result_put_bool(answer, "sandbox_closed", rc == 0);
-        result_put_bool(answer, "sandbox_removed", true);
-        if (rc < 0) {
-            result_put_text(answer, "close_error", err->text);
-        }
-    }
-    reply_json(call, REPLY_DUMPS, answer);
 }
 
 static void free_answer(void *own)
@@ -313,13 +333,16 @@ static void on_run(void *arg, int rc, const struct fleet_outcome *o, const struc
     cJSON *answer = cJSON_CreateObject();
     call->own = answer;
     call->own_free = free_answer;
-    if (rc == 0 && o->state == OP_DONE && o->end->status != OP_STATUS_FAILED) {
-        put_logs(answer, "logs", o);
+    if (rc == 0 && o->end->status != OP_STATUS_FAILED) {
+        put_logs(call, answer, "logs", o);
     } else {
         CLEANUP_FREE char *trouble = runs_trouble(rc, o, err);
-        CLEANUP_FREE char *text =
-            alloc_printf("Operation failed: %s", trouble != NULL ? trouble : "shutting down");
+        CLEANUP_FREE char *text = alloc_printf("Operation failed: %s", trouble);
         result_put(answer, "error", reply_bytes(REPLY_DUMPS, view_of(text), RESULT_MESSAGE_BYTES));
+    }
+    if (rc == 0 && o->state != OP_DONE && fleet_retire(call->session->fleet, call->sandbox_id)) {
+        answer_once(call, "the code still runs; the sandbox closes when it has ended");
+        return;
     }
     fleet_close(call->session->fleet, call->sandbox_id, on_run_closed, call);
 }

@@ -23,6 +23,9 @@
 #define PATH_COST   (24u << 10)
 #define MODE_LETTER 10
 
+#define LS_TIME_SIZE 24
+#define HALF_YEAR_MS 15778476000u
+
 static const char *file_argument(const struct tool_call *call, const char *name)
 {
     return json_get_str(call->args, name);
@@ -147,25 +150,46 @@ static bool has_name(const struct listing *l, const char *name)
 static void mode_text(const struct msg_entry *e, char ret[MODE_LETTER + 1])
 {
     static const char letters[] = "rwxrwxrwx";
-    ret[0] = e->type == FILE_TYPE_DIRECTORY ? 'd' : e->type == FILE_TYPE_SYMLINK ? 'l' : '-';
+    bool link = e->type == FILE_TYPE_SYMLINK || e->type == FILE_TYPE_SYMLINK_DIRECTORY;
+    ret[0] = e->type == FILE_TYPE_DIRECTORY ? 'd' : link ? 'l' : '-';
     for (unsigned i = 0; i < 9; i++) {
         ret[i + 1] = (e->mode >> (8 - i)) & 1 ? letters[i] : '-';
     }
     ret[MODE_LETTER] = '\0';
 }
 
+/* The time as ls -l shows it: of the last half year with the time of day, else with the year. */
+static void ls_time(uint64_t mtime_ms, char ret[LS_TIME_SIZE])
+{
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    char iso[CLOCK_ISO_SIZE]; /* 2026-11-24T20:19:04.123Z */
+    uint64_t now_ms = clock_wall_ms();
+    bool recent = mtime_ms <= now_ms && now_ms - mtime_ms < HALF_YEAR_MS;
+    clock_iso(mtime_ms, iso, sizeof(iso));
+    int month = (iso[5] - '0') * 10 + iso[6] - '0';
+    int day = (iso[8] - '0') * 10 + iso[9] - '0';
+    snprintf(ret, LS_TIME_SIZE, "%.3s %d %.*s", &months[3 * ((month + 11) % 12)], day,
+             recent ? 5 : 4, recent ? &iso[11] : iso);
+}
+
+/* Their listings follow symlinks to directories. */
+static bool is_directory(const struct msg_entry *e)
+{
+    return e->type == FILE_TYPE_DIRECTORY || e->type == FILE_TYPE_SYMLINK_DIRECTORY;
+}
+
 static void put_details(cJSON *item, const struct msg_entry *e)
 {
     char mode[MODE_LETTER + 1];
-    char iso[CLOCK_ISO_SIZE];
+    char time[LS_TIME_SIZE];
     mode_text(e, mode);
-    clock_iso(e->mtime_ms, iso, sizeof(iso));
-    result_put_text(item, "type", e->type == FILE_TYPE_DIRECTORY ? "directory" : "file");
+    ls_time(e->mtime_ms, time);
+    result_put_text(item, "type", is_directory(e) ? "directory" : "file");
     result_put_uint(item, "size", e->size);
     result_put_text(item, "permissions", mode);
     result_put_text(item, "owner", "user");
     result_put_text(item, "group", "user");
-    result_put_text(item, "modified", iso);
+    result_put_text(item, "modified", time);
 }
 
 static bool on_profile_entry(void *arg, const struct msg_entry *e)
@@ -189,7 +213,7 @@ static bool on_profile_entry(void *arg, const struct msg_entry *e)
         CLEANUP_FREE char *path =
             alloc_printf("%s%s%s", l->base, slash ? "" : "/", name->valuestring);
         result_put(item, "name", name);
-        result_put_text(item, "type", e->type == FILE_TYPE_DIRECTORY ? "dir" : "file");
+        result_put_text(item, "type", is_directory(e) ? "dir" : "file");
         result_put_text(item, "path", path);
     }
     cJSON_AddItemToArray(l->files, item);
@@ -303,13 +327,20 @@ static void read_profile_file(struct tool_call *call)
 static const char write_failed[] = "Error writing file";
 static const char upload_failed[] = "Error uploading file";
 
-/* Joins the two arguments as their client does. The result is what the answer shows. */
+/* Joins the two arguments as that server does: an absolute name replaces the directory, and the
+ * result is absolute. It is what the answer shows. */
 static char *upload_path(const struct tool_call *call)
 {
     const char *directory = file_argument(call, "destination_path");
-    directory = directory != NULL && directory[0] != '\0' ? directory : "/";
-    bool slash = directory[strlen(directory) - 1] == '/';
-    return alloc_printf("%s%s%s", directory, slash ? "" : "/", file_argument(call, "file_name"));
+    const char *name = file_argument(call, "file_name");
+    directory = directory != NULL ? directory : "/";
+    if (name[0] == '/') {
+        return alloc_strdup(name);
+    }
+    size_t len = strlen(directory);
+    bool slash = len == 0 || directory[len - 1] == '/';
+    return alloc_printf("%s%s%s%s", directory[0] == '/' ? "" : "/", directory, slash ? "" : "/",
+                        name);
 }
 
 static void write_to(struct tool_call *call, const char *path, const char *content,

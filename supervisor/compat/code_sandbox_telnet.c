@@ -17,7 +17,19 @@
 #define DONE_MAX_BYTES (4u << 20)
 #define DONE_MAX_DEPTH 8
 
-static const char failed[] = "Telnet error";
+/* Of connect the failure is {"connected": false, "error"}, of the others {"success": false, …}. */
+static void fail_telnet(struct tool_call *call, const char *key, const char *what)
+{
+    cJSON *answer = cJSON_CreateObject();
+    result_put_bool(answer, key, false);
+    result_put(answer, "error", reply_bytes(REPLY_DUMPS, view_of(what), RESULT_MESSAGE_BYTES));
+    reply_json(call, REPLY_DUMPS, answer);
+}
+
+static const char *failure_key(const struct tool_call *call)
+{
+    return json_get_str(call->args, "host") != NULL ? "connected" : "success";
+}
 
 static void on_command_done(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
                             const char *hint)
@@ -27,14 +39,16 @@ static void on_command_done(void *arg, int rc, const struct fleet_outcome *o, co
     cJSON *answer = NULL;
     (void)hint;
     runs_done(call);
-    CLEANUP_FREE char *trouble = runs_trouble(rc, o, err);
+    bool runs = rc == 0 && o->state != OP_DONE;
+    CLEANUP_FREE char *trouble = runs ? runs_unfinished(call) : runs_trouble(rc, o, err);
     if (trouble == NULL && o->state == OP_DONE && o->end->status == OP_STATUS_OK &&
         json_parse(o->out.data != NULL ? o->out.data : "", o->out.len, DONE_MAX_BYTES,
                    DONE_MAX_DEPTH, &answer, NULL, &bad) == 0) {
         reply_json(call, REPLY_DUMPS, answer);
         return;
     }
-    runs_fail(call, failed, trouble != NULL ? trouble : "the connection's sandbox gave no answer");
+    fail_telnet(call, failure_key(call),
+                trouble != NULL ? trouble : "the connection's sandbox gave no answer");
 }
 
 static void ask_shell(struct tool_call *call, const char *tool)
@@ -54,7 +68,7 @@ static void on_shell_open(void *arg, int rc, const struct fleet_info *info, cons
     struct tool_call *call = arg;
     (void)hint;
     if (rc < 0) {
-        runs_fail(call, failed, err->text);
+        fail_telnet(call, failure_key(call), err->text);
         return;
     }
     snprintf(call->sandbox_id, sizeof(call->sandbox_id), "%s", info->id);
@@ -64,9 +78,9 @@ static void on_shell_open(void *arg, int rc, const struct fleet_info *info, cons
 static void open_connection(struct tool_call *call)
 {
     if (!call->session->config->allow_network) {
-        runs_fail(call, failed,
-                  "sandboxes of this server have no network; its operator can allow it with "
-                  "--allow-network");
+        fail_telnet(call, "connected",
+                    "sandboxes of this server have no network; its operator can allow it with "
+                    "--allow-network");
     } else if (runs_find(call, CODE_SANDBOX_TELNET)) {
         ask_shell(call, "connect");
     } else {
@@ -80,11 +94,9 @@ static bool is_there(struct tool_call *call)
     if (runs_find(call, CODE_SANDBOX_TELNET)) {
         return true;
     }
-    CLEANUP_FREE char *text = alloc_printf("No active connection with session ID: %s",
+    CLEANUP_FREE char *text = alloc_printf("No active connection with session ID %s",
                                            json_get_str(call->args, "session_id"));
-    cJSON *answer = cJSON_CreateObject();
-    result_put_text(answer, "error", text);
-    reply_json(call, REPLY_DUMPS, answer);
+    fail_telnet(call, "success", text);
     return false;
 }
 
@@ -109,8 +121,8 @@ static void list_connections(struct tool_call *call)
         return;
     }
     cJSON *answer = cJSON_CreateObject();
-    result_put_array(answer, "active_connections");
     result_put_int(answer, "count", 0);
+    result_put_array(answer, "connections");
     reply_json(call, REPLY_DUMPS, answer);
 }
 

@@ -285,7 +285,7 @@ static void begin_run(struct tool_call *call, const struct python_shape *shape, 
     op->keep_bytes = RESULT_KEEP_BYTES;
     fleet_execute(s->fleet, s->owner, call->sandbox_id, op, call->execution_id);
     call->stops = true;
-    tool_await(call, tool_budget_left_ms(call), on_profile_outcome);
+    tool_await(call, runs_wait_ms(call), on_profile_outcome);
 }
 
 void python_execute(struct tool_call *call, const struct python_shape *shape)

@@ -32,14 +32,18 @@ bool runs_has_ended(const struct fleet_info *info);
  * servers do. */
 void runs_open(struct tool_call *call, const char *session_id, fleet_info_fn done);
 
-/* Run code of a language, or a program with `args`, in call->sandbox_id and wait for its end; the
- * sandbox's deadline bounds that. `done` gets the call as its argument and must first call
+/* Run code of a language, or a program with `args`, in call->sandbox_id and wait for its end, or as
+ * long as a call may: then the outcome's state is not OP_DONE, it has the output so far, and the
+ * run goes on. `done` gets the call as its argument and must first call
  * runs_done(). */
 void runs_code(struct tool_call *call, const char *language, const char *code, struct view input,
                fleet_outcome_fn done);
 void runs_program(struct tool_call *call, const char *const *args, size_t count, struct view input,
                   fleet_outcome_fn done);
 void runs_done(struct tool_call *call);
+
+/* How long a call may yet wait for its code. */
+uint64_t runs_wait_ms(const struct tool_call *call);
 
 /* Says that the code still runs, and how to go on with it. The caller frees it. */
 char *runs_unfinished(const struct tool_call *call);

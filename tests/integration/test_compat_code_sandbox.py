@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 
 from common import NONE, ONE, ON_OCI, ON_PIPE, Server, Skip, Suite, contains, equal, mcp, needs_modules, needs_runtime, poll
 import wheels
@@ -184,6 +185,15 @@ def files():
         shown = value(server, "list_files", session_id="f", path=item["path"])
         assert "No such file" not in shown.get("error", ""), shown
     equal(value(server, "upload_file", session_id="f", file_name="b", file_content="", destination_path="/tmp/d/")["path"], "/tmp/d/b")
+    for directory, path in (("sub", "/sub/f"), ("sub/deeper/", "/sub/deeper/f"), ("", "/f"), ("tmp/d", "/tmp/d/f")):
+        done = value(server, "upload_file", session_id="f", file_name="f", file_content=path, destination_path=directory)
+        equal(done, {"path": path, "message": "File uploaded successfully"})
+        equal(value(server, "read_file", session_id="f", file_path=path)["content"], path)
+    equal(value(server, "execute_code", session_id="f", code="print(open('sub/f').read())")["logs"]["stdout"], ["/sub/f\n"])
+    contains(value(server, "list_files", session_id="f", path="/sub")["files"], {"name": "f", "type": "file", "path": "/sub/f"})
+    value(server, "execute_code", session_id="f", code="import os\nos.symlink('sub', 'way')\nos.symlink('sub/f', 'ref')\nos.symlink('none', 'lost')")
+    kinds = {item["name"]: item["type"] for item in value(server, "list_files", session_id="f")["files"]}
+    equal((kinds["way"], kinds["ref"], kinds["lost"], kinds["sub"]), ("dir", "file", "file", "dir"))
     contains(value(server, "read_file", session_id="f", file_path="/tmp/none")["error"], "Error reading file: ")
     contains(value(server, "list_files", session_id="f", path="/tmp/none")["error"], "Error listing files: ")
     contains(value(server, "write_file", session_id="f", file_path="/etc/x", content="")["error"], "Error writing file: ")
@@ -248,7 +258,9 @@ def network():
     ways = value(server, "execute_code", session_id="n", code=routes)["logs"]["stdout"]
     assert int(ways[0]) > 1, ways
     equal(value(server, "create_run_close", code=routes)["logs"]["stdout"], ways)
-    contains(value(server, "connect", host="127.0.0.1", port=1)["error"], "refused")
+    refused = value(server, "connect", host="127.0.0.1", port=1)
+    contains(refused["error"], "refused")
+    equal(refused["connected"], False)
     equal(value(server, "get_sandbox_status")["active_sessions"], ["n"])
     server.close()
 
@@ -316,12 +328,13 @@ def interactive_charts():
     server = start()
     text(server, "create_sandbox", session_id="c")
     title = "a<b & \"c\"; import os"
-    for kind in ("line", "bar", "scatter"):
+    for kind in ("line", "bar", "scatter", "area", "sunburst"):
         done, blocks = chart(server, "generate_interactive_chart", chart_type=kind, data=ROWS, x_key="x", y_keys=["y", "z"], title=title, save_path="out/p.html")
         equal(list(done), ["chart_type", "interactive", "title", "file_path", "html_content", "message"])
         equal((done["chart_type"], done["interactive"], done["title"], done["file_path"]), (kind, True, title, "/workspace/out/p.html"))
         equal(blocks, [])
         contains(done["html_content"], "a&lt;b &amp;")
+        equal(("<polygon" in done["html_content"], "<polyline" in done["html_content"]), (kind == "area", kind in ("line", "area", "sunburst")), kind)
         assert "src=" not in done["html_content"] and "http" not in done["html_content"]
     rows = [{"x": f"{i} {'ä漢' * 30}", "y": i} for i in range(1500)]
     answer = server.start_call("generate_interactive_chart", session_id="c", chart_type="bar", data=rows, x_key="x", y_keys="y").result()
@@ -335,9 +348,12 @@ def interactive_charts():
 @suite.case("telnet goes out of a sandbox with network, or not at all", engines=ONE)
 def telnet():
     server = start()
-    contains(value(server, "connect", host="127.0.0.1", port=1)["error"], "--allow-network")
-    equal(value(server, "list_connections"), {"active_connections": [], "count": 0})
-    contains(value(server, "send_command", session_id="x", command="hi")["error"], "No active connection with session ID: x")
+    refused = value(server, "connect", host="127.0.0.1", port=1)
+    equal((list(refused), refused["connected"]), (["connected", "error"], False))
+    contains(refused["error"], "--allow-network")
+    equal(value(server, "list_connections"), {"count": 0, "connections": []})
+    for tool, more in (("send_command", {"command": "hi"}), ("disconnect", {})):
+        equal(value(server, tool, session_id="x", **more), {"success": False, "error": "No active connection with session ID x"})
     server.close()
 
 
@@ -351,14 +367,75 @@ def shapes():
     equal(value(server, "execute_code", session_id="v", code="print(1)"), {"logs": "1\n", "error": None})
     failed = value(server, "execute_code", session_id="v", code="import sys; sys.stderr.write('w\\n'); 1/0")
     contains(failed["error"], "w\nTraceback")
+    equal(value(server, "execute_code", session_id="v", code="import sys; print(1); sys.stderr.write('only a warning')"), {"logs": "1\n", "error": "only a warning"})
     value(server, "write_file", session_id="v", file_path="/workspace/a", content="12")
     (item,) = value(server, "list_files", session_id="v", path="/workspace")["files"]
     equal(sorted(item), ["group", "modified", "name", "owner", "permissions", "size", "type"])
     equal((item["name"], item["type"], item["size"], item["permissions"]), ("a", "file", 2, "-rw-r--r--"))
+    assert re.fullmatch(r"[A-Z][a-z][a-z] [1-9]\d? \d\d:\d\d", item["modified"]), item
+    value(server, "execute_code", session_id="v", code="import os\nos.utime('a', (1582934400, 1582934400))\nos.mkdir('d')\nos.symlink('d', 'way')")
+    listed = {item["name"]: item for item in value(server, "list_files", session_id="v", path="/workspace")["files"]}
+    equal((listed["a"]["modified"], listed["d"]["type"], listed["way"]["type"], listed["way"]["permissions"]), ("Feb 29 2020", "directory", "directory", "lrwxrwxrwx"))
     server.close()
     server = start("e2b")
     equal(value(server, "get_sandbox_status")["interpreter_type"], "e2b")
     server.close()
+
+
+@suite.case("a file .env says the form of results, too, and INTERPRETER_TYPE is no backend to this profile's doctor")
+def settings():
+    place = mcp.temporary_directory()
+
+    def begun(content, **env):
+        with open(os.path.join(place, ".env"), "w", encoding="utf-8") as file:
+            file.write(content)
+        program = os.path.abspath(os.environ["CLOISTER"])
+        return Server("--compat", "code-sandbox", env=env, program=program, preexec=lambda: os.chdir(place))
+
+    for content, env, kind in (
+        ("# ours\nE2B_API_KEY=x\nexport INTERPRETER_TYPE = 'firecracker'\n", {}, "firecracker"),
+        ("INTERPRETER_TYPE=firecracker # slow\n", {"INTERPRETER_TYPE": "e2b"}, "e2b"),
+        ("OTHER=firecracker\n", {}, "e2b"),
+    ):
+        with begun(content, **env) as server:
+            server.legacy("2024-11-05")
+            equal(value(server, "get_sandbox_status")["interpreter_type"], kind)
+    wrong = begun("INTERPRETER_TYPE=docker\n")
+    equal(wrong.wait_exit(), 64)
+    wrong.logger.join(30)
+    contains(wrong.log_tail(), ".env: INTERPRETER_TYPE: expected e2b or firecracker")
+    for words in (("doctor", "--compat", "code-sandbox"), ("--compat=code-sandbox", "doctor")):
+        done = run_cloister(*words, INTERPRETER_TYPE="e2b")
+        equal((done.returncode, done.stderr.count("INTERPRETER_TYPE")), (0, 0), done.stderr)
+    done = run_cloister("doctor", "--compat", "code-sandbox", INTERPRETER_TYPE="e3b")
+    equal(done.returncode, 64)
+    for name in ("docker", "oci", "--compat code-sandbox also: e2b firecracker"):
+        contains(done.stderr, name)
+
+
+def run_cloister(*words, **env):
+    environment = {**os.environ, "CLOISTER_BACKEND": "", **env}
+    return subprocess.run([os.environ["CLOISTER"], *words], env=environment, capture_output=True, text=True, timeout=240, check=False)
+
+
+@suite.case("code that runs longer than a call may wait: the answer has what there is, and the code goes on")
+def long_code():
+    slow = "import time\nprint('begun', flush=True)\nfor _ in range(600): time.sleep(0.1)"
+    for kind in ("e2b", "firecracker"):
+        server = start(kind, "--sync-budget-seconds", "2")
+        text(server, "create_sandbox", session_id="w")
+        done = value(server, "execute_code", session_id="w", code=slow)
+        said = done["error"] if kind == "firecracker" else done["error"]["value"]
+        equal(done["logs"] if kind == "firecracker" else done["logs"]["stdout"][0], "begun\n")
+        execution = re.search(r'get_execution with execution_id "(\w+)"', said)[1]
+        server.start_call("cancel_execution", execution_id=execution).result()
+        equal(value(server, "execute_code", session_id="w", code="print(2)")["error"], None)
+        once = value(server, "create_run_close", code=slow)
+        equal((once["sandbox_closed"], once["sandbox_removed"]), (False, True))
+        contains(once["close_error"], "closes when it has ended")
+        said = once["error"] if kind == "firecracker" else once["error"]["value"]
+        server.start_call("cancel_execution", execution_id=re.search(r'execution_id "(\w+)"', said)[1]).result()
+        server.close()
 
 
 suite.run()

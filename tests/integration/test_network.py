@@ -231,9 +231,9 @@ def telnet():
             return json.loads(server.start_call(tool, **arguments).result()["content"][0]["text"])
 
         made = said("connect", host=net.NAME, port=2323)
-        equal(made["initial_data"], "who are you?\r\n")
         session = made["session_id"]
-        equal(said("send_command", session_id=session, command="$(id); ä")["response"], "you are $(id); ä\r\n")
+        equal(made, {"session_id": session, "connected": True, "host": net.NAME, "port": 2323, "initial_response": "who are you?\r\n"})
+        equal(said("send_command", session_id=session, command="$(id); ä"), {"success": True, "response": "you are $(id); ä\r\n"})
         got, more = said("send_command", session_id=session, command="much", timeout=30)["response"], 0
         while LEFT_OVER.search(got) or not got.endswith("you are more\r\n"):
             assert more < 50, got[-300:]
@@ -243,13 +243,15 @@ def telnet():
             got = LEFT_OVER.sub("", got) + response
         assert got.startswith(MUCH) and set(got[len(MUCH) :].split("\r\n")) == {"you are more", ""}, (len(got), got[len(MUCH) :][:300])
         listed = [{"session_id": session, "host": net.NAME, "port": 2323}]
-        equal(said("list_connections"), {"active_connections": listed, "count": 1})
+        equal(said("list_connections"), {"count": 1, "connections": listed})
         for host in GATEWAYS:
-            assert said("connect", host=host, port=LOOPBACK.port, timeout=2)["error"], host
+            refused = said("connect", host=host, port=LOOPBACK.port, timeout=2)
+            assert refused["error"] and refused["connected"] is False, host
         equal(len(LOOPBACK.peers), before)
-        equal(said("disconnect", session_id=session)["session_id"], session)
+        equal(said("disconnect", session_id=session), {"success": True, "message": f"Connection {session} closed successfully"})
         equal(said("list_connections")["count"], 0)
-        contains(said("send_command", session_id=session, command="x")["error"], "No active connection")
+        for tool, more in (("send_command", {"command": "x"}), ("disconnect", {})):
+            equal(said(tool, session_id=session, **more), {"success": False, "error": f"No active connection with session ID {session}"})
 
 
 @suite.case("a killed worker costs nothing: connections of the sandbox stay open")

@@ -112,6 +112,12 @@ def number(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def kind_of(ask):
+    """What is drawn: a line for a kind that is not known, as that server does."""
+    kind = ask["chart_type"].lower()
+    return kind if kind in ("bar", "scatter", "area") else "line"
+
+
 # A page of SVG that shows each value where the pointer is: it loads nothing from anywhere.
 def page(ask):
     rows, keys = ask["data"], several(ask["y_keys"])
@@ -127,7 +133,8 @@ def page(ask):
     def y_of(v):
         return round(edge + (high - v) / span * tall, 2)
 
-    numeric = ask["chart_type"] == "scatter" and all(map(number, xs))
+    kind = kind_of(ask)
+    numeric = kind == "scatter" and all(map(number, xs))
     least, most = (min(xs), max(xs)) if numeric else (0, len(xs))
 
     def x_of(i):
@@ -143,11 +150,14 @@ def page(ask):
     for k, (key, part) in enumerate(zip(keys, series)):
         color = COLORS[k % len(COLORS)]
         points = [(x_of(i), y_of(v), xs[i], v) for i, v in enumerate(part) if number(v)]
-        if ask["chart_type"] == "line":
+        if kind == "area" and points:
+            under = [f"{points[0][0]},{y_of(0)}", *(f"{x},{y}" for x, y, _, _ in points), f"{points[-1][0]},{y_of(0)}"]
+            body.append(f'<polygon fill="{color}" fill-opacity="0.4" stroke="none" points="{" ".join(under)}"/>')
+        if kind in ("line", "area"):
             body.append(f'<polyline fill="none" stroke="{color}" stroke-width="2" points="{" ".join(f"{x},{y}" for x, y, _, _ in points)}"/>')
         for x, y, at, v in points:
             label = f"<title>{html.escape(f'{key}: {at}, {v:g}')}</title>"
-            if ask["chart_type"] == "bar":
+            if kind == "bar":
                 width = round(wide / max(len(xs), 1) * 0.8 / len(keys), 2)
                 left = round(x - width * len(keys) / 2 + k * width, 2)
                 top, bottom = min(y, y_of(0)), max(y, y_of(0))
@@ -170,20 +180,21 @@ def full_page(ask):
     except ImportError:
         return None
     figure = graph.Figure()
+    kind = kind_of(ask)
     xs = column(ask["data"], ask["x_key"])
     for key in several(ask["y_keys"]):
         ys = column(ask["data"], key)
-        if ask["chart_type"] == "bar":
+        if kind == "bar":
             figure.add_bar(x=xs, y=ys, name=key)
+        elif kind == "area":
+            figure.add_scatter(x=xs, y=ys, name=key, mode="lines", fill="tozeroy")
         else:
-            figure.add_scatter(x=xs, y=ys, name=key, mode="markers" if ask["chart_type"] == "scatter" else "lines+markers")
+            figure.add_scatter(x=xs, y=ys, name=key, mode="markers" if kind == "scatter" else "lines+markers")
     figure.update_layout(title=ask["title"])
     return figure.to_html(include_plotlyjs=True)
 
 
 def interactive(ask):
-    if ask["chart_type"] not in ("line", "bar", "scatter"):
-        raise ValueError("chart_type is one of line, bar, scatter")
     small = page(ask)
     path = place(ask, ".html")
     with open(path, "w", encoding="utf-8") as file:

@@ -91,14 +91,16 @@ def connect(host, port, timeout=30):
     connections[session] = {"socket": made, "host": host, "port": port, "open": True, "rest": b"", "decoder": decoder, "unread": ""}
     return {
         "session_id": session,
-        "message": f"Connected to {host}:{port}",
-        "initial_data": listen(connections[session], min(timeout, 2)),
+        "connected": True,
+        "host": host,
+        "port": port,
+        "initial_response": listen(connections[session], min(timeout, 2)),
     }
 
 
 def found(session):
     if session not in connections:
-        raise ValueError(f"No active connection with session ID: {session}")
+        raise ValueError(f"No active connection with session ID {session}")
     return connections[session]
 
 
@@ -106,27 +108,28 @@ def send_command(session_id, command, timeout=10):
     connection = found(session_id)
     connection["socket"].settimeout(timeout)
     connection["socket"].sendall(command.encode().replace(b"\xff", b"\xff\xff") + b"\r\n")
-    return {"session_id": session_id, "command": command, "response": listen(connection, timeout)}
+    return {"success": True, "response": listen(connection, timeout)}
 
 
 def disconnect(session_id):
     found(session_id)["socket"].close()
     del connections[session_id]
-    return {"session_id": session_id, "message": "Disconnected"}
+    return {"success": True, "message": f"Connection {session_id} closed successfully"}
 
 
 def list_connections():
     rows = [{"session_id": key, "host": one["host"], "port": one["port"]} for key, one in connections.items() if one["open"]]
-    return {"active_connections": rows, "count": len(rows)}
+    return {"count": len(rows), "connections": rows}
 
 
 def answer():
     ask = json.load(sys.stdin)
     tools = {"connect": connect, "send_command": send_command, "disconnect": disconnect, "list_connections": list_connections}
+    tool = ask.pop("tool")
     try:
-        done = tools[ask.pop("tool")](**ask)
+        done = tools[tool](**ask)
     except (OSError, ValueError) as error:
-        done = {"error": f"{error}" or type(error).__name__}
+        done = {"connected" if tool == "connect" else "success": False, "error": f"{error}" or type(error).__name__}
     print(json.dumps(done))
 
 

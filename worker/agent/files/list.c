@@ -3,7 +3,8 @@
  * same list and a cut list is its beginning. A directory is read completely before its first entry
  * is reported, but at most LIST_SLACK times as many names are kept as can still be reported: the
  * last ones in the order are dropped. No descriptor stays open on the way down, so only the length
- * of paths limits the depth. Symlinks are reported, never followed.
+ * of paths limits the depth. Symlinks are reported, never followed, but whether one leads to a
+ * directory is told.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -123,7 +124,12 @@ void filework_entry(struct msg_entry *e, const char *path, const struct stat *st
 static int report_entry(struct listing *l, const struct stat *st, struct err *err)
 {
     struct msg m = {.type = MSG_ENTRY};
+    struct stat target;
     filework_entry(&m.entry, l->path, st);
+    if (S_ISLNK(st->st_mode) && fstatat(l->root, l->path, &target, 0) == 0 &&
+        S_ISDIR(target.st_mode)) {
+        m.entry.type = FILE_TYPE_SYMLINK_DIRECTORY;
+    }
     int rc = msg_encode_frame(&l->frames, &m, err);
     if (rc == 0 && l->frames.len >= FLUSH_BYTES) {
         rc = flush(l, err);
