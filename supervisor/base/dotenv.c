@@ -7,23 +7,23 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_blank(char c)
+static bool is_line_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-static struct view trim(struct view v)
+static struct view trim_blanks(struct view v)
 {
-    while (v.len > 0 && is_blank(v.data[0])) {
+    while (v.len > 0 && is_line_blank(v.data[0])) {
         v = view_bytes(v.data + 1, v.len - 1);
     }
-    while (v.len > 0 && is_blank(v.data[v.len - 1])) {
+    while (v.len > 0 && is_line_blank(v.data[v.len - 1])) {
         v.len--;
     }
     return v;
 }
 
-static struct view rest_of(struct view v, size_t n)
+static struct view skip_bytes(struct view v, size_t n)
 {
     return view_bytes(v.data + n, v.len - n);
 }
@@ -33,24 +33,24 @@ static bool take_value(struct view line, const char *name, struct view *ret)
 {
     static const char export[] = "export";
     size_t len = strlen(name);
-    struct view v = trim(line);
+    struct view v = trim_blanks(line);
     if (v.len > strlen(export) && memcmp(v.data, export, strlen(export)) == 0 &&
-        is_blank(v.data[strlen(export)])) {
-        v = trim(rest_of(v, strlen(export)));
+        is_line_blank(v.data[strlen(export)])) {
+        v = trim_blanks(skip_bytes(v, strlen(export)));
     }
     if (v.len <= len || memcmp(v.data, name, len) != 0) {
         return false;
     }
-    v = trim(rest_of(v, len));
+    v = trim_blanks(skip_bytes(v, len));
     if (v.len == 0 || v.data[0] != '=') {
         return false;
     }
-    *ret = trim(rest_of(v, 1));
+    *ret = trim_blanks(skip_bytes(v, 1));
     return true;
 }
 
 /* Without its quotes, or without the comment behind it. */
-static struct view bare(struct view v)
+static struct view unquoted(struct view v)
 {
     char quote = v.len > 0 ? v.data[0] : '\0';
     if (quote == '"' || quote == '\'') {
@@ -58,8 +58,8 @@ static struct view bare(struct view v)
         return end != NULL ? view_bytes(v.data + 1, (size_t)(end - v.data) - 1) : v;
     }
     for (size_t i = 0; i < v.len; i++) {
-        if (v.data[i] == '#' && (i == 0 || is_blank(v.data[i - 1]))) {
-            return trim(view_bytes(v.data, i));
+        if (v.data[i] == '#' && (i == 0 || is_line_blank(v.data[i - 1]))) {
+            return trim_blanks(view_bytes(v.data, i));
         }
     }
     return v;
@@ -73,13 +73,13 @@ bool dotenv_find(struct view text, const char *name, char ret[DOTENV_VALUE_SIZE]
         size_t len = end != NULL ? (size_t)(end - text.data) : text.len;
         struct view value;
         if (take_value(view_bytes(text.data, len), name, &value)) {
-            value = bare(value);
+            value = unquoted(value);
             found = value.len < DOTENV_VALUE_SIZE && memchr(value.data, '\0', value.len) == NULL;
             if (found) {
                 snprintf(ret, DOTENV_VALUE_SIZE, "%.*s", VIEW_ARG(value));
             }
         }
-        text = rest_of(text, len + (end != NULL ? 1 : 0));
+        text = skip_bytes(text, len + (end != NULL ? 1 : 0));
     }
     return found;
 }
