@@ -7,7 +7,7 @@ import socket
 import stat
 import subprocess
 
-from common import NONE, ON_OCI, ONE, Server, Suite, contains, equal, mcp, needs_runtime
+from common import NONE, ON_OCI, ONE, Server, Skip, Suite, contains, equal, mcp, needs_runtime
 
 needs_runtime()
 suite = Suite()
@@ -119,6 +119,38 @@ def private():
         equal(server.stdout("print(open('/shared/data/secret').read())"), "for me\n")
         unapplied = server.call("get_sandbox_status")["sandboxes"][0]["limits"]["unapplied"]
         equal([text for text in unapplied if text.startswith("share")], [])
+
+
+@suite.case("where ids cannot be mapped a share is readable by what everybody may, and never writable", when=ON_OCI and AS_ROOT)
+def unmapped():
+    place = Place()
+    if subprocess.run(["mount", "-t", "ramfs", "none", place.path], check=False).returncode != 0:
+        raise Skip("no file system without mapped ids can be mounted here")
+    try:
+        os.chmod(place.path, 0o755)
+        place.put("open", "open")
+        place.put("closed", "closed", 0o600)
+        with started("--share", place.path) as server:
+            box = server.call("create_sandbox")
+            notes = [text for text in box["limits"]["unapplied"] if text.startswith("share data: ")]
+            if not notes:
+                raise Skip("this kernel maps the ids of ramfs")
+            code = """
+print(open('/shared/data/open').read())
+try:
+    open('/shared/data/closed')
+except OSError as e:
+    print(type(e).__name__)
+"""
+            equal(server.stdout(code, sandbox_id=box["sandbox_id"]), "open\nPermissionError\n")
+        with started("--share", f"{place.path}:rw") as server:
+            error = server.call_failing("create_sandbox")["error"]
+            contains(error["message"], "share data: it cannot be writable", "cannot be mapped")
+            contains(error["hint"], "--share")
+        with started("--share", place.path, "--strict") as server:
+            contains(server.call_failing("create_sandbox")["error"]["message"], "cannot apply")
+    finally:
+        subprocess.run(["umount", place.path], check=True)
 
 
 @suite.case("on an engine code is nobody there unless it may write, and never root", when=not ON_OCI and AS_ROOT)

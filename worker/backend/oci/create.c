@@ -149,6 +149,17 @@ static void note_oci_first(struct oci_create *c)
     }
 }
 
+/* What the mounting of shares had to leave out, which is known only now. */
+static int note_shares(struct oci_create *c)
+{
+    oci_shares_note(&c->box, &c->notes);
+    if (c->request.spec.strict && c->notes.count > 0) {
+        snprintf(c->hint, sizeof(c->hint), "run without --strict to accept this");
+        return err_set(&c->err, ERR_CONFIG, "this host cannot apply: %s", c->notes.text[0]);
+    }
+    return 0;
+}
+
 /* The runtime has reported that the container is started. */
 static int settle_oci_create(struct oci_create *c)
 {
@@ -157,7 +168,7 @@ static int settle_oci_create(struct oci_create *c)
     rc = rc < 0 ? rc : record(c, pid, false);
     if (rc == 0) {
         note_oci_first(c);
-        oci_shares_note(&c->box, &c->notes);
+        rc = note_shares(c);
     }
     return rc;
 }

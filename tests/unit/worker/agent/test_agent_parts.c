@@ -16,10 +16,12 @@
 
 #include "common/alloc.h"
 #include "proto/codec.h"
+#include "proto/exit_codes.h"
 #include "proto/outcome.h"
 #include "worker/agent/link/report.h"
 #include "worker/agent/link/request.h"
 #include "worker/agent/process/ids.h"
+#include "worker/agent/process/share.h"
 #include "worker/agent/run/op.h"
 
 /* ---- reports --------------------------------------------------------------------------------- */
@@ -535,6 +537,43 @@ static void test_ids_that_the_container_has(void **state)
     unlink(gaps);
 }
 
+/* What it mounts is in tests/integration/test_share.py; nothing is when its words are wrong. */
+static void test_shares_that_cannot_be(void **state)
+{
+    static const struct {
+        const char *words[12];
+        int code;
+        const char *text;
+    } rows[] = {
+        {{"--at", "/tmp", "--notes", "/n"}, EXIT_CODE_USAGE, "-- with a command"},
+        {{"--at", "/tmp", "--", "/bin/true"}, EXIT_CODE_USAGE, "--notes"},
+        {{"--what", "x", "--", "/bin/true"}, EXIT_CODE_USAGE, "no such option"},
+        {{"--uid", "4294967295", "--", "/bin/true"}, EXIT_CODE_USAGE, ""},
+        {{"--ro", "data", "--", "/bin/true"}, EXIT_CODE_USAGE, "NAME=/path"},
+        {{"--rw", "=/srv", "--", "/bin/true"}, EXIT_CODE_USAGE, "NAME=/path"},
+        {{"--ro", "data=srv", "--", "/bin/true"}, EXIT_CODE_USAGE, "NAME=/path"},
+        {{"--at", "/tmp", "--notes", "/n", "--ro", "data=/no/such", "--", "/bin/true"},
+         EXIT_CODE_SETUP,
+         "share data: cannot open /no/such"},
+        {{"--at", "/tmp", "--notes", "/n", "--rw", "me=/proc/self/cwd", "--", "/bin/true"},
+         EXIT_CODE_SETUP,
+         "share me: a symbolic link is in"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char *argv[13] = {NULL};
+        int argc = 0;
+        struct err err = ERR_INIT;
+        for (; argc < 12 && rows[i].words[argc] != NULL; argc++) {
+            argv[argc] = (char *)(uintptr_t)rows[i].words[argc];
+        }
+        assert_int_equal(share_run(argc, argv, &err), rows[i].code);
+        if (strstr(err.text, rows[i].text) == NULL) {
+            fail_msg("row %zu: %s", i, err.text);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -555,6 +594,7 @@ int main(void)
         cmocka_unit_test(test_waiting_requests_are_bounded),
         cmocka_unit_test(test_turns_in_order),
         cmocka_unit_test(test_ids_that_the_container_has),
+        cmocka_unit_test(test_shares_that_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
