@@ -398,9 +398,6 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
         rc = choose_ttl(c, err);
     }
     if (rc == 0) {
-        rc = choose_ttl(c, err);
-    }
-    if (rc == 0) {
         rc = config_check_taken(c, err);
     }
     if (rc == 0) {

@@ -21,9 +21,7 @@ __attribute__((visibility("default"))) long syscall(long number, ...)
     va_list list;
     va_start(list, number);
     for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++) {
-        args[i] = va_arg(
-            list,
-            long); /* reading more arguments than were passed is fine, as the kernel ignores them */
+        args[i] = va_arg(list, long); /* the kernel ignores those not passed */
     }
     va_end(list);
     if (number == SYS_close) {
