@@ -32,6 +32,7 @@ struct fixture {
     char sweeps[80]; /* directory of the stub's notes about sweeps, and about a hanging probe */
     char notes[80];  /* directory of its notes about requests */
     bool stopped;
+    int kept_stderr; /* between fixture_log_begin() and fixture_log_end() */
 };
 
 /* The arguments of the latest callback of the fleet, and how often it was called. */
@@ -81,6 +82,10 @@ void fixture_start(struct fixture *f);
 uint64_t fixture_stop(struct fixture *f);
 /* The same, but leaves the sandboxes to the next fleet of the instance. */
 uint64_t fixture_leave(struct fixture *f);
+/* Keeps the log from LOG_WARN on, which else goes to stderr. */
+void fixture_log_begin(struct fixture *f);
+/* Ends that and returns what was logged, to be finished by the caller. */
+void fixture_log_end(struct fixture *f, struct buf *ret);
 /* Renames the instance of later fleets. */
 void rename_instance(struct fixture *f, const char *name);
 

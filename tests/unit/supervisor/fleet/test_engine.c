@@ -200,30 +200,17 @@ static void what_belongs_to_one_backend_decides_for_auto(void **state)
     assert_string_equal(a.runtime, "crun");
 }
 
-/* Captures what a step writes to stderr, in a buffer to be finished. */
-static void capture(struct fixture *f, struct buf *out)
+/* Returns the log of a fleet that makes one sandbox. */
+static void capture(struct fixture *f, struct buf *ret)
 {
     struct answer a;
-    CLEANUP_FREE char *path = alloc_printf("%s/log", f->sweeps);
-    fflush(stderr);
-    int saved = dup(2);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    assert_true(saved >= 0 && fd >= 0);
-    dup2(fd, 2);
-    close(fd);
-    log_set_level(LOG_WARN);
+    fixture_log_begin(f);
     fixture_start(f);
     begin_open(f, NULL, NULL, &a);
     wait_times(f, &a, 1);
     fixture_stop(f);
-    log_set_level(LOG_ERROR);
-    fflush(stderr);
-    dup2(saved, 2);
-    close(saved);
+    fixture_log_end(f, ret);
     assert_string_equal(a.backend, "oci");
-    buf_init(out, 1u << 20);
-    assert_int_equal(file_read(path, out, NULL), 0);
-    unlink(path);
 }
 
 static void an_engine_that_was_named_is_not_left_in_silence(void **state)

@@ -66,12 +66,15 @@ static void a_killed_worker_is_replaced_at_once(void **state)
     wait_times(f, &a, 1);
     answer_finish(&a);
     begin_run(f, id, "gen", &a);
+    struct buf log;
+    fixture_log_begin(f);
     kill(pid, SIGKILL);
-    uint64_t begin_ms = clock_ms();
     wait_times(f, &a, 1);
+    fixture_log_end(f, &log);
     assert_int_equal(a.rc, 0);
-    /* It has not been missed by its silence: its death was seen. */
-    assert_true(clock_ms() - begin_ms < 3000);
+    /* Its death was seen, not its silence. */
+    assert_non_null(strstr(buf_cstr(&log), "worker ended: killed by signal 9"));
+    buf_finish(&log);
     answer_finish(&a);
 }
 
@@ -306,10 +309,9 @@ static void creation_fails_with_a_reason(void **state)
     assert_int_equal(a.rc, -ERR_ENGINE);
     assert_non_null(strstr(a.err.text, "signal 9"));
     begin_open(f, NULL, "open-hangs", &a);
-    uint64_t begin_ms = clock_ms();
     wait_times(f, &a, 1);
     assert_int_equal(a.rc, -ERR_ENGINE);
-    assert_true(clock_ms() - begin_ms < 5500);
+    assert_non_null(strstr(a.err.text, "no sign of life"));
     /* A half-made sandbox may exist, so it is swept. */
     wait_entries(f, f->sweeps, 3);
     char id[FLEET_ID_SIZE];

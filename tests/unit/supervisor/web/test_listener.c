@@ -312,14 +312,12 @@ static void leave(struct lab *lab, const char *request, bool half)
     lab_until_count(lab, &lab->held_count, held + 1);
     lab_turn(lab, -1);
     assert_int_equal(lab->gone, gone);
-    uint64_t since = uv_hrtime();
     if (half) {
         shutdown(fd, SHUT_WR);
     } else {
         close(fd);
     }
-    lab_until_count(lab, &lab->gone, gone + 1);
-    assert_true((uv_hrtime() - since) / 1000000 < 10000); /* by an event, not by a timeout */
+    lab_until_count(lab, &lab->gone, gone + 1); /* all timeouts of the listener are longer */
     if (half) {
         CLEANUP_BUF struct buf in;
         buf_init(&in, 65536);
@@ -423,12 +421,10 @@ static void test_close(void **state)
     }
     web_stream_write(lab->held[1], alloc_strdup("last words\n"), 11);
     bool closed = false;
-    web_listener_close(lab->listener, 15000, on_closed, &closed);
+    web_listener_close(lab->listener, 10 * LAB_DEADLINE_MS, on_closed, &closed);
     lab->listener = NULL;
     assert_int_equal(lab->gone, 3);
-    uint64_t since = uv_hrtime();
-    lab_until(lab, &closed);
-    assert_true((uv_hrtime() - since) / 1000000 < 10000); /* nobody kept it waiting */
+    lab_until(lab, &closed); /* no client has delayed it */
     struct buf in[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
         buf_init(&in[i], 65536);
@@ -459,8 +455,7 @@ static void test_close_with_stalled_reader(void **state)
     web_listener_close(lab->listener, 200, on_closed, &closed);
     lab->listener = NULL;
     lab_until(lab, &closed);
-    uint64_t took_ms = (uv_hrtime() - since) / 1000000;
-    assert_true(took_ms >= 190 && took_ms < 10000);
+    assert_true((uv_hrtime() - since) / 1000000 >= 190);
 }
 
 static void test_quiesce(void **state)

@@ -334,7 +334,7 @@ static void test_slow_handshake(void **state)
     lab_send_bytes(lab, fd, "\x16\x03\x01\x02\x00\x01", 6); /* the beginning of a ClientHello */
     uint64_t since = uv_hrtime();
     assert_false(lab_read_until(lab, fd, &in, NULL));
-    assert_in_range((uv_hrtime() - since) / 1000000, 200, 10000);
+    assert_true((uv_hrtime() - since) / 1000000 >= 200);
 }
 
 static void test_reload(void **state)

@@ -150,7 +150,6 @@ void interrupt_any_time(struct fixture *f, const char *language, const char *con
         struct agent_result *r = follow(f, s.op.data);
         assert_true(r->last.status == OP_STATUS_TIMEOUT || r->last.status == OP_STATUS_OK);
         assert_true(r->last.status == OP_STATUS_TIMEOUT || i % 3 > 0);
-        assert_true(r->last.duration_us < 2000000);
         r = follow(f, next.op.data);
         assert_status(r, OP_STATUS_OK);
         assert_string_equal(r->out, "still\n");
@@ -171,7 +170,6 @@ void interrupt_at_start(struct fixture *f, const char *language, const char *end
         cancel(f, s.op.data, OP_STOP_CANCEL, false);
         struct agent_result *r = follow(f, s.op.data);
         assert_status(r, OP_STATUS_CANCELLED);
-        assert_true(r->last.duration_us < 2000000);
         r = run(f, language, probe);
         assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
     }

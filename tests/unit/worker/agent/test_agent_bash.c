@@ -194,7 +194,7 @@ static void test_interrupt_subshells(void **state)
 static void test_interrupt_any_time(void **state)
 {
     struct fixture *f = fixture_of(state);
-    static const char *const codes[] = {"sleep 20", "true", "sleep 0.002"};
+    static const char *const codes[] = {"sleep 600", "true", "sleep 0.002"};
     run(f, "bash", "kept=still");
     interrupt_any_time(f, "bash", codes, "echo $kept");
 }
@@ -228,7 +228,7 @@ static void test_figures(void **state)
 static void test_interrupt_at_start(void **state)
 {
     struct fixture *f = fixture_of(state);
-    interrupt_at_start(f, "bash", "exit 3", "sleep 60", ":");
+    interrupt_at_start(f, "bash", "exit 3", "sleep 600", ":");
 }
 
 int main(void)

@@ -399,7 +399,7 @@ static void test_interrupt_keeps_state(void **state)
 static void test_interrupt_any_time(void **state)
 {
     struct fixture *f = fixture_of(state);
-    static const char *const codes[] = {"await nap(20000)", "1", "await nap(1)"};
+    static const char *const codes[] = {"await nap(600000)", "1", "await nap(1)"};
     run(f, LANGUAGE, "kept = 'still'; nap = ms => new Promise(r => setTimeout(r, ms))");
     interrupt_any_time(f, LANGUAGE, codes, "console.log(kept)");
 }

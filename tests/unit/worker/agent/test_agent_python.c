@@ -290,7 +290,7 @@ static void test_interrupt_keeps_state(void **state)
 static void test_interrupt_any_time(void **state)
 {
     struct fixture *f = fixture_of(state);
-    static const char *const codes[] = {"time.sleep(20)", "1", "time.sleep(0.0005)"};
+    static const char *const codes[] = {"time.sleep(600)", "1", "time.sleep(0.0005)"};
     run(f, "python", "kept = 'still'; import time");
     interrupt_any_time(f, "python", codes, "print(kept)");
 }
@@ -299,7 +299,7 @@ static void test_interrupt_any_time(void **state)
 static void test_interrupt_at_start(void **state)
 {
     struct fixture *f = fixture_of(state);
-    interrupt_at_start(f, "python", "import os; os._exit(3)", "import time; time.sleep(60)", "1");
+    interrupt_at_start(f, "python", "import os; os._exit(3)", "import time; time.sleep(600)", "1");
 }
 
 static void test_death_and_return(void **state)
