@@ -69,11 +69,10 @@ def end_killed(server):
 
 
 def end_terminated(server):
-    begun = time.monotonic()
     server.process.send_signal(signal.SIGTERM)
     equal(server.wait_exit(), 0, "exit status")
-    took = time.monotonic() - begun
-    assert took < 2, f"it took {took:.2f} s to leave"
+    server.logger.join(30)
+    equal([line for line in server.log if "shutdown:" in line], [], "steps of a shutdown that takes long")
 
 
 def end_of_input(server):
@@ -116,7 +115,7 @@ def killed():
     ended_while_code_runs(end_killed)
 
 
-@suite.case("SIGTERM leaves the sandboxes to the next server, in no time", engines=ONE)
+@suite.case("SIGTERM leaves the sandboxes to the next server, without waiting for anything", engines=ONE)
 def terminated():
     ended_while_code_runs(end_terminated)
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -245,6 +247,24 @@ bool lab_read_until(struct lab *lab, int fd, struct buf *in, const char *text)
         }
     }
     return true;
+}
+
+int lab_held_back(int fd)
+{
+    struct sockaddr_in at, peer;
+    socklen_t len = sizeof(at);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    for (int other = 0; other < 1024; other++) { /* the listener's end is in this process as well */
+        len = sizeof(peer);
+        if (getpeername(other, (struct sockaddr *)&peer, &len) == 0 && len == sizeof(at) &&
+            peer.sin_family == AF_INET && peer.sin_port == at.sin_port) {
+            int bytes = -1;
+            assert_int_equal(ioctl(other, SIOCOUTQNSD, &bytes), 0);
+            return bytes;
+        }
+    }
+    fail_msg("the connection has no other end");
+    return -1;
 }
 
 struct buf lab_request(struct lab *lab, const char *text)

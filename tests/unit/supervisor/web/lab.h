@@ -57,6 +57,8 @@ void lab_send_bytes(struct lab *lab, int fd, const void *data, size_t len);
 bool lab_read_until(struct lab *lab, int fd, struct buf *in, const char *text);
 bool lab_has(struct buf *in, const char *text);
 size_t lab_times(struct buf *in, const char *text);
+/* Bytes that our kernel holds back although the listener has written them to this connection. */
+int lab_held_back(int fd);
 /* Sends one request on a connection of its own and returns everything received. For
  * buf_finish(). */
 struct buf lab_request(struct lab *lab, const char *text);
