@@ -25,9 +25,8 @@
 
 enum {
     SEED_MAX_BYTES = 64 << 20,
-    MUTATIONS_MAX =
-        1500,           /* of each kind and file; sanitised targets take up to a millisecond each */
-    FAILURES_MAX = 100, /* allocations of a file that fail in turn */
+    MUTATIONS_MAX = 1500, /* per kind and file; a sanitised target takes up to a millisecond each */
+    FAILURES_MAX = 100,   /* how many allocations of a file fail in turn */
 };
 
 static jmp_buf excused;

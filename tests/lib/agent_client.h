@@ -55,7 +55,7 @@ struct agent_client {
     uint64_t seq;
     struct buf in;
     size_t used;     /* bytes of `in` that the last message occupies */
-    unsigned events; /* RUNNING events met while waiting for replies */
+    unsigned events; /* RUNNING events received while waiting for replies */
     unsigned turns;  /* how many of them are of operations that waited */
     char last_event[LIMIT_NAME + 1];
     uint64_t last_ran_us;

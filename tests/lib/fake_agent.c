@@ -61,7 +61,7 @@ struct op {
     bool waited;       /* it had to queue */
     bool announced;    /* RUNNING was sent since the last START and HELLO */
     uint64_t begun_ms; /* when it began to run */
-    uint64_t out_len;  /* bytes written so far, all of them the letter below or text */
+    uint64_t out_len;  /* bytes written so far, all text or the letter below */
     char text[256];
 
     bool waiting;
@@ -189,7 +189,7 @@ static void announce(struct agent *a, struct op *op)
     }
 }
 
-/* Begins to run a script; those that do not last end right here. */
+/* Begins a script; short ones end here. */
 static void run(struct agent *a, struct op *op)
 {
     char word[16] = "";

@@ -114,7 +114,7 @@ static void json_without_memory_is_not_called_broken(void **state)
     assert_int_equal(json_parse("{", 1, 1000, 10, &json, NULL, &err), -ERR_INVALID);
 }
 
-/* ---- what ends the process ------------------------------------------------------------------- */
+/* ---- allocations that end the process -------------------------------------------------------- */
 
 static void array(void)
 {

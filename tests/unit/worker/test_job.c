@@ -106,7 +106,7 @@ static void a_cancelled_operation_is_killed_two_seconds_later(void **state)
         jobs_init(&jobs);
         struct job *job = runs ? run(&jobs, "a", 0) : start(&jobs, "a", true);
         job_cancel(job, OP_STOP_CANCEL, false, 100);
-        job_cancel(job, OP_STOP_TIMEOUT, false, 150); /* the first reason stays */
+        job_cancel(job, OP_STOP_TIMEOUT, false, 150); /* the first reason is kept */
         assert_int_equal(jobs_next_due_ms(&jobs), 100 + TIME_INTERRUPT_MS);
         assert_int_equal(jobs_tick(&jobs, 100 + TIME_INTERRUPT_MS, &due), JOB_KILL);
         assert_int_equal(due->reason, OP_STOP_CANCEL);

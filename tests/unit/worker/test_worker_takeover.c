@@ -274,7 +274,7 @@ static void what_is_joined_has_its_deadline_in_the_next_worker(void **state)
     driver_start(d, 1);
     driver_open(d, "", false);
     begin(d, "op1", "python", "sleep 700", 0);
-    begin(d, "op2", "python", "sleep 60000", 50000); /* queued behind it */
+    begin(d, "op2", "python", "sleep 60000", 50000); /* queued after it */
     uint64_t begin_ms = clock_ms();
     begin(d, "op3", "bash", "stubborn 60000", 50000);
     die_and_take_over(d);
@@ -300,7 +300,7 @@ static void a_deadline_counts_from_the_turn_of_what_is_joined(void **state)
     begin(d, "op1", "python", "sleep 1500", 0);
     begin(d, "op2", "python", "sleep 700", 50000);
     die_and_take_over(d);
-    struct msg m = make_join("op2", "python", 1200, 0); /* less than its turn is away */
+    struct msg m = make_join("op2", "python", 1200, 0); /* less than the time until its turn */
     driver_ask(d, &m, &a, MSG_OUTPUT);
     assert_int_equal(a.m.output.state, OP_QUEUED);
     answer_finish(&a);

@@ -123,7 +123,8 @@ static void test_queue_and_running_event(void **state)
     assert_int_equal(f->link.turns, 0);
     r = run(f, "python", "order");
     assert_string_equal(r->result, "[1, 2, 3]");
-    assert_int_equal(f->link.turns, 3); /* second, third and this one; not the first */
+    assert_int_equal(f->link.turns,
+                     3); /* of the second, the third and this one; not of the first */
 }
 
 /* Waits for a RUNNING of this operation, and returns its ran_us. */

@@ -297,7 +297,7 @@ static void test_operations_are_told_in_the_order_of_their_start(void **state)
     info = info_of(f, "order-b", &place[1]);
     assert_int_equal(info.state, OP_QUEUED);
     assert_int_equal(info.timeout_ms, 40000);
-    assert_int_equal(info.ran_us, 0); /* it has not begun to count */
+    assert_int_equal(info.ran_us, 0); /* its time does not run yet */
     info = info_of(f, "order-c", &place[2]);
     assert_int_equal(info.state, OP_DONE);
     assert_int_equal(info.kind, OP_FILE_LIST);
