@@ -510,14 +510,23 @@ static int pack_field(msgpack_packer *pk, const struct msg_schema *s, const stru
     return err_set(err, ERR_INTERNAL, "field %s has no type", f->name);
 }
 
-int msg_encode(struct buf *out, const struct msg *m, struct err *err)
+size_t msg_encode_bound(const struct msg *m)
+{
+    const struct msg_schema *s = msg_schema_find((uint64_t)m->type);
+    return s != NULL ? size_bound(m, s) : 0;
+}
+
+/* Without the bytes of the BIN field left_out, which belong at *ret_at, if that is not NULL. */
+static int encode(struct buf *out, const struct msg *m, const struct view *left_out, size_t *ret_at,
+                  struct err *err)
 {
     const struct msg_schema *s = msg_schema_find((uint64_t)m->type);
     if (s == NULL) {
         return err_set(err, ERR_INTERNAL, "cannot encode message type %d", (int)m->type);
     }
     /* reserved once, so that packing cannot fail half-way */
-    int rc = buf_reserve(out, size_bound(m, s), err);
+    size_t left_out_len = left_out != NULL ? left_out->len : 0;
+    int rc = buf_reserve(out, size_bound(m, s) - left_out_len, err);
     if (rc < 0) {
         return err_wrap(err, "message %s", s->name);
     }
@@ -528,7 +537,15 @@ int msg_encode(struct buf *out, const struct msg *m, struct err *err)
     msgpack_pack_uint64(&pk, (uint64_t)s->type);
     msgpack_pack_uint64(&pk, m->seq);
     for (size_t i = 0; i < s->field_count; i++) {
-        rc = pack_field(&pk, s, &s->fields[i], (const char *)m + s->fields[i].offset, err);
+        const struct msg_field *f = &s->fields[i];
+        const void *p = (const char *)m + f->offset;
+        if (p == left_out) {
+            rc = left_out_len <= f->max ? 0 : too_big(s, f, err);
+            msgpack_pack_bin(&pk, left_out_len);
+            *ret_at = out->len;
+        } else {
+            rc = pack_field(&pk, s, f, p, err);
+        }
         if (rc < 0) {
             out->len = start;
             return rc;
@@ -537,27 +554,38 @@ int msg_encode(struct buf *out, const struct msg *m, struct err *err)
     return 0;
 }
 
-int msg_encode_frame(struct buf *out, const struct msg *m, struct err *err)
+int msg_encode(struct buf *out, const struct msg *m, struct err *err)
+{
+    return encode(out, m, NULL, NULL, err);
+}
+
+int msg_encode_frame_around(struct buf *out, const struct msg *m, const struct view *left_out,
+                            size_t *ret_at, struct err *err)
 {
     size_t start = out->len;
     int rc = buf_add(out, "\0\0\0\0", FRAME_HEAD, err);
     if (rc < 0) {
         return rc;
     }
-    rc = msg_encode(out, m, err);
-    if (rc == 0 && out->len - start - FRAME_HEAD > LIMIT_FRAME) {
+    rc = encode(out, m, left_out, ret_at, err);
+    size_t len = out->len - start - FRAME_HEAD + (left_out != NULL ? left_out->len : 0);
+    if (rc == 0 && len > LIMIT_FRAME) {
         rc = err_set(err, ERR_TOO_BIG, "message %s is over the frame limit", msg_name(m->type));
     }
     if (rc < 0) {
         out->len = start;
         return rc;
     }
-    size_t len = out->len - start - FRAME_HEAD;
     out->data[start] = (uint8_t)(len >> 24);
     out->data[start + 1] = (uint8_t)(len >> 16);
     out->data[start + 2] = (uint8_t)(len >> 8);
     out->data[start + 3] = (uint8_t)len;
     return 0;
+}
+
+int msg_encode_frame(struct buf *out, const struct msg *m, struct err *err)
+{
+    return msg_encode_frame_around(out, m, NULL, NULL, err);
 }
 
 int frame_next(const void *data, size_t len, size_t max, struct view *ret_payload, size_t *ret_used,

@@ -23,8 +23,16 @@
  * is unchanged on error. */
 int msg_encode(struct buf *out, const struct msg *m, struct err *err) WARN_UNUSED;
 
+/* How many bytes msg_encode() reserves in *out: at least those of the message. */
+size_t msg_encode_bound(const struct msg *m);
+
 /* As msg_encode, behind a 4-byte length. */
 int msg_encode_frame(struct buf *out, const struct msg *m, struct err *err) WARN_UNUSED;
+
+/* As msg_encode_frame, but the bytes of one BIN field of *m are left out, for who writes them from
+ * where they are: between *ret_at bytes of *out and the rest. The length counts them. */
+int msg_encode_frame_around(struct buf *out, const struct msg *m, const struct view *left_out,
+                            size_t *ret_at, struct err *err) WARN_UNUSED;
 
 /* Decodes exactly len bytes that came over `link`. On success the caller owns *ret and calls
  * msg_finish(); on error *ret is empty. -ERR_NO_MEMORY is nobody's fault. */

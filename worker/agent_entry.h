@@ -20,7 +20,10 @@ struct agent_entry {
     struct agent_entry *next;
     struct agent_question question; /* the question, against which the answer is checked */
     uint64_t seq;
-    struct buf frame;
+    struct buf frame;            /* without the data of a START … */
+    size_t data_at;              /* … which belongs here */
+    struct view data;            /* in the message */
+    struct ipc_message *message; /* owned; NULL: the frame is whole */
     /* Set by the link: the timeout of the answer, the wait time of the request itself, and the
      * callback. */
     uint64_t due_ms;
@@ -28,8 +31,8 @@ struct agent_entry {
     agent_reply_fn done;
     void *arg;
     uv_write_t write;
-    bool writing;  /* libuv still holds the frame */
-    bool answered; /* off the list; freed when libuv has released the frame */
+    bool writing;  /* libuv still holds frame and message */
+    bool answered; /* off the list; freed when libuv has released them */
 };
 
 struct agent_entries {
@@ -41,17 +44,20 @@ struct agent_entries {
 
 void agent_entries_init(struct agent_entries *all);
 
-/* Appends an entry with the next number, owned by the list. -ERR_BUSY if there are too many, or all
- * together are too large. */
+/* Appends an entry with the next number, owned by the list. `message`, if not NULL, is what a START
+ * was decoded from: on success the entry owns it. -ERR_BUSY if there are too many, or all together
+ * are too large. */
 int agent_entries_add(struct agent_entries *all, const struct msg *request,
-                      struct agent_entry **ret, struct err *err) WARN_UNUSED;
+                      struct ipc_message *message, struct agent_entry **ret,
+                      struct err *err) WARN_UNUSED;
 
 /* Removes the entry of that number from the list; the caller frees it. NULL if there is none. */
 struct agent_entry *agent_entries_take(struct agent_entries *all, uint64_t seq);
 
-/* The same as agent_entries_add() without the list: the caller's to free. */
+/* The same without the list: the caller's to free, and the message still the caller's. */
 int agent_entry_create(struct agent_entries *all, const struct msg *request,
-                       struct agent_entry **ret, struct err *err) WARN_UNUSED;
+                       struct ipc_message *message, struct agent_entry **ret,
+                       struct err *err) WARN_UNUSED;
 
 /* Writes the entry to the stream. Failures are not reported here, because reading the stream
  * reports them. */

@@ -30,6 +30,7 @@
 
 #include "common/alloc.h"
 #include "common/buf.h"
+#include "common/io/ipc.h"
 #include "common/log.h"
 #include "common/sm.h"
 #include "config.h"
@@ -400,7 +401,7 @@ static void say_hello(struct agent_link *link)
     m.hello.sandbox = view_of(link->sandbox);
     m.hello.generation = link->generation;
     m.hello.runners = link->runners;
-    if (agent_entry_create(&link->entries, &m, &link->hello, &err) < 0) {
+    if (agent_entry_create(&link->entries, &m, NULL, &link->hello, &err) < 0) {
         fail_agent_link(link, &err);
         return;
     }
@@ -539,14 +540,14 @@ bool agent_link_is_up(const struct agent_link *link)
     return link->sm.state == LINK_UP && !link->failed;
 }
 
-int agent_link_ask(struct agent_link *link, const struct msg *request, uint64_t wait_ms,
-                   agent_reply_fn done, void *arg, struct err *err)
+static int ask(struct agent_link *link, const struct msg *request, struct ipc_message *message,
+               uint64_t wait_ms, agent_reply_fn done, void *arg, struct err *err)
 {
     struct agent_entry *e;
     if (link->failed || link->sm.state == LINK_ENDED) {
         return err_set(err, ERR_GONE, "the sandbox is ending");
     }
-    int rc = agent_entries_add(&link->entries, request, &e, err);
+    int rc = agent_entries_add(&link->entries, request, message, &e, err);
     if (rc < 0) {
         return rc;
     }
@@ -559,6 +560,23 @@ int agent_link_ask(struct agent_link *link, const struct msg *request, uint64_t 
         arm_agent_link(link, e->due_ms);
     }
     return 0;
+}
+
+int agent_link_ask(struct agent_link *link, const struct msg *request, uint64_t wait_ms,
+                   agent_reply_fn done, void *arg, struct err *err)
+{
+    return ask(link, request, NULL, wait_ms, done, arg, err);
+}
+
+int agent_link_pass_on(struct agent_link *link, const struct msg *start,
+                       struct ipc_message *message, uint64_t wait_ms, agent_reply_fn done,
+                       void *arg, struct err *err)
+{
+    int rc = ask(link, start, message, wait_ms, done, arg, err);
+    if (rc < 0) {
+        ipc_message_free(message);
+    }
+    return rc;
 }
 
 void agent_link_end(struct agent_link *link, const struct err *err)

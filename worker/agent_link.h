@@ -18,6 +18,7 @@
 #include "worker/backend/backend.h"
 
 struct agent_link;
+struct ipc_message;
 
 /* reply is borrowed during the call. NULL: there will be none, err says why. */
 typedef void (*agent_reply_fn)(void *arg, const struct msg *reply, const struct err *err);
@@ -58,6 +59,12 @@ bool agent_link_is_up(const struct agent_link *link);
  * error of encoding. On an error `done` is not called. */
 int agent_link_ask(struct agent_link *link, const struct msg *request, uint64_t wait_ms,
                    agent_reply_fn done, void *arg, struct err *err) WARN_UNUSED;
+
+/* The same for a START that was decoded from `message`, which this takes over, also on an error:
+ * its data is written from there, and not copied. */
+int agent_link_pass_on(struct agent_link *link, const struct msg *start,
+                       struct ipc_message *message, uint64_t wait_ms, agent_reply_fn done,
+                       void *arg, struct err *err) WARN_UNUSED;
 
 /* Answers every request with `err`, closes the stream and takes no more requests. May be
  * repeated. */

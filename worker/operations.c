@@ -19,6 +19,7 @@
 
 #include "common/alloc.h"
 #include "common/buf.h"
+#include "common/io/ipc.h"
 #include "common/log.h"
 #include "common/str.h"
 #include "proto/codec.h"
@@ -308,7 +309,8 @@ void operations_start(struct operations *o, struct ipc_request *request, const s
         return;
     }
     out.start.wait_ms = capped_wait_ms(m->start.wait_ms);
-    if (agent_link_ask(o->setup.link, &out, out.start.wait_ms, on_agent_reply, asked, &err) < 0) {
+    if (agent_link_pass_on(o->setup.link, &out, ipc_request_take(request), out.start.wait_ms,
+                           on_agent_reply, asked, &err) < 0) {
         if (asked->began) {
             jobs_remove(&o->jobs, job);
         }

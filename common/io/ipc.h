@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <uv.h>
 
+#include "common/buf.h"
 #include "common/err.h"
 
 /* Called when the link to the other side comes up or is lost. */
@@ -38,11 +39,15 @@ typedef void (*ipc_reply_fn)(void *arg, int rc, const void *data, size_t len);
 int ipc_client_open(uv_loop_t *loop, const char *path, size_t max_bytes, ipc_link_fn on_link,
                     void *arg, struct ipc_client **ret, struct err *err) WARN_UNUSED;
 
-/* Sends a copy of data; waits for a link if there is none yet. The timeout covers both; timeout_ms
- * 0 = none. Any number of requests may be pending. `done` is called exactly once, unless this
- * returns an error. */
-int ipc_client_ask(struct ipc_client *c, const void *data, size_t len, uint64_t timeout_ms,
-                   ipc_reply_fn done, void *arg, struct err *err) WARN_UNUSED;
+/* Writes `what` into the empty *room, whose storage is nng's message and cannot grow. Returns a
+ * negative code if it cannot. */
+typedef int (*ipc_write_fn)(const void *what, struct buf *room, struct err *err);
+
+/* Sends what `write`, called at once, writes: at most most_bytes. Waits for a link if there is none
+ * yet. The timeout covers both; timeout_ms 0 = none. Any number of requests may be pending. `done`
+ * is called exactly once, unless this returns an error. */
+int ipc_client_ask(struct ipc_client *c, size_t most_bytes, ipc_write_fn write, const void *what,
+                   uint64_t timeout_ms, ipc_reply_fn done, void *arg, struct err *err) WARN_UNUSED;
 
 /* Ends pending requests with -ERR_IO, from the loop; answers that have arrived are still delivered.
  * For use when the peer is known to be dead. */
@@ -65,9 +70,9 @@ void ipc_client_close(struct ipc_client *c, ipc_closed_fn closed, void *arg);
 struct ipc_server;
 struct ipc_request;
 
-/* data is borrowed during the call. Every request must be answered exactly once with ipc_reply(),
- * now or later. Up to `contexts` requests can be unanswered at a time. A request whose link is lost
- * does not count any more, but must be answered as well, which frees it. */
+/* data is borrowed during the call, unless it is taken. Every request must be answered exactly once
+ * with ipc_reply(), now or later. Up to `contexts` requests can be unanswered at a time. A request
+ * whose link is lost does not count any more, but must be answered as well, which frees it. */
 typedef void (*ipc_request_fn)(void *arg, struct ipc_request *request, const void *data,
                                size_t len);
 
@@ -75,6 +80,16 @@ typedef void (*ipc_request_fn)(void *arg, struct ipc_request *request, const voi
 int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t max_bytes,
                     ipc_request_fn on_request, ipc_link_fn on_link, void *arg,
                     struct ipc_server **ret, struct err *err) WARN_UNUSED;
+
+/* The data of a request, in nng's memory. */
+struct ipc_message;
+
+/* For ipc_request_fn only, and once: its data stays where it is until ipc_message_free(), which may
+ * be after the request was answered. */
+struct ipc_message *ipc_request_take(struct ipc_request *request);
+
+/* NULL is fine. */
+void ipc_message_free(struct ipc_message *message);
 
 /* Sends a copy of data as the answer and frees the request. If the link is lost, the answer is
  * dropped. */

@@ -24,6 +24,7 @@
  *  - After a peer that dies before the handshake, a listener accepts no further one. The owner
  *    notices that by its own timeout for the peer, and must close the client and open another.
  */
+#include <assert.h>
 #include <errno.h>
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
@@ -303,23 +304,45 @@ int ipc_client_open(uv_loop_t *loop, const char *path, size_t max_bytes, ipc_lin
     return 0;
 }
 
-int ipc_client_ask(struct ipc_client *c, const void *data, size_t len, uint64_t timeout_ms,
-                   ipc_reply_fn done, void *arg, struct err *err)
+/* A message that is written where nng will send it from. */
+static int make_ipc_request(size_t most_bytes, ipc_write_fn write, const void *what, nng_msg **ret,
+                            struct err *err)
+{
+    nng_msg *msg;
+    int rv = nng_msg_alloc(&msg, most_bytes);
+    if (rv != 0) {
+        return err_set(err, ERR_NO_MEMORY, "cannot make a request: %s", nng_strerror(rv));
+    }
+    struct buf room;
+    buf_init(&room, most_bytes);
+    room.data = nng_msg_body(msg);
+    room.cap = most_bytes;
+    int rc = write(what, &room, err);
+    if (rc < 0) {
+        nng_msg_free(msg);
+        return rc;
+    }
+    assert(room.data == nng_msg_body(msg));
+    rv = nng_msg_chop(msg, most_bytes - room.len);
+    assert(rv == 0);
+    *ret = msg;
+    return 0;
+}
+
+int ipc_client_ask(struct ipc_client *c, size_t most_bytes, ipc_write_fn write, const void *what,
+                   uint64_t timeout_ms, ipc_reply_fn done, void *arg, struct err *err)
 {
     if (c->ep.closing) {
         return err_set(err, ERR_SHUTTING_DOWN, "the link is closing");
     }
-    if (len > c->ep.max_bytes) {
-        return err_set(err, ERR_TOO_BIG, "a request of %zu bytes, at most %zu are allowed", len,
-                       c->ep.max_bytes);
+    if (most_bytes > c->ep.max_bytes) {
+        return err_set(err, ERR_TOO_BIG, "a request of %zu bytes, at most %zu are allowed",
+                       most_bytes, c->ep.max_bytes);
     }
     nng_msg *msg;
-    int rv = nng_msg_alloc(&msg, len);
-    if (rv != 0) {
-        return err_set(err, ERR_NO_MEMORY, "cannot make a request: %s", nng_strerror(rv));
-    }
-    if (len > 0) {
-        memcpy(nng_msg_body(msg), data, len);
+    int rc = make_ipc_request(most_bytes, write, what, &msg, err);
+    if (rc < 0) {
+        return rc;
     }
     struct exchange *exchange = exchange_take(c, err);
     if (exchange == NULL) {

@@ -67,6 +67,7 @@ struct ipc_server {
     struct context *contexts;
     size_t context_count;
     struct ipc_request *requests; /* unanswered */
+    nng_msg *arriving;            /* while on_request runs; NULL once it is taken */
     uint64_t flush_end_ms;
     uint64_t flush_blind_ms;
     nng_dialer dialer;      /* not used by the loop once `stopped` is set */
@@ -228,9 +229,13 @@ static void on_server_aio(struct ipc_endpoint *ep, struct ipc_event *event)
     if (msg != NULL) {
         nng_aio_set_msg(c->aio, NULL);
         if (!late && !ep->closing) {
+            s->arriving = msg;
             s->on_request(ep->arg, request_create(s, c), nng_msg_body(msg), nng_msg_len(msg));
+            ipc_message_free((struct ipc_message *)s->arriving);
+            s->arriving = NULL;
+        } else {
+            nng_msg_free(msg);
         }
-        nng_msg_free(msg);
     }
     receive_request(next);
     ipc_endpoint_check_closed(ep);
@@ -392,6 +397,20 @@ int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t m
     on_server_news(&s->ep, false);
     *ret = s;
     return 0;
+}
+
+struct ipc_message *ipc_request_take(struct ipc_request *r)
+{
+    nng_msg *msg = r->server->arriving;
+    r->server->arriving = NULL;
+    return (struct ipc_message *)msg;
+}
+
+void ipc_message_free(struct ipc_message *message)
+{
+    if (message != NULL) {
+        nng_msg_free((nng_msg *)message);
+    }
 }
 
 void ipc_reply(struct ipc_request *r, const void *data, size_t len)

@@ -335,7 +335,6 @@ static void closed_one(struct worker_link *link)
     unlink(link->socket);
     free(link->socket);
     fleet_host_release(link->host); /* the host may be freed from now on */
-    buf_finish(&link->scratch);
     free(link);
 }
 
@@ -391,7 +390,6 @@ static int create_link(struct fleet_host *host, const struct worker_args *args,
     link->exit_code = -1;
     sm_init(&link->sm, link_states, LINK_STATE_COUNT, LINK_STARTING);
     sm_watch(&link->sm, &link_guard, link);
-    buf_init(&link->scratch, LIMIT_FRAME);
     TAILQ_INIT(&link->requests);
     link->socket = worker_socket_path(args->dir, args->generation);
     int rc =

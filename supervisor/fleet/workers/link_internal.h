@@ -50,7 +50,6 @@ struct worker_link {
     int pid;
     struct ipc_client *ipc;
     struct worker_process *process;
-    struct buf scratch;
     uint64_t seq;
     TAILQ_HEAD(, link_request) requests;
     size_t unanswered; /* number of requests without answer, except PINGs */

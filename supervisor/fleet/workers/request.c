@@ -15,8 +15,6 @@
 #include "proto/codec.h"
 #include "supervisor/fleet/workers/link_internal.h"
 
-#define SCRATCH_KEEP 4096 /* bytes of the encoding buffer that are kept between requests */
-
 /* ---- heartbeat ---- */
 
 static void on_pong(void *arg, int rc, const struct msg *reply, const struct err *err,
@@ -151,6 +149,11 @@ void link_fail_requests(struct worker_link *link)
     }
 }
 
+static int write_request(const void *what, struct buf *room, struct err *err)
+{
+    return msg_encode(room, what, err);
+}
+
 int worker_link_ask(struct worker_link *link, struct msg *m, uint64_t timeout_ms,
                     worker_reply_fn done, void *arg, struct err *err)
 {
@@ -158,20 +161,14 @@ int worker_link_ask(struct worker_link *link, struct msg *m, uint64_t timeout_ms
         return err_set(err, ERR_IO, "the worker is going away");
     }
     m->seq = ++link->seq;
-    link->scratch.len = 0;
-    int rc = msg_encode(&link->scratch, m, err);
-    if (rc < 0) {
-        return rc;
-    }
     struct link_request *request = alloc_one(struct link_request);
     request->link = link;
     request->type = m->type;
     request->seq = m->seq;
     request->done = done;
     request->arg = arg;
-    rc = ipc_client_ask(link->ipc, link->scratch.data, link->scratch.len, timeout_ms,
-                        on_request_reply, request, err);
-    buf_reset(&link->scratch, SCRATCH_KEEP);
+    int rc = ipc_client_ask(link->ipc, msg_encode_bound(m), write_request, m, timeout_ms,
+                            on_request_reply, request, err);
     if (rc < 0) {
         free(request);
         return rc;

@@ -16,6 +16,7 @@
 #include "common/clock.h"
 #include "common/fd.h"
 #include "proto/version.h"
+#include "tests/lib/ipc_ask.h"
 
 #define PATIENCE_MS 20000 /* instrumented builds on a busy machine are slow */
 
@@ -258,7 +259,7 @@ void driver_send(struct driver *d, struct msg *m, struct answer *a)
     buf_init(&out, LIMIT_FRAME);
     m->seq = ++d->seq;
     if (msg_encode(&out, m, &err) < 0 ||
-        ipc_client_ask(d->client, out.data, out.len, 0, on_reply, a, &err) < 0) {
+        ipc_ask_bytes(d->client, out.data, out.len, 0, on_reply, a, &err) < 0) {
         fail_msg("%s", err.text);
     }
     buf_finish(&out);

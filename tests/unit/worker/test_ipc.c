@@ -18,6 +18,7 @@
 #include "common/clock.h"
 #include "common/fd.h"
 #include "common/io/ipc.h"
+#include "tests/lib/ipc_ask.h"
 
 #define MAX_BYTES   (1u << 20)
 #define CONTEXTS    4
@@ -204,7 +205,7 @@ static void ask(struct bench *b, struct reply *r, unsigned number, size_t len, u
     char *data = alloc_array(len + 1, 1);
     memset(r, 0, sizeof(*r));
     memcpy(data, &number, len < sizeof(number) ? len : sizeof(number));
-    if (ipc_client_ask(b->client, data, len, timeout_ms, on_reply, r, &err) < 0) {
+    if (ipc_ask_bytes(b->client, data, len, timeout_ms, on_reply, r, &err) < 0) {
         fail_msg("%s", err.text);
     }
     free(data);
@@ -227,7 +228,7 @@ static void a_request_of_any_size_comes_back_whole(void **state)
         assert_int_equal(r.len, sizes[i]);
     }
     char byte = 0;
-    assert_int_equal(ipc_client_ask(b->client, &byte, MAX_BYTES + 1, 0, on_reply, &r, &err),
+    assert_int_equal(ipc_ask_bytes(b->client, &byte, MAX_BYTES + 1, 0, on_reply, &r, &err),
                      -ERR_TOO_BIG);
 }
 
@@ -506,7 +507,7 @@ static void a_closing_client_takes_no_more(void **state)
     bool closed = false;
     open_client(b);
     ipc_client_close(b->client, on_closed, &closed);
-    assert_int_equal(ipc_client_ask(b->client, "x", 1, 0, on_reply, &r, &err), -ERR_SHUTTING_DOWN);
+    assert_int_equal(ipc_ask_bytes(b->client, "x", 1, 0, on_reply, &r, &err), -ERR_SHUTTING_DOWN);
     wait_flag(b, &closed, "the client to close");
     b->client = NULL;
 }

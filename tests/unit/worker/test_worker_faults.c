@@ -19,6 +19,7 @@
 #include "common/clock.h"
 #include "common/fd.h"
 #include "common/str.h"
+#include "tests/lib/ipc_ask.h"
 #include "tests/unit/worker/driver.h"
 
 /* True if the agent of this sandbox is a live process. */
@@ -406,7 +407,7 @@ static void send_bytes(struct driver *d, const void *data, size_t len, struct an
 {
     struct err err = ERR_INIT;
     memset(a, 0, sizeof(*a));
-    assert_int_equal(ipc_client_ask(d->client, data, len, 0, on_any_reply, a, &err), 0);
+    assert_int_equal(ipc_ask_bytes(d->client, data, len, 0, on_any_reply, a, &err), 0);
 }
 
 static void garbage_from_the_supervisor_ends_the_worker_but_not_the_sandbox(void **state)

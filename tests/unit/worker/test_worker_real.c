@@ -233,6 +233,32 @@ static void files_are_written_and_read(void **state)
     driver_close(d);
 }
 
+/* More than a socket takes at once. */
+static void code_of_any_size_arrives_whole(void **state)
+{
+    struct driver *d = *state;
+    static const size_t sizes[] = {10, 70000, 900000};
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct answer a;
+        char op[16];
+        char want[32];
+        char *code = alloc_array(sizes[i] + 64, 1);
+        int at = snprintf(code, 32, "sum(b\"");
+        memset(code + at, 'a', sizes[i]);
+        snprintf(code + (size_t)at + sizes[i], 32, "\")");
+        snprintf(op, sizeof(op), "op%zu", i);
+        snprintf(want, sizeof(want), "%zu", 97 * sizes[i]);
+        driver_run(d, op, code, 20000, &a, NULL);
+        assert_int_equal(a.m.output.status, OP_STATUS_OK);
+        assert_true(view_is(a.m.output.result, want));
+        answer_finish(&a);
+        free(code);
+    }
+    driver_close(d);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -244,6 +270,7 @@ int main(void)
         CASE(output_and_outcome_survive_the_death_of_everybody_above),
         CASE(operations_on_one_interpreter_queue_and_each_has_its_own_time),
         CASE(files_are_written_and_read),
+        CASE(code_of_any_size_arrives_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
