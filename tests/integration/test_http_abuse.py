@@ -467,12 +467,13 @@ def stalled_old_client():
         read = {"name": "read_file", "arguments": {"path": "big", "sandbox_id": box}}
         params = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
         statuses = [server.ask("POST", path, BOTH, json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).encode()).head.status]
-        for number in range(1, 200):
-            body = json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": read}).encode()
+        until = time.monotonic() + 60
+        while len(statuses) < 200 or (set(statuses) == {202} and time.monotonic() < until):  # the answers may come later than the calls
+            body = json.dumps({"jsonrpc": "2.0", "id": len(statuses), "method": "tools/call", "params": read}).encode()
             statuses.append(server.ask("POST", path, BOTH, body).head.status)
             scene.look()
         equal(statuses[0], 202)
-        assert set(statuses[1:]) - {202}, "200 calls without reading were all taken"
+        assert set(statuses[1:]) - {202}, f"{len(statuses)} calls without reading were all taken"
         assert set(statuses) <= {202, 404, 503, 429}, set(statuses)
         old = server.client("2024-11-05", kind=SseClient)
         equal(old.request("ping"), {})

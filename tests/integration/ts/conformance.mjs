@@ -14,6 +14,7 @@ import { startServer } from './server.mjs';
 import { Skip, needsRuntime, note, program, run, runtimeDirectory, test } from './tap.mjs';
 
 const SUITE = join(dirname(fileURLToPath(import.meta.url)), '..', 'node_modules', '@modelcontextprotocol', 'conformance');
+const PATIENT = new URL('patient.mjs', import.meta.url).href;
 const REVISIONS = ['2025-11-25', '2026-07-28'];
 const RUN_MS = 240000;
 
@@ -63,7 +64,7 @@ async function runSet(url, revision) {
         // call.
         const said = await promisify(execFile)(
             process.execPath,
-            [join(SUITE, 'dist', 'index.js'), 'server', '--url', `${url}/mcp`, '--requirements', revision, '-o', directory],
+            ['--import', PATIENT, join(SUITE, 'dist', 'index.js'), 'server', '--url', `${url}/mcp`, '--requirements', revision, '-o', directory],
             { encoding: 'utf8', timeout: RUN_MS, maxBuffer: 64 << 20 },
         ).then((done) => done.stdout + done.stderr, (failed) => `${failed.stdout}${failed.stderr}`);
         const results = new Map();
