@@ -34,6 +34,8 @@
 #define LIMIT_PATH 4096        /* PATH_MAX */
 #define LIMIT_TEXT 4096        /* one or two sentences for people */
 #define LIMIT_CODE (12u << 20) /* code or stdin or file content of one operation */
+#define LIMIT_INPUT                                                                                \
+    (256u << 10) /* stdin that one INPUT brings, and that waits for a program to read it */
 #define LIMIT_CHUNK                                                                                \
     (256u << 10) /* output bytes per stream in one reply: bounds latency and memory of a hop */
 #define LIMIT_RESULT (256u << 10) /* text of a last expression, or a traceback */

@@ -141,6 +141,8 @@ enum op_flag {
     OP_FLAG_PART = 4,      /* OP_FILE_WRITE: a piece, at `offset`, of what args[0] stands for */
     OP_FLAG_LAST = 8,  /* with PART: and the last one, the file is there now; OP_TELL: the end */
     OP_FLAG_DROP = 16, /* with PART: no more pieces, forget those that came */
+    OP_FLAG_STDIN_OPEN = 32, /* OP_EVAL, OP_RUN: more stdin comes, by INPUT */
+    OP_FLAG_TTY = 64,        /* the same, and it runs as a program in a terminal */
 };
 
 enum op_state { OP_QUEUED = 1, OP_RUNNING = 2, OP_DONE = 3 };

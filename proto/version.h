@@ -11,11 +11,12 @@
  *   7  the agent alone says what runs and for how long; START and OP_INFO carry the whole timeout
  *   8  code in the sandbox asks for packages
  *   9  entries of a listing tell symlinks that lead to a directory
+ *  10  input for what runs, and terminals
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION     9
+#define PROTO_VERSION     10
 #define PROTO_WORKER_NAME "cloister-worker"
 #define PROTO_AGENT_NAME  "cloister-agent"
 

@@ -410,6 +410,17 @@ void operations_list(struct operations *o, struct ipc_request *request, const st
     }
 }
 
+/* Sent again after a lost stream, it is taken once: it says where its bytes belong. */
+void operations_input(struct operations *o, struct ipc_request *request, const struct msg *m)
+{
+    struct err err = ERR_INIT;
+    struct view no_op = {NULL, 0};
+    struct asked *asked = asked_create(o, request, m->seq, no_op);
+    if (agent_link_ask(o->setup.link, m, 0, on_agent_reply, asked, &err) < 0) {
+        answer_failed(asked, &err);
+    }
+}
+
 /* ---- news and life -------------------------------------------------------------------------- */
 
 void operations_running(struct operations *o, const struct msg_running *m)

@@ -1,6 +1,7 @@
 /*
- * The requests of the supervisor to a running sandbox: START, WAIT, CANCEL, STATUS and OPS. They
- * are passed on to the agent; the worker enforces deadlines and tells memory kills from crashes.
+ * The requests of the supervisor to a running sandbox: START, WAIT, INPUT, CANCEL, STATUS and OPS.
+ * They are passed on to the agent; the worker enforces deadlines and tells memory kills from
+ * crashes.
  *
  * Thread: the loop thread. Nothing blocks. Answers never come from inside the call, except
  * refusals.
@@ -37,6 +38,7 @@ void operations_start(struct operations *o, struct ipc_request *request, const s
 void operations_wait(struct operations *o, struct ipc_request *request, const struct msg *m);
 void operations_cancel(struct operations *o, struct ipc_request *request, const struct msg *m);
 void operations_status(struct operations *o, struct ipc_request *request, const struct msg *m);
+void operations_input(struct operations *o, struct ipc_request *request, const struct msg *m);
 void operations_list(struct operations *o, struct ipc_request *request, const struct msg *m);
 
 /* News from the agent link. */

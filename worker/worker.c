@@ -253,6 +253,11 @@ static void handle_cancel(struct worker *w, struct ipc_request *request, const s
     operations_cancel(w->operations, request, m);
 }
 
+static void handle_input(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    operations_input(w->operations, request, m);
+}
+
 static void handle_status(struct worker *w, struct ipc_request *request, const struct msg *m)
 {
     operations_status(w->operations, request, m);
@@ -271,6 +276,7 @@ static const struct rule rules[] = {
     {MSG_PING, ANY, handle_ping},         {MSG_STATUS, OPEN, handle_status},
     {MSG_CLOSE, ANY, handle_close},       {MSG_SWEEP, NEW, handle_sweep},
     {MSG_PROGRESS, ANY, handle_progress}, {MSG_OPS, OPEN, handle_ops},
+    {MSG_INPUT, OPEN, handle_input},
 };
 
 /* ---- the link to the supervisor ------------------------------------------------------------- */

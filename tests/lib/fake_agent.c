@@ -63,6 +63,7 @@ struct op {
     uint64_t begun_ms; /* when it began to run */
     uint64_t out_len;  /* bytes written so far, all text or the letter below */
     char text[256];
+    uint64_t taken; /* bytes of stdin */
 
     bool waiting;
     uint64_t seq, out_from, err_from, wait_end_ms;
@@ -446,6 +447,19 @@ static void handle(struct agent *a, const struct msg *m)
         if (!a->mute) {
             send_msg(a, &answer);
         }
+        break;
+    case MSG_INPUT:
+        op = find(a, m->input.op);
+        if (op == NULL) {
+            fail(a, m->seq, ERR_EXECUTION_NOT_FOUND, "no such operation");
+            break;
+        }
+        if (m->input.at == op->taken) {
+            op->taken += m->input.data.len;
+        }
+        answer.type = MSG_INPUT_OK;
+        answer.input_ok.next = op->taken;
+        send_msg(a, &answer);
         break;
     case MSG_OPS:
         on_ops(a, m);

@@ -345,6 +345,7 @@ static int collect(struct agent *a)
         wake_us = earlier(wake_us, interp_poll(&a->interps[i], set, now_us));
     }
     for (size_t i = 0; i < a->ops.count; i++) {
+        input_poll(&a->ops.items[i]->input, set);
         if (a->ops.items[i]->file != NULL) {
             fileop_poll(a->ops.items[i], set);
         } else if (a->ops.items[i]->scan != NULL) {
@@ -411,6 +412,7 @@ static void handle(struct agent *a)
     }
     programs_handle(&a->programs, set, &a->ops);
     for (size_t i = 0; i < a->ops.count; i++) {
+        input_handle(&a->ops.items[i]->input, set);
         if (a->ops.items[i]->file != NULL) {
             fileop_handle(&a->changes, &a->ops, a->ops.items[i], set);
         } else if (a->ops.items[i]->scan != NULL) {

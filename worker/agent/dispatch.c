@@ -200,6 +200,11 @@ static int create(struct agent *a, const struct msg_start *s, struct op **ret, c
         agent_look_for_languages(a);
         i = agent_find_interp(a, s->language);
         runner = i == NULL ? runners_find(&a->programs.runners, s->language) : NULL;
+        if (i != NULL && (s->flags & OP_FLAG_TTY) != 0) {
+            /* a live interpreter has no terminal */
+            runner = runners_of_live(s->language);
+            i = NULL;
+        }
         if (i == NULL && runner == NULL) {
             hint_languages(a, hint, hint_size);
             return err_set(err, ERR_LANGUAGE, "this sandbox has nothing to run \"%.*s\" with",
@@ -215,7 +220,12 @@ static int create(struct agent *a, const struct msg_start *s, struct op **ret, c
         return rc;
     }
     op->timeout_ms = s->timeout_ms;
-    if (s->kind == OP_TELL) {
+    if (op_is_execution(op->kind)) {
+        rc = input_expect(&op->input, s, err);
+    }
+    if (rc < 0) {
+        snprintf(hint, hint_size, "put it into a file");
+    } else if (s->kind == OP_TELL) {
         installs_tell(&a->installs, s->offset, s->data, (s->flags & OP_FLAG_LAST) != 0,
                       (unsigned)(s->mode & UINT8_MAX));
         op->status = OP_STATUS_OK;
@@ -315,6 +325,34 @@ static int cancel(struct agent *a, struct link *l, const struct msg *m, struct e
     return 0;
 }
 
+/* What has ended, or is about to, reads nothing any more. */
+static int input(struct agent *a, struct link *l, const struct msg *m, struct err *err)
+{
+    struct err why = ERR_INIT;
+    struct op *op = op_find(&a->ops, m->input.op);
+    if (op == NULL) {
+        fail_unknown(a, l, m->seq);
+        return 0;
+    }
+    bool over = op_state(op) == OP_DONE || op->scan != NULL;
+    int rc =
+        over ? err_set(&why, ERR_INVALID, "it has ended") : input_take(&op->input, &m->input, &why);
+    if (rc < 0) {
+        fail_request(a, l, m->seq, &why,
+                     rc == -ERR_TOO_BIG ? "write less, or again when it has read them"
+                     : over             ? "get_execution has its result"
+                     : !op->input.open  ? "start it again with stdin_open: true, or tty: true"
+                                        : "");
+        return 0;
+    }
+    struct msg reply = msg_answer(m->type, m->seq);
+    size_t unread = op->input.pending.len;
+    reply.input_ok.next = op->input.next;
+    reply.input_ok.unread = unread < LIMIT_INPUT ? unread : LIMIT_INPUT;
+    agent_send(a, l, &reply);
+    return 0;
+}
+
 static int status(struct agent *a, struct link *l, const struct msg *m, struct err *err)
 {
     struct msg reply = msg_answer(m->type, m->seq);
@@ -385,7 +423,7 @@ static const struct handler handlers[] = {
     {MSG_HELLO, true, hello},    {MSG_START, false, accept_start},
     {MSG_WAIT, false, wait_for}, {MSG_CANCEL, false, cancel},
     {MSG_STATUS, false, status}, {MSG_SHUTDOWN, false, accept_shutdown},
-    {MSG_OPS, false, ops},
+    {MSG_OPS, false, ops},       {MSG_INPUT, false, input},
 };
 
 int agent_request(struct agent *a, struct link *l, const struct msg *m, struct err *err)

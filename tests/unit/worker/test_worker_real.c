@@ -81,6 +81,45 @@ static void a_deadline_interrupts_and_the_variables_stay(void **state)
     driver_close(d);
 }
 
+static void tell(struct driver *d, const char *op, uint64_t at, const char *text, bool eof)
+{
+    struct answer a;
+    struct msg m = {.type = MSG_INPUT};
+    m.input.op = view_of(op);
+    m.input.at = at;
+    m.input.data = view_of(text);
+    m.input.eof = eof;
+    driver_ask(d, &m, &a, MSG_INPUT_OK);
+    assert_int_equal(a.m.input_ok.next, at + strlen(text));
+    answer_finish(&a);
+}
+
+static void stdin_that_is_repeated_to_the_next_worker_arrives_once(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    struct buf out;
+    struct msg m = make_start("op1", "import sys\nprint(sys.stdin.read())", 20000, 0);
+    buf_init(&out, 1 << 20);
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    m.start.flags = OP_FLAG_STDIN_OPEN;
+    driver_ask(d, &m, &a, MSG_OUTPUT);
+    answer_finish(&a);
+    tell(d, "op1", 0, "one ", false);
+    driver_kill(d, SIGKILL);
+    driver_wait_link(d, false);
+    driver_start(d, 2);
+    driver_open(d, "", true);
+    tell(d, "op1", 0, "one ", false);
+    tell(d, "op1", 4, "two", true);
+    driver_run(d, "op1", "", 20000, &a, &out);
+    expect_text(&out, "one two\n");
+    answer_finish(&a);
+    driver_close(d);
+    buf_finish(&out);
+}
+
 static void a_call_and_its_output_survive_the_death_of_the_worker(void **state)
 {
     struct driver *d = *state;
@@ -266,6 +305,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(python_keeps_its_variables_and_tells_results),
         CASE(a_deadline_interrupts_and_the_variables_stay),
+        CASE(stdin_that_is_repeated_to_the_next_worker_arrives_once),
         CASE(a_call_and_its_output_survive_the_death_of_the_worker),
         CASE(output_and_outcome_survive_the_death_of_everybody_above),
         CASE(operations_on_one_interpreter_queue_and_each_has_its_own_time),

@@ -52,6 +52,7 @@ struct cell {
 #define CELLS_CANCEL   F(PROTOCOL),    F(PROTOCOL),    S(OK),                  F(SHUTTING_DOWN),  F(GONE),        U
 #define CELLS_STATUS   F(PROTOCOL),    F(PROTOCOL),    S(STATUS_OK),           F(SHUTTING_DOWN),  F(GONE),        U
 #define CELLS_OPS      F(PROTOCOL),    F(PROTOCOL),    S(OPS_OK),              F(SHUTTING_DOWN),  F(GONE),        U
+#define CELLS_INPUT    F(PROTOCOL),    F(PROTOCOL),    F(EXECUTION_NOT_FOUND), F(SHUTTING_DOWN),  F(GONE),        U
 #define CELLS_FAILED      NEVER
 #define CELLS_HELLO_OK    NEVER
 #define CELLS_OPENED      NEVER
@@ -63,6 +64,7 @@ struct cell {
 #define CELLS_SHUTDOWN    NEVER
 #define CELLS_PROGRESS_OK NEVER
 #define CELLS_OPS_OK      NEVER
+#define CELLS_INPUT_OK    NEVER
 #define CELLS_RUNNING     NEVER
 #define CELLS_ENTRY       NEVER
 #define CELLS_OP_INFO     NEVER
@@ -99,6 +101,9 @@ static struct msg sample(enum msg_type type)
         return make_wait("unknown", 0, 0);
     case MSG_CANCEL:
         return make_cancel("op", false);
+    case MSG_INPUT:
+        m.input.op = view_of("unknown");
+        return m;
     case MSG_PROBE:
         m.probe.backend = view_of("fake");
         return m;

@@ -46,6 +46,7 @@
 #define ERR_FD    72
 #define REPORT_FD 73 /* in drivers/bash.sh too */
 #define OUT_FD    74
+#define INPUT_FD  75
 
 #define INTERRUPTED 130 /* 128 + SIGINT */
 
@@ -74,7 +75,7 @@ static int start_bash(struct interp *i, struct interp_start *s, struct err *err)
     const struct keeper_fd fds[] = {
         {s->request_end, STDIN_FILENO}, {s->out_end, STDOUT_FILENO}, {s->null_fd, STDERR_FILENO},
         {i->script_fd, SCRIPT_FD},      {i->stdin_fd, STDIN_FD},     {s->err_end, ERR_FD},
-        {s->report_end, REPORT_FD},     {s->out_end, OUT_FD},
+        {s->report_end, REPORT_FD},     {s->out_end, OUT_FD},        {i->input_fd, INPUT_FD},
     };
     for (size_t k = 0; k < sizeof(fds) / sizeof(fds[0]); k++) {
         s->job.fds[s->job.fd_count++] = fds[k];
@@ -150,14 +151,16 @@ static int build_script(const struct interp *i, struct request *r, struct buf *o
     if (rc == 0) {
         rc = add_quoted(out, r->code, err);
     }
-    if (rc == 0 && r->has_stdin) {
+    if (rc == 0 && r->stdin_open) {
+        rc = buf_printf(out, err, " <&%d", INPUT_FD);
+    } else if (rc == 0 && r->has_stdin) {
         rc = buf_printf(out, err, " </proc/self/fd/%d", STDIN_FD);
     } else if (rc == 0) {
         rc = buf_add_str(out, " </dev/null", err);
     }
     if (rc == 0) {
-        rc = buf_printf(out, err, " >&%d 2>&%d %d<&- %d<&- %d>&- %d>&- %d>&-; ", OUT_FD, ERR_FD,
-                        SCRIPT_FD, STDIN_FD, ERR_FD, REPORT_FD, OUT_FD);
+        rc = buf_printf(out, err, " >&%d 2>&%d %d<&- %d<&- %d>&- %d>&- %d>&- %d<&-; ", OUT_FD,
+                        ERR_FD, SCRIPT_FD, STDIN_FD, ERR_FD, REPORT_FD, OUT_FD, INPUT_FD);
     }
     if (rc == 0) {
         rc = buf_printf(out, err, REPORT_RUN, i->run, REPORT_FD, i->run);

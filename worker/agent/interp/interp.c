@@ -8,6 +8,11 @@
  * replies for each, so the output pipes are not read for the first QUIET_US of a run, and output
  * and outcome share one reply.
  *
+ * Stdin that stays open comes through one more pipe, which an interpreter has from its start, since
+ * it could be given no other later. For each such run the agent opens the writing end anew, by the
+ * descriptor of its own reading end; while nobody has it open, the pipe is at its end. What a run
+ * left unread is thrown away before the next.
+ *
  * A late interrupt must not hit the next run, so the next run begins only after the keeper has
  * confirmed that the signal was sent. The driver reports an interrupt that came too early, and it
  * is sent again. See bash.c for what a shell needs besides.
@@ -61,6 +66,7 @@ void interp_init(struct interp *i, const struct lang *lang, const struct spawn_c
         .err_fd = -1,
         .script_fd = -1,
         .stdin_fd = -1,
+        .input_fd = -1,
     };
     keeper_init(&i->keeper);
     figures_init(&i->figures);
@@ -77,6 +83,7 @@ static void tear_down(struct interp *i)
     fd_close(&i->err_fd);
     fd_close(&i->script_fd);
     fd_close(&i->stdin_fd);
+    fd_close(&i->input_fd);
     keeper_finish(&i->keeper);
     figures_finish(&i->figures);
     report_reset(&i->report);
@@ -124,6 +131,59 @@ static void order_end(struct interp *i, const char *why)
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
+/* The same inode once more, with our own flags. */
+static int reopen_input(const struct interp *i, int flags)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", i->input_fd);
+    return spawn_open_as_user(i->spawn, path, flags | O_NONBLOCK);
+}
+
+static int make_input(struct interp *i, struct err *err)
+{
+    int fds[2];
+    int rc = spawn_pipe(i->spawn, 1, fds, err);
+    if (rc == 0) {
+        i->input_fd = fds[0];
+        close(fds[1]);
+    }
+    return rc;
+}
+
+/* -ERR_IO if there are no descriptors left. */
+static int begin_input(struct interp *i, struct op *op, struct err *err)
+{
+    if (!op->input.open) {
+        return 0;
+    }
+    int fd = reopen_input(i, O_WRONLY);
+    if (fd < 0) {
+        return err_sys(err, ERR_IO, errno, "open the pipe for stdin");
+    }
+    input_begin(&op->input, fd);
+    return 0;
+}
+
+/* Ends the run's stdin, and empties the pipe: at most what one can hold, since code may go on to
+ * write to it itself. */
+static void end_input(struct interp *i, struct op *op)
+{
+    char chunk[REPORT_CHUNK];
+    if (!op->input.open) {
+        return;
+    }
+    input_end(&op->input);
+    int fd = reopen_input(i, O_RDONLY);
+    for (size_t got = 0; fd >= 0 && got < OP_TAIL_MAX;) {
+        ssize_t n = read(fd, chunk, sizeof(chunk));
+        if (n <= 0) {
+            break;
+        }
+        got += (size_t)n;
+    }
+    fd_close(&fd);
+}
+
 static int make_pipes(struct interp *i, struct interp_start *s, struct err *err)
 {
     struct {
@@ -147,7 +207,8 @@ static int make_pipes(struct interp *i, struct interp_start *s, struct err *err)
         *pipes[k].their_end = fds[1 - pipes[k].ours];
     }
     s->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    return s->null_fd < 0 ? err_sys(err, ERR_IO, errno, "cannot open /dev/null") : 0;
+    return s->null_fd < 0 ? err_sys(err, ERR_IO, errno, "cannot open /dev/null")
+                          : make_input(i, err);
 }
 
 int interp_prestart(struct interp *i, struct err *err)
@@ -268,7 +329,10 @@ void interp_begin(struct interp *i, struct op_table *t, struct op *op)
     i->begun = procs_now();
     op_run(t, op);
     request_set_run(&request, ++i->run);
-    rc = i->lang->submit(i, &request, &err);
+    rc = begin_input(i, op, &err);
+    if (rc == 0) {
+        rc = i->lang->submit(i, &request, &err);
+    }
     buf_finish(&request);
     if (rc < 0) {
         order_end(i, err.text); /* the operation ends with the process */
@@ -298,6 +362,7 @@ static void end_run(struct interp *i, struct op_table *t)
 {
     struct op *op = i->current;
     take_tails(i, op);
+    end_input(i, op);
     const struct report *r = &op->report;
     bool raised = r->error_name.len > 0;
     op->exit_code = r->has_exit ? r->exit_code : raised ? 1 : 0;

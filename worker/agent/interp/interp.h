@@ -78,8 +78,9 @@ struct interp {
     struct keeper keeper;
     int request_fd, report_fd, out_fd, err_fd; /* owned, our ends; -1 while there is no process */
     int script_fd, stdin_fd;                   /* owned; shared with the shell */
-    struct buf pending;                        /* bytes to be written to request_fd */
-    size_t pending_at;                         /* how many of them are written */
+    int input_fd; /* owned; the pipe for stdin that stays open: its reading end, shared as well */
+    struct buf pending; /* bytes to be written to request_fd */
+    size_t pending_at;  /* how many of them are written */
     struct report report;
     struct figures figures;
     uint64_t cpu_base_us;

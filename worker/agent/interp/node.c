@@ -3,8 +3,10 @@
  * compiles it under its own name, so that stack traces can tell its frames from user code.
  *
  * Node cannot replace the file of an open descriptor. So its stdin is one memory file, which the
- * agent fills and rewinds before each run, as for bash. Node cannot set close-on-exec either, but
- * sets it at start for all descriptors below 16, so requests and reports have numbers there.
+ * agent fills and rewinds before each run, as for bash. For stdin that stays open the driver closes
+ * descriptor 0 and opens the pipe, which then gets the lowest free number. Node cannot set
+ * close-on-exec either, but sets it at start for all descriptors below 16, so requests and reports
+ * have numbers there.
  *
  * Memory: V8 collects garbage lazily below its heap limit, which it derives from the machine and
  * not from the sandbox. So the limit is derived from the sandbox's memory. Code that needs more
@@ -33,10 +35,12 @@
 #define REQUEST_FD 3 /* in drivers/node.js, too */
 #define REPORT_FD  4
 #define SOURCE_FD  5 /* named in the loader */
+#define INPUT_FD   6 /* in drivers/node.js, too */
 
 #define HEAD_BYTES 17 /* with the length */
 #define KIND_RUN   1
 #define KIND_SYNC  2
+#define KIND_OPEN  3 /* a run whose stdin is the pipe */
 
 /* Older versions lack much that the driver and current packages need. The loader of an older node
  * exits with EXIT_TOO_OLD plus its version. */
@@ -115,6 +119,7 @@ static int start_node(struct interp *i, struct interp_start *s, struct err *err)
     const struct keeper_fd fds[] = {
         {i->stdin_fd, STDIN_FILENO},  {s->out_end, STDOUT_FILENO}, {s->err_end, STDERR_FILENO},
         {s->request_end, REQUEST_FD}, {s->report_end, REPORT_FD},  {i->script_fd, SOURCE_FD},
+        {i->input_fd, INPUT_FD},
     };
     for (size_t k = 0; k < sizeof(fds) / sizeof(fds[0]); k++) {
         s->job.fds[s->job.fd_count++] = fds[k];
@@ -191,7 +196,7 @@ static int submit_to_node(struct interp *i, struct buf *request, struct err *err
         rc = buf_reserve(&out, HEAD_BYTES + fields, err);
     }
     if (rc == 0) {
-        rc = add_head(&out, fields, i->run, KIND_RUN, &r, err);
+        rc = add_head(&out, fields, i->run, r.stdin_open ? KIND_OPEN : KIND_RUN, &r, err);
     }
     if (rc == 0) {
         rc = add_fields(&out, r, err);

@@ -18,9 +18,10 @@
 #include "worker/agent/interp/interp.h"
 #include "worker/agent/run/source.h"
 
-#define REQUEST_FD 3 /* the driver moves both to higher numbers */
+#define REQUEST_FD 3 /* the driver moves these to higher numbers */
 #define REPORT_FD  4
 #define SOURCE_FD  5 /* named in the loader */
+#define INPUT_FD   6 /* as the first two */
 
 #define STOPPED_BYTES 16 /* in drivers/python.py, too */
 
@@ -77,6 +78,7 @@ static int start_python(struct interp *i, struct interp_start *s, struct err *er
     const struct keeper_fd fds[] = {
         {s->null_fd, STDIN_FILENO},   {s->out_end, STDOUT_FILENO}, {s->err_end, STDERR_FILENO},
         {s->request_end, REQUEST_FD}, {s->report_end, REPORT_FD},  {i->script_fd, SOURCE_FD},
+        {i->input_fd, INPUT_FD},
     };
     for (size_t k = 0; k < sizeof(fds) / sizeof(fds[0]); k++) {
         s->job.fds[s->job.fd_count++] = fds[k];

@@ -14,10 +14,10 @@
 /* Connections of code that wants packages, also of what is still asking, or leaving. */
 #define INSTALL_CLIENTS (2 * LIMIT_INSTALLS)
 
-/* listener, signals, links, five of each interpreter, three of each program, two of each file
+/* listener, signals, links, six of each interpreter, four of each program, two of each file
  * operation; another listener, and its connections */
 #define POLL_SET_MAX                                                                               \
-    (2 + 1 + LIMIT_AGENT_PENDING + 5 * 4 + 3 * LIMIT_PROGRAMS + 2 * LIMIT_OPS + 1 + INSTALL_CLIENTS)
+    (2 + 1 + LIMIT_AGENT_PENDING + 6 * 4 + 4 * LIMIT_PROGRAMS + 2 * LIMIT_OPS + 1 + INSTALL_CLIENTS)
 
 struct poll_set {
     struct pollfd fds[POLL_SET_MAX];

@@ -8,6 +8,9 @@
 
 #define HEAD_BYTES 17
 
+#define STDIN_HERE 1
+#define STDIN_OPEN 2
+
 static void put_u32(uint8_t *at, size_t value)
 {
     at[0] = (uint8_t)(value >> 24);
@@ -75,12 +78,14 @@ static int add_all(struct buf *out, struct view_list list, struct err *err)
 int request_pack(const struct msg_start *m, struct buf *out, struct err *err)
 {
     uint8_t head[HEAD_BYTES] = {0};
-    head[8] = m->has_stdin;
+    bool open = (m->flags & (OP_FLAG_STDIN_OPEN | OP_FLAG_TTY)) != 0;
+    struct view input = m->has_stdin && !open ? m->stdin_data : view_of(NULL);
+    head[8] = open ? STDIN_OPEN : m->has_stdin ? STDIN_HERE : 0;
     put_u32(head + 9, m->args.count);
     put_u32(head + 13, m->env.count);
     int rc = check_start(m, err);
     if (rc == 0) {
-        rc = buf_reserve(out, HEAD_BYTES + 8 + m->data.len + m->stdin_data.len, err);
+        rc = buf_reserve(out, HEAD_BYTES + 8 + m->data.len + input.len, err);
     }
     if (rc == 0) {
         rc = buf_add(out, head, sizeof(head), err);
@@ -89,7 +94,7 @@ int request_pack(const struct msg_start *m, struct buf *out, struct err *err)
         rc = append_bytes(out, m->data, err);
     }
     if (rc == 0) {
-        rc = append_bytes(out, m->has_stdin ? m->stdin_data : view_of(NULL), err);
+        rc = append_bytes(out, input, err);
     }
     if (rc == 0) {
         rc = add_all(out, m->args, err);
@@ -118,7 +123,8 @@ struct view request_next(struct request *r)
 
 void request_open(const struct buf *packed, struct request *ret)
 {
-    ret->has_stdin = packed->data[8] != 0;
+    ret->has_stdin = packed->data[8] == STDIN_HERE;
+    ret->stdin_open = packed->data[8] == STDIN_OPEN;
     ret->arg_count = get_u32(packed->data + 9);
     ret->env_count = get_u32(packed->data + 13);
     ret->rest = packed->data + HEAD_BYTES;

@@ -2,10 +2,11 @@
  * A request to an interpreter, packed into one run of bytes. It waits in the queue in this form,
  * and the Python driver reads it as it is.
  *
- *   length of what follows (4) | run number (4) | has stdin (1) | number of args (4) | of env (4)
+ *   length of what follows (4) | run number (4) | stdin (1) | number of args (4) | of env (4)
  *   then code, stdin, each arg, each "NAME=value": length (4) and bytes
  *
- * Integers are big endian. Thread: none of its own. Nothing blocks.
+ * Stdin is 0 (none), 1 (what follows here) or 2 (it stays open: run/input.h). Integers are big
+ * endian. Thread: none of its own. Nothing blocks.
  */
 #ifndef CLOISTER_WORKER_AGENT_LINK_REQUEST_H
 #define CLOISTER_WORKER_AGENT_LINK_REQUEST_H
@@ -28,6 +29,7 @@ void request_set_run(struct buf *request, uint32_t run);
 struct request {
     struct view code;
     bool has_stdin;
+    bool stdin_open; /* stdin comes while it runs, and not from here */
     struct view stdin_data;
     size_t arg_count, env_count;
     const uint8_t *rest; /* where args begin */

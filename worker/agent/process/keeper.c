@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -120,6 +121,9 @@ __attribute__((noreturn)) static void become_program(const struct keeper_job *jo
     struct err err = ERR_INIT;
     int status = arrange_fds(job, status_fd);
     setsid();
+    if (job->terminal && ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0) {
+        give_up(status, errno, "take the terminal");
+    }
     if (spawn_become_user(job->spawn, job->hold_interrupt ? SIGINT : 0, &err) < 0) {
         give_up(status, err.sys, err.text);
     }

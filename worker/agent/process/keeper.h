@@ -17,7 +17,7 @@
 #include "worker/agent/process/procs.h"
 #include "worker/agent/process/spawn.h"
 
-#define KEEPER_FDS_MAX     8
+#define KEEPER_FDS_MAX     9
 #define KEEPER_WAKE_SIGNAL SIGURG /* ignored unless a driver asks for it */
 
 /* A descriptor and the number that it gets in the program. */
@@ -39,6 +39,7 @@ struct keeper_job {
     size_t fd_count;
     const struct spawn_config *spawn;
     bool last_resort; /* see killtree.h */
+    bool terminal;    /* descriptor 0 becomes the controlling terminal of its session */
     enum interrupt_by interrupt_by;
     bool hold_interrupt; /* it starts with SIGINT blocked, and unblocks it when it is ready */
 };

@@ -58,6 +58,7 @@ static void op_destroy(struct op *op)
     stream_finish(&op->out);
     stream_finish(&op->err);
     buf_finish(&op->request);
+    input_finish(&op->input);
     report_finish(&op->report);
     framed_finish(&op->files);
     free(op);
@@ -117,6 +118,7 @@ int op_create(struct op_table *t, struct view id, enum op_kind kind, struct op *
     stream_init(&op->out, op_is_execution(kind) ? LIMIT_OP_KEPT : 0);
     stream_init(&op->err, op_is_execution(kind) ? LIMIT_OP_KEPT : 0);
     buf_init(&op->request, LIMIT_FRAME);
+    input_init(&op->input);
     report_init(&op->report, op_is_execution(kind) ? REPORT_OF_RUN : REPORT_OF_FILE);
     framed_init(&op->files, FILES_MAX);
     t->items[t->count++] = op;
@@ -371,6 +373,7 @@ void op_ended(struct op_table *t, struct op *op)
 {
     uint64_t now_us = clock_us();
     op_stop_clock(op);
+    input_end(&op->input);
     if (t->changes != NULL && changes_end(t->changes, op)) {
         op->kill_at_ms = now_us / 1000 + SCAN_KILL_MS;
     } else {
@@ -385,6 +388,7 @@ void op_done(struct op_table *t, struct op *op)
     op_stop_clock(op);
     t->held_bytes -= op->request.len;
     buf_finish(&op->request);
+    input_end(&op->input);
     op->ended_as = ++t->ended;
     t->active_ms = now_us / 1000;
     op->kill_at_ms = 0;

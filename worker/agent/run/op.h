@@ -23,6 +23,7 @@
 #include "proto/msg.h"
 #include "worker/agent/link/framed.h"
 #include "worker/agent/link/report.h"
+#include "worker/agent/run/input.h"
 
 /* When a program has ended, the rest of its pipe is read even if the reader is slow, so that the
  * next one can begin. A pipe holds 64 KiB; user code may enlarge it to this. */
@@ -67,6 +68,7 @@ struct op {
 
     const char *language; /* language of an OP_EVAL, else ""; borrowed for ever */
     struct buf request;   /* packed request; empty once handed over */
+    struct input input;   /* stdin that comes while it runs */
     struct interp
         *interp; /* the interpreter that it waits for or runs in; NULL for programs and files */
     struct fileop *file;     /* owned; while a file operation runs */

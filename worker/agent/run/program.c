@@ -29,6 +29,7 @@
 #include "common/log.h"
 #include "common/str.h"
 #include "worker/agent/link/request.h"
+#include "worker/agent/process/terminal.h"
 #include "worker/agent/run/progwork.h"
 #include "worker/agent/run/pump.h"
 
@@ -99,44 +100,99 @@ static int open_pipe(const struct programs *ps, int *ours, int *theirs, struct e
     return rc;
 }
 
+/* The three descriptors of a step: ours go to the program and the operation, theirs are returned,
+ * even on failure. */
+struct step_ends {
+    int in, out, err;
+};
+
+/* A terminal is one thing, so what we read from and what we write to are the same. */
+static int open_terminal(const struct programs *ps, struct program *p, struct step_ends *ret,
+                         struct err *err)
+{
+    struct input *in = &p->op->input;
+    int rc = terminal_open(ps->spawn, in->rows, in->cols, &p->out_fd, &ret->in, err);
+    if (rc < 0) {
+        return rc;
+    }
+    int write_end = fcntl(p->out_fd, F_DUPFD_CLOEXEC, 0);
+    ret->out = fcntl(ret->in, F_DUPFD_CLOEXEC, 0);
+    ret->err = fcntl(ret->in, F_DUPFD_CLOEXEC, 0);
+    if (write_end < 0 || ret->out < 0 || ret->err < 0) {
+        rc = err_sys(err, ERR_IO, errno, "make a terminal");
+        fd_close(&write_end);
+        return rc;
+    }
+    input_begin(in, write_end);
+    return 0;
+}
+
+/* Stdin that stays open is a pipe from us. */
+static int open_input(const struct programs *ps, struct program *p, int *theirs, struct err *err)
+{
+    int fds[2];
+    int rc = spawn_pipe(ps->spawn, 1, fds, err);
+    if (rc == 0) {
+        *theirs = fds[0];
+        input_begin(&p->op->input, fds[1]);
+    }
+    return rc;
+}
+
+static int open_ends(const struct programs *ps, struct program *p, const struct request *r,
+                     struct step_ends *ret, struct err *err)
+{
+    static const struct request nothing = {.has_stdin = false};
+    bool compile = p->state == PROGRAM_COMPILING;
+    int rc = 0;
+    if (!compile && p->op->input.tty) {
+        return open_terminal(ps, p, ret, err);
+    }
+    if (!compile && r->stdin_open) {
+        rc = open_input(ps, p, &ret->in, err);
+    } else {
+        rc = open_stdin(ps, compile ? &nothing : r, &ret->in, err);
+    }
+    if (rc == 0) {
+        rc = open_pipe(ps, &p->err_fd, &ret->err, err);
+    }
+    if (rc == 0 && !compile) {
+        rc = open_pipe(ps, &p->out_fd, &ret->out, err);
+    }
+    return rc;
+}
+
 static int start_step(struct programs *ps, struct program *p, bool first, struct err *err)
 {
     bool compile = p->state == PROGRAM_COMPILING;
-    int in_end = -1;
-    int out_end = -1;
-    int err_end = -1;
+    struct step_ends ends = {.in = -1, .out = -1, .err = -1};
     struct progwork work = {
         .runner = p->runner,
         .compile = compile,
         .first = first && p->runner != NULL,
         .dir = p->dir,
+        .terminal = !compile && p->op->input.tty,
         .workspace = ps->spawn->workspace,
     };
     request_open(&p->request, &work.request);
-    struct request nothing = {.has_stdin = false};
-    int rc = open_stdin(ps, compile ? &nothing : &work.request, &in_end, err);
-    if (rc == 0) {
-        rc = open_pipe(ps, &p->err_fd, &err_end, err);
-    }
-    if (rc == 0 && !compile) {
-        rc = open_pipe(ps, &p->out_fd, &out_end, err);
-    }
+    int rc = open_ends(ps, p, &work.request, &ends, err);
     if (rc == 0) {
         const struct keeper_job job = {
             .become = progwork_become,
             .become_arg = &work,
-            .fds = {{in_end, STDIN_FILENO},
-                    {compile ? err_end : out_end, STDOUT_FILENO},
-                    {err_end, STDERR_FILENO}},
+            .fds = {{ends.in, STDIN_FILENO},
+                    {compile ? ends.err : ends.out, STDOUT_FILENO},
+                    {ends.err, STDERR_FILENO}},
             .fd_count = 3,
+            .terminal = work.terminal,
             .spawn = ps->spawn,
             .last_resort = ps->last_resort,
         };
         rc = keeper_start(&p->keeper, &job, err);
     }
-    fd_close(&in_end);
-    fd_close(&out_end);
-    fd_close(&err_end);
+    fd_close(&ends.in);
+    fd_close(&ends.out);
+    fd_close(&ends.err);
     return rc;
 }
 
@@ -190,13 +246,15 @@ void programs_begin(struct programs *ps, struct op_table *t, struct op *op)
     int rc = 0;
     if (op->language[0] != '\0') {
         char name[17];
-        p->runner = runners_find(&ps->runners, view_of(op->language));
+        const struct runner *live = op->input.tty ? runners_of_live(view_of(op->language)) : NULL;
+        p->runner = live != NULL ? live : runners_find(&ps->runners, view_of(op->language));
         rc = random_id(name, sizeof(name) - 1, &err);
         snprintf(p->dir, sizeof(p->dir), PROGWORK_ROOT "/run-%s", name);
     }
     p->state =
         p->runner != NULL && p->runner->compile != NULL ? PROGRAM_COMPILING : PROGRAM_RUNNING;
     p->begun = procs_now();
+    p->op = op;
     if (rc == 0) {
         rc = start_step(ps, p, true, &err);
     }
@@ -205,7 +263,6 @@ void programs_begin(struct programs *ps, struct op_table *t, struct op *op)
         op_fail(t, op, (enum err_code)err.code, err.text);
         return;
     }
-    p->op = op;
     op->program = p;
 }
 
@@ -256,6 +313,7 @@ static void end_program(struct programs *ps, struct program *p, struct op_table 
     p->op->max_rss_kb = p->max_rss_kb;
     fd_close(&p->out_fd);
     fd_close(&p->err_fd);
+    input_end(&p->op->input);
     keeper_finish(&p->keeper);
     buf_finish(&p->request);
     pid_t pid = p->runner != NULL ? fork() : -1;
@@ -341,6 +399,9 @@ static void step_ended(struct programs *ps, struct program *p, struct op_table *
     const struct keeper *k = &p->keeper;
     struct op *op = p->op;
     bool compiled = p->state == PROGRAM_RUNNING;
+    if (op->input.tty && compiled) {
+        pump_terminal(p->out_fd, &op->out);
+    }
     pump_tail(p->out_fd, &op->out);
     pump_tail(p->err_fd, &op->err);
     p->cpu_us += k->cpu_us;

@@ -22,6 +22,9 @@
 
 extern char **environ;
 
+/* The kind of terminal that programs are told they have; a TERM of the client's wins. */
+#define TERMINAL_KIND "xterm-256color"
+
 /* What words may name. */
 #define WORD_DIR  "{dir}"
 #define WORD_FILE "{file}"
@@ -134,7 +137,7 @@ static int build_command(struct progwork *w, struct strings *argv, struct string
     char *const *command = words != NULL ? runner_command(words) : NULL;
     int rc = make_room(argv, count(command) + r->arg_count, err);
     if (rc == 0) {
-        rc = make_room(env, count(environ) + r->env_count + count(words), err);
+        rc = make_room(env, count(environ) + 1 + r->env_count + count(words), err);
     }
     for (size_t i = 0; rc == 0 && i < count(command); i++) {
         rc = add_string(argv, fill_in(w, command[i]), err);
@@ -145,6 +148,9 @@ static int build_command(struct progwork *w, struct strings *argv, struct string
     }
     for (size_t i = 0; rc == 0 && environ[i] != NULL; i++) {
         rc = add_string(env, environ[i], err);
+    }
+    if (rc == 0 && w->terminal) {
+        rc = set_entry(env, copy(view_of("TERM=" TERMINAL_KIND)), err);
     }
     for (size_t i = 0; rc == 0 && i < r->env_count; i++) {
         rc = set_entry(env, copy(request_next(r)), err);

@@ -14,6 +14,7 @@ struct progwork {
     const struct runner *runner; /* NULL: OP_RUN, and `code` is the directory to run in */
     bool compile;                /* the first step of two */
     bool first;                  /* the first step: it makes the directory */
+    bool terminal;               /* it runs in one */
     const char *dir;             /* directory of this run; unused without a runner */
     const char *workspace;
     struct request request;

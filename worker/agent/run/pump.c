@@ -62,3 +62,13 @@ void pump_tail(int fd, struct op_stream *s)
         left -= (size_t)n;
     }
 }
+
+void pump_terminal(int fd, struct op_stream *s)
+{
+    size_t left = OP_TAIL_MAX - CHUNK_BYTES;
+    ssize_t n = 1;
+    while (fd >= 0 && n > 0 && left > 0) {
+        n = take(fd, s, left);
+        left -= n > 0 ? (size_t)n : 0;
+    }
+}

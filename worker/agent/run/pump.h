@@ -16,4 +16,7 @@ bool pump_stream(int fd, struct op_stream *s);
  * OP_TAIL_MAX bytes: another process may be writing to it for ever. */
 void pump_tail(int fd, struct op_stream *s);
 
+/* The same for a terminal, which hands its bytes out in small pieces. */
+void pump_terminal(int fd, struct op_stream *s);
+
 #endif

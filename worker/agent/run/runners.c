@@ -199,3 +199,40 @@ const struct runner *runners_find(const struct runners *r, struct view language)
     }
     return NULL;
 }
+
+/* ---- live languages as programs -------------------------------------------------------------- */
+
+/* The code's own directory must not be where imports are looked for: as in a live interpreter, that
+ * is the workspace. */
+#define RUN_PYTHON                                                                                 \
+    "import sys; del sys.argv[0]; f = open(sys.argv[0], 'rb'); c = f.read(); f.close(); "          \
+    "exec(compile(c, sys.argv[0], 'exec'))"
+#define RUN_NODE                                                                                   \
+    "const f = process.argv[1]; (0, eval)(require('fs').readFileSync(f, 'utf8') + "                \
+    "'\\n//# sourceURL=' + f)"
+
+/* Words are not const, since those of other runners are owned. */
+#define WORD(text) ((char *)(uintptr_t)(text))
+
+const struct runner *runners_of_live(struct view language)
+{
+    static char *python[] = {WORD("python3"),  WORD("-X"),     WORD("utf8"), WORD("-c"),
+                             WORD(RUN_PYTHON), WORD("{file}"), NULL};
+    static char *node[] = {WORD("node"), WORD("-e"),     WORD(RUN_NODE),
+                           WORD("--"),   WORD("{file}"), NULL};
+    static char *bash[] = {WORD("bash"), WORD("{file}"), NULL};
+    static const struct runner live[] = {
+        {.language = WORD("python"), .file = WORD("main.py"), .run = python, .there = SPAWN_FOUND},
+        {.language = WORD("javascript"),
+         .file = WORD("main.js"),
+         .run = node,
+         .there = SPAWN_FOUND},
+        {.language = WORD("bash"), .file = WORD("main.sh"), .run = bash, .there = SPAWN_FOUND},
+    };
+    for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++) {
+        if (view_is(language, live[i].language)) {
+            return &live[i];
+        }
+    }
+    return NULL;
+}

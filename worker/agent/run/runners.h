@@ -49,6 +49,10 @@ void runners_doubt(struct runners *r);
 /* The usable row of a language, borrowed; NULL if there is none. */
 const struct runner *runners_find(const struct runners *r, struct view language);
 
+/* How code of a live language is run as a program of its own, with the name under which the agent
+ * knows it; NULL: it is no live language. */
+const struct runner *runners_of_live(struct view language);
+
 /* The first word that is not `env` or a variable for it. */
 char *const *runner_command(char *const *words);
 

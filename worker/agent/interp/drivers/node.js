@@ -37,15 +37,17 @@
     const PACKAGES = path.join(ALL_PACKAGES || '/packages', 'node');
     const REQUESTS = 3;
     const REPORTS = 4;
+    const PIPE = '/proc/self/fd/6'; // stdin that stays open
     const HEAD = 13; // bytes of a request between its length and its fields
-    const RUN = 1; // kind of a request that runs code; the other kind only asks for an answer
+    const RUN = 1; // kinds of requests: they run code, …
+    const RUN_OPEN = 3; // … whose stdin stays open; the other kind only asks for an answer
     const SETTLE_MS = 10; // time in which a sent signal arrives
     const LOOK_MS = 2;
     const RESULT_MAX = 256 << 10;
     const NAME_MAX = 4096;
     const ENDED = 70; // exit code when the driver cannot go on
     const { inspect } = util;
-    const { writeSync, existsSync } = fs;
+    const { closeSync, existsSync, openSync, writeSync } = fs;
     const { setImmediate, Promise, Symbol } = globalThis;
     const stringify = JSON.stringify;
     const byteLength = Buffer.byteLength;
@@ -166,11 +168,25 @@
         input = undefined;
     }
 
-    // Descriptor 0 is a file into which the agent writes each run's stdin, and which it rewinds.
+    const memory = `/proc/self/fd/${fs.openSync('/proc/self/fd/0')}`;
+    let source = 0; // the descriptor of stdin
+    let piped = false; // it was replaced
+
+    // What is opened next gets the number 0, unless a thread of earlier code is quicker. The agent
+    // cannot rewind what was opened here, so that is done for each run from then on.
+    function chooseInput(open) {
+        if (!open && !piped) return;
+        piped = true;
+        closeSync(source);
+        source = openSync(open ? PIPE : memory);
+    }
+
+    // Descriptor 0 is a file into which the agent writes each run's stdin, and which it rewinds, or
+    // the pipe.
     Object.defineProperty(process, 'stdin', {
         get() {
             if (input === undefined) {
-                input = new fs.ReadStream(null, { fd: 0, autoClose: false });
+                input = new fs.ReadStream(null, { fd: source, autoClose: false });
                 input.on('error', () => {});
             }
             return input;
@@ -691,7 +707,7 @@
 
     function obey(data) {
         const number = data.readUInt32BE(0);
-        if (data[4] !== RUN) {
+        if (data[4] !== RUN && data[4] !== RUN_OPEN) {
             Atomics.wait(still, 0, 0, SETTLE_MS);
             takePending(); // the signal was for the last run
             send([['D', String(number)]]);
@@ -707,6 +723,7 @@
         const [code, ...words] = fields;
         run = { number, cell: ++cells, state: 'busy', env: enterEnvironment(words.slice(counts[0])) };
         process.argv = ['node', '', ...words.slice(0, counts[0])];
+        chooseInput(data[4] === RUN_OPEN);
         showing.begin(number);
         preload(code);
         if (takePending() || missed) {

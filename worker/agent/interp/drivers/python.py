@@ -33,6 +33,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
     SOURCES_MAX = 8 << 20  # characters of code that are kept for tracebacks
     CELLS_MAX = 512
     COROUTINE = 0x80  # inspect.CO_COROUTINE
+    PIPE = object()  # stdin that stays open
 
     IN_LOOP = {"create_task", "ensure_future", "get_running_loop"}  # need a running loop,
     NOT_IN_LOOP = {"run", "run_until_complete", "run_forever", "Runner"}  # need that none runs
@@ -55,7 +56,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
         os_close(fd)
         return high
 
-    requests, reports = out_of_the_way(3), out_of_the_way(4)
+    requests, reports, inputs = out_of_the_way(3), out_of_the_way(4), out_of_the_way(6)
     spare_out, spare_err = fcntl(1, F_DUPFD_CLOEXEC, 60), fcntl(2, F_DUPFD_CLOEXEC, 60)
     devnull = os.open(os.devnull, os.O_RDWR)
     devnull = out_of_the_way(devnull) if devnull < 60 else devnull
@@ -122,7 +123,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
             take_off_dead(int.from_bytes(data[8:16], "big"))
             return None
         run = int.from_bytes(data[4:8], "big")
-        has_stdin = data[8]
+        how = data[8]  # 0: none, 1: in the request, 2: it comes through the pipe
         count_args = int.from_bytes(data[9:13], "big")
         count_env = int.from_bytes(data[13:17], "big")
         at = 17
@@ -131,7 +132,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
             end = at + 4 + int.from_bytes(data[at : at + 4], "big")
             fields.append(data[at + 4 : end])
             at = end
-        stdin = fields[1] if has_stdin else None
+        stdin = (None, fields[1], PIPE)[how]
         return run, fields[0], stdin, fields[2 : 2 + count_args], fields[2 + count_args :]
 
     def send(records):
@@ -191,6 +192,9 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
                 return
             os_dup2(devnull, 0)
             streams.fed = False
+        elif data is PIPE:
+            os_dup2(inputs, 0)
+            streams.fed = True
         else:
             try:
                 fd = os.memfd_create("stdin")
@@ -631,7 +635,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
 
     def close_control():
         # a forked child must not send reports, nor keep the pipes open after the driver's end
-        for fd in (requests, reports, spare_out, spare_err):
+        for fd in (requests, reports, inputs, spare_out, spare_err):
             try:
                 os_close(fd)
             except OSError:
