@@ -330,8 +330,10 @@ static void test_keys_of_a_terminal(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
-    begin_program(&t, f, "trap 'echo caught' INT; echo up; sleep 1000; echo next; cat; echo bye",
-                  OP_FLAG_TTY);
+    begin_program(
+        &t, f,
+        "trap 'echo caught' INT; (trap - INT; echo up; exec sleep 1000); echo next; cat; echo bye",
+        OP_FLAG_TTY);
     hear(&t, "up\r\n");
     say(&t, "\x03");
     hear(&t, "caught\r\nnext\r\n");
