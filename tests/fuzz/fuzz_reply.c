@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/codec.h"
+#include "proto/outcome.h"
 #include "tests/fuzz/fuzz.h"
 #include "worker/agent_reply.h"
 
@@ -73,6 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_REQUIRE(request.type == MSG_START || request.type == MSG_WAIT);
         FUZZ_REQUIRE(request.type != MSG_WAIT || reply.output.out_from >= 300);
         require_shown(&reply.output);
+        FUZZ_REQUIRE(outcome_check_installs(reply.output.installs, &err) == 0);
+        FUZZ_REQUIRE(reply.output.state != OP_DONE || reply.output.installs.count == 0);
     }
     msg_finish(&reply);
     return 0;

@@ -159,6 +159,12 @@ static void become_agent(const struct agent_process *p, const struct agent_optio
     snprintf(packages, sizeof(packages), "%s/packages", p->dir);
     argv[n++] = "--packages";
     argv[n++] = packages;
+    char installs[sizeof(p->dir) + 16];
+    snprintf(installs, sizeof(installs), "%s/installs", p->dir);
+    if (o->installs) {
+        argv[n++] = "--installs";
+        argv[n++] = installs;
+    }
     argv[n] = NULL;
     execv(o->program, (char *const *)(uintptr_t)argv);
     _exit(78);

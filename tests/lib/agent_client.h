@@ -25,6 +25,7 @@ struct agent_options {
     bool own_namespace;    /* as pid 1 of a pid namespace, with its own /proc */
     const char *path_env;  /* PATH; NULL: ours */
     bool packages;         /* it has a directory of packages, `packages` below its own */
+    bool installs;         /* code may ask for packages, by `installs` below its own directory */
     bool listens; /* makes its socket itself, with a delay, and accepts any process with our uid */
     bool relays_stdio; /* with its own relay, on these two; needs `listens` */
     int stdin_fd, stdout_fd;

@@ -274,6 +274,8 @@ void fleet_observe(struct fleet *f, const struct fleet_events *events, void *arg
 
 void fleet_on_install(struct fleet *f, fleet_install_fn install, void *arg)
 {
+    f->install = install;
+    f->install_arg = arg;
 }
 
 void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spec,

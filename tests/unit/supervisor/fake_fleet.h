@@ -65,6 +65,8 @@ struct fleet {
     size_t opens, runs, closes;
     const struct fleet_events *events; /* of fleet_observe() */
     void *events_arg;
+    fleet_install_fn install; /* of fleet_on_install() */
+    void *install_arg;
 
     /* The next answers, which are errors if `fail_code` != 0. */
     int fail_code;

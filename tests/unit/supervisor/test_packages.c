@@ -255,6 +255,89 @@ static void a_sandbox_is_told_when_its_packages_are_there(void **state)
     assert_failure(at(client_last(c), "result"), "package_failed", "could not be installed");
 }
 
+/* ---- what code asks for ---- */
+
+static bool wish_for(struct client *c, uint64_t id, const char *name)
+{
+    struct view item = view_of(name);
+    const struct msg_install wish = {.id = id, .manager = INSTALL_PIP, .requirements = {&item, 1}};
+    bool is_new =
+        c->fleet->install(c->fleet->install_arg, c->fleet->sandboxes[0].owner, "sb1", &wish);
+    turn(c);
+    return is_new;
+}
+
+static void assert_told(const struct client *c, uint64_t id, unsigned exit_code, const char *text)
+{
+    const struct fleet_call *last = &c->fleet->last;
+    assert_int_equal(last->op.kind, OP_TELL);
+    assert_int_equal(last->op.offset, id);
+    assert_int_equal(last->op.flags, OP_FLAG_LAST);
+    assert_int_equal(last->op.mode, exit_code);
+    assert_true(last->op.is_look);
+    assert_non_null(strstr(last->data, text));
+}
+
+static void what_code_asks_for_is_installed_once_and_told_to_it(void **state)
+{
+    struct client *c = *state;
+    make_sandboxes(c, 1);
+    assert_true(wish_for(c, 1, "alpha>=1"));
+    assert_false(wish_for(c, 1, "alpha>=1")); /* it comes with each output */
+    install(c, "{'package_name':'alpha>=1','sandbox_id':'sb1'}");
+    assert_int_equal(count_pending(c, FAKE_OPEN), 1); /* shared with who calls the tool */
+    answer(c, FAKE_OPEN);
+    fake_set_output(c->fleet, "+ Alpha 1.5\n", 12);
+    answer(c, FAKE_RUN);
+    assert_told(c, 1, 0, "Requirement already satisfied: alpha 1.5\n");
+    assert_string_equal(text_at(last_result(c), "status"), "installed");
+    answer(c, FAKE_RUN);
+    assert_false(wish_for(c, 1, "alpha>=1")); /* an output that came late */
+    answer(c, FAKE_CLOSE);
+    assert_int_equal(c->fleet->pending_count, 0);
+}
+
+static void what_cannot_be_a_name_is_refused_by_the_rules_of_the_tool(void **state)
+{
+    static const char *const names[] = {"--index-url=http://x", "http://x/y", "a;b", "./a.whl"};
+    struct client *c = *state;
+    make_sandboxes(c, 1);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        assert_true(wish_for(c, i + 1, names[i]));
+        assert_told(c, i + 1, 1, "is no package name");
+        answer(c, FAKE_RUN);
+    }
+    assert_int_equal(count_pending(c, FAKE_OPEN), 0);
+}
+
+/* Code may end its wait and leave the installation, but not as often as it likes. */
+static void wishes_that_were_left_are_counted(void **state)
+{
+    struct client *c = *state;
+    char name[16];
+    make_sandboxes(c, 1);
+    for (unsigned i = 1; i <= 16; i++) {
+        snprintf(name, sizeof(name), "alpha%u", i);
+        assert_true(wish_for(c, i, name));
+    }
+    assert_true(wish_for(c, 17, "alpha17"));
+    assert_told(c, 17, 1, "too many installations");
+    assert_int_equal(count_pending(c, FAKE_OPEN), 1);
+}
+
+/* The sandbox is gone when it is to be told: nothing is tried again. */
+static void an_answer_that_nobody_can_take_is_dropped(void **state)
+{
+    struct client *c = *state;
+    make_sandboxes(c, 1);
+    assert_true(wish_for(c, 1, "http://x/y"));
+    c->fleet->fail_code = ERR_GONE;
+    c->fleet->fail_text = "the sandbox has ended";
+    answer(c, FAKE_RUN);
+    c->fleet->fail_code = 0;
+    assert_int_equal(c->fleet->pending_count, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +351,10 @@ int main(void)
         TEST(what_takes_too_long_goes_on_and_is_told_by_its_id),
         TEST(status_is_looked_up_in_the_sandbox),
         TEST(a_sandbox_is_told_when_its_packages_are_there),
+        TEST(what_code_asks_for_is_installed_once_and_told_to_it),
+        TEST(what_cannot_be_a_name_is_refused_by_the_rules_of_the_tool),
+        TEST(wishes_that_were_left_are_counted),
+        TEST(an_answer_that_nobody_can_take_is_dropped),
 #undef TEST
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,18 +49,22 @@ static int end_wish_word(struct wish *w, struct err *err)
 int wish_feed(struct wish *w, const void *data, size_t len, struct err *err)
 {
     const char *p = data;
-    for (size_t i = 0; i < len; i++) {
+    const char *end = p + len;
+    while (p < end) {
         if (w->whole) {
             return err_set(err, ERR_INVALID, "nothing may follow");
         }
-        int rc = buf_add(&w->text, p + i, 1, err);
+        const char *nul = memchr(p, '\0', (size_t)(end - p));
+        size_t part = (size_t)((nul != NULL ? nul + 1 : end) - p);
+        int rc = buf_add(&w->text, p, part, err);
         if (rc == -ERR_TOO_BIG) {
             return err_set(err, ERR_INVALID, "that is too long");
         }
-        rc = rc < 0 ? rc : p[i] == '\0' ? end_wish_word(w, err) : 0;
+        rc = rc < 0 || nul == NULL ? rc : end_wish_word(w, err);
         if (rc < 0) {
             return rc;
         }
+        p += part;
     }
     return w->whole ? 1 : 0;
 }
