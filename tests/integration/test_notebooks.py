@@ -109,6 +109,8 @@ def packages():
         contains(run(code + "\nprint('on')")["stderr"], "--index-url cannot be honoured")
     equal(good("!pip install -e . 2>/dev/null\n_exit_code")["result"], "1")
     contains(run("%conda install -y -e .")["stderr"], "-e cannot be honoured")
+    if run("command -v uv", language="bash")["status"] != "ok":
+        contains(error_of("!uv pip install colours")["message"], "there is no uv here: pip install installs packages")
 
 
 @suite.case("the image's own pip and npm do not go on trying where there is no network, and the answer names the tool")
@@ -129,6 +131,45 @@ def shell():
     equal(good("from IPython import get_ipython as shell\nshell().system('echo hi')\nshell().getoutput('echo a')")["result"], "['a']")
     equal(good("%cd /tmp\n%pwd")["result"], "'/tmp'")
     equal(good("%env PLACE=here\n!echo $PLACE\n%cd /workspace")["stdout"], "env: PLACE=here\nhere\n/workspace\n")
+
+
+@suite.case("import IPython works in a fresh interpreter, before anything else")
+def fresh_import():
+    server, sandbox = shared.fresh()
+    done = server.run("import IPython\nIPython.get_ipython() is get_ipython()", sandbox_id=sandbox)
+    equal((done["result"], done["interpreter"]), ("True", "fresh"))
+    server.call("close_sandbox", sandbox_id=sandbox)
+
+
+@suite.case("arguments and code are taken as they were meant: numbers as text, null, other names, a fence, prompts, an indented cell")
+def meant():
+    server, sandbox = shared.get()
+    for arguments in (
+        {"code": "6 * 7", "timeout": "10", "stdin": None},
+        {"code": "6 * 7", "language": "Python", "env": None},
+        {"code": "```python\n6 * 7\n```", "language": "py"},
+        {"code": ">>> x = 6\n>>> x * 7\n42"},
+        {"code": "    x = 6\n    x * 7"},
+    ):
+        text = server.request("tools/call", {"name": "execute_code", "arguments": {"sandbox_id": sandbox, **arguments}})["content"][0]["text"]
+        equal(text.strip(), "42", str(arguments))
+    text = server.request("tools/call", {"name": "execute_code", "arguments": {"session_id": sandbox, "cmd": "echo 42", "language": "sh"}})["content"][0]["text"]
+    equal(text.strip(), "42")
+    good("open('/home/user/x', 'w').write('home')")
+    for path in ("~/x", f"sandbox://{sandbox}/home/user/x"):
+        equal(server.call("read_file", file_path=path, sandbox_id=sandbox)["content"], "home", path)
+
+
+@suite.case("what goes wrong for want of a module, a network or an input names what there is instead")
+def hinted():
+    server, sandbox = shared.get()
+    for code, words in (
+        ("import no_such_module", "install_package"),
+        ("import urllib.request\nurllib.request.urlopen('http://example.org/')", "no network"),
+        ("input()", "stdin"),
+    ):
+        text = server.request("tools/call", {"name": "execute_code", "arguments": {"sandbox_id": sandbox, "code": code}})["content"][0]["text"]
+        contains(text, words)
 
 
 @suite.case("a task that nobody awaits begins, and goes on between calls")

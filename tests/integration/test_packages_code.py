@@ -6,6 +6,7 @@ On a network of the test's own, with an index that offers packages made by hand.
 import threading
 
 from common import ON_OCI, Server, Skip, Suite, contains, equal, needs_runtime, poll
+import mcp
 import net as nets
 import wheels
 
@@ -13,7 +14,7 @@ needs_runtime()
 net = nets.enter()
 suite = Suite()
 index = wheels.Index(net.listen(8080), f"http://{nets.NAME}:8080")
-for name in ("colours", "shades", "paints", "brushes", "frames", "canvas", "quiet", "asked", "steady", "left_alone"):
+for name in ("colours", "shades", "paints", "brushes", "frames", "canvas", "quiet", "asked", "steady", "left_alone", "later"):
     index.add(wheels.wheel(name, "1.0", {f"{name}.py": f"VERSION = '{name} 1.0'\n"}))
 index.add(wheels.wheel("colours", "1.1", {"colours.py": "VERSION = 'colours 1.1'\n"}))
 for number in range(6):
@@ -216,6 +217,32 @@ def late():
         index.held.set()
         index.held = None
     poll("it is installed", lambda: server.call("check_package_status", package_name="left_alone", sandbox_id=sandbox)["status"] == "installed", 60)
+
+
+@suite.case("a server that is killed meanwhile: the next one hears of the wish, installs, and the run goes on", when=ON_OCI)
+def server_killed():
+    directory = mcp.temporary_directory()
+    options = ("--instance", "main", "--package-index", index.pip_url)
+    first = Server(*options, runtime_dir=directory)
+    first.legacy()
+    sandbox = first.call("create_sandbox", name="kept")["sandbox_id"]
+    index.held = threading.Event()
+    try:
+        first.start_call("execute_code", sandbox_id=sandbox, language="bash", code="pip install later; echo code $?", timeout_seconds=300)
+        poll("the index is asked", lambda: index.asked_for("/files/later-"), 60)
+        ident = first.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"][0]["execution_id"]
+        first.kill()
+    finally:
+        index.held.set()
+        index.held = None
+    with Server(*options, runtime_dir=directory) as second:
+        second.legacy()
+        outcome_of = lambda: second.call("get_execution", execution_id=ident, wait_seconds=20)
+        poll("it has ended", lambda: outcome_of()["status"] != "running", 120)
+        said = outcome_of()["stdout"]
+        assert said.endswith("code 0\n"), said
+        equal(second.run("import later; later.VERSION", sandbox_id=sandbox)["result"], "'later 1.0'")
+        second.call("close_sandbox", sandbox_id=sandbox)
 
 
 @suite.finish

@@ -16,6 +16,7 @@ HELP_BEHIND = re.compile(r"(%{0,2}[A-Za-z_][\w.\[\]'\"]*)(\?\??)[ \t]*(?:#.*)?$"
 HELP_BEFORE = re.compile(r"(\?\??)[ \t]*(%{0,2}[A-Za-z_][\w.]*)[ \t]*$")
 PIP = re.compile(r"pip3?[ \t]+(install|uninstall|list|show|freeze)\b(.*)")
 INSTALLS = re.compile(r"\bpip3?\s+(?:-\S+\s+)*install\b")
+FOREIGN = re.compile(r"(?:sudo\s+)?(conda|mamba|uv)\s+(?:pip\s+)?install\b")
 SOME = re.compile(r"^[ \t]*[%!?]|[?][ \t]*(?:#.*)?$|=[ \t]*[!%]|^[ \t]*pip3?[ \t]", re.M)
 SUBSTITUTED = re.compile(r"\$\$|\$([A-Za-z_]\w*)|\{\{|\}\}|\{([^{}]+)\}")
 
@@ -276,6 +277,9 @@ class Shell:
         import shutil
         import subprocess
 
+        foreign = FOREIGN.match(command.strip())
+        if foreign and not shutil.which(foreign.group(1)):
+            raise UsageError("there is no %s here: pip install installs packages" % foreign.group(1))
         sys.stdout.flush()
         sys.stderr.flush()
         shell = shutil.which("bash") or "/bin/sh"
