@@ -159,7 +159,7 @@ static void test_survivors_of_stopped_runs_that_are_always_another_one(void **st
 }
 
 /* The children of a stopped run are killed without their parent, and may never be reaped: they must
- * not count among the forty processes that code may have. */
+ * not count among the eighty processes that code may have. */
 static void test_dead_children_of_stopped_runs_take_nobodys_place(void **state)
 {
     static const struct {
@@ -167,12 +167,12 @@ static void test_dead_children_of_stopped_runs_take_nobodys_place(void **state)
     } cases[] = {
         {"python",
          "import subprocess, time\n"
-         "several = [subprocess.Popen(['sleep', '600']) for _ in range(20)]\n"
+         "several = [subprocess.Popen(['sleep', '600']) for _ in range(60)]\n"
          "print('in', flush=True)\nwhile True: time.sleep(1)",
          "subprocess.run(['echo', 'fine'])"},
         {"python",
          "import os, signal, time\n"
-         "for _ in range(20):\n"
+         "for _ in range(60):\n"
          "    if os.fork() == 0:\n"
          "        while True: signal.pause()\n"
          "print('in', flush=True)\nwhile True: time.sleep(1)",
@@ -180,18 +180,18 @@ static void test_dead_children_of_stopped_runs_take_nobodys_place(void **state)
         {"python",
          "import multiprocessing, time\n"
          "context = multiprocessing.get_context('fork')\n"
-         "several = [context.Process(target=time.sleep, args=(600,)) for _ in range(20)]\n"
+         "several = [context.Process(target=time.sleep, args=(600,)) for _ in range(60)]\n"
          "for one in several: one.start()\n"
          "print('in', flush=True)\nwhile True: time.sleep(1)",
          "import subprocess; subprocess.run(['echo', 'fine'])"},
         {"python",
          "import asyncio\n"
-         "several = [await asyncio.create_subprocess_exec('sleep', '600') for _ in range(12)]\n"
+         "several = [await asyncio.create_subprocess_exec('sleep', '600') for _ in range(30)]\n"
          "print('in', flush=True)\nwhile True: await asyncio.sleep(1)",
          "import subprocess; subprocess.run(['echo', 'fine']); await asyncio.sleep(0)"},
-        {"bash", "for i in {1..20}; do sleep 600 & done; echo in; wait", "/bin/echo fine"},
+        {"bash", "for i in {1..60}; do sleep 600 & done; echo in; wait", "/bin/echo fine"},
         {"javascript",
-         "for (let i = 0; i < 15; i++) require('child_process').spawn('sleep', ['600']);\n"
+         "for (let i = 0; i < 60; i++) require('child_process').spawn('sleep', ['600']);\n"
          "console.log('in'); while (true) ;",
          "require('child_process').execFileSync('echo', ['fine'], {stdio: 'inherit'}); 0"},
     };
@@ -410,6 +410,11 @@ static void test_files_as_user(void **state)
     assert_status(run_start(f, &s), OP_STATUS_FAILED);
 }
 
+static int start_with_room(void **state)
+{
+    return fixture_start_with(state, (struct agent_options){.own_namespace = true, .nproc = 80});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,7 +422,8 @@ int main(void)
         cmocka_unit_test(test_survivors_of_kept_interpreters),
         cmocka_unit_test(test_survivors_of_stopped_runs),
         cmocka_unit_test(test_survivors_of_stopped_runs_that_are_always_another_one),
-        cmocka_unit_test(test_dead_children_of_stopped_runs_take_nobodys_place),
+        cmocka_unit_test_setup_teardown(test_dead_children_of_stopped_runs_take_nobodys_place,
+                                        start_with_room, fixture_stop),
         cmocka_unit_test(test_later_runs_learn_how_children_of_a_stopped_run_have_ended),
         cmocka_unit_test(test_fork_bombs),
         cmocka_unit_test(test_interpreters_start_when_all_processes_are_taken),
