@@ -4,7 +4,9 @@
  * is made later.
  *
  * Nothing grows with the workspace: names, time, memory for queued directories, and watches each
- * have a bound. A scan that reaches one reports that there may be more files.
+ * have a bound. A scan that reaches one reports that there may be more files. Its time is that of
+ * the processor, so that a scan on a busy machine finds the same; a longer limit of elapsed time is
+ * for file systems that do not answer.
  *
  * A file counts by its ctime, the one time of a file that programs cannot set. The clock behind it
  * ticks a few hundred times a second, so a file that was written shortly before the run may have
@@ -19,6 +21,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -29,7 +32,8 @@
 #include "worker/agent/run/filework.h"
 
 #define NAMES_MAX   50000u
-#define TIME_MAX_MS 250
+#define CPU_MAX_MS  250
+#define TIME_MAX_MS 1000       /* elapsed; a scan is killed later than that, see op.c */
 #define QUEUE_BYTES (1u << 20) /* cap of the paths of queued directories */
 #define WATCHES_MAX 1024u      /* each watch uses kernel memory of the sandbox */
 #define FOUND_BYTES (LIMIT_CHANGED * (LIMIT_PATH + 128u))
@@ -48,7 +52,7 @@ struct walk {
     size_t next;      /* offset of the next path to read */
     size_t names, watches;
     uint64_t highest; /* number of a watch */
-    uint64_t until_ms;
+    uint64_t until_ms, cpu_until_ms;
     bool unwatched; /* a directory is not watched */
     bool more;      /* some files were not looked at or not kept */
     struct found found[LIMIT_CHANGED];
@@ -142,13 +146,25 @@ static void watch(struct walk *w, const char *path)
     }
 }
 
+static uint64_t cpu_ms(void)
+{
+    struct timespec used = {0, 0};
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used); /* exists on every Linux */
+    return (uint64_t)used.tv_sec * 1000 + (uint64_t)used.tv_nsec / 1000000;
+}
+
+static bool is_out_of_time(const struct walk *w)
+{
+    return cpu_ms() >= w->cpu_until_ms || clock_ms() >= w->until_ms;
+}
+
 /* False when it is time to stop. */
 static bool look_at_entry(struct walk *w, int fd, const char *dir, const struct dirent *entry)
 {
     char path[LIMIT_PATH + 1];
     struct stat st;
     w->names++;
-    if (w->names >= NAMES_MAX || (w->names % CLOCK_EVERY == 0 && clock_ms() >= w->until_ms)) {
+    if (w->names >= NAMES_MAX || (w->names % CLOCK_EVERY == 0 && is_out_of_time(w))) {
         return false;
     }
     if (changescan_skips(entry->d_name)) {
@@ -257,6 +273,7 @@ void changescan_run(const struct changescan *s, int out_fd, int report_fd, int r
     struct walk *w = alloc_one(struct walk);
     w->s = s;
     w->until_ms = clock_ms() + TIME_MAX_MS;
+    w->cpu_until_ms = cpu_ms() + CPU_MAX_MS;
     buf_init(&w->queue, QUEUE_BYTES);
     if (rc == 0) {
         walk_all(w);

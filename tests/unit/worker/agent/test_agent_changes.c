@@ -108,6 +108,19 @@ static void test_other_ends(void **state)
     assert_string_equal(changed(r), " stopped");
 }
 
+/* Runs code whose scan takes long, until one was not cut short: on a machine that does not run it
+ * for a second it is, and the result says so. */
+static struct agent_result *run_and_see_all(struct fixture *f, const char *language,
+                                            const char *code)
+{
+    struct agent_result *r = must_run(f, language, code);
+    for (int i = 0; r->last.files_more && i < 50; i++) {
+        r = must_run(f, language, code);
+    }
+    assert_false(r->last.files_more);
+    return r;
+}
+
 static void test_many(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -122,12 +135,12 @@ static void test_many(void **state)
     assert_true(r->last.files_more);
     assert_string_equal(r->files[0].path, "newest");
     /* more directories than watches: the result is still right */
-    r = must_run(f, "python",
-                 "import os\nfor i in range(1100): os.makedirs(f'w/{i}')\n"
-                 "open('w/1099/new', 'w').close()");
+    must_run(f, "python", "import os\nfor i in range(1100): os.makedirs(f'w/{i}')");
+    r = run_and_see_all(f, "python", "open('w/1099/new', 'w').close()");
     assert_string_equal(changed(r), " w/1099/new");
-    assert_string_equal(changed(must_run(f, "bash", "echo > w/7/again")), " w/7/again");
-    assert_string_equal(changed(must_run(f, "bash", "echo > w/1070/again")), " w/1070/again");
+    assert_string_equal(changed(run_and_see_all(f, "bash", "echo > w/7/again")), " w/7/again");
+    assert_string_equal(changed(run_and_see_all(f, "bash", "echo > w/1070/again")),
+                        " w/1070/again");
     assert_string_equal(changed(must_run(f, "bash", "true")), "");
     must_run(f, "bash", "rm -r w many*");
 }
