@@ -401,7 +401,12 @@ static void say_hello(struct agent_link *link)
     m.hello.sandbox = view_of(link->sandbox);
     m.hello.generation = link->generation;
     m.hello.runners = link->runners;
-    if (agent_entry_create(&link->entries, &m, NULL, &link->hello, &err) < 0) {
+    int rc = agent_entry_create(&link->entries, &m, NULL, &link->hello, &err);
+    if (rc == -ERR_NO_MEMORY) { /* which says nothing about the sandbox: it is tried again */
+        lose_stream(link, err.text);
+        return;
+    }
+    if (rc < 0) {
         fail_agent_link(link, &err);
         return;
     }

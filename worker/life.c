@@ -95,6 +95,14 @@ void life_answer_askers(struct worker *w, struct asker **list, struct msg *m, co
     }
 }
 
+/* The supervisor cannot be told what it waits for. It is told that the worker has left, and the
+ * next one takes the sandbox over, or removes it. */
+static void leave_untold(struct worker *w, const struct err *err)
+{
+    log_error("cannot tell about the sandbox: %s", err->text);
+    life_leave(w, err->code == ERR_NO_MEMORY ? EXIT_CODE_NO_MEMORY : EXIT_CODE_PROTOCOL);
+}
+
 static void on_answer(void *arg, struct ipc_request *request, const struct msg *answer)
 {
     worker_answer(arg, request, answer);
@@ -105,7 +113,7 @@ void life_answer_opened(struct worker *w)
     struct msg m;
     struct err err = ERR_INIT;
     if (msg_decode(MSG_LINK_W, w->opened.data, w->opened.len, &m, &err) < 0) {
-        life_answer_askers(w, &w->open_askers, NULL, &err, NULL);
+        leave_untold(w, &err);
         return;
     }
     life_answer_askers(w, &w->open_askers, &m, NULL, NULL);
@@ -278,9 +286,8 @@ static void on_link_failed(void *arg, const struct err *err)
 /* ---- opening -------------------------------------------------------------------------------- */
 
 /* Keeps the answer for all OPEN requests, also after a lost link. */
-static void keep_opened(struct worker *w, const struct backend_info *info)
+static int keep_opened(struct worker *w, const struct backend_info *info, struct err *err)
 {
-    struct err err = ERR_INIT;
     struct view unapplied[BACKEND_UNAPPLIED_MAX];
     struct msg m = msg_answer(MSG_OPEN, 0);
     for (size_t i = 0; i < info->unapplied_count; i++) {
@@ -295,47 +302,51 @@ static void keep_opened(struct worker *w, const struct backend_info *info)
     }
     m.opened.unapplied.items = unapplied;
     m.opened.unapplied.count = info->unapplied_count;
-    if (msg_encode(&w->opened, &m, &err) < 0) {
-        log_error("cannot tell about the sandbox: %s", err.text);
-    }
+    return msg_encode(&w->opened, &m, err);
 }
 
 /* Adds the languages, which are known only after HELLO. */
-static void add_languages(struct worker *w, struct view_list languages)
+static int add_languages(struct worker *w, struct view_list languages, struct err *err)
 {
     struct msg m;
-    struct err err = ERR_INIT;
     struct buf out;
-    if (msg_decode(MSG_LINK_W, w->opened.data, w->opened.len, &m, &err) < 0) {
-        return;
+    int rc = msg_decode(MSG_LINK_W, w->opened.data, w->opened.len, &m, err);
+    if (rc < 0) {
+        return rc;
     }
     buf_init(&out, LIMIT_FRAME);
     m.opened.languages = languages;
-    if (msg_encode(&out, &m, &err) < 0) {
-        log_error("cannot tell the sandbox's languages: %s", err.text);
-    } else {
+    rc = msg_encode(&out, &m, err);
+    if (rc == 0) {
         struct buf old = w->opened;
         w->opened = out;
         out = old;
     }
     msg_finish(&m);
     buf_finish(&out);
+    return rc;
 }
 
 /* Memory kills before this worker's start do not explain a crash now. */
 static void on_baseline(void *arg, const struct backend_usage *usage, bool killed)
 {
     struct worker *w = arg;
-    (void)figures_note(w->figures, "", NULL, NULL);
+    if (w->sm.state != WORKER_LEAVING) { /* else the figures are being freed, which asks no more */
+        (void)figures_note(w->figures, "", NULL, NULL);
+    }
 }
 
 static void on_link_up(void *arg, const struct msg_hello_ok *hello)
 {
     struct worker *w = arg;
+    struct err err = ERR_INIT;
     if (w->sm.state != WORKER_OPENING) {
         return; /* a later stream, which changes nothing for the supervisor */
     }
-    add_languages(w, hello->languages);
+    if (add_languages(w, hello->languages, &err) < 0) {
+        leave_untold(w, &err);
+        return;
+    }
     if (w->attached) {
         figures_ask(w->figures, on_baseline, w);
     }
@@ -392,6 +403,7 @@ static void on_created(void *arg, int rc, const struct backend_info *info, const
                        const char *hint)
 {
     struct worker *w = arg;
+    struct err untold = ERR_INIT;
     if (w->step.state != STEP_CREATE) {
         return; /* what there is of it is being removed, or left */
     }
@@ -402,8 +414,9 @@ static void on_created(void *arg, int rc, const struct backend_info *info, const
                   w->attached ? "taken over" : "created", err->text);
         life_answer_askers(w, &w->open_askers, NULL, err, hint);
         life_leave(w, rc == -ERR_GONE ? EXIT_CODE_SANDBOX_GONE : EXIT_CODE_SETUP);
+    } else if (keep_opened(w, info, &untold) < 0) {
+        leave_untold(w, &untold);
     } else {
-        keep_opened(w, info);
         connect_agent(w);
     }
 }

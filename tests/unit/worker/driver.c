@@ -137,7 +137,7 @@ static void on_exited(uv_process_t *process, int64_t status, int signal_number)
     uv_close((uv_handle_t *)process, (uv_close_cb)free);
 }
 
-void driver_spawn(struct driver *d, uint64_t generation)
+void driver_launch(struct driver *d, uint64_t generation)
 {
     int pair[2];
     char number[24];
@@ -182,6 +182,11 @@ void driver_spawn(struct driver *d, uint64_t generation)
     assert_int_equal(uv_spawn(&d->loop, d->process, &options), 0);
     close(pair[1]);
     d->running = true;
+}
+
+void driver_spawn(struct driver *d, uint64_t generation)
+{
+    driver_launch(d, generation);
     driver_wait_link(d, true);
 }
 

@@ -52,7 +52,9 @@ void driver_finish(struct driver *d);
 int driver_setup(void **state);
 int driver_teardown(void **state);
 
-/* Starts a worker process and waits for its link. */
+/* Starts a worker process. */
+void driver_launch(struct driver *d, uint64_t generation);
+/* The same, and waits for its link. */
 void driver_spawn(struct driver *d, uint64_t generation);
 /* The same, and sends HELLO. */
 void driver_start(struct driver *d, uint64_t generation);

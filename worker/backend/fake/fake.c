@@ -188,15 +188,20 @@ static void set_spec(struct fake *f, const struct backend_spec *spec)
 
 /* ---- the agent's process -------------------------------------------------------------------- */
 
-/* Start time of a live process in clock ticks; 0 if it is gone or only waits to be reaped. */
-static uint64_t start_time(int pid)
+/* Start time of a live process in clock ticks; 0 if it is gone or only waits to be reaped. Fails if
+ * that cannot be told. */
+static int start_time(int pid, uint64_t *ret, struct err *err)
 {
     CLEANUP_FREE char *path = alloc_printf("/proc/%d/stat", pid);
     CLEANUP_BUF struct buf text;
-    struct err err = ERR_INIT;
     buf_init(&text, 4096);
-    if (file_read(path, &text, &err) < 0 || buf_cstr(&text) == NULL) {
-        return 0;
+    *ret = 0;
+    int rc = file_read(path, &text, err);
+    if (rc < 0) {
+        return rc == -ERR_FILE_NOT_FOUND || err->sys == ESRCH ? 0 : rc;
+    }
+    if (buf_cstr(&text) == NULL) {
+        return err_set(err, ERR_NO_MEMORY, "no memory for %s", path);
     }
     /* The name in parentheses may hold anything; the 20th field after it is the start time. */
     const char *at = strrchr((const char *)text.data, ')');
@@ -210,39 +215,47 @@ static uint64_t start_time(int pid)
         return 0;
     }
     char number[24] = "";
-    uint64_t ticks = 0;
     snprintf(number, sizeof(number), "%.*s", (int)strcspn(at + 1, " "), at + 1);
-    return str_to_u64(number, 0, UINT64_MAX, &ticks, &err) == 0 ? ticks : 0;
+    return str_to_u64(number, 0, UINT64_MAX, ret, err);
 }
 
 static int write_pid(const struct fake *f, int pid, struct err *err)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/%s", f->dir, PID_FILE);
-    CLEANUP_FREE char *text = alloc_printf("%d %" PRIu64, pid, start_time(pid));
+    uint64_t ticks = 0;
+    int rc = start_time(pid, &ticks, err);
+    if (rc < 0) {
+        return rc;
+    }
+    CLEANUP_FREE char *text = alloc_printf("%d %" PRIu64, pid, ticks);
     return file_replace(path, text, strlen(text), 0600, err);
 }
 
-/* The agent of this directory, if it runs; 0 otherwise. */
-static int find_pid(const struct fake *f)
+/* The agent of this directory, if it runs; 0 if not; -ERR_* if that cannot be told. */
+static int find_pid(const struct fake *f, struct err *err)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/%s", f->dir, PID_FILE);
     CLEANUP_BUF struct buf text;
-    struct err err = ERR_INIT;
-    uint64_t pid, ticks;
+    uint64_t pid, ticks, now;
     buf_init(&text, 64);
-    if (file_read(path, &text, &err) < 0 || buf_cstr(&text) == NULL) {
-        return 0;
+    int rc = file_read(path, &text, err);
+    if (rc < 0) {
+        return rc == -ERR_FILE_NOT_FOUND ? 0 : rc;
+    }
+    if (buf_cstr(&text) == NULL) {
+        return err_set(err, ERR_NO_MEMORY, "no memory for %s", path);
     }
     char *space = strchr((char *)text.data, ' ');
     if (space == NULL) {
         return 0;
     }
     *space = '\0';
-    if (str_to_u64((char *)text.data, 2, INT32_MAX, &pid, &err) < 0 ||
-        str_to_u64(space + 1, 1, UINT64_MAX, &ticks, &err) < 0) {
+    if (str_to_u64((char *)text.data, 2, INT32_MAX, &pid, err) < 0 ||
+        str_to_u64(space + 1, 1, UINT64_MAX, &ticks, err) < 0) {
         return 0;
     }
-    return start_time((int)pid) == ticks ? (int)pid : 0;
+    rc = start_time((int)pid, &now, err);
+    return rc < 0 ? rc : now == ticks ? (int)pid : 0;
 }
 
 static void on_process_closed(uv_handle_t *handle)
@@ -268,7 +281,7 @@ static void on_agent_exit(uv_process_t *process, int64_t status, int signal_numb
 
 static void run_kill(struct later *l)
 {
-    int pid = find_pid(l->fake);
+    int pid = find_pid(l->fake, &l->err);
     if (pid > 0) {
         uv_kill(pid, SIGKILL);
     }
@@ -444,7 +457,10 @@ static void fake_attach(struct backend *b, const struct backend_spec *spec, back
     struct later *l = later(f, run_created, 0);
     l->create = done;
     l->arg = arg;
-    if (find_pid(f) == 0) {
+    int pid = find_pid(f, &l->err);
+    if (pid < 0) {
+        l->rc = pid;
+    } else if (pid == 0) {
         l->rc = err_set(&l->err, ERR_GONE, "the agent's process does not run any more");
     }
 }
@@ -543,14 +559,17 @@ static void fake_usage(struct backend *b, backend_usage_fn done, void *arg)
     l->arg = arg;
     l->figures.oom_kills = fault(f, "usage=oom", NULL) ? 1 : 0;
     l->figures.oom_kills_coarse = fault(f, "usage=coarse", &l->figures.oom_kills);
-    l->figures.pids = find_pid(f) > 0 ? 1 : 0;
+    l->figures.pids = find_pid(f, &l->err) > 0 ? 1 : 0;
 }
 
 static void run_destroy(struct later *l)
 {
     struct fake *f = l->fake;
-    int pid = find_pid(f);
+    int pid = find_pid(f, &l->err);
     uint64_t now = clock_ms();
+    if (pid < 0) {
+        l->rc = pid; /* it may run, so its files stay */
+    }
     if (pid > 0) {
         if (l->kill_ms == 0) {
             l->kill_ms = now + TERM_MS;

@@ -262,8 +262,9 @@ static int find_container(struct oci *o, struct oci_record *record, struct err *
     struct err why;
     int rc = oci_record_read(o->box.record, record, &why);
     if (rc < 0) { /* an unreadable record says nothing about the sandbox */
-        return err_set(err, rc == -ERR_IO ? ERR_IO : ERR_GONE, "no container is known: %.300s",
-                       why.text);
+        bool unread = rc == -ERR_IO || rc == -ERR_NO_MEMORY;
+        return err_set(err, unread ? (enum err_code) - rc : ERR_GONE,
+                       "no container is known: %.300s", why.text);
     }
     if (record->starting) {
         return err_set(err, ERR_GONE, "the container was never finished");
