@@ -19,6 +19,7 @@
 #include "supervisor/cli/demo.h"
 #include "supervisor/cli/doctor.h"
 #include "supervisor/cli/token.h"
+#include "supervisor/compat/profile.h"
 #include "supervisor/fleet/state/sweeper.h"
 #include "supervisor/front/serve.h"
 
@@ -111,6 +112,10 @@ static int run_command(int argc, char **argv, int at)
     if (config_load(&config, count, words, &used, &err) < 0) {
         return usage_error("%s", err.text);
     }
+    if (profiles_check(&config, &err) < 0) {
+        config_finish(&config);
+        return usage_error("%s", err.text);
+    }
     log_set_level(config.log_level);
     int status;
     bool is_token = strcmp(command, "token") == 0; /* the one that has an argument */
@@ -154,6 +159,10 @@ int main(int argc, char **argv)
         return run_command(argc, argv, 1 + used);
     }
     if (config_load(&config, argc - 1, argv + 1, &used, &err) < 0) {
+        return usage_error("%s", err.text);
+    }
+    if (profiles_check(&config, &err) < 0) {
+        config_finish(&config);
         return usage_error("%s", err.text);
     }
     return serve(&config);

@@ -85,6 +85,9 @@ static void on_container_open(void *arg, int rc, const struct fleet_info *info,
 
 static void open_with(struct tool_call *call, struct fleet_spec *spec)
 {
+    /* that server runs code in /tmp, and its output is one stream */
+    static const struct view env[] = {{"CLOISTER_CWD=/tmp", 17}, {"CLOISTER_ONE_STREAM=1", 21}};
+    spec->env = (struct view_list){env, 2};
     spec->name = SANDBOX_NAME;
     spec->network = false;
     spec->progress = tool_tell;
@@ -153,7 +156,8 @@ static const char *asked_language(const struct tool_call *call)
     return language != NULL ? language : "python";
 }
 
-/* Merges both streams, as those servers do. */
+/* All that was written; a live interpreter of this sandbox has one stream, and the traceback
+ * follows. */
 static cJSON *merged(const struct fleet_outcome *o)
 {
     cJSON *out = runs_stream(REPLY_DUMPS, o, false);
@@ -178,10 +182,14 @@ static void on_container_outcome(void *arg, int rc, const struct fleet_outcome *
         unsupported(call, asked_language(call));
         return;
     }
+    if (rc == 0 && o->state != OP_DONE) {
+        CLEANUP_FREE char *unfinished = runs_unfinished(call);
+        answer_failed(call, unfinished, merged(o), cJSON_CreateNull());
+        return;
+    }
     CLEANUP_FREE char *trouble = runs_trouble(rc, o, err);
-    if (rc < 0 || failed || o->state != OP_DONE) {
-        answer_error(call, "UnexpectedError",
-                     trouble != NULL ? trouble : "the server is shutting down");
+    if (rc < 0 || failed) {
+        answer_failed(call, trouble, cJSON_CreateNull(), cJSON_CreateNull());
         return;
     }
     if (o->end->status == OP_STATUS_OK) {

@@ -1,7 +1,7 @@
 /*
  * Profiles: tools of other servers of this kind, with their names, arguments and results, on our
  * sandboxes. `--compat NAME` offers a profile's tools beside our own. If two tools have one name,
- * the first profile in the table wins, and any profile wins over our own tools.
+ * the profile wins over our own tools; two profiles that have one cannot be on together.
  *
  * Such a tool has no output schema: its result is one text, which also reports failures, instead of
  * isError, because its users expect that.
@@ -12,6 +12,8 @@
 #define CLOISTER_SUPERVISOR_COMPAT_PROFILE_H
 
 #include <stddef.h>
+
+#include "common/err.h"
 
 struct config;
 struct tool;
@@ -31,6 +33,9 @@ extern const struct profile profile_docker_interpreter;
 extern const struct profile profile_python_env;
 extern const struct profile profile_python_env_later;
 extern const struct profile profile_python_sandbox;
+
+/* -ERR_CONFIG: two profiles that are on have a tool of one name. */
+int profiles_check(const struct config *config, struct err *err) WARN_UNUSED;
 
 /* Our own name, or that of the profile's server if exactly one profile is on. */
 const char *profiles_server_name(const struct config *config);

@@ -127,4 +127,40 @@ def deadline():
     server.close()
 
 
+@suite.case("output is merged in the order in which it was written, and code runs in /tmp")
+def merged():
+    server = start()
+    value(server, "initialize_sandbox")
+    mixed = "import os, sys\nprint('a')\nprint('b', file=sys.stderr)\nprint('c')\nos.system('echo d >&2; echo e')\nprint(os.getcwd())"
+    equal(value(server, "execute_code", code=mixed)["output"], "a\nb\nc\nd\ne\n/tmp\n")
+    equal(value(server, "execute_code", code="import sys\nprint('1')\nprint('2', file=sys.stderr)\n1/0")["output"].split("Traceback")[0], "1\n2\n")
+    equal(value(server, "execute_code", code="echo 1; echo 2 >&2; echo 3; pwd", language="bash")["output"], "1\n2\n3\n/tmp\n")
+    server.close()
+
+
+@suite.case("code that runs longer than a call may wait: the failure has the output so far, and says how to go on")
+def long_code():
+    server = start("--sync-budget-seconds", "2")
+    value(server, "initialize_sandbox")
+    done = value(server, "execute_code", code="import time\nprint('begun', flush=True)\nfor _ in range(600): time.sleep(0.1)")
+    equal((list(done), done["error_type"]), (["status", "error_type", "message", "output", "exit_code"], "ExecutionError"))
+    equal((done["output"], done["exit_code"]), ("begun\n", None))
+    server.start_call("cancel_execution", execution_id=re.search(r'execution_id "(\w+)"', done["message"])[1]).result()
+    equal(value(server, "execute_code", code="print(1)")["output"], "1\n")
+    server.close()
+
+
+@suite.case("profiles that have a tool of one name are refused at the start, and the tool is named")
+def clashes():
+    for one, two, tool in (("code-sandbox", "docker-interpreter", "execute_code"), ("python-env", "python-sandbox", "execute_python_code"), ("code-sandbox", "python-sandbox", "create_sandbox")):
+        refused = mcp.Process("--compat", f"{one},{two}", stdio=False)
+        equal(refused.wait_exit(), 64)
+        refused.logger.join(30)
+        contains(refused.log_tail(), f"--compat: {one} and {two} both have the tool {tool}")
+    with mcp.Server("--compat", "docker-interpreter", "--compat", "python-env") as server:
+        server.legacy("2024-11-05")
+        names = [tool["name"] for tool in server.request("tools/list")["tools"]]
+        assert {"initialize_sandbox", "create_python_env"} <= set(names), names
+
+
 suite.run()

@@ -211,6 +211,23 @@ static int make_pipes(struct interp *i, struct interp_start *s, struct err *err)
                           : make_input(i, err);
 }
 
+const char *interp_cwd(const struct interp *i)
+{
+    const char *asked = getenv(INTERP_CWD);
+    return asked != NULL && asked[0] == '/' ? asked : i->spawn->workspace;
+}
+
+/* With one stream stdout gets what is written to stderr, in its order. */
+static int join_streams(struct interp_start *s, struct err *err)
+{
+    if (getenv(INTERP_ONE_STREAM) == NULL) {
+        return 0;
+    }
+    fd_close(&s->err_end);
+    s->err_end = fcntl(s->out_end, F_DUPFD_CLOEXEC, 3);
+    return s->err_end < 0 ? err_sys(err, ERR_IO, errno, "cannot join stderr to stdout") : 0;
+}
+
 int interp_prestart(struct interp *i, struct err *err)
 {
     if (has_process(i)) {
@@ -219,7 +236,7 @@ int interp_prestart(struct interp *i, struct err *err)
     struct interp_start s = {
         .job = {.path = i->path,
                 .envp = environ,
-                .cwd = i->spawn->workspace,
+                .cwd = interp_cwd(i),
                 .spawn = i->spawn,
                 .last_resort = i->last_resort,
                 .interrupt_by = i->lang->interrupt_by,
@@ -232,6 +249,7 @@ int interp_prestart(struct interp *i, struct err *err)
     };
     s.job.argv = s.argv;
     int rc = make_pipes(i, &s, err);
+    rc = rc < 0 ? rc : join_streams(&s, err);
     if (rc == 0) {
         rc = i->lang->start(i, &s, err);
     }
