@@ -17,6 +17,7 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "supervisor/base/config.h"
 #include "supervisor/compat/profile.h"
 #include "supervisor/compat/runs.h"
@@ -24,8 +25,9 @@
 #include "supervisor/tools/sandbox_json.h"
 #include "supervisor/web/http/digest.h"
 
-#define SANDBOX_NAME "docker-interpreter"
-#define THEIR_IMAGE  "alpine:latest" /* their default: the client has not chosen an image */
+#define SAID_MAX_BYTES 4096
+#define SANDBOX_NAME   "docker-interpreter"
+#define THEIR_IMAGE    "alpine:latest" /* their default: the client has not chosen an image */
 
 static void answer_error(struct tool_call *call, const char *type, const char *message)
 {
@@ -34,6 +36,18 @@ static void answer_error(struct tool_call *call, const char *type, const char *m
     result_put_text(answer, "error_type", type);
     result_put(answer, "message", reply_bytes(REPLY_DUMPS, view_of(message), RESULT_MESSAGE_BYTES));
     reply_json(call, REPLY_DUMPS, answer);
+}
+
+/* Log messages, as that server sends them. */
+static void say(struct tool_call *call, const char *level, const char *before, const char *what,
+                const char *behind)
+{
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, SAID_MAX_BYTES);
+    text_printf(&text, "%s", before);
+    text_add(&text, view_of(what), SAID_MAX_BYTES / 2, false);
+    text_printf(&text, "%s", behind);
+    tool_log(call, level, text_cstr(&text));
 }
 
 /* ---- initialize ---- */
@@ -48,6 +62,7 @@ static void answer_id(struct tool_call *call, const char *id, const char *note)
         return;
     }
     web_digest_hex(digest, hex);
+    say(call, "info", "Sandbox initialized successfully. Container ID: ", hex, "");
     cJSON *answer = cJSON_CreateObject();
     result_put_text(answer, "status", "success");
     result_put_text(answer, "container_id", hex);
@@ -77,6 +92,7 @@ static void on_container_open(void *arg, int rc, const struct fleet_info *info,
                        "configured one";
         open_default(call);
     } else if (rc < 0) {
+        say(call, "error", "Docker error during sandbox initialization: ", err->text, "");
         answer_error(call, "DockerException", err->text);
     } else {
         answer_id(call, info->id, call->notice);
@@ -102,6 +118,9 @@ static void open_default(struct tool_call *call)
 
 static void run_initialize(struct tool_call *call)
 {
+    const char *asked = json_get_str(call->args, "image");
+    say(call, "info",
+        "Attempting to initialize sandbox with image: ", asked != NULL ? asked : THEIR_IMAGE, "");
     if (runs_find(call, SANDBOX_NAME)) {
         answer_id(call, call->sandbox_id, NULL);
         return;
@@ -133,6 +152,7 @@ static void answer_failed(struct tool_call *call, const char *message, cJSON *ou
                           cJSON *exit_code)
 {
     cJSON *answer = cJSON_CreateObject();
+    say(call, "error", "Code execution failed: ", message, "");
     result_put_text(answer, "status", "error");
     result_put_text(answer, "error_type", "ExecutionError");
     result_put(answer, "message", reply_bytes(REPLY_DUMPS, view_of(message), RESULT_MESSAGE_BYTES));
@@ -194,6 +214,7 @@ static void on_container_outcome(void *arg, int rc, const struct fleet_outcome *
     }
     if (o->end->status == OP_STATUS_OK) {
         cJSON *answer = cJSON_CreateObject();
+        say(call, "info", "Execution completed. Exit code: 0", "", "");
         result_put_text(answer, "status", "success");
         result_put_int(answer, "exit_code", 0);
         result_put(answer, "output", merged(o));
@@ -211,11 +232,13 @@ static void execute_in_container(struct tool_call *call)
 {
     const char *language = languages_find(call->session->services->languages, asked_language(call));
     if (!runs_find(call, SANDBOX_NAME)) {
+        say(call, "warning", "Sandbox not initialized. Cannot execute code.", "", "");
         answer_error(call, "StateError",
                      "Sandbox not initialized. Call 'initialize_sandbox' first.");
     } else if (language == NULL) {
         unsupported(call, asked_language(call));
     } else {
+        say(call, "info", "Executing ", asked_language(call), " code in the container...");
         runs_code(call, language, json_get_str(call->args, "code"), view_bytes(NULL, 0),
                   on_container_outcome);
     }
@@ -230,9 +253,11 @@ static void on_container_closed(void *arg, int rc, const struct err *err, const 
     if (rc < 0 && rc != -ERR_SANDBOX_NOT_FOUND) {
         CLEANUP_FREE char *message =
             alloc_printf("An error occurred during cleanup: %s", err->text);
+        say(call, "error", "Error stopping sandbox: ", err->text, "");
         answer_error(call, "CleanupError", message);
         return;
     }
+    say(call, "info", "Sandbox stopped and removed successfully.", "", "");
     cJSON *answer = cJSON_CreateObject();
     result_put_text(answer, "status", "success");
     result_put_text(answer, "message", "Sandbox stopped and removed.");
@@ -241,6 +266,7 @@ static void on_container_closed(void *arg, int rc, const struct err *err, const 
 
 static void run_stop(struct tool_call *call)
 {
+    say(call, "info", "Attempting to stop and remove sandbox...", "", "");
     if (runs_find_any(call, SANDBOX_NAME)) {
         fleet_close(call->session->fleet, call->sandbox_id, on_container_closed, call);
     } else {

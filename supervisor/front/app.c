@@ -277,6 +277,12 @@ static void on_tool_progress(struct tool_call *tool, const struct fleet_progress
     mcp_progress(c->request, (double)progress->done, (double)progress->total, progress->text);
 }
 
+static void on_tool_log(struct tool_call *tool, const char *level, const char *text)
+{
+    struct call *c = (struct call *)tool;
+    mcp_log(c->request, level, NULL, cJSON_CreateString(text));
+}
+
 static bool on_tool_output(struct tool_call *tool, const struct fleet_output *output)
 {
     struct mcp_request *r = ((struct call *)tool)->request;
@@ -340,6 +346,7 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
     c->tool.args = meant != NULL ? meant : arguments;
     c->tool.done = on_tool_done;
     c->tool.progress = on_tool_progress;
+    c->tool.log = on_tool_log;
     c->tool.output = mcp_hears_progress(r) ? on_tool_output : NULL;
     c->tool.task = on_task;
     c->tool.tell_task = on_tell_task;
@@ -428,6 +435,8 @@ struct app *app_create(uv_loop_t *loop, const struct config *config,
     a->owners = owners_create(fleet, config, &a->services);
     a->tools = tools_create(config, languages);
     a->instructions = tools_text(instructions, config, languages);
+    /* only the tools of that server send log messages */
+    bool logs = config_lists(config->compat, "docker-interpreter");
     a->mcp = (struct mcp_app){
         .arg = a,
         .name = profiles_server_name(config),
@@ -437,7 +446,9 @@ struct app *app_create(uv_loop_t *loop, const struct config *config,
         .description = "Runs code for language models in isolated sandboxes",
         .icons = icons,
         .offers = MCP_OFFER_TOOLS | MCP_OFFER_RESOURCES | MCP_OFFER_RESOURCES_CHANGED |
-                  MCP_OFFER_SUBSCRIBE | MCP_OFFER_COMPLETIONS | MCP_OFFER_TASKS,
+                  MCP_OFFER_SUBSCRIBE | MCP_OFFER_COMPLETIONS | MCP_OFFER_TASKS |
+                  (logs ? MCP_OFFER_LOGGING : 0),
+        .log_level = logs ? "info" : NULL,
         .calls_max = config->max_calls,
         .fixed = {[MCP_LIST_TOOLS] = true, [MCP_LIST_TEMPLATES] = true},
         .has_forms = {[MCP_LIST_TOOLS] = true},

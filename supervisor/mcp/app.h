@@ -70,7 +70,10 @@ struct mcp_app {
     const char *icons;        /* JSON text of an array, or NULL */
     const char *instructions; /* for models, or NULL */
     unsigned offers;          /* enum mcp_offer, or-ed */
-    size_t calls_max;         /* calls in flight of one client; more are refused. 0: LIMIT_CALLS */
+    /* with MCP_OFFER_LOGGING: from which level on clients of older revisions get messages before
+     * they set one; NULL: none */
+    const char *log_level;
+    size_t calls_max; /* calls in flight of one client; more are refused. 0: LIMIT_CALLS */
     /* Lists that never change while the server runs. */
     bool fixed[MCP_LIST_COUNT];
 

@@ -43,7 +43,8 @@ static struct mcp_session *session_new(struct mcp_server *server, enum mcp_sessi
         mcp_session_agree(s, agreed);
     }
     s->principal = principal_hold(principal);
-    s->log_level = MCP_LOG_NONE;
+    const char *level = server->app->log_level;
+    s->log_level = level != NULL ? mcp_log_level(level) : MCP_LOG_NONE;
     s->next = server->sessions;
     if (s->next != NULL) {
         s->next->prev = s;

@@ -446,6 +446,13 @@ void tool_call_finish(struct tool_call *call)
     }
 }
 
+void tool_log(struct tool_call *call, const char *level, const char *text)
+{
+    if (call->log != NULL) {
+        call->log(call, level, text);
+    }
+}
+
 void tool_cancel(struct tool_call *call)
 {
     if (call->cancelled) {

@@ -99,6 +99,8 @@ struct tool_call {
     /* Called any number of times before done(), by tool_tell(); NULL: the client wants no
      * progress. */
     void (*progress)(struct tool_call *call, const struct fleet_progress *progress);
+    /* Sends a log message to the client; NULL: there is nobody. tool_log() calls it. */
+    void (*log)(struct tool_call *call, const char *level, const char *text);
     /* The same for output of the code, as a fleet_output_fn. */
     bool (*output)(struct tool_call *call, const struct fleet_output *output);
     /* Turns a long call into a task; NULL: not this call. tool_is_task() calls it, and passes the
@@ -154,6 +156,9 @@ void tool_fail_fleet(struct tool_call *call, int rc, const struct err *err, cons
 
 /* Reports progress to a client that wants it. A fleet_progress_fn whose argument is the call. */
 void tool_tell(void *call, const struct fleet_progress *progress);
+
+/* Sends a log message of a level of MCP to a client that gets them. The text is valid UTF-8. */
+void tool_log(struct tool_call *call, const char *level, const char *text);
 
 /* Stops a call whose answer is no longer wanted; it still ends as every call does. */
 void tool_cancel(struct tool_call *call);

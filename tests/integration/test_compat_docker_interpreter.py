@@ -138,6 +138,32 @@ def merged():
     server.close()
 
 
+@suite.case("what that server does is told in notifications/message, too")
+def messages():
+    server = start()
+    value(server, "execute_code", code="1")
+    ident = value(server, "initialize_sandbox")["container_id"]
+    value(server, "execute_code", code="print(1)")
+    value(server, "execute_code", code="1/0")
+    value(server, "stop_sandbox")
+    told = [(n["params"]["level"], n["params"]["data"]) for n in server.notifications if n["method"] == "notifications/message"]
+    equal(
+        told,
+        [
+            ("warning", "Sandbox not initialized. Cannot execute code."),
+            ("info", "Attempting to initialize sandbox with image: alpine:latest"),
+            ("info", f"Sandbox initialized successfully. Container ID: {ident}"),
+            ("info", "Executing python code in the container..."),
+            ("info", "Execution completed. Exit code: 0"),
+            ("info", "Executing python code in the container..."),
+            ("error", "Code execution failed: Execution failed with exit code 1"),
+            ("info", "Attempting to stop and remove sandbox..."),
+            ("info", "Sandbox stopped and removed successfully."),
+        ],
+    )
+    server.close()
+
+
 @suite.case("code that runs longer than a call may wait: the failure has the output so far, and says how to go on")
 def long_code():
     server = start("--sync-budget-seconds", "2")
