@@ -19,7 +19,6 @@
 #include "supervisor/cli/demo.h"
 #include "supervisor/cli/doctor.h"
 #include "supervisor/cli/token.h"
-#include "supervisor/compat/profile.h"
 #include "supervisor/fleet/state/sweeper.h"
 #include "supervisor/front/serve.h"
 
@@ -112,7 +111,7 @@ static int run_command(int argc, char **argv, int at)
     if (config_load(&config, count, words, &used, &err) < 0) {
         return usage_error("%s", err.text);
     }
-    if (profiles_check(&config, &err) < 0) {
+    if (serve_check(&config, &err) < 0) {
         config_finish(&config);
         return usage_error("%s", err.text);
     }
@@ -161,7 +160,7 @@ int main(int argc, char **argv)
     if (config_load(&config, argc - 1, argv + 1, &used, &err) < 0) {
         return usage_error("%s", err.text);
     }
-    if (profiles_check(&config, &err) < 0) {
+    if (serve_check(&config, &err) < 0) {
         config_finish(&config);
         return usage_error("%s", err.text);
     }

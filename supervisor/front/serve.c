@@ -25,6 +25,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "proto/exit_codes.h"
+#include "supervisor/compat/profile.h"
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/front/app.h"
 #include "supervisor/front/file_source.h"
@@ -302,6 +303,11 @@ static void run_serve(struct serve *s)
          * leaked. */
         _exit(EXIT_CODE_OK);
     }
+}
+
+int serve_check(const struct config *config, struct err *err)
+{
+    return profiles_check(config, err);
 }
 
 int serve_run(const struct config *config)
