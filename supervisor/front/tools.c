@@ -237,6 +237,7 @@ int tools_read(const struct mcp_tool *tool, const cJSON *arguments, cJSON **ret_
         return rc;
     }
     if (rc < 0) {
+        /* What forgive_arguments() made is another value, and nobody has checked that one yet. */
         *ret_meant = forgive_arguments(schema, args);
         rc = *ret_meant != NULL ? schema_check(schema, *ret_meant, err) : rc;
         if (rc < 0) {

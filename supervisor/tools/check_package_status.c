@@ -48,25 +48,20 @@ static void on_package_status(void *arg, const struct package_report *report)
 static void start_check_package_status(struct tool_call *call)
 {
     struct tool_session *s = call->session;
-    struct package_choice choice;
-    if (package_choice_read(call->args, &choice, NULL) <
-        0) { /* cannot fail: run_check_package_status() has read it */
-        tool_fail(call, ERR_INTERNAL, NULL, NULL);
-        return;
-    }
+    const struct package_choice *choice = call->own;
     /* The name may have a version, as for an installation; the answer is about any version. */
-    struct view name = package_requirement_name(choice.manager, choice.requirements[0]);
+    struct view name = package_requirement_name(choice->manager, choice->requirements[0]);
     char plain[PACKAGE_NAME_SIZE];
     snprintf(plain, sizeof(plain), "%.*s", VIEW_ARG(name));
     call->package_wait = packages_status(s->services->packages, s->owner, call->sandbox_id,
-                                         choice.manager, plain, on_package_status, call);
+                                         choice->manager, plain, on_package_status, call);
 }
 
 static void run_check_package_status(struct tool_call *call)
 {
-    struct package_choice choice;
+    struct package_choice *choice;
     struct err err = ERR_INIT;
-    int rc = package_choice_read(call->args, &choice, &err);
+    int rc = package_choice_keep(call, &choice, &err);
     if (rc < 0) {
         tool_fail_fleet(call, rc, &err, NULL);
     } else {

@@ -26,6 +26,19 @@
  * So the sandbox has a short idle time after the code's end. */
 #define ABANDONED_MS 60000
 
+/* What the arguments say about what happens after the sandbox is open. */
+struct run {
+    struct execution_choice code;
+    struct package_choice packages;
+};
+
+static void free_run(void *own)
+{
+    struct run *run = own;
+    execution_choice_finish(&run->code);
+    free(run);
+}
+
 static void on_run_sandbox_closed(void *arg, int rc, const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
@@ -99,6 +112,12 @@ static void on_run_outcome(void *arg, int rc, const struct fleet_outcome *outcom
     close_sandbox(call);
 }
 
+static void start_code(struct tool_call *call)
+{
+    struct run *run = call->own;
+    execution_start(call, &run->code, on_run_outcome);
+}
+
 /* No code runs yet that an id could refer to, so the client gets the sandbox and goes on by itself.
  * If it does not, the idle time closes the sandbox. */
 static void leave_installing(struct tool_call *call)
@@ -129,7 +148,7 @@ static void on_run_packages(void *arg, const struct package_report *report)
     } else if (report->state == PACKAGE_INSTALLING) {
         leave_installing(call);
     } else {
-        execution_start(call, on_run_outcome);
+        start_code(call);
     }
 }
 
@@ -147,12 +166,12 @@ static void on_run_sandbox_open(void *arg, int rc, const struct fleet_info *info
         close_sandbox(call);
         return;
     }
-    struct package_choice packages;
-    if (package_choice_read(call->args, &packages, NULL) < 0 || packages.count == 0) {
-        execution_start(call, on_run_outcome);
+    const struct run *run = call->own;
+    if (run->packages.count == 0) {
+        start_code(call);
         return;
     }
-    package_begin(call, &packages);
+    package_begin(call, &run->packages);
     package_await_in_budget(call, on_run_packages);
 }
 
@@ -160,10 +179,12 @@ static void run_create_run_close(struct tool_call *call)
 {
     struct err err = ERR_INIT;
     struct sandbox_choice choice;
-    struct package_choice packages;
-    int rc = execution_check(call->args, &err);
+    struct run *run = alloc_one(struct run);
+    call->own = run;
+    call->own_free = free_run;
+    int rc = execution_choice_read(&run->code, call, &err);
     if (rc == 0) {
-        rc = package_choice_read(call->args, &packages, &err);
+        rc = package_choice_read(call->args, &run->packages, &err);
     }
     if (rc == 0) {
         rc = sandbox_choice_read(&choice, call->args, call->session->config, &err);
@@ -175,7 +196,7 @@ static void run_create_run_close(struct tool_call *call)
     result_init(&call->held);
     choice.spec.progress = tool_tell;
     choice.spec.ttl_ms = ABANDONED_MS;
-    if (packages.count > 0) { /* the sandbox is idle while its installer runs */
+    if (run->packages.count > 0) { /* the sandbox is idle while its installer runs */
         choice.spec.ttl_ms += call->session->config->install_timeout_s * 1000;
     }
     tool_open(call->session, &choice.spec, on_run_sandbox_open, call);

@@ -72,7 +72,7 @@ static void on_create_opened(void *arg, int rc, const struct fleet_info *info,
                              const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
-    struct package_choice packages;
+    const struct package_choice *packages = call->own;
     if (rc < 0) {
         tool_fail_fleet(call, rc, err, hint);
         return;
@@ -84,11 +84,11 @@ static void on_create_opened(void *arg, int rc, const struct fleet_info *info,
     }
     result_init(&call->held);
     sandbox_json_put_info(call->held.structured, info);
-    if (package_choice_read(call->args, &packages, NULL) < 0 || packages.count == 0) {
+    if (packages->count == 0) {
         finish_create_sandbox(call, NULL);
         return;
     }
-    package_begin(call, &packages);
+    package_begin(call, packages);
     package_await_in_budget(call, on_sandbox_packages);
 }
 
@@ -96,8 +96,8 @@ static void run_create_sandbox(struct tool_call *call)
 {
     struct err err = ERR_INIT;
     struct sandbox_choice choice;
-    struct package_choice packages;
-    int rc = package_choice_read(call->args, &packages, &err);
+    struct package_choice *packages;
+    int rc = package_choice_keep(call, &packages, &err);
     if (rc == 0) {
         rc = sandbox_choice_read(&choice, call->args, call->session->config, &err);
     }

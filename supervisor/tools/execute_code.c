@@ -1,6 +1,9 @@
 /*
  * execute_code: runs code in a sandbox, in its live interpreter or as a program.
  */
+#include <stdlib.h>
+
+#include "common/alloc.h"
 #include "supervisor/tools/execution.h"
 #include "supervisor/tools/tool.h"
 
@@ -16,15 +19,24 @@ static void on_code_outcome(void *arg, int rc, const struct fleet_outcome *outco
     }
 }
 
+static void free_choice(void *own)
+{
+    execution_choice_finish(own);
+    free(own);
+}
+
 static void start_execute_code(struct tool_call *call)
 {
-    execution_start(call, on_code_outcome);
+    execution_start(call, call->own, on_code_outcome);
 }
 
 static void run_execute_code(struct tool_call *call)
 {
     struct err err = ERR_INIT;
-    int rc = execution_check(call->args, &err);
+    struct execution_choice *choice = alloc_one(struct execution_choice);
+    call->own = choice;
+    call->own_free = free_choice;
+    int rc = execution_choice_read(choice, call, &err);
     if (rc < 0) {
         tool_fail(call, rc, err.text,
                   rc == -ERR_TOO_BIG ? "write it to a file in parts with write_file instead"

@@ -4,7 +4,6 @@
  */
 #include "supervisor/tools/execution.h"
 
-#include <assert.h>
 #include <stdio.h>
 
 #include "common/alloc.h"
@@ -14,7 +13,6 @@
 #include "proto/limits.h"
 #include "supervisor/base/config.h"
 #include "supervisor/languages/languages.h"
-#include "supervisor/tools/args.h"
 #include "supervisor/tools/cell.h"
 #include "supervisor/tools/hints.h"
 
@@ -28,24 +26,40 @@ static const char *call_language(const struct tool_call *call)
                           language != NULL ? language : "python");
 }
 
-int execution_check(const cJSON *args, struct err *err)
+int execution_choice_read(struct execution_choice *ret, const struct tool_call *call,
+                          struct err *err)
 {
-    int rc = args_check_size("code", json_get_str(args, "code"), LIMIT_CODE, err);
+    const cJSON *args = call->args;
+    const char *code = json_get_str(args, "code");
+    const char *input = json_get_str(args, "stdin");
+    int rc = args_check_size("code", code, LIMIT_CODE, err);
     if (rc == 0) {
-        rc = args_check_size("stdin", json_get_str(args, "stdin"), LIMIT_CODE, err);
-    }
-    struct args_list list;
-    if (rc == 0) {
-        rc = args_env(args, &list, err);
-    }
-    if (rc == 0) {
-        args_list_finish(&list);
-        rc = args_strings(args, "args", &list, err);
+        rc = args_check_size("stdin", input, LIMIT_CODE, err);
     }
     if (rc == 0) {
-        args_list_finish(&list);
+        rc = args_env(args, &ret->env, err);
     }
+    if (rc == 0) {
+        rc = args_strings(args, "args", &ret->words, err);
+    }
+    ret->op = (struct fleet_op){
+        .kind = OP_EVAL,
+        .language = call_language(call),
+        .data = view_of(code),
+        .has_stdin = input != NULL,
+        .stdin_data = view_of(input),
+        .env = args_list_view(&ret->env),
+        .args = args_list_view(&ret->words),
+        .timeout_ms = args_ms(args, "timeout_seconds"),
+        .keep_bytes = RESULT_KEEP_BYTES,
+    };
     return rc;
+}
+
+void execution_choice_finish(struct execution_choice *choice)
+{
+    args_list_finish(&choice->env);
+    args_list_finish(&choice->words);
 }
 
 static void on_still_running(void *arg, int rc, const struct fleet_outcome *outcome,
@@ -99,31 +113,14 @@ static void on_still_running(void *arg, int rc, const struct fleet_outcome *outc
     tool_await(call, is_task ? FLEET_WAIT_FOR_EVER : tool_budget_left_ms(call), call->outcome);
 }
 
-void execution_start(struct tool_call *call, fleet_outcome_fn done)
+void execution_start(struct tool_call *call, struct execution_choice *choice, fleet_outcome_fn done)
 {
-    const cJSON *args = call->args;
-    struct args_list env;
-    struct args_list words;
-    bool checked = args_env(args, &env, NULL) == 0 && args_strings(args, "args", &words, NULL) == 0;
-    assert(checked);
-    const char *input = json_get_str(args, "stdin");
-    const char *language = call_language(call);
+    struct fleet_op op = choice->op;
     CLEANUP_BUF struct buf room;
-    struct fleet_op op = {
-        .kind = OP_EVAL,
-        .language = language,
-        .data = cell_code(language, view_of(json_get_str(args, "code")), &room),
-        .has_stdin = input != NULL,
-        .stdin_data = view_of(input),
-        .env = args_list_view(&env),
-        .args = args_list_view(&words),
-        .timeout_ms = args_ms(args, "timeout_seconds"),
-        .keep_bytes = RESULT_KEEP_BYTES,
-    };
+    op.data = cell_code(op.language, op.data, &room);
     struct tool_session *s = call->session;
     fleet_execute(s->fleet, s->owner, call->sandbox_id, &op, call->execution_id);
-    args_list_finish(&env);
-    args_list_finish(&words);
+    execution_choice_finish(choice);
     call->stops = true;
     call->outcome = done;
     wait_for_outcome(call);

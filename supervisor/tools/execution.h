@@ -6,14 +6,26 @@
 
 #include <stdbool.h>
 
+#include "supervisor/tools/args.h"
 #include "supervisor/tools/tool.h"
 
-/* Checks what the schema cannot express about the arguments that describe the code. */
-int execution_check(const cJSON *args, struct err *err) WARN_UNUSED;
+/* What the arguments say about the code. Texts are borrowed from them; it owns its lists. */
+struct execution_choice {
+    struct fleet_op op; /* `data` is the code as it came */
+    struct args_list env;
+    struct args_list words;
+};
 
-/* Starts the code that the checked arguments describe, in call->sandbox_id, and waits for it within
- * the sync budget. `done` must first call tool_ran(). */
-void execution_start(struct tool_call *call, fleet_outcome_fn done);
+/* Reads the arguments, and checks what the schema cannot express. *ret is zeroed before, and
+ * execution_choice_finish() is due in any case. */
+int execution_choice_read(struct execution_choice *ret, const struct tool_call *call,
+                          struct err *err) WARN_UNUSED;
+void execution_choice_finish(struct execution_choice *choice);
+
+/* Starts the code in call->sandbox_id, and waits for it within the sync budget. Finishes the
+ * choice. `done` must first call tool_ran(). */
+void execution_start(struct tool_call *call, struct execution_choice *choice,
+                     fleet_outcome_fn done);
 
 /* Copies execution_id from the arguments. */
 void execution_name(struct tool_call *call);

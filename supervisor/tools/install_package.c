@@ -18,13 +18,7 @@ static void on_install_report(void *arg, const struct package_report *report)
 
 static void start_install_package(struct tool_call *call)
 {
-    struct package_choice choice;
-    int rc = package_choice_read(call->args, &choice, NULL);
-    if (rc < 0) { /* cannot fail: run_install_package() has read it */
-        tool_fail(call, rc, NULL, NULL);
-        return;
-    }
-    package_begin(call, &choice);
+    package_begin(call, call->own);
     if (cJSON_IsFalse(json_get(call->args, "wait"))) {
         package_await(call, 0, on_install_report);
     } else {
@@ -34,10 +28,10 @@ static void start_install_package(struct tool_call *call)
 
 static void run_install_package(struct tool_call *call)
 {
-    struct package_choice choice;
+    struct package_choice *choice;
     struct err err = ERR_INIT;
-    int rc = package_choice_read(call->args, &choice, &err);
-    if (rc == 0 && choice.count == 0) {
+    int rc = package_choice_keep(call, &choice, &err);
+    if (rc == 0 && choice->count == 0) {
         rc = err_set(&err, ERR_INVALID, "package_name or packages: one of them is needed");
     }
     if (rc < 0) {

@@ -5,6 +5,7 @@
  */
 #include "supervisor/tools/package.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -51,6 +52,14 @@ int package_choice_read(const cJSON *args, struct package_choice *ret, struct er
         *ret = choice;
     }
     return rc;
+}
+
+int package_choice_keep(struct tool_call *call, struct package_choice **ret, struct err *err)
+{
+    *ret = alloc_one(struct package_choice);
+    call->own = *ret;
+    call->own_free = free;
+    return package_choice_read(call->args, *ret, err);
 }
 
 void package_begin(struct tool_call *call, const struct package_choice *choice)

@@ -22,6 +22,10 @@ struct package_choice {
 /* Reads `manager`, and the packages from `package_name` or `packages`; there may be none. */
 int package_choice_read(const cJSON *args, struct package_choice *ret, struct err *err) WARN_UNUSED;
 
+/* The same for later callbacks: the choice is the call's `own`, also if it cannot be read. */
+int package_choice_keep(struct tool_call *call, struct package_choice **ret,
+                        struct err *err) WARN_UNUSED;
+
 /* Starts to install into call->sandbox_id; sets call->execution_id to the installation's id. */
 void package_begin(struct tool_call *call, const struct package_choice *choice);
 
