@@ -468,6 +468,10 @@ static const struct tool *const tools[] = {
 const struct profile profile_code_sandbox = {
     .name = "code-sandbox",
     .server_name = "code-sandbox",
+    .instructions =
+        "Start with create_sandbox and a session_id of your choice, by which execute_code and the "
+        "other tools know the sandbox; its variables and files stay until close_sandbox. "
+        "create_run_close runs code once, without a sandbox of yours.",
     .tools = tools,
     .tool_count = sizeof(tools) / sizeof(tools[0]),
 };

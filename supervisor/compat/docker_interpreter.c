@@ -326,6 +326,8 @@ static const struct tool *const tools[] = {&tool_initialize, &tool_execute, &too
 const struct profile profile_docker_interpreter = {
     .name = "docker-interpreter",
     .server_name = "Docker Code Sandbox",
+    .instructions = "Start with initialize_sandbox; then execute_code runs code in that sandbox, "
+                    "in /tmp, and stop_sandbox removes it.",
     .tools = tools,
     .tool_count = sizeof(tools) / sizeof(tools[0]),
 };

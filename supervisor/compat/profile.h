@@ -19,8 +19,9 @@ struct config;
 struct tool;
 
 struct profile {
-    const char *name;        /* the value of --compat */
-    const char *server_name; /* the name that the other server reports */
+    const char *name;         /* the value of --compat */
+    const char *server_name;  /* the name that the other server reports */
+    const char *instructions; /* how its tools are used */
     const struct tool *const *tools;
     size_t tool_count;
 };
@@ -36,6 +37,9 @@ extern const struct profile profile_python_sandbox;
 
 /* -ERR_CONFIG: two profiles that are on have a tool of one name. */
 int profiles_check(const struct config *config, struct err *err) WARN_UNUSED;
+
+/* How the tools of all profiles that are on are used; "" if none is. The caller frees it. */
+char *profiles_instructions(const struct config *config);
 
 /* Our own name, or that of the profile's server if exactly one profile is on. */
 const char *profiles_server_name(const struct config *config);

@@ -1,8 +1,10 @@
 /*
  * The table of profiles. Two that have a tool of one name cannot be on together.
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "supervisor/base/config.h"
 #include "supervisor/compat/profile.h"
 #include "supervisor/tools/tool.h"
@@ -42,6 +44,19 @@ int profiles_check(const struct config *config, struct err *err)
         }
     }
     return 0;
+}
+
+char *profiles_instructions(const struct config *config)
+{
+    char *all = alloc_strdup("");
+    for (size_t i = 0; i < PROFILE_COUNT; i++) {
+        if (config_lists(config->compat, profiles[i]->name)) {
+            char *longer = alloc_printf("%s%s ", all, profiles[i]->instructions);
+            free(all);
+            all = longer;
+        }
+    }
+    return all;
 }
 
 const char *profiles_server_name(const struct config *config)

@@ -172,10 +172,15 @@ static const struct tool *const tools[] = {&create, &execute, &install, &check};
 static const struct tool *const later_tools[] = {&create, &list, &later_execute, &install, &check};
 
 #define SERVER_NAME "Python Docker Executor 🐳"
+#define INSTRUCTIONS                                                                               \
+    "Start with create_python_env, whose result is the container_id for execute_python_code and "  \
+    "the other tools. Each code is a program of its own in /app/results, where files stay; "       \
+    "install_package_in_env installs packages."
 
 const struct profile profile_python_env = {
     .name = "python-env",
     .server_name = SERVER_NAME,
+    .instructions = INSTRUCTIONS,
     .tools = tools,
     .tool_count = sizeof(tools) / sizeof(tools[0]),
 };
@@ -183,6 +188,7 @@ const struct profile profile_python_env = {
 const struct profile profile_python_env_later = {
     .name = "python-env@later",
     .server_name = SERVER_NAME,
+    .instructions = INSTRUCTIONS,
     .tools = later_tools,
     .tool_count = sizeof(later_tools) / sizeof(later_tools[0]),
 };

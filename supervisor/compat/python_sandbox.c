@@ -253,6 +253,10 @@ static const struct tool *const tools[] = {&create, &list,     &execute, &instal
 const struct profile profile_python_sandbox = {
     .name = "python-sandbox",
     .server_name = "Python Sandbox Executor",
+    .instructions =
+        "Start with create_sandbox, whose result has the sandbox_id for execute_python_code and "
+        "the other tools. Each code is a program of its own in /app/results, where files stay; "
+        "install_package_in_sandbox installs packages.",
     .tools = tools,
     .tool_count = sizeof(tools) / sizeof(tools[0]),
 };

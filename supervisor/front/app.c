@@ -53,6 +53,12 @@ static const char instructions[] =
     "but install_package installs packages of pip and npm into them. When a call fails, its hint "
     "says what to do next.";
 
+/* With a profile, behind how its tools are used. Only what is true whichever of our own tools the
+ * profile's take the names of. */
+static const char beside[] =
+    "When code takes longer than a call may wait, the answer says so: get_execution with its "
+    "execution_id waits for the end, and cancel_execution stops it.";
+
 /* The icon: a cell, a room with its own door. A URI has no spaces. */
 #define ICON_SVG                                                                                   \
     "data:image/svg+xml,%3Csvg%20xmlns='http://www.w3.org/2000/svg'%20viewBox='0%200%2024%2024'"   \
@@ -94,6 +100,13 @@ struct call {
     enum result_form form; /* RESULT_FORM_AUTO: that of another server's tool */
     struct call *prev, *next;
 };
+
+static char *make_instructions(const struct config *config, const struct languages *languages)
+{
+    CLEANUP_FREE char *used = profiles_instructions(config);
+    return used[0] != '\0' ? alloc_printf("%s%s", used, beside)
+                           : tools_text(instructions, config, languages);
+}
 
 /* ---- sessions ------------------------------------------------------------------------------- */
 
@@ -434,7 +447,7 @@ struct app *app_create(uv_loop_t *loop, const struct config *config,
     fleet_on_install(fleet, on_install, a);
     a->owners = owners_create(fleet, config, &a->services);
     a->tools = tools_create(config, languages);
-    a->instructions = tools_text(instructions, config, languages);
+    a->instructions = make_instructions(config, languages);
     /* only the tools of that server send log messages */
     bool logs = config_lists(config->compat, "docker-interpreter");
     a->mcp = (struct mcp_app){

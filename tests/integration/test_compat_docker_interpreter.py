@@ -176,6 +176,19 @@ def long_code():
     server.close()
 
 
+@suite.case("the instructions are about the tools of the profile")
+def instructions():
+    for profile, first, never in (
+        ("code-sandbox", "Start with create_sandbox and a session_id", "sandbox_id"),
+        ("docker-interpreter", "Start with initialize_sandbox", "sandbox_id"),
+        ("python-env", "Start with create_python_env", "/workspace"),
+        ("python-sandbox", "Start with create_sandbox", "/workspace"),
+    ):
+        with mcp.Server("--compat", profile) as server:
+            said = server.legacy("2024-11-05")["instructions"]
+            assert said.startswith(first) and never not in said, said
+
+
 @suite.case("profiles that have a tool of one name are refused at the start, and the tool is named")
 def clashes():
     for one, two, tool in (("code-sandbox", "docker-interpreter", "execute_code"), ("python-env", "python-sandbox", "execute_python_code"), ("code-sandbox", "python-sandbox", "create_sandbox")):
