@@ -272,9 +272,24 @@ def agent_is_out_of_reach():
 def agent_socket():
     prepared()
     sockets = value("[os.path.join(d, n) for top in ('/run', '/tmp', '/workspace', '/dev', '/var', '/etc') for d, _, names in os.walk(top) for n in names if os.path.exists(os.path.join(d, n)) and (os.stat(os.path.join(d, n)).st_mode & 0o170000) == 0o140000]")
+    asking = "/run/installs/socket"  # made for code, which may only name packages there
     for path in sockets:
+        if path == asking:
+            continue
         got = value(f"attempt(lambda: socket.socket(socket.AF_UNIX).connect({path!r}))")
         assert got != "done", f"{path} accepts connections of user code"
+
+
+@suite.case("the socket for packages takes no request of a worker's, and code cannot change what is beside it")
+def installs_socket():
+    prepared()
+    hello = bytes.fromhex("0000001f980200af") + b"cloister-agent\0" + b"\0" * 20
+    code = f"s = socket.socket(socket.AF_UNIX)\ns.settimeout(20)\ns.connect(os.environ['CLOISTER_INSTALLS'])\ns.sendall({hello!r})\ns.recv(1000)"
+    answer = shared.run(code)["result"]
+    assert answer.endswith("\\x001'"), answer
+    shared.enforced("uid")
+    refused("{n: attempt(os.unlink, '/run/installs/' + n) for n in ('socket', 'bin/pip', 'python/pip/__init__.py')}")
+    refused("{n: attempt(lambda n: open('/run/installs/' + n, 'w').close(), n) for n in ('bin/pip', 'bin/other', 'python/pip/__init__.py', 'other')}")
 
 
 @suite.case("the server's environment and descriptors do not reach user code")
