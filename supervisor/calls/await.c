@@ -138,6 +138,14 @@ static void report_await_progress(struct fleet_await *w)
     }
 }
 
+/* It has written: the wait ends unless it writes again. */
+static void expect_quiet(struct fleet_await *w)
+{
+    uint64_t due_ms = uv_now(w->registry->host->loop) + w->quiet_ms;
+    w->due_ms = due_ms < w->last_ms ? due_ms : w->last_ms;
+    set_timer(w->registry, w->due_ms);
+}
+
 static void on_more(void *arg, struct view out, struct view err)
 {
     struct execution *e = arg;
@@ -148,6 +156,9 @@ static void on_more(void *arg, struct view out, struct view err)
             output_progress_add(w->progress, out, err);
             report_await_progress(w);
         }
+        if (w->quiet_ms != 0) {
+            expect_quiet(w);
+        }
     }
 }
 
@@ -157,7 +168,7 @@ void execution_follow_call(struct execution *e)
     const struct fleet_await *w;
     TAILQ_FOREACH(w, &e->awaits, node)
     {
-        followed = followed || w->progress != NULL;
+        followed = followed || w->progress != NULL || w->quiet_ms != 0;
     }
     if (e->call != NULL) {
         call_follow(e->call, followed ? on_more : NULL);
@@ -277,6 +288,21 @@ struct fleet_await *executions_await(struct executions *x, const char *owner, co
         wait_at_most(w, fleet_host_patience_ms(x->host));
     }
     return w;
+}
+
+void executions_await_quiet(struct fleet_await *w, uint64_t quiet_ms, uint64_t out_seen,
+                            uint64_t err_seen)
+{
+    if (w->execution == NULL || !w->is_timed) {
+        return; /* it ends at once */
+    }
+    const struct fleet_outcome so_far = execution_look(w->execution);
+    w->quiet_ms = quiet_ms;
+    w->last_ms = w->due_ms;
+    execution_follow_call(w->execution);
+    if (so_far.out_bytes > out_seen || so_far.err_bytes > err_seen) {
+        expect_quiet(w);
+    }
 }
 
 void executions_await_end(struct fleet_await *await)

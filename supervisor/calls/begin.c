@@ -27,6 +27,7 @@ static struct fleet_call *new_call(struct fleet_host *host, size_t keep_bytes,
     call_start_init(&call->memory);
     stream_keep_init(&call->out, keep_bytes, 0);
     stream_keep_init(&call->err, keep_bytes, 0);
+    call_inputs_init(&call->inputs, true);
     return call;
 }
 
@@ -116,6 +117,7 @@ struct fleet_call *call_join(struct sandbox *s, const struct msg_op_info *info,
     set_execution(call, LIMIT_OP_KEPT);
     call->known = true;
     call->joined = true;
+    call_inputs_init(&call->inputs, false);
     call->was_over = info->state == OP_DONE;
     call->heard_of = true;
     call->started_wall_ms -= info->age_ms;

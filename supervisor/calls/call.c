@@ -90,6 +90,7 @@ void call_leave_sandbox(struct fleet_call *call)
     if (s != NULL) {
         TAILQ_REMOVE(&s->calls, call, node);
         s->call_count--;
+        call_inputs_end(call);
         if (!call->was_over && !call->is_look) {
             sandbox_touch(s);
         }
@@ -341,6 +342,7 @@ static void take_output(struct fleet_call *call, const struct msg_output *o)
         call_tell_stop(call, call->stop);
     }
     call_ask(call);
+    call_inputs_ask(call);
 }
 
 static void on_call_reply(void *arg, int rc, const struct msg *reply, const struct err *err,
@@ -449,6 +451,7 @@ void call_resume_all(struct sandbox *s)
     while (call != NULL) {
         struct fleet_call *next = TAILQ_NEXT(call, node);
         call_ask(call);
+        call_inputs_ask(call);
         call = next;
     }
 }

@@ -6,6 +6,7 @@
 #define CLOISTER_SUPERVISOR_CALLS_CALL_INTERNAL_H
 
 #include "supervisor/calls/call.h"
+#include "supervisor/calls/input.h"
 #include "supervisor/calls/start.h"
 #include "supervisor/calls/stream_keep.h"
 
@@ -25,6 +26,7 @@ struct fleet_call {
     struct start_memory memory; /* owns the texts of start */
 
     struct stream_keep out, err;
+    struct call_inputs inputs;
 
     struct sm sm;
     bool is_execution;   /* it may end without an outcome */

@@ -91,6 +91,24 @@ void fleet_await_output(struct fleet_await *await, uint64_t every_ms, fleet_outp
     executions_await_output(await, every_ms, output);
 }
 
+void fleet_await_quiet(struct fleet_await *await, uint64_t quiet_ms, uint64_t out_seen,
+                       uint64_t err_seen)
+{
+    executions_await_quiet(await, quiet_ms, out_seen, err_seen);
+}
+
+void fleet_input(struct fleet *f, const char *owner, const char *execution,
+                 const struct fleet_input *in, fleet_input_fn done, void *arg)
+{
+    executions_input(f->host.executions, owner, execution, in, done, arg);
+}
+
+void fleet_told(struct fleet *f, const char *owner, const char *execution, uint64_t out_bytes,
+                uint64_t err_bytes)
+{
+    executions_told(f->host.executions, owner, execution, out_bytes, err_bytes);
+}
+
 void fleet_await_end(struct fleet_await *await)
 {
     executions_await_end(await);

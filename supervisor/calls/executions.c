@@ -27,6 +27,7 @@
 #include "supervisor/calls/call.h"
 #include "supervisor/calls/displays.h"
 #include "supervisor/calls/executions_internal.h"
+#include "supervisor/calls/input.h"
 #include "supervisor/fleet/host/host.h"
 
 #define EXPECTED_MAX 256
@@ -191,6 +192,8 @@ struct fleet_outcome execution_look(const struct execution *e)
     outcome.op = e->id;
     outcome.sandbox = e->sandbox;
     outcome.language = e->language;
+    outcome.told_out = e->told_out;
+    outcome.told_err = e->told_err;
     return outcome;
 }
 
@@ -330,6 +333,33 @@ int executions_stop(struct executions *x, const char *owner, const char *id, str
     }
     e->unwanted = true;
     return 0;
+}
+
+void executions_input(struct executions *x, const char *owner, const char *id,
+                      const struct fleet_input *in, fleet_input_fn done, void *arg)
+{
+    struct err err = ERR_INIT;
+    struct execution *e = find_execution(x, owner, id);
+    if (e != NULL && e->call != NULL) {
+        call_input(e->call, in, done, arg);
+        return;
+    }
+    if (e == NULL || e->rc < 0) {
+        set_unknown(&err);
+    } else {
+        err_set(&err, ERR_INVALID, "the execution has ended, so nothing reads its stdin");
+    }
+    call_input_refuse(x->host, &err, e != NULL ? "get_execution has its result" : "", done, arg);
+}
+
+void executions_told(struct executions *x, const char *owner, const char *id, uint64_t out_bytes,
+                     uint64_t err_bytes)
+{
+    struct execution *e = find_execution(x, owner, id);
+    if (e != NULL) {
+        e->told_out = out_bytes;
+        e->told_err = err_bytes;
+    }
 }
 
 bool executions_has(struct executions *x, const char *owner, const char *id)

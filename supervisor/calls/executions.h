@@ -41,6 +41,16 @@ void executions_adopt(struct executions *x, struct sandbox *s, const struct msg_
  * host->adopting, unknown executions are expected. */
 void executions_adopted(struct executions *x);
 
+/* As fleet_input() and fleet_told(). */
+void executions_input(struct executions *x, const char *owner, const char *id,
+                      const struct fleet_input *in, fleet_input_fn done, void *arg);
+void executions_told(struct executions *x, const char *owner, const char *id, uint64_t out_bytes,
+                     uint64_t err_bytes);
+
+/* As fleet_await_quiet(). */
+void executions_await_quiet(struct fleet_await *w, uint64_t quiet_ms, uint64_t out_seen,
+                            uint64_t err_seen);
+
 /* The others as fleet_await() and so on. */
 struct fleet_await *executions_await(struct executions *x, const char *owner, const char *id,
                                      uint64_t wait_ms, fleet_outcome_fn done, void *arg);

@@ -26,11 +26,12 @@ struct execution {
     char sandbox[FLEET_ID_SIZE];
     char language[LIMIT_NAME + 1];
     char *owner;
-    struct fleet_call *call;   /* NULL: it has ended, or is left to the next server */
-    struct sandbox *call_in;   /* valid while there is a call */
-    uint64_t begun_ms;         /* when it was requested */
-    bool reading;              /* it has ended, and its displays are being read */
-    struct displays *displays; /* NULL: none */
+    struct fleet_call *call;     /* NULL: it has ended, or is left to the next server */
+    struct sandbox *call_in;     /* valid while there is a call */
+    uint64_t begun_ms;           /* when it was requested */
+    bool reading;                /* it has ended, and its displays are being read */
+    struct displays *displays;   /* NULL: none */
+    uint64_t told_out, told_err; /* output that its owner has been shown */
     TAILQ_HEAD(execution_awaits, fleet_await) awaits;
 
     /* ---- set when there is no call ---- */
@@ -56,6 +57,8 @@ struct fleet_await {
     uint64_t wait_ms;
     bool is_timed;
     uint64_t due_ms;
+    uint64_t quiet_ms; /* 0: it does not end earlier */
+    uint64_t last_ms;  /* when it ends at the latest, if it may */
     fleet_outcome_fn done;
     void *arg;
     struct deferred_task task;

@@ -112,6 +112,7 @@ struct fleet_op {
     struct view_list env, args;
     const char *path;
     uint64_t offset, length, mode, flags;
+    uint64_t rows, cols; /* of a terminal (OP_FLAG_TTY); 0: the usual size */
     uint64_t timeout_ms; /* 0 = the sandbox's default */
     size_t keep_bytes;   /* limit of kept output for each stream; the rest is only counted */
     /* does not count as use of the sandbox, so it does not delay its idle end */
@@ -153,10 +154,11 @@ struct fleet_outcome {
     size_t display_count;
     const struct fleet_file *files; /* latest first */
     size_t file_count;
-    bool files_more;    /* there were more */
-    bool unconfirmed;   /* before OP_DONE: it is unknown whether the sandbox has received it */
-    bool silent;        /* before OP_DONE: the sandbox does not answer at the moment */
-    bool sandbox_ended; /* it crashed because its sandbox ended by itself */
+    bool files_more;  /* there were more */
+    bool unconfirmed; /* before OP_DONE: it is unknown whether the sandbox has received it */
+    bool silent;      /* before OP_DONE: the sandbox does not answer at the moment */
+    uint64_t told_out, told_err; /* of executions: as set by fleet_told() */
+    bool sandbox_ended;          /* it crashed because its sandbox ended by itself */
 };
 
 /* rc < 0: err and hint explain it, and nothing else is valid. */
@@ -287,8 +289,38 @@ struct fleet_await *fleet_await(struct fleet *f, const char *owner, const char *
  * once for each wait. */
 void fleet_await_output(struct fleet_await *await, uint64_t every_ms, fleet_output_fn output);
 
+/* Ends a wait with a time limit earlier: when the code has written more than was seen of it, and
+ * then nothing for quiet_ms. Call once, after fleet_await(). */
+void fleet_await_quiet(struct fleet_await *await, uint64_t quiet_ms, uint64_t out_seen,
+                       uint64_t err_seen);
+
 /* Ends the wait: `done` is called soon, with the present state. */
 void fleet_await_end(struct fleet_await *await);
+
+/* Bytes for the stdin of an execution that was started with OP_FLAG_STDIN_OPEN or OP_FLAG_TTY. */
+struct fleet_input {
+    struct view data; /* at most LIMIT_INPUT */
+    bool eof;         /* nothing follows */
+    /* where they belong: what has been taken from there on is passed over. Otherwise behind it. */
+    bool has_at;
+    uint64_t at;
+    uint64_t rows, cols; /* the terminal's new size; 0: as it is */
+};
+struct fleet_input_state {
+    uint64_t next;   /* bytes taken in all */
+    uint64_t unread; /* how many of them the code has still to read, beyond what a pipe holds */
+};
+typedef void (*fleet_input_fn)(void *arg, int rc, const struct fleet_input_state *state,
+                               const struct err *err, const char *hint);
+
+/* Calls `done` once, when the agent has taken them all, or none of them. Repeated to the next
+ * worker if need be. -ERR_EXECUTION_NOT_FOUND as above, -ERR_INVALID if it has ended. */
+void fleet_input(struct fleet *f, const char *owner, const char *execution,
+                 const struct fleet_input *in, fleet_input_fn done, void *arg);
+
+/* Notes how much of an execution's output its owner has been shown. */
+void fleet_told(struct fleet *f, const char *owner, const char *execution, uint64_t out_bytes,
+                uint64_t err_bytes);
 
 /* Asks the agent to stop it; does nothing if it has ended. -ERR_EXECUTION_NOT_FOUND as above, at
  * once. */

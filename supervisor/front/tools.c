@@ -40,7 +40,7 @@ static const struct tool *const native[] = {
     &tool_close_sandbox,   &tool_create_run_close,     &tool_list_files,
     &tool_read_file,       &tool_write_file,           &tool_upload_file,
     &tool_save_file,       &tool_get_execution,        &tool_cancel_execution,
-    &tool_install_package, &tool_check_package_status,
+    &tool_install_package, &tool_check_package_status, &tool_write_stdin,
 };
 #define NATIVE_COUNT (sizeof(native) / sizeof(native[0]))
 #define TOOLS_MAX    96

@@ -81,11 +81,11 @@ const struct tool tool_check_package_status = {
         "properties": {
             "package_name": {
                 "type": "string", "minLength": 1, "maxLength": 256,
-                "description": "Name of the package, as it is installed, not as it is imported: scikit-learn, not sklearn."
+                "description": "Name by which it is installed: scikit-learn, not sklearn."
             },
             "manager": {
                 "type": "string", "enum": ["pip", "npm"], "default": "pip",
-                "description": "pip for python, npm for javascript."
+                "description": "npm for javascript."
             },
             @sandbox_there@
         },

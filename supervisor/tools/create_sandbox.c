@@ -125,7 +125,7 @@ const struct tool tool_create_sandbox = {
         "properties": {
             "name": {
                 "type": "string", "minLength": 1, "maxLength": 64,
-                "description": "Name to use instead of the sandbox_id, not in use: letters, digits, '.', '_', '-'."
+                "description": "Name to use for it, not in use: letters, digits, '.', '_', '-'."
             },
             @limits@,
             @shares@,

@@ -61,6 +61,7 @@ const struct tool tool_execute_code = {
         "type": "object",
         "properties": {
             @run@,
+            @stdin_open@,
             @sandbox_id@,
             @timeout@,
             @max_output@,

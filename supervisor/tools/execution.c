@@ -5,6 +5,7 @@
 #include "supervisor/tools/execution.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
@@ -16,6 +17,8 @@
 #include "supervisor/tools/cell.h"
 #include "supervisor/tools/hints.h"
 
+#define TALK_WAIT_MS  3000 /* for code whose stdin is open */
+#define CHARACTER_MAX 4    /* bytes in UTF-8 */
 #define LEAST_WAIT_MS 1000 /* minimum wait for the code if the call was slow to start */
 
 /* The schema allows known names only. */
@@ -24,6 +27,38 @@ static const char *call_language(const struct tool_call *call)
     const char *language = json_get_str(call->args, "language");
     return languages_find(call->session->services->languages,
                           language != NULL ? language : "python");
+}
+
+struct turn *execution_turn(struct tool_call *call)
+{
+    call->own = alloc_one(struct turn);
+    call->own_free = free;
+    return call->own;
+}
+
+static bool has_tty(const struct tool_call *call)
+{
+    return cJSON_IsTrue(json_get(call->args, "tty"));
+}
+
+/* Whether write_stdin can write to it. */
+static bool takes_input(const struct tool_call *call)
+{
+    return has_tty(call) || cJSON_IsTrue(json_get(call->args, "stdin_open"));
+}
+
+static uint64_t start_flags(const struct tool_call *call)
+{
+    return has_tty(call) ? OP_FLAG_TTY : takes_input(call) ? OP_FLAG_STDIN_OPEN : 0;
+}
+
+/* A dialogue takes as long as its partners do. */
+static uint64_t time_limit_ms(const struct tool_call *call)
+{
+    const struct config *config = call->session->config;
+    bool chosen = json_get(call->args, "timeout_seconds") != NULL;
+    uint64_t most_s = config->max_timeout_s != 0 ? config->max_timeout_s : 3600;
+    return chosen || !takes_input(call) ? args_ms(call->args, "timeout_seconds") : most_s * 1000;
 }
 
 int execution_choice_read(struct execution_choice *ret, const struct tool_call *call,
@@ -50,7 +85,8 @@ int execution_choice_read(struct execution_choice *ret, const struct tool_call *
         .stdin_data = view_of(input),
         .env = args_list_view(&ret->env),
         .args = args_list_view(&ret->words),
-        .timeout_ms = args_ms(args, "timeout_seconds"),
+        .flags = start_flags(call),
+        .timeout_ms = time_limit_ms(call),
         .keep_bytes = RESULT_KEEP_BYTES,
     };
     return rc;
@@ -85,6 +121,11 @@ static void wait_for_outcome(struct tool_call *call)
     if (task == TOOL_TASK_IS) {
         (void)tell_execution(call);
         tool_await(call, FLEET_WAIT_FOR_EVER, call->outcome);
+    } else if (takes_input(call)) {
+        uint64_t rest_ms = tool_budget_left_ms(call);
+        rest_ms = rest_ms < TALK_WAIT_MS ? rest_ms : TALK_WAIT_MS;
+        tool_await(call, rest_ms > LEAST_WAIT_MS ? rest_ms : LEAST_WAIT_MS, call->outcome);
+        fleet_await_quiet(call->await, EXECUTION_QUIET_MS, 0, 0);
     } else if (task == TOOL_TASK_MAY && after_ms < budget_ms) {
         tool_await(call, passed_ms < after_ms ? after_ms - passed_ms : 0, on_still_running);
     } else {
@@ -132,6 +173,15 @@ void execution_name(struct tool_call *call)
              json_get_str(call->args, "execution_id")); /* an id that is too long matches nothing */
 }
 
+/* Up to where a result shows a stream: to its end, unless that is half a character, which waits for
+ * its rest. What a long one leaves out counts as shown, since the result says how to see it. */
+static uint64_t shown_to(const struct result *r, const char *field, uint64_t end)
+{
+    const cJSON *next = json_get(r->structured, field);
+    uint64_t at = cJSON_IsNumber(next) ? (uint64_t)next->valuedouble : end;
+    return at <= end && end - at < CHARACTER_MAX ? at : end;
+}
+
 void execution_result(struct tool_call *call, const struct fleet_outcome *outcome,
                       const struct result_range *range, struct result *ret)
 {
@@ -158,4 +208,9 @@ void execution_result(struct tool_call *call, const struct fleet_outcome *outcom
         here.hint = hint_for(s->config, outcome, here.gone || here.workspace == NULL);
     }
     result_set_execution(ret, outcome, &here, call->notice);
+    if (outcome->state != OP_DONE) {
+        fleet_told(s->fleet, s->owner, outcome->op,
+                   shown_to(ret, "next_offset", outcome->out_bytes),
+                   shown_to(ret, "next_stderr_offset", outcome->err_bytes));
+    }
 }

@@ -34,4 +34,17 @@ void execution_name(struct tool_call *call);
 void execution_result(struct tool_call *call, const struct fleet_outcome *outcome,
                       const struct result_range *range, struct result *ret);
 
+/* Code that reads what write_stdin writes: a call waits until it has written something and been
+ * quiet for this long, since then it may wait for an answer. */
+#define EXECUTION_QUIET_MS 500
+
+/* One call of write_stdin. */
+struct turn {
+    uint64_t told_out, told_err; /* output that had been shown before */
+    struct fleet_input_state input;
+};
+
+/* Makes the call's own state, which is freed with it. */
+struct turn *execution_turn(struct tool_call *call);
+
 #endif

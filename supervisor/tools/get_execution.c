@@ -109,8 +109,8 @@ const struct tool tool_get_execution = {
             },
             "offset": {
                 "type": "integer", "minimum": 0,
-                "description": "Show stdout from this byte on, as next_offset of an earlier result has it. "
-                               "Default: the beginning and the end of stdout."
+                "description": "Show stdout from this byte on: next_offset of an earlier result. "
+                               "Default: its beginning and end."
             },
             "stderr_offset": {
                 "type": "integer", "minimum": 0,

@@ -82,7 +82,8 @@ const char *hint_for(const struct config *config, const struct fleet_outcome *o,
                    : "sandboxes here have no network; install_package installs packages without";
     }
     if (TELLS(o, no_input)) {
-        return "the input of code is given as stdin of the call";
+        return "the input of code is given as stdin of the call, or by write_stdin to code that "
+               "was started with stdin_open";
     }
     return NULL;
 }

@@ -66,7 +66,7 @@ const struct tool tool_install_package = {
             },
             "manager": {
                 "type": "string", "enum": ["pip", "npm"], "default": "pip",
-                "description": "pip for python, npm for javascript."
+                "description": "npm for javascript."
             },
             "wait": {
                 "type": "boolean", "default": true,

@@ -149,8 +149,7 @@ const struct tool tool_read_file = {
             },
             "encoding": {
                 "type": "string", "enum": ["auto", "utf-8", "base64"], "default": "auto",
-                "description": "How content is returned. utf-8: as text, with U+FFFD in place of bytes that are "
-                               "not text; base64: exact bytes; auto: utf-8 if the content is text, else base64."
+                "description": "utf-8: as text, with U+FFFD for bytes that are not text; base64: exact bytes; auto: by the content."
             }
         },
         "required": ["path"],

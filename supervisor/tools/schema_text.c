@@ -32,22 +32,22 @@ static const struct {
     {"sandbox_id", JSON_TEXT(
         "sandbox_id": {
             "type": "string", "minLength": 1, "maxLength": 64,
-            "description": "A sandbox_id, or a sandbox's name. Without it @default_sandbox@."
+            "description": "Its id or name. Without it @default_sandbox@."
         })},
     {"sandbox_there", JSON_TEXT(
         "sandbox_id": {
             "type": "string", "minLength": 1, "maxLength": 64,
-            "description": "A sandbox_id, or a sandbox's name. @default_sandbox_there@"
+            "description": "Its id or name. @default_sandbox_there@"
         })},
     {"execution_id", JSON_TEXT(
         "execution_id": {
             "type": "string", "minLength": 1, "maxLength": 64,
-            "description": "From the result of a call, or executions_recent of get_sandbox_status."
+            "description": "Of a result, or of get_sandbox_status."
         })},
     {"timeout", JSON_TEXT(
         "timeout_seconds": {
             "type": "number", "minimum": 0.1, "maximum": @max_timeout_seconds@,
-            "description": "Stop the code after this many seconds. Default: the sandbox's, normally @timeout_seconds@."
+            "description": "Stop the code after this time. Default: the sandbox's, normally @timeout_seconds@."
         })},
     {"run", JSON_TEXT(
         "code": {
@@ -56,25 +56,34 @@ static const struct {
         },
         "language": {
             "type": "string", "enum": [@language_words@], "default": "python",
-            "description": "Must be one of the sandbox's languages."
+            "description": "One of the sandbox's languages."
         },
         "stdin": {
             "type": "string",
-            "description": "Text for the code to read from standard input. Default: no input."
+            "description": "Standard input of the code. Default: none."
         },
         "args": {
             "type": "array", "items": {"type": "string"}, "maxItems": 256,
-            "description": "Arguments of the code: sys.argv[1:] in python, $1... in bash."
+            "description": "Arguments: sys.argv[1:] in python, $1... in bash."
+        })},
+    {"stdin_open", JSON_TEXT(
+        "stdin_open": {
+            "type": "boolean",
+            "description": "More input comes by write_stdin."
+        },
+        "tty": {
+            "type": "boolean",
+            "description": "The same, as a program in a terminal."
         })},
     {"max_output", JSON_TEXT(
         "max_output_bytes": {
             "type": "integer", "minimum": 256, "maximum": @stdout_bytes@,
-            "description": "About how much of stdout to show. Default: @output_bytes@."
+            "description": "How much of stdout to show. Default: @output_bytes@."
         })},
     {"env", JSON_TEXT(
         "env": {
             "type": "array", "items": {"type": "string"}, "maxItems": 256,
-            "description": "Environment variables, NAME=value each."
+            "description": "NAME=value each."
         })},
     {"limits", JSON_TEXT(
         "image": {
@@ -99,8 +108,8 @@ static const struct {
         },
         "network": {
             "type": "string", "enum": ["none", "full"], "default": "none",
-            "description": "full: its code reaches what the server's host reaches, but not that host itself. Installing "
-                           "packages needs none."
+            "description": "full: its code reaches what the server's host reaches, but not that host itself. Packages "
+                           "need none."
         },
         "packages": {
             "type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 256}, "maxItems": 32,
@@ -108,7 +117,7 @@ static const struct {
         },
         "manager": {
             "type": "string", "enum": ["pip", "npm"], "default": "pip",
-            "description": "pip for python, npm for javascript."
+            "description": "npm for javascript."
         },
         @env@)},
     {"shares", JSON_TEXT(
@@ -133,7 +142,7 @@ static const struct {
     {"file_path", JSON_TEXT(
         "path": {
             "type": "string", "minLength": 1, "maxLength": 4095,
-            "description": "File in the sandbox: absolute, or relative to the workspace."
+            "description": "Absolute, or relative to the workspace."
         })},
     {"file_url", JSON_TEXT(
         "url": {
@@ -301,18 +310,17 @@ static const char *image_about(const struct config *c)
 {
     const struct backend_row *row = config_backend(c);
     if (row != NULL && row->images == BACKEND_IMAGES_REFERENCES) {
-        return c->allow_images[0] != '\0'
-                   ? "Image reference of the root file system; allowed are, with * for any "
-                     "characters: @allow_images@. Default: @image@."
-                   : "Image reference of the root file system, such as python:3.13-slim. "
-                     "Default: @image@.";
+        return c->allow_images[0] != '\0' ? "Image reference; allowed are, with * for any "
+                                            "characters: @allow_images@. Default: @image@."
+                                          : "Image reference, such as python:3.13-slim. "
+                                            "Default: @image@.";
     }
     if (row == NULL) {
         return c->allow_images[0] != '\0'
-                   ? "Image reference of the root file system, if sandboxes run in a container "
+                   ? "Image reference, if sandboxes run in a container "
                      "engine; allowed are, with * for any characters: @allow_images@. Default: "
                      "the server's."
-                   : "Image reference of the root file system, such as python:3.13-slim, if "
+                   : "Image reference, such as python:3.13-slim, if "
                      "sandboxes run in a container engine. Default: the server's.";
     }
     return "Name of the root file system, one of those this server offers. Default: the server's.";

@@ -218,5 +218,6 @@ extern const struct tool tool_read_file;
 extern const struct tool tool_upload_file;
 extern const struct tool tool_save_file;
 extern const struct tool tool_write_file;
+extern const struct tool tool_write_stdin;
 
 #endif

@@ -121,11 +121,11 @@ const struct tool tool_upload_file = {
             @sandbox_id@,
             "content": {
                 "type": "string",
-                "description": "Content of the file: text, or base64 if encoding says so."
+                "description": "Text, or base64 if encoding says so."
             },
             "encoding": {
                 "type": "string", "enum": ["utf-8", "base64"], "default": "utf-8",
-                "description": "How content is given; base64 for anything that is not text."
+                "description": "base64 for anything that is not text."
             },
             "local_path": {
                 "type": "string", "minLength": 1, "maxLength": 4095,

@@ -114,12 +114,12 @@ const struct tool tool_write_file = {
             @file_path@,
             "content": {
                 "type": "string",
-                "description": "Content of the file: text, or base64 if encoding says so."
+                "description": "Text, or base64 if encoding says so."
             },
             @sandbox_id@,
             "encoding": {
                 "type": "string", "enum": ["utf-8", "base64"], "default": "utf-8",
-                "description": "How content is given; base64 for anything that is not text."
+                "description": "base64 for anything that is not text."
             },
             "append": {
                 "type": "boolean", "default": false,

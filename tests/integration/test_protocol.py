@@ -23,6 +23,7 @@ TOOLS = [
     "read_file",
     "upload_file",
     "write_file",
+    "write_stdin",
 ]
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS = -32700, -32600, -32601, -32602

@@ -25,6 +25,7 @@ const TOOLS = [
     'read_file',
     'upload_file',
     'write_file',
+    'write_stdin',
 ];
 
 /** Code that says something and then waits for a file, so that a test decides when it ends. */

@@ -437,6 +437,33 @@ void fleet_await_end(struct fleet_await *await)
     ((struct fleet_call *)await)->ended = true;
 }
 
+void fleet_await_quiet(struct fleet_await *await, uint64_t quiet_ms, uint64_t out_seen,
+                       uint64_t err_seen)
+{
+    ((struct fleet_call *)await)->quiet_ms = quiet_ms;
+}
+
+void fleet_input(struct fleet *f, const char *owner, const char *execution,
+                 const struct fleet_input *in, fleet_input_fn done, void *arg)
+{
+    const struct fleet_input_state state = {.next = in->data.len};
+    struct err err = ERR_INIT;
+    if (find_execution(f, owner, execution) == NULL) {
+        err_set(&err, ERR_EXECUTION_NOT_FOUND, "no such execution");
+        done(arg, -ERR_EXECUTION_NOT_FOUND, NULL, &err, "");
+        return;
+    }
+    f->input = *in;
+    snprintf(f->input_text, sizeof(f->input_text), "%.*s", VIEW_ARG(in->data));
+    done(arg, 0, &state, NULL, "");
+}
+
+void fleet_told(struct fleet *f, const char *owner, const char *execution, uint64_t out_bytes,
+                uint64_t err_bytes)
+{
+    f->told_out = out_bytes;
+}
+
 int fleet_stop(struct fleet *f, const char *owner, const char *execution, struct err *err)
 {
     struct fake_execution *e = find_execution(f, owner, execution);

@@ -46,7 +46,8 @@ struct fleet_call {
     bool is_await;
     fleet_output_fn output; /* may be NULL */
     uint64_t every_ms;
-    bool ended; /* the wait has ended: it is answered with the current state */
+    uint64_t quiet_ms; /* of fleet_await_quiet() */
+    bool ended;        /* the wait has ended: it is answered with the current state */
     uint64_t wait_ms;
 };
 
@@ -67,6 +68,10 @@ struct fleet {
     void *events_arg;
     fleet_install_fn install; /* of fleet_on_install() */
     void *install_arg;
+
+    struct fleet_input input; /* of fleet_input(), with its text here */
+    char input_text[200];
+    uint64_t told_out;
 
     /* The next answers, which are errors if `fail_code` != 0. */
     int fail_code;

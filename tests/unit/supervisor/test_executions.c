@@ -47,6 +47,36 @@ static void code_that_takes_longer_than_the_budget_is_running(void **state)
     assert_int_equal(number_at(result, "structuredContent.exit_code"), 0);
 }
 
+static void code_with_an_open_stdin_is_talked_to(void **state)
+{
+    struct client *c = *state;
+    client_tool(c, "create_sandbox", "{'name':'a'}");
+    fake_set_output(c->fleet, "name? \xe2\x82", 8);
+    client_call(c, false, "execute_code",
+                "{'code':'1','sandbox_id':'a','stdin_open':true,'stdin':'first'}");
+    assert_int_equal(c->fleet->last.op.flags, OP_FLAG_STDIN_OPEN);
+    assert_int_equal(c->fleet->last.op.timeout_ms, 3600000); /* a dialogue takes its time */
+    assert_int_equal(c->fleet->pending[0]->wait_ms, 3000);
+    assert_int_equal(c->fleet->pending[0]->quiet_ms, 500);
+    fake_stand(c->fleet, 0);
+    assert_int_equal(c->fleet->told_out, 6); /* half a character has not been shown */
+
+    c->fleet->outcome.told_out = 6;
+    client_call(c, false, "write_stdin",
+                "{'execution_id':'ex-1','data':'Ada\\n','stdin_offset':4,'wait_seconds':7}");
+    fake_stand(c->fleet, 0);
+    assert_string_equal(c->fleet->input_text, "Ada\n");
+    assert_true(c->fleet->input.has_at);
+    assert_int_equal(c->fleet->input.at, 4);
+    assert_int_equal(c->fleet->pending[0]->wait_ms, 7000);
+    assert_int_equal(c->fleet->pending[0]->quiet_ms, 500);
+    fake_set_output(c->fleet, "name? \xe2\x82\xac Ada", 13);
+    fake_stand(c->fleet, 0);
+    const cJSON *result = at(client_last(c), "result");
+    assert_string_equal(text_at(result, "structuredContent.stdout"), "\xe2\x82\xac Ada");
+    assert_int_equal(number_at(result, "structuredContent.stdin_bytes"), 4);
+}
+
 static void an_execution_is_waited_for_as_long_as_the_call_says(void **state)
 {
     struct client *c = *state;
@@ -273,6 +303,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
     const struct CMUnitTest tests[] = {
         TEST(code_that_takes_longer_than_the_budget_is_running),
+        TEST(code_with_an_open_stdin_is_talked_to),
         TEST(an_execution_is_waited_for_as_long_as_the_call_says),
         TEST(offsets_that_lead_nowhere_are_refused),
         TEST(no_offset_tears_a_character),
