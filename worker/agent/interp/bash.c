@@ -32,6 +32,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "common/fd.h"
@@ -51,6 +52,7 @@
 #define INTERRUPTED 130 /* 128 + SIGINT */
 
 #define QUOTE_GROWTH 4           /* ' becomes '\'' */
+#define PARTS_MAX    64          /* of code that are written at once */
 #define KEEP_BYTES   (64u << 10) /* a memory file that a run made larger is emptied afterwards */
 
 static int start_bash(struct interp *i, struct interp_start *s, struct err *err)
@@ -128,8 +130,8 @@ static int add_assignment(struct buf *out, struct view entry, struct err *err)
     return rc < 0 ? rc : buf_add(out, " ", 1, err);
 }
 
-/* The code begins on the first line, so that its line numbers are right. */
-static int build_script(const struct interp *i, struct request *r, struct buf *out, struct err *err)
+/* What is before the code, which begins on the first line, so that its line numbers are right. */
+static int build_begin(const struct interp *i, struct request *r, struct buf *out, struct err *err)
 {
     int rc = buf_printf(out, err, BEGIN_RUN "builtin set --", i->run, i->run);
     for (size_t k = 0; rc == 0 && k < r->arg_count; k++) {
@@ -144,28 +146,72 @@ static int build_script(const struct interp *i, struct request *r, struct buf *o
     for (size_t k = 0; rc == 0 && k < r->env_count; k++) {
         rc = add_assignment(out, request_next(r), err);
     }
-    if (rc == 0) {
-        /* not "builtin eval", which drops the assignments after the first command */
-        rc = buf_add_str(out, "eval ", err);
-    }
-    if (rc == 0) {
-        rc = add_quoted(out, r->code, err);
-    }
-    if (rc == 0 && r->stdin_open) {
+    /* not "builtin eval", which drops the assignments after the first command */
+    return rc < 0 ? rc : buf_add_str(out, "eval ", err);
+}
+
+/* What is behind the code. */
+static int build_end(const struct interp *i, const struct request *r, struct buf *out,
+                     struct err *err)
+{
+    int rc;
+    if (r->stdin_open) {
         rc = buf_printf(out, err, " <&%d", INPUT_FD);
-    } else if (rc == 0 && r->has_stdin) {
+    } else if (r->has_stdin) {
         rc = buf_printf(out, err, " </proc/self/fd/%d", STDIN_FD);
-    } else if (rc == 0) {
+    } else {
         rc = buf_add_str(out, " </dev/null", err);
     }
     if (rc == 0) {
         rc = buf_printf(out, err, " >&%d 2>&%d %d<&- %d<&- %d>&- %d>&- %d>&- %d<&-; ", OUT_FD,
                         ERR_FD, SCRIPT_FD, STDIN_FD, ERR_FD, REPORT_FD, OUT_FD, INPUT_FD);
     }
-    if (rc == 0) {
-        rc = buf_printf(out, err, REPORT_RUN, i->run, REPORT_FD, i->run);
+    return rc < 0 ? rc : buf_printf(out, err, REPORT_RUN, i->run, REPORT_FD, i->run);
+}
+
+static int write_parts(int fd, struct iovec *at, int count, struct err *err)
+{
+    while (count > 0) {
+        ssize_t n = writev(fd, at, count);
+        if (n < 0 && errno != EINTR) {
+            return err_sys(err, ERR_IO, errno, "write to a memory file");
+        }
+        size_t left = n > 0 ? (size_t)n : 0;
+        for (; count > 0 && left >= at->iov_len; at++, count--) {
+            left -= at->iov_len;
+        }
+        if (count > 0) {
+            at->iov_base = (char *)at->iov_base + left;
+            at->iov_len -= left;
+        }
     }
-    return rc;
+    return 0;
+}
+
+/* Writes the code in quotes from where it is, since it may be large. No part is empty. */
+static int write_quoted(int fd, struct view code, struct err *err)
+{
+    static const char escaped[] = "'\\''";
+    struct iovec parts[PARTS_MAX];
+    int count = 0;
+    int rc = fd_write_all(fd, "'", 1, err);
+    while (rc == 0 && code.len > 0) {
+        bool quote = code.data[0] == '\'';
+        const char *next = quote ? code.data + 1 : memchr(code.data, '\'', code.len);
+        size_t n = next != NULL ? (size_t)(next - code.data) : code.len;
+        const char *part = quote ? escaped : code.data;
+        /* iovec is not const for historical reasons only */
+        parts[count++] = (struct iovec){(char *)(uintptr_t)part, quote ? sizeof(escaped) - 1 : n};
+        code = view_bytes(code.data + n, code.len - n);
+        if (count == PARTS_MAX) {
+            rc = write_parts(fd, parts, count, err);
+            count = 0;
+        }
+    }
+    if (rc == 0) {
+        rc = write_parts(fd, parts, count, err);
+    }
+    return rc < 0 ? rc : fd_write_all(fd, "'", 1, err);
 }
 
 static int fill(int fd, const void *data, size_t len, struct err *err)
@@ -176,19 +222,16 @@ static int fill(int fd, const void *data, size_t len, struct err *err)
     return fd_write_all(fd, data, len, err);
 }
 
-/* Makes the shell source the script, which must end with a report of i->run. */
-static int offer(struct interp *i, const struct buf *script, bool again, struct err *err)
+/* Makes the shell source the script file, which must end with a report of i->run. */
+static int source_script(struct interp *i, bool again, struct err *err)
 {
     struct buf line;
     buf_init(&line, LIMIT_TEXT);
-    int rc = fill(i->script_fd, script->data, script->len, err);
-    if (rc == 0) {
-        /* the first newline ends the rest of an earlier line, if there is one */
-        rc = buf_printf(&line, err,
+    /* the first newline ends the rest of an earlier line, if there is one */
+    int rc = buf_printf(&line, err,
                         "%s. /proc/self/fd/%d; __cloister_left=$? "
                         "PROMPT_COMMAND=$__cloister_prompt\n",
                         again ? "\n" : "", SCRIPT_FD);
-    }
     if (rc == 0) {
         rc = interp_write(i, &line, err);
     }
@@ -199,17 +242,32 @@ static int offer(struct interp *i, const struct buf *script, bool again, struct 
 static int submit_to_bash(struct interp *i, struct buf *request, struct err *err)
 {
     struct request r;
-    struct buf script;
+    struct buf begin;
+    struct buf end;
     request_open(request, &r);
-    buf_init(&script, (size_t)LIMIT_FRAME * QUOTE_GROWTH);
-    int rc = build_script(i, &r, &script, err);
+    buf_init(&begin, (size_t)LIMIT_FRAME * QUOTE_GROWTH);
+    buf_init(&end, LIMIT_TEXT);
+    int rc = build_begin(i, &r, &begin, err);
+    if (rc == 0) {
+        rc = build_end(i, &r, &end, err);
+    }
     if (rc == 0 && r.has_stdin) {
         rc = fill(i->stdin_fd, r.stdin_data.data, r.stdin_data.len, err);
     }
     if (rc == 0) {
-        rc = offer(i, &script, false, err);
+        rc = fill(i->script_fd, begin.data, begin.len, err);
     }
-    buf_finish(&script);
+    if (rc == 0) {
+        rc = write_quoted(i->script_fd, r.code, err);
+    }
+    if (rc == 0) {
+        rc = fd_write_all(i->script_fd, end.data, end.len, err);
+    }
+    if (rc == 0) {
+        rc = source_script(i, false, err);
+    }
+    buf_finish(&begin);
+    buf_finish(&end);
     return rc;
 }
 
@@ -220,7 +278,8 @@ static void empty_run(struct interp *i, int code)
     struct buf script;
     buf_init(&script, LIMIT_TEXT);
     if (buf_printf(&script, NULL, BEGIN_RUN "return %d; }\n", i->run, i->run, code) == 0) {
-        err_ignore(offer(i, &script, true, NULL));
+        int rc = fill(i->script_fd, script.data, script.len, NULL);
+        err_ignore(rc < 0 ? rc : source_script(i, true, NULL));
     }
     buf_finish(&script);
 }

@@ -37,10 +37,8 @@
 #define SOURCE_FD  5 /* named in the loader */
 #define INPUT_FD   6 /* in drivers/node.js, too */
 
-#define HEAD_BYTES 17 /* with the length */
-#define KIND_RUN   1
-#define KIND_SYNC  2
-#define KIND_OPEN  3 /* a run whose stdin is the pipe */
+#define HEAD_BYTES 17 /* of a packed request */
+#define KIND_SYNC  3  /* in the place of stdin: no code, only a report; in drivers/node.js, too */
 
 /* Older versions lack much that the driver and current packages need. The loader of an older node
  * exits with EXIT_TOO_OLD plus its version. */
@@ -128,46 +126,6 @@ static int start_node(struct interp *i, struct interp_start *s, struct err *err)
     return 0;
 }
 
-static int add_number(struct buf *out, size_t value, struct err *err)
-{
-    const uint8_t bytes[4] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8),
-                              (uint8_t)value};
-    return buf_add(out, bytes, sizeof(bytes), err);
-}
-
-static int add_field(struct buf *out, struct view v, struct err *err)
-{
-    int rc = add_number(out, v.len, err);
-    return rc < 0 ? rc : buf_add(out, v.data, v.len, err);
-}
-
-/* length, run, kind, number of arguments and of environment entries */
-static int add_head(struct buf *out, size_t fields, uint32_t run, uint8_t kind,
-                    const struct request *r, struct err *err)
-{
-    int rc = add_number(out, HEAD_BYTES - 4 + fields, err);
-    if (rc == 0) {
-        rc = add_number(out, run, err);
-    }
-    if (rc == 0) {
-        rc = buf_add(out, &kind, 1, err);
-    }
-    if (rc == 0) {
-        rc = add_number(out, r != NULL ? r->arg_count : 0, err);
-    }
-    return rc < 0 ? rc : add_number(out, r != NULL ? r->env_count : 0, err);
-}
-
-/* Code, arguments and environment, each after its length. */
-static int add_fields(struct buf *out, struct request r, struct err *err)
-{
-    int rc = add_field(out, r.code, err);
-    for (size_t k = r.arg_count + r.env_count; rc == 0 && k > 0; k--) {
-        rc = add_field(out, request_next(&r), err);
-    }
-    return rc;
-}
-
 static int offer_stdin(const struct interp *i, struct view data, struct err *err)
 {
     if (ftruncate(i->stdin_fd, 0) < 0 || lseek(i->stdin_fd, 0, SEEK_SET) < 0) {
@@ -180,40 +138,27 @@ static int offer_stdin(const struct interp *i, struct view data, struct err *err
     return rc;
 }
 
+/* Written from where it is, since code may be large. */
 static int submit_to_node(struct interp *i, struct buf *request, struct err *err)
 {
     struct request r;
     request_open(request, &r);
-    size_t fields = 4 + r.code.len;
-    struct request look = r;
-    for (size_t k = r.arg_count + r.env_count; k > 0; k--) {
-        fields += 4 + request_next(&look).len;
-    }
-    struct buf out;
-    buf_init(&out, LIMIT_FRAME);
     int rc = offer_stdin(i, r.has_stdin ? r.stdin_data : view_bytes(NULL, 0), err);
     if (rc == 0) {
-        rc = buf_reserve(&out, HEAD_BYTES + fields, err);
+        request_drop_stdin(request);
+        rc = interp_write(i, request, err);
     }
-    if (rc == 0) {
-        rc = add_head(&out, fields, i->run, r.stdin_open ? KIND_OPEN : KIND_RUN, &r, err);
-    }
-    if (rc == 0) {
-        rc = add_fields(&out, r, err);
-    }
-    if (rc == 0) {
-        rc = interp_write(i, &out, err);
-    }
-    buf_finish(&out);
     return rc;
 }
 
 /* If this fails for lack of memory, a retry follows. */
 static void ask(struct interp *i)
 {
+    const uint8_t head[HEAD_BYTES] = {[3] = HEAD_BYTES - 4, [8] = KIND_SYNC};
     struct buf out;
     buf_init(&out, LIMIT_TEXT);
-    if (add_head(&out, 0, i->run, KIND_SYNC, NULL, NULL) == 0) {
+    if (buf_add(&out, head, sizeof(head), NULL) == 0) {
+        request_set_run(&out, i->run);
         err_ignore(interp_write(i, &out, NULL));
     }
     buf_finish(&out);

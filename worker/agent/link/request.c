@@ -131,3 +131,17 @@ void request_open(const struct buf *packed, struct request *ret)
     ret->code = request_next(ret);
     ret->stdin_data = request_next(ret);
 }
+
+void request_drop_stdin(struct buf *request)
+{
+    struct request r;
+    request_open(request, &r);
+    size_t end = (size_t)(r.rest - request->data);
+    size_t field = 4 + r.stdin_data.len;
+    memmove(request->data + end - field, request->data + end, request->len - end);
+    request->len -= field;
+    put_u32(request->data, request->len - 4);
+    if (r.has_stdin) {
+        request->data[8] = 0;
+    }
+}

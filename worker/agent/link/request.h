@@ -1,6 +1,6 @@
 /*
  * A request to an interpreter, packed into one run of bytes. It waits in the queue in this form,
- * and the Python driver reads it as it is.
+ * and the drivers of Python and, without stdin, of node read it as it is.
  *
  *   length of what follows (4) | run number (4) | stdin (1) | number of args (4) | of env (4)
  *   then code, stdin, each arg, each "NAME=value": length (4) and bytes
@@ -24,6 +24,10 @@ int request_pack(const struct msg_start *m, struct buf *out, struct err *err) WA
 
 /* Sets the run number, which is only known when the operation begins. */
 void request_set_run(struct buf *request, uint32_t run);
+
+/* Removes stdin's field, length and bytes, for a driver that gets them in another way. Stdin
+ * becomes 0 unless it stays open. Code stays where it is; earlier views are not valid any more. */
+void request_drop_stdin(struct buf *request);
 
 /* A packed request as views; list items borrow from it too. */
 struct request {

@@ -95,6 +95,23 @@ static void test_stdin_args_env(void **state)
     assert_string_equal(r->out, "0|||\n");
 }
 
+/* Quotes at both ends, one after the other, and more of them than are written at once. */
+static void test_quotes_in_code(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    char code[1024] = "'printf' '[%s]' 'a''b' \"it's\" ''";
+    for (size_t i = 0; i < 100; i++) {
+        strcat(code, " 'x'");
+    }
+    char expected[1024] = "[ab][it's][]";
+    for (size_t i = 0; i < 100; i++) {
+        strcat(expected, "[x]");
+    }
+    assert_string_equal(run(f, "bash", code)->out, expected);
+    assert_string_equal(run(f, "bash", "echo one\necho 'end'")->out, "one\nend\n");
+    assert_status(run(f, "bash", ""), OP_STATUS_OK);
+}
+
 static void test_quiet(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -238,6 +255,7 @@ int main(void)
         cmocka_unit_test(test_exit_codes),
         cmocka_unit_test(test_shell_ends),
         cmocka_unit_test(test_stdin_args_env),
+        cmocka_unit_test(test_quotes_in_code),
         cmocka_unit_test(test_quiet),
         cmocka_unit_test(test_background_job),
         cmocka_unit_test(test_interrupt_keeps_state),

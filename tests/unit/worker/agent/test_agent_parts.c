@@ -246,6 +246,39 @@ static void test_request_round_trip(void **state)
     buf_finish(&b);
 }
 
+/* Code, arguments and environment are the same afterwards, and only open stdin is still said. */
+static void test_request_without_stdin(void **state)
+{
+    const struct {
+        const char *input;
+        uint32_t flags;
+        uint8_t kind;
+    } cases[] = {{"input", 0, 0}, {"", 0, 0}, {NULL, 0, 0}, {NULL, OP_FLAG_STDIN_OPEN, 2}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct view arg = view_of("a");
+        struct view env = view_of("K=v");
+        const struct msg_start m = {
+            .data = view_of("code"),
+            .has_stdin = cases[i].input != NULL,
+            .stdin_data = view_of(cases[i].input),
+            .flags = cases[i].flags,
+            .args = {&arg, 1},
+            .env = {&env, 1},
+        };
+        static const char fields[] = "\0\0\0\1\0\0\0\1\0\0\0\4code\0\0\0\1a\0\0\0\3K=v";
+        struct buf b;
+        buf_init(&b, LIMIT_FRAME);
+        assert_int_equal(request_pack(&m, &b, NULL), 0);
+        request_set_run(&b, 7);
+        request_drop_stdin(&b);
+        const uint8_t head[] = {0, 0, 0, 5 + sizeof(fields) - 1, 0, 0, 0, 7, cases[i].kind};
+        assert_int_equal(b.len, sizeof(head) + sizeof(fields) - 1);
+        assert_memory_equal(b.data, head, sizeof(head));
+        assert_memory_equal(b.data + sizeof(head), fields, sizeof(fields) - 1);
+        buf_finish(&b);
+    }
+}
+
 static void test_request_refuses(void **state)
 {
     const struct view bad_env[] = {view_of("NOVALUE"), view_of("=x"), view_of("A B=x"),
@@ -583,6 +616,7 @@ int main(void)
         cmocka_unit_test(test_report_displays),
         cmocka_unit_test(test_report_mutations),
         cmocka_unit_test(test_request_round_trip),
+        cmocka_unit_test(test_request_without_stdin),
         cmocka_unit_test(test_request_refuses),
         cmocka_unit_test(test_states_of_an_operation),
         cmocka_unit_test(test_output_offsets),

@@ -39,8 +39,8 @@
     const REPORTS = 4;
     const PIPE = '/proc/self/fd/6'; // stdin that stays open
     const HEAD = 13; // bytes of a request between its length and its fields
-    const RUN = 1; // kinds of requests: they run code, …
-    const RUN_OPEN = 3; // … whose stdin stays open; the other kind only asks for an answer
+    const OPEN = 2; // kind of a request whose stdin stays open
+    const SYNC = 3; // kind of one without code, which only asks for an answer
     const SETTLE_MS = 10; // time in which a sent signal arrives
     const LOOK_MS = 2;
     const RESULT_MAX = 256 << 10;
@@ -707,7 +707,7 @@
 
     function obey(data) {
         const number = data.readUInt32BE(0);
-        if (data[4] !== RUN && data[4] !== RUN_OPEN) {
+        if (data[4] === SYNC) {
             Atomics.wait(still, 0, 0, SETTLE_MS);
             takePending(); // the signal was for the last run
             send([['D', String(number)]]);
@@ -723,7 +723,7 @@
         const [code, ...words] = fields;
         run = { number, cell: ++cells, state: 'busy', env: enterEnvironment(words.slice(counts[0])) };
         process.argv = ['node', '', ...words.slice(0, counts[0])];
-        chooseInput(data[4] === RUN_OPEN);
+        chooseInput(data[4] === OPEN);
         showing.begin(number);
         preload(code);
         if (takePending() || missed) {
