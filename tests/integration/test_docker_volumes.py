@@ -13,6 +13,8 @@ running = needs_engine()
 needs_runtime()
 suite = Suite()
 
+AGENT_VOLUMES = "cloister-agent"  # how their names begin
+AT_ONCE = 24
 SANDBOXES = 20  # more volumes than one pass over the engine removes
 
 
@@ -48,6 +50,16 @@ def kill_all(server):
 
 def nothing_left_of(directory):
     poll("containers and volumes are gone", lambda: not mcp.containers_of(directory), 180, found=lambda: mcp.containers_of(directory)[:5])
+
+
+@suite.case("the first sandboxes of an engine can be created at once, while each finds that the agent is not there yet")
+def first_at_once():
+    for volume in [v for v in there() if v.startswith(AGENT_VOLUMES)]:
+        poll("no container uses the agent's volume", lambda name=volume: running.send("DELETE", f"/volumes/{name}")[0] in (204, 404), 60)
+    with Server("--max-sandboxes", str(AT_ONCE), "--memory-mb", "128") as server:
+        server.legacy()
+        for call in [server.start_call("create_sandbox") for _ in range(AT_ONCE)]:
+            call.structured()
 
 
 @suite.case("a server that ends in order leaves no volume of its sandboxes")

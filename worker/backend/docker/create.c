@@ -8,7 +8,8 @@
  * The agent's volume is not checked beforehand: it exists unless this is the first sandbox on the
  * engine or somebody removed it. A container with an empty volume does not start, or starts an
  * incomplete agent; then the volume is filled and the creation retried once, so only that case
- * takes extra time.
+ * takes extra time. A start that finds the agent being written by another creation is repeated,
+ * too, and does not fill the volume, which would put the next one into the same position.
  *
  * A sandbox's package volumes are made before its container. An installer uses another sandbox's
  * volumes, which are checked after MAKE, when they cannot be removed any more; its mounts are
@@ -41,6 +42,7 @@
 #include "worker/backend/spec_copy.h"
 
 #define WARNINGS_MAX 16
+#define BUSY_TRIES   20 /* each takes tenths of a second: a container is made and removed */
 
 struct docker_create {
     struct tasks *tasks;
@@ -59,6 +61,7 @@ struct docker_create {
     bool made;               /* the container may exist */
     bool stored;             /* package volumes may exist that must be removed on failure */
     bool filled;             /* the agent's volume was filled; this is done only once */
+    unsigned busy;           /* starts that found the agent being written */
     bool cancelled;
     bool starting; /* the engine has not answered the start yet */
     bool waiting;  /* it has, and the greeting is still to come */
@@ -117,6 +120,12 @@ static bool is_file_in_the_way(const struct err *err)
 {
     return strcasestr(err->text, "not a directory") != NULL ||
            strcasestr(err->text, "cannot mount volume over existing file") != NULL;
+}
+
+/* True if the agent is being written at this moment, because another creation fills the volume. */
+static bool is_being_filled(const struct err *err)
+{
+    return strcasestr(err->text, "text file busy") != NULL;
 }
 
 /* Reports the error as one of the image, whatever the engine's status was. */
@@ -270,7 +279,16 @@ static void start_failed(struct docker_create *c, const struct err *err)
         fail_docker_create(c);
         return;
     }
-    if (c->filled || c->cancelled || err->code == ERR_TIMEOUT) {
+    if (c->cancelled || err->code == ERR_TIMEOUT) {
+        fail_docker_create(c);
+        return;
+    }
+    if (is_being_filled(&c->err) && c->busy < BUSY_TRIES) { /* filling it again would meet others */
+        c->busy++;
+        c->end = docker_end_start(c->tasks, c->api, c->container, NULL, on_unmade, c);
+        return;
+    }
+    if (c->filled) {
         fail_docker_create(c);
         return;
     }
