@@ -4,6 +4,9 @@ when connections are lost."""
 import json
 import os
 import signal
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import LATEST_LEGACY, LEGACY, MODERN, Suite, contains, equal, mcp, modern_meta, needs_runtime, poll
 from common_http import COUNTING, begun, close_shared, count, listen, shared, stands_still, with_sandbox

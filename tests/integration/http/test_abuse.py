@@ -8,8 +8,11 @@ import random
 import resource
 import socket
 import struct
+import sys
 import threading
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import LATEST_LEGACY, MODERN, Suite, contains, equal, needs_runtime, poll
 from http_wire import Raw, head_bytes

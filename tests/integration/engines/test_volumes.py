@@ -5,6 +5,9 @@ Run by with_engine.py only.
 
 import os
 import signal
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import Server, Skip, Suite, alive, needs_engine, needs_runtime, opened, poll
 import mcp

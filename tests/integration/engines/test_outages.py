@@ -7,8 +7,11 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import OWN_TOOLS, Server, Suite, clear, contains, equal, opened, poll, works
 from common_docker import BOUND_SECONDS, DOCKER, ENDLESS, STREAM, WANTED, begun, lost, running

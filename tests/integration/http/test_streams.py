@@ -1,7 +1,11 @@
 """Over HTTP, everything beside an answer: heartbeats, output of running code, changes, resources, tasks."""
 
 import json
+import os
+import sys
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import LATEST_LEGACY, MODERN, Suite, contains, equal, needs_runtime, poll
 from common_http import COUNTING, TASKS, begun, close_shared, listen, maker, on_stream, shared, stands_still, with_sandbox

@@ -1,5 +1,5 @@
 """Failures of container engines: they are absent or send garbage, and people remove containers by hand. Each
-leads to a clear error within a limit of time. Engines that end or hang are in test_docker_outages.py.
+leads to a clear error within a limit of time. Engines that end or hang are in test_outages.py.
 
 Run by with_engine.py only.
 """
@@ -10,7 +10,10 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import Server, Skip, Suite, alive, clear, contains, doctor, equal, opened, poll, works
 from common_docker import BOUND_SECONDS, DOCKER, ENDLESS, STREAM, WANTED, begun, container_of, lost, running

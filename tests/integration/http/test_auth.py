@@ -8,8 +8,11 @@ import secrets
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import LATEST_LEGACY, MODERN, Suite, contains, equal, mcp, needs_runtime, poll
 from certificates import certificate
@@ -20,7 +23,6 @@ from wire import PREFIX
 
 needs_runtime()
 suite = Suite()
-
 TASKS = PREFIX + "tasks"
 BOTH = [("Content-Type", JSON), ("Accept", f"{JSON}, {EVENTS}")]
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'

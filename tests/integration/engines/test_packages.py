@@ -7,6 +7,9 @@ Run by with_engine.py --languages --network only.
 import os
 import signal
 import socket
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import Server, Suite, alive, clear, contains, equal, needs_engine, needs_runtime, opened, poll
 import engine as engines

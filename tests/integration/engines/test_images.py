@@ -9,9 +9,12 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import Server, Skip, Suite, clear, contains, doctor, equal, needs_engine, needs_runtime, opened, poll
 import engine as engines

@@ -4,6 +4,9 @@ import json
 import os
 import re
 import signal
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import NONE, ONE, Server, Suite, contains, equal, mcp, needs_runtime, poll
 

@@ -2,6 +2,10 @@
 while it runs."""
 
 import json
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import LATEST_LEGACY, equal, poll
 from mcp_http import HttpServer

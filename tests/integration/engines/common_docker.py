@@ -1,6 +1,10 @@
 """Helpers for tests of the faults of a container engine: code that runs while something happens to the engine, and the error that its caller gets."""
 
+import os
+import sys
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import clear, contains, equal, needs_engine, needs_runtime, poll
 

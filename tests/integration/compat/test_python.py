@@ -6,10 +6,13 @@ import os
 import re
 import signal
 import struct
+import sys
 import time
 import urllib.error
 import urllib.request
 import zlib
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import NONE, ONE, Skip, Suite, contains, equal, mcp, needs_runtime, poll
 import wheels

@@ -8,6 +8,9 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import NONE, ONE, ON_OCI, ON_PIPE, Server, Skip, Suite, contains, equal, mcp, needs_modules, needs_runtime, poll
 import wheels
