@@ -339,7 +339,7 @@ int ipc_client_ask(struct ipc_client *c, size_t most_bytes, ipc_write_fn write, 
         return err_set(err, ERR_TOO_BIG, "a request of %zu bytes, at most %zu are allowed",
                        most_bytes, c->ep.max_bytes);
     }
-    nng_msg *msg;
+    nng_msg *msg = NULL;
     int rc = make_ipc_request(most_bytes, write, what, &msg, err);
     if (rc < 0) {
         return rc;
