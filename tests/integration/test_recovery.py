@@ -83,6 +83,11 @@ def idle_worker_killed():
         equal(server.run("x", sandbox_id=sandbox)["result"], "5")
 
 
+def ends_of_workers(server, sandbox):
+    """How the log says that they ended."""
+    return [line for line in server.log if "worker ended:" in line and f"sandbox={sandbox}" in line]
+
+
 @suite.case("a worker that hangs is replaced within its silence limit, the call goes on", beside=True)
 def worker_stopped():
     server, sandbox = opened()

@@ -398,6 +398,7 @@ class Engine(Api):
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                cwd=self.place,  # conmon leaves a file where it is started
                 env=environment,
                 start_new_session=True,
             )
