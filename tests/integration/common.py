@@ -26,7 +26,7 @@ TRANSPORT = os.environ.get("CLOISTER_TEST_TRANSPORT", "stdio")
 ON_PIPE = TRANSPORT == "stdio"  # for cases about lines and pipes only
 Server = {"stdio": mcp.Server, "http": mcp_http.ServerByHttp, "sse": mcp_http.ServerBySse}[TRANSPORT]
 ON_OCI = mcp.BACKEND == "oci"  # for cases about that backend only
-OWN_TOOLS = 13  # the tools of a server without profiles
+OWN_TOOLS = 14  # the tools of a server without profiles
 
 # The engines on which a case runs beside oci, see "Engines" in tests/README.md.
 EACH = ("docker", "podman")  # the engines differ in this, or it must never go wrong on any
