@@ -198,7 +198,7 @@ static void each_revision_sees_the_members_it_knows(void **state)
         client_initialize(c, legacy[i]);
         client_send(c, "{'jsonrpc':'2.0','id':1,'method':'tools/list','params':{}}");
         const cJSON *result = at(client_last(c), "result");
-        assert_int_equal(cJSON_GetArraySize(at(result, "tools")), 13);
+        assert_int_equal(cJSON_GetArraySize(at(result, "tools")), 14);
         const cJSON *tool;
         cJSON_ArrayForEach(tool, at(result, "tools"))
         {
