@@ -6,7 +6,7 @@ import secrets
 import signal
 
 from common import EACH, NONE, ONE, Server, Suite, contains, equal, needs_runtime, poll
-from common_http import HttpServer
+from mcp_http import HttpServer
 import mcp
 
 needs_runtime()
