@@ -66,7 +66,7 @@ for (const [transport, era] of ways) {
 
     test(`${through}: lists the tools`, async () => {
         const tools = result(await inspect(transport, era, '--method', 'tools/list')).tools;
-        assert.equal(tools.length, 13);
+        assert.equal(tools.length, 14);
     });
 
     test(`${through}: calls tools`, async () => {
