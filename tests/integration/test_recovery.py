@@ -1,6 +1,7 @@
 """Processes die: workers, agents, interpreters, the server itself."""
 
 import os
+import re
 import signal
 import time
 
@@ -13,6 +14,7 @@ needs_runtime()
 suite = Suite()
 
 LINES = 400
+SILENCE = re.compile("no sign of life|did not answer .* in time")  # why a worker is replaced on a machine that is too busy
 STREAM = f"""
 import time
 for i in range({LINES}):
@@ -242,7 +244,7 @@ def server_killed():
     equal(mcp.traces_of(sandbox), [])
 
 
-@suite.case("fifty sandboxes of a killed server are all ready at the next one, with the same workers", when=ON_OCI)
+@suite.case("fifty sandboxes of a killed server are all ready at the next one, with their workers", when=ON_OCI)
 def fifty_adopted():
     options = ("--instance", "fifty", "--max-sandboxes", "50")
     first = Server(*options, runtime_dir=mcp.temporary_directory())
@@ -260,7 +262,9 @@ def fifty_adopted():
     took = time.monotonic() - begun
     print(f"# 50 sandboxes were ready {took * 1000:.0f} ms after the start of the server")
     equal(states, ids)
-    equal({ident: second.worker_pid(ident) for ident in ids.values()}, workers, "workers")
+    others = [ident for ident in ids.values() if second.worker_pid(ident) != workers[ident]]
+    unheard = [ident for ident in others if any(SILENCE.search(end) for end in ends_of_workers(first, ident) + ends_of_workers(second, ident))]
+    equal(others, unheard, "sandboxes with another worker, though theirs was not silent for too long")
     for name, ident in ids.items():
         equal(second.run("who", sandbox_id=ident)["result"], repr(name))
     second.process.send_signal(signal.SIGINT)
