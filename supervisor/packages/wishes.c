@@ -37,6 +37,7 @@ struct package_wish {
     bool ended;                 /* nothing is added any more */
     unsigned exit_code;
     struct fleet_call *call; /* that tells a part */
+    bool last;               /* that part has the end with it */
     bool over;               /* all is told, or there is nobody to tell it to */
 };
 
@@ -85,7 +86,7 @@ static void on_wish_told(void *arg, int rc, const struct fleet_outcome *outcome,
                          const struct err *err, const char *hint)
 {
     struct package_wish *w = arg;
-    bool was_last = w->ended && w->text.len == 0;
+    bool was_last = w->last;
     (void)hint;
     w->call = NULL;
     if (rc < 0 || outcome->end->status != OP_STATUS_OK) {
@@ -108,13 +109,13 @@ static void tell_wish(struct package_wish *w)
         return;
     }
     size_t len = w->text.len < WISH_PART_BYTES ? w->text.len : WISH_PART_BYTES;
-    bool last = w->ended && len == w->text.len;
+    w->last = w->ended && len == w->text.len;
     const struct fleet_op op = {
         .kind = OP_TELL,
         .data = view_bytes(w->text.data, len),
         .offset = w->id,
-        .flags = last ? OP_FLAG_LAST : 0,
-        .mode = last ? w->exit_code : 0,
+        .flags = w->last ? OP_FLAG_LAST : 0,
+        .mode = w->last ? w->exit_code : 0,
         .is_look = true,
     };
     w->call = fleet_run(w->p->fleet, w->sandbox, &op, on_wish_told, w);

@@ -297,6 +297,43 @@ static void what_code_asks_for_is_installed_once_and_told_to_it(void **state)
     assert_int_equal(c->fleet->pending_count, 0);
 }
 
+static void on_alive(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+/* Progress is told twice a second. The loop has to be alive until then, as a server's is. */
+static void wait_for_tell(struct client *c)
+{
+    uv_timer_t alive;
+    uv_timer_init(&c->loop, &alive);
+    uv_timer_start(&alive, on_alive, 10, 10);
+    while (c->fleet->last.op.kind != OP_TELL) {
+        uv_run(&c->loop, UV_RUN_ONCE);
+    }
+    uv_close((uv_handle_t *)&alive, NULL);
+    turn(c);
+}
+
+static void an_installation_that_ends_while_its_output_is_told_is_told_to_have_ended(void **state)
+{
+    struct client *c = *state;
+    make_sandboxes(c, 1);
+    assert_true(wish_for(c, 1, "alpha"));
+    fake_progress(c->fleet, 0, "Pulling", 0, 0);
+    wait_for_tell(c);
+    assert_int_equal(c->fleet->last.op.flags, 0);
+    answer(c, FAKE_OPEN);
+    fake_set_output(c->fleet, "+ alpha 1\n", 10);
+    fake_answer(c->fleet, 1); /* the installation, while the text above is still being told */
+    turn(c);
+    answer(c, FAKE_RUN);
+    assert_told(c, 1, 0, "");
+    answer(c, FAKE_RUN);
+    answer(c, FAKE_CLOSE);
+    assert_int_equal(c->fleet->pending_count, 0);
+}
+
 static void what_cannot_be_a_name_is_refused_by_the_rules_of_the_tool(void **state)
 {
     static const char *const names[] = {"--index-url=http://x", "http://x/y", "a;b", "./a.whl"};
@@ -353,6 +390,7 @@ int main(void)
         TEST(a_sandbox_is_told_when_its_packages_are_there),
         TEST(what_code_asks_for_is_installed_once_and_told_to_it),
         TEST(what_cannot_be_a_name_is_refused_by_the_rules_of_the_tool),
+        TEST(an_installation_that_ends_while_its_output_is_told_is_told_to_have_ended),
         TEST(wishes_that_were_left_are_counted),
         TEST(an_answer_that_nobody_can_take_is_dropped),
 #undef TEST
