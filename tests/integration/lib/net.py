@@ -28,8 +28,9 @@ HOST = "10.99.0.1"  # the host, where cloister runs
 OUTSIDE = "10.99.0.2"
 HOST6 = "fd99::1"
 OUTSIDE6 = "fd99::2"
-USER = 20000 + os.getpid() % 30000  # for make_user(): one for each test, since tests count what a user has
-USER_IDS = (1 << 30) + USER * 65536  # its subordinate ids
+NUMBER = os.getpid() % 30000
+USER = 20000 + NUMBER  # for make_user(): one for each test, since tests count what a user has
+USER_IDS = (1 << 30) + NUMBER * 65536  # its subordinate ids, which have to fit into 32 bits
 NAME = "packages.test"  # resolves to OUTSIDE, as every name of the zone
 
 CLONE_NEWNS = 0x00020000
