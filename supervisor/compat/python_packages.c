@@ -192,6 +192,23 @@ static void not_found(struct tool_call *call, const struct python_shape *shape)
     reply_json(call, shape->style, answer);
 }
 
+/* The latest installation of the package, of which another version is there. */
+static void on_record(void *arg, const struct package_report *report)
+{
+    struct tool_call *call = arg;
+    const struct asking *a = call->own;
+    bool same = false;
+    package_waited(call);
+    for (size_t i = 0; i < report->count; i++) {
+        same |= strcmp(report->requirements[i], package_of(call)) == 0;
+    }
+    if (same && report->state == PACKAGE_FAILED) {
+        reply_json(call, a->shape->style, ended(call, a->shape, report));
+    } else {
+        not_found(call, a->shape);
+    }
+}
+
 static void on_known(void *arg, const struct package_report *report)
 {
     struct tool_call *call = arg;
@@ -205,7 +222,12 @@ static void on_known(void *arg, const struct package_report *report)
     bool recorded = report->id != NULL && report->id[0] != '\0';
     if (report->state == PACKAGE_INSTALLED &&
         !package_version_fits(package_of(call), view_of(report->packages[0].version))) {
-        not_found(call, a->shape);
+        if (recorded) { /* if that failed, the older version stayed */
+            strncpy(call->execution_id, report->id, sizeof(call->execution_id) - 1);
+            package_await(call, 0, on_record);
+        } else {
+            not_found(call, a->shape);
+        }
         return;
     }
     if (recorded && report->state != PACKAGE_NOT_INSTALLED) {

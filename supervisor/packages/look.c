@@ -138,6 +138,7 @@ static void tell_installation(struct packages_wait *w, const struct installation
         if (package_name_normal(i->manager, view_of(i->packages[k].name), other) &&
             strcmp(wanted, other) == 0) {
             report.packages = &i->packages[k];
+            report.requirements += k;
             report.count = 1;
             break;
         }

@@ -54,6 +54,7 @@ struct package_report {
     enum package_manager manager;
     enum package_state state; /* of the whole installation */
     const struct package *packages;
+    const char *const *requirements; /* of these packages; NULL: they were not installed here */
     size_t count;
     struct view output;  /* the last lines of the installer's output, any bytes */
     size_t output_whole; /* its last bytes without a gap */

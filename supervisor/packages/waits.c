@@ -25,6 +25,7 @@ struct package_report install_report(const struct installation *i)
         .manager = i->manager,
         .state = i->state,
         .packages = i->packages,
+        .requirements = (const char *const *)i->requirements,
         .count = i->count,
         .output = view_bytes(i->tail.data, i->tail.len),
         .output_whole = i->tail_whole,

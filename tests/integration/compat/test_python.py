@@ -368,6 +368,13 @@ def first_packages():
         equal((done["status"], done["success"]), ("success" if there else "not_found", there), requirement)
         if not there:
             equal(done["message"], f"No installation record found for {requirement}")
+    failed = dumped(client, "install_package_in_env", container_id=ident, package_name="left-pad==2.0")
+    checked = settled(client, "check_package_status", container_id=ident, package_name="left-pad==2.0")
+    equal((checked["status"], checked["success"]), ("failed", False))
+    contains(checked["stderr"], "No matching distribution found for left-pad==2.0")
+    assert failed["status"] == "installing" or failed == checked, (failed, checked)
+    equal(dumped(client, "check_package_status", container_id=ident, package_name="left-pad==1.0")["status"], "success")
+    equal(dumped(client, "check_package_status", container_id=ident, package_name="left-pad==3.0")["status"], "not_found")
 
 
 @suite.case("code that runs longer than a call may wait: the answer has what there is, and how to go on")
