@@ -401,10 +401,10 @@ const char *fleet_workspace(struct fleet *f, const char *id)
     return s != NULL ? s->workspace : "";
 }
 
-uint64_t fleet_time_left_ms(struct fleet *f, const char *id)
+uint64_t fleet_life_left_ms(struct fleet *f, const char *id)
 {
     const struct sandbox *s = find_id(f, id);
-    return s != NULL ? sandbox_time_left_ms(s) : 0;
+    return s != NULL ? sandbox_life_left_ms(s) : 0;
 }
 
 const char *fleet_owner(struct fleet *f, const char *id)

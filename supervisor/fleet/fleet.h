@@ -210,8 +210,8 @@ int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const
  * Borrowed until it closes. */
 const char *fleet_workspace(struct fleet *f, const char *id);
 
-/* How long a sandbox lives yet if nobody uses it; 0: there is none with this id. */
-uint64_t fleet_time_left_ms(struct fleet *f, const char *id);
+/* How long a sandbox can live yet, however it is used; 0: there is none with this id. */
+uint64_t fleet_life_left_ms(struct fleet *f, const char *id);
 
 /* The owner of the sandbox with this id; NULL: there is none, or it has no owner. Borrowed until it
  * closes. */

@@ -3,8 +3,9 @@
  * line end, and the path is the rest, so no part can be mistaken for another. The text of the time
  * is signed rather than its value, so a second spelling of the same time is not valid.
  *
- * A link promises no more than the sandbox keeps: it expires at the latest when the sandbox would
- * close if nobody used it any more. Fetching a file is use.
+ * A link promises no more than the sandbox can keep: it expires at the latest when the lifetime of
+ * the sandbox ends. Its idle time does not count, since use prolongs it, and fetching a file is
+ * use.
  */
 #include "supervisor/links/links.h"
 
@@ -70,7 +71,7 @@ static char *make_proof(struct links *l, char first, const char *sandbox, const 
     unsigned char digest[WEB_DIGEST_BYTES];
     char hex[WEB_DIGEST_HEX_SIZE];
     char expires[24];
-    uint64_t lives_s = fleet_time_left_ms(l->fleet, sandbox) / 1000;
+    uint64_t lives_s = fleet_life_left_ms(l->fleet, sandbox) / 1000;
     uint64_t good_s = lives_s < l->good_s ? lives_s : l->good_s;
     snprintf(expires, sizeof(expires), "%" PRIu64, clock_wall_ms() / 1000 + good_s);
     if (sign(l, expires, sandbox, path, digest, &err) < 0) {

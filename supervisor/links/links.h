@@ -17,7 +17,7 @@ struct fleet;
 struct links;
 
 /* `base` is our public URL without a trailing slash; copied. Links are valid for `good_s` seconds,
- * or as long as the sandbox lives if nobody uses it, whichever is less. */
+ * or for the rest of the sandbox's lifetime, whichever is less. */
 struct links *links_create(struct fleet *fleet, const char *base, uint64_t good_s);
 void links_destroy(struct links *l); /* NULL is fine */
 

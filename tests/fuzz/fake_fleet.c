@@ -150,7 +150,7 @@ const char *fleet_workspace(struct fleet *f, const char *id)
     return slot_of(f, id) < SANDBOXES ? "/workspace" : "";
 }
 
-uint64_t fleet_time_left_ms(struct fleet *f, const char *id)
+uint64_t fleet_life_left_ms(struct fleet *f, const char *id)
 {
     return slot_of(f, id) < SANDBOXES ? 3600000 : 0;
 }

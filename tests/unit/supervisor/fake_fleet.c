@@ -315,7 +315,7 @@ const char *fleet_workspace(struct fleet *f, const char *id)
     return find(f, id) != NULL ? "/workspace" : "";
 }
 
-uint64_t fleet_time_left_ms(struct fleet *f, const char *id)
+uint64_t fleet_life_left_ms(struct fleet *f, const char *id)
 {
     return find(f, id) != NULL ? 3600000 : 0;
 }
