@@ -3,11 +3,12 @@
  * the URI of a resource. The first generation lists what is in /app/results, each with its name and
  * a link below /static/; later ones list the paths of what the run has changed.
  *
- * A list that does not fit into an answer is cut, and says so.
+ * A list that does not fit into an answer is cut, and says so; the newest files are in it.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "common/text.h"
@@ -109,9 +110,33 @@ void python_put_changed(struct tool_call *call, const struct python_shape *shape
     end_files(&f, o->files_more, answer);
 }
 
+struct found {
+    char *path;
+    uint64_t mtime_ms;
+};
+
+struct results {
+    struct found *files;
+    size_t count;
+};
+
 static bool on_result_entry(void *arg, const struct msg_entry *e)
 {
-    return e->type != FILE_TYPE_FILE || add_file(arg, e->path);
+    struct results *r = arg;
+    if (e->type == FILE_TYPE_FILE) {
+        r->files = alloc_check(realloc(r->files, (r->count + 1) * sizeof(r->files[0])));
+        r->files[r->count++] = (struct found){alloc_viewdup(e->path), e->mtime_ms};
+    }
+    return true;
+}
+
+/* Files of one time stay in the order of their names. */
+static int compare_found(const void *a, const void *b)
+{
+    const struct found *x = a;
+    const struct found *y = b;
+    return x->mtime_ms != y->mtime_ms ? (x->mtime_ms < y->mtime_ms ? 1 : -1)
+                                      : strcmp(x->path, y->path);
 }
 
 void python_put_named(struct tool_call *call, const struct python_shape *shape,
@@ -119,10 +144,21 @@ void python_put_named(struct tool_call *call, const struct python_shape *shape,
 {
     struct err bad = ERR_INIT;
     struct files f = begin_files(call, shape, answer);
+    struct results r = {.count = 0};
     bool more = listing == NULL;
     if (listing != NULL) {
-        int rc = entries_read(listing->out, on_result_entry, &f, &bad);
+        int rc = entries_read(listing->out, on_result_entry, &r, &bad);
         more = rc < 0 || listing->end->truncated || listing->out_bytes > listing->out.len;
     }
+    if (r.count > 0) {
+        qsort(r.files, r.count, sizeof(r.files[0]), compare_found);
+    }
+    for (size_t i = 0; i < r.count; i++) {
+        if (!f.full) {
+            (void)add_file(&f, view_of(r.files[i].path));
+        }
+        free(r.files[i].path);
+    }
+    free(r.files);
     end_files(&f, more, answer);
 }

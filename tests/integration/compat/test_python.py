@@ -301,6 +301,10 @@ def first_files():
             assert refused.code in (403, 404), refused
     again = run(f"print(open({plain!r}).read())\nopen('third.txt', 'w').write('3')")
     equal((again["stdout"], len(again["files"]), sorted(again["files"])[:2]), ("two\n", 3, [plain, plot]))
+    run("for i in range(101):\n    open(f'{i:03}.txt', 'w').close()")
+    many = run("open('fresh.txt', 'w').close()")
+    equal((len(many["files"]), len(many["file_links"]), many["files_truncated"]), (100, 100, True))
+    assert any(name.startswith(f"fresh_{ident[:8]}_") for name in many["files"]), many["files"]
     run("import os, shutil\nfor name in os.listdir('.'):\n    shutil.rmtree(name) if os.path.isdir(name) else os.unlink(name)")
 
 
