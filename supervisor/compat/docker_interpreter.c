@@ -18,6 +18,7 @@
 #include "common/io/json.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "proto/variables.h"
 #include "supervisor/base/config.h"
 #include "supervisor/compat/profile.h"
 #include "supervisor/compat/runs.h"
@@ -102,7 +103,7 @@ static void on_container_open(void *arg, int rc, const struct fleet_info *info,
 static void open_with(struct tool_call *call, struct fleet_spec *spec)
 {
     /* that server runs code in /tmp, and its output is one stream */
-    static const struct view env[] = {{"CLOISTER_CWD=/tmp", 17}, {"CLOISTER_ONE_STREAM=1", 21}};
+    const struct view env[] = {view_of(VARIABLE_CWD "=/tmp"), view_of(VARIABLE_ONE_STREAM "=1")};
     spec->env = (struct view_list){env, 2};
     spec->name = SANDBOX_NAME;
     spec->network = false;
@@ -176,8 +177,7 @@ static const char *asked_language(const struct tool_call *call)
     return language != NULL ? language : "python";
 }
 
-/* All that was written; a live interpreter of this sandbox has one stream, and the traceback
- * follows. */
+/* All that was written, which is one stream in this sandbox; the traceback follows. */
 static cJSON *merged(const struct fleet_outcome *o)
 {
     cJSON *out = runs_stream(REPLY_DUMPS, o, false);

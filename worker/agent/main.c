@@ -17,6 +17,7 @@
 #include "config.h"
 #include "proto/exit_codes.h"
 #include "proto/limits.h"
+#include "proto/variables.h"
 #include "proto/version.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/installs/front.h"
@@ -132,6 +133,7 @@ static int parse(int argc, char **argv, struct options *ret, struct err *err)
 
 static struct spawn_config spawn_of(const struct options *o)
 {
+    const char *cwd = getenv(VARIABLE_CWD);
     return (struct spawn_config){
         .uid = (uid_t)o->uid,
         .gid = (gid_t)o->gid,
@@ -140,6 +142,8 @@ static struct spawn_config spawn_of(const struct options *o)
         .data_bytes = o->data_bytes,
         .memory_bytes = o->memory_bytes,
         .workspace = o->workspace,
+        .cwd = cwd != NULL && cwd[0] == '/' ? cwd : o->workspace,
+        .one_stream = getenv(VARIABLE_ONE_STREAM) != NULL,
         .single_uid = o->single_uid,
         .filter = o->filter,
     };

@@ -138,6 +138,20 @@ def merged():
     equal(value(server, "execute_code", code=mixed)["output"], "a\nb\nc\nd\ne\n/tmp\n")
     equal(value(server, "execute_code", code="import sys\nprint('1')\nprint('2', file=sys.stderr)\n1/0")["output"].split("Traceback")[0], "1\n2\n")
     equal(value(server, "execute_code", code="echo 1; echo 2 >&2; echo 3; pwd", language="bash")["output"], "1\n2\n3\n/tmp\n")
+    for language, program, code in (
+        ("javascript", "node", "console.log(1); console.error(2); console.log(3); console.log(process.cwd())"),
+        ("perl", "perl", 'use Cwd; $| = 1; print "1\\n"; print STDERR "2\\n"; print "3\\n"; print getcwd(), "\\n";'),
+        (
+            "c",
+            "gcc",
+            '#warning "first"\n#include <stdio.h>\n#include <unistd.h>\nint main(void) {\n  char cwd[99];\n  setbuf(stdout, NULL);\n'
+            '  puts("1");\n  fputs("2\\n", stderr);\n  puts("3");\n  puts(getcwd(cwd, 99));\n}',
+        ),
+    ):
+        if value(server, "execute_code", code=f"import shutil; print(shutil.which({program!r}))")["output"] != "None\n":
+            said = value(server, "execute_code", code=code, language=language)["output"]
+            assert said.endswith("1\n2\n3\n/tmp\n"), said
+            equal("first" in said, language == "c", said)  # the compiler's words come before the program's
     server.close()
 
 

@@ -211,16 +211,10 @@ static int make_pipes(struct interp *i, struct interp_start *s, struct err *err)
                           : make_input(i, err);
 }
 
-const char *interp_cwd(const struct interp *i)
-{
-    const char *asked = getenv(INTERP_CWD);
-    return asked != NULL && asked[0] == '/' ? asked : i->spawn->workspace;
-}
-
 /* With one stream stdout gets what is written to stderr, in its order. */
-static int join_streams(struct interp_start *s, struct err *err)
+static int join_streams(const struct interp *i, struct interp_start *s, struct err *err)
 {
-    if (getenv(INTERP_ONE_STREAM) == NULL) {
+    if (!i->spawn->one_stream) {
         return 0;
     }
     fd_close(&s->err_end);
@@ -236,7 +230,7 @@ int interp_prestart(struct interp *i, struct err *err)
     struct interp_start s = {
         .job = {.path = i->path,
                 .envp = environ,
-                .cwd = interp_cwd(i),
+                .cwd = i->spawn->cwd,
                 .spawn = i->spawn,
                 .last_resort = i->last_resort,
                 .interrupt_by = i->lang->interrupt_by,
@@ -249,7 +243,7 @@ int interp_prestart(struct interp *i, struct err *err)
     };
     s.job.argv = s.argv;
     int rc = make_pipes(i, &s, err);
-    rc = rc < 0 ? rc : join_streams(&s, err);
+    rc = rc < 0 ? rc : join_streams(i, &s, err);
     if (rc == 0) {
         rc = i->lang->start(i, &s, err);
     }

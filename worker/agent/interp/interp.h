@@ -116,14 +116,6 @@ void interp_finish(struct interp *i);
 /* True if an operation could begin now. */
 bool interp_is_free(const struct interp *i);
 
-/* Variables of a sandbox whose interpreters start in another directory than the workspace, or have
- * one stream for stdout and stderr. */
-#define INTERP_CWD        "CLOISTER_CWD"
-#define INTERP_ONE_STREAM "CLOISTER_ONE_STREAM"
-
-/* The directory in which the process starts. Borrowed. */
-const char *interp_cwd(const struct interp *i);
-
 /* Starts the process if there is none, so that the next operation need not wait for that. */
 int interp_prestart(struct interp *i, struct err *err) WARN_UNUSED;
 

@@ -99,7 +99,7 @@ static int start_node(struct interp *i, struct interp_start *s, struct err *err)
         (char *)(uintptr_t) "-e",
         (char *)(uintptr_t)loader,
         (char *)(uintptr_t) "--",
-        (char *)(uintptr_t)interp_cwd(i),
+        (char *)(uintptr_t)i->spawn->cwd,
         (char *)(uintptr_t)packages,
     };
     size_t n = 0;

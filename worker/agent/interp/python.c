@@ -64,7 +64,7 @@ static int start_python(struct interp *i, struct interp_start *s, struct err *er
     /* argv is not const for historical reasons only */
     char *const argv[] = {
         (char *)(uintptr_t) "python3", (char *)(uintptr_t) "-X",  (char *)(uintptr_t) "utf8",
-        (char *)(uintptr_t) "-c",      (char *)(uintptr_t)loader, (char *)(uintptr_t)interp_cwd(i),
+        (char *)(uintptr_t) "-c",      (char *)(uintptr_t)loader, (char *)(uintptr_t)i->spawn->cwd,
         (char *)(uintptr_t)packages,
     };
     for (size_t k = 0; k < sizeof(argv) / sizeof(argv[0]); k++) {

@@ -21,6 +21,8 @@ struct spawn_config {
     uint64_t data_bytes;   /* RLIMIT_DATA, 0 = leave */
     uint64_t memory_bytes; /* memory of the sandbox, which others enforce; 0 = unknown */
     const char *workspace; /* where relative paths start; borrowed for ever */
+    const char *cwd;       /* where code begins, usually the workspace; borrowed for ever */
+    bool one_stream;       /* what code writes to stderr goes to its stdout */
     const char *packages;  /* directory of packages, NULL if there is none; borrowed for ever */
     bool filter;           /* install our system call filter, because the container has none */
     bool single_uid;       /* there is only one uid: keep it and drop all privileges */

@@ -4,8 +4,8 @@
  * code to its file before it becomes a program (progwork.h).
  *
  * Both steps write to the same pair of streams. All output of a compiler goes to stderr, so that
- * stdout is the program's alone. The pipes are read while less than LIMIT_OP_OUTPUT is
- * unacknowledged, as those of interpreters are.
+ * stdout is the program's alone, unless the sandbox has one stream for both. The pipes are read
+ * while less than LIMIT_OP_OUTPUT is unacknowledged, as those of interpreters are.
  *
  * A process of the sandbox user removes the directory. The outcome waits for that for a moment, so
  * that the directory is usually gone when the client reads it. It does not wait longer, because
@@ -153,11 +153,15 @@ static int open_ends(const struct programs *ps, struct program *p, const struct 
     } else {
         rc = open_stdin(ps, compile ? &nothing : r, &ret->in, err);
     }
-    if (rc == 0) {
-        rc = open_pipe(ps, &p->err_fd, &ret->err, err);
-    }
-    if (rc == 0 && !compile) {
+    bool joined = p->runner != NULL && ps->spawn->one_stream;
+    if (rc == 0 && (joined || !compile)) {
         rc = open_pipe(ps, &p->out_fd, &ret->out, err);
+    }
+    if (rc == 0 && !joined) {
+        rc = open_pipe(ps, &p->err_fd, &ret->err, err);
+    } else if (rc == 0) {
+        ret->err = fcntl(ret->out, F_DUPFD_CLOEXEC, 0);
+        rc = ret->err < 0 ? err_sys(err, ERR_IO, errno, "join stderr to stdout") : 0;
     }
     return rc;
 }
@@ -172,7 +176,8 @@ static int start_step(struct programs *ps, struct program *p, bool first, struct
         .first = first && p->runner != NULL,
         .dir = p->dir,
         .terminal = !compile && p->op->input.tty,
-        .workspace = ps->spawn->workspace,
+        /* the directory of an OP_RUN is named as one of the workspace */
+        .cwd = p->runner != NULL ? ps->spawn->cwd : ps->spawn->workspace,
     };
     request_open(&p->request, &work.request);
     int rc = open_ends(ps, p, &work.request, &ends, err);
@@ -425,6 +430,7 @@ static void step_ended(struct programs *ps, struct program *p, struct op_table *
         return;
     }
     struct err err = ERR_INIT;
+    fd_close(&p->out_fd);
     fd_close(&p->err_fd);
     keeper_finish(&p->keeper);
     p->state = PROGRAM_RUNNING;

@@ -193,12 +193,12 @@ void progwork_clear(const char *dir)
     err_ignore(dir_remove(dir, NULL)); /* user code may have made files that cannot be removed */
 }
 
-/* Changes to the working directory; relative paths start in the workspace. */
+/* Changes to the working directory. */
 static int go_there(const struct progwork *w, struct err *err)
 {
     struct view path = w->request.code;
-    if (chdir(w->workspace) < 0 && chdir("/") < 0) {
-        return file_error(err, "enter", w->workspace);
+    if (chdir(w->cwd) < 0 && chdir("/") < 0) {
+        return file_error(err, "enter", w->cwd);
     }
     if (w->runner != NULL || path.len == 0) {
         return 0;

@@ -16,7 +16,7 @@ struct progwork {
     bool first;                  /* the first step: it makes the directory */
     bool terminal;               /* it runs in one */
     const char *dir;             /* directory of this run; unused without a runner */
-    const char *workspace;
+    const char *cwd;             /* where it begins */
     struct request request;
 };
 

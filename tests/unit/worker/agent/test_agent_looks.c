@@ -151,7 +151,8 @@ static void start_agent(struct lab *lab)
     int ends[2];
     lab->agent = alloc_one(struct agent);
     lab->agent->config.sandbox = "looks";
-    lab->agent->config.spawn = (struct spawn_config){.single_uid = true, .workspace = lab->dir};
+    lab->agent->config.spawn =
+        (struct spawn_config){.single_uid = true, .workspace = lab->dir, .cwd = lab->dir};
     op_table_init(&lab->agent->ops);
     link_init(&lab->agent->links[0]);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
