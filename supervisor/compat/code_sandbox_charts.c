@@ -231,7 +231,7 @@ const struct tool code_sandbox_scatter_plot = {
 const struct tool code_sandbox_interactive_chart = {
     .name = "generate_interactive_chart",
     .title = "Make an interactive chart",
-    .description = "Makes an HTML page with a chart (line, bar or scatter) that shows values under the pointer and loads nothing from elsewhere.",
+    .description = "Makes an HTML page with a chart (line, bar, scatter or area; a line for any other kind) that shows values under the pointer and loads nothing from elsewhere.",
     .input_schema = JSON_TEXT({
         "type": "object",
         "properties": {

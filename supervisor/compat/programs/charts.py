@@ -13,8 +13,8 @@ HTML_MAX = 700_000  # of what it costs as JSON in a JSON text
 COLORS = ["#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f"]
 
 
-def place(ask, ending):
-    path = ask.get("save_path") or f"{ask['chart_type']}_{uuid.uuid4().hex[:8]}{ending}"
+def place(ask, kind, ending):
+    path = ask.get("save_path") or f"{kind}_{uuid.uuid4().hex[:8]}{ending}"
     path = os.path.abspath(path)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     return path
@@ -97,7 +97,7 @@ def picture(ask):
     if ask.get("y_label"):
         axes.set_ylabel(ask["y_label"])
     figure.tight_layout()
-    path = place(ask, ".png")
+    path = place(ask, ask["chart_type"], ".png")
     figure.savefig(path, format="png", dpi=100)
     with open(path, "rb") as file:
         data = file.read()
@@ -196,7 +196,7 @@ def full_page(ask):
 
 def interactive(ask):
     small = page(ask)
-    path = place(ask, ".html")
+    path = place(ask, kind_of(ask), ".html")
     with open(path, "w", encoding="utf-8") as file:
         file.write(full_page(ask) or small)
     return {"file_path": path, "html_content": small if len(json.dumps(json.dumps(small))) <= HTML_MAX else None}

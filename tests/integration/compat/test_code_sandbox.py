@@ -338,7 +338,12 @@ def interactive_charts():
         equal(blocks, [])
         contains(done["html_content"], "a&lt;b &amp;")
         equal(("<polygon" in done["html_content"], "<polyline" in done["html_content"]), (kind == "area", kind in ("line", "area", "sunburst")), kind)
+        equal(("<rect" in done["html_content"], "<circle" in done["html_content"]), (kind == "bar", kind != "bar"), kind)
         assert "src=" not in done["html_content"] and "http" not in done["html_content"]
+    for kind in ("a/b", "../x", "x" * 300):  # a kind is no part of a path
+        done, _ = chart(server, "generate_interactive_chart", chart_type=kind, data=ROWS, x_key="x", y_keys="y")
+        equal(done["chart_type"], kind)
+        assert re.fullmatch(r"/workspace/line_[0-9a-f]{8}\.html", done["file_path"]), done["file_path"]
     rows = [{"x": f"{i} {'ä漢' * 30}", "y": i} for i in range(1500)]
     answer = server.start_call("generate_interactive_chart", session_id="c", chart_type="bar", data=rows, x_key="x", y_keys="y").result()
     assert len(json.dumps(answer)) < 1 << 20, len(json.dumps(answer))
