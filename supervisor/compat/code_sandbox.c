@@ -169,21 +169,9 @@ static cJSON *text_of_error(const cJSON *error, const struct fleet_outcome *o)
     return cJSON_CreateString(text); /* each part is within its own budget */
 }
 
-/* The error of a run that goes on after its call. */
-static cJSON *still_running(const struct tool_call *call)
+static void put_logs(cJSON *answer, const char *key, const struct fleet_outcome *o)
 {
-    cJSON *error = cJSON_CreateObject();
-    CLEANUP_FREE char *text = runs_unfinished(call);
-    result_put_text(error, "name", "StillRunning");
-    result_put_text(error, "value", text);
-    result_put_text(error, "traceback", "");
-    return error;
-}
-
-static void put_logs(const struct tool_call *call, cJSON *answer, const char *key,
-                     const struct fleet_outcome *o)
-{
-    cJSON *error = o->state == OP_DONE ? runs_error(REPLY_DUMPS, o) : still_running(call);
+    cJSON *error = runs_error(REPLY_DUMPS, o);
     if (code_sandbox_is_firecracker()) {
         result_put(answer, key, runs_stream(REPLY_DUMPS, o, false));
         result_put(answer, "error", text_of_error(error, o));
@@ -217,7 +205,7 @@ static void on_executed(void *arg, int rc, const struct fleet_outcome *o, const 
     runs_done(call);
     if (!never_ran(call, rc, o, err, "Error executing code")) {
         cJSON *answer = cJSON_CreateObject();
-        put_logs(call, answer, "logs", o);
+        put_logs(answer, "logs", o);
         reply_json(call, REPLY_DUMPS, answer);
     }
 }
@@ -334,7 +322,7 @@ static void on_run(void *arg, int rc, const struct fleet_outcome *o, const struc
     call->own = answer;
     call->own_free = free_answer;
     if (rc == 0 && o->end->status != OP_STATUS_FAILED) {
-        put_logs(call, answer, "logs", o);
+        put_logs(answer, "logs", o);
     } else {
         CLEANUP_FREE char *trouble = runs_trouble(rc, o, err);
         CLEANUP_FREE char *text = alloc_printf("Operation failed: %s", trouble);

@@ -77,8 +77,7 @@ static void on_drawn(void *arg, int rc, const struct fleet_outcome *o, const str
     cJSON *drawn = NULL;
     (void)hint;
     runs_done(call);
-    bool runs = rc == 0 && o->state != OP_DONE;
-    CLEANUP_FREE char *trouble = runs ? runs_unfinished(call) : runs_trouble(rc, o, err);
+    CLEANUP_FREE char *trouble = runs_trouble(rc, o, err);
     if (trouble == NULL) {
         err_ignore(json_parse(o->out.data != NULL ? o->out.data : "", o->out.len, DONE_MAX_BYTES,
                               DONE_MAX_DEPTH, &drawn, NULL, &bad));

@@ -39,9 +39,8 @@ static void on_command_done(void *arg, int rc, const struct fleet_outcome *o, co
     cJSON *answer = NULL;
     (void)hint;
     runs_done(call);
-    bool runs = rc == 0 && o->state != OP_DONE;
-    CLEANUP_FREE char *trouble = runs ? runs_unfinished(call) : runs_trouble(rc, o, err);
-    if (trouble == NULL && o->state == OP_DONE && o->end->status == OP_STATUS_OK &&
+    CLEANUP_FREE char *trouble = runs_trouble(rc, o, err);
+    if (trouble == NULL && o->end->status == OP_STATUS_OK &&
         json_parse(o->out.data != NULL ? o->out.data : "", o->out.len, DONE_MAX_BYTES,
                    DONE_MAX_DEPTH, &answer, NULL, &bad) == 0) {
         reply_json(call, REPLY_DUMPS, answer);

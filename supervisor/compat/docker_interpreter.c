@@ -202,14 +202,10 @@ static void on_container_outcome(void *arg, int rc, const struct fleet_outcome *
         unsupported(call, asked_language(call));
         return;
     }
-    if (rc == 0 && o->state != OP_DONE) {
-        CLEANUP_FREE char *unfinished = runs_unfinished(call);
-        answer_failed(call, unfinished, merged(o), cJSON_CreateNull());
-        return;
-    }
     CLEANUP_FREE char *trouble = runs_trouble(rc, o, err);
-    if (rc < 0 || failed) {
-        answer_failed(call, trouble, cJSON_CreateNull(), cJSON_CreateNull());
+    if (rc < 0 || failed || o->state != OP_DONE) {
+        cJSON *output = rc < 0 || failed ? cJSON_CreateNull() : merged(o);
+        answer_failed(call, trouble, output, cJSON_CreateNull());
         return;
     }
     if (o->end->status == OP_STATUS_OK) {

@@ -169,24 +169,6 @@ static int64_t exit_code_of(const struct fleet_outcome *o)
     }
 }
 
-/* Returns why the run did not end by itself; NULL: it did. The caller frees it. */
-static char *problem_of(const struct fleet_outcome *o)
-{
-    struct view said = o->end->error_message;
-    switch (o->end->status) {
-    case OP_STATUS_OK:
-    case OP_STATUS_ERROR:
-        return NULL;
-    case OP_STATUS_TIMEOUT:
-        return alloc_printf("stopped after %.0f seconds, its time limit",
-                            (double)o->duration_us / 1e6);
-    case OP_STATUS_MEMORY:
-        return alloc_strdup("killed: it used more memory than the sandbox has");
-    default:
-        return said.len > 0 ? alloc_viewdup(said) : alloc_strdup(op_status_name(o->end->status));
-    }
-}
-
 static void answer_trouble(struct tool_call *call, const struct run *run, const char *message)
 {
     cJSON *answer = cJSON_CreateObject();
@@ -248,13 +230,12 @@ static void on_profile_outcome(void *arg, int rc, const struct fleet_outcome *o,
         refuse_missing(call, shape);
         return;
     }
-    bool runs = rc == 0 && o->state != OP_DONE;
-    char *problem = rc < 0 ? alloc_strdup(err->text) : runs ? runs_unfinished(call) : problem_of(o);
-    run->problem = problem;
+    run->problem = runs_trouble(rc, o, err);
     if (rc < 0 || o->end->status == OP_STATUS_FAILED) {
-        answer_trouble(call, run, problem);
+        answer_trouble(call, run, run->problem);
         return;
     }
+    bool runs = o->state != OP_DONE;
     run->answer = cJSON_CreateObject();
     result_put(run->answer, "stdout", runs_stream(shape->style, o, false));
     result_put(run->answer, "stderr", runs_stream(shape->style, o, true));

@@ -12,7 +12,6 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "common/clock.h"
 #include "common/hash.h"
 #include "proto/limits.h"
 #include "supervisor/base/config.h"
@@ -145,18 +144,15 @@ void runs_done(struct tool_call *call)
     call->running = NULL;
 }
 
-char *runs_unfinished(const struct tool_call *call)
-{
-    return alloc_printf("it still runs after %llu s: get_execution with execution_id \"%s\" waits "
-                        "for its end, cancel_execution stops it",
-                        (unsigned long long)(clock_ms() - call->begun_ms) / 1000,
-                        call->execution_id);
-}
-
 char *runs_trouble(int rc, const struct fleet_outcome *outcome, const struct err *err)
 {
     if (rc < 0) {
         return alloc_strdup(err->text);
+    }
+    if (outcome->state != OP_DONE) {
+        return alloc_printf("it still runs: get_execution with execution_id \"%s\" waits for its "
+                            "end, cancel_execution stops it",
+                            outcome->op);
     }
     const struct msg_output *end = outcome->end;
     switch (end->status) {
@@ -181,9 +177,12 @@ cJSON *runs_stream(enum reply_style style, const struct fleet_outcome *o, bool i
                      : reply_stream(style, o->out, o->out_tail, o->out_bytes, REPLY_SHARE_BYTES);
 }
 
-static const char *status_name(uint64_t status)
+static const char *error_name(const struct fleet_outcome *o)
 {
-    switch (status) {
+    if (o->state != OP_DONE) {
+        return "StillRunning";
+    }
+    switch (o->end->status) {
     case OP_STATUS_TIMEOUT:
         return "TimeoutError";
     case OP_STATUS_MEMORY:
@@ -204,10 +203,9 @@ cJSON *runs_error(enum reply_style style, const struct fleet_outcome *o)
         return NULL;
     }
     cJSON *error = cJSON_CreateObject();
-    bool stopped = end->status != OP_STATUS_ERROR;
     CLEANUP_FREE char *trouble = runs_trouble(0, o, NULL);
-    bool raised = end->error_name.len > 0 && !stopped;
-    struct view name = raised ? end->error_name : view_of(status_name(end->status));
+    bool raised = end->error_name.len > 0 && trouble == NULL;
+    struct view name = raised ? end->error_name : view_of(error_name(o));
     char code[32];
     snprintf(code, sizeof(code), "%lld", (long long)end->exit_code);
     struct view value = raised            ? end->error_message

@@ -45,17 +45,16 @@ void runs_done(struct tool_call *call);
 /* How long a call may yet wait for its code. */
 uint64_t runs_wait_ms(const struct tool_call *call);
 
-/* Says that the code still runs, and how to go on with it. The caller frees it. */
-char *runs_unfinished(const struct tool_call *call);
-
-/* Why there is no outcome, or a bad one that is no error of the code (a deadline, memory, a path);
- * NULL: it succeeded, or its code failed. The caller frees it. */
+/* Why there is no outcome, or a bad one that is no error of the code (a deadline, memory, a path),
+ * or how to go on with code that still runs; NULL: it succeeded, or its code failed. The caller
+ * frees it. */
 char *runs_trouble(int rc, const struct fleet_outcome *outcome, const struct err *err);
 
 /* All kept output of a stream, with a line that says how much was dropped. */
 cJSON *runs_stream(enum reply_style style, const struct fleet_outcome *outcome, bool is_stderr);
 
-/* {"name", "value", "traceback"} of the error that ended the code; NULL: none. */
+/* {"name", "value", "traceback"} of the error that ended the code, or "StillRunning"; NULL: none.
+ */
 cJSON *runs_error(enum reply_style style, const struct fleet_outcome *outcome);
 
 /* Answers {"error": "<prefix>: <what>"}. */

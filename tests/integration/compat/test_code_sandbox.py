@@ -435,6 +435,7 @@ def long_code():
         done = value(server, "execute_code", session_id="w", code=slow)
         said = done["error"] if kind == "firecracker" else done["error"]["value"]
         equal(done["logs"] if kind == "firecracker" else done["logs"]["stdout"][0], "begun\n")
+        assert kind == "firecracker" or (done["error"]["name"], done["error"]["traceback"]) == ("StillRunning", ""), done
         execution = re.search(r'get_execution with execution_id "(\w+)"', said)[1]
         server.start_call("cancel_execution", execution_id=execution).result()
         equal(value(server, "execute_code", session_id="w", code="print(2)")["error"], None)
