@@ -256,7 +256,6 @@ static void on_profile_outcome(void *arg, int rc, const struct fleet_outcome *o,
 static void begin_run(struct tool_call *call, const struct python_shape *shape, bool code,
                       struct fleet_op *op)
 {
-    struct tool_session *s = call->session;
     struct run *run = alloc_one(struct run);
     *run = (struct run){.shape = shape, .code = code};
     call->own = run;
@@ -264,9 +263,7 @@ static void begin_run(struct tool_call *call, const struct python_shape *shape, 
     op->kind = OP_RUN;
     op->path = "";
     op->keep_bytes = RESULT_KEEP_BYTES;
-    fleet_execute(s->fleet, s->owner, call->sandbox_id, op, call->execution_id);
-    call->stops = true;
-    tool_await(call, runs_wait_ms(call), on_profile_outcome);
+    runs_op(call, op, on_profile_outcome);
 }
 
 void python_execute(struct tool_call *call, const struct python_shape *shape)

@@ -16,8 +16,7 @@
 #include "proto/limits.h"
 #include "supervisor/base/config.h"
 
-#define ARGS_MAX      8
-#define LEAST_WAIT_MS 1000 /* for the code, if its call was slow to start */
+#define ARGS_MAX 8
 
 /* Whether the fleet accepts it as a name; an empty name would mean "none". */
 static bool is_name(const char *text)
@@ -92,18 +91,12 @@ void runs_open(struct tool_call *call, const char *session_id, fleet_info_fn don
     tool_open(call->session, &spec, done, call);
 }
 
-uint64_t runs_wait_ms(const struct tool_call *call)
-{
-    uint64_t left_ms = tool_budget_left_ms(call);
-    return left_ms > LEAST_WAIT_MS ? left_ms : LEAST_WAIT_MS;
-}
-
-static void run_op(struct tool_call *call, const struct fleet_op *op, fleet_outcome_fn done)
+void runs_op(struct tool_call *call, const struct fleet_op *op, fleet_outcome_fn done)
 {
     struct tool_session *s = call->session;
     fleet_execute(s->fleet, s->owner, call->sandbox_id, op, call->execution_id);
     call->stops = true;
-    tool_await(call, runs_wait_ms(call), done);
+    tool_await(call, tool_wait_ms(call), done);
 }
 
 void runs_code(struct tool_call *call, const char *language, const char *code, struct view input,
@@ -117,7 +110,7 @@ void runs_code(struct tool_call *call, const char *language, const char *code, s
         .stdin_data = input,
         .keep_bytes = RESULT_KEEP_BYTES,
     };
-    run_op(call, &op, done);
+    runs_op(call, &op, done);
 }
 
 void runs_program(struct tool_call *call, const char *const *args, size_t count, struct view input,
@@ -135,7 +128,7 @@ void runs_program(struct tool_call *call, const char *const *args, size_t count,
         .stdin_data = input,
         .keep_bytes = REPLY_BYTES,
     };
-    run_op(call, &op, done);
+    runs_op(call, &op, done);
 }
 
 void runs_done(struct tool_call *call)

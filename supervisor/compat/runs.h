@@ -32,18 +32,16 @@ bool runs_has_ended(const struct fleet_info *info);
  * servers do. */
 void runs_open(struct tool_call *call, const char *session_id, fleet_info_fn done);
 
-/* Run code of a language, or a program with `args`, in call->sandbox_id and wait for its end, or as
- * long as a call may: then the outcome's state is not OP_DONE, it has the output so far, and the
- * run goes on. `done` gets the call as its argument and must first call
- * runs_done(). */
+/* Run code of a language, a program with `args`, or any operation that runs one, in
+ * call->sandbox_id and wait for its end, or as long as a call may: then the outcome's state is not
+ * OP_DONE, it has the output so far, and the run goes on. `done` gets the call as its argument and
+ * must first call runs_done(). */
 void runs_code(struct tool_call *call, const char *language, const char *code, struct view input,
                fleet_outcome_fn done);
 void runs_program(struct tool_call *call, const char *const *args, size_t count, struct view input,
                   fleet_outcome_fn done);
+void runs_op(struct tool_call *call, const struct fleet_op *op, fleet_outcome_fn done);
 void runs_done(struct tool_call *call);
-
-/* How long a call may yet wait for its code. */
-uint64_t runs_wait_ms(const struct tool_call *call);
 
 /* Why there is no outcome, or a bad one that is no error of the code (a deadline, memory, a path),
  * or how to go on with code that still runs; NULL: it succeeded, or its code failed. The caller

@@ -19,7 +19,6 @@
 
 #define TALK_WAIT_MS  3000 /* for code whose stdin is open */
 #define CHARACTER_MAX 4    /* bytes in UTF-8 */
-#define LEAST_WAIT_MS 1000 /* minimum wait for the code if the call was slow to start */
 
 /* The schema allows known names only. */
 static const char *call_language(const struct tool_call *call)
@@ -122,16 +121,14 @@ static void wait_for_outcome(struct tool_call *call)
         (void)tell_execution(call);
         tool_await(call, FLEET_WAIT_FOR_EVER, call->outcome);
     } else if (takes_input(call)) {
-        uint64_t rest_ms = tool_budget_left_ms(call);
-        rest_ms = rest_ms < TALK_WAIT_MS ? rest_ms : TALK_WAIT_MS;
-        tool_await(call, rest_ms > LEAST_WAIT_MS ? rest_ms : LEAST_WAIT_MS, call->outcome);
+        uint64_t rest_ms = tool_wait_ms(call);
+        tool_await(call, rest_ms < TALK_WAIT_MS ? rest_ms : TALK_WAIT_MS, call->outcome);
         fleet_await_quiet(call->await, EXECUTION_QUIET_MS, 0, 0);
     } else if (task == TOOL_TASK_MAY && after_ms < budget_ms) {
         tool_await(call, passed_ms < after_ms ? after_ms - passed_ms : 0, on_still_running);
     } else {
         /* Opening a sandbox for this call may have taken some of its time. */
-        uint64_t rest_ms = tool_budget_left_ms(call);
-        tool_await(call, rest_ms > LEAST_WAIT_MS ? rest_ms : LEAST_WAIT_MS, call->outcome);
+        tool_await(call, tool_wait_ms(call), call->outcome);
     }
 }
 

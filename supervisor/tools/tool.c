@@ -28,6 +28,8 @@
  * notification that comes a moment too early. */
 #define OUTPUT_EVERY_MS 520
 
+#define LEAST_WAIT_MS 1000 /* for code, if its call was slow to start */
+
 void tool_session_init(struct tool_session *s, struct fleet *fleet, const struct config *config,
                        const struct tool_services *services, const struct principal *principal,
                        enum tool_default kind)
@@ -115,6 +117,12 @@ uint64_t tool_budget_left_ms(const struct tool_call *call)
     uint64_t budget_ms = call->session->config->sync_budget_s * 1000;
     uint64_t passed_ms = clock_ms() - call->begun_ms;
     return passed_ms < budget_ms ? budget_ms - passed_ms : 0;
+}
+
+uint64_t tool_wait_ms(const struct tool_call *call)
+{
+    uint64_t left_ms = tool_budget_left_ms(call);
+    return left_ms > LEAST_WAIT_MS ? left_ms : LEAST_WAIT_MS;
 }
 
 bool tool_is_task(struct tool_call *call, const char *status)

@@ -181,6 +181,9 @@ bool tool_is_task(struct tool_call *call, const char *status);
 /* How much is left of the time that a call may wait. */
 uint64_t tool_budget_left_ms(const struct tool_call *call);
 
+/* The same for a call that has started code: at least a moment, even if it was slow to start. */
+uint64_t tool_wait_ms(const struct tool_call *call);
+
 /* Waits for call->execution_id, at most wait_ms; `done` as in tool_run_op(). */
 void tool_await(struct tool_call *call, uint64_t wait_ms, fleet_outcome_fn done);
 
