@@ -110,34 +110,29 @@ static int add_path(struct buf *url, const char *path)
     return rc;
 }
 
-char *links_make_foreign(struct links *l, const char *key, const char *sandbox, const char *path)
+/* Makes a URL of the path between these texts, which are part of a URL already. */
+static char *make_between(struct links *l, const char *before, const char *behind,
+                          const char *sandbox, const char *path)
 {
     CLEANUP_BUF struct buf url;
     buf_init(&url, URL_BYTES);
-    if (l == NULL) {
-        return NULL;
-    }
     CLEANUP_FREE char *proof = make_proof(l, '&', sandbox, path);
-    int rc = proof == NULL ? -1
-                           : buf_printf(&url, NULL, "%s/sandbox/file?%s=%s&file_path=", l->base,
-                                        key, sandbox);
+    int rc = proof == NULL ? -1 : buf_printf(&url, NULL, "%s%s", l->base, before);
     rc = rc == 0 ? add_path(&url, path) : rc;
-    rc = rc == 0 ? buf_add_str(&url, proof, NULL) : rc;
+    rc = rc == 0 ? buf_printf(&url, NULL, "%s%s", behind, proof) : rc;
     return rc == 0 ? alloc_viewdup(view_bytes(url.data, url.len)) : NULL;
+}
+
+char *links_make_foreign(struct links *l, const char *key, const char *sandbox, const char *path)
+{
+    CLEANUP_FREE char *before = alloc_printf("/sandbox/file?%s=%s&file_path=", key, sandbox);
+    return l != NULL ? make_between(l, before, "", sandbox, path) : NULL;
 }
 
 char *links_make_static(struct links *l, const char *key, const char *sandbox, const char *name)
 {
-    CLEANUP_BUF struct buf url;
-    buf_init(&url, URL_BYTES);
-    if (l == NULL) {
-        return NULL;
-    }
-    CLEANUP_FREE char *proof = make_proof(l, '&', sandbox, name);
-    int rc = proof == NULL ? -1 : buf_printf(&url, NULL, "%s/static/", l->base);
-    rc = rc == 0 ? add_path(&url, name) : rc;
-    rc = rc == 0 ? buf_printf(&url, NULL, "?%s=%s%s", key, sandbox, proof) : rc;
-    return rc == 0 ? alloc_viewdup(view_bytes(url.data, url.len)) : NULL;
+    CLEANUP_FREE char *behind = alloc_printf("?%s=%s", key, sandbox);
+    return l != NULL ? make_between(l, "/static/", behind, sandbox, name) : NULL;
 }
 
 enum link_state links_check(struct links *l, const char *sandbox, const char *path,
