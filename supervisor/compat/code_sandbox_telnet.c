@@ -18,17 +18,13 @@
 #define DONE_MAX_DEPTH 8
 
 /* Of connect the failure is {"connected": false, "error"}, of the others {"success": false, …}. */
-static void fail_telnet(struct tool_call *call, const char *key, const char *what)
+static void fail_telnet(struct tool_call *call, const char *what)
 {
     cJSON *answer = cJSON_CreateObject();
-    result_put_bool(answer, key, false);
+    bool connects = json_get(call->args, "host") != NULL;
+    result_put_bool(answer, connects ? "connected" : "success", false);
     result_put(answer, "error", reply_bytes(REPLY_DUMPS, view_of(what), RESULT_MESSAGE_BYTES));
     reply_json(call, REPLY_DUMPS, answer);
-}
-
-static const char *failure_key(const struct tool_call *call)
-{
-    return json_get_str(call->args, "host") != NULL ? "connected" : "success";
 }
 
 static void on_command_done(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,
@@ -46,8 +42,7 @@ static void on_command_done(void *arg, int rc, const struct fleet_outcome *o, co
         reply_json(call, REPLY_DUMPS, answer);
         return;
     }
-    fail_telnet(call, failure_key(call),
-                trouble != NULL ? trouble : "the connection's sandbox gave no answer");
+    fail_telnet(call, trouble != NULL ? trouble : "the connection's sandbox gave no answer");
 }
 
 static void ask_shell(struct tool_call *call, const char *tool)
@@ -67,7 +62,7 @@ static void on_shell_open(void *arg, int rc, const struct fleet_info *info, cons
     struct tool_call *call = arg;
     (void)hint;
     if (rc < 0) {
-        fail_telnet(call, failure_key(call), err->text);
+        fail_telnet(call, err->text);
         return;
     }
     snprintf(call->sandbox_id, sizeof(call->sandbox_id), "%s", info->id);
@@ -77,9 +72,8 @@ static void on_shell_open(void *arg, int rc, const struct fleet_info *info, cons
 static void open_connection(struct tool_call *call)
 {
     if (!call->session->config->allow_network) {
-        fail_telnet(call, "connected",
-                    "sandboxes of this server have no network; its operator can allow it with "
-                    "--allow-network");
+        fail_telnet(call, "sandboxes of this server have no network; its operator can allow it "
+                          "with --allow-network");
     } else if (runs_find(call, CODE_SANDBOX_TELNET)) {
         ask_shell(call, "connect");
     } else {
@@ -95,7 +89,7 @@ static bool is_there(struct tool_call *call)
     }
     CLEANUP_FREE char *text = alloc_printf("No active connection with session ID %s",
                                            json_get_str(call->args, "session_id"));
-    fail_telnet(call, "success", text);
+    fail_telnet(call, text);
     return false;
 }
 
