@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/io/json.h"
 #include "supervisor/compat/python_profile.h"
+#include "supervisor/packages/names.h"
 #include "supervisor/packages/specifiers.h"
 #include "supervisor/tools/package.h"
 
@@ -24,12 +25,6 @@ struct asking {
 static const char *package_of(const struct tool_call *call)
 {
     return json_get_str(call->args, "package_name");
-}
-
-/* The package name in a requirement, without extras and versions. The caller frees it. */
-static char *name_in(const char *requirement)
-{
-    return alloc_viewdup(view_bytes(requirement, strcspn(requirement, "[<>=!~; ")));
 }
 
 static void put_message(cJSON *answer, const char *before, const char *package, const char *behind)
@@ -124,7 +119,8 @@ static void look(struct tool_call *call, const struct python_shape *shape, packa
     a->shape = shape;
     call->own = a;
     call->own_free = free;
-    CLEANUP_FREE char *name = name_in(package_of(call));
+    CLEANUP_FREE char *name =
+        alloc_viewdup(package_requirement_name(PACKAGE_PIP, package_of(call)));
     call->package_wait = packages_status(s->services->packages, s->owner, call->sandbox_id,
                                          PACKAGE_PIP, name, done, call);
 }

@@ -194,16 +194,7 @@ static bool is_equal(const struct version *there, const struct version *asked)
            (asked->local.len == 0 || is_same_text(there->local, asked->local));
 }
 
-enum relation {
-    REL_EXACT,
-    REL_EQUAL,
-    REL_OTHER,
-    REL_COMPATIBLE,
-    REL_LEAST,
-    REL_MOST,
-    REL_LESS,
-    REL_MORE
-};
+enum relation { REL_EQUAL, REL_OTHER, REL_COMPATIBLE, REL_LEAST, REL_MOST, REL_LESS, REL_MORE };
 
 static bool does_fit(enum relation op, const struct version *there, const struct version *asked)
 {
@@ -233,7 +224,7 @@ static bool does_specifier_fit(enum relation op, struct view asked, struct view 
     struct version there, wanted;
     bool any = asked.len > 2 && memcmp(asked.data + asked.len - 2, ".*", 2) == 0;
     struct view plain = any ? view_bytes(asked.data, asked.len - 2) : asked;
-    if (op == REL_EXACT || !read_version(version, &there) || !read_version(plain, &wanted)) {
+    if (!read_version(version, &there) || !read_version(plain, &wanted)) {
         bool same = is_same_text(asked, version);
         return op == REL_OTHER ? !same : same;
     }
@@ -249,8 +240,8 @@ static enum relation take_relation(struct view *rest)
         const char *word;
         enum relation op;
     } rows[] = {
-        {"===", REL_EXACT}, {"==", REL_EQUAL}, {"!=", REL_OTHER}, {"~=", REL_COMPATIBLE},
-        {">=", REL_LEAST},  {"<=", REL_MOST},  {"<", REL_LESS},   {">", REL_MORE},
+        {"==", REL_EQUAL}, {"!=", REL_OTHER}, {"~=", REL_COMPATIBLE}, {">=", REL_LEAST},
+        {"<=", REL_MOST},  {"<", REL_LESS},   {">", REL_MORE},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (take_word(rest, rows[i].word)) {
