@@ -1,6 +1,6 @@
 /*
- * Paths of the servers behind the python profiles: code runs in /app/results there, which is
- * another name for our workspace.
+ * Paths of the servers behind the python profiles: code runs in /app/results there, and the
+ * workspace of these sandboxes has that name.
  */
 #ifndef CLOISTER_SUPERVISOR_COMPAT_PYTHON_PATHS_H
 #define CLOISTER_SUPERVISOR_COMPAT_PYTHON_PATHS_H

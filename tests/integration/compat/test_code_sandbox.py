@@ -192,6 +192,9 @@ def files():
         done = value(server, "upload_file", session_id="f", file_name="f", file_content=path, destination_path=directory)
         equal(done, {"path": path, "message": "File uploaded successfully"})
         equal(value(server, "read_file", session_id="f", file_path=path)["content"], path)
+    done = value(server, "upload_file", session_id="f", file_name="/tmp/d/whole", file_content="w", destination_path="/sub")
+    equal(done, {"path": "/tmp/d/whole", "message": "File uploaded successfully"})  # an absolute name replaces the directory
+    equal(value(server, "read_file", session_id="f", file_path="/tmp/d/whole")["content"], "w")
     equal(value(server, "execute_code", session_id="f", code="print(open('sub/f').read())")["logs"]["stdout"], ["/sub/f\n"])
     contains(value(server, "list_files", session_id="f", path="/sub")["files"], {"name": "f", "type": "file", "path": "/sub/f"})
     value(server, "execute_code", session_id="f", code="import os\nos.symlink('sub', 'way')\nos.symlink('sub/f', 'ref')\nos.symlink('none', 'lost')")

@@ -208,7 +208,7 @@ def instructions():
 
 @suite.case("profiles that have a tool of one name are refused at the start, and the tool is named")
 def clashes():
-    for one, two, tool in (("code-sandbox", "docker-interpreter", "execute_code"), ("python-env", "python-sandbox", "execute_python_code"), ("code-sandbox", "python-sandbox", "create_sandbox")):
+    for one, two, tool in (("code-sandbox", "docker-interpreter", "execute_code"), ("python-env", "python-sandbox", "execute_python_code"), ("python-env", "python-env@later", "create_python_env"), ("code-sandbox", "python-sandbox", "create_sandbox")):
         refused = mcp.Process("--compat", f"{one},{two}", stdio=False)
         equal(refused.wait_exit(), 64)
         refused.logger.join(30)
