@@ -6,8 +6,8 @@
  * A call of an earlier server begins with a question: an INPUT without bytes is answered with the
  * number of those that were taken.
  *
- * When the call ends while an INPUT is out, its answer is waited for, since it says whether the
- * bytes were taken.
+ * When the call ends while an INPUT with bytes is out, its answer is waited for, since it says
+ * whether they were taken.
  */
 #include "supervisor/calls/input.h"
 
@@ -136,7 +136,7 @@ static void on_input_reply(void *arg, int rc, const struct msg *reply, const str
     struct call_input *in = arg;
     struct fleet_call *call = in->call;
     in->asked = false;
-    if (call == NULL && rc < 0) {
+    if (call == NULL && (rc < 0 || in->looks)) {
         set_ended(in);
         tell_input(in, -in->err.code, NULL, &in->err, in->hint);
         return;

@@ -85,6 +85,16 @@ int worker_link_ask(struct worker_link *link, struct msg *m, uint64_t timeout_ms
         w.kills += m->cancel.force;
         return 0;
     }
+    if (m->type == MSG_INPUT) {
+        assert_false(w.input.out);
+        w.input.out = true;
+        w.input.times++;
+        w.input.at = m->input.at;
+        snprintf(w.input.data, sizeof(w.input.data), "%.*s", VIEW_ARG(m->input.data));
+        w.input.done = done;
+        w.input.arg = arg;
+        return 0;
+    }
     assert_false(w.out); /* one request at a time */
     w.out = true;
     w.is_start = m->type == MSG_START;
@@ -184,10 +194,28 @@ void reply_error(enum err_code code)
     reply_with(err_set(&err, code, "the worker says no"), NULL, &err);
 }
 
+void reply_input(uint64_t next)
+{
+    struct msg m = {.type = MSG_INPUT_OK};
+    m.input_ok.next = next;
+    assert_true(w.input.out);
+    w.input.out = false;
+    w.input.done(w.input.arg, 0, &m, NULL, "");
+}
+
+void lose_requests(void)
+{
+    reply_with(-ERR_IO, NULL, NULL);
+    if (w.input.out) {
+        w.input.out = false;
+        w.input.done(w.input.arg, -ERR_IO, NULL, NULL, "");
+    }
+}
+
 void lose_worker(void)
 {
     w.state = SANDBOX_RECOVERING;
-    reply_with(-ERR_IO, NULL, NULL);
+    lose_requests();
 }
 
 void resume(void)

@@ -33,6 +33,15 @@ struct world {
     char op[FLEET_ID_SIZE];
     worker_reply_fn done;
     void *arg;
+    /* the pending INPUT, which may be out beside the other request */
+    struct {
+        bool out;
+        uint64_t at;
+        char data[64];
+        worker_reply_fn done;
+        void *arg;
+        unsigned times; /* all that were asked */
+    } input;
     unsigned starts, interrupts, kills, acks;
     uint64_t began_ms; /* when the first operation began, as its replies say */
     bool killed;
@@ -62,6 +71,9 @@ void reply_with(int rc, const struct msg *m, const struct err *err);
 struct msg output(enum op_state op_state, const char *text, uint64_t from);
 void reply(enum op_state op_state, const char *text);
 void reply_error(enum err_code code);
+void reply_input(uint64_t next);
+/* The worker does not answer what is out any more. */
+void lose_requests(void);
 void lose_worker(void);
 void resume(void);
 void on_told(void *arg, int rc, const struct fleet_outcome *o, const struct err *err,

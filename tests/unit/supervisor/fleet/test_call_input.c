@@ -1,0 +1,143 @@
+/* Stdin for a call that runs: what is asked of its sandbox, and what its writers are told. */
+#include "tests/unit/supervisor/fleet/call_lab.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The answer to a writer. */
+struct wrote {
+    unsigned times;
+    int rc;
+    uint64_t next;
+    char err[512];
+    char hint[256];
+};
+
+static void on_wrote(void *arg, int rc, const struct fleet_input_state *state,
+                     const struct err *err, const char *hint)
+{
+    struct wrote *wrote = arg;
+    wrote->times++;
+    wrote->rc = rc;
+    wrote->next = rc == 0 ? state->next : 0;
+    snprintf(wrote->err, sizeof(wrote->err), "%s", rc < 0 ? err->text : "");
+    snprintf(wrote->hint, sizeof(wrote->hint), "%s", hint);
+}
+
+static void begin_write(const char *id, const char *text, struct wrote *wrote)
+{
+    const struct fleet_input in = {.data = view_of(text)};
+    memset(wrote, 0, sizeof(*wrote));
+    executions_input(w.host.executions, "me", id, &in, on_wrote, wrote);
+    assert_int_equal(wrote->times, 0);
+}
+
+static void assert_asked(const char *data, uint64_t at)
+{
+    assert_true(w.input.out);
+    assert_string_equal(w.input.data, data);
+    assert_int_equal(w.input.at, at);
+}
+
+static void assert_wrote(const struct wrote *wrote, uint64_t next)
+{
+    assert_int_equal(wrote->times, 1);
+    assert_int_equal(wrote->rc, 0);
+    assert_int_equal(wrote->next, next);
+}
+
+static void assert_refused(const struct wrote *wrote, enum err_code code, const char *why,
+                           const char *hint)
+{
+    assert_int_equal(wrote->times, 1);
+    assert_int_equal(wrote->rc, -(int)code);
+    assert_non_null(strstr(wrote->err, why));
+    assert_non_null(strstr(wrote->hint, hint));
+}
+
+/* An execution of an earlier server, of whose stdin nothing is known. */
+static void join(void)
+{
+    const struct msg_op_info info = {.op = view_of("adopted"),
+                                     .kind = OP_EVAL,
+                                     .state = OP_RUNNING,
+                                     .language = view_of("bash"),
+                                     .timeout_ms = 5000};
+    executions_adopt(w.host.executions, &w.s, &info);
+    reply(OP_RUNNING, "");
+}
+
+static void a_joined_call_looks_first_where_it_stands(void **state)
+{
+    struct wrote one, two;
+    join();
+    begin_write("adopted", "one", &one);
+    begin_write("adopted", "two", &two);
+    assert_asked("", 0);
+    reply_input(7);
+    assert_asked("one", 7);
+    reply_input(10);
+    assert_wrote(&one, 10);
+    assert_asked("two", 10);
+    reply_input(13);
+    assert_wrote(&two, 13);
+    reply(OP_DONE, "");
+}
+
+static void a_lost_worker_s_input_is_asked_again_as_it_was(void **state)
+{
+    char id[FLEET_ID_SIZE];
+    struct told told;
+    struct wrote one;
+    begin(id, &told);
+    reply(OP_RUNNING, "");
+    begin_write(id, "one", &one);
+    assert_asked("one", 0);
+    lose_worker();
+    assert_int_equal(one.times, 0);
+    resume();
+    assert_asked("one", 0);
+    reply_input(3);
+    assert_wrote(&one, 3);
+    reply(OP_DONE, "");
+}
+
+static void what_was_only_looked_for_is_not_written_when_the_code_ends(void **state)
+{
+    struct wrote one;
+    join();
+    begin_write("adopted", "one", &one);
+    assert_asked("", 0);
+    reply(OP_DONE, "");
+    reply_input(7);
+    turn();
+    assert_refused(&one, ERR_INVALID, "has ended", "get_execution");
+}
+
+static void what_was_taken_before_the_end_is_written(void **state)
+{
+    char id[FLEET_ID_SIZE];
+    struct told told;
+    struct wrote one, two;
+    begin(id, &told);
+    reply(OP_RUNNING, "");
+    begin_write(id, "one", &one);
+    begin_write(id, "two", &two);
+    reply(OP_DONE, "");
+    reply_input(3);
+    turn();
+    assert_wrote(&one, 3);
+    assert_refused(&two, ERR_INVALID, "has ended", "get_execution");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_joined_call_looks_first_where_it_stands),
+        TEST(a_lost_worker_s_input_is_asked_again_as_it_was),
+        TEST(what_was_only_looked_for_is_not_written_when_the_code_ends),
+        TEST(what_was_taken_before_the_end_is_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
