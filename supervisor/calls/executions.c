@@ -340,6 +340,7 @@ void executions_input(struct executions *x, const char *owner, const char *id,
 {
     struct err err = ERR_INIT;
     struct execution *e = find_execution(x, owner, id);
+    const char *hint = "";
     if (e != NULL && e->call != NULL) {
         call_input(e->call, in, done, arg);
         return;
@@ -347,9 +348,9 @@ void executions_input(struct executions *x, const char *owner, const char *id,
     if (e == NULL || e->rc < 0) {
         set_unknown(&err);
     } else {
-        err_set(&err, ERR_INVALID, "the execution has ended, so nothing reads its stdin");
+        hint = call_input_over(e->outcome.state != OP_DONE, &err);
     }
-    call_input_refuse(x->host, &err, e != NULL ? "get_execution has its result" : "", done, arg);
+    call_input_refuse(x->host, &err, hint, done, arg);
 }
 
 void executions_told(struct executions *x, const char *owner, const char *id, uint64_t out_bytes,

@@ -19,6 +19,7 @@
 
 #define WAITING_MAX 16 /* that wait for one call */
 #define HINT_ENDED  "get_execution has its result"
+#define HINT_LEFT   "it may have been written: repeat it with stdin_offset when the server is back"
 
 struct call_input {
     TAILQ_ENTRY(call_input) node;
@@ -32,7 +33,7 @@ struct call_input {
     fleet_input_fn done;
     void *arg;
     struct deferred_task task;
-    struct err err; /* of the deferred answer */
+    struct err err; /* of the deferred answer; or why its call takes no input any more */
     const char *hint;
 };
 
@@ -68,10 +69,14 @@ static void tell_input(struct call_input *in, int rc, const struct msg_input_ok 
     fleet_host_release(host);
 }
 
-static void on_refuse_later(void *arg)
+static void tell_refused(struct call_input *in)
 {
-    struct call_input *in = arg;
     tell_input(in, -in->err.code, NULL, &in->err, in->hint);
+}
+
+static void on_refuse_later(void *in)
+{
+    tell_refused(in);
 }
 
 static void refuse_later(struct call_input *in)
@@ -88,10 +93,14 @@ void call_input_refuse(struct fleet_host *host, const struct err *err, const cha
     refuse_later(in);
 }
 
-static void set_ended(struct call_input *in)
+const char *call_input_over(bool left, struct err *err)
 {
-    err_set(&in->err, ERR_INVALID, "the execution has ended, so nothing reads its stdin");
-    in->hint = HINT_ENDED;
+    if (left) {
+        err_set(err, ERR_SHUTTING_DOWN, "the server is shutting down");
+        return HINT_LEFT;
+    }
+    err_set(err, ERR_INVALID, "the execution has ended, so nothing reads its stdin");
+    return HINT_ENDED;
 }
 
 void call_input(struct fleet_call *call, const struct fleet_input *what, fleet_input_fn done,
@@ -137,8 +146,7 @@ static void on_input_reply(void *arg, int rc, const struct msg *reply, const str
     struct fleet_call *call = in->call;
     in->asked = false;
     if (call == NULL && (rc < 0 || in->looks)) {
-        set_ended(in);
-        tell_input(in, -in->err.code, NULL, &in->err, in->hint);
+        tell_refused(in);
         return;
     }
     if (rc < 0 && err == NULL) {
@@ -158,8 +166,8 @@ static void on_input_reply(void *arg, int rc, const struct msg *reply, const str
     if (rc == 0) {
         tell_input(in, 0, &reply->input_ok, NULL, "");
     } else if (rc == -ERR_EXECUTION_NOT_FOUND) {
-        set_ended(in);
-        tell_input(in, -in->err.code, NULL, &in->err, in->hint);
+        in->hint = call_input_over(false, &in->err);
+        tell_refused(in);
     } else {
         tell_input(in, rc, NULL, err, hint);
     }
@@ -203,10 +211,11 @@ void call_inputs_ask(struct fleet_call *call)
 void call_inputs_end(struct fleet_call *call)
 {
     struct call_input *in;
+    bool left = sandbox_state(call->sandbox) == SANDBOX_LEFT;
     while ((in = TAILQ_FIRST(&call->inputs.waiting)) != NULL) {
         take_off(in);
+        in->hint = call_input_over(left, &in->err);
         if (!in->asked) {
-            set_ended(in);
             refuse_later(in);
         }
     }

@@ -33,6 +33,10 @@ void call_input(struct fleet_call *call, const struct fleet_input *in, fleet_inp
 void call_input_refuse(struct fleet_host *host, const struct err *err, const char *hint,
                        fleet_input_fn done, void *arg);
 
+/* Says why an execution takes no input any more: it has ended, or is left to the next server.
+ * Returns the hint. */
+const char *call_input_over(bool left, struct err *err);
+
 /* Sends the next one if the sandbox can take it now. */
 void call_inputs_ask(struct fleet_call *call);
 

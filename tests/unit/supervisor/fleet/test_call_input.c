@@ -130,6 +130,27 @@ static void what_was_taken_before_the_end_is_written(void **state)
     assert_refused(&two, ERR_INVALID, "has ended", "get_execution");
 }
 
+static void a_server_that_leaves_does_not_say_that_the_code_has_ended(void **state)
+{
+    char id[FLEET_ID_SIZE];
+    struct told told;
+    struct wrote one, two, three;
+    begin(id, &told);
+    reply(OP_RUNNING, "");
+    begin_write(id, "one", &one);
+    begin_write(id, "two", &two);
+    w.state = SANDBOX_LEFT;
+    call_leave_all(&w.s);
+    assert_int_equal(letter(&told), 'r');
+    lose_requests();
+    begin_write(id, "three", &three);
+    turn();
+    const struct wrote *all[] = {&one, &two, &three};
+    for (size_t i = 0; i < 3; i++) {
+        assert_refused(all[i], ERR_SHUTTING_DOWN, "shutting down", "repeat it with stdin_offset");
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -138,6 +159,7 @@ int main(void)
         TEST(a_lost_worker_s_input_is_asked_again_as_it_was),
         TEST(what_was_only_looked_for_is_not_written_when_the_code_ends),
         TEST(what_was_taken_before_the_end_is_written),
+        TEST(a_server_that_leaves_does_not_say_that_the_code_has_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
