@@ -67,6 +67,7 @@ void call_check_all(struct sandbox *s)
     TAILQ_FOREACH(call, &s->calls, node)
     {
         check_call(call); /* the answer is deferred, so the list does not change here */
+        call_inputs_check(call);
     }
 }
 

@@ -78,7 +78,7 @@ enum call_state call_state(const struct fleet_call *call);
 /* The sandbox has a worker (again): continues all its calls. */
 void call_resume_all(struct sandbox *s);
 
-/* Called about once a second: ends overdue calls. */
+/* Called about once a second: ends overdue calls, and writes to their stdin. */
 void call_check_all(struct sandbox *s);
 
 /* Answer all calls of s, before they return. Code that was running when s failed has crashed; its

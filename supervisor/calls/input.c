@@ -6,11 +6,16 @@
  * A call of an earlier server begins with a question: an INPUT without bytes is answered with the
  * number of those that were taken.
  *
+ * An INPUT that is not answered in time is given up: its writer is told, and may repeat it. If it
+ * is out, its answer is still waited for, since it says where the next one belongs. What is lost
+ * leaves that unknown, so the next one begins with that question.
+ *
  * When the call ends while an INPUT with bytes is out, its answer is waited for, since it says
  * whether they were taken.
  */
 #include "supervisor/calls/input.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -19,7 +24,10 @@
 
 #define WAITING_MAX 16 /* that wait for one call */
 #define HINT_ENDED  "get_execution has its result"
-#define HINT_LEFT   "it may have been written: repeat it with stdin_offset when the server is back"
+#define HINT_SILENT                                                                                \
+    "it may have been written: repeat it with stdin_offset when the sandbox answers; its engine "  \
+    "may be busy or stopped"
+#define HINT_LEFT "it may have been written: repeat it with stdin_offset when the server is back"
 
 struct call_input {
     TAILQ_ENTRY(call_input) node;
@@ -28,9 +36,10 @@ struct call_input {
     struct buf data;
     bool eof, has_at;
     uint64_t rows, cols, at;
+    uint64_t entered_ms;
     bool asked;
-    bool looks; /* the request that is out asks for the number of bytes only */
-    fleet_input_fn done;
+    bool looks;          /* the request that is out asks for the number of bytes only */
+    fleet_input_fn done; /* NULL: given up, but a request is still out */
     void *arg;
     struct deferred_task task;
     struct err err; /* of the deferred answer; or why its call takes no input any more */
@@ -47,6 +56,7 @@ static struct call_input *new_input(struct fleet_host *host, fleet_input_fn done
 {
     struct call_input *in = alloc_one(struct call_input);
     in->host = host;
+    in->entered_ms = uv_now(host->loop);
     fleet_host_hold(host);
     buf_init(&in->data, LIMIT_INPUT);
     in->done = done;
@@ -56,17 +66,25 @@ static struct call_input *new_input(struct fleet_host *host, fleet_input_fn done
     return in;
 }
 
-/* Answers and frees; it is in no list. */
-static void tell_input(struct call_input *in, int rc, const struct msg_input_ok *ok,
-                       const struct err *err, const char *hint)
+/* It is in no list. */
+static void free_input(struct call_input *in)
 {
     struct fleet_host *host = in->host;
-    struct fleet_input_state state = {.next = ok != NULL ? ok->next : 0,
-                                      .unread = ok != NULL ? ok->unread : 0};
-    in->done(in->arg, rc, &state, err, hint);
     buf_finish(&in->data);
     free(in);
     fleet_host_release(host);
+}
+
+/* Answers, unless it is given up, and frees it. */
+static void tell_input(struct call_input *in, int rc, const struct msg_input_ok *ok,
+                       const struct err *err, const char *hint)
+{
+    struct fleet_input_state state = {.next = ok != NULL ? ok->next : 0,
+                                      .unread = ok != NULL ? ok->unread : 0};
+    if (in->done != NULL) {
+        in->done(in->arg, rc, &state, err, hint);
+    }
+    free_input(in);
 }
 
 static void tell_refused(struct call_input *in)
@@ -139,30 +157,49 @@ static void take_off(struct call_input *in)
     in->call = NULL;
 }
 
+/* Without an answer: a worker may have been asked, so where the next one belongs is not known. */
+static void take_off_unanswered(struct call_input *in)
+{
+    in->call->inputs.known = false;
+    take_off(in);
+}
+
+/* Its call has ended. */
+static void on_late_reply(struct call_input *in, int rc, const struct msg *reply)
+{
+    if (rc == 0 && !in->looks) {
+        tell_input(in, 0, &reply->input_ok, NULL, "");
+    } else {
+        tell_refused(in);
+    }
+}
+
 static void on_input_reply(void *arg, int rc, const struct msg *reply, const struct err *err,
                            const char *hint)
 {
     struct call_input *in = arg;
     struct fleet_call *call = in->call;
     in->asked = false;
-    if (call == NULL && (rc < 0 || in->looks)) {
-        tell_refused(in);
+    if (call == NULL) {
+        on_late_reply(in, rc, reply);
         return;
     }
     if (rc < 0 && err == NULL) {
+        if (in->done == NULL) {
+            take_off_unanswered(in);
+            free_input(in);
+        }
         return; /* the worker is lost: call_inputs_ask() asks the next one the same */
     }
-    if (call != NULL && rc == 0) {
+    if (rc == 0) {
         call->inputs.next = reply->input_ok.next;
         call->inputs.known = true;
     }
-    if (call != NULL && rc == 0 && in->looks) {
+    if (rc == 0 && in->looks && in->done != NULL) {
         call_inputs_ask(call);
         return;
     }
-    if (call != NULL) {
-        take_off(in);
-    }
+    take_off(in);
     if (rc == 0) {
         tell_input(in, 0, &reply->input_ok, NULL, "");
     } else if (rc == -ERR_EXECUTION_NOT_FOUND) {
@@ -171,9 +208,7 @@ static void on_input_reply(void *arg, int rc, const struct msg *reply, const str
     } else {
         tell_input(in, rc, NULL, err, hint);
     }
-    if (call != NULL) {
-        call_inputs_ask(call);
-    }
+    call_inputs_ask(call);
 }
 
 void call_inputs_ask(struct fleet_call *call)
@@ -202,9 +237,37 @@ void call_inputs_ask(struct fleet_call *call)
     if (rc == 0) {
         in->asked = true;
     } else if (!worker_link_is_ending(s->link)) {
-        take_off(in);
+        take_off_unanswered(in);
         in->err = err;
         refuse_later(in);
+    }
+}
+
+static void give_up(struct call_input *in, uint64_t passed_ms)
+{
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_ENGINE,
+            "the sandbox has not answered for %" PRIu64 " s; it is not known to have ended",
+            passed_ms / 1000);
+    call_input_refuse(in->host, &err, HINT_SILENT, in->done, in->arg);
+    in->done = NULL;
+    if (!in->asked) {
+        take_off_unanswered(in);
+        free_input(in);
+    }
+}
+
+void call_inputs_check(struct fleet_call *call)
+{
+    uint64_t patience_ms = fleet_host_patience_ms(call->host);
+    struct call_input *in = TAILQ_FIRST(&call->inputs.waiting);
+    while (in != NULL) {
+        struct call_input *next = TAILQ_NEXT(in, node);
+        uint64_t passed_ms = call_now_ms(call) - in->entered_ms;
+        if (in->done != NULL && passed_ms >= patience_ms) {
+            give_up(in, passed_ms);
+        }
+        in = next;
     }
 }
 

@@ -40,6 +40,9 @@ const char *call_input_over(bool left, struct err *err);
 /* Sends the next one if the sandbox can take it now. */
 void call_inputs_ask(struct fleet_call *call);
 
+/* Called about once a second: refuses what has waited as long as a call may, later. */
+void call_inputs_check(struct fleet_call *call);
+
 /* The call has ended: what waits is answered with an error, soon. */
 void call_inputs_end(struct fleet_call *call);
 

@@ -314,7 +314,9 @@ typedef void (*fleet_input_fn)(void *arg, int rc, const struct fleet_input_state
                                const struct err *err, const char *hint);
 
 /* Calls `done` once, when the agent has taken them all, or none of them. Repeated to the next
- * worker if need be. -ERR_EXECUTION_NOT_FOUND as above, -ERR_INVALID if it has ended. */
+ * worker if need be. -ERR_EXECUTION_NOT_FOUND as above, -ERR_INVALID if it has ended. If its
+ * sandbox does not answer for as long as a call may take (-ERR_ENGINE), or the server leaves it to
+ * the next one (-ERR_SHUTTING_DOWN), it is not known whether they are taken. */
 void fleet_input(struct fleet *f, const char *owner, const char *execution,
                  const struct fleet_input *in, fleet_input_fn done, void *arg);
 

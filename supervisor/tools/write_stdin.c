@@ -39,14 +39,15 @@ static void on_input(void *arg, int rc, const struct fleet_input_state *state,
 {
     struct tool_call *call = arg;
     struct turn *turn = call->own;
-    uint64_t wait_ms = args_ms(call->args, "wait_seconds");
+    bool chosen = json_get(call->args, "wait_seconds") != NULL;
+    uint64_t wait_ms = chosen ? args_ms(call->args, "wait_seconds") : WAIT_MS;
+    uint64_t left_ms = call->cancelled ? 0 : tool_budget_left_ms(call);
     if (rc < 0) {
-        tool_fail(call, rc, err->text, hint);
+        tool_fail_fleet(call, rc, err, hint);
         return;
     }
     turn->input = *state;
-    wait_ms = json_get(call->args, "wait_seconds") != NULL ? wait_ms : WAIT_MS;
-    tool_await(call, call->cancelled ? 0 : wait_ms, on_reply_outcome);
+    tool_await(call, wait_ms < left_ms ? wait_ms : left_ms, on_reply_outcome);
     fleet_await_quiet(call->await, EXECUTION_QUIET_MS, turn->told_out, turn->told_err);
 }
 

@@ -88,7 +88,6 @@ int worker_link_ask(struct worker_link *link, struct msg *m, uint64_t timeout_ms
     if (m->type == MSG_INPUT) {
         assert_false(w.input.out);
         w.input.out = true;
-        w.input.times++;
         w.input.at = m->input.at;
         snprintf(w.input.data, sizeof(w.input.data), "%.*s", VIEW_ARG(m->input.data));
         w.input.done = done;

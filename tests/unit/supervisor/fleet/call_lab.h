@@ -40,7 +40,6 @@ struct world {
         char data[64];
         worker_reply_fn done;
         void *arg;
-        unsigned times; /* all that were asked */
     } input;
     unsigned starts, interrupts, kills, acks;
     uint64_t began_ms; /* when the first operation began, as its replies say */

@@ -151,6 +151,97 @@ static void a_server_that_leaves_does_not_say_that_the_code_has_ended(void **sta
     }
 }
 
+static void pass_patience(void)
+{
+    w.loop.time += 45000;
+    call_check_all(&w.s);
+}
+
+static void assert_given_up(const struct wrote *wrote)
+{
+    assert_refused(wrote, ERR_ENGINE, "has not answered for 45 s", "repeat it with stdin_offset");
+}
+
+static void nobody_waits_longer_than_a_call_may_for_a_silent_sandbox(void **state)
+{
+    char id[FLEET_ID_SIZE];
+    struct told told;
+    struct wrote one, two, three;
+    begin(id, &told);
+    reply(OP_RUNNING, "");
+    begin_write(id, "one", &one);
+    begin_write(id, "two", &two);
+    w.loop.time += 44999;
+    call_check_all(&w.s);
+    turn();
+    assert_int_equal(one.times + two.times, 0);
+    pass_patience();
+    turn();
+    assert_given_up(&one);
+    assert_given_up(&two);
+    assert_int_equal(told.times, 0);
+    /* the one that is out comes first: only its answer says where the next one belongs */
+    begin_write(id, "three", &three);
+    assert_asked("one", 0);
+    reply_input(3);
+    assert_asked("three", 3);
+    reply_input(8);
+    assert_wrote(&three, 8);
+    assert_int_equal(one.times, 1);
+    reply(OP_DONE, "");
+}
+
+/* Where the next one belongs is asked then. */
+static void what_was_given_up_is_not_asked_of_the_next_worker(void **state)
+{
+    char id[FLEET_ID_SIZE];
+    struct told told;
+    struct wrote one, two;
+    for (int late = 0; late < 2; late++) {
+        begin(id, &told);
+        reply(OP_RUNNING, "");
+        begin_write(id, "one", &one);
+        if (late) {
+            lose_worker();
+            pass_patience();
+        } else {
+            pass_patience();
+            lose_worker();
+        }
+        turn();
+        assert_given_up(&one);
+        resume();
+        assert_false(w.input.out);
+        begin_write(id, "two", &two);
+        assert_asked("", 0);
+        reply_input(3);
+        assert_asked("two", 3);
+        reply_input(6);
+        assert_wrote(&two, 6);
+        reply(OP_DONE, "");
+    }
+}
+
+static void a_look_that_was_given_up_writes_nothing(void **state)
+{
+    struct wrote one;
+    join();
+    begin_write("adopted", "one", &one);
+    pass_patience();
+    turn();
+    assert_given_up(&one);
+    reply_input(7);
+    assert_false(w.input.out);
+    begin_write("adopted", "one", &one);
+    assert_asked("one", 7);
+    pass_patience();
+    reply(OP_DONE, "");
+    turn();
+    assert_given_up(&one);
+    reply_input(10); /* of a writer that was told */
+    assert_int_equal(one.times, 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -160,6 +251,9 @@ int main(void)
         TEST(what_was_only_looked_for_is_not_written_when_the_code_ends),
         TEST(what_was_taken_before_the_end_is_written),
         TEST(a_server_that_leaves_does_not_say_that_the_code_has_ended),
+        TEST(nobody_waits_longer_than_a_call_may_for_a_silent_sandbox),
+        TEST(what_was_given_up_is_not_asked_of_the_next_worker),
+        TEST(a_look_that_was_given_up_writes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
