@@ -290,8 +290,7 @@ struct fleet_await *executions_await(struct executions *x, const char *owner, co
     return w;
 }
 
-void executions_await_quiet(struct fleet_await *w, uint64_t quiet_ms, uint64_t out_seen,
-                            uint64_t err_seen)
+void executions_await_quiet(struct fleet_await *w, uint64_t quiet_ms)
 {
     if (w->execution == NULL || !w->is_timed) {
         return; /* it ends at once */
@@ -300,7 +299,7 @@ void executions_await_quiet(struct fleet_await *w, uint64_t quiet_ms, uint64_t o
     w->quiet_ms = quiet_ms;
     w->last_ms = w->due_ms;
     execution_follow_call(w->execution);
-    if (so_far.out_bytes > out_seen || so_far.err_bytes > err_seen) {
+    if (so_far.out_bytes > so_far.told_out || so_far.err_bytes > so_far.told_err) {
         expect_quiet(w);
     }
 }

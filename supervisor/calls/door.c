@@ -91,10 +91,9 @@ void fleet_await_output(struct fleet_await *await, uint64_t every_ms, fleet_outp
     executions_await_output(await, every_ms, output);
 }
 
-void fleet_await_quiet(struct fleet_await *await, uint64_t quiet_ms, uint64_t out_seen,
-                       uint64_t err_seen)
+void fleet_await_quiet(struct fleet_await *await, uint64_t quiet_ms)
 {
-    executions_await_quiet(await, quiet_ms, out_seen, err_seen);
+    executions_await_quiet(await, quiet_ms);
 }
 
 void fleet_input(struct fleet *f, const char *owner, const char *execution,

@@ -48,8 +48,7 @@ void executions_told(struct executions *x, const char *owner, const char *id, ui
                      uint64_t err_bytes);
 
 /* As fleet_await_quiet(). */
-void executions_await_quiet(struct fleet_await *w, uint64_t quiet_ms, uint64_t out_seen,
-                            uint64_t err_seen);
+void executions_await_quiet(struct fleet_await *w, uint64_t quiet_ms);
 
 /* The others as fleet_await() and so on. */
 struct fleet_await *executions_await(struct executions *x, const char *owner, const char *id,

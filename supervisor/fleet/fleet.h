@@ -289,10 +289,9 @@ struct fleet_await *fleet_await(struct fleet *f, const char *owner, const char *
  * once for each wait. */
 void fleet_await_output(struct fleet_await *await, uint64_t every_ms, fleet_output_fn output);
 
-/* Ends a wait with a time limit earlier: when the code has written more than was seen of it, and
- * then nothing for quiet_ms. Call once, after fleet_await(). */
-void fleet_await_quiet(struct fleet_await *await, uint64_t quiet_ms, uint64_t out_seen,
-                       uint64_t err_seen);
+/* Ends a wait with a time limit earlier: when the code has written more than its owner has been
+ * shown, and then nothing for quiet_ms. Call once, after fleet_await(). */
+void fleet_await_quiet(struct fleet_await *await, uint64_t quiet_ms);
 
 /* Ends the wait: `done` is called soon, with the present state. */
 void fleet_await_end(struct fleet_await *await);

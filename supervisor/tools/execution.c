@@ -5,7 +5,6 @@
 #include "supervisor/tools/execution.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
@@ -26,13 +25,6 @@ static const char *call_language(const struct tool_call *call)
     const char *language = json_get_str(call->args, "language");
     return languages_find(call->session->services->languages,
                           language != NULL ? language : "python");
-}
-
-struct turn *execution_turn(struct tool_call *call)
-{
-    call->own = alloc_one(struct turn);
-    call->own_free = free;
-    return call->own;
 }
 
 static bool has_tty(const struct tool_call *call)
@@ -123,7 +115,7 @@ static void wait_for_outcome(struct tool_call *call)
     } else if (takes_input(call)) {
         uint64_t rest_ms = tool_wait_ms(call);
         tool_await(call, rest_ms < TALK_WAIT_MS ? rest_ms : TALK_WAIT_MS, call->outcome);
-        fleet_await_quiet(call->await, EXECUTION_QUIET_MS, 0, 0);
+        fleet_await_quiet(call->await, EXECUTION_QUIET_MS);
     } else if (task == TOOL_TASK_MAY && after_ms < budget_ms) {
         tool_await(call, passed_ms < after_ms ? after_ms - passed_ms : 0, on_still_running);
     } else {

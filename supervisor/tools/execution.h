@@ -38,13 +38,4 @@ void execution_result(struct tool_call *call, const struct fleet_outcome *outcom
  * quiet for this long, since then it may wait for an answer. */
 #define EXECUTION_QUIET_MS 500
 
-/* One call of write_stdin. */
-struct turn {
-    uint64_t told_out, told_err; /* output that had been shown before */
-    struct fleet_input_state input;
-};
-
-/* Makes the call's own state, which is freed with it. */
-struct turn *execution_turn(struct tool_call *call);
-
 #endif

@@ -3,6 +3,9 @@
  * dialogue: the answer has the output that was not shown yet, and comes when the code has been
  * quiet for a moment. Whether code waits for input cannot be known from outside.
  */
+#include <stdlib.h>
+
+#include "common/alloc.h"
 #include "common/io/json.h"
 #include "proto/limits.h"
 #include "supervisor/tools/args.h"
@@ -15,13 +18,13 @@ static void on_reply_outcome(void *arg, int rc, const struct fleet_outcome *outc
                              const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
-    struct turn *turn = call->own;
+    const struct fleet_input_state *input = call->own;
     if (!tool_ran(call, rc, err, hint)) {
         return;
     }
     struct result_range range = {
-        .out = turn->told_out,
-        .err = turn->told_err,
+        .out = outcome->told_out,
+        .err = outcome->told_err,
         .out_page = true,
         .err_page = true,
         .tell = true,
@@ -29,8 +32,8 @@ static void on_reply_outcome(void *arg, int rc, const struct fleet_outcome *outc
     struct result r;
     result_init(&r);
     execution_result(call, outcome, &range, &r);
-    result_put_uint(r.structured, "stdin_bytes", turn->input.next);
-    result_put_uint(r.structured, "stdin_unread", turn->input.unread);
+    result_put_uint(r.structured, "stdin_bytes", input->next);
+    result_put_uint(r.structured, "stdin_unread", input->unread);
     tool_finish(call, &r);
 }
 
@@ -38,7 +41,6 @@ static void on_input(void *arg, int rc, const struct fleet_input_state *state,
                      const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
-    struct turn *turn = call->own;
     bool chosen = json_get(call->args, "wait_seconds") != NULL;
     uint64_t wait_ms = chosen ? args_ms(call->args, "wait_seconds") : WAIT_MS;
     uint64_t left_ms = call->cancelled ? 0 : tool_budget_left_ms(call);
@@ -46,14 +48,17 @@ static void on_input(void *arg, int rc, const struct fleet_input_state *state,
         tool_fail_fleet(call, rc, err, hint);
         return;
     }
-    turn->input = *state;
+    struct fleet_input_state *input = alloc_one(struct fleet_input_state);
+    *input = *state;
+    call->own = input;
+    call->own_free = free;
     tool_await(call, wait_ms < left_ms ? wait_ms : left_ms, on_reply_outcome);
-    fleet_await_quiet(call->await, EXECUTION_QUIET_MS, turn->told_out, turn->told_err);
+    fleet_await_quiet(call->await, EXECUTION_QUIET_MS);
 }
 
-/* How it stands before the write. An execution that an earlier server left is found by then. */
-static void on_before_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
-                              const struct err *err, const char *hint)
+/* It is found, even if an earlier server left it. */
+static void on_execution_found(void *arg, int rc, const struct fleet_outcome *outcome,
+                               const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
     struct tool_session *s = call->session;
@@ -66,9 +71,6 @@ static void on_before_outcome(void *arg, int rc, const struct fleet_outcome *out
                   "get_execution has its result");
         return;
     }
-    struct turn *turn = execution_turn(call);
-    turn->told_out = outcome->told_out;
-    turn->told_err = outcome->told_err;
     const struct fleet_input in = {
         .data = view_of(json_get_str(args, "data")),
         .eof = cJSON_IsTrue(json_get(args, "eof")),
@@ -94,7 +96,7 @@ static void run_write_stdin(struct tool_call *call)
         tool_fail(call, ERR_INVALID, "an installation reads no stdin", "get_execution follows it");
         return;
     }
-    tool_await(call, 0, on_before_outcome);
+    tool_await(call, 0, on_execution_found);
 }
 
 /* clang-format off */

@@ -290,8 +290,7 @@ void fleet_await_output(struct fleet_await *await, uint64_t every_ms, fleet_outp
     ((struct fleet_call *)await)->output = output;
 }
 
-void fleet_await_quiet(struct fleet_await *await, uint64_t quiet_ms, uint64_t out_seen,
-                       uint64_t err_seen)
+void fleet_await_quiet(struct fleet_await *await, uint64_t quiet_ms)
 {
 }
 

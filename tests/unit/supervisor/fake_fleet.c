@@ -437,8 +437,7 @@ void fleet_await_end(struct fleet_await *await)
     ((struct fleet_call *)await)->ended = true;
 }
 
-void fleet_await_quiet(struct fleet_await *await, uint64_t quiet_ms, uint64_t out_seen,
-                       uint64_t err_seen)
+void fleet_await_quiet(struct fleet_await *await, uint64_t quiet_ms)
 {
     ((struct fleet_call *)await)->quiet_ms = quiet_ms;
 }

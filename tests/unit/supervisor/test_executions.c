@@ -61,7 +61,6 @@ static void code_with_an_open_stdin_is_talked_to(void **state)
     fake_stand(c->fleet, 0);
     assert_int_equal(c->fleet->told_out, 6); /* half a character has not been shown */
 
-    c->fleet->outcome.told_out = 6;
     client_call(c, false, "write_stdin",
                 "{'execution_id':'ex-1','data':'Ada\\n','stdin_offset':4,'wait_seconds':7}");
     fake_stand(c->fleet, 0);
@@ -71,6 +70,7 @@ static void code_with_an_open_stdin_is_talked_to(void **state)
     assert_int_equal(c->fleet->pending[0]->wait_ms, 7000);
     assert_int_equal(c->fleet->pending[0]->quiet_ms, 500);
     fake_set_output(c->fleet, "name? \xe2\x82\xac Ada", 13);
+    c->fleet->outcome.told_out = 6;
     fake_stand(c->fleet, 0);
     const cJSON *result = at(client_last(c), "result");
     assert_string_equal(text_at(result, "structuredContent.stdout"), "\xe2\x82\xac Ada");
