@@ -146,7 +146,6 @@ void call_input(struct fleet_call *call, const struct fleet_input *what, fleet_i
     in->call = call;
     TAILQ_INSERT_TAIL(&inputs->waiting, in, node);
     inputs->count++;
-    sandbox_touch(call->sandbox);
     call_inputs_ask(call);
 }
 
@@ -211,15 +210,11 @@ static void on_input_reply(void *arg, int rc, const struct msg *reply, const str
     call_inputs_ask(call);
 }
 
-void call_inputs_ask(struct fleet_call *call)
+/* Sends it, or refuses it later. */
+static void ask_input(struct fleet_call *call, struct call_input *in)
 {
-    struct sandbox *s = call->sandbox;
-    struct call_input *in = TAILQ_FIRST(&call->inputs.waiting);
+    struct worker_link *link = call->sandbox->link;
     struct err err = ERR_INIT;
-    if (in == NULL || in->asked || !call->known || sandbox_state(s) != SANDBOX_READY ||
-        worker_link_is_ending(s->link)) {
-        return;
-    }
     struct msg m = {.type = MSG_INPUT};
     m.input.op = view_of(call->op);
     in->looks = !call->inputs.known && !in->has_at;
@@ -233,13 +228,23 @@ void call_inputs_ask(struct fleet_call *call)
     /* where it belongs is fixed now, whatever becomes of its answer */
     in->has_at = in->has_at || !in->looks;
     in->at = m.input.at;
-    int rc = worker_link_ask(s->link, &m, 0, on_input_reply, in, &err);
+    int rc = worker_link_ask(link, &m, 0, on_input_reply, in, &err);
     if (rc == 0) {
         in->asked = true;
-    } else if (!worker_link_is_ending(s->link)) {
+    } else if (!worker_link_is_ending(link)) {
         take_off_unanswered(in);
         in->err = err;
         refuse_later(in);
+    }
+}
+
+void call_inputs_ask(struct fleet_call *call)
+{
+    struct sandbox *s = call->sandbox;
+    struct call_input *in;
+    while ((in = TAILQ_FIRST(&call->inputs.waiting)) != NULL && !in->asked && call->known &&
+           sandbox_state(s) == SANDBOX_READY && !worker_link_is_ending(s->link)) {
+        ask_input(call, in);
     }
 }
 

@@ -79,7 +79,7 @@ void worker_link_kill(struct worker_link *link, const char *fmt, ...)
 int worker_link_ask(struct worker_link *link, struct msg *m, uint64_t timeout_ms,
                     worker_reply_fn done, void *arg, struct err *err)
 {
-    (void)link, (void)timeout_ms, (void)err;
+    (void)link, (void)timeout_ms;
     if (m->type == MSG_CANCEL) {
         w.interrupts += !m->cancel.force;
         w.kills += m->cancel.force;
@@ -87,6 +87,10 @@ int worker_link_ask(struct worker_link *link, struct msg *m, uint64_t timeout_ms
     }
     if (m->type == MSG_INPUT) {
         assert_false(w.input.out);
+        if (w.input.unsent > 0) {
+            w.input.unsent--;
+            return err_set(err, ERR_NO_MEMORY, "no memory");
+        }
         w.input.out = true;
         w.input.at = m->input.at;
         snprintf(w.input.data, sizeof(w.input.data), "%.*s", VIEW_ARG(m->input.data));

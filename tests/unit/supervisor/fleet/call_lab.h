@@ -40,6 +40,7 @@ struct world {
         char data[64];
         worker_reply_fn done;
         void *arg;
+        unsigned unsent; /* how many of the next ones cannot be sent */
     } input;
     unsigned starts, interrupts, kills, acks;
     uint64_t began_ms; /* when the first operation began, as its replies say */

@@ -102,6 +102,29 @@ static void a_lost_worker_s_input_is_asked_again_as_it_was(void **state)
     reply(OP_DONE, "");
 }
 
+static void what_cannot_be_sent_does_not_hold_up_the_next(void **state)
+{
+    char id[FLEET_ID_SIZE];
+    struct told told;
+    struct wrote one, two, three;
+    begin(id, &told);
+    reply(OP_RUNNING, "");
+    begin_write(id, "one", &one);
+    begin_write(id, "two", &two);
+    begin_write(id, "three", &three);
+    w.input.unsent = 1;
+    reply_input(3);
+    assert_asked("", 0); /* an earlier worker might have been sent the one that was refused */
+    reply_input(3);
+    assert_asked("three", 3);
+    reply_input(8);
+    turn();
+    assert_wrote(&one, 3);
+    assert_refused(&two, ERR_NO_MEMORY, "no memory", "");
+    assert_wrote(&three, 8);
+    reply(OP_DONE, "");
+}
+
 static void what_was_only_looked_for_is_not_written_when_the_code_ends(void **state)
 {
     struct wrote one;
@@ -248,6 +271,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_joined_call_looks_first_where_it_stands),
         TEST(a_lost_worker_s_input_is_asked_again_as_it_was),
+        TEST(what_cannot_be_sent_does_not_hold_up_the_next),
         TEST(what_was_only_looked_for_is_not_written_when_the_code_ends),
         TEST(what_was_taken_before_the_end_is_written),
         TEST(a_server_that_leaves_does_not_say_that_the_code_has_ended),
