@@ -73,7 +73,7 @@ const struct option options[] = {
 
     /* ---- time ---- */
     {"timeout-seconds", OPTION_TOPIC_TIME, OPTION_NUMBER, FIELD(timeout_s), "60", 1, 86400, "S",
-     "deadline of an execution that names none", NULL},
+     "deadline of an execution that names none and has no open stdin", NULL},
     {"max-timeout-seconds", OPTION_TOPIC_TIME, OPTION_NUMBER, FIELD(max_timeout_s), "3600", 1, 86400, "S",
      "longest deadline that a call may ask for", NULL},
     {"sync-budget-seconds", OPTION_TOPIC_TIME, OPTION_NUMBER, FIELD(sync_budget_s), "45", 1, 3600, "S",

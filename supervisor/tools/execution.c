@@ -48,8 +48,8 @@ static uint64_t time_limit_ms(const struct tool_call *call)
 {
     const struct config *config = call->session->config;
     bool chosen = json_get(call->args, "timeout_seconds") != NULL;
-    uint64_t most_s = config->max_timeout_s != 0 ? config->max_timeout_s : 3600;
-    return chosen || !takes_input(call) ? args_ms(call->args, "timeout_seconds") : most_s * 1000;
+    return chosen || !takes_input(call) ? args_ms(call->args, "timeout_seconds")
+                                        : config->max_timeout_s * 1000;
 }
 
 int execution_choice_read(struct execution_choice *ret, const struct tool_call *call,

@@ -52,7 +52,7 @@ static const struct {
     {"run", JSON_TEXT(
         "code": {
             "type": "string", "minLength": 1,
-            "description": "Source code to run."
+            "description": "Source code."
         },
         "language": {
             "type": "string", "enum": [@language_words@], "default": "python",
@@ -60,7 +60,7 @@ static const struct {
         },
         "stdin": {
             "type": "string",
-            "description": "Standard input of the code. Default: none."
+            "description": "Standard input. Default: none."
         },
         "args": {
             "type": "array", "items": {"type": "string"}, "maxItems": 256,
@@ -69,7 +69,7 @@ static const struct {
     {"stdin_open", JSON_TEXT(
         "stdin_open": {
             "type": "boolean",
-            "description": "More input comes by write_stdin."
+            "description": "More input comes by write_stdin. Default timeout: @max_timeout_seconds@."
         },
         "tty": {
             "type": "boolean",
