@@ -72,8 +72,6 @@ int call_start_copy(struct msg_start *start, struct start_memory *mem, const str
     start->length = op->length;
     start->mode = op->mode;
     start->flags = op->flags;
-    start->rows = op->rows;
-    start->cols = op->cols;
     return 0;
 }
 

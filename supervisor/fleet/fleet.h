@@ -112,7 +112,6 @@ struct fleet_op {
     struct view_list env, args;
     const char *path;
     uint64_t offset, length, mode, flags;
-    uint64_t rows, cols; /* of a terminal (OP_FLAG_TTY); 0: the usual size */
     uint64_t timeout_ms; /* 0 = the sandbox's default */
     size_t keep_bytes;   /* limit of kept output for each stream; the rest is only counted */
     /* does not count as use of the sandbox, so it does not delay its idle end */

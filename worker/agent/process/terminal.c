@@ -36,8 +36,8 @@ int terminal_open(const struct spawn_config *c, uint64_t rows, uint64_t cols, in
                   int *ret_theirs, struct err *err)
 {
     const struct winsize size = {
-        .ws_row = (unsigned short)(rows > 0 ? rows : TERMINAL_ROWS),
-        .ws_col = (unsigned short)(cols > 0 ? cols : TERMINAL_COLS),
+        .ws_row = (unsigned short)rows,
+        .ws_col = (unsigned short)cols,
     };
     int locked = 0;
     CLEANUP_FD int ours = spawn_open_as_user(c, "/dev/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK);

@@ -9,7 +9,7 @@
 #include "common/err.h"
 #include "worker/agent/process/spawn.h"
 
-#define TERMINAL_ROWS 24u
+#define TERMINAL_ROWS 24u /* the usual size */
 #define TERMINAL_COLS 80u
 
 /* Makes a terminal of this size that the sandbox user owns. The caller owns both ends, which are

@@ -18,13 +18,14 @@
 #include <unistd.h>
 
 #include "common/fd.h"
+#include "worker/agent/process/terminal.h"
 
 #define TTY_EOF       "\x04\x04"
 #define PENDING_BYTES (LIMIT_INPUT + sizeof(TTY_EOF))
 
 void input_init(struct input *in)
 {
-    *in = (struct input){.fd = -1};
+    *in = (struct input){.fd = -1, .rows = TERMINAL_ROWS, .cols = TERMINAL_COLS};
     buf_init(&in->pending, PENDING_BYTES);
 }
 
@@ -38,8 +39,6 @@ int input_expect(struct input *in, const struct msg_start *m, struct err *err)
 {
     in->tty = (m->flags & OP_FLAG_TTY) != 0;
     in->open = in->tty || (m->flags & OP_FLAG_STDIN_OPEN) != 0;
-    in->rows = m->rows;
-    in->cols = m->cols;
     if (!in->open || !m->has_stdin) {
         return 0;
     }

@@ -21,7 +21,7 @@ struct input {
     bool refused;        /* the program has closed its end */
     int fd;              /* owned; -1 unless it runs. Our end of the pipe, or of the terminal */
     uint64_t next;       /* bytes that INPUT requests have brought in all */
-    uint64_t rows, cols; /* of the terminal; 0: the usual size */
+    uint64_t rows, cols; /* of the terminal */
     struct buf pending;  /* bytes that are not written yet */
     struct poll_slot slot;
 };

@@ -328,6 +328,24 @@ static void test_terminal(void **state)
     assert_string_equal(ended(&t, OP_STATUS_OK)->err, "");
 }
 
+static void test_one_side_of_a_terminal(void **state)
+{
+    struct talk t;
+    struct fixture *f = fixture_of(state);
+    begin_program(&t, f, "echo up; while read a; do stty size; done", OP_FLAG_TTY);
+    hear(&t, "up\r\n");
+    struct msg r = ask_input(&t, (struct msg_input){.cols = 120});
+    assert_int_equal(r.type, MSG_INPUT_OK);
+    say(&t, "\n");
+    hear(&t, "24 120\r\n");
+    r = ask_input(&t, (struct msg_input){.at = t.told, .rows = 40});
+    assert_int_equal(r.type, MSG_INPUT_OK);
+    say(&t, "\n");
+    hear(&t, "40 120\r\n");
+    end_input(&t);
+    ended(&t, OP_STATUS_OK);
+}
+
 static void test_keys_of_a_terminal(void **state)
 {
     struct talk t;
@@ -431,6 +449,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_program_reads),
         cmocka_unit_test(test_terminal),
+        cmocka_unit_test(test_one_side_of_a_terminal),
         cmocka_unit_test(test_keys_of_a_terminal),
         cmocka_unit_test(test_all_of_a_terminal_is_read),
         cmocka_unit_test(test_live_languages_in_a_terminal),
