@@ -143,14 +143,14 @@ static void on_still_running(void *arg, int rc, const struct fleet_outcome *outc
     tool_await(call, is_task ? FLEET_WAIT_FOR_EVER : tool_budget_left_ms(call), call->outcome);
 }
 
-void execution_start(struct tool_call *call, struct execution_choice *choice, fleet_outcome_fn done)
+void execution_start(struct tool_call *call, const struct execution_choice *choice,
+                     fleet_outcome_fn done)
 {
     struct fleet_op op = choice->op;
     CLEANUP_BUF struct buf room;
     op.data = cell_code(op.language, op.data, &room);
     struct tool_session *s = call->session;
     fleet_execute(s->fleet, s->owner, call->sandbox_id, &op, call->execution_id);
-    execution_choice_finish(choice);
     call->stops = true;
     call->outcome = done;
     wait_for_outcome(call);

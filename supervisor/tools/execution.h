@@ -22,9 +22,9 @@ int execution_choice_read(struct execution_choice *ret, const struct tool_call *
                           struct err *err) WARN_UNUSED;
 void execution_choice_finish(struct execution_choice *choice);
 
-/* Starts the code in call->sandbox_id, and waits for it within the sync budget. Finishes the
- * choice. `done` must first call tool_ran(). */
-void execution_start(struct tool_call *call, struct execution_choice *choice,
+/* Starts the code in call->sandbox_id, and waits for it within the sync budget. `done` must first
+ * call tool_ran(). */
+void execution_start(struct tool_call *call, const struct execution_choice *choice,
                      fleet_outcome_fn done);
 
 /* Copies execution_id from the arguments. */
