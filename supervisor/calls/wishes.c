@@ -14,23 +14,19 @@ bool call_take_wishes(struct fleet_call *call, const struct msg_output *o, bool 
 {
     const struct fleet_host *host = call->host;
     *ret_new = false;
-    if (o->installs.count == 0) {
-        return true;
-    }
-    if (o->state == OP_DONE || outcome_check_installs(o->installs, NULL) < 0) {
-        return false;
-    }
-    for (size_t i = 0; i < o->installs.count; i++) {
+    bool good = o->installs.count == 0 || o->state != OP_DONE;
+    for (size_t i = 0; i < o->installs.count && good; i++) {
         struct msg m;
         struct view item = o->installs.items[i];
         if (msg_decode(MSG_LINK_W, item.data, item.len, &m, NULL) < 0) {
             return false;
         }
+        good = outcome_check_install(&m.install, NULL) == 0;
         bool taken =
-            host->install != NULL && !sandbox_is_installer(call->sandbox) &&
+            good && host->install != NULL && !sandbox_is_installer(call->sandbox) &&
             host->install(host->install_arg, call->sandbox->owner, call->sandbox->id, &m.install);
         *ret_new = *ret_new || (taken && ++call->wishes <= WISHES_MAX);
         msg_finish(&m);
     }
-    return true;
+    return good;
 }

@@ -176,10 +176,11 @@ static void begin_wish(struct package_wish *w, const char *owner, const struct m
 {
     enum package_manager manager = wish->manager == INSTALL_NPM ? PACKAGE_NPM : PACKAGE_PIP;
     char *words[PACKAGES_PER_CALL];
+    _Static_assert(LIMIT_INSTALL_WORDS <= PACKAGES_PER_CALL, "a wish is one installation");
     size_t count = 0;
     struct err err = ERR_INIT;
     int rc = 0;
-    while (rc == 0 && count < wish->requirements.count && count < PACKAGES_PER_CALL) {
+    while (rc == 0 && count < wish->requirements.count) {
         words[count] = alloc_viewdup(wish->requirements.items[count]);
         rc = packages_check(manager, words[count], &err);
         count++;

@@ -14,17 +14,11 @@
 
 #include "common/err.h"
 #include "common/view.h"
+#include "supervisor/fleet/fleet.h"
 #include "supervisor/fleet/host/deferred.h"
 
 struct config;
-struct msg_install;
-
-/* See fleet_on_install(). */
-typedef bool (*fleet_install_fn)(void *arg, const char *owner, const char *sandbox,
-                                 const struct msg_install *wish);
-
 struct executions;
-struct fleet_events;
 struct fleet_runs;
 struct instance;
 struct removals;
