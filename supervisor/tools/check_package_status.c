@@ -83,10 +83,7 @@ const struct tool tool_check_package_status = {
                 "type": "string", "minLength": 1, "maxLength": 256,
                 "description": "Name by which it is installed: scikit-learn, not sklearn."
             },
-            "manager": {
-                "type": "string", "enum": ["pip", "npm"], "default": "pip",
-                "description": "npm for javascript."
-            },
+            @manager@,
             @sandbox_there@
         },
         "required": ["package_name"],

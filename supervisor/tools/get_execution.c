@@ -125,8 +125,7 @@ const struct tool tool_get_execution = {
         "type": "object",
         "properties": {
             @execution_properties@,
-            "offset": {"type": "integer", "description": "Where this part begins in the whole stdout."},
-            "stderr_offset": {"type": "integer", "description": "The same for stderr."}
+            @page@
         },
         @execution_required@
     }),

@@ -64,10 +64,7 @@ const struct tool tool_install_package = {
                 "type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 256}, "minItems": 1, "maxItems": 32,
                 "description": "Several of them, installed together."
             },
-            "manager": {
-                "type": "string", "enum": ["pip", "npm"], "default": "pip",
-                "description": "npm for javascript."
-            },
+            @manager@,
             "wait": {
                 "type": "boolean", "default": true,
                 "description": "False answers at once, during the installation."

@@ -204,7 +204,7 @@ const struct tool tool_save_file = {
             @file_path@,
             @sandbox_there@,
             "local_path": {
-                "type": "string", "maxLength": 4095,
+                "type": "string", "minLength": 1, "maxLength": 4095,
                 "description": "Where to, absolute or relative to@local_writable@."
             },
             "overwrite": {"type": "boolean", "default": false}
@@ -218,14 +218,12 @@ const struct tool tool_save_file = {
             "sandbox_id": {"type": "string"},
             "path": {"type": "string"},
             "local_path": {"type": "string"},
-            "size": {"type": "integer", "description": "Bytes in the file."},
-            "sha256": {"type": "string", "description": "Of its content, in hexadecimal digits."}
+            @digest@
         },
         "required": ["path", "local_path", "size", "sha256"]
     }),
     .destructive = true,
     .idempotent = true,
-    .open_world = false,
     .run = run_save_file,
 };
 /* clang-format on */

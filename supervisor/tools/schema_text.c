@@ -115,11 +115,13 @@ static const struct {
             "type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 256}, "maxItems": 32,
             "description": "Packages to install first: pandas, requests==2.32.3. If that fails, the sandbox is closed again."
         },
+        @manager@,
+        @env@)},
+    {"manager", JSON_TEXT(
         "manager": {
             "type": "string", "enum": ["pip", "npm"], "default": "pip",
             "description": "npm for javascript."
-        },
-        @env@)},
+        })},
     {"shares", JSON_TEXT(
         "shares": {
             "type": "array", "items": {"type": "string"},
@@ -144,6 +146,18 @@ static const struct {
             "type": "string", "minLength": 1, "maxLength": 4095,
             "description": "Absolute, or relative to the workspace."
         })},
+    {"content", JSON_TEXT(
+        "content": {
+            "type": "string",
+            "description": "Text, or base64 if encoding says so."
+        },
+        "encoding": {
+            "type": "string", "enum": ["utf-8", "base64"], "default": "utf-8",
+            "description": "base64 for anything that is not text."
+        })},
+    {"digest", JSON_TEXT(
+        "size": {"type": "integer", "description": "Bytes in the file."},
+        "sha256": {"type": "string", "description": "Of its content, in hexadecimal digits."})},
     {"file_url", JSON_TEXT(
         "url": {
             "type": "string",
@@ -300,6 +314,9 @@ static const struct {
         "duration_ms": {"type": "number", "description": "Time the code ran, so far."},
         "cpu_ms": {"type": "number", "description": "CPU time it used."},
         "max_rss_kb": {"type": "integer", "description": "Peak memory of the interpreter in KiB."})},
+    {"page", JSON_TEXT(
+        "offset": {"type": "integer", "description": "Where this part begins in the whole stdout."},
+        "stderr_offset": {"type": "integer", "description": "The same for stderr."})},
     {"execution_required", JSON_TEXT(
         "required": ["execution_id", "sandbox_id", "language", "status", "duration_ms"])},
 };
@@ -509,18 +526,19 @@ static int list_writable(struct buf *out, const struct config *c, struct err *er
 static int add_shares_about(struct buf *out, const char *name, const struct config *c,
                             bool *ret_added, struct err *err)
 {
-    struct shares shares = shares_of(c->share);
+    bool asked = strcmp(name, "shares_asked") == 0;
     bool for_all = false;
     *ret_added = true;
-    if (strcmp(name, "shares_asked") == 0) {
-        return list_shares(out, &shares, true, err);
-    }
     if (strcmp(name, "local_writable") == 0) {
         return list_writable(out, c, err);
     }
-    if (strcmp(name, "shares_about") != 0) {
+    if (!asked && strcmp(name, "shares_about") != 0) {
         *ret_added = false;
         return 0;
+    }
+    struct shares shares = shares_of(c->share);
+    if (asked) {
+        return list_shares(out, &shares, true, err);
     }
     for (size_t i = 0; i < shares.count; i++) {
         for_all = for_all || !shares.of[i].on_request;

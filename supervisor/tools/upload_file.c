@@ -119,14 +119,7 @@ const struct tool tool_upload_file = {
         "properties": {
             @file_path@,
             @sandbox_id@,
-            "content": {
-                "type": "string",
-                "description": "Text, or base64 if encoding says so."
-            },
-            "encoding": {
-                "type": "string", "enum": ["utf-8", "base64"], "default": "utf-8",
-                "description": "base64 for anything that is not text."
-            },
+            @content@,
             "local_path": {
                 "type": "string", "minLength": 1, "maxLength": 4095,
                 "description": "Instead of content: a file of the server's host, absolute or relative to a directory "
@@ -142,8 +135,7 @@ const struct tool tool_upload_file = {
             "sandbox_id": {"type": "string"},
             "path": {"type": "string"},
             @file_url@,
-            "size": {"type": "integer", "description": "Bytes in the file."},
-            "sha256": {"type": "string", "description": "Of its content, in hexadecimal digits."}
+            @digest@
         },
         "required": ["path", "size", "sha256"]
     }),

@@ -112,15 +112,8 @@ const struct tool tool_write_file = {
         "type": "object",
         "properties": {
             @file_path@,
-            "content": {
-                "type": "string",
-                "description": "Text, or base64 if encoding says so."
-            },
+            @content@,
             @sandbox_id@,
-            "encoding": {
-                "type": "string", "enum": ["utf-8", "base64"], "default": "utf-8",
-                "description": "base64 for anything that is not text."
-            },
             "append": {
                 "type": "boolean", "default": false,
                 "description": "Add to the end of the file instead of replacing it."

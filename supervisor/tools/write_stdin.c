@@ -139,8 +139,7 @@ const struct tool tool_write_stdin = {
         "type": "object",
         "properties": {
             @execution_properties@,
-            "offset": {"type": "integer", "description": "Where this part begins in the whole stdout."},
-            "stderr_offset": {"type": "integer", "description": "The same for stderr."},
+            @page@,
             "stdin_bytes": {"type": "integer", "description": "Bytes written to stdin in all, without stdin of execute_code."},
             "stdin_unread": {"type": "integer", "description": "How many of them wait for the code to read, beyond what a pipe holds."}
         },
