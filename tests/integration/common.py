@@ -96,6 +96,12 @@ def doctor(*options, **env):
     )
 
 
+def ended_in_time(server):
+    """Requires that a server, which has ended, reached no limit of its shutdown: it would have said so."""
+    server.logger.join(30)
+    equal([line for line in server.log if "shutdown:" in line], [], "steps of a shutdown that takes long")
+
+
 def clear(error):
     """Requires that an error says what a person can do."""
     assert len(error["message"]) > 10, error

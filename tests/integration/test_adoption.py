@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from common import NONE, ON_OCI, ONE, Server, Suite, alive, contains, equal, needs_runtime, poll
+from common import NONE, ON_OCI, ONE, Server, Suite, alive, contains, ended_in_time, equal, needs_runtime, poll
 import mcp
 import silence
 
@@ -71,8 +71,7 @@ def end_killed(server):
 def end_terminated(server):
     server.process.send_signal(signal.SIGTERM)
     equal(server.wait_exit(), 0, "exit status")
-    server.logger.join(30)
-    equal([line for line in server.log if "shutdown:" in line], [], "steps of a shutdown that takes long")
+    ended_in_time(server)
 
 
 def end_of_input(server):
