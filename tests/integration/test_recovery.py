@@ -265,6 +265,7 @@ def fifty_adopted():
     others = [ident for ident in ids.values() if second.worker_pid(ident) != workers[ident]]
     unheard = [ident for ident in others if any(SILENCE.search(end) for end in ends_of_workers(first, ident) + ends_of_workers(second, ident))]
     equal(others, unheard, "sandboxes with another worker, though theirs was not silent for too long")
+    assert len(others) <= len(ids) // 5, f"{len(others)} of {len(ids)} workers were replaced"
     for name, ident in ids.items():
         equal(second.run("who", sandbox_id=ident)["result"], repr(name))
     second.process.send_signal(signal.SIGINT)
