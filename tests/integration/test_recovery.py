@@ -15,6 +15,7 @@ suite = Suite()
 
 LINES = 400
 SILENCE = re.compile("no sign of life|did not answer .* in time")  # why a worker is replaced on a machine that is too busy
+WAITED = re.compile("no sign of life|trying again")  # a limit of time was reached
 STREAM = f"""
 import time
 for i in range({LINES}):
@@ -167,6 +168,7 @@ def agent_killed():
         equal(failed["error"]["code"], "sandbox_not_found")
         contains(failed["error"]["message"], "ended")
         contains(failed["error"]["message"], "begun")
+        equal([line for line in server.log if WAITED.search(line)], [], "the death is seen, not concluded from silence")
         equal(server.run("x", sandbox_id=other)["result"], "1")
         error = server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"]
         equal(error["code"], "sandbox_not_found")
