@@ -1,4 +1,5 @@
 /* Files of this host below --local-files: which can be read, which can be written, and how. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,15 +91,15 @@ static int save(const struct lab *l, const char *rest, bool overwrite, struct er
 
 static size_t count_of(const struct lab *l, const char *rest)
 {
-    CLEANUP_FREE char *command = lab_path(l, rest);
+    CLEANUP_FREE char *path = lab_path(l, rest);
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
     size_t count = 0;
-    CLEANUP_FD int fd = open(command, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct stat st;
-    static const char *const known[] = {"in", "taken", "link", "way", "old", "new"};
-    assert_true(fd >= 0);
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        count += fstatat(fd, known[i], &st, AT_SYMLINK_NOFOLLOW) == 0;
+    const struct dirent *entry;
+    while ((entry = readdir(dir)) != NULL) {
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     }
+    closedir(dir);
     return count;
 }
 
@@ -140,7 +141,7 @@ static void a_new_file_appears_whole(void **state)
     assert_int_equal(local_save_begin(l->dirs, half, false, &s, &err), 0);
     assert_int_equal(local_save_add(&s, view_of("half"), &err), 0);
     local_save_end(&s);
-    assert_int_equal(access(half, F_OK), -1);
+    assert_int_equal(count_of(l, "rw"), 6);
     local_save_end(&s);
 }
 
