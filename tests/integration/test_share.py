@@ -73,10 +73,8 @@ def read_only():
         equal(server.call("read_file", path="/shared/sales/sales.csv", sandbox_id=sandbox)["content"], "a,b\n1,2\n")
         names = [row["name"] for row in server.call("list_files", path="/shared/sales", sandbox_id=sandbox)["entries"]]
         equal(names, ["sales.csv"])
-        done = server.run("open('/shared/sales/new', 'w')", sandbox_id=sandbox)
-        contains(done["error"]["name"], "Error")
-        done = server.run("import os; os.remove('/shared/sales/sales.csv')", sandbox_id=sandbox)
-        equal(done["status"], "error")
+        for code in ("open('/shared/sales/new', 'w')", "import os; os.remove('/shared/sales/sales.csv')"):
+            contains(server.run(code, sandbox_id=sandbox)["error"]["message"], "Read-only file system")
         equal(os.listdir(place.path), ["sales.csv"])
         # the default sandbox has it, too
         equal(server.stdout("import os; print(os.listdir('/shared/sales'))"), "['sales.csv']\n")
@@ -145,7 +143,8 @@ except OSError as e:
             equal(server.stdout(code, sandbox_id=box["sandbox_id"]), "open\nPermissionError\n")
         with started("--share", f"{place.path}:rw") as server:
             error = server.call_failing("create_sandbox")["error"]
-            contains(error["message"], "share data: it cannot be writable", "cannot be mapped")
+            contains(error["message"], "share data: it cannot be writable")
+            contains(error["message"], "cannot be mapped")
             contains(error["hint"], "--share")
         with started("--share", place.path, "--strict") as server:
             contains(server.call_failing("create_sandbox")["error"]["message"], "cannot apply")
@@ -162,7 +161,8 @@ def engine_users():
     os.chown(place.path, 0, 0)
     with started("--share", f"{place.path}:rw") as server:
         error = server.call_failing("create_sandbox")["error"]
-        contains(error["message"], "share data: it cannot be writable", "root of this host")
+        contains(error["message"], "share data: it cannot be writable")
+        contains(error["message"], "root of this host")
         contains(error["hint"], "--share")
 
 
@@ -254,7 +254,8 @@ def gone():
     with started("--share", place.path) as server:
         os.rmdir(place.path)
         error = server.call_failing("create_sandbox")["error"]
-        contains(error["message"], "share data: ", "No such file")
+        contains(error["message"], "share data: ")
+        contains(error["message"], "No such file")
         contains(error["hint"], "--share")
         os.symlink("/etc", place.path)
         contains(server.call_failing("create_sandbox")["error"]["message"], "symbolic link")
@@ -332,7 +333,6 @@ def refused():
         (("--share", f"{top}/link"), "is a symbolic link: name the directory"),
         (("--share", f"{top}/gone"), "No such file"),
         (("--share", "a"), "absolute path"),
-        (("--share", ""), None),
         (("--share", f"{top}/a=x/y"), "No such file"),
         (("--share", f"{top}/a=.x"), "cannot be a name"),
         (("--share", f"{top}/a:rw:ro"), "both ro and rw"),
@@ -340,9 +340,9 @@ def refused():
         (("--share", f"{top}/a:rw", "--share", f"{top}/a/in"), "could replace it"),
     )
     for options, words in rows:
-        if words is not None:
-            text = refusal(*options)
-            contains(text, "--share", words)
+        text = refusal(*options)
+        contains(text, "--share")
+        contains(text, words)
 
 
 @suite.case("a home with keys in it is shared with a warning", engines=NONE)
@@ -361,7 +361,8 @@ def elsewhere():
     listener = socket.create_server(("127.0.0.1", 0))
     address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
     text = refusal("--backend", "docker", "--engine", address, "--share", place.path)
-    contains(text, "--share", "another host")
+    contains(text, "--share")
+    contains(text, "another host")
     listener.close()
 
 
