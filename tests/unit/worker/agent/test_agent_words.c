@@ -39,7 +39,8 @@ static struct reading read_line(const char *line)
     }
     struct words words;
     struct err err = ERR_INIT;
-    struct reading r = {.kind = words_read(argc, argv, &words, &err), .quiet = words.quiet};
+    struct reading r = {.kind = words_read(argc, argv, &words, &err)};
+    r.quiet = words.quiet; /* which is written by then: initialisers have no order */
     size_t at = 0;
     for (size_t i = 0; i < words.count && r.kind == WORDS_INSTALL && at < sizeof(r.text); i++) {
         at += (size_t)snprintf(r.text + at, sizeof(r.text) - at, "%s|", words.items[i]);
