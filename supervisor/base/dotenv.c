@@ -67,19 +67,20 @@ static struct view unquoted(struct view v)
 
 bool dotenv_find(struct view text, const char *name, char ret[DOTENV_VALUE_SIZE])
 {
+    struct view last = view_bytes("", 0);
     bool found = false;
     while (text.len > 0) {
         const char *end = memchr(text.data, '\n', text.len);
         size_t len = end != NULL ? (size_t)(end - text.data) : text.len;
         struct view value;
         if (take_value(view_bytes(text.data, len), name, &value)) {
-            value = unquoted(value);
-            found = value.len < DOTENV_VALUE_SIZE && memchr(value.data, '\0', value.len) == NULL;
-            if (found) {
-                snprintf(ret, DOTENV_VALUE_SIZE, "%.*s", VIEW_ARG(value));
-            }
+            last = unquoted(value);
+            found = last.len < DOTENV_VALUE_SIZE && memchr(last.data, '\0', last.len) == NULL;
         }
         text = skip_bytes(text, len + (end != NULL ? 1 : 0));
+    }
+    if (found) {
+        snprintf(ret, DOTENV_VALUE_SIZE, "%.*s", VIEW_ARG(last));
     }
     return found;
 }

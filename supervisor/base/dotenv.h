@@ -14,7 +14,7 @@
 #define DOTENV_MAX_BYTES  65536
 #define DOTENV_VALUE_SIZE 128 /* with its NUL */
 
-/* The last value of a name. False, and nothing written: it has none, or one that is too long. */
+/* The last value of a name. False, and nothing written: it has none, or the last is too long. */
 bool dotenv_find(struct view text, const char *name, char ret[DOTENV_VALUE_SIZE]);
 
 #endif
