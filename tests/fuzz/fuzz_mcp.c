@@ -325,8 +325,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
 
     turn(&w, loop);
-    for (int i = 0; i < ROUNDS && has_open_requests(&w);
-         i++) { /* installations take several rounds */
+    /* installations take several rounds */
+    for (int i = 0; i < ROUNDS && has_open_requests(&w); i++) {
         turn(&w, loop);
     }
     for (size_t i = 0; i < w.count; i++) {
@@ -336,8 +336,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         p->gone = true;
         mcp_session_end(p->session);
     }
-    for (int i = 0; i < ROUNDS && w.principal->refs > 1;
-         i++) { /* a cancelled operation ends later */
+    /* a cancelled operation ends later */
+    for (int i = 0; i < ROUNDS && w.principal->refs > 1; i++) {
         turn(&w, loop);
     }
     FUZZ_REQUIRE(w.principal->refs == 1 && w.principal->calls == 0);

@@ -262,8 +262,8 @@ static void a_sandbox_that_ends_by_itself_is_noticed(void **state)
     static const char *const ops[] = {"op1", "op2", "op3", "op4"};
     driver_start(d, 1);
     driver_open(d, "fault:agent=dies:500", false);
-    for (size_t i = 0; i < 4;
-         i++) { /* running and queued operations, half of them with a deadline */
+    /* running and queued operations, half of them with a deadline */
+    for (size_t i = 0; i < 4; i++) {
         struct msg m = make_start(ops[i], "sleep 60000", i % 2 * 30000, 0);
         driver_ask(d, &m, &waiting[i], MSG_OUTPUT);
         answer_finish(&waiting[i]);

@@ -194,8 +194,8 @@ static void what_changes_nothing_is_answered_at_once_in_every_state(void **state
     for (enum worker_state in = WORKER_NEW; in < WORKER_LEAVING; in++) {
         struct answer pending;
         enter(d, in, false, &pending);
-        for (int round = 0; round < 2;
-             round++) { /* the second one shows that the state has not changed */
+        /* the second round shows that the state has not changed */
+        for (int round = 0; round < 2; round++) {
             for (size_t i = 0; i < ROWS; i++) {
                 if (rows[i].cells[in].outcome == STAYS || rows[i].cells[in].outcome == FAILS) {
                     ask_and_stay(d, &rows[i], in);

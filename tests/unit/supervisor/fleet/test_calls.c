@@ -621,8 +621,8 @@ static void on_told_again(void *arg, int rc, const struct fleet_outcome *o, cons
     char id[FLEET_ID_SIZE];
     (void)err, (void)hint;
     assert_int_equal(rc, 0);
-    for (size_t i = 0; i < EXECUTIONS_KEPT + 1;
-         i++) { /* evicts it, but only when we are done with it */
+    /* evicts it, but only when we are done with it */
+    for (size_t i = 0; i < EXECUTIONS_KEPT + 1; i++) {
         run_one(id, "y");
     }
     a->len = strlen(o->op) + o->out.len;

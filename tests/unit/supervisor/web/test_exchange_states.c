@@ -158,8 +158,8 @@ static void every_event_in_every_state(void **state)
                 assert_int_equal(x->handler.sm.state, expected);
                 web_respond(x, 200, "text/plain", view_of("that was it\n"));
             }
-            for (int turn = 0; turn < 2;
-                 turn++) { /* a handler that ends it is not told of its end */
+            /* a handler that ends it is not told of its end */
+            for (int turn = 0; turn < 2; turn++) {
                 lab_turn(lab, -1);
             }
             assert_int_equal(lab->gone, told + (expected == TOLD));
