@@ -3,7 +3,7 @@
  * the worker's thread fail, as the environment says, and notes at the exit whether one did.
  *
  *     WORKER_SHORT       "heap N", or "CALL SYS N": a number of fault.h, an errno, and which one
- *     WORKER_SHORT_NOTE  file that is made if there was a failure
+ *     WORKER_SHORT_NOTE  file that is made at the exit: "1" if there was a failure, else "0"
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -32,8 +32,9 @@ __attribute__((destructor)) static void note_need(void)
     const char *note = getenv("WORKER_SHORT_NOTE");
     heap_end();
     bool failed = fault_end() > 0 || heap_failed();
-    int fd = failed && note != NULL ? open(note, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    int fd = note != NULL ? open(note, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (fd >= 0) {
+        (void)!write(fd, failed ? "1" : "0", 1);
         close(fd);
     }
 }

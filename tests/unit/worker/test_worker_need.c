@@ -147,6 +147,22 @@ static void wait_end_in_need(struct driver *d)
     }
 }
 
+/* Whether something has failed, as the worker in need has noted at its end. Without memory it ends
+ * at once, and notes nothing. */
+static bool take_note(const struct attempt *t, bool no_memory)
+{
+    CLEANUP_BUF struct buf note;
+    struct err err = ERR_INIT;
+    buf_init(&note, 8);
+    if (file_read(t->note, &note, &err) < 0) {
+        assert_true(no_memory);
+        return true;
+    }
+    unlink(t->note);
+    assert_int_equal(note.len, 1);
+    return note.data[0] == '1';
+}
+
 /* Whatever has become of the worker in need: it ends, and the next one finds the sandbox, or that
  * there is none, and leaves nothing. True if something has failed. */
 static bool settle(struct attempt *t, uint64_t generation)
@@ -161,7 +177,7 @@ static bool settle(struct attempt *t, uint64_t generation)
     }
     wait_end_in_need(d);
     assert_true(asked || !t->taken_over || agent_runs(d));
-    bool failed = d->exit_code == EXIT_CODE_NO_MEMORY;
+    bool failed = take_note(t, d->exit_code == EXIT_CODE_NO_MEMORY);
     t->leaves = false;
     if (agent_runs(d)) {
         driver_start(d, generation);
@@ -178,8 +194,6 @@ static bool settle(struct attempt *t, uint64_t generation)
         driver_wait_link(d, false);
     }
     wait_gone(d);
-    failed = failed || access(t->note, F_OK) == 0;
-    unlink(t->note);
     return failed;
 }
 
