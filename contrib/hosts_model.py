@@ -53,8 +53,6 @@ class Model:
         self.prefix = prefix  # that the host puts before the names of tools
         self.asked = 0  # steps whose call was handed out
         self.results = []
-        self.tool_bytes = None  # of the definitions that the host offered at first
-        self.instructions = False  # whether the server's instructions were in the first request
         self._told = set()
         model = self
 
@@ -106,11 +104,6 @@ class Model:
             before()
         return tool, arguments
 
-    def _offered(self, tools, rest):
-        if self.tool_bytes is None:
-            self.tool_bytes = sum(len(json.dumps(tool)) for tool in tools)
-            self.instructions = "sandbox" in json.dumps(rest)
-
     def _got(self, result, is_error, content):
         """Notes the result of a call; a host sends those of earlier calls again."""
         if result not in self._told:
@@ -128,11 +121,8 @@ class Messages(Model):
     def answer(self, path, request):
         if "/messages" not in path or "count_tokens" in path:
             return {"input_tokens": 10, "data": []}, None
-        tools = request.get("tools") or []
         call = None
-        if tools:  # requests beside the conversation have none
-            ours = [tool for tool in tools if tool["name"].startswith(self.prefix)]
-            self._offered(ours, [request.get("system"), request["messages"][:2]])
+        if request.get("tools"):  # requests beside the conversation have none
             for message in request["messages"]:
                 for block in message["content"] if isinstance(message["content"], list) else []:
                     if block.get("type") == "tool_result":
@@ -169,8 +159,6 @@ class Responses(Model):
         if "/responses" not in path:
             return {"object": "list", "data": [], "models": []}, None
         items = request.get("input") or []
-        ours = [tool for tool in request.get("tools") or [] if "execute_code" in json.dumps(tool)]
-        self._offered(ours, [request.get("instructions"), items])
         for item in items:
             if item.get("type") == "function_call_output":
                 self._got(item["call_id"], None, item["output"])  # this wire has no flag for errors
@@ -199,10 +187,8 @@ class GenerateContent(Model):
         if "countTokens" in path:
             return {"totalTokens": 10}, None
         declared = [each for tool in request.get("tools") or [] for each in tool.get("functionDeclarations") or []]
-        ours = [each for each in declared if each["name"].startswith(self.prefix)]
         text, call = '{"next_speaker": "user", "reasoning": "done"}', None
-        if ours:
-            self._offered(ours, [request.get("systemInstruction"), request.get("contents")[:2]])
+        if any(each["name"].startswith(self.prefix) for each in declared):
             self._results(request["contents"][-1]["parts"])
             text, call = "done", self._next()
         part = {"functionCall": {"name": self.prefix + call[0], "args": call[1]}} if call else {"text": text}
