@@ -7,7 +7,6 @@ with_engine.py --network, only for cases that depend on engines and not on insta
 import os
 import signal
 import socket
-import threading
 import time
 
 from common import ON_OCI, Server, Skip, Suite, clear, contains, equal, needs_runtime, poll, works
@@ -55,24 +54,6 @@ def server_with(*options, **how):
     server = Server("--package-index", index.pip_url, *options, **how)
     server.legacy()
     return server
-
-
-class Held:
-    """While it lasts the index sends no files; asked() tells whether one of `name` was requested."""
-
-    def __enter__(self):
-        index.held = threading.Event()
-        return self
-
-    def asked(self, name):
-        poll(f"the index is asked for {name}", lambda: index.asked_for(f"/files/{name}-"), 60)
-
-    def release(self):
-        index.held.set()
-
-    def __exit__(self, *_):
-        index.held.set()
-        index.held = None
 
 
 def status(server, sandbox, name, **more):
@@ -422,7 +403,7 @@ def allowed():
 @suite.case("two calls for one package are one installation", when=ON_OCI)
 def joined():
     server, sandbox = common()
-    with Held() as held:
+    with wheels.Held(index) as held:
         first = server.start_call("install_package", package_name="once", sandbox_id=sandbox)
         held.asked("once")
         second = server.start_call("install_package", package_name="once", sandbox_id=sandbox)
@@ -445,7 +426,7 @@ def while_running():
 @suite.case("an installation can be left alone, followed and stopped")
 def in_background():
     server, sandbox = common()
-    with Held() as held:
+    with wheels.Held(index) as held:
         begun = server.call("install_package", package_name="late", sandbox_id=sandbox, wait=False)
         equal((begun["status"], versions(begun)), ("installing", {"late": ""}))
         held.asked("late")
@@ -455,7 +436,7 @@ def in_background():
         done = server.call("get_execution", execution_id=begun["execution_id"])
         equal(done["status"], "ok")
         contains(done["stdout"], "Successfully installed late")
-    with Held() as held:
+    with wheels.Held(index) as held:
         begun = server.call("install_package", package_name="early", sandbox_id=sandbox, wait=False)
         held.asked("early")
         result = server.start_call("cancel_execution", execution_id=begun["execution_id"]).result()
@@ -487,7 +468,7 @@ def chatty():
 @suite.case("a sandbox whose packages take longer than a call may: the call ends, they go on, and the text says so", when=ON_OCI)
 def longer_than_a_call():
     with server_with("--sync-budget-seconds", "3") as server:
-        with Held() as held:
+        with wheels.Held(index) as held:
             waiting = server.start_call("create_sandbox", packages=["slow"])
             made = waiting.result()
             assert 2.9 < waiting.seconds() < 30, f"the budget is 3 s, and the installation is held: {waiting.seconds()}"
@@ -504,7 +485,7 @@ def longer_than_a_call():
         poll("it goes on", lambda: status(server, box, "late")["status"] == "installed", 30)
         equal(server.run("import late; late.VERSION", sandbox_id=box)["result"], "'1.0'")
         server.call("close_sandbox", sandbox_id=box)
-    with server_with("--sync-budget-seconds", "20") as server, Held() as held:
+    with server_with("--sync-budget-seconds", "20") as server, wheels.Held(index) as held:
         waiting = server.start_call("create_run_close", code="import time; time.sleep(60)", packages=["early"])
         time.sleep(8)  # the test needs it to take so long
         held.release()
@@ -516,7 +497,7 @@ def longer_than_a_call():
 @suite.case("who waits is told how it goes on; who stops waiting does not stop it", when=ON_OCI)
 def progress():
     server, sandbox = common()
-    with Held() as held:
+    with wheels.Held(index) as held:
         waiting = server.start_noted("p1", "install_package", package_name="spare", sandbox_id=sandbox)
         held.asked("spare")
         poll("progress shows the installer's words", lambda: any("spare" in p.get("message", "") for p in server.progress("p1")), 20)
@@ -532,7 +513,7 @@ def progress():
 def closed():
     server, _ = common()
     sandbox = server.call("create_sandbox")["sandbox_id"]
-    with Held() as held:
+    with wheels.Held(index) as held:
         waiting = server.start_call("install_package", package_name="slow", sandbox_id=sandbox)
         before = len(index.asked_for("/files/slow-"))
         poll("it is downloading", lambda: len(index.asked_for("/files/slow-")) > before - 1 and installers(server), 60)
@@ -567,7 +548,7 @@ def closed_while_waiting():
 def worker_killed():
     server, _ = common()
     sandbox = server.call("create_sandbox")["sandbox_id"]
-    with Held() as held:
+    with wheels.Held(index) as held:
         before = len(index.asked_for("/files/slow-"))
         waiting = server.start_call("install_package", package_name="slow", sandbox_id=sandbox)
         poll("it is downloading", lambda: len(index.asked_for("/files/slow-")) > before, 60)
@@ -583,7 +564,7 @@ def installer_killed():
     server, _ = common()
     sandbox = server.call("create_sandbox")["sandbox_id"]
     equal(server.run("kept = 5", sandbox_id=sandbox)["status"], "ok")
-    with Held() as held:
+    with wheels.Held(index) as held:
         before = len(index.asked_for("/files/slow-"))
         waiting = server.start_call("install_package", package_name="slow", sandbox_id=sandbox)
         poll("it is downloading", lambda: len(index.asked_for("/files/slow-")) > before, 60)

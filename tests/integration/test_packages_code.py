@@ -3,8 +3,6 @@
 On a network of the test's own, with an index that offers packages made by hand. On container engines by with_engine.py --network.
 """
 
-import threading
-
 from common import ON_OCI, Server, Skip, Suite, contains, equal, needs_runtime, poll
 import mcp
 import net as nets
@@ -144,15 +142,11 @@ def options():
 @suite.case("more at once than a sandbox may wait for are refused at once, and the others are not disturbed")
 def flood():
     server, sandbox = common()
-    index.held = threading.Event()
-    try:
+    with wheels.Held(index):
         pending = server.start_call("execute_code", sandbox_id=sandbox, language="bash", code="for i in 0 1 2 3; do pip install many$i & done; wait")
         poll("an installation is under way", lambda: index.asked_for("/files/many"), 60)
         code = "import subprocess\nsubprocess.run(['pip', 'install', 'many4'], capture_output=True, text=True).stdout"
         poll("four wait", lambda: "too many installations" in run(code, timeout_seconds=5).get("result", ""), 30)
-    finally:
-        index.held.set()
-        index.held = None
     done = outcome(pending)
     equal(done["stdout"].count("Successfully installed"), 4, str(done))
 
@@ -193,13 +187,9 @@ def held_run(server, sandbox, name, **arguments):
 @suite.case("a worker that is killed meanwhile changes nothing")
 def worker_killed():
     server, sandbox = common()
-    index.held = threading.Event()
-    try:
+    with wheels.Held(index):
         pending = held_run(server, sandbox, "steady")
         server.kill_worker(sandbox)
-    finally:
-        index.held.set()
-        index.held = None
     done = outcome(pending)
     contains(done["stdout"], "Successfully installed steady-1.0")
     assert done["stdout"].endswith("code 0\n"), done["stdout"]
@@ -208,14 +198,10 @@ def worker_killed():
 @suite.case("a run whose time is over leaves the installation, which goes on")
 def late():
     server, sandbox = common()
-    index.held = threading.Event()
-    try:
+    with wheels.Held(index):
         pending = held_run(server, sandbox, "left_alone", timeout_seconds=3)
         equal(outcome(pending)["status"], "timeout")
         equal(server.call("check_package_status", package_name="left_alone", sandbox_id=sandbox)["status"], "installing")
-    finally:
-        index.held.set()
-        index.held = None
     poll("it is installed", lambda: server.call("check_package_status", package_name="left_alone", sandbox_id=sandbox)["status"] == "installed", 60)
 
 
@@ -226,15 +212,11 @@ def server_killed():
     first = Server(*options, runtime_dir=directory)
     first.legacy()
     sandbox = first.call("create_sandbox", name="kept")["sandbox_id"]
-    index.held = threading.Event()
-    try:
+    with wheels.Held(index) as held:
         first.start_call("execute_code", sandbox_id=sandbox, language="bash", code="pip install later; echo code $?", timeout_seconds=300)
-        poll("the index is asked", lambda: index.asked_for("/files/later-"), 60)
+        held.asked("later")
         ident = first.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"][0]["execution_id"]
         first.kill()
-    finally:
-        index.held.set()
-        index.held = None
     with Server(*options, runtime_dir=directory) as second:
         second.legacy()
         outcome_of = lambda: second.call("get_execution", execution_id=ident, wait_seconds=20)

@@ -21,6 +21,8 @@ import threading
 import urllib.parse
 import zipfile
 
+from tap import poll
+
 
 class Package:
     """One file of an index."""
@@ -135,6 +137,27 @@ def npm(name, version, files=None, requires=None, scripts=None):
     files["package.json"] = json.dumps(about)
     filename = f"{name.rpartition('/')[2]}-{version}.tgz"
     return Package(name, version, filename, _tarball("package", files), npm=about)
+
+
+class Held:
+    """While it lasts the index sends no files, unless they are released."""
+
+    def __init__(self, index):
+        self.index = index
+
+    def __enter__(self):
+        self.index.held = threading.Event()
+        return self
+
+    def asked(self, name):
+        poll(f"the index is asked for {name}", lambda: self.index.asked_for(f"/files/{name}-"), 60)
+
+    def release(self):
+        self.index.held.set()
+
+    def __exit__(self, *_):
+        self.release()
+        self.index.held = None
 
 
 class Index:
