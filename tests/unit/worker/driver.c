@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/fd.h"
 #include "proto/version.h"
@@ -241,6 +243,21 @@ void driver_wait_link(struct driver *d, bool up)
     }
 }
 
+bool driver_agent_runs(const struct driver *d)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/agent.pid", d->dir);
+    CLEANUP_BUF struct buf text;
+    struct stat st;
+    struct err err = ERR_INIT;
+    buf_init(&text, 64);
+    if (file_read(path, &text, &err) < 0 || text.len == 0) {
+        return false;
+    }
+    CLEANUP_FREE char *cwd =
+        alloc_printf("/proc/%.*s/cwd", (int)strcspn(buf_cstr(&text), " "), (const char *)text.data);
+    return stat(cwd, &st) == 0; /* a zombie has none */
+}
+
 /* ---- asking --------------------------------------------------------------------------------- */
 
 static void on_reply(void *arg, int rc, const void *data, size_t len)
@@ -359,6 +376,14 @@ void driver_open(struct driver *d, const char *image, bool attach)
     struct msg m = make_open(image, attach);
     driver_ask(d, &m, &a, MSG_OPENED);
     answer_finish(&a);
+}
+
+void driver_replace(struct driver *d, uint64_t generation)
+{
+    driver_kill(d, SIGKILL);
+    driver_wait_link(d, false);
+    driver_start(d, generation);
+    driver_open(d, "", true);
 }
 
 void driver_run(struct driver *d, const char *op, const char *script, uint64_t timeout_ms,

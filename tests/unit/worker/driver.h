@@ -62,6 +62,9 @@ void driver_kill(struct driver *d, int signal_number); /* and waits for the proc
 int driver_wait_exit(struct driver *d);                /* its exit code */
 void driver_wait_link(struct driver *d, bool up);
 
+/* True if the agent of this sandbox is a live process. */
+bool driver_agent_runs(const struct driver *d);
+
 /* Runs the loop until *flag is true; fails the test after a deadline. */
 void driver_wait_flag(struct driver *d, const bool *flag, const char *what);
 /* Runs the loop for that time, for the rare cases in which nothing is expected to happen. */
@@ -85,6 +88,8 @@ void driver_succeed(struct driver *d, uint64_t generation);
 
 /* Sends OPEN with this image, and drops the OPENED. */
 void driver_open(struct driver *d, const char *image, bool attach);
+/* The worker is killed, and another one takes the sandbox over. */
+void driver_replace(struct driver *d, uint64_t generation);
 /* Sends START, then WAIT until the end; *a is the last answer, *out the bytes of stdout. */
 void driver_run(struct driver *d, const char *op, const char *script, uint64_t timeout_ms,
                 struct answer *a, struct buf *out);

@@ -10,38 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "common/alloc.h"
 #include "common/clock.h"
-#include "common/fd.h"
-#include "common/str.h"
 #include "tests/lib/ipc_ask.h"
 #include "tests/unit/worker/driver.h"
-
-/* True if the agent of this sandbox is a live process. */
-static bool agent_runs(struct driver *d)
-{
-    char path[128];
-    struct buf text;
-    struct err err = ERR_INIT;
-    uint64_t pid = 0;
-    struct stat st;
-    snprintf(path, sizeof(path), "%s/agent.pid", d->dir);
-    buf_init(&text, 64);
-    if (file_read(path, &text, &err) < 0 || buf_cstr(&text) == NULL) {
-        buf_finish(&text);
-        return false;
-    }
-    text.data[strcspn((const char *)text.data, " ")] = '\0';
-    int rc = str_to_u64((const char *)text.data, 1, INT32_MAX, &pid, &err);
-    buf_finish(&text);
-    snprintf(path, sizeof(path), "/proc/%d/cwd", (int)pid);
-    return rc == 0 && stat(path, &st) == 0; /* a zombie has no such file */
-}
 
 /* Keeps the log of the next worker, for log_has(). */
 static void keep_log(struct driver *d)
@@ -67,10 +43,10 @@ static bool log_has(struct driver *d, const char *text)
 static void wait_agent_gone(struct driver *d)
 {
     uint64_t end = clock_ms() + 10000;
-    while (agent_runs(d) && clock_ms() < end) {
+    while (driver_agent_runs(d) && clock_ms() < end) {
         driver_idle(d, 10);
     }
-    assert_false(agent_runs(d));
+    assert_false(driver_agent_runs(d));
 }
 
 /* Requires that OPEN fails with this code, and the worker ends with this exit code. */
@@ -160,7 +136,7 @@ static void closing_a_sandbox_that_is_being_created_ends_both(void **state)
     assert_int_equal(open.m.failed.code, ERR_SHUTTING_DOWN);
     driver_wait(d, &close, MSG_OK);
     assert_int_equal(driver_wait_exit(d), EXIT_CODE_OK);
-    assert_false(agent_runs(d));
+    assert_false(driver_agent_runs(d));
     answer_finish(&open);
     answer_finish(&close);
 }
@@ -251,7 +227,7 @@ static void a_hostile_agent_loses_its_sandbox_and_nothing_else(void **state)
         answer_finish(&waiting);
         assert_int_equal(driver_wait_exit(d), EXIT_CODE_SANDBOX_GONE);
         driver_wait_link(d, false);
-        assert_false(agent_runs(d));
+        assert_false(driver_agent_runs(d));
     }
 }
 
@@ -334,11 +310,7 @@ static void output_goes_on_where_it_was(void **state)
     uint64_t have = a.m.output.out.len;
     assert_int_equal(have, LIMIT_CHUNK);
     answer_finish(&a);
-    driver_kill(d, SIGKILL);
-    driver_wait_link(d, false);
-
-    driver_start(d, 2);
-    driver_open(d, "", true);
+    driver_replace(d, 2);
     m.start.out_from = have;
     for (;;) {
         driver_ask(d, &m, &a, MSG_OUTPUT);
@@ -364,10 +336,7 @@ static void a_deadline_is_kept_by_the_next_worker(void **state)
     uint64_t begin = clock_ms();
     driver_ask(d, &m, &a, MSG_OUTPUT);
     answer_finish(&a);
-    driver_kill(d, SIGKILL);
-    driver_wait_link(d, false);
-    driver_start(d, 2);
-    driver_open(d, "", true);
+    driver_replace(d, 2);
     driver_run(d, "op1", "sleep 60000", 300, &a, NULL); /* all of it, from its beginning on */
     assert_int_equal(a.m.output.status, OP_STATUS_TIMEOUT);
     assert_true(clock_ms() - begin >= 300);
@@ -388,7 +357,7 @@ static void a_worker_that_was_replaced_leaves_the_sandbox_alone(void **state)
     assert_int_equal(driver_wait_exit(d), EXIT_CODE_PROTOCOL);
     driver_wait_flag(d, &a.done, "the end of the link");
     assert_int_equal(a.rc, -ERR_IO);
-    assert_true(agent_runs(d));
+    assert_true(driver_agent_runs(d));
     answer_finish(&a);
 }
 
@@ -426,7 +395,7 @@ static void garbage_from_the_supervisor_ends_the_worker_but_not_the_sandbox(void
     driver_wait_flag(d, &a.done, "the end of the link");
     assert_int_equal(a.rc, -ERR_IO);
     driver_wait_link(d, false);
-    assert_true(agent_runs(d));
+    assert_true(driver_agent_runs(d));
 
     driver_start(d, 2);
     driver_open(d, "", true);
@@ -434,7 +403,7 @@ static void garbage_from_the_supervisor_ends_the_worker_but_not_the_sandbox(void
     assert_int_equal(driver_wait_exit(d), EXIT_CODE_PROTOCOL);
     driver_wait_flag(d, &a.done, "the end of the link");
     driver_wait_link(d, false);
-    assert_true(agent_runs(d));
+    assert_true(driver_agent_runs(d));
 
     driver_start(d, 3);
     driver_open(d, "", true);
@@ -454,11 +423,11 @@ static void without_a_supervisor_the_sandbox_ends_after_the_grace_period(void **
     answer_finish(&a);
     driver_unlisten(d);
     uint64_t begin = clock_ms();
-    assert_true(agent_runs(d));
+    assert_true(driver_agent_runs(d));
     assert_int_equal(driver_wait_exit(d), EXIT_CODE_ORPHANED);
     assert_true(clock_ms() - begin >= 250);
     assert_true(log_has(d, "no supervisor for 400 ms"));
-    assert_false(agent_runs(d));
+    assert_false(driver_agent_runs(d));
 }
 
 static void a_supervisor_that_comes_back_in_time_finds_everything(void **state)
@@ -507,7 +476,7 @@ a_supervisor_that_comes_before_the_end_of_the_last_is_heard_keeps_the_sandbox(vo
     close(d->lifeline);
     d->lifeline = -1;
     driver_idle(d, 2500);
-    assert_true(agent_runs(d));
+    assert_true(driver_agent_runs(d));
     driver_close(d);
 }
 
@@ -528,7 +497,7 @@ static void refused_by_version(struct driver *d)
     driver_ask(d, &status, &a, MSG_FAILED); /* its requests are refused */
     assert_int_equal(a.m.failed.code, ERR_PROTOCOL);
     answer_finish(&a);
-    assert_true(agent_runs(d));
+    assert_true(driver_agent_runs(d));
 }
 
 static void a_supervisor_of_another_build_can_end_the_sandbox_in_order(void **state)
@@ -539,7 +508,7 @@ static void a_supervisor_of_another_build_can_end_the_sandbox_in_order(void **st
     refused_by_version(d);
     uv_process_kill(d->process, SIGTERM);
     assert_int_equal(driver_wait_exit(d), EXIT_CODE_OK);
-    assert_false(agent_runs(d));
+    assert_false(driver_agent_runs(d));
 }
 
 static void a_supervisor_of_another_build_counts_as_none(void **state)
@@ -557,13 +526,13 @@ static void a_supervisor_of_another_build_counts_as_none(void **state)
     driver_ask(d, &hello, &a, MSG_HELLO_OK); /* a supervisor of the same build is accepted */
     answer_finish(&a);
     driver_idle(d, 2000);
-    assert_true(agent_runs(d));
+    assert_true(driver_agent_runs(d));
     uint64_t begin = clock_ms();
     refused_by_version(d);
     assert_int_equal(driver_wait_exit(d), EXIT_CODE_ORPHANED);
     assert_true(clock_ms() - begin >= 1200);
     assert_true(log_has(d, "no supervisor for 1500 ms"));
-    assert_false(agent_runs(d));
+    assert_false(driver_agent_runs(d));
 }
 
 /* A log whose supervisor has ended and that no process reads, or can read, any more. */

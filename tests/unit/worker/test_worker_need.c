@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -23,7 +22,6 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/fd.h"
-#include "common/str.h"
 #include "tests/lib/fault.h"
 #include "tests/unit/worker/driver.h"
 
@@ -55,21 +53,6 @@ struct attempt {
 };
 
 /* ---- the worker ------------------------------------------------------------------------------ */
-
-static bool agent_runs(struct driver *d)
-{
-    CLEANUP_FREE char *path = alloc_printf("%s/agent.pid", d->dir);
-    CLEANUP_BUF struct buf text;
-    struct stat st;
-    struct err err = ERR_INIT;
-    buf_init(&text, 64);
-    if (file_read(path, &text, &err) < 0 || text.len == 0) {
-        return false;
-    }
-    CLEANUP_FREE char *cwd =
-        alloc_printf("/proc/%.*s/cwd", (int)strcspn(buf_cstr(&text), " "), (const char *)text.data);
-    return stat(cwd, &st) == 0; /* a zombie has none */
-}
 
 /* Starts the worker that is in need. False if it ended before it had a link. */
 static bool start_in_need(struct attempt *t, uint64_t generation)
@@ -114,7 +97,7 @@ static bool ask(struct attempt *t, struct msg m, enum msg_type *ret_type, uint64
     if (answered && a.m.type == MSG_FAILED) {
         assert_true(a.m.failed.message.len > 0);
         assert_int_not_equal(a.m.failed.code, ERR_PROTOCOL); /* it is nobody's fault */
-        assert_false(a.m.failed.code == ERR_GONE && agent_runs(d));
+        assert_false(a.m.failed.code == ERR_GONE && driver_agent_runs(d));
     }
     answer_finish(&a);
     return answered;
@@ -131,10 +114,10 @@ static bool did(struct attempt *t, struct msg m)
 static void wait_gone(struct driver *d)
 {
     uint64_t end = clock_ms() + PATIENCE_MS;
-    while (agent_runs(d) && clock_ms() < end) {
+    while (driver_agent_runs(d) && clock_ms() < end) {
         driver_idle(d, 5);
     }
-    assert_false(agent_runs(d));
+    assert_false(driver_agent_runs(d));
 }
 
 static void wait_end_in_need(struct driver *d)
@@ -176,10 +159,10 @@ static bool settle(struct attempt *t, uint64_t generation)
         (void)ask(t, bye, &type, &code);
     }
     wait_end_in_need(d);
-    assert_true(asked || !t->taken_over || agent_runs(d));
+    assert_true(asked || !t->taken_over || driver_agent_runs(d));
     bool failed = take_note(t, d->exit_code == EXIT_CODE_NO_MEMORY);
     t->leaves = false;
-    if (agent_runs(d)) {
+    if (driver_agent_runs(d)) {
         driver_start(d, generation);
         bool there = ask(t, make_open("", true), &type, &code) && type == MSG_OPENED;
         if (there) {
@@ -251,7 +234,7 @@ static bool take_over(struct attempt *t)
         enum msg_type type;
         uint64_t code;
         if (ask(t, make_open("", true), &type, &code)) {
-            assert_true(agent_runs(d));
+            assert_true(driver_agent_runs(d));
         }
         (void)(did(t, m) && did(t, drop));
     }

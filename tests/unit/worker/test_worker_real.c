@@ -107,10 +107,7 @@ static void stdin_that_is_repeated_to_the_next_worker_arrives_once(void **state)
     driver_ask(d, &m, &a, MSG_OUTPUT);
     answer_finish(&a);
     tell(d, "op1", 0, "one ", false);
-    driver_kill(d, SIGKILL);
-    driver_wait_link(d, false);
-    driver_start(d, 2);
-    driver_open(d, "", true);
+    driver_replace(d, 2);
     tell(d, "op1", 0, "one ", false);
     tell(d, "op1", 4, "two", true);
     driver_run(d, "op1", "", 20000, &a, &out);
