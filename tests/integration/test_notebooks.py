@@ -103,7 +103,7 @@ def errors():
         contains(done["message"], "timeit")
 
 
-@suite.case("a %pip line with options that cannot be honoured says so at once, and what cannot be there is no error of Python's")
+@suite.case("a %pip line with options that cannot be honoured says so, as do %conda and uv")
 def packages():
     for code in ("%pip install --index-url http://127.0.0.1/ colours", "!pip install --index-url=http://127.0.0.1/ colours", "pip install --index-url x colours"):
         contains(run(code + "\nprint('on')")["stderr"], "--index-url cannot be honoured")

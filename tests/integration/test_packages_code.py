@@ -151,7 +151,7 @@ def flood():
     equal(done["stdout"].count("Successfully installed"), 4, str(done))
 
 
-@suite.case("what a process of the sandbox says by itself is taken as little as it is meant")
+@suite.case("malformed requests to the socket for packages are refused")
 def hostile():
     speak = "import os, socket\ndef say(data):\n    s = socket.socket(socket.AF_UNIX)\n    s.connect(os.environ['CLOISTER_INSTALLS'])\n    s.settimeout(30)\n    s.sendall(data)\n    return s.recv(10000)\n"
     good(speak)

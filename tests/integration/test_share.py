@@ -213,7 +213,7 @@ print('below', tried(lambda: os.listdir('below')))
             subprocess.run(["umount", place.at("below")], check=True)
 
 
-@suite.case("only who asks sees a share of that kind, and only of those that there are", engines=ONE)
+@suite.case("a share with :ask is only in sandboxes that ask for it; an unknown name is an error", engines=ONE)
 def asked():
     place, other = Place(), Place()
     place.put("a", "a")

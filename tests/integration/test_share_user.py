@@ -95,7 +95,7 @@ def with_ids():
     readable(True)
 
 
-@suite.case("and without")
+@suite.case("without subordinate ids what code writes is the user's, too")
 def without_ids():
     shared(False)
     readable(False)

@@ -119,9 +119,14 @@ def environment_for(running, languages):
     )
 
 
+def title_of(path):
+    """The name of a file with its directory, since test_packages.py is in engines/ as well."""
+    return os.path.relpath(path, HERE).removesuffix(".py").replace("test_", "")
+
+
 def run_file(stream, path, names, environment):
     """Runs one test file and merges its cases into the stream."""
-    prefix = os.path.basename(path).removesuffix(".py").removeprefix("test_")
+    prefix = title_of(path)
     seen, planned = 0, None
     child = subprocess.Popen(
         [sys.executable, path, *names], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace", env=environment
@@ -183,7 +188,7 @@ def main():
         for path in files:
             begun = time.monotonic()
             run_file(stream, path, names, environment_for(running, languages))
-            title = os.path.basename(path).removesuffix(".py").removeprefix("test_")
+            title = title_of(path)
             left = left_in(running)
             stream.check(f"{title}: nothing is left in the engine", left)
             if left:
