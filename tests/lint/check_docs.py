@@ -117,13 +117,16 @@ def words_of_code():
 @suite.case("functions, constants and files that documents name exist")
 def names_in_documents():
     words = words_of_code() | set(re.findall(r"\w+", "\n".join(read(p) for p in files(".py", ".js", ".c"))))
-    ours = {os.path.basename(p) for p in files("", under=(*C_DIRECTORIES, "contrib"))} | {"meson.build", "setup.py"}
+    ours = {"meson.build", "setup.py"}
+    for path in files("", under=(*C_DIRECTORIES, "contrib")):
+        parts = path.split("/")
+        ours.update("/".join(parts[i:]) for i in range(len(parts)))  # with as many directories as a document names
     problems = []
     for path in DOCUMENTS:
         for piece in set(re.findall(r"`([^`\n]+)`", read(path))):
             named = re.findall(r"\b([a-z]\w*_\w+)\(\)", piece) + re.findall(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b", piece)
             problems += [f"{path}: there is no {n}" for n in named if n not in words]
-            named = re.findall(r"[\w./-]*?(\w+\.(?:c|h|py|js|def|md|build))\b", piece) if "*" not in piece else []
+            named = re.findall(r"(?<![\w./-])[./]*([\w./-]*\w+\.(?:c|h|py|js|def|md|build))\b", piece) if "*" not in piece else []
             problems += [f"{path}: there is no file {n}" for n in named if n not in ours and "<" not in piece]
     report(problems)
 
