@@ -64,15 +64,8 @@ def worker_killed_often():
         pending = streaming(server, sandbox)
         killed = set()
         for _ in range(3):
-            pid = poll("another worker", lambda: new_worker(server, sandbox, killed), 30)
-            os.kill(pid, signal.SIGKILL)
-            killed.add(pid)
+            killed.add(server.kill_worker(sandbox, killed))
         equal(pending.structured()["stdout"], WANTED)
-
-
-def new_worker(server, sandbox, known):
-    pid = server.call("get_sandbox_status", sandbox_id=sandbox)["worker"]["pid"]
-    return pid if pid > 1 and pid not in known and alive(pid) else None
 
 
 @suite.case("a worker killed while idle is replaced for the next call")

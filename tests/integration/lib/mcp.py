@@ -35,6 +35,7 @@ from host import (
     traces_of,
     unusable_backend,
 )
+from tap import poll
 from wire import LEGACY, MODERN, PREFIX, Wire
 
 LATEST_LEGACY = LEGACY[-1]
@@ -312,10 +313,16 @@ class Client:
     def worker_pid(self, sandbox):
         return self.call("get_sandbox_status", sandbox_id=sandbox)["worker"]["pid"]
 
-    def kill_worker(self, sandbox):
-        """Sends SIGKILL to the sandbox's worker; returns its pid."""
-        pid = self.worker_pid(sandbox)
-        assert pid > 1, f"sandbox {sandbox} has no worker"  # 0 would mean our own process group
+    def kill_worker(self, sandbox, killed=()):
+        """Sends SIGKILL to the sandbox's worker; returns its pid. Waits for another one than those that were killed, of
+        whose end the server may not have heard yet."""
+
+        def another():
+            pid = self.worker_pid(sandbox)
+            assert killed or pid > 1, f"sandbox {sandbox} has no worker"  # 0 would mean our own process group
+            return pid if pid > 1 and pid not in killed else None
+
+        pid = poll("another worker", another)
         os.kill(pid, signal.SIGKILL)
         return pid
 
