@@ -35,6 +35,14 @@ void input_finish(struct input *in)
     buf_finish(&in->pending);
 }
 
+/* Keeps in mind whether the bytes that have come end within a line. */
+static void note_line(struct input *in, struct view data)
+{
+    if (data.len > 0) {
+        in->in_line = ((const char *)data.data)[data.len - 1] != '\n';
+    }
+}
+
 int input_expect(struct input *in, const struct msg_start *m, struct err *err)
 {
     in->tty = (m->flags & OP_FLAG_TTY) != 0;
@@ -46,6 +54,7 @@ int input_expect(struct input *in, const struct msg_start *m, struct err *err)
         return err_set(err, ERR_TOO_BIG, "stdin that stays open begins with at most %u bytes",
                        LIMIT_INPUT);
     }
+    note_line(in, m->stdin_data);
     return buf_add(&in->pending, m->stdin_data.data, m->stdin_data.len, err);
 }
 
@@ -151,7 +160,7 @@ int input_take(struct input *in, const struct msg_input *m, struct err *err)
             return rc;
         }
         in->next += rest.len;
-        in->in_line = ((const char *)rest.data)[rest.len - 1] != '\n';
+        note_line(in, rest);
     }
     if (ends && in->tty) {
         err_ignore(buf_add(&in->pending, TTY_EOF, in->in_line ? 2 : 1, NULL)); /* there is room */

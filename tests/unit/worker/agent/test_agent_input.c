@@ -346,6 +346,23 @@ static void test_one_side_of_a_terminal(void **state)
     ended(&t, OP_STATUS_OK);
 }
 
+/* The input of START counts, too, for whether the end comes within a line. */
+static void test_first_input_of_a_terminal(void **state)
+{
+    struct talk t;
+    struct fixture *f = fixture_of(state);
+    struct view words[] = {view_of("bash"), view_of("-c"), view_of("cat; echo over")};
+    struct msg_start s = agent_code(&f->link, "", "");
+    s.kind = OP_RUN;
+    s.args = (struct view_list){words, 3};
+    s.has_stdin = true;
+    s.stdin_data = view_of("part");
+    begin(&t, f, s, OP_FLAG_TTY);
+    end_input(&t);
+    hear(&t, "over");
+    ended(&t, OP_STATUS_OK);
+}
+
 static void test_keys_of_a_terminal(void **state)
 {
     struct talk t;
@@ -450,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_program_reads),
         cmocka_unit_test(test_terminal),
         cmocka_unit_test(test_one_side_of_a_terminal),
+        cmocka_unit_test(test_first_input_of_a_terminal),
         cmocka_unit_test(test_keys_of_a_terminal),
         cmocka_unit_test(test_all_of_a_terminal_is_read),
         cmocka_unit_test(test_live_languages_in_a_terminal),
