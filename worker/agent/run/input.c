@@ -39,7 +39,7 @@ void input_finish(struct input *in)
 static void note_line(struct input *in, struct view data)
 {
     if (data.len > 0) {
-        in->in_line = ((const char *)data.data)[data.len - 1] != '\n';
+        in->in_line = data.data[data.len - 1] != '\n';
     }
 }
 
@@ -106,6 +106,13 @@ void input_begin(struct input *in, int fd)
     write_input(in);
 }
 
+/* How much of an INPUT has come already. */
+static size_t known_bytes(const struct input *in, const struct msg_input *m)
+{
+    uint64_t known = in->next - m->at;
+    return known < m->data.len ? (size_t)known : m->data.len;
+}
+
 static int check_input(const struct input *in, const struct msg_input *m, struct err *err)
 {
     bool writes = m->data.len > 0 || m->eof;
@@ -130,7 +137,7 @@ static int check_input(const struct input *in, const struct msg_input *m, struct
     if (in->refused) {
         return err_set(err, ERR_INVALID, "the program has closed its stdin");
     }
-    if (m->data.len - (in->next - m->at) > LIMIT_INPUT - in->pending.len) {
+    if (m->data.len - known_bytes(in, m) > LIMIT_INPUT - in->pending.len) {
         return err_set(err, ERR_TOO_BIG,
                        "%zu bytes of earlier input wait for the program to read them, and at most "
                        "%u may",
@@ -147,11 +154,10 @@ int input_take(struct input *in, const struct msg_input *m, struct err *err)
     if (rc < 0) {
         return rc;
     }
-    uint64_t known = in->next - m->at;
-    size_t skip = known < m->data.len ? (size_t)known : m->data.len;
-    struct view rest = view_bytes((const char *)m->data.data + skip, m->data.len - skip);
+    size_t known = known_bytes(in, m);
+    struct view rest = view_bytes(m->data.data + known, m->data.len - known);
     bool ends = m->eof && !in->eof;
-    if (rest.len > 0) {
+    if (rest.len > 0 || ends) {
         rc = buf_reserve(&in->pending, rest.len + sizeof(TTY_EOF), err);
         if (rc == 0) {
             rc = buf_add(&in->pending, rest.data, rest.len, err);
@@ -173,6 +179,8 @@ int input_take(struct input *in, const struct msg_input *m, struct err *err)
     }
     write_input(in);
     if (in->refused && rest.len > 0) {
+        in->next -= rest.len;
+        in->eof = false;
         return err_set(err, ERR_INVALID, "the program has closed its stdin");
     }
     return 0;
