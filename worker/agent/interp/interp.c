@@ -320,6 +320,9 @@ void interp_begin(struct interp *i, struct op_table *t, struct op *op)
     struct err err = ERR_INIT;
     assert(interp_is_free(i) && op_state(op) == OP_QUEUED);
     int rc = interp_prestart(i, &err);
+    if (rc == 0) {
+        rc = begin_input(i, op, &err);
+    }
     if (rc < 0) {
         op_fail(t, op, (enum err_code)err.code, err.text);
         return;
@@ -341,10 +344,7 @@ void interp_begin(struct interp *i, struct op_table *t, struct op *op)
     i->begun = procs_now();
     op_run(t, op);
     request_set_run(&request, ++i->run);
-    rc = begin_input(i, op, &err);
-    if (rc == 0) {
-        rc = i->lang->submit(i, &request, &err);
-    }
+    rc = i->lang->submit(i, &request, &err);
     buf_finish(&request);
     if (rc < 0) {
         order_end(i, err.text); /* the operation ends with the process */

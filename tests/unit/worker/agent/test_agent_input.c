@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "proto/codec.h"
@@ -456,6 +458,45 @@ static void test_next_worker_goes_on(void **state)
     assert_string_equal(ended(&t, OP_STATUS_OK)->out, "one\ntwo\n");
 }
 
+static bool has_descriptor(const struct fixture *f, unsigned long fd)
+{
+    char path[64], target[64];
+    snprintf(path, sizeof(path), "/proc/%d/fd/%lu", (int)f->agent.pid, fd);
+    return readlink(path, target, sizeof(target)) > 0;
+}
+
+/* Lets the agent open no descriptor more; returns its limit. */
+static struct rlimit use_up_descriptors(const struct fixture *f)
+{
+    struct rlimit usual, few;
+    assert_int_equal(prlimit(f->agent.pid, RLIMIT_NOFILE, NULL, &usual), 0);
+    few = usual;
+    few.rlim_cur = 0;
+    while (has_descriptor(f, few.rlim_cur)) {
+        few.rlim_cur++;
+    }
+    assert_int_equal(prlimit(f->agent.pid, RLIMIT_NOFILE, &few, NULL), 0);
+    return usual;
+}
+
+static void test_no_descriptor_for_input(void **state)
+{
+    struct talk t;
+    struct fixture *f = fixture_of(state);
+    if (!has_descriptor(f, 0)) { /* only root may look at the agent's */
+        skip();
+    }
+    run(f, "bash", "kept=1");
+    struct rlimit usual = use_up_descriptors(f);
+    begin_code(&t, f, "bash", "read x");
+    struct agent_result *r = ended(&t, OP_STATUS_FAILED);
+    assert_contains(r->message, "open the pipe for stdin");
+    assert_int_equal(prlimit(f->agent.pid, RLIMIT_NOFILE, &usual, NULL), 0);
+    r = run(f, "bash", "echo $kept"); /* the interpreter goes on */
+    assert_string_equal(r->out, "1\n");
+    assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+}
+
 static void test_input_before_its_turn(void **state)
 {
     struct talk first, second;
@@ -487,6 +528,7 @@ int main(void)
         cmocka_unit_test(test_keys_of_a_terminal),
         cmocka_unit_test(test_all_of_a_terminal_is_read),
         cmocka_unit_test(test_live_languages_in_a_terminal),
+        cmocka_unit_test(test_no_descriptor_for_input),
         cmocka_unit_test(test_input_before_its_turn),
         cmocka_unit_test(test_next_worker_goes_on),
     };
