@@ -44,6 +44,7 @@ struct op_stream {
 struct interp;
 struct fileop;
 struct program;
+struct runner;
 struct changes;
 struct scan;
 
@@ -71,11 +72,12 @@ struct op {
     struct input input;   /* stdin that comes while it runs */
     struct interp
         *interp; /* the interpreter that it waits for or runs in; NULL for programs and files */
-    struct fileop *file;     /* owned; while a file operation runs */
-    struct program *program; /* borrowed; while a program runs */
-    struct scan *scan;       /* owned; set between the end of a run and the end of its scan */
-    bool waited;             /* it had to queue, so RUNNING is due as soon as it begins */
-    bool announced;          /* RUNNING was sent since the last START and HELLO */
+    struct fileop *file;         /* owned; while a file operation runs */
+    const struct runner *runner; /* borrowed for ever; what runs the code if programs do */
+    struct program *program;     /* borrowed; while a program runs */
+    struct scan *scan;           /* owned; set between the end of a run and the end of its scan */
+    bool waited;                 /* it had to queue, so RUNNING is due as soon as it begins */
+    bool announced;              /* RUNNING was sent since the last START and HELLO */
 
     uint64_t timeout_ms;   /* as asked for; 0 = none */
     uint64_t begun_us;     /* clock_us() when it began to run */

@@ -222,6 +222,7 @@ int programs_queue(struct op_table *t, struct op *op, const struct runner *runne
     buf_finish(&request);
     if (rc == 0 && runner != NULL) {
         op->language = runner->language;
+        op->runner = runner;
     }
     return rc;
 }
@@ -249,10 +250,9 @@ void programs_begin(struct programs *ps, struct op_table *t, struct op *op)
     op_take_request(t, op, &p->request);
     op_run(t, op);
     int rc = 0;
-    if (op->language[0] != '\0') {
+    if (op->runner != NULL) {
         char name[17];
-        const struct runner *live = op->input.tty ? runners_of_live(view_of(op->language)) : NULL;
-        p->runner = live != NULL ? live : runners_find(&ps->runners, view_of(op->language));
+        p->runner = op->runner;
         rc = random_id(name, sizeof(name) - 1, &err);
         snprintf(p->dir, sizeof(p->dir), PROGWORK_ROOT "/run-%s", name);
     }
