@@ -296,10 +296,8 @@ static int keep_opened(struct worker *w, const struct backend_info *info, struct
     m.opened.backend = view_of(w->backend->ops->name);
     m.opened.runtime = worker_text(info->runtime, LIMIT_PATH);
     m.opened.image = worker_text(info->image, LIMIT_PATH);
-    m.opened.workspace = worker_text(info->workspace, LIMIT_PATH);
-    if (info->workspace == NULL) {
-        m.opened.workspace = view_of(BACKEND_WORKSPACE);
-    }
+    m.opened.workspace = info->workspace != NULL ? worker_text(info->workspace, LIMIT_PATH)
+                                                 : view_of(backend_workspace(&w->spec));
     m.opened.unapplied.items = unapplied;
     m.opened.unapplied.count = info->unapplied_count;
     return msg_encode(&w->opened, &m, err);

@@ -104,7 +104,7 @@ static inline const char *backend_workspace(const struct backend_spec *spec)
 struct backend_info {
     const char *runtime;   /* path or name actually used */
     const char *image;     /* what the root is made of, for people: "host:/usr", a directory, … */
-    const char *workspace; /* as seen from inside; NULL = BACKEND_WORKSPACE */
+    const char *workspace; /* as seen from inside; NULL = backend_workspace() */
     const char *unapplied[BACKEND_UNAPPLIED_MAX]; /* "memory: no memory cgroup …" */
     size_t unapplied_count;
 };

@@ -166,7 +166,6 @@ static void finish_docker_create(struct docker_create *c, int rc)
     struct backend_info info = {
         .runtime = c->has_request ? c->request.spec.runtime : "",
         .image = c->has_request ? c->request.spec.image : "",
-        .workspace = c->has_request ? backend_workspace(&c->request.spec) : NULL,
         .unapplied_count = c->unapplied_count,
     };
     for (size_t i = 0; i < c->unapplied_count; i++) {

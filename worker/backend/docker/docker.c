@@ -342,9 +342,7 @@ static void on_container_inspected(void *arg, int rc, const struct docker_reply 
         return;
     }
     char *unapplied[BACKEND_UNAPPLIED_MAX];
-    struct backend_info info = {.runtime = d->request.spec.runtime,
-                                .image = d->request.spec.image,
-                                .workspace = backend_workspace(&d->request.spec)};
+    struct backend_info info = {.runtime = d->request.spec.runtime, .image = d->request.spec.image};
     struct docker_user user;
     char hint[BACKEND_HINT_MAX];
     /* the directories of a sandbox that exists may have gone, which is no matter here */

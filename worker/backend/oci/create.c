@@ -90,7 +90,6 @@ static void finish_oci_create(struct oci_create *c, int rc)
     struct backend_info info = {
         .runtime = c->record.runtime,
         .image = c->record.image,
-        .workspace = backend_workspace(&c->request.spec),
     };
     info.unapplied_count = oci_notes_list(&c->notes, info.unapplied);
     c->fn(c->arg, rc, rc == 0 ? &c->record : NULL, rc == 0 ? &info : NULL, rc == 0 ? NULL : &c->err,

@@ -36,9 +36,8 @@
 struct oci {
     struct backend base;
     struct tasks tasks;
-    struct oci_box box;    /* box of the last spec; all NULL before the first */
-    const char *workspace; /* while attaching */
-    bool known;            /* created or attached: */
+    struct oci_box box; /* box of the last spec; all NULL before the first */
+    bool known;         /* created or attached: */
     struct oci_cgroup_dirs dirs;
 
     /* Running operations, at most one of each kind. */
@@ -281,8 +280,7 @@ static void on_attach(void *arg)
     struct err err = ERR_INIT;
     struct oci_record *record = alloc_one(struct oci_record);
     struct oci_notes *notes = alloc_one(struct oci_notes);
-    struct backend_info info = {
-        .runtime = record->runtime, .image = record->image, .workspace = o->workspace};
+    struct backend_info info = {.runtime = record->runtime, .image = record->image};
     struct oci_mode mode;
     int rc = find_container(o, record, &err);
     if (rc == 0) {
@@ -306,7 +304,6 @@ static void oci_attach(struct backend *b, const struct backend_spec *spec, backe
 {
     struct oci *o = oci_of(b);
     name_box(o, spec);
-    o->workspace = backend_workspace(spec);
     o->attach_done = done;
     o->attach_arg = arg;
     task_later(&o->tasks, 0, on_attach, o);
