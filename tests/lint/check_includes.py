@@ -22,7 +22,7 @@ ROOMS = {
     "worker/agent/run": BELOW + " worker/agent/process worker/agent/link",
     "worker/agent/files": BELOW + " worker/agent/process worker/agent/link worker/agent/run",
     "worker/agent/interp": BELOW + " worker/agent/process worker/agent/link worker/agent/run",
-    "worker/agent/installs": BELOW + " worker/agent/process worker/agent/link worker/agent/interp",
+    "worker/agent/installs": BELOW + " worker/agent/process worker/agent/link worker/agent/run worker/agent/interp",
     "worker/agent": BELOW + " worker/agent/process worker/agent/link worker/agent/run worker/agent/files worker/agent/interp worker/agent/installs",
     "worker/backend": "common common/io",
     "worker/backend/oci": "common common/io worker/backend",

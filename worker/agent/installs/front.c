@@ -129,10 +129,7 @@ static int send_wish(int fd, const struct words *w, struct err *err)
 {
     CLEANUP_BUF struct buf text;
     buf_init(&text, 2 * (size_t)WISH_BYTES);
-    int rc = buf_add(&text, "npm", 4, err);
-    if (!w->npm && rc == 0) {
-        memcpy(text.data, "pip", 4);
-    }
+    int rc = buf_add(&text, w->npm ? "npm" : "pip", 4, err);
     for (size_t i = 0; i < w->count && rc == 0; i++) {
         rc = buf_add(&text, w->items[i], strlen(w->items[i]) + 1, err);
     }

@@ -8,9 +8,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -18,16 +16,16 @@
 #include "common/fd.h"
 #include "proto/limits.h"
 #include "worker/agent/interp/drivers.h"
-
-#define PLACE_BACKLOG 16
+#include "worker/agent/link/endpoint.h"
+#include "worker/agent/run/userenv.h"
 
 static int make_directory(const char *top, const char *name, struct err *err)
 {
     CLEANUP_FREE char *path = alloc_printf("%s%s", top, name);
-    if ((mkdir(path, 0755) < 0 && errno != EEXIST) || chmod(path, 0755) < 0) {
-        return err_sys(err, ERR_IO, errno, "cannot make %s", path);
-    }
-    return 0;
+    int rc = dir_make_one(path, 0755, err);
+    return rc < 0                  ? rc
+           : chmod(path, 0755) < 0 ? err_sys(err, ERR_IO, errno, "cannot open %s to the user", path)
+                                   : 0;
 }
 
 static int make_name(const char *top, const char *name, const char *program, struct err *err)
@@ -67,32 +65,19 @@ static int make_module(const char *top, struct err *err)
                                   : 0;
 }
 
+/* Anybody may connect. */
 static int make_installs_socket(const char *path, int *ret_fd, struct err *err)
 {
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    CLEANUP_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || strlen(path) >= sizeof(at.sun_path)) {
-        return err_set(err, ERR_IO, "cannot make the socket %s", path);
+    CLEANUP_FD int fd = -1;
+    int rc = endpoint_listen(path, &fd, err);
+    if (rc < 0) {
+        return rc;
     }
-    memcpy(at.sun_path, path, strlen(path) + 1);
-    (void)unlink(path); /* of an agent that ended here */
-    if (bind(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 || chmod(path, 0666) < 0 ||
-        listen(fd, PLACE_BACKLOG) < 0) {
-        return err_sys(err, ERR_IO, errno, "cannot make the socket %s", path);
+    if (chmod(path, 0666) < 0) {
+        return err_sys(err, ERR_IO, errno, "cannot open %s to the user", path);
     }
     *ret_fd = steal_fd(&fd);
     return 0;
-}
-
-static int put_first(const char *variable, const char *top, const char *below,
-                     const char *otherwise, struct err *err)
-{
-    const char *old = getenv(variable);
-    old = old != NULL && old[0] != '\0' ? old : otherwise;
-    CLEANUP_FREE char *value = alloc_printf("%s%s%s%s", top, below, old[0] != '\0' ? ":" : "", old);
-    return setenv(variable, value, 1) < 0
-               ? err_sys(err, ERR_NO_MEMORY, errno, "cannot set %s", variable)
-               : 0;
 }
 
 int place_open(const char *dir, const struct spawn_config *spawn, bool on, int *ret_fd,
@@ -112,8 +97,8 @@ int place_open(const char *dir, const struct spawn_config *spawn, bool on, int *
     if (rc == 0 && setenv(PLACE_VARIABLE, fd >= 0 ? path : PLACE_OFF, 1) < 0) {
         rc = err_sys(err, ERR_NO_MEMORY, errno, "cannot set %s", PLACE_VARIABLE);
     }
-    rc = rc < 0 ? rc : put_first("PATH", dir, "/bin", SPAWN_DEFAULT_PATH, err);
-    rc = rc < 0 ? rc : put_first("PYTHONPATH", dir, "/python", "", err);
+    rc = rc < 0 ? rc : userenv_add("PATH", dir, "/bin", true, SPAWN_DEFAULT_PATH, err);
+    rc = rc < 0 ? rc : userenv_add("PYTHONPATH", dir, "/python", true, "", err);
     if (rc == 0) {
         *ret_fd = steal_fd(&fd);
     }

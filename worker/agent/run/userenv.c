@@ -11,8 +11,7 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
-
-#define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
+#include "worker/agent/process/spawn.h"
 
 static int set_variable(const char *name, const char *value, struct err *err)
 {
@@ -20,17 +19,16 @@ static int set_variable(const char *name, const char *value, struct err *err)
                                       : 0;
 }
 
-/* Adds a directory at the beginning or the end of a PATH-like variable. */
-static int add_path(const char *name, const char *packages, const char *below, bool first,
-                    const char *otherwise, struct err *err)
+int userenv_add(const char *name, const char *dir, const char *below, bool first,
+                const char *otherwise, struct err *err)
 {
     const char *old = getenv(name);
     if (old == NULL || old[0] == '\0') {
         old = otherwise;
     }
     const char *colon = old[0] != '\0' ? ":" : "";
-    char *value = first ? alloc_printf("%s%s%s%s", packages, below, colon, old)
-                        : alloc_printf("%s%s%s%s", old, colon, packages, below);
+    char *value = first ? alloc_printf("%s%s%s%s", dir, below, colon, old)
+                        : alloc_printf("%s%s%s%s", old, colon, dir, below);
     int rc = set_variable(name, value, err);
     free(value);
     return rc;
@@ -45,12 +43,12 @@ int userenv_set(const char *home, const char *packages, struct err *err)
     if (rc < 0 || packages == NULL) {
         return rc;
     }
-    rc = add_path("PYTHONPATH", packages, "/python", true, "", err);
+    rc = userenv_add("PYTHONPATH", packages, "/python", true, "", err);
     if (rc == 0) {
-        rc = add_path("NODE_PATH", packages, "/node/node_modules", false, "", err);
+        rc = userenv_add("NODE_PATH", packages, "/node/node_modules", false, "", err);
     }
     if (rc == 0) {
-        rc = add_path("PATH", packages, "/python/bin", false, DEFAULT_PATH, err);
+        rc = userenv_add("PATH", packages, "/python/bin", false, SPAWN_DEFAULT_PATH, err);
     }
-    return rc < 0 ? rc : add_path("PATH", packages, "/node/node_modules/.bin", false, "", err);
+    return rc < 0 ? rc : userenv_add("PATH", packages, "/node/node_modules/.bin", false, "", err);
 }
