@@ -111,6 +111,24 @@ static void unescape(char *text)
     *out = '\0';
 }
 
+/* The next mount point below `source` that mountinfo names from *line on. False: no more. */
+static bool next_mount_below(const char **line, const char *source, char point[PATH_MAX])
+{
+    size_t len = strlen(source);
+    while (*line != NULL && **line != '\0') {
+        bool found = sscanf(*line, "%*s %*s %*s %*s %4095s", point) == 1;
+        const char *end = strchr(*line, '\n');
+        *line = end != NULL ? end + 1 : NULL;
+        if (found) {
+            unescape(point);
+            if (strncmp(point, source, len) == 0 && point[len] == '/') {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* Binds source at target, and every mount below source at its path. */
 static int bind_tree(const char *mountinfo, const char *source, const char *target,
                      struct oci_root *root, struct err *err)
@@ -118,23 +136,14 @@ static int bind_tree(const char *mountinfo, const char *source, const char *targ
     size_t top = root->bind_count;
     add_bind(root, source, target, false);
     size_t len = strlen(source), found = 0;
-    const char *line = mountinfo;
-    while (line != NULL && *line != '\0') {
-        char point[PATH_MAX];
-        if (sscanf(line, "%*s %*s %*s %*s %4095s", point) == 1) {
-            unescape(point);
-            if (strncmp(point, source, len) == 0 && point[len] == '/') {
-                if (++found > MOUNTS_MAX) {
-                    return err_set(err, ERR_IMAGE, "more than %d mounts below %s", MOUNTS_MAX,
-                                   source);
-                }
-                CLEANUP_FREE char *inside = alloc_printf("%s%s", target, point + len);
-                add_bind(root, point, inside, true);
-                root->binds[top].deep = true;
-            }
+    char point[PATH_MAX];
+    while (next_mount_below(&mountinfo, source, point)) {
+        if (++found > MOUNTS_MAX) {
+            return err_set(err, ERR_IMAGE, "more than %d mounts below %s", MOUNTS_MAX, source);
         }
-        line = strchr(line, '\n');
-        line = line != NULL ? line + 1 : NULL;
+        CLEANUP_FREE char *inside = alloc_printf("%s%s", target, point + len);
+        add_bind(root, point, inside, true);
+        root->binds[top].deep = true;
     }
     return 0;
 }
@@ -460,18 +469,10 @@ static int cover_mounts(const char *mountinfo, const char *source, const char *t
                         struct oci_root *root, struct err *err)
 {
     char *points[MOUNTS_MAX];
+    char point[PATH_MAX];
     size_t count = 0, len = strlen(source), top = root->bind_count - 1;
-    const char *line = mountinfo;
-    while (line != NULL && *line != '\0' && count < MOUNTS_MAX) {
-        char point[PATH_MAX];
-        if (sscanf(line, "%*s %*s %*s %*s %4095s", point) == 1) {
-            unescape(point);
-            if (strncmp(point, source, len) == 0 && point[len] == '/') {
-                points[count++] = alloc_strdup(point);
-            }
-        }
-        line = strchr(line, '\n');
-        line = line != NULL ? line + 1 : NULL;
+    while (count < MOUNTS_MAX && next_mount_below(&mountinfo, source, point)) {
+        points[count++] = alloc_strdup(point);
     }
     for (size_t i = 0; i < count; i++) {
         struct stat st;
@@ -493,20 +494,10 @@ static int cover_mounts(const char *mountinfo, const char *source, const char *t
                : err_set(err, ERR_CONFIG, "more than %d mounts below %s", MOUNTS_MAX, source);
 }
 
-static int read_mountinfo(const char *fs_root, struct buf *out, struct err *err)
-{
-    CLEANUP_FREE char *path = alloc_printf("%s/proc/self/mountinfo", fs_root);
-    buf_init(out, MOUNTINFO_MAX);
-    return file_read(path, out, err);
-}
-
-static int add_shares(const char *fs_root, const struct oci_root_reach *reach,
+static int add_shares(const char *mountinfo, const struct oci_root_reach *reach,
                       struct oci_root *root, struct err *err)
 {
-    CLEANUP_BUF struct buf mountinfo;
-    buf_init(&mountinfo, MOUNTINFO_MAX);
-    bool bound = reach->share_count > 0 && reach->share_base == NULL;
-    int rc = bound ? read_mountinfo(fs_root, &mountinfo, err) : 0;
+    int rc = 0;
     for (size_t i = 0; rc == 0 && i < reach->share_count; i++) {
         const struct backend_share *share = &reach->shares[i];
         CLEANUP_FREE char *target = alloc_printf(BACKEND_SHARES "/%s", share->name);
@@ -514,8 +505,8 @@ static int add_shares(const char *fs_root, const struct oci_root_reach *reach,
         struct oci_bind *b = &root->binds[root->bind_count - 1];
         b->writable = share->writable;
         b->alone = true;
-        if (bound) {
-            rc = cover_mounts(buf_cstr(&mountinfo), share->host_path, target, root, err);
+        if (reach->share_base == NULL) {
+            rc = cover_mounts(mountinfo, share->host_path, target, root, err);
         } else {
             free(b->source);
             b->source = alloc_printf("%s/%s", reach->share_base, share->name);
@@ -611,21 +602,16 @@ static uint64_t hash_layout(const char *fs_root, const struct layout *l,
     return hash;
 }
 
-static int add_binds(const char *fs_root, const struct layout *l, const char *agent_path,
+static int add_binds(const char *mountinfo, const struct layout *l, const char *agent_path,
                      struct oci_root *root, struct err *err)
 {
-    CLEANUP_BUF struct buf mountinfo;
-    int rc = read_mountinfo(fs_root, &mountinfo, err);
-    if (rc < 0) {
-        return rc;
-    }
-    const char *mounts = buf_cstr(&mountinfo);
+    int rc = 0;
     for (size_t i = 0; rc == 0 && i < l->count; i++) {
         const struct entry *e = &l->entries[i];
         CLEANUP_FREE char *source = alloc_printf("%s/%s", l->top, e->name);
         CLEANUP_FREE char *target = alloc_printf("/%s", e->name);
         if (S_ISDIR(e->type)) {
-            rc = bind_tree(mounts, source, target, root, err);
+            rc = bind_tree(mountinfo, source, target, root, err);
         } else if (S_ISREG(e->type)) {
             add_bind(root, source, target, false);
         }
@@ -644,6 +630,12 @@ static int add_binds(const char *fs_root, const struct layout *l, const char *ag
     }
     add_bind(root, agent_path, OCI_ROOT_AGENT, false);
     return rc;
+}
+
+static int read_mountinfo(const char *fs_root, struct buf *out, struct err *err)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/proc/self/mountinfo", fs_root);
+    return file_read(path, out, err);
 }
 
 int oci_root_compose(const char *fs_root, const char *shared_dir, const char *image,
@@ -673,9 +665,12 @@ int oci_root_compose(const char *fs_root, const char *shared_dir, const char *im
     } else if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid()) {
         rc = err_set(err, ERR_IO, "%.256s is not a directory of ours", ret_root->path);
     }
-    rc = rc < 0 ? rc : add_binds(fs_root, &l, agent, ret_root, err);
+    CLEANUP_BUF struct buf mountinfo;
+    buf_init(&mountinfo, MOUNTINFO_MAX);
+    rc = rc < 0 ? rc : read_mountinfo(fs_root, &mountinfo, err);
+    rc = rc < 0 ? rc : add_binds(buf_cstr(&mountinfo), &l, agent, ret_root, err);
     rc = rc < 0 ? rc : add_reach(&l, reach, ret_root, hint, err);
-    rc = rc < 0 ? rc : add_shares(fs_root, reach, ret_root, err);
+    rc = rc < 0 ? rc : add_shares(buf_cstr(&mountinfo), reach, ret_root, err);
     layout_finish(&l);
     return rc;
 }
