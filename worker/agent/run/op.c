@@ -1,7 +1,8 @@
 /*
  * The table of operations. LIMIT_OPS is small, so a lookup walks over a few pointers and needs no
  * index. Everything has a bound: output LIMIT_OP_KEPT and LIMIT_OP_OUTPUT (plus the last content of
- * one pipe), results the caps of report.h, queued requests LIMIT_AGENT_QUEUE.
+ * one pipe), stdin that waits for its reader LIMIT_INPUT and an end (input.c), results the caps of
+ * report.h, queued requests LIMIT_AGENT_QUEUE.
  *
  * A stream has two parts. Each byte is written into one of them once and never moves to the other:
  *
@@ -26,7 +27,7 @@
 #define TAIL_KEEP_BYTES 4096 /* storage that an emptied tail may keep */
 #define UNACKED_MAX     (LIMIT_OP_OUTPUT + OP_TAIL_MAX)
 #define FILES_MAX       (LIMIT_CHANGED * (LIMIT_PATH + 64u))
-#define SCAN_KILL_MS    1500 /* a backstop: a scan stops by itself well before */
+#define SCAN_KILL_MS    1500 /* a backstop: a scan stops by itself before, see changescan.c */
 
 const struct sm_state op_states[OP_STATES] = {
     [0] = {"unknown", SM_BIT(OP_QUEUED)},
