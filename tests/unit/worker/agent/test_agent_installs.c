@@ -137,12 +137,27 @@ static void only_so_many_wait(void **state)
     assert_contains(r->result, "in plain letters");
 }
 
+/* The script of an old pip imports its main from the module `pip`, which is the front's. */
+static void the_script_of_an_old_pip_installs_itself(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct agent_result *r =
+        run(f, "bash",
+            "mkdir -p old/pip\n"
+            "echo 'def main(args=None): print(\"the old one\")' > old/pip/__init__.py\n"
+            "echo 'from pip import main; main()' > pip3.6\n"
+            "PYTHONPATH=$PYTHONPATH:$PWD/old python3 pip3.6 install colours");
+    assert_status(r, OP_STATUS_OK);
+    assert_string_equal(r->out, "the old one\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wish_is_told_until_it_is_answered),
         cmocka_unit_test(wishes_end_when_nothing_runs),
         cmocka_unit_test(only_so_many_wait),
+        cmocka_unit_test(the_script_of_an_old_pip_installs_itself),
     };
     return cmocka_run_group_tests(tests, start_with_installs, fixture_stop);
 }

@@ -16,6 +16,12 @@ def runs_as_program():
     return any(words[i : i + 2] == ["-m", "pip"] for i in range(len(words))) or "-mpip" in words
 
 
+def has_passed_front():
+    # an old pip's own script calls main(), as it does when the front has left the work to it
+    name = os.path.basename(sys.argv[0]).rstrip("-.0123456789") if sys.argv else ""
+    return name == "pip" or os.environ.get("CLOISTER_INSTALLS") == "real"
+
+
 def wants_installation(words):
     verbs = [word for word in words if not word.startswith("-")]
     return verbs[:1] == ["install"]
@@ -35,7 +41,7 @@ def load():
 
     def main(args=None):
         words = list(sys.argv[1:] if args is None else args)
-        if not wants_installation(words):
+        if has_passed_front() or not wants_installation(words):
             return own_main(args)
         import subprocess
 
@@ -45,7 +51,7 @@ def load():
         module.main = main
 
 
-if sys.argv and sys.argv[0] == "-m" and runs_as_program() and wants_installation(sys.argv[1:]) and os.environ.get("CLOISTER_INSTALLS") != "real":
+if sys.argv and sys.argv[0] == "-m" and runs_as_program() and wants_installation(sys.argv[1:]) and not has_passed_front():
     sys.stdout.flush()
     os.execv(front(), ["pip", *sys.argv[1:]])
 load()
