@@ -389,36 +389,32 @@ static void on_status(void *arg, const struct msg *reply, const struct err *err)
     }
 }
 
-void operations_status(struct operations *o, struct ipc_request *request, const struct msg *m)
+/* Asks the agent for what begins and ends no operation. */
+static void ask_for(struct operations *o, struct ipc_request *request, const struct msg *m,
+                    agent_reply_fn fn)
 {
     struct err err = ERR_INIT;
     struct view no_op = {NULL, 0};
     struct asked *asked = asked_create(o, request, m->seq, no_op);
-    if (agent_link_ask(o->setup.link, m, 0, m->status.usage ? on_status : on_agent_reply, asked,
-                       &err) < 0) {
+    if (agent_link_ask(o->setup.link, m, 0, fn, asked, &err) < 0) {
         answer_failed(asked, &err);
     }
 }
 
+void operations_status(struct operations *o, struct ipc_request *request, const struct msg *m)
+{
+    ask_for(o, request, m, m->status.usage ? on_status : on_agent_reply);
+}
+
 void operations_list(struct operations *o, struct ipc_request *request, const struct msg *m)
 {
-    struct err err = ERR_INIT;
-    struct view no_op = {NULL, 0};
-    struct asked *asked = asked_create(o, request, m->seq, no_op);
-    if (agent_link_ask(o->setup.link, m, 0, on_agent_reply, asked, &err) < 0) {
-        answer_failed(asked, &err);
-    }
+    ask_for(o, request, m, on_agent_reply);
 }
 
 /* Sent again after a lost stream, it is taken once: it says where its bytes belong. */
 void operations_input(struct operations *o, struct ipc_request *request, const struct msg *m)
 {
-    struct err err = ERR_INIT;
-    struct view no_op = {NULL, 0};
-    struct asked *asked = asked_create(o, request, m->seq, no_op);
-    if (agent_link_ask(o->setup.link, m, 0, on_agent_reply, asked, &err) < 0) {
-        answer_failed(asked, &err);
-    }
+    ask_for(o, request, m, on_agent_reply);
 }
 
 /* ---- news and life -------------------------------------------------------------------------- */
