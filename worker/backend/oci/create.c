@@ -148,15 +148,17 @@ static void note_oci_first(struct oci_create *c)
     }
 }
 
-/* What the mounting of shares had to leave out, which is known only now. */
-static int note_shares(struct oci_create *c)
+/* With --strict nothing may be left out. */
+static int refuse_notes(struct oci_create *c)
 {
-    oci_shares_note(&c->box, &c->notes);
-    if (c->request.spec.strict && c->notes.count > 0) {
-        snprintf(c->hint, sizeof(c->hint), "run without --strict to accept this");
-        return err_set(&c->err, ERR_CONFIG, "this host cannot apply: %s", c->notes.text[0]);
+    if (!c->request.spec.strict || c->notes.count == 0) {
+        return 0;
     }
-    return 0;
+    snprintf(c->hint, sizeof(c->hint),
+             "run without --strict to accept this, or see `cloister doctor` for what the host "
+             "lacks");
+    return err_set(&c->err, ERR_ENGINE, "this host cannot apply: %s%s%s", c->notes.text[0],
+                   c->notes.count > 1 ? "; " : "", c->notes.count > 1 ? c->notes.text[1] : "");
 }
 
 /* The runtime has reported that the container is started. */
@@ -167,7 +169,8 @@ static int settle_oci_create(struct oci_create *c)
     rc = rc < 0 ? rc : record(c, pid, false);
     if (rc == 0) {
         note_oci_first(c);
-        rc = note_shares(c);
+        oci_shares_note(&c->box, &c->notes); /* what had to be left out is known only now */
+        rc = refuse_notes(c);
     }
     return rc;
 }
@@ -272,12 +275,8 @@ static int launch(struct oci_create *c)
             return rc;
         }
     }
-    if (spec->strict && c->notes.count > 0) {
-        snprintf(c->hint, sizeof(c->hint),
-                 "run without --strict to accept this, or see `cloister "
-                 "doctor` for what the host lacks");
-        return err_set(err, ERR_ENGINE, "this host cannot apply: %s%s%s", c->notes.text[0],
-                       c->notes.count > 1 ? "; " : "", c->notes.count > 1 ? c->notes.text[1] : "");
+    if (refuse_notes(c) < 0) {
+        return -c->err.code;
     }
     c->mode = oci_packages_mode(spec, &c->mode, &c->host);
     c->mode = oci_shares_mode(spec, &c->mode, &c->host);

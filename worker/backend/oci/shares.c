@@ -15,6 +15,7 @@
  */
 #include "worker/backend/oci/shares.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,9 +82,8 @@ struct oci_mode oci_shares_mode(const struct backend_spec *spec, const struct oc
 
 static void append_word(struct oci_shares_command *c, const char *word)
 {
-    if (c->count < OCI_SHARES_ARGS_MAX) { /* true: their numbers are bounded */
-        c->items[c->count++] = word;
-    }
+    assert(c->count < OCI_SHARES_ARGS_MAX); /* their numbers are bounded */
+    c->items[c->count++] = word;
 }
 
 static void append_text(struct oci_shares_command *c, const char *flag, char *text)
