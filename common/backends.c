@@ -57,6 +57,18 @@ bool backend_row_has_shares(const struct backend_row *row)
     return lists(row, "share");
 }
 
+bool backend_is_share_name(struct view name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.data[i];
+        if ((c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' &&
+            c != '_' && c != '-') {
+            return false;
+        }
+    }
+    return name.len > 0 && name.len <= BACKEND_SHARE_NAME_MAX && name.data[0] != '.';
+}
+
 char *backend_rows_that_take(const char *option, bool tests)
 {
     char *text = alloc_strdup("");

@@ -10,9 +10,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "common/view.h"
 #include "config.h"
 
 #define BACKEND_HOME "/home/user" /* home directory of user code, in every backend */
+
+#define BACKEND_SHARE_NAME_MAX 64 /* bytes of the name that a share has in a sandbox */
 
 #define BACKEND_RUNTIMES_MAX  2
 #define BACKEND_VARIABLES_MAX 2
@@ -69,6 +72,10 @@ bool backend_row_has_network(const struct backend_row *row);
 bool backend_row_has_packages(const struct backend_row *row);
 /* Whether a sandbox can see directories of this host. */
 bool backend_row_has_shares(const struct backend_row *row);
+
+/* Whether a directory of this host can have that name in a sandbox: it becomes the last part of a
+ * path, and a word of a command line. */
+bool backend_is_share_name(struct view name);
 
 /* The names of those that take an option, for people: "docker", "docker and oci"; "" if all do.
  * Those for tests only if `tests`. To be freed. */

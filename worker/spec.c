@@ -57,20 +57,6 @@ static int check_abilities(const struct msg_open *m, struct err *err)
     return 0;
 }
 
-/* A name becomes the last part of a path. */
-static bool is_share_name(struct view text)
-{
-    bool dots = text.len > 0 && text.data[0] == '.';
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.data[i];
-        if ((c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' &&
-            c != '_' && c != '-') {
-            return false;
-        }
-    }
-    return text.len > 0 && text.len <= LIMIT_NAME && !dots;
-}
-
 static int check_shares(const struct view_list *shares, struct err *err)
 {
     if (shares->count % 3 != 0 || shares->count / 3 > BACKEND_SHARES_MAX) {
@@ -79,7 +65,7 @@ static int check_shares(const struct view_list *shares, struct err *err)
     }
     for (size_t i = 0; i < shares->count; i += 3) {
         const struct view *share = &shares->items[i];
-        if (!is_path(share[0]) || !is_share_name(share[1]) ||
+        if (!is_path(share[0]) || !backend_is_share_name(share[1]) ||
             (!view_is(share[2], "ro") && !view_is(share[2], "rw"))) {
             return err_set(err, ERR_INVALID, "shares: \"%.*s\" as \"%.*s\" cannot be shown",
                            VIEW_ARG(share[0]), VIEW_ARG(share[1]));

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "common/alloc.h"
+#include "common/backends.h"
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "proto/limits.h"
@@ -32,18 +33,6 @@ static bool cut_word(struct view *text, const char *word)
     }
     text->len -= len + 1;
     return true;
-}
-
-static bool is_share_word(struct view name)
-{
-    for (size_t i = 0; i < name.len; i++) {
-        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-",
-                   name.data[i]) == NULL ||
-            name.data[i] == '\0') {
-            return false;
-        }
-    }
-    return name.len > 0 && name.len <= LIMIT_NAME && name.data[0] != '.';
 }
 
 /* The last part of the path, or what follows a `=` that is no part of a path. */
@@ -88,7 +77,7 @@ static int read_share(struct view text, struct share *s, struct err *err)
     if (view_is(s->dir, "/")) {
         return err_set(err, ERR_CONFIG, "/ is all of this host: share a directory of it");
     }
-    if (!is_share_word(s->name)) {
+    if (!backend_is_share_name(s->name)) {
         return err_set(err, ERR_CONFIG,
                        "\"%.*s\" cannot be a name in /shared: give one of letters, digits, '.', "
                        "'_' and '-' as in %.*s=NAME",
