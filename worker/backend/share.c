@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
 
@@ -28,14 +27,4 @@ int share_check(const struct backend_share *share, struct stat *ret_st, struct e
                        share->host_path);
     }
     return 0;
-}
-
-uid_t share_uid(const struct stat *st)
-{
-    return geteuid() != 0 ? geteuid() : st->st_uid;
-}
-
-gid_t share_gid(const struct stat *st)
-{
-    return geteuid() != 0 ? getegid() : st->st_gid;
 }

@@ -19,11 +19,6 @@
 int share_check(const struct backend_share *share, struct stat *ret_st,
                 struct err *err) WARN_UNUSED;
 
-/* Whom files belong to that code writes there: the user whose process this is, and for root the
- * owner of the directory. */
-uid_t share_uid(const struct stat *st);
-gid_t share_gid(const struct stat *st);
-
 #define SHARE_HINT                                                                                 \
     "the operator's --share names this directory: put it right, or start the server without it"
 

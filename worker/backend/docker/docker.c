@@ -343,10 +343,7 @@ static void on_container_inspected(void *arg, int rc, const struct docker_reply 
     }
     char *unapplied[BACKEND_UNAPPLIED_MAX];
     struct backend_info info = {.runtime = d->request.spec.runtime, .image = d->request.spec.image};
-    struct docker_user user;
-    char hint[BACKEND_HINT_MAX];
-    /* the directories of a sandbox that exists may have gone, which is no matter here */
-    err_ignore(docker_shares_settle(&d->request.spec, &d->engine, &user, hint, &err));
+    const struct docker_user user = docker_shares_user(&d->request.spec);
     info.unapplied_count = docker_spec_unapplied(&d->engine, NULL, 0, unapplied);
     info.unapplied_count =
         docker_shares_note(&d->request.spec, &user, info.unapplied_count, unapplied);

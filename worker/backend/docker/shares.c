@@ -13,7 +13,7 @@
 #include "worker/backend/docker/shares.h"
 
 #include <stdio.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
 #include "worker/backend/share.h"
@@ -34,10 +34,19 @@ static const char *why_read_only(const struct docker_engine *engine)
     return NULL;
 }
 
+/* Whom files belong to that code writes there: the user whose process this is, and for root the
+ * owner of the directory. */
+static struct docker_user owner_of(const struct stat *st)
+{
+    bool root = geteuid() == 0;
+    return (struct docker_user){
+        .given = true, .uid = root ? st->st_uid : geteuid(), .gid = root ? st->st_gid : getegid()};
+}
+
 static int take_owner(const struct backend_share *share, const struct stat *st,
                       struct docker_user *user, struct err *err)
 {
-    const struct docker_user owner = {.given = true, .uid = share_uid(st), .gid = share_gid(st)};
+    const struct docker_user owner = owner_of(st);
     if (owner.uid == 0) {
         return err_set(err, ERR_CONFIG,
                        "share %s: it cannot be writable, since code would be root of this host as "
@@ -83,6 +92,18 @@ int docker_shares_settle(const struct backend_spec *spec, const struct docker_en
                  SHARE_HINT);
     }
     return rc;
+}
+
+struct docker_user docker_shares_user(const struct backend_spec *spec)
+{
+    for (size_t i = 0; i < spec->share_count; i++) {
+        struct stat st;
+        struct err err;
+        if (spec->shares[i].writable && share_check(&spec->shares[i], &st, &err) == 0) {
+            return owner_of(&st);
+        }
+    }
+    return (struct docker_user){.given = false};
 }
 
 size_t docker_shares_note(const struct backend_spec *spec, const struct docker_user *user,

@@ -26,6 +26,9 @@ int docker_shares_settle(const struct backend_spec *spec, const struct docker_en
                          struct docker_user *ret, char hint[BACKEND_HINT_MAX],
                          struct err *err) WARN_UNUSED;
 
+/* Whom code is in a sandbox that exists, whose directories may have gone since. */
+struct docker_user docker_shares_user(const struct backend_spec *spec);
+
 /* Adds "share NAME: …" for directories that code may not read, after `count` texts; returns their
  * number. The caller frees each text. */
 size_t docker_shares_note(const struct backend_spec *spec, const struct docker_user *user,

@@ -229,6 +229,24 @@ static void whom_code_writes_as_is_decided_or_refused(void **state)
     assert_int_equal(settle_own(&f, own, &user, &err), -ERR_CONFIG); /* gone */
 }
 
+/* A worker that takes a sandbox over looks at its directories later. */
+static void a_share_that_has_gone_hides_no_user(void **state)
+{
+    struct fixture f = make();
+    char *notes[BACKEND_UNAPPLIED_MAX];
+    char own[] = "/tmp/cloister-share-XXXXXX";
+    (void)state;
+    assert_non_null(mkdtemp(own));
+    f.spec.shares[0] = (struct backend_share){"/nowhere/gone", "gone", false};
+    f.spec.shares[1] = (struct backend_share){own, "own", true};
+    f.spec.share_count = 2;
+    const struct docker_user user = docker_shares_user(&f.spec);
+    assert_true(user.given && user.uid == geteuid());
+    assert_int_equal(docker_shares_note(&f.spec, &user, 0, notes), 0);
+    assert_int_equal(rmdir(own), 0);
+    assert_false(docker_shares_user(&f.spec).given);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -239,6 +257,7 @@ int main(void)
         cmocka_unit_test(an_installer_writes_those_of_another),
         cmocka_unit_test(a_share_is_bound_alone),
         cmocka_unit_test(whom_code_writes_as_is_decided_or_refused),
+        cmocka_unit_test(a_share_that_has_gone_hides_no_user),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
