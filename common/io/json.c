@@ -35,15 +35,10 @@ static void *json_block(size_t size)
     return block;
 }
 
-static void json_free(void *block)
-{
-    free(block);
-}
-
 /* Before main(), because cJSON reads its hooks in every thread without a lock. */
 __attribute__((constructor)) static void set_hooks(void)
 {
-    cJSON_Hooks hooks = {json_block, json_free};
+    cJSON_Hooks hooks = {json_block, free};
     cJSON_InitHooks(&hooks);
 }
 
