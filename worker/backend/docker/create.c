@@ -135,7 +135,7 @@ static void blame_image(struct docker_create *c, const struct err *err)
             c->request.spec.image, err->text);
     snprintf(c->hint, sizeof(c->hint),
              "remove the file from the image, or name another image: each of /workspace, /tmp, "
-             "/run, " SANDBOX_HOME ", " BACKEND_PACKAGES ", " DOCKER_AGENT_DIR
+             "/run, " SANDBOX_HOME ", " BACKEND_PACKAGES ", " BACKEND_SHARES ", " DOCKER_AGENT_DIR
              " has to be a directory in it, or absent");
 }
 

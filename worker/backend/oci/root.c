@@ -189,7 +189,8 @@ static int layout_host(const char *fs_root, struct layout *l, struct err *err)
     return 0;
 }
 
-static bool is_ours(const char *name)
+/* Entries of an image that a sandbox does not see, since it has its own or needs none. */
+static bool is_ours(const char *name, const struct oci_root_reach *reach)
 {
     static const char *const names[] = {".", "..", "lost+found"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -202,7 +203,7 @@ static bool is_ours(const char *name)
             return true;
         }
     }
-    return false;
+    return reach->share_count > 0 && strcmp(name, &BACKEND_SHARES[1]) == 0;
 }
 
 static bool has_shell(const char *image)
@@ -218,8 +219,8 @@ static bool has_shell(const char *image)
     return false;
 }
 
-static int layout_image(const char *image, struct layout *l, char hint[BACKEND_HINT_MAX],
-                        struct err *err)
+static int layout_image(const char *image, const struct oci_root_reach *reach, struct layout *l,
+                        char hint[BACKEND_HINT_MAX], struct err *err)
 {
     snprintf(hint, BACKEND_HINT_MAX,
              "an image of this backend is a directory with an unpacked root file system, e.g. of "
@@ -249,7 +250,7 @@ static int layout_image(const char *image, struct layout *l, char hint[BACKEND_H
     int rc = 0;
     struct dirent *entry;
     while (rc == 0 && (entry = readdir(d)) != NULL) {
-        if (is_ours(entry->d_name)) {
+        if (is_ours(entry->d_name, reach)) {
             continue;
         }
         if (l->count == ENTRIES_MAX) {
@@ -651,7 +652,8 @@ int oci_root_compose(const char *fs_root, const char *shared_dir, const char *im
         return err_sys(err, ERR_CONFIG, errno, "agent %.256s", agent_path);
     }
     struct layout l = {0};
-    int rc = image[0] == '\0' ? layout_host(fs_root, &l, err) : layout_image(image, &l, hint, err);
+    int rc = image[0] == '\0' ? layout_host(fs_root, &l, err)
+                              : layout_image(image, reach, &l, hint, err);
     if (rc < 0) {
         layout_finish(&l);
         return rc;

@@ -431,6 +431,24 @@ static void shares_are_bound_and_mounts_below_them_covered(void **state)
     assert_false(is_bound(f, "/shared/in/below"));
 }
 
+static void shares_take_the_place_of_what_an_image_has_there(void **state)
+{
+    struct fixture *f = *state;
+    tree_dir(&f->work, "/data");
+    tree_file(&f->work, "/image/bin/sh", "x");
+    tree_dir(&f->work, "/image/shared/own");
+    char data[PATH_MAX], image[PATH_MAX];
+    snprintf(data, sizeof(data), "%s", tree_path(&f->work, "/data"));
+    snprintf(image, sizeof(image), "%s", tree_path(&f->work, "/image"));
+    assert_int_equal(compose(f, image), 0);
+    assert_true(is_bound(f, "/shared")); /* without shares it is a directory like others */
+    const struct backend_share shares[] = {{data, "in", false}};
+    f->reach = (struct oci_root_reach){.shares = shares, .share_count = 1};
+    assert_int_equal(compose(f, image), 0);
+    assert_true(has(f, "/shared/in") && is_bound(f, "/shared/in"));
+    assert_false(is_bound(f, "/shared"));
+}
+
 static void an_image_needs_a_place_for_name_servers(void **state)
 {
     struct fixture *f = *state;
@@ -470,6 +488,7 @@ int main(void)
         TEST(failures_leave_nothing),
         TEST(what_is_reached_besides_has_its_place),
         TEST(shares_are_bound_and_mounts_below_them_covered),
+        TEST(shares_take_the_place_of_what_an_image_has_there),
         TEST(an_image_needs_a_place_for_name_servers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
