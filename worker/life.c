@@ -435,7 +435,7 @@ static void on_progress(void *arg, const char *text, uint64_t done, uint64_t tot
 {
     struct worker *w = arg;
     if (w->step.state == STEP_CREATE) {
-        progress_news(w->progress, text, done, total);
+        progress_step(w->progress, text, done, total);
     }
 }
 

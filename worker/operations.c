@@ -417,7 +417,7 @@ void operations_input(struct operations *o, struct ipc_request *request, const s
     ask_for(o, request, m, on_agent_reply);
 }
 
-/* ---- news and life -------------------------------------------------------------------------- */
+/* ---- progress and life ---------------------------------------------------------------------- */
 
 void operations_running(struct operations *o, const struct msg_running *m)
 {
@@ -450,7 +450,7 @@ void operations_stop(struct operations *o, uint64_t grace_ms, void (*done)(void 
     jobs_finish(&o->jobs);
     o->stopped = done;
     o->stopped_arg = arg;
-    /* With nothing to wait for the timer only brings the news from the loop. */
+    /* With nothing to wait for the timer only makes the answer come from the loop. */
     uv_timer_start(&o->timer, on_operations_timer, o->asked > 0 ? grace_ms : 0, 0);
 }
 

@@ -41,7 +41,7 @@ void operations_status(struct operations *o, struct ipc_request *request, const 
 void operations_input(struct operations *o, struct ipc_request *request, const struct msg *m);
 void operations_list(struct operations *o, struct ipc_request *request, const struct msg *m);
 
-/* News from the agent link. */
+/* Progress that the agent link tells. */
 void operations_running(struct operations *o, const struct msg_running *m);
 
 /* Cancels all operations at once with force; calls `done` when every request is answered or after

@@ -131,7 +131,7 @@ void progress_begin(struct progress *p)
     be_patient(p);
 }
 
-void progress_news(struct progress *p, const char *text, uint64_t done, uint64_t total)
+void progress_step(struct progress *p, const char *text, uint64_t done, uint64_t total)
 {
     if (!p->active) {
         return;

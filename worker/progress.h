@@ -33,7 +33,7 @@ struct progress *progress_create(const struct progress_setup *setup);
 /* Begin and end of a creation. In between there may be steps, whose text is borrowed and cut to
  * what a message can hold; steps at other times are ignored. Ending twice is fine. */
 void progress_begin(struct progress *p);
-void progress_news(struct progress *p, const char *text, uint64_t done, uint64_t total);
+void progress_step(struct progress *p, const char *text, uint64_t done, uint64_t total);
 void progress_over(struct progress *p);
 
 /* Handles a PROGRESS request. `request` is only passed back to the answer function. */

@@ -110,8 +110,8 @@ static void on_item(void *arg, struct loop_item *item)
     bool up = event->kind == IPC_EVENT_LINK_UP;
     free(event);
     if (!ep->closing) {
-        if (ep->ops->on_news != NULL) {
-            ep->ops->on_news(ep, up);
+        if (ep->ops->on_link != NULL) {
+            ep->ops->on_link(ep, up);
         }
         ep->on_link(ep->arg, up);
     }

@@ -46,7 +46,7 @@ struct ipc_endpoint;
 
 struct ipc_endpoint_ops {
     void (*on_aio)(struct ipc_endpoint *ep, struct ipc_event *event);
-    void (*on_news)(struct ipc_endpoint *ep, bool up); /* of the link; may be NULL */
+    void (*on_link)(struct ipc_endpoint *ep, bool up); /* of the link; may be NULL */
     /* Ends the link so that nng can close the socket. Called on the closing thread; may block. */
     void (*end_link)(struct ipc_endpoint *ep);
     bool (*is_idle)(struct ipc_endpoint *ep); /* true if nng has no pending operation */

@@ -265,7 +265,7 @@ static void on_redial(uv_timer_t *timer)
     (void)nng_dial(s->ep.socket, s->url, &s->dialer, NNG_FLAG_NONBLOCK);
 }
 
-static void on_server_news(struct ipc_endpoint *ep, bool up)
+static void on_server_link(struct ipc_endpoint *ep, bool up)
 {
     struct ipc_server *s = (struct ipc_server *)ep;
     if (up) {
@@ -339,7 +339,7 @@ static void server_end_link(struct ipc_endpoint *ep)
 
 static const struct ipc_endpoint_ops server_ops = {
     .on_aio = on_server_aio,
-    .on_news = on_server_news,
+    .on_link = on_server_link,
     .end_link = server_end_link,
     .is_idle = server_is_idle,
     .finish = server_finish,
@@ -394,7 +394,7 @@ int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t m
     struct context *first = next_receiver(s);
     ipc_endpoint_unlock(&s->ep, false);
     receive_request(first);
-    on_server_news(&s->ep, false);
+    on_server_link(&s->ep, false);
     *ret = s;
     return 0;
 }

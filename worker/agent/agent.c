@@ -2,8 +2,8 @@
  * The loop. A round collects what to wait for, polls, handles what came, and settles. Processes are
  * handled before requests, so that an operation that ended by itself counts as ended when a request
  * asks to stop it. Settling starts queued operations, enforces the backstop deadlines, and answers
- * waits that have news or have timed out. It walks over all operations; there are at most
- * LIMIT_OPS.
+ * waits whose operations have progress or that have timed out. It walks over all operations; there
+ * are at most LIMIT_OPS.
  *
  * Operations belong to the agent, so they survive the loss of a link. Without a link for the grace
  * period the agent ends the sandbox: a sandbox that has no owner any more does not stay.
@@ -257,8 +257,8 @@ static void answer_op(struct agent *a, struct op *op, uint64_t now_ms)
     if (!w->active || a->current == NULL || !link_has_room(a->current)) {
         return;
     }
-    bool wishes = runs_code(op) && installs_have_news(&a->installs);
-    if (op_has_news(op, w->out_from, w->err_from) || wishes || now_ms >= w->until_ms) {
+    bool wishes = runs_code(op) && installs_have_untold(&a->installs);
+    if (op_has_progress(op, w->out_from, w->err_from) || wishes || now_ms >= w->until_ms) {
         struct msg m;
         struct op_lists lists;
         struct view installs[LIMIT_INSTALLS];

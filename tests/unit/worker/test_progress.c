@@ -59,7 +59,7 @@ static void on_tick(uv_timer_t *timer)
     struct fixture *f = timer->data;
     if (f->ticks > 0) {
         f->ticks--;
-        progress_news(f->p, "layer", 1, 2);
+        progress_step(f->p, "layer", 1, 2);
     }
 }
 
@@ -133,7 +133,7 @@ static void news_is_told_once_to_each(void **state)
     ask(f, 1, 0, 5000);
     ask(f, 2, 0, 5000);
     assert_int_equal(f->answers, 0);
-    progress_news(f->p, "fetching", 10, 1000);
+    progress_step(f->p, "fetching", 10, 1000);
     expect(f, 2, 2, 1, "fetching");
     assert_int_equal(f->last.progress_ok.done, 10);
     assert_int_equal(f->last.progress_ok.total, 1000);
@@ -141,7 +141,7 @@ static void news_is_told_once_to_each(void **state)
     assert_int_equal(f->answers, 2);
     ask(f, 3, 0, 5000); /* has not seen the latest one */
     expect(f, 3, 3, 1, "fetching");
-    progress_news(f->p, "unpacking", 20, 0);
+    progress_step(f->p, "unpacking", 20, 0);
     expect(f, 4, 1, 2, "unpacking");
     ask(f, 4, 77, 5000); /* a number of an earlier worker, which is not waited for */
     expect(f, 5, 4, 2, "unpacking");
@@ -168,12 +168,12 @@ static void nobody_waits_when_there_is_no_creation(void **state)
     ask(f, 1, 0, 5000);
     expect(f, 1, 1, 0, "");
     progress_begin(f->p);
-    progress_news(f->p, "fetching", 1, 2);
+    progress_step(f->p, "fetching", 1, 2);
     ask(f, 2, 1, 5000);
     progress_over(f->p);
     expect(f, 2, 2, 1, ""); /* the last number, and no text */
     assert_int_equal(f->last.progress_ok.total, 0);
-    progress_news(f->p, "too late", 1, 2);
+    progress_step(f->p, "too late", 1, 2);
     ask(f, 3, 1, 5000);
     expect(f, 3, 3, 1, "");
     ask(f, 4, 0, 5000);
@@ -248,11 +248,11 @@ static void any_text_can_be_told(void **state)
     char *text = alloc_array(LIMIT_TEXT + 100, 1);
     memset(text, 'x', LIMIT_TEXT + 99);
     progress_begin(f->p);
-    progress_news(f->p, text, UINT64_MAX, UINT64_MAX);
+    progress_step(f->p, text, UINT64_MAX, UINT64_MAX);
     ask(f, 1, 0, 0);
     assert_int_equal(f->last.progress_ok.text.len, LIMIT_TEXT);
     assert_int_equal(f->last.progress_ok.done, INT64_MAX);
-    progress_news(f->p, "caf\xc3", 1, 1); /* cut within a character */
+    progress_step(f->p, "caf\xc3", 1, 1); /* cut within a character */
     ask(f, 2, 0, 0);
     expect(f, 2, 2, 2, "caf");
     progress_over(f->p);

@@ -201,7 +201,7 @@ static void client_read(struct installs *s, struct install_client *c, bool runni
     }
 }
 
-bool installs_have_news(const struct installs *s)
+bool installs_have_untold(const struct installs *s)
 {
     for (size_t i = 0; i < INSTALL_CLIENTS; i++) {
         if (s->clients[i].phase == INSTALL_WAITING && !s->clients[i].told) {

@@ -59,7 +59,7 @@ void installs_handle(struct installs *s, const struct poll_set *set, bool runnin
 void installs_end(struct installs *s);
 
 /* Whether a wish waits that the worker was not told of. */
-bool installs_have_news(const struct installs *s);
+bool installs_have_untold(const struct installs *s);
 
 /* All wishes that wait, encoded; borrowed till the next call of this file. They count as told. */
 struct view_list installs_take(struct installs *s, struct view ret_items[LIMIT_INSTALLS]);

@@ -39,8 +39,14 @@ struct order {
     struct procs_moment since;
 };
 
-struct news {
-    enum { NEWS_STARTED = 1, NEWS_FAILED, NEWS_INTERRUPTED, NEWS_SWEPT, NEWS_ENDED } what;
+struct progress {
+    enum {
+        PROGRESS_STARTED = 1,
+        PROGRESS_FAILED,
+        PROGRESS_INTERRUPTED,
+        PROGRESS_SWEPT,
+        PROGRESS_ENDED
+    } what;
     bool all; /* the sweep has killed all; or the interrupt was sent */
     pid_t pid;
     int wait_status;
@@ -60,19 +66,19 @@ struct keeping {
     struct interrupt interrupt;
 };
 
-static void send_news(int fd, const struct news *n)
+static void send_progress(int fd, const struct progress *p)
 {
     /* a write of this size is atomic; if the pipe is broken, the agent is gone */
-    err_ignore(fd_write_all(fd, n, sizeof(*n), NULL));
+    err_ignore(fd_write_all(fd, p, sizeof(*p), NULL));
 }
 
 /* ---- in the interpreter-to-be ---------------------------------------------------------------- */
 
 __attribute__((noreturn)) static void fail(int status_fd, int sys, int code, const char *step)
 {
-    struct news n = {.what = NEWS_FAILED, .sys = sys != 0 ? sys : EINVAL, .code = code};
-    snprintf(n.step, sizeof(n.step), "%s", step);
-    send_news(status_fd, &n);
+    struct progress p = {.what = PROGRESS_FAILED, .sys = sys != 0 ? sys : EINVAL, .code = code};
+    snprintf(p.step, sizeof(p.step), "%s", step);
+    send_progress(status_fd, &p);
     _exit(127);
 }
 
@@ -176,19 +182,19 @@ __attribute__((noreturn)) static void end_all(struct keeping *k)
     struct rusage used;
     memset(&used, 0, sizeof(used));
     (void)getrusage(RUSAGE_CHILDREN, &used);
-    struct news n = {
-        .what = NEWS_ENDED,
+    struct progress p = {
+        .what = PROGRESS_ENDED,
         .wait_status = none ? k->wait_status : SIGKILL,
         .cpu_us = microseconds(used.ru_utime) + microseconds(used.ru_stime),
         .max_rss_kb = (uint64_t)used.ru_maxrss,
     };
-    send_news(k->status_fd, &n);
+    send_progress(k->status_fd, &p);
     _exit(0);
 }
 
 static void obey_one(struct keeping *k, const struct order *order)
 {
-    struct news done = {.what = NEWS_INTERRUPTED};
+    struct progress done = {.what = PROGRESS_INTERRUPTED};
     switch (order->what) {
     case ORDER_KILL:
         end_all(k);
@@ -196,14 +202,14 @@ static void obey_one(struct keeping *k, const struct order *order)
         (void)kill(k->main_pid, KEEPER_WAKE_SIGNAL);
         return;
     case ORDER_SWEEP:
-        done.what = NEWS_SWEPT;
+        done.what = PROGRESS_SWEPT;
         done.all = killtree_since(k->main_pid, &order->since, on_reaped, k);
         break;
     case ORDER_INTERRUPT:
         done.all = interrupt_run(&k->interrupt, k->main_pid, &order->since, k->job->interrupt_by);
         break;
     }
-    send_news(k->status_fd, &done);
+    send_progress(k->status_fd, &done);
 }
 
 static void obey(struct keeping *k)
@@ -268,8 +274,8 @@ __attribute__((noreturn)) static void become_keeper(const struct keeper_job *job
     if (k.signal_fd < 0) {
         end_all(&k);
     }
-    struct news n = {.what = NEWS_STARTED, .pid = k.main_pid};
-    send_news(status_fd, &n);
+    struct progress p = {.what = PROGRESS_STARTED, .pid = k.main_pid};
+    send_progress(status_fd, &p);
     keep(&k);
 }
 
@@ -351,38 +357,38 @@ void keeper_kill(const struct keeper *k)
 void keeper_read(struct keeper *k)
 {
     for (;;) {
-        struct news n;
-        ssize_t got = read(k->status_fd, &n, sizeof(n));
+        struct progress p;
+        ssize_t got = read(k->status_fd, &p, sizeof(p));
         if (got < 0 && errno == EINTR) {
             continue;
         }
         if (got < 0 && errno == EAGAIN) {
             return;
         }
-        if (got != (ssize_t)sizeof(n)) {
+        if (got != (ssize_t)sizeof(p)) {
             if (!k->ended) {
                 k->ended = true;
                 k->wait_status = SIGKILL;
             }
             return;
         }
-        if (n.what == NEWS_STARTED) {
-            k->main_pid = n.pid;
-        } else if (n.what == NEWS_INTERRUPTED) {
+        if (p.what == PROGRESS_STARTED) {
+            k->main_pid = p.pid;
+        } else if (p.what == PROGRESS_INTERRUPTED) {
             k->owed -= k->owed > 0;
-            k->too_early = !n.all;
-        } else if (n.what == NEWS_SWEPT) {
-            k->sweep = n.all ? KEEPER_SWEEP_DONE : KEEPER_SWEEP_FAILED;
-        } else if (n.what == NEWS_FAILED) {
-            k->exec_errno = n.sys;
-            k->exec_code = n.code;
-            n.step[sizeof(n.step) - 1] = '\0';
-            memcpy(k->exec_step, n.step, sizeof(k->exec_step));
+            k->too_early = !p.all;
+        } else if (p.what == PROGRESS_SWEPT) {
+            k->sweep = p.all ? KEEPER_SWEEP_DONE : KEEPER_SWEEP_FAILED;
+        } else if (p.what == PROGRESS_FAILED) {
+            k->exec_errno = p.sys;
+            k->exec_code = p.code;
+            p.step[sizeof(p.step) - 1] = '\0';
+            memcpy(k->exec_step, p.step, sizeof(k->exec_step));
         } else {
             k->ended = true;
-            k->wait_status = n.wait_status;
-            k->cpu_us = n.cpu_us;
-            k->max_rss_kb = n.max_rss_kb;
+            k->wait_status = p.wait_status;
+            k->cpu_us = p.cpu_us;
+            k->max_rss_kb = p.max_rss_kb;
         }
     }
 }

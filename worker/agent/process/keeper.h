@@ -48,7 +48,7 @@ struct keeper {
     pid_t pid;      /* 0 while there is none */
     pid_t main_pid; /* pid of the program; 0 until it is reported */
     int command_fd; /* owned */
-    int status_fd;  /* owned; readable when there is news */
+    int status_fd;  /* owned; readable when there is progress */
     unsigned owed;  /* interrupts that are ordered but not sent yet */
     bool too_early; /* the last one was not sent, because the program is still starting */
     enum {

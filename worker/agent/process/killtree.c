@@ -57,7 +57,7 @@ static bool round_of(const struct prey *prey, struct procs *before, bool force)
     procs_look(&now);
     procs_mark(&now, getpid(), prey->main, prey->since);
     bool any = false;
-    bool news = false;
+    bool progress = false;
     for (size_t i = 0; i < now.count; i++) {
         struct proc *p = &now.items[i];
         if (!p->below) {
@@ -67,10 +67,10 @@ static bool round_of(const struct prey *prey, struct procs *before, bool force)
         p->stopped = was_stopped(before, p->pid);
         if (!p->stopped && kill(p->pid, SIGSTOP) == 0) {
             p->stopped = true;
-            news = true;
+            progress = true;
         }
     }
-    for (size_t i = 0; (force || !news) && i < now.count; i++) {
+    for (size_t i = 0; (force || !progress) && i < now.count; i++) {
         if (now.items[i].below) {
             (void)kill(now.items[i].pid, SIGKILL);
         }

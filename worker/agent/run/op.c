@@ -265,7 +265,7 @@ int op_ack(struct op *op, struct op_waiter *w, bool skip, struct err *err)
     return 0;
 }
 
-bool op_has_news(const struct op *op, uint64_t out_from, uint64_t err_from)
+bool op_has_progress(const struct op *op, uint64_t out_from, uint64_t err_from)
 {
     return op_state(op) == OP_DONE || stream_end(&op->out) > out_from ||
            stream_end(&op->err) > err_from;

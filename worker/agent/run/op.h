@@ -156,7 +156,7 @@ int op_stream_add(struct op_stream *s, const void *data, size_t len, struct err 
 int op_ack(struct op *op, struct op_waiter *w, bool skip, struct err *err) WARN_UNUSED;
 
 /* True if a wait from these offsets can be answered now. */
-bool op_has_news(const struct op *op, uint64_t out_from, uint64_t err_from);
+bool op_has_progress(const struct op *op, uint64_t out_from, uint64_t err_from);
 
 /* Room for the lists of an OUTPUT message. */
 struct op_lists {

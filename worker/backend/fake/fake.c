@@ -10,7 +10,7 @@
  *
  * Faults are ordered by the image or by --engine: "fault:" and a comma-separated list of
  *     create=fail            creation fails             create=hang     it never ends
- *     create=slow:MS         it takes that long      create=progress:N  with N pieces of news
+ *     create=slow:MS         it takes that long      create=progress:N  in N steps that are told
  *     image=absent           there is no image, unless it may be pulled
  *     stream=refuse:N        the first N streams cannot be opened
  *     stream=eof:N           the first N streams end at once
@@ -46,7 +46,7 @@
 #define PID_FILE  "agent.pid"
 #define TERM_MS   1000 /* from SIGTERM to SIGKILL */
 #define POLL_MS   5
-#define NEWS_MS   20 /* from one piece of news to the next */
+#define STEP_MS   20 /* from one step to the next */
 #define ENV_MAX   258
 #define AGENT_FD  3
 
@@ -81,7 +81,7 @@ struct later {
     uint64_t kill_ms; /* destroy: when SIGTERM turns into SIGKILL */
     void (*progress)(void *arg, const char *text, uint64_t done, uint64_t total);
     void *progress_arg;
-    uint64_t news, news_total;
+    uint64_t step, step_total;
 };
 
 static void check_closed(struct fake *f)
@@ -412,17 +412,17 @@ static int create_now(struct fake *f, const struct backend_spec *spec, struct er
     return rc;
 }
 
-static void run_news(struct later *l)
+static void run_step(struct later *l)
 {
-    if (l->news == l->news_total) {
+    if (l->step == l->step_total) {
         l->run = run_created;
         run_created(l);
         return;
     }
-    l->news++;
-    CLEANUP_FREE char *text = alloc_printf("layer %" PRIu64, l->news);
-    l->progress(l->progress_arg, text, l->news * 1000, l->news_total * 1000);
-    uv_timer_start(&l->timer, on_fake_later, NEWS_MS, 0);
+    l->step++;
+    CLEANUP_FREE char *text = alloc_printf("layer %" PRIu64, l->step);
+    l->progress(l->progress_arg, text, l->step * 1000, l->step_total * 1000);
+    uv_timer_start(&l->timer, on_fake_later, STEP_MS, 0);
 }
 
 static void fake_create(struct backend *b, const struct backend_spec *spec, backend_create_fn done,
@@ -442,8 +442,8 @@ static void fake_create(struct backend *b, const struct backend_spec *spec, back
     l->arg = arg;
     l->rc = rc;
     l->err = err;
-    if (spec->progress != NULL && fault(f, "create=progress", &l->news_total)) {
-        l->run = run_news;
+    if (spec->progress != NULL && fault(f, "create=progress", &l->step_total)) {
+        l->run = run_step;
         l->progress = spec->progress;
         l->progress_arg = spec->progress_arg;
     }

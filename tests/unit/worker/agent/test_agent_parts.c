@@ -340,8 +340,8 @@ static void test_output_offsets(void **state)
     struct op *op = create(&t, "a");
     op_run(&t, op);
     assert_int_equal(op_stream_add(&op->out, "0123456789", 10, NULL), 0);
-    assert_true(op_has_news(op, 0, 0));
-    assert_false(op_has_news(op, 10, 0));
+    assert_true(op_has_progress(op, 0, 0));
+    assert_false(op_has_progress(op, 10, 0));
     assert_int_equal(ack(op, 4, 0), 0);
     assert_int_equal(ack(op, 4, 0), 0); /* acknowledging again is no error */
     assert_int_equal(ack(op, 3, 0), 0); /* kept anyway */
@@ -457,7 +457,7 @@ static void test_unacknowledged_output_is_bounded(void **state)
     size_t most = LIMIT_OP_OUTPUT + OP_TAIL_MAX;
     char *data = alloc_array(most + 1, 1);
     assert_int_equal(op_stream_add(&op->out, data, most + 1, NULL), -ERR_TOO_BIG);
-    assert_true(op_has_news(op, 0, 0) == false); /* all of it or nothing */
+    assert_true(op_has_progress(op, 0, 0) == false); /* all of it or nothing */
     assert_int_equal(op_stream_add(&op->out, data, most, NULL), 0);
     assert_int_equal(op_stream_add(&op->out, data, 1, NULL), -ERR_TOO_BIG);
     assert_int_equal(ack(op, 5, 0), 0);
