@@ -37,6 +37,15 @@ static void on_reply_outcome(void *arg, int rc, const struct fleet_outcome *outc
     tool_finish(call, &r);
 }
 
+/* What the agent refuses, it knows no tools for. */
+static const char *hint_for_input(const struct tool_call *call, int rc, const char *hint)
+{
+    bool placed = json_get(call->args, "stdin_offset") != NULL; /* perhaps in the wrong place */
+    return rc == -ERR_INVALID && (hint == NULL || hint[0] == '\0') && !placed
+               ? "start it again with stdin_open: true, or tty: true, and write while it runs"
+               : hint;
+}
+
 static void on_input(void *arg, int rc, const struct fleet_input_state *state,
                      const struct err *err, const char *hint)
 {
@@ -45,7 +54,7 @@ static void on_input(void *arg, int rc, const struct fleet_input_state *state,
     uint64_t wait_ms = chosen ? args_ms(call->args, "wait_seconds") : WAIT_MS;
     uint64_t left_ms = call->cancelled ? 0 : tool_budget_left_ms(call);
     if (rc < 0) {
-        tool_fail_fleet(call, rc, err, hint);
+        tool_fail_fleet(call, rc, err, hint_for_input(call, rc, hint));
         return;
     }
     struct fleet_input_state *input = alloc_one(struct fleet_input_state);

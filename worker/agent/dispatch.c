@@ -224,7 +224,7 @@ static int create(struct agent *a, const struct msg_start *s, struct op **ret, c
         rc = input_expect(&op->input, s, err);
     }
     if (rc < 0) {
-        snprintf(hint, hint_size, "put it into a file");
+        snprintf(hint, hint_size, "%s", rc == -ERR_TOO_BIG ? "put it into a file" : "");
     } else if (s->kind == OP_TELL) {
         installs_tell(&a->installs, s->offset, s->data, (s->flags & OP_FLAG_LAST) != 0,
                       (unsigned)(s->mode & UINT8_MAX));
@@ -339,10 +339,7 @@ static int input(struct agent *a, struct link *l, const struct msg *m, struct er
         over ? err_set(&why, ERR_INVALID, "it has ended") : input_take(&op->input, &m->input, &why);
     if (rc < 0) {
         fail_request(a, l, m->seq, &why,
-                     rc == -ERR_TOO_BIG ? "write less, or again when it has read them"
-                     : over             ? "get_execution has its result"
-                     : !op->input.open  ? "start it again with stdin_open: true, or tty: true"
-                                        : "");
+                     rc == -ERR_TOO_BIG ? "write less, or again when it has read them" : "");
         return 0;
     }
     struct msg reply = msg_answer(m->type, m->seq);
