@@ -123,9 +123,7 @@ static int add_choices(char **field, const char *choices, const char *value, str
             return err_set(err, ERR_CONFIG, "expected one of: %s; got \"%.64s\"", choices, word);
         }
         if (!config_lists(*field, word)) {
-            char *longer = alloc_printf("%s%s%s", *field, (*field)[0] != '\0' ? "," : "", word);
-            free(*field);
-            *field = longer;
+            add_text(field, word);
         }
         value += len + (value[len] == ',' ? 1 : 0);
     }

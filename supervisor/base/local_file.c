@@ -22,25 +22,15 @@
 
 /* ---- the list of directories ----------------------------------------------------------------- */
 
-static bool cut_mode(struct view *dir, const char *mode)
-{
-    size_t len = strlen(mode);
-    if (dir->len <= len || memcmp(&dir->data[dir->len - len], mode, len) != 0) {
-        return false;
-    }
-    dir->len -= len;
-    return true;
-}
-
 bool local_dirs_next(const char **list, struct view *ret_dir, bool *ret_writable)
 {
     *list += strspn(*list, ",");
     size_t len = strcspn(*list, ",");
     *ret_dir = view_bytes(*list, len);
     *list += len;
-    *ret_writable = cut_mode(ret_dir, ":rw");
+    *ret_writable = view_cut_end(ret_dir, ":rw");
     if (!*ret_writable) {
-        (void)cut_mode(ret_dir, ":ro");
+        (void)view_cut_end(ret_dir, ":ro");
     }
     return len > 0;
 }

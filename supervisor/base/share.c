@@ -23,18 +23,6 @@
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
-/* Cuts ":word" off the end. */
-static bool cut_word(struct view *text, const char *word)
-{
-    size_t len = strlen(word);
-    if (text->len <= len || text->data[text->len - len - 1] != ':' ||
-        memcmp(&text->data[text->len - len], word, len) != 0) {
-        return false;
-    }
-    text->len -= len + 1;
-    return true;
-}
-
 /* The last part of the path, or what follows a `=` that is no part of a path. */
 static void take_name(struct share *s)
 {
@@ -56,8 +44,8 @@ static int read_share(struct view text, struct share *s, struct err *err)
     *s = (struct share){.dir = text};
     bool ro = false;
     for (bool more = true; more;) {
-        bool ask = cut_word(&s->dir, "ask"), rw = cut_word(&s->dir, "rw");
-        more = cut_word(&s->dir, "ro");
+        bool ask = view_cut_end(&s->dir, ":ask"), rw = view_cut_end(&s->dir, ":rw");
+        more = view_cut_end(&s->dir, ":ro");
         ro = ro || more;
         s->on_request = s->on_request || ask;
         s->writable = s->writable || rw;
@@ -116,8 +104,7 @@ int shares_read(const char *text, struct shares *ret, struct err *err)
 const struct share *share_find(const struct shares *shares, struct view name)
 {
     for (size_t i = 0; i < shares->count; i++) {
-        const struct view have = shares->of[i].name;
-        if (have.len == name.len && memcmp(have.data, name.data, name.len) == 0) {
+        if (view_same(shares->of[i].name, name)) {
             return &shares->of[i];
         }
     }

@@ -217,8 +217,7 @@ static const struct fleet_display *find_type(const struct group *g, const char *
 static bool is_result(const struct building *b, struct view text)
 {
     const struct msg_output *end = b->outcome->end;
-    return end->has_result && end->result.len == text.len &&
-           memcmp(end->result.data, text.data, text.len) == 0;
+    return end->has_result && view_same(end->result, text);
 }
 
 /* Adds the best readable text. HTML is for programs, which find it in the fields. */

@@ -16,28 +16,6 @@
 #define PROMPT ">>>"
 #define MORE   "..."
 
-/* Takes the first line, without its line end, from the rest. */
-static struct view take_line(struct view *rest)
-{
-    const char *end = memchr(rest->data, '\n', rest->len);
-    size_t len = end != NULL ? (size_t)(end - rest->data) : rest->len;
-    struct view line = view_bytes(rest->data, len);
-    size_t used = end != NULL ? len + 1 : len;
-    *rest = view_bytes(rest->data + used, rest->len - used);
-    return line;
-}
-
-static struct view trimmed(struct view v)
-{
-    while (v.len > 0 && isspace((unsigned char)v.data[v.len - 1])) {
-        v.len--;
-    }
-    while (v.len > 0 && isspace((unsigned char)v.data[0])) {
-        v = view_bytes(v.data + 1, v.len - 1);
-    }
-    return v;
-}
-
 static bool begins(struct view v, const char *with)
 {
     size_t len = strlen(with);
@@ -47,7 +25,7 @@ static bool begins(struct view v, const char *with)
 /* "```python": a fence with at most one word after it. */
 static bool opens_fence(struct view line)
 {
-    line = trimmed(line);
+    line = view_trimmed(line);
     for (size_t i = strlen(FENCE); i < line.len; i++) {
         if (isspace((unsigned char)line.data[i]) || line.data[i] == '`') {
             return false;
@@ -58,15 +36,15 @@ static bool opens_fence(struct view line)
 
 static struct view without_fence(struct view code)
 {
-    struct view rest = trimmed(code);
-    if (!begins(rest, FENCE) || !opens_fence(take_line(&rest))) {
+    struct view rest = view_trimmed(code);
+    if (!begins(rest, FENCE) || !opens_fence(view_take_line(&rest))) {
         return code;
     }
     const struct view inside = rest;
     while (rest.len > 0) {
-        struct view line = take_line(&rest);
-        if (begins(trimmed(line), FENCE)) {
-            bool closes = rest.len == 0 && trimmed(line).len == strlen(FENCE);
+        struct view line = view_take_line(&rest);
+        if (begins(view_trimmed(line), FENCE)) {
+            bool closes = rest.len == 0 && view_trimmed(line).len == strlen(FENCE);
             return closes ? view_bytes(inside.data, (size_t)(line.data - inside.data)) : code;
         }
     }
@@ -77,8 +55,8 @@ static struct view without_fence(struct view code)
 static struct view first_line(struct view code)
 {
     struct view line = view_bytes(code.data, 0);
-    while (code.len > 0 && trimmed(line).len == 0) {
-        line = take_line(&code);
+    while (code.len > 0 && view_trimmed(line).len == 0) {
+        line = view_take_line(&code);
     }
     return line;
 }
@@ -87,7 +65,7 @@ static struct view first_line(struct view code)
 static bool has_prompt(struct view line, const char *prompt)
 {
     size_t len = strlen(prompt);
-    return begins(line, prompt) && (trimmed(line).len == len || line.data[len] == ' ');
+    return begins(line, prompt) && (view_trimmed(line).len == len || line.data[len] == ' ');
 }
 
 static void add(struct buf *out, struct view line)
@@ -99,7 +77,7 @@ static void add(struct buf *out, struct view line)
 static struct view without_prompts(struct view code, size_t indent, struct buf *out)
 {
     while (code.len > 0) {
-        struct view line = take_line(&code);
+        struct view line = view_take_line(&code);
         size_t blank = line.len < indent ? line.len : indent;
         line = view_bytes(line.data + blank, line.len - blank);
         if (has_prompt(line, PROMPT) || has_prompt(line, MORE)) {
@@ -120,9 +98,9 @@ static struct view common_indent(struct view code)
     }
     indent.len = len;
     while (len > 0 && code.len > 0) {
-        struct view line = take_line(&code);
+        struct view line = view_take_line(&code);
         bool has = line.len >= len && memcmp(line.data, indent.data, len) == 0;
-        indent.len = has || trimmed(line).len == 0 ? indent.len : 0;
+        indent.len = has || view_trimmed(line).len == 0 ? indent.len : 0;
     }
     return indent;
 }
@@ -130,7 +108,7 @@ static struct view common_indent(struct view code)
 static struct view without_indent(struct view code, size_t indent, struct buf *out)
 {
     while (code.len > 0) {
-        struct view line = take_line(&code);
+        struct view line = view_take_line(&code);
         size_t skip = line.len < indent ? line.len : indent;
         add(out, view_bytes(line.data + skip, line.len - skip));
     }

@@ -482,8 +482,7 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
 static bool asks_for_share(const struct fleet_spec *spec, struct view name)
 {
     for (size_t i = 0; i < spec->shares.count; i++) {
-        const struct view have = spec->shares.items[i];
-        if (have.len == name.len && memcmp(have.data, name.data, name.len) == 0) {
+        if (view_same(spec->shares.items[i], name)) {
             return true;
         }
     }

@@ -161,19 +161,6 @@ static int end_number(struct report *r, char letter, struct err *err)
     }
 }
 
-/* The next field of a display: up to a newline, or to the end. */
-static struct view field(struct view *rest)
-{
-    const char *newline = rest->len > 0 ? memchr(rest->data, '\n', rest->len) : NULL;
-    size_t len = newline != NULL ? (size_t)(newline - rest->data) : rest->len;
-    struct view v = view_bytes(rest->data, len);
-    size_t used = len + (newline != NULL);
-    if (used > 0) {
-        *rest = view_bytes(rest->data + used, rest->len - used);
-    }
-    return v;
-}
-
 static int field_number(struct view v, uint64_t max, uint64_t *ret, struct err *err)
 {
     char text[NUMBER_MAX + 1];
@@ -190,9 +177,9 @@ static int end_display(struct report *r, struct err *err)
     struct msg m = {.type = MSG_DISPLAY};
     struct msg_display *d = &m.display;
     struct view rest = view_bytes(r->display.data, r->display.len);
-    struct view number = field(&rest);
-    d->mime = field(&rest);
-    struct view size = field(&rest);
+    struct view number = view_take_line(&rest);
+    d->mime = view_take_line(&rest);
+    struct view size = view_take_line(&rest);
     d->path = rest;
     int rc = field_number(number, UINT32_MAX, &d->number, err);
     if (rc == 0) {
