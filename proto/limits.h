@@ -44,6 +44,7 @@
 #define LIMIT_FRAME  (26u << 20)  /* one encoded message: code + stdin + lists, with room */
 #define LIMIT_FIELDS 48           /* fields of one message */
 #define LIMIT_PLACES 32           /* places where one probe has looked for an engine */
+#define LIMIT_SHARES 16           /* directories of this host that one sandbox sees */
 #define LIMIT_AGENT_FRAME                                                                          \
     (2u << 20) /* one message from an agent: both chunks, result, traceback, with room */
 

@@ -57,11 +57,12 @@ static int check_abilities(const struct msg_open *m, struct err *err)
     return 0;
 }
 
+_Static_assert(LIMIT_SHARES <= BACKEND_SHARES_MAX, "a spec has room for all");
+
 static int check_shares(const struct view_list *shares, struct err *err)
 {
-    if (shares->count % 3 != 0 || shares->count / 3 > BACKEND_SHARES_MAX) {
-        return err_set(err, ERR_INVALID, "shares: at most %d, three texts each",
-                       BACKEND_SHARES_MAX);
+    if (shares->count % 3 != 0 || shares->count / 3 > LIMIT_SHARES) {
+        return err_set(err, ERR_INVALID, "shares: at most %d, three texts each", LIMIT_SHARES);
     }
     for (size_t i = 0; i < shares->count; i += 3) {
         const struct view *share = &shares->items[i];

@@ -80,8 +80,9 @@ int shares_read(const char *text, struct shares *ret, struct err *err)
     while (*text != '\0') {
         size_t len = strcspn(text, ",");
         if (len > 0) {
-            if (ret->count == SHARES_MAX) {
-                return err_set(err, ERR_CONFIG, "at most %d directories can be shared", SHARES_MAX);
+            if (ret->count == LIMIT_SHARES) {
+                return err_set(err, ERR_CONFIG, "at most %d directories can be shared",
+                               LIMIT_SHARES);
             }
             struct share *s = &ret->of[ret->count];
             int rc = read_share(view_bytes(text, len), s, err);

@@ -11,8 +11,7 @@
 
 #include "common/err.h"
 #include "common/view.h"
-
-#define SHARES_MAX 16
+#include "proto/limits.h"
 
 struct share {
     struct view dir;  /* absolute; after shares_settle() without symbolic links and ".." */
@@ -22,7 +21,7 @@ struct share {
 };
 
 struct shares {
-    struct share of[SHARES_MAX]; /* borrowed from the text */
+    struct share of[LIMIT_SHARES]; /* borrowed from the text */
     size_t count;
 };
 

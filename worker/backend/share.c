@@ -28,3 +28,8 @@ int share_check(const struct backend_share *share, struct stat *ret_st, struct e
     }
     return 0;
 }
+
+bool share_is_open(const struct stat *st)
+{
+    return (st->st_mode & 0005) == 0005;
+}

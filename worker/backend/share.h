@@ -14,10 +14,13 @@
 #include "common/err.h"
 #include "worker/backend/backend.h"
 
-/* Looks at the directory as it is now. -ERR_CONFIG: it is gone, no directory, "/", or its path has
- * come to lead through a symbolic link. */
+/* Looks at the directory as it is now. -ERR_CONFIG: it is gone, no directory, or its path has come
+ * to lead through a symbolic link. */
 int share_check(const struct backend_share *share, struct stat *ret_st,
                 struct err *err) WARN_UNUSED;
+
+/* Whether everybody may read it. */
+bool share_is_open(const struct stat *st);
 
 #define SHARE_HINT                                                                                 \
     "the operator's --share names this directory: put it right, or start the server without it"

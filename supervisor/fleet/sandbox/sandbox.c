@@ -494,7 +494,7 @@ static bool asks_for_share(const struct fleet_spec *spec, struct view name)
 static struct view_list shares_for(const struct config *c, const struct fleet_spec *spec)
 {
     struct shares shares = shares_of(c->share);
-    struct view texts[3 * SHARES_MAX];
+    struct view texts[3 * LIMIT_SHARES];
     size_t count = 0;
     for (size_t i = 0; spec->installs_for == NULL && i < shares.count; i++) {
         const struct share *share = &shares.of[i];

@@ -31,6 +31,7 @@
 #include "common/fd.h"
 #include "common/str.h"
 #include "proto/exit_codes.h"
+#include "proto/limits.h"
 
 /* From linux/fs.h, linux/openat2.h, sys/mount.h and newer kernels; the numbers are part of the
  * kernel's interface. Headers of libc and kernel cannot be used together. */
@@ -43,8 +44,6 @@
 #define NO_SYMLINKS      (0x04 | 0x02) /* RESOLVE_NO_SYMLINKS, RESOLVE_NO_MAGICLINKS */
 #define EMPTY_PATH       0x1000        /* AT_EMPTY_PATH */
 #define MAP_IDS          0x00100000    /* MOUNT_ATTR_IDMAP */
-
-#define SHARES_MAX 16
 
 struct open_how_text {
     uint64_t flags, mode, resolve;
@@ -65,7 +64,7 @@ struct share {
 struct sharing {
     const char *at, *notes;
     uint64_t uid, gid;
-    struct share shares[SHARES_MAX];
+    struct share shares[LIMIT_SHARES];
     size_t count;
     char **command;
 };
@@ -254,9 +253,9 @@ static int attach_all(struct sharing *all, struct err *err)
 static int take_share(struct sharing *all, const char *value, bool writable, struct err *err)
 {
     const char *equals = strchr(value, '=');
-    if (all->count == SHARES_MAX || equals == NULL || equals == value || equals[1] != '/') {
+    if (all->count == LIMIT_SHARES || equals == NULL || equals == value || equals[1] != '/') {
         return err_set(err, ERR_INVALID, "share: at most %d, each NAME=/path, not \"%.200s\"",
-                       SHARES_MAX, value);
+                       LIMIT_SHARES, value);
     }
     all->shares[all->count++] = (struct share){.name = value,
                                                .name_len = (int)(equals - value),

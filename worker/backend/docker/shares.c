@@ -113,7 +113,7 @@ size_t docker_shares_note(const struct backend_spec *spec, const struct docker_u
         const struct backend_share *share = &spec->shares[i];
         struct stat st;
         struct err err;
-        if (share_check(share, &st, &err) < 0 || (st.st_mode & 0005) == 0005 ||
+        if (share_check(share, &st, &err) < 0 || share_is_open(&st) ||
             (user->given && user->uid == st.st_uid)) {
             continue;
         }

@@ -55,15 +55,16 @@ int oci_shares_check(const struct backend_spec *spec, char hint[BACKEND_HINT_MAX
     return 0;
 }
 
+static char *base_of_shares(const struct backend_spec *spec, const struct oci_host *host)
+{
+    return spec->share_count > 0 && host->root ? alloc_printf("%s/shares", spec->shared_dir) : NULL;
+}
+
 int oci_shares_base(const struct backend_spec *spec, const struct oci_host *host, char **ret_base,
                     struct err *err)
 {
-    *ret_base = NULL;
-    if (spec->share_count == 0 || !host->root) {
-        return 0;
-    }
-    *ret_base = alloc_printf("%s/shares", spec->shared_dir);
-    return oci_put_dir(AT_FDCWD, *ret_base, 0755, err);
+    *ret_base = base_of_shares(spec, host);
+    return *ret_base != NULL ? oci_put_dir(AT_FDCWD, *ret_base, 0755, err) : 0;
 }
 
 struct oci_mode oci_shares_mode(const struct backend_spec *spec, const struct oci_mode *mode,
@@ -72,7 +73,7 @@ struct oci_mode oci_shares_mode(const struct backend_spec *spec, const struct oc
     struct oci_mode own = *mode;
     for (size_t i = 0; i < spec->share_count; i++) {
         struct stat st;
-        bool open = stat(spec->shares[i].host_path, &st) == 0 && (st.st_mode & 0005) == 0005;
+        bool open = stat(spec->shares[i].host_path, &st) == 0 && share_is_open(&st);
         if (!host->root && own.userns == OCI_USERNS_RANGE && (spec->shares[i].writable || !open)) {
             own.userns = OCI_USERNS_SINGLE;
         }
@@ -99,15 +100,16 @@ int oci_shares_wrap(const struct backend_spec *spec, const struct oci_mode *mode
 {
     struct oci_spec_input in = {.spec = spec, .mode = mode, .host = host};
     uint32_t uid = 0, gid = 0;
+    CLEANUP_FREE char *base = base_of_shares(spec, host);
     memset(ret, 0, sizeof(*ret));
-    if (spec->share_count > 0 && host->root) {
+    if (base != NULL) {
         int rc = oci_spec_user(&in, &uid, &gid, err);
         if (rc < 0) {
             return rc;
         }
         append_word(ret, spec->agent_path);
         append_word(ret, "share");
-        append_text(ret, "--at", alloc_printf("%s/shares", spec->shared_dir));
+        append_text(ret, "--at", STEAL_PTR(base));
         append_text(ret, "--notes", alloc_printf("%s/" NOTES_NAME, box->bundle));
         append_text(ret, "--uid", alloc_printf("%lu", (unsigned long)uid));
         append_text(ret, "--gid", alloc_printf("%lu", (unsigned long)gid));
