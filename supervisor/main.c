@@ -16,6 +16,7 @@
 #include "proto/limits.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/options.h"
+#include "supervisor/base/share.h"
 #include "supervisor/cli/demo.h"
 #include "supervisor/cli/doctor.h"
 #include "supervisor/cli/token.h"
@@ -69,11 +70,26 @@ static bool asked_for(int argc, char **argv, const char *name, const char *lette
     return false;
 }
 
+/* Reads the options and begins to log as they say. Returns 0, or the status to exit with. */
+static int take_options(struct config *config, int argc, char **argv, int *ret_used)
+{
+    struct err err = ERR_INIT;
+    if (config_load(config, argc, argv, ret_used, &err) < 0) {
+        return usage_error("%s", err.text);
+    }
+    if (serve_check(config, &err) < 0) {
+        config_finish(config);
+        return usage_error("%s", err.text);
+    }
+    log_set_level(config->log_level);
+    shares_warn(config->share);
+    return 0;
+}
+
 static int serve(struct config *config)
 {
     char self[LIMIT_PATH];
     size_t size = sizeof(self);
-    log_set_level(config->log_level);
     if (uv_exepath(self, &size) == 0) { /* else the next server sweeps after this one */
         config->sweeper = self;
     }
@@ -106,17 +122,11 @@ static int run_command(int argc, char **argv, int at)
         }
     }
     struct config config;
-    struct err err = ERR_INIT;
     int used;
-    if (config_load(&config, count, words, &used, &err) < 0) {
-        return usage_error("%s", err.text);
+    int status = take_options(&config, count, words, &used);
+    if (status != 0) {
+        return status;
     }
-    if (serve_check(&config, &err) < 0) {
-        config_finish(&config);
-        return usage_error("%s", err.text);
-    }
-    log_set_level(config.log_level);
-    int status;
     bool is_token = strcmp(command, "token") == 0; /* the one that has an argument */
     int end = used + (is_token ? 1 : 0);
     if (end < count) {
@@ -152,17 +162,10 @@ int main(int argc, char **argv)
     }
 
     struct config config;
-    struct err err = ERR_INIT;
     int used = config_options_end(argc - 1, argv + 1);
     if (used < argc - 1) {
         return run_command(argc, argv, 1 + used);
     }
-    if (config_load(&config, argc - 1, argv + 1, &used, &err) < 0) {
-        return usage_error("%s", err.text);
-    }
-    if (serve_check(&config, &err) < 0) {
-        config_finish(&config);
-        return usage_error("%s", err.text);
-    }
-    return serve(&config);
+    int status = take_options(&config, argc - 1, argv + 1, &used);
+    return status != 0 ? status : serve(&config);
 }

@@ -123,22 +123,6 @@ struct shares shares_of(const char *text)
 
 /* ---- the directories ------------------------------------------------------------------------- */
 
-/* Warns of a directory in which there are keys, as a home has them. */
-static void warn_of_keys(const char *dir)
-{
-    static const char *const keys[] = {".ssh", ".gnupg", ".aws", ".kube"};
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        CLEANUP_FREE char *path = alloc_printf("%s/%s", dir, keys[i]);
-        struct stat st;
-        if (lstat(path, &st) == 0) {
-            log_warn("--share: %s is in %s, so code of models can read what is there; share a "
-                     "directory that has only what they need",
-                     keys[i], dir);
-            return;
-        }
-    }
-}
-
 /* The real path, to be freed; NULL with an error. */
 static char *resolve(const struct share *s, struct err *err)
 {
@@ -203,7 +187,6 @@ int shares_settle(char **text, struct err *err)
             free(settled);
             return -ERR_CONFIG;
         }
-        warn_of_keys(real);
         char *longer =
             alloc_printf("%s%s%s=%.*s:%s%s", settled, settled[0] != '\0' ? "," : "", real,
                          VIEW_ARG(s->name), s->writable ? "rw" : "ro", s->on_request ? ":ask" : "");
@@ -221,4 +204,28 @@ int shares_settle(char **text, struct err *err)
     free(*text);
     *text = settled;
     return 0;
+}
+
+/* One warning is enough, whatever else is there. */
+static void warn_of_keys(struct view dir)
+{
+    static const char *const keys[] = {".ssh", ".gnupg", ".aws", ".kube"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        CLEANUP_FREE char *path = alloc_printf("%.*s/%s", VIEW_ARG(dir), keys[i]);
+        struct stat st;
+        if (lstat(path, &st) == 0) {
+            log_warn("--share: %s is in %.*s, so code of models can read what is there; share a "
+                     "directory that has only what they need",
+                     keys[i], VIEW_ARG(dir));
+            return;
+        }
+    }
+}
+
+void shares_warn(const char *text)
+{
+    const struct shares shares = shares_of(text);
+    for (size_t i = 0; i < shares.count; i++) {
+        warn_of_keys(shares.of[i].dir);
+    }
 }

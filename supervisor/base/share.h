@@ -1,7 +1,7 @@
 /*
  * The directories of --share: what an operator may write, and what it means on this host.
  *
- * Thread: any. shares_settle() looks at the directories, the rest at texts only.
+ * Thread: any. shares_settle() and shares_warn() look at the directories, the rest at texts only.
  */
 #ifndef CLOISTER_SUPERVISOR_BASE_SHARE_H
 #define CLOISTER_SUPERVISOR_BASE_SHARE_H
@@ -28,13 +28,16 @@ struct shares {
 /* Reads "DIR[=NAME][:ro|:rw][:ask]", several separated by commas. -ERR_CONFIG. */
 int shares_read(const char *text, struct shares *ret, struct err *err) WARN_UNUSED;
 
-/* Replaces *text, which the caller owns, by one with the paths that the directories really have. A
- * directory that holds keys of the user is warned of in the log. -ERR_CONFIG: one is none, gone,
- * "/" or a symbolic link, two have one name, or code could replace one by way of another. */
+/* Replaces *text, which the caller owns, by one with the paths that the directories really have.
+ * -ERR_CONFIG: one is none, gone, "/" or a symbolic link, two have one name, or code could replace
+ * one by way of another. */
 int shares_settle(char **text, struct err *err) WARN_UNUSED;
 
 /* Of a text that shares_settle() has accepted. */
 struct shares shares_of(const char *text);
+
+/* Warns in the log of directories that hold keys, as a home does. The text is a settled one. */
+void shares_warn(const char *text);
 
 /* NULL if there is none of that name. */
 const struct share *share_find(const struct shares *shares, struct view name);

@@ -353,6 +353,10 @@ def warned():
     server.request("ping")
     server.close()
     contains(server.log_tail(), ".ssh is in")
+    server = started("--share", "~=home", "--log-level", "error", env={"HOME": place.path})
+    server.request("ping")
+    server.close()
+    assert ".ssh" not in server.log_tail(), server.log_tail()
 
 
 @suite.case("an engine of another host is told from this one", when=not ON_OCI, engines=ONE)
