@@ -245,8 +245,20 @@ static int choose_ttl(struct config *c, struct err *err)
     return set_option(c, o, config_lists(c->compat, "python-env") ? "3600" : o->value, err);
 }
 
+/* The first value of the command line replaces a list of the environment; further ones are added.
+ * `given` has a flag for each option. */
+static void begin_list(struct config *c, const struct option *o, bool *given)
+{
+    bool *known = &given[o - options];
+    if (!*known && (o->type == OPTION_LIST || o->type == OPTION_TEXTS)) {
+        set_text((char **)(void *)((char *)c + o->offset), "");
+    }
+    *known = true;
+}
+
 /* Reads one option at argv[*at] and its value; moves *at past them. */
-static int read_argument(struct config *c, int argc, char **argv, int *at, struct err *err)
+static int read_argument(struct config *c, int argc, char **argv, int *at, bool *given,
+                         struct err *err)
 {
     const char *word = argv[(*at)++];
     const char *equals = strchr(word, '=');
@@ -263,6 +275,7 @@ static int read_argument(struct config *c, int argc, char **argv, int *at, struc
         }
         value = argv[(*at)++];
     }
+    begin_list(c, o, given);
     return set_option(c, o, value, err) < 0 ? err_wrap(err, "--%s", o->name) : 0;
 }
 
@@ -370,6 +383,7 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
 {
     memset(c, 0, sizeof(*c));
     struct err type = ERR_INIT;
+    CLEANUP_FREE bool *given = alloc_array(option_count, sizeof(bool));
     int rc = 0;
     int at = 0;
     for (size_t i = 0; rc == 0 && i < option_count; i++) {
@@ -383,7 +397,7 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
         rc = read_environment(c, &type, err);
     }
     while (rc == 0 && at < argc && argv[at][0] == '-' && strcmp(argv[at], "--") != 0) {
-        rc = read_argument(c, argc, argv, &at, err);
+        rc = read_argument(c, argc, argv, &at, given, err);
     }
     if (rc == 0 && type.code != 0 && !is_shape(c)) {
         rc = err_set(err, ERR_CONFIG, "%s; with --compat code-sandbox also: e2b firecracker",

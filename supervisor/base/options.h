@@ -16,7 +16,7 @@ enum option_type {
     OPTION_CHOICE,   /* one of `choices` */
     OPTION_PATTERNS, /* of image references */
     OPTION_LIST,     /* of `choices`, separated by commas; repeating the option adds to the list */
-    OPTION_TEXTS,    /* separated by commas; repeating the option on the command line adds */
+    OPTION_TEXTS,    /* any, likewise */
     OPTION_NUMBER,
     OPTION_MILLI, /* "1.5" as 1500 */
     OPTION_FLAG,  /* no value needed on the command line */

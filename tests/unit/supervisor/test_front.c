@@ -409,6 +409,31 @@ static void options_come_from_defaults_environment_and_arguments(void **state)
     config_finish(&c);
 }
 
+static void a_list_on_the_command_line_replaces_that_of_the_environment(void **state)
+{
+    struct config c;
+    struct err err = ERR_INIT;
+    int used;
+    setenv("CLOISTER_SHARE", "/usr", 1);
+    setenv("CLOISTER_COMPAT", "python-env", 1);
+    assert_int_equal(load(&c, &err, &used, WORDS("--strict")), 0);
+    assert_string_equal(c.share, "/usr=usr:ro");
+    assert_string_equal(c.compat, "python-env");
+    config_finish(&c);
+    assert_int_equal(load(&c, &err, &used,
+                          WORDS("--share", "/etc", "--compat=code-sandbox", "--share=/var:rw",
+                                "--compat", "docker-interpreter")),
+                     0);
+    assert_string_equal(c.share, "/etc=etc:ro,/var=var:rw");
+    assert_string_equal(c.compat, "code-sandbox,docker-interpreter");
+    config_finish(&c);
+    assert_int_equal(load(&c, &err, &used, WORDS("--share=")), 0);
+    assert_string_equal(c.share, "");
+    config_finish(&c);
+    unsetenv("CLOISTER_SHARE");
+    unsetenv("CLOISTER_COMPAT");
+}
+
 static void a_bad_option_is_named(void **state)
 {
     static const struct {
@@ -471,6 +496,7 @@ int main(void)
         cmocka_unit_test(paths_out_of_the_sandbox_are_refused),
         cmocka_unit_test(names_are_plain),
         cmocka_unit_test(options_come_from_defaults_environment_and_arguments),
+        cmocka_unit_test(a_list_on_the_command_line_replaces_that_of_the_environment),
         cmocka_unit_test(a_bad_option_is_named),
         cmocka_unit_test(a_bad_environment_variable_is_named),
     };
