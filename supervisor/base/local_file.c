@@ -56,8 +56,11 @@ int local_refuse(struct err *err, int sys, const char *path)
                        "local_path: %.400s leads through a symbolic link; name the file itself",
                        path);
     }
-    return err_sys(err, sys == EACCES || sys == EPERM ? ERR_DENIED : ERR_PATH, sys,
-                   "local_path: %.400s", path);
+    return err_sys(err,
+                   sys == EACCES || sys == EPERM    ? ERR_DENIED
+                   : sys == ENOSPC || sys == EDQUOT ? ERR_TOO_BIG
+                                                    : ERR_PATH,
+                   sys, "local_path: %.400s", path);
 }
 
 /* Replaces *dir by its directory `name`. */
@@ -67,6 +70,11 @@ static int go_down(int *dir, const char *name, const char *path, struct err *err
     if (below < 0) {
         struct stat st;
         int sys = errno;
+        if (sys == ENOENT) {
+            return err_set(err, ERR_FILE_NOT_FOUND,
+                           "local_path: there is no directory %.100s on the way to %.300s", name,
+                           path);
+        }
         bool is_link = fstatat(*dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
         return local_refuse(err, is_link ? ELOOP : sys, path);
     }

@@ -31,13 +31,14 @@ int local_file_open(const char *dirs, const char *path, int *ret_fd, uint64_t *r
 struct local_save {
     int dir, fd;     /* -1: none */
     char *path;      /* as the client said it */
-    char *name;      /* in `dir` */
+    char *name;      /* in `dir`; NULL if there is no way there */
     char *temporary; /* likewise; NULL if there is none (any more) */
     bool overwrite;
 };
 
-/* Begins a file below a writable directory; its parent must be there. Errors as above, and
- * -ERR_PATH if it exists and may not be overwritten. *ret is to be ended in any case. */
+/* Begins a file below a writable directory; its parent must be there. Errors as above, -ERR_PATH
+ * also if it exists and may not be overwritten, and -ERR_TOO_BIG: there is no room, which the next
+ * two may say as well. *ret is to be ended in any case. */
 int local_save_begin(const char *dirs, const char *path, bool overwrite, struct local_save *ret,
                      struct err *err) WARN_UNUSED;
 int local_save_add(struct local_save *s, struct view bytes, struct err *err) WARN_UNUSED;
@@ -45,7 +46,7 @@ int local_save_add(struct local_save *s, struct view bytes, struct err *err) WAR
 /* Gives it its name. -ERR_PATH if somebody has made such a file meanwhile. */
 int local_save_commit(struct local_save *s, struct err *err) WARN_UNUSED;
 
-/* Frees what it holds; what was not committed is removed. */
+/* Frees what it holds; what was not committed is removed, which may take as long as it is large. */
 void local_save_end(struct local_save *s);
 
 #endif

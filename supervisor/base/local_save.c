@@ -17,6 +17,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/fd.h"
 #include "common/str.h"
 #include "supervisor/base/local_file.h"
 #include "supervisor/base/local_reach.h"
@@ -55,6 +56,10 @@ static int make_temporary(struct local_save *s, struct err *err)
     }
     CLEANUP_FREE char *name = alloc_printf(".cloister-%s", unique);
     s->fd = openat(s->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
+    if (s->fd < 0 && errno == ENOENT) {
+        return err_set(err, ERR_PATH, "local_path: the directory of %.400s has just been removed",
+                       s->path);
+    }
     if (s->fd < 0) {
         return local_refuse(err, errno, s->path);
     }
@@ -83,24 +88,17 @@ int local_save_begin(const char *dirs, const char *path, bool overwrite, struct 
     return local_reach(dirs, true, path, begin_save, ret, err);
 }
 
-static int report_write(const struct local_save *s, struct err *err)
+static int report_write(const struct local_save *s, int sys, struct err *err)
 {
-    int sys = errno;
     return err_sys(err, sys == ENOSPC || sys == EDQUOT || sys == EFBIG ? ERR_TOO_BIG : ERR_IO, sys,
                    "local_path: %.400s", s->path);
 }
 
 int local_save_add(struct local_save *s, struct view bytes, struct err *err)
 {
-    while (bytes.len > 0) {
-        ssize_t n = write(s->fd, bytes.data, bytes.len);
-        if (n < 0 && errno != EINTR) {
-            return report_write(s, err);
-        }
-        size_t done = n > 0 ? (size_t)n : 0;
-        bytes = view_bytes(bytes.data + done, bytes.len - done);
-    }
-    return 0;
+    struct err why = ERR_INIT;
+    int rc = fd_write_all(s->fd, bytes.data, bytes.len, &why);
+    return rc < 0 ? report_write(s, why.sys, err) : 0;
 }
 
 /* Not every file system has hard links; there the name is looked at once more. */
@@ -124,7 +122,7 @@ int local_save_commit(struct local_save *s, struct err *err)
     int fd = s->fd;
     s->fd = -1;
     if (close(fd) < 0) { /* of a network's file system the last error comes here */
-        return report_write(s, err);
+        return report_write(s, errno, err);
     }
     int rc = give_name(s, err);
     if (rc == 0) {
