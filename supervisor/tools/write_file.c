@@ -1,6 +1,7 @@
 /*
  * write_file: creates, replaces or extends a file in the sandbox.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
@@ -58,14 +59,13 @@ static void succeed_write_file(struct tool_call *call, const struct fleet_outcom
 static void start_write_file(struct tool_call *call)
 {
     const cJSON *args = call->args;
-    uint64_t mode = 0;
-    err_ignore(read_mode(args, &mode, NULL)); /* cannot fail: run_write_file() has checked it */
+    const uint64_t *mode = call->own;
     struct fleet_op op = {
         .kind = OP_FILE_WRITE,
         .path = json_get_str(args, "path"),
         .data = is_base64(args) ? view_bytes(call->scratch.data, call->scratch.len)
                                 : view_of(json_get_str(args, "content")),
-        .mode = mode,
+        .mode = *mode,
         .flags = cJSON_IsTrue(json_get(args, "append")) ? OP_FLAG_APPEND : 0,
         .keep_bytes = 0,
     };
@@ -78,10 +78,12 @@ static void run_write_file(struct tool_call *call)
     const cJSON *args = call->args;
     struct err err = ERR_INIT;
     const char *content = json_get_str(args, "content");
-    uint64_t mode;
+    uint64_t *mode = alloc_one(uint64_t);
+    call->own = mode;
+    call->own_free = free;
     int rc = args_check_path(json_get_str(args, "path"), &err);
     if (rc == 0) {
-        rc = read_mode(args, &mode, &err);
+        rc = read_mode(args, mode, &err);
     }
     if (rc == 0 && is_base64(args)) {
         buf_init(&call->scratch, LIMIT_CODE);
