@@ -24,26 +24,26 @@
 #define SAVE_PIECE_BYTES (1u << 20)
 #define SAVE_MAX_BYTES   (UINT64_C(1) << 30)
 
-#define HINT_WHERE                                                                                 \
-    "local_path is below a directory that --local-files marks with :rw, and its parent exists"
-
 struct saving {
     struct tool_call *call;
     uv_work_t work;
-    struct local_save file;
+    const char *path, *local; /* arguments, borrowed while the call lives */
+    bool overwrite;
+    struct local_save file; /* only for the pool, which also ends it */
     struct web_hash *hash;
     char *piece;
     size_t piece_len;
     uint64_t at, size, stamp;
     bool begun, last;
-    int rc;
+    bool given_up; /* call->held says why */
+    int rc;        /* of the work */
     struct err err;
+    const char *hint;
 };
 
 static void saving_free(void *own)
 {
     struct saving *s = own;
-    local_save_end(&s->file);
     if (s->hash != NULL) {
         web_hash_end(s->hash, NULL);
     }
@@ -51,23 +51,50 @@ static void saving_free(void *own)
     free(s);
 }
 
+/* ---- the file on this host, on a thread of the pool ------------------------------------------ */
+
+/* What helps if the file on this host is the cause; NULL if it is not. */
+static const char *hint_for_local(const struct saving *s)
+{
+    if (s->file.name == NULL) {
+        return "local_path is below a directory that --local-files marks with :rw, and its parent "
+               "exists";
+    }
+    switch (-s->rc) {
+    case ERR_PATH:
+    case ERR_DENIED:
+        return "choose another local_path; overwrite: true replaces a regular file";
+    case ERR_TOO_BIG:
+        return "save something smaller, or have room made on the server's host";
+    default:
+        return NULL;
+    }
+}
+
+static int save_piece(struct saving *s)
+{
+    const struct view piece = view_bytes(s->piece, s->piece_len);
+    int rc = local_save_add(&s->file, piece, &s->err);
+    rc = rc < 0 ? rc : web_hash_add(s->hash, piece, &s->err);
+    return rc == 0 && s->last ? local_save_commit(&s->file, &s->err) : rc;
+}
+
+/* What is not to stay is removed here, too: the loop must not wait for the disk. */
 static void on_save_work(uv_work_t *work)
 {
     struct saving *s = work->data;
-    const cJSON *args = s->call->args; /* stay as they are while the call lives */
-    if (!s->begun) {
-        s->rc = local_save_begin(s->call->session->config->local_files,
-                                 json_get_str(args, "local_path"),
-                                 cJSON_IsTrue(json_get(args, "overwrite")), &s->file, &s->err);
-        return;
+    if (!s->given_up) {
+        s->rc = s->begun ? save_piece(s)
+                         : local_save_begin(s->call->session->config->local_files, s->local,
+                                            s->overwrite, &s->file, &s->err);
+        s->hint = s->rc < 0 ? hint_for_local(s) : NULL;
     }
-    const struct view piece = view_bytes(s->piece, s->piece_len);
-    s->rc = local_save_add(&s->file, piece, &s->err);
-    s->rc = s->rc < 0 ? s->rc : web_hash_add(s->hash, piece, &s->err);
-    if (s->rc == 0 && s->last) {
-        s->rc = local_save_commit(&s->file, &s->err);
+    if (s->given_up || s->rc < 0 || s->last) {
+        local_save_end(&s->file);
     }
 }
+
+/* ---- the life of a save ---------------------------------------------------------------------- */
 
 static void succeed_save_file(struct saving *s)
 {
@@ -76,50 +103,75 @@ static void succeed_save_file(struct saving *s)
     web_hash_end(STEAL_PTR(s->hash), digest);
     web_digest_hex(digest, hex);
     struct tool_call *call = s->call;
-    const char *path = json_get_str(call->args, "path");
-    const char *local = json_get_str(call->args, "local_path");
     struct result r;
     result_init(&r);
     result_put_text(r.structured, "sandbox_id", call->sandbox_id);
-    result_put_text(r.structured, "path", path);
-    result_put_text(r.structured, "local_path", local);
+    result_put_text(r.structured, "path", s->path);
+    result_put_text(r.structured, "local_path", s->local);
     result_put_uint(r.structured, "size", s->at);
     result_put_text(r.structured, "sha256", hex);
-    CLEANUP_FREE char *text =
-        alloc_printf("%s saved as %s: %" PRIu64 " bytes, SHA-256 %s", path, local, s->at, hex);
+    CLEANUP_FREE char *text = alloc_printf("%s saved as %s: %" PRIu64 " bytes, SHA-256 %s", s->path,
+                                           s->local, s->at, hex);
     result_add_text(&r, text);
     tool_finish(call, &r);
 }
 
 static void queue_save_work(struct saving *s);
 
-static void on_saved_piece_read(struct tool_call *call, const struct fleet_outcome *o)
+/* The call fails with call->held when the pool has removed what was written. */
+static void give_up_save(struct saving *s)
 {
-    struct saving *s = call->own;
-    struct err *err = &s->err;
+    s->given_up = true;
+    queue_save_work(s);
+}
+
+/* Checks the piece that the sandbox has sent, and copies it. */
+static int take_saved_piece(struct saving *s, const struct fleet_outcome *o, struct err *err)
+{
     if (s->at == 0) {
         s->size = o->end->file_size;
         s->stamp = o->end->file_stamp;
     }
-    s->last = s->at + o->out.len == s->size;
     if (s->size > SAVE_MAX_BYTES) {
-        s->rc = err_set(err, ERR_TOO_BIG,
-                        "%.400s has %" PRIu64 " bytes; a file to save may have %" PRIu64,
-                        json_get_str(call->args, "path"), s->size, SAVE_MAX_BYTES);
-    } else if (o->end->file_size != s->size || o->end->file_stamp != s->stamp ||
-               o->out.len > SAVE_PIECE_BYTES || (o->out.len == 0 && !s->last)) {
-        s->rc = err_set(err, ERR_IO, "%.400s changed while it was being saved; nothing was saved",
-                        json_get_str(call->args, "path"));
+        return err_set(err, ERR_TOO_BIG,
+                       "%.400s has %" PRIu64 " bytes; a file to save may have %" PRIu64, s->path,
+                       s->size, SAVE_MAX_BYTES);
     }
-    if (s->rc < 0) {
-        tool_fail(call, s->rc, err->text, NULL);
-        return;
+    s->last = s->at + o->out.len == s->size;
+    if (o->end->file_size != s->size || o->end->file_stamp != s->stamp ||
+        o->out.len > SAVE_PIECE_BYTES || o->out.len > s->size - s->at ||
+        (o->out.len == 0 && !s->last)) {
+        return err_set(err, ERR_IO, "%.400s changed while it was being saved; nothing was saved",
+                       s->path);
     }
     if (o->out.len > 0) {
         memcpy(s->piece, o->out.data, o->out.len);
     }
     s->piece_len = o->out.len;
-    queue_save_work(s);
+    return 0;
+}
+
+static void on_saved_piece_read(void *arg, int rc, const struct fleet_outcome *o,
+                                const struct err *err, const char *hint)
+{
+    struct tool_call *call = arg;
+    struct saving *s = call->own;
+    struct err refused = ERR_INIT;
+    tool_op_over(call, rc);
+    if (rc < 0) {
+        result_set_failure(&call->held, rc, err != NULL ? err->text : NULL, hint);
+        give_up_save(s);
+    } else if (o->end->status != OP_STATUS_OK) {
+        result_set_operation_failure(&call->held, o);
+        give_up_save(s);
+    } else if ((rc = take_saved_piece(s, o, &refused)) < 0) {
+        result_set_failure(&call->held, rc, refused.text,
+                           rc == -ERR_TOO_BIG ? "split it in the sandbox, and save the parts"
+                                              : NULL);
+        give_up_save(s);
+    } else {
+        queue_save_work(s);
+    }
 }
 
 static void read_saved_piece(struct saving *s)
@@ -128,12 +180,12 @@ static void read_saved_piece(struct saving *s)
     tool_tell(s->call, &progress);
     const struct fleet_op op = {
         .kind = OP_FILE_READ,
-        .path = json_get_str(s->call->args, "path"),
+        .path = s->path,
         .offset = s->at,
         .length = SAVE_PIECE_BYTES,
         .keep_bytes = SAVE_PIECE_BYTES,
     };
-    tool_run_file_op(s->call, &op, on_saved_piece_read);
+    tool_run_op(s->call, &op, on_saved_piece_read);
 }
 
 static void on_save_worked(uv_work_t *work, int status)
@@ -141,16 +193,17 @@ static void on_save_worked(uv_work_t *work, int status)
     struct saving *s = work->data;
     struct tool_call *call = s->call;
     (void)status; /* a request of the pool is never cancelled */
-    bool whole = s->begun && s->last && s->rc == 0;
-    if (s->rc < 0) {
-        tool_fail(call, s->rc, s->err.text, HINT_WHERE);
-    } else if (whole) { /* it is there, wanted or not */
-        s->at += s->piece_len;
+    s->at += s->begun && s->rc == 0 ? s->piece_len : 0;
+    if (s->given_up) {
+        tool_finish(call, &call->held);
+    } else if (s->rc < 0) {
+        tool_fail(call, s->rc, s->err.text, s->hint);
+    } else if (s->last) { /* it is there, wanted or not */
         succeed_save_file(s);
     } else if (call->cancelled) {
-        tool_fail(call, ERR_GONE, "cancelled", NULL);
+        result_set_failure(&call->held, ERR_GONE, "cancelled", NULL);
+        give_up_save(s);
     } else {
-        s->at += s->begun ? s->piece_len : 0;
         s->begun = true;
         read_saved_piece(s);
     }
@@ -165,12 +218,7 @@ static void queue_save_work(struct saving *s)
 
 static void start_save_file(struct tool_call *call)
 {
-    struct saving *s = alloc_one(struct saving);
-    s->call = call;
-    s->file = (struct local_save){.dir = -1, .fd = -1};
-    s->piece = alloc_array(1, SAVE_PIECE_BYTES);
-    call->own = s;
-    call->own_free = saving_free;
+    struct saving *s = call->own;
     int rc = web_hash_begin(&s->hash, &s->err);
     if (rc < 0) {
         tool_fail(call, rc, s->err.text, NULL);
@@ -181,10 +229,18 @@ static void start_save_file(struct tool_call *call)
 
 static void run_save_file(struct tool_call *call)
 {
-    struct err err = ERR_INIT;
-    int rc = args_check_path(json_get_str(call->args, "path"), &err);
+    struct saving *s = alloc_one(struct saving);
+    s->call = call;
+    s->path = json_get_str(call->args, "path");
+    s->local = json_get_str(call->args, "local_path");
+    s->overwrite = cJSON_IsTrue(json_get(call->args, "overwrite"));
+    s->file = (struct local_save){.dir = -1, .fd = -1};
+    s->piece = alloc_array(1, SAVE_PIECE_BYTES);
+    call->own = s;
+    call->own_free = saving_free;
+    int rc = args_check_path(s->path, &s->err);
     if (rc < 0) {
-        tool_fail(call, rc, err.text, NULL);
+        tool_fail(call, rc, s->err.text, NULL);
     } else {
         tool_with_sandbox_there(call, start_save_file);
     }

@@ -394,15 +394,20 @@ void tool_sandbox_ended(struct tool_session *s, const char *sandbox)
     }
 }
 
-bool tool_ran(struct tool_call *call, int rc, const struct err *err, const char *hint)
+void tool_op_over(struct tool_call *call, int rc)
 {
     call->running = NULL;
     call->await = NULL;
-    if (rc == 0) {
-        return true;
-    }
     if (rc == -ERR_GONE || rc == -ERR_SANDBOX_NOT_FOUND) {
         tool_sandbox_ended(call->session, call->sandbox_id);
+    }
+}
+
+bool tool_ran(struct tool_call *call, int rc, const struct err *err, const char *hint)
+{
+    tool_op_over(call, rc);
+    if (rc == 0) {
+        return true;
     }
     tool_fail_fleet(call, rc, err, hint);
     return false;

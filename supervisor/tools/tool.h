@@ -167,11 +167,11 @@ void tool_cancel(struct tool_call *call);
  * call->sandbox_id and calls ready(). If there is none, the call fails. */
 void tool_with_sandbox(struct tool_call *call, tool_ready_fn ready);
 
-/* The same for tools that only read: no default sandbox is created. */
+/* The same for tools that only take something out of it: no default sandbox is created. */
 void tool_with_sandbox_there(struct tool_call *call, tool_ready_fn ready);
 
 /* Runs an operation in call->sandbox_id. `done` gets the call as its argument, and must first call
- * tool_ran(). */
+ * tool_ran(), or tool_op_over(). */
 void tool_run_op(struct tool_call *call, const struct fleet_op *op, fleet_outcome_fn done);
 
 /* Whether the call is a task; a call that may become one becomes one here. `status` says what it is
@@ -197,6 +197,9 @@ void tool_sandbox_ended(struct tool_session *s, const char *sandbox);
 
 /* True if the operation has an outcome; otherwise the call has failed. */
 bool tool_ran(struct tool_call *call, int rc, const struct err *err, const char *hint);
+
+/* Notes that the operation is over. For calls that have something to do before they may fail. */
+void tool_op_over(struct tool_call *call, int rc);
 
 /* Adds a link to a file of call->sandbox_id, if a URI can name it; over HTTP also as `url` of the
  * structured result. */

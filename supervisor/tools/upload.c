@@ -133,8 +133,8 @@ static void on_dropped(void *arg, int rc, const struct fleet_outcome *outcome,
                        const struct err *err, const char *hint)
 {
     struct tool_call *call = arg;
-    (void)rc, (void)outcome, (void)err, (void)hint; /* the sandbox may be gone, too */
-    call->running = NULL;
+    (void)outcome, (void)err, (void)hint; /* the sandbox may be gone, too */
+    tool_op_over(call, rc);
     end_upload(call->own);
 }
 
@@ -155,7 +155,7 @@ static void on_piece_written(void *arg, int rc, const struct fleet_outcome *outc
 {
     struct tool_call *call = arg;
     struct upload *u = call->own;
-    call->running = NULL;
+    tool_op_over(call, rc);
     if (rc < 0) {
         u->rc = rc;
         u->err = *err;

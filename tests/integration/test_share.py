@@ -7,7 +7,7 @@ import socket
 import stat
 import subprocess
 
-from common import NONE, ON_OCI, ONE, Server, Skip, Suite, contains, equal, mcp, needs_runtime
+from common import NONE, ON_OCI, ONE, Server, Skip, Suite, contains, equal, mcp, needs_runtime, poll
 
 needs_runtime()
 suite = Suite()
@@ -280,6 +280,7 @@ def saved():
         equal(server.call("save_file", path="empty", local_path=place.at("empty"))["size"], 0)
         error = server.call_failing("save_file", path="big", local_path="old")["error"]
         contains(error["message"], "overwrite: true")
+        contains(error["hint"], "another local_path")
         equal(place.get("old"), "old")
         server.call("save_file", path="empty", local_path="old", overwrite=True)
         equal(place.get("old"), "")
@@ -300,7 +301,7 @@ def unsaved():
             ("f", "/etc/cloister-test", "path_invalid", "none of the directories"),
             ("f", "link/f", "path_invalid", "symbolic link"),
             ("f", "../f", "path_invalid", "names no file"),
-            ("f", "none/f", "file_not_found", "there is no"),
+            ("f", "none/f", "file_not_found", "there is no directory none"),
             ("gone", "f", "file_not_found", "gone"),
             ("/workspace", "f", "path_invalid", "directory"),
             ("huge", "f", "too_large", "1073741824"),
@@ -308,6 +309,7 @@ def unsaved():
         for path, local, code, words in rows:
             error = server.call_failing("save_file", path=path, local_path=local)["error"]
             equal(error["code"], code, f"{path} {local} {error}")
+            equal("--local-files" in error["hint"], path == "f", f"{path} {local} {error}")
             contains(error["message"], words)
         equal(os.listdir(place.path), ["link"])
         equal(os.listdir(closed.path), [])
@@ -316,6 +318,36 @@ def unsaved():
         assert "save_file" not in names and "upload_file" in names, names
     contains(refusal("--local-files", "data:rw"), "--local-files")
     contains(refusal("--local-files", "/:rw"), "not /")
+
+
+@suite.case("a file that finds no room on the host leaves nothing, and the answer says so", when=AS_ROOT, engines=NONE)
+def no_room():
+    place = Place()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", place.path], check=False).returncode != 0:
+        raise Skip("no file system can be mounted here")
+    try:
+        with started("--local-files", f"{place.path}:rw") as server:
+            server.stdout("f = open('large', 'w'); f.truncate(3 << 20); f.close()")
+            error = server.call_failing("save_file", path="large", local_path="large")["error"]
+            equal(error["code"], "too_large")
+            contains(error["message"], "No space left")
+            contains(error["hint"], "room")
+            equal(os.listdir(place.path), [])
+    finally:
+        subprocess.run(["umount", place.path], check=True)
+
+
+@suite.case("a save that is cancelled leaves nothing", engines=NONE)
+def cancelled():
+    place = Place()
+    with started("--local-files", f"{place.path}:rw") as server:
+        server.stdout("f = open('large', 'w'); f.truncate(1 << 30); f.close()")
+        saving = server.start_call("save_file", path="large", local_path="large")
+        poll("it is under way", lambda: os.listdir(place.path), 30)
+        server.notify("notifications/cancelled", {"requestId": saving.ident})
+        poll("nothing is left", lambda: not os.listdir(place.path), 60)
+        assert not saving.answered()
+        equal(server.request("ping"), {})
 
 
 @suite.case("what cannot be shared is refused at the start, with what to do", engines=NONE)
