@@ -65,7 +65,7 @@ struct config {
     uint64_t packages_mb;               /* limit of the packages of one sandbox */
     uint64_t install_timeout_s;
     char *languages;   /* JSON file of further languages; "" = none */
-    char *local_files; /* directories that upload_file may read on this host, with commas */
+    char *local_files; /* directories of this host for upload_file and save_file, with commas */
     char *share;       /* directories that sandboxes see, as share.h reads them; "" = none */
     uint64_t link_s;   /* HTTP: how long a link to a file is valid */
     char *compat;      /* names of profiles, with commas */
@@ -98,7 +98,9 @@ int config_options_end(int argc, char **argv);
 
 /* Reads defaults, then environment, then arguments. `argv` starts at the first option; parsing
  * stops at the first word that is no option, whose index is stored in *ret_used. The error names
- * the option and what was expected. */
+ * the option and what was expected. Looks at the directories of --share; with --compat code-sandbox
+ * also reads a file .env of the working directory, and sets INTERPRETER_TYPE in the environment if
+ * only that file has it. */
 int config_load(struct config *c, int argc, char **argv, int *ret_used,
                 struct err *err) WARN_UNUSED;
 
