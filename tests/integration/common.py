@@ -87,6 +87,24 @@ def opened(*options, **arguments):
     return server, server.call("create_sandbox", **arguments)["sandbox_id"]
 
 
+class Common:
+    """A server and a sandbox that cases of a file have in common: calling it returns them, and starts them the first time."""
+
+    def __init__(self, *options):
+        self.options = options
+        self.both = None
+
+    def __call__(self):
+        self.both = self.both or opened(*self.options)
+        return self.both
+
+    def close(self):
+        """The server ends and leaves nothing behind."""
+        if self.both is not None:
+            self.both[0].close()
+            self.both = None
+
+
 def doctor(*options, **env):
     """Runs `cloister doctor` and returns the CompletedProcess; a variable that is None is removed from its
     environment."""

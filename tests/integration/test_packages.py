@@ -9,7 +9,7 @@ import signal
 import socket
 import time
 
-from common import ON_OCI, Server, Skip, Suite, clear, contains, equal, needs_runtime, poll, works
+from common import ON_OCI, Common, Server, Skip, Suite, clear, contains, equal, needs_runtime, poll, works
 from certificates import certificate
 import mcp
 import net as nets
@@ -38,16 +38,7 @@ index.add(wheels.sdist("lingering", "1.0", setup=DAEMON))
 index.add(wheels.npm("stays", "1.0.0", scripts={"postinstall": "setsid sleep 1000 & exit 0"}))
 index.add(wheels.npm("left", "2.0.0", {"index.js": "exports.side = 'new'"}))
 
-BOX = {}
-
-
-def common():
-    """A server and a sandbox for cases that change neither."""
-    if not BOX:
-        BOX["server"] = Server("--package-index", index.pip_url, "--npm-registry", index.npm_url)
-        BOX["server"].legacy()
-        BOX["sandbox"] = BOX["server"].call("create_sandbox")["sandbox_id"]
-    return BOX["server"], BOX["sandbox"]
+common = Common("--package-index", index.pip_url, "--npm-registry", index.npm_url)  # for cases that change neither
 
 
 def server_with(*options, **how):
@@ -619,9 +610,8 @@ def server_stopped():
 
 @suite.case("nothing is left when all is done")
 def finished():
-    server, _ = common()
-    server.close()
-    BOX.clear()
+    common()
+    common.close()
 
 
 suite.run()

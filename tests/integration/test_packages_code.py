@@ -3,7 +3,7 @@
 On a network of the test's own, with an index that offers packages made by hand. On container engines by with_engine.py --network.
 """
 
-from common import ON_OCI, Server, Skip, Suite, contains, equal, needs_runtime, poll
+from common import ON_OCI, Common, Server, Skip, Suite, contains, equal, needs_runtime, poll
 import mcp
 import net as nets
 import wheels
@@ -19,15 +19,7 @@ for number in range(6):
     index.add(wheels.wheel(f"many{number}", "1.0", {f"many{number}.py": ""}))
 index.add(wheels.npm("left", "1.0.0", {"index.js": "exports.side = 'left'"}))
 
-BOX = {}
-
-
-def common():
-    if not BOX:
-        BOX["server"] = Server("--package-index", index.pip_url, "--npm-registry", index.npm_url)
-        BOX["server"].legacy()
-        BOX["sandbox"] = BOX["server"].call("create_sandbox")["sandbox_id"]
-    return BOX["server"], BOX["sandbox"]
+common = Common("--package-index", index.pip_url, "--npm-registry", index.npm_url)
 
 
 def run(code, **arguments):
@@ -230,8 +222,7 @@ def server_killed():
 @suite.finish
 def close():
     """the server ends and leaves nothing behind"""
-    if BOX:
-        BOX["server"].close()
+    common.close()
 
 
 suite.run()

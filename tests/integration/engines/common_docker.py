@@ -1,4 +1,5 @@
-"""Helpers for tests of the faults of a container engine: code that runs while something happens to the engine, and the error that its caller gets."""
+"""Helpers for tests of a container engine: code that runs while something happens to the engine, the error that its caller gets, and volumes that
+a server sweeps."""
 
 import os
 import sys
@@ -6,7 +7,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
-from common import clear, contains, equal, needs_engine, needs_runtime, poll
+from common import Server, clear, contains, equal, needs_engine, needs_runtime, poll
 
 running = needs_engine()
 needs_runtime()
@@ -43,3 +44,25 @@ def lost(server, sandbox, pending, since):
     contains(["sandbox_not_found", "engine_unavailable"], error["code"])
     listed = {s["sandbox_id"]: s["state"] for s in server.call("get_sandbox_status")["sandboxes"]}
     assert listed.get(sandbox) != "ready", listed
+
+
+def volumes_there():
+    return {v["Name"] for v in running.volumes()}
+
+
+def swept(names, labels, changes, gone):
+    """Makes a volume for each of `changes`, with these labels and that change of them, and lets a server sweep until
+    those of `gone` are no more. Returns which of `changes` still have their volume then."""
+    volumes = {name: f"{names}-{name}" for name in changes}
+    for name, change in changes.items():
+        running.ask("POST", "/volumes/create", {"Name": volumes[name], "Labels": {**labels, **change}})
+    try:
+        with Server() as other:
+            other.legacy()
+            other.call("create_sandbox")
+            poll("what is nobody's is gone", lambda: not {volumes[name] for name in gone} & volumes_there(), 30)
+        there = volumes_there()
+        return {name for name, volume in volumes.items() if volume in there}
+    finally:
+        for volume in volumes.values():
+            running.send("DELETE", f"/volumes/{volume}")

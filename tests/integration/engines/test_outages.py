@@ -135,6 +135,16 @@ def ensure_running(live_restore):
     running.restart(live_restore=live_restore)
 
 
+def nobody_waits(server, seconds):
+    """The server answers for so long, which the test needs the engine to hang for."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        begin = time.monotonic()
+        equal(server.request("ping"), {})
+        assert time.monotonic() - begin < 1, "ping was held up"
+        time.sleep(0.1)
+
+
 @suite.case("the engine hangs for a moment: nothing is lost, nobody else waits")
 def engine_hangs():
     server, sandbox = opened()
@@ -142,12 +152,7 @@ def engine_hangs():
         pending = begun(server, sandbox, STREAM)
         running.signal(signal.SIGSTOP)
         try:
-            until = time.monotonic() + 2.0  # the test needs it to hang for so long
-            while time.monotonic() < until:
-                begin = time.monotonic()
-                equal(server.request("ping"), {})
-                assert time.monotonic() - begin < 1, "ping was held up"
-                time.sleep(0.1)
+            nobody_waits(server, 2.0)
         finally:
             running.signal(signal.SIGCONT)
         equal(pending.structured()["stdout"], WANTED)
@@ -170,12 +175,7 @@ def engine_hangs_at_work():
         try:
             creating = server.start_call("create_sandbox")
             closing = server.start_call("close_sandbox", sandbox_id=sandbox)
-            until = time.monotonic() + 3.0  # the test needs it to hang for so long
-            while time.monotonic() < until:
-                begin = time.monotonic()
-                equal(server.request("ping"), {})
-                assert time.monotonic() - begin < 1, "ping was held up"
-                time.sleep(0.1)
+            nobody_waits(server, 3.0)
         finally:
             running.signal(signal.SIGCONT)
         equal(server.run("2 + 2", sandbox_id=creating.structured()["sandbox_id"])["result"], "4")

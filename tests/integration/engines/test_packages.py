@@ -11,14 +11,13 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
-from common import Server, Suite, alive, clear, contains, equal, needs_engine, needs_runtime, opened, poll
+from common import Server, Suite, alive, clear, contains, equal, opened, poll
+from common_docker import running, swept
 import engine as engines
 import mcp
 import net as nets
 import wheels
 
-running = needs_engine()
-needs_runtime()
 net = nets.enter()
 suite = Suite()
 index = wheels.Index(net.listen(8080), f"http://{nets.NAME}:8080")
@@ -221,23 +220,8 @@ def swept_by_labels():
             "lives": {"io.cloister.dir": there},
             "other-host": {"io.cloister.host": "elsewhere 0123456789abcdef", "io.cloister.dir": gone},
         }
-        names = {name: f"cloister-packages-test-{name}" for name in changes}
-        for name, change in changes.items():
-            running.ask("POST", "/volumes/create", {"Name": names[name], "Labels": {**labels, **change}})
-        try:
-            with Server() as other:
-                other.legacy()
-                other.call("create_sandbox")
-                poll("what is nobody's is gone", lambda: not {names["reboot"], names["nodir"]} & listed(), 30)
-            assert {names["lives"], names["other-host"]} <= listed(), listed()
-            assert len(running.volumes(sandbox)) >= 2, "volumes in use were removed"
-        finally:
-            for name in names.values():
-                running.send("DELETE", f"/volumes/{name}")
-
-
-def listed():
-    return {v["Name"] for v in running.volumes()}
+        equal(swept("cloister-packages-test", labels, changes, gone={"reboot", "nodir"}), {"lives", "other-host"})
+        assert len(running.volumes(sandbox)) >= 2, "volumes in use were removed"
 
 
 suite.run()

@@ -9,20 +9,15 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
-from common import Server, Skip, Suite, alive, needs_engine, needs_runtime, opened, poll
+from common import Server, Skip, Suite, alive, contains, equal, opened, poll
+from common_docker import running, swept, volumes_there
 import mcp
 
-running = needs_engine()
-needs_runtime()
 suite = Suite()
 
 AGENT_VOLUMES = "cloister-agent"  # how their names begin
 AT_ONCE = 24
 SANDBOXES = 20  # more volumes than one pass over the engine removes
-
-
-def there():
-    return {v["Name"] for v in running.volumes()}
 
 
 def filled(*options, directory=None):
@@ -57,7 +52,7 @@ def nothing_left_of(directory):
 
 @suite.case("the first sandboxes of an engine can be created at once, while each finds that the agent is not there yet")
 def first_at_once():
-    for volume in [v for v in there() if v.startswith(AGENT_VOLUMES)]:
+    for volume in [v for v in volumes_there() if v.startswith(AGENT_VOLUMES)]:
         poll("no container uses the agent's volume", lambda name=volume: running.send("DELETE", f"/volumes/{name}")[0] in (204, 404), 60)
     with Server("--max-sandboxes", str(AT_ONCE), "--memory-mb", "128") as server:
         server.legacy()
@@ -102,14 +97,14 @@ def unlabelled():
             with Server() as other:
                 other.legacy()
                 other.call("create_sandbox")
-                poll("what nobody uses is gone", lambda: unused not in there(), 30)
-            assert {made, *used, *others} <= there(), there()
+                poll("what nobody uses is gone", lambda: unused not in volumes_there(), 30)
+            assert {made, *used, *others} <= volumes_there(), volumes_there()
             running.ask("DELETE", f"/containers/{container}", force="1")
             with Server() as other:
                 other.legacy()
                 other.call("create_sandbox")
-                poll("nor does anybody use the last one any more", lambda: made not in there(), 30)
-            assert {*used, *others} <= there(), there()
+                poll("nor does anybody use the last one any more", lambda: made not in volumes_there(), 30)
+            assert {*used, *others} <= volumes_there(), volumes_there()
         finally:
             running.send("DELETE", f"/containers/{container}", force="1")
             for volume in (unused, made, *others):
@@ -135,18 +130,8 @@ def swept_agents():
             "no-file": {"io.cloister.agent-path": os.path.dirname(path)},
             "same": {},
         }
-        names = {name: f"cloister-agent-test-{name}" for name in changes}
-        for name, change in changes.items():
-            running.ask("POST", "/volumes/create", {"Name": names[name], "Labels": {**labels, **change}})
-        try:
-            with Server() as other:
-                other.legacy()
-                other.call("create_sandbox")
-                poll("what is old is gone", lambda: not {names["updated"], names["removed"]} & there(), 30)
-            assert {own["Name"], names["other-host"], names["no-file"], names["same"]} <= there(), there()
-        finally:
-            for name in names.values():
-                running.send("DELETE", f"/volumes/{name}")
+        equal(swept("cloister-agent-test", labels, changes, gone={"updated", "removed"}), {"other-host", "no-file", "same"})
+        contains(volumes_there(), own["Name"])
 
 
 suite.run()
