@@ -490,7 +490,7 @@ static void on_volume_there(void *arg, int rc, const struct docker_reply *reply,
 {
     struct docker_create *c = arg;
     (void)reply;
-    if (may_go_on(c, rc, err)) {
+    if (may_go_on(c, docker_volume_made(rc, err), err)) {
         make(c);
     }
 }

@@ -257,11 +257,9 @@ static char *helper_body(const struct docker_volume *v)
     return text;
 }
 
-/* True if another creation has made the volume in the same moment. Podman calls that an error,
- * where Docker answers with the volume. */
-static bool is_there_already(const struct err *err)
+int docker_volume_made(int rc, const struct err *err)
 {
-    return strcasestr(err->text, "volume already exists") != NULL;
+    return rc < 0 && strcasestr(err->text, "volume already exists") != NULL ? 0 : rc;
 }
 
 static void on_volume(void *arg, int rc, const struct docker_reply *reply, const struct err *err)
@@ -269,7 +267,7 @@ static void on_volume(void *arg, int rc, const struct docker_reply *reply, const
     struct docker_volume *v = arg;
     (void)reply;
     v->call = NULL;
-    if (rc < 0 && !is_there_already(err)) {
+    if (docker_volume_made(rc, err) < 0) {
         v->err = *err;
         err_ignore(err_wrap(&v->err, "no volume for the agent"));
         finish_volume(v);

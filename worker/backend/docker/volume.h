@@ -30,6 +30,10 @@ void docker_volume_label(cJSON *labels, const char *name, const char *agent_path
  * changed. */
 char *docker_volume_body(const char *name, const char *agent_path);
 
+/* The outcome of a request for a volume: 0 also if another creation has made it in the same moment,
+ * which Podman calls an error, where Docker answers with the volume. */
+int docker_volume_made(int rc, const struct err *err);
+
 /* True if a volume with these labels is not needed any more: the file of this host that it was
  * filled from is gone or is another agent now. Reads that file. */
 bool docker_volume_is_old(const cJSON *labels);
