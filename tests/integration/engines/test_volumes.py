@@ -50,22 +50,26 @@ def nothing_left_of(directory):
     poll("containers and volumes are gone", lambda: not mcp.containers_of(directory), 180, found=lambda: mcp.containers_of(directory)[:5])
 
 
+def end(server):
+    server.process.stdin.close()
+    server.wait_exit()
+    nothing_left_of(server.runtime_dir)
+
+
 @suite.case("the first sandboxes of an engine can be created at once, while each finds that the agent is not there yet")
 def first_at_once():
     for volume in [v for v in volumes_there() if v.startswith(AGENT_VOLUMES)]:
         poll("no container uses the agent's volume", lambda name=volume: running.send("DELETE", f"/volumes/{name}")[0] in (204, 404), 60)
-    with Server("--max-sandboxes", str(AT_ONCE), "--memory-mb", "128") as server:
-        server.legacy()
-        for call in [server.start_call("create_sandbox") for _ in range(AT_ONCE)]:
-            call.structured()
+    server = Server("--max-sandboxes", str(AT_ONCE), "--memory-mb", "128")
+    server.legacy()
+    for call in [server.start_call("create_sandbox") for _ in range(AT_ONCE)]:
+        call.structured()
+    end(server)
 
 
 @suite.case("a server that ends in order leaves no volume of its sandboxes")
 def ended():
-    server = filled()
-    server.process.stdin.close()
-    server.wait_exit()
-    nothing_left_of(server.runtime_dir)
+    end(filled())
 
 
 @suite.case("of a server that was killed with all that is its own, the next server of any name removes all volumes")

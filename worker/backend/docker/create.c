@@ -8,8 +8,7 @@
  * The agent's volume is not checked beforehand: it exists unless this is the first sandbox on the
  * engine or somebody removed it. A container with an empty volume does not start, or starts an
  * incomplete agent; then the volume is filled and the creation retried once, so only that case
- * takes extra time. A start that finds the agent being written by another creation is repeated,
- * too, and does not fill the volume, which would put the next one into the same position.
+ * takes extra time. While another creation fills it, that one is waited for and retried.
  *
  * A sandbox's package volumes are made before its container. An installer uses another sandbox's
  * volumes, which are checked after MAKE, when they cannot be removed any more; its mounts are
@@ -42,7 +41,7 @@
 #include "worker/backend/spec_copy.h"
 
 #define WARNINGS_MAX 16
-#define BUSY_TRIES   20 /* each takes tenths of a second: a container is made and removed */
+#define RETRIES_MAX  3 /* after others have filled the volume, which they need to do once */
 
 struct docker_create {
     struct tasks *tasks;
@@ -61,7 +60,8 @@ struct docker_create {
     bool made;               /* the container may exist */
     bool stored;             /* package volumes may exist that must be removed on failure */
     bool filled;             /* the agent's volume was filled; this is done only once */
-    unsigned busy;           /* starts that found the agent being written */
+    unsigned retries;        /* after others have filled it */
+    uint64_t fills;          /* before the container was made */
     bool cancelled;
     bool starting; /* the engine has not answered the start yet */
     bool waiting;  /* it has, and the greeting is still to come */
@@ -120,12 +120,6 @@ static bool is_file_in_the_way(const struct err *err)
 {
     return strcasestr(err->text, "not a directory") != NULL ||
            strcasestr(err->text, "cannot mount volume over existing file") != NULL;
-}
-
-/* True if the agent is being written at this moment, because another creation fills the volume. */
-static bool is_being_filled(const struct err *err)
-{
-    return strcasestr(err->text, "text file busy") != NULL;
 }
 
 /* Reports the error as one of the image, whatever the engine's status was. */
@@ -248,10 +242,12 @@ static void on_unmade(void *arg, int rc, const struct err *err)
 
 /* Starts again from the beginning, because the state of a container after a failed start depends on
  * the engine. */
-static void on_volume_filled(void *arg, int rc, const struct err *err)
+static void on_volume_filled(void *arg, int rc, bool by_others, const struct err *err)
 {
     struct docker_create *c = arg;
     c->filling = NULL;
+    c->filled = !by_others;
+    c->retries += by_others ? 1 : 0;
     if (rc < 0) {
         c->err = *err;
         fail_docker_create(c);
@@ -278,23 +274,13 @@ static void start_failed(struct docker_create *c, const struct err *err)
         fail_docker_create(c);
         return;
     }
-    if (c->cancelled || err->code == ERR_TIMEOUT) {
-        fail_docker_create(c);
-        return;
-    }
-    if (is_being_filled(&c->err) && c->busy < BUSY_TRIES) { /* filling it again would meet others */
-        c->busy++;
-        c->end = docker_end_start(c->tasks, c->api, c->container, NULL, on_unmade, c);
-        return;
-    }
-    if (c->filled) {
+    if (c->filled || c->retries == RETRIES_MAX || c->cancelled || err->code == ERR_TIMEOUT) {
         fail_docker_create(c);
         return;
     }
     log_info("%s; is the agent in its volume?", c->err.text);
-    c->filled = true;
-    c->filling = docker_volume_fill(c->api, c->volume, c->request.spec.agent_path, c->image_id,
-                                    on_volume_filled, c);
+    c->filling = docker_volume_fill(c->tasks, c->api, &c->request.spec, c->fills, c->volume,
+                                    c->image_id, on_volume_filled, c);
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */
@@ -473,6 +459,7 @@ static void make(struct docker_create *c)
         .copy_count = c->copy_count,
         .user = c->user,
     };
+    c->fills = docker_volume_fills(spec);
     CLEANUP_FREE char *body = NULL;
     int rc = docker_spec_build(&in, &body, &c->err);
     cJSON_Delete(labels);

@@ -1,5 +1,10 @@
 /*
- *     create volume --> create helper --> put archive --> remove helper --> done
+ *     our turn --> create volume --> create helper --> put archive --> remove helper --> done
+ *
+ * Engines do not put two archives into one volume at once, and a program cannot start while it is
+ * written. So the workers of an instance take turns, by a lock on a file, which ends with whoever
+ * holds it. The file has a byte for each time that the volume was filled: who finds more of them
+ * than before its container was started fills nothing, since the container may have come too early.
  *
  * The archive endpoint can write into a container's volumes only, so the helper is a container that
  * never starts. It may have any image; the sandbox's exists on the engine.
@@ -19,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,11 +41,16 @@
 #define AGENT_MAX  (32u << 20) /* a static program; an instrumented one is large */
 #define TAR_ROOM   (64u << 10)
 #define LABEL_PATH DOCKER_LABEL "agent-path"
+#define TURN_MS    50 /* between two looks whether it is our turn */
 
 struct docker_volume {
+    struct tasks *tasks;
     struct docker_api *api;
     struct docker_call *call;
-    char *name, *image;
+    int lock;       /* -1: it cannot be made, so nobody is waited for */
+    uint64_t fills; /* bytes in its file when the container was made */
+    bool by_others; /* that filled the volume since then */
+    char *name, *agent_path, *image;
     char *helper; /* id of the helper container, once there is one */
     struct buf tar;
     struct err err; /* the first failure; the helper is removed in any case */
@@ -53,8 +64,12 @@ void docker_volume_cancel(struct docker_volume *v)
         if (v->call != NULL) {
             docker_api_cancel(v->call);
         }
+        if (v->lock >= 0) {
+            close(v->lock);
+        }
         buf_finish(&v->tar);
         free(v->name);
+        free(v->agent_path);
         free(v->image);
         free(v->helper);
         free(v);
@@ -165,8 +180,9 @@ static void finish_volume(struct docker_volume *v)
     docker_volume_fn done = v->done;
     void *arg = v->arg;
     struct err err = v->err;
+    bool by_others = v->by_others;
     docker_volume_cancel(v);
-    done(arg, -err.code, err.code != 0 ? &err : NULL);
+    done(arg, -err.code, by_others, err.code != 0 ? &err : NULL);
 }
 
 static void ask_engine(struct docker_volume *v, const char *method, const char *path,
@@ -203,6 +219,8 @@ static void on_archive_sent(void *arg, int rc, const struct docker_reply *reply,
     if (rc < 0) {
         v->err = *err;
         err_ignore(err_wrap(&v->err, "cannot bring the agent to the engine"));
+    } else if (v->lock >= 0 && write(v->lock, "+", 1) < 0) {
+        log_warn("other sandboxes may fill the agent's volume again: %s", strerror(errno));
     }
     remove_helper(v);
 }
@@ -277,33 +295,53 @@ static void on_volume(void *arg, int rc, const struct docker_reply *reply, const
     ask_engine(v, "POST", "/containers/create", body, on_helper);
 }
 
-/* Reports a failure before the first request, a loop turn later, as all others. */
-static void on_volume_unreadable(void *arg, int rc, const struct docker_reply *reply,
-                                 const struct err *err)
+static char *lock_path(const struct backend_spec *spec)
 {
-    struct docker_volume *v = arg;
-    (void)rc, (void)reply, (void)err;
-    v->call = NULL;
-    finish_volume(v);
+    return alloc_printf("%s/agent-volume.lock", spec->shared_dir);
 }
 
-struct docker_volume *docker_volume_fill(struct docker_api *api, const char *name,
-                                         const char *agent_path, const char *image,
-                                         docker_volume_fn done, void *arg)
+uint64_t docker_volume_fills(const struct backend_spec *spec)
+{
+    CLEANUP_FREE char *path = lock_path(spec);
+    struct stat st;
+    return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+static void begin_volume(void *arg)
+{
+    struct docker_volume *v = arg;
+    struct stat st;
+    if (v->lock >= 0 && flock(v->lock, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+        task_later(v->tasks, TURN_MS, begin_volume, v);
+        return;
+    }
+    v->by_others = v->lock >= 0 && fstat(v->lock, &st) == 0 && (uint64_t)st.st_size != v->fills;
+    if (v->by_others || make_tar(v->agent_path, &v->tar, &v->err) < 0) {
+        finish_volume(v);
+        return;
+    }
+    log_info("bringing the agent to the engine: volume %s", v->name);
+    CLEANUP_FREE char *text = docker_volume_body(v->name, v->agent_path);
+    ask_engine(v, "POST", "/volumes/create", text, on_volume);
+}
+
+struct docker_volume *docker_volume_fill(struct tasks *tasks, struct docker_api *api,
+                                         const struct backend_spec *spec, uint64_t fills,
+                                         const char *name, const char *image, docker_volume_fn done,
+                                         void *arg)
 {
     struct docker_volume *v = alloc_one(struct docker_volume);
+    CLEANUP_FREE char *path = lock_path(spec);
+    v->tasks = tasks;
     v->api = api;
+    v->lock = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    v->fills = fills;
     v->name = alloc_strdup(name);
+    v->agent_path = alloc_strdup(spec->agent_path);
     v->image = alloc_strdup(image);
     v->done = done;
     v->arg = arg;
     buf_init(&v->tar, AGENT_MAX + TAR_ROOM);
-    if (make_tar(agent_path, &v->tar, &v->err) < 0) {
-        ask_engine(v, "GET", "/_ping", NULL, on_volume_unreadable);
-        return v;
-    }
-    log_info("bringing the agent to the engine: volume %s", name);
-    CLEANUP_FREE char *text = docker_volume_body(name, agent_path);
-    ask_engine(v, "POST", "/volumes/create", text, on_volume);
+    task_later(tasks, 0, begin_volume, v);
     return v;
 }

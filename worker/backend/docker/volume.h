@@ -8,11 +8,14 @@
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "common/buf.h"
 #include "common/err.h"
+#include "worker/backend/backend.h"
 #include "worker/backend/docker/api.h"
 #include "worker/backend/docker/owner.h"
+#include "worker/backend/task.h"
 
 #define DOCKER_AGENT_MARK "complete" /* file in the volume that marks it as complete */
 
@@ -38,13 +41,20 @@ int docker_volume_made(int rc, const struct err *err);
  * filled from is gone or is another agent now. Reads that file. */
 bool docker_volume_is_old(const cJSON *labels);
 
-typedef void (*docker_volume_fn)(void *arg, int rc, const struct err *err);
+/* `by_others`: other workers have filled it, and we have not. */
+typedef void (*docker_volume_fn)(void *arg, int rc, bool by_others, const struct err *err);
 
-/* Makes the volume and fills it through a helper container of `image` (any that the engine has).
- * Several may do so at once; the result is the same. The object is gone at `done`. */
-struct docker_volume *docker_volume_fill(struct docker_api *api, const char *name,
-                                         const char *agent_path, const char *image,
-                                         docker_volume_fn done, void *arg);
+/* How often the workers of the instance have filled the volume: to be asked before a container is
+ * made that needs it. */
+uint64_t docker_volume_fills(const struct backend_spec *spec);
+
+/* Makes the volume and fills it with spec->agent_path, through a helper container of `image` (any
+ * that the engine has), unless others have done so since docker_volume_fills() said `fills`. The
+ * object is gone at `done`. */
+struct docker_volume *docker_volume_fill(struct tasks *tasks, struct docker_api *api,
+                                         const struct backend_spec *spec, uint64_t fills,
+                                         const char *name, const char *image, docker_volume_fn done,
+                                         void *arg);
 
 /* No callback follows; a helper container that was made is removed by a later probe. NULL is fine.
  */
