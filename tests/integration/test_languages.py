@@ -8,6 +8,7 @@ report their languages, and others are refused.
 import json
 import os
 import signal
+from collections import Counter
 
 from common import NONE, ONE, ON_OCI, Server, Shared, Suite, clear, contains, equal, needs_runtime, poll
 import mcp
@@ -154,8 +155,13 @@ def resting():
 
 
 def wait_for_rest(sandbox, before):
-    now = lambda: sorted(living(sandbox))
-    poll(f"there is again {before}", lambda: now() == before, found=now)
+    """Waits until nothing runs that did not run before. Only a process of the agent may have gone: it has some for a moment, as when it looks for changed files."""
+
+    def rested():
+        now, then = Counter(living(sandbox)), Counter(before)
+        return not now - then and set(then - now) <= {"agent"}
+
+    poll(f"there is nothing but {before}", rested, found=lambda: sorted(living(sandbox)))
 
 
 # ---- available languages ----
