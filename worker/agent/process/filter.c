@@ -1,21 +1,47 @@
 /*
- * Some engines take no seccomp profile from us and have a permissive one: Podman's lets user code
- * make user namespaces, and in them mounts, raw sockets and whatever else root may do. So the agent
- * filters its own children. A process may always add a filter to itself and can never remove one;
- * where the engine filters, too, the stricter answer applies.
+ * What user code may ask the kernel for. The container has a filter as well where the engine takes
+ * one from us (worker/backend/seccomp.c), but that one decides by names and few arguments, because
+ * libseccomp has no "all but these" for an argument. And Podman's own lets user code make user
+ * namespaces, and in them mounts, raw sockets and whatever else root may do. So the agent filters
+ * its children on every backend. A process may always add a filter to itself and can never remove
+ * one; of two filters the stricter answer applies.
+ *
+ * Arguments decide where a call is a door to many parts of the kernel: sockets are ordinary ones,
+ * since others load modules; requests to devices are those that terminals, sockets and files of
+ * programs need; no program is attached to a socket, and no filter to a process, as both take of
+ * the memory for such programs that the whole host has once. Refused requests get the error of a
+ * kernel or a device that does not know them, which programs are prepared for.
+ *
+ * A kernel with a handler for crashes runs it as root on the host, with names that user code has
+ * chosen, unless RLIMIT_CORE is 1; 0 does not prevent it. So that limit stays as the agent has set
+ * it. To set it succeeds without effect, since who does so wants no core file, and gets none.
+ *
+ * The kernel reads the lower half of an argument that is an int, and so does the filter: a value
+ * with other bits above it is no way around.
  *
  * The program is a plain list of comparisons. Since Linux 5.11 the kernel computes once which calls
- * are allowed whatever their arguments, and does not run the program for them; before, a few
+ * are allowed whatever their arguments, and does not run the program for them; before, some two
  * hundred comparisons cost a fraction of a microsecond.
  */
 #include "worker/agent/process/filter.h"
 
+#include <asm/termbits.h>
+#include <assert.h>
 #include <errno.h>
 #include <linux/audit.h>
+#include <linux/fiemap.h>
 #include <linux/filter.h>
+#include <linux/fs.h>
+#include <linux/netlink.h>
+#include <linux/random.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -31,11 +57,10 @@
 #error "add the name that the audit system has for this architecture"
 #endif
 
-/* The lower half of the first argument, which decides for clone, socket and personality. */
-#define FIRST_ARGUMENT offsetof(struct seccomp_data, args[0])
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half comes first");
 
 #define PROGRAM_MAX 1024
+#define NUMBERS     1024 /* of system calls; the highest is below 500 */
 
 struct program {
     unsigned short len;
@@ -73,53 +98,226 @@ static void answer_each(struct program *p, const unsigned *values, size_t count,
     }
 }
 
-/* Begins the rules of one call; end_call() ends them. The call's number must be loaded. */
-static unsigned short begin_call(struct program *p, unsigned number)
+/* Begins rules that apply if the loaded word is `value`; end_if() ends them with what is answered
+ * if none of them did. They may load other words. */
+static unsigned short begin_if(struct program *p, unsigned value)
 {
-    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 0));
-    load(p, FIRST_ARGUMENT);
+    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 0));
     return p->len;
 }
 
-static void end_call(struct program *p, unsigned short begun, unsigned action)
+static void end_if(struct program *p, unsigned short begun, unsigned action)
 {
     add_verdict(p, action);
-    p->code[begun - 2].jf = (uint8_t)(p->len - begun + 1);
+    assert(p->len - begun <= UINT8_MAX);
+    p->code[begun - 1].jf = (uint8_t)(p->len - begun);
+}
+
+static size_t lower_half(unsigned argument)
+{
+    return offsetof(struct seccomp_data, args) + argument * sizeof(uint64_t);
+}
+
+/* The call's number must be loaded; loads its first argument. */
+static unsigned short begin_call(struct program *p, unsigned number)
+{
+    unsigned short begun = begin_if(p, number);
+    load(p, lower_half(0));
+    return begun;
+}
+
+/* Answers `action` if an argument that is a pointer is NULL. */
+static void answer_if_null(struct program *p, unsigned argument, unsigned action)
+{
+    load(p, lower_half(argument));
+    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3));
+    load(p, lower_half(argument) + sizeof(uint32_t));
+    answer_if(p, 0, action);
+}
+
+#define ERROR(number) (SECCOMP_RET_ERRNO | (number))
+#define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
+
+/* ---- sockets --------------------------------------------------------------------------------- */
+
+/* TCP, UDP and ping. Others load modules, each with its own history of errors: SCTP, DCCP, MPTCP,
+ * SMC. Raw sockets take a capability that user code has nowhere. */
+static void add_internet_socket(struct program *p, unsigned family)
+{
+    static const unsigned protocols[] = {0, IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMPV6};
+    unsigned short begun = begin_if(p, family);
+    load(p, lower_half(1));
+    emit(p, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf)); /* without its flags */
+    answer_if(p, SOCK_RAW, ERROR(EPERM));
+    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM, 2, 0));
+    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_DGRAM, 1, 0));
+    add_verdict(p, ERROR(ESOCKTNOSUPPORT));
+    load(p, lower_half(2));
+    answer_each(p, protocols, COUNT(protocols), SECCOMP_RET_ALLOW);
+    end_if(p, begun, ERROR(EPROTONOSUPPORT));
+}
+
+static void add_socket(struct program *p)
+{
+    unsigned short begun = begin_call(p, __NR_socket);
+    answer_if(p, AF_UNIX, SECCOMP_RET_ALLOW);
+    add_internet_socket(p, AF_INET);
+    add_internet_socket(p, AF_INET6);
+    /* lists of interfaces and routes; not audit, netfilter, IPsec, devices, the crypto API */
+    unsigned short netlink = begin_if(p, AF_NETLINK);
+    load(p, lower_half(2));
+    answer_if(p, NETLINK_ROUTE, SECCOMP_RET_ALLOW);
+    end_if(p, netlink, ERROR(EPROTONOSUPPORT));
+    end_if(p, begun, ERROR(EAFNOSUPPORT));
+
+    begun = begin_call(p, __NR_socketpair);
+    answer_if(p, AF_UNIX, SECCOMP_RET_ALLOW);
+    end_if(p, begun, ERROR(EOPNOTSUPP));
+}
+
+/* Programs attached to a socket take of the memory that the host has once for all such programs;
+ * TCP_ULP puts another protocol on top (TLS, SMC, MPTCP). */
+static void add_setsockopt(struct program *p)
+{
+    static const unsigned programs[] = {SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF,
+                                        SO_ATTACH_REUSEPORT_EBPF};
+    static const unsigned levels[] = {SOL_IP,     IPPROTO_UDP, SOL_IPV6,
+                                      SOL_ICMPV6, SOL_RAW,     SOL_NETLINK};
+    unsigned short call = begin_if(p, __NR_setsockopt);
+    load(p, lower_half(1));
+    answer_each(p, levels, COUNT(levels), SECCOMP_RET_ALLOW);
+    unsigned short begun = begin_if(p, SOL_SOCKET);
+    load(p, lower_half(2));
+    answer_each(p, programs, COUNT(programs), ERROR(ENOPROTOOPT));
+    end_if(p, begun, SECCOMP_RET_ALLOW);
+    begun = begin_if(p, IPPROTO_TCP);
+    load(p, lower_half(2));
+    answer_if(p, TCP_ULP, ERROR(ENOPROTOOPT));
+    end_if(p, begun, SECCOMP_RET_ALLOW);
+    end_if(p, call, ERROR(ENOPROTOOPT));
+}
+
+/* ---- requests to devices --------------------------------------------------------------------- */
+
+/* Of terminals all but those that act on somebody else's or load modules: TIOCSTI, TIOCLINUX,
+ * TIOCCONS, TIOCSETD, TIOCVHANGUP, and what serial lines and consoles have. Of sockets what tells
+ * about interfaces; of files what copies, finds holes and shows attributes. */
+static void add_ioctl(struct program *p)
+{
+    static const unsigned terminals[] = {
+        TCGETS,    TCSETS,     TCSETSW,    TCSETSF,    TCGETA,     TCSETA,     TCSETAW,   TCSETAF,
+        TCGETS2,   TCSETS2,    TCSETSW2,   TCSETSF2,   TCSBRK,     TCSBRKP,    TIOCSBRK,  TIOCCBRK,
+        TCXONC,    TCFLSH,     TIOCEXCL,   TIOCNXCL,   TIOCGEXCL,  TIOCSCTTY,  TIOCNOTTY, TIOCGPGRP,
+        TIOCSPGRP, TIOCGSID,   TIOCOUTQ,   TIOCGWINSZ, TIOCSWINSZ, TIOCPKT,    TIOCGPKT,  TIOCGETD,
+        TIOCGPTN,  TIOCSPTLCK, TIOCGPTLCK, TIOCGDEV,   TIOCSIG,    TIOCGPTPEER};
+    static const unsigned descriptors[] = {FIONREAD, FIONBIO,  FIONCLEX,  FIOCLEX,
+                                           FIOASYNC, FIOQSIZE, FIOSETOWN, FIOGETOWN};
+    static const unsigned sockets[] = {
+        SIOCSPGRP,      SIOCGPGRP,        SIOCATMARK,     SIOCGSTAMP_OLD, SIOCGSTAMPNS_OLD,
+        SIOCGSTAMP_NEW, SIOCGSTAMPNS_NEW, SIOCOUTQNSD,    SIOCGIFNAME,    SIOCGIFCONF,
+        SIOCGIFFLAGS,   SIOCGIFADDR,      SIOCGIFDSTADDR, SIOCGIFBRDADDR, SIOCGIFNETMASK,
+        SIOCGIFMETRIC,  SIOCGIFMTU,       SIOCGIFHWADDR,  SIOCGIFINDEX,   SIOCGIFTXQLEN,
+        SIOCGIFMAP,     SIOCETHTOOL};
+    static const unsigned files[] = {FIGETBSZ,          FICLONE,         FICLONERANGE,
+                                     FS_IOC_GETFLAGS,   FS_IOC_SETFLAGS, FS_IOC_GETVERSION,
+                                     FS_IOC_FSGETXATTR, FS_IOC_FIEMAP,   RNDGETENTCNT};
+    unsigned short begun = begin_if(p, __NR_ioctl);
+    load(p, lower_half(1));
+    answer_each(p, terminals, COUNT(terminals), SECCOMP_RET_ALLOW);
+    answer_each(p, descriptors, COUNT(descriptors), SECCOMP_RET_ALLOW);
+    answer_each(p, sockets, COUNT(sockets), SECCOMP_RET_ALLOW);
+    answer_each(p, files, COUNT(files), SECCOMP_RET_ALLOW);
+    end_if(p, begun, ERROR(ENOTTY));
+}
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+static void add_clone(struct program *p)
+{
+    static const unsigned personalities[] = {SYSCALLS_PERSONALITIES};
+    unsigned short begun = begin_call(p, __NR_clone);
+    emit(p,
+         (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYSCALLS_NEW_NAMESPACES, 1, 0));
+    add_verdict(p, SECCOMP_RET_ALLOW);
+    end_if(p, begun, ERROR(ENOSYS));
+
+    begun = begin_call(p, __NR_personality);
+    answer_each(p, personalities, COUNT(personalities), SECCOMP_RET_ALLOW);
+    end_if(p, begun, ERROR(ENOSYS));
+}
+
+/* An answer of 0 is a success without any effect; but who wants the old limit as well would get
+ * none, and so gets an error. */
+static void add_core_limit(struct program *p)
+{
+    unsigned short begun;
+#ifdef __NR_setrlimit
+    begun = begin_call(p, __NR_setrlimit);
+    answer_if(p, RLIMIT_CORE, ERROR(0));
+    end_if(p, begun, SECCOMP_RET_ALLOW);
+#endif
+    begun = begin_if(p, __NR_prlimit64);
+    load(p, lower_half(1));
+    unsigned short core = begin_if(p, RLIMIT_CORE);
+    answer_if_null(p, 2, SECCOMP_RET_ALLOW); /* only asks */
+    answer_if_null(p, 3, ERROR(0));
+    end_if(p, core, ERROR(EPERM));
+    end_if(p, begun, SECCOMP_RET_ALLOW);
+}
+
+/* As a kernel without filters for processes says it. */
+static void add_prctl(struct program *p)
+{
+    unsigned short begun = begin_call(p, __NR_prctl);
+    answer_if(p, PR_SET_SECCOMP, ERROR(EINVAL));
+    end_if(p, begun, SECCOMP_RET_ALLOW);
+}
+
+static void put_verdict(unsigned *verdicts, const unsigned *numbers, size_t count, unsigned action)
+{
+    for (size_t i = 0; i < count; i++) {
+        assert(numbers[i] < NUMBERS);
+        verdicts[numbers[i]] = action;
+    }
+}
+
+/* What names alone decide: one comparison for each run of neighbours with the same answer. */
+static void add_lists(struct program *p, bool tracing)
+{
+    unsigned verdicts[NUMBERS];
+    const unsigned refuse = ERROR(EPERM), unknown = ERROR(ENOSYS);
+    for (size_t i = 0; i < NUMBERS; i++) {
+        verdicts[i] = unknown;
+    }
+    put_verdict(verdicts, filter_allowed, filter_allowed_count, SECCOMP_RET_ALLOW);
+    put_verdict(verdicts, filter_tracing, filter_tracing_count,
+                tracing ? SECCOMP_RET_ALLOW : refuse);
+    put_verdict(verdicts, filter_refused, filter_refused_count, refuse);
+    for (unsigned last = 0; last + 1 < NUMBERS; last++) {
+        if (verdicts[last + 1] != verdicts[last]) {
+            emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, last, 1, 0));
+            add_verdict(p, verdicts[last]);
+        }
+    }
+    add_verdict(p, unknown);
 }
 
 static void build_filter(struct program *p, bool tracing)
 {
-    static const unsigned personalities[] = {SYSCALLS_PERSONALITIES};
-    static const unsigned families[] = {SYSCALLS_FAMILIES};
-    static const unsigned absent[] = {SYSCALLS_ABSENT_FAMILIES};
-    const unsigned refuse = SECCOMP_RET_ERRNO | EPERM;
-    const unsigned unknown = SECCOMP_RET_ERRNO | ENOSYS;
-
     load(p, offsetof(struct seccomp_data, arch));
     emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 1, 0));
     add_verdict(p, SECCOMP_RET_KILL_PROCESS);
     load(p, offsetof(struct seccomp_data, nr));
 
-    unsigned short begun = begin_call(p, __NR_clone);
-    emit(p,
-         (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYSCALLS_NEW_NAMESPACES, 1, 0));
-    add_verdict(p, SECCOMP_RET_ALLOW);
-    end_call(p, begun, unknown);
+    /* first: the lists below have these calls as well, for the container's filter */
+    add_clone(p);
+    add_core_limit(p);
+    add_prctl(p);
+    add_ioctl(p);
+    add_socket(p);
+    add_setsockopt(p);
 
-    begun = begin_call(p, __NR_socket);
-    answer_each(p, families, sizeof(families) / sizeof(families[0]), SECCOMP_RET_ALLOW);
-    answer_each(p, absent, sizeof(absent) / sizeof(absent[0]), SECCOMP_RET_ERRNO | EAFNOSUPPORT);
-    end_call(p, begun, unknown);
-
-    begun = begin_call(p, __NR_personality);
-    answer_each(p, personalities, sizeof(personalities) / sizeof(personalities[0]),
-                SECCOMP_RET_ALLOW);
-    end_call(p, begun, unknown);
-
-    answer_each(p, filter_allowed, filter_allowed_count, SECCOMP_RET_ALLOW);
-    answer_each(p, filter_tracing, filter_tracing_count, tracing ? SECCOMP_RET_ALLOW : refuse);
-    answer_each(p, filter_refused, filter_refused_count, refuse);
-    add_verdict(p, unknown);
+    add_lists(p, tracing);
 }
 
 int filter_install(bool tracing, struct err *err)

@@ -24,7 +24,7 @@ struct spawn_config {
     const char *cwd;       /* where code begins, usually the workspace; borrowed for ever */
     bool one_stream;       /* what code writes to stderr goes to its stdout */
     const char *packages;  /* directory of packages, NULL if there is none; borrowed for ever */
-    bool filter;           /* install our system call filter, because the container has none */
+    bool filter;           /* install our system call filter (filter.h) */
     bool single_uid;       /* there is only one uid: keep it and drop all privileges */
 };
 

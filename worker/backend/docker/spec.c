@@ -117,7 +117,7 @@ static void append_pair(cJSON *array, const char *flag, const char *value)
     json_build_append_string(array, value);
 }
 
-/* True if the engine takes our filter; otherwise the agent installs it. */
+/* True if the engine takes our filter; otherwise the agent's is the only one. */
 static bool takes_filter(const struct docker_engine *engine)
 {
     return engine->seccomp && !engine->podman;
@@ -149,9 +149,7 @@ static void add_command(cJSON *body, const struct docker_spec_input *in,
     } else {
         append_pair(args, "--installs", SANDBOX_INSTALLS);
     }
-    if (!takes_filter(in->engine)) {
-        json_build_append_string(args, "--filter");
-    }
+    json_build_append_string(args, "--filter"); /* arguments, which the engine's cannot */
 }
 
 /* Members of the body itself. */
@@ -396,7 +394,9 @@ static void add_limits(cJSON *host, const struct docker_engine *engine,
     cJSON *ulimits = json_build_array(host, "Ulimits");
     add_ulimit(ulimits, "nofile",
                limits->files > SANDBOX_AGENT_FILES ? limits->files : SANDBOX_AGENT_FILES);
-    add_ulimit(ulimits, "core", 0);
+    if (!engine->rootless) { /* which may not raise its user's limit; the agent sets it for code */
+        add_ulimit(ulimits, "core", 1); /* see worker/agent/process/filter.c */
+    }
     if (engine->podman && !engine->rootless) {
         /* Podman's default is 2^20, which may exceed its own limit inside a container */
         add_ulimit(ulimits, "nproc", limits->pids > PODMAN_NPROC ? limits->pids : PODMAN_NPROC);

@@ -8,11 +8,18 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <linux/fs.h>
+#include <linux/netlink.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -86,6 +93,10 @@ static void what_nobody_knows_does_not_exist(void **state)
     assert_int_equal(tried(true, SYS_clone3, 0, 0, 0), ENOSYS);
 #endif
     assert_int_equal(tried(true, 425 /* io_uring_setup */, 4, 0, 0), ENOSYS);
+    assert_int_equal(tried(true, SYS_io_setup, 1, 0, 0), ENOSYS);
+    assert_int_equal(tried(true, SYS_mq_open, 0, 0, 0), ENOSYS);
+    assert_int_equal(tried(true, SYS_msgget, 0, 0, 0), ENOSYS);
+    assert_int_equal(tried(true, SYS_seccomp, 2, 0, 0), ENOSYS);
     assert_int_equal(tried(true, 9999, 0, 0, 0), ENOSYS);
     assert_int_equal(tried(true, SYS_personality, ADDR_NO_RANDOMIZE, 0, 0), ENOSYS);
 #ifdef __x86_64__
@@ -99,7 +110,93 @@ static void odd_families_are_absent(void **state)
     assert_int_equal(tried_socket(AF_PACKET, SOCK_RAW), EAFNOSUPPORT);
     assert_int_equal(tried_socket(AF_VSOCK, SOCK_STREAM), EAFNOSUPPORT);
     assert_int_equal(tried_socket(AF_ALG, SOCK_SEQPACKET), EAFNOSUPPORT);
-    assert_int_equal(tried_socket(AF_RDS, SOCK_SEQPACKET), ENOSYS);
+    assert_int_equal(tried_socket(AF_RDS, SOCK_SEQPACKET), EAFNOSUPPORT);
+    assert_int_equal(tried_socket(43 /* AF_SMC */, SOCK_STREAM), EAFNOSUPPORT);
+    assert_int_equal(tried(true, SYS_socketpair, 30 /* AF_TIPC */, SOCK_STREAM, 0), EOPNOTSUPP);
+}
+
+/* The kernel would look for a module with the protocol. */
+static void protocols_are_the_usual_ones(void **state)
+{
+    (void)state;
+    static const int families[] = {AF_INET, AF_INET6};
+    for (size_t i = 0; i < 2; i++) {
+        int family = families[i];
+        assert_int_equal(tried(true, SYS_socket, family, SOCK_STREAM, IPPROTO_TCP), 0);
+        assert_int_equal(tried(true, SYS_socket, family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP),
+                         0);
+        assert_int_equal(tried(true, SYS_socket, family, SOCK_STREAM, IPPROTO_SCTP),
+                         EPROTONOSUPPORT);
+        assert_int_equal(tried(true, SYS_socket, family, SOCK_STREAM, 262 /* MPTCP */),
+                         EPROTONOSUPPORT);
+        assert_int_equal(tried(true, SYS_socket, family, SOCK_STREAM, 256 /* SMC */),
+                         EPROTONOSUPPORT);
+        assert_int_equal(tried(true, SYS_socket, family, SOCK_DCCP, 0), ESOCKTNOSUPPORT);
+        assert_int_equal(tried(true, SYS_socket, family, SOCK_SEQPACKET, 0), ESOCKTNOSUPPORT);
+        assert_int_equal(tried(true, SYS_socket, family, SOCK_RAW, IPPROTO_TCP), EPERM);
+    }
+    assert_int_equal(tried(true, SYS_socket, AF_NETLINK, SOCK_RAW, NETLINK_ROUTE), 0);
+    for (int protocol = 1; protocol < 32; protocol++) {
+        assert_int_equal(tried(true, SYS_socket, AF_NETLINK, SOCK_RAW, protocol), EPROTONOSUPPORT);
+    }
+}
+
+/* Bits that the kernel does not look at are no way around. */
+static void upper_halves_do_not_matter(void **state)
+{
+    (void)state;
+    const long above = 1L << 32;
+    assert_int_equal(tried(true, SYS_socket, AF_NETLINK | above, SOCK_RAW, 6 /* XFRM */),
+                     EPROTONOSUPPORT);
+    assert_int_equal(tried(true, SYS_socket, AF_UNIX | above, SOCK_STREAM, 0), 0);
+    assert_int_equal(tried(true, SYS_ioctl, -1, TIOCSTI | above, 0), ENOTTY);
+    assert_int_equal(tried(true, SYS_prctl, PR_SET_SECCOMP | above, 2, 0), EINVAL);
+}
+
+static void requests_to_devices_are_the_usual_ones(void **state)
+{
+    (void)state;
+    static const unsigned long known[] = {TCGETS,      TIOCGWINSZ,   FIONREAD, FIONBIO,
+                                          SIOCGIFCONF, SIOCGIFINDEX, FICLONE,  FS_IOC_GETFLAGS};
+    static const unsigned long unknown[] = {
+        TIOCSTI,   TIOCLINUX, TIOCSETD, TIOCCONS, TIOCVHANGUP,           SIOCSIFADDR,
+        SIOCADDRT, FITRIM,    FIFREEZE, FIBMAP,   0x4b33 /* KDSKBENT */, 0x5606 /* VT_ACTIVATE */,
+        0xb701 /* NS_GET_USERNS */};
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        assert_int_equal(tried(true, SYS_ioctl, -1, (long)known[i], 0), EBADF); /* the kernel's */
+    }
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+        assert_int_equal(tried(true, SYS_ioctl, -1, (long)unknown[i], 0), ENOTTY);
+    }
+}
+
+static void nothing_is_attached_to_sockets(void **state)
+{
+    (void)state;
+    static const int programs[] = {26, 50, 51, 52}; /* SO_ATTACH_… */
+    for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+        assert_int_equal(tried(true, SYS_setsockopt, -1, SOL_SOCKET, programs[i]), ENOPROTOOPT);
+    }
+    assert_int_equal(tried(true, SYS_setsockopt, -1, SOL_SOCKET, SO_REUSEADDR), EBADF);
+    assert_int_equal(tried(true, SYS_setsockopt, -1, IPPROTO_TCP, TCP_NODELAY), EBADF);
+    assert_int_equal(tried(true, SYS_setsockopt, -1, IPPROTO_TCP, TCP_ULP), ENOPROTOOPT);
+    assert_int_equal(tried(true, SYS_setsockopt, -1, 282 /* SOL_TLS */, 1), ENOPROTOOPT);
+    assert_int_equal(tried(true, SYS_prctl, PR_SET_SECCOMP, 2, 0), EINVAL);
+}
+
+/* A success without effect, for those who want no core files. */
+static void the_limit_of_core_files_stays(void **state)
+{
+    (void)state;
+    long other = (long)(uintptr_t)state;
+    assert_int_equal(tried(true, SYS_prlimit64, 0, RLIMIT_CORE, 1 /* would be EFAULT */), 0);
+    assert_int_equal(tried(true, SYS_prlimit64, 0, RLIMIT_NOFILE, 1), EFAULT);
+    assert_int_equal(tried(true, SYS_prlimit64, 0, RLIMIT_CORE, 0), 0);
+    assert_int_equal(tried(true, SYS_prlimit64, 0, RLIMIT_CORE, other & ~0xffffffffL), 0);
+#ifdef SYS_setrlimit
+    assert_int_equal(tried(true, SYS_setrlimit, RLIMIT_CORE, 1, 0), 0);
+    assert_int_equal(tried(true, SYS_setrlimit, RLIMIT_NOFILE, 1, 0), EFAULT);
+#endif
 }
 
 static void tracing_is_a_choice(void **state)
@@ -117,6 +214,11 @@ int main(void)
         cmocka_unit_test(namespaces_cannot_be_cloned),
         cmocka_unit_test(what_nobody_knows_does_not_exist),
         cmocka_unit_test(odd_families_are_absent),
+        cmocka_unit_test(protocols_are_the_usual_ones),
+        cmocka_unit_test(upper_halves_do_not_matter),
+        cmocka_unit_test(requests_to_devices_are_the_usual_ones),
+        cmocka_unit_test(nothing_is_attached_to_sockets),
+        cmocka_unit_test(the_limit_of_core_files_stays),
         cmocka_unit_test(tracing_is_a_choice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

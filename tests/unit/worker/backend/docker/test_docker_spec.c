@@ -255,7 +255,7 @@ static void limits_are_asked_for(void **state)
     size_t seen = 0;
     cJSON_ArrayForEach(limit, spec_at(&f, "HostConfig.Ulimits"))
     {
-        double value = strcmp(json_get_str(limit, "Name"), "core") == 0 ? 0 : 4096;
+        double value = strcmp(json_get_str(limit, "Name"), "core") == 0 ? 1 : 4096;
         assert_true(json_get(limit, "Soft")->valuedouble <= value);
         assert_true(json_get(limit, "Hard")->valuedouble >= value);
         seen++;
@@ -392,12 +392,12 @@ static bool agent_filters(const struct fixture *f)
     return false;
 }
 
-static void somebody_filters_system_calls(void **state)
+static void the_agent_always_filters_system_calls(void **state)
 {
     struct fixture f = make();
     (void)state;
     build(&f);
-    assert_false(agent_filters(&f));
+    assert_true(agent_filters(&f)); /* beside the engine, for arguments */
     f.engine.podman = true;
     build(&f);
     assert_true(agent_filters(&f));
@@ -586,7 +586,7 @@ int main(void)
         cmocka_unit_test(what_the_engine_cannot_do_is_not_asked_for),
         cmocka_unit_test(what_is_writable_is_bounded),
         cmocka_unit_test(the_agent_cannot_be_altered),
-        cmocka_unit_test(somebody_filters_system_calls),
+        cmocka_unit_test(the_agent_always_filters_system_calls),
         cmocka_unit_test(podman_gets_what_it_understands),
         cmocka_unit_test(each_sandbox_has_an_id_of_its_own),
         cmocka_unit_test(a_good_engine_applies_everything),
