@@ -527,7 +527,7 @@ def inodes_are_capped(server, sandbox):
 @suite.case("open files are limited, core files are not written")
 def rlimits():
     equal(value("__import__('resource').getrlimit(7)"), (1024, 1024))
-    equal(value("__import__('resource').getrlimit(4)[1]"), 0)
+    equal(value("__import__('resource').getrlimit(4)"), (1, 1))  # too small for any; test_abuse_crash.py has the reason
 
 
 @suite.case("CPU time beyond the share is not given")

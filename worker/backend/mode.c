@@ -67,9 +67,7 @@ bool oci_mode_unpack(uint64_t packed, struct oci_mode *ret_mode)
     return true;
 }
 
-/* Appends a note; truncates at the capacity. */
-__attribute__((format(printf, 2, 3))) static void add_note(struct oci_notes *notes, const char *fmt,
-                                                           ...)
+void oci_notes_add(struct oci_notes *notes, const char *fmt, ...)
 {
     if (notes->count == BACKEND_UNAPPLIED_MAX) {
         return;
@@ -90,25 +88,25 @@ void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const cha
     }
     ret_notes->count = 0;
     if (!mode->memory) {
-        add_note(ret_notes, "memory: %.120s; RLIMIT_DATA per process stands in", reason);
+        oci_notes_add(ret_notes, "memory: %.120s; RLIMIT_DATA per process stands in", reason);
     } else if (!mode->swap && swap_active) {
-        add_note(ret_notes, "swap: the kernel does not account it; memory may swap out");
+        oci_notes_add(ret_notes, "swap: the kernel does not account it; memory may swap out");
     }
     if (!mode->cpu) {
-        add_note(ret_notes, "cpus: %.120s", reason);
+        oci_notes_add(ret_notes, "cpus: %.120s", reason);
     }
     if (!mode->pids) {
-        add_note(ret_notes, "pids: %.120s; RLIMIT_NPROC stands in", reason);
+        oci_notes_add(ret_notes, "pids: %.120s; RLIMIT_NPROC stands in", reason);
     }
     if (mode->userns == OCI_USERNS_SINGLE) {
-        add_note(ret_notes, "uid: no subordinate ids can be mapped; code runs under the uid "
-                            "of the agent");
+        oci_notes_add(ret_notes, "uid: no subordinate ids can be mapped; code runs under the uid "
+                                 "of the agent");
     } else if (mode->userns == OCI_USERNS_NONE) {
-        add_note(ret_notes, "user namespace: none can be made here; root in the sandbox is "
-                            "root on the host, without its capabilities");
+        oci_notes_add(ret_notes, "user namespace: none can be made here; root in the sandbox is "
+                                 "root on the host, without its capabilities");
     }
     if (!mode->hide) {
-        add_note(ret_notes, "hidepid: the runtime cannot hide other users' processes");
+        oci_notes_add(ret_notes, "hidepid: the runtime cannot hide other users' processes");
     }
 }
 

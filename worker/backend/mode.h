@@ -52,6 +52,10 @@ struct oci_notes {
 void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const char *why,
                         struct oci_notes *ret_notes);
 
+/* Appends a note; cut at the capacity. */
+__attribute__((format(printf, 2, 3))) void oci_notes_add(struct oci_notes *notes, const char *fmt,
+                                                         ...);
+
 /* Points the `unapplied` array of backend_info or backend_probe into notes. */
 size_t oci_notes_list(const struct oci_notes *notes, const char *list[BACKEND_UNAPPLIED_MAX]);
 

@@ -69,7 +69,8 @@ static int limit(__rlimit_resource_t what, uint64_t value, const char *step, str
 
 static int apply_limits(const struct spawn_config *c, struct err *err)
 {
-    int rc = limit(RLIMIT_CORE, 0, "limit core files", err);
+    /* 1: no core file is that small, and the kernel runs no handler, which 0 does not prevent */
+    int rc = limit(RLIMIT_CORE, 1, "limit core files", err);
     if (rc == 0 && c->nofile > 0) {
         rc = limit(RLIMIT_NOFILE, c->nofile, "limit open files", err);
     }

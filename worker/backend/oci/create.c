@@ -357,6 +357,7 @@ static void begin_oci_create(void *arg)
     oci_host_read("", geteuid(), getegid(), &c->host);
     if (oci_mode_unpack(c->request.spec.mode, &c->mode)) {
         oci_mode_unapplied(&c->mode, c->host.swap_active, "", &c->notes);
+        oci_host_unapplied(&c->host, &c->notes);
         try_launch(c);
     } else {
         c->probe = oci_probe_start(c->tasks, &c->request.spec, on_runtime_probed, c);

@@ -184,6 +184,19 @@ void oci_host_read(const char *fs_root, uid_t uid, gid_t gid, struct oci_host *r
     h->oom_score_adj = read_number(fs_root, "/proc/self/oom_score_adj", &value) ? (int)value : 0;
     struct rlimit files;
     h->files_max = getrlimit(RLIMIT_NOFILE, &files) == 0 ? (uint64_t)files.rlim_max : 1024;
+    struct rlimit core;
+    h->core_max = !h->root && getrlimit(RLIMIT_CORE, &core) == 0 ? (uint64_t)core.rlim_max : 1;
+    CLEANUP_BUF struct buf pattern;
+    h->core_handler = read_host_file(fs_root, "/proc/sys/kernel/core_pattern", &pattern) &&
+                      buf_cstr(&pattern)[0] == '|';
+}
+
+void oci_host_unapplied(const struct oci_host *host, struct oci_notes *notes)
+{
+    if (host->core_handler && host->core_max < 1) {
+        oci_notes_add(notes, "core: the hard limit of core files is 0 here, and only with 1 does "
+                             "the kernel run no handler of crashes");
+    }
 }
 
 size_t oci_host_extents(const struct oci_host *host, const struct oci_ids *ids, uint32_t own,

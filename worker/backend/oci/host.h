@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "worker/backend/backend.h"
+#include "worker/backend/mode.h"
 #include "worker/backend/oci/cgroup.h"
 
 #define OCI_RANGE_SIZE 65536u
@@ -32,6 +33,8 @@ struct oci_host {
     bool systemd;         /* the system's (root) or the user's service manager could make scopes */
     bool swap_active;     /* there is swap at all */
     uint64_t files_max;   /* hard limit of open descriptors */
+    uint64_t core_max;    /* hard limit of core files; root may raise it */
+    bool core_handler;    /* crashes run a program of this host */
     int oom_score_adj;    /* our own; a child can only raise it */
     char userns_off[160]; /* why user namespaces cannot be made, or "" */
     struct oci_cgroup_host cgroup;
@@ -39,6 +42,9 @@ struct oci_host {
 
 /* Never fails: what cannot be read counts as absent. */
 void oci_host_read(const char *fs_root, uid_t uid, gid_t gid, struct oci_host *ret_host);
+
+/* Appends the limits that this host leaves unapplied whatever the mode. */
+void oci_host_unapplied(const struct oci_host *host, struct oci_notes *notes);
 
 /* One extent of an id mapping. */
 struct oci_extent {

@@ -289,6 +289,7 @@ static void on_attach(void *arg)
             struct oci_host *host = alloc_one(struct oci_host);
             oci_host_read("", geteuid(), getegid(), host);
             oci_mode_unapplied(&mode, host->swap_active, "", notes);
+            oci_host_unapplied(host, notes);
             free(host);
         }
         oci_shares_note(&o->box, notes);

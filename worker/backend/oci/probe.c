@@ -135,6 +135,7 @@ static void finish_oci_probe(struct oci_probe *p)
         result.mode = p->ladder[p->rung];
         result.mode.choice = p->choice;
         oci_mode_unapplied(&result.mode, p->host.swap_active, p->cgroup_words, notes);
+        oci_host_unapplied(&p->host, notes);
     }
     result.notes = notes;
     oci_probe_fn fn = p->fn;

@@ -80,6 +80,7 @@ static void add_args(cJSON *process, const struct oci_spec_input *in)
     if (in->mode->userns == OCI_USERNS_SINGLE) {
         json_build_append_string(args, "--single-uid");
     }
+    json_build_append_string(args, "--filter"); /* arguments, which the container's cannot */
 }
 
 static void add_rlimit(cJSON *list, const char *type, uint64_t value)
@@ -119,7 +120,8 @@ static int add_process(cJSON *config, const struct oci_spec_input *in, struct er
     uint64_t files =
         in->spec->limits.files > SANDBOX_AGENT_FILES ? in->spec->limits.files : SANDBOX_AGENT_FILES;
     cJSON *rlimits = json_build_array(process, "rlimits");
-    add_rlimit(rlimits, "RLIMIT_CORE", 0);
+    /* see worker/agent/process/filter.c: 1 also keeps the host's handler of crashes from running */
+    add_rlimit(rlimits, "RLIMIT_CORE", in->host->core_max < 1 ? 0 : 1);
     add_rlimit(rlimits, "RLIMIT_NOFILE", files < in->host->files_max ? files : in->host->files_max);
 
     int adjust = in->host->oom_score_adj > SANDBOX_OOM_SCORE_ADJ ? in->host->oom_score_adj

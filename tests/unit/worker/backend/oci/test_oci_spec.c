@@ -47,7 +47,8 @@ static struct fixture make(void)
         .host = {.root = true,
                  .uids = {0, UINT32_MAX},
                  .gids = {0, UINT32_MAX},
-                 .files_max = 1u << 20},
+                 .files_max = 1u << 20,
+                 .core_max = 1},
         .binds = {{(char *)(uintptr_t) "/usr", (char *)(uintptr_t) "/usr", false},
                   {(char *)(uintptr_t) "/opt/agent", (char *)(uintptr_t)OCI_ROOT_AGENT, false}},
         .root = {.path = (char *)(uintptr_t) "/s/root-1", .bind_count = 2},
@@ -185,7 +186,8 @@ static void privileges_are_few_and_end_with_the_agent(void **state)
     assert_int_equal(number(&f, "process.user.uid"), 0);
     assert_int_equal(number(&f, "process.oomScoreAdj"), 500);
     const cJSON *core = find(spec_at(&f, "process.rlimits"), "type", "RLIMIT_CORE");
-    assert_int_equal(json_get(core, "hard")->valueint, 0);
+    assert_int_equal(json_get(core, "hard")->valueint, 1); /* 0 would run the host's handler */
+    assert_int_equal(json_get(core, "soft")->valueint, 1);
     cJSON_Delete(f.config);
 }
 
