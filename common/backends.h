@@ -24,7 +24,8 @@
  */
 #define BACKEND_TAKES_NETWORK "allow-network "
 #define BACKEND_TAKES_PACKAGES                                                                     \
-    "packages package-index package-dir npm-registry package-proxy package-ca packages-mb "        \
+    "packages build-packages package-index package-dir npm-registry package-proxy package-ca "     \
+    "packages-mb "                                                                                 \
     "install-timeout-seconds "
 
 #define BACKEND_TAKES_SHARES "share "

@@ -58,6 +58,7 @@ struct config {
     /* network, packages, languages, files, profiles */
     bool allow_network;                 /* clients may ask for network */
     bool packages;                      /* packages can be installed */
+    bool build_packages;                /* also those that run code while they are installed */
     char *package_index, *npm_registry; /* URLs; "" = the managers' own */
     char *package_dir;                  /* directory of wheels on this host; "" = none */
     char *package_proxy;                /* URL for the installers' http_proxy and https_proxy */

@@ -164,6 +164,9 @@ const struct option options[] = {
     /* ---- packages ---- */
     {"packages", OPTION_TOPIC_PACKAGES, OPTION_FLAG, FIELD(packages), "yes", 0, 0, NULL,
      "packages can be installed, by an installer of its own that has network while the sandbox has none", NULL},
+    {"build-packages", OPTION_TOPIC_PACKAGES, OPTION_FLAG, FIELD(build_packages), "no", 0, 0, NULL,
+     "also packages that run code of their own while they are installed, with the installer's network: sources "
+     "that are built (setup.py) and the install scripts of npm; without it only what comes ready-made", NULL},
     {"package-index", OPTION_TOPIC_PACKAGES, OPTION_TEXT, FIELD(package_index), "", 0, 0, "URL",
      "where pip finds packages; default: its own index", NULL},
     {"package-dir", OPTION_TOPIC_PACKAGES, OPTION_TEXT, FIELD(package_dir), "", 0, 0, "DIR",

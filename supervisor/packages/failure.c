@@ -27,6 +27,9 @@ static const struct {
      "ask for fewer versions exactly, or install in another sandbox"},
     {"build", "it does not build here",
      "try another version, one that comes ready-made; output has the last lines of the build"},
+    {"source", "it would have to be built, and packages that run code of their own are not taken",
+     "try another version, one that comes ready-made (for pip as a wheel); the server's operator "
+     "can allow building with --build-packages"},
     {"space", "there is no room for it",
      "install less, or in another sandbox; the server's operator sets the room with --packages-mb"},
     {"memory", "the installer ran out of memory", "try another version, one that comes ready-made"},

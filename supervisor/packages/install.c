@@ -242,6 +242,7 @@ static char *task_text(const struct installation *i)
     cJSON_AddStringToObject(task, "registry", c->npm_registry);
     cJSON_AddStringToObject(task, "wheels", i->p->package_dir[0] != '\0' ? WHEELS_PATH : "");
     cJSON_AddNumberToObject(task, "limit_mb", (double)c->packages_mb);
+    cJSON_AddBoolToObject(task, "build", c->build_packages);
     char *text = alloc_check(cJSON_PrintUnformatted(task));
     cJSON_Delete(task);
     return text;

@@ -38,7 +38,9 @@ index.add(wheels.sdist("lingering", "1.0", setup=DAEMON))
 index.add(wheels.npm("stays", "1.0.0", scripts={"postinstall": "setsid sleep 1000 & exit 0"}))
 index.add(wheels.npm("left", "2.0.0", {"index.js": "exports.side = 'new'"}))
 
-common = Common("--package-index", index.pip_url, "--npm-registry", index.npm_url)  # for cases that change neither
+SOURCES = ("--package-index", index.pip_url, "--npm-registry", index.npm_url)
+common = Common(*SOURCES)  # for cases that change neither
+building = Common(*SOURCES, "--build-packages")
 
 
 def server_with(*options, **how):
@@ -296,7 +298,7 @@ def fails(server, sandbox, part, **arguments):
 
 @suite.case("what cannot be installed says why, with the lines that tell it", when=ON_OCI)
 def failures():
-    server, sandbox = common()
+    server, sandbox = building()
     failed = fails(server, sandbox, "no such package or version", package_name="nothing-like-it")
     contains(failed["output"], "No matching distribution found")
     fails(server, sandbox, "no such package or version", package_name="shades==7")
@@ -321,10 +323,10 @@ def limits():
         sandbox = server.call("create_sandbox")["sandbox_id"]
         fails(server, sandbox, "no room", package_name="heavy")
         equal(server.call("install_package", package_name="shades", sandbox_id=sandbox)["status"], "installed")
-        with Held():
+        with wheels.Held(index):
             fails(server, sandbox, "took longer than 8 s", package_name="slow")
         equal(server.run("import shades; shades.VERSION", sandbox_id=sandbox)["result"], "'1.0'")
-    with server_with("--packages-mb", "1") as server:
+    with server_with("--packages-mb", "1", "--build-packages") as server:
         sandbox = server.call("create_sandbox")["sandbox_id"]
         fails(server, sandbox, "no room", package_name="filling")  # a file that pip does not unpack
     with Server("--package-dir", "/nowhere") as server:
@@ -334,7 +336,8 @@ def limits():
 
 @suite.case("a build that leaves a process behind is over when it has ended, and holds no installer", when=ON_OCI)
 def daemons():
-    with server_with("--npm-registry", index.npm_url, "--install-timeout-seconds", "100", "--sync-budget-seconds", "110") as server:
+    times = ("--install-timeout-seconds", "100", "--sync-budget-seconds", "110")
+    with server_with("--npm-registry", index.npm_url, "--build-packages", *times) as server:
         sandbox = server.call("create_sandbox")["sandbox_id"]
         failed = fails(server, sandbox, "does not build here: the build is over", package_name="lingering")
         contains(failed["output"], "which a build left behind")
@@ -444,7 +447,7 @@ def in_background():
 
 @suite.case("of an installer that says much all is counted, and the end of it can be fetched from any place on", when=ON_OCI)
 def chatty():
-    server, sandbox = common()
+    server, sandbox = building()
     failed = server.start_call("install_package", package_name="chatty", sandbox_id=sandbox).failed()
     get = lambda **more: server.start_call("get_execution", execution_id=failed["execution_id"], **more).result()["structuredContent"]
     whole = get()
@@ -522,7 +525,7 @@ def closed():
 def closed_while_waiting():
     server, _ = common()
     boxes = [server.call("create_sandbox")["sandbox_id"] for _ in range(5)]
-    with Held():
+    with wheels.Held(index):
         for box in boxes[:4]:
             server.call("install_package", package_name="slow", sandbox_id=box, wait=False)
         waiting = server.start_call("install_package", package_name="slow", sandbox_id=boxes[4])
@@ -577,7 +580,7 @@ def server_killed():
     first = server_with("--instance", "main", runtime_dir=mcp.temporary_directory())
     sandbox = first.call("create_sandbox")["sandbox_id"]
     equal(first.run("kept = 5", sandbox_id=sandbox)["status"], "ok")
-    with Held():
+    with wheels.Held(index):
         before = len(index.asked_for("/files/slow-"))
         first.start_call("install_package", package_name="slow", sandbox_id=sandbox)
         poll("it is downloading", lambda: len(index.asked_for("/files/slow-")) > before, 60)
@@ -599,7 +602,7 @@ def server_killed():
 def server_stopped():
     server = server_with()
     sandbox = server.call("create_sandbox")["sandbox_id"]
-    with Held():
+    with wheels.Held(index):
         before = len(index.asked_for("/files/slow-"))
         server.start_call("install_package", package_name="slow", sandbox_id=sandbox)
         poll("it is downloading", lambda: len(index.asked_for("/files/slow-")) > before, 60)
@@ -612,6 +615,8 @@ def server_stopped():
 def finished():
     common()
     common.close()
+    building()
+    building.close()
 
 
 suite.run()

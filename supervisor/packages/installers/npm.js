@@ -1,10 +1,11 @@
 // Installs Node packages into the package directory of a sandbox. Runs in an installer, by `node - TASK`.
 //
-// TASK is JSON: root, id, requirements, registry ("" = npm's own), limit_mb.
+// TASK is JSON: root, id, requirements, registry ("" = npm's own), limit_mb, build.
 //
 // npm works on a copy of what is there, in a staging directory inside the package directory. When it has ended well,
-// each package that is new or another one than before is moved to its place by a rename. Packages' install scripts
-// run: many cannot be used without, and there is nothing here but the packages themselves and the network.
+// each package that is new or another one than before is moved to its place by a rename. No code of a package
+// runs here, since it would have network and share the package directory with code that has none, unless `build` says so: some cannot be used
+// without their install scripts.
 //
 // On stdout: "+ NAME VERSION" for what was asked for, or "! KIND TEXT" if it failed. What npm says goes to stderr.
 
@@ -17,6 +18,7 @@ const task = JSON.parse(process.argv[2]);
 const root = task.root;
 const staging = path.join(root, `.staging-${task.id}`);
 const LINES_KEPT = 400;
+const NO_GIT = "/bin/false"; // in git's place
 const KINDS = [
   ["space", /ENOSPC|EDQUOT|no space left on device/i],
   ["certificate", /CERT_|SELF_SIGNED|UNABLE_TO_VERIFY_LEAF_SIGNATURE|ERR_TLS_CERT/],
@@ -166,7 +168,12 @@ function runNpm(words) {
         reject(new Failure("memory", "npm was killed, most likely for memory"));
       } else {
         const errors = lines.filter((line) => /^npm (ERR!|error)/.test(line));
-        const kind = KINDS.find(([, pattern]) => errors.some((line) => pattern.test(line)));
+        const found = KINDS.find(([, pattern]) => errors.some((line) => pattern.test(line)));
+        if (!task.build && errors.some((line) => line.includes(NO_GIT))) {
+          reject(new Failure("source", "it, or what it needs, comes by git"));
+          return;
+        }
+        const kind = found && found[0] === "build" && !task.build ? ["source"] : found;
         const told = errors.map((line) => line.replace(/^npm (ERR!|error)\s*/, "")).filter((line) => line && !/^(code|errno|syscall|type) /.test(line));
         reject(new Failure(kind ? kind[0] : "other", told[0] || `npm ended with status ${status}`));
       }
@@ -194,6 +201,14 @@ function describe(lock, name) {
   const top = `node_modules/${name}`;
   const rows = Object.entries(lock.packages || {}).filter(([key]) => key === top || key.startsWith(`${top}/`));
   return JSON.stringify(rows);
+}
+
+// The packages that have install scripts and that were not there before.
+function scripted() {
+  const [now, before] = [staging, root].map((place) => read(path.join(place, "node_modules", ".package-lock.json")).packages || {});
+  return Object.keys(now)
+    .filter((place) => now[place].hasInstallScript && (before[place] || {}).version !== now[place].version)
+    .map((place) => `${place.replace(/^.*node_modules\//, "")} ${now[place].version}`);
 }
 
 function merge() {
@@ -246,11 +261,19 @@ async function main() {
     if (task.registry) {
       words.push("--registry", task.registry);
     }
+    if (!task.build) {
+      words.push("--ignore-scripts", "--git", NO_GIT); // what comes by git would be built
+    }
     await runNpm([...words, "--", ...task.requirements]);
     if (sizeOf(path.join(staging, "node_modules")) > task.limit_mb * 2 ** 20) {
       throw new Failure("space", `all packages together would take more than ${task.limit_mb} MiB`);
     }
+    const waiting = task.build ? [] : scripted();
     merge();
+    if (waiting.length > 0) {
+      const names = waiting.slice(0, 20).join(", ");
+      fs.writeSync(2, `install scripts were not run: ${names}; what does not work without them needs a server with --build-packages\n`);
+    }
     for (const name of new Set(task.requirements.map(nameOf))) {
       say("+", name, read(path.join(root, "node_modules", name, "package.json")).version || "0");
     }

@@ -1,6 +1,9 @@
 """Installs Python packages into the package directory of a sandbox. Runs in an installer, by `python3 -I - TASK`.
 
-TASK is JSON: root, id, requirements, index ("" = pip's own), wheels (a directory or ""), limit_mb.
+TASK is JSON: root, id, requirements, index ("" = pip's own), wheels (a directory or ""), limit_mb, build.
+
+Unless `build` says so, no code of a package runs here: it would have network, and share the package directory with code that has none. pip
+takes wheels only then, and may start no program, since it builds what a wheel needs by URL without asking what formats are wanted.
 
 pip installs into a staging directory inside the package directory; when it has ended well, each package is moved
 to its place by a rename, and its dist-info, by which others know that it is there, comes last. So whoever looks
@@ -34,7 +37,9 @@ TENTATIVE = 0x40  # of an IPv6 address: not to be used yet
 LINES_KEPT = 400
 WATCH_SECONDS = 1.0
 ADDRESS_SECONDS = 10
+UNBUILT = "packages are not built here"
 KINDS = [  # the first that fits; what pip says when it cannot reach an index includes the last one
+    ("source", UNBUILT),
     ("certificate", r"CERTIFICATE_VERIFY_FAILED|certificate verify failed"),
     ("network", r"NewConnectionError|ConnectTimeout|ReadTimeout|Temporary failure in name resolution|Connection refused"
      r"|ProxyError|SSLError|Name or service not known|Network is unreachable|Connection reset|ConnectionError"),
@@ -45,6 +50,18 @@ KINDS = [  # the first that fits; what pip says when it cannot reach an index in
      r"|Failed to build|setup\.py .*did not run successfully|non-zero exit status"),
     ("not_found", r"No matching distribution found|Could not find a version|404 Client Error|403 Client Error"),
 ]  # fmt: skip
+
+
+WHEELS_ONLY = f"""
+import runpy, sys
+def refuse(event, _):
+    if event in ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty"):
+        raise PermissionError({UNBUILT!r})
+sys.addaudithook(refuse)
+sys.argv[0] = "pip"
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
+SOURCE_LEFT_OUT = re.compile(r"No sources permitted for \S+: (\S+)")  # in pip's log
 
 
 REASON = re.compile(r"\[Errno -?\d+\] [^'\")]+|certificate verify failed[^'\"(]*|Cannot connect to proxy[^'\"]*|[Rr]ead timed out|Connection to \S+ timed out")
@@ -183,8 +200,38 @@ def await_address():
         time.sleep(0.05)
 
 
+def log_of(staging):
+    return os.path.join(staging, "pip.log")
+
+
+def left_out(staging, lines):
+    """Of what pip did not find, the source from which it could be built; "" if there is none."""
+    from pip._vendor.packaging.requirements import InvalidRequirement, Requirement
+    from pip._vendor.packaging.utils import InvalidSdistFilename, parse_sdist_filename
+
+    try:
+        texts = [text for line in lines for text in re.findall(r"No matching distribution found for ([^ ]+)", line)]
+        wanted = {normal(found.name): found.specifier for found in map(Requirement, texts)}
+        with open(log_of(staging), encoding="utf-8", errors="replace") as file:
+            places = [match.group(1) for match in map(SOURCE_LEFT_OUT.search, file) if match]
+    except (OSError, InvalidRequirement):
+        return ""  # pip builds, or says it in another way
+    for place in places:
+        name = place.partition("#")[0].rpartition("/")[2]
+        try:
+            package, version = parse_sdist_filename(name)
+        except InvalidSdistFilename:
+            continue
+        if package in wanted and wanted[package].contains(version, prereleases=True):
+            return f"{package} comes as source: {name}"
+    return ""
+
+
 def command(task, staging, target, requirements, constraints):
-    words = [sys.executable, "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+    words = [sys.executable, "-I"] + (["-m", "pip"] if task["build"] else ["-c", WHEELS_ONLY])
+    words += ["install", "--no-input", "--disable-pip-version-check"]
+    if not task["build"]:
+        words += ["--only-binary", ":all:", "--log", log_of(staging)]
     words += ["--no-cache-dir", "--progress-bar", "off", "--retries", "2", "--timeout", "15", "--target", target]
     index = task["index"]
     if index:
@@ -301,6 +348,12 @@ def run_pip(words, root, staging, limit):
         return Failure("memory", "pip was killed, most likely for memory")
     for kind, pattern in KINDS:
         if any(re.search(pattern, line) for line in lines):
+            source = left_out(staging, lines) if kind == "not_found" else ""
+            if source:
+                return Failure("source", source)
+            if kind == "source":
+                begun = [line.strip() for line in lines if line.strip().startswith("Collecting ")]
+                return Failure(kind, begun[-1].replace("Collecting ", "") if begun else "")
             if kind in ("certificate", "network"):
                 return Failure(kind, reason(lines))
             errors = [line for line in lines if line.startswith("ERROR:")] or words_of_build(lines) or list(lines)

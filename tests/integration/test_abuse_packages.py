@@ -1,0 +1,95 @@
+"""Packages whose author is hostile: what their code reaches while they are installed, and what they can use up.
+
+An installer has network and writes the files of a sandbox that has none. On a network of the test's own, with an index on which the author has packages.
+On container engines by with_engine.py --network.
+"""
+
+from common import Common, Server, Suite, clear, contains, equal, needs_runtime
+import net as nets
+import wheels
+
+needs_runtime()
+net = nets.enter()
+suite = Suite()
+index = wheels.Index(net.listen(8080), f"http://{nets.NAME}:8080")
+
+# What its author hears is what asks for /heard.
+TELL = f"import urllib.request\ntry:\n    urllib.request.urlopen('{index.base}/heard-NAME')\nexcept Exception:\n    pass\n"
+BUILD = "raise SystemExit('that was all')\n"
+index.add(wheels.sdist("telling", "1.0", setup=TELL.replace("NAME", "setup") + BUILD))
+index.add(wheels.wheel("harmless", "1.0", requires=["telling"]))
+index.add(wheels.wheel("by-url", "1.0", requires=[f"telling @ {index.base}/files/telling-1.0.tar.gz"]))
+index.add(wheels.wheel("both-ways", "1.0"))
+index.add(wheels.sdist("both-ways", "2.0", setup=TELL.replace("NAME", "newer") + BUILD))
+FETCH = f"""node -e 'http=require("http");http.get("{index.base}/heard-script")'"""
+index.add(wheels.npm("scripted", "1.0.0", scripts={"preinstall": FETCH, "install": FETCH, "postinstall": FETCH}))
+index.add(wheels.npm("through", "1.0.0", requires={"scripted": "^1.0.0"}))
+index.add(wheels.npm("by-git", "1.0.0", requires={"scripted": f"git+http://{nets.NAME}:8080/heard-git"}))
+
+SOURCES = ("--package-index", index.pip_url, "--npm-registry", index.npm_url)
+common = Common(*SOURCES)
+
+
+def heard():
+    return [path for _, path in index.requests if path.startswith("/heard")]
+
+
+def refused(server, sandbox, name, manager="pip"):
+    """Requires that a package is not taken since code of its would run, and that this is said with the option that allows it."""
+    failed = server.call_failing("install_package", package_name=name, manager=manager, sandbox_id=sandbox)
+    error = clear(failed["error"])
+    equal((failed["status"], error["code"]), ("failed", "package_failed"), name)
+    contains(error["message"], "it would have to be built")
+    contains(error["hint"], "--build-packages")
+    return error["message"]
+
+
+@suite.case("no setup.py runs: a source, one that a wheel needs, and one that it names by URL are refused, with the option that allows them")
+def builds():
+    server, sandbox = common()
+    contains(refused(server, sandbox, "telling"), "telling comes as source: telling-1.0.tar.gz")
+    contains(refused(server, sandbox, "harmless"), "telling comes as source")
+    contains(refused(server, sandbox, "by-url"), "telling")
+    equal(heard(), [], "what the author has heard")
+
+
+@suite.case("of a package whose newest version is a source the newest wheel is taken; a version that there is not is told as such")
+def newest_wheel():
+    server, sandbox = common()
+    done = server.call("install_package", package_name="both-ways", sandbox_id=sandbox)
+    equal([(row["name"], row["version"]) for row in done["packages"]], [("both-ways", "1.0")])
+    contains(refused(server, sandbox, "both-ways==2.0"), "both-ways comes as source: both-ways-2.0.tar.gz")
+    failed = server.call_failing("install_package", package_name="both-ways==3.0", sandbox_id=sandbox)
+    contains(failed["error"]["message"], "no such package or version")
+    equal(heard(), [], "what the author has heard")
+
+
+@suite.case("no script of an npm package runs, also of one that another needs, and what comes by git is refused; the output names what was left out")
+def scripts():
+    server, sandbox = common()
+    done = server.call("install_package", package_name="through", manager="npm", sandbox_id=sandbox)
+    equal(done["status"], "installed")
+    contains(done["output"], "install scripts were not run: scripted 1.0.0")
+    contains(done["output"], "--build-packages")
+    refused(server, sandbox, "by-git", "npm")
+    equal(heard(), [], "what the author has heard")
+
+
+@suite.case("where the operator allows it, they run")
+def allowed():
+    with Server(*SOURCES, "--build-packages") as server:
+        server.legacy()
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        failed = server.call_failing("install_package", package_name="telling", sandbox_id=sandbox)
+        contains(failed["error"]["message"], "that was all")
+        equal(server.call("install_package", package_name="scripted", manager="npm", sandbox_id=sandbox)["status"], "installed")
+        assert {"/heard-setup", "/heard-script"} <= set(heard()), heard()
+
+
+@suite.case("nothing is left when all is done")
+def finished():
+    common()
+    common.close()
+
+
+suite.run()
