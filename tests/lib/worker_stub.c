@@ -45,7 +45,6 @@
 
 #define POLL_MS 5
 
-#define PROGRESS_MS    700
 #define PROGRESS_COUNT 4
 
 struct stub {
@@ -64,7 +63,6 @@ struct stub {
     uv_pipe_t lifeline;
     struct ipc_request *open_request;
     uint64_t open_seq;
-    uint64_t open_since_ms;
     struct ipc_request *progress_request; /* PROGRESS that waits */
     uint64_t progress_seq, progress_since_ms;
     struct msg_progress progress_wait;
@@ -374,12 +372,11 @@ static void send_opened(struct stub *s, struct ipc_request *request, uint64_t se
 
 /* ---- a creation that takes time ---- */
 
-/* Progress is reported every PROGRESS_MS, PROGRESS_COUNT times, and then the sandbox is open. */
+/* Each question makes the next step, and the one after PROGRESS_COUNT steps opens the sandbox. */
 static uint64_t progress_number(const struct stub *s)
 {
-    uint64_t n = (clock_ms() - s->open_since_ms) / PROGRESS_MS;
     bool any = s->open_request != NULL && strcmp(s->image, "open-progress") == 0;
-    return !any ? 0 : n < PROGRESS_COUNT ? n : PROGRESS_COUNT;
+    return any ? s->progress_wait.seen + 1 : 0;
 }
 
 static void serve_progress(struct stub *s)
@@ -401,6 +398,14 @@ static void serve_progress(struct stub *s)
     send_msg(request, &m);
 }
 
+static void open_now(struct stub *s)
+{
+    struct ipc_request *request = s->open_request;
+    s->open_request = NULL;
+    send_opened(s, request, s->open_seq);
+    serve_progress(s);
+}
+
 static void handle_progress(struct stub *s, struct ipc_request *request, const struct msg *m)
 {
     note_asked("progress");
@@ -408,23 +413,22 @@ static void handle_progress(struct stub *s, struct ipc_request *request, const s
     s->progress_seq = m->seq;
     s->progress_wait = m->progress;
     s->progress_since_ms = clock_ms();
-    serve_progress(s);
+    if (progress_number(s) > PROGRESS_COUNT) {
+        open_now(s);
+    } else {
+        serve_progress(s);
+    }
 }
 
 static void on_open_later(uv_timer_t *timer)
 {
-    struct stub *s = timer->data;
-    struct ipc_request *request = s->open_request;
-    s->open_request = NULL;
-    send_opened(s, request, s->open_seq);
-    serve_progress(s);
+    open_now(timer->data);
 }
 
 static void open_later(struct stub *s, struct ipc_request *request, uint64_t seq, uint64_t ms)
 {
     s->open_request = request;
     s->open_seq = seq;
-    s->open_since_ms = clock_ms();
     if (ms > 0) {
         uv_timer_start(&s->later, on_open_later, ms, 0);
     }
@@ -462,9 +466,8 @@ static void handle_open(struct stub *s, struct ipc_request *request, const struc
     } else if (strcmp(image, "open-slow") == 0 ||
                (m->open.attach && strcmp(image, "attach-slow") == 0)) {
         open_later(s, request, m->seq, 300);
-    } else if (strcmp(image, "open-progress") == 0) {
-        open_later(s, request, m->seq, (PROGRESS_COUNT + 1) * PROGRESS_MS);
-    } else if (strcmp(image, "open-stalls") == 0) { /* it is alive, and never opens */
+    } else if (strcmp(image, "open-progress") == 0 ||
+               strcmp(image, "open-stalls") == 0) { /* it is alive, and never opens by itself */
         open_later(s, request, m->seq, 0);
     } else {
         send_opened(s, request, m->seq);

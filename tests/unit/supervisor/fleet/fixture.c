@@ -16,7 +16,6 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "common/clock.h"
 #include "common/fd.h"
 #include "common/log.h"
 
@@ -38,6 +37,7 @@ void answer_finish(struct answer *a)
 int fixture_setup(void **state)
 {
     struct fixture *f = alloc_one(struct fixture);
+    f->kept_stderr = -1;
     log_set_level(getenv("TEST_LOG") != NULL ? LOG_DEBUG : LOG_ERROR);
     unsetenv("WORKER_STUB");
     snprintf(f->top, sizeof(f->top), "/tmp/cloister-test-XXXXXX");
@@ -92,40 +92,17 @@ static void on_stopped(void *arg)
     f->stopped = true;
 }
 
-static uint64_t end(struct fixture *f, enum fleet_end end)
-{
-    uint64_t begin_ms = clock_ms();
-    f->stopped = false;
-    fleet_shutdown(f->fleet, end, on_stopped, f);
-    assert_false(f->stopped); /* the callback never runs inside the call */
-    wait_flag(f, &f->stopped);
-    uint64_t took_ms = clock_ms() - begin_ms;
-    fleet_destroy(f->fleet);
-    f->fleet = NULL;
-    return took_ms;
-}
-
-uint64_t fixture_stop(struct fixture *f)
-{
-    return end(f, FLEET_END_CLOSE);
-}
-
-uint64_t fixture_leave(struct fixture *f)
-{
-    return end(f, FLEET_END_LEAVE);
-}
-
-void fixture_log_begin(struct fixture *f)
+static void begin_log(struct fixture *f, enum log_level level)
 {
     fflush(stderr);
     f->kept_stderr = dup(STDERR_FILENO);
     CLEANUP_FD int fd = memfd_create("log", MFD_CLOEXEC);
     assert_true(f->kept_stderr >= 0 && fd >= 0);
     assert_true(dup2(fd, STDERR_FILENO) >= 0);
-    log_set_level(LOG_WARN);
+    log_set_level(level);
 }
 
-void fixture_log_end(struct fixture *f, struct buf *ret)
+static void end_log(struct fixture *f, struct buf *ret)
 {
     char text[4096];
     ssize_t n;
@@ -137,7 +114,66 @@ void fixture_log_end(struct fixture *f, struct buf *ret)
         assert_int_equal(buf_add(ret, text, (size_t)n, NULL), 0);
     }
     assert_true(dup2(f->kept_stderr, STDERR_FILENO) >= 0);
-    close(f->kept_stderr);
+    close(steal_fd(&f->kept_stderr));
+}
+
+void fixture_log_begin(struct fixture *f)
+{
+    begin_log(f, LOG_WARN);
+}
+
+void fixture_log_end(struct fixture *f, struct buf *ret)
+{
+    end_log(f, ret);
+}
+
+static void end(struct fixture *f, enum fleet_end end)
+{
+    f->stopped = false;
+    fleet_shutdown(f->fleet, end, on_stopped, f);
+    assert_false(f->stopped); /* the callback never runs inside the call */
+    wait_flag(f, &f->stopped);
+    fleet_destroy(f->fleet);
+    f->fleet = NULL;
+}
+
+void fixture_stop(struct fixture *f)
+{
+    end(f, FLEET_END_CLOSE);
+}
+
+void fixture_leave(struct fixture *f)
+{
+    end(f, FLEET_END_LEAVE);
+}
+
+void fixture_end_heard(struct fixture *f, enum fleet_end how, struct buf *ret)
+{
+    begin_log(f, LOG_INFO); /* it gives the reasons for which workers end */
+    end(f, how);
+    end_log(f, ret);
+}
+
+void check_log(struct buf *log, const char *words, bool there)
+{
+    if ((strstr(buf_cstr(log), words) != NULL) != there) {
+        fprintf(stderr, "%s\n", buf_cstr(log));
+        fail_msg("%s\"%s\" in this log", there ? "no " : "", words);
+    }
+}
+
+void fixture_end_by_itself(struct fixture *f, enum fleet_end how, const char *late)
+{
+    /* what is logged when a limit of time ends something */
+    static const char *const limits[] = {"shutdown:", "shutdown ran out of time", "in time",
+                                         "did not exit", "does not die"};
+    CLEANUP_BUF struct buf log;
+    fixture_end_heard(f, how, &log);
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        if (late == NULL || strcmp(limits[i], late) != 0) {
+            check_log(&log, limits[i], false);
+        }
+    }
 }
 
 void rename_instance(struct fixture *f, const char *name)
@@ -150,6 +186,10 @@ int fixture_teardown(void **state)
 {
     struct fixture *f = *state;
     unsetenv("WORKER_STUB");
+    if (f->kept_stderr >= 0) { /* the test has failed while its log was kept */
+        dup2(f->kept_stderr, STDERR_FILENO);
+        close(f->kept_stderr);
+    }
     if (f->fleet != NULL) {
         fixture_stop(f); /* a fleet that gave up would leave handles on the loop */
     }
@@ -384,10 +424,10 @@ void on_progress(void *arg, const struct fleet_progress *progress)
 {
     struct answer *a = arg;
     assert_int_equal(a->times, 0);
-    a->news++;
-    snprintf(a->news_text, sizeof(a->news_text), "%s", progress->text);
-    a->news_done = progress->done;
-    a->news_total = progress->total;
+    a->steps++;
+    snprintf(a->step, sizeof(a->step), "%s", progress->text);
+    a->step_done = progress->done;
+    a->step_total = progress->total;
 }
 
 void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome, const struct err *err,

@@ -32,7 +32,7 @@ struct fixture {
     char sweeps[80]; /* directory of the stub's notes about sweeps, and about a hanging probe */
     char notes[80];  /* directory of its notes about requests */
     bool stopped;
-    int kept_stderr; /* between fixture_log_begin() and fixture_log_end() */
+    int kept_stderr; /* between fixture_log_begin() and fixture_log_end(), else -1 */
 };
 
 /* The arguments of the latest callback of the fleet, and how often it was called. */
@@ -58,9 +58,9 @@ struct answer {
     bool has_usage;
     uint64_t memory_bytes;
     /* progress of a creation */
-    unsigned news;
-    char news_text[64];
-    uint64_t news_done, news_total;
+    unsigned steps;
+    char step[64];
+    uint64_t step_done, step_total;
     /* of an outcome */
     char op[FLEET_ID_SIZE];
     struct buf out, errout;
@@ -78,10 +78,18 @@ int fixture_setup(void **state);
 int fixture_teardown(void **state);
 
 void fixture_start(struct fixture *f);
-/* Shuts the fleet down; returns the duration in ms. */
-uint64_t fixture_stop(struct fixture *f);
+/* Shuts the fleet down. */
+void fixture_stop(struct fixture *f);
 /* The same, but leaves the sandboxes to the next fleet of the instance. */
-uint64_t fixture_leave(struct fixture *f);
+void fixture_leave(struct fixture *f);
+/* One of these two, and returns what was logged meanwhile, to be finished by the caller. */
+void fixture_end_heard(struct fixture *f, enum fleet_end how, struct buf *ret);
+/* Fails unless these words are in such a log, or are not. */
+void check_log(struct buf *log, const char *words, bool there);
+/* One of these two, in which nobody waits in vain: the log shows that no limit of time, neither the
+ * shutdown's own nor that of an answer or an exit, has ended anything, but those whose words
+ * ("did not exit") are `late`; NULL: none. */
+void fixture_end_by_itself(struct fixture *f, enum fleet_end how, const char *late);
 /* Keeps the log from LOG_WARN on, which else goes to stderr. */
 void fixture_log_begin(struct fixture *f);
 /* Ends that and returns what was logged, to be finished by the caller. */

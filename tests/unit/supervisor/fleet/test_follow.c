@@ -187,7 +187,7 @@ static void characters_are_told_whole(void **state)
     reply(OP_DONE, "");
 }
 
-static void each_follower_has_news_of_its_own(void **state)
+static void each_follower_has_progress_of_its_own(void **state)
 {
     (void)state;
     char id[FLEET_ID_SIZE];
@@ -240,7 +240,7 @@ static void an_execution_that_turns_up_later_is_followed(void **state)
     assert_int_equal(h.told.times, 1);
 }
 
-static void what_is_over_or_unknown_has_no_news(void **state)
+static void what_is_over_or_unknown_has_no_progress(void **state)
 {
     (void)state;
     char id[FLEET_ID_SIZE];
@@ -273,9 +273,9 @@ int main(void)
         TEST(what_was_not_wanted_comes_again_with_more),
         TEST(of_much_output_the_end_is_told_and_how_much_it_was),
         TEST(characters_are_told_whole),
-        TEST(each_follower_has_news_of_its_own),
+        TEST(each_follower_has_progress_of_its_own),
         TEST(an_execution_that_turns_up_later_is_followed),
-        TEST(what_is_over_or_unknown_has_no_news),
+        TEST(what_is_over_or_unknown_has_no_progress),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
