@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/fd.h"
 #include "common/relay.h"
@@ -160,6 +161,30 @@ int lab_wait(pid_t *pid)
         poll(NULL, 0, 2);
     }
     return -1;
+}
+
+/* How often a process has given up its processor to wait for something. */
+static unsigned long pauses_of(pid_t pid)
+{
+    CLEANUP_FREE char *path = alloc_printf("/proc/%d/status", (int)pid);
+    char line[256];
+    unsigned long count = 0;
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file) != NULL &&
+           sscanf(line, "voluntary_ctxt_switches: %lu", &count) != 1) {
+    }
+    fclose(file);
+    return count;
+}
+
+void lab_pauses(const struct lab *lab, unsigned times)
+{
+    uint64_t until = clock_ms() + LAB_PATIENCE_MS;
+    while (pauses_of(lab->relay) < times && clock_ms() < until) {
+        poll(NULL, 0, 2);
+    }
+    assert_true(pauses_of(lab->relay) >= times);
 }
 
 void lab_fill(int fd, size_t *ret_bytes)

@@ -49,6 +49,8 @@ void lab_read_greeting(int fd);
 /* Waits for the end of a child, and sets *pid to 0: its exit code, 128 + n for a signal, -1 if it
  * does not end. */
 int lab_wait(pid_t *pid);
+/* Waits until the relay, which has nothing to wait for but its agent, has slept so often. */
+void lab_pauses(const struct lab *lab, unsigned times);
 
 /* Writes until writing has been impossible for a while. */
 void lab_fill(int fd, size_t *ret_bytes);

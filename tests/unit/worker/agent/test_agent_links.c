@@ -181,7 +181,10 @@ static void test_silent_connections(void **state)
     struct agent_client c[LIMIT_AGENT_PENDING + 3];
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         c[i] = another(f);
-        poll(NULL, 0, 5); /* so that this one is the oldest */
+        assert_alive(f); /* the agent has accepted it by now */
+        for (uint64_t now = clock_ms(); clock_ms() == now;) {
+            poll(NULL, 0, 1); /* the next one is younger, also by a clock of milliseconds */
+        }
     }
     assert_true(is_closed(&c[0])); /* the oldest was evicted */
     assert_alive(f);

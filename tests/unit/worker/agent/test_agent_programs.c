@@ -494,7 +494,7 @@ static void test_trees_die(void **state)
         assert_status(r, OP_STATUS_TIMEOUT);
         assert_tree_is_gone(r->out);
         assert_int_equal(strstr(r->out, "caught\n") != NULL, force == 0);
-        assert_true(r->last.duration_us < 5000000);
+        assert_int_equal(r->last.exit_code, force == 0 ? 9 : 128 + SIGKILL);
     }
 }
 
@@ -505,7 +505,6 @@ static void test_deadline_without_worker(void **state)
     s.timeout_ms = 1;
     struct agent_result *r = run_start(f, &s);
     assert_status(r, OP_STATUS_TIMEOUT);
-    assert_true(r->last.duration_us < 20000000);
     assert_string_equal(r->name, "");
 }
 

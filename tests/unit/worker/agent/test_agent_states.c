@@ -322,14 +322,18 @@ static void test_idle_since_the_last_beginning_or_end(void **state)
     uint64_t before = clock_ms();
     run(f, "bash", "sleep 0.2");
     uint64_t ended = clock_ms();
-    poll(NULL, 0, 50); /* the measured time */
     struct msg m = ask(f, (struct msg){.type = MSG_OPS});
-    assert_in_range(m.ops_ok.idle_ms, 50, clock_ms() - before - 200);
+    assert_in_range(m.ops_ok.idle_ms, 0, clock_ms() - before - 200);
+    while (m.ops_ok.idle_ms < 50) { /* for ever, if asking counted as activity */
+        struct view ack = view_of("nobody");
+        msg_finish(&m);
+        ask(f, request(WAIT, "nobody", "", &ack));
+        m = ask(f, (struct msg){.type = MSG_OPS});
+    }
     msg_finish(&m);
-    struct view ack = view_of("nobody");
-    ask(f, request(WAIT, "nobody", "", &ack)); /* asking does not count as activity */
+    uint64_t since_ms = clock_ms() - ended;
     m = ask(f, (struct msg){.type = MSG_OPS});
-    assert_true(m.ops_ok.idle_ms + 1 >= clock_ms() - ended - 50);
+    assert_true(m.ops_ok.idle_ms + 1 >= since_ms);
     msg_finish(&m);
 }
 
