@@ -47,6 +47,7 @@ void probed_init(struct probed *p, const struct backend_probe *probe)
     m->place = p->place;
     m->runtime = worker_text(probe->runtime, LIMIT_PATH);
     m->version = worker_text(probe->version, LIMIT_TEXT);
+    m->flaws = worker_text(probe->flaws, LIMIT_TEXT);
     m->mode = probe->mode;
     m->network = worker_text(probe->network, LIMIT_TEXT);
     for (size_t i = 0; i < probe->unapplied_count; i++) {

@@ -110,6 +110,9 @@ static void print_rest(FILE *out, const struct msg_probed *p)
     if (p->version.len > 0) {
         fprintf(out, "  %-18s %.*s\n", "version", VIEW_ARG(p->version));
     }
+    if (p->flaws.len > 0) {
+        fprintf(out, "  %-18s %.*s\n", "known flaws", VIEW_ARG(p->flaws));
+    }
     if (!p->usable) {
         fprintf(out, "  %-18s %.*s\n", "why not", VIEW_ARG(p->reason));
     }

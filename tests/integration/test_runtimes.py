@@ -5,7 +5,7 @@ import os
 import pwd
 import shutil
 
-from common import ON_OCI, Server, Skip, Suite, equal, needs_runtime, poll, skip_all
+from common import ON_OCI, Server, Skip, Suite, contains, doctor, equal, needs_runtime, poll, skip_all
 import mcp
 
 needs_runtime()
@@ -23,6 +23,7 @@ WRAPPER = """#!/usr/bin/env python3
 import json, os, sys
 
 args = sys.argv[1:]
+{version}
 if "run" in args:
     bundle = args[args.index("--bundle") + 1]
     with open(bundle + "/config.json", encoding="utf-8") as file:
@@ -61,10 +62,11 @@ OPENS_MOUNT_POINTS_AS_ROOT_OF_THE_SANDBOX = """
 """
 
 
-def wrapper(directory, name, body):
+def wrapper(directory, name, body, version=None):
     path = f"{directory}/{name}"
+    tell = f"if args == ['--version']: sys.exit(print('runc version {version}'))" if version else ""
     with open(path, "w", encoding="utf-8") as file:
-        file.write(WRAPPER.format(body=body, real=REAL))
+        file.write(WRAPPER.format(version=tell, body=body, real=REAL))
     os.chmod(path, 0o755)
     return path
 
@@ -162,6 +164,31 @@ def the_worse_runtime():
             sandbox = server.call("create_sandbox")["sandbox_id"]
             equal(lacks_user_namespace(server, sandbox), True)
             equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+
+
+@suite.case("a runtime of a version that is known to let code out is told as that, and not taken with --strict")
+def known_ways_out():
+    path = wrapper(mcp.temporary_directory(), "runc", "", "1.1.11")
+    with Server("--runtime", path) as server:
+        server.legacy()
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        limits = server.call("get_sandbox_status", sandbox_id=sandbox)["limits"]
+        contains([text.split(":")[0] for text in limits["unapplied"]], "runtime")
+    with Server("--runtime", path, "--strict") as server:
+        server.legacy()
+        contains(server.start_call("create_sandbox").failed()["error"]["message"], "runtime: ways out")
+    contains(doctor("--runtime", path).stdout, "CVE-2024-21626")
+
+
+@suite.case("a distribution may mend without a new number, so its runtime is taken, and doctor says what to look for")
+def mended_by_distribution():
+    path = wrapper(mcp.temporary_directory(), "runc", "", "1.1.11+ds1")
+    with Server("--runtime", path) as server:
+        server.legacy()
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        limits = server.call("get_sandbox_status", sandbox_id=sandbox)["limits"]
+        equal([text for text in limits.get("unapplied", []) if text.startswith("runtime")], [])
+    contains(doctor("--runtime", path).stdout, "unless its distribution has mended: CVE-2024-21626")
 
 
 suite.run()

@@ -121,6 +121,7 @@ struct backend_probe {
     struct place place;  /* pass to spec.place; PLACE_NONE if there is none */
     const char *runtime; /* path, or what the engine calls it */
     const char *version; /* first line of `--version`, or "" */
+    const char *flaws;   /* what is known against that version; NULL or "" if nothing is */
     const char *reason;  /* why not usable, quoting the runtime; "" if usable */
     bool left_behind;    /* the trial could not be removed; not usable then */
     uint64_t mode;       /* pass to spec.mode */

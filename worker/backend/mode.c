@@ -23,7 +23,8 @@ enum {
     BIT_PIDS = 1 << 11,
     BIT_HIDE = 1 << 12,
     BIT_CRUN = 1 << 13,
-    BITS_KNOWN = 0x3fff,
+    BIT_FLAWED = 1 << 14,
+    BITS_KNOWN = 0x7fff,
 };
 
 uint64_t oci_mode_pack(const struct oci_mode *mode)
@@ -38,6 +39,7 @@ uint64_t oci_mode_pack(const struct oci_mode *mode)
     packed |= mode->pids ? BIT_PIDS : 0;
     packed |= mode->hide ? BIT_HIDE : 0;
     packed |= mode->crun ? BIT_CRUN : 0;
+    packed |= mode->flawed ? BIT_FLAWED : 0;
     return packed;
 }
 
@@ -62,6 +64,7 @@ bool oci_mode_unpack(uint64_t packed, struct oci_mode *ret_mode)
         .pids = (packed & BIT_PIDS) != 0,
         .hide = (packed & BIT_HIDE) != 0,
         .crun = (packed & BIT_CRUN) != 0,
+        .flawed = (packed & BIT_FLAWED) != 0,
         .choice = (packed >> SHIFT_CHOICE) & 15,
     };
     return true;
@@ -107,6 +110,10 @@ void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const cha
     }
     if (!mode->hide) {
         oci_notes_add(ret_notes, "hidepid: the runtime cannot hide other users' processes");
+    }
+    if (mode->flawed) {
+        oci_notes_add(ret_notes, "runtime: ways out of its containers are known, which newer "
+                                 "versions have closed; `cloister doctor` names them");
     }
 }
 

@@ -31,6 +31,7 @@ struct oci_mode {
     bool memory, swap, cpu, pids; /* limits that the cgroup applies; false without cgroup */
     bool hide;                    /* /proc shows user code only its own processes */
     bool crun;                    /* understands --cgroup-manager=disabled */
+    bool flawed;                  /* its version is known to let code out */
     unsigned choice;              /* 1-based place in the default list of runtimes; 0 = named */
 };
 

@@ -134,6 +134,7 @@ static void on_oci_probe(void *arg, const struct oci_probe_result *result)
         .network = lack,
         .runtime = result->runtime,
         .version = result->version,
+        .flaws = result->flaws,
         .reason = reason,
         .left_behind = result->left_behind,
         .mode = result->usable ? oci_mode_pack(&result->mode) : 0,

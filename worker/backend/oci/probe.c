@@ -46,7 +46,8 @@ struct oci_probe {
     unsigned choice; /* 1-based place in the default list; 0 for the requested one */
     char *runtime;   /* path */
     char version[OCI_WORDS_MAX];
-    bool crun;
+    char flaws[OCI_WORDS_MAX];
+    bool crun, flawed;
     struct oci_mode ladder[OCI_LADDER_MAX];
     size_t rung, rungs;
     uint64_t started_ms;
@@ -127,6 +128,7 @@ static void finish_oci_probe(struct oci_probe *p)
         .left_behind = p->left_behind,
         .runtime = p->runtime != NULL ? p->runtime : p->request.spec.runtime,
         .version = p->version,
+        .flaws = p->flaws,
         .reason = p->usable ? "" : p->reason,
         .hint = p->usable ? "" : p->hint,
     };
@@ -272,6 +274,7 @@ static void try_rung(struct oci_probe *p)
 {
     struct oci_mode *mode = &p->ladder[p->rung];
     mode->crun = p->crun;
+    mode->flawed = p->flawed;
     struct oci_root root;
     struct err err;
     int rc = oci_box_prepare(&p->box, &p->request.spec, mode, &p->host, "check", NULL, &root,
@@ -310,6 +313,7 @@ static void on_version(void *arg, const struct oci_exec_result *result)
     }
     oci_runtime_words(text, p->version);
     p->crun = strncmp(p->version, "crun", 4) == 0 || strncmp(p->version, "krun", 4) == 0;
+    p->flawed = oci_runtime_flaws(p->version, p->flaws);
     if (p->stop) {
         clean_probe(p);
     } else if (result->exit_code != 0) {
@@ -339,7 +343,7 @@ static void next_runtime(struct oci_probe *p)
     }
     free(p->runtime);
     p->runtime = NULL;
-    p->version[0] = '\0';
+    p->version[0] = p->flaws[0] = '\0';
     p->cgroup_words[0] = '\0';
     p->rung = 0;
     struct err err;

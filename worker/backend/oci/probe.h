@@ -21,7 +21,7 @@ struct oci_probe_result {
     bool usable;
     bool left_behind; /* a trial container could not be removed; not usable then */
     struct oci_mode mode;
-    const char *runtime, *version, *reason, *hint;
+    const char *runtime, *version, *flaws, *reason, *hint;
     const struct oci_notes *notes;
 };
 

@@ -204,3 +204,58 @@ void oci_runtime_hint(const char *words, const struct oci_host *host, char out[B
         }
     }
 }
+
+/* ---- versions with known flaws --------------------------------------------------------------- */
+
+/* Of each row the first release of each minor version that is mended; later minors all are. */
+static const struct flaw {
+    const char *ids;
+    unsigned mended[3][3];
+} runc_flaws[] = {
+    {"CVE-2024-21626", {{1, 1, 12}}},
+    {"CVE-2025-31133, CVE-2025-52565 and CVE-2025-52881", {{1, 2, 8}, {1, 3, 3}}},
+};
+
+static bool has_flaw(const struct flaw *flaw, const unsigned version[3])
+{
+    for (size_t i = 0; i < sizeof(flaw->mended) / sizeof(flaw->mended[0]); i++) {
+        const unsigned *mended = flaw->mended[i];
+        if (mended[0] == 0) {
+            break;
+        }
+        if (version[0] == mended[0] && version[1] == mended[1]) {
+            return version[2] < mended[2];
+        }
+        if (version[0] < mended[0] || (version[0] == mended[0] && version[1] < mended[1])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool oci_runtime_flaws(const char *version, char out[OCI_WORDS_MAX])
+{
+    unsigned number[3];
+    int end = 0;
+    char known[128] = "";
+    size_t len = 0;
+    out[0] = '\0';
+    if (sscanf(version, "runc version %5u.%5u.%5u%n", &number[0], &number[1], &number[2], &end) !=
+        3) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(runc_flaws) / sizeof(runc_flaws[0]); i++) {
+        if (has_flaw(&runc_flaws[i], number)) {
+            len += (size_t)snprintf(known + len, sizeof(known) - len, "%s%s", len > 0 ? "; " : "",
+                                    runc_flaws[i].ids);
+        }
+    }
+    if (len == 0) {
+        return false;
+    }
+    /* "-rc.1" and the like follow the number of a release of its authors, too */
+    bool own = version[end] == '\0' || strncmp(version + end, "-rc", 3) == 0;
+    snprintf(out, OCI_WORDS_MAX, "%.64s lets code out%s: %s", version,
+             own ? "" : ", unless its distribution has mended", known);
+    return own;
+}

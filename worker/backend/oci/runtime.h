@@ -6,6 +6,7 @@
 #ifndef CLOISTER_WORKER_BACKEND_OCI_RUNTIME_H
 #define CLOISTER_WORKER_BACKEND_OCI_RUNTIME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/err.h"
@@ -40,6 +41,10 @@ void oci_runtime_words(struct view text, char out[OCI_WORDS_MAX]);
 
 /* A hint about what a person can do; "" if unknown. */
 void oci_runtime_hint(const char *words, const struct oci_host *host, char out[BACKEND_HINT_MAX]);
+
+/* What is known against the version that the first line of `--version` tells, as a sentence; "" if
+ * nothing is. True if it is certain: a distribution mends without changing the number. */
+bool oci_runtime_flaws(const char *version, char out[OCI_WORDS_MAX]);
 
 /* For a host without any runtime. */
 #define OCI_HINT_INSTALL                                                                           \

@@ -237,6 +237,47 @@ static void garbage_gives_short_valid_words(void **state)
     assert_int_equal(strlen(out), OCI_WORDS_MAX - 1);
 }
 
+static void expect_flaws(const char *version, bool certain, const char *flaws)
+{
+    char out[OCI_WORDS_MAX];
+    assert_int_equal(oci_runtime_flaws(version, out), certain);
+    assert_string_equal(out, flaws);
+}
+
+static void versions_with_known_ways_out_are_told_apart(void **state)
+{
+    (void)state;
+    expect_flaws("runc version 1.1.11", true,
+                 "runc version 1.1.11 lets code out: CVE-2024-21626; CVE-2025-31133, "
+                 "CVE-2025-52565 and CVE-2025-52881");
+    expect_flaws("runc version 1.0.0-rc9", true,
+                 "runc version 1.0.0-rc9 lets code out: CVE-2024-21626; CVE-2025-31133, "
+                 "CVE-2025-52565 and CVE-2025-52881");
+    expect_flaws("runc version 1.1.12", true,
+                 "runc version 1.1.12 lets code out: CVE-2025-31133, CVE-2025-52565 and "
+                 "CVE-2025-52881");
+    expect_flaws("runc version 1.1.5+ds1", false,
+                 "runc version 1.1.5+ds1 lets code out, unless its distribution has mended: "
+                 "CVE-2024-21626; CVE-2025-31133, CVE-2025-52565 and CVE-2025-52881");
+    expect_flaws("runc version 1.2.7", true,
+                 "runc version 1.2.7 lets code out: CVE-2025-31133, CVE-2025-52565 and "
+                 "CVE-2025-52881");
+    expect_flaws("runc version 1.3.2", true,
+                 "runc version 1.3.2 lets code out: CVE-2025-31133, CVE-2025-52565 and "
+                 "CVE-2025-52881");
+    const char *const good[] = {"runc version 1.2.8",
+                                "runc version 1.3.3",
+                                "runc version 1.4.0",
+                                "runc version 2.0.0",
+                                "crun version 1.8.1",
+                                "runc version x",
+                                "runsc version release-20221212.0",
+                                ""};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        expect_flaws(good[i], false, "");
+    }
+}
+
 static void runtimes_are_found_by_name_or_path(void **state)
 {
     struct bench *b = *state;
@@ -354,6 +395,7 @@ int main(void)
         TEST(closing_drops_a_running_command),
         TEST(words_are_picked_from_any_decoration),
         TEST(garbage_gives_short_valid_words),
+        TEST(versions_with_known_ways_out_are_told_apart),
         TEST(runtimes_are_found_by_name_or_path),
         TEST(hints_name_the_cure),
         TEST(records_come_back_as_written),
