@@ -20,11 +20,13 @@
 #include <uv.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "common/log.h"
 #include "supervisor/base/config.h"
 #include "supervisor/fleet/host/host.h"
 #include "supervisor/fleet/host/instance.h"
 #include "supervisor/fleet/state/sweeper.h"
+#include "supervisor/fleet/workers/environment.h"
 
 #define HIGH_FD 16384 /* the kernel's table for such a number takes 128 KiB */
 
@@ -83,8 +85,10 @@ static int spawn_sweeper(struct sweeper *s, const char *backend, const uv_file r
         stdio[i].flags = fds[i] < 0 ? UV_IGNORE : UV_INHERIT_FD;
         stdio[i].data.fd = fds[i];
     }
+    CLEANUP_FREE char **env = worker_environment();
     uv_process_options_t options;
     memset(&options, 0, sizeof(options));
+    options.env = env;
     options.file = host->config->sweeper;
     /* uv_spawn() changes neither the array nor the texts; its type predates const. */
     options.args = (char **)(uintptr_t)argv;

@@ -34,6 +34,7 @@
 #include "common/str.h"
 #include "supervisor/fleet/host/child_log.h"
 #include "supervisor/fleet/host/host.h"
+#include "supervisor/fleet/workers/environment.h"
 
 struct worker_process {
     union {
@@ -122,9 +123,11 @@ static int spawn_worker(struct worker_process *p, const struct worker_args *args
     stdio[3].flags = UV_INHERIT_FD;
     stdio[3].data.fd = host->lifeline_read;
 
+    CLEANUP_FREE char **env = worker_environment();
     uv_process_options_t options;
     memset(&options, 0, sizeof(options));
     options.file = host->worker_path;
+    options.env = env;
     /* uv_spawn() changes neither the array nor the texts; its type predates const. */
     options.args = (char **)(uintptr_t)argv;
     options.exit_cb = on_process_reaped;

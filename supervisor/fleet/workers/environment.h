@@ -1,0 +1,18 @@
+/*
+ * The environment of the processes that we start: workers, and the sweeper, which starts workers.
+ *
+ * Thread: any. Nothing blocks.
+ */
+#ifndef CLOISTER_SUPERVISOR_FLEET_WORKERS_ENVIRONMENT_H
+#define CLOISTER_SUPERVISOR_FLEET_WORKERS_ENVIRONMENT_H
+
+#include <stdbool.h>
+
+/* Those of our variables that a worker may have, NULL at the end. The caller frees the array; the
+ * texts are our environment's and stay as long as that is not changed. */
+char **worker_environment(void);
+
+/* Whether a worker may have this one ("NAME=value", or the name alone). */
+bool worker_environment_has(const char *variable);
+
+#endif
