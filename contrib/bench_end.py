@@ -100,7 +100,7 @@ def end(server, way):
 def bench_end(server_of, options, directory, engine):
     """`server_of` starts a server with these options."""
     count = options.end
-    server = server_of("--max-sandboxes", str(count), "--memory-mb", "64", "--ttl-seconds", "86400")
+    server = server_of("--max-sandboxes", str(count), "--memory-mb", "64", "--memory-budget-mb", str(64 * count), "--ttl-seconds", "86400")
     server.hello()
     mark = f"31536000.{os.getpid()}"
     begun = time.monotonic()

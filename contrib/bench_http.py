@@ -46,6 +46,7 @@ class HttpServer:
             "--max-sessions": sessions + 64,
             "--max-connections": 2 * sessions + 64,
             "--memory-mb": 64,
+            "--memory-budget-mb": 64 * (sessions + 8),
             "--pids": 32,
             "--disk-mb": 16,
         }

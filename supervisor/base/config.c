@@ -18,6 +18,7 @@
 #include "common/place.h"
 #include "common/room.h"
 #include "common/str.h"
+#include "supervisor/base/ceilings.h"
 #include "supervisor/base/dotenv.h"
 #include "supervisor/base/image.h"
 #include "supervisor/base/local_file.h"
@@ -337,10 +338,9 @@ static int check_together(const struct config *c, struct err *err)
 uint64_t config_disk_mb(const struct config *c, uint64_t memory_mb)
 {
     uint64_t fitting = room_disk_default(memory_mb << 20) >> 20;
-    if (c->disk_mb == 0) {
-        return fitting;
-    }
-    return memory_mb < c->memory_mb && fitting < c->disk_mb ? fitting : c->disk_mb;
+    bool fits = c->disk_mb != 0 && (memory_mb >= c->memory_mb || c->disk_mb <= fitting);
+    uint64_t disk_mb = fits ? c->disk_mb : fitting;
+    return disk_mb < c->max_disk_mb ? disk_mb : c->max_disk_mb;
 }
 
 int config_options_end(int argc, char **argv)
@@ -414,6 +414,10 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
     }
     if (rc == 0) {
         rc = check_together(c, err);
+    }
+    if (rc == 0) {
+        const struct ceilings_machine machine = ceilings_machine();
+        rc = ceilings_settle(c, &machine, err);
     }
     if (rc == 0 && shares_settle(&c->share, err) < 0) {
         rc = err_wrap(err, "--share");

@@ -33,6 +33,9 @@ struct config {
     uint64_t pids;
     uint64_t disk_mb; /* 0: what fits; see config_disk_mb() */
     uint64_t files;
+    /* the most that a client may ask for one sandbox, and memory of all; never 0 (ceilings.h) */
+    uint64_t max_memory_mb, max_cpu_milli, max_pids, max_disk_mb;
+    uint64_t memory_budget_mb;
     uint64_t timeout_s; /* default deadline of an execution */
     uint64_t max_timeout_s;
     uint64_t sync_budget_s; /* longest wait of a call for code to end */
@@ -90,7 +93,7 @@ char *config_not_taken(const struct config *c, const struct backend_row *row);
 bool config_names_references(const struct config *c);
 
 /* The size of the workspace for a sandbox with this much memory if the client asks for none: the
- * configured size, or less if the memory is less than the configured. */
+ * configured size, or less if the memory is less than the configured; at most --max-disk-mb. */
 uint64_t config_disk_mb(const struct config *c, uint64_t memory_mb);
 
 /* How many of the words are options with their values: the first behind them is a command, or there
@@ -99,9 +102,9 @@ int config_options_end(int argc, char **argv);
 
 /* Reads defaults, then environment, then arguments. `argv` starts at the first option; parsing
  * stops at the first word that is no option, whose index is stored in *ret_used. The error names
- * the option and what was expected. Looks at the directories of --share; with --compat code-sandbox
- * also reads a file .env of the working directory, and sets INTERPRETER_TYPE in the environment if
- * only that file has it. */
+ * the option and what was expected. Looks at this machine and at the directories of --share; with
+ * --compat code-sandbox also reads a file .env of the working directory, and sets INTERPRETER_TYPE
+ * in the environment if only that file has it. */
 int config_load(struct config *c, int argc, char **argv, int *ret_used,
                 struct err *err) WARN_UNUSED;
 

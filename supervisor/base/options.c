@@ -68,6 +68,16 @@ const struct option options[] = {
      "of the memory, less if that is below 512 MiB; /tmp and home have up to 64 MiB each", NULL},
     {"files", OPTION_TOPIC_LIMITS, OPTION_NUMBER, FIELD(files), "1024", 128, 1048576, "N",
      "open files of a process in a sandbox", NULL},
+    {"max-memory-mb", OPTION_TOPIC_LIMITS, OPTION_NUMBER, FIELD(max_memory_mb), "0", 0, 1048576, "MIB",
+     "most memory that a client may ask for a sandbox; 0: all of --memory-budget-mb", NULL},
+    {"max-cpus", OPTION_TOPIC_LIMITS, OPTION_MILLI, FIELD(max_cpu_milli), "0", 0, 1024000, "N",
+     "most CPU cores that a client may ask for a sandbox; 0: as many as this machine has", NULL},
+    {"max-pids", OPTION_TOPIC_LIMITS, OPTION_NUMBER, FIELD(max_pids), "0", 0, 1000000, "N",
+     "most processes and threads that a client may ask for a sandbox; 0: 1024, or --pids if that is more", NULL},
+    {"max-disk-mb", OPTION_TOPIC_LIMITS, OPTION_NUMBER, FIELD(max_disk_mb), "0", 0, 1048576, "MIB",
+     "largest workspace that a client may ask for, and that a sandbox gets; 0: what fits --max-memory-mb", NULL},
+    {"memory-budget-mb", OPTION_TOPIC_LIMITS, OPTION_NUMBER, FIELD(memory_budget_mb), "0", 0, 16777216, "MIB",
+     "memory of all sandboxes together, the sum of their limits; 0: this machine's, less an eighth", NULL},
     {"allow-network", OPTION_TOPIC_LIMITS, OPTION_FLAG, FIELD(allow_network), "no", 0, 0, NULL,
      "clients may create sandboxes that reach the network, though not this host's loopback", NULL},
 
@@ -155,9 +165,9 @@ const struct option options[] = {
      "HTTP: listen on other than this machine's own addresses though nobody needs a token, or though tokens "
      "travel without TLS", NULL},
     {"principal-sandboxes", OPTION_TOPIC_ACCESS, OPTION_NUMBER, FIELD(principal_sandboxes), "0", 0, 4096, "N",
-     "HTTP: most sandboxes of one principal, 0: all there are; the file of tokens may say otherwise", NULL},
+     "HTTP: most sandboxes of one principal, 0: a fair share, all if there is only one principal; the file of tokens may say otherwise", NULL},
     {"principal-memory-mb", OPTION_TOPIC_ACCESS, OPTION_NUMBER, FIELD(principal_memory_mb), "0", 0, 16777216, "MIB",
-     "HTTP: memory of all sandboxes of one principal, 0: no limit", NULL},
+     "HTTP: memory of all sandboxes of one principal, 0: a fair share of --memory-budget-mb, all of it if there is only one principal", NULL},
     {"principal-calls", OPTION_TOPIC_ACCESS, OPTION_NUMBER, FIELD(principal_calls), "0", 0, 65536, "N",
      "HTTP: requests of one principal in flight, 0: no limit", NULL},
 

@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 struct principal_limits {
-    uint64_t sandboxes; /* at the same time; 0: only the server's own limit */
-    uint64_t memory_mb; /* of all its sandboxes together; 0: no limit */
+    uint64_t sandboxes; /* at the same time; 0: a fair share of the server's */
+    uint64_t memory_mb; /* of all its sandboxes together; 0: likewise */
     uint64_t calls;     /* requests in flight, of all its sessions; 0: no limit */
 };
 

@@ -1,15 +1,19 @@
 /*
- * Whether there may be one more sandbox. Names are unique; there is a limit for all sandboxes and
- * one for each owner, whatever others have. A failed sandbox does not count, but is kept as a
- * tombstone, so that its owner learns why; tombstones have a limit, too. If there is no room, an
- * idle sandbox that its owner did not ask for explicitly is evicted.
+ * Whether there may be one more sandbox. Names are unique, and nobody gets more than the ceilings
+ * of one sandbox. Number and memory of all sandboxes have a limit, and those of each owner: his
+ * own, whatever others have, or without one a share that leaves something for others, if there may
+ * be others. A failed sandbox does not count, but is kept as a tombstone, so that its owner learns
+ * why; tombstones have a limit, too. If there is no room, an idle sandbox that its owner did not
+ * ask for explicitly is evicted.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "common/room.h"
 #include "common/str.h"
+#include "supervisor/base/ceilings.h"
 #include "supervisor/base/config.h"
+#include "supervisor/base/fair.h"
 #include "supervisor/fleet/internal.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
 
@@ -50,52 +54,108 @@ static bool counts(const struct sandbox *s)
            !(sandbox_state(s) >= SANDBOX_CLOSING && s->made.state == MADE_DESTROYED);
 }
 
-/* `spare` would be evicted for the new sandbox; NULL: none. */
-static int check_limit(struct fleet *f, const struct sandbox *spare, struct err *err,
-                       const char **ret_hint)
+/* A sandbox that is wanted, and what there would be beside it. */
+struct wish {
+    const struct fleet_spec *spec;
+    const struct sandbox *spare; /* it would be evicted; NULL: none */
+    uint64_t memory_mb;
+    uint64_t count, used_mb; /* of all others */
+    uint64_t own_count, own_mb;
+    bool own_spare; /* it belongs to the same owner */
+};
+
+static struct wish weigh(struct fleet *f, const char *owner, const struct fleet_spec *spec,
+                         const struct sandbox *spare)
 {
     struct sandbox *s;
-    uint64_t count = 0;
+    struct wish w = {.spec = spec, .spare = spare};
+    w.memory_mb = spec->memory_mb != 0 ? spec->memory_mb : f->host.config->memory_mb;
+    w.own_spare = spare != NULL && strcmp(spare->owner, owner) == 0;
     TAILQ_FOREACH(s, &f->sandboxes, node)
     {
-        count += counts(s) && s != spare ? 1 : 0;
+        if (counts(s) && s != spare) {
+            bool own = strcmp(s->owner, owner) == 0;
+            w.count++;
+            w.used_mb += s->spec.memory_bytes >> 20;
+            w.own_count += own ? 1 : 0;
+            w.own_mb += own ? s->spec.memory_bytes >> 20 : 0;
+        }
     }
-    if (count >= f->host.config->max_sandboxes) {
+    return w;
+}
+
+/* The limits of all sandboxes together. */
+static int check_limit(const struct config *c, const struct wish *w, struct err *err,
+                       const char **ret_hint)
+{
+    if (w->count >= c->max_sandboxes) {
         *ret_hint = "close a sandbox that is not needed any more, or raise --max-sandboxes";
         return err_set(err, ERR_SANDBOX_LIMIT,
-                       "there are %" PRIu64 " sandboxes already, the most allowed", count);
+                       "there are %" PRIu64 " sandboxes already, the most allowed", w->count);
+    }
+    if (w->used_mb + w->memory_mb > c->memory_budget_mb) {
+        *ret_hint = "choose a smaller memory_mb, or close a sandbox that is not needed any more; "
+                    "the server's operator can raise --memory-budget-mb";
+        return err_set(err, ERR_SANDBOX_LIMIT,
+                       "all sandboxes may have %" PRIu64 " MiB of memory together "
+                       "(--memory-budget-mb): they have %" PRIu64 " MiB, and this one would have "
+                       "%" PRIu64 " MiB",
+                       c->memory_budget_mb, w->used_mb, w->memory_mb);
     }
     return 0;
 }
 
 /* Checks the owner's own limits, which reveal nothing about others. */
-static int check_quota(struct fleet *f, const char *owner, const struct fleet_spec *spec,
-                       const struct sandbox *spare, struct err *err, const char **ret_hint)
+static int check_quota(const struct wish *w, struct err *err, const char **ret_hint)
 {
-    struct sandbox *s;
-    uint64_t count = 0;
-    uint64_t used_mb = 0;
-    uint64_t wanted_mb = spec->memory_mb != 0 ? spec->memory_mb : f->host.config->memory_mb;
-    TAILQ_FOREACH(s, &f->sandboxes, node)
-    {
-        if (counts(s) && s != spare && strcmp(s->owner, owner) == 0) {
-            count++;
-            used_mb += s->spec.memory_bytes >> 20;
-        }
-    }
-    if (spec->owner_sandboxes != 0 && count >= spec->owner_sandboxes) {
+    const struct fleet_spec *spec = w->spec;
+    if (spec->owner_sandboxes != 0 && w->own_count >= spec->owner_sandboxes) {
         *ret_hint = "close one of your sandboxes that is not needed any more with close_sandbox";
         return err_set(err, ERR_SANDBOX_LIMIT,
-                       "you have %" PRIu64 " sandboxes, and may have %" PRIu64 " at a time", count,
-                       spec->owner_sandboxes);
+                       "you have %" PRIu64 " sandboxes, and may have %" PRIu64 " at a time",
+                       w->own_count, spec->owner_sandboxes);
     }
-    if (spec->owner_memory_mb != 0 && used_mb + wanted_mb > spec->owner_memory_mb) {
+    if (spec->owner_memory_mb != 0 && w->own_mb + w->memory_mb > spec->owner_memory_mb) {
         *ret_hint = "choose a smaller memory_mb, or close one of your sandboxes that is not needed "
                     "any more with close_sandbox";
         return err_set(err, ERR_SANDBOX_LIMIT,
                        "your sandboxes may have %" PRIu64 " MiB of memory together: they have "
                        "%" PRIu64 " MiB, and this one would have %" PRIu64 " MiB",
-                       spec->owner_memory_mb, used_mb, wanted_mb);
+                       spec->owner_memory_mb, w->own_mb, w->memory_mb);
+    }
+    return 0;
+}
+
+/* Checks that enough stays for others, where the owner has no limits of his own. His first sandbox
+ * takes any place that is free, with as much memory as one gets that asks for nothing. One that
+ * takes the place of another of his own takes nothing from anybody. */
+static int check_share(const struct config *c, const struct wish *w, struct err *err,
+                       const char **ret_hint)
+{
+    bool first = w->own_count == 0;
+    uint64_t spare_mb = w->own_spare ? w->spare->spec.memory_bytes >> 20 : 0;
+    if (w->spec->owner_sandboxes == 0 && !first && !w->own_spare &&
+        !fair_may_take(c->max_sandboxes, w->count, w->own_count, 1)) {
+        *ret_hint = "close one of your sandboxes that is not needed any more with close_sandbox; "
+                    "the server's operator can give you a number of your own, by "
+                    "--principal-sandboxes or in the file of tokens";
+        return err_set(err, ERR_SANDBOX_LIMIT,
+                       "you have %" PRIu64 " sandboxes, and %" PRIu64 " of %" PRIu64
+                       " places are free: these stay for others",
+                       w->own_count, c->max_sandboxes - w->count, c->max_sandboxes);
+    }
+    if (w->spec->owner_memory_mb == 0 && !(first && w->memory_mb <= c->memory_mb) &&
+        w->memory_mb > spare_mb &&
+        !fair_may_take(c->memory_budget_mb, w->used_mb, w->own_mb, w->memory_mb)) {
+        *ret_hint = "choose a smaller memory_mb, or close one of your sandboxes that is not needed "
+                    "any more with close_sandbox; the server's operator can give you memory of "
+                    "your own, by --principal-memory-mb or in the file of tokens";
+        return err_set(err, ERR_SANDBOX_LIMIT,
+                       "your sandboxes have %" PRIu64 " MiB of memory, this one would have %" PRIu64
+                       " MiB, and %" PRIu64 " of %" PRIu64
+                       " MiB are free: as much as you have must stay for others",
+                       w->own_mb, w->memory_mb, c->memory_budget_mb - w->used_mb,
+                       c->memory_budget_mb);
     }
     return 0;
 }
@@ -103,8 +163,13 @@ static int check_quota(struct fleet *f, const char *owner, const struct fleet_sp
 static int check_places(struct fleet *f, const char *owner, const struct fleet_spec *spec,
                         const struct sandbox *spare, struct err *err, const char **ret_hint)
 {
-    int rc = check_quota(f, owner, spec, spare, err, ret_hint);
-    return rc < 0 ? rc : check_limit(f, spare, err, ret_hint);
+    const struct config *c = f->host.config;
+    const struct wish w = weigh(f, owner, spec, spare);
+    int rc = check_quota(&w, err, ret_hint);
+    if (rc == 0) {
+        rc = check_limit(c, &w, err, ret_hint);
+    }
+    return rc == 0 && f->shared ? check_share(c, &w, err, ret_hint) : rc;
 }
 
 /* Returns the sandbox of this owner (NULL: of anybody) that has been idle for longest and may be
@@ -164,6 +229,19 @@ static int check_room(const struct config *c, const struct fleet_spec *spec, str
                    spec->disk_mb, memory_mb, most_mb, room_memory_min(spec->disk_mb << 20) >> 20);
 }
 
+static int check_ceilings(const struct config *c, const struct fleet_spec *spec, struct err *err,
+                          const char **ret_hint)
+{
+    const struct ceilings_asked asked = {
+        .memory_mb = (double)spec->memory_mb,
+        .cpus = spec->cpus,
+        .pids = (double)spec->pids,
+        .disk_mb = (double)spec->disk_mb,
+    };
+    *ret_hint = "ask for no more than that, or leave it out for the default";
+    return ceilings_check(c, &asked, err);
+}
+
 int fleet_admit(struct fleet *f, const char *owner, const struct fleet_spec *spec, struct err *err,
                 const char **ret_hint)
 {
@@ -175,7 +253,11 @@ int fleet_admit(struct fleet *f, const char *owner, const struct fleet_spec *spe
     if (spec->installs_for != NULL) {
         return 0;
     }
-    rc = check_room(f->host.config, spec, err, ret_hint);
+    rc = check_ceilings(f->host.config, spec, err, ret_hint);
+    if (rc == 0) {
+        *ret_hint = "";
+        rc = check_room(f->host.config, spec, err, ret_hint);
+    }
     return rc < 0 ? rc : take_place(f, owner, spec, err, ret_hint);
 }
 

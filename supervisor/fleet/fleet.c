@@ -114,6 +114,16 @@ void fleet_set_runners(struct fleet *f, struct view_list runners)
     f->host.runners = runners;
 }
 
+void fleet_set_shared(struct fleet *f, bool shared)
+{
+    f->shared = shared;
+}
+
+bool fleet_is_shared(const struct fleet *f)
+{
+    return f->shared;
+}
+
 void fleet_observe(struct fleet *f, const struct fleet_events *events, void *arg)
 {
     f->host.events = events;

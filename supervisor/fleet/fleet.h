@@ -66,7 +66,7 @@ struct fleet_spec {
     struct view_list mounts; /* for an installer: pairs of host path and inside path */
     struct view_list shares; /* names of directories that it asks for, besides those for all */
     /* Limits of this owner, including the new sandbox: number of sandboxes, and memory of all
-     * together. 0: only the server's own limit. */
+     * together. 0: a share of what the server has, if it is shared (fleet_set_shared()). */
     uint64_t owner_sandboxes, owner_memory_mb;
     /* If it takes long, called with the `arg` of fleet_open() any number of times before `done`. */
     fleet_progress_fn progress;
@@ -173,6 +173,11 @@ struct fleet *fleet_create(uv_loop_t *loop, const struct config *config);
 /* Sets how programs run languages, for sandboxes opened from now on: encoded RUNNER messages,
  * borrowed for the life of the fleet. None at first. */
 void fleet_set_runners(struct fleet *f, struct view_list runners);
+
+/* Whether several principals use this server, so that none of them may take everything; at first
+ * not. */
+void fleet_set_shared(struct fleet *f, bool shared);
+bool fleet_is_shared(const struct fleet *f);
 
 /* Changes, for an observer. Called by the loop soon after the change; several changes of a sandbox
  * may be reported as one. */

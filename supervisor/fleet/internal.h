@@ -27,6 +27,7 @@ struct fleet {
     TAILQ_HEAD(, sandbox) sandboxes;
     unsigned char key[FLEET_KEY_BYTES];
     bool has_key; /* it was read */
+    bool shared;  /* fleet_set_shared() */
 
     struct turns turns; /* for closing if there are too many sandboxes to close all at once */
     uv_timer_t stop_timer;

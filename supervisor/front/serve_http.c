@@ -33,6 +33,7 @@ struct serve_http {
     struct web_listener *listener;
     struct mcp_endpoint *endpoint;
     struct files_endpoint *files;
+    struct fleet *fleet; /* from serve_http_start() */
     bool quiet, closing;
     uint64_t flush_ms;
     void (*closed)(void *arg);
@@ -142,6 +143,12 @@ static int session_key(void *arg, unsigned char *ret, struct err *err)
     return rc == 0 ? fleet_key(fleet, ret, err) : rc;
 }
 
+/* Beside clients over HTTP, whoever started us by a pipe is a principal of his own. */
+static void share_fleet(struct serve_http *h)
+{
+    fleet_set_shared(h->fleet, h->config->stdio || web_auth_has_several(h->auth));
+}
+
 void serve_http_start(struct serve_http *h, struct mcp_server *server, struct fleet *fleet,
                       const struct files_source *files)
 {
@@ -162,6 +169,8 @@ void serve_http_start(struct serve_http *h, struct mcp_server *server, struct fl
     };
     h->endpoint = mcp_endpoint_create(h->loop, &config);
     h->files = files_endpoint_create(files);
+    h->fleet = fleet;
+    share_fleet(h);
     /* Not a log line: scripts wait for it at every log level. */
     fprintf(stderr, "cloister: listening on %s/mcp\n", web_listener_url(h->listener));
 }
@@ -185,6 +194,7 @@ void serve_http_reload(struct serve_http *h)
         log_error("tokens stay as they were: %s", err.text);
     } else {
         log_info("tokens were read again");
+        share_fleet(h);
     }
     if (h->config->tls_cert[0] == '\0') {
         return;

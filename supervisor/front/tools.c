@@ -27,6 +27,7 @@
 #include "supervisor/compat/profile.h"
 #include "supervisor/results/form.h"
 #include "supervisor/tools/forgive.h"
+#include "supervisor/tools/sandbox_json.h"
 #include "supervisor/tools/schema.h"
 #include "supervisor/tools/schema_text.h"
 #include "supervisor/tools/tool.h"
@@ -47,6 +48,7 @@ static const struct tool *const native[] = {
 
 struct row {
     const struct tool *tool;
+    const struct config *config;
     struct mcp_tool entry;
     char *description;
     cJSON *input_schema;
@@ -128,6 +130,7 @@ static void add_tool(struct tools *t, const struct tool *tool, const struct word
     assert(t->count < TOOLS_MAX);
     struct row *row = &t->of[t->count++];
     row->tool = tool;
+    row->config = w->config;
     row->description = expand(tool->description, w);
     row->input_schema = parse(tool->input_schema, w);
     if (tool->output_schema != NULL) {
@@ -225,6 +228,16 @@ static bool is_our_tool(const struct tool *tool)
     return tool->output_schema != NULL;
 }
 
+/* The schema refuses a number above a ceiling; this says whose ceiling it is. */
+static void name_ceiling(const struct row *row, const cJSON *args, struct err *err)
+{
+    struct err better = ERR_INIT;
+    if (json_get(json_get(row->input_schema, "properties"), "memory_mb") != NULL &&
+        sandbox_choice_check(args, row->config, &better) < 0) {
+        *err = better;
+    }
+}
+
 int tools_read(const struct mcp_tool *tool, const cJSON *arguments, cJSON **ret_meant,
                struct err *err)
 {
@@ -241,6 +254,7 @@ int tools_read(const struct mcp_tool *tool, const cJSON *arguments, cJSON **ret_
         *ret_meant = forgive_arguments(schema, args);
         rc = *ret_meant != NULL ? schema_check(schema, *ret_meant, err) : rc;
         if (rc < 0) {
+            name_ceiling(row_of(tool), *ret_meant != NULL ? *ret_meant : args, err);
             cJSON_Delete(STEAL_PTR(*ret_meant));
             return rc;
         }

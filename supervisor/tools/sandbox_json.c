@@ -12,6 +12,7 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "common/text.h"
+#include "supervisor/base/ceilings.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
 #include "supervisor/base/share.h"
@@ -77,6 +78,24 @@ static int choose_shares(struct sandbox_choice *c, const cJSON *args, const stru
     }
     c->spec.shares = args_list_view(&c->shares);
     return rc;
+}
+
+/* 0 if it is absent, or no number. */
+static double number(const cJSON *object, const char *key)
+{
+    const cJSON *item = json_get(object, key);
+    return item != NULL ? item->valuedouble : 0;
+}
+
+int sandbox_choice_check(const cJSON *args, const struct config *config, struct err *err)
+{
+    const struct ceilings_asked asked = {
+        .memory_mb = number(args, "memory_mb"),
+        .cpus = number(args, "cpus"),
+        .pids = number(args, "pids"),
+        .disk_mb = number(args, "disk_mb"),
+    };
+    return ceilings_check(config, &asked, err);
 }
 
 int sandbox_choice_read(struct sandbox_choice *ret, const cJSON *args, const struct config *config,
@@ -217,12 +236,6 @@ cJSON *sandbox_json_execution(const struct fleet_outcome *o)
     result_put_time(row, "started_at", o->started_wall_ms);
     result_put_number(row, "duration_ms", (double)o->duration_us / 1000.0);
     return row;
-}
-
-static double number(const cJSON *object, const char *key)
-{
-    const cJSON *item = json_get(object, key);
-    return item != NULL ? item->valuedouble : 0;
 }
 
 static void add_phrase_list(struct buf *text, const char *before, const char *between,

@@ -26,6 +26,10 @@ struct sandbox_choice {
  * success the caller finishes *ret once fleet_open() has returned. */
 int sandbox_choice_read(struct sandbox_choice *ret, const cJSON *args, const struct config *config,
                         struct err *err) WARN_UNUSED;
+/* Whether the limits among the arguments are within this server's ceilings, whatever else is in the
+ * arguments. -ERR_INVALID. */
+int sandbox_choice_check(const cJSON *args, const struct config *config,
+                         struct err *err) WARN_UNUSED;
 void sandbox_choice_finish(struct sandbox_choice *choice);
 
 /* Adds what create_sandbox reports about a sandbox. */

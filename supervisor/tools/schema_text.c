@@ -91,19 +91,19 @@ static const struct {
             "description": "@image_about@"
         },
         "memory_mb": {
-            "type": "integer", "minimum": 16, "maximum": 1048576,
+            "type": "integer", "minimum": 16, "maximum": @max_memory_mb@,
             "description": "Memory in MiB, no swap. Default: @memory_mb@."
         },
         "cpus": {
-            "type": "number", "minimum": 0.01, "maximum": 1024,
+            "type": "number", "minimum": 0.01, "maximum": @max_cpus@,
             "description": "CPU cores, may be a fraction. Default: @cpus@."
         },
         "pids": {
-            "type": "integer", "minimum": 8, "maximum": 1000000,
+            "type": "integer", "minimum": 8, "maximum": @max_pids@,
             "description": "Most processes and threads. Default: @pids@."
         },
         "disk_mb": {
-            "type": "integer", "minimum": 1, "maximum": 1048576,
+            "type": "integer", "minimum": 1, "maximum": @max_disk_mb@,
             "description": "Space for files in MiB, part of memory_mb. Default: @disk_mb@, or what fits memory_mb."
         },
         "network": {
@@ -400,6 +400,9 @@ static const char *look_up_figure(const char *name, const struct config *c, char
         {"ttl_seconds", c->ttl_s},
         {"max_lifetime_seconds", c->max_lifetime_s},
         {"max_sandboxes", c->max_sandboxes},
+        {"max_memory_mb", c->max_memory_mb},
+        {"max_pids", c->max_pids},
+        {"max_disk_mb", c->max_disk_mb},
         {"stdout_bytes", RESULT_STDOUT_BYTES},
         {"output_bytes", RESULT_OUTPUT_BYTES},
         {"image_length", config_names_references(c) ? IMAGE_REFERENCE_MAX : LIMIT_NAME},
@@ -410,8 +413,9 @@ static const char *look_up_figure(const char *name, const struct config *c, char
             return figure;
         }
     }
-    if (strcmp(name, "cpus") == 0) {
-        snprintf(figure, size, "%.15g", (double)c->cpu_milli / 1000.0);
+    if (strcmp(name, "cpus") == 0 || strcmp(name, "max_cpus") == 0) {
+        uint64_t milli = name[0] == 'm' ? c->max_cpu_milli : c->cpu_milli;
+        snprintf(figure, size, "%.15g", (double)milli / 1000.0);
         return figure;
     }
     if (strcmp(name, "local_files_about") == 0) {

@@ -59,6 +59,7 @@ struct fleet {
     struct fleet_call *first, **last;
     const struct fleet_events *events;
     void *events_arg;
+    bool shared;
 };
 
 struct fleet *fleet_create(uv_loop_t *loop, const struct config *config)
@@ -100,6 +101,16 @@ static size_t slot_of(const struct fleet *f, const char *id)
 
 void fleet_set_runners(struct fleet *f, struct view_list runners)
 {
+}
+
+void fleet_set_shared(struct fleet *f, bool shared)
+{
+    f->shared = shared;
+}
+
+bool fleet_is_shared(const struct fleet *f)
+{
+    return f->shared;
 }
 
 void fleet_observe(struct fleet *f, const struct fleet_events *events, void *arg)

@@ -37,6 +37,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         FUZZ_REQUIRE(used >= 0 && used <= count);
         FUZZ_REQUIRE(config.pids > 0 && config.memory_mb > 0 && config.cpu_milli > 0);
+        FUZZ_REQUIRE(config.max_memory_mb >= config.memory_mb &&
+                     config.max_cpu_milli >= config.cpu_milli && config.max_pids >= config.pids &&
+                     config.max_disk_mb > 0 && config.max_disk_mb >= config.disk_mb &&
+                     config.memory_budget_mb >= config.max_memory_mb);
         FUZZ_REQUIRE(config.timeout_s > 0 && config.max_sandboxes > 0);
         config_finish(&config);
     }

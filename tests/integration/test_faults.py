@@ -214,7 +214,7 @@ def no_descriptors():
     def lower():
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
-    with Server("--max-sandboxes", "64", preexec=lower) as server:
+    with Server("--max-sandboxes", "64", "--memory-mb", "64", preexec=lower) as server:
         server.legacy()
         made, failed = [], None
         for _ in range(limit):

@@ -462,6 +462,11 @@ void web_auth_check(struct web_auth *a, struct web_exchange *x,
     }
 }
 
+bool web_auth_has_several(const struct web_auth *a)
+{
+    return a->introspect != NULL || (a->tokens != NULL && tokens_names(a->tokens) > 1);
+}
+
 /* ---- reload --------------------------------------------------------------------------------- */
 
 /* Reads a new ID:SECRET, if there is an issuer. */

@@ -45,6 +45,9 @@ void web_auth_set_url(struct web_auth *a, const char *url);
  * pass web_auth_check(). */
 bool web_auth_admit(struct web_auth *a, struct web_exchange *x);
 
+/* Whether there is more than one principal, or an issuer may name another one at any time. */
+bool web_auth_has_several(const struct web_auth *a);
+
 /* Calls `done` once, at once or later, with the principal (borrowed); or answers the exchange (401,
  * 403, 400, 429, 503) and calls `done` with NULL. The caller must not touch the exchange meanwhile;
  * if its client disconnects, `done` is called with NULL, too. */

@@ -463,3 +463,8 @@ size_t tokens_count(const struct tokens *t)
 {
     return t->count;
 }
+
+size_t tokens_names(const struct tokens *t)
+{
+    return t->holder_count;
+}

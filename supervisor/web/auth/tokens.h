@@ -61,6 +61,8 @@ void tokens_replace(struct tokens *old, struct tokens *fresh,
                     void (*revoked)(void *arg, struct principal *p), void *arg);
 
 size_t tokens_count(const struct tokens *t);
+/* How many names they stand for. */
+size_t tokens_names(const struct tokens *t);
 
 /* Whether the text is a valid NAME of the file, and not reserved. */
 bool tokens_name_ok(const char *name);

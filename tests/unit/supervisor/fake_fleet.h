@@ -66,6 +66,7 @@ struct fleet {
     size_t opens, runs, closes;
     const struct fleet_events *events; /* of fleet_observe() */
     void *events_arg;
+    bool shared;              /* of fleet_set_shared() */
     fleet_install_fn install; /* of fleet_on_install() */
     void *install_arg;
 

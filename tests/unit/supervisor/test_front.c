@@ -402,6 +402,8 @@ static void options_come_from_defaults_environment_and_arguments(void **state)
     assert_int_equal(c.pids, 20);
     assert_int_equal(c.cpu_milli, 1250);
     assert_int_equal(c.timeout_s, 60);
+    assert_true(c.max_memory_mb >= 100 && c.memory_budget_mb >= 100 && c.max_pids >= 20 &&
+                c.max_cpu_milli >= 1250 && c.max_disk_mb > 0); /* of the machine */
     assert_true(c.strict);
     assert_int_equal(c.log_level, LOG_DEBUG);
     assert_string_equal(c.backend, "fake");
@@ -453,6 +455,9 @@ static void a_bad_option_is_named(void **state)
         {{"--backend", "vm"}, "--backend: expected one of: auto docker oci fake; got \"vm\""},
         {{"--timeout-seconds=100", "--max-timeout-seconds=50"},
          "--timeout-seconds (100) is more than --max-timeout-seconds (50)"},
+        {{"--pids=300", "--max-pids=299"},
+         "--max-pids (299) is less than --pids (300), which a sandbox gets that asks for nothing: "
+         "raise the first, or lower the second"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct config c;

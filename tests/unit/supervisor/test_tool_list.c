@@ -93,6 +93,46 @@ static void arguments_that_only_the_default_fits_are_not_shown(void **state)
     assert_int_equal(c->fleet->opens, 1);
 }
 
+static void the_ceilings_are_told_and_their_options_named(void **state)
+{
+    struct client *c = *state;
+    c->config.max_memory_mb = 700;
+    c->config.max_cpu_milli = 1500;
+    struct tools *tools = tools_create(&c->config, c->languages);
+    cJSON *list = tools_list(tools, RESULT_FORM_TEXT);
+    static const char *const both[] = {"1.inputSchema.properties", "4.inputSchema.properties"};
+    for (size_t i = 0; i < sizeof(both) / sizeof(both[0]); i++) {
+        const cJSON *properties = at(list, both[i]);
+        assert_true(number_at(properties, "memory_mb.maximum") == 700);
+        assert_true(number_at(properties, "cpus.maximum") == 1.5);
+        assert_true(number_at(properties, "pids.maximum") == (double)c->config.max_pids);
+        assert_true(number_at(properties, "disk_mb.maximum") == (double)c->config.max_disk_mb);
+    }
+    const struct {
+        const char *arguments, *text;
+    } cases[] = {
+        {"{\"memory_mb\": 1000000}",
+         "memory_mb 1000000 is more than this server gives one sandbox: "
+         "at most 700 (--max-memory-mb)"},
+        {"{\"memory_mb\": \"800\"}", "memory_mb 800 is more than"}, /* read as it is meant */
+        {"{\"memory_mb\": 20, \"cpus\": 64}", "at most 1.5 (--max-cpus)"},
+        {"{\"memory_mb\": 1}", "memory_mb: expected an integer between 16 and 700, got 1"},
+        {"{\"code\": \"1\", \"memory_mb\": 900}", "memory_mb 900 is more than"},
+    };
+    const struct mcp_tool *tool = tools_find(tools, "create_sandbox");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct err err = ERR_INIT;
+        cJSON *meant = NULL;
+        cJSON *args = cJSON_Parse(cases[i].arguments);
+        assert_int_equal(tools_read(tool, args, &meant, &err), -ERR_INVALID);
+        assert_null(meant);
+        assert_non_null(strstr(err.text, cases[i].text));
+        cJSON_Delete(args);
+    }
+    cJSON_Delete(list);
+    tools_destroy(tools);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
 
 int main(void)
@@ -101,6 +141,7 @@ int main(void)
         CASE(the_list_is_small_with_everything_on),
         CASE(what_the_operator_shows_is_told),
         CASE(arguments_that_only_the_default_fits_are_not_shown),
+        CASE(the_ceilings_are_told_and_their_options_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

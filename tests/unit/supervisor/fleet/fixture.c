@@ -70,6 +70,11 @@ int fixture_setup(void **state)
     c->cpu_milli = 1000;
     c->pids = 256;
     c->disk_mb = 100;
+    c->max_memory_mb = 4096;
+    c->max_cpu_milli = 4000;
+    c->max_pids = 1024;
+    c->max_disk_mb = 2048;
+    c->memory_budget_mb = 1u << 20; /* enough for all that tests open */
     c->max_lifetime_s = 86400;
     c->files = 1024;
     c->timeout_s = 30;

@@ -1,4 +1,4 @@
-/* Limits of one owner, and the events for observers of the fleet. */
+/* Limits of one sandbox, of one owner and of all, and the events for observers of the fleet. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,16 +24,22 @@ static void open_fine(struct fixture *f, const char *owner, const struct fleet_s
     answer_finish(&a);
 }
 
-static void assert_limited(struct fixture *f, const char *owner, const struct fleet_spec *spec,
-                           const char *words, const char *hint)
+static void assert_refused(struct fixture *f, const char *owner, const struct fleet_spec *spec,
+                           int rc, const char *words, const char *hint)
 {
     struct answer a;
     open_for(f, owner, spec, &a);
     wait_times(f, &a, 1);
-    assert_int_equal(a.rc, -ERR_SANDBOX_LIMIT);
+    assert_int_equal(a.rc, rc);
     assert_non_null(strstr(a.err.text, words));
     assert_non_null(strstr(a.hint, hint));
     answer_finish(&a);
+}
+
+static void assert_limited(struct fixture *f, const char *owner, const struct fleet_spec *spec,
+                           const char *words, const char *hint)
+{
+    assert_refused(f, owner, spec, -ERR_SANDBOX_LIMIT, words, hint);
 }
 
 static void an_owner_has_no_more_sandboxes_than_allowed(void **state)
@@ -137,6 +143,118 @@ static void one_that_has_failed_takes_no_room(void **state)
     wait_state(f, id, "failed");
     open_fine(f, "me", &spec, id);
     answer_finish(&a);
+}
+
+static void nobody_gets_a_sandbox_above_the_ceilings(void **state)
+{
+    struct fixture *f = *state;
+    const struct fleet_spec most = {.memory_mb = 4096, .cpus = 4, .pids = 1024, .disk_mb = 2048};
+    const struct fleet_spec memory = {.memory_mb = 4097};
+    const struct fleet_spec cpus = {.cpus = 4.5};
+    const struct fleet_spec pids = {.pids = 1025};
+    const struct fleet_spec disk = {.memory_mb = 4096, .disk_mb = 2049};
+    char id[FLEET_ID_SIZE];
+    fixture_start(f);
+    open_fine(f, "me", &most, id);
+    assert_refused(f, "me", &memory, -ERR_INVALID, "memory_mb 4097", "the default");
+    assert_refused(f, "me", &cpus, -ERR_INVALID, "at most 4 (--max-cpus)", "the default");
+    assert_refused(f, "me", &pids, -ERR_INVALID, "--max-pids", "the default");
+    assert_refused(f, "me", &disk, -ERR_INVALID, "--max-disk-mb", "the default");
+}
+
+static void all_sandboxes_share_one_budget_of_memory(void **state)
+{
+    struct fixture *f = *state;
+    const struct fleet_spec usual = {.memory_mb = 0}; /* 512 */
+    const struct fleet_spec rest = {.memory_mb = 488};
+    const struct fleet_spec made = {.memory_mb = 488, .evict_idle_ms = 1};
+    char first[FLEET_ID_SIZE], idle[FLEET_ID_SIZE], id[FLEET_ID_SIZE];
+    f->config.memory_budget_mb = 1000;
+    fixture_start(f);
+    open_fine(f, "me", &usual, first);
+    assert_limited(f, "you", &usual,
+                   "all sandboxes may have 1000 MiB of memory together (--memory-budget-mb): they "
+                   "have 512 MiB, and this one would have 512 MiB",
+                   "smaller memory_mb");
+    open_fine(f, "you", &made, idle);
+    run_past(f, 1);
+    open_fine(f, "you", &rest, id); /* takes the memory of the one that nobody asked for */
+    assert_false(is_there(f, "you", idle));
+    assert_limited(f, "you", &rest, "they have 1000 MiB", "close a sandbox");
+    close_one(f, first);
+    open_fine(f, "you", &usual, first);
+}
+
+static void no_owner_takes_all_places_of_a_shared_server(void **state)
+{
+    struct fixture *f = *state;
+    const struct fleet_spec any = {.memory_mb = 16};
+    const struct fleet_spec granted = {.memory_mb = 16, .owner_sandboxes = 4};
+    char id[FLEET_ID_SIZE], second[FLEET_ID_SIZE];
+    f->config.max_sandboxes = 4;
+    fixture_start(f);
+    fleet_set_shared(f->fleet, true);
+    open_fine(f, "greedy", &any, id);
+    open_fine(f, "greedy", &any, second);
+    assert_limited(f, "greedy", &any, "you have 2 sandboxes, and 2 of 4 places are free",
+                   "--principal-sandboxes");
+    open_fine(f, "late", &any, id); /* the first one of everybody needs no more than a place */
+    assert_limited(f, "late", &any, "you have 1 sandboxes, and 1 of 4", "close_sandbox");
+    open_fine(f, "later", &any, id);
+    assert_limited(f, "latest", &any, "there are 4 sandboxes already", "close a sandbox");
+    close_one(f, second);
+    open_fine(f, "greedy", &granted, id); /* the operator's word counts more than the share */
+}
+
+static void an_owner_alone_takes_all_places(void **state)
+{
+    struct fixture *f = *state;
+    const struct fleet_spec any = {.memory_mb = 512};
+    char id[FLEET_ID_SIZE];
+    f->config.max_sandboxes = 2;
+    f->config.memory_budget_mb = 1024;
+    fixture_start(f);
+    open_fine(f, "me", &any, id);
+    open_fine(f, "me", &any, id);
+    assert_limited(f, "me", &any, "there are 2 sandboxes already", "close a sandbox");
+}
+
+static void no_owner_takes_all_memory_of_a_shared_server(void **state)
+{
+    struct fixture *f = *state;
+    const struct fleet_spec much = {.memory_mb = 1001};
+    const struct fleet_spec half = {.memory_mb = 1000};
+    const struct fleet_spec little = {.memory_mb = 16};
+    const struct fleet_spec usual = {.memory_mb = 0}; /* 512 */
+    const struct fleet_spec granted = {.memory_mb = 400, .owner_memory_mb = 2000};
+    char id[FLEET_ID_SIZE];
+    f->config.memory_budget_mb = 2000;
+    fixture_start(f);
+    fleet_set_shared(f->fleet, true);
+    assert_limited(f, "greedy", &much, "this one would have 1001 MiB", "--principal-memory-mb");
+    open_fine(f, "greedy", &half, id);
+    assert_limited(f, "greedy", &little, "as much as you have must stay for others",
+                   "smaller memory_mb");
+    open_fine(f, "late", &usual, id); /* with as much as one gets that asks for nothing */
+    open_fine(f, "greedy", &granted, id);
+    assert_limited(f, "latest", &usual, "they have 1912 MiB", "--memory-budget-mb");
+}
+
+static void one_of_his_own_gives_way_whatever_stays_for_others(void **state)
+{
+    struct fixture *f = *state;
+    const struct fleet_spec made = {.memory_mb = 512, .evict_idle_ms = 1};
+    const struct fleet_spec any = {.memory_mb = 512};
+    char idle[FLEET_ID_SIZE], id[FLEET_ID_SIZE];
+    f->config.max_sandboxes = 2;
+    f->config.memory_budget_mb = 1024;
+    fixture_start(f);
+    fleet_set_shared(f->fleet, true);
+    open_fine(f, "me", &made, idle);
+    open_fine(f, "you", &any, id);
+    run_past(f, 1);
+    open_fine(f, "me", &any, id);
+    assert_false(is_there(f, "me", idle));
 }
 
 /* ---- changes ---- */
@@ -265,6 +383,12 @@ int main(void)
         TEST(what_nobody_asked_for_gives_way_when_places_run_out),
         TEST(nothing_gives_way_for_what_is_refused_all_the_same),
         TEST(one_that_has_failed_takes_no_room),
+        TEST(nobody_gets_a_sandbox_above_the_ceilings),
+        TEST(all_sandboxes_share_one_budget_of_memory),
+        TEST(no_owner_takes_all_places_of_a_shared_server),
+        TEST(an_owner_alone_takes_all_places),
+        TEST(no_owner_takes_all_memory_of_a_shared_server),
+        TEST(one_of_his_own_gives_way_whatever_stays_for_others),
         TEST(changes_are_told_to_who_watches),
         TEST(a_failure_is_a_change),
         TEST(looking_does_not_put_off_the_end),
