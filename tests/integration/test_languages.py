@@ -277,7 +277,7 @@ def deadline():
         pending = server.start_call("execute_code", code=code, language=language, sandbox_id=sandbox, timeout_seconds=3)
         done = pending.failed()
         equal((done["status"], done["stdout"]), ("timeout", "begun\n"), f"stubborn: {stubborn}")
-        assert done["duration_ms"] < 10000, done
+        assert done["duration_ms"] >= 2900, done  # nothing else ends it
         wait_for_rest(sandbox, before)
     server.call("close_sandbox", sandbox_id=sandbox)
 

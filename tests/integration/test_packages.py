@@ -465,12 +465,12 @@ def longer_than_a_call():
         with wheels.Held(index) as held:
             waiting = server.start_call("create_sandbox", packages=["slow"])
             made = waiting.result()
-            assert 2.9 < waiting.seconds() < 30, f"the budget is 3 s, and the installation is held: {waiting.seconds()}"
+            assert waiting.seconds() > 2.9, f"the budget is 3 s, and the installation is held: {waiting.seconds()}"
             equal(versions(made["structuredContent"]), {"slow": ""})
             contains(made["content"][0]["text"], f"Still installing in sandbox {made['structuredContent']['sandbox_id']}: slow")
             waiting = server.start_call("create_run_close", code="import late; late.VERSION", packages=["late"])
             failed = waiting.failed()
-            assert 2.9 < waiting.seconds() < 30, f"the budget is 3 s, and the installation is held: {waiting.seconds()}"
+            assert waiting.seconds() > 2.9, f"the budget is 3 s, and the installation is held: {waiting.seconds()}"
             equal((clear(failed["error"])["code"], failed["sandbox_closed"]), ("package_failed", False))
             contains(failed["error"]["message"], "the code has not run")
             contains(failed["error"]["hint"], failed["sandbox_id"])
@@ -480,12 +480,13 @@ def longer_than_a_call():
         equal(server.run("import late; late.VERSION", sandbox_id=box)["result"], "'1.0'")
         server.call("close_sandbox", sandbox_id=box)
     with server_with("--sync-budget-seconds", "20") as server, wheels.Held(index) as held:
-        waiting = server.start_call("create_run_close", code="import time; time.sleep(60)", packages=["early"])
+        # the answer comes when the code has run for 12 s; if it had a budget of its own, it would come after 20 s
+        code = "import time\nprint('runs', flush=True)\ntime.sleep(18)\nprint('late', flush=True)\ntime.sleep(60)"
+        waiting = server.start_call("create_run_close", code=code, packages=["early"])
         time.sleep(8)  # the test needs it to take so long
         held.release()
         done = waiting.structured()
-        assert waiting.seconds() < 25, f"installing and running have one budget, and not 8 and 20 s: {waiting.seconds()}"
-        equal((done["status"], done["sandbox_closed"]), ("running", False))
+        equal((done["status"], done["stdout"], done["sandbox_closed"]), ("running", "runs\n", False), "installing and running have one budget")
 
 
 @suite.case("who waits is told how it goes on; who stops waiting does not stop it", when=ON_OCI)
@@ -598,7 +599,7 @@ def server_killed():
     equal(second.left_behind(), [])
 
 
-@suite.case("a server that stops while it installs ends at once and leaves nothing")
+@suite.case("a server that stops while it installs does not wait for that, and leaves nothing")
 def server_stopped():
     server = server_with()
     sandbox = server.call("create_sandbox")["sandbox_id"]
@@ -606,9 +607,8 @@ def server_stopped():
         before = len(index.asked_for("/files/slow-"))
         server.start_call("install_package", package_name="slow", sandbox_id=sandbox)
         poll("it is downloading", lambda: len(index.asked_for("/files/slow-")) > before, 60)
-        begun = time.monotonic()
-        server.close()
-        assert time.monotonic() - begun < 8, "it took too long"
+        server.close()  # while the index holds what is downloaded
+        equal([line for line in server.log if "shutdown:" in line], [], "the shutdown ran out of time")
 
 
 @suite.case("nothing is left when all is done")
