@@ -48,7 +48,7 @@ static bool admits(struct auth_lab *lab, struct web_exchange *x)
     return admitted;
 }
 
-static void test_names(void **state)
+static void other_hosts_and_origins_are_refused(void **state)
 {
     struct auth_lab *lab = *state;
     create_plain(lab);
@@ -95,7 +95,7 @@ static void test_names(void **state)
     exchange_free(x);
 }
 
-static void test_preflight(void **state)
+static void a_browser_is_told_what_it_may_send(void **state)
 {
     struct auth_lab *lab = *state;
     create_with_tokens(lab, "alice 0123456789abcdef\n");
@@ -133,7 +133,7 @@ static void test_preflight(void **state)
 
 /* ---- without tokens ------------------------------------------------------------------------- */
 
-static void test_local(void **state)
+static void without_tokens_everybody_is_the_local_principal(void **state)
 {
     struct auth_lab *lab = *state;
     create_plain(lab);
@@ -168,7 +168,7 @@ static void expect_answer(struct auth_lab *lab, const char *headers, int status,
     exchange_free(x);
 }
 
-static void test_token_file(void **state)
+static void tokens_of_the_file_are_let_in_and_others_are_not(void **state)
 {
     struct auth_lab *lab = *state;
     create_with_tokens(lab, "alice 0123456789abcdef calls=2\n"
@@ -209,7 +209,7 @@ static void test_token_file(void **state)
 }
 
 /* Unauthenticated requests are refused before their body is read. */
-static void test_admission(void **state)
+static void who_may_not_come_in_is_refused_before_the_body(void **state)
 {
     struct auth_lab *lab = *state;
     create_with_tokens(lab, "alice 0123456789abcdef\n");
@@ -250,7 +250,7 @@ static void test_admission(void **state)
     exchange_free(x);
 }
 
-static void test_rights(void **state)
+static void a_token_file_that_others_may_read_or_write_is_refused(void **state)
 {
     struct auth_lab *lab = *state;
     static const struct {
@@ -305,7 +305,7 @@ static void test_rights(void **state)
     assert_non_null(strstr(err.text, "1024 KiB"));
 }
 
-static void test_reload(void **state)
+static void a_changed_token_file_is_taken_and_a_bad_one_is_not(void **state)
 {
     struct auth_lab *lab = *state;
     struct err err = ERR_INIT;
@@ -342,7 +342,7 @@ static void test_reload(void **state)
     assert_int_equal(lab_status(lab, "0123456789abcdeh", ""), 401);
 }
 
-static void test_too_many_wrong(void **state)
+static void who_tries_too_many_tokens_has_to_wait(void **state)
 {
     struct auth_lab *lab = *state;
     create_with_tokens(lab, "alice 0123456789abcdef\n");
@@ -374,7 +374,7 @@ static void create_oauth(struct auth_lab *lab)
     lab_create(lab);
 }
 
-static void test_issued_tokens(void **state)
+static void tokens_of_an_issuer_are_let_in_as_their_subject(void **state)
 {
     struct auth_lab *lab = *state;
     create_oauth(lab);
@@ -425,7 +425,7 @@ static void test_issued_tokens(void **state)
                             "Bearer and a token in the Authorization header\""));
 }
 
-static void test_asked_once(void **state)
+static void the_issuer_is_asked_once_for_a_token(void **state)
 {
     struct auth_lab *lab = *state;
     create_oauth(lab);
@@ -459,7 +459,7 @@ static void test_asked_once(void **state)
     assert_int_equal(lab_status(lab, "count.together", twice), 0);
 }
 
-static void test_bad_issuer(void **state)
+static void an_issuer_that_answers_nonsense_lets_nobody_in(void **state)
 {
     struct auth_lab *lab = *state;
     create_oauth(lab);
@@ -481,7 +481,7 @@ static void test_bad_issuer(void **state)
     assert_int_equal(lab_status(lab, "after-all-that", alice), 0);
 }
 
-static void test_absent_issuer(void **state)
+static void an_issuer_that_is_not_there_lets_nobody_in(void **state)
 {
     struct auth_lab *lab = *state;
     /* a path that does not exist; a certificate that is not trusted; a port without a listener */
@@ -520,7 +520,7 @@ static void test_absent_issuer(void **state)
     assert_non_null(strstr(err.text, "everybody may read"));
 }
 
-static void test_hanging_up(void **state)
+static void who_hangs_up_takes_nobodys_answer_away(void **state)
 {
     struct auth_lab *lab = *state;
     create_oauth(lab);
@@ -551,7 +551,7 @@ static void test_hanging_up(void **state)
     exchange_free(late);
 }
 
-static void test_too_many_questions(void **state)
+static void too_many_questions_at_once_are_not_asked(void **state)
 {
     struct auth_lab *lab = *state;
     create_oauth(lab);
@@ -573,7 +573,7 @@ static void test_too_many_questions(void **state)
     }
 }
 
-static void test_both(void **state)
+static void a_token_file_and_an_issuer_work_side_by_side(void **state)
 {
     struct auth_lab *lab = *state;
     lab_configure_oauth(lab, "/introspect/", "", false);
@@ -597,7 +597,7 @@ static void test_both(void **state)
     assert_int_equal(lab_status(lab, "two", ""), 429);
 }
 
-static void test_metadata(void **state)
+static void the_metadata_name_the_issuer_and_the_scopes(void **state)
 {
     struct auth_lab *lab = *state;
     create_oauth(lab);
@@ -647,7 +647,7 @@ static void test_metadata(void **state)
 /* ---- the log -------------------------------------------------------------------------------- */
 
 /* The log of all tests before, at the lowest level. */
-static void test_log(void **state)
+static void no_secret_is_in_the_log(void **state)
 {
     (void)state;
     CLEANUP_BUF struct buf text;
@@ -682,12 +682,23 @@ int main(void)
     needs_program("openssl"); /* makes the certificates of its server */
 #define WITH_LAB(name) cmocka_unit_test_setup_teardown(name, auth_lab_setup, auth_lab_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_LAB(test_names),      WITH_LAB(test_preflight),          WITH_LAB(test_local),
-        WITH_LAB(test_token_file), WITH_LAB(test_admission),          WITH_LAB(test_rights),
-        WITH_LAB(test_reload),     WITH_LAB(test_too_many_wrong),     WITH_LAB(test_issued_tokens),
-        WITH_LAB(test_asked_once), WITH_LAB(test_bad_issuer),         WITH_LAB(test_absent_issuer),
-        WITH_LAB(test_hanging_up), WITH_LAB(test_too_many_questions), WITH_LAB(test_both),
-        WITH_LAB(test_metadata),   cmocka_unit_test(test_log),
+        WITH_LAB(other_hosts_and_origins_are_refused),
+        WITH_LAB(a_browser_is_told_what_it_may_send),
+        WITH_LAB(without_tokens_everybody_is_the_local_principal),
+        WITH_LAB(tokens_of_the_file_are_let_in_and_others_are_not),
+        WITH_LAB(who_may_not_come_in_is_refused_before_the_body),
+        WITH_LAB(a_token_file_that_others_may_read_or_write_is_refused),
+        WITH_LAB(a_changed_token_file_is_taken_and_a_bad_one_is_not),
+        WITH_LAB(who_tries_too_many_tokens_has_to_wait),
+        WITH_LAB(tokens_of_an_issuer_are_let_in_as_their_subject),
+        WITH_LAB(the_issuer_is_asked_once_for_a_token),
+        WITH_LAB(an_issuer_that_answers_nonsense_lets_nobody_in),
+        WITH_LAB(an_issuer_that_is_not_there_lets_nobody_in),
+        WITH_LAB(who_hangs_up_takes_nobodys_answer_away),
+        WITH_LAB(too_many_questions_at_once_are_not_asked),
+        WITH_LAB(a_token_file_and_an_issuer_work_side_by_side),
+        WITH_LAB(the_metadata_name_the_issuer_and_the_scopes),
+        cmocka_unit_test(no_secret_is_in_the_log),
     };
     int true_stderr;
     log_to_file(&true_stderr);

@@ -135,7 +135,7 @@ static void expect(struct server *s, const char *request, const char *const *par
 #define BODY  "Content-Length: 2\r\n\r\n{}"
 #define LARGE "Content-Length: 1000000\r\n\r\n{" /* with a body that never comes */
 
-static void test_over_the_wire(void **state)
+static void who_may_come_in_is_decided_by_the_head(void **state)
 {
     struct server *s = *state;
     EXPECT(s, POST HOST "Authorization: Bearer 0123456789abcdef\r\n" BODY, "HTTP/1.1 200 ",
@@ -166,7 +166,7 @@ static void test_over_the_wire(void **state)
     EXPECT(s, "GET /mcp HTTP/1.0\r\nAuthorization: Bearer 0123456789abcdef\r\n\r\n", " 403 ");
 }
 
-static void test_hanging_up(void **state)
+static void clients_that_hang_up_during_the_check_harm_nobody(void **state)
 {
     struct server *s = *state;
     int fds[8];
@@ -202,8 +202,9 @@ int main(void)
 {
     needs_program("openssl"); /* makes the certificates of its server */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_over_the_wire, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_hanging_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_may_come_in_is_decided_by_the_head, setup, teardown),
+        cmocka_unit_test_setup_teardown(clients_that_hang_up_during_the_check_harm_nobody, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

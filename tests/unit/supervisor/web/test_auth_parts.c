@@ -24,7 +24,7 @@
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static void test_authorities(void **state)
+static void hosts_with_ports_are_read_and_known_as_local_or_not(void **state)
 {
     (void)state;
     static const struct {
@@ -70,7 +70,7 @@ static void test_authorities(void **state)
     assert_false(authority_parse(view_bytes(longest, 256), &a));
 }
 
-static void test_listen_addresses(void **state)
+static void listen_addresses_are_read_and_bad_ones_refused(void **state)
 {
     (void)state;
     struct authority a;
@@ -121,7 +121,7 @@ static struct guard *guard_for(const char *http, const char *url, const char *ho
     return g;
 }
 
-static void test_hosts(void **state)
+static void only_hosts_of_our_own_are_let_in(void **state)
 {
     (void)state;
     static const struct {
@@ -172,7 +172,7 @@ static void test_hosts(void **state)
     guard_destroy(g);
 }
 
-static void test_origins(void **state)
+static void only_origins_of_our_own_are_let_in(void **state)
 {
     (void)state;
     static const char *const local[] = {"http://localhost", "http://localhost:6274",
@@ -245,7 +245,7 @@ static void expect_config(const char *part, const char *const *words)
 }
 #define EXPECT_CONFIG(part, ...) expect_config(part, (const char *const[]){__VA_ARGS__, NULL})
 
-static void test_config(void **state)
+static void options_that_would_be_unsafe_together_are_refused(void **state)
 {
     (void)state;
 #define OAUTH(issuer, introspection)                                                               \
@@ -317,7 +317,7 @@ static struct principal *find(const struct tokens *t, const char *token, uint64_
     return tokens_find(t, digest, now_ms);
 }
 
-static void test_tokens(void **state)
+static void a_token_file_is_read_with_names_limits_and_dates(void **state)
 {
     (void)state;
     struct tokens *t =
@@ -356,7 +356,7 @@ static void test_tokens(void **state)
     tokens_destroy(t);
 }
 
-static void test_digests_and_dates(void **state)
+static void a_digest_is_as_good_as_its_token_until_its_date(void **state)
 {
     (void)state;
     /* printf abc | sha256sum */
@@ -372,7 +372,7 @@ static void test_digests_and_dates(void **state)
     tokens_destroy(t);
 }
 
-static void test_bad_tokens(void **state)
+static void a_bad_line_is_named_and_its_secret_is_not(void **state)
 {
     (void)state;
 #define SECRET "SeCrEtSeCrEtSeCrEt"
@@ -442,7 +442,7 @@ static void test_bad_tokens(void **state)
 #undef SECRET
 }
 
-static void test_many_tokens(void **state)
+static void there_is_a_limit_to_tokens(void **state)
 {
     (void)state;
     struct buf text;
@@ -488,7 +488,7 @@ static void on_revoked(void *arg, struct principal *p)
     assert_true(p->revoked);
 }
 
-static void test_replace(void **state)
+static void principals_outlive_a_new_token_file(void **state)
 {
     (void)state;
     char names[32] = "";
@@ -545,7 +545,7 @@ static void expect_answer(const char *text, int rc, enum introspect_verdict verd
     free(a.name);
 }
 
-static void test_answers(void **state)
+static void an_issuers_answer_becomes_a_principal_or_is_refused(void **state)
 {
     (void)state;
 #define SCOPE ",\"scope\":\"other write read\""
@@ -653,7 +653,7 @@ static int fail_until_blocked(struct throttle *t, const char *peer, uint64_t now
     return n;
 }
 
-static void test_throttle(void **state)
+static void wrong_tokens_cost_an_address_its_tries(void **state)
 {
     (void)state;
     struct throttle *t = throttle_create();
@@ -685,7 +685,7 @@ static void test_throttle(void **state)
     throttle_destroy(t);
 }
 
-static void test_cache(void **state)
+static void verdicts_are_kept_for_their_time_and_the_least_used_go_first(void **state)
 {
     (void)state;
     struct token_cache *c = token_cache_create(3);
@@ -720,19 +720,19 @@ static void test_cache(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_authorities),
-        cmocka_unit_test(test_listen_addresses),
-        cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_origins),
-        cmocka_unit_test(test_config),
-        cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_digests_and_dates),
-        cmocka_unit_test(test_bad_tokens),
-        cmocka_unit_test(test_many_tokens),
-        cmocka_unit_test(test_replace),
-        cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_throttle),
-        cmocka_unit_test(test_cache),
+        cmocka_unit_test(hosts_with_ports_are_read_and_known_as_local_or_not),
+        cmocka_unit_test(listen_addresses_are_read_and_bad_ones_refused),
+        cmocka_unit_test(only_hosts_of_our_own_are_let_in),
+        cmocka_unit_test(only_origins_of_our_own_are_let_in),
+        cmocka_unit_test(options_that_would_be_unsafe_together_are_refused),
+        cmocka_unit_test(a_token_file_is_read_with_names_limits_and_dates),
+        cmocka_unit_test(a_digest_is_as_good_as_its_token_until_its_date),
+        cmocka_unit_test(a_bad_line_is_named_and_its_secret_is_not),
+        cmocka_unit_test(there_is_a_limit_to_tokens),
+        cmocka_unit_test(principals_outlive_a_new_token_file),
+        cmocka_unit_test(an_issuers_answer_becomes_a_principal_or_is_refused),
+        cmocka_unit_test(wrong_tokens_cost_an_address_its_tries),
+        cmocka_unit_test(verdicts_are_kept_for_their_time_and_the_least_used_go_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

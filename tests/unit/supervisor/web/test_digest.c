@@ -10,7 +10,7 @@
 #include "supervisor/web/http/digest.h"
 
 /* FIPS 180-4, and the output of `printf '' | sha256sum`. */
-static void test_known(void **state)
+static void known_digests_come_out(void **state)
 {
     (void)state;
     static const struct {
@@ -31,7 +31,7 @@ static void test_known(void **state)
     }
 }
 
-static void test_equal(void **state)
+static void digests_that_differ_in_any_byte_are_not_equal(void **state)
 {
     (void)state;
     unsigned char a[WEB_DIGEST_BYTES] = {1, 2, 3}, b[WEB_DIGEST_BYTES] = {1, 2, 3};
@@ -46,8 +46,8 @@ static void test_equal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known),
-        cmocka_unit_test(test_equal),
+        cmocka_unit_test(known_digests_come_out),
+        cmocka_unit_test(digests_that_differ_in_any_byte_are_not_equal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

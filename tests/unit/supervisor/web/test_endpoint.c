@@ -39,7 +39,7 @@ static const char PING[] = "{'jsonrpc':'2.0','id':1,'method':'ping'}";
 
 /* ---- what is there -------------------------------------------------------------------------- */
 
-static void paths_and_methods(void **state)
+static void other_paths_and_methods_get_their_status(void **state)
 {
     static const struct row rows[] = {
         {"health", "GET", "/healthz", "", NULL, 200, "ok"},
@@ -63,7 +63,7 @@ static void paths_and_methods(void **state)
 
 /* ---- the latest revision -------------------------------------------------------------------- */
 
-static void the_ladder(void **state)
+static void what_is_wrong_first_decides_the_answer(void **state)
 {
     static const struct row rows[] = {
         {"wrong type", "POST", "/mcp", AUTH ACCEPT "Content-Type: text/plain\n", LIST, 415,
@@ -190,7 +190,7 @@ static void errors_without_id_are_those_of_the_revision(void **state)
 
 /* ---- older ones ----------------------------------------------------------------------------- */
 
-static void sessions(void **state)
+static void a_session_is_found_by_its_owner_only_and_in_its_version(void **state)
 {
     static const struct row rows[] = {
         {"no session", "POST", "/mcp", BASE, "{'jsonrpc':'2.0','id':1,'method':'tools/list'}", 400,
@@ -544,11 +544,11 @@ static void whoever_is_still_being_checked_is_refused_when_all_ends(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WORLD_TEST(paths_and_methods),
-        WORLD_TEST(the_ladder),
+        WORLD_TEST(other_paths_and_methods_get_their_status),
+        WORLD_TEST(what_is_wrong_first_decides_the_answer),
         WORLD_TEST(errors_before_the_id_is_known_have_none),
         WORLD_TEST(errors_without_id_are_those_of_the_revision),
-        WORLD_TEST(sessions),
+        WORLD_TEST(a_session_is_found_by_its_owner_only_and_in_its_version),
         WORLD_TEST(session_ids_are_visible_and_never_the_same),
         WORLD_TEST(batches_are_of_one_revision),
         WORLD_TEST(initialize_that_fails_leaves_no_session),

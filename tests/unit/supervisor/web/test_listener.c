@@ -33,7 +33,7 @@ static void ends(struct buf *in, const char *text)
     assert_memory_equal(in->data + in->len - len, text, len);
 }
 
-static void test_get(void **state)
+static void a_page_comes_back_without_the_name_of_the_server(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -47,7 +47,7 @@ static void test_get(void **state)
     assert_false(lab_has(&in, "microhttpd"));
 }
 
-static void test_head_and_query(void **state)
+static void head_query_and_peer_reach_the_handler(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -60,7 +60,7 @@ static void test_head_and_query(void **state)
     ends(&whole, "GET /headers [none] 0 [none] 127.0.0.1\n");
 }
 
-static void test_bodies(void **state)
+static void bodies_arrive_with_a_length_in_chunks_and_empty(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -76,7 +76,7 @@ static void test_bodies(void **state)
     ends(&none, "\r\n\r\n0 bytes\n");
 }
 
-static void test_later(void **state)
+static void a_handler_may_answer_later_and_the_connection_stays(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -94,7 +94,7 @@ static void test_later(void **state)
     assert_int_equal(lab->gone, 0);
 }
 
-static void test_http_1_0(void **state)
+static void clients_of_http_1_0_are_served_without_chunks(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -112,7 +112,7 @@ static void test_http_1_0(void **state)
     ends(&stream, "\r\n\r\npiece\n"); /* the body ends with the connection, without chunks */
 }
 
-static void test_head(void **state)
+static void an_answer_to_head_has_no_body(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -128,7 +128,7 @@ static void test_head(void **state)
 }
 
 /* A stream whose body no client will read: its handler is told, and does not wait. */
-static void test_head_of_stream(void **state)
+static void the_handler_of_a_stream_that_nobody_reads_is_told(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -142,7 +142,7 @@ static void test_head_of_stream(void **state)
     ends(&in, "hello\n");
 }
 
-static void test_pipelining(void **state)
+static void pipelined_requests_are_answered_one_at_a_time_and_in_order(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -169,7 +169,7 @@ static void test_pipelining(void **state)
     assert_int_equal(lab->gone, 0);
 }
 
-static void test_early_answer(void **state)
+static void a_refusal_comes_before_the_body(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -188,7 +188,7 @@ static void test_early_answer(void **state)
     assert_int_equal(lab->handled, 0);
 }
 
-static void test_expect_continue(void **state)
+static void a_body_is_asked_for_only_if_it_is_wanted(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -211,7 +211,7 @@ static void test_expect_continue(void **state)
 
 /* ---- streams ---- */
 
-static void test_stream(void **state)
+static void a_stream_arrives_piece_by_piece(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -258,7 +258,7 @@ static void arrives_at_once(struct lab *lab, int fd, const char *text)
 
 /* Nothing is delayed: neither a head, for the 200 ms in which the kernel waits for more, nor an
  * event until the one before is acknowledged. */
-static void test_stream_at_once(void **state)
+static void no_piece_of_a_stream_is_held_back(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -276,7 +276,7 @@ static void test_stream_at_once(void **state)
 }
 
 /* A client that does not read only fills its own queue; another one is served meanwhile. */
-static void test_stalled_reader(void **state)
+static void a_client_that_does_not_read_fills_its_own_queue_only(void **state)
 {
     enum { PIECES = 24, PIECE_BYTES = 1 << 20 };
     struct lab *lab = *state;
@@ -333,7 +333,7 @@ static void leave(struct lab *lab, const char *request, bool half)
     }
 }
 
-static void test_gone(void **state)
+static void a_handler_is_told_that_its_client_is_gone(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -352,7 +352,7 @@ static void test_gone(void **state)
 }
 
 /* The client disconnects while its response is stuck, because it does not read. */
-static void test_gone_while_sending(void **state)
+static void a_client_may_go_while_its_answer_is_stuck(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -369,7 +369,7 @@ static void test_gone_while_sending(void **state)
 }
 
 /* A handler that has not asked to be told can still read the request, and its answer is dropped. */
-static void test_gone_untold(void **state)
+static void what_is_answered_to_nobody_is_dropped(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -408,7 +408,7 @@ static void on_closed(void *arg)
     *(bool *)arg = true;
 }
 
-static void test_close(void **state)
+static void closing_ends_every_connection_and_tells_its_handler(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -450,7 +450,7 @@ static void test_close(void **state)
 }
 
 /* A client that does not read cannot delay the shutdown. */
-static void test_close_with_stalled_reader(void **state)
+static void a_client_that_does_not_read_does_not_hold_up_the_end(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -465,7 +465,7 @@ static void test_close_with_stalled_reader(void **state)
     assert_true((uv_hrtime() - since) / 1000000 >= 190);
 }
 
-static void test_quiesce(void **state)
+static void before_the_end_what_was_begun_is_answered_and_no_more_is_taken(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab);
@@ -490,25 +490,41 @@ static void test_quiesce(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_get, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_head_and_query, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_bodies, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_later, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_http_1_0, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_head, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_head_of_stream, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_pipelining, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_early_answer, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_expect_continue, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_stream, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_stream_at_once, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_stalled_reader, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_gone, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_gone_while_sending, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_gone_untold, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_close, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_close_with_stalled_reader, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(test_quiesce, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(a_page_comes_back_without_the_name_of_the_server, lab_setup,
+                                        lab_teardown),
+        cmocka_unit_test_setup_teardown(head_query_and_peer_reach_the_handler, lab_setup,
+                                        lab_teardown),
+        cmocka_unit_test_setup_teardown(bodies_arrive_with_a_length_in_chunks_and_empty, lab_setup,
+                                        lab_teardown),
+        cmocka_unit_test_setup_teardown(a_handler_may_answer_later_and_the_connection_stays,
+                                        lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(clients_of_http_1_0_are_served_without_chunks, lab_setup,
+                                        lab_teardown),
+        cmocka_unit_test_setup_teardown(an_answer_to_head_has_no_body, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(the_handler_of_a_stream_that_nobody_reads_is_told,
+                                        lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(pipelined_requests_are_answered_one_at_a_time_and_in_order,
+                                        lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(a_refusal_comes_before_the_body, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(a_body_is_asked_for_only_if_it_is_wanted, lab_setup,
+                                        lab_teardown),
+        cmocka_unit_test_setup_teardown(a_stream_arrives_piece_by_piece, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(no_piece_of_a_stream_is_held_back, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(a_client_that_does_not_read_fills_its_own_queue_only,
+                                        lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(a_handler_is_told_that_its_client_is_gone, lab_setup,
+                                        lab_teardown),
+        cmocka_unit_test_setup_teardown(a_client_may_go_while_its_answer_is_stuck, lab_setup,
+                                        lab_teardown),
+        cmocka_unit_test_setup_teardown(what_is_answered_to_nobody_is_dropped, lab_setup,
+                                        lab_teardown),
+        cmocka_unit_test_setup_teardown(closing_ends_every_connection_and_tells_its_handler,
+                                        lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(a_client_that_does_not_read_does_not_hold_up_the_end,
+                                        lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(
+            before_the_end_what_was_begun_is_answered_and_no_more_is_taken, lab_setup,
+            lab_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -208,7 +208,7 @@ static void presents(struct lab *lab, const char *name)
 
 /* ---- tests ---- */
 
-static void test_versions(void **state)
+static void tls_1_2_and_1_3_are_served_and_older_ones_refused(void **state)
 {
     struct lab *lab = &((struct tls_lab *)*state)->lab;
     lab_open(lab);
@@ -235,7 +235,7 @@ static void test_versions(void **state)
     assert_false(lab_has(&in, "HTTP/1.1"));
 }
 
-static void test_stream_and_later(void **state)
+static void streams_and_late_answers_arrive_over_tls_at_once(void **state)
 {
     struct lab *lab = &((struct tls_lab *)*state)->lab;
     lab_open(lab);
@@ -271,7 +271,7 @@ static void test_stream_and_later(void **state)
     client_close(&c);
 }
 
-static void test_gone(void **state)
+static void a_handler_is_told_that_its_client_is_gone_over_tls(void **state)
 {
     struct lab *lab = &((struct tls_lab *)*state)->lab;
     lab_open(lab);
@@ -300,7 +300,7 @@ static void test_gone(void **state)
     }
 }
 
-static void test_large_body(void **state)
+static void large_bodies_arrive_over_tls_or_are_refused(void **state)
 {
     struct lab *lab = &((struct tls_lab *)*state)->lab;
     lab_open(lab);
@@ -322,7 +322,7 @@ static void test_large_body(void **state)
 }
 
 /* A handshake has the timeout of a request. */
-static void test_slow_handshake(void **state)
+static void a_handshake_must_be_done_in_time(void **state)
 {
     struct lab *lab = &((struct tls_lab *)*state)->lab;
     lab->config.input_ms = 300;
@@ -336,7 +336,7 @@ static void test_slow_handshake(void **state)
     assert_true((uv_hrtime() - since) / 1000000 >= 200);
 }
 
-static void test_reload(void **state)
+static void a_new_certificate_is_presented_on_request_only(void **state)
 {
     struct tls_lab *t = *state;
     struct lab *lab = &t->lab;
@@ -371,7 +371,7 @@ static void fails(struct tls_lab *t, const char *why)
     }
 }
 
-static void test_bad_files(void **state)
+static void files_that_are_no_pair_are_refused_and_say_why(void **state)
 {
     struct tls_lab *t = *state;
     gnutls_x509_privkey_deinit(make_key(t->other_key));
@@ -407,7 +407,7 @@ static char *log_of(struct tls_lab *t)
     return alloc_strdup(buf_cstr(&text));
 }
 
-static void test_key_that_everybody_can_read_or_write(void **state)
+static void a_key_that_everybody_can_read_or_write_is_refused(void **state)
 {
     struct tls_lab *t = *state;
     chmod(t->key, 0604);
@@ -419,7 +419,7 @@ static void test_key_that_everybody_can_read_or_write(void **state)
     fails(t, "TLS: key: ");
 }
 
-static void test_key_that_becomes_readable_replaces_none(void **state)
+static void a_key_that_has_become_readable_replaces_none(void **state)
 {
     struct tls_lab *t = *state;
     struct err err = ERR_INIT;
@@ -434,7 +434,7 @@ static void test_key_that_becomes_readable_replaces_none(void **state)
     presents(&t->lab, "second");
 }
 
-static void test_key_of_somebody_else(void **state)
+static void a_key_of_somebody_else_is_refused(void **state)
 {
     struct tls_lab *t = *state;
     if (geteuid() != 0) {
@@ -446,7 +446,7 @@ static void test_key_of_somebody_else(void **state)
     fails(t, "chown 0 ");
 }
 
-static void test_key_that_is_no_file(void **state)
+static void a_key_that_is_no_file_is_refused(void **state)
 {
     struct tls_lab *t = *state;
     t->lab.config.key_file = t->dir;
@@ -454,7 +454,7 @@ static void test_key_that_is_no_file(void **state)
 }
 
 /* Services often read their secrets as member of a group. */
-static void test_key_of_our_own_or_our_group(void **state)
+static void a_key_of_our_own_or_our_group_is_taken(void **state)
 {
     struct tls_lab *t = *state;
     chmod(t->key, 0640);
@@ -466,19 +466,26 @@ static void test_key_of_our_own_or_our_group(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_versions, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_stream_and_later, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_gone, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_large_body, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_slow_handshake, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_reload, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_bad_files, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_key_that_everybody_can_read_or_write, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_key_that_becomes_readable_replaces_none, setup,
+        cmocka_unit_test_setup_teardown(tls_1_2_and_1_3_are_served_and_older_ones_refused, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(test_key_of_somebody_else, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_key_that_is_no_file, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_key_of_our_own_or_our_group, setup, teardown),
+        cmocka_unit_test_setup_teardown(streams_and_late_answers_arrive_over_tls_at_once, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_handler_is_told_that_its_client_is_gone_over_tls, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(large_bodies_arrive_over_tls_or_are_refused, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_handshake_must_be_done_in_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_new_certificate_is_presented_on_request_only, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(files_that_are_no_pair_are_refused_and_say_why, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_key_that_everybody_can_read_or_write_is_refused, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_key_that_has_become_readable_replaces_none, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_key_of_somebody_else_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_key_that_is_no_file_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_key_of_our_own_or_our_group_is_taken, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

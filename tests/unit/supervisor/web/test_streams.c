@@ -24,7 +24,7 @@ static size_t count_of(const char *text, const char *words)
 
 /* ---- ids ------------------------------------------------------------------------------------ */
 
-static void event_ids(void **state)
+static void only_ids_that_we_have_given_are_read(void **state)
 {
     struct event_id id;
     assert_true(event_id_parse("12-345", &id));
@@ -381,7 +381,7 @@ static void revisions_of_later_can_be_spoken_over_the_old_transport(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(event_ids),
+        cmocka_unit_test(only_ids_that_we_have_given_are_read),
         WORLD_TEST(a_response_becomes_a_stream_with_the_first_notification),
         WORLD_TEST(without_event_streams_it_stays_json),
         WORLD_TEST(a_silent_call_is_kept_alive_by_comments),
