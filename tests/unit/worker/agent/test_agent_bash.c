@@ -8,7 +8,7 @@
 
 #include "common/alloc.h"
 
-static void test_state_lives(void **state)
+static void variables_functions_and_directory_live(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r =
@@ -21,7 +21,7 @@ static void test_state_lives(void **state)
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
 }
 
-static void test_exit_codes(void **state)
+static void exit_codes_and_errors_are_those_of_bash(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(f, "bash", "echo a; false");
@@ -46,7 +46,7 @@ static void test_exit_codes(void **state)
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
 }
 
-static void test_shell_ends(void **state)
+static void a_shell_that_ends_is_replaced(void **state)
 {
     struct fixture *f = fixture_of(state);
     static const struct {
@@ -76,7 +76,7 @@ static void test_shell_ends(void **state)
     assert_int_equal(r->last.exit_code, 128 + 9);
 }
 
-static void test_stdin_args_env(void **state)
+static void stdin_arguments_and_environment_arrive(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct view args[] = {view_of("a b"), view_of("it's"), view_of("-n")};
@@ -96,7 +96,7 @@ static void test_stdin_args_env(void **state)
 }
 
 /* Quotes at both ends, one after the other, and more of them than are written at once. */
-static void test_quotes_in_code(void **state)
+static void quotes_in_code_arrive(void **state)
 {
     struct fixture *f = fixture_of(state);
     char code[1024] = "'printf' '[%s]' 'a''b' \"it's\" ''";
@@ -112,7 +112,7 @@ static void test_quotes_in_code(void **state)
     assert_status(run(f, "bash", ""), OP_STATUS_OK);
 }
 
-static void test_quiet(void **state)
+static void nothing_of_ours_shows_in_the_shell(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r =
@@ -130,7 +130,7 @@ static void test_quiet(void **state)
     assert_string_equal(r->out, "1\n");
 }
 
-static void test_background_job(void **state)
+static void a_job_in_the_background_holds_nobody_up(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(f, "bash", "sleep 600 & echo started");
@@ -139,7 +139,7 @@ static void test_background_job(void **state)
     assert_contains(r->out, "143\n");
 }
 
-static void test_interrupt_keeps_state(void **state)
+static void an_interrupt_keeps_the_state(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "bash", "kept=still");
@@ -163,7 +163,7 @@ static void test_interrupt_keeps_state(void **state)
 
 /* Between two programs a shell is busy forking, or is being told that one has ended: an interrupt
  * must not get lost then, and must not only end one program. */
-static void test_interrupt_among_forks(void **state)
+static void an_interrupt_between_two_forks_is_not_lost(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "bash", "kept=still; f() { echo \"f $kept\"; }; cd /usr");
@@ -188,7 +188,7 @@ static void test_interrupt_among_forks(void **state)
 
 /* A subshell may have to be interrupted more than once, but rarely enough that it need not be
  * killed. */
-static void test_interrupt_subshells(void **state)
+static void subshells_are_interrupted_too(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "bash", "kept=still");
@@ -207,7 +207,7 @@ static void test_interrupt_subshells(void **state)
     }
 }
 
-static void test_interrupt_any_time(void **state)
+static void an_interrupt_at_any_time_hits_its_run_only(void **state)
 {
     struct fixture *f = fixture_of(state);
     static const char *const codes[] = {"sleep 600", "true", "sleep 0.002"};
@@ -215,7 +215,7 @@ static void test_interrupt_any_time(void **state)
     interrupt_any_time(f, "bash", codes, "echo $kept");
 }
 
-static void test_large(void **state)
+static void megabytes_of_code_arrive(void **state)
 {
     struct fixture *f = fixture_of(state);
     size_t size = 3u << 20;
@@ -228,7 +228,7 @@ static void test_large(void **state)
     free(code);
 }
 
-static void test_figures(void **state)
+static void processor_time_and_memory_are_told(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(f, "bash", "for ((i = 0; i < 200000; i++)); do :; done");
@@ -241,7 +241,7 @@ static void test_figures(void **state)
 }
 
 /* The interrupt comes when the interpreter has hardly begun to start. */
-static void test_interrupt_at_start(void **state)
+static void an_interrupt_while_the_shell_starts_is_not_lost(void **state)
 {
     struct fixture *f = fixture_of(state);
     interrupt_at_start(f, "bash", "exit 3", "sleep 600", ":");
@@ -250,20 +250,20 @@ static void test_interrupt_at_start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_state_lives),
-        cmocka_unit_test(test_exit_codes),
-        cmocka_unit_test(test_shell_ends),
-        cmocka_unit_test(test_stdin_args_env),
-        cmocka_unit_test(test_quotes_in_code),
-        cmocka_unit_test(test_quiet),
-        cmocka_unit_test(test_background_job),
-        cmocka_unit_test(test_interrupt_keeps_state),
-        cmocka_unit_test(test_interrupt_among_forks),
-        cmocka_unit_test(test_interrupt_subshells),
-        cmocka_unit_test(test_interrupt_any_time),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_figures),
-        cmocka_unit_test(test_interrupt_at_start),
+        cmocka_unit_test(variables_functions_and_directory_live),
+        cmocka_unit_test(exit_codes_and_errors_are_those_of_bash),
+        cmocka_unit_test(a_shell_that_ends_is_replaced),
+        cmocka_unit_test(stdin_arguments_and_environment_arrive),
+        cmocka_unit_test(quotes_in_code_arrive),
+        cmocka_unit_test(nothing_of_ours_shows_in_the_shell),
+        cmocka_unit_test(a_job_in_the_background_holds_nobody_up),
+        cmocka_unit_test(an_interrupt_keeps_the_state),
+        cmocka_unit_test(an_interrupt_between_two_forks_is_not_lost),
+        cmocka_unit_test(subshells_are_interrupted_too),
+        cmocka_unit_test(an_interrupt_at_any_time_hits_its_run_only),
+        cmocka_unit_test(megabytes_of_code_arrive),
+        cmocka_unit_test(processor_time_and_memory_are_told),
+        cmocka_unit_test(an_interrupt_while_the_shell_starts_is_not_lost),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

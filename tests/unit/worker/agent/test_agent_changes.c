@@ -44,7 +44,7 @@ static struct agent_result *must_run(struct fixture *f, const char *language, co
     return r;
 }
 
-static void test_created_and_changed(void **state)
+static void what_a_run_creates_or_changes_is_told(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = must_run(f, "bash",
@@ -62,7 +62,7 @@ static void test_created_and_changed(void **state)
 }
 
 /* A directory that is made and filled within one run, and one inside it, must never be missed. */
-static void test_new_directories(void **state)
+static void a_directory_made_and_filled_in_one_run_is_never_missed(void **state)
 {
     struct fixture *f = fixture_of(state);
     char code[256], wanted[64];
@@ -81,7 +81,7 @@ static void test_new_directories(void **state)
     assert_string_equal(changed(must_run(f, "bash", "echo > late/second")), " late/second");
 }
 
-static void test_left_out(void **state)
+static void hidden_and_generated_files_are_left_out(void **state)
 {
     struct fixture *f = fixture_of(state);
     must_run(f, "bash", "mkdir keep .hidden node_modules __pycache__");
@@ -93,7 +93,7 @@ static void test_left_out(void **state)
 }
 
 /* A run that fails reports its changes as well. */
-static void test_other_ends(void **state)
+static void runs_that_fail_tell_their_changes_too(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(f, "python", "open('before', 'w').close()\n1/0");
@@ -121,7 +121,7 @@ static struct agent_result *run_and_see_all(struct fixture *f, const char *langu
     return r;
 }
 
-static void test_many(void **state)
+static void of_many_changes_the_newest_are_told(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r =
@@ -146,7 +146,7 @@ static void test_many(void **state)
 }
 
 /* Runs of two languages in parallel, each with the changes during its time. */
-static void test_side_by_side(void **state)
+static void runs_side_by_side_tell_what_changed_in_their_time(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct msg_start slow = agent_code(&f->link, "bash", "echo up; until [ -e go ]; do :; done");
@@ -161,7 +161,7 @@ static void test_side_by_side(void **state)
 }
 
 /* The same outcome is given to a later caller, over another link. */
-static void test_taken_over(void **state)
+static void a_later_worker_gets_the_same_changes(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct msg_start s = agent_code(&f->link, "bash", "echo > over; echo > there");
@@ -173,7 +173,7 @@ static void test_taken_over(void **state)
     assert_string_equal(changed(follow(f, s.op.data)), " over there");
 }
 
-static void test_odd_workspaces(void **state)
+static void odd_workspaces_fail_no_run(void **state)
 {
     struct fixture *f = fixture_of(state);
     /* accessible to its user only: the agent itself needs no access */
@@ -193,7 +193,7 @@ static void test_odd_workspaces(void **state)
 
 /* A file that an operation has written just before a run may have the time of the run, and is not
  * among its changes; a file that the run writes is. */
-static void test_written_just_before(void **state)
+static void what_was_written_just_before_is_no_change(void **state)
 {
     struct fixture *f = fixture_of(state);
     must_run(f, "bash", "echo > written"); /* starts the interpreter */
@@ -214,15 +214,15 @@ static void test_written_just_before(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_created_and_changed),
-        cmocka_unit_test(test_new_directories),
-        cmocka_unit_test(test_left_out),
-        cmocka_unit_test(test_other_ends),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_side_by_side),
-        cmocka_unit_test(test_taken_over),
-        cmocka_unit_test(test_odd_workspaces),
-        cmocka_unit_test(test_written_just_before),
+        cmocka_unit_test(what_a_run_creates_or_changes_is_told),
+        cmocka_unit_test(a_directory_made_and_filled_in_one_run_is_never_missed),
+        cmocka_unit_test(hidden_and_generated_files_are_left_out),
+        cmocka_unit_test(runs_that_fail_tell_their_changes_too),
+        cmocka_unit_test(of_many_changes_the_newest_are_told),
+        cmocka_unit_test(runs_side_by_side_tell_what_changed_in_their_time),
+        cmocka_unit_test(a_later_worker_gets_the_same_changes),
+        cmocka_unit_test(odd_workspaces_fail_no_run),
+        cmocka_unit_test(what_was_written_just_before_is_no_change),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

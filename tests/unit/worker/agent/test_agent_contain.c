@@ -42,7 +42,7 @@ static int count_of(struct fixture *f, const char *name)
     return (int)strtol(r->out, NULL, 10);
 }
 
-static void test_escapees_die(void **state)
+static void processes_that_escape_die_with_their_run(void **state)
 {
     struct fixture *f = fixture_of(state);
     kill_after_first_output(f, "python",
@@ -62,7 +62,7 @@ static void test_escapees_die(void **state)
     assert_int_equal(count_of(f, "sleep"), 0);
 }
 
-static void test_survivors_of_kept_interpreters(void **state)
+static void children_of_kept_interpreters_live(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "python", "import subprocess\np = subprocess.Popen(['sleep', '603'])");
@@ -72,7 +72,7 @@ static void test_survivors_of_kept_interpreters(void **state)
 
 /* Processes that a stopped run has started end with it, wherever they are, while the interpreter
  * and the processes of earlier runs go on. */
-static void test_survivors_of_stopped_runs(void **state)
+static void children_of_stopped_runs_die(void **state)
 {
     static const char *const codes[][2] = {
         {"python", "import os, subprocess, time\n"
@@ -132,7 +132,7 @@ static const char *const chains[] = {
     "while True: time.sleep(1)",
 };
 
-static void test_survivors_of_stopped_runs_that_are_always_another_one(void **state)
+static void children_that_are_always_another_process_die_too(void **state)
 {
     struct fixture *f = fixture_of(state);
     char *path = alloc_printf("%s/held", f->agent.workspace);
@@ -160,7 +160,7 @@ static void test_survivors_of_stopped_runs_that_are_always_another_one(void **st
 
 /* The children of a stopped run are killed without their parent, and may never be reaped: they must
  * not count among the eighty processes that code may have. */
-static void test_dead_children_of_stopped_runs_take_nobodys_place(void **state)
+static void dead_children_of_stopped_runs_take_nobodys_place(void **state)
 {
     static const struct {
         const char *language, *code, *probe;
@@ -218,7 +218,7 @@ static void test_dead_children_of_stopped_runs_take_nobodys_place(void **state)
 
 /* Killing the children does not affect later code: code that waits for them gets their exit
  * status. */
-static void test_later_runs_learn_how_children_of_a_stopped_run_have_ended(void **state)
+static void later_runs_learn_how_children_of_a_stopped_run_have_ended(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "python", "import subprocess\nolder = subprocess.Popen(['false'])");
@@ -253,7 +253,7 @@ static void test_later_runs_learn_how_children_of_a_stopped_run_have_ended(void 
     run(f, "python", "os._exit(0)");
 }
 
-static void test_fork_bombs(void **state)
+static void after_a_fork_bomb_code_runs_again(void **state)
 {
     struct fixture *f = fixture_of(state);
     kill_after_first_output(f, "bash", "echo in; b() { b | b & }; b; sleep 60");
@@ -272,7 +272,7 @@ static void test_fork_bombs(void **state)
 
 /* Code that uses all the processes that it may have does not prevent other interpreters from
  * starting. */
-static void test_interpreters_start_when_all_processes_are_taken(void **state)
+static void interpreters_start_when_all_processes_are_taken(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "bash", "exit 0"); /* its process is replaced, too */
@@ -305,7 +305,7 @@ static void test_interpreters_start_when_all_processes_are_taken(void **state)
     assert_string_equal(r->result, "'fine'");
 }
 
-static void test_stubborn_tree(void **state)
+static void a_tree_that_restarts_itself_dies(void **state)
 {
     struct fixture *f = fixture_of(state);
     /* children that keep waking each other up and restarting those that die */
@@ -327,7 +327,7 @@ static void test_stubborn_tree(void **state)
     assert_true(count_of(f, "python3") <= 1);
 }
 
-static void test_no_way_to_the_agent(void **state)
+static void user_code_finds_no_way_to_the_agent(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r =
@@ -358,7 +358,7 @@ static void test_no_way_to_the_agent(void **state)
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
 }
 
-static void test_no_privileges(void **state)
+static void user_code_has_no_privileges(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(
@@ -387,7 +387,7 @@ static void test_no_privileges(void **state)
 
 /* A file operation works when the user's processes are used up, and does not follow links to files
  * that only the agent could open. */
-static void test_files_as_user(void **state)
+static void files_are_opened_as_the_user_even_without_processes(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct msg_start bomb =
@@ -418,19 +418,19 @@ static int start_with_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_escapees_die),
-        cmocka_unit_test(test_survivors_of_kept_interpreters),
-        cmocka_unit_test(test_survivors_of_stopped_runs),
-        cmocka_unit_test(test_survivors_of_stopped_runs_that_are_always_another_one),
-        cmocka_unit_test_setup_teardown(test_dead_children_of_stopped_runs_take_nobodys_place,
+        cmocka_unit_test(processes_that_escape_die_with_their_run),
+        cmocka_unit_test(children_of_kept_interpreters_live),
+        cmocka_unit_test(children_of_stopped_runs_die),
+        cmocka_unit_test(children_that_are_always_another_process_die_too),
+        cmocka_unit_test_setup_teardown(dead_children_of_stopped_runs_take_nobodys_place,
                                         start_with_room, fixture_stop),
-        cmocka_unit_test(test_later_runs_learn_how_children_of_a_stopped_run_have_ended),
-        cmocka_unit_test(test_fork_bombs),
-        cmocka_unit_test(test_interpreters_start_when_all_processes_are_taken),
-        cmocka_unit_test(test_stubborn_tree),
-        cmocka_unit_test(test_no_way_to_the_agent),
-        cmocka_unit_test(test_no_privileges),
-        cmocka_unit_test(test_files_as_user),
+        cmocka_unit_test(later_runs_learn_how_children_of_a_stopped_run_have_ended),
+        cmocka_unit_test(after_a_fork_bomb_code_runs_again),
+        cmocka_unit_test(interpreters_start_when_all_processes_are_taken),
+        cmocka_unit_test(a_tree_that_restarts_itself_dies),
+        cmocka_unit_test(user_code_finds_no_way_to_the_agent),
+        cmocka_unit_test(user_code_has_no_privileges),
+        cmocka_unit_test(files_are_opened_as_the_user_even_without_processes),
     };
     if (!fixture_namespace_allowed()) {
         return 0;

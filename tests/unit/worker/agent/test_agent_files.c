@@ -72,7 +72,7 @@ static char *in_workspace(struct fixture *f, const char *name)
     return alloc_printf("%s/%s", f->agent.workspace, name);
 }
 
-static void test_write_and_read(void **state)
+static void what_is_written_is_read(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = write_file(f, "a/b/c.txt", "hello", 0, 0);
@@ -105,7 +105,7 @@ static void test_write_and_read(void **state)
     free(path);
 }
 
-static void test_modes(void **state)
+static void modes_are_set_or_kept(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct stat st;
@@ -122,7 +122,7 @@ static void test_modes(void **state)
     free(path);
 }
 
-static void test_large(void **state)
+static void megabytes_are_written_and_read(void **state)
 {
     struct fixture *f = fixture_of(state);
     size_t size = 8u << 20;
@@ -148,7 +148,7 @@ static void assert_fails(struct agent_result *r, int code, const char *part)
     assert_contains(r->message, part);
 }
 
-static void test_refusals(void **state)
+static void what_is_no_file_is_refused_and_says_why(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "bash",
@@ -188,7 +188,7 @@ static void test_refusals(void **state)
     run(f, "bash", "cd; rm -r fifo dir loop file locked");
 }
 
-static void test_symlinks(void **state)
+static void links_are_followed(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "bash",
@@ -207,7 +207,7 @@ static void test_symlinks(void **state)
     run(f, "bash", "cd; rm -r real link nowhere dangling realdir");
 }
 
-static void test_list(void **state)
+static void directories_are_listed_in_order_up_to_a_limit(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "bash",
@@ -244,7 +244,7 @@ static void test_list(void **state)
     run(f, "bash", "rm -r many; cd");
 }
 
-static void test_writes_do_not_wait(void **state)
+static void files_are_written_while_code_runs(void **state)
 {
     struct fixture *f = fixture_of(state);
     /* if the file waited for the end of the code, both would wait for ever */
@@ -257,7 +257,7 @@ static void test_writes_do_not_wait(void **state)
     assert_status(follow(f, op), OP_STATUS_OK);
 }
 
-static void test_cancel_read(void **state)
+static void a_read_can_be_cancelled(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "bash", "head -c 3000000 /dev/zero > ~/zeros");
@@ -283,7 +283,7 @@ static struct agent_result *write_part(struct fixture *f, const char *path, cons
     return run_start(f, &s);
 }
 
-static void test_pieces(void **state)
+static void pieces_become_a_file_in_one_step(void **state)
 {
     struct fixture *f = fixture_of(state);
     write_file(f, "p/target", "old", 0600, 0);
@@ -299,7 +299,7 @@ static void test_pieces(void **state)
     assert_string_equal(f->r.out, "600\ntarget\n");
 }
 
-static void test_pieces_that_do_not_fit(void **state)
+static void pieces_that_do_not_fit_are_refused(void **state)
 {
     struct fixture *f = fixture_of(state);
     const char *const words[] = {NULL, "", "../x", "a b", "abcdefghijklmnopqrstuvwxyz0123456789"};
@@ -326,7 +326,7 @@ static void test_pieces_that_do_not_fit(void **state)
     assert_string_equal(f->r.out, "2\n"); /* both error messages */
 }
 
-static void test_stamp(void **state)
+static void a_changed_file_has_another_stamp(void **state)
 {
     struct fixture *f = fixture_of(state);
     write_file(f, "stamped", "one", 0, 0);
@@ -346,7 +346,7 @@ static void test_stamp(void **state)
 }
 
 /* Files in /proc report a size of 0. */
-static void test_size_lies(void **state)
+static void a_file_that_lies_about_its_size_is_read(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = read_file(f, "/proc/self/status", 0, 10);
@@ -366,18 +366,18 @@ static void test_size_lies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_write_and_read),
-        cmocka_unit_test(test_modes),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_symlinks),
-        cmocka_unit_test(test_list),
-        cmocka_unit_test(test_writes_do_not_wait),
-        cmocka_unit_test(test_cancel_read),
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_pieces_that_do_not_fit),
-        cmocka_unit_test(test_stamp),
-        cmocka_unit_test(test_size_lies),
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(modes_are_set_or_kept),
+        cmocka_unit_test(megabytes_are_written_and_read),
+        cmocka_unit_test(what_is_no_file_is_refused_and_says_why),
+        cmocka_unit_test(links_are_followed),
+        cmocka_unit_test(directories_are_listed_in_order_up_to_a_limit),
+        cmocka_unit_test(files_are_written_while_code_runs),
+        cmocka_unit_test(a_read_can_be_cancelled),
+        cmocka_unit_test(pieces_become_a_file_in_one_step),
+        cmocka_unit_test(pieces_that_do_not_fit_are_refused),
+        cmocka_unit_test(a_changed_file_has_another_stamp),
+        cmocka_unit_test(a_file_that_lies_about_its_size_is_read),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

@@ -111,7 +111,7 @@ static struct agent_result *ended(struct talk *t, enum op_status status)
     return r;
 }
 
-static void test_python_reads(void **state)
+static void python_reads_what_is_said_to_it(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -130,7 +130,7 @@ static void test_python_reads(void **state)
     assert_string_equal(r->out, "Ada ''\n");
 }
 
-static void test_unread_is_not_the_next(void **state)
+static void what_one_run_has_not_read_the_next_does_not_get(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -146,7 +146,7 @@ static void test_unread_is_not_the_next(void **state)
     }
 }
 
-static void test_bash_reads(void **state)
+static void bash_and_its_programs_read_what_is_said_to_them(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -162,7 +162,7 @@ static void test_bash_reads(void **state)
     assert_string_equal(run(f, "bash", "cat; echo $a")->out, "x y\n");
 }
 
-static void test_first_input_of_start(void **state)
+static void input_given_at_the_start_comes_first(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -174,7 +174,7 @@ static void test_first_input_of_start(void **state)
     assert_string_equal(ended(&t, OP_STATUS_OK)->out, "from start and laterlast\n");
 }
 
-static void test_node_reads(void **state)
+static void javascript_reads_what_is_said_to_it(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -205,7 +205,7 @@ static void test_node_reads(void **state)
     assert_string_equal(run_start(f, &s)->out, "\n");
 }
 
-static void test_waiting_code_is_interrupted(void **state)
+static void code_that_waits_for_input_is_interrupted(void **state)
 {
     struct fixture *f = fixture_of(state);
     const char *languages[] = {"python", "bash"};
@@ -221,7 +221,7 @@ static void test_waiting_code_is_interrupted(void **state)
     }
 }
 
-static void test_repeated_input_counts_once(void **state)
+static void repeated_input_counts_once(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -238,7 +238,7 @@ static void test_repeated_input_counts_once(void **state)
     assert_string_equal(ended(&t, OP_STATUS_OK)->out, "one\ntwo\n");
 }
 
-static void test_end_with_less_than_came(void **state)
+static void an_end_before_what_came_already_is_an_end_after_it(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -250,7 +250,7 @@ static void test_end_with_less_than_came(void **state)
     assert_string_equal(ended(&t, OP_STATUS_OK)->out, "one\n");
 }
 
-static void test_refusals(void **state)
+static void input_that_does_not_fit_is_refused_and_says_why(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -306,7 +306,7 @@ static void begin_program(struct talk *t, struct fixture *f, const char *script,
     begin(t, f, s, how);
 }
 
-static void test_program_reads(void **state)
+static void a_program_reads_what_is_said_to_it(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -326,7 +326,7 @@ static void test_program_reads(void **state)
     ended(&t, OP_STATUS_CANCELLED);
 }
 
-static void test_terminal(void **state)
+static void a_program_in_a_terminal_sees_one(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -345,7 +345,7 @@ static void test_terminal(void **state)
     assert_string_equal(ended(&t, OP_STATUS_OK)->err, "");
 }
 
-static void test_one_side_of_a_terminal(void **state)
+static void one_side_of_a_terminal_may_change_alone(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -364,7 +364,7 @@ static void test_one_side_of_a_terminal(void **state)
 }
 
 /* The input of START counts, too, for whether the end comes within a line. */
-static void test_first_input_of_a_terminal(void **state)
+static void an_end_within_a_first_line_ends_a_terminals_input(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -380,7 +380,7 @@ static void test_first_input_of_a_terminal(void **state)
     ended(&t, OP_STATUS_OK);
 }
 
-static void test_keys_of_a_terminal(void **state)
+static void the_keys_of_a_terminal_interrupt_and_end(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -407,7 +407,7 @@ static void test_keys_of_a_terminal(void **state)
     hear(&t, NULL);
 }
 
-static void test_all_of_a_terminal_is_read(void **state)
+static void all_that_a_terminal_shows_is_read(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -417,7 +417,7 @@ static void test_all_of_a_terminal_is_read(void **state)
     assert_int_equal(r->out_len, 108894 + 20000);
 }
 
-static void test_live_languages_in_a_terminal(void **state)
+static void live_languages_run_in_a_terminal(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -442,7 +442,7 @@ static void test_live_languages_in_a_terminal(void **state)
     ended(&t, OP_STATUS_OK);
 }
 
-static void test_next_worker_goes_on(void **state)
+static void the_next_worker_goes_on_where_input_ended(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -479,7 +479,7 @@ static struct rlimit use_up_descriptors(const struct fixture *f)
     return usual;
 }
 
-static void test_no_descriptor_for_input(void **state)
+static void without_a_descriptor_for_input_the_run_fails_and_the_state_stays(void **state)
 {
     struct talk t;
     struct fixture *f = fixture_of(state);
@@ -497,7 +497,7 @@ static void test_no_descriptor_for_input(void **state)
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
 }
 
-static void test_input_before_its_turn(void **state)
+static void input_before_its_turn_waits_for_it(void **state)
 {
     struct talk first, second;
     struct fixture *f = fixture_of(state);
@@ -512,25 +512,25 @@ static void test_input_before_its_turn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_python_reads),
-        cmocka_unit_test(test_unread_is_not_the_next),
-        cmocka_unit_test(test_bash_reads),
-        cmocka_unit_test(test_first_input_of_start),
-        cmocka_unit_test(test_node_reads),
-        cmocka_unit_test(test_waiting_code_is_interrupted),
-        cmocka_unit_test(test_repeated_input_counts_once),
-        cmocka_unit_test(test_end_with_less_than_came),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_program_reads),
-        cmocka_unit_test(test_terminal),
-        cmocka_unit_test(test_one_side_of_a_terminal),
-        cmocka_unit_test(test_first_input_of_a_terminal),
-        cmocka_unit_test(test_keys_of_a_terminal),
-        cmocka_unit_test(test_all_of_a_terminal_is_read),
-        cmocka_unit_test(test_live_languages_in_a_terminal),
-        cmocka_unit_test(test_no_descriptor_for_input),
-        cmocka_unit_test(test_input_before_its_turn),
-        cmocka_unit_test(test_next_worker_goes_on),
+        cmocka_unit_test(python_reads_what_is_said_to_it),
+        cmocka_unit_test(what_one_run_has_not_read_the_next_does_not_get),
+        cmocka_unit_test(bash_and_its_programs_read_what_is_said_to_them),
+        cmocka_unit_test(input_given_at_the_start_comes_first),
+        cmocka_unit_test(javascript_reads_what_is_said_to_it),
+        cmocka_unit_test(code_that_waits_for_input_is_interrupted),
+        cmocka_unit_test(repeated_input_counts_once),
+        cmocka_unit_test(an_end_before_what_came_already_is_an_end_after_it),
+        cmocka_unit_test(input_that_does_not_fit_is_refused_and_says_why),
+        cmocka_unit_test(a_program_reads_what_is_said_to_it),
+        cmocka_unit_test(a_program_in_a_terminal_sees_one),
+        cmocka_unit_test(one_side_of_a_terminal_may_change_alone),
+        cmocka_unit_test(an_end_within_a_first_line_ends_a_terminals_input),
+        cmocka_unit_test(the_keys_of_a_terminal_interrupt_and_end),
+        cmocka_unit_test(all_that_a_terminal_shows_is_read),
+        cmocka_unit_test(live_languages_run_in_a_terminal),
+        cmocka_unit_test(without_a_descriptor_for_input_the_run_fails_and_the_state_stays),
+        cmocka_unit_test(input_before_its_turn_waits_for_it),
+        cmocka_unit_test(the_next_worker_goes_on_where_input_ended),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

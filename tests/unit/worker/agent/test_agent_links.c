@@ -40,7 +40,7 @@ static void assert_alive(struct fixture *f)
     assert_string_equal(r->result, "'alive'");
 }
 
-static void test_hello(void **state)
+static void the_agent_says_which_languages_it_has(void **state)
 {
     struct fixture *f = fixture_of(state);
     reconnect(f, 1);
@@ -64,7 +64,7 @@ static void test_hello(void **state)
 }
 
 /* A client that disconnects while an answer is on its way leaves the agent without a connection. */
-static void test_lost_in_mid_answer(void **state)
+static void a_client_lost_in_the_middle_of_an_answer_leaves_nothing(void **state)
 {
     struct fixture *f = fixture_of(state);
     reconnect(f, 1);
@@ -95,7 +95,7 @@ static void test_lost_in_mid_answer(void **state)
     assert_alive(f);
 }
 
-static void test_wrong_hello(void **state)
+static void a_wrong_hello_is_refused(void **state)
 {
     struct fixture *f = fixture_of(state);
     reconnect(f, 5);
@@ -130,7 +130,7 @@ static void send_raw(struct agent_client *c, const void *data, size_t len)
 
 #define RAW(c, text) send_raw((c), (text), sizeof(text) - 1)
 
-static void test_malformed(void **state)
+static void malformed_messages_close_their_link_only(void **state)
 {
     struct fixture *f = fixture_of(state);
     for (int i = 0; i < 6; i++) {
@@ -175,7 +175,7 @@ static void test_malformed(void **state)
     assert_alive(f);
 }
 
-static void test_silent_connections(void **state)
+static void silent_connections_make_room_for_others(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_client c[LIMIT_AGENT_PENDING + 3];
@@ -194,7 +194,7 @@ static void test_silent_connections(void **state)
     assert_alive(f);
 }
 
-static void test_half_a_frame(void **state)
+static void half_a_frame_holds_nobody_up(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_client c = another(f);
@@ -205,7 +205,7 @@ static void test_half_a_frame(void **state)
 }
 
 /* User code may know the path (here; in a sandbox it does not even see it), and is refused. */
-static void test_user_is_refused(void **state)
+static void user_code_cannot_be_a_client(void **state)
 {
     struct fixture *f = fixture_of(state);
     assert_int_equal(chmod(f->agent.socket, 0777), 0);
@@ -219,7 +219,7 @@ static void test_user_is_refused(void **state)
     assert_string_equal(r->result, "b''");
 }
 
-static void test_reader_that_stops(void **state)
+static void a_client_that_does_not_read_is_not_read_either(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct err err = ERR_INIT;
@@ -239,7 +239,7 @@ static void test_reader_that_stops(void **state)
     assert_alive(f);
 }
 
-static void test_shutdown(void **state)
+static void a_shutdown_leaves_no_process(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct err err = ERR_INIT;
@@ -255,7 +255,7 @@ static void test_shutdown(void **state)
     assert_int_equal(access(path, F_OK), -1);
 }
 
-static void test_grace(void **state)
+static void an_agent_without_a_link_ends_after_its_grace_period(void **state)
 {
     void *own = NULL;
     assert_int_equal(fixture_start_with(&own, (struct agent_options){.grace_ms = 300}), 0);
@@ -269,7 +269,7 @@ static void test_grace(void **state)
     fixture_stop(&own);
 }
 
-static void test_no_interpreters(void **state)
+static void without_an_interpreter_it_says_so(void **state)
 {
     void *own = NULL;
     assert_int_equal(fixture_start_with(&own, (struct agent_options){.path_env = "/nonexistent"}),
@@ -284,22 +284,23 @@ static void test_no_interpreters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_user_is_refused), /* first, because it may be left out */
-        cmocka_unit_test(test_hello),
-        cmocka_unit_test(test_lost_in_mid_answer),
-        cmocka_unit_test(test_wrong_hello),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_silent_connections),
-        cmocka_unit_test(test_half_a_frame),
-        cmocka_unit_test(test_reader_that_stops),
-        cmocka_unit_test(test_grace),
-        cmocka_unit_test(test_no_interpreters),
-        cmocka_unit_test(test_shutdown), /* last, because it ends the group's agent */
+        cmocka_unit_test(user_code_cannot_be_a_client), /* first, because it may be left out */
+        cmocka_unit_test(the_agent_says_which_languages_it_has),
+        cmocka_unit_test(a_client_lost_in_the_middle_of_an_answer_leaves_nothing),
+        cmocka_unit_test(a_wrong_hello_is_refused),
+        cmocka_unit_test(malformed_messages_close_their_link_only),
+        cmocka_unit_test(silent_connections_make_room_for_others),
+        cmocka_unit_test(half_a_frame_holds_nobody_up),
+        cmocka_unit_test(a_client_that_does_not_read_is_not_read_either),
+        cmocka_unit_test(an_agent_without_a_link_ends_after_its_grace_period),
+        cmocka_unit_test(without_an_interpreter_it_says_so),
+        cmocka_unit_test(
+            a_shutdown_leaves_no_process), /* last, because it ends the group's agent */
     };
     /* Running code under a uid of its own needs root; and cmocka's output for skip() is not TAP. */
     size_t left_out = geteuid() == 0 ? 0 : 1;
     if (left_out > 0) {
-        fprintf(stderr, "test_user_is_refused needs root and is left out\n");
+        fprintf(stderr, "user_code_cannot_be_a_client needs root and is left out\n");
     }
     size_t count = sizeof(tests) / sizeof(tests[0]) - left_out;
     return _cmocka_run_group_tests("tests", tests + left_out, count, fixture_start, fixture_stop);

@@ -32,7 +32,7 @@ static void assert_values(struct fixture *f, const struct value *rows, size_t co
 }
 #define ASSERT_VALUES(f, rows) assert_values(f, rows, sizeof(rows) / sizeof((rows)[0]))
 
-static void test_state_lives(void **state)
+static void variables_and_results_live(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(f, LANGUAGE, "let x = 40\nconsole.log('set')");
@@ -69,7 +69,7 @@ static void test_state_lives(void **state)
     ASSERT_VALUES(f, rows);
 }
 
-static void test_await(void **state)
+static void code_may_await(void **state)
 {
     struct fixture *f = fixture_of(state);
     static const struct value rows[] = {
@@ -90,7 +90,7 @@ static void test_await(void **state)
     ASSERT_VALUES(f, rows);
 }
 
-static void test_modules(void **state)
+static void modules_are_imported_in_every_form(void **state)
 {
     struct fixture *f = fixture_of(state);
     static const struct value rows[] = {
@@ -132,7 +132,7 @@ static void test_modules(void **state)
 }
 
 /* Code may define a global of any name, and can still use await and import. */
-static void test_own_globals_of_any_name(void **state)
+static void a_global_of_any_name_may_be_defined(void **state)
 {
     static const char *const names[] = {
         "Array",   "BigInt",  "Boolean",    "Buffer",     "Date",     "Error",   "Function",
@@ -175,7 +175,7 @@ static void test_own_globals_of_any_name(void **state)
 }
 
 /* Packages are found at the agent's path for them; this one cannot be found by require(). */
-static void test_packages_where_they_are(void **state)
+static void installed_packages_are_found(void **state)
 {
     struct fixture *f = fixture_of(state);
     char *code = alloc_printf("mkdir -p %s/packages/node/node_modules/thing && cd $_ && "
@@ -190,7 +190,7 @@ static void test_packages_where_they_are(void **state)
     assert_string_equal(run(f, LANGUAGE, "(await import('thing')).what")->result, "'found'");
 }
 
-static void test_errors(void **state)
+static void errors_show_the_users_lines_only(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(f, LANGUAGE, "function f(n) {\n  return n.x.y\n}\n\nf({})\n");
@@ -237,7 +237,7 @@ static void test_errors(void **state)
 
 /* Uncaught errors are reported in the run during which they happen, and do not end the
  * interpreter. */
-static void test_errors_of_nobody(void **state)
+static void errors_that_nobody_catches_do_not_end_the_interpreter(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(f, LANGUAGE, "Promise.reject(new Error('unheard')); 1");
@@ -266,7 +266,7 @@ static void test_errors_of_nobody(void **state)
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
 }
 
-static void test_stdin_args_env(void **state)
+static void stdin_arguments_and_environment_arrive(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct view args[] = {view_of("one"), view_of("two words")};
@@ -295,7 +295,7 @@ static void test_stdin_args_env(void **state)
     assert_string_equal(r->result, "[ undefined, [ 'node', '' ], 0, false ]");
 }
 
-static void test_exit(void **state)
+static void exiting_ends_the_run_and_not_the_interpreter(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, LANGUAGE, "kept = 'yes'");
@@ -330,7 +330,7 @@ static void test_exit(void **state)
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
 }
 
-static void test_output(void **state)
+static void all_output_arrives_in_order(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r =
@@ -358,7 +358,7 @@ static void test_output(void **state)
     assert_string_equal(r->err, "err\n");
 }
 
-static void test_interrupt_keeps_state(void **state)
+static void an_interrupt_keeps_the_state(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, LANGUAGE, "kept = 'still'");
@@ -396,7 +396,7 @@ static void test_interrupt_keeps_state(void **state)
     assert_string_equal(r->out, "");
 }
 
-static void test_interrupt_any_time(void **state)
+static void an_interrupt_at_any_time_hits_its_run_only(void **state)
 {
     struct fixture *f = fixture_of(state);
     static const char *const codes[] = {"await nap(600000)", "1", "await nap(1)"};
@@ -405,14 +405,14 @@ static void test_interrupt_any_time(void **state)
 }
 
 /* The interrupt comes when the interpreter has hardly begun to start. */
-static void test_interrupt_at_start(void **state)
+static void an_interrupt_while_node_starts_is_not_lost(void **state)
 {
     struct fixture *f = fixture_of(state);
     interrupt_at_start(f, LANGUAGE, "process.kill(process.pid, 'SIGKILL'); for (;;);",
                        "await new Promise(() => {})", "1");
 }
 
-static void test_death_and_return(void **state)
+static void an_interpreter_that_dies_is_replaced_and_says_how(void **state)
 {
     struct fixture *f = fixture_of(state);
     static const struct death deaths[] = {
@@ -426,7 +426,7 @@ static void test_death_and_return(void **state)
 }
 
 /* Node ends itself when its heap is full, which is reported as such. */
-static void test_heap_is_full(void **state)
+static void a_full_heap_is_reported_as_memory(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r =
@@ -438,7 +438,7 @@ static void test_heap_is_full(void **state)
     assert_string_equal(r->result, "2");
 }
 
-static void test_displays(void **state)
+static void displays_are_reported_and_bounded(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r =
@@ -455,7 +455,7 @@ static void test_displays(void **state)
     assert_contains(r->err, "more than 128 things");
 }
 
-static void test_large(void **state)
+static void megabytes_of_code_and_input_arrive(void **state)
 {
     struct fixture *f = fixture_of(state);
     size_t size = 10u << 20;
@@ -482,23 +482,23 @@ int main(void)
 {
     needs_program("node");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_state_lives),
-        cmocka_unit_test(test_await),
-        cmocka_unit_test(test_modules),
-        cmocka_unit_test(test_own_globals_of_any_name),
-        cmocka_unit_test(test_packages_where_they_are),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_errors_of_nobody),
-        cmocka_unit_test(test_stdin_args_env),
-        cmocka_unit_test(test_exit),
-        cmocka_unit_test(test_output),
-        cmocka_unit_test(test_interrupt_keeps_state),
-        cmocka_unit_test(test_interrupt_any_time),
-        cmocka_unit_test(test_interrupt_at_start),
-        cmocka_unit_test(test_death_and_return),
-        cmocka_unit_test(test_heap_is_full),
-        cmocka_unit_test(test_displays),
-        cmocka_unit_test(test_large),
+        cmocka_unit_test(variables_and_results_live),
+        cmocka_unit_test(code_may_await),
+        cmocka_unit_test(modules_are_imported_in_every_form),
+        cmocka_unit_test(a_global_of_any_name_may_be_defined),
+        cmocka_unit_test(installed_packages_are_found),
+        cmocka_unit_test(errors_show_the_users_lines_only),
+        cmocka_unit_test(errors_that_nobody_catches_do_not_end_the_interpreter),
+        cmocka_unit_test(stdin_arguments_and_environment_arrive),
+        cmocka_unit_test(exiting_ends_the_run_and_not_the_interpreter),
+        cmocka_unit_test(all_output_arrives_in_order),
+        cmocka_unit_test(an_interrupt_keeps_the_state),
+        cmocka_unit_test(an_interrupt_at_any_time_hits_its_run_only),
+        cmocka_unit_test(an_interrupt_while_node_starts_is_not_lost),
+        cmocka_unit_test(an_interpreter_that_dies_is_replaced_and_says_how),
+        cmocka_unit_test(a_full_heap_is_reported_as_memory),
+        cmocka_unit_test(displays_are_reported_and_bounded),
+        cmocka_unit_test(megabytes_of_code_and_input_arrive),
     };
     return cmocka_run_group_tests_name("agent_node", tests, start_agent, fixture_stop);
 }

@@ -76,7 +76,7 @@ static void expect_counted(const struct tree *t, const char *name, const char *l
     assert_int_equal(oom_kills(&o), 0);
 }
 
-static void test_v2_own_namespace(void **state)
+static void kills_are_counted_in_a_namespace_of_its_own(void **state)
 {
     struct tree *t = *state;
     put(t, "self", "0::/\n");
@@ -84,7 +84,7 @@ static void test_v2_own_namespace(void **state)
     expect_counted(t, "memory.events", V2("2"));
 }
 
-static void test_v2_path_of_a_whole_tree(void **state)
+static void kills_are_counted_where_the_whole_tree_is_seen(void **state)
 {
     struct tree *t = *state;
     put(t, "self", "0::/system.slice/docker-1.scope\n");
@@ -93,7 +93,7 @@ static void test_v2_path_of_a_whole_tree(void **state)
     expect_counted(t, "system.slice/docker-1.scope/memory.events", V2("13"));
 }
 
-static void test_v2_path_of_the_host(void **state)
+static void kills_are_counted_where_only_the_root_is_seen(void **state)
 {
     struct tree *t = *state;
     put(t, "self", "0::/system.slice/docker-1.scope\n"); /* a group that is not mounted here */
@@ -104,7 +104,7 @@ static void test_v2_path_of_the_host(void **state)
     expect_counted(t, "memory.events", V2("7"));
 }
 
-static void test_v1(void **state)
+static void kills_are_counted_with_version_1(void **state)
 {
     struct tree *t = *state;
     put(t, "self", "12:cpu,cpuacct:/docker/1\n7:hugetlb,memory:/docker/1\n0::/docker/1\n");
@@ -124,7 +124,7 @@ static void expect_unknown(const struct tree *t)
     oom_close(&o);
 }
 
-static void test_nothing_to_read(void **state)
+static void without_counters_nothing_is_claimed(void **state)
 {
     struct tree *t = *state;
     static const char *const odd[] = {"",     "\n\n",           "garbage", "7:memory",
@@ -143,7 +143,7 @@ static void test_nothing_to_read(void **state)
     }
 }
 
-static void test_odd_numbers(void **state)
+static void odd_numbers_do_no_harm(void **state)
 {
     struct tree *t = *state;
     struct oom o;
@@ -165,9 +165,12 @@ static void test_odd_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_v2_own_namespace),    CASE(test_v2_path_of_a_whole_tree),
-        CASE(test_v2_path_of_the_host), CASE(test_v1),
-        CASE(test_nothing_to_read),     CASE(test_odd_numbers),
+        CASE(kills_are_counted_in_a_namespace_of_its_own),
+        CASE(kills_are_counted_where_the_whole_tree_is_seen),
+        CASE(kills_are_counted_where_only_the_root_is_seen),
+        CASE(kills_are_counted_with_version_1),
+        CASE(without_counters_nothing_is_claimed),
+        CASE(odd_numbers_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static struct msg ask_wait(struct fixture *f, const char *op, uint64_t out_from,
     return ask(f, m);
 }
 
-static void test_start_twice_runs_once(void **state)
+static void starting_twice_runs_once(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "python", "n = 0");
@@ -64,7 +64,7 @@ static void test_start_twice_runs_once(void **state)
     assert_int_equal(reply.failed.code, ERR_EXECUTION_NOT_FOUND);
 }
 
-static void test_link_lost_in_the_middle(void **state)
+static void a_link_lost_in_the_middle_costs_no_output(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct msg_start s = agent_code(&f->link, "python",
@@ -153,7 +153,7 @@ static uint64_t expect_running(struct fixture *f, const char *op, bool waited)
     return m.running.ran_us;
 }
 
-static void test_what_runs_is_told_after_each_start_and_hello(void **state)
+static void what_runs_is_told_after_each_start_and_hello(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "bash", "rm -f go");
@@ -199,7 +199,7 @@ static void test_what_runs_is_told_after_each_start_and_hello(void **state)
     assert_int_equal(f->link.events, 0);
 }
 
-static void test_what_is_over_soon_is_not_told(void **state)
+static void what_is_over_soon_is_not_told(void **state)
 {
     struct fixture *f = fixture_of(state);
     unsigned short_ones = 0;
@@ -212,7 +212,7 @@ static void test_what_is_over_soon_is_not_told(void **state)
     }
 }
 
-static void test_cancel_queued(void **state)
+static void what_is_cancelled_before_its_turn_never_runs(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "bash", "rm -f go");
@@ -235,7 +235,7 @@ static void test_cancel_queued(void **state)
     assert_status(r, OP_STATUS_CANCELLED);
 }
 
-static void test_force_restarts(void **state)
+static void what_ignores_its_interrupt_costs_the_interpreter(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "python", "lost = 1");
@@ -262,7 +262,7 @@ static void test_force_restarts(void **state)
     assert_int_equal(f->r.last.interpreter, OP_INTERPRETER_RESTARTED);
 }
 
-static void test_backstop(void **state)
+static void a_deadline_holds_though_the_worker_does_nothing(void **state)
 {
     struct fixture *f = fixture_of(state);
     /* nothing else ends it within AGENT_CLIENT_WAIT_MS */
@@ -274,7 +274,7 @@ static void test_backstop(void **state)
     assert_true(clock_ms() - before >= 100 + TIME_INTERRUPT_MS + TIME_BACKSTOP_MS);
 }
 
-static void test_slow_reader_slows_the_writer(void **state)
+static void a_slow_reader_slows_the_writer(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct msg_start s = agent_code(&f->link, "bash", "yes | head -c 20000000");
@@ -303,7 +303,7 @@ static void test_slow_reader_slows_the_writer(void **state)
     assert_int_equal(from + f->r.out_len, 20000000);
 }
 
-static void test_tail_without_reader(void **state)
+static void the_end_of_output_does_not_need_a_reader(void **state)
 {
     struct fixture *f = fixture_of(state);
     /* more than the agent reads from a running program: the rest is in the pipe when it ends */
@@ -317,7 +317,7 @@ static void test_tail_without_reader(void **state)
     assert_int_equal(r->out_len, 300000);
 }
 
-static void test_one_waiter(void **state)
+static void a_second_wait_ends_the_first(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct err err = ERR_INIT;
@@ -342,7 +342,7 @@ static void test_one_waiter(void **state)
     assert_true(view_is(reply.output.out, "x\n"));
 }
 
-static void test_wait_ends(void **state)
+static void a_wait_ends_before_its_operation(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "bash", "rm -f go");
@@ -357,7 +357,7 @@ static void test_wait_ends(void **state)
     follow(f, op);
 }
 
-static void test_bad_requests(void **state)
+static void bad_requests_are_refused_and_say_why(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(f, "cobol", "DISPLAY 'x'.");
@@ -383,7 +383,7 @@ static void test_bad_requests(void **state)
     assert_string_equal(r->result, "'fine'");
 }
 
-static void test_many_operations(void **state)
+static void more_operations_than_allowed_are_refused(void **state)
 {
     struct fixture *f = fixture_of(state);
     for (int i = 0; i < 3 * LIMIT_OPS; i++) {
@@ -426,7 +426,7 @@ static bool is_gone(pid_t pid)
 }
 
 /* Only the kernel or the machine's root can do that; even then no process may be left. */
-static void test_keeper_killed(void **state)
+static void without_its_keeper_no_process_is_left(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "python",
@@ -447,7 +447,7 @@ static void test_keeper_killed(void **state)
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
 }
 
-static void test_status(void **state)
+static void the_status_has_figures(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct msg reply = ask(f, (struct msg){.type = MSG_STATUS});
@@ -460,22 +460,22 @@ static void test_status(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_start_twice_runs_once),
-        cmocka_unit_test(test_link_lost_in_the_middle),
+        cmocka_unit_test(starting_twice_runs_once),
+        cmocka_unit_test(a_link_lost_in_the_middle_costs_no_output),
         cmocka_unit_test(code_of_an_interpreter_runs_in_order_and_others_go_on_beside_it),
-        cmocka_unit_test(test_what_runs_is_told_after_each_start_and_hello),
-        cmocka_unit_test(test_what_is_over_soon_is_not_told),
-        cmocka_unit_test(test_cancel_queued),
-        cmocka_unit_test(test_force_restarts),
-        cmocka_unit_test(test_backstop),
-        cmocka_unit_test(test_slow_reader_slows_the_writer),
-        cmocka_unit_test(test_tail_without_reader),
-        cmocka_unit_test(test_one_waiter),
-        cmocka_unit_test(test_wait_ends),
-        cmocka_unit_test(test_bad_requests),
-        cmocka_unit_test(test_many_operations),
-        cmocka_unit_test(test_keeper_killed),
-        cmocka_unit_test(test_status),
+        cmocka_unit_test(what_runs_is_told_after_each_start_and_hello),
+        cmocka_unit_test(what_is_over_soon_is_not_told),
+        cmocka_unit_test(what_is_cancelled_before_its_turn_never_runs),
+        cmocka_unit_test(what_ignores_its_interrupt_costs_the_interpreter),
+        cmocka_unit_test(a_deadline_holds_though_the_worker_does_nothing),
+        cmocka_unit_test(a_slow_reader_slows_the_writer),
+        cmocka_unit_test(the_end_of_output_does_not_need_a_reader),
+        cmocka_unit_test(a_second_wait_ends_the_first),
+        cmocka_unit_test(a_wait_ends_before_its_operation),
+        cmocka_unit_test(bad_requests_are_refused_and_say_why),
+        cmocka_unit_test(more_operations_than_allowed_are_refused),
+        cmocka_unit_test(without_its_keeper_no_process_is_left),
+        cmocka_unit_test(the_status_has_figures),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

@@ -59,7 +59,7 @@ static int feed_all(struct report *r, const uint8_t *data, size_t len, size_t st
     return 0;
 }
 
-static void test_report_in_any_pieces(void **state)
+static void a_report_is_read_in_any_pieces(void **state)
 {
     struct buf b;
     good_report(&b);
@@ -79,7 +79,7 @@ static void test_report_in_any_pieces(void **state)
     buf_finish(&b);
 }
 
-static void test_report_stops_at_done(void **state)
+static void a_report_ends_where_it_says(void **state)
 {
     struct buf b;
     struct report r;
@@ -108,7 +108,7 @@ static void refuse(const char *allowed, const void *data, size_t len)
 
 #define REFUSE(allowed, text) refuse((allowed), (text), sizeof(text) - 1)
 
-static void test_report_refuses(void **state)
+static void a_bad_report_is_refused(void **state)
 {
     REFUSE(REPORT_OF_RUN, "Z00000001x");           /* unknown kind */
     REFUSE(REPORT_OF_RUN, "S000000011");           /* not valid for a run */
@@ -128,7 +128,7 @@ static void test_report_refuses(void **state)
     REFUSE(REPORT_OF_FILE, "F0000000565535"); /* not an error code of ours */
 }
 
-static void test_report_displays(void **state)
+static void displays_in_a_report_are_read_up_to_a_limit(void **state)
 {
     struct buf b;
     struct report r;
@@ -196,7 +196,7 @@ static void test_report_displays(void **state)
 }
 
 /* Every bit flip and every truncation of a valid report: refused, or read without harm. */
-static void test_report_mutations(void **state)
+static void a_damaged_report_does_no_harm(void **state)
 {
     struct buf b;
     good_report(&b);
@@ -221,7 +221,7 @@ static void test_report_mutations(void **state)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static void test_request_round_trip(void **state)
+static void a_request_arrives_as_it_was_sent(void **state)
 {
     struct view args[] = {view_of("a"), view_of("")};
     struct view env[] = {view_of("K=v=w"), view_of("_X1=")};
@@ -247,7 +247,7 @@ static void test_request_round_trip(void **state)
 }
 
 /* Code, arguments and environment are the same afterwards, and only open stdin is still said. */
-static void test_request_without_stdin(void **state)
+static void a_request_without_stdin_keeps_all_else(void **state)
 {
     const struct {
         const char *input;
@@ -279,7 +279,7 @@ static void test_request_without_stdin(void **state)
     }
 }
 
-static void test_request_refuses(void **state)
+static void a_bad_request_is_refused(void **state)
 {
     const struct view bad_env[] = {view_of("NOVALUE"), view_of("=x"), view_of("A B=x"),
                                    view_of("1A=x"),    view_of(""),   view_bytes("A=\0", 3)};
@@ -307,7 +307,7 @@ static struct op *create(struct op_table *t, const char *id)
     return op;
 }
 
-static void test_states_of_an_operation(void **state)
+static void an_operation_makes_declared_moves_only(void **state)
 {
     static const uint32_t allowed[OP_STATES] = {
         [0] = SM_BIT(OP_QUEUED),
@@ -333,7 +333,7 @@ static int ack(struct op *op, uint64_t out_from, uint64_t err_from)
 
 static struct op_lists lists; /* lists of the OUTPUT that was filled last */
 
-static void test_output_offsets(void **state)
+static void output_is_kept_from_what_was_acknowledged(void **state)
 {
     struct op_table t;
     op_table_init(&t);
@@ -368,7 +368,7 @@ static void test_output_offsets(void **state)
     op_table_finish(&t);
 }
 
-static void test_output_in_chunks(void **state)
+static void large_output_is_given_in_chunks(void **state)
 {
     struct op_table t;
     op_table_init(&t);
@@ -397,7 +397,7 @@ static void test_output_in_chunks(void **state)
 
 /* Sends one of these, which is far longer than the kept head and tail together, in pieces of odd
  * sizes. */
-static void test_kept_and_forgotten_bytes(void **state)
+static void the_beginning_and_the_end_of_output_are_kept(void **state)
 {
     const size_t kinds[] = {OP_EVAL, OP_FILE_READ};
     const size_t size = 5u * LIMIT_OP_KEPT + 77;
@@ -448,7 +448,7 @@ static void test_kept_and_forgotten_bytes(void **state)
     free(data);
 }
 
-static void test_unacknowledged_output_is_bounded(void **state)
+static void unacknowledged_output_is_bounded(void **state)
 {
     struct op_table t;
     op_table_init(&t);
@@ -467,7 +467,7 @@ static void test_unacknowledged_output_is_bounded(void **state)
     op_table_finish(&t);
 }
 
-static void test_a_refused_start_counts_for_nothing(void **state)
+static void a_refused_start_counts_for_nothing(void **state)
 {
     struct op_table t;
     op_table_init(&t);
@@ -479,7 +479,7 @@ static void test_a_refused_start_counts_for_nothing(void **state)
     op_table_finish(&t);
 }
 
-static void test_table_forgets_oldest_finished(void **state)
+static void the_oldest_finished_operation_is_forgotten_first(void **state)
 {
     struct op_table t;
     char id[16];
@@ -500,7 +500,7 @@ static void test_table_forgets_oldest_finished(void **state)
     op_table_finish(&t);
 }
 
-static void test_waiting_requests_are_bounded(void **state)
+static void waiting_requests_are_bounded(void **state)
 {
     struct op_table t;
     op_table_init(&t);
@@ -519,7 +519,7 @@ static void test_waiting_requests_are_bounded(void **state)
     op_table_finish(&t);
 }
 
-static void test_turns_in_order(void **state)
+static void turns_come_in_the_order_of_starts(void **state)
 {
     struct op_table t;
     struct interp *one = (struct interp *)(void *)&t; /* only compared, never dereferenced */
@@ -550,7 +550,7 @@ static const char *write_map(char path[64], const char *text)
     return path;
 }
 
-static void test_ids_that_the_container_has(void **state)
+static void user_code_gets_an_id_that_the_container_has(void **state)
 {
     (void)state;
     char all[64], few[64], gaps[64];
@@ -571,7 +571,7 @@ static void test_ids_that_the_container_has(void **state)
 }
 
 /* What it mounts is in tests/integration/test_share.py; nothing is when its words are wrong. */
-static void test_shares_that_cannot_be(void **state)
+static void a_share_that_cannot_be_is_refused(void **state)
 {
     static const struct {
         const char *words[12];
@@ -610,25 +610,25 @@ static void test_shares_that_cannot_be(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_report_in_any_pieces),
-        cmocka_unit_test(test_report_stops_at_done),
-        cmocka_unit_test(test_report_refuses),
-        cmocka_unit_test(test_report_displays),
-        cmocka_unit_test(test_report_mutations),
-        cmocka_unit_test(test_request_round_trip),
-        cmocka_unit_test(test_request_without_stdin),
-        cmocka_unit_test(test_request_refuses),
-        cmocka_unit_test(test_states_of_an_operation),
-        cmocka_unit_test(test_output_offsets),
-        cmocka_unit_test(test_output_in_chunks),
-        cmocka_unit_test(test_kept_and_forgotten_bytes),
-        cmocka_unit_test(test_unacknowledged_output_is_bounded),
-        cmocka_unit_test(test_a_refused_start_counts_for_nothing),
-        cmocka_unit_test(test_table_forgets_oldest_finished),
-        cmocka_unit_test(test_waiting_requests_are_bounded),
-        cmocka_unit_test(test_turns_in_order),
-        cmocka_unit_test(test_ids_that_the_container_has),
-        cmocka_unit_test(test_shares_that_cannot_be),
+        cmocka_unit_test(a_report_is_read_in_any_pieces),
+        cmocka_unit_test(a_report_ends_where_it_says),
+        cmocka_unit_test(a_bad_report_is_refused),
+        cmocka_unit_test(displays_in_a_report_are_read_up_to_a_limit),
+        cmocka_unit_test(a_damaged_report_does_no_harm),
+        cmocka_unit_test(a_request_arrives_as_it_was_sent),
+        cmocka_unit_test(a_request_without_stdin_keeps_all_else),
+        cmocka_unit_test(a_bad_request_is_refused),
+        cmocka_unit_test(an_operation_makes_declared_moves_only),
+        cmocka_unit_test(output_is_kept_from_what_was_acknowledged),
+        cmocka_unit_test(large_output_is_given_in_chunks),
+        cmocka_unit_test(the_beginning_and_the_end_of_output_are_kept),
+        cmocka_unit_test(unacknowledged_output_is_bounded),
+        cmocka_unit_test(a_refused_start_counts_for_nothing),
+        cmocka_unit_test(the_oldest_finished_operation_is_forgotten_first),
+        cmocka_unit_test(waiting_requests_are_bounded),
+        cmocka_unit_test(turns_come_in_the_order_of_starts),
+        cmocka_unit_test(user_code_gets_an_id_that_the_container_has),
+        cmocka_unit_test(a_share_that_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,7 +173,7 @@ static struct msg_start program(struct fixture *f, const struct words *argv)
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
-static void test_hello_again(void **state)
+static void the_languages_of_the_first_hello_stay(void **state)
 {
     struct fixture *f = fixture_of(state);
     reconnect(f, 2); /* without runners: those of the first HELLO stay */
@@ -182,7 +182,7 @@ static void test_hello_again(void **state)
     assert_string_equal(r->out, "still\n");
 }
 
-static void test_run(void **state)
+static void a_program_gets_its_arguments_environment_and_input(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct msg_start s =
@@ -210,7 +210,7 @@ static void test_run(void **state)
     assert_true(r->last.cpu_us > 20000);
 }
 
-static void test_directory(void **state)
+static void a_program_has_a_directory_that_goes_with_it(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(
@@ -237,7 +237,7 @@ static void test_directory(void **state)
 
 /* The outcome waits for the removal of the directory, which takes some time and may go on
  * afterwards: so this is the last test. */
-static void test_duration_is_without_the_removal(void **state)
+static void the_removal_is_no_part_of_the_duration(void **state)
 {
     struct fixture *f = fixture_of(state);
     uint64_t before_us = clock_us();
@@ -249,7 +249,7 @@ static void test_duration_is_without_the_removal(void **state)
     assert_true(elapsed_us - r->last.duration_us > 2000);
 }
 
-static void test_compile(void **state)
+static void what_is_compiled_runs(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r =
@@ -279,7 +279,7 @@ static void test_compile(void **state)
     assert_string_equal(r->out, "2input \n");
 }
 
-static void test_signals(void **state)
+static void a_program_that_is_killed_says_by_what(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(f, "shell", "echo before; kill -SEGV $$");
@@ -292,7 +292,7 @@ static void test_signals(void **state)
     assert_string_equal(r->name, "CompileError");
 }
 
-static void test_absent(void **state)
+static void a_language_that_is_absent_is_said(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(f, "absent", "x");
@@ -303,7 +303,7 @@ static void test_absent(void **state)
 
 /* ---- a program without a language ------------------------------------------------------------ */
 
-static void test_program(void **state)
+static void a_command_runs_without_a_shell(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct words argv = words_of(WORDS("printf", "%s|", "$HOME", "a b", "*", "{file}"));
@@ -333,7 +333,7 @@ static void test_program(void **state)
     assert_string_equal(run_start(f, &s)->out, "mine\n");
 }
 
-static void test_program_fails(void **state)
+static void a_command_that_cannot_run_says_why(void **state)
 {
     struct fixture *f = fixture_of(state);
     const struct {
@@ -375,7 +375,7 @@ static void test_program_fails(void **state)
 
 #define WAIT_FOR_GO "echo up; until [ -e go ]; do sleep 0.02; done; echo $1"
 
-static void test_side_by_side(void **state)
+static void programs_run_side_by_side(void **state)
 {
     struct fixture *f = fixture_of(state);
     const char *ids[LIMIT_PROGRAMS + 2];
@@ -415,7 +415,7 @@ static void test_side_by_side(void **state)
     assert_int_equal(f->link.turns, 1);
 }
 
-static void test_output(void **state)
+static void all_output_of_a_program_arrives(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct msg_start s =
@@ -454,7 +454,7 @@ static void assert_tree_is_gone(const char *out)
     assert_int_equal(errno, ESRCH);
 }
 
-static void test_trees_die(void **state)
+static void all_that_a_program_has_started_ends_with_it(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(f, "shell", TREE "exit 0");
@@ -498,7 +498,7 @@ static void test_trees_die(void **state)
     }
 }
 
-static void test_deadline_without_worker(void **state)
+static void a_deadline_holds_without_a_worker(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct msg_start s = agent_code(&f->link, "two", "trap '' INT; sleep 600");
@@ -508,7 +508,7 @@ static void test_deadline_without_worker(void **state)
     assert_string_equal(r->name, "");
 }
 
-static void test_operations_are_listed(void **state)
+static void programs_are_listed_as_operations(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct err err = ERR_INIT;
@@ -533,20 +533,20 @@ static void test_operations_are_listed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hello_again),
-        cmocka_unit_test(test_run),
-        cmocka_unit_test(test_directory),
-        cmocka_unit_test(test_compile),
-        cmocka_unit_test(test_signals),
-        cmocka_unit_test(test_absent),
-        cmocka_unit_test(test_program),
-        cmocka_unit_test(test_program_fails),
-        cmocka_unit_test(test_side_by_side),
-        cmocka_unit_test(test_output),
-        cmocka_unit_test(test_trees_die),
-        cmocka_unit_test(test_deadline_without_worker),
-        cmocka_unit_test(test_operations_are_listed),
-        cmocka_unit_test(test_duration_is_without_the_removal),
+        cmocka_unit_test(the_languages_of_the_first_hello_stay),
+        cmocka_unit_test(a_program_gets_its_arguments_environment_and_input),
+        cmocka_unit_test(a_program_has_a_directory_that_goes_with_it),
+        cmocka_unit_test(what_is_compiled_runs),
+        cmocka_unit_test(a_program_that_is_killed_says_by_what),
+        cmocka_unit_test(a_language_that_is_absent_is_said),
+        cmocka_unit_test(a_command_runs_without_a_shell),
+        cmocka_unit_test(a_command_that_cannot_run_says_why),
+        cmocka_unit_test(programs_run_side_by_side),
+        cmocka_unit_test(all_output_of_a_program_arrives),
+        cmocka_unit_test(all_that_a_program_has_started_ends_with_it),
+        cmocka_unit_test(a_deadline_holds_without_a_worker),
+        cmocka_unit_test(programs_are_listed_as_operations),
+        cmocka_unit_test(the_removal_is_no_part_of_the_duration),
     };
     return cmocka_run_group_tests(tests, setup, fixture_stop);
 }

@@ -8,7 +8,7 @@
 
 #include "common/alloc.h"
 
-static void test_state_lives(void **state)
+static void variables_and_results_live(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(f, "python", "x = 40\nprint('set')");
@@ -29,7 +29,7 @@ static void test_state_lives(void **state)
     assert_true(r->last.duration_us > 0);
 }
 
-static void test_traceback(void **state)
+static void tracebacks_show_the_users_lines_only(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(f, "python", "def f(n):\n    return 10 // n  # divides\n\nf(0)\n");
@@ -49,7 +49,7 @@ static void test_traceback(void **state)
     assert_string_equal(r->out, "def f(n):\n    return 10 // n  # divides\n");
 }
 
-static void test_odd_errors(void **state)
+static void odd_errors_are_reported_like_others(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(f, "python", "a = 1\nif a\n  b");
@@ -81,7 +81,7 @@ static void test_odd_errors(void **state)
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
 }
 
-static void test_exception_group(void **state)
+static void an_exception_group_shows_its_parts(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r =
@@ -97,7 +97,7 @@ static void test_exception_group(void **state)
     assert_null(strstr(r->traceback, "cloister"));
 }
 
-static void test_stdin_args_env(void **state)
+static void stdin_arguments_and_environment_arrive(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct view args[] = {view_of("one"), view_of("two words")};
@@ -126,7 +126,7 @@ static void test_stdin_args_env(void **state)
     assert_null(strstr(r->out, "elsewhere"));
 }
 
-static void test_exit(void **state)
+static void exiting_ends_the_run_and_not_the_interpreter(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "python", "import sys; kept = 'yes'");
@@ -149,7 +149,7 @@ static void test_exit(void **state)
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
 }
 
-static void test_text(void **state)
+static void text_of_any_kind_arrives(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r =
@@ -171,7 +171,7 @@ static void test_text(void **state)
     assert_string_equal(r->out, "no newline");
 }
 
-static void test_streams_replaced(void **state)
+static void streams_that_code_replaces_or_closes_come_back(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(f, "python",
@@ -195,7 +195,7 @@ static void test_streams_replaced(void **state)
     assert_string_equal(r->out, "by name\n");
 }
 
-static void test_await(void **state)
+static void code_may_await(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r =
@@ -215,7 +215,7 @@ static void test_await(void **state)
     assert_string_equal(r->result, "12");
 }
 
-static void test_module_of_workspace(void **state)
+static void modules_of_the_workspace_are_imported(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r =
@@ -233,7 +233,7 @@ static void test_module_of_workspace(void **state)
     assert_string_equal(r->result, "5");
 }
 
-static void test_fork_in_cell(void **state)
+static void a_fork_in_a_cell_ends_with_it(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r =
@@ -253,7 +253,7 @@ static void test_fork_in_cell(void **state)
     assert_contains(r->err, "ValueError: in child");
 }
 
-static void test_interrupt_keeps_state(void **state)
+static void an_interrupt_keeps_the_state(void **state)
 {
     struct fixture *f = fixture_of(state);
     run(f, "python", "kept = 'still'");
@@ -287,7 +287,7 @@ static void test_interrupt_keeps_state(void **state)
     assert_string_equal(r->out, "in\ncaught\n");
 }
 
-static void test_interrupt_any_time(void **state)
+static void an_interrupt_at_any_time_hits_its_run_only(void **state)
 {
     struct fixture *f = fixture_of(state);
     static const char *const codes[] = {"time.sleep(600)", "1", "time.sleep(0.0005)"};
@@ -296,13 +296,13 @@ static void test_interrupt_any_time(void **state)
 }
 
 /* The interrupt comes when the interpreter has hardly begun to start. */
-static void test_interrupt_at_start(void **state)
+static void an_interrupt_while_python_starts_is_not_lost(void **state)
 {
     struct fixture *f = fixture_of(state);
     interrupt_at_start(f, "python", "import os; os._exit(3)", "import time; time.sleep(600)", "1");
 }
 
-static void test_death_and_return(void **state)
+static void an_interpreter_that_dies_is_replaced_and_says_how(void **state)
 {
     struct fixture *f = fixture_of(state);
     static const struct death deaths[] = {
@@ -327,7 +327,7 @@ static void test_death_and_return(void **state)
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
 }
 
-static void test_exec_away(void **state)
+static void code_that_becomes_another_program_is_reported_as_crashed(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r =
@@ -337,7 +337,7 @@ static void test_exec_away(void **state)
     assert_string_equal(r->out, "replaced\n");
 }
 
-static void test_garbage_reports(void **state)
+static void a_forged_report_costs_only_the_interpreter(void **state)
 {
     struct fixture *f = fixture_of(state);
     /* hostile code finds the report pipe and writes garbage into it */
@@ -362,7 +362,7 @@ static void test_garbage_reports(void **state)
     }
 }
 
-static void test_large(void **state)
+static void megabytes_of_code_and_input_arrive(void **state)
 {
     struct fixture *f = fixture_of(state);
     size_t size = 10u << 20;
@@ -382,7 +382,7 @@ static void test_large(void **state)
     assert_int_equal(r->out_len, 1288890);
 }
 
-static void test_background_output(void **state)
+static void output_after_the_end_of_a_run_is_shown_by_the_next(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r =
@@ -402,25 +402,25 @@ static void test_background_output(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_state_lives),
-        cmocka_unit_test(test_traceback),
-        cmocka_unit_test(test_odd_errors),
-        cmocka_unit_test(test_exception_group),
-        cmocka_unit_test(test_stdin_args_env),
-        cmocka_unit_test(test_exit),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_streams_replaced),
-        cmocka_unit_test(test_await),
-        cmocka_unit_test(test_module_of_workspace),
-        cmocka_unit_test(test_fork_in_cell),
-        cmocka_unit_test(test_interrupt_keeps_state),
-        cmocka_unit_test(test_interrupt_any_time),
-        cmocka_unit_test(test_interrupt_at_start),
-        cmocka_unit_test(test_death_and_return),
-        cmocka_unit_test(test_exec_away),
-        cmocka_unit_test(test_garbage_reports),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_background_output),
+        cmocka_unit_test(variables_and_results_live),
+        cmocka_unit_test(tracebacks_show_the_users_lines_only),
+        cmocka_unit_test(odd_errors_are_reported_like_others),
+        cmocka_unit_test(an_exception_group_shows_its_parts),
+        cmocka_unit_test(stdin_arguments_and_environment_arrive),
+        cmocka_unit_test(exiting_ends_the_run_and_not_the_interpreter),
+        cmocka_unit_test(text_of_any_kind_arrives),
+        cmocka_unit_test(streams_that_code_replaces_or_closes_come_back),
+        cmocka_unit_test(code_may_await),
+        cmocka_unit_test(modules_of_the_workspace_are_imported),
+        cmocka_unit_test(a_fork_in_a_cell_ends_with_it),
+        cmocka_unit_test(an_interrupt_keeps_the_state),
+        cmocka_unit_test(an_interrupt_at_any_time_hits_its_run_only),
+        cmocka_unit_test(an_interrupt_while_python_starts_is_not_lost),
+        cmocka_unit_test(an_interpreter_that_dies_is_replaced_and_says_how),
+        cmocka_unit_test(code_that_becomes_another_program_is_reported_as_crashed),
+        cmocka_unit_test(a_forged_report_costs_only_the_interpreter),
+        cmocka_unit_test(megabytes_of_code_and_input_arrive),
+        cmocka_unit_test(output_after_the_end_of_a_run_is_shown_by_the_next),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

@@ -116,7 +116,7 @@ static int start(void **state)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static void test_forms_of_a_value(void **state)
+static void a_value_is_shown_in_all_its_forms(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = must_run(f, "class All:\n"
@@ -158,7 +158,7 @@ static void test_forms_of_a_value(void **state)
     assert_int_equal(r->display_count, 0);
 }
 
-static void test_display(void **state)
+static void display_shows_values_at_once(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = must_run(f, "print('a'); display(1, 'two'); display([3]); print('b')");
@@ -182,7 +182,7 @@ static void test_display(void **state)
     assert_int_equal(r->display_count, 0);
 }
 
-static void test_ipython_stand_in(void **state)
+static void code_written_for_ipython_finds_its_displays(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = must_run(
@@ -208,7 +208,7 @@ static void test_ipython_stand_in(void **state)
 
 /* ---- errors are reported by a note ----------------------------------------------------------- */
 
-static void test_failing_forms(void **state)
+static void a_form_that_fails_costs_only_itself(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = must_run(f, "class Bad:\n"
@@ -235,7 +235,7 @@ static void test_failing_forms(void **state)
     assert_string_equal(r->name, "KeyboardInterrupt");
 }
 
-static void test_lost_and_full(void **state)
+static void without_a_place_for_displays_the_run_goes_on(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = must_run(f, "class Form:\n"
@@ -272,7 +272,7 @@ static void test_lost_and_full(void **state)
     assert_int_equal(r->displays[79].number, 80);
 }
 
-static void test_bounds(void **state)
+static void displays_are_bounded_and_what_is_left_out_is_said(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = must_run(f, "for i in range(200): display(Form())\nprint('on')");
@@ -309,7 +309,7 @@ static void test_bounds(void **state)
 
 /* ---- packages -------------------------------------------------------------------------------- */
 
-static void test_packages(void **state)
+static void packages_installed_later_are_found(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct agent_result *r = run(f, "python", "import newly");
@@ -362,7 +362,7 @@ static bool is_absent(struct fixture *f, const char *library)
     return absent;
 }
 
-static void test_figures(void **state)
+static void open_figures_are_shown_as_pictures(void **state)
 {
     struct fixture *f = fixture_of(state);
     if (is_absent(f, "matplotlib")) {
@@ -409,7 +409,7 @@ static void test_figures(void **state)
     assert_contains(r->err, "a figure of 20000x18000 pixels is shown with");
 }
 
-static void test_figure_faults(void **state)
+static void a_figure_that_cannot_be_drawn_is_said(void **state)
 {
     struct fixture *f = fixture_of(state);
     if (is_absent(f, "matplotlib")) {
@@ -430,7 +430,7 @@ static void test_figure_faults(void **state)
     assert_string_equal(r->out, "agg\n");
 }
 
-static void test_tables(void **state)
+static void tables_are_shown_as_html(void **state)
 {
     struct fixture *f = fixture_of(state);
     if (is_absent(f, "pandas")) {
@@ -457,7 +457,7 @@ static void test_tables(void **state)
     assert_true(r->displays[0].size < 100000);
 }
 
-static void test_images(void **state)
+static void images_are_shown_as_pictures(void **state)
 {
     struct fixture *f = fixture_of(state);
     if (is_absent(f, "PIL")) {
@@ -478,12 +478,17 @@ static void test_images(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms_of_a_value), cmocka_unit_test(test_display),
-        cmocka_unit_test(test_ipython_stand_in), cmocka_unit_test(test_failing_forms),
-        cmocka_unit_test(test_lost_and_full),    cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_packages),         cmocka_unit_test(test_figures),
-        cmocka_unit_test(test_figure_faults),    cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_images),
+        cmocka_unit_test(a_value_is_shown_in_all_its_forms),
+        cmocka_unit_test(display_shows_values_at_once),
+        cmocka_unit_test(code_written_for_ipython_finds_its_displays),
+        cmocka_unit_test(a_form_that_fails_costs_only_itself),
+        cmocka_unit_test(without_a_place_for_displays_the_run_goes_on),
+        cmocka_unit_test(displays_are_bounded_and_what_is_left_out_is_said),
+        cmocka_unit_test(packages_installed_later_are_found),
+        cmocka_unit_test(open_figures_are_shown_as_pictures),
+        cmocka_unit_test(a_figure_that_cannot_be_drawn_is_said),
+        cmocka_unit_test(tables_are_shown_as_html),
+        cmocka_unit_test(images_are_shown_as_pictures),
     };
     return cmocka_run_group_tests(tests, start, fixture_stop);
 }

@@ -244,7 +244,7 @@ static void check(struct fixture *f, enum row row, enum column column, struct ms
     }
 }
 
-static void test_every_request_in_every_state(void **state)
+static void every_request_in_every_state_is_answered(void **state)
 {
     struct fixture *f = fixture_of(state);
     for (enum row row = START; row < ROWS; row++) {
@@ -265,7 +265,7 @@ static void test_every_request_in_every_state(void **state)
 
 /* ---- taking over ---------------------------------------------------------------------------- */
 
-static void test_operations_are_told_in_the_order_of_their_start(void **state)
+static void operations_are_told_in_the_order_of_their_start(void **state)
 {
     struct fixture *f = fixture_of(state);
     struct msg m = ask(f, (struct msg){.type = MSG_OPS});
@@ -316,7 +316,7 @@ static void test_operations_are_told_in_the_order_of_their_start(void **state)
     msg_finish(&m);
 }
 
-static void test_idle_since_the_last_beginning_or_end(void **state)
+static void it_is_idle_since_the_last_beginning_or_end(void **state)
 {
     struct fixture *f = fixture_of(state);
     uint64_t before = clock_ms();
@@ -339,7 +339,7 @@ static void test_idle_since_the_last_beginning_or_end(void **state)
 
 #define WRITTEN 700000u
 
-static void test_the_beginning_of_both_streams_is_kept(void **state)
+static void the_beginning_of_both_streams_is_kept(void **state)
 {
     struct fixture *f = fixture_of(state);
     const char *op = "kept";
@@ -380,7 +380,7 @@ static void test_the_beginning_of_both_streams_is_kept(void **state)
 }
 
 /* Bytes that are kept for other readers do not slow the program down: with a reader it runs on. */
-static void test_kept_bytes_hold_nobody_up(void **state)
+static void kept_bytes_hold_nobody_up(void **state)
 {
     struct fixture *f = fixture_of(state);
     const char *op = "debts";
@@ -431,7 +431,7 @@ static uint64_t private_kb(pid_t pid)
     return kb;
 }
 
-static void test_an_idle_agent_is_small(void **state)
+static void an_idle_agent_is_small(void **state)
 {
     struct fixture *f = fixture_of(state);
     const char *last = NULL;
@@ -448,12 +448,12 @@ static void test_an_idle_agent_is_small(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_idle_agent_is_small),
-        cmocka_unit_test(test_every_request_in_every_state),
-        cmocka_unit_test(test_operations_are_told_in_the_order_of_their_start),
-        cmocka_unit_test(test_idle_since_the_last_beginning_or_end),
-        cmocka_unit_test(test_the_beginning_of_both_streams_is_kept),
-        cmocka_unit_test(test_kept_bytes_hold_nobody_up),
+        cmocka_unit_test(an_idle_agent_is_small),
+        cmocka_unit_test(every_request_in_every_state_is_answered),
+        cmocka_unit_test(operations_are_told_in_the_order_of_their_start),
+        cmocka_unit_test(it_is_idle_since_the_last_beginning_or_end),
+        cmocka_unit_test(the_beginning_of_both_streams_is_kept),
+        cmocka_unit_test(kept_bytes_hold_nobody_up),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }
