@@ -49,7 +49,7 @@ static int unframe(const char *data, size_t len, size_t step, char *out, char *o
     return 0;
 }
 
-static void test_frames(void **state)
+static void frames_are_parted_in_any_pieces(void **state)
 {
     static const char stream[] = "\1\0\0\0\0\0\0\5hello\2\0\0\0\0\0\0\4oops\1\0\0\0\0\0\0\0"
                                  "\1\0\0\0\0\0\0\6 world";
@@ -62,7 +62,7 @@ static void test_frames(void **state)
     }
 }
 
-static void test_frames_refused(void **state)
+static void what_is_no_frame_is_refused(void **state)
 {
     char out[64], other[64];
     (void)state;
@@ -84,7 +84,7 @@ static const char pull_report[] =
     "{\"status\":\"Extracting\",\"progressDetail\":{\"current\":1,\"total\":100},\"id\":\"aaaa\"}"
     "\n";
 
-static void test_pull_progress(void **state)
+static void the_progress_of_a_pull_is_added_up(void **state)
 {
     (void)state;
     for (size_t step = 1; step < sizeof(pull_report); step += 7) {
@@ -104,7 +104,7 @@ static void test_pull_progress(void **state)
     }
 }
 
-static void test_pull_error(void **state)
+static void the_error_of_a_pull_is_kept(void **state)
 {
     static const char *const reports[] = {
         "{\"errorDetail\":{\"code\":1,\"message\":\"no\\nroute\"},\"error\":\"old form\"}\n",
@@ -121,7 +121,7 @@ static void test_pull_error(void **state)
     }
 }
 
-static void test_pull_bounds(void **state)
+static void a_pull_that_says_much_is_bounded(void **state)
 {
     struct docker_pull p;
     struct err err = ERR_INIT;
@@ -147,7 +147,7 @@ static void test_pull_bounds(void **state)
 
 /* ---- the engine's features ------------------------------------------------------------------- */
 
-static void test_negotiation(void **state)
+static void the_highest_version_that_both_know_is_spoken(void **state)
 {
     struct docker_engine e = {0};
     struct err err = ERR_INIT;
@@ -182,7 +182,7 @@ static cJSON *parsed(const char *text)
     return json;
 }
 
-static void test_info(void **state)
+static void what_an_engine_can_do_is_read(void **state)
 {
     struct docker_engine e = {.api_minor = 43};
     struct docker_engine back;
@@ -228,7 +228,7 @@ static void set(cJSON *labels, const char *name, const char *value)
     cJSON_AddStringToObject(labels, key, value);
 }
 
-static void test_owners(void **state)
+static void only_what_is_provably_dead_is_gone(void **state)
 {
     char host[DOCKER_HOST_SIZE];
     char dir[] = "/tmp/cloister-owner-XXXXXX";
@@ -269,7 +269,7 @@ static void test_owners(void **state)
 
 /* ---- references, archive -------------------------------------------------------------------- */
 
-static void test_references(void **state)
+static void references_are_parted_into_name_and_tag(void **state)
 {
     static const struct {
         const char *reference, *name, *tag;
@@ -291,7 +291,7 @@ static void test_references(void **state)
     }
 }
 
-static void test_architecture(void **state)
+static void the_agents_architecture_is_read_from_it(void **state)
 {
     const char *arch = NULL;
     struct err err = ERR_INIT;
@@ -307,7 +307,7 @@ static void test_architecture(void **state)
 }
 
 /* Compares with what `tar` itself unpacks. */
-static void test_archive(void **state)
+static void an_archive_is_what_tar_unpacks(void **state)
 {
     char dir[] = "/tmp/cloister-tar-XXXXXX";
     char path[64], command[256], line[128];
@@ -365,7 +365,7 @@ static int target_of(const char *host_path, const char *inside_path, char **ret,
     return docker_copy_target(&mount, ret, err);
 }
 
-static void test_copy_targets(void **state)
+static void a_copy_goes_to_where_its_name_says(void **state)
 {
     struct err err = ERR_INIT;
     char *target;
@@ -385,12 +385,18 @@ static void test_copy_targets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frames),        cmocka_unit_test(test_frames_refused),
-        cmocka_unit_test(test_pull_progress), cmocka_unit_test(test_pull_error),
-        cmocka_unit_test(test_pull_bounds),   cmocka_unit_test(test_negotiation),
-        cmocka_unit_test(test_info),          cmocka_unit_test(test_owners),
-        cmocka_unit_test(test_copy_targets),  cmocka_unit_test(test_references),
-        cmocka_unit_test(test_architecture),  cmocka_unit_test(test_archive),
+        cmocka_unit_test(frames_are_parted_in_any_pieces),
+        cmocka_unit_test(what_is_no_frame_is_refused),
+        cmocka_unit_test(the_progress_of_a_pull_is_added_up),
+        cmocka_unit_test(the_error_of_a_pull_is_kept),
+        cmocka_unit_test(a_pull_that_says_much_is_bounded),
+        cmocka_unit_test(the_highest_version_that_both_know_is_spoken),
+        cmocka_unit_test(what_an_engine_can_do_is_read),
+        cmocka_unit_test(only_what_is_provably_dead_is_gone),
+        cmocka_unit_test(a_copy_goes_to_where_its_name_says),
+        cmocka_unit_test(references_are_parted_into_name_and_tag),
+        cmocka_unit_test(the_agents_architecture_is_read_from_it),
+        cmocka_unit_test(an_archive_is_what_tar_unpacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void version_1(void **state)
+static void controllers_of_version_1_are_found(void **state)
 {
     struct tree *t = *state;
     struct oci_cgroup_host h;
@@ -322,7 +322,7 @@ static void reasons_and_swap_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(version_1),
+        TEST(controllers_of_version_1_are_found),
         TEST(hybrid_counts_as_version_1),
         TEST(version_2_as_root),
         TEST(version_2_as_a_user_with_delegation),
