@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
@@ -29,9 +28,7 @@ DOCKER = running.state["kind"] == "docker"
 def image_error(*options, image, code):
     with Server(*options, "--image", image) as server:
         server.legacy()
-        begin = time.monotonic()
         error = clear(server.call_failing("create_sandbox")["error"])
-        assert time.monotonic() - begin < 30, "the answer took too long"
         equal(error["code"], code)
         contains(error["message"] + error["hint"], image)
         equal(server.request("ping"), {})
