@@ -26,6 +26,7 @@
 #include "worker/agent/link/relay.h"
 #include "worker/agent/process/check.h"
 #include "worker/agent/process/ids.h"
+#include "worker/agent/process/limits.h"
 #include "worker/agent/process/share.h"
 #include "worker/agent/run/userenv.h"
 
@@ -299,8 +300,10 @@ int main(int argc, char **argv)
     int code = EXIT_CODE_USAGE;
     if (strcmp(name, "share") == 0) { /* its options are repeated, and a command follows them */
         code = share_run(argc - 2, argv + 2, &err);
+    } else if (strcmp(name, "limit") == 0) {
+        code = limits_run(argc - 2, argv + 2, &err);
     } else if (verb == NULL) {
-        err_set(&err, ERR_INVALID, "usage: %s serve|relay|check|remove|share|--version",
+        err_set(&err, ERR_INVALID, "usage: %s serve|relay|check|remove|share|limit|--version",
                 PROTO_AGENT_NAME);
     } else if (parse(argc, argv, &o, &err) == 0) {
         code = verb->run(&o, &err);

@@ -8,7 +8,9 @@
  */
 #include "worker/backend/sandbox_defaults.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
@@ -45,6 +47,25 @@ uint32_t sandbox_uid_apart(const char *name, uint64_t end)
     uint64_t first = end >= UID_END ? UID_FIRST : end >= UID_SMALL_END ? UID_SMALL_FIRST : end / 2;
     uint64_t stop = end >= UID_END ? UID_END : end >= UID_SMALL_END ? UID_SMALL_END : end;
     return stop > first ? (uint32_t)(first + hash % (stop - first)) : SANDBOX_UID;
+}
+
+const char *sandbox_sysctl(size_t i, uint64_t memory_bytes, char ret_value[SANDBOX_SYSCTL_MAX])
+{
+    static const struct {
+        const char *name, *value;
+    } rows[SANDBOX_SYSCTLS] = {
+        {"shm_rmid_forced", "1"}, /* a segment goes with the last process that uses it */
+        {"shmall", NULL},         /* pages in all: half of the memory */
+        {"shmmni", "128"},        /* segments */
+        {"sem", "250 8000 32 128"},
+    };
+    unsigned long long pages = memory_bytes / 2 / (uint64_t)sysconf(_SC_PAGESIZE);
+    if (rows[i].value != NULL) {
+        snprintf(ret_value, SANDBOX_SYSCTL_MAX, "%s", rows[i].value);
+    } else {
+        snprintf(ret_value, SANDBOX_SYSCTL_MAX, "%llu", pages);
+    }
+    return rows[i].name;
 }
 
 static const char *const defaults[] = {

@@ -9,6 +9,7 @@
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/backends.h"
@@ -39,6 +40,15 @@ uint32_t sandbox_uid_apart(const char *name, uint64_t end);
 
 /* Inodes for a tmpfs of that size: one for each page, within reason, as they are kernel memory. */
 uint64_t sandbox_inodes(uint64_t size_bytes);
+
+/* Pseudo-terminals of a sandbox; the host has some three thousand for all. */
+#define SANDBOX_PTYS 32
+
+/* Limits of a sandbox's IPC namespace, as names below /proc/sys/kernel: writes the i-th one's value
+ * and returns its name. */
+#define SANDBOX_SYSCTLS    4
+#define SANDBOX_SYSCTL_MAX 40
+const char *sandbox_sysctl(size_t i, uint64_t memory_bytes, char ret_value[SANDBOX_SYSCTL_MAX]);
 
 struct sandbox_env {
     bool path;    /* PATH is one of the defaults; false where the image says it */

@@ -36,7 +36,8 @@
 #include "worker/agent/process/filter.h"
 
 #define CAPABILITY_MAX 63 /* the loop ends at the first one that the kernel does not know */
-#define LOOKS          3  /* lookups of a program in a row before the answer is "unknown" */
+#define SIGNALS_MAX    1024
+#define LOOKS          3 /* lookups of a program in a row before the answer is "unknown" */
 
 static int denied(struct err *err, const char *step)
 {
@@ -71,6 +72,14 @@ static int apply_limits(const struct spawn_config *c, struct err *err)
 {
     /* 1: no core file is that small, and the kernel runs no handler, which 0 does not prevent */
     int rc = limit(RLIMIT_CORE, 1, "limit core files", err);
+    /* timers and signals that wait, and POSIX message queues, which could still be opened as files:
+     * the kernel counts both for a user of the host as well */
+    if (rc == 0) {
+        rc = limit(RLIMIT_SIGPENDING, SIGNALS_MAX, "limit pending signals", err);
+    }
+    if (rc == 0) {
+        rc = limit(RLIMIT_MSGQUEUE, 0, "limit message queues", err);
+    }
     if (rc == 0 && c->nofile > 0) {
         rc = limit(RLIMIT_NOFILE, c->nofile, "limit open files", err);
     }

@@ -242,6 +242,21 @@ static cJSON *add_volume(cJSON *mounts, const char *volume, const char *target, 
     return options;
 }
 
+/* The engine's own /dev/pts has no limit, and the pseudo-terminals of all of them are one number of
+ * the host. So it is a volume of that file system, with a limit, that is made and removed with the
+ * container. Podman cannot do that. */
+static void add_terminals(cJSON *mounts)
+{
+    CLEANUP_FREE char *options =
+        alloc_printf("nosuid,noexec,newinstance,ptmxmode=0666,mode=0620,max=%d", SANDBOX_PTYS);
+    cJSON *driver = json_build_object(add_volume(mounts, NULL, "/dev/pts", false), "DriverConfig");
+    json_build_string(driver, "Name", "local");
+    cJSON *local = json_build_object(driver, "Options");
+    json_build_string(local, "type", "devpts");
+    json_build_string(local, "device", "devpts");
+    json_build_string(local, "o", options);
+}
+
 /* An engine makes a missing volume. The labels then name this container's owner, so that a sweep
  * finds the volume if it is not removed regularly. */
 static void label_volume(cJSON *options, const cJSON *labels)
@@ -301,6 +316,9 @@ static void add_file_systems(cJSON *host, const struct docker_spec_input *in,
         cJSON *options =
             add_volume(mounts, volume, docker_packages_path(i), !in->spec->packages_write);
         label_volume(options, in->labels);
+    }
+    if (!in->engine->podman) {
+        add_terminals(mounts);
     }
     /* not read-only, because files are copied there; they belong to root */
     for (size_t i = 0; i < in->copy_count; i++) {
@@ -375,9 +393,25 @@ static uint64_t nano_cpus(const struct docker_engine *engine, uint64_t milli)
     return (milli < most ? milli : most) * NANO_PER_MILLI;
 }
 
+/* False where the kernel may refuse to set limits of an IPC namespace: to root of a user namespace
+ * before Linux 6.9. The engine would then not start the container. */
+static bool holds_sysctls(const struct docker_engine *engine)
+{
+    return !engine->userns && !engine->rootless;
+}
+
 static void add_limits(cJSON *host, const struct docker_engine *engine,
                        const struct backend_limits *limits)
 {
+    if (holds_sysctls(engine)) {
+        cJSON *sysctls = json_build_object(host, "Sysctls");
+        for (size_t i = 0; i < SANDBOX_SYSCTLS; i++) {
+            char value[SANDBOX_SYSCTL_MAX];
+            const char *name = sandbox_sysctl(i, limits->memory_bytes, value);
+            CLEANUP_FREE char *key = alloc_printf("kernel.%s", name);
+            json_build_string(sysctls, key, value);
+        }
+    }
     if (holds_memory(engine)) {
         json_build_number(host, "Memory", limits->memory_bytes);
         /* memory and swap together, so no swap; the default would allow as much swap as memory */
@@ -507,6 +541,18 @@ size_t docker_spec_unapplied(const struct docker_engine *engine, const char *con
     if (!holds_pids(engine)) {
         CLEANUP_FREE char *text = alloc_printf("%s; RLIMIT_NPROC stands in", why);
         note_setting(&n, "pids", text);
+    }
+    if (engine->podman) {
+        note_setting(&n, "ptys",
+                     "the engine has no limit for them; a sandbox can use up the host's");
+    }
+    if (!holds_sysctls(engine)) {
+        note_setting(&n, "shm",
+                     "the engine maps ids, and the kernel may refuse to limit System V's "
+                     "shared memory there; it stays until the sandbox is closed");
+        note_setting(&n, "inotify",
+                     "the engine maps ids; what a sandbox takes counts for the user "
+                     "that runs the engine");
     }
     for (size_t i = 0; i < warning_count; i++) {
         note_warning(&n, warnings[i]);

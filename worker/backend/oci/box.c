@@ -30,6 +30,7 @@
 
 #define SPACE_MIN (128u << 10) /* more than a runtime writes when it starts a container */
 #define FILES_MIN 16
+#define NOTES_MAX 8192
 
 void oci_box_init(struct oci_box *box, const char *dir, const char *id)
 {
@@ -132,6 +133,21 @@ int oci_box_read_pid(const struct oci_box *box, int *ret_pid, struct err *err)
     }
     *ret_pid = (int)pid;
     return 0;
+}
+
+void oci_box_notes(const char *path, struct oci_notes *notes)
+{
+    CLEANUP_BUF struct buf text;
+    struct err err;
+    buf_init(&text, NOTES_MAX);
+    if (file_read(path, &text, &err) < 0 || buf_cstr(&text) == NULL) {
+        return;
+    }
+    for (const char *line = buf_cstr(&text); *line != '\0'; line += line[0] == '\n') {
+        size_t len = strcspn(line, "\n");
+        oci_notes_add(notes, "%.*s", (int)len, line);
+        line += len;
+    }
 }
 
 bool oci_box_has_state(const struct oci_box *box)

@@ -36,6 +36,9 @@ int oci_box_prepare(const struct oci_box *box, const struct backend_spec *spec,
 /* Pid that the runtime wrote; -ERR_ENGINE if there is none. */
 int oci_box_read_pid(const struct oci_box *box, int *ret_pid, struct err *err) WARN_UNUSED;
 
+/* Appends the lines of a file of notes, if there is one. */
+void oci_box_notes(const char *path, struct oci_notes *notes);
+
 /* True if the runtime may know the container. */
 bool oci_box_has_state(const struct oci_box *box);
 

@@ -1,5 +1,5 @@
 /*
- *   (PROBE) ──▶ LAUNCH ──▶ runtime "run -d" ──ok──▶ RECORD ──▶ (NETWORK) ──▶ done
+ *   (PROBE) ──▶ LAUNCH ──▶ runtime "run -d" ──ok──▶ RECORD ──▶ LIMITS ──▶ (NETWORK) ──▶ done
  *                  │               └─failed─▶ END ──▶ error
  *
  * Usually this runs one command of the runtime; everything else is small files. The agent's socket
@@ -26,6 +26,7 @@
 #include "worker/backend/oci/box.h"
 #include "worker/backend/oci/end.h"
 #include "worker/backend/oci/exec.h"
+#include "worker/backend/oci/limits.h"
 #include "worker/backend/oci/net.h"
 #include "worker/backend/oci/packages.h"
 #include "worker/backend/oci/probe.h"
@@ -169,8 +170,6 @@ static int settle_oci_create(struct oci_create *c)
     rc = rc < 0 ? rc : record(c, pid, false);
     if (rc == 0) {
         note_oci_first(c);
-        oci_shares_note(&c->box, &c->notes); /* what had to be left out is known only now */
-        rc = refuse_notes(c);
     }
     return rc;
 }
@@ -193,7 +192,8 @@ static void on_network(void *arg, int rc, const struct err *err, const char *hin
     finish_oci_create(c, 0);
 }
 
-/* The container runs, but it gets no stream, and so no code, before its network is ready. */
+/* The container runs, but it gets no stream, and so no code, before its limits are set and its
+ * network is ready. */
 static void connect_network(struct oci_create *c)
 {
     if (!c->request.spec.network) {
@@ -203,6 +203,32 @@ static void connect_network(struct oci_create *c)
     c->net =
         oci_net_start(c->tasks, c->helper, c->box.dir, c->record.pid, c->tether[0], on_network, c);
     c->tether[0] = -1;
+}
+
+/* What had to be left out is known only now. */
+static int settle_limits(struct oci_create *c, const struct oci_exec_result *result)
+{
+    if (c->cancelled) {
+        return err_set(&c->err, ERR_SHUTTING_DOWN, "closed while it was being created");
+    }
+    int rc = oci_limits_keep(&c->box, result, &c->err);
+    if (rc == 0) {
+        oci_limits_note(&c->box, &c->notes);
+        oci_shares_note(&c->box, &c->notes);
+        rc = refuse_notes(c);
+    }
+    return rc;
+}
+
+static void on_limited(void *arg, const struct oci_exec_result *result)
+{
+    struct oci_create *c = arg;
+    c->exec = NULL;
+    if (settle_limits(c, result) == 0) {
+        connect_network(c);
+    } else {
+        fail_oci_create(c);
+    }
 }
 
 static void on_run(void *arg, const struct oci_exec_result *result)
@@ -230,7 +256,8 @@ static void on_run(void *arg, const struct oci_exec_result *result)
             snprintf(c->hint, sizeof(c->hint), "%s", OCI_HINT_SPACE);
         }
     } else if (settle_oci_create(c) == 0) {
-        connect_network(c);
+        c->exec = oci_limits_start(c->tasks, &c->request.spec, &c->mode, &c->host, c->record.pid,
+                                   on_limited, c);
         return;
     } else if (words[0] != '\0') {
         err_ignore(err_wrap(&c->err, "%s", words));

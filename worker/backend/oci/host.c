@@ -184,6 +184,14 @@ void oci_host_read(const char *fs_root, uid_t uid, gid_t gid, struct oci_host *r
     h->oom_score_adj = read_number(fs_root, "/proc/self/oom_score_adj", &value) ? (int)value : 0;
     struct rlimit files;
     h->files_max = getrlimit(RLIMIT_NOFILE, &files) == 0 ? (uint64_t)files.rlim_max : 1024;
+    h->inotify_instances =
+        read_number(fs_root, "/proc/sys/user/max_inotify_instances", &value) && value > 0
+            ? (uint64_t)value
+            : 0;
+    h->inotify_watches =
+        read_number(fs_root, "/proc/sys/user/max_inotify_watches", &value) && value > 0
+            ? (uint64_t)value
+            : 0;
     struct rlimit core;
     h->core_max = !h->root && getrlimit(RLIMIT_CORE, &core) == 0 ? (uint64_t)core.rlim_max : 1;
     CLEANUP_BUF struct buf pattern;

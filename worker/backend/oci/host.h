@@ -30,9 +30,11 @@ struct oci_host {
     gid_t gid;
     struct oci_ids uids; /* root: ids that exist in our own namespace; user: /etc/subuid */
     struct oci_ids gids;
-    bool systemd;         /* the system's (root) or the user's service manager could make scopes */
-    bool swap_active;     /* there is swap at all */
-    uint64_t files_max;   /* hard limit of open descriptors */
+    bool systemd;       /* the system's (root) or the user's service manager could make scopes */
+    bool swap_active;   /* there is swap at all */
+    uint64_t files_max; /* hard limit of open descriptors */
+    uint64_t inotify_instances; /* that the kernel gives each user; 0: it does not say */
+    uint64_t inotify_watches;
     uint64_t core_max;    /* hard limit of core files; root may raise it */
     bool core_handler;    /* crashes run a program of this host */
     int oom_score_adj;    /* our own; a child can only raise it */

@@ -23,6 +23,7 @@
 #include "worker/backend/oci/box.h"
 #include "worker/backend/oci/create.h"
 #include "worker/backend/oci/end.h"
+#include "worker/backend/oci/limits.h"
 #include "worker/backend/oci/net.h"
 #include "worker/backend/oci/probe.h"
 #include "worker/backend/oci/shares.h"
@@ -293,6 +294,7 @@ static void on_attach(void *arg)
             oci_host_unapplied(host, notes);
             free(host);
         }
+        oci_limits_note(&o->box, notes);
         oci_shares_note(&o->box, notes);
         info.unapplied_count = oci_notes_list(notes, info.unapplied);
     }

@@ -32,7 +32,6 @@
 
 #define AGENT_WORDS "cloister-agent: share" /* begins what `cloister-agent share` writes */
 #define NOTES_NAME  "shares"
-#define NOTES_MAX   8192
 
 int oci_shares_check(const struct backend_spec *spec, char hint[BACKEND_HINT_MAX], struct err *err)
 {
@@ -142,16 +141,5 @@ const char *oci_shares_words(const char *words)
 void oci_shares_note(const struct oci_box *box, struct oci_notes *notes)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/" NOTES_NAME, box->bundle);
-    CLEANUP_BUF struct buf text;
-    struct err err;
-    buf_init(&text, NOTES_MAX);
-    if (file_read(path, &text, &err) < 0 || buf_cstr(&text) == NULL) {
-        return; /* usually there is none */
-    }
-    for (const char *line = buf_cstr(&text); *line != '\0' && notes->count < BACKEND_UNAPPLIED_MAX;
-         line += line[0] == '\n') {
-        size_t len = strcspn(line, "\n");
-        snprintf(notes->text[notes->count++], OCI_NOTE_MAX, "%.*s", (int)len, line);
-        line += len;
-    }
+    oci_box_notes(path, notes); /* usually there are none */
 }

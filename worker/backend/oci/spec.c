@@ -174,8 +174,9 @@ static void add_mounts(cJSON *config, const struct oci_spec_input *in)
     CLEANUP_FREE char *proc = alloc_printf("nosuid,noexec,nodev%s", hide);
     add_mount(mounts, "/proc", "proc", "proc", proc);
     add_mount(mounts, "/dev", "tmpfs", "tmpfs", "nosuid,noexec,mode=755,size=65536,nr_inodes=256");
-    add_mount(mounts, "/dev/pts", "devpts", "devpts",
-              "nosuid,noexec,newinstance,ptmxmode=0666,mode=0620");
+    CLEANUP_FREE char *pts =
+        alloc_printf("nosuid,noexec,newinstance,ptmxmode=0666,mode=0620,max=%d", SANDBOX_PTYS);
+    add_mount(mounts, "/dev/pts", "devpts", "devpts", pts);
     add_oci_tmpfs(mounts, "/dev/shm", "1777", other, ",noexec");
     add_oci_tmpfs(mounts, "/run", "0755", SANDBOX_RUN_BYTES, ",noexec");
     char ids[48] = "";

@@ -56,7 +56,7 @@ static void the_agent_is_what_runs(void **state)
              "serve --listen /run/cloister/agent.sock --relay-stdio --sandbox abc --grace-ms 7000 "
              "--uid %u --gid %u --nproc 256 --nofile 1024 --data-bytes 0 "
              "--memory-bytes 536870912 --workspace /workspace --home /home/user "
-             "--installs /run/installs",
+             "--installs /run/installs --filter",
              uid, uid);
     expect_list(&f, "Cmd", cmd);
     expect_text(&f, "User", "0:0");
@@ -365,7 +365,7 @@ static void the_agent_cannot_be_altered(void **state)
     struct fixture f = make();
     (void)state;
     build(&f);
-    assert_int_equal(cJSON_GetArraySize(spec_at(&f, "HostConfig.Mounts")), 1);
+    assert_int_equal(cJSON_GetArraySize(spec_at(&f, "HostConfig.Mounts")), 2);
     const cJSON *mount = cJSON_GetArrayItem(spec_at(&f, "HostConfig.Mounts"), 0);
     assert_string_equal(json_get_str(mount, "Type"), "volume");
     assert_string_equal(json_get_str(mount, "Source"), "cloister-agent-1");
@@ -375,6 +375,34 @@ static void the_agent_cannot_be_altered(void **state)
     const cJSON *labels = json_get(json_get(mount, "VolumeOptions"), "Labels");
     assert_string_equal(json_get_str(labels, "io.cloister.agent"), "cloister-agent-1");
     assert_string_equal(json_get_str(labels, "io.cloister.agent-path"), "/lib/cloister-agent");
+    cJSON_Delete(f.body);
+}
+
+/* What the host has once for all, or what would outlive who used it. */
+static void terminals_and_shared_memory_are_bounded(void **state)
+{
+    struct fixture f = make();
+    (void)state;
+    build(&f);
+    const cJSON *mount = cJSON_GetArrayItem(spec_at(&f, "HostConfig.Mounts"), 1);
+    assert_string_equal(json_get_str(mount, "Type"), "volume");
+    assert_string_equal(json_get_str(mount, "Target"), "/dev/pts");
+    assert_null(json_get(mount, "Source")); /* so it goes with the container */
+    const cJSON *driver = json_get(json_get(mount, "VolumeOptions"), "DriverConfig");
+    assert_string_equal(json_get_str(driver, "Name"), "local");
+    assert_string_equal(json_get_str(json_get(driver, "Options"), "type"), "devpts");
+    assert_non_null(strstr(json_get_str(json_get(driver, "Options"), "o"), ",max=32"));
+    /* the keys have dots, so no path leads to them */
+    const cJSON *sysctls = spec_at(&f, "HostConfig.Sysctls");
+    assert_string_equal(json_get_str(sysctls, "kernel.shm_rmid_forced"), "1");
+    assert_string_equal(json_get_str(sysctls, "kernel.shmall"), "65536");
+
+    f.engine.podman = true; /* it would mount something else there */
+    build(&f);
+    assert_int_equal(cJSON_GetArraySize(spec_at(&f, "HostConfig.Mounts")), 1);
+    f.engine.userns = true; /* the kernel may refuse, and then the container would not start */
+    build(&f);
+    assert_null(spec_at(&f, "HostConfig.Sysctls"));
     cJSON_Delete(f.body);
 }
 
@@ -507,6 +535,8 @@ static void what_the_engine_lacks_is_told(void **state)
 {
     static const char *const all[] = {"memory: ", "cpus: ", "pids: "};
     static const char *const swap[] = {"swap: "};
+    static const char *const podman[] = {"ptys: "};
+    static const char *const mapped[] = {"shm: ", "inotify: "};
     struct docker_engine engine = {.podman = false};
     (void)state;
     expect_notes(&engine, NULL, 0, all, 3);
@@ -517,7 +547,13 @@ static void what_the_engine_lacks_is_told(void **state)
     engine.swap_limit = false;
     expect_notes(&engine, NULL, 0, swap, 1);
     engine.podman = true;
-    expect_notes(&engine, NULL, 0, NULL, 0);
+    expect_notes(&engine, NULL, 0, podman, 1);
+    engine = make().engine;
+    engine.userns = true;
+    expect_notes(&engine, NULL, 0, mapped, 2);
+    engine.userns = false;
+    engine.rootless = true;
+    expect_notes(&engine, NULL, 0, mapped, 2);
 }
 
 static void warnings_are_recognised(void **state)
@@ -586,6 +622,7 @@ int main(void)
         cmocka_unit_test(what_the_engine_cannot_do_is_not_asked_for),
         cmocka_unit_test(what_is_writable_is_bounded),
         cmocka_unit_test(the_agent_cannot_be_altered),
+        cmocka_unit_test(terminals_and_shared_memory_are_bounded),
         cmocka_unit_test(the_agent_always_filters_system_calls),
         cmocka_unit_test(podman_gets_what_it_understands),
         cmocka_unit_test(each_sandbox_has_an_id_of_its_own),

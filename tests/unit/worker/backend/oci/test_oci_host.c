@@ -203,6 +203,29 @@ static struct oci_host read_host(const struct tree *t, uid_t uid)
     return h;
 }
 
+/* What a sandbox takes of these counts for the user that runs cloister. */
+static void what_the_kernel_gives_a_user_is_read(void **state)
+{
+    struct tree *t = *state;
+    struct oci_host h = read_host(t, 0);
+    assert_int_equal(h.inotify_instances, 0);
+    assert_false(h.core_handler);
+    tree_file(t, "/proc/sys/user/max_inotify_instances", "128\n");
+    tree_file(t, "/proc/sys/user/max_inotify_watches", "-1\n");
+    tree_file(t, "/proc/sys/kernel/core_pattern", "|/usr/lib/systemd/systemd-coredump %P\n");
+    h = read_host(t, 0);
+    assert_int_equal(h.inotify_instances, 128);
+    assert_int_equal(h.inotify_watches, 0);
+    assert_true(h.core_handler);
+    struct oci_notes notes = {.count = 0};
+    oci_host_unapplied(&h, &notes);
+    assert_int_equal(notes.count, 0);
+    h.core_max = 0; /* of an ordinary user whose hard limit is 0, who cannot set 1 */
+    oci_host_unapplied(&h, &notes);
+    assert_int_equal(notes.count, 1);
+    assert_non_null(strstr(notes.text[0], "core: "));
+}
+
 static void root_spreads_sandboxes_over_high_ids(void **state)
 {
     struct tree *t = *state;
@@ -332,6 +355,7 @@ int main(void)
         TEST(figures_of_others_are_not_taken),
         TEST(leftover_groups_are_removed),
         TEST(root_spreads_sandboxes_over_high_ids),
+        TEST(what_the_kernel_gives_a_user_is_read),
         TEST(root_in_a_container_uses_what_it_has),
         TEST(users_have_what_was_granted),
         TEST(the_strongest_mode_comes_first),

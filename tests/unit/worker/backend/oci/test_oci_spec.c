@@ -230,6 +230,7 @@ static void root_is_read_only_and_the_rest_is_capped(void **state)
     }
     assert_true(sum < (uint64_t)512 << 20);
 
+    assert_true(lists(mount_options(&f, "/dev/pts"), "max=32")); /* of some 3,000 of the host */
     const cJSON *proc = mount_options(&f, "/proc");
     assert_true(lists(proc, "hidepid=2") && lists(proc, "gid=0") && lists(proc, "nosuid") &&
                 lists(proc, "noexec") && lists(proc, "nodev"));

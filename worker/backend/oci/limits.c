@@ -1,0 +1,109 @@
+/*
+ * Of inotify the kernel gives a user so many instances and watches, and what a sandbox takes counts
+ * for the user that runs cloister as well. So each sandbox gets a sixteenth. That is enough for
+ * what watches files, and one sandbox, or some, cannot take all from the host.
+ *
+ * System V's shared memory would stay when the processes that used it are gone, and so would keep
+ * the memory of a sandbox occupied until it is closed. With shm_rmid_forced the kernel removes a
+ * segment with its last user. It is at most half of the memory, and semaphores are few.
+ */
+#include "worker/backend/oci/limits.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/buf.h"
+#include "common/cleanup.h"
+#include "common/fd.h"
+#include "worker/backend/oci/runtime.h"
+#include "worker/backend/sandbox_defaults.h"
+
+#define LIMITS_MS   10000 /* 2 ms are usual */
+#define NOTES_NAME  "limits"
+#define SHARE_OF    16
+#define INOTIFY_MIN 8
+
+static uint64_t inotify_share(uint64_t all)
+{
+    uint64_t share = all / SHARE_OF;
+    return share < INOTIFY_MIN ? INOTIFY_MIN : share;
+}
+
+/* The strings that the arguments borrow. */
+struct limit_words {
+    char *items[OCI_ARGS_MAX];
+    size_t count;
+};
+
+static void add_limit(struct oci_args *args, struct limit_words *words, char *word)
+{
+    words->items[words->count++] = word;
+    oci_args_add(args, word);
+}
+
+struct oci_exec *oci_limits_start(struct tasks *tasks, const struct backend_spec *spec,
+                                  const struct oci_mode *mode, const struct oci_host *host,
+                                  pid_t pid, oci_exec_fn fn, void *arg)
+{
+    struct oci_args args = {.count = 0};
+    struct limit_words words = {.count = 0};
+    oci_args_add(&args, spec->agent_path);
+    oci_args_add(&args, "limit");
+    oci_args_add(&args, "--pid");
+    add_limit(&args, &words, alloc_printf("%d", (int)pid));
+    if (mode->userns != OCI_USERNS_NONE) { /* else code has a uid that nobody else has */
+        oci_args_add(&args, "--user");
+        add_limit(&args, &words,
+                  alloc_printf("inotify:user/max_inotify_instances=%llu",
+                               (unsigned long long)inotify_share(host->inotify_instances)));
+        add_limit(&args, &words,
+                  alloc_printf("inotify:user/max_inotify_watches=%llu",
+                               (unsigned long long)inotify_share(host->inotify_watches)));
+    }
+    for (size_t i = 0; i < SANDBOX_SYSCTLS; i++) {
+        char value[SANDBOX_SYSCTL_MAX];
+        const char *name = sandbox_sysctl(i, spec->limits.memory_bytes, value);
+        add_limit(&args, &words, alloc_printf("shm:kernel/%s=%s", name, value));
+    }
+    struct oci_exec_options options = {.argv = args.items, .deadline_ms = LIMITS_MS};
+    struct oci_exec *exec = oci_exec_start(tasks, &options, fn, arg);
+    for (size_t i = 0; i < words.count; i++) {
+        free(words.items[i]);
+    }
+    return exec;
+}
+
+static char *path_of_notes(const struct oci_box *box)
+{
+    return alloc_printf("%s/" NOTES_NAME, box->bundle);
+}
+
+int oci_limits_keep(const struct oci_box *box, const struct oci_exec_result *result,
+                    struct err *err)
+{
+    CLEANUP_FREE char *path = path_of_notes(box);
+    CLEANUP_FREE char *text = NULL;
+    if (result->exit_code == 0 && result->out.len == 0) {
+        return 0;
+    }
+    if (result->exit_code == 0) {
+        text = alloc_viewdup(result->out);
+    } else {
+        char words[OCI_WORDS_MAX];
+        oci_runtime_words(result->err, words);
+        text = alloc_printf("namespaces: their limits could not be set: %s\n",
+                            result->timed_out          ? "it took too long"
+                            : words[0] != '\0'         ? words
+                            : result->spawn_error != 0 ? strerror(result->spawn_error)
+                                                       : "the program does not say why");
+    }
+    return file_replace(path, text, strlen(text), 0600, err);
+}
+
+void oci_limits_note(const struct oci_box *box, struct oci_notes *notes)
+{
+    CLEANUP_FREE char *path = path_of_notes(box);
+    oci_box_notes(path, notes);
+}
