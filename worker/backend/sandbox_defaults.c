@@ -49,6 +49,64 @@ uint32_t sandbox_uid_apart(const char *name, uint64_t end)
     return stop > first ? (uint32_t)(first + hash % (stop - first)) : SANDBOX_UID;
 }
 
+const char *const *sandbox_masked(size_t *ret_count)
+{
+    static const char *const paths[] = {
+        /* what the host is and how it was started */
+        "/proc/acpi",
+        "/proc/asound",
+        "/proc/cmdline",
+        "/proc/config.gz",
+        "/proc/consoles",
+        "/proc/crypto",
+        "/proc/devices",
+        "/proc/dma",
+        "/proc/driver",
+        "/proc/dynamic_debug",
+        "/proc/execdomains",
+        "/proc/fb",
+        "/proc/iomem",
+        "/proc/ioports",
+        "/proc/mdstat",
+        "/proc/misc",
+        "/proc/modules",
+        "/proc/mtrr",
+        "/proc/partitions",
+        "/proc/scsi",
+        "/proc/swaps",
+        "/sys/dev/block",
+        "/sys/devices/virtual/powercap",
+        "/sys/firmware",
+        /* what it is doing: others' work can be told from it */
+        "/proc/buddyinfo",
+        "/proc/diskstats",
+        "/proc/interrupts",
+        "/proc/key-users",
+        "/proc/keys",
+        "/proc/latency_stats",
+        "/proc/pagetypeinfo",
+        "/proc/pressure", /* also writable: each write is work for the kernel */
+        "/proc/sched_debug",
+        "/proc/schedstat",
+        "/proc/slabinfo",
+        "/proc/softirqs",
+        "/proc/timer_list",
+        "/proc/timer_stats",
+        "/proc/vmallocinfo",
+        "/proc/vmstat",
+        "/proc/zoneinfo",
+        /* the kernel's memory, addresses and messages */
+        "/proc/kallsyms",
+        "/proc/kcore",
+        "/proc/kmsg",
+        "/proc/kpagecgroup",
+        "/proc/kpagecount",
+        "/proc/kpageflags",
+    };
+    *ret_count = sizeof(paths) / sizeof(paths[0]);
+    return paths;
+}
+
 const char *sandbox_sysctl(size_t i, uint64_t memory_bytes, char ret_value[SANDBOX_SYSCTL_MAX])
 {
     static const struct {

@@ -41,6 +41,10 @@ uint32_t sandbox_uid_apart(const char *name, uint64_t end);
 /* Inodes for a tmpfs of that size: one for each page, within reason, as they are kernel memory. */
 uint64_t sandbox_inodes(uint64_t size_bytes);
 
+/* Paths that show or change the host's state, and that no program of a sandbox needs; those that an
+ * engine masks by itself are among them. Not all exist everywhere. */
+const char *const *sandbox_masked(size_t *ret_count);
+
 /* Pseudo-terminals of a sandbox; the host has some three thousand for all. */
 #define SANDBOX_PTYS 32
 

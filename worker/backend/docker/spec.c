@@ -350,6 +350,33 @@ static char *seccomp_option(void)
     return alloc_printf("seccomp=%s", text);
 }
 
+/* Docker masks these instead of its own, so the heat of each processor is among them, which newer
+ * versions mask; Podman masks them as well as its own. */
+static void add_masked(cJSON *host, cJSON *options, const struct docker_engine *engine)
+{
+    size_t count;
+    const char *const *paths = sandbox_masked(&count);
+    if (engine->podman) {
+        CLEANUP_FREE char *list = alloc_strdup("mask=");
+        for (size_t i = 0; i < count; i++) {
+            char *longer = alloc_printf("%s%s%s", list, i > 0 ? ":" : "", paths[i]);
+            free(list);
+            list = longer;
+        }
+        json_build_append_string(options, list);
+        return;
+    }
+    cJSON *masked = json_build_array(host, "MaskedPaths");
+    for (size_t i = 0; i < count; i++) {
+        json_build_append_string(masked, paths[i]);
+    }
+    for (uint64_t i = 0; i < engine->cpu_milli_max / 1000; i++) {
+        CLEANUP_FREE char *path =
+            alloc_printf("/sys/devices/system/cpu/cpu%llu/thermal_throttle", (unsigned long long)i);
+        json_build_append_string(masked, path);
+    }
+}
+
 static void add_privileges(cJSON *host, const struct docker_engine *engine, bool network)
 {
     /* the engine's default is a bridge, or user-mode networking if it is rootless; neither reaches
@@ -365,10 +392,10 @@ static void add_privileges(cJSON *host, const struct docker_engine *engine, bool
     json_build_append_string(json_build_array(host, "CapDrop"), "ALL");
     json_build_strings(host, "CapAdd", caps, sizeof(caps) / sizeof(caps[0]));
 
-    /* masked and read-only paths, AppArmor and SELinux stay the engine's defaults, which fit its
-     * host */
+    /* read-only paths, AppArmor and SELinux stay the engine's defaults, which fit its host */
     cJSON *options = json_build_array(host, "SecurityOpt");
     json_build_append_string(options, "no-new-privileges");
+    add_masked(host, options, engine);
     if (takes_filter(engine)) {
         CLEANUP_FREE char *seccomp = seccomp_option();
         json_build_append_string(options, seccomp);

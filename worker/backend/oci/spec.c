@@ -323,22 +323,8 @@ static void add_resources(cJSON *linux, const struct oci_spec_input *in)
 
 static int add_linux(cJSON *config, const struct oci_spec_input *in, struct err *err)
 {
-    /* Paths that show or change the host's state, as in the defaults of container engines. */
-    static const char *const masked[] = {
-        "/proc/acpi",
-        "/proc/asound",
-        "/proc/interrupts",
-        "/proc/kcore",
-        "/proc/keys",
-        "/proc/latency_stats",
-        "/proc/sched_debug",
-        "/proc/scsi",
-        "/proc/timer_list",
-        "/proc/timer_stats",
-        "/sys/firmware",
-        "/sys/dev/block",
-        "/sys/devices/virtual/powercap",
-    };
+    size_t masked_count;
+    const char *const *masked = sandbox_masked(&masked_count);
     static const char *const fixed[] = {
         "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",
     };
@@ -353,7 +339,7 @@ static int add_linux(cJSON *config, const struct oci_spec_input *in, struct err 
         }
     }
     add_resources(linux, in);
-    json_build_strings(linux, "maskedPaths", masked, sizeof(masked) / sizeof(masked[0]));
+    json_build_strings(linux, "maskedPaths", masked, masked_count);
     json_build_strings(linux, "readonlyPaths", fixed, sizeof(fixed) / sizeof(fixed[0]));
     /* With one id for both, tracing processes of the same uid would include the agent. */
     json_build_put(linux, "seccomp", oci_seccomp_build(in->mode->userns != OCI_USERNS_SINGLE));

@@ -169,8 +169,7 @@ static void privileges_are_few(void **state)
     expect_list(&f, "HostConfig.CapAdd", "SETUID SETGID KILL SETPCAP");
     expect_text(&f, "HostConfig.IpcMode", "private");
     expect_text(&f, "HostConfig.CgroupnsMode", "private");
-    /* The engine's own lists stay in force: an empty list would replace them. */
-    assert_null(spec_at(&f, "HostConfig.MaskedPaths"));
+    /* The engine's own list stays in force: an empty list would replace it. */
     assert_null(spec_at(&f, "HostConfig.ReadonlyPaths"));
     /* Nothing of the host is passed in. */
     static const char *const absent[] = {"Binds", "Devices", "PidMode", "UsernsMode",
@@ -223,6 +222,44 @@ static void docker_gets_our_filter_inline(void **state)
     f.engine.seccomp = false; /* the engine would refuse to start a container with a filter */
     build(&f);
     expect_list(&f, "HostConfig.SecurityOpt", "no-new-privileges");
+    cJSON_Delete(f.body);
+}
+
+/* What the engine masks by itself is among ours, since Docker takes one list or the other. */
+static void what_tells_of_the_host_is_masked(void **state)
+{
+    static const char *const paths[] = {"/proc/acpi",
+                                        "/proc/asound",
+                                        "/proc/cmdline",
+                                        "/proc/interrupts",
+                                        "/proc/kcore",
+                                        "/proc/keys",
+                                        "/proc/latency_stats",
+                                        "/proc/pressure",
+                                        "/proc/sched_debug",
+                                        "/proc/scsi",
+                                        "/proc/timer_list",
+                                        "/proc/timer_stats",
+                                        "/proc/vmstat",
+                                        "/sys/firmware",
+                                        "/sys/devices/virtual/powercap",
+                                        "/sys/devices/system/cpu/cpu3/thermal_throttle"};
+    struct fixture f = make();
+    (void)state;
+    f.engine.cpu_milli_max = 4000;
+    build(&f);
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        assert_true(lists(spec_at(&f, "HostConfig.MaskedPaths"), paths[i]));
+    }
+    assert_false(lists(spec_at(&f, "HostConfig.MaskedPaths"),
+                       "/sys/devices/system/cpu/cpu4/thermal_throttle"));
+    assert_null(spec_at(&f, "HostConfig.ReadonlyPaths")); /* the engine's own */
+
+    f.engine.podman = true; /* masks what is listed beside its own */
+    build(&f);
+    assert_null(spec_at(&f, "HostConfig.MaskedPaths"));
+    const char *mask = cJSON_GetArrayItem(spec_at(&f, "HostConfig.SecurityOpt"), 1)->valuestring;
+    assert_int_equal(strncmp(mask, "mask=/proc/acpi:/proc/asound:/proc/cmdline:", 43), 0);
     cJSON_Delete(f.body);
 }
 
@@ -444,7 +481,10 @@ static void podman_gets_what_it_understands(void **state)
     f.engine.podman = true;
     build(&f);
     /* Podman would take the profile as the name of a file. */
-    expect_list(&f, "HostConfig.SecurityOpt", "no-new-privileges");
+    const cJSON *security = spec_at(&f, "HostConfig.SecurityOpt");
+    assert_int_equal(cJSON_GetArraySize(security), 2);
+    assert_true(lists(security, "no-new-privileges"));
+    assert_int_equal(strncmp(cJSON_GetArrayItem(security, 1)->valuestring, "mask=/", 6), 0);
     const cJSON *item;
     cJSON_ArrayForEach(item, spec_at(&f, "HostConfig.Tmpfs"))
     {
@@ -615,6 +655,7 @@ int main(void)
         cmocka_unit_test(hostile_entries_are_refused),
         cmocka_unit_test(privileges_are_few),
         cmocka_unit_test(docker_gets_our_filter_inline),
+        cmocka_unit_test(what_tells_of_the_host_is_masked),
         cmocka_unit_test(a_runtime_is_named_only_if_one_is_wanted),
         cmocka_unit_test(limits_are_asked_for),
         cmocka_unit_test(a_limit_that_nobody_chose_is_not_none),

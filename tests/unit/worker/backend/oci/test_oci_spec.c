@@ -236,6 +236,8 @@ static void root_is_read_only_and_the_rest_is_capped(void **state)
                 lists(proc, "noexec") && lists(proc, "nodev"));
     assert_true(lists(spec_at(&f, "linux.maskedPaths"), "/proc/kcore"));
     assert_true(lists(spec_at(&f, "linux.maskedPaths"), "/proc/keys"));
+    assert_true(lists(spec_at(&f, "linux.maskedPaths"), "/proc/cmdline"));
+    assert_true(lists(spec_at(&f, "linux.maskedPaths"), "/proc/pressure"));
     assert_true(lists(spec_at(&f, "linux.readonlyPaths"), "/proc/sys"));
     assert_true(lists(spec_at(&f, "linux.readonlyPaths"), "/proc/sysrq-trigger"));
     cJSON_Delete(f.config);
