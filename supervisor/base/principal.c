@@ -8,10 +8,21 @@
 
 #include "common/alloc.h"
 
+/* FNV-1a. Names are the operator's or an issuer's, so nobody chooses them to collide. */
+static uint64_t number_of(const char *name)
+{
+    uint64_t number = 0xcbf29ce484222325u;
+    for (; *name != 0; name++) {
+        number = (number ^ (unsigned char)*name) * 0x100000001b3u;
+    }
+    return number != 0 ? number : 1;
+}
+
 struct principal *principal_create(const char *name, const struct principal_limits *limits)
 {
     struct principal *p = alloc_one(struct principal);
     p->name = alloc_strdup(name);
+    p->number = number_of(name);
     p->limits = *limits;
     p->refs = 1;
     return p;

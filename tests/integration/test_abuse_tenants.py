@@ -1,4 +1,4 @@
-"""What somebody who is let in may try at the cost of the others: sandboxes larger than the machine, all places, all memory.
+"""What somebody may try at the cost of the others: sandboxes larger than the machine, all places, all memory, all connections.
 
 Each case is such an attempt, as it is made with an ordinary client, and says what the others still have."""
 
@@ -6,38 +6,16 @@ import os
 import secrets
 import signal
 
-from common import LATEST_LEGACY, NONE, Server, Suite, clear, contains, equal, mcp, needs_runtime, poll
-from mcp_http import HttpServer
+from common import NONE, Server, Suite, clear, contains, equal, mcp, needs_runtime, poll
+from http_wire import Raw, head_bytes
+from mcp_http import EVENTS, JSON
+from tenants import Tenants
 
 needs_runtime()
 suite = Suite(engines=NONE)
 SMALL = ("--memory-mb", "64")  # sandboxes that this machine has many of
-
-
-class Tenants:
-    """A server for several principals, each with a token of its own."""
-
-    def __init__(self, names, *options):
-        self.tokens = {name: secrets.token_urlsafe(24) for name in names}
-        self.file = os.path.join(mcp.temporary_directory(), "tokens")
-        self.write()
-        self.server = HttpServer("--tokens", self.file, *options)
-
-    def write(self):
-        with open(self.file, "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
-            file.writelines(f"{name} {token}\n" for name, token in self.tokens.items())
-
-    def client(self, name, version=LATEST_LEGACY):
-        return self.server.client(version, token=self.tokens[name])
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, problem, trace):
-        if kind is None:
-            for token in self.tokens.values():
-                self.server.close_sandboxes(token=token)
-        self.server.__exit__(kind, problem, trace)
+PLACES = 40  # connections of a server
+BOTH = [("Content-Type", JSON), ("Accept", f"{JSON}, {EVENTS}")]
 
 
 def grab(client, **arguments):
@@ -194,6 +172,74 @@ def only_one():
         poll("the tokens are read", lambda: any("tokens were read again" in line for line in tenants.server.log), 30)
         equal(len(grab(alone)[0]), 1)
         equal(tenants.client("second").run("6 * 7")["result"], "42")
+
+
+# ---- connections ----
+
+
+def pinged(tenants, raw, name):
+    """Whether this principal's request on this connection is answered."""
+    body = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}'
+    raw.send(head_bytes(tenants.server.place, "POST", "/mcp", [*BOTH, ("Authorization", f"Bearer {tenants.tokens[name]}")], len(body)) + body)
+    head, answer = raw.response()
+    return head.status == 200 and b'"protocolVersion"' in answer
+
+
+def said(tenants, words):
+    return [line for line in tenants.server.log if words in line]
+
+
+@suite.case("half-open heads from the address of everybody, more than there are places, keep nobody out who has a token")
+def half_open_heads():
+    with Tenants(("alice",), "--max-connections", str(PLACES)) as tenants:
+        place = tenants.server.place
+        half = head_bytes(place, "POST", "/mcp", BOTH)[:-2]
+        with Raw(place) as earlier:
+            assert pinged(tenants, earlier, "alice")
+            flood = []
+            for _ in range(5 * PLACES):
+                flood.append(place.connect())
+                flood[-1].sendall(half)
+            for _ in range(5):
+                with Raw(place) as raw:
+                    assert pinged(tenants, raw, "alice"), "a new connection"
+            assert pinged(tenants, earlier, "alice"), "one that was idle all the while"
+        assert said(tenants, "give way to new ones"), "nobody had to give way: they were let in when the timeouts of all others had passed"
+        for made in flood:
+            made.close()
+
+
+@suite.case("a head that stays half open is given up after 5 s, when a body still has time")
+def slow_heads():
+    with Tenants(("alice",), "--log-level", "debug") as tenants:
+        place = tenants.server.place
+        with Raw(place) as silent, Raw(place) as half, Raw(place) as body:
+            half.send(head_bytes(place, "POST", "/mcp", BOTH)[:-2])
+            body.send(head_bytes(place, "POST", "/mcp", [*BOTH, ("Authorization", f"Bearer {tenants.tokens['alice']}")], 100) + b"{")
+            for raw in (silent, half):
+                assert raw.is_closed(60), "it holds its place"
+            equal(len(said(tenants, "took too long for the head of a request")), 2)
+            body.socket.setblocking(False)
+            try:
+                equal(body.socket.recv(1), None, "what the one whose head was there got")
+            except BlockingIOError:
+                pass  # it is waited for
+
+
+@suite.case("one principal cannot hold all connections by bodies that never come: the others get in")
+def half_open_bodies():
+    with Tenants(("greedy", "alice"), "--max-connections", str(PLACES)) as tenants:
+        place = tenants.server.place
+        half = head_bytes(place, "POST", "/mcp", [*BOTH, ("Authorization", f"Bearer {tenants.tokens['greedy']}")], 100) + b"{"
+        flood = []
+        for _ in range(5 * PLACES):
+            flood.append(place.connect())
+            flood[-1].sendall(half)
+        with Raw(place) as raw:
+            assert pinged(tenants, raw, "alice")
+        assert said(tenants, "greedy has half of all connections"), "it was let in when the others had timed out"
+        for made in flood:
+            made.close()
 
 
 suite.run()

@@ -18,6 +18,9 @@
  * megabytes before the refusal, and again when the request is whole, since much can have changed
  * while a body came in slowly.
  *
+ * Whoever gets in is known to the listener from then on, which lets connections of others give way
+ * when there are many.
+ *
  * While the issuer is asked, the exchange belongs to this module, which is also told if its client
  * disconnects.
  */
@@ -42,6 +45,7 @@
 #include "supervisor/web/http/digest.h"
 #include "supervisor/web/http/exchange.h"
 #include "supervisor/web/http/guard.h"
+#include "supervisor/web/http/rate_limit.h"
 #include "supervisor/web/http/throttle.h"
 
 #define TOKEN_MAX_BYTES ((size_t)8192) /* an issuer may make long ones */
@@ -67,7 +71,8 @@ struct web_auth {
     struct tokens *tokens;         /* NULL: no token file */
     struct introspect *introspect; /* NULL: there is no issuer */
     struct check *checks;
-    uv_idle_t end; /* calls `closed` if there is no issuer */
+    uint64_t crowds_logged; /* of rate_limit() */
+    uv_idle_t end;          /* calls `closed` if there is no issuer */
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -312,13 +317,33 @@ static struct principal *conclude(struct web_auth *a, struct web_exchange *x,
     return NULL;
 }
 
+/* The listener knows from now on whose connection that is. One principal has at most half of them,
+ * so that the others can come in, whatever his requests wait for. */
+static bool let_in(struct web_auth *a, struct web_exchange *x, const struct principal *principal)
+{
+    if (!web_set_known(x, principal->number) || !web_auth_has_several(a)) {
+        return true;
+    }
+    (void)web_set_known(x, 0);
+    if (rate_limit(&a->crowds_logged)) {
+        log_warn("HTTP: %s has half of all connections (--max-connections), and gets no more",
+                 principal->name);
+    }
+    challenge_crowd(x);
+    return false;
+}
+
 static void on_result(void *arg, const struct introspect_result *r)
 {
     struct check k = *(struct check *)arg;
     struct web_auth *a = k.auth;
     drop_check(arg);
     web_on_gone(k.x, NULL, NULL);
-    k.done(k.arg, conclude(a, k.x, r));
+    struct principal *principal = conclude(a, k.x, r);
+    if (principal != NULL && !let_in(a, k.x, principal)) {
+        principal = NULL;
+    }
+    k.done(k.arg, principal);
 }
 
 static void on_client_gone(void *arg)
@@ -445,8 +470,19 @@ bool web_auth_admit(struct web_auth *a, struct web_exchange *x)
     if (!guard_admit(a->guard, x)) {
         return false;
     }
-    return is_for_strangers(x) ||
-           look_at_request(a, x, &principal, &token, digest) != OUTCOME_ANSWERED;
+    if (is_for_strangers(x)) {
+        return true;
+    }
+    switch (look_at_request(a, x, &principal, &token, digest)) {
+    case OUTCOME_IN:
+        return let_in(a, x, principal);
+    case OUTCOME_ANSWERED:
+        (void)web_set_known(x, 0);
+        return false;
+    case OUTCOME_ASK:
+        break;
+    }
+    return true;
 }
 
 void web_auth_check(struct web_auth *a, struct web_exchange *x,

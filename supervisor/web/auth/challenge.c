@@ -146,6 +146,14 @@ void challenge_busy(struct web_exchange *x, uint64_t wait_ms)
                       "too many wrong tokens came from this address; try again later");
 }
 
+void challenge_crowd(struct web_exchange *x)
+{
+    web_set_header(x, "Retry-After", UNKNOWN_RETRY_S);
+    respond_challenge(x, 429, "too_many_requests",
+                      "you have half of this server's connections, and the rest is for others; use "
+                      "those that you have, or close some");
+}
+
 void challenge_unknown(struct web_exchange *x)
 {
     web_set_header(x, "Retry-After", UNKNOWN_RETRY_S);

@@ -35,6 +35,7 @@ void challenge_scope(const struct challenge *c, struct web_exchange *x, const ch
 void challenge_malformed(const struct challenge *c, struct web_exchange *x, const char *why);
 void challenge_busy(struct web_exchange *x, uint64_t wait_ms); /* 429 */
 void challenge_unknown(struct web_exchange *x);                /* 503 */
+void challenge_crowd(struct web_exchange *x);                  /* 429: too many connections */
 
 /* web_auth_metadata() */
 bool challenge_metadata(const struct challenge *c, struct web_exchange *x);

@@ -5,8 +5,15 @@
  * sends one byte a minute could keep a connection for ever. Our deadlines therefore cover a whole
  * request. The first deadline starts with the connection; a later one starts with the request's
  * first line, and the idle timeout bounds the wait for that line. Each part of a body extends the
- * deadline, since a large body takes long on a slow line. libmicrohttpd alone handles clients that
- * do not read their response, because only it knows what has been sent.
+ * deadline, since a large body takes long on a slow line. A head has a shorter one: it fits into a
+ * few packets, and until it is here nobody knows whose connection that is. libmicrohttpd alone
+ * handles clients that do not read their response, because only it knows what has been sent.
+ *
+ * Connections are free for whoever reaches the port, and behind a proxy all come from one address.
+ * So those of strangers, on which nobody has shown yet that he may come in, are worth least. They
+ * get three quarters of the places, and the oldest gives way to a new one when these are taken. A
+ * newcomer who sends his head at once has shown it before that; only strangers who are slow lose.
+ * What a handler works on is never taken away.
  *
  * libmicrohttpd suspends the connection while a handler has the exchange, and does not look at the
  * socket. We poll it meanwhile, but only for its end: bytes of a next request stay in the kernel.
@@ -27,8 +34,10 @@
 #include "common/log.h"
 #include "proto/limits.h"
 #include "supervisor/web/http/internal.h"
+#include "supervisor/web/http/rate_limit.h"
 
-#define QUIET_MS 2000 /* a connection quiet for less is not evicted */
+#define QUIET_MS 2000 /* a known client that keeps us waiting for less is not evicted */
+#define KEPT     4    /* this part of the places is not for strangers */
 #define ENDED_MS 1000 /* to serve what a client sent before it closed its side */
 
 /* Whether another connection from this address would exceed the limit of one address. */
@@ -259,6 +268,19 @@ static bool has_ended(const struct web_connection *c)
     return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
+static bool head_is_here(const struct web_connection *c)
+{
+    return c->exchange != NULL && c->exchange->request.head != NULL;
+}
+
+/* For what is being received, without its body's length. */
+static uint64_t time_for(const struct web_connection *c)
+{
+    const struct web_listener_config *config = &c->listener->config;
+    return !head_is_here(c) && config->head_ms < config->input_ms ? config->head_ms
+                                                                  : config->input_ms;
+}
+
 void web_connection_receiving(struct web_connection *c, uint64_t body_bytes)
 {
     struct web_listener *l = c->listener;
@@ -267,8 +289,7 @@ void web_connection_receiving(struct web_connection *c, uint64_t body_bytes)
     }
     uint64_t earned = body_bytes * 1000 / LIMIT_HTTP_RATE;
     bool ended = body_bytes > 0 && has_ended(c);
-    set_deadline(c,
-                 ended ? uv_now(l->loop) + ENDED_MS : c->input_since + l->config.input_ms + earned);
+    set_deadline(c, ended ? uv_now(l->loop) + ENDED_MS : c->input_since + time_for(c) + earned);
 }
 
 void web_connection_received(struct web_connection *c)
@@ -294,7 +315,8 @@ uint64_t web_connection_sweep(struct web_listener *l, uint64_t now)
             unlink_connection(c); /* libmicrohttpd never started it */
             destroy_connection(c);
         } else if (c->deadline != 0 && now >= c->deadline) {
-            log_debug("http: %s took too long", c->peer.text);
+            log_debug("http: %s took too long%s", c->peer.text,
+                      c->input_since != 0 && !head_is_here(c) ? " for the head of a request" : "");
             c->deadline = 0;
             web_connection_kill(c);
         } else if (c->deadline != 0 && (next == 0 || c->deadline < next)) {
@@ -304,25 +326,64 @@ uint64_t web_connection_sweep(struct web_listener *l, uint64_t now)
     return next;
 }
 
-/* When we began to wait for bytes from this client. */
-static uint64_t quiet_since(const struct web_connection *c)
+/* ---- places --------------------------------------------------------------------------------- */
+
+/* Whether it can be evicted: it is idle, or its request is not whole. */
+static bool is_waiting(const struct web_connection *c)
 {
-    const struct web_listener_config *config = &c->listener->config;
-    return c->input_since != 0 ? c->input_since : c->deadline - config->output_ms;
+    return !c->killed && c->deadline != 0 &&
+           (c->exchange == NULL || !web_exchange_was_handed(c->exchange));
+}
+
+/* Since when this client keeps us waiting: for a request, for a head, or for a body behind the rate
+ * that a body must have. */
+static uint64_t waiting_since(const struct web_connection *c)
+{
+    return c->deadline - (c->input_since != 0 ? time_for(c) : c->listener->config.output_ms);
+}
+
+/* The one of strangers that has waited for longest; NULL: none. The list begins with the newest. */
+static struct web_connection *oldest_stranger(const struct web_listener *l, size_t *ret_count)
+{
+    struct web_connection *oldest = NULL;
+    *ret_count = 0;
+    for (struct web_connection *c = l->connections; c != NULL; c = c->next) {
+        if (is_waiting(c) && c->who == 0) {
+            *ret_count += 1;
+            oldest = c;
+        }
+    }
+    return oldest;
+}
+
+static void evict_stranger(struct web_listener *l, struct web_connection *c, size_t count)
+{
+    if (rate_limit(&l->strangers_warned)) {
+        log_warn("http: connections that have not shown a token give way to new ones, as there are "
+                 "%zu of them, and at most %zu connections (--max-connections)",
+                 count, l->config.max_connections);
+    }
+    log_debug("http: %s gives way", c->peer.text);
+    web_connection_kill(c);
 }
 
 uint64_t web_connection_evict(struct web_listener *l)
 {
-    struct web_connection *oldest = NULL;
+    size_t strangers;
+    struct web_connection *oldest = oldest_stranger(l, &strangers);
     uint64_t later = 0, now = uv_now(l->loop);
+    if (oldest != NULL) {
+        evict_stranger(l, oldest, strangers);
+        return 0;
+    }
     for (struct web_connection *c = l->connections; c != NULL; c = c->next) {
-        if (c->exchange != NULL || c->killed || c->deadline == 0) {
+        if (!is_waiting(c)) {
             continue;
         }
-        uint64_t since = quiet_since(c);
+        uint64_t since = waiting_since(c);
         if (since + QUIET_MS > now) {
             later = later == 0 || since + QUIET_MS < later ? since + QUIET_MS : later;
-        } else if (oldest == NULL || since < quiet_since(oldest)) {
+        } else if (oldest == NULL || since <= waiting_since(oldest)) {
             oldest = c;
         }
     }
@@ -331,4 +392,30 @@ uint64_t web_connection_evict(struct web_listener *l)
         return 0;
     }
     return later;
+}
+
+bool web_connection_is_of_many(const struct web_connection *c)
+{
+    const struct web_listener *l = c->listener;
+    size_t half = l->config.max_connections / 2, count = 0;
+    if (l->connection_count <= half) {
+        return false;
+    }
+    for (const struct web_connection *each = l->connections; each != NULL; each = each->next) {
+        count += each->who == c->who ? 1 : 0;
+    }
+    return count > half;
+}
+
+void web_connection_keep_places(struct web_listener *l)
+{
+    size_t most = l->config.max_connections - l->config.max_connections / KEPT;
+    size_t strangers;
+    if (l->connection_count <= most) {
+        return;
+    }
+    struct web_connection *oldest = oldest_stranger(l, &strangers);
+    if (strangers > most) {
+        evict_stranger(l, oldest, strangers);
+    }
 }

@@ -20,6 +20,15 @@
 
 /* ---- the request ---- */
 
+bool web_set_known(struct web_exchange *x, uint64_t who)
+{
+    if (x->connection == NULL) {
+        return false;
+    }
+    x->connection->who = who;
+    return who != 0 && web_connection_is_of_many(x->connection);
+}
+
 const char *web_method(const struct web_exchange *x)
 {
     return x->request.method;

@@ -69,6 +69,7 @@ struct web_connection {
     bool killed; /* shut down: libmicrohttpd will find its end */
     bool suspended;
     bool linger;          /* the body is not read to its end */
+    uint64_t who;         /* whose latest request it had, as web_set_known(); 0: a stranger's */
     uint64_t input_since; /* when the request that is being received began */
     uint64_t deadline;    /* the connection is killed then; 0: never */
 };
@@ -92,10 +93,15 @@ void web_connection_received(struct web_connection *c);
 void web_connection_idle(struct web_connection *c);
 /* Kills the connections past their deadline; returns the next deadline, 0 if there is none. */
 uint64_t web_connection_sweep(struct web_listener *l, uint64_t now);
-/* Evicts one connection for a new one: the connection that has been quiet for longest, before its
- * first request or between two, if it has been quiet for 2 s. Returns when to try again; 0: when a
- * connection closes. */
+/* Evicts one connection for a new one, of those that no handler has: the oldest of a stranger, else
+ * the one whose client has kept us waiting for longest, if that is 2 s. Returns when to try again;
+ * 0: when a connection closes. */
 uint64_t web_connection_evict(struct web_listener *l);
+/* Whether this connection's client has more than half of the places. */
+bool web_connection_is_of_many(const struct web_connection *c);
+/* Evicts the oldest connection of a stranger if they have so many that the places which are kept
+ * for others are touched. */
+void web_connection_keep_places(struct web_listener *l);
 
 /* ---- input after our last byte (linger.c) ---------------------------------------------------- */
 
@@ -125,6 +131,7 @@ struct web_listener {
     uint64_t accept_at; /* out of descriptors: accept again then */
     uint64_t evict_at;  /* full, and nothing can be evicted before then */
     uint64_t accept_warned;
+    uint64_t strangers_warned; /* of rate_limit() */
     uv_poll_t daemon_poll;
     uv_timer_t run_timer; /* the next run that libmicrohttpd asks for */
     uv_timer_t sweep;     /* our deadlines */

@@ -164,8 +164,12 @@ void web_listener_kick(struct web_listener *l)
 static void on_sweep(uv_timer_t *timer)
 {
     struct web_listener *l = timer->data;
-    uint64_t now = uv_now(l->loop);
     l->sweep_at = 0;
+    run_daemon(l); /* if we were stopped for long, what clients have sent meanwhile is in time */
+    if (l->stopped) {
+        return;
+    }
+    uint64_t now = uv_now(l->loop);
     if (l->accept_at != 0 && now >= l->accept_at) {
         l->accept_at = 0;
         web_listener_accept(l);
@@ -236,6 +240,9 @@ static void on_acceptable(uv_poll_t *handle, int status, int events)
     (void)status;
     (void)events;
     for (int i = 0; i < ACCEPT_AT_ONCE && s->fd >= 0; i++) {
+        if (l->connection_count >= l->config.max_connections && i > 0) {
+            break; /* there may be no other one; and those that came now are read first */
+        }
         if (l->connection_count >= l->config.max_connections) {
             stop_accepting(l); /* until a connection is closed or idle */
             l->evict_at = web_connection_evict(l);
@@ -245,6 +252,7 @@ static void on_acceptable(uv_poll_t *handle, int status, int events)
         if (!accept_one(l, s->fd)) {
             break;
         }
+        web_connection_keep_places(l);
     }
     web_listener_kick(l); /* bytes may have arrived already, and libmicrohttpd has not polled yet */
 }
@@ -390,6 +398,9 @@ int web_listener_open(uv_loop_t *loop, const struct web_listener_config *config,
     }
     if (config->max_output_bytes == 0) {
         l->config.max_output_bytes = LIMIT_HTTP_OUTPUT;
+    }
+    if (config->head_ms == 0) {
+        l->config.head_ms = TIME_HTTP_HEAD_MS;
     }
     if (config->input_ms == 0) {
         l->config.input_ms = TIME_HTTP_INPUT_MS;

@@ -6,11 +6,11 @@
  * descriptor for libuv. A connection that waits for a handler is suspended, so that it costs
  * nothing.
  *
- * Limits, and what happens at each: connections (new ones wait in the kernel's queue or are
- * closed), connections of one address (closed), head (431), body (413, before it is sent if its
- * length was announced), bodies of all requests together (503), responses that wait for their
- * clients together (the largest is cut), time for a request to arrive (closed), time for a client
- * to read a response (closed).
+ * Limits, and what happens at each: connections (those of strangers give way, new ones wait in the
+ * kernel's queue or are closed), connections of one address (closed), head (431), body (413, before
+ * it is sent if its length was announced), bodies of all requests together (503), responses that
+ * wait for their clients together (the largest is cut), time for a head and for a request to arrive
+ * (closed), time for a client to read a response (closed).
  *
  * Thread: the loop thread. Nothing blocks.
  */
@@ -34,7 +34,7 @@ struct web_listener_config {
     size_t max_body_bytes;
     /* 0: the values of proto/limits.h */
     size_t max_bodies_bytes, max_output_bytes;
-    uint64_t input_ms, output_ms; /* output_ms is rounded up to seconds */
+    uint64_t head_ms, input_ms, output_ms; /* output_ms is rounded up to seconds */
     /* Called when the head of a request is there, before its body is read. Returns 0, or answers
      * the exchange (web_respond() with an error), whose body is not read then. NULL: all are
      * admitted. */

@@ -174,6 +174,7 @@ static enum MHD_Result head_here(struct web_exchange *x, struct MHD_Connection *
 {
     struct web_listener *l = x->listener;
     copy_head(x, mhd, url, method);
+    web_connection_receiving(x->connection, 0); /* the rest has more time */
     bool has_body = check_head(x);
     if (!web_exchange_is_answered(x) && l->config.admit != NULL) {
         web_handler_set(x, WEB_HANDLER_HAS);

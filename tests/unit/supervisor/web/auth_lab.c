@@ -113,6 +113,12 @@ const char *web_peer(const struct web_exchange *x)
     return x->peer;
 }
 
+bool web_set_known(struct web_exchange *x, uint64_t who)
+{
+    x->known = who;
+    return who != 0 && x->crowd;
+}
+
 void web_set_header(struct web_exchange *x, const char *name, const char *value)
 {
     assert_int_equal(x->status, 0);

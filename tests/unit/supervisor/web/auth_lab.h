@@ -28,6 +28,8 @@ struct web_exchange {
     int status;      /* 0: not answered */
     char sent[4096]; /* headers of the response, as lines */
     char *body;
+    uint64_t known; /* web_set_known() */
+    bool crowd;     /* what that returns */
     void (*gone)(void *arg);
     void *gone_arg;
     /* calls of the callback of web_auth_check() */

@@ -36,6 +36,8 @@ static int admit(void *arg, struct web_exchange *x)
 {
     struct lab *lab = arg;
     lab->admitted++;
+    const char *who = web_header(x, "X-Known");
+    lab->crowds += web_set_known(x, who != NULL ? (unsigned char)who[0] : 0) ? 1 : 0;
     if (strcmp(web_path(x), "/deny") == 0) {
         web_set_header(x, "WWW-Authenticate", "Bearer");
         web_respond(x, 401, "text/plain", view_of("no\n"));

@@ -17,7 +17,8 @@
 /* What is on a path:
  *   /hello   200 "hello\n"          /echo   200, the body       /count  200, its length
  *   /later   kept in `held`         /stream begun, kept         /headers  what it saw of the head
- *   /big     200, 8 MiB             /deny   401 by admit()      anything else  404 */
+ *   /big     200, 8 MiB             /deny   401 by admit()      anything else  404
+ * A request with a header X-Known comes from whom that names, others from strangers. */
 struct lab {
     uv_loop_t loop;
     struct web_listener *listener;
@@ -27,6 +28,7 @@ struct lab {
     struct web_exchange *held[64];
     size_t held_count;
     size_t handled, admitted, gone, drained;
+    size_t crowds; /* requests of somebody with more than half of the connections */
 };
 
 #define LAB_DEADLINE_MS 20000

@@ -153,6 +153,79 @@ static void without_tokens_everybody_is_the_local_principal(void **state)
     assert_int_equal(lab->revoked, 0);
 }
 
+/* ---- who is known to the listener ----------------------------------------------------------- */
+
+static bool known_after_head(struct auth_lab *lab, const char *headers, const char *target)
+{
+    struct web_exchange *x = exchange_new(headers);
+    x->target = target;
+    (void)web_auth_admit(lab->auth, x);
+    bool known = x->known != 0;
+    exchange_free(x);
+    return known;
+}
+
+/* Connections of all others give way when there are many. */
+static void whoever_shows_a_good_token_is_known_to_the_listener(void **state)
+{
+    struct auth_lab *lab = *state;
+    create_with_tokens(lab, "alice 0123456789abcdef\n");
+    assert_true(known_after_head(lab, BEARER "0123456789abcdef\n", "/mcp"));
+    assert_false(known_after_head(lab, BEARER "0123456789abcdeF\n", "/mcp"));
+    assert_false(known_after_head(lab, HOST, "/mcp"));
+    assert_false(known_after_head(lab, HOST, "/healthz"));
+    assert_false(known_after_head(lab, "Host: evil.example\n", "/mcp"));
+    assert_false(
+        known_after_head(lab, BEARER "0123456789abcdef\n", "/healthz")); /* not looked at */
+    struct web_exchange *x = exchange_new(HOST); /* a connection that was known before */
+    x->known = 1;
+    assert_false(web_auth_admit(lab->auth, x));
+    assert_int_equal(x->known, 0);
+    exchange_free(x);
+}
+
+/* Whoever has more than half of the connections gets no more, if there are others. */
+static void a_principal_with_half_of_the_connections_gets_no_more(void **state)
+{
+    struct auth_lab *lab = *state;
+    create_with_tokens(lab, "alice 0123456789abcdef\nbob 0123456789abcdeg\n");
+    struct web_exchange *x = exchange_new(BEARER "0123456789abcdef\n");
+    x->crowd = true;
+    assert_false(web_auth_admit(lab->auth, x));
+    assert_int_equal(x->status, 429);
+    assert_true(exchange_sent_name(x, "Retry-After"));
+    assert_int_equal(x->known, 0);
+    exchange_free(x);
+    issuer_write(lab->tokens, "alice 0123456789abcdef\n", 0600);
+    struct err err = ERR_INIT;
+    assert_int_equal(lab_reload(lab, &err), 0);
+    x = exchange_new(BEARER "0123456789abcdef\n");
+    x->crowd = true;
+    assert_true(web_auth_admit(lab->auth, x));
+    exchange_free(x);
+}
+
+static void principals_have_numbers(void **state)
+{
+    static const struct principal_limits none;
+    struct principal *alice = principal_create("alice", &none);
+    struct principal *again = principal_create("alice", &none);
+    struct principal *bob = principal_create("bob", &none);
+    assert_true(alice->number == again->number && alice->number != bob->number);
+    assert_true(alice->number != 0 && bob->number != 0);
+    principal_release(alice);
+    principal_release(again);
+    principal_release(bob);
+}
+
+static void without_tokens_all_are_known(void **state)
+{
+    struct auth_lab *lab = *state;
+    create_plain(lab);
+    assert_true(known_after_head(lab, HOST, "/mcp"));
+    assert_false(known_after_head(lab, "Host: evil.example\n", "/mcp"));
+}
+
 /* ---- the file of tokens --------------------------------------------------------------------- */
 
 static void expect_answer(struct auth_lab *lab, const char *headers, int status,
@@ -685,6 +758,10 @@ int main(void)
         WITH_LAB(other_hosts_and_origins_are_refused),
         WITH_LAB(a_browser_is_told_what_it_may_send),
         WITH_LAB(without_tokens_everybody_is_the_local_principal),
+        WITH_LAB(whoever_shows_a_good_token_is_known_to_the_listener),
+        WITH_LAB(without_tokens_all_are_known),
+        WITH_LAB(a_principal_with_half_of_the_connections_gets_no_more),
+        cmocka_unit_test(principals_have_numbers),
         WITH_LAB(tokens_of_the_file_are_let_in_and_others_are_not),
         WITH_LAB(who_may_not_come_in_is_refused_before_the_body),
         WITH_LAB(a_token_file_that_others_may_read_or_write_is_refused),

@@ -307,6 +307,41 @@ static void a_request_must_arrive_in_time_and_an_answer_need_not(void **state)
     assert_int_equal(lab->gone, 0);
 }
 
+/* A head has less time than a whole request, and what was sent in time counts. */
+static void a_head_has_less_time_than_a_request(void **state)
+{
+    struct lab *lab = *state;
+    lab->config.head_ms = 400;
+    lab->config.input_ms = 10 * LAB_DEADLINE_MS;
+    lab->config.output_ms = 10 * LAB_DEADLINE_MS;
+    lab_open(lab);
+    CLEANUP_BUF struct buf in;
+    buf_init(&in, 65536);
+    CLEANUP_FD int body = lab_connect(lab);
+    CLEANUP_FD int silent = lab_connect(lab);
+    CLEANUP_FD int half = lab_connect(lab);
+    CLEANUP_FD int second = lab_connect(lab);
+    lab_send(lab, body, "POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab");
+    lab_send(lab, second, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_true(lab_read_until(lab, second, &in, "hello\n"));
+    lab_send(lab, second, "GET /hello HTTP/1.1\r\nHost: a\r\n");
+    lab_send(lab, half, "GET /hello HTTP/1.1\r\nHost: a\r\n");
+    assert_true(lives_ms(lab, half, NULL) >= 300);
+    assert_false(lab_read_until(lab, silent, &in, NULL));
+    assert_false(lab_read_until(lab, second, &in, NULL)); /* a later request, too */
+    lab_send(lab, body, "cd");
+    assert_true(lab_read_until(lab, body, &in, "4 bytes\n"));
+    /* the whole head waits in the kernel while the listener stands still for longer than that */
+    CLEANUP_FD int late = lab_connect(lab);
+    lab_turn(lab, -1);
+    lab_send(lab, late, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+    uint64_t since = uv_hrtime();
+    while ((uv_hrtime() - since) / 1000000 <= lab->config.head_ms) {
+    }
+    buf_reset(&in, 0);
+    assert_true(lab_read_until(lab, late, &in, "hello\n"));
+}
+
 static void idle_and_stalled_connections_end_and_quiet_streams_do_not(void **state)
 {
     struct lab *lab = *state;
@@ -386,6 +421,114 @@ static void more_connections_than_allowed_wait_for_a_place(void **state)
     answers(lab, "GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "200");
     assert_false(lab_read_until(lab, fds[1], &in, NULL));
     for (int i = 1; i < 5; i++) {
+        close(fds[i]);
+    }
+}
+
+enum { NO_TIMEOUT_MS = 10 * LAB_DEADLINE_MS };
+
+static const char HALF[] = "POST /hello HTTP/1.1\r\nHost: a\r\nX-A: ";
+
+/* Opens as many connections with half a head each, and waits until the listener has accepted the
+ * last. */
+static void flood(struct lab *lab, int *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        fds[i] = lab_connect(lab);
+        lab_send(lab, fds[i], HALF);
+        lab_turn(lab, -1);
+    }
+}
+
+static bool is_open(struct lab *lab, int fd)
+{
+    char byte;
+    lab_turn(lab, -1);
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+/* Heads that never come whole, from an address that is not counted, as behind a proxy. Nobody waits
+ * for their timeouts: there are none here. */
+static void heads_that_stay_half_open_give_way(void **state)
+{
+    enum { FLOOD = 40 };
+    struct lab *lab = *state;
+    lab->config.max_connections = 8;
+    lab->config.head_ms = lab->config.input_ms = lab->config.output_ms = NO_TIMEOUT_MS;
+    lab_open(lab);
+    int fds[FLOOD];
+    flood(lab, fds, FLOOD);
+    answers(lab, "GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "200");
+    assert_false(is_open(lab, fds[0])); /* the oldest have made room */
+    assert_true(is_open(lab, fds[FLOOD - 1]));
+    lab_send(lab, fds[FLOOD - 1], "late\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    CLEANUP_BUF struct buf in;
+    buf_init(&in, 65536);
+    assert_false(lab_read_until(lab, fds[FLOOD - 1], &in, NULL));
+    assert_true(lab_has(&in, "hello\n")); /* a slow stranger is served while there is room */
+    for (size_t i = 0; i < FLOOD; i++) {
+        close(fds[i]);
+    }
+}
+
+static void whoever_is_known_keeps_his_place(void **state)
+{
+    enum { FLOOD = 40 };
+    struct lab *lab = *state;
+    lab->config.max_connections = 8;
+    lab->config.head_ms = lab->config.input_ms = lab->config.output_ms = NO_TIMEOUT_MS;
+    lab_open(lab);
+    CLEANUP_BUF struct buf in;
+    buf_init(&in, 65536);
+    CLEANUP_FD int working = lab_connect(lab);
+    CLEANUP_FD int idle = lab_connect(lab);
+    CLEANUP_FD int sending = lab_connect(lab);
+    CLEANUP_FD int stranger = lab_connect(lab);
+    lab_send(lab, working, "GET /later HTTP/1.1\r\nHost: a\r\n\r\n");
+    lab_until_count(lab, &lab->held_count, 1);
+    lab_send(lab, idle, "GET /hello HTTP/1.1\r\nHost: a\r\nX-Known: 1\r\n\r\n");
+    assert_true(lab_read_until(lab, idle, &in, "hello\n"));
+    lab_send(lab, sending,
+             "POST /count HTTP/1.1\r\nHost: a\r\nX-Known: 1\r\nContent-Length: 4\r\n\r\nab");
+    lab_until_count(lab, &lab->admitted, 3);
+    lab_send(lab, stranger, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_true(lab_read_until(lab, stranger, &in, "hello\n"));
+    int fds[FLOOD];
+    flood(lab, fds, FLOOD);
+    buf_reset(&in, 0);
+    assert_false(lab_read_until(lab, stranger, &in, NULL)); /* it was idle, and is not known */
+    lab_send(lab, idle, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_true(lab_read_until(lab, idle, &in, "hello\n"));
+    lab_send(lab, sending, "cd");
+    assert_true(lab_read_until(lab, sending, &in, "4 bytes\n"));
+    web_respond(lab->held[0], 200, "text/plain", view_of("took its time\n"));
+    assert_true(lab_read_until(lab, working, &in, "took its time\n"));
+    assert_int_equal(lab->gone, 0);
+    for (size_t i = 0; i < FLOOD; i++) {
+        close(fds[i]);
+    }
+}
+
+/* When all places are taken by clients that are known, those who keep us waiting give way. */
+static void the_known_give_way_only_if_they_are_slow_and_all_places_taken(void **state)
+{
+    struct lab *lab = *state;
+    lab->config.max_connections = 4;
+    lab->config.head_ms = lab->config.input_ms = lab->config.output_ms = NO_TIMEOUT_MS;
+    lab_open(lab);
+    int fds[4];
+    for (size_t i = 0; i < 4; i++) {
+        fds[i] = lab_connect(lab);
+        lab_send(lab, fds[i],
+                 "POST /count HTTP/1.1\r\nHost: a\r\nX-Known: 1\r\nContent-Length: 4\r\n\r\nab");
+        lab_until_count(lab, &lab->admitted, i + 1);
+    }
+    answers(lab, "GET /hello HTTP/1.1\r\nHost: a\r\nX-Known: 2\r\nConnection: close\r\n\r\n",
+            "200");
+    assert_false(is_open(lab, fds[0]));
+    assert_true(is_open(lab, fds[3]));
+    assert_int_equal(lab->crowds, 2); /* the third and the fourth of the same client */
+    for (size_t i = 0; i < 4; i++) {
         close(fds[i]);
     }
 }
@@ -582,12 +725,19 @@ int main(void)
                                         lab_teardown),
         cmocka_unit_test_setup_teardown(a_request_must_arrive_in_time_and_an_answer_need_not,
                                         lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(a_head_has_less_time_than_a_request, lab_setup,
+                                        lab_teardown),
         cmocka_unit_test_setup_teardown(idle_and_stalled_connections_end_and_quiet_streams_do_not,
                                         lab_setup, lab_teardown),
         cmocka_unit_test_setup_teardown(a_client_whose_machine_is_gone_is_noticed, lab_setup,
                                         lab_teardown),
         cmocka_unit_test_setup_teardown(more_connections_than_allowed_wait_for_a_place, lab_setup,
                                         lab_teardown),
+        cmocka_unit_test_setup_teardown(heads_that_stay_half_open_give_way, lab_setup,
+                                        lab_teardown),
+        cmocka_unit_test_setup_teardown(whoever_is_known_keeps_his_place, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(
+            the_known_give_way_only_if_they_are_slow_and_all_places_taken, lab_setup, lab_teardown),
         cmocka_unit_test_setup_teardown(one_address_cannot_take_all_connections, lab_setup,
                                         lab_teardown),
         cmocka_unit_test_setup_teardown(without_descriptors_it_waits_without_using_the_processor,
