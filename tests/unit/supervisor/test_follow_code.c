@@ -23,13 +23,13 @@ static void check(const char *out, uint64_t out_new, const char *err, uint64_t e
 {
     CLEANUP_BUF struct buf message;
     buf_init(&message, 8000);
-    const struct fleet_output news = {
+    const struct fleet_output output = {
         .out = view_of(out), .err = view_of(err), .out_new = out_new, .err_new = err_new};
-    output_message(&message, &news);
+    output_message(&message, &output);
     assert_string_equal(text_cstr(&message), expected);
 }
 
-static void a_message_shows_the_news(void **state)
+static void a_message_shows_what_is_new(void **state)
 {
     (void)state;
     check("step 1\n", 7, "", 0, "step 1\n");
@@ -58,14 +58,14 @@ static void a_message_is_never_longer_than_it_may_be(void **state)
         }
         CLEANUP_BUF struct buf message;
         buf_init(&message, 8000);
-        struct fleet_output news = {.out = view_bytes(out, sizeof(out) / n * n),
-                                    .err = view_bytes(err, sizeof(err) / m * m),
-                                    .out_new = UINT64_MAX / 2,
-                                    .err_new = UINT64_MAX / 2};
+        struct fleet_output output = {.out = view_bytes(out, sizeof(out) / n * n),
+                                      .err = view_bytes(err, sizeof(err) / m * m),
+                                      .out_new = UINT64_MAX / 2,
+                                      .err_new = UINT64_MAX / 2};
         for (unsigned streams = 1; streams <= 3; streams++) {
-            struct fleet_output some = news;
-            some.out.len = streams & 1 ? news.out.len : 0;
-            some.err.len = streams & 2 ? news.err.len : 0;
+            struct fleet_output some = output;
+            some.out.len = streams & 1 ? output.out.len : 0;
+            some.err.len = streams & 2 ? output.err.len : 0;
             message.len = 0;
             output_message(&message, &some);
             struct view made = view_bytes(message.data, message.len);
@@ -150,7 +150,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_message_shows_the_news),
+        cmocka_unit_test(a_message_shows_what_is_new),
         cmocka_unit_test(a_message_is_never_longer_than_it_may_be),
         TEST(output_reaches_the_client_while_code_runs),
         TEST(who_gives_no_token_has_nobody_listen),

@@ -89,15 +89,25 @@ static void a_worker_that_was_never_opened_closes_too(void **state)
     driver_close(d);
 }
 
+/* Begins code that runs for long, and waits for it in `ret`. */
+static void begin_sleep(struct driver *d, struct answer *ret)
+{
+    struct answer begun;
+    struct msg m = make_start("op1", "sleep 60000", 0, 0);
+    driver_ask(d, &m, &begun, MSG_OUTPUT);
+    assert_int_equal(begun.m.output.state, OP_RUNNING);
+    answer_finish(&begun);
+    m = make_wait("op1", 0, 20000);
+    driver_send(d, &m, ret);
+}
+
 static void closing_ends_what_runs_as_cancelled(void **state)
 {
     struct driver *d = *state;
     struct answer run, close;
-    struct msg m = make_start("op1", "sleep 60000", 0, 20000);
     driver_start(d, 1);
     driver_open(d, "", false);
-    driver_send(d, &m, &run);
-    driver_idle(d, 50);
+    begin_sleep(d, &run);
     struct msg bye = {.type = MSG_CLOSE, .close.grace_ms = 2000};
     driver_send(d, &bye, &close);
     driver_wait(d, &run, MSG_OUTPUT);
@@ -129,11 +139,9 @@ static void a_signal_closes_the_sandbox_in_order(void **state)
 {
     struct driver *d = *state;
     struct answer run;
-    struct msg m = make_start("op1", "sleep 60000", 0, 20000);
     driver_start(d, 1);
     driver_open(d, "", false);
-    driver_send(d, &m, &run);
-    driver_idle(d, 50);
+    begin_sleep(d, &run);
     uv_process_kill(d->process, SIGTERM);
     driver_wait_flag(d, &run.done, "an answer");
     assert_int_equal(driver_wait_exit(d), EXIT_CODE_OK);
@@ -266,22 +274,22 @@ static void a_creation_tells_how_it_gets_on(void **state)
     driver_close(d);
 }
 
-static void who_waits_for_news_is_answered_when_the_sandbox_is_closed(void **state)
+static void who_waits_for_progress_is_answered_when_the_sandbox_is_closed(void **state)
 {
     struct driver *d = *state;
-    struct answer open, news, a;
+    struct answer open, progress, a;
     struct msg m = make_open("fault:create=slow:60000", false);
     struct msg ask = {.type = MSG_PROGRESS, .progress.wait_ms = 60000};
     struct msg close = {.type = MSG_CLOSE};
     driver_start(d, 1);
     driver_send(d, &m, &open);
-    driver_send(d, &ask, &news);
+    driver_send(d, &ask, &progress);
     driver_ask(d, &close, &a, MSG_OK);
-    driver_wait(d, &news, MSG_PROGRESS_OK);
-    assert_int_equal(news.m.progress_ok.number, 0);
+    driver_wait(d, &progress, MSG_PROGRESS_OK);
+    assert_int_equal(progress.m.progress_ok.number, 0);
     driver_wait(d, &open, MSG_FAILED);
     answer_finish(&a);
-    answer_finish(&news);
+    answer_finish(&progress);
     answer_finish(&open);
     driver_wait_exit(d);
 }
@@ -425,7 +433,7 @@ static void waiting_in_the_queue_does_not_count_towards_the_deadline(void **stat
     driver_start(d, 1);
     driver_open(d, "", false);
     driver_send(d, &m, &first);
-    driver_run(d, "op2", "sleep 300", 700, &a, NULL); /* 900 queued + 300 running */
+    driver_run(d, "op2", "sleep 1", 850, &a, NULL); /* after 900 in the queue */
     assert_int_equal(a.m.output.status, OP_STATUS_OK);
     answer_finish(&a);
     driver_wait(d, &first, MSG_OUTPUT);
@@ -449,7 +457,7 @@ static void waiting_for_the_end_of_what_was_killed_does_not_count_either(void **
     answer_finish(&a);
     driver_ask(d, &kill, &a, MSG_OK);
     answer_finish(&a);
-    driver_run(d, "op2", "sleep 100", 900, &a, NULL); /* 1500 queued + 100 running */
+    driver_run(d, "op2", "sleep 1", 1400, &a, NULL); /* after 1500 in the queue */
     assert_int_equal(a.m.output.status, OP_STATUS_OK);
     answer_finish(&a);
     driver_close(d);
@@ -676,7 +684,7 @@ int main(void)
         CASE(the_backend_is_told_where_its_engine_is),
         CASE(an_image_is_pulled_only_if_that_is_allowed),
         CASE(a_creation_tells_how_it_gets_on),
-        CASE(who_waits_for_news_is_answered_when_the_sandbox_is_closed),
+        CASE(who_waits_for_progress_is_answered_when_the_sandbox_is_closed),
         CASE(pings_and_figures_are_answered),
         CASE(nothing_is_done_before_hello),
         CASE(a_hello_that_does_not_fit_is_refused),

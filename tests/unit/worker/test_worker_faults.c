@@ -275,12 +275,14 @@ static void a_call_survives_the_death_of_its_worker(void **state)
     struct driver *d = *state;
     struct answer a;
     struct buf out;
-    struct msg m = make_start("op1", "sleep 700", 5000, 20000);
+    struct msg m = make_start("op1", "sleep 700", 5000, 0);
     buf_init(&out, 1 << 20);
     driver_start(d, 1);
     driver_open(d, "", false);
+    driver_ask(d, &m, &a, MSG_OUTPUT);
+    answer_finish(&a);
+    m = make_wait("op1", 0, 20000);
     driver_send(d, &m, &a);
-    driver_idle(d, 100);
     driver_kill(d, SIGKILL);
     driver_wait_flag(d, &a.done, "the loss of the call");
     assert_int_equal(a.rc, -ERR_IO);
@@ -441,7 +443,6 @@ static void a_supervisor_that_comes_back_in_time_finds_everything(void **state)
     driver_ask(d, &m, &a, MSG_OUTPUT);
     answer_finish(&a);
     driver_unlisten(d);
-    driver_idle(d, 200);
     driver_listen(d);
     driver_wait_link(d, true);
     m = make_wait("op1", 0, 20000);

@@ -87,7 +87,7 @@ static void a_wish_is_told_until_it_is_answered(void **state)
     uint64_t id = wait_with_wishes(f, op, 20000, 1); /* answered by the wish */
     assert_int_equal(wait_with_wishes(f, op, 0, 1), id);
     reconnect(f, 2);
-    assert_int_equal(wait_with_wishes(f, op, 20000, 1), id); /* news to another link */
+    assert_int_equal(wait_with_wishes(f, op, 20000, 1), id); /* another link has not heard of it */
     tell(f, "tell-1", id, "a", false);
     tell(f, "tell-1", id, "a", false); /* the same one again, of which the reply was lost */
     tell(f, "tell-2", id + 1, "nobody", true);
