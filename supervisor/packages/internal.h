@@ -50,6 +50,7 @@ struct installation {
     struct package *packages; /* one for each requirement; names and versions are owned */
     size_t count;
     enum install_phase phase;
+    uint64_t turn;                 /* which installer of all it has got; 0: none yet */
     unsigned pending;              /* outstanding callbacks of the fleet */
     char installer[FLEET_ID_SIZE]; /* "" if there is none (yet) */
     struct fleet_await *await;     /* while the program runs */
@@ -94,6 +95,7 @@ struct packages {
     size_t over;
     size_t open;
     size_t at_work;
+    uint64_t turns;                    /* installers that were given so far */
     uint64_t refused;                  /* makes ids for refused installations */
     TAILQ_HEAD(, packages_wait) waits; /* all of them */
     TAILQ_HEAD(, package_wish) wishes; /* of code, latest last */

@@ -1,8 +1,10 @@
 /*
- * The queue of installations. They run in the order of the requests, except that each waits while
- * another one runs for the same sandbox, or while all installers are in use. An installation
- * belongs to its sandbox rather than to the first caller: it goes on if nobody waits, and a caller
- * that asks for the same joins it.
+ * The queue of installations. Owners take turns: the next one is the oldest of the owner who has
+ * the fewest installers, and of several such owners of the one whose turn was longest ago. It waits
+ * while another one runs for the same sandbox, or while all installers are in use. Where there are
+ * several principals, one never has all installers, nor all of the queue. An installation belongs
+ * to its sandbox rather than to the first caller: it goes on if nobody waits, and a caller that
+ * asks for the same joins it.
  *
  * All callbacks come from one timer. It fires when a wait is due or something has happened, makes
  * the callbacks that are due (waits.c), and starts the next installations. So no callback runs
@@ -18,6 +20,7 @@
 #include "common/clock.h"
 #include "common/str.h"
 #include "supervisor/base/config.h"
+#include "supervisor/base/fair.h"
 #include "supervisor/packages/internal.h"
 
 #define LOOK_MS 1000 /* how often waiting installations check that their sandboxes exist */
@@ -161,18 +164,63 @@ static bool sandbox_is_busy(const struct packages *p, const char *sandbox)
     return false;
 }
 
+/* What an owner has of the queue. */
+struct standing {
+    size_t open, at_work;
+    uint64_t turn; /* the latest one; 0: none that is remembered */
+};
+
+static struct standing standing_of(const struct packages *p, const char *owner)
+{
+    const struct installation *i;
+    struct standing s = {0, 0, 0};
+    TAILQ_FOREACH(i, &p->installations, node)
+    {
+        if (strcmp(i->owner, owner) == 0) {
+            s.open += i->phase < INSTALL_OVER ? 1 : 0;
+            s.at_work += is_at_work(i) ? 1 : 0;
+            s.turn = i->turn > s.turn ? i->turn : s.turn;
+        }
+    }
+    return s;
+}
+
+/* Whether an owner with so many may have one more, of so many for all; the first one is not held
+ * back for others. */
+static bool may_take(const struct packages *p, size_t most, size_t used, size_t mine)
+{
+    return mine == 0 || !fleet_is_shared(p->fleet) || fair_may_take(most, used, mine, 1);
+}
+
+/* The installation whose turn it is; NULL: none may begin. */
+static struct installation *next_turn(const struct packages *p)
+{
+    struct installation *i;
+    struct installation *best = NULL;
+    struct standing first = {0, 0, 0};
+    TAILQ_FOREACH(i, &p->installations, node)
+    {
+        if (i->phase != INSTALL_WAITING || sandbox_is_busy(p, i->sandbox)) {
+            continue;
+        }
+        struct standing s = standing_of(p, i->owner);
+        bool sooner = best == NULL || s.at_work < first.at_work ||
+                      (s.at_work == first.at_work && s.turn < first.turn);
+        if (sooner && may_take(p, INSTALLERS_MAX, p->at_work, s.at_work)) {
+            best = i;
+            first = s;
+        }
+    }
+    return best;
+}
+
 static void begin_next(struct packages *p)
 {
     struct installation *i;
-    TAILQ_FOREACH(i, &p->installations, node)
-    {
-        if (p->at_work >= INSTALLERS_MAX) {
-            return;
-        }
-        if (i->phase == INSTALL_WAITING && !sandbox_is_busy(p, i->sandbox)) {
-            p->at_work++;
-            install_begin(i);
-        }
+    while (p->at_work < INSTALLERS_MAX && (i = next_turn(p)) != NULL) {
+        p->at_work++;
+        i->turn = ++p->turns;
+        install_begin(i);
     }
 }
 
@@ -315,8 +363,10 @@ static struct installation *add_installation(struct packages *p, const char *own
 }
 
 /* Why it cannot be queued; 0 if it can. */
-static int refuse_packages(const struct packages *p, struct err *err, const char **ret_hint)
+static int refuse_packages(const struct packages *p, const char *owner, struct err *err,
+                           const char **ret_hint)
 {
+    struct standing mine = standing_of(p, owner); /* with the one that is asked for */
     *ret_hint = "";
     if (p->stopped) {
         return err_set(err, ERR_SHUTTING_DOWN, "the server is shutting down");
@@ -329,6 +379,13 @@ static int refuse_packages(const struct packages *p, struct err *err, const char
     if (p->open > INSTALLATIONS_OPEN) {
         *ret_hint = "wait until some of them have ended";
         return err_set(err, ERR_BUSY, "%zu installations are under way or waiting", p->open);
+    }
+    if (!may_take(p, INSTALLATIONS_OPEN, p->open - 1, mine.open - 1)) {
+        *ret_hint = "wait until some of yours have ended";
+        return err_set(err, ERR_BUSY,
+                       "%zu installations of yours are under way or waiting, and the queue has "
+                       "room for others only",
+                       mine.open - 1);
     }
     return 0;
 }
@@ -346,7 +403,7 @@ void packages_install(struct packages *p, const char *owner, const char *sandbox
         if (rc < 0) {
             snprintf(i->id, sizeof(i->id), "refused-%llu", (unsigned long long)++p->refused);
         }
-        if (rc < 0 || (rc = refuse_packages(p, &err, &hint)) < 0) {
+        if (rc < 0 || (rc = refuse_packages(p, owner, &err, &hint)) < 0) {
             install_fail(i, rc, err.text, hint);
         }
         packages_turn(p);

@@ -1,11 +1,15 @@
-"""Packages whose author is hostile: what their code reaches while they are installed, and what they can use up.
+"""Packages whose author is hostile: what their code reaches while they are installed, and what they can use up. And whoever has
+so much installed that nothing is left for others.
 
 An installer has network and writes the files of a sandbox that has none. On a network of the test's own, with an index on which the author has packages.
 On container engines by with_engine.py --network.
 """
 
-from common import Common, Server, Suite, clear, contains, equal, needs_runtime
+import threading
+
+from common import ON_OCI, Common, Server, Suite, clear, contains, equal, needs_runtime, poll
 import net as nets
+from tenants import Tenants
 import wheels
 
 needs_runtime()
@@ -84,6 +88,30 @@ def allowed():
         contains(failed["error"]["message"], "that was all")
         equal(server.call("install_package", package_name="scripted", manager="npm", sandbox_id=sandbox)["status"], "installed")
         assert {"/heard-setup", "/heard-script"} <= set(heard()), heard()
+
+
+@suite.case("one principal cannot hold all installers, nor all turns: the others' packages come while its own take for ever", when=ON_OCI)
+def all_installers():
+    for name in ("endless", "quick"):
+        index.add(wheels.wheel(name, "1.0"))
+    index.held, index.held_names = threading.Event(), "endless"
+    with Tenants(("greedy", "late"), *SOURCES) as tenants:
+        greedy, late = tenants.client("greedy"), tenants.client("late")
+        boxes = [greedy.call("create_sandbox", memory_mb=64)["sandbox_id"] for _ in range(5)]
+        for box in boxes:
+            equal(greedy.call("install_package", package_name="endless", sandbox_id=box, wait=False)["status"], "installing")
+        poll("two are being fetched", lambda: len(index.asked_for("/files/endless-")) >= 2)
+        box = late.call("create_sandbox", memory_mb=64)["sandbox_id"]
+        equal(late.call("install_package", package_name="quick", sandbox_id=box)["status"], "installed")
+        equal(late.run("import quick; quick.VERSION", sandbox_id=box)["result"], "'1.0'")
+
+        def states():
+            return [greedy.call("check_package_status", package_name="endless", sandbox_id=box)["status"] for box in boxes]
+
+        equal(states(), ["installing"] * 5, "what was asked for before")
+        index.held.set()
+        poll("nothing is lost of what had to wait", lambda: states() == ["installed"] * 5)
+    index.held = None
 
 
 @suite.case("nothing is left when all is done")

@@ -173,6 +173,7 @@ class Index:
         self.npm_url = f"{self.base}/npm/"
         self.host = urllib.parse.urlsplit(self.base).hostname
         self.held = None  # an Event: files are only sent when it is set
+        self.held_names = ""  # … those with this in their names
         index = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -229,7 +230,7 @@ class Index:
         path = path.partition("?")[0]
         missing = (404, "text/plain", b"not found\n")
         if path.startswith("/files/"):
-            if self.held is not None:
+            if self.held is not None and self.held_names in path:
                 self.held.wait(60)
             found = [p for p in self.packages if p.filename == path.removeprefix("/files/")]
             return (200, "application/octet-stream", found[0].data) if found else missing

@@ -12,6 +12,8 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "supervisor/packages/internal.h"
+#include "supervisor/packages/packages.h"
 #include "tests/unit/supervisor/client.h"
 
 /* Runs callbacks that the loop has deferred. */
@@ -112,6 +114,141 @@ static void installers_are_four_at_a_time_and_one_for_a_sandbox(void **state)
     }
     assert_int_equal(c->fleet->pending_count, 0);
     assert_int_equal(c->fleet->opens, 6 + 7);
+}
+
+/* ---- owners ---- */
+
+static void on_owned_open(void *arg, int rc, const struct fleet_info *info, const struct err *err,
+                          const char *hint)
+{
+    assert_int_equal(rc, 0);
+    snprintf(arg, FLEET_ID_SIZE, "%s", info->id);
+}
+
+/* Asks for a package in a new sandbox of this owner. */
+static void install_for(struct client *c, struct packages *p, const char *owner)
+{
+    static const struct fleet_spec any;
+    static const char *const names[] = {"alpha"};
+    char sandbox[FLEET_ID_SIZE], id[PACKAGE_ID_SIZE];
+    fleet_open(c->fleet, owner, &any, on_owned_open, sandbox);
+    fake_answer(c->fleet, c->fleet->pending_count - 1);
+    packages_install(p, owner, sandbox, PACKAGE_PIP, names, 1, id);
+    turn(c);
+}
+
+/* For whom installers are being opened, as initials in order. */
+static const char *installers_of(const struct client *c)
+{
+    static char initials[FAKE_PENDING + 1];
+    size_t count = 0;
+    for (size_t i = 0; i < c->fleet->pending_count; i++) {
+        if (c->fleet->pending[i]->kind == FAKE_OPEN) {
+            const struct installation *installation = c->fleet->pending[i]->arg;
+            initials[count++] = installation->owner[0];
+        }
+    }
+    initials[count] = '\0';
+    return initials;
+}
+
+/* The oldest installation comes to its end. */
+static void end_oldest(struct client *c)
+{
+    answer(c, FAKE_OPEN);
+    answer(c, FAKE_RUN);
+    answer(c, FAKE_CLOSE);
+}
+
+static void end_all(struct client *c, struct packages *p)
+{
+    packages_stop(p);
+    turn(c);
+    while (c->fleet->pending_count > 0) {
+        fake_answer(c->fleet, 0);
+        turn(c);
+    }
+    packages_destroy(p);
+    turn(c);
+}
+
+static void owners_take_turns(void **state)
+{
+    struct client *c = *state;
+    struct packages *p = packages_create(&c->loop, c->fleet, &c->config);
+    for (int i = 0; i < 5; i++) {
+        install_for(c, p, "greedy");
+    }
+    install_for(c, p, "late");
+    fake_set_output(c->fleet, "", 0);
+    assert_string_equal(installers_of(c), "gggg"); /* nobody else was there */
+    end_oldest(c);
+    assert_string_equal(installers_of(c), "gggl"); /* who has none comes first */
+    install_for(c, p, "third");
+    end_oldest(c);
+    assert_string_equal(installers_of(c), "gglt");
+    end_all(c, p);
+}
+
+/* Of owners who have as many, the one whose turn was longest ago. */
+static void no_owner_waits_for_all_of_another(void **state)
+{
+    struct client *c = *state;
+    struct packages *p = packages_create(&c->loop, c->fleet, &c->config);
+    static const char *const names[] = {"a", "b", "c", "d", "a", "a", "e"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        install_for(c, p, names[i]);
+    }
+    fake_set_output(c->fleet, "", 0);
+    assert_string_equal(installers_of(c), "abcd");
+    end_oldest(c); /* now neither a nor e has one, and a asked before e */
+    assert_string_equal(installers_of(c), "bcde");
+    end_oldest(c);
+    assert_string_equal(installers_of(c), "cdea");
+    end_all(c, p);
+}
+
+static void one_principal_of_several_never_has_all_installers(void **state)
+{
+    struct client *c = *state;
+    struct packages *p = packages_create(&c->loop, c->fleet, &c->config);
+    fleet_set_shared(c->fleet, true);
+    for (int i = 0; i < 4; i++) {
+        install_for(c, p, "greedy");
+    }
+    assert_string_equal(installers_of(c), "gg");
+    install_for(c, p, "late");
+    install_for(c, p, "third");
+    assert_string_equal(installers_of(c), "gglt"); /* at once: nobody has to end before */
+    end_all(c, p);
+}
+
+static void one_principal_of_several_never_fills_the_queue(void **state)
+{
+    struct client *c = *state;
+    struct packages *p = packages_create(&c->loop, c->fleet, &c->config);
+    char sandbox[FLEET_ID_SIZE], other[FLEET_ID_SIZE], id[PACKAGE_ID_SIZE];
+    static const struct fleet_spec any;
+    fleet_set_shared(c->fleet, true);
+    fleet_open(c->fleet, "greedy", &any, on_owned_open, sandbox);
+    fleet_open(c->fleet, "late", &any, on_owned_open, other);
+    fake_settle(c->fleet);
+    for (int i = 0; i < INSTALLATIONS_OPEN; i++) {
+        char name[16];
+        const char *const names[] = {name};
+        snprintf(name, sizeof(name), "alpha%d", i);
+        packages_install(p, "greedy", sandbox, PACKAGE_PIP, names, 1, id);
+    }
+    assert_int_equal(p->open, INSTALLATIONS_OPEN / 2);
+    const struct installation *refused = packages_find(p, "greedy", id);
+    assert_int_equal(refused->rc, -ERR_BUSY);
+    assert_non_null(strstr(refused->message, "64 installations of yours"));
+    static const char *const beta[] = {"beta"};
+    packages_install(p, "late", other, PACKAGE_PIP, beta, 1, id);
+    assert_int_equal(packages_find(p, "late", id)->rc, 0);
+    turn(c);
+    assert_string_equal(installers_of(c), "gl");
+    end_all(c, p);
 }
 
 static void a_failure_says_why_in_the_words_of_the_installer(void **state)
@@ -381,6 +518,10 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, client_setup, client_teardown)
         TEST(two_calls_for_one_package_share_an_installer),
         TEST(installers_are_four_at_a_time_and_one_for_a_sandbox),
+        TEST(owners_take_turns),
+        TEST(no_owner_waits_for_all_of_another),
+        TEST(one_principal_of_several_never_has_all_installers),
+        TEST(one_principal_of_several_never_fills_the_queue),
         TEST(a_failure_says_why_in_the_words_of_the_installer),
         TEST(a_failed_installation_is_not_code_that_misses_a_module),
         TEST(an_installer_that_cannot_be_made_fails_the_installation),
