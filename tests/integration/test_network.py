@@ -272,6 +272,101 @@ def worker_killed():
     listening.close()
 
 
+def status_of(pid):
+    """The fields of /proc/<pid>/status."""
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return dict(line.split(":", 1) for line in file.read().splitlines())
+
+
+def groups_of(pid):
+    """Control groups by controller; with version 2 all have one."""
+    with open(f"/proc/{pid}/cgroup", encoding="utf-8") as file:
+        rows = [line.strip().split(":", 2) for line in file]
+    return {name: path for _, names, path in rows for name in names.split(",")}
+
+
+FLOOD = """
+import os, resource, socket, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (1000, 1000))
+kept = [socket.socket() for _ in range(400)]
+for s in kept:
+    s.setblocking(False)
+    s.connect_ex(({host!r}, {port}))
+sent, begun = 0, time.monotonic()
+while sent < 64 << 20 and time.monotonic() - begun < 30:
+    for s in kept:
+        try:
+            sent += s.send(bytes(65536))
+        except OSError:
+            pass
+sent
+"""
+
+
+@suite.case("what code makes the helper buffer and compute counts for the sandbox, not for the host")
+def helper_counts():
+    listening = network.listen()
+    with started("--allow-network") as server:
+        sandbox = connected(server, memory_mb=128)
+        server_side = []
+        threading.Thread(target=lambda: accept_all(listening, server_side), daemon=True).start()
+        (pid,), (agent,) = helpers(server), mcp.agents_of(sandbox)
+        before = int(status_of(pid)["VmRSS"].split()[0]) << 10
+        groups = groups_of(agent)
+        wanted = ("memory", "cpu", "cpuacct", "pids") if "memory" in groups else ("",)
+        limited = {name: groups[name] for name in wanted if sandbox in groups.get(name, "")}
+        if not limited:
+            raise Skip("sandboxes have no control groups here")
+        flood = FLOOD.format(host=net.OUTSIDE, port=listening.getsockname()[1])
+        done = server.run(flood, sandbox_id=sandbox, timeout_seconds=60)
+        usage = server.call("get_sandbox_status", sandbox_id=sandbox)["usage"]
+        grown = (int(status_of(pid)["VmRSS"].split()[0]) << 10) - before
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            ticks = sum(map(int, file.read().rpartition(")")[2].split()[11:13]))
+        helper_ms = ticks * 1000 / os.sysconf("SC_CLK_TCK")
+        assert grown > 1 << 20 and helper_ms > 0, f"the flood has not reached the helper: {grown} bytes, {helper_ms} ms, sent {done['result']}"
+        assert usage["memory_bytes"] >= grown, f"{usage} without the helper's {grown} bytes"
+        assert usage["cpu_ms"] >= done["cpu_ms"] + helper_ms - 50, f"{usage} without the helper's {helper_ms} ms, and {done['cpu_ms']} ms of code"
+        found = groups_of(pid)
+        equal({name: found[name] for name in limited}, limited)
+        for connection in server_side:
+            connection.close()
+
+
+def accept_all(listening, kept):
+    """Connections from which nothing is read."""
+    with contextlib.suppress(OSError):
+        while True:
+            kept.append(listening.accept()[0])
+
+
+@suite.case("the helper is nobody on this host: the root of the sandbox, which is nobody here")
+def helper_is_nobody():
+    with started("--allow-network") as server:
+        sandbox = connected(server)
+        (pid,), (agent,) = helpers(server), mcp.agents_of(sandbox)
+        root = status_of(agent)["Uid"].split()[0]
+        if root == "0":
+            raise Skip("sandboxes have no user namespace here")
+        for name in ("Uid", "Gid"):
+            equal(set(status_of(pid)[name].split()), {root})
+        equal(os.readlink(f"/proc/{pid}/ns/user"), os.readlink(f"/proc/{agent}/ns/user"))
+        assert os.readlink(f"/proc/{pid}/ns/user") != os.readlink("/proc/self/ns/user")
+        equal(ask(server, sandbox, net.NAME, 8080), "outside")
+
+
+@suite.case("a device that only root may open: sandboxes have network all the same")
+def device_of_root():
+    os.chmod("/dev/net/tun", 0o600)
+    try:
+        with started("--allow-network") as server:
+            sandbox = connected(server)
+            equal(ask(server, sandbox, net.NAME, 8080), "outside")
+            equal(status_of(helpers(server)[0])["Uid"].split()[0], "0")
+    finally:
+        os.chmod("/dev/net/tun", 0o666)
+
+
 @suite.case("user code sees nothing of the helper")
 def out_of_reach():
     look = "import os; print(sorted(os.listdir('/proc/self/fd')), [p for p in os.listdir('/proc') if p.isdigit() and p != str(os.getpid())])"

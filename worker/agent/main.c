@@ -28,6 +28,7 @@
 #include "worker/agent/process/ids.h"
 #include "worker/agent/process/limits.h"
 #include "worker/agent/process/share.h"
+#include "worker/agent/process/within.h"
 #include "worker/agent/run/userenv.h"
 
 #define NO_FD  UINT64_MAX
@@ -302,8 +303,11 @@ int main(int argc, char **argv)
         code = share_run(argc - 2, argv + 2, &err);
     } else if (strcmp(name, "limit") == 0) {
         code = limits_run(argc - 2, argv + 2, &err);
+    } else if (strcmp(name, "within") == 0) {
+        code = within_run(argc - 2, argv + 2, &err);
     } else if (verb == NULL) {
-        err_set(&err, ERR_INVALID, "usage: %s serve|relay|check|remove|share|limit|--version",
+        err_set(&err, ERR_INVALID,
+                "usage: %s serve|relay|check|remove|share|limit|within|--version",
                 PROTO_AGENT_NAME);
     } else if (parse(argc, argv, &o, &err) == 0) {
         code = verb->run(&o, &err);

@@ -289,6 +289,42 @@ bool oci_cgroup_find(const char *fs_root, const struct oci_cgroup_host *host, pi
     return ret_dirs->memory[0] != '\0' || ret_dirs->cpu[0] != '\0' || ret_dirs->pids[0] != '\0';
 }
 
+static int join_group(const char *dir, const char *number, struct err *err)
+{
+    char path[OCI_CGROUP_PATH_MAX * 2];
+    join_path(path, sizeof(path), dir, "/cgroup.procs", "");
+    CLEANUP_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return err_sys(err, ERR_ENGINE, errno, "%s", path);
+    }
+    return fd_write_all(fd, number, strlen(number), err);
+}
+
+int oci_cgroup_join(const char *fs_root, const struct oci_cgroup_host *host, pid_t pid,
+                    const char *container, pid_t helper, struct err *err)
+{
+    /* version 1 may have the two of the processor apart */
+    static const char *const controllers[] = {"memory", "cpu", "cpuacct", "pids"};
+    bool unified = host->version == OCI_CGROUP_VERSION_2;
+    char path[OCI_CGROUP_PATH_MAX], number[24], dir[OCI_CGROUP_PATH_MAX];
+    snprintf(number, sizeof(number), "/%d", (int)pid);
+    join_path(path, sizeof(path), fs_root, "/proc", number);
+    char file[OCI_CGROUP_PATH_MAX + 16];
+    join_path(file, sizeof(file), path, "/cgroup", "");
+    CLEANUP_FREE char *text = read_cgroup_file(file, PROC_FILE_MAX);
+    snprintf(number, sizeof(number), "%d", (int)helper);
+    bool any = false;
+    for (size_t i = 0; text != NULL && i < (unified ? 1 : sizeof(controllers) / sizeof(char *));
+         i++) {
+        locate(fs_root, host, text, unified ? NULL : controllers[i], container, dir);
+        any = any || dir[0] != '\0';
+        if (dir[0] != '\0' && join_group(dir, number, err) < 0) {
+            return -err->code;
+        }
+    }
+    return any ? 0 : err_set(err, ERR_ENGINE, "%s has no control group of its own", container);
+}
+
 /* The number after `key` at the start of a line, or the whole file's number if key is NULL. */
 static uint64_t figure(const char *dir, const char *name, const char *key)
 {

@@ -53,6 +53,12 @@ struct oci_cgroup_dirs {
 bool oci_cgroup_find(const char *fs_root, const struct oci_cgroup_host *host, pid_t pid,
                      const char *container, struct oci_cgroup_dirs *ret_dirs);
 
+/* Moves the process `helper` into the container's groups that limit memory, CPU and processes;
+ * `pid` is a process of the container. Memory that it has already stays with its old group.
+ * -ERR_ENGINE if it is missing in one of them. */
+int oci_cgroup_join(const char *fs_root, const struct oci_cgroup_host *host, pid_t pid,
+                    const char *container, pid_t helper, struct err *err) WARN_UNUSED;
+
 /* Figures that cannot be read are 0. */
 void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *ret_usage);
 uint64_t oci_cgroup_oom_kills(const struct oci_cgroup_dirs *dirs);

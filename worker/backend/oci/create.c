@@ -53,6 +53,7 @@ struct oci_create {
     struct oci_probe *probe;
     struct oci_exec *exec;
     struct oci_net *net;
+    pid_t net_pid; /* the process that it started */
     struct oci_end *end;
     struct err err;
     char hint[BACKEND_HINT_MAX];
@@ -174,10 +175,27 @@ static int settle_oci_create(struct oci_create *c)
     return rc;
 }
 
+/* What the helper uses counts for the sandbox. */
+static int limit_helper(struct oci_create *c)
+{
+    struct err why = ERR_INIT;
+    if (c->mode.cgroups != OCI_CGROUPS_NONE &&
+        oci_cgroup_join("", &c->host.cgroup, c->record.pid, c->box.container, c->net_pid, &why) <
+            0) {
+        log_warn("sandbox %s: its network helper is not limited: %s", c->request.spec.id, why.text);
+    }
+    oci_net_note(c->box.dir, &c->mode, &c->host.cgroup, c->box.container, &c->notes);
+    return refuse_notes(c);
+}
+
 static void on_network(void *arg, int rc, const struct err *err, const char *hint)
 {
     struct oci_create *c = arg;
     c->net = NULL;
+    if (rc == 0 && !c->cancelled && limit_helper(c) < 0) {
+        fail_oci_create(c);
+        return;
+    }
     if (rc < 0 || c->cancelled) {
         if (rc < 0) {
             c->err = *err;
@@ -200,8 +218,15 @@ static void connect_network(struct oci_create *c)
         finish_oci_create(c, 0);
         return;
     }
-    c->net =
-        oci_net_start(c->tasks, c->helper, c->box.dir, c->record.pid, c->tether[0], on_network, c);
+    struct oci_net_options options = {
+        .path = c->helper,
+        .dir = c->box.dir,
+        .agent_path = c->host.root && oci_net_is_for_all() ? c->request.spec.agent_path : NULL,
+        .pid = c->record.pid,
+        .tether = c->tether[0],
+    };
+    c->net = oci_net_start(c->tasks, &options, on_network, c);
+    c->net_pid = oci_net_pid(c->net);
     c->tether[0] = -1;
 }
 

@@ -1,7 +1,6 @@
 /*
- *   KILL ──▶ DELETE ──▶ FORCE ──▶ NETWORK ──▶ CGROUPS ──▶ PACKAGES ──▶ FILES ──▶ done
- *     │         └───────────────────▲
- *     └── (the runtime has no state) ┘
+ *   KILL ──▶ NETWORK ──▶ DELETE ──▶ FORCE ──▶ CGROUPS ──▶ PACKAGES ──▶ FILES ──▶ done
+ *                          └────────────────────▲ (nothing but files is left)
  *
  * Runtimes can kill and delete in one step, but they poll for the end of the process every 100 ms.
  * The record names the first process of the sandbox, so it is killed here by pidfd. The kernel ends
@@ -105,24 +104,25 @@ static void try_cgroups(void *arg)
     finish_oci_end(e);
 }
 
+static void delete_container(struct oci_end *e);
+
 static void on_network_gone(void *arg, bool gone)
 {
     (void)gone; /* the kill was by pidfd, so it needs no check */
-    try_cgroups(arg);
+    delete_container(arg);
 }
 
-/* The helper exits with the sandbox; this kills one that hangs. */
+/* The helper exits with the sandbox; this kills one that hangs. It is in the container's control
+ * groups, which a runtime does not delete before they are empty. */
 static void end_network(struct oci_end *e)
 {
     int pid_fd = oci_net_kill(e->box.dir);
     if (pid_fd < 0) {
-        try_cgroups(e);
+        delete_container(e);
     } else {
         task_wait(e->tasks, pid_fd, within(e, KILL_MS), on_network_gone, e);
     }
 }
-
-static void delete_container(struct oci_end *e);
 
 static void on_deleted(void *arg, const struct oci_exec_result *result)
 {
@@ -143,7 +143,7 @@ static void on_deleted(void *arg, const struct oci_exec_result *result)
                                e->box.container, words));
         }
     }
-    end_network(e);
+    try_cgroups(e);
 }
 
 /* The runtime's path: the record's, the requested one, or any of the usual ones.
@@ -176,7 +176,7 @@ static void delete_container(struct oci_end *e)
 {
     oci_box_unmount(&e->box);
     if (leaves_only_files(e)) {
-        end_network(e);
+        try_cgroups(e);
         return;
     }
     CLEANUP_FREE char *path = oci_box_has_state(&e->box) ? runtime_path(e) : NULL;
@@ -186,7 +186,7 @@ static void delete_container(struct oci_end *e)
             err_ignore(err_set(&e->err, ERR_ENGINE, "no OCI runtime is left to delete %s",
                                e->box.container));
         }
-        end_network(e);
+        try_cgroups(e);
         return;
     }
     struct oci_args args;
@@ -207,14 +207,14 @@ static void on_runtime_gone(void *arg, bool gone)
 {
     struct oci_end *e = arg;
     (void)gone;
-    delete_container(e);
+    end_network(e);
 }
 
 static void on_agent_gone(void *arg, bool gone)
 {
     struct oci_end *e = arg;
     e->stopped = gone;
-    delete_container(e);
+    end_network(e);
 }
 
 static void begin_oci_end(void *arg)
@@ -245,7 +245,7 @@ static void begin_oci_end(void *arg)
     }
     free(r);
     if (pid_fd < 0) {
-        delete_container(e);
+        end_network(e);
         return;
     }
     oci_process_kill(pid_fd);

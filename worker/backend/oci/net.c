@@ -13,7 +13,11 @@
  *
  * User code cannot reach it: it has another pid namespace and shares no socket or descriptor.
  * Because it handles packets of user code, it enters an empty root without capabilities and
- * installs a seccomp filter before the first packet.
+ * installs a seccomp filter before the first packet. Where we run as root it is the root of the
+ * sandbox's user namespace, who is nobody on this host ("cloister-agent within"). What it buffers
+ * and computes is driven by user code, so it counts for the sandbox: once it is ready, and has
+ * opened the device, which the sandbox may not, it goes into the sandbox's control groups
+ * (create.c).
  */
 #include "worker/backend/oci/net.h"
 
@@ -22,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -250,19 +255,27 @@ static int words_pipe(int ret_ends[2])
     return pipe2(ret_ends, O_CLOEXEC | O_NONBLOCK);
 }
 
-static int spawn_net(struct oci_net *n, pid_t pid, int tether)
+static int spawn_net(struct oci_net *n, const struct oci_net_options *options)
 {
     char target[16];
-    snprintf(target, sizeof(target), "%d", (int)pid);
-    const char *argv[16] = {n->path,
-                            "--configure",
-                            "--mtu=65520",
-                            "--exit-fd=3",
-                            "--ready-fd=4",
-                            "--disable-host-loopback",
-                            "--enable-sandbox",
-                            "--enable-seccomp"};
-    size_t argc = 8;
+    snprintf(target, sizeof(target), "%d", (int)options->pid);
+    const char *const within[] = {options->agent_path, "within", "--pid", target, "--"};
+    const char *const command[] = {n->path,
+                                   "--configure",
+                                   "--mtu=65520",
+                                   "--exit-fd=3",
+                                   "--ready-fd=4",
+                                   "--disable-host-loopback",
+                                   "--enable-sandbox",
+                                   "--enable-seccomp"};
+    const char *argv[24];
+    size_t argc = 0;
+    for (size_t i = 0; options->agent_path != NULL && i < sizeof(within) / sizeof(within[0]); i++) {
+        argv[argc++] = within[i];
+    }
+    for (size_t i = 0; i < sizeof(command) / sizeof(command[0]); i++) {
+        argv[argc++] = command[i];
+    }
     if (has_ipv6()) {
         argv[argc++] = "--enable-ipv6";
     }
@@ -276,7 +289,7 @@ static int spawn_net(struct oci_net *n, pid_t pid, int tether)
     }
     uv_stdio_container_t stdio[FD_COUNT] = {{.flags = UV_IGNORE}};
     stdio[1] = stdio[2] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = words[1]};
-    stdio[FD_TETHER] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = tether};
+    stdio[FD_TETHER] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = options->tether};
     stdio[FD_READY] = (uv_stdio_container_t){.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE,
                                              .data.stream = (uv_stream_t *)&n->ready};
     stdio[FD_WORDS] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = words[0]};
@@ -285,7 +298,7 @@ static int spawn_net(struct oci_net *n, pid_t pid, int tether)
     char *env[] = {path_env, NULL};
     uv_process_options_t po = {
         .exit_cb = on_exit_of_helper,
-        .file = n->path,
+        .file = argv[0],
         .args = (char **)(uintptr_t)argv, /* not written to; the type is older than const */
         .env = env,
         .cwd = "/",
@@ -311,13 +324,13 @@ static int write_down(struct oci_net *n, struct err *err)
     return rc;
 }
 
-struct oci_net *oci_net_start(struct tasks *tasks, const char *path, const char *dir, pid_t pid,
-                              int tether, oci_net_fn fn, void *arg)
+struct oci_net *oci_net_start(struct tasks *tasks, const struct oci_net_options *options,
+                              oci_net_fn fn, void *arg)
 {
     struct oci_net *n = alloc_one(struct oci_net);
     struct err err;
-    n->path = alloc_strdup(path);
-    n->dir = alloc_strdup(dir);
+    n->path = alloc_strdup(options->path);
+    n->dir = alloc_strdup(options->dir);
     n->fn = fn;
     n->arg = arg;
     n->words = -1;
@@ -327,12 +340,12 @@ struct oci_net *oci_net_start(struct tasks *tasks, const char *path, const char 
     n->deadline.data = n;
     n->ready.data = n;
     n->handles = 3;
-    int rc = spawn_net(n, pid, tether);
+    int rc = spawn_net(n, options);
     n->process.data = n;
-    close(tether);
+    close(options->tether);
     n->running = rc == 0;
     if (rc != 0) {
-        log_debug("cannot start %s: %s", path, uv_strerror(rc));
+        log_debug("cannot start %s: %s", n->path, uv_strerror(rc));
     } else {
         uv_read_start((uv_stream_t *)&n->ready, on_net_alloc, on_ready);
         if (write_down(n, &err) < 0) {
@@ -344,11 +357,42 @@ struct oci_net *oci_net_start(struct tasks *tasks, const char *path, const char 
     return n;
 }
 
+pid_t oci_net_pid(const struct oci_net *n)
+{
+    return n->running ? n->process.pid : 0;
+}
+
+bool oci_net_is_for_all(void)
+{
+    struct stat st;
+    return stat(TUN, &st) == 0 && (st.st_mode & 0006) == 0006;
+}
+
 void oci_net_cancel(struct oci_net *n)
 {
     n->cancelled = true;
     if (n->running) {
         uv_process_kill(&n->process, SIGKILL);
+    }
+}
+
+void oci_net_note(const char *dir, const struct oci_mode *mode, const struct oci_cgroup_host *host,
+                  const char *container, struct oci_notes *notes)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/" OCI_NET_RECORD, dir);
+    CLEANUP_FREE struct oci_record *r = alloc_one(struct oci_record);
+    CLEANUP_FREE struct oci_cgroup_dirs *dirs = alloc_one(struct oci_cgroup_dirs);
+    struct err err;
+    if (mode->cgroups == OCI_CGROUPS_NONE || notes->count == BACKEND_UNAPPLIED_MAX ||
+        oci_record_read(path, r, &err) < 0 || oci_process_gone(r->pid, r->start)) {
+        return;
+    }
+    if (!oci_cgroup_find("", host, r->pid, container, dirs) ||
+        (mode->memory && dirs->memory[0] == '\0')) {
+        snprintf(notes->text[notes->count++], OCI_NOTE_MAX,
+                 "network: what " PROGRAM
+                 " uses of memory and CPU is not counted, because it cannot "
+                 "be moved into the sandbox's control group");
     }
 }
 

@@ -7,10 +7,13 @@
 #ifndef CLOISTER_WORKER_BACKEND_OCI_NET_H
 #define CLOISTER_WORKER_BACKEND_OCI_NET_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "common/err.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/mode.h"
+#include "worker/backend/oci/cgroup.h"
 #include "worker/backend/task.h"
 
 #define OCI_NET_RECORD "oci.net" /* in the sandbox's directory: the process */
@@ -34,11 +37,30 @@ const char *oci_net_resolv_conf(void);
  * ends. */
 int oci_net_tether(int ret_ends[2], struct err *err) WARN_UNUSED;
 
-/* Starts the helper (path from oci_net_find()) for the sandbox whose first process is `pid`, and
- * calls fn once its network is up. Takes the reading end of the tether over. The helper is written
- * down in `dir` and lives on when the tasks are closed. The handle is valid until fn is called. */
-struct oci_net *oci_net_start(struct tasks *tasks, const char *path, const char *dir, pid_t pid,
-                              int tether, oci_net_fn fn, void *arg);
+struct oci_net_options {
+    const char *path;       /* of the helper, from oci_net_find() */
+    const char *dir;        /* of the sandbox, where the helper is written down */
+    const char *agent_path; /* the agent's program, which makes the helper nobody on this host;
+                               NULL: the helper is as whom we run */
+    pid_t pid;              /* first process of the sandbox */
+    int tether;             /* the reading end, which is taken over */
+};
+
+/* Starts the helper and calls fn once its network is up. It lives on when the tasks are closed. The
+ * handle is valid until fn is called. */
+struct oci_net *oci_net_start(struct tasks *tasks, const struct oci_net_options *options,
+                              oci_net_fn fn, void *arg);
+
+/* The helper's process; 0 if it could not be started. */
+pid_t oci_net_pid(const struct oci_net *n);
+
+/* Adds a note if what the helper of this sandbox uses does not count for it although the sandbox
+ * has limits. */
+void oci_net_note(const char *dir, const struct oci_mode *mode, const struct oci_cgroup_host *host,
+                  const char *container, struct oci_notes *notes);
+
+/* Whether a process without rights on this host could be the helper: the device is open to all. */
+bool oci_net_is_for_all(void);
 
 /* Kills the helper; fn follows. */
 void oci_net_cancel(struct oci_net *n);

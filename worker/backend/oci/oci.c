@@ -292,6 +292,7 @@ static void on_attach(void *arg)
             oci_host_read("", geteuid(), getegid(), host);
             oci_mode_unapplied(&mode, host->swap_active, "", notes);
             oci_host_unapplied(host, notes);
+            oci_net_note(o->box.dir, &mode, &host->cgroup, o->box.container, notes);
             free(host);
         }
         oci_limits_note(&o->box, notes);

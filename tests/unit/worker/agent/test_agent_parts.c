@@ -22,6 +22,7 @@
 #include "worker/agent/link/request.h"
 #include "worker/agent/process/ids.h"
 #include "worker/agent/process/share.h"
+#include "worker/agent/process/within.h"
 #include "worker/agent/run/op.h"
 
 /* ---- reports --------------------------------------------------------------------------------- */
@@ -607,6 +608,36 @@ static void a_share_that_cannot_be_is_refused(void **state)
     }
 }
 
+/* The helper of a network is run by a command line as well. */
+static void a_helper_needs_a_process_and_a_command(void **state)
+{
+    static const struct {
+        const char *words[6];
+        int code;
+        const char *text;
+    } rows[] = {
+        {{"--pid", "1", "--"}, EXIT_CODE_USAGE, "-- with a command"},
+        {{"--pid", "1", "/bin/true", "--"}, EXIT_CODE_USAGE, "-- with a command"},
+        {{"--pid", "0", "--", "/bin/true"}, EXIT_CODE_USAGE, "--pid"},
+        {{"--pid", "-5", "--", "/bin/true"}, EXIT_CODE_USAGE, "--pid"},
+        {{"--pid", "1/../self", "--", "/bin/true"}, EXIT_CODE_USAGE, "--pid"},
+        {{"--pid", "2147483647", "--", "/bin/true"}, EXIT_CODE_SETUP, "/proc/2147483647/ns/user"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char *argv[7] = {NULL};
+        int argc = 0;
+        struct err err = ERR_INIT;
+        for (; argc < 6 && rows[i].words[argc] != NULL; argc++) {
+            argv[argc] = (char *)(uintptr_t)rows[i].words[argc];
+        }
+        assert_int_equal(within_run(argc, argv, &err), rows[i].code);
+        if (strstr(err.text, rows[i].text) == NULL) {
+            fail_msg("row %zu: %s", i, err.text);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -629,6 +660,7 @@ int main(void)
         cmocka_unit_test(turns_come_in_the_order_of_starts),
         cmocka_unit_test(user_code_gets_an_id_that_the_container_has),
         cmocka_unit_test(a_share_that_cannot_be_is_refused),
+        cmocka_unit_test(a_helper_needs_a_process_and_a_command),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

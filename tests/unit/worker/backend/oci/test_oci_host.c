@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "common/alloc.h"
+#include "common/cleanup.h"
 #include "tests/unit/worker/backend/oci/tree.h"
 #include "worker/backend/oci/host.h"
 #include "worker/backend/oci/probe.h"
@@ -172,6 +174,56 @@ static void figures_of_others_are_not_taken(void **state)
     oci_cgroup_detect(t->root, true, &h);
     assert_false(oci_cgroup_find(t->root, &h, 77, "cloister-a", &dirs));
     assert_false(oci_cgroup_find(t->root, &h, 78, "cloister-a", &dirs));
+}
+
+static void expect_members(const struct tree *t, const char *group, const char *members)
+{
+    CLEANUP_FREE char *path = alloc_printf("/sys/fs/cgroup/%s/cgroup.procs", group);
+    CLEANUP_FREE char *text = tree_read(tree_path(t, path));
+    assert_string_equal(text != NULL ? text : "none", members);
+}
+
+static void a_helper_joins_every_limiting_group(void **state)
+{
+    struct tree *t = *state;
+    struct oci_cgroup_host h;
+    struct err err = ERR_INIT;
+    tree_file(t, "/proc/self/mountinfo", HYBRID_MOUNTS);
+    tree_file(t, "/proc/77/cgroup",
+              "4:devices:/cloister-a\n3:pids:/cloister-a\n2:cpu,cpuacct:/cloister-a\n"
+              "1:memory:/cloister-a\n0::/cloister-a\n");
+    tree_file(t, "/sys/fs/cgroup/memory/cloister-a/cgroup.procs", "");
+    tree_file(t, "/sys/fs/cgroup/cpu,cpuacct/cloister-a/cgroup.procs", "");
+    oci_cgroup_detect(t->root, true, &h);
+    /* one is missing: that is an error, as what is used there would not be limited */
+    assert_int_equal(oci_cgroup_join(t->root, &h, 77, "cloister-a", 99, &err), -ERR_ENGINE);
+    assert_non_null(strstr(err.text, "/pids/cloister-a/cgroup.procs"));
+    tree_file(t, "/sys/fs/cgroup/pids/cloister-a/cgroup.procs", "");
+    tree_file(t, "/sys/fs/cgroup/memory/cloister-a/cgroup.procs", "");
+    assert_int_equal(oci_cgroup_join(t->root, &h, 77, "cloister-a", 99, &err), 0);
+    expect_members(t, "memory/cloister-a", "99");
+    expect_members(t, "pids/cloister-a", "99");
+    expect_members(t, "devices/cloister-a", "none"); /* it has to open the device */
+}
+
+static void a_helper_joins_the_one_group_of_version_2(void **state)
+{
+    struct tree *t = *state;
+    struct oci_cgroup_host h;
+    struct err err = ERR_INIT;
+    tree_file(t, "/proc/self/mountinfo", V2_MOUNTS);
+    tree_file(t, "/proc/self/cgroup", "0::/\n");
+    tree_file(t, "/proc/77/cgroup", "0::/x.slice/cloister-a.scope/container\n");
+    tree_file(t, "/proc/78/cgroup", "0::/x.slice\n");
+    tree_file(t, "/sys/fs/cgroup/x.slice/cloister-a.scope/container/cgroup.procs", "");
+    tree_file(t, "/sys/fs/cgroup/x.slice/cgroup.procs", "");
+    oci_cgroup_detect(t->root, true, &h);
+    assert_int_equal(oci_cgroup_join(t->root, &h, 77, "cloister-a", 99, &err), 0);
+    expect_members(t, "x.slice/cloister-a.scope/container", "99");
+    /* never into a group that is not the container's */
+    assert_int_equal(oci_cgroup_join(t->root, &h, 78, "cloister-a", 99, &err), -ERR_ENGINE);
+    assert_int_equal(oci_cgroup_join(t->root, &h, 79, "cloister-a", 99, &err), -ERR_ENGINE);
+    expect_members(t, "x.slice", "");
 }
 
 static void leftover_groups_are_removed(void **state)
@@ -353,6 +405,8 @@ int main(void)
         TEST(figures_of_version_1),
         TEST(figures_of_version_2),
         TEST(figures_of_others_are_not_taken),
+        TEST(a_helper_joins_every_limiting_group),
+        TEST(a_helper_joins_the_one_group_of_version_2),
         TEST(leftover_groups_are_removed),
         TEST(root_spreads_sandboxes_over_high_ids),
         TEST(what_the_kernel_gives_a_user_is_read),
