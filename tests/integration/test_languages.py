@@ -159,7 +159,7 @@ def wait_for_rest(sandbox, before):
 
     def rested():
         now, then = Counter(living(sandbox)), Counter(before)
-        return not now - then and set(then - now) <= {"agent"}
+        return not now - then and set(then - now) <= {"agent", "cloister-agent"}
 
     poll(f"there is nothing but {before}", rested, found=lambda: sorted(living(sandbox)))
 
