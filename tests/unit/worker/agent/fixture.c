@@ -124,6 +124,14 @@ struct agent_result *follow(struct fixture *f, const char *op)
     return &f->r;
 }
 
+void pass_much(struct fixture *f)
+{
+    struct agent_result *r =
+        run(f, "python",
+            "import subprocess\nsubprocess.run('yes | head -c 200000000 | wc -c', shell=True)");
+    assert_string_equal(r->out, "200000000\n");
+}
+
 struct agent_result *run_interrupted(struct fixture *f, const char *language, const char *code,
                                      unsigned delay_us)
 {

@@ -47,6 +47,10 @@ void start_only(struct fixture *f, const struct msg_start *start, uint64_t wait_
 /* Sends CANCEL; fails the test unless the answer is OK. */
 void cancel(struct fixture *f, const char *op, enum op_stop reason, bool force);
 
+/* Lets another program write far more than the tests of output do: what could write freely
+ * meanwhile has done so. */
+void pass_much(struct fixture *f);
+
 /* Waits for the end of an operation of which no output has been acknowledged. */
 struct agent_result *follow(struct fixture *f, const char *op);
 
