@@ -287,9 +287,10 @@ def lifetime():
         begun = time.monotonic()
         made = server.call("create_sandbox")
         equal((made["limits"]["lifetime_seconds"], made["expires_at"]), (LIFETIME, made["ends_at"]))
-        assert LIFETIME - 0.1 < seconds_between(made["created_at"], made["ends_at"]) < LIFETIME + 0.1, made
+        assert LIFETIME - 2 < seconds_between(made["created_at"], made["ends_at"]) < LIFETIME + 0.1, made  # a stall of the server makes it less
         busy, idle = made["sandbox_id"], server.call("create_sandbox", ttl_seconds=1)
-        assert seconds_between(idle["created_at"], idle["expires_at"]) < 2.9, idle
+        now = datetime.datetime.now(datetime.timezone.utc).isoformat()
+        assert seconds_between(now, idle["expires_at"]) < 1.1, (now, idle)  # its ttl, from before its answer
         call = server.start_call("execute_code", sandbox_id=busy, code="print('shown', flush=True)\nwhile True: pass", timeout_seconds=OWN_SECONDS)
         failed = call.failed(LATEST)
         seconds = time.monotonic() - begun
