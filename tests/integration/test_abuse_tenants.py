@@ -241,5 +241,11 @@ def half_open_bodies():
         for made in flood:
             made.close()
 
+        def back():
+            with Raw(place) as raw:
+                return pinged(tenants, raw, "greedy")
+
+        poll("with fewer connections he gets in again, too", back)
+
 
 suite.run()
