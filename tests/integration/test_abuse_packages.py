@@ -7,7 +7,7 @@ On container engines by with_engine.py --network.
 
 import threading
 
-from common import ON_OCI, Common, Server, Suite, clear, contains, equal, needs_runtime, poll
+from common import ON_OCI, Common, Server, Skip, Suite, clear, contains, equal, needs_runtime, poll
 import net as nets
 from tenants import Tenants
 import wheels
@@ -29,6 +29,22 @@ FETCH = f"""node -e 'http=require("http");http.get("{index.base}/heard-script")'
 index.add(wheels.npm("scripted", "1.0.0", scripts={"preinstall": FETCH, "install": FETCH, "postinstall": FETCH}))
 index.add(wheels.npm("through", "1.0.0", requires={"scripted": "^1.0.0"}))
 index.add(wheels.npm("by-git", "1.0.0", requires={"scripted": f"git+http://{nets.NAME}:8080/heard-git"}))
+
+COUNT_LOCKS = f"""
+import fcntl, os, urllib.request
+met = 0
+for top in ('/usr/bin', '/etc', '/dev'):
+    for name in os.listdir(top):
+        try:
+            fd = os.open(os.path.join(top, name), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            met += 1
+        except OSError:
+            pass
+urllib.request.urlopen('{index.base}/heard-locks-%d' % met)
+"""
+index.add(wheels.sdist("listening", "1.0", setup=COUNT_LOCKS + BUILD))
 
 SOURCES = ("--package-index", index.pip_url, "--npm-registry", index.npm_url)
 common = Common(*SOURCES)
@@ -112,6 +128,33 @@ def all_installers():
         index.held.set()
         poll("nothing is lost of what had to wait", lambda: states() == ["installed"] * 5)
     index.held = None
+
+
+LOCK = """
+import fcntl, os
+held = []
+for top in ('/usr/bin', '/etc', '/dev'):
+    for name in os.listdir(top):
+        try:
+            held.append(os.open(os.path.join(top, name), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY))
+            fcntl.flock(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pass
+len(held) > 100
+"""
+
+
+@suite.case("code tells the setup.py of its own installer nothing by locks on files of the root, also where the operator lets that run")
+def locks():
+    with Server(*SOURCES, "--build-packages", "--files", "8192") as server:
+        server.legacy()
+        box = server.call("create_sandbox")
+        for missing in box["limits"]["unapplied"]:
+            if missing.startswith("private "):
+                raise Skip(f"not on this host: {missing}")
+        equal(server.run(LOCK, sandbox_id=box["sandbox_id"])["result"], "True")
+        server.call_failing("install_package", package_name="listening", sandbox_id=box["sandbox_id"])
+        equal([path for path in heard() if "locks" in path][-1], "/heard-locks-0")
 
 
 @suite.case("nothing is left when all is done")

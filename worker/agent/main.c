@@ -25,6 +25,7 @@
 #include "worker/agent/link/endpoint.h"
 #include "worker/agent/link/relay.h"
 #include "worker/agent/process/check.h"
+#include "worker/agent/process/devices.h"
 #include "worker/agent/process/ids.h"
 #include "worker/agent/process/limits.h"
 #include "worker/agent/process/share.h"
@@ -40,7 +41,7 @@
 struct options {
     uint64_t fd, grace_ms, uid, gid, nproc, nofile, data_bytes, memory_bytes;
     const char *listen, *socket, *sandbox, *workspace, *home, *packages, *installs, *dir;
-    bool single_uid, any_peer, relay_stdio, filter;
+    bool single_uid, any_peer, relay_stdio, filter, views;
 };
 
 struct option_row {
@@ -102,6 +103,10 @@ static int parse(int argc, char **argv, struct options *ret, struct err *err)
         }
         if (strcmp(argv[i], "--filter") == 0) {
             ret->filter = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--views") == 0) {
+            ret->views = true;
             continue;
         }
         if (strcmp(argv[i], "--relay-stdio") == 0) {
@@ -242,7 +247,7 @@ static int relay(const struct options *o, struct err *err)
 static int check_options(const struct options *o, struct err *err)
 {
     struct spawn_config spawn = spawn_of(o);
-    if (check_sandbox(&spawn, err) < 0) {
+    if (check_sandbox(&spawn, o->views, err) < 0) {
         return EXIT_CODE_SETUP;
     }
     printf("%s %s: ready\n", PROTO_AGENT_NAME, CLOISTER_VERSION);
@@ -299,7 +304,10 @@ int main(int argc, char **argv)
         return EXIT_CODE_OK;
     }
     int code = EXIT_CODE_USAGE;
-    if (strcmp(name, "share") == 0) { /* its options are repeated, and a command follows them */
+    if (strcmp(name, "devices") == 0) { /* a command follows */
+        code = devices_run(argc - 2, argv + 2, &err);
+    } else if (strcmp(name, "share") ==
+               0) { /* its options are repeated, and a command follows them */
         code = share_run(argc - 2, argv + 2, &err);
     } else if (strcmp(name, "limit") == 0) {
         code = limits_run(argc - 2, argv + 2, &err);
@@ -307,7 +315,7 @@ int main(int argc, char **argv)
         code = within_run(argc - 2, argv + 2, &err);
     } else if (verb == NULL) {
         err_set(&err, ERR_INVALID,
-                "usage: %s serve|relay|check|remove|share|limit|within|--version",
+                "usage: %s serve|relay|check|remove|devices|share|limit|within|--version",
                 PROTO_AGENT_NAME);
     } else if (parse(argc, argv, &o, &err) == 0) {
         code = verb->run(&o, &err);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MODE_VERSION 1u
+#define MODE_VERSION 2u
 
 enum {
     SHIFT_USERNS = 0,
@@ -24,7 +24,8 @@ enum {
     BIT_HIDE = 1 << 12,
     BIT_CRUN = 1 << 13,
     BIT_FLAWED = 1 << 14,
-    BITS_KNOWN = 0x7fff,
+    BIT_VIEWS = 1 << 15,
+    BITS_KNOWN = 0xffff,
 };
 
 uint64_t oci_mode_pack(const struct oci_mode *mode)
@@ -40,6 +41,7 @@ uint64_t oci_mode_pack(const struct oci_mode *mode)
     packed |= mode->hide ? BIT_HIDE : 0;
     packed |= mode->crun ? BIT_CRUN : 0;
     packed |= mode->flawed ? BIT_FLAWED : 0;
+    packed |= mode->views ? BIT_VIEWS : 0;
     return packed;
 }
 
@@ -65,6 +67,7 @@ bool oci_mode_unpack(uint64_t packed, struct oci_mode *ret_mode)
         .hide = (packed & BIT_HIDE) != 0,
         .crun = (packed & BIT_CRUN) != 0,
         .flawed = (packed & BIT_FLAWED) != 0,
+        .views = (packed & BIT_VIEWS) != 0,
         .choice = (packed >> SHIFT_CHOICE) & 15,
     };
     return true;
@@ -107,6 +110,12 @@ void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const cha
     } else if (mode->userns == OCI_USERNS_NONE) {
         oci_notes_add(ret_notes, "user namespace: none can be made here; root in the sandbox is "
                                  "root on the host, without its capabilities");
+    }
+    if (!mode->views) {
+        oci_notes_add(ret_notes,
+                      "private files: no overlay can be mounted in a sandbox here; locks "
+                      "and watches on files of the root reach other sandboxes and this "
+                      "host");
     }
     if (!mode->hide) {
         oci_notes_add(ret_notes, "hidepid: the runtime cannot hide other users' processes");

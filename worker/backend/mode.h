@@ -32,6 +32,7 @@ struct oci_mode {
     bool hide;                    /* /proc shows user code only its own processes */
     bool crun;                    /* understands --cgroup-manager=disabled */
     bool flawed;                  /* its version is known to let code out */
+    bool views;                   /* files of the root and devices are inodes of its own */
     unsigned choice;              /* 1-based place in the default list of runtimes; 0 = named */
 };
 

@@ -6,9 +6,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,7 +70,20 @@ static int try_in_child(const struct spawn_config *c, struct err *err)
     return rc;
 }
 
-int check_sandbox(const struct spawn_config *c, struct err *err)
+/* A runtime may leave out a mount that it does not know. */
+static int check_views(struct err *err)
+{
+    struct statfs fs;
+    if (statfs("/", &fs) < 0 || fs.f_type != OVERLAYFS_SUPER_MAGIC) {
+        return err_set(err, ERR_DENIED, "the root is no overlay, though it was to be");
+    }
+    if (access("/usr/bin", X_OK) < 0) {
+        return err_sys(err, ERR_DENIED, errno, "the overlay of /usr shows no programs");
+    }
+    return 0;
+}
+
+int check_sandbox(const struct spawn_config *c, bool views, struct err *err)
 {
     if (getpid() != 1) {
         return err_set(err, ERR_DENIED, "not the first process: pid %d", (int)getpid());
@@ -79,5 +94,6 @@ int check_sandbox(const struct spawn_config *c, struct err *err)
     if (access("/proc/self/stat", R_OK) < 0) {
         return err_sys(err, ERR_DENIED, errno, "/proc is not usable");
     }
-    return try_in_child(c, err);
+    int rc = views ? check_views(err) : 0;
+    return rc < 0 ? rc : try_in_child(c, err);
 }

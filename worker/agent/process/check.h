@@ -8,7 +8,7 @@
 #include "worker/agent/process/spawn.h"
 
 /* Tries what `serve` needs in this process and a child of it. On failure err names what does not
- * work. Blocks for a moment. */
-int check_sandbox(const struct spawn_config *c, struct err *err) WARN_UNUSED;
+ * work; with `views` also if the root is not shown by overlays. Blocks for a moment. */
+int check_sandbox(const struct spawn_config *c, bool views, struct err *err) WARN_UNUSED;
 
 #endif

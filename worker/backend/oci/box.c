@@ -75,7 +75,19 @@ static int write_config(const struct oci_box *box, const struct oci_spec_input *
                                   : rc;
     }
     CLEANUP_FREE char *path = alloc_printf("%s/config.json", box->bundle);
-    return oci_put_file(AT_FDCWD, path, text, strlen(text), 0600, err);
+    CLEANUP_FREE char *notes = alloc_printf("%s/" OCI_NOTES_NAME, box->bundle);
+    rc = oci_put_file(AT_FDCWD, path, text, strlen(text), 0600, err);
+    const char *bound = in->root->bound;
+    return rc < 0 || bound == NULL ? rc
+                                   : oci_put_file(AT_FDCWD, notes, bound, strlen(bound), 0600, err);
+}
+
+/* The directory on which the runtime's device files are mounted while it runs. */
+static int make_devices(const struct backend_spec *spec, const struct oci_mode *mode,
+                        const struct oci_host *host, struct err *err)
+{
+    CLEANUP_FREE char *at = alloc_printf("%s/" OCI_DEVICES_NAME, spec->shared_dir);
+    return oci_has_devices(mode, host) ? oci_put_dir(AT_FDCWD, at, 0700, err) : 0;
 }
 
 int oci_box_prepare(const struct oci_box *box, const struct backend_spec *spec,
@@ -86,6 +98,7 @@ int oci_box_prepare(const struct oci_box *box, const struct backend_spec *spec,
     bool trial = strcmp(verb, "serve") != 0; /* says nothing about shares */
     CLEANUP_FREE char *base = NULL;
     int rc = trial ? 0 : oci_shares_base(spec, host, &base, err);
+    rc = rc < 0 ? rc : make_devices(spec, mode, host, err);
     if (rc < 0) {
         return rc;
     }
@@ -98,6 +111,7 @@ int oci_box_prepare(const struct oci_box *box, const struct backend_spec *spec,
         .shares = spec->shares,
         .share_count = trial ? 0 : spec->share_count,
         .share_base = base,
+        .views = mode->views,
     };
     rc = oci_root_compose("", spec->shared_dir, spec->image, spec->agent_path, &reach, ret_root,
                           hint, err);

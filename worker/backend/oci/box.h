@@ -12,6 +12,8 @@
 #include "worker/backend/oci/host.h"
 #include "worker/backend/oci/root.h"
 
+#define OCI_NOTES_NAME "notes" /* in the bundle: what is found to be unapplied, a line each */
+
 /* Paths and name of one container. */
 struct oci_box {
     char *dir;       /* of the sandbox, or of a trial inside it */

@@ -256,6 +256,36 @@ static void on_limited(void *arg, const struct oci_exec_result *result)
     }
 }
 
+static void try_launch(struct oci_create *c);
+
+static void on_unviewed(void *arg, int rc, const struct err *err)
+{
+    struct oci_create *c = arg;
+    c->end = NULL;
+    if (rc < 0) {
+        c->err = *err;
+        finish_oci_create(c, -c->err.code);
+    } else {
+        try_launch(c);
+    }
+}
+
+/* The trial had the host's /usr. An image may lie where the kernel takes no overlay of it: then
+ * this sandbox goes without. */
+static void launch_without_views(struct oci_create *c, const char *words)
+{
+    log_warn("no overlay of image %s, so its files are shared: %s", c->root.label, words);
+    c->mode.views = false;
+    oci_mode_unapplied(&c->mode, c->host.swap_active, "", &c->notes);
+    oci_host_unapplied(&c->host, &c->notes);
+    oci_root_finish(&c->root);
+    free(c->helper);
+    c->helper = NULL;
+    close_fd(&c->tether[0]);
+    struct oci_end_options options = {.box = &c->box, .runtime = c->runtime};
+    c->end = oci_end_start(c->tasks, &options, on_unviewed, c);
+}
+
 static void on_run(void *arg, const struct oci_exec_result *result)
 {
     struct oci_create *c = arg;
@@ -269,6 +299,10 @@ static void on_run(void *arg, const struct oci_exec_result *result)
     } else if (result->timed_out) {
         err_ignore(err_set(&c->err, ERR_TIMEOUT, "%s did not start the container in %d s",
                            c->runtime, RUN_MS / 1000));
+    } else if (result->exit_code != 0 && c->root.lower != NULL &&
+               strstr(words, "overlay") != NULL) {
+        launch_without_views(c, words);
+        return;
     } else if (result->exit_code != 0 && oci_shares_words(words) != NULL) {
         err_ignore(err_set(&c->err, ERR_CONFIG, "%s", oci_shares_words(words)));
         snprintf(c->hint, sizeof(c->hint), SHARE_HINT);

@@ -261,8 +261,7 @@ int oci_etc_for_host(const char *fs_root, int etc_fd, struct err *err)
     return rc < 0 ? rc : copy_runtimes(etc, etc_fd, err);
 }
 
-/* Hashes path, inode, size and mtime of a file, which change when it is replaced. */
-static uint64_t stamp_file(const char *path, uint64_t hash)
+uint64_t oci_etc_stamp_file(const char *path, uint64_t hash)
 {
     struct stat st;
     if (lstat(path, &st) < 0) {
@@ -283,7 +282,7 @@ uint64_t oci_etc_stamp(const char *fs_root, uint64_t hash)
     char path[PATH_MAX];
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
         int n = snprintf(path, sizeof(path), "%s/etc/%s", fs_root, sources[i]);
-        hash = n > 0 && (size_t)n < sizeof(path) ? stamp_file(path, hash) : hash;
+        hash = n > 0 && (size_t)n < sizeof(path) ? oci_etc_stamp_file(path, hash) : hash;
     }
     for (size_t i = 0; i < sizeof(runtime_patterns) / sizeof(runtime_patterns[0]); i++) {
         glob_t found;
@@ -292,7 +291,7 @@ uint64_t oci_etc_stamp(const char *fs_root, uint64_t hash)
             continue;
         }
         for (size_t k = 0; k < found.gl_pathc && k < ENTRIES_MAX; k++) {
-            hash = stamp_file(found.gl_pathv[k], hash);
+            hash = oci_etc_stamp_file(found.gl_pathv[k], hash);
         }
         globfree(&found);
     }

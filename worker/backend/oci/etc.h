@@ -22,6 +22,9 @@ int oci_put_link(int dir_fd, const char *name, const char *target, struct err *e
  * in /usr do not start. */
 int oci_etc_for_host(const char *fs_root, int etc_fd, struct err *err) WARN_UNUSED;
 
+/* Hashes path, inode, size and mtime of a file, which change when it is replaced. */
+uint64_t oci_etc_stamp_file(const char *path, uint64_t hash);
+
 /* Changes when oci_etc_for_host() would copy something else. */
 uint64_t oci_etc_stamp(const char *fs_root, uint64_t hash);
 

@@ -201,6 +201,10 @@ void oci_host_read(const char *fs_root, uid_t uid, gid_t gid, struct oci_host *r
 
 void oci_host_unapplied(const struct oci_host *host, struct oci_notes *notes)
 {
+    if (!host->root) {
+        oci_notes_add(notes, "private devices: only root can make files of devices; locks on "
+                             "/dev/null and its like reach other sandboxes and this host");
+    }
     if (host->core_handler && host->core_max < 1) {
         oci_notes_add(notes, "core: the hard limit of core files is 0 here, and only with 1 does "
                              "the kernel run no handler of crashes");

@@ -1,8 +1,9 @@
 /*
  * Whether a runtime works here depends on its version and build options, the kernel's
  * configuration, security modules, the service manager and the surrounding container, so it can
- * only be tried. A trial container is run, and the next mode is tried only if it fails: first
- * weaker resource limits, then weaker user namespaces; hiding processes is dropped last. Modes that
+ * only be tried. A trial container is run, and the next mode is tried only if it fails: first one
+ * whose files are shared, then weaker resource limits, then weaker user namespaces; hiding
+ * processes is dropped last. Modes that
  * the host certainly does not support are skipped.
  *
  *   for each runtime:  VERSION ──▶ TRY rung ──ok──▶ CLEAN ──▶ done
@@ -30,6 +31,7 @@
 #include "worker/backend/oci/end.h"
 #include "worker/backend/oci/exec.h"
 #include "worker/backend/oci/runtime.h"
+#include "worker/backend/oci/shares.h"
 #include "worker/backend/record.h"
 #include "worker/backend/spec_copy.h"
 
@@ -84,15 +86,18 @@ size_t oci_ladder(const struct oci_host *host, struct oci_mode ret_modes[OCI_LAD
                     continue;
                 }
                 bool limits = g != OCI_CGROUPS_NONE;
-                ret_modes[n++] = (struct oci_mode){
-                    .userns = (enum oci_userns)u,
-                    .cgroups = (enum oci_cgroups)g,
-                    .memory = limits && c->memory,
-                    .swap = limits && c->swap,
-                    .cpu = limits && c->cpu,
-                    .pids = limits && c->pids,
-                    .hide = hide == 1,
-                };
+                for (int views = 1; views >= 0; views--) {
+                    ret_modes[n++] = (struct oci_mode){
+                        .userns = (enum oci_userns)u,
+                        .cgroups = (enum oci_cgroups)g,
+                        .memory = limits && c->memory,
+                        .swap = limits && c->swap,
+                        .cpu = limits && c->cpu,
+                        .pids = limits && c->pids,
+                        .hide = hide == 1,
+                        .views = views == 1,
+                    };
+                }
             }
         }
     }
@@ -236,8 +241,8 @@ static void on_tried(void *arg, const struct oci_exec_result *result)
         return;
     }
     const struct oci_mode *mode = &p->ladder[p->rung];
-    log_debug("probe runtime=%s userns=%d cgroups=%d hide=%d failed: %s", p->runtime,
-              (int)mode->userns, (int)mode->cgroups, mode->hide, p->words);
+    log_debug("probe runtime=%s userns=%d cgroups=%d hide=%d views=%d failed: %s", p->runtime,
+              (int)mode->userns, (int)mode->cgroups, mode->hide, mode->views, p->words);
     if (mode->cgroups != OCI_CGROUPS_NONE) {
         memcpy(p->cgroup_words, p->words, sizeof(p->cgroup_words));
     }
@@ -289,11 +294,14 @@ static void try_rung(struct oci_probe *p)
     oci_args_add(&args, "--bundle");
     oci_args_add(&args, p->box.bundle);
     oci_args_add(&args, p->box.container);
+    struct oci_shares_command command;
+    oci_devices_wrap(&p->request.spec, mode, &p->host, args.items, &command);
     struct oci_exec_options options = {
-        .argv = args.items,
+        .argv = command.items,
         .deadline_ms = TRY_MS,
     };
     p->exec = oci_exec_start(p->tasks, &options, on_tried, p);
+    oci_shares_command_finish(&command);
     if (oci_exec_pid(p->exec) != 0 && record_trial(p, oci_exec_pid(p->exec), &err) < 0) {
         add_reason(p, p->runtime, err.text);
         oci_probe_cancel(p); /* a sweep could not find it without a record */

@@ -44,7 +44,7 @@ void oci_probe_free(struct oci_probe *p);
 void oci_probe_box(struct oci_box *ret_box, const char *dir, const char *id);
 
 /* The modes worth trying on a host, strongest first; returns their number. */
-#define OCI_LADDER_MAX 18
+#define OCI_LADDER_MAX 36
 size_t oci_ladder(const struct oci_host *host, struct oci_mode ret_modes[OCI_LADDER_MAX]);
 
 #endif

@@ -1,7 +1,13 @@
 /*
- * The root is a skeleton with bind mounts and not an overlay: overlays need privileges that
- * ordinary users have on new kernels only, and write copies to disk, while a read-only root needs
- * neither. An empty directory tree costs a few inodes, and a bind mount microseconds.
+ * The root is a skeleton, and in it the directories of the host or an image. A bind mount would
+ * show their inodes, which all sandboxes and the host have in common: a lock taken on one is met on
+ * all, so that code without network could tell what it knows to code that has it, and a watch sees
+ * what others read. So where the kernel can (reach->views), skeleton and directories are shown
+ * through overlays that nobody can write: inodes of its own for each sandbox, one page cache for
+ * all. What an overlay cannot show stays a bind mount, and root->bound names it.
+ *
+ * The other layer of an overlay, which needs two, is an empty directory. Single files cannot be
+ * shown so: they are copied into the skeleton.
  *
  * The skeleton is the runtime's root directory. The sandbox's root, a uid that owns nothing here,
  * must be able to enter it: its mode is 0755, and the caller makes sure of its parents
@@ -14,7 +20,6 @@
  */
 #include "worker/backend/oci/root.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -32,48 +37,18 @@
 #include "common/str.h"
 #include "worker/backend/oci/etc.h"
 #include "worker/backend/oci/host.h"
+#include "worker/backend/oci/layout.h"
 #include "worker/backend/oci/net.h"
 
-#define FORMAT        "cloister skeleton 5" /* part of the hash: change it with the layout */
-#define ENTRIES_MAX   64                    /* at the top of an image */
+#define FORMAT        "cloister skeleton 6" /* part of the hash: change it with the layout */
 #define MOUNTS_MAX    256                   /* below one bound directory */
 #define MOUNTINFO_MAX (4u << 20)
+#define AGENT_MAX     (256u << 20)
 
 #define RESOLV_CONF ".cloister/resolv.conf"
 #define EMPTY_FILE  ".cloister/empty" /* covers files that are mounted below a share */
-
-/* Directories of every skeleton; spec.c decides what is mounted there. Some runtimes give a tmpfs
- * the mode of its mount point, so these are the modes seen inside. All are readable, because runc
- * from 1.1.14 on opens the directory of a mount point for reading as the sandbox's root, which owns
- * nothing here. None is world-writable, because users of the host may reach the skeleton. */
-static const struct {
-    const char *name;
-    mode_t mode;
-} dirs[] = {
-    {".cloister", 0755}, {"dev", 0755}, {"home", 0755},     {"home/user", 0755},
-    {"media", 0755},     {"mnt", 0755}, {"packages", 0755}, {"proc", 0555},
-    {"run", 0755},       {"sys", 0555}, {"tmp", 01755},     {"workspace", 0755},
-};
-
-/* One entry at the top of the tree that the root is made of. */
-struct entry {
-    char name[NAME_MAX + 1];
-    mode_t type;
-    char link[PATH_MAX]; /* of a symlink */
-};
-
-struct layout {
-    bool host;
-    char *top; /* directory whose entries are taken */
-    struct entry *entries;
-    size_t count;
-};
-
-static void layout_finish(struct layout *l)
-{
-    free(l->top);
-    free(l->entries);
-}
+#define IMAGE_ETC   ".cloister/etc"   /* what covers files of an image's /etc */
+#define EMPTY_LAYER "view"            /* in the shared directory */
 
 static void add_bind(struct oci_root *root, const char *source, const char *target, bool deep)
 {
@@ -129,6 +104,54 @@ static bool next_mount_below(const char **line, const char *source, char point[P
     return false;
 }
 
+/* The option of an overlay of two directories; NULL if it cannot name them. */
+static char *overlay_of(const char *top, const char *below)
+{
+    static const char specials[] = ":,\\\"";
+    return strpbrk(top, specials) != NULL || strpbrk(below, specials) != NULL
+               ? NULL
+               : alloc_printf("%s:%s", top, below);
+}
+
+static void note_bound(struct oci_root *root, const char *what, const char *why)
+{
+    char *before = root->bound;
+    root->bound = alloc_printf("%sprivate files: locks and watches on %.100s reach other sandboxes "
+                               "and this host: %s\n",
+                               before != NULL ? before : "", what, why);
+    free(before);
+}
+
+/* Shows source at target by an overlay with another directory, `top` or an empty one below. False
+ * if that cannot be. */
+static bool add_overlay(const char *mountinfo, const char *source, const char *top,
+                        const char *empty, const char *target, struct oci_root *root)
+{
+    char point[PATH_MAX];
+    if (next_mount_below(&mountinfo, source, point)) {
+        note_bound(root, source, "there are mounts below it");
+        return false;
+    }
+    char *lower = top != NULL ? overlay_of(top, source) : overlay_of(source, empty);
+    if (lower == NULL) {
+        note_bound(root, source, "an overlay cannot be told such a name");
+        return false;
+    }
+    add_bind(root, source, target, false);
+    root->binds[root->bind_count - 1].lower = lower;
+    return true;
+}
+
+static bool is_overlay(const struct oci_root *root, const char *target)
+{
+    for (size_t i = 0; i < root->bind_count; i++) {
+        if (root->binds[i].lower != NULL && strcmp(root->binds[i].target, target) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Binds source at target, and every mount below source at its path. */
 static int bind_tree(const char *mountinfo, const char *source, const char *target,
                      struct oci_root *root, struct err *err)
@@ -148,157 +171,51 @@ static int bind_tree(const char *mountinfo, const char *source, const char *targ
     return 0;
 }
 
-static bool add_entry(struct layout *l, const char *name)
-{
-    CLEANUP_FREE char *path = alloc_printf("%s/%s", l->top, name);
-    struct stat st;
-    if (lstat(path, &st) < 0 || strlen(name) > NAME_MAX) {
-        return false;
-    }
-    struct entry *e = &l->entries[l->count];
-    memset(e, 0, sizeof(*e));
-    memcpy(e->name, name, strlen(name));
-    e->type = st.st_mode & S_IFMT;
-    if (S_ISLNK(st.st_mode)) {
-        ssize_t n = readlink(path, e->link, sizeof(e->link) - 1);
-        if (n <= 0) {
-            return false;
-        }
-    }
-    l->count++;
-    return true;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
-}
-
-/* Takes /usr and the links into it from the host, nothing else. */
-static int layout_host(const char *fs_root, struct layout *l, struct err *err)
-{
-    static const char *const names[] = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"};
-    l->host = true;
-    l->top = alloc_strdup(fs_root);
-    l->entries = alloc_array(sizeof(names) / sizeof(names[0]), sizeof(*l->entries));
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (!add_entry(l, names[i]) && i == 0) {
-            return err_set(err, ERR_IMAGE, "this host has no /usr to make a root of");
-        }
-    }
-    return 0;
-}
-
-/* Entries of an image that a sandbox does not see, since it has its own or needs none. */
-static bool is_ours(const char *name, const struct oci_root_reach *reach)
-{
-    static const char *const names[] = {".", "..", "lost+found"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(name, names[i]) == 0) {
-            return true;
-        }
-    }
-    for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
-        if (strcmp(name, dirs[i].name) == 0) {
-            return true;
-        }
-    }
-    return reach->share_count > 0 && strcmp(name, &BACKEND_SHARES[1]) == 0;
-}
-
-static bool has_shell(const char *image)
-{
-    static const char *const places[] = {"bin/sh", "usr/bin/sh", "bin/busybox"};
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        CLEANUP_FREE char *path = alloc_printf("%s/%s", image, places[i]);
-        struct stat st;
-        if (lstat(path, &st) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static int layout_image(const char *image, const struct oci_root_reach *reach, struct layout *l,
-                        char hint[BACKEND_HINT_MAX], struct err *err)
-{
-    snprintf(hint, BACKEND_HINT_MAX,
-             "an image of this backend is a directory with an unpacked root file system, e.g. of "
-             "'debootstrap' or 'docker export NAME | tar -x -C DIRECTORY'");
-    if (image[0] != '/') {
-        return err_set(err, ERR_IMAGE, "image \"%.128s\" is not an absolute path", image);
-    }
-    l->top = realpath(image, NULL);
-    struct stat st, host;
-    if (l->top == NULL || stat(l->top, &st) < 0) {
-        return err_sys(err, ERR_IMAGE, errno, "image %.256s", image);
-    }
-    if (!S_ISDIR(st.st_mode)) {
-        return err_set(err, ERR_IMAGE, "image %.256s is not a directory", image);
-    }
-    if (stat("/", &host) == 0 && host.st_dev == st.st_dev && host.st_ino == st.st_ino) {
-        return err_set(err, ERR_IMAGE, "the host's own root is not an image");
-    }
-    if (!has_shell(l->top)) {
-        return err_set(err, ERR_IMAGE, "image %.256s has no /bin/sh in it", image);
-    }
-    DIR *d = opendir(l->top);
-    if (d == NULL) {
-        return err_sys(err, ERR_IMAGE, errno, "cannot list image %.256s", image);
-    }
-    l->entries = alloc_array(ENTRIES_MAX, sizeof(*l->entries));
-    int rc = 0;
-    struct dirent *entry;
-    while (rc == 0 && (entry = readdir(d)) != NULL) {
-        if (is_ours(entry->d_name, reach)) {
-            continue;
-        }
-        if (l->count == ENTRIES_MAX) {
-            rc = err_set(err, ERR_IMAGE, "image %.256s has more than %d entries at its top", image,
-                         ENTRIES_MAX);
-        } else if (!add_entry(l, entry->d_name)) {
-            rc = err_set(err, ERR_IMAGE, "cannot read %.64s in image %.256s", entry->d_name, image);
-        }
-    }
-    closedir(d);
-    qsort(l->entries, l->count, sizeof(*l->entries), by_name);
-    hint[0] = rc < 0 ? hint[0] : '\0';
-    return rc;
-}
-
-static bool has_entry(const struct layout *l, const char *name)
-{
-    for (size_t i = 0; i < l->count; i++) {
-        if (strcmp(l->entries[i].name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Makes the mount point of BACKEND_APP, unless the image has such a directory; the image's is used
  * in sandboxes that mount none. */
-static int put_app(const struct layout *l, int fd, struct err *err)
+static int put_app(const struct oci_layout *l, int fd, struct err *err)
 {
-    return has_entry(l, &BACKEND_APP[1]) ? 0 : oci_put_dir(fd, &BACKEND_APP[1], 0755, err);
+    return oci_layout_has(l, &BACKEND_APP[1]) ? 0 : oci_put_dir(fd, &BACKEND_APP[1], 0755, err);
 }
 
-static int fill_skeleton(const char *fs_root, const struct layout *l, int fd, struct err *err)
+/* A file at the top of an image: its content, or a place to mount it on. */
+static int put_top_file(const struct oci_layout *l, const struct oci_entry *e, bool views, int fd,
+                        struct err *err)
+{
+    CLEANUP_BUF struct buf content;
+    mode_t mode = 0;
+    buf_init(&content, 0);
+    bool copied = views && oci_layout_read(l, e, &content, &mode);
+    return oci_put_file(fd, e->name, content.data, copied ? content.len : 0, copied ? mode : 0644,
+                        err);
+}
+
+/* The agent's file: itself, or a place to mount it on. */
+static int put_agent(const char *agent, bool views, int fd, struct err *err)
+{
+    CLEANUP_BUF struct buf content;
+    buf_init(&content, AGENT_MAX);
+    int rc = views ? file_read(agent, &content, err) : 0;
+    return rc < 0 ? rc : oci_put_file(fd, &OCI_ROOT_AGENT[1], content.data, content.len, 0755, err);
+}
+
+static int fill_skeleton(const char *fs_root, const struct oci_layout *l, const char *agent,
+                         const struct oci_root_reach *reach, int fd, struct err *err)
 {
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < sizeof(dirs) / sizeof(dirs[0]); i++) {
-        rc = oci_put_dir(fd, dirs[i].name, dirs[i].mode, err);
+    for (size_t i = 0; rc == 0 && oci_layout_dirs[i].name != NULL; i++) {
+        rc = oci_put_dir(fd, oci_layout_dirs[i].name, oci_layout_dirs[i].mode, err);
     }
     rc = rc < 0 ? rc : put_app(l, fd, err);
-    rc = rc < 0 ? rc : oci_put_file(fd, &OCI_ROOT_AGENT[1], "", 0, 0755, err);
+    rc = rc < 0 ? rc : put_agent(agent, reach->views, fd, err);
     for (size_t i = 0; rc == 0 && i < l->count; i++) {
-        const struct entry *e = &l->entries[i];
+        const struct oci_entry *e = &l->entries[i];
         if (S_ISDIR(e->type)) {
             rc = oci_put_dir(fd, e->name, 0755, err);
         } else if (S_ISLNK(e->type)) {
             rc = oci_put_link(fd, e->name, e->link, err);
         } else if (S_ISREG(e->type)) {
-            rc = oci_put_file(fd, e->name, "", 0, 0644, err);
+            rc = put_top_file(l, e, reach->views, fd, err);
         }
     }
     if (rc == 0 && l->host) {
@@ -315,8 +232,8 @@ static int fill_skeleton(const char *fs_root, const struct layout *l, int fd, st
     const char *resolvers = oci_net_resolv_conf();
     rc = rc < 0 ? rc : oci_put_file(fd, EMPTY_FILE, "", 0, 0444, err);
     rc = rc < 0 ? rc : oci_put_file(fd, RESOLV_CONF, resolvers, strlen(resolvers), 0644, err);
-    bool own_etc = l->host || !has_entry(l, "etc");
-    const char *etc = own_etc ? "etc" : ".cloister/etc";
+    bool own_etc = l->host || !oci_layout_has(l, "etc");
+    const char *etc = own_etc ? "etc" : IMAGE_ETC;
     rc = rc < 0 ? rc : oci_put_dir(fd, etc, 0755, err);
     if (rc < 0) {
         return rc;
@@ -325,8 +242,9 @@ static int fill_skeleton(const char *fs_root, const struct layout *l, int fd, st
     if (etc_fd < 0) {
         return err_sys(err, ERR_IO, errno, "cannot open %s", etc);
     }
-    /* empty without network; with network another file is mounted over it */
-    rc = oci_put_file(etc_fd, "resolv.conf", "", 0, 0644, err);
+    /* empty without network; with network another file is mounted over it, or this one has it */
+    const char *own = reach->views && reach->network ? resolvers : "";
+    rc = oci_put_file(etc_fd, "resolv.conf", own, strlen(own), 0644, err);
     if (rc < 0 || l->host) {
         return rc < 0 ? rc : oci_etc_for_host(fs_root, etc_fd, err);
     }
@@ -336,7 +254,7 @@ static int fill_skeleton(const char *fs_root, const struct layout *l, int fd, st
 
 /* ---- what is mounted besides ---------------------------------------------------------------- */
 
-static bool is_entry_path(const struct layout *l, const char *path, size_t first_len)
+static bool is_entry_path(const struct oci_layout *l, const char *path, size_t first_len)
 {
     for (size_t i = 0; i < l->count; i++) {
         if (strlen(l->entries[i].name) == first_len &&
@@ -361,7 +279,7 @@ static bool is_fresh(const char *path)
 
 /* Makes a mount point with its parents: an empty directory or file, like the source. Symlinks are
  * not followed, because they would lead out of the skeleton. */
-static int put_mount_point(const struct layout *l, int root_fd, const struct backend_mount *m,
+static int put_mount_point(const struct oci_layout *l, int root_fd, const struct backend_mount *m,
                            struct err *err)
 {
     const char *path = m->inside_path + strspn(m->inside_path, "/");
@@ -410,8 +328,8 @@ static int put_mount_point(const struct layout *l, int root_fd, const struct bac
                    "%.256s cannot be a place to mount on", m->inside_path);
 }
 
-static int put_share_point(const struct layout *l, int root_fd, const struct backend_share *share,
-                           struct err *err)
+static int put_share_point(const struct oci_layout *l, int root_fd,
+                           const struct backend_share *share, struct err *err)
 {
     CLEANUP_FREE char *inside = alloc_printf(BACKEND_SHARES "/%s", share->name);
     const struct backend_mount m = {.host_path = share->host_path, .inside_path = inside};
@@ -420,11 +338,15 @@ static int put_share_point(const struct layout *l, int root_fd, const struct bac
 
 /* Binds resolv.conf. An image has it as a file or, with some service managers, as a link into /run,
  * which is empty and writable here. */
-static int bind_resolv_conf(const struct layout *l, struct oci_root *root,
+static int bind_resolv_conf(const struct oci_layout *l, struct oci_root *root,
                             char hint[BACKEND_HINT_MAX], struct err *err)
 {
     CLEANUP_FREE char *ours = alloc_printf("%s/" RESOLV_CONF, root->path);
-    if (l->host || !has_entry(l, "etc")) {
+    bool skeletons = l->host || !oci_layout_has(l, "etc");
+    if (root->lower != NULL && (skeletons || is_overlay(root, "/etc"))) {
+        return 0; /* there is one in the skeleton */
+    }
+    if (skeletons) {
         add_bind(root, ours, "/etc/resolv.conf", false);
         return 0;
     }
@@ -516,7 +438,7 @@ static int add_shares(const char *mountinfo, const struct oci_root_reach *reach,
     return rc;
 }
 
-static int add_reach(const struct layout *l, const struct oci_root_reach *reach,
+static int add_reach(const struct oci_layout *l, const struct oci_root_reach *reach,
                      struct oci_root *root, char hint[BACKEND_HINT_MAX], struct err *err)
 {
     if (reach->packages != NULL) {
@@ -535,8 +457,9 @@ static int add_reach(const struct layout *l, const struct oci_root_reach *reach,
 }
 
 /* Builds the skeleton under a temporary name and moves it into place. */
-static int build_skeleton(const char *fs_root, const char *shared_dir, const struct layout *l,
-                          const struct oci_root_reach *reach, const char *path, struct err *err)
+static int build_skeleton(const char *fs_root, const char *shared_dir, const struct oci_layout *l,
+                          const char *agent, const struct oci_root_reach *reach, const char *path,
+                          struct err *err)
 {
     char unique[9];
     int rc = random_id(unique, sizeof(unique) - 1, err);
@@ -549,7 +472,7 @@ static int build_skeleton(const char *fs_root, const char *shared_dir, const str
     if (rc == 0) {
         fd = open(tmp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         rc = fd < 0 ? err_sys(err, ERR_IO, errno, "cannot open %s", tmp)
-                    : fill_skeleton(fs_root, l, fd, err);
+                    : fill_skeleton(fs_root, l, agent, reach, fd, err);
     }
     for (size_t i = 0; rc == 0 && i < reach->mount_count; i++) {
         rc = put_mount_point(l, fd, &reach->mounts[i], err);
@@ -566,13 +489,29 @@ static int build_skeleton(const char *fs_root, const char *shared_dir, const str
     return rc < 0 ? err_wrap(err, "cannot build a root directory in %.128s", shared_dir) : 0;
 }
 
-static uint64_t hash_layout(const char *fs_root, const struct layout *l,
+/* What is copied into a skeleton of views only. */
+static uint64_t hash_copied(const struct oci_layout *l, const char *agent, bool network,
+                            uint64_t hash)
+{
+    hash = oci_etc_stamp_file(agent, hash);
+    hash = oci_hash(hash, &network, sizeof(network));
+    for (size_t i = 0; i < l->count; i++) {
+        if (S_ISREG(l->entries[i].type)) {
+            CLEANUP_FREE char *path = alloc_printf("%s/%s", l->top, l->entries[i].name);
+            hash = oci_etc_stamp_file(path, hash);
+        }
+    }
+    return hash;
+}
+
+static uint64_t hash_layout(const char *fs_root, const struct oci_layout *l, const char *agent,
                             const struct oci_root_reach *reach)
 {
     uint64_t hash = oci_hash(OCI_HASH_INIT, FORMAT, sizeof(FORMAT));
     const char *resolvers = oci_net_resolv_conf();
     hash = oci_hash(hash, resolvers, strlen(resolvers) + 1);
     hash = oci_hash(hash, l->top, strlen(l->top) + 1);
+    hash = reach->views ? hash_copied(l, agent, reach->network, hash) : hash;
     for (size_t i = 0; i < reach->mount_count; i++) {
         const struct backend_mount *m = &reach->mounts[i];
         struct stat st;
@@ -585,7 +524,7 @@ static uint64_t hash_layout(const char *fs_root, const struct layout *l,
         hash = oci_hash(hash, name, strlen(name) + 1);
     }
     for (size_t i = 0; i < l->count; i++) {
-        const struct entry *e = &l->entries[i];
+        const struct oci_entry *e = &l->entries[i];
         hash = oci_hash(hash, e->name, strlen(e->name) + 1);
         hash = oci_hash(hash, &e->type, sizeof(e->type));
         hash = oci_hash(hash, e->link, strlen(e->link) + 1);
@@ -603,25 +542,50 @@ static uint64_t hash_layout(const char *fs_root, const struct layout *l,
     return hash;
 }
 
-static int add_binds(const char *mountinfo, const struct layout *l, const char *agent_path,
-                     struct oci_root *root, struct err *err)
+/* Shows a directory of the root. `empty` is NULL if it is not to be by an overlay. */
+static int add_directory(const char *mountinfo, const char *source, const char *target,
+                         bool covered, const char *empty, struct oci_root *root, struct err *err)
+{
+    CLEANUP_FREE char *ours = covered ? alloc_printf("%s/" IMAGE_ETC, root->path) : NULL;
+    return empty != NULL && add_overlay(mountinfo, source, ours, empty, target, root)
+               ? 0
+               : bind_tree(mountinfo, source, target, root, err);
+}
+
+static void add_top_file(const struct oci_layout *l, const struct oci_entry *e, const char *source,
+                         const char *target, bool views, struct oci_root *root)
+{
+    CLEANUP_BUF struct buf content;
+    mode_t mode;
+    buf_init(&content, 0);
+    if (!views || !oci_layout_read(l, e, &content, &mode)) {
+        add_bind(root, source, target, false);
+        if (views) {
+            note_bound(root, source, "it is too large to be copied");
+        }
+    }
+}
+
+static int add_binds(const char *mountinfo, const struct oci_layout *l, const char *agent_path,
+                     const char *empty, struct oci_root *root, struct err *err)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < l->count; i++) {
-        const struct entry *e = &l->entries[i];
+        const struct oci_entry *e = &l->entries[i];
         CLEANUP_FREE char *source = alloc_printf("%s/%s", l->top, e->name);
         CLEANUP_FREE char *target = alloc_printf("/%s", e->name);
         if (S_ISDIR(e->type)) {
-            rc = bind_tree(mountinfo, source, target, root, err);
+            bool covered = !l->host && strcmp(e->name, "etc") == 0;
+            rc = add_directory(mountinfo, source, target, covered, empty, root, err);
         } else if (S_ISREG(e->type)) {
-            add_bind(root, source, target, false);
+            add_top_file(l, e, source, target, empty != NULL, root);
         }
     }
-    if (rc == 0 && !l->host && has_entry(l, "etc")) {
+    if (rc == 0 && !l->host && oci_layout_has(l, "etc") && !is_overlay(root, "/etc")) {
         for (size_t i = 0; oci_etc_names[i] != NULL; i++) {
             CLEANUP_FREE char *over = alloc_printf("%s/etc/%s", l->top, oci_etc_names[i]);
             CLEANUP_FREE char *ours =
-                alloc_printf("%s/.cloister/etc/%s", root->path, oci_etc_names[i]);
+                alloc_printf("%s/" IMAGE_ETC "/%s", root->path, oci_etc_names[i]);
             CLEANUP_FREE char *target = alloc_printf("/etc/%s", oci_etc_names[i]);
             struct stat st;
             if (lstat(over, &st) == 0 && S_ISREG(st.st_mode)) {
@@ -629,7 +593,9 @@ static int add_binds(const char *mountinfo, const struct layout *l, const char *
             }
         }
     }
-    add_bind(root, agent_path, OCI_ROOT_AGENT, false);
+    if (empty == NULL) {
+        add_bind(root, agent_path, OCI_ROOT_AGENT, false);
+    }
     return rc;
 }
 
@@ -640,40 +606,53 @@ static int read_mountinfo(const char *fs_root, struct buf *out, struct err *err)
 }
 
 int oci_root_compose(const char *fs_root, const char *shared_dir, const char *image,
-                     const char *agent_path, const struct oci_root_reach *reach,
+                     const char *agent_path, const struct oci_root_reach *reached,
                      struct oci_root *ret_root, char hint[BACKEND_HINT_MAX], struct err *err)
 {
-    static const struct oci_root_reach nothing = {.packages = NULL};
-    reach = reach != NULL ? reach : &nothing;
+    struct oci_root_reach own = {.packages = NULL}, *reach = &own;
+    own = reached != NULL ? *reached : own;
     memset(ret_root, 0, sizeof(*ret_root));
     hint[0] = '\0';
     CLEANUP_FREE char *agent = realpath(agent_path, NULL);
     if (agent == NULL || access(agent, X_OK) < 0) {
         return err_sys(err, ERR_CONFIG, errno, "agent %.256s", agent_path);
     }
-    struct layout l = {0};
-    int rc = image[0] == '\0' ? layout_host(fs_root, &l, err)
-                              : layout_image(image, reach, &l, hint, err);
+    struct oci_layout l = {0};
+    int rc = image[0] == '\0' ? oci_layout_host(fs_root, &l, err)
+                              : oci_layout_image(image, reach->share_count > 0, &l, hint, err);
     if (rc < 0) {
-        layout_finish(&l);
+        oci_layout_finish(&l);
         return rc;
     }
     ret_root->label = alloc_strdup(l.host ? "host:/usr" : l.top);
+    CLEANUP_FREE char *empty = alloc_printf("%s/" EMPTY_LAYER, shared_dir);
+    CLEANUP_FREE char *possible = overlay_of(shared_dir, empty);
+    if (reach->views && possible == NULL) {
+        note_bound(ret_root, "its root", "an overlay cannot be told such a name");
+        reach->views = false;
+    }
     ret_root->path = alloc_printf("%s/root-%016llx", shared_dir,
-                                  (unsigned long long)hash_layout(fs_root, &l, reach));
+                                  (unsigned long long)hash_layout(fs_root, &l, agent, reach));
+    if (reach->views) {
+        ret_root->lower = overlay_of(ret_root->path, empty);
+        rc = oci_put_dir(AT_FDCWD, empty, 0755, err);
+    }
     struct stat st;
-    if (lstat(ret_root->path, &st) < 0) {
-        rc = build_skeleton(fs_root, shared_dir, &l, reach, ret_root->path, err);
+    if (rc < 0) {
+        rc = err_wrap(err, "in %.128s", shared_dir);
+    } else if (lstat(ret_root->path, &st) < 0) {
+        rc = build_skeleton(fs_root, shared_dir, &l, agent, reach, ret_root->path, err);
     } else if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid()) {
         rc = err_set(err, ERR_IO, "%.256s is not a directory of ours", ret_root->path);
     }
     CLEANUP_BUF struct buf mountinfo;
     buf_init(&mountinfo, MOUNTINFO_MAX);
     rc = rc < 0 ? rc : read_mountinfo(fs_root, &mountinfo, err);
-    rc = rc < 0 ? rc : add_binds(buf_cstr(&mountinfo), &l, agent, ret_root, err);
+    const char *layer = reach->views ? empty : NULL;
+    rc = rc < 0 ? rc : add_binds(buf_cstr(&mountinfo), &l, agent, layer, ret_root, err);
     rc = rc < 0 ? rc : add_reach(&l, reach, ret_root, hint, err);
     rc = rc < 0 ? rc : add_shares(buf_cstr(&mountinfo), reach, ret_root, err);
-    layout_finish(&l);
+    oci_layout_finish(&l);
     return rc;
 }
 
@@ -682,9 +661,12 @@ void oci_root_finish(struct oci_root *root)
     for (size_t i = 0; i < root->bind_count; i++) {
         free(root->binds[i].source);
         free(root->binds[i].target);
+        free(root->binds[i].lower);
     }
     free(root->binds);
     free(root->path);
     free(root->label);
+    free(root->lower);
+    free(root->bound);
     memset(root, 0, sizeof(*root));
 }

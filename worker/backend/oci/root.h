@@ -26,6 +26,7 @@ struct oci_bind {
     bool noexec; /* the source is mounted noexec here, which a user namespace must keep */
     bool alone;  /* what is mounted below the source later does not appear */
     bool cover;  /* no bind: an empty read-only directory hides what is there */
+    char *lower; /* no bind: an overlay of these directories, for its option; NULL: it is one */
 };
 
 /* Further paths of this host that the sandbox sees. Borrowed. */
@@ -37,6 +38,7 @@ struct oci_root_reach {
     size_t mount_count;
     const struct backend_share *shares;
     size_t share_count;
+    bool views; /* directories of the root are shown by overlays */
     /* Where the shares will be mounted, by their names, when the runtime runs; NULL: it binds the
      * directories themselves. */
     const char *share_base;
@@ -45,6 +47,8 @@ struct oci_root_reach {
 struct oci_root {
     char *path;  /* the skeleton */
     char *label; /* "host:/usr" or the image directory */
+    char *lower; /* overlay of the skeleton, which becomes the root; NULL: the skeleton is it */
+    char *bound; /* what is no overlay though it was to be, and why, for people; NULL: nothing */
     struct oci_bind *binds;
     size_t bind_count, bind_cap;
 };

@@ -31,7 +31,6 @@
 #include "worker/backend/share.h"
 
 #define AGENT_WORDS "cloister-agent: share" /* begins what `cloister-agent share` writes */
-#define NOTES_NAME  "shares"
 
 int oci_shares_check(const struct backend_spec *spec, char hint[BACKEND_HINT_MAX], struct err *err)
 {
@@ -93,6 +92,39 @@ static void append_text(struct oci_shares_command *c, const char *flag, char *te
     append_word(c, text);
 }
 
+static void append_words(struct oci_shares_command *c, const char *const *argv)
+{
+    for (size_t i = 0; argv[i] != NULL; i++) {
+        append_word(c, argv[i]);
+    }
+}
+
+/* The words before those of the runtime. */
+static void begin_command(const struct backend_spec *spec, const struct oci_mode *mode,
+                          const struct oci_host *host, struct oci_shares_command *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    if (oci_has_devices(mode, host)) {
+        append_word(ret, spec->agent_path);
+        append_word(ret, "devices");
+        append_text(ret, "--at", alloc_printf("%s/" OCI_DEVICES_NAME, spec->shared_dir));
+        append_word(ret, "--");
+    }
+}
+
+bool oci_has_devices(const struct oci_mode *mode, const struct oci_host *host)
+{
+    return mode->views && host->root && mode->userns != OCI_USERNS_NONE;
+}
+
+void oci_devices_wrap(const struct backend_spec *spec, const struct oci_mode *mode,
+                      const struct oci_host *host, const char *const *argv,
+                      struct oci_shares_command *ret)
+{
+    begin_command(spec, mode, host, ret);
+    append_words(ret, argv);
+}
+
 int oci_shares_wrap(const struct backend_spec *spec, const struct oci_mode *mode,
                     const struct oci_host *host, const struct oci_box *box, const char *const *argv,
                     struct oci_shares_command *ret, struct err *err)
@@ -100,7 +132,7 @@ int oci_shares_wrap(const struct backend_spec *spec, const struct oci_mode *mode
     struct oci_spec_input in = {.spec = spec, .mode = mode, .host = host};
     uint32_t uid = 0, gid = 0;
     CLEANUP_FREE char *base = base_of_shares(spec, host);
-    memset(ret, 0, sizeof(*ret));
+    begin_command(spec, mode, host, ret);
     if (base != NULL) {
         int rc = oci_spec_user(&in, &uid, &gid, err);
         if (rc < 0) {
@@ -109,7 +141,7 @@ int oci_shares_wrap(const struct backend_spec *spec, const struct oci_mode *mode
         append_word(ret, spec->agent_path);
         append_word(ret, "share");
         append_text(ret, "--at", STEAL_PTR(base));
-        append_text(ret, "--notes", alloc_printf("%s/" NOTES_NAME, box->bundle));
+        append_text(ret, "--notes", alloc_printf("%s/" OCI_NOTES_NAME, box->bundle));
         append_text(ret, "--uid", alloc_printf("%lu", (unsigned long)uid));
         append_text(ret, "--gid", alloc_printf("%lu", (unsigned long)gid));
         for (size_t i = 0; i < spec->share_count; i++) {
@@ -119,9 +151,7 @@ int oci_shares_wrap(const struct backend_spec *spec, const struct oci_mode *mode
         }
         append_word(ret, "--");
     }
-    for (size_t i = 0; argv[i] != NULL; i++) {
-        append_word(ret, argv[i]);
-    }
+    append_words(ret, argv);
     return 0;
 }
 
@@ -140,6 +170,6 @@ const char *oci_shares_words(const char *words)
 
 void oci_shares_note(const struct oci_box *box, struct oci_notes *notes)
 {
-    CLEANUP_FREE char *path = alloc_printf("%s/" NOTES_NAME, box->bundle);
+    CLEANUP_FREE char *path = alloc_printf("%s/" OCI_NOTES_NAME, box->bundle);
     oci_box_notes(path, notes); /* usually there are none */
 }

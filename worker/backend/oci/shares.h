@@ -13,6 +13,7 @@
 #include "worker/backend/oci/host.h"
 
 #define OCI_SHARES_ARGS_MAX 96
+#define OCI_DEVICES_NAME    "devices" /* in the shared directory; stays empty on the host */
 
 /* A command line that owns the texts it has made. */
 struct oci_shares_command {
@@ -34,8 +35,17 @@ struct oci_mode oci_shares_mode(const struct backend_spec *spec, const struct oc
 int oci_shares_base(const struct backend_spec *spec, const struct oci_host *host, char **ret_base,
                     struct err *err) WARN_UNUSED;
 
-/* Turns the runtime's command line into one that also mounts them, if that is needed. `argv` is
- * borrowed as long as the result lives. */
+/* Whether a sandbox of this mode has device files of its own by `cloister-agent devices`. Without a
+ * user namespace the runtime makes them itself. */
+bool oci_has_devices(const struct oci_mode *mode, const struct oci_host *host);
+
+/* Turns the runtime's command line into one in which it has device files of the sandbox's own, if
+ * the mode wants that and this host lets it. `argv` is borrowed as long as the result lives. */
+void oci_devices_wrap(const struct backend_spec *spec, const struct oci_mode *mode,
+                      const struct oci_host *host, const char *const *argv,
+                      struct oci_shares_command *ret);
+
+/* The same, and turns it into one that also mounts the shares, if that is needed. */
 int oci_shares_wrap(const struct backend_spec *spec, const struct oci_mode *mode,
                     const struct oci_host *host, const struct oci_box *box, const char *const *argv,
                     struct oci_shares_command *ret, struct err *err) WARN_UNUSED;

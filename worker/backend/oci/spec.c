@@ -80,6 +80,9 @@ static void add_args(cJSON *process, const struct oci_spec_input *in)
     if (in->mode->userns == OCI_USERNS_SINGLE) {
         json_build_append_string(args, "--single-uid");
     }
+    if (in->root->lower != NULL) {
+        json_build_append_string(args, "--views");
+    }
     json_build_append_string(args, "--filter"); /* arguments, which the container's cannot */
 }
 
@@ -160,12 +163,24 @@ static void add_oci_tmpfs(cJSON *mounts, const char *target, const char *mode, u
     add_mount(mounts, target, "tmpfs", "tmpfs", options);
 }
 
+/* Directories seen through an overlay: its inodes are the sandbox's own, so that locks and watches
+ * on them reach nobody else, while memory has their content once. */
+static void add_view(cJSON *mounts, const char *target, const char *lower, bool noexec)
+{
+    CLEANUP_FREE char *options =
+        alloc_printf("ro,nosuid,nodev%s,lowerdir=%s", noexec ? ",noexec" : "", lower);
+    add_mount(mounts, target, "overlay", "overlay", options);
+}
+
 static void add_mounts(cJSON *config, const struct oci_spec_input *in)
 {
     bool single = in->mode->userns == OCI_USERNS_SINGLE;
     const struct backend_limits *limits = &in->spec->limits;
     uint64_t other = room_other(limits->memory_bytes, limits->disk_bytes);
     cJSON *mounts = json_build_array(config, "mounts");
+    if (in->root->lower != NULL) { /* over the skeleton, and below all else */
+        add_view(mounts, "/", in->root->lower, false);
+    }
 
     /* Members of group 0, so only the agent, see every process; code sees those that it could
      * trace. With one id for both the group would include user code; the agent is hidden there
@@ -196,6 +211,10 @@ static void add_mounts(cJSON *config, const struct oci_spec_input *in)
         if (b->cover) {
             add_mount(mounts, b->target, "tmpfs", "tmpfs",
                       "ro,nosuid,nodev,noexec,mode=555,size=4096,nr_inodes=2");
+            continue;
+        }
+        if (b->lower != NULL) {
+            add_view(mounts, b->target, b->lower, b->noexec);
             continue;
         }
         char options[64];

@@ -352,15 +352,18 @@ static void the_strongest_mode_comes_first(void **state)
     assert_true(n >= 4);
     assert_int_equal(m[0].userns, OCI_USERNS_RANGE);
     assert_int_equal(m[0].cgroups, OCI_CGROUPS_FS);
-    assert_true(m[0].hide && m[0].memory && m[0].cpu && m[0].pids);
+    assert_true(m[0].hide && m[0].memory && m[0].cpu && m[0].pids && m[0].views);
+    /* first without files of its own, then with weaker limits */
+    assert_true(m[1].cgroups == m[0].cgroups && m[1].userns == m[0].userns && !m[1].views);
+    assert_true(m[2].cgroups != m[0].cgroups && m[2].views);
     assert_int_equal(m[n - 1].userns, OCI_USERNS_NONE);
     assert_int_equal(m[n - 1].cgroups, OCI_CGROUPS_NONE);
-    assert_false(m[n - 1].hide || m[n - 1].memory);
+    assert_false(m[n - 1].hide || m[n - 1].memory || m[n - 1].views);
 
     /* A normal user has no delegated groups in version 1, and needs a user namespace. */
     tree_file(t, "/etc/passwd", "ann:x:1001:1001::/:/bin/sh\n");
     n = ladder(t, 1001, m);
-    assert_int_equal(n, 2);
+    assert_int_equal(n, 4);
     assert_int_equal(m[0].userns, OCI_USERNS_SINGLE);
     assert_int_equal(m[0].cgroups, OCI_CGROUPS_NONE);
 

@@ -472,6 +472,75 @@ static void an_image_needs_a_place_for_name_servers(void **state)
     assert_true(is_bound(f, "/etc/resolv.conf"));
 }
 
+static void with_views_a_root_has_nothing_in_common_with_others(void **state)
+{
+    struct fixture *f = *state;
+    char lower[3 * PATH_MAX];
+    f->reach.views = true;
+    assert_int_equal(compose(f, ""), 0);
+    const char *shared = tree_path(&f->work, "/shared");
+    snprintf(lower, sizeof(lower), "%s:%s/view", f->root.path, shared);
+    assert_string_equal(f->root.lower, lower);
+    snprintf(lower, sizeof(lower), "%s/usr:%s/view", f->host.root, shared);
+    assert_string_equal(bind_at(f, "/usr").lower, lower);
+    for (size_t i = 0; i < f->root.bind_count; i++) {
+        assert_non_null(f->root.binds[i].lower);
+    }
+    assert_null(f->root.bound);
+    expect(f, "/.cloister/agent", "binary"); /* a file cannot be shown by an overlay */
+    char *before = strdup(f->root.path);
+    tree_file(&f->work, "/agent", "another");
+    assert_int_equal(compose(f, ""), 0);
+    assert_string_not_equal(f->root.path, before);
+    free(before);
+    expect(f, "/.cloister/agent", "another");
+    f->reach.network = true;
+    assert_int_equal(compose(f, ""), 0);
+    assert_false(is_bound(f, "/etc/resolv.conf"));
+    char *resolvers = content(f, "/etc/resolv.conf");
+    assert_non_null(strstr(resolvers, "nameserver"));
+    free(resolvers);
+}
+
+static void with_views_an_image_is_covered_where_it_was_bound_over(void **state)
+{
+    struct fixture *f = *state;
+    char image[PATH_MAX], lower[3 * PATH_MAX];
+    tree_file(&f->work, "/image/bin/sh", "x");
+    tree_file(&f->work, "/image/etc/passwd", "mary:x:1:1::/:/bin/sh\n");
+    tree_file(&f->work, "/image/.dockerenv", "made by");
+    snprintf(image, sizeof(image), "%s", tree_path(&f->work, "/image"));
+    f->reach = (struct oci_root_reach){.views = true, .network = true};
+    assert_int_equal(compose(f, image), 0); /* without a place for name servers */
+    snprintf(lower, sizeof(lower), "%s/.cloister/etc:%s/etc", f->root.path, image);
+    assert_string_equal(bind_at(f, "/etc").lower, lower);
+    assert_false(is_bound(f, "/etc/passwd") || is_bound(f, "/.dockerenv"));
+    expect(f, "/.dockerenv", "made by");
+    assert_null(f->root.bound);
+}
+
+static void what_no_overlay_can_show_is_bound_and_named(void **state)
+{
+    struct fixture *f = *state;
+    char image[PATH_MAX], mounts[3 * PATH_MAX];
+    f->reach.views = true;
+    tree_file(&f->work, "/image/bin/sh", "x");
+    tree_dir(&f->work, "/image/a:b");
+    tree_dir(&f->work, "/image/opt/own");
+    snprintf(image, sizeof(image), "%s", tree_path(&f->work, "/image"));
+    snprintf(mounts, sizeof(mounts),
+             "1 0 8:1 / / rw - ext4 x rw\n2 1 8:1 / %s/opt/own rw - ext4 x rw\n", image);
+    tree_file(&f->host, "/proc/self/mountinfo", mounts);
+    assert_int_equal(compose(f, image), 0);
+    assert_non_null(bind_at(f, "/bin").lower);
+    assert_true(bind_at(f, "/opt").lower == NULL && bind_at(f, "/opt").deep);
+    assert_true(is_bound(f, "/opt/own"));
+    assert_true(is_bound(f, "/a:b") && bind_at(f, "/a:b").lower == NULL);
+    assert_non_null(
+        strstr(f->root.bound, "/opt reach other sandboxes and this host: there are mounts"));
+    assert_non_null(strstr(f->root.bound, "/a:b reach other sandboxes"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -490,6 +559,9 @@ int main(void)
         TEST(shares_are_bound_and_mounts_below_them_covered),
         TEST(shares_take_the_place_of_what_an_image_has_there),
         TEST(an_image_needs_a_place_for_name_servers),
+        TEST(with_views_a_root_has_nothing_in_common_with_others),
+        TEST(with_views_an_image_is_covered_where_it_was_bound_over),
+        TEST(what_no_overlay_can_show_is_bound_and_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

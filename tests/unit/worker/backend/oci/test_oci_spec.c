@@ -43,7 +43,8 @@ static struct fixture make(void)
                  .swap = true,
                  .cpu = true,
                  .pids = true,
-                 .hide = true},
+                 .hide = true,
+                 .views = true},
         .host = {.root = true,
                  .uids = {0, UINT32_MAX},
                  .gids = {0, UINT32_MAX},
@@ -442,13 +443,14 @@ static void too_few_ids_are_an_error(void **state)
 static void modes_survive_packing(void **state)
 {
     (void)state;
-    for (unsigned bits = 0; bits < 1024; bits++) {
+    for (unsigned bits = 0; bits < 2048; bits++) {
         struct oci_mode in = {
             .userns = (enum oci_userns)(1 + bits % 3),
             .cgroups = (enum oci_cgroups)(1 + (bits >> 2) % 3),
             .hide = (bits & 16) != 0,
             .crun = (bits & 32) != 0,
             .choice = (bits >> 6) & 3,
+            .views = (bits & 1024) != 0,
         };
         in.memory = in.swap = in.cpu = in.pids = in.cgroups != OCI_CGROUPS_NONE && bits % 2 == 0;
         uint64_t packed = oci_mode_pack(&in);
@@ -456,10 +458,11 @@ static void modes_survive_packing(void **state)
         assert_true(packed != 0 && packed <= UINT32_MAX);
         assert_true(oci_mode_unpack(packed, &out));
         assert_int_equal(oci_mode_pack(&out), packed);
+        assert_true(out.views == in.views);
     }
     struct oci_mode mode;
-    static const uint64_t unknown[] = {0,          1,          0x10000000, 0x10000001,
-                                       0x20000005, 0x1000010d, UINT32_MAX, UINT64_MAX};
+    static const uint64_t unknown[] = {0,          1,          0x20000000, 0x20000001,
+                                       0x10000005, 0x2000010d, UINT32_MAX, UINT64_MAX};
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
         assert_false(oci_mode_unpack(unknown[i], &mode));
     }
@@ -479,8 +482,29 @@ static void what_is_missing_is_said(void **state)
     assert_int_equal(notes.count, 1);
     struct oci_mode none = {.userns = OCI_USERNS_SINGLE, .cgroups = OCI_CGROUPS_NONE};
     oci_mode_unapplied(&none, true, "the runtime's words", &notes);
-    assert_int_equal(notes.count, 5);
+    assert_int_equal(notes.count, 6);
+    assert_non_null(strstr(notes.text[4], "private files: "));
     assert_non_null(strstr(notes.text[0], "memory: the runtime's words; RLIMIT_DATA"));
+}
+
+static void overlays_come_below_all_else_and_the_trial_looks_for_them(void **state)
+{
+    (void)state;
+    struct fixture f = make();
+    build(&f);
+    assert_null(find(spec_at(&f, "mounts"), "type", "overlay"));
+    cJSON_Delete(f.config);
+    f.root.lower = (char *)(uintptr_t) "/s/root-1:/s/view";
+    f.binds[0].lower = (char *)(uintptr_t) "/usr:/s/view";
+    f.binds[0].noexec = true;
+    build(&f);
+    assert_string_equal(json_get_str(spec_at(&f, "mounts.0"), "destination"), "/");
+    assert_true(lists(mount_options(&f, "/"), "lowerdir=/s/root-1:/s/view"));
+    assert_true(lists(mount_options(&f, "/usr"), "lowerdir=/usr:/s/view"));
+    assert_true(lists(mount_options(&f, "/usr"), "noexec"));
+    assert_true(lists(mount_options(&f, "/usr"), "nosuid"));
+    assert_true(lists(spec_at(&f, "process.args"), "--views"));
+    cJSON_Delete(f.config);
 }
 
 static void table_is_sorted(const char *const *names, size_t count)
@@ -607,6 +631,7 @@ int main(void)
         cmocka_unit_test(too_few_ids_are_an_error),
         cmocka_unit_test(modes_survive_packing),
         cmocka_unit_test(what_is_missing_is_said),
+        cmocka_unit_test(overlays_come_below_all_else_and_the_trial_looks_for_them),
         cmocka_unit_test(system_call_tables_are_sound),
         cmocka_unit_test(unknown_calls_do_not_exist),
     };
