@@ -95,6 +95,22 @@ def scripts():
     equal(heard(), [], "what the author has heard")
 
 
+@suite.case("very many empty files are no way around --packages-mb, and leave nothing", when=ON_OCI)
+def empty_files():
+    names = {f"crowd/d{i // 100}/{i}": "" for i in range(6000)}
+    index.add(wheels.wheel("crowd", "1.0", dict(names, **{"crowd/__init__.py": ""})))
+    index.add(wheels.npm("crowd", "1.0.0", dict(names, **{"index.js": ""})))
+    with Server(*SOURCES, "--packages-mb", "8") as server:
+        server.legacy()
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        for manager, place in (("pip", "/packages/python"), ("npm", "/packages/node")):
+            failed = server.call_failing("install_package", package_name="crowd", manager=manager, sandbox_id=sandbox)
+            contains(failed["error"]["message"], "would take more than 8 MiB")
+            contains(failed["error"]["hint"], "--packages-mb")
+            count = f"import os\nsum(len(inner) + len(names) for _, inner, names in os.walk('{place}'))"
+            equal(server.run(count, sandbox_id=sandbox)["result"], "0", manager)
+
+
 @suite.case("where the operator allows it, they run")
 def allowed():
     with Server(*SOURCES, "--build-packages") as server:

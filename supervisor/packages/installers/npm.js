@@ -18,6 +18,7 @@ const task = JSON.parse(process.argv[2]);
 const root = task.root;
 const staging = path.join(root, `.staging-${task.id}`);
 const LINES_KEPT = 400;
+const BLOCK = 4096;
 const NO_GIT = "/bin/false"; // in git's place
 const KINDS = [
   ["space", /ENOSPC|EDQUOT|no space left on device/i],
@@ -41,12 +42,13 @@ function remove(place) {
   fs.rmSync(place, { recursive: true, force: true });
 }
 
+// What it takes, in blocks: a file or directory takes one at least, so that very many empty ones are no way around the limit.
 function sizeOf(top) {
   let total = 0;
   for (const entry of fs.existsSync(top) ? fs.readdirSync(top, { withFileTypes: true }) : []) {
     const place = path.join(top, entry.name);
     try {
-      total += entry.isDirectory() ? sizeOf(place) : fs.lstatSync(place).size;
+      total += entry.isDirectory() ? BLOCK + sizeOf(place) : Math.max(1, Math.ceil(fs.lstatSync(place).size / BLOCK)) * BLOCK;
     } catch {
       // it went while we looked
     }

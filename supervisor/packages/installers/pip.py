@@ -35,6 +35,7 @@ import time
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 TENTATIVE = 0x40  # of an IPv6 address: not to be used yet
 LINES_KEPT = 400
+BLOCK = 4096
 WATCH_SECONDS = 1.0
 ADDRESS_SECONDS = 10
 UNBUILT = "packages are not built here"
@@ -82,11 +83,13 @@ def normal(name):
 
 
 def size_of(top):
+    """What it takes, in blocks: a file or directory takes one at least, so that very many empty ones are no way around the limit."""
     total = 0
-    for place, _, names in os.walk(top):
+    for place, inner, names in os.walk(top):
+        total += BLOCK * len(inner)
         for name in names:
             try:
-                total += os.lstat(os.path.join(place, name)).st_size
+                total += max(1, -(-os.lstat(os.path.join(place, name)).st_size // BLOCK)) * BLOCK
             except OSError:
                 pass  # it went while we looked
     return total
