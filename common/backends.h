@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "common/confine.h"
 #include "common/view.h"
 #include "config.h"
 
@@ -46,6 +47,7 @@ struct backend_row {
     bool is_its_runtime; /* people know it by its runtimes: with auto, --runtime means it */
     bool trial_leaves;   /* a trial that was cut off may leave something, which is to be swept */
     enum backend_images images;
+    enum confine_role worker_role; /* what its workers give up, see confine.h */
     const char *engine_variables[BACKEND_VARIABLES_MAX]; /* environment that names its place */
     const char *runtimes[BACKEND_RUNTIMES_MAX]; /* tried if none is named; "" is its default */
     const char *remedy;                         /* for the error if it cannot be used: what to do */

@@ -10,6 +10,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/confine.h"
 #include "common/err.h"
 #include "common/log.h"
 #include "proto/exit_codes.h"
@@ -90,6 +91,7 @@ static int serve(struct config *config)
 {
     char self[LIMIT_PATH];
     size_t size = sizeof(self);
+    confine_process(CONFINE_SUPERVISOR);
     if (uv_exepath(self, &size) == 0) { /* else the next server sweeps after this one */
         config->sweeper = self;
     }
@@ -135,6 +137,7 @@ static int run_command(int argc, char **argv, int at)
         status = used < count ? token_command(words[used])
                               : usage_error("token: expected a name behind it");
     } else if (strcmp(command, "doctor") == 0) {
+        confine_process(CONFINE_SUPERVISOR); /* as the server that it speaks for */
         status = doctor_run(&config);
     } else if (strcmp(command, "demo") == 0) {
         status = demo(count, words);
@@ -148,6 +151,7 @@ static int run_command(int argc, char **argv, int at)
 
 int main(int argc, char **argv)
 {
+    confine_memory();
     if (argc > 1 && strcmp(argv[1], SWEEPER_ARGUMENT) == 0) {
         return sweeper_run(argc - 2, argv + 2);
     }

@@ -8,8 +8,8 @@
  * end-of-file says that it died.
  *
  * The worker is a session of its own: a ^C on the terminal is for the supervisor, which ends its
- * workers in order. It keeps the right to gain privileges, because a runtime started by an ordinary
- * user needs the setuid helpers newuidmap and newgidmap.
+ * workers in order. What it gives up at its start follows from the backend that it will be asked
+ * for (common/confine.h), because later there are threads, each of which would have to do it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,10 +21,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
 
+#include "common/backends.h"
+#include "common/confine.h"
 #include "common/fd.h"
 #include "common/log.h"
 #include "common/str.h"
@@ -48,20 +47,27 @@ static int usage(const char *problem, const char *what)
 {
     fprintf(stderr, "cloister-worker: %s%s\n", problem, what);
     fprintf(stderr, "usage: cloister-worker --socket PATH --sandbox ID --generation N --dir DIR\n"
-                    "                       --shared-dir DIR --agent PATH [--log-level LEVEL]\n");
+                    "                       --shared-dir DIR --agent PATH [--backend NAME]\n"
+                    "                       [--log-level LEVEL]\n");
     return EXIT_CODE_USAGE;
 }
 
 /* 0, or the exit code. */
-static int parse(int argc, char **argv, struct worker_setup *setup)
+static int parse(int argc, char **argv, struct worker_setup *setup, enum confine_role *ret_role)
 {
     static const struct option options[] = {
-        {"socket", required_argument, NULL, 's'},     {"sandbox", required_argument, NULL, 'i'},
-        {"generation", required_argument, NULL, 'g'}, {"dir", required_argument, NULL, 'd'},
-        {"shared-dir", required_argument, NULL, 'S'}, {"agent", required_argument, NULL, 'a'},
-        {"log-level", required_argument, NULL, 'l'},  {NULL, 0, NULL, 0},
+        {"socket", required_argument, NULL, 's'},
+        {"sandbox", required_argument, NULL, 'i'},
+        {"generation", required_argument, NULL, 'g'},
+        {"dir", required_argument, NULL, 'd'},
+        {"shared-dir", required_argument, NULL, 'S'},
+        {"agent", required_argument, NULL, 'a'},
+        {"log-level", required_argument, NULL, 'l'},
+        {"backend", required_argument, NULL, 'b'},
+        {NULL, 0, NULL, 0},
     };
     struct err err = ERR_INIT;
+    const struct backend_row *row;
     enum log_level level;
     int c;
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -85,6 +91,10 @@ static int parse(int argc, char **argv, struct worker_setup *setup)
             break;
         case 'a':
             setup->agent_path = optarg;
+            break;
+        case 'b': /* the supervisor's request will say that there is none, if so */
+            row = backend_row_find(optarg);
+            *ret_role = row != NULL ? row->worker_role : CONFINE_NOTHING;
             break;
         case 'l':
             if (!log_level_parse(optarg, &level)) {
@@ -111,7 +121,7 @@ static int parse(int argc, char **argv, struct worker_setup *setup)
     return 0;
 }
 
-static void harden(void)
+static void harden(enum confine_role role)
 {
     struct stat st;
     struct err err = ERR_INIT;
@@ -125,11 +135,8 @@ static void harden(void)
     if (fstat(STDERR_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode))) {
         err_ignore(fd_set_nonblock(STDERR_FILENO, &err)); /* then logging may block */
     }
-#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
-    /* Other processes of this user may neither read this process's memory nor trace it. Not in
-     * builds with the leak checker, which traces the process. */
-    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-#endif
+    confine_memory();
+    confine_process(role);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -209,11 +216,12 @@ int main(int argc, char **argv)
     bool has_lifeline = fcntl(LIFELINE_FD, F_GETFD) >= 0;
 
     log_set_component("worker");
-    int rc = parse(argc, argv, &setup);
+    enum confine_role role = CONFINE_NOTHING;
+    int rc = parse(argc, argv, &setup, &role);
     if (rc != 0) {
         return rc;
     }
-    harden();
+    harden(role);
     if (has_lifeline && fd_set_cloexec(LIFELINE_FD, true, &err) < 0) {
         log_error("cannot set up: %s", err.text);
         return EXIT_CODE_SETUP;

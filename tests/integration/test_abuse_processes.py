@@ -1,14 +1,20 @@
 """What somebody has won who takes over one of our processes, or runs beside them as the same person: the
 server, its sweeper, and the worker of a sandbox."""
 
+import errno
+import json
 import os
+import re
+import shutil
+import subprocess
 
-from common import Server, Suite, equal, needs_runtime
+from common import HERE, NONE, ON_OCI, Server, Skip, Suite, equal, needs_runtime, poll
 import mcp
 
 needs_runtime()
 suite = Suite()
 
+NOBODY = 65534
 SECRETS = {
     "GITHUB_TOKEN": "ghp-of-the-person-4711",
     "AWS_SECRET_ACCESS_KEY": "aws-of-the-person-4711",
@@ -57,6 +63,191 @@ def secrets_later():
         server.kill_worker(sandbox)
         equal(server.run("6 * 7", sandbox_id=sandbox)["result"], "42")
         equal(set(SECRETS) & {name.decode() for name in environment(server.worker_pid(sandbox))}, set())
+
+
+# ---- being read ----
+
+
+def traceable():
+    """Whether this build keeps itself open to debuggers and the leak checker (meson.build)."""
+    with open(os.environ["CLOISTER"], "rb") as file:
+        return os.environ.get("CLOISTER_TRACEABLE") == "1" or re.search(rb"__[at]san_init", file.read()) is not None
+
+
+SPY = """
+import ctypes, errno, json, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+
+def tried(what):
+    try:
+        what()
+    except OSError as problem:
+        return errno.errorcode[problem.errno]
+    return "done"
+
+def attach(pid):
+    if libc.ptrace(16, pid, None, None) < 0:
+        raise OSError(ctypes.get_errno(), "")
+    libc.ptrace(17, pid, None, None)
+
+def spy(pid):
+    return {
+        "environment": tried(lambda: open(f"/proc/{pid}/environ", "rb").read()),
+        "memory": tried(lambda: open(f"/proc/{pid}/mem", "rb")),
+        "descriptors": tried(lambda: os.listdir(f"/proc/{pid}/fd")),
+        "tracing": tried(lambda: attach(pid)),
+    }
+
+print(json.dumps([spy(int(pid)) for pid in sys.argv[1:]]))
+"""
+
+
+@suite.case("another program of the same person reads neither memory nor environment of our processes, and traces none", engines=NONE)
+def spied_on():
+    if traceable():
+        raise Skip("this build is for debuggers and the leak checker")
+    place = mcp.temporary_directory()
+    prefix = []
+    if os.getuid() == 0:  # root may read everything
+        prefix = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        os.chown(place, NOBODY, NOBODY)
+        if subprocess.run([*prefix, os.environ["CLOISTER"], "--version"], capture_output=True, check=False).returncode != 0:
+            raise Skip("the built program cannot be run by another user")
+    with Server(runtime_dir=place, prefix=prefix, env={"HOME": place, **SECRETS}) as server:
+        server.legacy()
+        made = server.start_call("create_sandbox").result()
+        pids = [server.process.pid, *server.sweepers()]
+        if not made.get("isError"):
+            pids.append(server.worker_pid(made["structuredContent"]["sandbox_id"]))
+        done = subprocess.run([*prefix, "/usr/bin/python3", "-c", SPY, *map(str, pids)], capture_output=True, text=True, check=True)
+        for found in json.loads(done.stdout):
+            equal(found, {"environment": "EACCES", "memory": "EACCES", "descriptors": "EACCES", "tracing": "EPERM"})
+    shutil.rmtree(place, ignore_errors=True)
+
+
+# ---- privileges ----
+
+CAPABILITIES = (
+    "chown dac_override dac_read_search fowner fsetid kill setgid setuid setpcap linux_immutable net_bind_service net_broadcast net_admin net_raw "
+    "ipc_lock ipc_owner sys_module sys_rawio sys_chroot sys_ptrace sys_pacct sys_admin sys_boot sys_nice sys_resource sys_time sys_tty_config mknod "
+    "lease audit_write audit_control setfcap mac_override mac_admin syslog wake_alarm block_suspend audit_read perfmon bpf checkpoint_restore"
+).split()
+FILES = {"dac_override", "dac_read_search"}
+SERVER = FILES | {"chown", "fowner", "fsetid", "kill", "sys_nice", "net_bind_service"}
+RUNTIMES = SERVER | {
+    *("setuid", "setgid", "setpcap", "setfcap", "sys_admin", "sys_chroot", "sys_ptrace", "sys_resource", "net_admin", "mknod", "ipc_lock")
+}
+
+
+def status_of(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return dict(line.split(":\t", 1) for line in file.read().splitlines())
+
+
+def named(mask):
+    bits = int(mask, 16)
+    return {CAPABILITIES[i] if i < len(CAPABILITIES) else f"capability {i}" for i in range(bits.bit_length()) if bits >> i & 1}
+
+
+def needs_root():
+    if os.getuid() != 0:
+        raise Skip("an ordinary user has no capabilities, and a runtime of its own needs set-user-id programs")
+
+
+@suite.case("whoever takes over a process gains nothing by set-user-id programs, and has what the role needs and no more")
+def privileges():
+    needs_root()
+    with Server() as server:
+        server.legacy()
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        equal(server.run("6 * 7", sandbox_id=sandbox)["result"], "42")
+        worker = RUNTIMES if ON_OCI else FILES
+        limits = {"server": (SERVER, RUNTIMES), "sweeper": (SERVER, RUNTIMES), "worker": (worker, worker)}
+        for name, pid in parts(server, sandbox).items():
+            status, (own, children) = status_of(pid), limits[name]
+            equal(status["NoNewPrivs"], "1", f"{name}: no new privileges")
+            equal(named(status["CapEff"]) - own, set(), f"{name}: capabilities beyond its role")
+            for field in ("CapPrm", "CapBnd", "CapInh", "CapAmb"):
+                equal(named(status[field]) - children, set(), f"{name}: {field} beyond what it starts needs")
+
+
+@suite.case("what a runtime of a sandbox starts on this host is limited as well", when=ON_OCI)
+def privileges_of_children():
+    needs_root()
+    place = mcp.temporary_directory()
+    runtime = os.path.join(place, "runtime")
+    note = os.path.join(place, "status")
+    with open(runtime, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\ncat /proc/self/status >"{note}.$$" 2>/dev/null\nenv >"{note}.$$.env"\nexec runc "$@"\n')
+    os.chmod(runtime, 0o755)
+    with Server("--runtime", runtime, env=SECRETS) as server:
+        server.legacy()
+        server.call("create_sandbox")
+        notes = sorted(name for name in os.listdir(place) if name.startswith("status."))
+        assert notes, "the runtime has noted nothing"
+        for name in notes:
+            with open(os.path.join(place, name), encoding="utf-8") as file:
+                text = file.read()
+            if name.endswith(".env"):
+                equal([value for value in SECRETS.values() if value in text], [], "secrets of the person in the runtime")
+            else:
+                status = dict(line.split(":\t", 1) for line in text.splitlines())
+                equal((status["NoNewPrivs"], named(status["CapEff"]) - RUNTIMES, named(status["CapBnd"]) - RUNTIMES), ("1", set(), set()))
+    shutil.rmtree(place)
+
+
+# ---- system calls ----
+
+TO_ALL = {
+    "add_key": errno.EPERM,
+    "adjtimex": errno.EPERM,
+    "init_module": errno.EPERM,
+    "io_uring": errno.ENOSYS,
+    "perf_event_open": errno.EPERM,
+    "swapoff": errno.EPERM,
+    "syslog": errno.EPERM,
+    "userfaultfd": errno.EPERM,
+    "child": 0,
+}
+TO_TALKERS = {"namespace": errno.EPERM, "mount": errno.EPERM, "memory": errno.EPERM, "setns": errno.EPERM, "unshare": errno.EPERM}
+
+
+def library(place):
+    """tests/lib/inside.c, which tries what an attacker would who runs code in the process."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        raise Skip("no C compiler here")
+    made = os.path.join(place, "inside.so")
+    source = os.path.join(os.path.dirname(HERE), "lib", "inside.c")
+    subprocess.run([compiler, "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", made, source, "-ldl"], check=True)
+    return made
+
+
+@suite.case("code that somebody brings to run in one of our processes gets nothing from the kernel that the role does not need")
+def system_calls():
+    needs_root()
+    place = mcp.temporary_directory()
+    asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+    with Server(env={"LD_PRELOAD": library(place), "TMPDIR": place, "ASAN_OPTIONS": asan}) as server:
+        server.legacy()
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        equal(server.run("6 * 7", sandbox_id=sandbox)["result"], "42")
+        for name, pid in parts(server, sandbox).items():
+            if name == "sweeper":
+                continue  # it sleeps before its loop
+            equal(status_of(pid)["Seccomp"], "2", f"{name}: a filter")
+            path = os.path.join(place, f"inside.{pid}")
+            poll(f"{name} has tried", lambda path=path: os.path.exists(path))
+            with open(path, encoding="utf-8") as file:
+                got = {word: int(number) for word, number in map(str.split, file)}
+            wanted = dict(TO_ALL)
+            if name == "worker" and not ON_OCI:
+                wanted.update(TO_TALKERS)
+                if not traceable():
+                    wanted["trace"] = errno.EPERM
+            names = {number: errno.errorcode.get(number, "done") for number in {*got.values(), *wanted.values()}}
+            equal({word: names[got[word]] for word in wanted}, {word: names[number] for word, number in wanted.items()}, name)
+    shutil.rmtree(place, ignore_errors=True)
 
 
 suite.run()

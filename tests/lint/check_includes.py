@@ -95,6 +95,7 @@ DEMO = (r"supervisor/cli/demo\w*\.h|supervisor/base/result_form\.h|(common|commo
 IPC = (r"common/(io/)?[^/]+\.h", r"uv\.h|nng/.*")
 HTTP = (r"common/(io/)?[^/]+\.h|config\.h", LOOP)
 EXCEPTIONS = {
+    "common/confine.c": (r"common/[^/]+\.h|checked\.h", r"(?!)"),
     "common/sm.c": (r"common/[^/]+\.h|checked\.h", r"(?!)"),
     "common/io/ipc_client.c": IPC,
     "common/io/ipc_close.c": IPC,

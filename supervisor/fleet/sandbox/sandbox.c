@@ -354,6 +354,7 @@ struct worker_args sandbox_worker_args(const struct sandbox *s, uint64_t generat
         .sandbox = s->id,
         .dir = s->dir,
         .shared_dir = s->host->instance->shared,
+        .backend = s->backend,
         .generation = generation,
     };
 }

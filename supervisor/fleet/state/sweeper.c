@@ -24,6 +24,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/confine.h"
 #include "common/fd.h"
 #include "common/log.h"
 #include "proto/exit_codes.h"
@@ -203,6 +204,7 @@ static void harden(void)
         sigaction(ignored[i], &ignore, NULL); /* libuv resets them for our children */
     }
     umask(077);
+    confine_process(CONFINE_SUPERVISOR);
     err_ignore(fd_set_cloexec(SWEEPER_LOW_FD, true, NULL));
     err_ignore(fd_set_cloexec(SWEEPER_HIGH_FD, true, NULL));
     err_ignore(fd_set_cloexec(SWEEPER_LOCK_FD, true, NULL));

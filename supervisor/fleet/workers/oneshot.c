@@ -117,7 +117,9 @@ int worker_oneshot_start(struct fleet_host *host, const struct worker_args *args
     e->runtime = alloc_strdup(target->runtime);
     e->done = done;
     e->arg = arg;
-    int rc = worker_link_start(host, args, &events, e, &e->link, err);
+    struct worker_args own = *args;
+    own.backend = e->backend[0] != '\0' ? e->backend : NULL;
+    int rc = worker_link_start(host, &own, &events, e, &e->link, err);
     if (rc < 0) {
         free_oneshot(e);
     }

@@ -112,6 +112,8 @@ static int spawn_worker(struct worker_process *p, const struct worker_args *args
         host->agent_path,
         "--log-level",
         log_level_name(log_get_level()),
+        args->backend != NULL ? "--backend" : NULL,
+        args->backend,
         NULL,
     };
     uv_stdio_container_t stdio[4];

@@ -19,6 +19,7 @@ struct worker_args {
     const char *sandbox;    /* id */
     const char *dir;        /* private directory of the sandbox */
     const char *shared_dir; /* of the instance */
+    const char *backend;    /* which it will be asked for; NULL: not known */
     uint64_t generation;
     bool expendable; /* stopped when the server stops: its task is useless then */
 };
