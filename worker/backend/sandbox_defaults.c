@@ -27,6 +27,11 @@
 #define UID_SMALL_FIRST 20000u
 #define UID_SMALL_END   60000u
 
+/* Where TCP meets this limit it loses packets and gets slow, so it is no less than some busy
+ * connections to oneself may fill. */
+#define SOCKETS_PART 4 /* of the memory */
+#define SOCKETS_MIN  (64u << 20)
+
 #define INODE_BYTES 4096
 #define INODES_MIN  1024
 #define INODES_MAX  65536
@@ -47,6 +52,12 @@ uint32_t sandbox_uid_apart(const char *name, uint64_t end)
     uint64_t first = end >= UID_END ? UID_FIRST : end >= UID_SMALL_END ? UID_SMALL_FIRST : end / 2;
     uint64_t stop = end >= UID_END ? UID_END : end >= UID_SMALL_END ? UID_SMALL_END : end;
     return stop > first ? (uint32_t)(first + hash % (stop - first)) : SANDBOX_UID;
+}
+
+uint64_t sandbox_sockets(uint64_t memory_bytes)
+{
+    uint64_t part = memory_bytes / SOCKETS_PART;
+    return part < SOCKETS_MIN ? SOCKETS_MIN : part;
 }
 
 const char *const *sandbox_masked(size_t *ret_count)

@@ -48,6 +48,10 @@ const char *const *sandbox_masked(size_t *ret_count);
 /* Pseudo-terminals of a sandbox; the host has some three thousand for all. */
 #define SANDBOX_PTYS 32
 
+/* Where the buffers of sockets are not counted as memory of the sandbox: how much they may be, all
+ * together. */
+uint64_t sandbox_sockets(uint64_t memory_bytes);
+
 /* Limits of a sandbox's IPC namespace, as names below /proc/sys/kernel: writes the i-th one's value
  * and returns its name. */
 #define SANDBOX_SYSCTLS    4

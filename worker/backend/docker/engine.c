@@ -25,7 +25,7 @@ static const size_t flags[] = {
     offsetof(struct docker_engine, rootless),    offsetof(struct docker_engine, memory_limit),
     offsetof(struct docker_engine, swap_limit),  offsetof(struct docker_engine, pids_limit),
     offsetof(struct docker_engine, cpu_quota),   offsetof(struct docker_engine, seccomp),
-    offsetof(struct docker_engine, cgroup_none),
+    offsetof(struct docker_engine, cgroup_none), offsetof(struct docker_engine, cgroup_v1),
 };
 
 #define FLAG_COUNT (sizeof(flags) / sizeof(flags[0]))
@@ -129,7 +129,8 @@ int docker_engine_read(struct docker_engine *e, const cJSON *info, struct err *e
     e->pids_limit = truth(info, "PidsLimit");
     e->cpu_quota = truth(info, "CpuCfsQuota");
     e->cgroup_none = driver != NULL && strcmp(driver, "none") == 0;
-    if (e->podman && e->rootless && version != NULL && strcmp(version, "1") == 0) {
+    e->cgroup_v1 = version != NULL && strcmp(version, "1") == 0;
+    if (e->podman && e->rootless && e->cgroup_v1) {
         e->cgroup_none = true; /* Podman cannot apply limits there, and does not report that */
     }
     if (json_is_int(cpus) && cpus->valuedouble > 0 && cpus->valuedouble <= CPUS_MAX) {

@@ -24,7 +24,8 @@ struct docker_engine {
     bool rootless; /* "name=rootless" */
     bool memory_limit, swap_limit, pids_limit, cpu_quota; /* what the kernel there can enforce */
     bool seccomp;
-    bool cgroup_none;       /* CgroupDriver "none": no limit at all is applied */
+    bool cgroup_none; /* CgroupDriver "none": no limit at all is applied */
+    bool cgroup_v1;
     uint64_t cpu_milli_max; /* all CPUs of the engine's host; 0: unknown */
 };
 

@@ -569,6 +569,14 @@ size_t docker_spec_unapplied(const struct docker_engine *engine, const char *con
         CLEANUP_FREE char *text = alloc_printf("%s; RLIMIT_NPROC stands in", why);
         note_setting(&n, "pids", text);
     }
+    for (size_t i = 0; i < warning_count; i++) {
+        note_warning(&n, warnings[i]);
+    }
+    if (holds_memory(engine) && engine->cgroup_v1) {
+        note_setting(&n, "sockets",
+                     "cgroups of version 1 do not count their buffers as memory, and the engine's "
+                     "runtimes ignore a limit for them");
+    }
     if (engine->podman) {
         note_setting(&n, "ptys",
                      "the engine has no limit for them; a sandbox can use up the host's");
@@ -580,9 +588,6 @@ size_t docker_spec_unapplied(const struct docker_engine *engine, const char *con
         note_setting(&n, "inotify",
                      "the engine maps ids; what a sandbox takes counts for the user "
                      "that runs the engine");
-    }
-    for (size_t i = 0; i < warning_count; i++) {
-        note_warning(&n, warnings[i]);
     }
     return n.count;
 }

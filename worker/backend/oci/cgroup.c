@@ -29,6 +29,7 @@
 #include "common/fd.h"
 
 #define PROC_FILE_MAX (1u << 20) /* mountinfo of a host with thousands of containers */
+#define SOCKETS_FILE  "memory.kmem.tcp.limit_in_bytes" /* of UDP, too, in spite of its name */
 #define FIGURES_MAX   (16u << 10)
 #define NEST_MAX      4 /* levels below a sandbox's group: runtimes make one at most */
 
@@ -175,6 +176,7 @@ static void detect_v1(const char *fs_root, struct oci_cgroup_host *h)
     h->memory = memory != NULL;
     h->swap = memory != NULL &&
               cgroup_file_exists(fs_root, memory->point, "", "memory.memsw.limit_in_bytes");
+    h->sockets = memory != NULL && cgroup_file_exists(fs_root, memory->point, "", SOCKETS_FILE);
     h->cpu = find_mount(h, "cpu") != NULL;
     h->pids = find_mount(h, "pids") != NULL;
 }
@@ -350,6 +352,20 @@ static uint64_t figure(const char *dir, const char *name, const char *key)
 uint64_t oci_cgroup_oom_kills(const struct oci_cgroup_dirs *dirs)
 {
     return figure(dirs->memory, dirs->unified ? "memory.events" : "memory.oom_control", "oom_kill");
+}
+
+int oci_cgroup_limit_sockets(const struct oci_cgroup_dirs *dirs, uint64_t bytes, struct err *err)
+{
+    char path[OCI_CGROUP_PATH_MAX * 2], value[24];
+    int len = snprintf(value, sizeof(value), "%llu", (unsigned long long)bytes);
+    if (!join_path(path, sizeof(path), dirs->memory, "/" SOCKETS_FILE, "")) {
+        return err_set(err, ERR_IO, "the name of its cgroup is too long");
+    }
+    CLEANUP_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return err_sys(err, ERR_IO, errno, "%s", path);
+    }
+    return fd_write_all(fd, value, (size_t)len, err);
 }
 
 void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *ret_usage)

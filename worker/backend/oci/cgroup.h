@@ -35,6 +35,7 @@ struct oci_cgroup_host {
     struct oci_cgroup_mount mounts[OCI_CGROUP_MOUNTS_MAX];
     size_t mount_count;
     bool memory, swap, cpu, pids;     /* controllers that could limit a sandbox */
+    bool sockets;                     /* version 1: buffers of sockets, beside its memory */
     char parent[OCI_CGROUP_PATH_MAX]; /* where its group is made; "" = root */
     bool parent_writable;             /* false if we certainly cannot make a group there */
 };
@@ -58,6 +59,10 @@ bool oci_cgroup_find(const char *fs_root, const struct oci_cgroup_host *host, pi
  * -ERR_ENGINE if it is missing in one of them. */
 int oci_cgroup_join(const char *fs_root, const struct oci_cgroup_host *host, pid_t pid,
                     const char *container, pid_t helper, struct err *err) WARN_UNUSED;
+
+/* Limits the buffers of sockets (version 1). -ERR_IO if the kernel does not take it. */
+int oci_cgroup_limit_sockets(const struct oci_cgroup_dirs *dirs, uint64_t bytes,
+                             struct err *err) WARN_UNUSED;
 
 /* Figures that cannot be read are 0. */
 void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *ret_usage);

@@ -171,6 +171,7 @@ static int settle_oci_create(struct oci_create *c)
     rc = rc < 0 ? rc : record(c, pid, false);
     if (rc == 0) {
         note_oci_first(c);
+        rc = oci_limits_sockets(&c->box, &c->request.spec, &c->mode, &c->host, pid, &c->err);
     }
     return rc;
 }

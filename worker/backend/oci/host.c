@@ -201,9 +201,14 @@ void oci_host_read(const char *fs_root, uid_t uid, gid_t gid, struct oci_host *r
 
 void oci_host_unapplied(const struct oci_host *host, struct oci_notes *notes)
 {
+    const struct oci_cgroup_host *c = &host->cgroup;
     if (!host->root) {
         oci_notes_add(notes, "private devices: only root can make files of devices; locks on "
                              "/dev/null and its like reach other sandboxes and this host");
+    }
+    if (c->version == OCI_CGROUP_VERSION_1 && c->memory && !c->sockets) {
+        oci_notes_add(notes, "sockets: this kernel does not count their buffers in cgroups of "
+                             "version 1; they are beside the memory limit");
     }
     if (host->core_handler && host->core_max < 1) {
         oci_notes_add(notes, "core: the hard limit of core files is 0 here, and only with 1 does "

@@ -6,11 +6,16 @@
  * System V's shared memory would stay when the processes that used it are gone, and so would keep
  * the memory of a sandbox occupied until it is closed. With shm_rmid_forced the kernel removes a
  * segment with its last user. It is at most half of the memory, and semaphores are few.
+ *
+ * Cgroups of version 1 count the buffers of TCP and UDP sockets beside the memory, and only if they
+ * have a limit. Runtimes took one once ("kernelTCP") and ignore it since runc 1.0, so it is written
+ * here. It counts for sockets that are made after it.
  */
 #include "worker/backend/oci/limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -20,10 +25,11 @@
 #include "worker/backend/oci/runtime.h"
 #include "worker/backend/sandbox_defaults.h"
 
-#define LIMITS_MS   10000 /* 2 ms are usual */
-#define NOTES_NAME  "limits"
-#define SHARE_OF    16
-#define INOTIFY_MIN 8
+#define LIMITS_MS     10000 /* 2 ms are usual */
+#define NOTES_NAME    "limits"
+#define SOCKETS_NOTES "sockets"
+#define SHARE_OF      16
+#define INOTIFY_MIN   8
 
 static uint64_t inotify_share(uint64_t all)
 {
@@ -75,15 +81,41 @@ struct oci_exec *oci_limits_start(struct tasks *tasks, const struct backend_spec
     return exec;
 }
 
-static char *path_of_notes(const struct oci_box *box)
+static char *path_of_notes(const struct oci_box *box, const char *name)
 {
-    return alloc_printf("%s/" NOTES_NAME, box->bundle);
+    return alloc_printf("%s/%s", box->bundle, name);
+}
+
+static int write_notes(const struct oci_box *box, const char *name, const char *text,
+                       struct err *err)
+{
+    CLEANUP_FREE char *path = path_of_notes(box, name);
+    return file_replace(path, text, strlen(text), 0600, err);
+}
+
+int oci_limits_sockets(const struct oci_box *box, const struct backend_spec *spec,
+                       const struct oci_mode *mode, const struct oci_host *host, pid_t pid,
+                       struct err *err)
+{
+    struct oci_cgroup_dirs dirs;
+    struct err why = ERR_INIT;
+    if (!mode->memory || !host->cgroup.sockets) {
+        return 0;
+    }
+    if (!oci_cgroup_find("", &host->cgroup, pid, box->container, &dirs) || dirs.memory[0] == '\0') {
+        err_ignore(err_set(&why, ERR_IO, "its cgroup was not found"));
+    } else if (oci_cgroup_limit_sockets(&dirs, sandbox_sockets(spec->limits.memory_bytes), &why) ==
+               0) {
+        return 0;
+    }
+    CLEANUP_FREE char *text =
+        alloc_printf("sockets: their buffers are not limited: %s\n", why.text);
+    return write_notes(box, SOCKETS_NOTES, text, err);
 }
 
 int oci_limits_keep(const struct oci_box *box, const struct oci_exec_result *result,
                     struct err *err)
 {
-    CLEANUP_FREE char *path = path_of_notes(box);
     CLEANUP_FREE char *text = NULL;
     if (result->exit_code == 0 && result->out.len == 0) {
         return 0;
@@ -99,11 +131,14 @@ int oci_limits_keep(const struct oci_box *box, const struct oci_exec_result *res
                             : result->spawn_error != 0 ? strerror(result->spawn_error)
                                                        : "the program does not say why");
     }
-    return file_replace(path, text, strlen(text), 0600, err);
+    return write_notes(box, NOTES_NAME, text, err);
 }
 
 void oci_limits_note(const struct oci_box *box, struct oci_notes *notes)
 {
-    CLEANUP_FREE char *path = path_of_notes(box);
-    oci_box_notes(path, notes);
+    static const char *const names[] = {NOTES_NAME, SOCKETS_NOTES};
+    for (size_t i = 0; i < 2; i++) {
+        CLEANUP_FREE char *path = path_of_notes(box, names[i]);
+        oci_box_notes(path, notes); /* usually there are none */
+    }
 }

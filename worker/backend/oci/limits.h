@@ -16,6 +16,12 @@ struct oci_exec *oci_limits_start(struct tasks *tasks, const struct backend_spec
                                   const struct oci_mode *mode, const struct oci_host *host,
                                   pid_t pid, oci_exec_fn fn, void *arg);
 
+/* Limits the buffers of sockets, where they are not counted as memory of the cgroup of this first
+ * process. What is missing is written down. */
+int oci_limits_sockets(const struct oci_box *box, const struct backend_spec *spec,
+                       const struct oci_mode *mode, const struct oci_host *host, pid_t pid,
+                       struct err *err) WARN_UNUSED;
+
 /* Writes down what could not be set, for this worker and later ones. */
 int oci_limits_keep(const struct oci_box *box, const struct oci_exec_result *result,
                     struct err *err) WARN_UNUSED;

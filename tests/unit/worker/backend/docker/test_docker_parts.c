@@ -191,7 +191,8 @@ static void what_an_engine_can_do_is_read(void **state)
     cJSON *info =
         parsed("{\"OSType\":\"linux\",\"NCPU\":8,\"MemoryLimit\":true,\"SwapLimit\":false,"
                "\"PidsLimit\":true,\"CpuCfsQuota\":true,\"CgroupDriver\":\"systemd\","
-               "\"SecurityOptions\":[\"name=seccomp,profile=builtin\",\"name=rootless\","
+               "\"CgroupVersion\":\"1\",\"SecurityOptions\":[\"name=seccomp,profile=builtin\","
+               "\"name=rootless\","
                "\"name=usernsx\"],\"Runtimes\":{\"runc\":{},\"runsc\":{}}}");
     assert_int_equal(docker_engine_read(&e, info, &err), 0);
     assert_true(e.memory_limit && e.pids_limit && e.cpu_quota && e.seccomp && e.rootless);
@@ -203,7 +204,7 @@ static void what_an_engine_can_do_is_read(void **state)
 
     assert_true(docker_engine_unpack(docker_engine_pack(&e), &back));
     assert_true(back.memory_limit && back.pids_limit && back.cpu_quota && back.seccomp);
-    assert_true(back.rootless);
+    assert_true(back.rootless && back.cgroup_v1);
     assert_false(back.swap_limit || back.userns || back.cgroup_none || back.podman);
     assert_int_equal(back.api_minor, e.api_minor);
     assert_int_equal(back.cpu_milli_max, e.cpu_milli_max);

@@ -576,6 +576,7 @@ static void what_the_engine_lacks_is_told(void **state)
     static const char *const all[] = {"memory: ", "cpus: ", "pids: "};
     static const char *const swap[] = {"swap: "};
     static const char *const podman[] = {"ptys: "};
+    static const char *const sockets[] = {"sockets: "};
     static const char *const mapped[] = {"shm: ", "inotify: "};
     struct docker_engine engine = {.podman = false};
     (void)state;
@@ -588,6 +589,9 @@ static void what_the_engine_lacks_is_told(void **state)
     expect_notes(&engine, NULL, 0, swap, 1);
     engine.podman = true;
     expect_notes(&engine, NULL, 0, podman, 1);
+    engine = make().engine;
+    engine.cgroup_v1 = true; /* its runtimes ignore KernelMemoryTCP without a word */
+    expect_notes(&engine, NULL, 0, sockets, 1);
     engine = make().engine;
     engine.userns = true;
     expect_notes(&engine, NULL, 0, mapped, 2);

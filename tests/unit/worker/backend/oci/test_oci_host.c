@@ -15,7 +15,9 @@
 #include <cmocka.h>
 
 #include "common/alloc.h"
+#include "common/buf.h"
 #include "common/cleanup.h"
+#include "common/fd.h"
 #include "tests/unit/worker/backend/oci/tree.h"
 #include "worker/backend/oci/host.h"
 #include "worker/backend/oci/probe.h"
@@ -278,6 +280,39 @@ static void what_the_kernel_gives_a_user_is_read(void **state)
     assert_non_null(strstr(notes.text[0], "core: "));
 }
 
+/* Version 1 counts the buffers of sockets apart, and only where they have a limit. */
+static void buffers_of_sockets_are_limited_or_told(void **state)
+{
+    struct tree *t = *state;
+    struct oci_notes notes = {.count = 0};
+    struct oci_cgroup_dirs dirs = {.memory = ""};
+    struct err err = ERR_INIT;
+    tree_file(t, "/proc/self/mountinfo", HYBRID_MOUNTS);
+    struct oci_host h = read_host(t, 0);
+    assert_false(h.cgroup.sockets);
+    oci_host_unapplied(&h, &notes);
+    assert_int_equal(notes.count, 1);
+    assert_non_null(strstr(notes.text[0], "sockets: "));
+
+    tree_file(t, "/sys/fs/cgroup/memory/memory.kmem.tcp.limit_in_bytes", "9223372036854771712\n");
+    h = read_host(t, 0);
+    assert_true(h.cgroup.sockets);
+    notes.count = 0;
+    oci_host_unapplied(&h, &notes);
+    assert_int_equal(notes.count, 0);
+
+    snprintf(dirs.memory, sizeof(dirs.memory), "%s", tree_path(t, "/sys/fs/cgroup/memory"));
+    assert_int_equal(oci_cgroup_limit_sockets(&dirs, 64u << 20, &err), 0);
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, 64);
+    assert_int_equal(file_read(tree_path(t, "/sys/fs/cgroup/memory/memory.kmem.tcp.limit_in_bytes"),
+                               &text, &err),
+                     0);
+    assert_int_equal(strncmp(buf_cstr(&text), "67108864", 8), 0);
+    snprintf(dirs.memory, sizeof(dirs.memory), "%s", tree_path(t, "/nowhere"));
+    assert_int_equal(oci_cgroup_limit_sockets(&dirs, 64u << 20, &err), -ERR_IO);
+}
+
 static void root_spreads_sandboxes_over_high_ids(void **state)
 {
     struct tree *t = *state;
@@ -413,6 +448,7 @@ int main(void)
         TEST(leftover_groups_are_removed),
         TEST(root_spreads_sandboxes_over_high_ids),
         TEST(what_the_kernel_gives_a_user_is_read),
+        TEST(buffers_of_sockets_are_limited_or_told),
         TEST(root_in_a_container_uses_what_it_has),
         TEST(users_have_what_was_granted),
         TEST(the_strongest_mode_comes_first),
