@@ -334,6 +334,9 @@ static int prepare(struct oci_create *c)
     int rc = oci_shares_check(spec, c->hint, err);
     if (rc == 0 && spec->packages[0] != '\0') {
         rc = oci_packages_prepare(spec, &c->mode, &c->host, "", &packages, err);
+        if (rc == -ERR_CONFIG) {
+            snprintf(c->hint, sizeof(c->hint), OCI_PACKAGES_HINT);
+        }
         if (rc == 0 && strcmp(spec->packages, spec->id) == 0) {
             oci_packages_tidy(c->tasks, "", spec->agent_path);
         }

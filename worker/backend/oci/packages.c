@@ -98,16 +98,34 @@ static int rank(const char *dir)
     return fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC ? 1 : 2;
 }
 
-/* Others can make directories in /var/tmp, so the directory must belong to us and be writable by us
- * only. */
-static bool make_apart(const char *place, const struct oci_host *host)
+static const char *name_kind(const struct stat *st)
+{
+    return S_ISDIR(st->st_mode) ? "directory" : S_ISLNK(st->st_mode) ? "symbolic link" : "file";
+}
+
+/* Everybody can make something of this name in /var/tmp. What is not a directory of ours, which
+ * only we can write, is refused: another place, in memory or without programs, would be worse, and
+ * nobody would know why. Not usable without an error means that there can be no such directory. */
+static int make_apart(const char *place, const struct oci_host *host, bool *ret_usable,
+                      struct err *err)
 {
     mode_t mode =
         host->root ? 0711 : 0700; /* the root inside is another user and must be able to enter */
     struct stat st;
-    return (mkdir(place, mode) == 0 || errno == EEXIST) && lstat(place, &st) == 0 &&
-           S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0022) == 0 &&
-           ((st.st_mode & mode) == mode || chmod(place, mode) == 0);
+    *ret_usable = false;
+    if ((mkdir(place, mode) < 0 && errno != EEXIST) || lstat(place, &st) < 0) {
+        return 0;
+    }
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid()) {
+        return err_set(err, ERR_CONFIG,
+                       "packages belong in %s, but somebody has taken it: there is a %s of uid %u",
+                       place, name_kind(&st), (unsigned)st.st_uid);
+    }
+    if ((st.st_mode & 0022) != 0) {
+        return err_set(err, ERR_CONFIG, "packages belong in %s, but others can write there", place);
+    }
+    *ret_usable = (st.st_mode & mode) == mode || chmod(place, mode) == 0;
+    return 0;
 }
 
 /* ---- making, finding ------------------------------------------------------------------------ */
@@ -172,18 +190,19 @@ static int give_to_root_inside(const char *path, const struct backend_spec *spec
     return lchown(path, uids[0].outside, gids[0].outside) < 0 ? report_tree(path, err) : 0;
 }
 
-static char *choose(const struct backend_spec *spec, const struct oci_host *host, const char *apart,
-                    bool *ret_apart)
+static int choose(const struct backend_spec *spec, const struct oci_host *host, const char *apart,
+                  char **ret_path, bool *ret_apart, struct err *err)
 {
     int beside = rank(spec->shared_dir);
-    if (beside < 2) {
-        CLEANUP_FREE char *place = apart_of(apart);
-        if (make_apart(place, host) && rank(place) > beside) {
-            *ret_apart = true;
-            return path_apart(apart, spec->id);
-        }
+    bool usable = false;
+    CLEANUP_FREE char *place = apart_of(apart);
+    int rc = beside < 2 ? make_apart(place, host, &usable, err) : 0;
+    if (rc == 0) {
+        *ret_apart = usable && rank(place) > beside;
+        *ret_path =
+            *ret_apart ? path_apart(apart, spec->id) : path_beside(spec->shared_dir, spec->id);
     }
-    return path_beside(spec->shared_dir, spec->id);
+    return rc;
 }
 
 static int find_tree(const struct backend_spec *spec, const char *apart, char **ret_tree,
@@ -214,11 +233,15 @@ int oci_packages_prepare(const struct backend_spec *spec, const struct oci_mode 
         return find_tree(spec, apart, ret_tree, err);
     }
     bool is_apart = false;
-    CLEANUP_FREE char *path = choose(spec, host, apart, &is_apart);
+    CLEANUP_FREE char *path = NULL;
+    int rc = choose(spec, host, apart, &path, &is_apart, err);
+    if (rc < 0) {
+        return rc;
+    }
     if (mkdir(path, 0700) < 0 && errno != EEXIST) {
         return report_tree(path, err);
     }
-    int rc = fill(path, is_apart, spec, err);
+    rc = fill(path, is_apart, spec, err);
     rc = rc < 0 ? rc : give_to_root_inside(path, spec, mode, host, err);
     if (rc == 0) {
         *ret_tree = alloc_printf("%s/tree", path);

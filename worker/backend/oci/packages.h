@@ -24,6 +24,11 @@
 #include "worker/backend/oci/host.h"
 #include "worker/backend/task.h"
 
+/* What helps if the second place is not ours. */
+#define OCI_PACKAGES_HINT                                                                          \
+    "look whose that is and remove it, or choose a --runtime-dir on a disk without noexec, or "    \
+    "start with --packages=no"
+
 /* The sandbox whose ids are mapped. An installer gets the ids of the sandbox that it works for, so
  * that each can read the other's files. Borrowed from spec. */
 const char *oci_packages_ids_of(const struct backend_spec *spec);
@@ -34,8 +39,8 @@ struct oci_mode oci_packages_mode(const struct backend_spec *spec, const struct 
                                   const struct oci_host *host);
 
 /* Makes the directory of spec->packages if that is the sandbox itself, else finds it: -ERR_GONE if
- * there is none. *ret_tree is what to mount (free). `apart` is "" for the usual second place; tests
- * name another. */
+ * there is none, -ERR_CONFIG if the second place is needed and not ours. *ret_tree is what to mount
+ * (free). `apart` is "" for the usual second place; tests name another. */
 int oci_packages_prepare(const struct backend_spec *spec, const struct oci_mode *mode,
                          const struct oci_host *host, const char *apart, char **ret_tree,
                          struct err *err) WARN_UNUSED;

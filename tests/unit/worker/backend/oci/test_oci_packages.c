@@ -276,14 +276,25 @@ static void memory_is_no_place_for_packages(void **state)
     mkdir(at(f, "/apart"), 0777);
     chmod(at(f, "/apart"), 0777);
     int second = prepare(f);
-    bool beside = second == 0 && strcmp(f->found, at(f, "/shared/packages-one/tree")) == 0;
+    bool told = strstr(f->err.text, "others can write there") != NULL;
+    chmod(at(f, "/apart"), 0700);
+    bool given = chown(at(f, "/apart"), 1234, 0) == 0;
+    int third = prepare(f);
+    bool named = strstr(f->err.text, "a directory of uid 1234") != NULL;
+    rmdir(at(f, "/apart"));
+    bool linked = symlink("/tmp", at(f, "/apart")) == 0;
+    int fourth = prepare(f);
     umount2(at(f, "/shared"), MNT_DETACH);
     assert_int_equal(rc, 0);
     assert_true(apart);
     assert_int_equal(removed, 0);
     assert_false(left);
-    assert_int_equal(second, 0);
-    assert_true(beside);
+    assert_int_equal(second, -ERR_CONFIG);
+    assert_true(told);
+    assert_true(given && linked);
+    assert_int_equal(third, -ERR_CONFIG);
+    assert_true(named);
+    assert_int_equal(fourth, -ERR_CONFIG);
 }
 
 int main(int argc, char **argv)
