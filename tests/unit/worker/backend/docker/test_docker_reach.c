@@ -65,7 +65,9 @@ static void a_sandbox_reads_its_packages(void **state)
     struct fixture f = make();
     (void)state;
     build(&f);
-    assert_int_equal(cJSON_GetArraySize(spec_at(&f, "HostConfig.Mounts")), 1);
+    assert_int_equal(cJSON_GetArraySize(spec_at(&f, "HostConfig.Mounts")), 2);
+    assert_non_null(mount_at(&f, DOCKER_AGENT_DIR));
+    assert_non_null(mount_at(&f, "/dev/pts"));
     f.spec.packages = "abc";
     build(&f);
     expect_volume(&f, "/packages/python", "cloister-packages-abc-python", true);
