@@ -113,9 +113,9 @@ void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const cha
     }
     if (!mode->views) {
         oci_notes_add(ret_notes,
-                      "private files: no overlay can be mounted in a sandbox here; locks "
-                      "and watches on files of the root reach other sandboxes and this "
-                      "host");
+                      "private files: no overlay can be mounted in a sandbox here, or no file "
+                      "of a device made for it; locks and watches on files of the root reach "
+                      "other sandboxes and this host");
     }
     if (!mode->hide) {
         oci_notes_add(ret_notes, "hidepid: the runtime cannot hide other users' processes");
