@@ -61,6 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct err err = ERR_INIT;
         int rc = oci_record_read(path, &record, &err);
         FUZZ_REQUIRE(rc == 0 || err.text[0] != '\0');
+        FUZZ_REQUIRE(rc < 0 || record.state <= OCI_RECORD_UNFINISHED);
     } else {
         struct oci_host host;
         oci_host_read(scratch_dir(), 0, 0, &host);

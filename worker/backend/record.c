@@ -23,6 +23,12 @@
 #define RECORD_MAX (4 * PATH_MAX)
 #define BOOT_SIZE  64
 
+static const char *const states[] = {
+    [OCI_RECORD_RUNNING] = "running",
+    [OCI_RECORD_STARTING] = "starting",
+    [OCI_RECORD_UNFINISHED] = "unfinished",
+};
+
 /* Sets "" if the system has no boot id; an error if reading it failed. */
 static int boot_id(char out[BOOT_SIZE], struct err *err)
 {
@@ -58,9 +64,8 @@ int oci_record_write(const char *path, const struct oci_record *record, struct e
     }
     CLEANUP_FREE char *text = alloc_printf(
         MAGIC "\nboot %s\nstate %s\npid %d\nstart %llu\nmode %llu\nruntime %s\nimage %s\nend\n",
-        boot, record->starting ? "starting" : "running", (int)record->pid,
-        (unsigned long long)record->start, (unsigned long long)record->mode, record->runtime,
-        record->image);
+        boot, states[record->state], (int)record->pid, (unsigned long long)record->start,
+        (unsigned long long)record->mode, record->runtime, record->image);
     CLEANUP_FREE char *tmp = alloc_printf("%s.tmp", path);
     CLEANUP_FD int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
@@ -101,6 +106,18 @@ static bool take_text(char **cursor, const char *key, char out[PATH_MAX])
     return text != NULL && str_copy(out, PATH_MAX, text, &err) == 0;
 }
 
+static bool take_state(char **cursor, enum oci_record_state *ret)
+{
+    const char *word = take(cursor, "state");
+    for (size_t i = 0; word != NULL && i < sizeof(states) / sizeof(states[0]); i++) {
+        if (strcmp(word, states[i]) == 0) {
+            *ret = (enum oci_record_state)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 int oci_record_read(const char *path, struct oci_record *ret_record, struct err *err)
 {
     CLEANUP_BUF struct buf b;
@@ -122,10 +139,10 @@ int oci_record_read(const char *path, struct oci_record *ret_record, struct err 
         return rc;
     }
     const char *then = take(&cursor, "boot");
-    const char *state = then != NULL ? take(&cursor, "state") : NULL;
     struct oci_record *r = alloc_one(struct oci_record);
     uint64_t pid = 0;
-    bool good = state != NULL && take_number(&cursor, "pid", INT_MAX, &pid) &&
+    bool good = then != NULL && take_state(&cursor, &r->state) &&
+                take_number(&cursor, "pid", INT_MAX, &pid) &&
                 take_number(&cursor, "start", UINT64_MAX, &r->start) &&
                 take_number(&cursor, "mode", UINT64_MAX, &r->mode) &&
                 take_text(&cursor, "runtime", r->runtime) &&
@@ -136,7 +153,6 @@ int oci_record_read(const char *path, struct oci_record *ret_record, struct err 
         rc = err_set(err, ERR_INVALID, "%s is damaged", path);
     } else {
         r->pid = (pid_t)pid;
-        r->starting = strcmp(state, "starting") == 0;
         *ret_record = *r;
     }
     free(r);

@@ -14,8 +14,14 @@
 
 #include "common/err.h"
 
+enum oci_record_state {
+    OCI_RECORD_RUNNING,    /* pid is the agent; nothing is missing */
+    OCI_RECORD_STARTING,   /* pid is the runtime that is creating the container */
+    OCI_RECORD_UNFINISHED, /* pid is the agent; limits or network are not set up yet */
+};
+
 struct oci_record {
-    bool starting;  /* pid is the runtime that is creating the container, else the agent */
+    enum oci_record_state state;
     pid_t pid;      /* on this host */
     uint64_t start; /* its start time, from /proc */
     uint64_t mode;  /* oci_mode_pack() */

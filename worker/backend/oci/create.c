@@ -1,5 +1,5 @@
 /*
- *   (PROBE) ──▶ LAUNCH ──▶ runtime "run -d" ──ok──▶ RECORD ──▶ LIMITS ──▶ (NETWORK) ──▶ done
+ *   (PROBE) ──▶ LAUNCH ──▶ runtime "run -d" ──ok──▶ RECORD ──▶ LIMITS ──▶ (NETWORK) ──▶ RECORD
  *                  │               └─failed─▶ END ──▶ error
  *
  * Usually this runs one command of the runtime; everything else is small files. The agent's socket
@@ -7,9 +7,11 @@
  * the agent is ready. Our copy is closed as soon as the runtime has the socket: from then on a
  * refused connection means that the agent is gone.
  *
- * One record is written before the command and one after it. Before the first the container cannot
- * exist. If the worker dies between them, the sweep finds "a runtime at work". After the second the
- * container is a known process that the next worker can attach to.
+ * Three records are written. Before the first, in front of the command, the container cannot exist;
+ * if the worker dies then, the sweep finds "a runtime at work". After the second, behind the
+ * command, the container is a known process, but an unfinished one: nobody attaches to it, since
+ * its limits or its network may be missing. The third comes last, and the next worker can attach to
+ * it.
  */
 #include "worker/backend/oci/create.h"
 
@@ -121,10 +123,10 @@ static void fail_oci_create(struct oci_create *c)
     c->end = oci_end_start(c->tasks, &options, on_create_undone, c);
 }
 
-static int record(struct oci_create *c, int pid, bool starting)
+static int record(struct oci_create *c, int pid, enum oci_record_state state)
 {
     struct oci_record *r = &c->record;
-    r->starting = starting;
+    r->state = state;
     r->pid = pid;
     r->mode = oci_mode_pack(&c->mode);
     if (!oci_process_start(pid, &r->start)) {
@@ -168,12 +170,23 @@ static int settle_oci_create(struct oci_create *c)
 {
     int pid;
     int rc = oci_box_read_pid(&c->box, &pid, &c->err);
-    rc = rc < 0 ? rc : record(c, pid, false);
+    rc = rc < 0 ? rc : record(c, pid, OCI_RECORD_UNFINISHED);
     if (rc == 0) {
         note_oci_first(c);
         rc = oci_limits_sockets(&c->box, &c->request.spec, &c->mode, &c->host, pid, &c->err);
     }
     return rc;
+}
+
+/* Only now a later worker may go on with it. */
+static void complete_oci_create(struct oci_create *c)
+{
+    c->record.state = OCI_RECORD_RUNNING;
+    if (oci_record_write(c->box.record, &c->record, &c->err) < 0) {
+        fail_oci_create(c);
+    } else {
+        finish_oci_create(c, 0);
+    }
 }
 
 /* What the helper uses counts for the sandbox. */
@@ -208,7 +221,7 @@ static void on_network(void *arg, int rc, const struct err *err, const char *hin
         fail_oci_create(c);
         return;
     }
-    finish_oci_create(c, 0);
+    complete_oci_create(c);
 }
 
 /* The container runs, but it gets no stream, and so no code, before its limits are set and its
@@ -216,7 +229,7 @@ static void on_network(void *arg, int rc, const struct err *err, const char *hin
 static void connect_network(struct oci_create *c)
 {
     if (!c->request.spec.network) {
-        finish_oci_create(c, 0);
+        complete_oci_create(c);
         return;
     }
     struct oci_net_options options = {
@@ -405,7 +418,7 @@ static int launch(struct oci_create *c)
     oci_shares_command_finish(&command);
     close_fd(&c->listen_fd);
     close_fd(&c->tether[1]);
-    if (oci_exec_pid(c->exec) != 0 && record(c, oci_exec_pid(c->exec), true) < 0) {
+    if (oci_exec_pid(c->exec) != 0 && record(c, oci_exec_pid(c->exec), OCI_RECORD_STARTING) < 0) {
         oci_exec_kill(c->exec); /* a sweep could not find it without a record */
     }
     return 0;

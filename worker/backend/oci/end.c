@@ -239,7 +239,7 @@ static void begin_oci_end(void *arg)
         free(e->runtime);
         e->runtime = alloc_strdup(r->runtime);
         e->has_mode = oci_mode_unpack(r->mode, &e->mode);
-        starting = r->starting;
+        starting = r->state == OCI_RECORD_STARTING;
         pid_fd = oci_process_open(r->pid, r->start);
         e->stopped = !starting && oci_process_gone(r->pid, r->start);
     }

@@ -267,7 +267,7 @@ static int find_container(struct oci *o, struct oci_record *record, struct err *
         return err_set(err, unread ? (enum err_code) - rc : ERR_GONE,
                        "no container is known: %.300s", why.text);
     }
-    if (record->starting) {
+    if (record->state != OCI_RECORD_RUNNING) {
         return err_set(err, ERR_GONE, "the container was never finished");
     }
     if (oci_process_gone(record->pid, record->start)) {

@@ -265,7 +265,7 @@ static void on_tried(void *arg, const struct oci_exec_result *result)
 static int record_trial(const struct oci_probe *p, int pid, struct err *err)
 {
     struct oci_record *r = alloc_one(struct oci_record);
-    r->starting = true;
+    r->state = OCI_RECORD_STARTING;
     r->pid = pid;
     r->mode = oci_mode_pack(&p->ladder[p->rung]);
     snprintf(r->runtime, sizeof(r->runtime), "%s", p->runtime);

@@ -314,18 +314,49 @@ static void records_come_back_as_written(void **state)
     struct bench *b = *state;
     struct err err;
     const char *path = tree_path(&b->tree, "/oci.record");
-    struct oci_record in = {.starting = true, .pid = 4711, .start = 123456789, .mode = 0x10001f15};
+    struct oci_record in = {
+        .state = OCI_RECORD_STARTING, .pid = 4711, .start = 123456789, .mode = 0x10001f15};
     snprintf(in.runtime, sizeof(in.runtime), "/opt/my runtimes/runc");
     snprintf(in.image, sizeof(in.image), "host:/usr");
     struct oci_record out;
     assert_int_equal(oci_record_write(path, &in, &err), 0);
     assert_int_equal(oci_record_read(path, &out, &err), 0);
-    assert_true(out.starting && out.pid == 4711 && out.start == 123456789 && out.mode == in.mode);
+    assert_int_equal(out.state, OCI_RECORD_STARTING);
+    assert_true(out.pid == 4711 && out.start == 123456789 && out.mode == in.mode);
     assert_string_equal(out.runtime, in.runtime);
     assert_string_equal(out.image, in.image);
 
     snprintf(in.image, sizeof(in.image), "/a\nimage /b");
     assert_int_equal(oci_record_write(path, &in, &err), -ERR_INVALID);
+}
+
+/* The words are in files that another build reads. */
+static void a_record_says_how_far_the_creation_is(void **state)
+{
+    static const struct {
+        enum oci_record_state state;
+        const char *line;
+    } rows[] = {
+        {OCI_RECORD_RUNNING, "\nstate running\n"},
+        {OCI_RECORD_STARTING, "\nstate starting\n"},
+        {OCI_RECORD_UNFINISHED, "\nstate unfinished\n"},
+    };
+    struct bench *b = *state;
+    struct err err;
+    const char *path = tree_path(&b->tree, "/oci.record");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct oci_record out, in = {.state = rows[i].state, .pid = 4711};
+        assert_int_equal(oci_record_write(path, &in, &err), 0);
+        char *text = tree_read(path);
+        char *line = strstr(text, rows[i].line);
+        assert_non_null(line);
+        assert_int_equal(oci_record_read(path, &out, &err), 0);
+        assert_int_equal(out.state, rows[i].state);
+        memcpy(line, "\nstate \1", strlen("\nstate \1"));
+        tree_file(&b->tree, "/oci.record", text);
+        assert_int_equal(oci_record_read(path, &out, &err), -ERR_INVALID);
+        free(text);
+    }
 }
 
 static void damaged_records_are_refused(void **state)
@@ -399,6 +430,7 @@ int main(void)
         TEST(runtimes_are_found_by_name_or_path),
         TEST(hints_name_the_cure),
         TEST(records_come_back_as_written),
+        TEST(a_record_says_how_far_the_creation_is),
         TEST(damaged_records_are_refused),
         TEST(a_process_is_known_by_its_start),
     };

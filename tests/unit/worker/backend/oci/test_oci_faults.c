@@ -217,6 +217,41 @@ static void a_sweep_ends_a_runtime_at_work(void **state)
     nothing_is_left(s);
 }
 
+/* Server and worker may be killed while the container runs already, without all of its limits. */
+static void what_was_never_finished_is_swept_and_not_taken_over(void **state)
+{
+    struct stage *s = *state;
+    struct lab *lab = &s->lab;
+    char text[PATH_MAX + 256], agent[PATH_MAX], first[PATH_MAX];
+    snprintf(first, sizeof(first), "%s", tree_path(&s->tree, "/first"));
+    snprintf(agent, sizeof(agent), "%s", tree_path(&s->tree, "/agent"));
+    snprintf(text, sizeof(text),
+             "#!/bin/sh\n[ $1 = limit ] && { touch '%s/runtime/begun'; exec sleep 1; }\nexit 1\n",
+             lab->dir);
+    tree_file(&s->tree, "/agent", text);
+    tree_file(&s->tree, "/first", "sleep 64\n");
+    lab->spec.agent_path = agent;
+    snprintf(text, sizeof(text),
+             "[ $cmd = run ] && { mkdir -p $root/$id; sh '%s' >&- 2>&- & echo $! > $pid_file; }\n"
+             "[ $cmd = delete ] && rm -rf $root/$id; exit 0",
+             first);
+    play(s, text);
+    lab_orphan_creation(lab);
+    assert_int_equal(lab_count_processes(first), 1);
+    assert_int_equal(lab_attach(lab), -ERR_GONE);
+    assert_non_null(strstr(lab->err.text, "never finished"));
+    assert_int_equal(lab_stream(lab), -ERR_GONE);
+    assert_int_equal(lab_destroy(lab), 0);
+    assert_int_equal(lab_count_processes(first), 0);
+    nothing_is_left(s);
+
+    assert_int_equal(lab_create(lab), 0); /* and one that was finished is taken over */
+    lab_restart(lab);
+    assert_int_equal(lab_attach(lab), 0);
+    assert_int_equal(lab_destroy(lab), 0);
+    nothing_is_left(s);
+}
+
 static void what_cannot_be_deleted_is_kept_and_told(void **state)
 {
     struct stage *s = *state;
@@ -361,6 +396,7 @@ int main(void)
         TEST(destroy_cuts_a_creation_short),
         TEST(an_end_wanted_by_the_creations_answer_comes_once),
         TEST(a_sweep_ends_a_runtime_at_work),
+        TEST(what_was_never_finished_is_swept_and_not_taken_over),
         TEST(what_cannot_be_deleted_is_kept_and_told),
         TEST(what_a_dead_probe_left_is_swept_too),
         TEST(what_was_swept_meanwhile_does_not_come_back),
