@@ -29,13 +29,8 @@
 #define NOTES_NAME    "limits"
 #define SOCKETS_NOTES "sockets"
 #define SHARE_OF      16
-#define INOTIFY_MIN   8
-
-static uint64_t inotify_share(uint64_t all)
-{
-    uint64_t share = all / SHARE_OF;
-    return share < INOTIFY_MIN ? INOTIFY_MIN : share;
-}
+#define INSTANCES_MIN 8
+#define WATCHES_MIN   128
 
 /* The strings that the arguments borrow. */
 struct limit_words {
@@ -47,6 +42,18 @@ static void add_limit(struct oci_args *args, struct limit_words *words, char *wo
 {
     words->items[words->count++] = word;
     oci_args_add(args, word);
+}
+
+/* `all` is what the kernel gives a user; 0: it does not say, so there is nothing to share out. */
+static void add_inotify(struct oci_args *args, struct limit_words *words, const char *name,
+                        uint64_t all, uint64_t least)
+{
+    uint64_t share = all / SHARE_OF;
+    if (all > 0) {
+        add_limit(args, words,
+                  alloc_printf("inotify:user/%s=%llu", name,
+                               (unsigned long long)(share < least ? least : share)));
+    }
 }
 
 struct oci_exec *oci_limits_start(struct tasks *tasks, const struct backend_spec *spec,
@@ -61,12 +68,8 @@ struct oci_exec *oci_limits_start(struct tasks *tasks, const struct backend_spec
     add_limit(&args, &words, alloc_printf("%d", (int)pid));
     if (mode->userns != OCI_USERNS_NONE) { /* else code has a uid that nobody else has */
         oci_args_add(&args, "--user");
-        add_limit(&args, &words,
-                  alloc_printf("inotify:user/max_inotify_instances=%llu",
-                               (unsigned long long)inotify_share(host->inotify_instances)));
-        add_limit(&args, &words,
-                  alloc_printf("inotify:user/max_inotify_watches=%llu",
-                               (unsigned long long)inotify_share(host->inotify_watches)));
+        add_inotify(&args, &words, "max_inotify_instances", host->inotify_instances, INSTANCES_MIN);
+        add_inotify(&args, &words, "max_inotify_watches", host->inotify_watches, WATCHES_MIN);
     }
     for (size_t i = 0; i < SANDBOX_SYSCTLS; i++) {
         char value[SANDBOX_SYSCTL_MAX];

@@ -18,6 +18,7 @@
 
 #include "tests/unit/worker/backend/oci/tree.h"
 #include "worker/backend/oci/exec.h"
+#include "worker/backend/oci/limits.h"
 #include "worker/backend/oci/runtime.h"
 #include "worker/backend/record.h"
 
@@ -410,6 +411,33 @@ static void a_process_is_known_by_its_start(void **state)
     close(fd);
 }
 
+/* What the program that sets limits is told about inotify on such a host. */
+static const char *told_limits(struct bench *b, uint64_t instances, uint64_t watches)
+{
+    const struct backend_spec spec = {.agent_path = tree_path(&b->tree, "/agent")};
+    const struct oci_mode mode = {.userns = OCI_USERNS_RANGE};
+    const struct oci_host host = {.inotify_instances = instances, .inotify_watches = watches};
+    b->calls = 0;
+    oci_limits_start(&b->tasks, &spec, &mode, &host, 4711, on_done, b);
+    until_done(b);
+    return b->out;
+}
+
+static void a_sandbox_gets_its_share_of_what_the_kernel_gives(void **state)
+{
+    struct bench *b = *state;
+    tree_file(&b->tree, "/agent",
+              "#!/bin/sh\nfor word; do case $word in *inotify*) echo ${word#*/};; esac; done\n");
+    assert_string_equal(told_limits(b, 8192, 65536),
+                        "max_inotify_instances=512\nmax_inotify_watches=4096\n");
+    assert_string_equal(told_limits(b, 128, 1600),
+                        "max_inotify_instances=8\nmax_inotify_watches=128\n");
+    assert_string_equal(told_limits(b, 1, 1), "max_inotify_instances=8\nmax_inotify_watches=128\n");
+    assert_string_equal(told_limits(b, 0, 65536),
+                        "max_inotify_watches=4096\n"); /* it does not say */
+    assert_string_equal(told_limits(b, 0, 0), "");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -433,6 +461,7 @@ int main(void)
         TEST(a_record_says_how_far_the_creation_is),
         TEST(damaged_records_are_refused),
         TEST(a_process_is_known_by_its_start),
+        TEST(a_sandbox_gets_its_share_of_what_the_kernel_gives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
