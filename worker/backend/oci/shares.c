@@ -15,7 +15,6 @@
  */
 #include "worker/backend/oci/shares.h"
 
-#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,10 +26,16 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "worker/backend/oci/etc.h"
+#include "worker/backend/oci/runtime.h"
 #include "worker/backend/oci/spec.h"
 #include "worker/backend/share.h"
 
 #define AGENT_WORDS "cloister-agent: share" /* begins what `cloister-agent share` writes */
+
+#define DEVICES_WORDS 5
+#define SHARES_WORDS  (11 + 2 * BACKEND_SHARES_MAX)
+_Static_assert(DEVICES_WORDS + SHARES_WORDS + OCI_ARGS_MAX <= OCI_SHARES_ARGS_MAX,
+               "the longest command has room");
 
 int oci_shares_check(const struct backend_spec *spec, char hint[BACKEND_HINT_MAX], struct err *err)
 {
@@ -81,12 +86,17 @@ struct oci_mode oci_shares_mode(const struct backend_spec *spec, const struct oc
 
 static void append_word(struct oci_shares_command *c, const char *word)
 {
-    assert(c->count < OCI_SHARES_ARGS_MAX); /* their numbers are bounded */
-    c->items[c->count++] = word;
+    if (c->count < OCI_SHARES_ARGS_MAX) { /* as it always is */
+        c->items[c->count++] = word;
+    }
 }
 
 static void append_text(struct oci_shares_command *c, const char *flag, char *text)
 {
+    if (c->text_count == OCI_SHARES_ARGS_MAX) { /* likewise, never */
+        free(text);
+        return;
+    }
     c->texts[c->text_count++] = text;
     append_word(c, flag);
     append_word(c, text);
@@ -132,12 +142,12 @@ int oci_shares_wrap(const struct backend_spec *spec, const struct oci_mode *mode
     struct oci_spec_input in = {.spec = spec, .mode = mode, .host = host};
     uint32_t uid = 0, gid = 0;
     CLEANUP_FREE char *base = base_of_shares(spec, host);
+    int rc = base != NULL ? oci_spec_user(&in, &uid, &gid, err) : 0;
+    if (rc < 0) {
+        return rc;
+    }
     begin_command(spec, mode, host, ret);
     if (base != NULL) {
-        int rc = oci_spec_user(&in, &uid, &gid, err);
-        if (rc < 0) {
-            return rc;
-        }
         append_word(ret, spec->agent_path);
         append_word(ret, "share");
         append_text(ret, "--at", STEAL_PTR(base));

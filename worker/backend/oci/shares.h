@@ -45,7 +45,8 @@ void oci_devices_wrap(const struct backend_spec *spec, const struct oci_mode *mo
                       const struct oci_host *host, const char *const *argv,
                       struct oci_shares_command *ret);
 
-/* The same, and turns it into one that also mounts the shares, if that is needed. */
+/* The same, and turns it into one that also mounts the shares, if that is needed. After an error
+ * there is nothing to finish. */
 int oci_shares_wrap(const struct backend_spec *spec, const struct oci_mode *mode,
                     const struct oci_host *host, const struct oci_box *box, const char *const *argv,
                     struct oci_shares_command *ret, struct err *err) WARN_UNUSED;

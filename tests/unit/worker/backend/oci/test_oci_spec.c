@@ -12,6 +12,8 @@
 
 #include "common/io/json.h"
 #include "tests/lib/json_at.h"
+#include "worker/backend/oci/runtime.h"
+#include "worker/backend/oci/shares.h"
 #include "worker/backend/oci/spec.h"
 #include "worker/backend/seccomp.h"
 
@@ -613,6 +615,33 @@ static void unknown_calls_do_not_exist(void **state)
     cJSON_Delete(f.config);
 }
 
+/* With devices, as many shares as there may be, and the longest command of a runtime. */
+static void the_longest_command_has_room_and_a_failure_leaves_nothing(void **state)
+{
+    (void)state;
+    struct fixture f = make();
+    struct oci_box box = {.bundle = (char *)(uintptr_t) "/b"};
+    struct oci_shares_command command;
+    struct err err;
+    const char *argv[OCI_ARGS_MAX + 1] = {NULL};
+    for (size_t i = 0; i < OCI_ARGS_MAX; i++) {
+        argv[i] = i + 1 < OCI_ARGS_MAX ? "word" : "last";
+    }
+    for (size_t i = 0; i < BACKEND_SHARES_MAX; i++) {
+        f.spec.shares[i] = (struct backend_share){.name = "n", .host_path = "/h"};
+    }
+    f.spec.share_count = BACKEND_SHARES_MAX;
+    assert_int_equal(oci_shares_wrap(&f.spec, &f.mode, &f.host, &box, argv, &command, &err), 0);
+    assert_string_equal(command.items[1], "devices");
+    assert_string_equal(command.items[command.count - 1], "last");
+    assert_null(command.items[command.count]);
+    oci_shares_command_finish(&command);
+
+    f.host.uids.count = 1; /* what has been allocated by then nobody frees */
+    assert_int_equal(oci_shares_wrap(&f.spec, &f.mode, &f.host, &box, argv, &command, &err),
+                     -ERR_ENGINE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -629,6 +658,7 @@ int main(void)
         cmocka_unit_test(without_user_namespace_code_has_an_id_that_nobody_has),
         cmocka_unit_test(environment_of_the_caller_wins),
         cmocka_unit_test(too_few_ids_are_an_error),
+        cmocka_unit_test(the_longest_command_has_room_and_a_failure_leaves_nothing),
         cmocka_unit_test(modes_survive_packing),
         cmocka_unit_test(what_is_missing_is_said),
         cmocka_unit_test(overlays_come_below_all_else_and_the_trial_looks_for_them),
