@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,13 @@ static bool add_entry(struct oci_layout *l, const char *name)
         if (n <= 0) {
             return false;
         }
+    }
+    if (S_ISREG(st.st_mode)) {
+        e->access = st.st_mode & 0555;
+        e->uncopied = st.st_size > (off_t)FILE_MAX ? "it is too large to be copied"
+                      : faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) < 0
+                          ? "it cannot be read to be copied"
+                          : NULL;
     }
     l->count++;
     return true;
@@ -162,15 +170,10 @@ bool oci_layout_has(const struct oci_layout *l, const char *name)
     return false;
 }
 
-bool oci_layout_read(const struct oci_layout *l, const struct oci_entry *e, struct buf *out,
-                     mode_t *ret_mode)
+int oci_layout_read(const struct oci_layout *l, const struct oci_entry *e, struct buf *out,
+                    struct err *err)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/%s", l->top, e->name);
-    struct stat st;
-    struct err err;
     buf_init(out, FILE_MAX);
-    bool fits = lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= (off_t)FILE_MAX &&
-                file_read(path, out, &err) == 0;
-    *ret_mode = fits ? st.st_mode & 0555 : 0;
-    return fits;
+    return file_read(path, out, err);
 }

@@ -28,6 +28,10 @@ struct oci_entry {
     char name[NAME_MAX + 1];
     mode_t type;
     char link[PATH_MAX]; /* of a symlink */
+    mode_t access;       /* of a file: what a copy of it gets */
+    /* of a file: why it is bound and not copied into a skeleton, as an overlay shows directories
+     * only; NULL: it can be copied */
+    const char *uncopied;
 };
 
 struct oci_layout {
@@ -50,9 +54,8 @@ void oci_layout_finish(struct oci_layout *l);
 
 bool oci_layout_has(const struct oci_layout *l, const char *name);
 
-/* Reads a file that is copied into a skeleton, since an overlay shows directories only. False: it
- * is too large or none, and is bound. `out` is initialised in any case. */
-bool oci_layout_read(const struct oci_layout *l, const struct oci_entry *e, struct buf *out,
-                     mode_t *ret_mode);
+/* Reads a file that can be copied. `out` is initialised in any case. */
+int oci_layout_read(const struct oci_layout *l, const struct oci_entry *e, struct buf *out,
+                    struct err *err) WARN_UNUSED;
 
 #endif

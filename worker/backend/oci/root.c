@@ -182,12 +182,12 @@ static int put_app(const struct oci_layout *l, int fd, struct err *err)
 static int put_top_file(const struct oci_layout *l, const struct oci_entry *e, bool views, int fd,
                         struct err *err)
 {
+    if (!views || e->uncopied != NULL) {
+        return oci_put_file(fd, e->name, "", 0, 0644, err);
+    }
     CLEANUP_BUF struct buf content;
-    mode_t mode = 0;
-    buf_init(&content, 0);
-    bool copied = views && oci_layout_read(l, e, &content, &mode);
-    return oci_put_file(fd, e->name, content.data, copied ? content.len : 0, copied ? mode : 0644,
-                        err);
+    int rc = oci_layout_read(l, e, &content, err);
+    return rc < 0 ? rc : oci_put_file(fd, e->name, content.data, content.len, e->access, err);
 }
 
 /* The agent's file: itself, or a place to mount it on. */
@@ -498,7 +498,9 @@ static uint64_t hash_copied(const struct oci_layout *l, const char *agent, bool 
     for (size_t i = 0; i < l->count; i++) {
         if (S_ISREG(l->entries[i].type)) {
             CLEANUP_FREE char *path = alloc_printf("%s/%s", l->top, l->entries[i].name);
+            bool copied = l->entries[i].uncopied == NULL;
             hash = oci_etc_stamp_file(path, hash);
+            hash = oci_hash(hash, &copied, sizeof(copied));
         }
     }
     return hash;
@@ -552,16 +554,13 @@ static int add_directory(const char *mountinfo, const char *source, const char *
                : bind_tree(mountinfo, source, target, root, err);
 }
 
-static void add_top_file(const struct oci_layout *l, const struct oci_entry *e, const char *source,
-                         const char *target, bool views, struct oci_root *root)
+static void add_top_file(const struct oci_entry *e, const char *source, const char *target,
+                         bool views, struct oci_root *root)
 {
-    CLEANUP_BUF struct buf content;
-    mode_t mode;
-    buf_init(&content, 0);
-    if (!views || !oci_layout_read(l, e, &content, &mode)) {
+    if (!views || e->uncopied != NULL) {
         add_bind(root, source, target, false);
         if (views) {
-            note_bound(root, source, "it is too large to be copied");
+            note_bound(root, source, e->uncopied);
         }
     }
 }
@@ -578,7 +577,7 @@ static int add_binds(const char *mountinfo, const struct oci_layout *l, const ch
             bool covered = !l->host && strcmp(e->name, "etc") == 0;
             rc = add_directory(mountinfo, source, target, covered, empty, root, err);
         } else if (S_ISREG(e->type)) {
-            add_top_file(l, e, source, target, empty != NULL, root);
+            add_top_file(e, source, target, empty != NULL, root);
         }
     }
     if (rc == 0 && !l->host && oci_layout_has(l, "etc") && !is_overlay(root, "/etc")) {

@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/capability.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -541,6 +543,55 @@ static void what_no_overlay_can_show_is_bound_and_named(void **state)
     assert_non_null(strstr(f->root.bound, "/a:b reach other sandboxes"));
 }
 
+/* Modes count for root, too, while it may not read what it likes. */
+static void let_root_read_all(bool may)
+{
+    const uint32_t bits = 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH;
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
+    assert_int_equal(syscall(SYS_capget, &head, sets), 0);
+    sets[0].effective = may ? sets[0].permitted : sets[0].effective & ~bits;
+    assert_int_equal(syscall(SYS_capset, &head, sets), 0);
+}
+
+/* What comes of it is known without reading, and is part of the skeleton's name. */
+static void a_file_at_the_top_that_is_not_copied_is_named_with_the_reason(void **state)
+{
+    struct fixture *f = *state;
+    char image[PATH_MAX], large[PATH_MAX], closed[PATH_MAX];
+    f->reach.views = true;
+    tree_file(&f->work, "/image/bin/sh", "x");
+    tree_file(&f->work, "/image/large", "x");
+    tree_file(&f->work, "/image/closed", "words");
+    snprintf(image, sizeof(image), "%s", tree_path(&f->work, "/image"));
+    snprintf(large, sizeof(large), "%s", tree_path(&f->work, "/image/large"));
+    snprintf(closed, sizeof(closed), "%s", tree_path(&f->work, "/image/closed"));
+    assert_int_equal(truncate(large, (1 << 20) + 1), 0);
+    assert_int_equal(compose(f, image), 0);
+    assert_true(is_bound(f, "/large"));
+    expect(f, "/large", "");
+    assert_non_null(strstr(f->root.bound, "/large reach other sandboxes"));
+    assert_non_null(strstr(f->root.bound, "it is too large"));
+    assert_false(is_bound(f, "/closed"));
+    expect(f, "/closed", "words");
+
+    assert_int_equal(truncate(large, 1), 0);
+    assert_int_equal(compose(f, image), 0);
+    char *before = strdup(f->root.path);
+    assert_int_equal(chmod(closed, 0), 0);
+    let_root_read_all(false);
+    int rc = compose(f, image);
+    let_root_read_all(true);
+    assert_int_equal(rc, 0);
+    assert_string_not_equal(f->root.path, before);
+    free(before);
+    assert_false(is_bound(f, "/large"));
+    assert_true(is_bound(f, "/closed"));
+    assert_null(strstr(f->root.bound, "too large"));
+    assert_non_null(strstr(f->root.bound, "/closed reach other sandboxes"));
+    assert_non_null(strstr(f->root.bound, "it cannot be read"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -562,6 +613,7 @@ int main(void)
         TEST(with_views_a_root_has_nothing_in_common_with_others),
         TEST(with_views_an_image_is_covered_where_it_was_bound_over),
         TEST(what_no_overlay_can_show_is_bound_and_named),
+        TEST(a_file_at_the_top_that_is_not_copied_is_named_with_the_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
