@@ -1,5 +1,5 @@
 /*
- * Checked text helpers: numbers, UTF-8, identifiers. Thread: any; nothing blocks.
+ * Checked text helpers: numbers, UTF-8, identifiers, a hash. Thread: any; nothing blocks.
  */
 #ifndef CLOISTER_COMMON_STR_H
 #define CLOISTER_COMMON_STR_H
@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "common/buf.h"
 #include "common/err.h"
@@ -32,5 +33,21 @@ int utf8_add_lossy(struct buf *out, const char *data, size_t len, struct err *er
 
 /* Fills out[] with `chars` random characters of [a-z2-7] (5 bits each) and a NUL. Unguessable. */
 int random_id(char *out, size_t chars, struct err *err) WARN_UNUSED;
+
+/* FNV-1a with 64 bits: for data that no attacker chooses. */
+static inline uint64_t hash_bytes(const void *data, size_t len)
+{
+    const uint8_t *bytes = data;
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < len; i++) {
+        hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
+    }
+    return hash;
+}
+
+static inline uint64_t hash_text(const char *text)
+{
+    return hash_bytes(text, strlen(text));
+}
 
 #endif

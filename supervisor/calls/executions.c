@@ -21,7 +21,6 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "common/hash.h"
 #include "common/str.h"
 #include "supervisor/base/config.h"
 #include "supervisor/calls/call.h"

@@ -12,7 +12,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "common/hash.h"
+#include "common/str.h"
 #include "proto/limits.h"
 #include "supervisor/base/config.h"
 

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/hash.h"
 #include "common/str.h"
 #include "supervisor/mcp/input_round.h"
 

@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/hash.h"
 #include "common/io/json.h"
+#include "common/str.h"
 #include "supervisor/mcp/internal.h"
 
 #define CURSOR_SIZE 17 /* 16 hex digits */

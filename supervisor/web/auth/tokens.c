@@ -13,7 +13,6 @@
 
 #include "common/alloc.h"
 #include "common/clock.h"
-#include "common/hash.h"
 #include "common/str.h"
 #include "supervisor/base/secret_file.h"
 

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/hash.h"
+#include "common/str.h"
 
 struct bucket {
     uint64_t key;     /* 0: free */

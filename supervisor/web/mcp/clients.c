@@ -23,7 +23,6 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "common/hash.h"
 #include "common/log.h"
 #include "common/str.h"
 #include "supervisor/base/principal.h"

@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/hash.h"
 #include "common/log.h"
+#include "common/str.h"
 #include "supervisor/base/principal.h"
 #include "supervisor/web/mcp/internal.h"
 

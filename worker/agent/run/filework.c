@@ -20,7 +20,6 @@
 
 #include "common/cleanup.h"
 #include "common/fd.h"
-#include "common/hash.h"
 #include "common/str.h"
 #include "worker/agent/link/report.h"
 

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/hash.h"
 #include "common/io/json.h"
 #include "common/str.h"
 #include "worker/backend/json_build.h"

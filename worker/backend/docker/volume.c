@@ -30,9 +30,9 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "common/hash.h"
 #include "common/io/json.h"
 #include "common/log.h"
+#include "common/str.h"
 #include "worker/backend/docker/spec.h"
 #include "worker/backend/docker/tar.h"
 #include "worker/backend/json_build.h"
