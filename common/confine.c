@@ -20,16 +20,15 @@
 
 #ifdef __linux__
 #include <errno.h>
-#include <linux/audit.h>
 #include <linux/capability.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "common/bpf.h"
 #endif
 
 #include "checked.h"
@@ -37,16 +36,6 @@
 #include "common/syscalls.h"
 
 #ifdef __linux__
-
-#if defined(__x86_64__)
-#define NATIVE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define NATIVE AUDIT_ARCH_AARCH64
-#elif defined(__riscv) && __riscv_xlen == 64
-#define NATIVE AUDIT_ARCH_RISCV64
-#else
-#error "add the name that the audit system has for this architecture"
-#endif
 
 /* ---- capabilities ---------------------------------------------------------------------------- */
 
@@ -110,7 +99,7 @@ static void keep_capabilities(enum confine_role role)
 /* ---- system calls ---------------------------------------------------------------------------- */
 
 /* The machine, its clock, its modules, and old parts of the kernel. */
-static const uint32_t refused_to_all[] = {
+static const unsigned refused_to_all[] = {
 #ifdef SYS_iopl
     SYS_iopl,
     SYS_ioperm,
@@ -150,11 +139,11 @@ static const uint32_t refused_to_all[] = {
 };
 
 /* Those get the answer of a kernel without them, since libraries then do without. */
-static const uint32_t absent_for_all[] = {SYS_io_uring_setup, SYS_io_uring_enter,
+static const unsigned absent_for_all[] = {SYS_io_uring_setup, SYS_io_uring_enter,
                                           SYS_io_uring_register};
 
 /* Mounts, namespaces, other processes. */
-static const uint32_t refused_to_talkers[] = {
+static const unsigned refused_to_talkers[] = {
 #if !CLOISTER_TRACEABLE /* the leak checker traces the process that it is in */
     SYS_ptrace,
 #endif
@@ -185,64 +174,28 @@ static const uint32_t refused_to_talkers[] = {
     SYS_process_vm_writev,
 };
 
-struct program {
-    unsigned short len;
-    struct sock_filter code[256];
-};
-
-static void add_instruction(struct program *p, struct sock_filter instruction)
-{
-    if (p->len < sizeof(p->code) / sizeof(p->code[0])) { /* the kernel refuses one cut short */
-        p->code[p->len++] = instruction;
-    }
-}
-
-static void add_return(struct program *p, unsigned value)
-{
-    add_instruction(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, value));
-}
-
-static void load_word(struct program *p, size_t offset)
-{
-    add_instruction(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset));
-}
-
-static void refuse_each(struct program *p, const uint32_t *calls, size_t count, int number)
-{
-    for (size_t i = 0; i < count; i++) {
-        add_instruction(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1));
-        add_return(p, SECCOMP_RET_ERRNO | (unsigned)number);
-    }
-}
-
-#define REFUSE_EACH(p, calls, number)                                                              \
-    refuse_each(p, calls, sizeof(calls) / sizeof((calls)[0]), number)
+#define REFUSE_EACH(p, calls, number) bpf_answer_each(p, calls, BPF_COUNT(calls), BPF_ERROR(number))
 
 /* The call's number is loaded, and in the end again. */
-static void refuse_namespaces(struct program *p)
+static void refuse_namespaces(struct bpf_program *p)
 {
     /* its flags are in memory, where a filter cannot look; libc goes on with clone() */
-    static const uint32_t unseen[] = {SYS_clone3};
+    static const unsigned unseen[] = {SYS_clone3};
     REFUSE_EACH(p, unseen, ENOSYS);
-    add_instruction(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4));
-    load_word(p, offsetof(struct seccomp_data, args[0]));
-    add_instruction(
-        p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYSCALLS_NEW_NAMESPACES, 0, 1));
-    add_return(p, SECCOMP_RET_ERRNO | EPERM);
-    load_word(p, offsetof(struct seccomp_data, nr));
+    bpf_jump(p, BPF_JEQ, SYS_clone, 0, 4);
+    bpf_load(p, offsetof(struct seccomp_data, args[0]));
+    bpf_jump(p, BPF_JSET, SYSCALLS_NEW_NAMESPACES, 0, 1);
+    bpf_answer(p, BPF_ERROR(EPERM));
+    bpf_load(p, offsetof(struct seccomp_data, nr));
 }
 
 static int install_refusals(enum confine_role role)
 {
-    struct program p = {0};
-    load_word(&p, offsetof(struct seccomp_data, arch));
-    add_instruction(&p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 1, 0));
-    add_return(&p, SECCOMP_RET_ERRNO | ENOSYS); /* numbers of other tables mean other calls */
-    load_word(&p, offsetof(struct seccomp_data, nr));
+    struct bpf_program p;
+    bpf_begin(&p, BPF_ERROR(ENOSYS));
 #ifdef __x86_64__
-    add_instruction(
-        &p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000u, 0, 1)); /* x32 */
-    add_return(&p, SECCOMP_RET_ERRNO | ENOSYS);
+    bpf_jump(&p, BPF_JGE, 0x40000000u, 0, 1); /* x32 */
+    bpf_answer(&p, BPF_ERROR(ENOSYS));
 #endif
     REFUSE_EACH(&p, refused_to_all, EPERM);
     REFUSE_EACH(&p, absent_for_all, ENOSYS);
@@ -250,7 +203,7 @@ static int install_refusals(enum confine_role role)
         REFUSE_EACH(&p, refused_to_talkers, EPERM);
         refuse_namespaces(&p);
     }
-    add_return(&p, SECCOMP_RET_ALLOW);
+    bpf_answer(&p, SECCOMP_RET_ALLOW);
     struct sock_fprog wanted = {.len = p.len, .filter = p.code};
     /* Kernels before 5.16 slow a filtered process down against attacks by speculation that need
      * code of the attacker in the same process. */

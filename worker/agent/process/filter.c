@@ -28,13 +28,10 @@
 #include <asm/termbits.h>
 #include <assert.h>
 #include <errno.h>
-#include <linux/audit.h>
 #include <linux/fiemap.h>
-#include <linux/filter.h>
 #include <linux/fs.h>
 #include <linux/netlink.h>
 #include <linux/random.h>
-#include <linux/seccomp.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -45,70 +42,24 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include "common/bpf.h"
 #include "common/syscalls.h"
-
-#if defined(__x86_64__)
-#define NATIVE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define NATIVE AUDIT_ARCH_AARCH64
-#elif defined(__riscv) && __riscv_xlen == 64
-#define NATIVE AUDIT_ARCH_RISCV64
-#else
-#error "add the name that the audit system has for this architecture"
-#endif
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half comes first");
 
-#define PROGRAM_MAX 1024
-#define NUMBERS     1024 /* of system calls; the highest is below 500 */
-
-struct program {
-    unsigned short len;
-    struct sock_filter code[PROGRAM_MAX];
-};
-
-static void emit(struct program *p, struct sock_filter instruction)
-{
-    if (p->len < PROGRAM_MAX) { /* the kernel refuses a program that is cut short */
-        p->code[p->len++] = instruction;
-    }
-}
-
-static void load(struct program *p, size_t offset)
-{
-    emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset));
-}
-
-static void add_verdict(struct program *p, unsigned action)
-{
-    emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
-}
-
-/* Answers `action` if the loaded word is `value`. */
-static void answer_if(struct program *p, unsigned value, unsigned action)
-{
-    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
-    add_verdict(p, action);
-}
-
-static void answer_each(struct program *p, const unsigned *values, size_t count, unsigned action)
-{
-    for (size_t i = 0; i < count; i++) {
-        answer_if(p, values[i], action);
-    }
-}
+#define NUMBERS 1024 /* of system calls; the highest is below 500 */
 
 /* Begins rules that apply if the loaded word is `value`; end_if() ends them with what is answered
  * if none of them did. They may load other words. */
-static unsigned short begin_if(struct program *p, unsigned value)
+static unsigned short begin_if(struct bpf_program *p, unsigned value)
 {
-    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 0));
+    bpf_jump(p, BPF_JEQ, value, 0, 0);
     return p->len;
 }
 
-static void end_if(struct program *p, unsigned short begun, unsigned action)
+static void end_if(struct bpf_program *p, unsigned short begun, unsigned action)
 {
-    add_verdict(p, action);
+    bpf_answer(p, action);
     assert(p->len - begun <= UINT8_MAX);
     p->code[begun - 1].jf = (uint8_t)(p->len - begun);
 }
@@ -119,82 +70,80 @@ static size_t lower_half(unsigned argument)
 }
 
 /* The call's number must be loaded; loads its first argument. */
-static unsigned short begin_call(struct program *p, unsigned number)
+static unsigned short begin_call(struct bpf_program *p, unsigned number)
 {
     unsigned short begun = begin_if(p, number);
-    load(p, lower_half(0));
+    bpf_load(p, lower_half(0));
     return begun;
 }
 
 /* Answers `action` if an argument that is a pointer is NULL. */
-static void answer_if_null(struct program *p, unsigned argument, unsigned action)
+static void answer_if_null(struct bpf_program *p, unsigned argument, unsigned action)
 {
-    load(p, lower_half(argument));
-    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3));
-    load(p, lower_half(argument) + sizeof(uint32_t));
-    answer_if(p, 0, action);
+    bpf_load(p, lower_half(argument));
+    bpf_jump(p, BPF_JEQ, 0, 0, 3);
+    bpf_load(p, lower_half(argument) + sizeof(uint32_t));
+    bpf_answer_if(p, 0, action);
 }
-
-#define ERROR(number) (SECCOMP_RET_ERRNO | (number))
-#define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
 /* TCP, UDP and ping. Others load modules, each with its own history of errors: SCTP, DCCP, MPTCP,
  * SMC. Raw sockets take a capability that user code has nowhere. */
-static void add_internet_socket(struct program *p, unsigned family)
+static void add_internet_socket(struct bpf_program *p, unsigned family)
 {
     static const unsigned protocols[] = {0, IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMPV6};
     unsigned short begun = begin_if(p, family);
-    load(p, lower_half(1));
-    emit(p, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf)); /* without its flags */
-    answer_if(p, SOCK_RAW, ERROR(EPERM));
-    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM, 2, 0));
-    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_DGRAM, 1, 0));
-    add_verdict(p, ERROR(ESOCKTNOSUPPORT));
-    load(p, lower_half(2));
-    answer_each(p, protocols, COUNT(protocols), SECCOMP_RET_ALLOW);
-    end_if(p, begun, ERROR(EPROTONOSUPPORT));
+    bpf_load(p, lower_half(1));
+    bpf_add(p,
+            (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf)); /* without its flags */
+    bpf_answer_if(p, SOCK_RAW, BPF_ERROR(EPERM));
+    bpf_jump(p, BPF_JEQ, SOCK_STREAM, 2, 0);
+    bpf_jump(p, BPF_JEQ, SOCK_DGRAM, 1, 0);
+    bpf_answer(p, BPF_ERROR(ESOCKTNOSUPPORT));
+    bpf_load(p, lower_half(2));
+    bpf_answer_each(p, protocols, BPF_COUNT(protocols), SECCOMP_RET_ALLOW);
+    end_if(p, begun, BPF_ERROR(EPROTONOSUPPORT));
 }
 
-static void add_socket(struct program *p)
+static void add_socket(struct bpf_program *p)
 {
     unsigned short begun = begin_call(p, __NR_socket);
-    answer_if(p, AF_UNIX, SECCOMP_RET_ALLOW);
+    bpf_answer_if(p, AF_UNIX, SECCOMP_RET_ALLOW);
     add_internet_socket(p, AF_INET);
     add_internet_socket(p, AF_INET6);
     /* lists of interfaces and routes; not audit, netfilter, IPsec, devices, the crypto API */
     unsigned short netlink = begin_if(p, AF_NETLINK);
-    load(p, lower_half(2));
-    answer_if(p, NETLINK_ROUTE, SECCOMP_RET_ALLOW);
-    end_if(p, netlink, ERROR(EPROTONOSUPPORT));
-    end_if(p, begun, ERROR(EAFNOSUPPORT));
+    bpf_load(p, lower_half(2));
+    bpf_answer_if(p, NETLINK_ROUTE, SECCOMP_RET_ALLOW);
+    end_if(p, netlink, BPF_ERROR(EPROTONOSUPPORT));
+    end_if(p, begun, BPF_ERROR(EAFNOSUPPORT));
 
     begun = begin_call(p, __NR_socketpair);
-    answer_if(p, AF_UNIX, SECCOMP_RET_ALLOW);
-    end_if(p, begun, ERROR(EOPNOTSUPP));
+    bpf_answer_if(p, AF_UNIX, SECCOMP_RET_ALLOW);
+    end_if(p, begun, BPF_ERROR(EOPNOTSUPP));
 }
 
 /* Programs attached to a socket take of the memory that the host has once for all such programs;
  * TCP_ULP puts another protocol on top (TLS, SMC, MPTCP). */
-static void add_setsockopt(struct program *p)
+static void add_setsockopt(struct bpf_program *p)
 {
     static const unsigned programs[] = {SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF,
                                         SO_ATTACH_REUSEPORT_EBPF};
     static const unsigned levels[] = {SOL_IP,     IPPROTO_UDP, SOL_IPV6,
                                       SOL_ICMPV6, SOL_RAW,     SOL_NETLINK};
     unsigned short call = begin_if(p, __NR_setsockopt);
-    load(p, lower_half(1));
-    answer_each(p, levels, COUNT(levels), SECCOMP_RET_ALLOW);
+    bpf_load(p, lower_half(1));
+    bpf_answer_each(p, levels, BPF_COUNT(levels), SECCOMP_RET_ALLOW);
     unsigned short begun = begin_if(p, SOL_SOCKET);
-    load(p, lower_half(2));
-    answer_each(p, programs, COUNT(programs), ERROR(ENOPROTOOPT));
+    bpf_load(p, lower_half(2));
+    bpf_answer_each(p, programs, BPF_COUNT(programs), BPF_ERROR(ENOPROTOOPT));
     end_if(p, begun, SECCOMP_RET_ALLOW);
     begun = begin_if(p, IPPROTO_TCP);
-    load(p, lower_half(2));
-    answer_if(p, TCP_ULP, ERROR(ENOPROTOOPT));
+    bpf_load(p, lower_half(2));
+    bpf_answer_if(p, TCP_ULP, BPF_ERROR(ENOPROTOOPT));
     end_if(p, begun, SECCOMP_RET_ALLOW);
-    end_if(p, call, ERROR(ENOPROTOOPT));
+    end_if(p, call, BPF_ERROR(ENOPROTOOPT));
 }
 
 /* ---- requests to devices --------------------------------------------------------------------- */
@@ -202,7 +151,7 @@ static void add_setsockopt(struct program *p)
 /* Of terminals all but those that act on somebody else's or load modules: TIOCSTI, TIOCLINUX,
  * TIOCCONS, TIOCSETD, TIOCVHANGUP, and what serial lines and consoles have. Of sockets what tells
  * about interfaces; of files what copies, finds holes and shows attributes. */
-static void add_ioctl(struct program *p)
+static void add_ioctl(struct bpf_program *p)
 {
     static const unsigned terminals[] = {
         TCGETS,    TCSETS,     TCSETSW,    TCSETSF,    TCGETA,     TCSETA,     TCSETAW,   TCSETAF,
@@ -222,54 +171,53 @@ static void add_ioctl(struct program *p)
                                      FS_IOC_GETFLAGS,   FS_IOC_SETFLAGS, FS_IOC_GETVERSION,
                                      FS_IOC_FSGETXATTR, FS_IOC_FIEMAP,   RNDGETENTCNT};
     unsigned short begun = begin_if(p, __NR_ioctl);
-    load(p, lower_half(1));
-    answer_each(p, terminals, COUNT(terminals), SECCOMP_RET_ALLOW);
-    answer_each(p, descriptors, COUNT(descriptors), SECCOMP_RET_ALLOW);
-    answer_each(p, sockets, COUNT(sockets), SECCOMP_RET_ALLOW);
-    answer_each(p, files, COUNT(files), SECCOMP_RET_ALLOW);
-    end_if(p, begun, ERROR(ENOTTY));
+    bpf_load(p, lower_half(1));
+    bpf_answer_each(p, terminals, BPF_COUNT(terminals), SECCOMP_RET_ALLOW);
+    bpf_answer_each(p, descriptors, BPF_COUNT(descriptors), SECCOMP_RET_ALLOW);
+    bpf_answer_each(p, sockets, BPF_COUNT(sockets), SECCOMP_RET_ALLOW);
+    bpf_answer_each(p, files, BPF_COUNT(files), SECCOMP_RET_ALLOW);
+    end_if(p, begun, BPF_ERROR(ENOTTY));
 }
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-static void add_clone(struct program *p)
+static void add_clone(struct bpf_program *p)
 {
     static const unsigned personalities[] = {SYSCALLS_PERSONALITIES};
     unsigned short begun = begin_call(p, __NR_clone);
-    emit(p,
-         (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYSCALLS_NEW_NAMESPACES, 1, 0));
-    add_verdict(p, SECCOMP_RET_ALLOW);
-    end_if(p, begun, ERROR(ENOSYS));
+    bpf_jump(p, BPF_JSET, SYSCALLS_NEW_NAMESPACES, 1, 0);
+    bpf_answer(p, SECCOMP_RET_ALLOW);
+    end_if(p, begun, BPF_ERROR(ENOSYS));
 
     begun = begin_call(p, __NR_personality);
-    answer_each(p, personalities, COUNT(personalities), SECCOMP_RET_ALLOW);
-    end_if(p, begun, ERROR(ENOSYS));
+    bpf_answer_each(p, personalities, BPF_COUNT(personalities), SECCOMP_RET_ALLOW);
+    end_if(p, begun, BPF_ERROR(ENOSYS));
 }
 
 /* An answer of 0 is a success without any effect; but who wants the old limit as well would get
  * none, and so gets an error. */
-static void add_core_limit(struct program *p)
+static void add_core_limit(struct bpf_program *p)
 {
     unsigned short begun;
 #ifdef __NR_setrlimit
     begun = begin_call(p, __NR_setrlimit);
-    answer_if(p, RLIMIT_CORE, ERROR(0));
+    bpf_answer_if(p, RLIMIT_CORE, BPF_ERROR(0));
     end_if(p, begun, SECCOMP_RET_ALLOW);
 #endif
     begun = begin_if(p, __NR_prlimit64);
-    load(p, lower_half(1));
+    bpf_load(p, lower_half(1));
     unsigned short core = begin_if(p, RLIMIT_CORE);
     answer_if_null(p, 2, SECCOMP_RET_ALLOW); /* only asks */
-    answer_if_null(p, 3, ERROR(0));
-    end_if(p, core, ERROR(EPERM));
+    answer_if_null(p, 3, BPF_ERROR(0));
+    end_if(p, core, BPF_ERROR(EPERM));
     end_if(p, begun, SECCOMP_RET_ALLOW);
 }
 
 /* As a kernel without filters for processes says it. */
-static void add_prctl(struct program *p)
+static void add_prctl(struct bpf_program *p)
 {
     unsigned short begun = begin_call(p, __NR_prctl);
-    answer_if(p, PR_SET_SECCOMP, ERROR(EINVAL));
+    bpf_answer_if(p, PR_SET_SECCOMP, BPF_ERROR(EINVAL));
     end_if(p, begun, SECCOMP_RET_ALLOW);
 }
 
@@ -282,10 +230,10 @@ static void put_verdict(unsigned *verdicts, const unsigned *numbers, size_t coun
 }
 
 /* What names alone decide: one comparison for each run of neighbours with the same answer. */
-static void add_lists(struct program *p, bool tracing)
+static void add_lists(struct bpf_program *p, bool tracing)
 {
     unsigned verdicts[NUMBERS];
-    const unsigned refuse = ERROR(EPERM), unknown = ERROR(ENOSYS);
+    const unsigned refuse = BPF_ERROR(EPERM), unknown = BPF_ERROR(ENOSYS);
     for (size_t i = 0; i < NUMBERS; i++) {
         verdicts[i] = unknown;
     }
@@ -295,19 +243,16 @@ static void add_lists(struct program *p, bool tracing)
     put_verdict(verdicts, filter_refused, filter_refused_count, refuse);
     for (unsigned last = 0; last + 1 < NUMBERS; last++) {
         if (verdicts[last + 1] != verdicts[last]) {
-            emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, last, 1, 0));
-            add_verdict(p, verdicts[last]);
+            bpf_jump(p, BPF_JGT, last, 1, 0);
+            bpf_answer(p, verdicts[last]);
         }
     }
-    add_verdict(p, unknown);
+    bpf_answer(p, unknown);
 }
 
-static void build_filter(struct program *p, bool tracing)
+static void build_filter(struct bpf_program *p, bool tracing)
 {
-    load(p, offsetof(struct seccomp_data, arch));
-    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 1, 0));
-    add_verdict(p, SECCOMP_RET_KILL_PROCESS);
-    load(p, offsetof(struct seccomp_data, nr));
+    bpf_begin(p, SECCOMP_RET_KILL_PROCESS);
 
     /* first: the lists below have these calls as well, for the container's filter */
     add_clone(p);
@@ -322,7 +267,7 @@ static void build_filter(struct program *p, bool tracing)
 
 int filter_install(bool tracing, struct err *err)
 {
-    struct program program = {0};
+    struct bpf_program program;
     build_filter(&program, tracing);
     struct sock_fprog wanted = {.len = program.len, .filter = program.code};
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &wanted, 0, 0) < 0) {
