@@ -18,13 +18,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "common/str.h"
 #include "proto/exit_codes.h"
+#include "worker/agent/process/namespace.h"
 
 #define LIMITS_MAX 12
 #define PATH_TEXT  128
@@ -61,40 +61,23 @@ static void try_limits(struct limiting *all)
     }
 }
 
-/* Opens a namespace of the process, which must not be our own: the limits of the host are not to
- * be touched if the process has ended and its number is somebody else's. */
-static int open_namespace(const struct limiting *all, const char *kind, int *ret_fd,
-                          struct err *err)
+/* A namespace must not be our own: the limits of the host are not to be touched if the process has
+ * ended and its number is somebody else's. */
+static int open_foreign(const struct limiting *all, const char *kind, int *ret_fd, struct err *err)
 {
-    char theirs[64], ours[64];
-    struct stat a, b;
-    snprintf(theirs, sizeof(theirs), "/proc/%llu/ns/%s", (unsigned long long)all->pid, kind);
-    snprintf(ours, sizeof(ours), "/proc/self/ns/%s", kind);
-    CLEANUP_FD int fd = open(theirs, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &a) < 0 || stat(ours, &b) < 0) {
-        return err_sys(err, ERR_IO, errno, "%s", theirs);
-    }
-    if (a.st_dev == b.st_dev && a.st_ino == b.st_ino) {
-        return err_set(err, ERR_INVALID, "%s is the host's own", theirs);
-    }
-    *ret_fd = steal_fd(&fd);
-    return 0;
-}
-
-static int enter_user(int fd, struct err *err)
-{
-    if (setns(fd, CLONE_NEWUSER) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0) {
-        return err_sys(err, ERR_DENIED, errno, "enter the sandbox's user namespace");
-    }
-    return 0;
+    bool own = false;
+    int rc = namespace_open(all->pid, kind, ret_fd, &own, err);
+    return rc == 0 && own ? err_set(err, ERR_INVALID, "/proc/%llu/ns/%s is the host's own",
+                                    (unsigned long long)all->pid, kind)
+                          : rc;
 }
 
 static int apply_all(struct limiting *all, struct err *err)
 {
     CLEANUP_FD int ipc = -1;
     CLEANUP_FD int user = -1;
-    int rc = open_namespace(all, "ipc", &ipc, err);
-    rc = rc == 0 && all->user ? open_namespace(all, "user", &user, err) : rc;
+    int rc = open_foreign(all, "ipc", &ipc, err);
+    rc = rc == 0 && all->user ? open_foreign(all, "user", &user, err) : rc;
     if (rc < 0) {
         return rc;
     }
@@ -110,7 +93,7 @@ static int apply_all(struct limiting *all, struct err *err)
             }
         }
     }
-    rc = enter_user(user, err);
+    rc = namespace_enter_user(user, true, err);
     if (rc == 0 && !inside && setns(ipc, CLONE_NEWIPC) < 0) {
         rc = err_sys(err, ERR_DENIED, errno, "enter the sandbox's IPC namespace");
     }

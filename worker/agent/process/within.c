@@ -7,41 +7,22 @@
 #include "worker/agent/process/within.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
-#include <sched.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
 #include "proto/exit_codes.h"
-
-#define OWN_NAMESPACE "/proc/self/ns/user"
+#include "worker/agent/process/namespace.h"
 
 static int enter_namespace(uint64_t pid, struct err *err)
 {
-    char path[64];
-    struct stat own, theirs;
-    snprintf(path, sizeof(path), "/proc/%llu/ns/user", (unsigned long long)pid);
-    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &theirs) < 0 || stat(OWN_NAMESPACE, &own) < 0) {
-        return err_sys(err, ERR_IO, errno, "within: %s", path);
-    }
-    if (own.st_dev == theirs.st_dev && own.st_ino == theirs.st_ino) {
-        return 0;
-    }
-    if (setns(fd, CLONE_NEWUSER) < 0) {
-        return err_sys(err, ERR_DENIED, errno, "within: cannot enter %s", path);
-    }
-    /* the ids of before have no meaning there */
-    if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0) {
-        return err_sys(err, ERR_DENIED, errno, "within: cannot become root of %s", path);
-    }
-    return 0;
+    CLEANUP_FD int fd = -1;
+    bool own = false;
+    int rc = namespace_open(pid, "user", &fd, &own, err);
+    rc = rc < 0 || own ? rc : namespace_enter_user(fd, false, err);
+    return rc < 0 ? err_wrap(err, "within") : 0;
 }
 
 int within_run(int argc, char **argv, struct err *err)

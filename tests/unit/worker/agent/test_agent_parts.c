@@ -1,6 +1,6 @@
 /*
- * The parts of the agent that need no process: reports of hostile drivers, packed requests,
- * operations and their output.
+ * The parts of the agent that need no interpreter: reports of hostile drivers, packed requests,
+ * operations and their output, namespaces.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,18 +9,25 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "proto/codec.h"
 #include "proto/exit_codes.h"
 #include "proto/outcome.h"
 #include "worker/agent/link/report.h"
 #include "worker/agent/link/request.h"
 #include "worker/agent/process/ids.h"
+#include "worker/agent/process/namespace.h"
 #include "worker/agent/process/share.h"
 #include "worker/agent/process/within.h"
 #include "worker/agent/run/op.h"
@@ -638,6 +645,63 @@ static void a_helper_needs_a_process_and_a_command(void **state)
     }
 }
 
+static bool write_text(pid_t pid, const char *name, const char *text)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    CLEANUP_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
+    return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+}
+
+/* In a child: enters the namespace of the process, and looks at what it is then. */
+static void become_root_there(pid_t pid)
+{
+    const gid_t group = 4711;
+    struct err err = ERR_INIT;
+    bool own = true;
+    int fd = -1;
+    bool good = setgroups(1, &group) == 0 &&
+                namespace_open((uint64_t)pid, "user", &fd, &own, &err) == 0 && !own &&
+                namespace_enter_user(fd, true, &err) == 0 && getgroups(0, NULL) == 0 &&
+                geteuid() == 0;
+    _exit(good ? 0 : 1);
+}
+
+static void who_enters_a_user_namespace_gives_up_its_groups(void **state)
+{
+    (void)state;
+    struct err err = ERR_INIT;
+    bool own = false;
+    int ends[2], fd = -1, status = -1;
+    char ready = 'n';
+    assert_int_equal(namespace_open((uint64_t)getpid(), "user", &fd, &own, &err), 0);
+    assert_true(own);
+    close(fd);
+    assert_int_equal(pipe(ends), 0);
+    pid_t there = fork();
+    if (there == 0) {
+        ready = unshare(CLONE_NEWUSER) == 0 ? 'y' : 'n';
+        (void)!write(ends[1], &ready, 1);
+        pause();
+    }
+    assert_int_equal(read(ends[0], &ready, 1), 1);
+    if (geteuid() == 0 && ready == 'y' && write_text(there, "uid_map", "0 0 1") &&
+        write_text(there, "gid_map", "0 0 1")) {
+        pid_t child = fork();
+        if (child == 0) {
+            become_root_there(there);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+    } else { /* only root has groups to give up */
+        status = 0;
+    }
+    kill(there, SIGKILL);
+    waitpid(there, NULL, 0);
+    close(ends[0]);
+    close(ends[1]);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -661,6 +725,7 @@ int main(void)
         cmocka_unit_test(user_code_gets_an_id_that_the_container_has),
         cmocka_unit_test(a_share_that_cannot_be_is_refused),
         cmocka_unit_test(a_helper_needs_a_process_and_a_command),
+        cmocka_unit_test(who_enters_a_user_namespace_gives_up_its_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
